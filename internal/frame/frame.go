@@ -1,0 +1,51 @@
+// Package frame reads and writes the framing of the WebSocket protocol (RFC 6455, section 5) on byte slices.
+//
+// It does no I/O and keeps no buffers: callers bring the bytes as they arrive, at whatever places the network cut
+// them, and a [Scanner] says which of them are data frames to pass on as they stand, which are control frames to act
+// on, and which break the protocol. Nothing here is safe for concurrent use, and nothing needs to be: a scanner
+// belongs to one direction of one connection, and that to one event loop.
+package frame
+
+// Opcode is the four-bit type of a frame (RFC 6455, section 5.2).
+type Opcode byte
+
+// The opcodes that RFC 6455 defines; all others are reserved and refused.
+const (
+	Continuation Opcode = 0x0
+	Text         Opcode = 0x1
+	Binary       Opcode = 0x2
+	Close        Opcode = 0x8
+	Ping         Opcode = 0x9
+	Pong         Opcode = 0xA
+)
+
+// IsControl tells whether frames of this opcode are control frames (RFC 6455, section 5.5).
+func (o Opcode) IsControl() bool { return o&0x8 != 0 }
+
+// String returns the opcode's name in RFC 6455.
+func (o Opcode) String() string {
+	switch o {
+	case Continuation:
+		return "continuation"
+	case Text:
+		return "text"
+	case Binary:
+		return "binary"
+	case Close:
+		return "close"
+	case Ping:
+		return "ping"
+	case Pong:
+		return "pong"
+	}
+	return "reserved"
+}
+
+const (
+	// MaxHeaderSize is the length in bytes of the longest frame header: two bytes, eight of length, four of mask.
+	MaxHeaderSize = 14
+	// MaxControlPayload is the largest payload in bytes that a control frame may have (RFC 6455, section 5.5).
+	MaxControlPayload = 125
+	// MaxControlSize is the length in bytes of the longest control frame with its header.
+	MaxControlSize = 2 + 4 + MaxControlPayload
+)

@@ -1,0 +1,111 @@
+package frame
+
+import "encoding/binary"
+
+// Header is the decoded header of one frame.
+type Header struct {
+	Fin    bool
+	Opcode Opcode
+	Masked bool
+	// Mask is the masking key in the order of its bytes on the wire, the first in the lowest bits, as [ApplyMask]
+	// takes it. It is zero in an unmasked frame.
+	Mask uint32
+	// Length is the payload's length in bytes.
+	Length int64
+}
+
+// ParseHeader decodes the header at the start of b and returns its length in bytes, or 0 when b does not hold all of
+// it yet. What can be judged from the header alone is judged here, as early as the bytes allow: reserved bits and
+// opcodes, the shape of control frames, and the encoding of the length (RFC 6455, sections 5.2 and 5.5).
+func ParseHeader(b []byte) (h Header, size int, err error) {
+	if len(b) == 0 {
+		return h, 0, nil
+	}
+	first := b[0]
+	if first&0x70 != 0 {
+		return h, 0, ErrReservedBits
+	}
+	h.Fin = first&0x80 != 0
+	h.Opcode = Opcode(first & 0x0f)
+	if h.Opcode > Pong || h.Opcode > Binary && h.Opcode < Close {
+		return h, 0, ErrReservedOpcode
+	}
+	if h.Opcode.IsControl() && !h.Fin {
+		return h, 0, ErrFragmentedControl
+	}
+	if len(b) < 2 {
+		return h, 0, nil
+	}
+	h.Masked = b[1]&0x80 != 0
+	h.Length = int64(b[1] & 0x7f)
+	if h.Opcode.IsControl() && h.Length > MaxControlPayload {
+		return h, 0, ErrLongControl
+	}
+	size = 2
+	switch h.Length {
+	case 126:
+		if len(b) < 4 {
+			return h, 0, nil
+		}
+		h.Length = int64(binary.BigEndian.Uint16(b[2:]))
+		if h.Length < 126 {
+			return h, 0, ErrLengthEncoding
+		}
+		size = 4
+	case 127:
+		if len(b) < 10 {
+			return h, 0, nil
+		}
+		length := binary.BigEndian.Uint64(b[2:])
+		if length < 1<<16 || length >= 1<<63 {
+			return h, 0, ErrLengthEncoding
+		}
+		h.Length = int64(length)
+		size = 10
+	}
+	if h.Masked {
+		if len(b) < size+4 {
+			return h, 0, nil
+		}
+		h.Mask = binary.LittleEndian.Uint32(b[size:])
+		size += 4
+	}
+	return h, size, nil
+}
+
+// AppendHeader appends h in its wire form to dst.
+func AppendHeader(dst []byte, h Header) []byte {
+	first := byte(h.Opcode)
+	if h.Fin {
+		first |= 0x80
+	}
+	var mask byte
+	if h.Masked {
+		mask = 0x80
+	}
+	switch {
+	case h.Length < 126:
+		dst = append(dst, first, mask|byte(h.Length))
+	case h.Length < 1<<16:
+		dst = binary.BigEndian.AppendUint16(append(dst, first, mask|126), uint16(h.Length))
+	default:
+		dst = binary.BigEndian.AppendUint64(append(dst, first, mask|127), uint64(h.Length))
+	}
+	if h.Masked {
+		dst = binary.LittleEndian.AppendUint32(dst, h.Mask)
+	}
+	return dst
+}
+
+// Append appends one whole frame to dst: the header h, with its length set to the payload's, and the payload, masked
+// when h says so. The payload itself is not changed.
+func Append(dst []byte, h Header, payload []byte) []byte {
+	h.Length = int64(len(payload))
+	dst = AppendHeader(dst, h)
+	start := len(dst)
+	dst = append(dst, payload...)
+	if h.Masked {
+		ApplyMask(dst[start:], h.Mask)
+	}
+	return dst
+}

@@ -1,0 +1,157 @@
+package handshake
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// Target is a WebSocket server to connect to. Make it with ParseTarget.
+type Target struct {
+	// URL is the server's address as it was given.
+	URL string
+	// Protocol is the subprotocol to ask for; empty for none.
+	Protocol string
+
+	address string // host:port
+	host    string // for the Host header
+	request string // path and query
+}
+
+// ParseTarget checks the URL of a WebSocket server: ws://host[:port][/path][?query].
+func ParseTarget(text string) (*Target, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		return nil, fmt.Errorf("%q is not a URL: %w", text, err)
+	}
+	switch {
+	case u.Scheme == "" || u.Opaque != "":
+		return nil, fmt.Errorf("%q has no scheme; a server's address looks like ws://127.0.0.1:9001/path", text)
+	case u.Scheme == "wss":
+		return nil, fmt.Errorf("%q: TLS (wss) is not supported yet; allowed is ws", text)
+	case u.Scheme != "ws":
+		return nil, fmt.Errorf("%q has the scheme %q; allowed is ws", text, u.Scheme)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("%q names no host", text)
+	case u.User != nil:
+		return nil, fmt.Errorf("%q carries a user name, which WebSocket URLs cannot", u.Redacted())
+	case u.Fragment != "" || strings.HasSuffix(text, "#"):
+		return nil, fmt.Errorf("%q has a fragment (#), which WebSocket URLs cannot have", text)
+	}
+	port := u.Port()
+	if port == "" {
+		port = "80"
+	}
+	return &Target{
+		URL:     text,
+		address: net.JoinHostPort(u.Hostname(), port),
+		host:    u.Host,
+		request: u.RequestURI(),
+	}, nil
+}
+
+// Established is an open WebSocket connection.
+type Established struct {
+	Conn     net.Conn
+	Early    []byte // what the server sent behind its answer
+	Protocol string // the subprotocol that the server chose; empty for none
+}
+
+// StatusError is a server's HTTP answer that is no upgrade.
+type StatusError struct {
+	Status int
+	Text   string // the beginning of the answer's body, if it came along
+}
+
+func (e *StatusError) Error() string {
+	text := fmt.Sprintf("server answered %d %s instead of upgrading", e.Status, http.StatusText(e.Status))
+	if e.Text != "" {
+		text += ": " + e.Text
+	}
+	return text
+}
+
+// Dial connects to the server and completes the opening handshake (RFC 6455, section 4.1), or fails when ctx ends.
+func (t *Target) Dial(ctx context.Context) (Established, error) {
+	var dialer net.Dialer
+	nc, err := dialer.DialContext(ctx, "tcp", t.address)
+	if err != nil {
+		return Established{}, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
+	established, err := t.upgrade(nc)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = nc.Close()
+		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil {
+			err = fmt.Errorf("no answer to the upgrade request: %w", context.Cause(ctx))
+		}
+		return Established{}, err
+	}
+	return established, nil
+}
+
+// upgrade asks for the upgrade and checks the answer.
+func (t *Target) upgrade(nc net.Conn) (Established, error) {
+	var nonce [16]byte
+	_, _ = rand.Read(nonce[:]) // never fails
+	key := base64.StdEncoding.EncodeToString(nonce[:])
+	request := "GET " + t.request + " HTTP/1.1\r\nHost: " + t.host +
+		"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + "\r\n"
+	if t.Protocol != "" {
+		request += "Sec-WebSocket-Protocol: " + t.Protocol + "\r\n"
+	}
+	if _, err := nc.Write([]byte(request + "\r\n")); err != nil {
+		return Established{}, err
+	}
+	established := Established{Conn: nc}
+	var response *http.Response
+	early, err := readHead(nc, DefaultMaxHead, func(head []byte) (err error) {
+		if !bytes.HasPrefix(head, []byte("HTTP/1.")) {
+			return errors.New("server did not answer in HTTP/1.1")
+		}
+		response, err = http.ReadResponse(bufio.NewReaderSize(bytes.NewReader(head), len(head)), nil)
+		if err != nil {
+			return fmt.Errorf("server's answer is malformed: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return Established{}, fmt.Errorf("reading the answer to the upgrade request: %w", err)
+	}
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		text, _, _ := strings.Cut(string(early[:min(len(early), 120)]), "\n")
+		return Established{}, &StatusError{Status: response.StatusCode, Text: strings.TrimSpace(text)}
+	}
+	header := response.Header
+	switch chosen := header.Get("Sec-WebSocket-Protocol"); {
+	case !hasToken(header["Upgrade"], "websocket"), !hasToken(header["Connection"], "upgrade"):
+		return Established{}, errors.New("server answered 101 without upgrading to websocket")
+	case header.Get("Sec-WebSocket-Accept") != acceptKey(key):
+		return Established{}, errors.New("server's Sec-WebSocket-Accept does not fit the key")
+	case len(header["Sec-Websocket-Extensions"]) > 0:
+		return Established{}, fmt.Errorf("server accepted an extension that was not offered: %q", header.Get("Sec-WebSocket-Extensions"))
+	case chosen != t.Protocol:
+		return Established{}, fmt.Errorf("server chose the subprotocol %q; asked for was %q", chosen, t.Protocol)
+	default:
+		established.Protocol = chosen
+	}
+	established.Early = early
+	return established, nil
+}

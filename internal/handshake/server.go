@@ -1,0 +1,179 @@
+package handshake
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Request is a client's request for an upgrade.
+type Request struct {
+	*http.Request
+	// Early is what the client sent behind its request: the beginning of its frames.
+	Early []byte
+}
+
+// Refusal is an HTTP answer other than 101, and as an error says why.
+type Refusal struct {
+	Status int
+	Reason string
+	Header http.Header // may be nil
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("%d %s: %s", r.Status, http.StatusText(r.Status), r.Reason)
+}
+
+// Append appends the answer in its wire form to dst. The connection is closed after it.
+func (r *Refusal) Append(dst []byte) []byte {
+	dst = fmt.Appendf(dst, "HTTP/1.1 %d %s\r\nConnection: close\r\n", r.Status, http.StatusText(r.Status))
+	dst = append(dst, "Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n"...)
+	for name, values := range r.Header {
+		for _, value := range values {
+			dst = fmt.Appendf(dst, "%s: %s\r\n", name, value)
+		}
+	}
+	return fmt.Appendf(dst, "Content-Length: %d\r\n\r\n%s\n", len(r.Reason)+1, r.Reason)
+}
+
+// ReadRequest reads a client's request from nc, at most limit bytes of it. The caller sets the deadline. What can be
+// answered to a bad one is returned as a *Refusal; any other error means that nobody is there to answer.
+func ReadRequest(nc net.Conn, limit int) (*Request, error) {
+	req := new(Request)
+	early, err := readHead(nc, limit, func(head []byte) error {
+		parsed, err := http.ReadRequest(bufio.NewReaderSize(bytes.NewReader(head), len(head)))
+		if err != nil {
+			return &Refusal{Status: http.StatusBadRequest, Reason: "malformed HTTP request: " + printable(err)}
+		}
+		req.Request = parsed
+		return nil
+	})
+	switch {
+	case errors.Is(err, errHeadTooLong):
+		return nil, &Refusal{
+			Status: http.StatusRequestHeaderFieldsTooLarge,
+			Reason: fmt.Sprintf("request line and header are longer than %d bytes", limit),
+		}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &Refusal{Status: http.StatusRequestTimeout, Reason: "the request did not arrive in time"}
+	case err != nil:
+		return nil, err
+	}
+	req.Early = early
+	return req, nil
+}
+
+// printable returns an error's text without what may not stand in a plain text answer.
+func printable(err error) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, err.Error())
+}
+
+// Check tells whether the request is a WebSocket upgrade as RFC 6455, section 4.2.1, wants it, and nil when it is.
+func (r *Request) Check() *Refusal {
+	header := r.Header
+	if !hasToken(header["Upgrade"], "websocket") || !hasToken(header["Connection"], "upgrade") {
+		return &Refusal{
+			Status: http.StatusUpgradeRequired,
+			Reason: "this is a WebSocket service: the request must ask for an upgrade to websocket",
+			Header: http.Header{"Upgrade": {"websocket"}},
+		}
+	}
+	bad := func(format string, args ...any) *Refusal {
+		return &Refusal{Status: http.StatusBadRequest, Reason: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case r.Method != http.MethodGet:
+		return bad("the method of a WebSocket request is GET, not %.20q", r.Method)
+	case !r.ProtoAtLeast(1, 1):
+		return bad("a WebSocket request is HTTP/1.1, not %.20q", r.Proto)
+	case r.Host == "":
+		return bad("the Host header is missing")
+	case r.ContentLength != 0:
+		return bad("a WebSocket request has no body")
+	}
+	if versions := header["Sec-Websocket-Version"]; len(versions) != 1 || versions[0] != "13" {
+		return &Refusal{
+			Status: http.StatusUpgradeRequired,
+			Reason: "Sec-WebSocket-Version must be 13",
+			Header: http.Header{"Upgrade": {"websocket"}, "Sec-WebSocket-Version": {"13"}},
+		}
+	}
+	keys := header["Sec-Websocket-Key"]
+	if len(keys) != 1 {
+		return bad("there must be one Sec-WebSocket-Key header, not %d", len(keys))
+	}
+	if key, err := base64.StdEncoding.DecodeString(keys[0]); err != nil || len(key) != 16 {
+		return bad("Sec-WebSocket-Key must be 16 bytes in base64, not %.40q", keys[0])
+	}
+	return nil
+}
+
+// Offers tells whether the client offers the subprotocol.
+func (r *Request) Offers(protocol string) bool {
+	for _, offer := range listed(r.Header["Sec-Websocket-Protocol"]) {
+		if offer == protocol {
+			return true
+		}
+	}
+	return false
+}
+
+// AppendAccept appends the answer that accepts the upgrade (status 101) to dst, with the subprotocol, if any, that was
+// chosen. Extensions that the client offers are not accepted.
+func (r *Request) AppendAccept(dst []byte, protocol string) []byte {
+	dst = append(dst, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "...)
+	dst = append(dst, acceptKey(r.Header.Get("Sec-WebSocket-Key"))...)
+	if protocol != "" {
+		dst = append(dst, "\r\nSec-WebSocket-Protocol: "...)
+		dst = append(dst, protocol...)
+	}
+	return append(dst, "\r\n\r\n"...)
+}
+
+// Refuse answers with the refusal and closes the connection in order: a client that is still sending must not lose the
+// answer to a reset, so what it sends is read for a moment.
+func Refuse(nc net.Conn, refusal *Refusal) {
+	defer nc.Close()
+	_ = nc.SetDeadline(time.Now().Add(lingerTime))
+	if _, err := nc.Write(refusal.Append(nil)); err != nil {
+		return
+	}
+	if half, ok := nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		discard(nc)
+	}
+}
+
+const (
+	lingerTime  = time.Second
+	lingerBytes = 256 << 10
+)
+
+// discard reads until the peer closes, a limit or the deadline.
+func discard(nc net.Conn) {
+	var buf [512]byte
+	for total := 0; total < lingerBytes; {
+		n, err := nc.Read(buf[:])
+		if err != nil {
+			return
+		}
+		total += n
+	}
+}
+
+// RetryAfter returns a header that asks the client to come back after so many seconds.
+func RetryAfter(seconds int) http.Header {
+	return http.Header{"Retry-After": {strconv.Itoa(seconds)}}
+}

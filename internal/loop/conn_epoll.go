@@ -1,0 +1,224 @@
+//go:build linux && !portableloop
+
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// socket is the epoll driver's part of a connection.
+type socket struct {
+	fd         int32
+	generation int32
+	interest   uint32 // the events that epoll watches for
+	watched    bool   // the descriptor is in the epoll set
+}
+
+// Socket is a connection taken out of package net, on its way to a loop.
+type Socket struct{ fd int }
+
+// Detach takes a TCP or Unix connection away from package net and the runtime's poller. The net.Conn is closed in any
+// case. Any goroutine may call it.
+func Detach(nc net.Conn) (Socket, error) {
+	defer nc.Close()
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return Socket{}, fmt.Errorf("%T has no descriptor", nc)
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return Socket{}, err
+	}
+	fd, dupErr := -1, error(nil)
+	err = raw.Control(func(original uintptr) {
+		// The runtime's poller knows only the original, which is closed.
+		fd, dupErr = unix.FcntlInt(original, unix.F_DUPFD_CLOEXEC, 0)
+	})
+	if err = errors.Join(err, dupErr); err != nil {
+		return Socket{}, fmt.Errorf("duplicating a descriptor: %w", err)
+	}
+	return Socket{fd: fd}, nil
+}
+
+// Close closes a socket that was not given to a loop.
+func (s Socket) Close() { _ = unix.Close(s.fd) }
+
+// Add makes the socket a connection of the loop. The bytes in early, which were received before, are presented to the
+// handler first; the loop owns them from now on. It must be called on the loop's goroutine.
+func (l *Loop) Add(s Socket, h Handler, early []byte) *Conn {
+	c := &Conn{handler: h, early: early, socket: socket{fd: int32(s.fd)}}
+	c.home.Store(l)
+	c.join(l)
+	return c
+}
+
+func (c *Conn) join(l *Loop) {
+	c.on = l
+	d := &l.driver
+	for int(c.fd) >= len(d.conns) {
+		d.conns = append(d.conns, make([]*Conn, max(64, len(d.conns)))...)
+	}
+	d.generation++
+	c.generation = d.generation
+	d.conns[c.fd] = c
+	l.count(1)
+	c.interest = c.wanted()
+	event := unix.EpollEvent{Events: c.interest, Fd: c.fd, Pad: c.generation}
+	if err := unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, int(c.fd), &event); err != nil {
+		c.fail(fmt.Errorf("watching a connection: %w", err))
+		return
+	}
+	c.watched = true
+	if len(c.early) > 0 {
+		c.deliverEarlyLater()
+	}
+}
+
+func (c *Conn) leave() {
+	d := &c.on.driver
+	c.unwatch()
+	d.conns[c.fd] = nil
+	c.on.count(-1)
+}
+
+func (c *Conn) unwatch() {
+	if c.watched {
+		c.watched = false
+		_ = unix.EpollCtl(c.on.driver.epoll, unix.EPOLL_CTL_DEL, int(c.fd), nil)
+	}
+}
+
+func (c *Conn) wanted() uint32 {
+	var events uint32
+	if !c.paused && !c.ended {
+		events |= unix.EPOLLIN
+	}
+	if len(c.out) > 0 {
+		events |= unix.EPOLLOUT
+	}
+	return events
+}
+
+func (c *Conn) interestChanged() {
+	if events := c.wanted(); events != c.interest && c.watched {
+		c.interest = events
+		event := unix.EpollEvent{Events: events, Fd: c.fd, Pad: c.generation}
+		_ = unix.EpollCtl(c.on.driver.epoll, unix.EPOLL_CTL_MOD, int(c.fd), &event)
+	}
+}
+
+// handle acts on what epoll reported.
+func (c *Conn) handle(events uint32) {
+	if events&unix.EPOLLOUT != 0 && len(c.out) > 0 {
+		c.flush()
+	}
+	const broken = unix.EPOLLERR | unix.EPOLLHUP
+	switch {
+	case c.closed:
+	case events&(unix.EPOLLIN|broken) != 0 && !c.paused && !c.ended:
+		c.read()
+	case events&broken != 0:
+		// Nobody reads, so nobody would notice, and epoll would report it for ever.
+		c.unwatch()
+		c.fail(c.socketError())
+	}
+}
+
+// read takes what has arrived, at most readSize bytes, and hands it to the handler. A read that does not fill the buffer
+// has emptied the socket; epoll tells about anything later.
+func (c *Conn) read() {
+	buf := c.on.driver.buffer
+	for {
+		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(c.fd), uintptr(unsafe.Pointer(&buf[MaxHeld])), readSize)
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno == unix.EAGAIN:
+		case errno != 0:
+			c.failed = true
+			c.endLater(errno)
+		case n == 0:
+			c.endLater(io.EOF)
+		default:
+			c.deliver(buf, int(n))
+		}
+		return
+	}
+}
+
+// Write sends b, and keeps a copy of what the socket does not take at once; Flushed is called when that is written too.
+// A connection that fails says so through Ended.
+func (c *Conn) Write(b []byte) {
+	if len(b) == 0 || c.failed || c.closed {
+		return
+	}
+	if len(c.out) > 0 {
+		c.out = append(c.out, b...)
+		return
+	}
+	if rest := b[c.send(b):]; len(rest) > 0 && !c.failed {
+		c.out = append(make([]byte, 0, len(rest)), rest...)
+		c.interestChanged()
+	}
+}
+
+// send writes as much of b as the socket takes.
+func (c *Conn) send(b []byte) int {
+	for {
+		n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+		switch errno {
+		case 0:
+			return int(n)
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return 0
+		default:
+			c.fail(errno)
+			return 0
+		}
+	}
+}
+
+// flush writes what was kept.
+func (c *Conn) flush() {
+	n := c.send(c.out)
+	if c.failed {
+		return
+	}
+	c.out = c.out[n:]
+	if len(c.out) == 0 {
+		c.flushed()
+	}
+}
+
+func (c *Conn) shutdownWrite() { _ = unix.Shutdown(int(c.fd), unix.SHUT_WR) }
+
+func (c *Conn) socketError() error {
+	code, err := unix.GetsockoptInt(int(c.fd), unix.SOL_SOCKET, unix.SO_ERROR)
+	switch {
+	case err != nil:
+		return err
+	case code != 0:
+		return syscall.Errno(code)
+	}
+	return syscall.ECONNRESET
+}
+
+// Close closes the connection at once. What was kept is lost, and the peer gets a reset when it sent something that was
+// not read; to end a connection in order, CloseWrite and wait for Ended first.
+func (c *Conn) Close() {
+	if c.closed {
+		return
+	}
+	c.closed, c.ended, c.failed = true, true, true
+	c.out, c.early, c.held = nil, nil, nil
+	c.leave()
+	_ = unix.Close(int(c.fd))
+}

@@ -1,0 +1,151 @@
+//go:build !linux || portableloop
+
+package loop
+
+import "net"
+
+// socket is the portable driver's part of a connection: one goroutine that reads, and one that writes while there is
+// something to write. Until reading resumes, a paused connection does not notice that its peer has gone. Both end when the connection is closed.
+type socket struct {
+	nc net.Conn
+
+	// Owned by the loop's goroutine.
+	arrived   []byte // the reader's buffer: a headroom of MaxHeld bytes, then what was read
+	arrival   int    // bytes read but not yet delivered
+	readError error  // what ended reading
+	writing   bool   // a goroutine is writing out
+
+	next    chan struct{} // of size one: tells the reader that its buffer is free again
+	closing chan struct{} // closed by Close
+}
+
+// Socket is a connection on its way to a loop.
+type Socket struct{ nc net.Conn }
+
+// Detach prepares a connection for a loop. Any goroutine may call it.
+func Detach(nc net.Conn) (Socket, error) { return Socket{nc: nc}, nil }
+
+// Close closes a socket that was not given to a loop.
+func (s Socket) Close() { _ = s.nc.Close() }
+
+// Add makes the socket a connection of the loop. The bytes in early, which were received before, are presented to the
+// handler first; the loop owns them from now on. It must be called on the loop's goroutine.
+func (l *Loop) Add(s Socket, h Handler, early []byte) *Conn {
+	c := &Conn{handler: h, early: early}
+	c.nc = s.nc
+	c.next = make(chan struct{}, 1)
+	c.closing = make(chan struct{})
+	c.home.Store(l)
+	c.join(l)
+	go c.readAll()
+	return c
+}
+
+func (c *Conn) join(l *Loop) {
+	c.on = l
+	l.driver.conns[c] = struct{}{}
+	l.count(1)
+	if len(c.early) > 0 {
+		c.deliverEarlyLater()
+	}
+}
+
+func (c *Conn) leave() {
+	delete(c.on.driver.conns, c)
+	c.on.count(-1)
+}
+
+// readAll is the reading goroutine. It reads once, lets the loop have the buffer, and waits to get it back.
+func (c *Conn) readAll() {
+	buf := make([]byte, MaxHeld+readSize/4)
+	for {
+		n, err := c.nc.Read(buf[MaxHeld:])
+		ok := c.Post(func() {
+			c.arrived, c.arrival, c.readError = buf, n, err
+			c.deliverArrived()
+		})
+		if !ok || err != nil {
+			return
+		}
+		select {
+		case <-c.next:
+		case <-c.closing:
+			return
+		}
+	}
+}
+
+// deliverArrived hands the reader's buffer to the handler, unless reading is paused, and lets the reader go on.
+func (c *Conn) deliverArrived() {
+	if c.paused || c.ended || len(c.early) > 0 { // what came early comes first; this is called again after it
+		return
+	}
+	if n := c.arrival; n > 0 {
+		c.arrival = 0
+		c.deliver(c.arrived, n)
+		c.next <- struct{}{}
+	}
+	if c.readError != nil {
+		c.endLater(c.readError)
+	}
+}
+
+// interestChanged is called when reading may go on, but perhaps in the middle of an event.
+func (c *Conn) interestChanged() {
+	if (c.arrival > 0 || c.readError != nil) && !c.paused && !c.ended {
+		c.on.Later(c.deliverArrived)
+	}
+}
+
+// Write sends b, and keeps a copy until it is sent; Flushed is called then. A connection that fails says so through
+// Ended.
+func (c *Conn) Write(b []byte) {
+	if len(b) == 0 || c.failed || c.closed {
+		return
+	}
+	c.out = append(c.out, b...)
+	if !c.writing {
+		c.startWriting()
+	}
+}
+
+// startWriting sends what is kept from a goroutine of its own, which ends when that is done.
+func (c *Conn) startWriting() {
+	c.writing = true
+	chunk := c.out
+	go func() {
+		_, err := c.nc.Write(chunk)
+		c.Post(func() {
+			c.writing = false
+			switch {
+			case c.closed:
+			case err != nil:
+				c.fail(err)
+			case len(c.out) > len(chunk):
+				c.out = c.out[len(chunk):]
+				c.startWriting()
+			default:
+				c.flushed()
+			}
+		})
+	}()
+}
+
+func (c *Conn) shutdownWrite() {
+	if half, ok := c.nc.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+}
+
+// Close closes the connection at once. What was kept is lost, and the peer gets a reset when it sent something that was
+// not read; to end a connection in order, CloseWrite and wait for Ended first.
+func (c *Conn) Close() {
+	if c.closed {
+		return
+	}
+	c.closed, c.ended, c.failed = true, true, true
+	c.out, c.early, c.held = nil, nil, nil
+	c.leave()
+	close(c.closing)
+	_ = c.nc.Close()
+}

@@ -1,0 +1,43 @@
+//go:build !linux || portableloop
+
+package loop
+
+// driver waits for a loop's events on a channel; the sockets are read and written by goroutines of their connections.
+// It is for systems without epoll: simple and right before fast.
+type driver struct {
+	loop  *Loop
+	woken chan struct{} // of size one
+	conns map[*Conn]struct{}
+}
+
+func (d *driver) open(l *Loop) error {
+	d.loop = l
+	d.woken = make(chan struct{}, 1)
+	d.conns = make(map[*Conn]struct{})
+	return nil
+}
+
+// wait returns when something was posted.
+func (d *driver) wait() { <-d.woken }
+
+func (d *driver) wake() {
+	select {
+	case d.woken <- struct{}{}:
+	default:
+	}
+}
+
+// dispatch has nothing to do: events come as posted functions.
+func (d *driver) dispatch() {}
+
+// each calls f for every connection of the loop.
+func (d *driver) each(f func(*Conn)) {
+	for c := range d.conns {
+		f(c)
+	}
+}
+
+func (d *driver) shut() {
+	d.each((*Conn).Close)
+	d.loop.timers.stop()
+}

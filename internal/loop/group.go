@@ -1,0 +1,170 @@
+package loop
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// Mover is a [Handler] that can be taken to another loop, together with all that belongs to it (see [Move]). Of the
+// connections that belong together only one may have a handler that is a Mover.
+type Mover interface {
+	Handler
+	// MoveTo moves everything to the other loop. It is called on the present one, between events.
+	MoveTo(to *Loop)
+}
+
+// Group is the event loops of a process. Only some of them are awake: a connection goes to one of those, and its
+// governor wakes another when they are busy and empties one when fewer would do, since fewer busy loops relay a message
+// for less CPU than many idle ones. Its methods may be called from any goroutine.
+type Group struct {
+	loops    []*Loop
+	awake    atomic.Int32
+	governor governor
+	shares   atomic.Pointer[[]float64] // busy shares of all loops at the last look
+	moved    atomic.Uint64
+	quit     chan struct{}
+	done     chan struct{}
+}
+
+// Options are the settings of a group. The zero value means the defaults.
+type Options struct {
+	// Max is the largest number of loops awake; default GOMAXPROCS.
+	Max int
+	// Min is the smallest number of loops awake; default 1.
+	Min int
+	// Interval is the time between two looks at how busy the loops are; default 250 ms.
+	Interval time.Duration
+}
+
+// NewGroup starts the loops. Close ends them.
+func NewGroup(o Options) (*Group, error) {
+	if o.Max <= 0 {
+		o.Max = runtime.GOMAXPROCS(0)
+	}
+	o.Min = min(max(o.Min, 1), o.Max)
+	if o.Interval <= 0 {
+		o.Interval = 250 * time.Millisecond
+	}
+	g := &Group{quit: make(chan struct{}), done: make(chan struct{})}
+	g.awake.Store(int32(o.Min))
+	g.governor = governor{lowest: o.Min, highest: o.Max}
+	for i := range o.Max {
+		l, err := newLoop(i, g)
+		if err != nil {
+			for _, l := range g.loops {
+				l.stop()
+			}
+			return nil, err
+		}
+		g.loops = append(g.loops, l)
+	}
+	shares := make([]float64, o.Max)
+	g.shares.Store(&shares)
+	go g.govern(o.Interval)
+	return g, nil
+}
+
+// Close ends all loops and closes the connections that they still have.
+func (g *Group) Close() {
+	close(g.quit)
+	<-g.done
+	for _, l := range g.loops {
+		l.stop()
+	}
+}
+
+// Pick returns the loop for a new connection: the awake one with the fewest.
+func (g *Group) Pick() *Loop {
+	awake := g.loops[:g.awake.Load()]
+	best := awake[0]
+	for _, l := range awake[1:] {
+		if l.load.Load() < best.load.Load() {
+			best = l
+		}
+	}
+	return best
+}
+
+// Loops returns all loops, awake or not.
+func (g *Group) Loops() []*Loop { return g.loops }
+
+// Stats describes one loop.
+type Stats struct {
+	ID          int     `json:"id"`
+	Awake       bool    `json:"awake"`
+	Connections int64   `json:"connections"`
+	Busy        float64 `json:"busy"` // share of the time that it worked, from 0 to 1, over the last interval
+}
+
+// Stats describes all loops and says how many connections and sessions have been moved between them.
+func (g *Group) Stats() (loops []Stats, moved uint64) {
+	shares, awake := *g.shares.Load(), int(g.awake.Load())
+	for i, l := range g.loops {
+		loops = append(loops, Stats{ID: i, Awake: i < awake, Connections: l.load.Load(), Busy: shares[i]})
+	}
+	return loops, g.moved.Load()
+}
+
+// govern measures how busy the loops are and acts on what the governor decides.
+func (g *Group) govern(interval time.Duration) {
+	defer close(g.done)
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	before := make([]time.Duration, len(g.loops))
+	last := time.Now()
+	for {
+		select {
+		case <-g.quit:
+			return
+		case <-ticker.C:
+		}
+		awake := int(g.awake.Load())
+		shares := make([]float64, len(g.loops))
+		elapsed := time.Since(last)
+		last = time.Now()
+		for i, l := range g.loops[:awake] {
+			var busy time.Duration
+			l.Call(func() { busy = l.busy })
+			shares[i] = min(1, float64(busy-before[i])/float64(elapsed))
+			before[i] = busy
+		}
+		g.shares.Store(&shares)
+		g.act(g.governor.decide(shares[:awake]))
+	}
+}
+
+// act carries a decision out.
+func (g *Group) act(d decision) {
+	awake := int(g.awake.Load())
+	switch d.verdict {
+	case wakeOne:
+		woken := g.loops[awake]
+		g.awake.Store(int32(awake + 1))
+		for _, l := range g.loops[:awake] {
+			g.shed(l, 1/float64(awake+1), woken)
+		}
+	case parkOne:
+		g.awake.Store(int32(awake - 1))
+		g.shed(g.loops[awake-1], 1, g.loops[:awake-1]...)
+	case balance:
+		g.shed(g.loops[d.from], d.share, g.loops[d.to])
+	}
+}
+
+// shed moves a share of what loop l has to the others, in turn.
+func (g *Group) shed(l *Loop, share float64, to ...*Loop) {
+	l.Post(func() {
+		var movers []Mover
+		l.driver.each(func(c *Conn) {
+			if m, ok := c.handler.(Mover); ok {
+				movers = append(movers, m)
+			}
+		})
+		movers = movers[:int(share*float64(len(movers))+0.5)]
+		for i, m := range movers {
+			m.MoveTo(to[i%len(to)])
+		}
+		g.moved.Add(uint64(len(movers)))
+	})
+}

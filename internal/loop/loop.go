@@ -1,0 +1,170 @@
+// Package loop runs connections on event loops.
+//
+// A [Loop] is one goroutine that owns its connections outright: it alone reads and writes them, calls their handlers and
+// runs their timers, so whatever is reached only from one loop needs no lock. Everybody else reaches a loop by posting a
+// function to it. On Linux the loop waits for all its connections at once with epoll, and an idle connection costs
+// neither a stack nor a buffer; elsewhere (or under the build tag portableloop) a driver with the same behaviour runs
+// on goroutines.
+//
+// A [Group] holds the loops of a process and lets the number of those awake follow the load.
+package loop
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// MaxHeld is the largest number of bytes that [Handler.Received] may leave unconsumed.
+const MaxHeld = 256
+
+// readSize is the most that one read takes from a socket, in bytes, and so the most that one slow receiver makes the
+// proxy keep for a direction.
+const readSize = 64 << 10
+
+// Handler receives the events of one connection, always on the goroutine of the connection's loop.
+type Handler interface {
+	// Received is called with the bytes that arrived. The slice belongs to the loop: the handler may change it, but not
+	// keep it. It returns how many bytes it has consumed; the others, at most MaxHeld, are presented again in front of
+	// the bytes that follow them.
+	Received(c *Conn, b []byte) (consumed int)
+	// Flushed is called when everything has been written that a call of Write had to keep.
+	Flushed(c *Conn)
+	// Ended is called once when the peer has ended its direction of the stream (err is io.EOF) or the connection
+	// failed. Nothing is received after it. The connection stays open for writing until Close is called.
+	Ended(c *Conn, err error)
+}
+
+// Loop is one event loop. Its methods may be called from its own goroutine only, except where they say otherwise.
+type Loop struct {
+	// Static after newLoop.
+	id    int
+	group *Group
+
+	// Owned by the loop's goroutine.
+	driver  driver
+	timers  timerHeap
+	later   []func() // to run after the current event
+	running []func() // the batch of posted functions being run, kept for its memory
+	conns   int
+	busy    time.Duration // time spent working, not waiting
+	stopped bool
+
+	// load is conns, published for Group.Pick.
+	load atomic.Int64
+
+	mu        sync.Mutex
+	posted    []func()    // guarded by mu
+	closed    bool        // guarded by mu: nothing posted is run any more
+	hasPosted atomic.Bool // len(posted) > 0, so that a round without any takes no lock
+	done      chan struct{}
+}
+
+func newLoop(id int, g *Group) (*Loop, error) {
+	l := &Loop{id: id, group: g, done: make(chan struct{})}
+	if err := l.driver.open(l); err != nil {
+		return nil, err
+	}
+	go l.run()
+	return l, nil
+}
+
+// Post has f called on the loop's goroutine, after what was posted before. Any goroutine may call it. It returns false
+// when the loop has been stopped; f is not called then.
+func (l *Loop) Post(f func()) bool {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return false
+	}
+	first := len(l.posted) == 0
+	l.posted = append(l.posted, f)
+	if first {
+		l.hasPosted.Store(true)
+	}
+	l.mu.Unlock()
+	if first {
+		l.driver.wake()
+	}
+	return true
+}
+
+// Call has f called on the loop's goroutine and waits until it has returned. Any goroutine but a loop's may call it. It
+// returns false when the loop has been stopped.
+func (l *Loop) Call(f func()) bool {
+	ran := make(chan struct{})
+	if !l.Post(func() { f(); close(ran) }) {
+		return false
+	}
+	<-ran
+	return true
+}
+
+// ID returns the loop's number within its group, from 0. Any goroutine may call it.
+func (l *Loop) ID() int { return l.id }
+
+// Later has f called on the loop after the event that is being handled, for work that must not be done in the middle
+// of it.
+func (l *Loop) Later(f func()) { l.later = append(l.later, f) }
+
+// run is the loop.
+func (l *Loop) run() {
+	defer close(l.done)
+	for !l.stopped {
+		l.driver.wait()
+		start := time.Now()
+		l.driver.dispatch()
+		l.runLater()
+		l.runPosted()
+		l.timers.fire(start, l)
+		l.runLater()
+		l.busy += time.Since(start)
+	}
+	l.driver.shut()
+}
+
+func (l *Loop) runLater() {
+	for i := 0; i < len(l.later); i++ { // a function may add others
+		f := l.later[i]
+		l.later[i] = nil
+		f()
+	}
+	l.later = l.later[:0]
+}
+
+func (l *Loop) runPosted() {
+	if !l.hasPosted.Load() {
+		return
+	}
+	l.mu.Lock()
+	l.running, l.posted = l.posted, l.running[:0]
+	l.hasPosted.Store(false)
+	l.mu.Unlock()
+	for i, f := range l.running {
+		f()
+		l.running[i] = nil
+		l.runLater()
+	}
+}
+
+// stop ends the loop and closes what connections it still has. It is called by the group, from outside the loop.
+func (l *Loop) stop() {
+	l.Post(func() {
+		l.stopped = true
+		l.mu.Lock()
+		l.closed = true
+		rest := l.posted
+		l.posted = nil
+		l.mu.Unlock()
+		for _, f := range rest { // Call must not wait for ever
+			f()
+		}
+	})
+	<-l.done
+}
+
+// count keeps the number of connections.
+func (l *Loop) count(n int) {
+	l.conns += n
+	l.load.Store(int64(l.conns))
+}
