@@ -1,0 +1,25 @@
+//go:build linux
+
+package main
+
+import "syscall"
+
+// raiseDescriptorLimit allows as many open files as the hard limit does.
+// Children inherit that.
+func raiseDescriptorLimit() error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	limit.Cur = limit.Max
+	return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+}
+
+// descriptors is how many descriptors a child may open.
+func descriptors() int {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 1024
+	}
+	return int(min(limit.Max, 65536))
+}

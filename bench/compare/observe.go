@@ -1,0 +1,129 @@
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// observation is what one run of one rival shows.
+type observation struct {
+	load   loadResult
+	cpu    cpu     // of the proxy, while the load was steady
+	before float64 // PSS once it was ready, in bytes
+	open   float64 // PSS late in the load, with all sessions open
+	peak   float64 // peak resident size
+	others float64 // processors that everything else kept busy meanwhile
+}
+
+// observe starts a rival, offers it a load, and watches its process.
+func observe(ctx context.Context, tools toolbox, r rival, l load, backends []string, memory bool) (observation, error) {
+	addresses, err := freeAddresses(2)
+	if err != nil {
+		return observation{}, err
+	}
+	dir, err := os.MkdirTemp(tools.dir, r.name+"-")
+	if err != nil {
+		return observation{}, err
+	}
+	defer os.RemoveAll(dir)
+	t := task{listen: addresses[0], admin: addresses[1], backends: backends, sessions: l.sessions, dir: dir}
+	p, address, err := r.start(ctx, t)
+	if err != nil {
+		return observation{}, err
+	}
+	if p == nil {
+		result, err := offer(ctx, tools.tools, address, l, func() {}, func() {})
+		return observation{load: result}, err
+	}
+	defer p.stop()
+
+	const settle = time.Second
+	select {
+	case <-ctx.Done():
+		return observation{}, ctx.Err()
+	case <-time.After(settle):
+	}
+	w := watch{pid: p.pid(), memory: memory}
+	w.seen.before = w.read(readPSS)
+	var late *time.Timer
+	result, err := offer(ctx, tools.tools, address, l, func() {
+		w.begin()
+		late = time.AfterFunc(l.duration*3/4, func() {
+			open := w.read(readPSS)
+			w.mu.Lock()
+			w.seen.open = open
+			w.mu.Unlock()
+		})
+	}, w.end)
+	if late != nil {
+		late.Stop()
+	}
+	if failure := p.failure(); failure != nil {
+		return observation{}, failure
+	}
+	if err == nil && late == nil {
+		err = fmt.Errorf("the load never became steady: %w", result.trouble())
+	}
+	peak := w.read(readPeak)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen.load, w.seen.peak = result, peak
+	return w.seen, cmp.Or(err, w.failed)
+}
+
+// watch reads a proxy's use of the machine, and keeps the first error.
+type watch struct {
+	pid    int
+	memory bool
+
+	began        time.Time // the steady part of the load
+	startCPU     cpu
+	startOutside time.Duration
+
+	mu     sync.Mutex // guards what follows: a timer reads memory
+	seen   observation
+	failed error
+}
+
+func (w *watch) begin() {
+	var err error
+	w.startOutside, err = others()
+	w.fail(err)
+	w.startCPU, err = readCPU(w.pid)
+	w.fail(err)
+	w.began = time.Now()
+}
+
+func (w *watch) end() {
+	elapsed := time.Since(w.began)
+	used, err := readCPU(w.pid)
+	w.fail(err)
+	outside, err := others()
+	w.fail(err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen.cpu = used.since(w.startCPU)
+	w.seen.others = max(0, (outside-w.startOutside).Seconds()/elapsed.Seconds())
+}
+
+// read reads memory, where the scenario is about it: it holds the process up.
+func (w *watch) read(source func(pid int) (float64, error)) float64 {
+	if !w.memory {
+		return 0
+	}
+	bytes, err := source(w.pid)
+	w.fail(err)
+	return bytes
+}
+
+func (w *watch) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = cmp.Or(w.failed, err)
+}

@@ -1,0 +1,57 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+)
+
+// freeAddresses finds loopback addresses with ports that are free now: all are
+// listened on at once, so that they differ, and then let go.
+func freeAddresses(count int) ([]string, error) {
+	addresses := make([]string, count)
+	for i := range addresses {
+		listener, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close()
+		addresses[i] = listener.Addr().String()
+	}
+	return addresses, nil
+}
+
+// waitFor asks again until the answer is nil, the process has ended or the
+// patience has.
+func waitFor(ctx context.Context, p *process, what string, patience time.Duration, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		if failure := p.failure(); failure != nil {
+			return failure
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not ready in time: %w", what, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// accepts asks whether somebody listens at an address.
+func accepts(address string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+}
