@@ -1,0 +1,91 @@
+// Package cli is the command line: one file per subcommand. Results go to standard output, logs and errors to standard
+// error. The exit status is 0 for success, 2 for wrong usage and 1 for any other failure.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// usage marks an error as a mistake in how the command was called.
+type usage struct{ error }
+
+func (u usage) Unwrap() error { return u.error }
+
+// usageError marks err as a mistake in how the command was called, for exit status 2. A nil error stays nil.
+func usageError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usage{err}
+}
+
+// Main runs the command line and returns the exit status.
+func Main(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "Error: %v\n", err)
+	if u := (usage{}); errors.As(err, &u) {
+		fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", command.CommandPath())
+		return 2
+	}
+	return 1
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "wsbouncer",
+		Short: "A pooling WebSocket proxy for streaming inference",
+		Long: `wsbouncer is a pooling WebSocket proxy for streaming inference.
+
+It holds connections to your inference servers open and ready, leases each client
+one of them for its session, and relays frames both ways: what PgBouncer is to
+PostgreSQL, for WebSocket servers.`,
+		Example: `  # See it work: three simulated servers, the proxy, and clients that stream speech
+  wsbouncer demo
+
+  # Serve two inference servers, 32 connections each
+  wsbouncer serve --listen 127.0.0.1:8080 --backend ws://10.0.0.1:2700 --backend ws://10.0.0.2:2700 --connections 32`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noArguments,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	root.AddCommand(
+		newBenchCommand(),
+		newSimCommand(),
+		newVersionCommand(),
+	)
+	return root
+}
+
+// noArguments refuses positional arguments, and names a subcommand that may have been meant.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.HasSubCommands() {
+		text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			text += fmt.Sprintf("; did you mean %q?", near[0])
+		}
+		return usageError(errors.New(text))
+	}
+	return usageError(fmt.Errorf("%s takes no arguments, but got %q", cmd.CommandPath(), args[0]))
+}
