@@ -31,6 +31,8 @@ func usageError(err error) error {
 func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// After the first signal the default action is back: a second one ends the process at once.
+	defer context.AfterFunc(ctx, stop)()
 	root := newRootCommand()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -68,8 +70,10 @@ PostgreSQL, for WebSocket servers.`,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
 	root.AddCommand(
-		newBenchCommand(),
+		newServeCommand(),
+		newCheckCommand(),
 		newSimCommand(),
+		newBenchCommand(),
 		newVersionCommand(),
 	)
 	return root

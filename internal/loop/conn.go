@@ -127,16 +127,17 @@ func Move(to *Loop, moved func(), conns ...*Conn) bool {
 func (c *Conn) deliver(buf []byte, n int) {
 	start := MaxHeld - len(c.held)
 	copy(buf[start:MaxHeld], c.held)
+	c.held = c.held[:0]
 	c.receive(buf[start : MaxHeld+n])
 }
 
 func (c *Conn) receive(b []byte) {
 	consumed := c.handler.Received(c, b)
-	if rest := b[consumed:]; len(rest) > 0 || len(c.held) > 0 {
+	if rest := b[consumed:]; len(rest) > 0 {
 		if len(rest) > MaxHeld {
 			panic("loop: handler left more than MaxHeld bytes")
 		}
-		c.held = append(c.held[:0], rest...)
+		c.held = append(c.held, rest...)
 	}
 }
 

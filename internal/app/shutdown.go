@@ -1,0 +1,54 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// Shutdown takes the proxy down: no more clients are accepted, sessions may finish within the drain time, those that have
+// not are closed with 1001, and the connections to the backends are closed in order. It returns whether all sessions
+// finished by themselves.
+func (p *Proxy) Shutdown() (clean bool) {
+	s := &p.plan.settings
+	p.drain()
+	p.sessions.StopAccepting()
+	p.log.Info("draining", "sessions", p.sessions.Active(), "timeout", s.DrainTimeout)
+	clean = p.waitForSessions(s.DrainTimeout, func() {})
+	if !clean {
+		p.log.Warn("sessions did not finish in time, closing them", "sessions", p.sessions.Active())
+	}
+	p.sessions.Close()
+	// Each side's part in closing has its own limit. Sessions that are just moving between event loops are missed by
+	// one call, so it is repeated.
+	p.waitForSessions(3*s.CloseTimeout, func() { p.sessions.EndAll(frame.GoingAway, "proxy shutting down") })
+	ctx, cancel := context.WithTimeout(context.Background(), 2*s.CloseTimeout)
+	defer cancel()
+	for _, b := range p.backends {
+		b.Close(ctx)
+	}
+	p.loops.Close()
+	if p.admin != nil {
+		_ = p.admin.Close()
+	}
+	p.log.Info("stopped", "clean", clean)
+	return clean
+}
+
+// waitForSessions waits until no client is connected, at most for the given time, and calls f now and then.
+func (p *Proxy) waitForSessions(limit time.Duration, f func()) bool {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for p.sessions.Active() > 0 {
+		f()
+		select {
+		case <-look.C:
+		case <-deadline.C:
+			return p.sessions.Active() == 0
+		}
+	}
+	return true
+}

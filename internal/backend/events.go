@@ -1,0 +1,115 @@
+package backend
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// This file is Conn as the handler of its stream, while no session is.
+
+// Received implements [loop.Handler].
+func (c *Conn) Received(_ *loop.Conn, b []byte) int {
+	pos := 0
+	for {
+		run, err := c.Scanner.Next(b[pos:])
+		if c.mode == waiting && run.Data > 0 {
+			c.dataWhileIdle(b[pos : pos+run.Data])
+		}
+		pos += run.Consumed
+		if err != nil {
+			c.failed(frame.ProtocolError, err.Error())
+			return len(b)
+		}
+		if !run.HasControl() {
+			break
+		}
+		c.control(run.Control, run.Payload)
+		if c.stream.Closed() {
+			return len(b)
+		}
+	}
+	if c.mode == resetting {
+		c.resetDone(pos == len(b))
+	}
+	return pos
+}
+
+// dataWhileIdle takes pieces of data frames that no session is there for.
+func (c *Conn) dataWhileIdle(b []byte) {
+	if c.backend.options.Profile.Reuse == profile.OneShot && len(c.greeting)+len(b) <= maxGreeting {
+		// Nobody had the connection before, and only one session will: what the server says belongs to its client.
+		c.greeting = append(c.greeting, b...)
+		return
+	}
+	c.lost(frame.PolicyViolation, "data while idle")
+}
+
+// resetDone ends the reset when the server has answered all it was asked, which was dropped, and no more. all tells that
+// nothing received is left to be scanned.
+func (c *Conn) resetDone(all bool) {
+	between := c.Scanner.AtMessageBoundary()
+	switch {
+	case c.Scanner.Messages > c.expected, c.Scanner.Messages == c.expected && !between:
+		c.retire(frame.PolicyViolation, "more answers than messages")
+	case c.Scanner.Messages == c.expected && all:
+		c.idle()
+	}
+}
+
+// control acts on a control frame.
+func (c *Conn) control(op frame.Opcode, payload []byte) {
+	switch op {
+	case frame.Ping:
+		if c.mode != retiring && c.stream.Pending() == 0 { // one that waits to be sent is answer enough
+			c.sendControl(frame.Pong, payload)
+		}
+	case frame.Close:
+		c.closeReceived = true
+		if c.mode == retiring {
+			c.stream.CloseWrite()
+			return
+		}
+		code, reason, err := frame.ParseClose(payload)
+		if err != nil {
+			code = frame.ProtocolError
+		}
+		c.failed(code, fmt.Sprintf("closed by the server: %v %s", code, reason))
+	}
+}
+
+// failed takes the connection out of service, whatever it was doing.
+func (c *Conn) failed(code frame.CloseCode, reason string) {
+	switch c.mode {
+	case waiting:
+		c.lost(code, reason)
+	case resetting:
+		c.retire(code, reason)
+	case retiring:
+		c.finish()
+	}
+}
+
+// Flushed implements [loop.Handler].
+func (c *Conn) Flushed(*loop.Conn) {}
+
+// Ended implements [loop.Handler].
+func (c *Conn) Ended(_ *loop.Conn, err error) {
+	if err == io.EOF {
+		err = fmt.Errorf("server ended the connection without a close frame")
+	}
+	c.failed(frame.GoingAway, err.Error())
+}
+
+// MoveTo implements [loop.Mover].
+func (c *Conn) MoveTo(to *loop.Loop) {
+	timed := c.timer.Take()
+	loop.Move(to, func() {
+		if timed {
+			c.timer.Put(to)
+		}
+	}, c.stream)
+}

@@ -1,0 +1,96 @@
+package session
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+)
+
+// retryAfter is what a client without a connection is told to wait, in seconds.
+const retryAfter = 1
+
+// admit reads a client's request and starts its session, or refuses it with an HTTP answer. It owns nc.
+func (s *Server) admit(nc net.Conn) {
+	begun := time.Now()
+	_ = nc.SetDeadline(begun.Add(s.options.HandshakeTimeout))
+	req, err := handshake.ReadRequest(nc, s.options.MaxHead)
+	if err == nil {
+		err = s.lease(nc, req, begun)
+	}
+	var refusal *handshake.Refusal
+	switch {
+	case err == nil:
+	case errors.As(err, &refusal):
+		s.refused[refusal.Status].Add(1)
+		s.options.Log.Debug("request refused", "client", nc.RemoteAddr(), "status", refusal.Status, "reason", refusal.Reason)
+		handshake.Refuse(nc, refusal)
+	default: // the client left
+		_ = nc.Close()
+	}
+}
+
+// lease checks the request, leases a connection for it and starts the session on the connection's loop, which owns nc
+// from then on. The lease comes before the answer, so that a client for whom there is no connection gets an honest one.
+func (s *Server) lease(nc net.Conn, req *handshake.Request, begun time.Time) error {
+	service := s.route(req.URL.Path)
+	if service == nil {
+		return &handshake.Refusal{Status: http.StatusNotFound, Reason: "no service has this path"}
+	}
+	if refusal := req.Check(); refusal != nil {
+		return refusal
+	}
+	if origin := req.Header.Get("Origin"); origin != "" && len(s.options.Origins) > 0 && !slices.Contains(s.options.Origins, origin) {
+		return &handshake.Refusal{Status: http.StatusForbidden, Reason: "this origin is not allowed"}
+	}
+	for {
+		if s.draining.Load() {
+			return unavailable("shutting down")
+		}
+		conn, ok := service.lease()
+		if !ok {
+			return unavailable("all connections are in use")
+		}
+		if started, err := s.start(service, conn, nc, req, begun); started || err != nil {
+			return err
+		}
+		// The connection was lost since it became idle: there may be another.
+	}
+}
+
+func unavailable(reason string) *handshake.Refusal {
+	return &handshake.Refusal{
+		Status: http.StatusServiceUnavailable, Reason: reason, Header: handshake.RetryAfter(retryAfter),
+	}
+}
+
+// start brings the client to the leased connection's loop. It returns false when the connection was not alive any more.
+func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *handshake.Request, begun time.Time) (bool, error) {
+	type outcome struct {
+		started bool
+		err     error
+	}
+	done := make(chan outcome, 1)
+	conn.Use(func(alive bool) {
+		if !alive {
+			done <- outcome{}
+			return
+		}
+		session := s.newSession(service, conn, nc, begun)
+		socket, err := loop.Detach(nc)
+		if err != nil { // out of descriptors
+			session.abandon()
+			done <- outcome{err: err}
+			return
+		}
+		session.begin(socket, req)
+		done <- outcome{started: true}
+	})
+	o := <-done
+	return o.started, o.err
+}

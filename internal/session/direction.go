@@ -1,0 +1,82 @@
+package session
+
+import (
+	"math/rand/v2"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+)
+
+// direction is one way of a session: data frames pass as they are, and the proxy's own control frames are put between
+// them.
+type direction struct {
+	scanner *frame.Scanner // follows what passes
+	to      *loop.Conn
+	masked  bool // frames that the proxy makes itself are masked: the receiver is a server
+
+	inserting bool   // there is something to insert
+	closed    bool   // a close frame was sent: nothing more may be
+	pong      []byte // payload to answer the receiver's last ping with; nil for none
+	close     []byte // payload of the close frame to send; nil for none
+}
+
+// pass sends pieces of data frames; a frame ends at offset boundary, if that is not negative. This is the path of every
+// frame.
+func (d *direction) pass(b []byte, boundary int) {
+	if d.inserting && boundary >= 0 {
+		d.to.Write(b[:boundary])
+		d.insert()
+		b = b[boundary:]
+	}
+	if !d.closed {
+		d.to.Write(b)
+	}
+}
+
+// sendPong answers a ping, as soon as a frame boundary allows. Only the last ping needs an answer (RFC 6455, section
+// 5.5.3), so that a peer which sends pings and reads nothing makes nothing grow.
+func (d *direction) sendPong(payload []byte) {
+	d.pong = append(make([]byte, 0, len(payload)), payload...)
+	d.inserting = true
+	d.insertNow()
+}
+
+// sendClose sends a close frame, as soon as a frame boundary allows.
+func (d *direction) sendClose(code frame.CloseCode, reason string) {
+	d.close = frame.AppendClosePayload(make([]byte, 0, 2+len(reason)), code, reason)
+	d.inserting = true
+	d.insertNow()
+}
+
+// insertNow inserts what waits, if what has passed ends with a whole frame.
+func (d *direction) insertNow() {
+	if d.inserting && d.scanner.AtFrameBoundary() {
+		d.insert()
+	}
+}
+
+// insert sends the control frames that wait. A pong waits on while the receiver is slow.
+func (d *direction) insert() {
+	if d.closed {
+		d.inserting = false
+		return
+	}
+	if d.pong != nil && d.to.Pending() == 0 {
+		d.control(frame.Pong, d.pong)
+		d.pong = nil
+	}
+	if d.close != nil {
+		d.control(frame.Close, d.close)
+		d.closed = true
+	}
+	d.inserting = d.pong != nil && !d.closed
+}
+
+func (d *direction) control(op frame.Opcode, payload []byte) {
+	var buf [frame.MaxControlSize]byte
+	h := frame.Header{Fin: true, Opcode: op, Masked: d.masked}
+	if d.masked {
+		h.Mask = rand.Uint32()
+	}
+	d.to.Write(frame.Append(buf[:0], h, payload))
+}

@@ -1,0 +1,166 @@
+package session
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// How a session ends. Whoever ends it, three things are done in this order: the client gets a close frame that says who
+// ended the session and why, at a frame boundary; the lease ends, with the connection returned or discarded; the client's
+// part in closing is awaited for a bounded time.
+
+// clientClosed acts on the client's close frame.
+func (s *Session) clientClosed(payload []byte) {
+	code, reason, err := frame.ParseClose(payload)
+	switch {
+	case s.phase == lingering: // its answer to ours
+		s.client.CloseWrite()
+	case s.phase != relaying:
+	case err != nil:
+		s.clientBroke(err)
+	case s.backend.Backend().Profile().Reuse == profile.OneShot:
+		// The backend learns of it as if the client were connected directly, and may have something left to say.
+		s.record.end(byClient, code, string(reason))
+		s.sent = s.sentNow()
+		s.phase = clientLeaving
+		s.up.closed = true
+		s.backend.SendClose(payload)
+		s.timer.Set(s.client.Loop(), s.server.options.CloseTimeout, s.answerClient)
+	default:
+		s.end(byClient, code, string(reason))
+	}
+}
+
+// answerClient ends a session whose client has closed it, with its own code.
+func (s *Session) answerClient() { s.end(byClient, s.record.Code, s.record.Reason) }
+
+// clientBroke ends the session because the client did not keep to RFC 6455.
+func (s *Session) clientBroke(err error) {
+	s.deaf = true
+	if s.phase == lingering {
+		s.client.CloseWrite()
+		return
+	}
+	code := frame.ProtocolError
+	if broken, ok := err.(*frame.Error); ok {
+		code = broken.Code
+	}
+	s.end(byClient, code, err.Error())
+}
+
+// clientLost acts on the end of the client's connection.
+func (s *Session) clientLost() {
+	switch s.phase {
+	case lingering:
+		s.gone()
+	case finishing:
+		s.release()
+	default:
+		s.end(byClient, frame.AbnormalClosure, "client left without a close frame")
+	}
+}
+
+// backendClosed acts on the backend's close frame.
+func (s *Session) backendClosed(payload []byte) {
+	code, reason, err := frame.ParseClose(payload)
+	switch {
+	case s.phase == clientLeaving:
+		s.answerClient()
+	case err != nil:
+		s.end(byBackend, frame.InternalError, "backend closed with a code or reason that may not be sent on")
+	default:
+		s.end(byBackend, code, string(reason))
+	}
+}
+
+// backendLost acts on the failure of the backend's connection.
+func (s *Session) backendLost(reason string) {
+	if s.phase == clientLeaving {
+		s.answerClient()
+	} else {
+		s.end(byBackend, frame.InternalError, reason)
+	}
+	if s.phase == finishing { // the frame that the client waits for will not be completed
+		s.release()
+	}
+}
+
+// endForeign ends the session because the backend sent what nobody asked for, none of which has been passed on. between
+// tells that it began with a new frame, so that a close frame can still be sent to the client.
+func (s *Session) endForeign(between bool) {
+	const reason = "backend sent an answer that nobody asked for"
+	s.decide(byBackend, frame.InternalError, reason)
+	if between {
+		s.down.close = frame.AppendClosePayload(nil, s.record.Code, s.record.Reason)
+		s.down.insert()
+	}
+	s.release()
+}
+
+// end ends the session: nothing more is taken from the client, which gets a close frame as soon as the frame on its way to
+// it is complete.
+func (s *Session) end(who party, code frame.CloseCode, reason string) {
+	if !s.decide(who, code, reason) {
+		return
+	}
+	if s.client.Ended() {
+		s.release()
+		return
+	}
+	s.down.sendClose(s.record.Code, s.record.Reason)
+	if s.down.closed {
+		s.release()
+		return
+	}
+	s.timer.Set(s.client.Loop(), s.server.options.CloseTimeout, s.release)
+}
+
+// decide notes who ends the session and why. It returns false when that has been decided before.
+func (s *Session) decide(who party, code frame.CloseCode, reason string) bool {
+	switch s.phase {
+	case relaying:
+		s.record.end(who, code, reason)
+		s.sent = s.sentNow()
+	case clientLeaving: // it stays the client's end
+	default:
+		return false
+	}
+	s.phase = finishing
+	s.deadline.Stop()
+	s.timer.Stop()
+	s.client.Resume() // to see its close frame
+	return true
+}
+
+// release ends the lease and waits for the client's part in closing. Without a close frame sent, because a frame could
+// not be completed, the client sees the connection end in the middle of it.
+func (s *Session) release() {
+	code, reason := frame.GoingAway, "session ended"
+	if s.record.By == byBackend {
+		code, reason = s.record.Code, "" // the answer to its close frame
+	}
+	s.record.Relayed = Relayed{
+		FramesFromClients: s.scanner.Frames, BytesFromClients: s.scanner.Bytes,
+		FramesFromBackends: s.backend.Scanner.Frames - s.framesBefore, BytesFromBackends: s.backend.Scanner.Bytes - s.bytesBefore,
+	}
+	s.record.Connection = s.backend.End(s.traffic(s.sent), s.sent.midFrame, code, reason)
+	s.phase = lingering
+	if s.client.Ended() {
+		s.gone()
+		return
+	}
+	if s.deaf || !s.down.closed {
+		s.client.CloseWrite()
+	}
+	s.timer.Set(s.client.Loop(), s.server.options.CloseTimeout, s.gone)
+}
+
+// gone ends the session for good.
+func (s *Session) gone() {
+	s.timer.Stop()
+	s.client.Close()
+	delete(s.shard.sessions, s)
+	s.shard.ended[s.record.Code]++
+	s.server.active.Add(-1)
+	s.record.log(s.server.options.Log, s.service.Name, s.backend.Backend().URL())
+}

@@ -1,0 +1,70 @@
+package session
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// party is one of those who can end a session.
+type party uint8
+
+const (
+	byClient party = iota
+	byBackend
+	byProxy
+)
+
+func (p party) String() string { return [...]string{"client", "backend", "proxy"}[p] }
+
+// Record is what is kept of a session.
+type Record struct {
+	ID      uint64
+	Client  netip.AddrPort
+	Arrived time.Time // the client's connection was accepted
+	Leased  time.Time // the session began
+	Ended   time.Time // its end was decided
+	Relayed Relayed
+
+	By     party
+	Code   frame.CloseCode // the client's close code; AbnormalClosure when it left without one
+	Reason string
+	// Connection is what became of the backend's connection.
+	Connection profile.Verdict
+}
+
+func (r *Record) begin(id uint64, client netip.AddrPort, arrived time.Time) {
+	r.ID, r.Client, r.Arrived, r.Leased = id, client, arrived, time.Now()
+}
+
+func (r *Record) end(who party, code frame.CloseCode, reason string) {
+	r.By, r.Code, r.Reason, r.Ended = who, code, reason, time.Now()
+}
+
+// log writes the record as one line.
+func (r *Record) log(log *slog.Logger, service, backend string) {
+	if !log.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
+	connection := [...]string{profile.Discard: "discarded", profile.Await: "resetting", profile.Clean: "returned"}
+	log.LogAttrs(context.Background(), slog.LevelInfo, "session ended",
+		slog.Uint64("id", r.ID),
+		slog.String("service", service),
+		slog.String("backend", backend),
+		slog.String("client", r.Client.String()),
+		slog.Duration("waited", r.Leased.Sub(r.Arrived)),
+		slog.Duration("lasted", r.Ended.Sub(r.Leased)),
+		slog.Uint64("frames_from_client", r.Relayed.FramesFromClients),
+		slog.Uint64("bytes_from_client", r.Relayed.BytesFromClients),
+		slog.Uint64("frames_from_backend", r.Relayed.FramesFromBackends),
+		slog.Uint64("bytes_from_backend", r.Relayed.BytesFromBackends),
+		slog.String("by", r.By.String()),
+		slog.Int("code", int(r.Code)),
+		slog.String("reason", r.Reason),
+		slog.String("connection", connection[r.Connection]),
+	)
+}

@@ -1,0 +1,242 @@
+// Package session serves clients: it answers their upgrade requests, leases each a pooled connection, relays frames both
+// ways until one side ends, and sees to it that both sides are told why.
+//
+// A [Server] may be used from any goroutine. A session belongs to the event loop that its client's and its backend's
+// connection both live on, and runs on that loop's goroutine only.
+package session
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+)
+
+// Options are the settings of a server. Fields without a default are required.
+type Options struct {
+	// Services are what clients can ask for. The first whose path fits serves a client.
+	Services []*Service
+	// Loops are the event loops that the backends' connections live on.
+	Loops *loop.Group
+	// MaxMessage is the largest message, in bytes, that a client may send; 0 for no limit.
+	MaxMessage int64
+	// MaxHead is the largest upgrade request in bytes.
+	MaxHead int
+	// HandshakeTimeout bounds the arrival of the upgrade request.
+	HandshakeTimeout time.Duration
+	// CloseTimeout bounds each side's part in closing a session.
+	CloseTimeout time.Duration
+	// IdleTimeout ends a session in which no data frame passed either way for so long; 0 for never.
+	IdleTimeout time.Duration
+	// MaxDuration ends a session that has lasted so long; 0 for never.
+	MaxDuration time.Duration
+	// Origins are the values of the Origin header that are accepted; none for any. Requests without the header do not
+	// come from browsers and are always accepted.
+	Origins []string
+	// Log gets a line for each session that ended (level info) and for each refused request (level debug).
+	Log *slog.Logger
+}
+
+// Server answers clients.
+type Server struct {
+	options  Options
+	shards   []shard // by loop
+	lastID   atomic.Uint64
+	active   atomic.Int64
+	draining atomic.Bool
+	refused  [600]atomic.Uint64 // by HTTP status
+	turn     chan struct{}      // one element for each handshake under way, see turns
+
+	mu         sync.Mutex
+	listeners  []net.Listener        // guarded by mu
+	handshakes map[net.Conn]struct{} // guarded by mu
+	closed     bool                  // guarded by mu
+	pending    sync.WaitGroup        // accepting and shaking hands
+}
+
+// shard is the part of the server's state that one event loop owns.
+type shard struct {
+	sessions map[*Session]struct{}
+	relayed  Relayed
+	ended    map[frame.CloseCode]uint64
+}
+
+// Relayed counts what was relayed: data frames, and their payload in bytes.
+type Relayed struct {
+	FramesFromClients  uint64 `json:"frames_from_clients"`
+	BytesFromClients   uint64 `json:"bytes_from_clients"`
+	FramesFromBackends uint64 `json:"frames_from_backends"`
+	BytesFromBackends  uint64 `json:"bytes_from_backends"`
+}
+
+// Stats describes the server at one instant.
+type Stats struct {
+	Active  int64                      `json:"active"`  // sessions whose client is still connected
+	Total   uint64                     `json:"total"`   // sessions begun
+	Refused map[int]uint64             `json:"refused"` // upgrade requests answered otherwise, by HTTP status
+	Ended   map[frame.CloseCode]uint64 `json:"ended"`   // sessions ended, by the client's close code
+	Relayed Relayed                    `json:"relayed"`
+}
+
+// When thousands of clients come at once, they wait in the listener's queue, where they cost nothing, and not in
+// goroutines: so many handshakes at a time are worked on. One that takes longer than the grace waits for its client, and
+// gives its turn to another.
+const (
+	turns     = 64
+	turnGrace = 20 * time.Millisecond
+)
+
+// NewServer returns a server that serves the listeners given to Serve. Shutdown ends it.
+func NewServer(o Options) *Server {
+	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), turn: make(chan struct{}, turns)}
+	s.shards = make([]shard, len(o.Loops.Loops()))
+	for i := range s.shards {
+		s.shards[i] = shard{sessions: make(map[*Session]struct{}), ended: make(map[frame.CloseCode]uint64)}
+	}
+	return s
+}
+
+// Serve accepts clients from the listener in a goroutine of its own until Shutdown is called.
+func (s *Server) Serve(listener net.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = listener.Close()
+		return
+	}
+	s.listeners = append(s.listeners, listener)
+	s.pending.Go(func() { s.accept(listener) })
+}
+
+// accept is the accepting goroutine.
+func (s *Server) accept(listener net.Listener) {
+	pause := time.Duration(0)
+	for {
+		nc, err := listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors, most likely: those in use go on, and some will come free
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			s.options.Log.Warn("cannot accept a client", "error", err, "retry_in", pause)
+			time.Sleep(pause)
+			continue
+		}
+		pause = 0
+		s.turn <- struct{}{}
+		release := sync.OnceFunc(func() { <-s.turn })
+		if !s.track(nc) {
+			_ = nc.Close()
+			release()
+			return
+		}
+		grace := time.AfterFunc(turnGrace, release)
+		s.pending.Go(func() {
+			s.admit(nc)
+			s.untrack(nc)
+			grace.Stop()
+			release()
+		})
+	}
+}
+
+// track notes a handshake, so that Shutdown can cut it short.
+func (s *Server) track(nc net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.handshakes[nc] = struct{}{}
+	return true
+}
+
+func (s *Server) untrack(nc net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.handshakes, nc)
+}
+
+// StopAccepting closes the listeners. Sessions go on; requests that have arrived are refused from now on.
+func (s *Server) StopAccepting() {
+	s.draining.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, listener := range s.listeners {
+		_ = listener.Close()
+	}
+	s.listeners = nil
+}
+
+// Active returns how many sessions have a client that is still connected.
+func (s *Server) Active() int64 { return s.active.Load() }
+
+// EndAll ends all sessions: their clients get a close frame with the code and reason.
+func (s *Server) EndAll(code frame.CloseCode, reason string) {
+	for i, l := range s.options.Loops.Loops() {
+		l.Post(func() {
+			for session := range s.shards[i].sessions {
+				session.end(byProxy, code, reason)
+			}
+		})
+	}
+}
+
+// Close cuts handshakes short and waits for their goroutines. StopAccepting must have been called before, and sessions
+// be ended by EndAll.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	for nc := range s.handshakes {
+		_ = nc.SetDeadline(time.Unix(1, 0))
+	}
+	s.mu.Unlock()
+	s.pending.Wait()
+}
+
+// Stats returns the exact counts, gathered loop by loop.
+func (s *Server) Stats() Stats {
+	stats := Stats{
+		Active: s.active.Load(), Total: s.lastID.Load(),
+		Refused: make(map[int]uint64), Ended: make(map[frame.CloseCode]uint64),
+	}
+	for status := range s.refused {
+		if n := s.refused[status].Load(); n > 0 {
+			stats.Refused[status] = n
+		}
+	}
+	for i, l := range s.options.Loops.Loops() {
+		l.Call(func() {
+			shard := &s.shards[i]
+			stats.Relayed.add(shard.relayed)
+			for code, n := range shard.ended {
+				stats.Ended[code] += n
+			}
+		})
+	}
+	return stats
+}
+
+func (r *Relayed) add(other Relayed) {
+	r.FramesFromClients += other.FramesFromClients
+	r.BytesFromClients += other.BytesFromClients
+	r.FramesFromBackends += other.FramesFromBackends
+	r.BytesFromBackends += other.BytesFromBackends
+}
+
+// route returns the service that the path leads to, or nil.
+func (s *Server) route(path string) *Service {
+	i := slices.IndexFunc(s.options.Services, func(service *Service) bool {
+		return service.Path == "" || service.Path == path
+	})
+	if i < 0 {
+		return nil
+	}
+	return s.options.Services[i]
+}

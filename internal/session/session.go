@@ -1,0 +1,172 @@
+package session
+
+import (
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// Session is one client's time with the proxy. All of it is owned by the loop that both connections live on.
+type Session struct {
+	server  *Server
+	service *Service
+	shard   *shard // of the present loop
+
+	client  *loop.Conn
+	backend *backend.Conn
+	up      direction     // from the client to the backend
+	down    direction     // from the backend to the client
+	scanner frame.Scanner // of what the client sends; the backend's is its connection's own
+
+	phase      phase
+	deaf       bool       // what the client sends is not looked at any more
+	timer      loop.Timer // bounds the present phase, or looks for idleness
+	deadline   loop.Timer // ends a session that lasts too long
+	lastCount  uint64     // data frames both ways at the last look for idleness
+	quietLooks int        // looks in a row without any
+
+	framesBefore, bytesBefore uint64 // what the backend's scanner had counted when the session began
+
+	sent   sent // set when the session ends
+	record Record
+}
+
+// phase is how far a session has come.
+type phase uint8
+
+const (
+	// relaying: frames pass both ways.
+	relaying phase = iota
+	// clientLeaving: the client's close was relayed to the backend, whose remaining frames still pass.
+	clientLeaving
+	// finishing: the end is decided; the frame that is on its way to the client is completed before the close frame.
+	finishing
+	// lingering: the lease is over and the client has its close frame; its own is awaited, and what else it sends is
+	// dropped.
+	lingering
+)
+
+// newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
+func (s *Server) newSession(service *Service, conn *backend.Conn, nc net.Conn, begun time.Time) *Session {
+	session := &Session{server: s, service: service, backend: conn, scanner: frame.NewClientScanner(s.options.MaxMessage)}
+	session.record.begin(s.lastID.Add(1), addressOf(nc), begun)
+	return session
+}
+
+// abandon gives back the connection of a session that could not begin.
+func (s *Session) abandon() {
+	s.backend.End(profile.Traffic{}, false, frame.GoingAway, "")
+}
+
+// begin accepts the client's upgrade and starts relaying.
+func (s *Session) begin(socket loop.Socket, req *handshake.Request) {
+	l := s.backend.Stream().Loop()
+	s.shard = &s.server.shards[l.ID()]
+	s.shard.sessions[s] = struct{}{}
+	s.server.active.Add(1)
+	s.client = l.Add(socket, (*clientSide)(s), req.Early)
+	s.up = direction{scanner: &s.scanner, to: s.backend.Stream(), masked: true}
+	s.down = direction{scanner: &s.backend.Scanner, to: s.client}
+
+	protocol := s.backend.Protocol()
+	if !req.Offers(protocol) {
+		protocol = ""
+	}
+	s.framesBefore, s.bytesBefore = s.backend.Scanner.Frames, s.backend.Scanner.Bytes
+	answer := req.AppendAccept(make([]byte, 0, 256), protocol)
+	s.client.Write(append(answer, s.backend.TakeGreeting()...))
+	s.backend.Stream().SetHandler((*backendSide)(s))
+
+	s.limitDuration()
+	s.watchIdle()
+}
+
+// idleLooks is how often within the idle limit a session is looked at.
+const idleLooks = 4
+
+// watchIdle looks now and then whether anything has passed since the last look, so that nothing needs to be noted when a
+// frame passes.
+func (s *Session) watchIdle() {
+	limit := s.server.options.IdleTimeout
+	if limit <= 0 {
+		return
+	}
+	if count := s.scanner.Frames + s.backend.Scanner.Frames; count != s.lastCount {
+		s.lastCount, s.quietLooks = count, 0
+	} else if s.quietLooks++; s.quietLooks > idleLooks {
+		s.end(byProxy, frame.PolicyViolation, "idle limit reached")
+		return
+	}
+	s.timer.Set(s.client.Loop(), limit/idleLooks, s.watchIdle)
+}
+
+// limitDuration ends the session when it has lasted too long.
+func (s *Session) limitDuration() {
+	if limit := s.server.options.MaxDuration; limit > 0 {
+		s.deadline.Set(s.client.Loop(), limit, func() {
+			s.end(byProxy, frame.PolicyViolation, "session limit reached")
+		})
+	}
+}
+
+// sent is how far the client's frames have got to the backend when a session ends: what comes later is not passed on.
+type sent struct {
+	messages             uint64
+	midMessage, midFrame bool
+}
+
+func (s *Session) sentNow() sent {
+	if s.phase > relaying {
+		return s.sent
+	}
+	return sent{
+		messages:   s.scanner.Messages,
+		midMessage: !s.scanner.AtMessageBoundary() || s.client.Held() > 0,
+		midFrame:   !s.scanner.AtFrameBoundary(),
+	}
+}
+
+// traffic says what has passed over the leased connection.
+func (s *Session) traffic(sent sent) profile.Traffic {
+	received, receiving := s.backend.Answered()
+	return profile.Traffic{
+		Sent: sent.messages, SendingMessage: sent.midMessage,
+		Received: received, ReceivingMessage: receiving,
+	}
+}
+
+// moveTo takes both connections to another loop.
+func (s *Session) moveTo(to *loop.Loop) {
+	if s.phase == lingering {
+		return // soon over, and its backend connection is not the session's any more
+	}
+	timed, limited := s.timer.Take(), s.deadline.Take()
+	delete(s.shard.sessions, s)
+	arrived := func() {
+		s.shard = &s.server.shards[s.client.Loop().ID()]
+		s.shard.sessions[s] = struct{}{}
+		if timed {
+			s.timer.Put(s.client.Loop())
+		}
+		if limited {
+			s.deadline.Put(s.client.Loop())
+		}
+	}
+	if !loop.Move(to, arrived, s.client, s.backend.Stream()) {
+		arrived()
+	}
+}
+
+// addressOf returns a peer's address in a form that is small to keep.
+func addressOf(nc net.Conn) netip.AddrPort {
+	if tcp, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		return tcp.AddrPort()
+	}
+	return netip.AddrPort{}
+}
