@@ -5,44 +5,56 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// busyTime is how long the machine's processors have been at work, all together.
-func busyTime() (time.Duration, error) {
+// idleTime is how long the machine's processors have idled, all together. The
+// kernel knows that better than how long they worked, which it samples.
+func idleTime() (time.Duration, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, err
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	fields := strings.Fields(line)
-	if len(fields) < 9 || fields[0] != "cpu" {
+	const idle, iowait = 4, 5
+	if len(fields) <= iowait || fields[0] != "cpu" {
 		return 0, fmt.Errorf("/proc/stat begins with %q", line)
 	}
-	busy := time.Duration(0)
-	for i, field := range fields[1:9] {
-		const idle, iowait = 3, 4
-		if i == idle || i == iowait {
-			continue
-		}
+	sum := time.Duration(0)
+	for _, field := range fields[idle : iowait+1] {
 		ticks, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			return 0, fmt.Errorf("/proc/stat: %w", err)
 		}
-		busy += time.Duration(ticks) * clockTick
+		sum += time.Duration(ticks) * clockTick
 	}
-	return busy, nil
+	return sum, nil
 }
 
-// others is the processor time of everything but this comparison (its rival,
-// its backends and its load included): what disturbs a measurement.
-func others() (time.Duration, error) {
-	busy, err := busyTime()
+// machine is a moment's reading of the clocks that tell how busy everything but
+// this comparison is: its rival, its backends and its load count as its own.
+type machine struct {
+	at        time.Time
+	idle, own time.Duration
+}
+
+func readMachine() (machine, error) {
+	idle, err := idleTime()
 	if err != nil {
-		return 0, err
+		return machine{}, err
 	}
 	own, err := readCPU(os.Getpid())
-	return busy - own.total, err
+	return machine{time.Now(), idle, own.total}, err
+}
+
+// others is the number of processors that everything else kept busy since then:
+// what disturbs a measurement. It is exact to a few hundredths.
+func (m machine) others(start machine) float64 {
+	elapsed := m.at.Sub(start.at)
+	busy := time.Duration(runtime.NumCPU())*elapsed - (m.idle - start.idle)
+	return max(0, (busy-(m.own-start.own)).Seconds()/elapsed.Seconds())
 }

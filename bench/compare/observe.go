@@ -37,19 +37,17 @@ func observe(ctx context.Context, tools toolbox, r rival, l load, backends []str
 	if err != nil {
 		return observation{}, err
 	}
-	if p == nil {
-		result, err := offer(ctx, tools.tools, address, l, func() {}, func() {})
-		return observation{load: result}, err
+	w := watch{memory: memory}
+	if p != nil {
+		defer p.stop()
+		w.pid = p.pid()
 	}
-	defer p.stop()
-
 	const settle = time.Second
 	select {
 	case <-ctx.Done():
 		return observation{}, ctx.Err()
 	case <-time.After(settle):
 	}
-	w := watch{pid: p.pid(), memory: memory}
 	w.seen.before = w.read(readPSS)
 	var late *time.Timer
 	result, err := offer(ctx, tools.tools, address, l, func() {
@@ -64,8 +62,8 @@ func observe(ctx context.Context, tools toolbox, r rival, l load, backends []str
 	if late != nil {
 		late.Stop()
 	}
-	if failure := p.failure(); failure != nil {
-		return observation{}, failure
+	if p != nil && p.failure() != nil {
+		return observation{}, p.failure()
 	}
 	if err == nil && late == nil {
 		err = fmt.Errorf("the load never became steady: %w", result.trouble())
@@ -79,12 +77,11 @@ func observe(ctx context.Context, tools toolbox, r rival, l load, backends []str
 
 // watch reads a proxy's use of the machine, and keeps the first error.
 type watch struct {
-	pid    int
+	pid    int // 0 if there is no proxy
 	memory bool
 
-	began        time.Time // the steady part of the load
+	startMachine machine // as the steady part of the load begins
 	startCPU     cpu
-	startOutside time.Duration
 
 	mu     sync.Mutex // guards what follows: a timer reads memory
 	seen   observation
@@ -93,28 +90,33 @@ type watch struct {
 
 func (w *watch) begin() {
 	var err error
-	w.startOutside, err = others()
+	w.startMachine, err = readMachine()
 	w.fail(err)
-	w.startCPU, err = readCPU(w.pid)
-	w.fail(err)
-	w.began = time.Now()
+	w.startCPU = w.readCPU()
 }
 
 func (w *watch) end() {
-	elapsed := time.Since(w.began)
-	used, err := readCPU(w.pid)
-	w.fail(err)
-	outside, err := others()
+	used := w.readCPU()
+	now, err := readMachine()
 	w.fail(err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen.cpu = used.since(w.startCPU)
-	w.seen.others = max(0, (outside-w.startOutside).Seconds()/elapsed.Seconds())
+	w.seen.others = now.others(w.startMachine)
+}
+
+func (w *watch) readCPU() cpu {
+	if w.pid == 0 {
+		return cpu{}
+	}
+	used, err := readCPU(w.pid)
+	w.fail(err)
+	return used
 }
 
 // read reads memory, where the scenario is about it: it holds the process up.
 func (w *watch) read(source func(pid int) (float64, error)) float64 {
-	if !w.memory {
+	if !w.memory || w.pid == 0 {
 		return 0
 	}
 	bytes, err := source(w.pid)

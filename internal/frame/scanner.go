@@ -157,9 +157,11 @@ func (s *Scanner) payload(b []byte) (int, error) {
 	if int64(n) > s.remaining {
 		n = int(s.remaining)
 	}
-	checked := s.fromClient && s.opcode == Text
-	if checked {
+	if s.fromClient && s.opcode == Text {
 		if !s.text.check(b[:n], s.key) {
+			return 0, ErrText
+		}
+		if int64(n) == s.remaining && s.fin && !s.text.complete() {
 			return 0, ErrText
 		}
 		s.key = turnMask(s.key, n)
@@ -167,10 +169,6 @@ func (s *Scanner) payload(b []byte) (int, error) {
 	s.remaining -= int64(n)
 	s.Bytes += uint64(n)
 	if s.remaining == 0 && s.fin {
-		if checked && !s.text.complete() {
-			s.remaining += int64(n)
-			return 0, ErrText
-		}
 		s.Messages++
 		s.opcode = Continuation
 		s.message = 0

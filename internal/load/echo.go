@@ -1,0 +1,132 @@
+package load
+
+import "github.com/wsbouncer/wsbouncer/internal/frame"
+
+// writeSize is about the most that a client that has fallen behind writes at once.
+const writeSize = 64 << 10
+
+// echo is the talk of a client whose server answers every message with the same message. Messages are numbered from 0;
+// number 0 is sent on connecting, the others are due at regular intervals. So a message's number tells when it was due,
+// and there is nothing to keep for a message on its way.
+type echo struct {
+	*client
+	asked uint32 // messages that have become due
+	sent  uint32
+	next  uint32 // the number of the echo that should come next
+	gaps  uint32 // messages whose echoes were passed over
+	reply reply
+}
+
+// opened implements talk.
+func (e *echo) opened() {
+	e.asked = 1
+	e.send()
+}
+
+// due implements talk.
+func (e *echo) due(int64) {
+	e.asked++
+	e.send()
+}
+
+// ready implements talk.
+func (e *echo) ready() { e.send() }
+
+// send sends what is due, as far as the socket takes it.
+func (e *echo) send() {
+	l := e.lane
+	for e.sent < e.asked && e.conn.Pending() == 0 && !e.closeSent && !e.full() {
+		b := l.buffer[:0]
+		for e.sent < e.asked && !e.full() && (len(b) == 0 || len(b)+l.script.frameSize() <= writeSize) {
+			b = l.script.append(b, e.id, e.sent)
+			if e.sent > 0 {
+				l.counts.Sent++
+			}
+			e.sent++
+		}
+		l.buffer = b[:0]
+		e.conn.Write(b)
+	}
+}
+
+// full tells whether as many messages are on their way as the options allow.
+func (e *echo) full() bool {
+	return e.lane.window > 0 && e.sent-e.next >= e.lane.window
+}
+
+// take implements talk.
+func (e *echo) take(p piece, now int64) {
+	l := e.lane
+	if p.first {
+		e.reply.begin()
+		if p.opcode != l.script.opcode {
+			e.reply.wrong = wrongKind
+		}
+	}
+	e.reply.take(l.script, e.id, p.payload)
+	if p.last {
+		e.judge(now)
+		if e.sent < e.asked {
+			e.send()
+		}
+		if l.draining {
+			l.settle(e.client)
+		}
+	}
+}
+
+// judge counts an echo that is complete.
+func (e *echo) judge(now int64) {
+	counts, r := &e.lane.counts, &e.reply
+	known := r.end(e.lane.script)
+	switch {
+	case !known:
+	case r.number >= e.sent:
+		r.wrong = notSent
+	case r.number < e.next && e.gaps > 0: // counted as lost when it was passed over
+		e.gaps--
+		counts.error(outOfOrder)
+		return
+	case r.number < e.next:
+		r.wrong = repeated
+	default:
+		if passed := r.number - e.next; passed > 0 {
+			e.gaps += passed
+			counts.Lost += int64(passed)
+		}
+		e.next = r.number + 1
+		e.greet()
+	}
+	switch {
+	case r.wrong != "":
+		counts.Mixed++
+		counts.error(r.wrong)
+	case r.number == 0:
+		counts.FirstEcho.record(now - e.began)
+	default:
+		counts.Received++
+		counts.Latency.record(now - e.base - int64(r.number-1)*int64(e.lane.period))
+	}
+}
+
+// halt implements talk.
+func (e *echo) halt() {}
+
+// finished implements talk.
+func (e *echo) finished() bool { return e.next >= e.asked }
+
+// account implements talk.
+func (e *echo) account() {
+	counts := &e.lane.counts
+	counts.Unsent += int64(e.asked - e.sent)
+	if lost := int64(e.sent - e.next); lost > 0 {
+		counts.Lost += lost
+		counts.errors(missing, lost)
+	}
+}
+
+// closed implements talk: an echo server has no reason to close.
+func (e *echo) closed(frame.CloseCode) bool { return false }
+
+// ended implements talk.
+func (e *echo) ended() {}

@@ -1,0 +1,65 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wav"
+)
+
+// endOfAudio is the message that ends a session. Vosk servers compare it byte by byte.
+const endOfAudio = `{"eof" : 1}`
+
+// bytesPerSample of the audio that speech servers take.
+const bytesPerSample = 2
+
+// recording is an audio file as the frames that a client streams. It is static once made, and shared by all loops.
+type recording struct {
+	config []byte   // the frame sent first in a session; empty for none
+	chunks [][]byte // a frame for each piece of audio
+	end    []byte   // the frame that ends the session
+}
+
+func newRecording(audio *wav.Audio, chunk time.Duration, config string, mask uint32) *recording {
+	encode := func(opcode frame.Opcode, payload []byte) []byte {
+		return frame.Append(nil, frame.Header{Fin: true, Opcode: opcode, Masked: true, Mask: mask}, payload)
+	}
+	r := &recording{end: encode(frame.Text, []byte(endOfAudio))}
+	if config != "" {
+		r.config = encode(frame.Text, []byte(config))
+	}
+	size := chunkSize(audio, chunk)
+	for pcm := audio.PCM; len(pcm) > 0; {
+		n := min(size, len(pcm))
+		r.chunks = append(r.chunks, encode(frame.Binary, pcm[:n]))
+		pcm = pcm[n:]
+	}
+	return r
+}
+
+// chunkSize returns the length in bytes of so much audio.
+func chunkSize(audio *wav.Audio, chunk time.Duration) int {
+	return int(int64(audio.SampleRate)*int64(chunk)/int64(time.Second)) * bytesPerSample
+}
+
+// length returns how long the audio is.
+func length(audio *wav.Audio) time.Duration {
+	samples := int64(len(audio.PCM) / bytesPerSample)
+	return time.Duration(samples * int64(time.Second) / int64(audio.SampleRate))
+}
+
+// checkAudio tells what is wrong with the audio as such.
+func checkAudio(audio *wav.Audio) error {
+	switch {
+	case audio.BitsPerSample != 8*bytesPerSample || audio.Channels != 1:
+		return fmt.Errorf("audio: %d channels of %d bits; allowed is one channel (mono) of 16 bits",
+			audio.Channels, audio.BitsPerSample)
+	case audio.SampleRate <= 0:
+		return fmt.Errorf("audio: %d samples per second; allowed is more than 0", audio.SampleRate)
+	case len(audio.PCM) == 0:
+		return errors.New("audio: the file holds no samples; allowed is one or more")
+	}
+	return nil
+}

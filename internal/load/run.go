@@ -1,0 +1,238 @@
+// Package load offers load to a WebSocket server and measures how it copes. The load is open-loop: messages are due at
+// their times whether or not earlier ones were answered, and latency counts from then, so that a server that stalls
+// cannot hide it by slowing the clients down. Every answer is compared with what was sent.
+//
+// Thousands of clients run on a few event loops (package loop), since load generator, proxy and servers often share a
+// machine. [Run] is the way in; it may be called by several goroutines at once.
+package load
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+)
+
+// closeTimeout is how long the close handshakes may take at the end.
+const closeTimeout = 3 * time.Second
+
+// stage is what the lanes of a run share. It is static, except for the latches.
+type stage struct {
+	epoch       time.Time     // the zero of the run's clock
+	script      *script       // what clients of an echo server say
+	period      time.Duration // between two messages of a client; 0 for none
+	restTime    time.Duration // the shortest time between two wake-ups to send
+	window      uint32        // 0 for no limit
+	controlMask uint32        // of control frames
+	recording   *recording    // what clients of a speech server say; nil for those of an echo server
+	redial      func(*client) // connects a client again
+
+	// transcript holds the final texts of the first session that was complete.
+	transcript atomic.Pointer[[]string]
+
+	greeted *latch // opened when each client's first echo is back, or will never be
+	alive   *latch // opened when each client has failed
+	drained *latch // opened when each lane has drained
+	gone    *latch // opened when each client's connection has ended
+}
+
+// now returns the nanoseconds since the epoch.
+func (s *stage) now() int64 { return int64(time.Since(s.epoch)) }
+
+// run is one call of Run.
+type run struct {
+	Options
+	*stage
+	targets  []*handshake.Target
+	progress func(Progress)
+	group    *loop.Group
+	lanes    []*lane
+	slots    chan struct{} // one element for each dial under way; nil for no limit
+	dials    sync.WaitGroup
+	reported Progress // the last report
+	result   Result
+}
+
+// Run offers the load until it is over or ctx ends; in either case it waits for the last echoes, closes all connections
+// and returns the result. An error means that there was nothing to measure: the options are wrong, or the machine does
+// not allow it. Trouble with the server is in the result.
+//
+// progress, if not nil, is called on the goroutine that called Run: once when each phase begins, and at the options'
+// interval.
+func Run(ctx context.Context, o Options, progress func(Progress)) (*Result, error) {
+	targets, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	if err := checkDescriptors(o.Connections); err != nil {
+		return nil, err
+	}
+	if progress == nil {
+		progress = func(Progress) {}
+	}
+	r := &run{Options: o, targets: targets, progress: progress}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	defer r.group.Close()
+	dialling, stop := context.WithCancel(ctx)
+	defer stop()
+	r.redial = func(c *client) { r.dialAgain(dialling, c) }
+	r.connect(ctx)
+	if ctx.Err() == nil && r.total().Connected > 0 {
+		r.steady(ctx)
+	}
+	r.leave(stop)
+	return &r.result, nil
+}
+
+// open starts the loops.
+func (r *run) open() error {
+	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	r.stage = &stage{
+		epoch:       time.Now(),
+		period:      r.interval(),
+		restTime:    r.Tick,
+		window:      uint32(r.Window),
+		controlMask: random.Uint32(),
+		greeted:     newLatch(r.Connections),
+		alive:       newLatch(r.Connections),
+		drained:     newLatch(r.Loops),
+	}
+	if r.Audio != nil {
+		r.recording = newRecording(r.Audio, r.Chunk, r.Config, random.Uint32())
+	} else {
+		r.script = newScript(r.Options, random)
+	}
+	if r.DialParallel > 0 {
+		r.slots = make(chan struct{}, r.DialParallel)
+	}
+	var err error
+	// Clients stay on their loops, so there is nothing to govern.
+	r.group, err = loop.NewGroup(loop.Options{Max: r.Loops, Min: r.Loops, Interval: time.Hour})
+	if err != nil {
+		return err
+	}
+	for _, on := range r.group.Loops() {
+		l := &lane{stage: r.stage, loop: on, counts: newCounts()}
+		on.Call(func() { err = l.pacer.start(on, l.tick) })
+		if err != nil {
+			r.group.Close()
+			return err
+		}
+		r.lanes = append(r.lanes, l)
+	}
+	return nil
+}
+
+// connect connects the clients, and returns when each has its first echo, or none, or the time is over.
+func (r *run) connect(ctx context.Context) {
+	r.report(Connecting)
+	clients := make([]*client, r.Connections)
+	for i := range clients {
+		c := &client{lane: r.lanes[i%len(r.lanes)], target: r.targets[i%len(r.targets)], id: uint32(i)}
+		if r.recording != nil {
+			c.talk = &speech{client: c}
+		} else {
+			c.talk = &echo{client: c}
+		}
+		clients[i] = c
+	}
+	dialled := make(chan struct{})
+	r.epoch = time.Now()
+	r.dials.Go(func() { r.connectAll(ctx, clients) })
+	go func() {
+		r.dials.Wait()
+		close(dialled)
+	}()
+	r.wait(nil, dialled, 0)
+	r.wait(ctx.Done(), r.greeted.open, r.ConnectTimeout)
+}
+
+// steady runs the part that counts.
+func (r *run) steady(ctx context.Context) {
+	most := 0
+	r.each(func(l *lane) { most = max(most, len(l.clients)) })
+	r.report(Steady)
+	start := r.now()
+	end := start + int64(r.Duration)
+	r.each(func(l *lane) {
+		for i, c := range l.clients {
+			turn := i*len(r.lanes) + l.loop.ID()
+			c.base = start + int64(float64(r.period)*float64(turn)/float64(most*len(r.lanes)))
+		}
+		l.begin(end)
+	})
+	r.wait(ctx.Done(), r.alive.open, r.Duration)
+
+	inTime := int64(0)
+	r.each(func(l *lane) {
+		inTime += l.counts.Received
+		l.drain()
+	})
+	r.result.Duration = time.Duration(r.now() - start)
+	r.result.MessagesPerSecond = float64(inTime) / r.result.Duration.Seconds()
+	r.report(Draining)
+	r.wait(nil, r.drained.open, r.Drain)
+	r.report(Done)
+}
+
+// leave ends all connections and fills in the result.
+func (r *run) leave(stopDialling func()) {
+	clients := 0
+	r.each(func(l *lane) { clients += len(l.clients) })
+	r.gone = newLatch(clients)
+	r.each((*lane).close)
+	stopDialling()
+	r.dials.Wait()
+	r.wait(nil, r.gone.open, closeTimeout)
+	r.each(func(l *lane) { l.pacer.stop() })
+	total := r.total()
+	r.result.fill(r.Connections, total)
+	if r.Audio != nil {
+		r.result.Audio = &AudioResult{Partials: total.Partials, Finals: total.Finals, Sessions: total.Sessions}
+	}
+}
+
+// each calls f for each lane on its loop.
+func (r *run) each(f func(*lane)) {
+	for _, l := range r.lanes {
+		l.loop.Call(func() { f(l) })
+	}
+}
+
+// total returns what all lanes have counted.
+func (r *run) total() *counts {
+	total := newCounts()
+	r.each(func(l *lane) { total.add(&l.counts) })
+	return &total
+}
+
+// wait reports progress until cancelled or happened is closed, or until the limit is over, if there is one.
+func (r *run) wait(cancelled <-chan struct{}, happened <-chan struct{}, limit time.Duration) {
+	var over <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		over = timer.C
+	}
+	ticker := time.NewTicker(r.ProgressInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-happened:
+			return
+		case <-cancelled:
+			return
+		case <-over:
+			return
+		case <-ticker.C:
+			r.report(r.reported.Phase)
+		}
+	}
+}

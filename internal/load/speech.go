@@ -1,0 +1,229 @@
+package load
+
+import (
+	"slices"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// maxAnswer is the longest answer of a speech server that is understood, in bytes.
+const maxAnswer = 1 << 20
+
+// patience is how many periods a server has to end a connection after its session.
+const patience = 20
+
+// speech is the talk of a client that streams a recording to a speech server with Vosk's protocol: chunks of audio at
+// the pace of speech, each of which gets one answer, then the end of the audio, which gets one more. Then it connects
+// again for the next session, until nothing becomes due any more. The first chunk of the first session is sent on
+// connecting; those of later ones wait for the client's next turn.
+type speech struct {
+	*client
+	total    int   // chunks in this session; the message after them is the end of the audio
+	asked    int   // messages that have become due
+	sent     int   // messages sent
+	answered int   // messages answered
+	origin   int64 // when message 0 was due, or would have been
+	paced    bool  // origin is known
+	connects bool  // on its way to the next session
+	over     bool  // the session is complete: its connection is ending
+	halted   bool  // no further session
+	cut      bool  // the session was ended before the recording was
+	idle     int   // turns since the session was over
+	message  []byte
+	finals   []string
+}
+
+// opened implements talk.
+func (s *speech) opened() {
+	first := !s.greeted && !s.connects
+	r := s.lane.recording
+	*s = speech{client: s.client, total: len(r.chunks), halted: s.halted, message: s.message[:0], finals: s.finals[:0]}
+	if len(r.config) > 0 && !s.halted {
+		s.conn.Write(r.config)
+	}
+	switch {
+	case s.halted:
+		s.control(frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))
+		s.over = true
+		s.lane.settle(s.client)
+	case first:
+		s.asked = 1
+		s.send()
+	}
+}
+
+// due implements talk.
+func (s *speech) due(at int64) {
+	switch {
+	case s.connects:
+	case s.over:
+		if s.idle++; s.idle >= patience { // the server does not end the connection
+			s.conn.Close()
+			s.ended()
+		}
+	case s.asked <= s.total:
+		if !s.paced {
+			s.paced = true
+			s.origin = at - int64(s.asked)*int64(s.lane.period)
+		}
+		s.asked++
+		s.send()
+	}
+}
+
+// ready implements talk.
+func (s *speech) ready() { s.send() }
+
+// send sends what is due, as far as the socket takes it.
+func (s *speech) send() {
+	r := s.lane.recording
+	for s.sent < s.asked && s.conn.Pending() == 0 && !s.closeSent {
+		next := r.end
+		if s.sent < s.total {
+			next = r.chunks[s.sent]
+		}
+		if s.counted(s.sent) {
+			s.lane.counts.Sent++
+		}
+		s.sent++
+		s.conn.Write(next)
+	}
+}
+
+// counted tells whether a message is one of the steady part: all but the one sent on connecting.
+func (s *speech) counted(message int) bool { return s.greeted || message > 0 }
+
+// take implements talk.
+func (s *speech) take(p piece, now int64) {
+	if s.over {
+		return
+	}
+	if p.first && p.last {
+		s.hear(p, p.payload, now)
+		return
+	}
+	if len(s.message)+len(p.payload) > maxAnswer {
+		s.breach(frame.ErrMessageSize)
+		return
+	}
+	s.message = append(s.message, p.payload...)
+	if p.last {
+		s.hear(p, s.message, now)
+		s.message = s.message[:0]
+	}
+}
+
+// hear takes an answer.
+func (s *speech) hear(p piece, answer []byte, now int64) {
+	counts := &s.lane.counts
+	if s.answered >= s.sent {
+		counts.Mixed++
+		counts.error(unasked)
+		return
+	}
+	number := s.answered
+	s.answered++
+	switch text, what := understand(p.opcode, answer); what {
+	case partial:
+		counts.Partials++
+	case final:
+		counts.Finals++
+		s.finals = append(s.finals, text)
+	default:
+		counts.Mixed++
+		counts.error(unreadable)
+	}
+	switch {
+	case !s.greeted:
+		counts.FirstEcho.record(now - s.began)
+		s.greet()
+	default:
+		counts.Received++
+		if s.paced && !(s.cut && number == s.total) { // the end of a session that was cut was not due yet
+			counts.Latency.record(now - s.origin - int64(number)*int64(s.lane.period))
+		}
+	}
+	if number == s.total {
+		s.complete()
+		s.control(frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))
+	}
+}
+
+// complete ends the session, whose answers should be those of every other session.
+func (s *speech) complete() {
+	s.over = true
+	counts := &s.lane.counts
+	same := true
+	if s.cut {
+		// The last answer is to audio that was cut short; those before must begin as all do.
+		if model := s.lane.transcript.Load(); model != nil && len(s.finals) > 0 {
+			before := s.finals[:len(s.finals)-1]
+			same = len(before) <= len(*model) && slices.Equal(before, (*model)[:len(before)])
+		}
+	} else {
+		counts.Sessions++
+		finals := slices.Clone(s.finals)
+		if !s.lane.transcript.CompareAndSwap(nil, &finals) {
+			same = slices.Equal(finals, *s.lane.transcript.Load())
+		}
+	}
+	if !same {
+		counts.Mixed++
+		counts.error(otherFinals)
+	}
+	s.lane.settle(s.client)
+}
+
+// halt implements talk: a session under way ends here, with the last audio that was due.
+func (s *speech) halt() {
+	s.halted = true
+	if s.broken || s.connects || s.over || s.asked == 0 || s.asked > s.total {
+		return
+	}
+	s.cut = true
+	s.total = s.asked
+	s.asked++
+	s.send()
+}
+
+// finished implements talk.
+func (s *speech) finished() bool {
+	return !s.connects && (s.over || s.asked == 0)
+}
+
+// account implements talk.
+func (s *speech) account() {
+	if s.over || s.connects {
+		return
+	}
+	s.lane.counts.Unsent += int64(s.asked - s.sent)
+	s.lose()
+}
+
+// lose counts the answers that did not come.
+func (s *speech) lose() {
+	if lost := int64(s.sent - s.answered); lost > 0 {
+		s.lane.counts.Lost += lost
+		s.lane.counts.errors(missing, lost)
+	}
+}
+
+// closed implements talk: the server closes normally when it has heard the end of the audio.
+func (s *speech) closed(code frame.CloseCode) bool {
+	if code != frame.NormalClosure || s.sent <= s.total {
+		return false
+	}
+	if !s.over {
+		s.lose()
+		s.complete()
+	}
+	return true
+}
+
+// ended implements talk.
+func (s *speech) ended() {
+	if s.over && !s.halted && !s.broken {
+		s.connects = true
+		s.lane.redial(s.client)
+	}
+}

@@ -1,0 +1,40 @@
+package load
+
+import (
+	"encoding/json"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// What can be wrong with the answers of a speech server, as counted in Result.Errors.
+const (
+	unasked     = "mixed: answer that was not asked for"
+	unreadable  = "mixed: answer that is neither partial nor final"
+	otherFinals = "mixed: final texts differ from the first session's"
+)
+
+// answerKind says what sort of answer a speech server has given.
+type answerKind int
+
+const (
+	neither answerKind = iota
+	partial            // the utterance under way, which may still change
+	final              // an utterance that has ended
+)
+
+// understand reads an answer of a Vosk server.
+func understand(opcode frame.Opcode, answer []byte) (text string, what answerKind) {
+	var parsed struct {
+		Partial *string `json:"partial"`
+		Text    *string `json:"text"`
+	}
+	switch err := json.Unmarshal(answer, &parsed); {
+	case err != nil || opcode != frame.Text:
+		return "", neither
+	case parsed.Text != nil:
+		return *parsed.Text, final
+	case parsed.Partial != nil:
+		return *parsed.Partial, partial
+	}
+	return "", neither
+}

@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+)
+
+// handshakeTimeout is how long a client may take for its upgrade request.
+const handshakeTimeout = 10 * time.Second
+
+// accept takes connections until the listener is closed. Each handshake has a goroutine of its own.
+func (s *Server) accept() {
+	log := s.options.Logger
+	for number := uint64(1); ; number++ {
+		nc, err := s.listener.Accept()
+		if err == nil {
+			s.tasks.Go(func() { s.upgrade(nc, number) })
+			continue
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		// Most likely out of descriptors, which may pass.
+		log.Warn("cannot accept connections", "error", err)
+		select {
+		case <-s.ending.Done():
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// upgrade carries out the opening handshake and hands the connection to a loop.
+func (s *Server) upgrade(nc net.Conn, number uint64) {
+	stop := context.AfterFunc(s.ending, func() { _ = nc.Close() })
+	defer stop()
+	_ = nc.SetDeadline(time.Now().Add(handshakeTimeout))
+	dice := rand.New(rand.NewPCG(s.options.Seed, number))
+	request, refusal := s.admit(nc, dice)
+	if refusal != nil {
+		handshake.Refuse(nc, refusal)
+		return
+	}
+	if request == nil {
+		_ = nc.Close()
+		return
+	}
+	if err := s.hand(nc, stop, request, dice); err != nil {
+		s.slots.release()
+		_ = nc.Close()
+		s.options.Logger.Debug("a client left during its handshake", "error", err)
+	}
+}
+
+// admit reads a request and takes a slot for it. Without a request and a refusal, nobody is there to answer.
+func (s *Server) admit(nc net.Conn, dice *rand.Rand) (*handshake.Request, *handshake.Refusal) {
+	request, err := handshake.ReadRequest(nc, handshake.DefaultMaxHead)
+	var refusal *handshake.Refusal
+	switch {
+	case errors.As(err, &refusal):
+	case err != nil:
+		return nil, nil
+	default:
+		refusal = request.Check()
+	}
+	if refusal != nil {
+		s.counters.badRequests.Add(1)
+		return nil, refusal
+	}
+	if p := s.options.Fail.Refuse; p > 0 && dice.Float64() < p {
+		s.slots.refuse()
+		return nil, full("refused on request")
+	}
+	if !s.slots.take() {
+		return nil, full(fmt.Sprintf("all %d sessions are in use", s.options.Sessions))
+	}
+	return request, nil
+}
+
+func full(reason string) *handshake.Refusal {
+	return &handshake.Refusal{Status: http.StatusServiceUnavailable, Reason: reason, Header: handshake.RetryAfter(1)}
+}
+
+// hand accepts the upgrade and moves the connection from package net to a loop.
+func (s *Server) hand(nc net.Conn, stop func() bool, request *handshake.Request, dice *rand.Rand) error {
+	subprotocol := s.options.Subprotocol
+	if subprotocol != "" && !request.Offers(subprotocol) {
+		subprotocol = ""
+	}
+	if _, err := nc.Write(request.AppendAccept(nil, subprotocol)); err != nil {
+		return err
+	}
+	if tcp, ok := nc.(*net.TCPConn); ok && s.options.Fail.Reset > 0 {
+		// Closing the descriptor resets the connection from now on, unless it was ended in order before.
+		if err := tcp.SetLinger(0); err != nil {
+			return err
+		}
+	}
+	if err := nc.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	if !stop() {
+		return net.ErrClosed
+	}
+	socket, err := loop.Detach(nc)
+	if err != nil {
+		return err
+	}
+	l := s.group.Pick()
+	if !l.Post(func() { s.serve(l, socket, request.Early, dice) }) {
+		socket.Close()
+		return loop.ErrStopped
+	}
+	return nil
+}

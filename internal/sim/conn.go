@@ -1,0 +1,215 @@
+package sim
+
+import (
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+)
+
+// lingerTime is how long a client may take to end a connection after the server has said its last.
+const lingerTime = 5 * time.Second
+
+// conn is one connection of a server: the framing, the control frames and the end, whatever is done with the messages.
+// It is owned by its loop, and stays on it.
+type conn struct {
+	server  *Server
+	lane    *lane
+	socket  *loop.Conn
+	scanner frame.Scanner
+	split   splitter
+	replies *replies // answers whole messages; nil to pass the pieces of frames back as they come
+	linger  loop.Timer
+
+	ended   bool // the server has said its last: what still arrives is thrown away
+	stalled bool // the server answers nothing any more
+	gone    bool // the client has ended its direction: nothing to wait for but what is still to be written
+}
+
+// serve makes the socket a connection of the loop. It runs on the loop.
+func (s *Server) serve(l *loop.Loop, socket loop.Socket, early []byte, dice *rand.Rand) {
+	k := &conn{server: s, lane: s.lanes[l.ID()], scanner: frame.NewClientScanner(s.options.MaxMessage)}
+	if !s.cutThrough() {
+		k.replies = newReplies(k, dice)
+	}
+	k.lane.conns[k] = struct{}{}
+	k.socket = l.Add(socket, k, early)
+	if k.replies != nil {
+		k.replies.start()
+		k.flush()
+	}
+}
+
+// cutThrough tells whether messages can be passed back before they are complete.
+func (s *Server) cutThrough() bool {
+	o := &s.options
+	return o.Protocol == Echo && o.Latency == 0 && o.Jitter == 0 && !o.Fail.inSession()
+}
+
+// Received implements loop.Handler.
+func (k *conn) Received(_ *loop.Conn, b []byte) int {
+	if k.ended {
+		return len(b)
+	}
+	before := k.scanner.Messages
+	pos := 0
+	for {
+		run, err := k.scanner.Next(b[pos:])
+		k.data(b[pos : pos+run.Data])
+		pos += run.Consumed
+		if err != nil && !k.ended {
+			k.broken(err.(*frame.Error))
+		}
+		if k.ended { // by the protocol's or a message's doing
+			pos = len(b)
+			break
+		}
+		if !run.HasControl() {
+			break
+		}
+		k.control(run.Control, run.Payload)
+	}
+	if n := k.scanner.Messages - before; n > 0 {
+		k.server.counters.messages.Add(n)
+	}
+	k.flush()
+	return pos
+}
+
+// data takes a run of data frames, or pieces of them.
+func (k *conn) data(b []byte) {
+	for len(b) > 0 && !k.ended {
+		var p piece
+		p, b = k.split.next(b)
+		switch {
+		case k.replies != nil:
+			k.replies.take(p)
+		default:
+			if p.first {
+				k.lane.out = frame.AppendHeader(k.lane.out, frame.Header{
+					Fin: p.header.Fin, Opcode: p.header.Opcode, Length: p.header.Length,
+				})
+			}
+			k.lane.out = append(k.lane.out, p.payload...)
+		}
+	}
+}
+
+// control acts on a control frame. It may be answered at once: what the client has sent before it ends with a whole
+// frame, and so does what was written back for that.
+func (k *conn) control(op frame.Opcode, payload []byte) {
+	if k.stalled {
+		return
+	}
+	switch op {
+	case frame.Ping:
+		k.lane.out = frame.Append(k.lane.out, frame.Header{Fin: true, Opcode: frame.Pong}, payload)
+	case frame.Close:
+		code, _, err := frame.ParseClose(payload)
+		if err != nil {
+			k.broken(err.(*frame.Error))
+			return
+		}
+		k.closeWith(code, "")
+	}
+}
+
+// broken ends the connection because the client broke the protocol.
+func (k *conn) broken(e *frame.Error) {
+	k.server.counters.protocolErrors.Add(1)
+	k.server.options.Logger.Info("a client broke the protocol", "error", e)
+	if k.replies == nil && !k.scanner.AtFrameBoundary() {
+		k.hangUp() // in the middle of the frame that goes back, where no other can be put
+		return
+	}
+	k.closeWith(e.Code, e.Reason)
+}
+
+// closeWith says with a close frame that nothing follows, and waits for the client to end the connection.
+func (k *conn) closeWith(code frame.CloseCode, reason string) {
+	if k.ended || k.stalled {
+		return
+	}
+	if k.replies == nil && !k.scanner.AtFrameBoundary() {
+		k.hangUp()
+		return
+	}
+	var payload [frame.MaxControlPayload]byte
+	k.lane.out = frame.Append(k.lane.out, frame.Header{Fin: true, Opcode: frame.Close},
+		frame.AppendClosePayload(payload[:0], code, reason))
+	k.hangUp()
+}
+
+// hangUp ends the server's direction of the stream behind what was written, and waits for the client to end the other.
+func (k *conn) hangUp() {
+	k.release()
+	k.flush()
+	if !k.socket.Closed() {
+		k.socket.CloseWrite()
+		k.linger.Set(k.socket.Loop(), lingerTime, k.socket.Close)
+	}
+}
+
+// cut closes the socket at once.
+func (k *conn) cut() {
+	k.release()
+	k.linger.Stop()
+	k.socket.Close()
+}
+
+// release ends the session: the place on the server is free for another. It comes before anything that shows the end to
+// the client.
+func (k *conn) release() {
+	if k.ended {
+		return
+	}
+	k.ended = true
+	delete(k.lane.conns, k)
+	k.server.slots.release()
+	if k.replies != nil {
+		k.replies.stop()
+	}
+}
+
+// flush writes what the present event has brought about.
+func (k *conn) flush() {
+	out := k.lane.out
+	k.lane.out = out[:0]
+	if cap(out) > maxScratch {
+		k.lane.out = nil
+	}
+	if len(out) > 0 {
+		k.socket.Write(out)
+	}
+	k.throttle()
+}
+
+// throttle stops reading while the client does not read, or has more answers to come than are kept.
+func (k *conn) throttle() {
+	if k.socket.Pending() > 0 || k.replies != nil && k.replies.full() {
+		k.socket.Pause()
+	} else {
+		k.socket.Resume()
+	}
+}
+
+// Flushed implements loop.Handler.
+func (k *conn) Flushed(*loop.Conn) {
+	if k.gone {
+		k.cut()
+		return
+	}
+	k.throttle()
+}
+
+// Ended implements loop.Handler.
+func (k *conn) Ended(_ *loop.Conn, err error) {
+	if err != io.EOF || k.socket.Pending() == 0 {
+		k.cut()
+		return
+	}
+	k.gone = true
+	k.hangUp()
+}

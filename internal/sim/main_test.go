@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"go.uber.org/goleak"
+)
+
+// No server, client or loop of a test may outlive it.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testTimeout is only a way out of a test that hangs: nothing waits for it.
+const testTimeout = 30 * time.Second
+
+// start runs a server for the time of the test.
+func start(t testing.TB, o Options) *Server {
+	t.Helper()
+	s, err := Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func timeout(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// dial connects for the time of the test.
+func dial(t testing.TB, s *Server) *websocket.Conn {
+	t.Helper()
+	c, _, err := websocket.Dial(timeout(t), s.URL(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetReadLimit(64 << 20)
+	t.Cleanup(func() { _ = c.CloseNow() })
+	return c
+}
+
+// say sends a message.
+func say(t testing.TB, c *websocket.Conn, kind websocket.MessageType, message []byte) {
+	t.Helper()
+	if err := c.Write(timeout(t), kind, message); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hear receives a message.
+func hear(t testing.TB, c *websocket.Conn) (websocket.MessageType, []byte) {
+	t.Helper()
+	kind, message, err := c.Read(timeout(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kind, message
+}
+
+// hearText receives a text message.
+func hearText(t testing.TB, c *websocket.Conn) string {
+	t.Helper()
+	kind, message := hear(t, c)
+	if kind != websocket.MessageText {
+		t.Fatalf("got a %v message, %.40q; want text", kind, message)
+	}
+	return string(message)
+}

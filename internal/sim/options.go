@@ -1,0 +1,100 @@
+package sim
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// The protocols that a server can speak.
+const (
+	// Echo answers every message with the same message.
+	Echo = "echo"
+	// Vosk takes audio and answers with transcripts, in the protocol of the Vosk server.
+	Vosk = "vosk"
+)
+
+// Options are the settings of a server. The zero value is an echo server without limits on any free port of the
+// loopback interface.
+type Options struct {
+	// Listen is the TCP address to listen on, host:port. Port 0 takes any free one. Default 127.0.0.1:0.
+	Listen string
+	// Protocol is what the server speaks: Echo or Vosk. Default Echo.
+	Protocol string
+	// Subprotocol is accepted when a client offers it (Sec-WebSocket-Protocol). Default none.
+	Subprotocol string
+	// Latency is the time between a message and its answer. Messages do not wait for one another's answers, but the
+	// answers of a connection stay in order. Default 0.
+	Latency time.Duration
+	// Jitter is the most that is added to Latency: each answer gets a random part of it. Default 0.
+	Jitter time.Duration
+	// Sessions is the hard limit of simultaneous connections; an upgrade above it is answered with HTTP 503. Default 0:
+	// no limit.
+	Sessions int
+	// MaxMessage is the largest message accepted, in bytes; a larger one ends its connection with 1009. Default 16 MiB.
+	MaxMessage int64
+	// Loops is the number of event loops. One serves thousands of connections at the least CPU. Default 1.
+	Loops int
+	// Fail says what goes wrong, and how often. Default: nothing.
+	Fail FailOptions
+	// Seed makes jitter and failures repeatable: the same seed gives the same fate to the first, second, ...
+	// connection. Default 0.
+	Seed uint64
+	// Logger is told of what a person at the terminal wants to know. Default: nobody is told.
+	Logger *slog.Logger
+}
+
+// The largest values that make sense; beyond them is a slip of the pen.
+const (
+	maxDelay = time.Hour
+	maxLoops = 256
+)
+
+// withDefaults returns the options with their defaults filled in.
+func (o Options) withDefaults() Options {
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	if o.Protocol == "" {
+		o.Protocol = Echo
+	}
+	if o.MaxMessage == 0 {
+		o.MaxMessage = 16 << 20
+	}
+	if o.Loops == 0 {
+		o.Loops = 1
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Validate tells what is wrong with the options: the field, its value and what is allowed.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
+		return fmt.Errorf("listen: %q is not an address; allowed is host:port, such as 127.0.0.1:9001", o.Listen)
+	}
+	if o.Protocol != Echo && o.Protocol != Vosk {
+		return fmt.Errorf("protocol: %q is unknown; allowed are %s and %s", o.Protocol, Echo, Vosk)
+	}
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{{"latency", o.Latency}, {"jitter", o.Jitter}} {
+		if d.value < 0 || d.value > maxDelay {
+			return fmt.Errorf("%s: %v is out of range; allowed is 0s to %v", d.field, d.value, maxDelay)
+		}
+	}
+	switch {
+	case o.Sessions < 0:
+		return fmt.Errorf("sessions: %d is out of range; allowed is 0 (no limit) or more", o.Sessions)
+	case o.MaxMessage < 0:
+		return fmt.Errorf("max message: %d is out of range; allowed is 1 byte or more (0 for the default)", o.MaxMessage)
+	case o.Loops < 0 || o.Loops > maxLoops:
+		return fmt.Errorf("loops: %d is out of range; allowed is 1 to %d (0 for the default)", o.Loops, maxLoops)
+	}
+	return o.Fail.validate()
+}

@@ -1,0 +1,129 @@
+// Package sim simulates inference servers, for tests, demonstrations and benchmarks.
+//
+// A [Server] listens on a TCP port and speaks WebSocket on event loops, so that one holds thousands of connections for
+// little memory and CPU. It echoes messages, or takes audio and answers in the protocol of the Vosk server with a
+// transcript that depends on nothing but the audio: streams that were mixed up show. On request it is slow, full, or
+// fails in the ways that servers do. Its methods may be called from any goroutine.
+package sim
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+)
+
+// Server is one simulated inference server.
+type Server struct {
+	// Static after Start.
+	options  Options
+	listener net.Listener
+	group    *loop.Group
+	lanes    []*lane // by the loops' numbers
+
+	ending context.Context // ends when Close is called
+	end    context.CancelFunc
+	tasks  sync.WaitGroup // the accept loop and the handshakes under way
+	closed sync.Once
+
+	slots    slots
+	counters counters
+}
+
+// lane is what the connections of one loop share. It is owned by the loop's goroutine.
+type lane struct {
+	// out collects what a connection writes during one event, for one call of Write.
+	out   []byte
+	conns map[*conn]struct{}
+}
+
+// maxScratch is the largest buffer that a lane keeps from one event to the next, in bytes.
+const maxScratch = 512 << 10
+
+// Start listens and serves until Close.
+func Start(o Options) (*Server, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	group, err := loop.NewGroup(loop.Options{Min: o.Loops, Max: o.Loops})
+	if err != nil {
+		_ = listener.Close()
+		return nil, fmt.Errorf("starting event loops: %w", err)
+	}
+	s := &Server{options: o, listener: listener, group: group, slots: slots{limit: o.Sessions}}
+	for range group.Loops() {
+		s.lanes = append(s.lanes, &lane{conns: make(map[*conn]struct{})})
+	}
+	s.ending, s.end = context.WithCancel(context.Background())
+	s.tasks.Go(s.accept)
+	return s, nil
+}
+
+// Addr returns the address that the server listens on.
+func (s *Server) Addr() *net.TCPAddr { return s.listener.Addr().(*net.TCPAddr) }
+
+// URL returns the address for clients on this machine, such as ws://127.0.0.1:9001.
+func (s *Server) URL() string {
+	addr := *s.Addr()
+	if addr.IP.IsUnspecified() {
+		addr.IP = net.IPv4(127, 0, 0, 1)
+	}
+	return "ws://" + addr.String()
+}
+
+// Close stops listening and cuts all connections, as the end of a process does. It returns when nothing is left.
+func (s *Server) Close() {
+	s.closed.Do(func() {
+		s.end()
+		_ = s.listener.Close()
+		s.tasks.Wait()
+		s.group.Close()
+		s.slots.clear()
+	})
+}
+
+// CloseSessions begins the closing handshake on all connections. The server stays up and accepts others.
+func (s *Server) CloseSessions(code frame.CloseCode, reason string) {
+	for i, l := range s.group.Loops() {
+		lane := s.lanes[i]
+		l.Post(func() {
+			for k := range lane.conns {
+				k.closeWith(code, reason)
+				k.flush()
+			}
+		})
+	}
+}
+
+// Stats are the counts of a server since Start.
+type Stats struct {
+	Connections    int    // open now
+	Peak           int    // most that were open at once
+	Accepted       uint64 // upgrades that were accepted
+	Refused        uint64 // upgrades that were answered with HTTP 503
+	BadRequests    uint64 // requests that were no proper upgrade
+	Messages       uint64 // messages received
+	ProtocolErrors uint64 // connections ended because the client broke RFC 6455
+}
+
+type counters struct {
+	badRequests, messages, protocolErrors atomic.Uint64
+}
+
+// Stats returns the counts.
+func (s *Server) Stats() Stats {
+	stats := s.slots.stats()
+	stats.BadRequests = s.counters.badRequests.Load()
+	stats.Messages = s.counters.messages.Load()
+	stats.ProtocolErrors = s.counters.protocolErrors.Load()
+	return stats
+}
