@@ -16,7 +16,7 @@ func (p *Proxy) Shutdown() (clean bool) {
 	p.sessions.StopAccepting()
 	p.log.Info("draining", "sessions", p.sessions.Active(), "timeout", s.DrainTimeout)
 	clean = p.waitForSessions(s.DrainTimeout, func() {})
-	if !clean {
+	if !clean && s.DrainTimeout > 0 {
 		p.log.Warn("sessions did not finish in time, closing them", "sessions", p.sessions.Active())
 	}
 	p.sessions.Close()

@@ -29,6 +29,14 @@ type benchJSON struct {
 	Connect           benchTimes       `json:"connect_ms"`
 	FirstEcho         benchTimes       `json:"first_echo_ms"`
 	Errors            map[string]int64 `json:"errors"`
+	*benchAudioJSON
+}
+
+// benchAudioJSON is what the result of a load of audio has besides.
+type benchAudioJSON struct {
+	Partials int64 `json:"partials"`
+	Finals   int64 `json:"finals"`
+	Sessions int64 `json:"sessions"`
 }
 
 // benchTimes are quantiles in milliseconds.
@@ -51,7 +59,7 @@ func newBenchTimes(t load.Times) benchTimes {
 }
 
 func printBenchJSON(out io.Writer, r *load.Result) error {
-	return json.NewEncoder(out).Encode(benchJSON{
+	result := benchJSON{
 		Connections:       r.Connections,
 		Connected:         r.Connected,
 		ConnectFailures:   r.ConnectFailures,
@@ -67,7 +75,11 @@ func printBenchJSON(out io.Writer, r *load.Result) error {
 		Connect:           newBenchTimes(r.Connect),
 		FirstEcho:         newBenchTimes(r.FirstEcho),
 		Errors:            r.Errors,
-	})
+	}
+	if r.Audio != nil {
+		result.benchAudioJSON = &benchAudioJSON{Partials: r.Audio.Partials, Finals: r.Audio.Finals, Sessions: r.Audio.Sessions}
+	}
+	return json.NewEncoder(out).Encode(result)
 }
 
 func printBenchTable(out io.Writer, r *load.Result) error {
@@ -78,11 +90,16 @@ func printBenchTable(out io.Writer, r *load.Result) error {
 	}
 	fmt.Fprintf(w, "\nduration\t%s\n", r.Duration.Round(time.Millisecond))
 	fmt.Fprintf(w, "messages\t%d sent, %d received, %.0f per second\n", r.Sent, r.Received, r.MessagesPerSecond)
+	if r.Audio != nil {
+		fmt.Fprintf(w, "speech\t%d sessions complete, %d partial and %d final answers\n", r.Audio.Sessions, r.Audio.Partials, r.Audio.Finals)
+	}
 	if r.Unsent > 0 {
 		fmt.Fprintf(w, "unsent\t%d were due, but the server did not read\n", r.Unsent)
 	}
 	fmt.Fprintf(w, "wrong\t%d lost, %d mixed up, %d connections failed\n", r.Lost, r.Mixed, r.Failed)
-	fmt.Fprintf(w, "\nmilliseconds\tp50\tp90\tp99\tp99.9\tmax\n")
+	if r.Connected > 0 {
+		fmt.Fprintf(w, "\nmilliseconds\tp50\tp90\tp99\tp99.9\tmax\n")
+	}
 	for _, row := range []struct {
 		name  string
 		times load.Times

@@ -71,6 +71,7 @@ PostgreSQL, for WebSocket servers.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
 	root.AddCommand(
 		newServeCommand(),
+		newDemoCommand(),
 		newCheckCommand(),
 		newSimCommand(),
 		newBenchCommand(),

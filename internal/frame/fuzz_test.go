@@ -203,7 +203,7 @@ func lengthOf(b []byte) (int64, error) {
 	return h.Length, err
 }
 
-// frames is a corpus of streams, also the fuzz target's seeds.
+// seedStreams are what fuzzing starts from: valid streams, and one for each way to be wrong.
 func seedStreams() (client, server [][]byte) {
 	long := bytes.Repeat([]byte("0123456789"), 20)
 	client = [][]byte{
@@ -223,6 +223,12 @@ func seedStreams() (client, server [][]byte) {
 		join(masked(false, Text, "x"), masked(true, Binary, "y")),
 		join(masked(false, Ping, "x")),
 		join(masked(true, Text, "good"), []byte{0xc1, 0x81, 1, 2, 3, 4, 5}),
+		masked(false, Text, "and so on"),
+		masked(true, Text, "broken off")[:11],
+		masked(true, Ping, "broken off")[:11],
+		masked(true, Binary, string(long))[:5],
+		{0x82, 0x7e},
+		{0x82, 0xff, 0, 0},
 		{0x83, 0x80, 0, 0, 0, 0},
 		{0x89, 0xfe, 0, 126, 0, 0, 0, 0},
 		{0x82, 0xfe, 0, 5, 0, 0, 0, 0, 1, 2, 3, 4, 5},

@@ -235,6 +235,26 @@ func TestMessageSizeIsJudgedAtTheHeader(t *testing.T) {
 	}
 }
 
+// The mask bit is judged as soon as it is there, not when the rest of a long header, or of a control frame, arrives.
+func TestMaskBitIsJudgedAtOnce(t *testing.T) {
+	for _, wire := range [][]byte{{0x82, 0x7e}, {0x82, 0x7f, 0, 0}, {0x89, 0x05}} {
+		s := NewClientScanner(0)
+		if o := feed(t, &s, wire); !errors.Is(o.err, ErrNotMasked) {
+			t.Errorf("client, % x: %v, want %v", wire, o.err, ErrNotMasked)
+		}
+		wire = bytes.Clone(wire)
+		wire[1] |= 0x80
+		s = NewServerScanner()
+		if o := feed(t, &s, wire); !errors.Is(o.err, ErrMasked) {
+			t.Errorf("server, % x: %v, want %v", wire, o.err, ErrMasked)
+		}
+	}
+	s := NewClientScanner(100) // 126 bytes at least are announced
+	if o := feed(t, &s, []byte{0x82, 0xfe}); !errors.Is(o.err, ErrMessageSize) {
+		t.Errorf("%v, want %v", o.err, ErrMessageSize)
+	}
+}
+
 // Control frames are not part of the message that they come in the middle of.
 func TestControlFramesDoNotCountForTheLimit(t *testing.T) {
 	s := NewClientScanner(2)

@@ -1,13 +1,10 @@
 package load
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"runtime"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wav"
 )
 
@@ -61,23 +58,6 @@ type Options struct {
 	ProgressInterval time.Duration
 }
 
-// The bounds of what Options may ask for.
-const (
-	// MinSize is the smallest message in bytes: what tells which message of which client and run it is.
-	MinSize = headSize
-	// MaxSize is the largest message in bytes.
-	MaxSize = 16 << 20
-	// MaxRate is the highest rate in messages per second and client.
-	MaxRate = 1e6
-
-	minChunk = 10 * time.Millisecond
-	maxChunk = 10 * time.Second
-	maxTick  = 100 * time.Millisecond
-
-	maxConnections = 1 << 20
-	maxLoops       = 256
-)
-
 // withDefaults returns the options with the defaults filled in.
 func (o Options) withDefaults() Options {
 	set := func(d *time.Duration, value time.Duration) {
@@ -94,95 +74,6 @@ func (o Options) withDefaults() Options {
 		o.Loops = max(1, runtime.GOMAXPROCS(0)/2)
 	}
 	return o
-}
-
-// Validate tells what is wrong with the options: the field, its value and what is allowed. It returns nil when Run would
-// accept them.
-func (o Options) Validate() error {
-	_, err := o.check()
-	return err
-}
-
-// check validates the options, defaults filled in, and returns the parsed URLs.
-func (o Options) check() ([]*handshake.Target, error) {
-	o = o.withDefaults()
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-
-	var targets []*handshake.Target
-	for _, text := range o.URLs {
-		target, err := handshake.ParseTarget(text)
-		if err != nil {
-			bad("URL: %w", err)
-			continue
-		}
-		targets = append(targets, target)
-	}
-	if len(o.URLs) == 0 {
-		bad("URL: none given; at least one is needed")
-	}
-	between := func(name string, value, low, high int) {
-		if value < low || value > high {
-			bad("%s: %d; allowed is %d to %d", name, value, low, high)
-		}
-	}
-	notNegative := func(name string, value time.Duration) {
-		if value < 0 {
-			bad("%s: %s; allowed is 0 or more", name, value)
-		}
-	}
-	between("connections", o.Connections, 1, maxConnections)
-	between("loops", o.Loops, 1, maxLoops)
-	between("dial-parallel", o.DialParallel, 0, maxConnections)
-	notNegative("ramp", o.Ramp)
-	notNegative("connect-timeout", o.ConnectTimeout)
-	notNegative("drain", o.Drain)
-	notNegative("progress interval", o.ProgressInterval)
-	if o.Duration <= 0 {
-		bad("duration: %s; allowed is more than 0", o.Duration)
-	}
-	if o.Tick < 0 || o.Tick > maxTick {
-		bad("tick: %s; allowed is 0 (default) to %s", o.Tick, maxTick)
-	}
-	if o.Audio != nil {
-		o.checkSpeech(bad)
-	} else {
-		o.checkEcho(bad)
-	}
-	return targets, errors.Join(errs...)
-}
-
-// checkSpeech checks what goes with audio.
-func (o Options) checkSpeech(bad func(format string, args ...any)) {
-	if err := checkAudio(o.Audio); err != nil {
-		bad("%w", err)
-		return
-	}
-	if o.Chunk < minChunk || o.Chunk > maxChunk {
-		bad("chunk: %s; allowed is %s to %s", o.Chunk, minChunk, maxChunk)
-	} else if chunkSize(o.Audio, o.Chunk) == 0 {
-		bad("chunk: %s; at %d samples per second it holds none", o.Chunk, o.Audio.SampleRate)
-	}
-	if l := length(o.Audio); o.Duration > 0 && o.Duration < l {
-		bad("duration: %s; allowed is at least the length of the audio, %s", o.Duration, l)
-	}
-}
-
-// checkEcho checks what goes with messages that are echoed.
-func (o Options) checkEcho(bad func(format string, args ...any)) {
-	between := func(name string, value, low, high int) {
-		if value < low || value > high {
-			bad("%s: %d; allowed is %d to %d", name, value, low, high)
-		}
-	}
-	if math.IsNaN(o.Rate) || o.Rate < 0 || o.Rate > MaxRate {
-		bad("rate: %v; allowed is 0 (idle) to %v messages per second", o.Rate, float64(MaxRate))
-	}
-	between("size", o.Size, MinSize, MaxSize)
-	between("window", o.Window, 0, math.MaxInt32)
-	if o.Unicode && !o.Text {
-		bad("unicode: true; allowed for text messages only")
-	}
 }
 
 // interval returns the time between two messages of a client, 0 when it sends none.

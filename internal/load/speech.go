@@ -187,9 +187,7 @@ func (s *speech) halt() {
 }
 
 // finished implements talk.
-func (s *speech) finished() bool {
-	return !s.connects && (s.over || s.asked == 0)
-}
+func (s *speech) finished() bool { return s.connects || s.over || s.asked == 0 }
 
 // account implements talk.
 func (s *speech) account() {

@@ -3,6 +3,7 @@ package loop
 import (
 	"errors"
 	"sync/atomic"
+	"syscall"
 )
 
 // ErrStopped is returned when a connection is given to a loop that has been stopped.
@@ -22,6 +23,7 @@ type Conn struct {
 	paused  bool   // reading is paused
 	ended   bool   // Ended was, or is about to be, called: nothing more to read
 	failed  bool   // writing makes no sense any more
+	cause   error  // why, for Ended, when what was received before is still to be read
 	finish  bool   // shut down the writing side once out is written
 	closed  bool
 
@@ -92,34 +94,51 @@ func (c *Conn) CloseWrite() {
 }
 
 // Move takes the connections, which must be on the same loop, to another one, and calls moved there once all of them
-// have arrived. Nothing of them is handled in between. It returns false, and leaves all as it was, when the other loop
-// has been stopped. It must not be called while one of their events is being handled: use Later or Post.
+// have arrived. Nothing of them is handled in between; those that have been closed are passed over. It returns false,
+// and leaves all as it was, when the other loop has been stopped. It must not be called while one of their events is
+// being handled: use Later or Post.
 func Move(to *Loop, moved func(), conns ...*Conn) bool {
 	from := conns[0].on
 	if from == to {
 		moved()
 		return true
 	}
-	for _, c := range conns {
-		c.leave()
-	}
-	ok := to.Post(func() {
+	each := func(f func(c *Conn)) {
 		for _, c := range conns {
-			c.join(to)
+			if !c.closed {
+				f(c)
+			}
 		}
+	}
+	each((*Conn).leave)
+	arrive := func() {
+		each(func(c *Conn) { c.join(to) })
 		moved()
+	}
+	// The new home is named neither before the function above is posted, so that what others post there comes after it,
+	// nor after it may have run, since it may move them on.
+	ok := to.post(arrive, func() {
+		for _, c := range conns {
+			c.home.Store(to)
+		}
 	})
 	if !ok {
-		for _, c := range conns {
-			c.join(from)
+		each(func(c *Conn) { c.join(from) })
+	}
+	return ok
+}
+
+// later has f called after the event that is being handled, on the loop that owns the connection by then: what else was
+// put off in this event may move it.
+func (c *Conn) later(f func()) {
+	l := c.on
+	l.Later(func() {
+		if c.home.Load() != l {
+			c.Post(f)
+			return
 		}
-		return false
-	}
-	// Only now, so that what others post to the new home comes after the function above.
-	for _, c := range conns {
-		c.home.Store(to)
-	}
-	return true
+		f()
+	})
 }
 
 // deliver hands n bytes to the handler that were read to buf behind a headroom of MaxHeld bytes, together with those
@@ -143,7 +162,7 @@ func (c *Conn) receive(b []byte) {
 
 // deliverEarlyLater presents what was received before the connection came to the loop.
 func (c *Conn) deliverEarlyLater() {
-	c.on.Later(func() {
+	c.later(func() {
 		if len(c.early) == 0 || c.paused || c.closed {
 			return
 		}
@@ -161,17 +180,24 @@ func (c *Conn) endLater(err error) {
 	}
 	c.ended = true
 	c.interestChanged()
-	c.on.Later(func() {
+	c.later(func() {
 		if !c.closed {
 			c.handler.Ended(c, err)
 		}
 	})
 }
 
-// fail notes that the socket takes no more bytes.
+// fail notes that the socket takes no more bytes. When it was the peer who ended the connection, and somebody reads,
+// reading goes on to the end that must come: what was received before, a close frame perhaps, is not lost by the
+// accident that a write was the first to notice.
 func (c *Conn) fail(err error) {
 	c.failed = true
 	c.out = nil
+	if !c.paused && !c.ended && (errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)) {
+		c.cause = err
+		c.interestChanged()
+		return
+	}
 	c.endLater(err)
 }
 

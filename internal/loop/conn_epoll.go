@@ -3,6 +3,7 @@
 package loop
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -69,16 +70,20 @@ func (c *Conn) join(l *Loop) {
 	c.generation = d.generation
 	d.conns[c.fd] = c
 	l.count(1)
+	c.watch()
+	if len(c.early) > 0 {
+		c.deliverEarlyLater()
+	}
+}
+
+func (c *Conn) watch() {
 	c.interest = c.wanted()
 	event := unix.EpollEvent{Events: c.interest, Fd: c.fd, Pad: c.generation}
-	if err := unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, int(c.fd), &event); err != nil {
+	if err := unix.EpollCtl(c.on.driver.epoll, unix.EPOLL_CTL_ADD, int(c.fd), &event); err != nil {
 		c.fail(fmt.Errorf("watching a connection: %w", err))
 		return
 	}
 	c.watched = true
-	if len(c.early) > 0 {
-		c.deliverEarlyLater()
-	}
 }
 
 func (c *Conn) leave() {
@@ -107,7 +112,13 @@ func (c *Conn) wanted() uint32 {
 }
 
 func (c *Conn) interestChanged() {
-	if events := c.wanted(); events != c.interest && c.watched {
+	events := c.wanted()
+	switch {
+	case !c.watched:
+		if events&unix.EPOLLIN != 0 && !c.closed { // see handle
+			c.watch()
+		}
+	case events != c.interest:
 		c.interest = events
 		event := unix.EpollEvent{Events: events, Fd: c.fd, Pad: c.generation}
 		_ = unix.EpollCtl(c.on.driver.epoll, unix.EPOLL_CTL_MOD, int(c.fd), &event)
@@ -125,9 +136,11 @@ func (c *Conn) handle(events uint32) {
 	case events&(unix.EPOLLIN|broken) != 0 && !c.paused && !c.ended:
 		c.read()
 	case events&broken != 0:
-		// Nobody reads, so nobody would notice, and epoll would report it for ever.
-		c.unwatch()
-		c.fail(c.socketError())
+		c.unwatch() // or epoll would report it for ever
+		if c.paused && !c.ended && events&unix.EPOLLERR == 0 {
+			return // both sides have ended in order: what is unread and the end itself are for whoever resumes reading
+		}
+		c.fail(c.socketError()) // nobody reads, so nobody would notice
 	}
 }
 
@@ -145,7 +158,7 @@ func (c *Conn) read() {
 			c.failed = true
 			c.endLater(errno)
 		case n == 0:
-			c.endLater(io.EOF)
+			c.endLater(cmp.Or(c.cause, io.EOF))
 		default:
 			c.deliver(buf, int(n))
 		}

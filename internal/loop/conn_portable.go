@@ -2,7 +2,10 @@
 
 package loop
 
-import "net"
+import (
+	"cmp"
+	"net"
+)
 
 // socket is the portable driver's part of a connection: one goroutine that reads, and one that writes while there is
 // something to write. Until reading resumes, a paused connection does not notice that its peer has gone. Both end when the connection is closed.
@@ -86,14 +89,14 @@ func (c *Conn) deliverArrived() {
 		c.next <- struct{}{}
 	}
 	if c.readError != nil {
-		c.endLater(c.readError)
+		c.endLater(cmp.Or(c.cause, c.readError))
 	}
 }
 
 // interestChanged is called when reading may go on, but perhaps in the middle of an event.
 func (c *Conn) interestChanged() {
 	if (c.arrival > 0 || c.readError != nil) && !c.paused && !c.ended {
-		c.on.Later(c.deliverArrived)
+		c.later(c.deliverArrived)
 	}
 }
 

@@ -71,20 +71,22 @@ func newLoop(id int, g *Group) (*Loop, error) {
 
 // Post has f called on the loop's goroutine, after what was posted before. Any goroutine may call it. It returns false
 // when the loop has been stopped; f is not called then.
-func (l *Loop) Post(f func()) bool {
+func (l *Loop) Post(f func()) bool { return l.post(f, nil) }
+
+// post is Post, and calls sealed, if not nil, when f is certain to be called but has not been yet.
+func (l *Loop) post(f, sealed func()) bool {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.closed {
-		l.mu.Unlock()
 		return false
 	}
-	first := len(l.posted) == 0
 	l.posted = append(l.posted, f)
-	if first {
-		l.hasPosted.Store(true)
+	if sealed != nil {
+		sealed()
 	}
-	l.mu.Unlock()
-	if first {
-		l.driver.wake()
+	if len(l.posted) == 1 {
+		l.hasPosted.Store(true)
+		l.driver.wake() // before mu is released, after which the loop may end and its descriptors be others'
 	}
 	return true
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"slices"
 	"time"
@@ -12,7 +13,7 @@ import (
 const (
 	windowsPerSecond = 50  // loudness is measured over windows of 20 ms
 	loudEnough       = 330 // root mean square of a window with speech in it: 40 dB below full scale
-	wordGap          = 5   // quiet windows that end a word
+	wordGap          = 3   // quiet windows that end a word
 	utteranceGap     = 20  // quiet windows that end an utterance: a pause
 	shortestWord     = 2   // loud windows that a word has at least; less is a click
 	longestUtterance = 50  // words that end an utterance even without a pause
@@ -26,13 +27,14 @@ type word struct {
 
 // recogniser finds the stretches of sound in audio (mono, 16 bits, little-endian) and puts them into words that tell how
 // long and how loud each was, as in "speech-420ms-31dB" (decibels below full scale). Stretches between two pauses make an
-// utterance, which begins with its number and ends with how much audio was heard by then: audio that is missing, or
-// belongs to somebody else, shows in the text. All depends on the samples alone, not on how they were cut into messages.
-// It does no I/O.
+// utterance, which begins with its number and ends with how much audio was heard by then and the checksum (CRC-32) of
+// it, as in "heard-3360ms-89abcdef": audio that is missing, or belongs to somebody else, shows in the text. All depends
+// on the samples alone, not on how they were cut into messages. It does no I/O.
 type recogniser struct {
 	rate    int64
-	window  int64 // samples in a window
-	samples int64 // heard since the beginning
+	window  int64  // samples in a window
+	samples int64  // heard since the beginning
+	sum     uint32 // their checksum
 
 	inWindow int64 // samples of the window under way
 	energy   int64 // sum of their squares
@@ -62,6 +64,7 @@ func (r *recogniser) listen(audio []byte) {
 			energy += v * v
 		}
 		r.energy += energy
+		r.sum = crc32.Update(r.sum, crc32.IEEETable, audio[:2*n])
 		r.inWindow += n
 		r.samples += n
 		audio = audio[2*n:]
@@ -127,7 +130,9 @@ func (r *recogniser) endUtterance() {
 	first, now := r.words[0].start, r.at(r.samples)
 	r.finished = append(r.finished, word{text: fmt.Sprintf("utterance-%d", r.spoken), start: first, end: first})
 	r.finished = append(r.finished, r.words...)
-	r.finished = append(r.finished, word{text: fmt.Sprintf("heard-%dms", now.Milliseconds()), start: now, end: now})
+	r.finished = append(r.finished, word{
+		text: fmt.Sprintf("heard-%dms-%08x", now.Milliseconds(), r.sum), start: now, end: now,
+	})
 	r.words = nil
 }
 

@@ -1,0 +1,57 @@
+# wsbouncer: the same commands at home and in CI. `make help` lists them.
+
+GO ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS = -s -w -X github.com/wsbouncer/wsbouncer/internal/cli.version=$(VERSION)
+GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
+FUZZTIME ?= 60s
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test test-portable cross lint fmt vuln bench fuzz conformance clean
+
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build bin/wsbouncer
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/wsbouncer ./cmd/wsbouncer
+
+demo: build ## See it work: three simulated servers, the proxy, clients that stream speech (DEMO_SECONDS=10 ends it)
+	@bin/wsbouncer demo
+
+test: cross test-portable ## Run all tests with the race detector, and build for the other systems
+	$(GO) vet ./...
+	$(GO) test -race -timeout 9m ./...
+
+test-portable: ## Run the tests of what runs on event loops with the portable driver instead of epoll
+	$(GO) vet -tags portableloop ./...
+	$(GO) test -tags portableloop -timeout 5m ./internal/loop ./internal/handshake ./internal/backend ./internal/session ./internal/sim ./internal/load
+
+cross: ## Check that it builds for macOS and Windows
+	GOOS=darwin GOARCH=arm64 $(GO) build ./internal/... ./cmd/...
+	GOOS=windows GOARCH=amd64 $(GO) build ./internal/... ./cmd/...
+
+lint: ## Check formatting and run staticcheck
+	@out=$$($(GO) tool gofumpt -l .); if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+fmt: ## Format the code
+	$(GO) tool gofumpt -w .
+
+vuln: ## Look for known vulnerabilities (needs the network)
+	@out=$$($(GO) run $(GOVULNCHECK) ./... 2>&1); status=$$?; echo "$$out"; \
+	if [ $$status -ne 0 ] && echo "$$out" | grep -q -e 'dial tcp' -e 'fetching vulnerabilities' -e 'lookup ' -e 'Forbidden'; then \
+		echo "vuln: the vulnerability database cannot be reached, so nothing was checked"; fi; exit $$status
+
+bench: build ## Measure against HAProxy, nginx and a minimal C relay (see bench/README.md; BENCH_FLAGS)
+	$(GO) run ./bench/compare $(BENCH_FLAGS)
+
+fuzz: ## Fuzz the frame scanner and the opening handshake, FUZZTIME each
+	$(GO) test -run '^$$' -fuzz FuzzScanner -fuzztime $(FUZZTIME) ./internal/frame
+	$(GO) test -run '^$$' -fuzz FuzzReadRequest -fuzztime $(FUZZTIME) ./internal/handshake
+
+conformance: build ## Run the Autobahn|Testsuite through the proxy (see conformance/README.md)
+	conformance/run
+
+clean: ## Remove what was built and downloaded
+	rm -rf bin .cache

@@ -1,0 +1,153 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/admin"
+	"github.com/wsbouncer/wsbouncer/internal/app"
+)
+
+// view shows the demonstration: on a terminal as a picture that is drawn anew, elsewhere as a line now and then.
+type view struct {
+	options Options
+	proxy   *app.Proxy
+	results *results
+	started time.Time
+
+	last   admin.Stats
+	lastAt time.Time
+	drawn  int // lines on the terminal to draw over
+}
+
+func (v *view) run(ctx context.Context) {
+	interval := 2 * time.Second
+	if v.options.Terminal {
+		interval = time.Second / 2
+	}
+	v.last, v.lastAt = v.proxy.Stats(), time.Now()
+	fmt.Fprint(v.options.Out, v.heading())
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if v.options.Terminal {
+			v.draw()
+		} else {
+			v.line()
+		}
+	}
+}
+
+// heading says what is running where.
+func (v *view) heading() string {
+	end := "Ctrl-C ends it"
+	if v.options.Duration > 0 {
+		end = fmt.Sprintf("it ends after %v", v.options.Duration)
+	}
+	return fmt.Sprintf(`wsbouncer demo: %d clients stream speech through the proxy to %d simulated servers; %s
+
+  clients  ws://%s/
+  admin    http://%s/  (try /readyz and /api/v1/stats)
+
+`, v.options.Clients, v.options.Servers, end, v.proxy.Addresses()[0], v.proxy.AdminAddress())
+}
+
+// rates are what passed since the last look, per second.
+type rates struct{ in, out float64 }
+
+func (v *view) look() (admin.Stats, rates) {
+	stats, now := v.proxy.Stats(), time.Now()
+	seconds := now.Sub(v.lastAt).Seconds()
+	r := rates{
+		in:  float64(stats.Relayed.FramesFromClients-v.last.Relayed.FramesFromClients) / seconds,
+		out: float64(stats.Relayed.FramesFromBackends-v.last.Relayed.FramesFromBackends) / seconds,
+	}
+	v.last, v.lastAt = stats, now
+	return stats, r
+}
+
+// draw draws the picture over the last one.
+func (v *view) draw() {
+	stats, rates := v.look()
+	streams, failures, mixed, _, p50, p99, lines, _ := v.results.now()
+	var b strings.Builder
+	fmt.Fprintf(&b, "  sessions %6d active  %7d finished  %d failed  %d mixed up\n", stats.Sessions.Active, streams, failures, mixed)
+	fmt.Fprintf(&b, "  frames   %6.0f/s from clients  %6.0f/s from servers\n", rates.in, rates.out)
+	fmt.Fprintf(&b, "  answers  p50 %v  p99 %v  (from when audio was due; servers take 20-35ms)\n\n", rounded(p50), rounded(p99))
+
+	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "  backend\tdialing\tidle\tleased\tresetting\tretiring\tcap\tused so far\t")
+	for _, backend := range stats.Backends {
+		fmt.Fprintf(w, "  %s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", backend.URL, backend.Dialing, backend.Idle, backend.Leased,
+			backend.Resetting, backend.Retiring, backend.Cap, backend.Totals.Leased)
+	}
+	_ = w.Flush()
+
+	b.WriteString("\n  transcripts\n")
+	for i := range linesKept {
+		if i < len(lines) {
+			b.WriteString(showLine(lines[i], 76))
+		}
+		b.WriteByte('\n')
+	}
+	picture := b.String()
+	erased := strings.ReplaceAll(picture, "\n", "\x1b[K\n")
+	if v.drawn > 0 {
+		fmt.Fprintf(v.options.Out, "\x1b[%dA", v.drawn)
+	}
+	fmt.Fprint(v.options.Out, erased)
+	v.drawn = strings.Count(picture, "\n")
+}
+
+// line prints what matters in a line, and the latest transcript.
+func (v *view) line() {
+	stats, rates := v.look()
+	streams, failures, mixed, _, p50, p99, lines, _ := v.results.now()
+	idle, leased := 0, 0
+	for _, backend := range stats.Backends {
+		idle, leased = idle+backend.Idle, leased+backend.Leased
+	}
+	fmt.Fprintf(v.options.Out, "%4.0fs  %d sessions, %d finished, %d failed, %d mixed up; %.0f frames/s in, %.0f out; answers p50 %v p99 %v; pools: %d idle, %d leased\n",
+		time.Since(v.started).Seconds(), stats.Sessions.Active, streams, failures, mixed, rates.in, rates.out,
+		rounded(p50), rounded(p99), idle, leased)
+	if len(lines) > 0 {
+		fmt.Fprintln(v.options.Out, showLine(lines[len(lines)-1], 150))
+	}
+}
+
+// showLine shows a transcript: its end, when it is long.
+func showLine(l line, width int) string {
+	kind := "..."
+	if l.final {
+		kind = "   "
+	}
+	text := []rune(l.text)
+	if len(text) > width-20 {
+		text = append([]rune("… "), text[len(text)-width+22:]...)
+	}
+	return fmt.Sprintf("  client %-4d %s %s", l.client, kind, string(text))
+}
+
+func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
+
+// summary says in the end what has been seen, and fails when something went wrong.
+func (v *view) summary() error {
+	streams, failures, mixed, answers, p50, p99, _, last := v.results.now()
+	fmt.Fprintf(v.options.Out, "\n%d streams finished, %d answers (p50 %v, p99 %v), %d failed, %d mixed up\n",
+		streams, answers, rounded(p50), rounded(p99), failures, mixed)
+	switch {
+	case failures > 0:
+		return fmt.Errorf("%d streams failed; the last one: %w", failures, last)
+	case mixed > 0:
+		return fmt.Errorf("%d transcripts were not those of their audio", mixed)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+)
+
+// The bounds of what Options may ask for.
+const (
+	// MinSize is the smallest message in bytes: what tells which message of which client and run it is.
+	MinSize = headSize
+	// MaxSize is the largest message in bytes.
+	MaxSize = 16 << 20
+	// MaxRate is the highest rate in messages per second and client.
+	MaxRate = 1e6
+
+	minChunk = 10 * time.Millisecond
+	maxChunk = 10 * time.Second
+	maxTick  = 100 * time.Millisecond
+
+	maxConnections = 1 << 20
+	maxLoops       = 256
+)
+
+// faults collects what is wrong with options: the field, its value and what is allowed.
+type faults []error
+
+func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
+
+func (f *faults) between(field string, value, low, high int) {
+	if value < low || value > high {
+		f.add("%s: %d; allowed is %d to %d", field, value, low, high)
+	}
+}
+
+func (f *faults) within(field string, value, low, high time.Duration) {
+	if value < low || value > high {
+		f.add("%s: %s; allowed is %s to %s", field, value, low, high)
+	}
+}
+
+func (f *faults) notNegative(field string, value time.Duration) {
+	if value < 0 {
+		f.add("%s: %s; allowed is 0s or more", field, value)
+	}
+}
+
+// Validate tells what is wrong with the options: the field, its value and what is allowed. It returns nil when Run would
+// accept them.
+func (o Options) Validate() error {
+	_, err := o.check()
+	return err
+}
+
+// check validates the options, defaults filled in, and returns the parsed URLs.
+func (o Options) check() ([]*handshake.Target, error) {
+	o = o.withDefaults()
+	var f faults
+	var targets []*handshake.Target
+	for _, text := range o.URLs {
+		target, err := handshake.ParseTarget(text)
+		if err != nil {
+			f.add("URL: %w", err)
+		}
+		targets = append(targets, target)
+	}
+	if len(o.URLs) == 0 {
+		f.add("URL: none given; at least one is needed, such as ws://127.0.0.1:8080/")
+	}
+	f.between("connections", o.Connections, 1, maxConnections)
+	f.between("loops", o.Loops, 1, maxLoops)
+	f.between("dial-parallel", o.DialParallel, 0, maxConnections)
+	f.notNegative("ramp", o.Ramp)
+	f.notNegative("connect-timeout", o.ConnectTimeout)
+	f.notNegative("drain", o.Drain)
+	f.notNegative("progress interval", o.ProgressInterval)
+	f.within("tick", o.Tick, 0, maxTick)
+	if o.Duration <= 0 {
+		f.add("duration: %s; allowed is more than 0s", o.Duration)
+	}
+	if o.Audio != nil {
+		o.checkSpeech(&f)
+	} else {
+		o.checkEcho(&f)
+	}
+	return targets, errors.Join(f...)
+}
+
+// checkEcho checks what goes with messages that are echoed.
+func (o Options) checkEcho(f *faults) {
+	if math.IsNaN(o.Rate) || o.Rate < 0 || o.Rate > MaxRate {
+		f.add("rate: %v; allowed is 0 (idle) to %.0f messages per second", o.Rate, float64(MaxRate))
+	}
+	f.between("size", o.Size, MinSize, MaxSize)
+	f.between("window", o.Window, 0, math.MaxInt32)
+	if o.Unicode && !o.Text {
+		f.add("unicode: true; allowed for text messages only")
+	}
+}
+
+// checkSpeech checks what goes with audio.
+func (o Options) checkSpeech(f *faults) {
+	if err := checkAudio(o.Audio); err != nil {
+		f.add("%w", err)
+		return
+	}
+	f.within("chunk", o.Chunk, minChunk, maxChunk)
+	if o.Chunk > 0 && chunkSize(o.Audio, o.Chunk) == 0 {
+		f.add("chunk: %s; at %d samples per second it holds none", o.Chunk, o.Audio.SampleRate)
+	}
+	if l := length(o.Audio); o.Duration > 0 && o.Duration < l {
+		f.add("duration: %s; allowed is at least the length of the audio, %s", o.Duration, l)
+	}
+}

@@ -1,0 +1,510 @@
+package loop
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestEcho(t *testing.T) {
+	g := group(t, 2)
+	echo := &script{received: func(c *Conn, b []byte) int { c.Write(b); return len(b) }}
+	var wg sync.WaitGroup
+	for i := range 20 {
+		near, far := pair(t)
+		add(t, g.Pick(), near, echo, nil)
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(i)))
+			for range 30 {
+				sent := bytes.Repeat([]byte{byte(random.Uint32())}, 1+random.IntN(3000))
+				got := make([]byte, len(sent))
+				if _, err := far.Write(sent); err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := io.ReadFull(far, got); err != nil || !bytes.Equal(got, sent) {
+					t.Errorf("echo differs, %v", err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if loops, _ := g.Stats(); loops[0].Connections != 10 || loops[1].Connections != 10 {
+		t.Errorf("connections are not spread: %+v", loops)
+	}
+}
+
+func TestEarlyBytesComeFirst(t *testing.T) {
+	g := group(t, 1)
+	early := strings.Repeat("early ", 20000) // more than one read
+	tests := []struct {
+		name   string
+		early  string
+		paused bool // added paused, resumed later
+	}{
+		{"at once", early, false},
+		{"after Resume", early, true},
+		{"none", "", true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			near, far := pair(t)
+			if _, err := far.Write([]byte("late")); err != nil {
+				t.Fatal(err)
+			}
+			_ = far.CloseWrite()
+			h := collect()
+			socket, err := Detach(near)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := g.Pick()
+			var c *Conn
+			call(t, l, func() {
+				c = l.Add(socket, h, []byte(test.early))
+				if test.paused {
+					c.Pause()
+				}
+				if len(h.bytes) > 0 {
+					t.Error("presented before Add returned")
+				}
+			})
+			if test.paused {
+				settle(t, l)
+				on(t, c, func() {
+					if len(h.bytes) > 0 || len(h.errs) > 0 {
+						t.Errorf("%d bytes and %v while paused", len(h.bytes), h.errs)
+					}
+					c.Resume()
+					if len(h.bytes) > 0 {
+						t.Error("presented in the middle of Resume")
+					}
+				})
+			}
+			wait(t, h.done, "the end")
+			if got := string(h.bytes); got != test.early+"late" {
+				t.Errorf("%d bytes, ending with %q", len(got), got[max(0, len(got)-20):])
+			}
+		})
+	}
+}
+
+// records consumes whole records only, which is what makes a loop keep and present the rest again.
+type records struct {
+	size  int
+	whole [][]byte
+	held  chan int // after each event, how many bytes were left
+	ended chan int // how many bytes were held at the end
+}
+
+func (h *records) Received(_ *Conn, b []byte) int {
+	n := 0
+	for ; len(b)-n >= h.size; n += h.size {
+		h.whole = append(h.whole, bytes.Clone(b[n:n+h.size]))
+	}
+	clear(b[:n]) // the bytes are the handler's to change
+	h.held <- len(b) - n
+	return n
+}
+func (h *records) Flushed(*Conn)          {}
+func (h *records) Ended(c *Conn, _ error) { h.ended <- c.Held() }
+
+func TestHeldBytesArePresentedAgain(t *testing.T) {
+	const size = MaxHeld
+	l := group(t, 1).Pick()
+	near, far := pair(t)
+	h := &records{size: size, held: make(chan int, 1), ended: make(chan int, 1)}
+	record := make([]byte, size)
+	for i := range record {
+		record[i] = byte(i)
+	}
+	add(t, l, near, h, record[:10])
+	if got := wait(t, h.held, "the early bytes"); got != 10 {
+		t.Fatalf("%d bytes held of the early ones, want 10", got)
+	}
+	want := [][]byte{record}
+	_, _ = far.Write(record[10:])
+	wait(t, h.held, "the rest of the first record")
+	step := 1
+	if testing.Short() {
+		step = 7
+	}
+	for cut := 1; cut < 2*size; cut += step {
+		record = bytes.Clone(record)
+		record[0] = byte(cut)
+		two := append(bytes.Clone(record), record...)
+		want = append(want, record, record)
+		_, _ = far.Write(two[:cut])
+		if got := wait(t, h.held, "a part"); got != cut%size {
+			t.Fatalf("cut at %d: %d bytes held, want %d", cut, got, cut%size)
+		}
+		_, _ = far.Write(two[cut:])
+		if got := wait(t, h.held, "the other part"); got != 0 {
+			t.Fatalf("cut at %d: %d bytes held after whole records", cut, got)
+		}
+	}
+	_, _ = far.Write(record[:3])
+	wait(t, h.held, "an unfinished record")
+	_ = far.Close()
+	if held := wait(t, h.ended, "the end"); held != 3 {
+		t.Errorf("%d bytes held at the end, want 3", held)
+	}
+	if !slices.EqualFunc(h.whole, want, bytes.Equal) {
+		t.Error("the records differ from what was sent")
+	}
+}
+
+func TestTooManyBytesHeldPanics(t *testing.T) {
+	c := &Conn{handler: &script{received: func(*Conn, []byte) int { return 1 }}}
+	c.receive(make([]byte, MaxHeld+1)) // just as many as allowed are left
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	c.receive(make([]byte, MaxHeld+2))
+}
+
+func TestEOFIsReportedOnceAndWritingGoesOn(t *testing.T) {
+	l := group(t, 1).Pick()
+	near, far := pair(t)
+	h := collect()
+	c := add(t, l, near, h, nil)
+	_, _ = far.Write([]byte("question"))
+	_ = far.CloseWrite()
+	wait(t, h.done, "the end")
+	on(t, c, func() {
+		c.Write([]byte("answer"))
+		c.CloseWrite()
+		c.CloseWrite() // a second time is no harm
+	})
+	if got, err := io.ReadAll(far); string(got) != "answer" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	settle(t, l)
+	on(t, c, func() {
+		if string(h.bytes) != "question" || len(h.errs) != 1 || h.errs[0] != io.EOF {
+			t.Errorf("%q, %v", h.bytes, h.errs)
+		}
+		if !c.Ended() || c.Closed() {
+			t.Errorf("ended %v, closed %v", c.Ended(), c.Closed())
+		}
+		c.Close()
+		c.Close()
+		c.Write([]byte("nobody gets this"))
+		c.CloseWrite()
+		if !c.Closed() || c.Pending() != 0 {
+			t.Error("not closed")
+		}
+	})
+	if n := l.load.Load(); n != 0 {
+		t.Errorf("the loop counts %d connections", n)
+	}
+}
+
+func TestResetIsReportedOnce(t *testing.T) {
+	tests := []struct {
+		name   string
+		paused bool
+	}{
+		{"while reading", false},
+		{"while paused", true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if portable && test.paused {
+				t.Skip("the portable driver notices it on Resume")
+			}
+			l := group(t, 1).Pick()
+			near, far := pair(t)
+			h := collect()
+			c := add(t, l, near, h, nil)
+			if test.paused {
+				on(t, c, c.Pause)
+			}
+			_ = far.SetLinger(0)
+			_ = far.Close()
+			wait(t, h.done, "the end")
+			on(t, c, func() {
+				for range 3 {
+					c.Write([]byte("nobody gets this"))
+				}
+				if c.Pending() != 0 && !portable {
+					t.Errorf("%d bytes are kept for a peer that has gone", c.Pending())
+				}
+				c.Resume()
+			})
+			settle(t, l)
+			on(t, c, func() {
+				if len(h.errs) != 1 || h.errs[0] == nil || h.errs[0] == io.EOF {
+					t.Errorf("ended with %v", h.errs)
+				}
+				c.Close()
+			})
+		})
+	}
+}
+
+// A server that closes with unread input sends a reset right behind its last words. A write that fails by it must not
+// take those away: they hold the close code.
+func TestLastWordsBeforeAReset(t *testing.T) {
+	l := group(t, 1).Pick()
+	nearA, farA := pair(t)
+	nearB, farB := pair(t)
+	h := collect()
+	b := add(t, l, nearB, h, nil)
+	a := &script{received: func(_ *Conn, bytes []byte) int {
+		for range 3 {
+			b.Write(bytes)
+		}
+		return len(bytes)
+	}}
+	add(t, l, nearA, a, nil)
+	on(t, b, func() { b.Write([]byte("never read")) })
+	one := make([]byte, 1)
+	if _, err := io.ReadFull(farB, one); err != nil {
+		t.Fatal(err)
+	}
+	release := hold(t, l)
+	_, _ = farA.Write([]byte("x")) // handled first
+	_, _ = farB.Write([]byte("last words"))
+	_ = farB.Close() // with something unread: a reset
+	release()
+	wait(t, h.done, "the end")
+	settle(t, l)
+	on(t, b, func() {
+		if string(h.bytes) != "last words" {
+			t.Errorf("received %q", h.bytes)
+		}
+		if len(h.errs) != 1 || errors.Is(h.errs[0], io.EOF) {
+			t.Errorf("ended with %v, not with the reset", h.errs)
+		}
+	})
+}
+
+// When both sides have ended their streams in order, epoll says so even to those who do not want to read at the moment.
+// What is still unread must not be lost by that.
+func TestOrderlyEndWhilePaused(t *testing.T) {
+	g := group(t, 2)
+	l := g.Loops()[0]
+	near, far := pair(t)
+	h := collect()
+	c := add(t, l, near, h, nil)
+	on(t, c, func() {
+		c.Pause()
+		c.CloseWrite()
+	})
+	if _, err := io.ReadAll(far); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = far.Write([]byte("the rest"))
+	_ = far.Close()
+	settle(t, l)
+	on(t, c, func() {
+		if len(h.errs) > 0 || len(h.bytes) > 0 {
+			t.Errorf("%q, %v while paused", h.bytes, h.errs)
+		}
+	})
+	on(t, c, func() { Move(g.Loops()[1], func() {}, c) }) // must survive that, too
+	settle(t, g.Loops()[1])
+	on(t, c, c.Resume)
+	wait(t, h.done, "the end")
+	if string(h.bytes) != "the rest" || h.errs[0] != io.EOF {
+		t.Errorf("%q, %v", h.bytes, h.errs)
+	}
+}
+
+func TestCloseWriteAfterPendingOutput(t *testing.T) {
+	l := group(t, 1).Pick()
+	near, far := pair(t)
+	sent := randomBytes(8<<20, 1)
+	flushed := make(chan struct{})
+	c := add(t, l, near, &script{flushed: func(*Conn) { close(flushed) }}, nil)
+	on(t, c, func() {
+		c.Write(sent[:1000])
+		c.Write(sent[1000 : 7<<20])
+		c.Write(sent[7<<20:]) // behind what is kept
+		c.CloseWrite()
+		if c.Pending() == 0 {
+			t.Error("8 MiB went into the socket at once; the test needs some to be kept")
+		}
+	})
+	got, err := io.ReadAll(far)
+	if err != nil || !bytes.Equal(got, sent) {
+		t.Errorf("%d bytes, %v; want %d", len(got), err, len(sent))
+	}
+	wait(t, flushed, "Flushed")
+	on(t, c, func() {
+		if c.Pending() != 0 {
+			t.Errorf("%d bytes pending after Flushed", c.Pending())
+		}
+	})
+}
+
+func TestCloseInsideHandlers(t *testing.T) {
+	tests := []struct {
+		name    string
+		handler func(done chan<- struct{}) *script
+		act     func(c *Conn, far io.ReadWriteCloser)
+	}{
+		{
+			"Received", func(done chan<- struct{}) *script {
+				return &script{received: func(c *Conn, b []byte) int { c.Close(); done <- struct{}{}; return 0 }}
+			},
+			func(_ *Conn, far io.ReadWriteCloser) { _, _ = far.Write([]byte("x")) },
+		},
+		{
+			"Flushed", func(done chan<- struct{}) *script {
+				return &script{flushed: func(c *Conn) { c.Close(); done <- struct{}{} }}
+			},
+			func(c *Conn, far io.ReadWriteCloser) {
+				c.Post(func() { c.Write(make([]byte, 8<<20)) })
+				_, _ = io.CopyN(io.Discard, far, 8<<20)
+			},
+		},
+		{
+			"Ended", func(done chan<- struct{}) *script {
+				return &script{ended: func(c *Conn, _ error) { c.Close(); done <- struct{}{} }}
+			},
+			func(_ *Conn, far io.ReadWriteCloser) { _ = far.Close() },
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			l := group(t, 1).Pick()
+			near, far := pair(t)
+			done := make(chan struct{}, 10)
+			h := test.handler(done)
+			ended := h.ended
+			h.ended = func(c *Conn, err error) {
+				if c.Closed() {
+					t.Errorf("Ended after Close: %v", err)
+				}
+				if ended != nil {
+					ended(c, err)
+				}
+			}
+			c := add(t, l, near, h, nil)
+			test.act(c, far)
+			wait(t, done, "the handler")
+			if _, err := far.Read(make([]byte, 1)); err == nil {
+				t.Error("the peer's connection is still open")
+			}
+			settle(t, l)
+			if len(done) > 0 {
+				t.Error("called again after Close")
+			}
+			if n := l.load.Load(); n != 0 {
+				t.Errorf("the loop counts %d connections", n)
+			}
+		})
+	}
+}
+
+// One handler closes all the others while their events wait in the same batch.
+func TestCloseOthersInTheSameBatch(t *testing.T) {
+	l := group(t, 1).Pick()
+	const n = 20
+	conns := make([]*Conn, n)
+	events := 0
+	done := make(chan struct{})
+	h := &script{received: func(c *Conn, b []byte) int {
+		if c.Closed() {
+			t.Error("received by a closed connection")
+		}
+		events++
+		for _, other := range conns {
+			other.Close()
+		}
+		close(done)
+		return len(b)
+	}}
+	var fars []io.Writer
+	for i := range conns {
+		near, far := pair(t)
+		conns[i] = add(t, l, near, h, nil)
+		fars = append(fars, far)
+	}
+	release := hold(t, l)
+	for _, far := range fars {
+		_, _ = far.Write([]byte("x"))
+	}
+	release()
+	wait(t, done, "an event")
+	settle(t, l)
+	call(t, l, func() {
+		if events != 1 || l.conns != 0 {
+			t.Errorf("%d events, %d connections left", events, l.conns)
+		}
+	})
+}
+
+// A descriptor that is closed gets its number reused by the next connection, perhaps while events of the old one are
+// still in the batch. Those must not reach the new one.
+func TestDescriptorIsReusedWithinABatch(t *testing.T) {
+	l := group(t, 1).Pick()
+	nearFirst, farFirst := pair(t)
+	nearOld, farOld := pair(t)
+	nearNew, farNew := pair(t)
+	fresh := collect()
+	var replacement *Conn
+	old := add(t, l, nearOld, &script{ended: func(*Conn, error) { t.Error("the closed connection was told of its end") }}, nil)
+	replaced := make(chan struct{})
+	add(t, l, nearFirst, &script{received: func(_ *Conn, b []byte) int {
+		old.Close()
+		socket, err := Detach(nearNew) // takes the lowest number that is free
+		if err != nil {
+			t.Error(err)
+		}
+		replacement = l.Add(socket, fresh, nil)
+		replacement.Pause() // does not read, so that only an event of the old one could say that it has ended
+		close(replaced)
+		return len(b)
+	}}, nil)
+	release := hold(t, l)
+	_, _ = farFirst.Write([]byte("x"))
+	_ = farOld.SetLinger(0)
+	_ = farOld.Close()
+	release()
+	wait(t, replaced, "the replacement")
+	settle(t, l)
+	on(t, replacement, func() {
+		if len(fresh.errs) > 0 {
+			t.Errorf("the new connection was told %v", fresh.errs)
+		}
+		replacement.Resume()
+	})
+	_, _ = farNew.Write([]byte("hello"))
+	_ = farNew.Close()
+	wait(t, fresh.done, "the end of the new connection")
+	if string(fresh.bytes) != "hello" || fresh.errs[0] != io.EOF {
+		t.Errorf("%q, %v", fresh.bytes, fresh.errs)
+	}
+}
+
+func TestSetHandler(t *testing.T) {
+	l := group(t, 1).Pick()
+	near, far := pair(t)
+	second := collect()
+	first := &script{received: func(c *Conn, b []byte) int {
+		c.SetHandler(second)
+		return 2 // the rest is for the other
+	}}
+	add(t, l, near, first, nil)
+	_, _ = far.Write([]byte("ab"))
+	for range 2 {
+		settle(t, l)
+	}
+	_, _ = far.Write([]byte("cd"))
+	_ = far.Close()
+	wait(t, second.done, "the end")
+	if string(second.bytes) != "cd" {
+		t.Errorf("the second handler got %q", second.bytes)
+	}
+}

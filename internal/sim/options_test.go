@@ -1,0 +1,100 @@
+package sim
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestOptionsRefused(t *testing.T) {
+	for _, test := range []struct {
+		options Options
+		want    string
+	}{
+		{Options{Listen: "9001"}, `listen: "9001" is not an address; allowed is host:port`},
+		{Options{Protocol: "chat"}, `protocol: "chat" is unknown; allowed are echo and vosk`},
+		{Options{Latency: -time.Second}, "latency: -1s is out of range; allowed is 0s to 1h0m0s"},
+		{Options{Jitter: 2 * time.Hour}, "jitter: 2h0m0s is out of range"},
+		{Options{Sessions: -1}, "sessions: -1 is out of range; allowed is 0 (no limit) or more"},
+		{Options{MaxMessage: -1}, "max message: -1 is out of range"},
+		{Options{Loops: -1}, "loops: -1 is out of range; allowed is 1 to 256"},
+		{Options{Loops: 1000}, "loops: 1000 is out of range"},
+		{Options{Fail: FailOptions{Refuse: 2}}, "fail: refuse: 2 is not a probability; allowed is 0 to 1"},
+		{Options{Fail: FailOptions{Reset: -1}}, "fail: reset: -1 is not"},
+		{Options{Fail: FailOptions{Stall: math.NaN()}}, "fail: stall: NaN is not"},
+		{Options{Fail: FailOptions{MidFrame: 2}}, "fail: midframe: 2 is not"},
+		{Options{Fail: FailOptions{Late: 2}}, "fail: late: 2 is not"},
+		{Options{Fail: FailOptions{Close: 0.5}}, "fail: close: 0 may not be sent; allowed are 1000 to 1003"},
+		{Options{Fail: FailOptions{Close: 1, CloseCode: 1006}}, "fail: close: 1006 may not be sent"},
+		{Options{Fail: FailOptions{LateAfter: -1}}, "fail: late: -1ns is out of range"},
+		{Options{Fail: FailOptions{Chatter: -1}}, "fail: chatter: -1ns is out of range"},
+	} {
+		s, err := Start(test.options)
+		if err == nil {
+			s.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v: got %v; want %q", test.options, err, test.want)
+		}
+	}
+}
+
+func TestParseFail(t *testing.T) {
+	for text, want := range map[string]FailOptions{
+		"":                  {},
+		" , ":               {},
+		"refuse":            {Refuse: 1},
+		"refuse:0.5":        {Refuse: 0.5},
+		"reset:0.1":         {Reset: 0.1},
+		"close:1011:1":      {Close: 1, CloseCode: 1011},
+		"stall:0.01":        {Stall: 0.01},
+		"midframe:1":        {MidFrame: 1},
+		"greeting":          {Greeting: true},
+		"late":              {Late: 1},
+		"late:0.5":          {Late: 0.5},
+		"late:0.5:80ms":     {Late: 0.5, LateAfter: 80 * time.Millisecond},
+		"chatter":           {Chatter: time.Second},
+		"chatter:5ms":       {Chatter: 5 * time.Millisecond},
+		"reset:0, greeting": {Greeting: true},
+	} {
+		if got, err := ParseFail(text); err != nil || got != want {
+			t.Errorf("%q: got %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"explode":      `"explode": unknown failure; allowed are refuse, reset,`,
+		"reset":        `"reset": allowed is reset:p`,
+		"reset:0:1":    `allowed is reset:p`,
+		"refuse:1:1":   "allowed is refuse or refuse:p",
+		"stall":        "allowed is stall:p",
+		"midframe":     "allowed is midframe:p",
+		"close:1011":   "allowed is close:code:p",
+		"close:abc:1":  `"abc" is not a close code`,
+		"close:1005:1": "1005 may not be sent",
+		"reset:2":      `"2" is not a probability; allowed is 0 to 1`,
+		"reset:NaN":    `"NaN" is not a probability`,
+		"greeting:1":   "allowed is greeting",
+		"late:1:x":     `"x" is not a delay`,
+		"late:1:1s:1":  "allowed is late, late:p or late:p:delay",
+		"chatter:0s":   `"0s" is not a delay; allowed is above 0s`,
+	} {
+		if got, err := ParseFail(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %+v, %v; want an error with %q", text, got, err, want)
+		}
+	}
+}
+
+// Every word of the help is one that is understood.
+func TestFailHelp(t *testing.T) {
+	for line := range strings.Lines(FailHelp) {
+		form, _, ok := strings.Cut(line, "  ")
+		if !ok {
+			continue
+		}
+		form = strings.NewReplacer("[", "", "]", "", "code", "1011", "delay", "1s", "interval", "1s", ":p", ":1").Replace(form)
+		if _, err := ParseFail(form); err != nil {
+			t.Errorf("%q: %v", form, err)
+		}
+	}
+}
