@@ -119,6 +119,7 @@ func TestTextChecker(t *testing.T) {
 		{"fe", "\xfe", false, false},
 		{"ff", "\xff", false, false},
 		{"character cut short by ASCII", "\xe3\x81a", false, false},
+		{"character cut short by much ASCII", "\xe3abcdefghijklmnopqrstuvwx", false, false},
 		{"character cut short by another", "\xe3\xe3\x81\x82", false, false},
 		{"bad in the middle of ASCII", "0123456789abcdef\xff0123456789abcdef", false, false},
 	}

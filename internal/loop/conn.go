@@ -35,13 +35,17 @@ type Conn struct {
 func (c *Conn) Post(f func()) bool {
 	l := c.home.Load()
 	return l.Post(func() {
-		if c.home.Load() != l { // moved in the meantime
+		if !c.isOn(l) { // moved in the meantime
 			c.Post(f)
 			return
 		}
 		f()
 	})
 }
+
+// isOn tells, on the goroutine of loop l, whether l owns the connection. It does not when the connection has gone to
+// another loop, nor when it is only on its way back from there.
+func (c *Conn) isOn(l *Loop) bool { return c.home.Load() == l && c.on == l }
 
 // Loop returns the loop that owns the connection.
 func (c *Conn) Loop() *Loop { return c.on }
@@ -133,7 +137,7 @@ func Move(to *Loop, moved func(), conns ...*Conn) bool {
 func (c *Conn) later(f func()) {
 	l := c.on
 	l.Later(func() {
-		if c.home.Load() != l {
+		if !c.isOn(l) {
 			c.Post(f)
 			return
 		}

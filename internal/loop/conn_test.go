@@ -454,7 +454,11 @@ func TestDescriptorIsReusedWithinABatch(t *testing.T) {
 	nearNew, farNew := pair(t)
 	fresh := collect()
 	var replacement *Conn
-	old := add(t, l, nearOld, &script{ended: func(*Conn, error) { t.Error("the closed connection was told of its end") }}, nil)
+	old := add(t, l, nearOld, &script{ended: func(c *Conn, _ error) {
+		if c.Closed() {
+			t.Error("the closed connection was told of its end")
+		}
+	}}, nil)
 	replaced := make(chan struct{})
 	add(t, l, nearFirst, &script{received: func(_ *Conn, b []byte) int {
 		old.Close()
@@ -491,20 +495,19 @@ func TestDescriptorIsReusedWithinABatch(t *testing.T) {
 func TestSetHandler(t *testing.T) {
 	l := group(t, 1).Pick()
 	near, far := pair(t)
-	second := collect()
+	second, changed := collect(), make(chan struct{})
 	first := &script{received: func(c *Conn, b []byte) int {
 		c.SetHandler(second)
-		return 2 // the rest is for the other
+		close(changed)
+		return 1 // the rest is for the other
 	}}
 	add(t, l, near, first, nil)
 	_, _ = far.Write([]byte("ab"))
-	for range 2 {
-		settle(t, l)
-	}
+	wait(t, changed, "the first handler")
 	_, _ = far.Write([]byte("cd"))
 	_ = far.Close()
 	wait(t, second.done, "the end")
-	if string(second.bytes) != "cd" {
+	if string(second.bytes) != "bcd" {
 		t.Errorf("the second handler got %q", second.bytes)
 	}
 }

@@ -129,8 +129,10 @@ func TestMoveUnderTraffic(t *testing.T) {
 	for i := range sessions {
 		client, server, a, b, ca, cb := relayed(t, g.Pick(), w)
 		random := rand.New(rand.NewPCG(7, uint64(i))) // used on the loop of the session
+		asked := false // by one of the two handlers, in this event
 		move := func() {
 			w.check(ca.Loop())
+			asked = false
 			if ca.Closed() || cb.Closed() {
 				return
 			}
@@ -144,7 +146,8 @@ func TestMoveUnderTraffic(t *testing.T) {
 			}, ca, cb)
 		}
 		a.onEvent = func(c *Conn) {
-			if random.IntN(20) == 0 {
+			if !asked && random.IntN(20) == 0 {
+				asked = true
 				c.Loop().Later(move)
 			}
 		}
