@@ -31,6 +31,7 @@ type options struct {
 	sessions  int
 	rate      float64
 	size      int
+	calm      float64
 	wsbouncer string
 	tools     string
 	json      string
@@ -48,6 +49,7 @@ func parseFlags() options {
 	flag.IntVar(&o.sessions, "sessions", 0, "sessions, instead of the scenario's own number")
 	flag.Float64Var(&o.rate, "rate", 0, "messages per second and session, instead of the scenario's own rate")
 	flag.IntVar(&o.size, "size", 1024, "bytes in a message")
+	flag.Float64Var(&o.calm, "calm", 0, "repeat a run, twice at most, that others disturbed by more than so many processors (0: take what comes)")
 	flag.StringVar(&o.wsbouncer, "wsbouncer", "", "a wsbouncer binary to measure (default: build this checkout's)")
 	flag.StringVar(&o.tools, "tools", "", "a wsbouncer binary for the backends and the load (default: the one that is measured)")
 	flag.StringVar(&o.json, "json", "", "write every run's numbers to this file")
@@ -89,6 +91,7 @@ func compare(ctx context.Context, o options) error {
 		return err
 	}
 	var outcomes []outcome
+	var interrupted error
 	for _, s := range chosen {
 		rivals, err := selectRivals(s.rivals(tools, o), o.rivals)
 		if err != nil {
@@ -97,12 +100,12 @@ func compare(ctx context.Context, o options) error {
 		result, err := runScenario(ctx, tools, s, rivals, o)
 		outcomes = append(outcomes, result)
 		if errors.Is(err, context.Canceled) {
-			log.Print("interrupted: reporting what was measured")
+			interrupted = errors.New("interrupted: this is what was measured until then")
 			break
 		}
 		if err != nil {
 			return fmt.Errorf("scenario %s: %w", s.name, err)
 		}
 	}
-	return report(outcomes, o)
+	return errors.Join(report(outcomes, o), interrupted)
 }

@@ -92,13 +92,13 @@ func (b *Backend) Health() Health { return b.worker.health() }
 func (b *Backend) Close(ctx context.Context) {
 	b.worker.stop()
 	for {
-		conn, ok := b.pool.RetireIdle()
-		if !ok {
-			break
+		// Again and again: one that was dialed is on its way to its loop, another is being reset.
+		for conn, ok := b.pool.RetireIdle(); ok; conn, ok = b.pool.RetireIdle() {
+			conn.stream.Post(conn.closeWithdrawn)
 		}
-		conn.stream.Post(conn.closeWithdrawn)
-	}
-	for b.pool.Stats().Used() > 0 {
+		if b.pool.Stats().Used() == 0 {
+			return
+		}
 		select {
 		case <-b.worker.gone:
 		case <-ctx.Done():

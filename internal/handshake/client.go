@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -55,6 +56,17 @@ func ParseTarget(text string) (*Target, error) {
 	port := u.Port()
 	if port == "" {
 		port = "80"
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return nil, fmt.Errorf("%q: a port is a number from 1 to 65535", text)
+	}
+	// Package url leaves these as they are, and they would break the request.
+	other := func(r rune) bool { return r <= ' ' || r > '~' }
+	switch {
+	case strings.ContainsFunc(u.Host, other):
+		return nil, fmt.Errorf("%q: a host's name must be in ASCII (xn--...)", text)
+	case strings.ContainsFunc(u.RequestURI(), other):
+		return nil, fmt.Errorf("%q: what is not printable ASCII in the query must be written as %%xx (percent-encoded)", text)
 	}
 	return &Target{
 		URL:     text,
@@ -126,7 +138,11 @@ func (t *Target) upgrade(nc net.Conn) (Established, error) {
 		if !bytes.HasPrefix(head, []byte("HTTP/1.")) {
 			return errors.New("server did not answer in HTTP/1.1")
 		}
-		response, err = http.ReadResponse(bufio.NewReaderSize(bytes.NewReader(head), len(head)), nil)
+		reader := bufio.NewReaderSize(bytes.NewReader(head), len(head))
+		response, err = http.ReadResponse(reader, nil)
+		if err == nil {
+			err = wholeHead(reader)
+		}
 		if err != nil {
 			return fmt.Errorf("server's answer is malformed: %w", err)
 		}
@@ -136,7 +152,7 @@ func (t *Target) upgrade(nc net.Conn) (Established, error) {
 		return Established{}, fmt.Errorf("reading the answer to the upgrade request: %w", err)
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
-		text, _, _ := strings.Cut(string(early[:min(len(early), 120)]), "\n")
+		text, _, _ := strings.Cut(strings.ToValidUTF8(string(early[:min(len(early), 120)]), ""), "\n")
 		return Established{}, &StatusError{Status: response.StatusCode, Text: strings.TrimSpace(text)}
 	}
 	header := response.Header

@@ -4,6 +4,7 @@
 package handshake
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha1"
 	"encoding/base64"
@@ -18,7 +19,19 @@ import (
 const DefaultMaxHead = 16 << 10
 
 // errHeadTooLong is returned by readHead when the limit is reached before the head ends.
-var errHeadTooLong = errors.New("request line and header too long")
+var errHeadTooLong = errors.New("head too long")
+
+// errBareLineFeed is returned by wholeHead for a head that net/http takes to end before its empty line. The bytes between
+// would be lost.
+var errBareLineFeed = errors.New("empty line ended by a bare line feed")
+
+// wholeHead tells whether net/http has parsed the head to its end.
+func wholeHead(r *bufio.Reader) error {
+	if r.Buffered() > 0 {
+		return errBareLineFeed
+	}
+	return nil
+}
 
 // acceptKey returns the value of Sec-WebSocket-Accept that proves to have seen the key (RFC 6455, section 4.2.2).
 func acceptKey(key string) string {

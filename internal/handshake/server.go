@@ -34,7 +34,11 @@ func (r *Refusal) Error() string {
 
 // Append appends the answer in its wire form to dst. The connection is closed after it.
 func (r *Refusal) Append(dst []byte) []byte {
-	dst = fmt.Appendf(dst, "HTTP/1.1 %d %s\r\nConnection: close\r\n", r.Status, http.StatusText(r.Status))
+	connection := "close"
+	if len(r.Header["Upgrade"]) > 0 { // then it must be named here (RFC 9110, section 7.8)
+		connection = "close, Upgrade"
+	}
+	dst = fmt.Appendf(dst, "HTTP/1.1 %d %s\r\nConnection: %s\r\n", r.Status, http.StatusText(r.Status), connection)
 	dst = append(dst, "Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n"...)
 	for name, values := range r.Header {
 		for _, value := range values {
@@ -49,7 +53,11 @@ func (r *Refusal) Append(dst []byte) []byte {
 func ReadRequest(nc net.Conn, limit int) (*Request, error) {
 	req := new(Request)
 	early, err := readHead(nc, limit, func(head []byte) error {
-		parsed, err := http.ReadRequest(bufio.NewReaderSize(bytes.NewReader(head), len(head)))
+		reader := bufio.NewReaderSize(bytes.NewReader(head), len(head))
+		parsed, err := http.ReadRequest(reader)
+		if err == nil {
+			err = wholeHead(reader)
+		}
 		if err != nil {
 			return &Refusal{Status: http.StatusBadRequest, Reason: "malformed HTTP request: " + printable(err)}
 		}

@@ -27,7 +27,21 @@ func newCounts() counts {
 // error counts something that went wrong.
 func (c *counts) error(kind string) { c.Errors[kind]++ }
 
-func (c *counts) errors(kind string, n int64) { c.Errors[kind] += n }
+// lose counts messages whose answers were passed over, or did not come in time.
+func (c *counts) lose(messages int64) {
+	if messages > 0 {
+		c.Lost += messages
+		c.Errors[missing] += messages
+	}
+}
+
+// late notes that the answer to a message that counts as lost has come after all.
+func (c *counts) late() {
+	c.Errors[outOfOrder]++
+	if c.Errors[missing]--; c.Errors[missing] == 0 {
+		delete(c.Errors, missing)
+	}
+}
 
 // add adds everything that other holds.
 func (c *counts) add(other *counts) {

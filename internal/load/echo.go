@@ -85,14 +85,14 @@ func (e *echo) judge(now int64) {
 		r.wrong = notSent
 	case r.number < e.next && e.gaps > 0: // counted as lost when it was passed over
 		e.gaps--
-		counts.error(outOfOrder)
+		counts.late()
 		return
 	case r.number < e.next:
 		r.wrong = repeated
 	default:
 		if passed := r.number - e.next; passed > 0 {
 			e.gaps += passed
-			counts.Lost += int64(passed)
+			counts.lose(int64(passed))
 		}
 		e.next = r.number + 1
 		e.greet()
@@ -119,10 +119,7 @@ func (e *echo) finished() bool { return e.next >= e.asked }
 func (e *echo) account() {
 	counts := &e.lane.counts
 	counts.Unsent += int64(e.asked - e.sent)
-	if lost := int64(e.sent - e.next); lost > 0 {
-		counts.Lost += lost
-		counts.errors(missing, lost)
-	}
+	counts.lose(int64(e.sent - e.next))
 }
 
 // closed implements talk: an echo server has no reason to close.

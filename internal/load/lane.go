@@ -68,8 +68,13 @@ func (l *lane) tick() {
 	l.pacer.set(0)
 }
 
-// halt ends the steady part before its time.
-func (l *lane) halt() { l.running = false }
+// halt ends the steady part, if need be before its time. What was due by now is due, even if the loop comes to it late.
+func (l *lane) halt() {
+	l.end = min(l.end, l.now())
+	for l.running {
+		l.tick()
+	}
+}
 
 // drain has l.stage.drained counted once no client waits for an echo any more.
 func (l *lane) drain() {

@@ -195,15 +195,7 @@ func (s *speech) account() {
 		return
 	}
 	s.lane.counts.Unsent += int64(s.asked - s.sent)
-	s.lose()
-}
-
-// lose counts the answers that did not come.
-func (s *speech) lose() {
-	if lost := int64(s.sent - s.answered); lost > 0 {
-		s.lane.counts.Lost += lost
-		s.lane.counts.errors(missing, lost)
-	}
+	s.lane.counts.lose(int64(s.sent - s.answered))
 }
 
 // closed implements talk: the server closes normally when it has heard the end of the audio.
@@ -212,7 +204,7 @@ func (s *speech) closed(code frame.CloseCode) bool {
 		return false
 	}
 	if !s.over {
-		s.lose()
+		s.lane.counts.lose(int64(s.sent - s.answered))
 		s.complete()
 	}
 	return true

@@ -129,7 +129,7 @@ func TestMoveUnderTraffic(t *testing.T) {
 	for i := range sessions {
 		client, server, a, b, ca, cb := relayed(t, g.Pick(), w)
 		random := rand.New(rand.NewPCG(7, uint64(i))) // used on the loop of the session
-		asked := false // by one of the two handlers, in this event
+		asked := false                                // by one of the two handlers, in this event
 		move := func() {
 			w.check(ca.Loop())
 			asked = false

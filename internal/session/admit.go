@@ -15,10 +15,9 @@ import (
 // retryAfter is what a client without a connection is told to wait, in seconds.
 const retryAfter = 1
 
-// admit reads a client's request and starts its session, or refuses it with an HTTP answer. It owns nc.
-func (s *Server) admit(nc net.Conn) {
-	begun := time.Now()
-	_ = nc.SetDeadline(begun.Add(s.options.HandshakeTimeout))
+// admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It
+// owns nc, whose deadline is set.
+func (s *Server) admit(nc net.Conn, begun time.Time) {
 	req, err := handshake.ReadRequest(nc, s.options.MaxHead)
 	if err == nil {
 		err = s.lease(nc, req, begun)
@@ -82,6 +81,7 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 			return
 		}
 		session := s.newSession(service, conn, nc, begun)
+		_ = nc.SetDeadline(time.Time{}) // that of the handshake: not every driver takes the socket out of nc
 		socket, err := loop.Detach(nc)
 		if err != nil { // out of descriptors
 			session.abandon()

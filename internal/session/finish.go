@@ -126,6 +126,7 @@ func (s *Session) decide(who party, code frame.CloseCode, reason string) bool {
 		return false
 	}
 	s.phase = finishing
+	s.up.closed = true // what the client sends is scanned but not passed on: its frame boundaries are none of the backend's
 	s.deadline.Stop()
 	s.timer.Stop()
 	s.client.Resume() // to see its close frame

@@ -49,7 +49,9 @@ func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 	switch op {
 	case frame.Ping:
-		s.down.sendPong(payload)
+		if s.phase != lingering { // the direction's scanner serves another session by now
+			s.down.sendPong(payload)
+		}
 	case frame.Close:
 		s.deaf = true
 		s.clientClosed(payload)
@@ -83,6 +85,10 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 		run, err := scanner.Next(b[pos:])
 		if run.Data > 0 {
 			s.fromBackend(b[pos:pos+run.Data], run.Boundary, between)
+			if s.phase == lingering { // what stands behind the data is not the session's any more, not even an error
+				pos += run.Data
+				break
+			}
 		}
 		pos += run.Consumed
 		if err != nil {

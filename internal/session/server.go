@@ -131,6 +131,8 @@ func (s *Server) accept(listener net.Listener) {
 		pause = 0
 		s.turn <- struct{}{}
 		release := sync.OnceFunc(func() { <-s.turn })
+		begun := time.Now()
+		_ = nc.SetDeadline(begun.Add(s.options.HandshakeTimeout)) // before track: Close sets a nearer one
 		if !s.track(nc) {
 			_ = nc.Close()
 			release()
@@ -138,7 +140,7 @@ func (s *Server) accept(listener net.Listener) {
 		}
 		grace := time.AfterFunc(turnGrace, release)
 		s.pending.Go(func() {
-			s.admit(nc)
+			s.admit(nc, begun)
 			s.untrack(nc)
 			grace.Stop()
 			release()

@@ -28,7 +28,7 @@ type Session struct {
 	deaf       bool       // what the client sends is not looked at any more
 	timer      loop.Timer // bounds the present phase, or looks for idleness
 	deadline   loop.Timer // ends a session that lasts too long
-	lastCount  uint64     // data frames both ways at the last look for idleness
+	lastCount  uint64     // data frames and their bytes, both ways, at the last look for idleness
 	quietLooks int        // looks in a row without any
 
 	framesBefore, bytesBefore uint64 // what the backend's scanner had counted when the session began
@@ -97,7 +97,9 @@ func (s *Session) watchIdle() {
 	if limit <= 0 {
 		return
 	}
-	if count := s.scanner.Frames + s.backend.Scanner.Frames; count != s.lastCount {
+	// Bytes are counted too, for a large frame that takes its time.
+	from, to := &s.scanner, &s.backend.Scanner
+	if count := from.Frames + from.Bytes + to.Frames + to.Bytes; count != s.lastCount {
 		s.lastCount, s.quietLooks = count, 0
 	} else if s.quietLooks++; s.quietLooks > idleLooks {
 		s.end(byProxy, frame.PolicyViolation, "idle limit reached")

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -130,31 +131,83 @@ func TestEchoOfCutStream(t *testing.T) {
 	})
 }
 
-// A client that sends and does not read stops being read from, and loses nothing.
+// A client that sends and does not read stops being read from, and loses nothing when it reads again.
 func TestEchoBackpressure(t *testing.T) {
 	forEachEcho(t, func(t *testing.T, o Options) {
 		s := start(t, o)
-		c := dial(t, s)
-		const messages, size = 64, 1 << 20 // far more than sockets hold
-		sent := make(chan error, 1)
+		c := dialRaw(t, s)
+		// Without an end: the client stops when the server has stopped reading for good.
+		message := clientFrame(binaryFrame, noise(50_000))
+		stop, sent := make(chan struct{}), make(chan int)
 		go func() {
-			for i := range messages {
-				if err := c.Write(timeout(t), websocket.MessageBinary, bytes.Repeat([]byte{byte(i)}, size)); err != nil {
-					sent <- err
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					sent <- n
+					return
+				default:
+				}
+				if _, err := c.Write(message); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		const most = maxQueuedBytes + 4*64<<10
+		eventually(t, func() bool {
+			pending, queued := kept(s)
+			if pending+queued > most {
+				t.Fatalf("%d bytes unsent and %d queued", pending, queued)
+			}
+			return pending > 0
+		})
+		for range 100 { // looks, while the client fills what the kernel still takes
+			if pending, queued := kept(s); pending+queued > most {
+				t.Fatalf("%d bytes unsent and %d queued", pending, queued)
+			}
+		}
+		close(stop)
+		echoed, done := make(chan error), make(chan struct{})
+		defer close(done)
+		go func() {
+			back, want := make([]byte, len(message)-4), noise(50_000)
+			for {
+				_, err := io.ReadFull(c, back)
+				if err == nil && !bytes.Equal(back[4:], want) {
+					err = errors.New("a message came back changed")
+				}
+				select {
+				case echoed <- err:
+				case <-done:
 					return
 				}
 			}
-			sent <- nil
 		}()
-		for i := range messages {
-			if _, got := hear(t, c); !bytes.Equal(got, bytes.Repeat([]byte{byte(i)}, size)) {
-				t.Fatalf("message %d: got %d bytes that differ", i, len(got))
+		for got, n := 0, -1; got != n; {
+			select {
+			case n = <-sent:
+			case err := <-echoed:
+				if err != nil {
+					t.Fatalf("after %d messages: %v", got, err)
+				}
+				got++
 			}
 		}
-		if err := <-sent; err != nil {
-			t.Fatal(err)
-		}
 	})
+}
+
+// kept returns what a server holds of its connections' answers, in bytes.
+func kept(s *Server) (pending, queued int) {
+	for i, l := range s.group.Loops() {
+		l.Call(func() {
+			for k := range s.lanes[i].conns {
+				pending += k.socket.Pending()
+				if k.replies != nil {
+					queued += k.replies.queued
+				}
+			}
+		})
+	}
+	return pending, queued
 }
 
 func BenchmarkEcho(b *testing.B) {

@@ -26,7 +26,7 @@ func (f *FailOptions) draw(dice *rand.Rand) (drawn fate) {
 		verdict verdict
 		p       float64
 	}{{resets, f.Reset}, {closes, f.Close}, {stalls, f.Stall}, {breaksOff, f.MidFrame}} {
-		// Each is drawn, even when it can't count any more, so that the draws of later messages do not depend on it.
+		// Each is drawn, even when it cannot count any more, so that the draws of later messages do not depend on it.
 		if hit(possible.p) && drawn.verdict == answers {
 			drawn.verdict = possible.verdict
 		}

@@ -13,7 +13,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testTimeout is only a way out of a test that hangs: nothing waits for it.
-const testTimeout = 30 * time.Second
+const testTimeout = 2 * time.Minute
 
 // start runs a server for the time of the test.
 func start(t testing.TB, o Options) *Server {

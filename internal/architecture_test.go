@@ -1,0 +1,109 @@
+package internal_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/wsbouncer/wsbouncer/"
+
+// mayImport says which of our packages each package may import, tests aside. A package that is missing here has not been
+// thought about: add it, and to docs/architecture.md.
+var mayImport = map[string][]string{
+	// No I/O, or nothing but I/O: these know nothing of each other.
+	"internal/frame":      {},
+	"internal/loop":       {},
+	"internal/handshake":  {},
+	"internal/pool":       {},
+	"internal/profile":    {},
+	"internal/wav":        {},
+	"internal/sim/speech": {},
+
+	// The data plane: it never sees the admin API, a database or metrics.
+	"internal/backend": {"internal/frame", "internal/handshake", "internal/loop", "internal/pool", "internal/profile"},
+	"internal/session": {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/profile"},
+
+	// Shows what others count; knows their types, not how they work.
+	"internal/admin": {"internal/frame", "internal/loop", "internal/pool"},
+
+	// For tests, demo and benchmarks.
+	"internal/sim":  {"internal/frame", "internal/handshake", "internal/loop"},
+	"internal/load": {"internal/frame", "internal/handshake", "internal/loop", "internal/wav"},
+
+	// What joins the parts.
+	"internal/app": {
+		"internal/admin", "internal/backend", "internal/frame", "internal/handshake", "internal/loop",
+		"internal/profile", "internal/session",
+	},
+	"internal/demo": {"internal/admin", "internal/app", "internal/sim", "internal/sim/speech", "internal/wav"},
+	"internal/cli":  {"internal/app", "internal/demo", "internal/load", "internal/sim", "internal/wav"},
+	"cmd/wsbouncer": {"internal/cli"},
+
+	// End-to-end tests: they use the binary.
+	"internal/e2e": {},
+}
+
+// TestImports holds every package against mayImport.
+func TestImports(t *testing.T) {
+	root := ".."
+	seen := make(map[string]bool)
+	for _, top := range []string{"internal", "cmd"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(file string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+				return err
+			}
+			relative, err := filepath.Rel(root, file)
+			if err != nil {
+				return err
+			}
+			name := filepath.ToSlash(relative)
+			here := path.Dir(name)
+			allowed, ok := mayImport[here]
+			if !ok {
+				t.Errorf("%s: package %s is not in the list of who may import whom", name, here)
+			}
+			seen[here] = true
+			source, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), name, source, parser.ImportsOnly)
+			if err != nil {
+				return err
+			}
+			for _, spec := range parsed.Imports {
+				imported, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module)
+				if ours && !slices.Contains(allowed, imported) {
+					t.Errorf("%s imports %s, which %s may not", name, imported, here)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name := range mayImport {
+		if !seen[name] {
+			t.Errorf("the list of who may import whom has %s, which has no files", name)
+		}
+	}
+}
+
+// TestNames keeps out the package names that say nothing.
+func TestNames(t *testing.T) {
+	for name := range mayImport {
+		for _, bad := range []string{"util", "utils", "common", "helpers", "misc", "base"} {
+			if path.Base(name) == bad {
+				t.Errorf("package %s is named after nothing", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package handshake
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	sampleKey    = "dGhlIHNhbXBsZSBub25jZQ==" // RFC 6455, section 1.3
+	sampleAccept = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+	plainRequest = "GET /v1/stt?lang=ja HTTP/1.1\r\nHost: proxy.example\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+		"Sec-WebSocket-Key: " + sampleKey + "\r\nSec-WebSocket-Version: 13\r\n\r\n"
+	patience = 20 * time.Second
+)
+
+// edit returns plainRequest with one text replaced by another.
+func edit(t testing.TB, from, to string) string {
+	t.Helper()
+	if !strings.Contains(plainRequest, from) {
+		t.Fatalf("%q is not in the request", from)
+	}
+	return strings.Replace(plainRequest, from, to, 1)
+}
+
+// with returns plainRequest with more header lines.
+func with(lines ...string) string {
+	return strings.TrimSuffix(plainRequest, "\r\n") + strings.Join(lines, "\r\n") + "\r\n\r\n"
+}
+
+// arriving is a connection on which the pieces arrive one by one, and then the end.
+type arriving struct {
+	net.Conn
+	pieces [][]byte
+}
+
+func (a *arriving) Read(b []byte) (int, error) {
+	if len(a.pieces) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, a.pieces[0])
+	if a.pieces[0] = a.pieces[0][n:]; len(a.pieces[0]) == 0 {
+		a.pieces = a.pieces[1:]
+	}
+	return n, nil
+}
+
+func arrive(pieces ...string) *arriving {
+	a := &arriving{}
+	for _, p := range pieces {
+		if p != "" {
+			a.pieces = append(a.pieces, []byte(p))
+		}
+	}
+	return a
+}
+
+// everySplit calls f with text in one piece, in two, cut at every place, and byte by byte.
+func everySplit(text string, f func(pieces []string)) {
+	f([]string{text})
+	for i := 1; i < len(text); i++ {
+		f([]string{text[:i], text[i:]})
+	}
+	f(strings.Split(text, ""))
+}
+
+// answer decodes a server's answer as a browser would, and fails when it is not exactly one answer.
+func answer(t testing.TB, wire []byte) (*http.Response, string) {
+	t.Helper()
+	reader := bufio.NewReader(bytes.NewReader(wire))
+	response, err := http.ReadResponse(reader, nil)
+	if err != nil {
+		t.Fatalf("%v in %q", err, wire)
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatalf("%v in %q", err, wire)
+	}
+	if rest, _ := io.ReadAll(reader); len(rest) > 0 {
+		t.Fatalf("%q behind the answer %q", rest, wire)
+	}
+	return response, string(body)
+}

@@ -1,0 +1,262 @@
+package load
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// quick are options for a short load of 40 messages from each of four clients.
+func quick(url string) Options {
+	return Options{
+		URLs: []string{url}, Connections: 4, Rate: 200, Size: 100, Text: true,
+		Duration: 200 * time.Millisecond, Drain: 300 * time.Millisecond, Loops: 2,
+	}
+}
+
+func mustRun(t *testing.T, o Options) *Result {
+	t.Helper()
+	r, err := Run(t.Context(), o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", *r)
+	return r
+}
+
+func TestRunCountsEveryEcho(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"text":        func(*Options) {},
+		"binary":      func(o *Options) { o.Text = false },
+		"unicode":     func(o *Options) { o.Unicode = true; o.Size = 1001 },
+		"smallest":    func(o *Options) { o.Size = MinSize },
+		"odd size":    func(o *Options) { o.Size = MinSize + 7 },
+		"16 bit size": func(o *Options) { o.Size = 5000 },
+		"64 bit size": func(o *Options) { o.Size = 70_000; o.Rate = 50 },
+		"ramp":        func(o *Options) { o.Ramp = 20 * time.Millisecond },
+		"dials":       func(o *Options) { o.DialParallel = 1 },
+		"window":      func(o *Options) { o.Window = 1; o.Drain = 10 * time.Second },
+		"idle":        func(o *Options) { o.Rate = 0 },
+		"low rate":    func(o *Options) { o.Rate = 5 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := quick(serve(t, echoing).url)
+			o.Drain = 5 * time.Second
+			change(&o)
+			r := mustRun(t, o)
+			want := int64(o.Rate*o.Duration.Seconds()) * int64(o.Connections)
+			if r.Sent != want || r.Received != want || r.Latency.Count() != want {
+				t.Errorf("sent %d, received %d, latencies %d; want %d of each", r.Sent, r.Received, r.Latency.Count(), want)
+			}
+			if r.Connected != o.Connections || r.FirstEcho.Count() != int64(o.Connections) || r.Connect.Count() != int64(o.Connections) {
+				t.Errorf("connected %d, first echoes %d, connect times %d", r.Connected, r.FirstEcho.Count(), r.Connect.Count())
+			}
+			if r.Lost+r.Mixed+r.Failed+r.Unsent != 0 || len(r.Errors) != 0 || r.Err() != nil {
+				t.Errorf("trouble: %v, %v", r.Err(), r.Errors)
+			}
+		})
+	}
+}
+
+// A server may send fragments, with pings between them, and the network may cut them anywhere.
+func TestRunUnderstandsFragmentsAndPings(t *testing.T) {
+	s := serve(t, func(c *websocket.Conn) {
+		pings, pongs := 0, 0
+		c.SetPongHandler(func(text string) error {
+			if text == "are you there?" {
+				pongs++
+			}
+			return nil
+		})
+		answering(func(c *websocket.Conn, _, kind int, message []byte) error {
+			var b []byte
+			opcode := frame.Opcode(kind)
+			for len(message) > 0 {
+				n := min(30, len(message))
+				b = frame.Append(b, frame.Header{Opcode: opcode}, message[:n])
+				b = frame.Append(b, frame.Header{Fin: true, Opcode: frame.Ping}, []byte("are you there?"))
+				message, opcode = message[n:], frame.Continuation
+				pings++
+			}
+			b = frame.Append(b, frame.Header{Fin: true, Opcode: opcode}, nil)
+			for len(b) > 0 {
+				n := min(33, len(b))
+				if _, err := c.NetConn().Write(b[:n]); err != nil {
+					return err
+				}
+				b = b[n:]
+			}
+			return nil
+		})(c)
+		if pings == 0 || pongs != pings {
+			t.Errorf("%d pings, but %d pongs", pings, pongs)
+		}
+	})
+	r := mustRun(t, quick(s.url))
+	if err := r.Err(); err != nil || r.Received != 160 {
+		t.Errorf("received %d, %v, %v", r.Received, err, r.Errors)
+	}
+}
+
+func TestRunClosesInOrder(t *testing.T) {
+	codes := make(chan error, 4)
+	s := serve(t, func(c *websocket.Conn) {
+		for {
+			kind, message, err := c.ReadMessage()
+			if err != nil {
+				codes <- err
+				return
+			}
+			if err := c.WriteMessage(kind, message); err != nil {
+				codes <- err
+				return
+			}
+		}
+	})
+	mustRun(t, quick(s.url))
+	for range 4 {
+		if err := <-codes; !websocket.IsCloseError(err, websocket.CloseNormalClosure) {
+			t.Errorf("the server saw %v; want a close with 1000", err)
+		}
+	}
+}
+
+// Latency counts from when a message was due, so that a server that stalls once makes all messages late that were due
+// meanwhile, even those that could not be sent before it went on.
+func TestRunDoesNotOmitWhatAStallDelays(t *testing.T) {
+	const stall = 300 * time.Millisecond
+	s := serve(t, answering(func(c *websocket.Conn, number, kind int, message []byte) error {
+		if number == 20 {
+			time.Sleep(stall)
+		}
+		return c.WriteMessage(kind, message)
+	}))
+	o := quick(s.url)
+	o.Duration, o.Drain, o.Window = 800*time.Millisecond, 5*time.Second, 2
+	r := mustRun(t, o)
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
+	}
+	// 60 of 160 messages were due during the stall.
+	if got := r.Latency.Quantile(0.99); got < stall*9/10 {
+		t.Errorf("p99 is %s; the server stalled for %s", got, stall)
+	}
+	if got := r.Latency.Quantile(0.8); got < stall/4 {
+		t.Errorf("p80 is %s; a third of the messages was due during a stall of %s", got, stall)
+	}
+}
+
+func TestRunGivesUpOnAServerThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	s := serve(t, func(c *websocket.Conn) {
+		if kind, message, err := c.ReadMessage(); err == nil {
+			_ = c.WriteMessage(kind, message)
+		}
+		<-release
+	})
+	defer close(release)
+	o := quick(s.url)
+	o.Connections, o.Size, o.Rate = 1, 1<<20, 200
+	start := time.Now()
+	r := mustRun(t, o)
+	if r.Unsent == 0 || r.Lost == 0 || r.Received != 0 || r.Err() == nil {
+		t.Errorf("unsent %d, lost %d, received %d, error %v", r.Unsent, r.Lost, r.Received, r.Err())
+	}
+	if took := time.Since(start); took > o.Duration+o.Drain+closeTimeout+2*time.Second {
+		t.Errorf("took %s", took)
+	}
+}
+
+func TestRunCountsConnectFailures(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := "ws://" + listener.Addr().String()
+	_ = listener.Close()
+	full := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "full", http.StatusServiceUnavailable)
+	}))
+	defer full.Close()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for _, c := range []struct{ url, kind string }{
+		{refused, "connect: refused"},
+		{"ws" + strings.TrimPrefix(full.URL, "http"), "connect: HTTP 503"},
+		{"ws://" + silent.Addr().String(), "connect: timeout"},
+	} {
+		o := quick(c.url)
+		o.ConnectTimeout = 200 * time.Millisecond
+		r := mustRun(t, o)
+		if r.Connected != 0 || r.ConnectFailures != 4 || r.Errors[c.kind] != 4 || r.Err() == nil {
+			t.Errorf("%s: connected %d, failures %d, %v, %v", c.kind, r.Connected, r.ConnectFailures, r.Errors, r.Err())
+		}
+	}
+}
+
+// One server of two refuses, which is no reason not to measure the other.
+func TestRunSpreadsClientsOverURLs(t *testing.T) {
+	full := httptest.NewServer(http.NotFoundHandler())
+	defer full.Close()
+	o := quick(serve(t, echoing).url)
+	o.URLs = append(o.URLs, "ws"+strings.TrimPrefix(full.URL, "http"))
+	o.Drain = 5 * time.Second
+	r := mustRun(t, o)
+	if r.Connected != 2 || r.ConnectFailures != 2 || r.Errors["connect: HTTP 404"] != 2 || r.Received != 80 || r.Err() != nil {
+		t.Errorf("connected %d, failures %d, received %d, %v, %v", r.Connected, r.ConnectFailures, r.Received, r.Errors, r.Err())
+	}
+}
+
+func TestRunEndsEarlyWhenCancelled(t *testing.T) {
+	s := serve(t, echoing)
+	o := quick(s.url)
+	o.Duration = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o.ProgressInterval = 10 * time.Millisecond
+	var phases []Phase
+	r, err := Run(ctx, o, func(p Progress) {
+		if p.Begins {
+			phases = append(phases, p.Phase)
+		}
+		if p.Phase == Steady && p.Received > 10 {
+			cancel()
+		}
+	})
+	if err != nil || r.Err() != nil {
+		t.Fatal(err, r.Err())
+	}
+	if r.Received < 10 || r.Received != r.Sent || r.Duration > time.Minute {
+		t.Errorf("sent %d, received %d in %s", r.Sent, r.Received, r.Duration)
+	}
+	if len(phases) != 4 || phases[0] != Connecting || phases[1] != Steady || phases[2] != Draining || phases[3] != Done {
+		t.Errorf("phases %v", phases)
+	}
+}
+
+func TestRunEndsEarlyWhenCancelledWhileConnecting(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	o := quick("ws://" + silent.Addr().String())
+	o.ConnectTimeout = time.Hour
+	r, err := Run(ctx, o, func(Progress) { cancel() })
+	if err != nil || r.Connected != 0 || r.ConnectFailures != 0 {
+		t.Errorf("%v, %+v", err, r)
+	}
+}

@@ -1,0 +1,204 @@
+package load
+
+import (
+	"bytes"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/wsbouncer/wsbouncer/internal/sim"
+	"github.com/wsbouncer/wsbouncer/internal/wav"
+)
+
+// tone is 240 ms of audio whose samples all differ, loud for the most part.
+func tone() *wav.Audio {
+	const rate = 8000
+	a := &wav.Audio{SampleRate: rate, Channels: 1, BitsPerSample: 16}
+	for i := range rate * 24 / 100 {
+		v := uint16(i)
+		if i/480%2 == 0 {
+			v |= 0x3000
+		}
+		a.PCM = append(a.PCM, byte(v), byte(v>>8))
+	}
+	return a
+}
+
+// streaming are options for two clients that stream the tone in messages of 20 ms: 12 of audio and one at the end.
+func streaming(url string) Options {
+	return Options{
+		URLs: []string{url}, Connections: 2, Audio: tone(), Chunk: 20 * time.Millisecond,
+		Config: `{"config" : {"sample_rate" : 8000}}`, Duration: 700 * time.Millisecond, Drain: 300 * time.Millisecond,
+	}
+}
+
+func TestStreamsSpeechToTheSimulatedServer(t *testing.T) {
+	server, err := sim.Start(sim.Options{Protocol: sim.Vosk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	o := streaming(server.URL())
+	o.Drain = 5 * time.Second
+	r := mustRun(t, o)
+	if err := r.Err(); err != nil {
+		t.Errorf("%v, %v", err, r.Errors)
+	}
+	if r.Audio.Sessions != 4 || r.Audio.Partials == 0 || r.Audio.Finals < 6 {
+		t.Errorf("%+v; want 4 sessions, partials, and at least 6 finals: two clients, two sessions each and the start of one", *r.Audio)
+	}
+	if r.Received != r.Sent || r.Audio.Partials+r.Audio.Finals != r.Received+2 {
+		t.Errorf("sent %d, received %d, answers %+v", r.Sent, r.Received, *r.Audio)
+	}
+	if r.FirstEcho.Count() != 2 {
+		t.Errorf("%d first echoes", r.FirstEcho.Count())
+	}
+}
+
+// recogniser is a session of a server that sends what say returns for each piece of audio and for the end.
+func recogniser(heard func(audio []byte), say func(session int64, number int) []string) func(*websocket.Conn) {
+	var sessions atomic.Int64
+	return func(c *websocket.Conn) {
+		session := sessions.Add(1)
+		number, all := 0, []byte(nil)
+		answering(func(c *websocket.Conn, _, kind int, message []byte) error {
+			end := kind == websocket.TextMessage && string(message) == endOfAudio
+			if kind == websocket.TextMessage && !end {
+				return nil
+			}
+			if kind == websocket.BinaryMessage {
+				all = append(all, message...)
+			}
+			for _, text := range say(session, number) {
+				if err := c.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
+					return err
+				}
+			}
+			number++
+			if end {
+				if heard != nil {
+					heard(all)
+				}
+				return c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""))
+			}
+			return nil
+		})(c)
+	}
+}
+
+func TestStreamsTheWholeRecordingAtItsPace(t *testing.T) {
+	var whole atomic.Int64
+	pcm := tone().PCM
+	s := serve(t, recogniser(func(audio []byte) {
+		switch {
+		case bytes.Equal(audio, pcm):
+			whole.Add(1)
+		case !bytes.HasPrefix(pcm, audio):
+			t.Errorf("the server heard %d bytes that are not the beginning of the recording", len(audio))
+		}
+	}, func(int64, int) []string { return []string{`{"partial" : "a"}`} }))
+	o := streaming(s.url)
+	o.Duration = 720 * time.Millisecond
+	r := mustRun(t, o)
+	if err := r.Err(); err != nil {
+		t.Errorf("%v, %v", err, r.Errors)
+	}
+	// A session takes 12 or 13 turns of 20 ms, and connecting again less than one more.
+	if got := whole.Load(); got != r.Audio.Sessions || got != 4 {
+		t.Errorf("the server heard %d whole recordings, the clients sent %d; want 4 in 0.7 s", got, r.Audio.Sessions)
+	}
+}
+
+// What can be wrong with a speech server's answers is noticed and counted as what it is.
+func TestNoticesWrongTranscripts(t *testing.T) {
+	partial, final := []string{`{"partial" : "one"}`}, []string{`{"text" : "one"}`}
+	right := func(number int) []string {
+		if number == 5 || number == 12 {
+			return final
+		}
+		return partial
+	}
+	for name, c := range map[string]struct {
+		say                 func(session int64, number int) []string
+		lost, mixed, failed int64
+		kind                string
+	}{
+		"all is well": {
+			say: func(_ int64, number int) []string { return right(number) },
+		},
+		"one session's final differs": {
+			say: func(session int64, number int) []string {
+				if session == 3 && number == 5 {
+					return []string{`{"text" : "two"}`}
+				}
+				return right(number)
+			},
+			mixed: 1, kind: otherFinals,
+		},
+		"one session's final is missing": {
+			say: func(session int64, number int) []string {
+				if session == 3 && number == 5 {
+					return partial
+				}
+				return right(number)
+			},
+			mixed: 1, kind: otherFinals,
+		},
+		"an answer is dropped": {
+			say: func(session int64, number int) []string {
+				if session == 3 && number == 9 {
+					return nil
+				}
+				return right(number)
+			},
+			lost: 1, kind: missing,
+		},
+		"an answer is unreadable": {
+			say: func(session int64, number int) []string {
+				if session == 3 && number == 9 {
+					return []string{"what?"}
+				}
+				return right(number)
+			},
+			mixed: 1, kind: unreadable,
+		},
+		"an answer too many": {
+			say: func(session int64, number int) []string {
+				if session == 3 && number == 0 {
+					return []string{partial[0], partial[0]}
+				}
+				return right(number)
+			},
+			mixed: 1, kind: unasked,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := mustRun(t, streaming(serve(t, recogniser(nil, c.say)).url))
+			if r.Lost != c.lost || r.Mixed != c.mixed || r.Failed != c.failed || (c.kind != "" && r.Errors[c.kind] != 1) {
+				t.Errorf("lost %d, mixed %d, failed %d, %v; want %d, %d, %d, %q",
+					r.Lost, r.Mixed, r.Failed, r.Errors, c.lost, c.mixed, c.failed, c.kind)
+			}
+			if r.Audio.Sessions == 0 {
+				t.Error("no session was complete")
+			}
+		})
+	}
+}
+
+func TestSpeechServerThatClosesEarlyFails(t *testing.T) {
+	s := serve(t, answering(func(c *websocket.Conn, number, _ int, _ []byte) error {
+		if number < 5 {
+			return c.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"partial" : "%d"}`, number))
+		}
+		return c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""))
+	}))
+	o := streaming(s.url)
+	o.Config = ""
+	r := mustRun(t, o)
+	if r.Failed != 2 || r.Errors["closed with 1000"] != 2 {
+		t.Errorf("failed %d, %v", r.Failed, r.Errors)
+	}
+}

@@ -1,0 +1,218 @@
+package session
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// What is no session gets an honest HTTP answer, and costs no connection.
+func TestRefusals(t *testing.T) {
+	r := newRig(t, setup{options: func(o *Options) {
+		o.Origins = []string{"https://allowed.example"}
+		o.HandshakeTimeout = 300 * time.Millisecond
+	}})
+	good := upgradeRequest("/v1/test")
+	for _, c := range []struct {
+		name    string
+		request string
+		status  int
+		header  http.Header
+	}{
+		{"no such path", upgradeRequest("/v2/test"), 404, nil},
+		{"no such path, and no upgrade either", "GET / HTTP/1.1\r\nHost: test\r\n\r\n", 404, nil},
+		{
+			"not an upgrade", "GET /v1/test HTTP/1.1\r\nHost: test\r\n\r\n",
+			426, http.Header{"Upgrade": {"websocket"}},
+		},
+		{
+			"another version", strings.Replace(good, "Version: 13", "Version: 8", 1),
+			426, http.Header{"Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}},
+		},
+		{"no HTTP", "hello\r\n\r\n", 400, nil},
+		{"short key", strings.Replace(good, "AAAAAAAA", "", 1), 400, nil},
+		{"no host", strings.Replace(good, "Host: test\r\n", "", 1), 400, nil},
+		{"method", strings.Replace(good, "GET", "POST", 1), 400, nil},
+		{"foreign origin", upgradeRequest("/v1/test", "Origin: https://foreign.example"), 403, nil},
+		{"long head", upgradeRequest("/v1/test", "X-Long: "+strings.Repeat("x", 5<<10)), 431, nil},
+		{"slow head", good[:40], 408, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := r.server.Stats().Refused[c.status]
+			p, response := r.request(c.request)
+			if response.StatusCode != c.status {
+				t.Errorf("status %d; want %d", response.StatusCode, c.status)
+			}
+			for name := range c.header {
+				if got, want := response.Header.Get(name), c.header.Get(name); got != want {
+					t.Errorf("%s: %q; want %q", name, got, want)
+				}
+			}
+			if body, err := io.ReadAll(response.Body); err != nil || len(body) < 10 {
+				t.Errorf("the answer says %q, %v; want the reason", body, err)
+			}
+			p.expectEnd()
+			if got := r.server.Stats().Refused[c.status]; got != before+1 {
+				t.Errorf("%d refusals counted; want %d", got, before+1)
+			}
+		})
+	}
+	if got := r.backend.Stats().Totals.Leased; got != 0 {
+		t.Errorf("refused requests leased %d connections", got)
+	}
+}
+
+// Browsers say where they come from, and are accepted from there; other clients do not, and are accepted.
+func TestOriginsThatAreAccepted(t *testing.T) {
+	r := newRig(t, setup{cap: 2, options: func(o *Options) { o.Origins = []string{"https://a.example", "https://b.example"} }})
+	r.ready(2)
+	r.join("Origin: https://b.example")
+	r.join()
+}
+
+func TestNoCapacity(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", script: &script{serve: echo}})
+	first := r.join()
+	p, response := r.request(upgradeRequest("/v1/test"))
+	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") != "1" {
+		t.Errorf("got %s, Retry-After %q; want 503 and 1", response.Status, response.Header.Get("Retry-After"))
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+	p.expectEnd()
+	first.closeNormally()
+	r.join().closeNormally()
+}
+
+// A request that is on its way when the proxy begins to drain is refused; sessions go on.
+func TestDraining(t *testing.T) {
+	r := newRig(t, setup{cap: 2, script: &script{serve: echo}})
+	r.ready(2)
+	p := r.join()
+	late := r.connect("GET /v1/test HTTP/1.1\r\n")
+	eventually(t, "the request is being read", func() bool {
+		r.server.mu.Lock()
+		defer r.server.mu.Unlock()
+		return len(r.server.handshakes) == 1
+	})
+	r.server.StopAccepting()
+	late.write([]byte(strings.TrimPrefix(upgradeRequest("/v1/test"), "GET /v1/test HTTP/1.1\r\n")))
+	response, err := http.ReadResponse(late.in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
+		t.Errorf("got %s; want 503 with Retry-After", response.Status)
+	}
+	p.send(frame.Text, "still here")
+	p.expect(frame.Text, "still here")
+}
+
+// Close does not wait for clients that do not finish their request, however long they may take.
+func TestCloseCutsHandshakesShort(t *testing.T) {
+	for range 20 { // the moment at which a handshake begins matters
+		r := newRig(t, setup{options: func(o *Options) { o.HandshakeTimeout = time.Hour }})
+		p := r.connect("GET /v1/")
+		begun := time.Now()
+		r.server.StopAccepting()
+		r.server.Close()
+		if took := time.Since(begun); took > testTimeout/2 {
+			t.Fatalf("Close took %v", took)
+		}
+		_ = p.Close()
+	}
+}
+
+// A client that leaves before its request is complete, or while it is refused, leaves nothing behind.
+func TestClientLeavesDuringHandshake(t *testing.T) {
+	r := newRig(t, setup{})
+	for range 20 {
+		r.connect("GET /v1/test HTTP/1.1\r\n").reset()
+		r.connect("").reset()
+		r.connect(upgradeRequest("/nowhere")).reset()
+	}
+	eventually(t, "all handshakes end", func() bool {
+		r.server.mu.Lock()
+		defer r.server.mu.Unlock()
+		return len(r.server.handshakes) == 0
+	})
+	if s := r.backend.Stats(); s.Totals.Leased != 0 {
+		t.Errorf("leased %d connections", s.Totals.Leased)
+	}
+	r.join()
+}
+
+// The deadline of the handshake must not end the session after it.
+func TestSessionOutlivesHandshakeTimeout(t *testing.T) {
+	const limit = 50 * time.Millisecond
+	r := newRig(t, setup{script: &script{serve: echo}, options: func(o *Options) { o.HandshakeTimeout = limit }})
+	begun := time.Now()
+	p := r.join()
+	for n := 0; time.Since(begun) < 3*limit; n++ {
+		text := fmt.Sprint(n)
+		p.send(frame.Text, text)
+		p.expect(frame.Text, text)
+	}
+}
+
+// What a client sends behind its request, before it has the answer, is the beginning of its frames.
+func TestEarlyData(t *testing.T) {
+	r := newRig(t, setup{})
+	r.ready(1)
+	c := &peer{}
+	first, second := c.encode(true, frame.Text, []byte("first")), c.encode(true, frame.Binary, noise(1, 3000))
+	for _, cut := range []int{1, 7, 2000} { // of the second frame: in its header and in its payload
+		client, response := r.request(upgradeRequest("/v1/test") + string(first) + string(second[:cut]))
+		if response.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("got %s", response.Status)
+		}
+		server := r.accepted()
+		server.expect(frame.Text, "first")
+		client.write(second[cut:])
+		server.expect(frame.Binary, string(noise(1, 3000)))
+		client.sendClose(frame.NormalClosure, "")
+		server.expectClose(frame.NormalClosure, "")
+		server.sendClose(frame.NormalClosure, "")
+		client.expectClose(frame.NormalClosure, "")
+		_ = server.Close()
+		r.ready(1)
+	}
+}
+
+// The backends' subprotocol is chosen when the client offers it, and only then.
+func TestSubprotocol(t *testing.T) {
+	r := newRig(t, setup{cap: 4, script: &script{protocol: "stt.v1", serve: echo}})
+	for _, c := range []struct{ offer, chosen string }{
+		{"", ""},
+		{"stt.v1", "stt.v1"},
+		{"other, stt.v1", "stt.v1"},
+		{"other", ""},
+	} {
+		r.ready(1)
+		request := upgradeRequest("/v1/test")
+		if c.offer != "" {
+			request = upgradeRequest("/v1/test", "Sec-WebSocket-Protocol: "+c.offer)
+		}
+		_, response := r.request(request)
+		chosen, given := response.Header["Sec-Websocket-Protocol"]
+		if response.StatusCode != 101 || given != (c.chosen != "") || given && (len(chosen) != 1 || chosen[0] != c.chosen) {
+			t.Errorf("offered %q: got %s, chosen %q; want %q", c.offer, response.Status, chosen, c.chosen)
+		}
+	}
+}
+
+// What a server of a one-shot profile says at connect reaches its one client, whatever part of it had come before.
+func TestGreeting(t *testing.T) {
+	greeting := (&peer{server: true}).encode(true, frame.Text, []byte(`{"ready": true}`))
+	for _, cut := range []int{1, 2, 10, len(greeting)} {
+		r := newRig(t, setup{script: &script{greeting: greeting[:cut]}})
+		client, server := r.session()
+		server.write(greeting[cut:], server.encode(true, frame.Text, []byte("and more")))
+		client.expect(frame.Text, `{"ready": true}`)
+		client.expect(frame.Text, "and more")
+	}
+}

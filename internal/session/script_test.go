@@ -1,0 +1,102 @@
+package session
+
+import (
+	"bufio"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+)
+
+// script is an inference server whose connections the test plays itself.
+type script struct {
+	t        testing.TB
+	listener net.Listener
+	protocol string      // the subprotocol it chooses
+	greeting []byte      // sent together with the answer to the upgrade request
+	serve    func(*peer) // plays a connection in place of the test
+
+	accepted chan *peer // connections for the test to play
+	tasks    sync.WaitGroup
+	mu       sync.Mutex
+	open     []net.Conn // guarded by mu
+	closed   bool       // guarded by mu
+}
+
+func (s *script) start() {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.listener = listener
+	s.accepted = make(chan *peer, 256)
+	s.tasks.Go(s.accept)
+}
+
+func (s *script) url() string { return "ws://" + s.listener.Addr().String() }
+
+func (s *script) accept() {
+	for {
+		nc, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.open = append(s.open, nc)
+		if s.closed {
+			_ = nc.Close()
+		}
+		s.mu.Unlock()
+		s.tasks.Go(func() { s.upgrade(nc) })
+	}
+}
+
+func (s *script) upgrade(nc net.Conn) {
+	req, err := handshake.ReadRequest(nc, handshake.DefaultMaxHead)
+	if err != nil {
+		return
+	}
+	p := newPeer(s.t, nc, bufio.NewReaderSize(nc, 64<<10), true)
+	if _, err := nc.Write(append(req.AppendAccept(nil, s.protocol), s.greeting...)); err != nil {
+		return
+	}
+	if s.serve != nil {
+		s.serve(p)
+		_ = nc.Close()
+		return
+	}
+	s.accepted <- p
+}
+
+// close cuts all connections.
+func (s *script) close() {
+	_ = s.listener.Close()
+	s.mu.Lock()
+	s.closed = true
+	for _, nc := range s.open {
+		_ = nc.Close()
+	}
+	s.mu.Unlock()
+	s.tasks.Wait()
+}
+
+// echo answers every frame with the same one, until its client closes.
+func echo(p *peer) {
+	for {
+		h, payload, err := p.next()
+		if err != nil {
+			return
+		}
+		if h.Opcode == frame.Pong {
+			continue
+		}
+		if h.Opcode == frame.Ping {
+			h.Opcode = frame.Pong
+		}
+		if _, err := p.Conn.Write(p.encode(h.Fin, h.Opcode, payload)); err != nil || h.Opcode == frame.Close {
+			return
+		}
+	}
+}
