@@ -75,8 +75,8 @@ func TestMessagesAllocateNothing(t *testing.T) {
 	o.Size, o.Rate, o.Duration, o.Drain = 1024, 1000, 500*time.Millisecond, 5*time.Second
 	r, mallocs := measured(t, o)
 	t.Logf("%d messages, %d allocations", r.Received, mallocs)
-	// The steady part itself makes a few hundred allocations, however many messages there are.
-	if mallocs > uint64(r.Received)/4 {
+	// The steady part itself makes some dozens of allocations, however many messages there are.
+	if mallocs > uint64(r.Received)/10 {
 		t.Errorf("%d allocations for %d messages", mallocs, r.Received)
 	}
 }

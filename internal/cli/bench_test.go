@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/sim"
+	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
+)
+
+// bench runs the bench command and returns its exit status and what it printed.
+func bench(args ...string) (status int, stdout, stderr string) {
+	var out, messages bytes.Buffer
+	status = Main(append([]string{"bench"}, args...), &out, &messages)
+	return status, out.String(), messages.String()
+}
+
+func simulated(t *testing.T, o sim.Options) string {
+	t.Helper()
+	server, err := sim.Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	return server.URL()
+}
+
+func TestBenchPrintsOneJSONObject(t *testing.T) {
+	url := simulated(t, sim.Options{})
+	status, stdout, stderr := bench(url, "--connections", "5", "--rate", "50", "--size", "100", "--text", "--duration", "200ms", "--json")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	var got map[string]any
+	decoder := json.NewDecoder(strings.NewReader(stdout))
+	if err := decoder.Decode(&got); err != nil || decoder.More() {
+		t.Fatalf("%v: %s", err, stdout)
+	}
+	for field, want := range map[string]any{
+		"connections": 5.0, "connected": 5.0, "connect_failures": 0.0, "sent": 50.0, "received": 50.0,
+		"unsent": 0.0, "lost": 0.0, "mixed": 0.0, "failed": 0.0,
+	} {
+		if got[field] != want {
+			t.Errorf("%s is %v; want %v", field, got[field], want)
+		}
+	}
+	for _, field := range []string{"latency_ms", "connect_ms", "first_echo_ms"} {
+		times, _ := got[field].(map[string]any)
+		for _, quantile := range []string{"p50", "p90", "p99", "p99.9", "max"} {
+			if ms, ok := times[quantile].(float64); !ok || ms <= 0 || ms > 10_000 {
+				t.Errorf("%s: %s is %v", field, quantile, times[quantile])
+			}
+		}
+	}
+	if seconds, _ := got["duration_seconds"].(float64); seconds < 0.2 || seconds > 10 {
+		t.Errorf("duration_seconds is %v", got["duration_seconds"])
+	}
+	if rate, _ := got["messages_per_second"].(float64); rate <= 0 || rate > 250 {
+		t.Errorf("messages_per_second is %v", got["messages_per_second"])
+	}
+	if errors, ok := got["errors"].(map[string]any); !ok || len(errors) != 0 {
+		t.Errorf("errors is %v", got["errors"])
+	}
+	if _, ok := got["partials"]; ok {
+		t.Error("there are partials without audio")
+	}
+	// The two lines that a harness around the command waits for.
+	if lines := strings.Fields(stderr); !slices.Equal(lines, []string{"steady", "done"}) {
+		t.Errorf("standard error: %q", stderr)
+	}
+}
+
+func TestBenchPrintsATable(t *testing.T) {
+	url := simulated(t, sim.Options{})
+	status, stdout, stderr := bench(url, "-c", "2", "-r", "50", "-d", "100ms", "--quiet")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	for _, part := range []string{"2 of 2", "10 sent, 10 received", "0 lost, 0 mixed up, 0 connections failed", "p99.9", "latency", "first echo"} {
+		if !strings.Contains(stdout, part) {
+			t.Errorf("the table does not say %q:\n%s", part, stdout)
+		}
+	}
+}
+
+func TestBenchStreamsAudio(t *testing.T) {
+	url := simulated(t, sim.Options{Protocol: sim.Vosk})
+	// The first second of the recording is enough.
+	const header, second = 44, 2 * 16000
+	file := slices.Clone(speech.WAV[:header+second])
+	file[40], file[41], file[42], file[43] = second&0xff, second>>8&0xff, second>>16, 0
+	path := filepath.Join(t.TempDir(), "speech.wav")
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, stdout, stderr := bench(url, "-c", "2", "--audio", path, "--duration", "1300ms", "--json")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	var got struct{ Partials, Finals, Sessions, Mixed int }
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Sessions != 2 || got.Partials == 0 || got.Finals < 2 || got.Mixed != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestBenchFailsWhenTheServerDoes(t *testing.T) {
+	full := simulated(t, sim.Options{Fail: sim.FailOptions{Refuse: 1}})
+	status, stdout, stderr := bench(full, "-c", "3", "-d", "100ms", "--json")
+	if status != 1 || !strings.Contains(stderr, "no connection could be made") || strings.Contains(stderr, "steady") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	if !strings.Contains(stdout, `"connect_failures":3`) || !strings.Contains(stdout, `"connect: HTTP 503":3`) {
+		t.Errorf("%s", stdout)
+	}
+	closing := simulated(t, sim.Options{Fail: sim.FailOptions{Close: 0.1, CloseCode: 1011}})
+	status, stdout, stderr = bench(closing, "-c", "3", "-r", "100", "-d", "10s", "--json")
+	if status != 1 || !strings.Contains(stderr, "3 connections failed") || !strings.Contains(stdout, `"closed with 1011":3`) {
+		t.Errorf("status %d: %s\n%s", status, stderr, stdout)
+	}
+}
+
+func TestBenchRefusesBadFlags(t *testing.T) {
+	wav := filepath.Join(t.TempDir(), "no.wav")
+	if err := os.WriteFile(wav, []byte("not a WAV file at all"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const url = "ws://127.0.0.1:1/"
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "URL: none given"},
+		{[]string{"127.0.0.1:1"}, "not a URL"},
+		{[]string{url, "--text", "--binary"}, "--text and --binary exclude each other"},
+		{[]string{url, "--audio", wav, "--size", "100"}, "--audio and --size exclude each other"},
+		{[]string{url, "--chunk", "1s"}, "--chunk goes with --audio only"},
+		{[]string{url, "--audio", wav}, "not a WAV file"},
+		{[]string{url, "--audio", wav + "e"}, "no such file"},
+		{[]string{url, "--connections", "0"}, "connections: 0; allowed is 1 to"},
+		{[]string{url, "--size", "1"}, "size: 1; allowed is 24 to"},
+		{[]string{url, "--rate", "x"}, "x"},
+		{[]string{url, "--unicode"}, "unicode"},
+		{[]string{url, "--nonsense"}, "--nonsense"},
+	} {
+		status, stdout, stderr := bench(c.args...)
+		if status != 2 || !strings.Contains(stderr, c.want) || stdout != "" {
+			t.Errorf("%q: status %d, %q, %q; want status 2 and %q", c.args, status, stdout, stderr, c.want)
+		}
+	}
+}
