@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
 	"github.com/wsbouncer/wsbouncer/internal/load"
 	"github.com/wsbouncer/wsbouncer/internal/wav"
 )

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/load"
@@ -21,11 +20,7 @@ type benchProgress struct {
 }
 
 func newBenchProgress(out io.Writer, quiet bool) *benchProgress {
-	p := &benchProgress{out: out, quiet: quiet, interval: 5 * time.Second}
-	if file, ok := out.(*os.File); ok {
-		info, err := file.Stat()
-		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
+	p := &benchProgress{out: out, quiet: quiet, terminal: isTerminal(out), interval: 5 * time.Second}
 	if p.terminal {
 		p.interval = time.Second / 2
 	}

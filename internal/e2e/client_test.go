@@ -129,8 +129,16 @@ func (c *rawClient) echo(text string) {
 }
 
 // expectClose receives what still comes up to a close frame, which must have this code and reason, and the end of the
-// stream after it. The close frame is answered, as it should be.
+// stream after it.
 func (c *rawClient) expectClose(code int, reason string) {
+	c.t.Helper()
+	if got := c.expectCode(code); got != reason {
+		c.t.Errorf("closed with the reason %q, want %q", got, reason)
+	}
+}
+
+// expectCode is expectClose with any reason, which it returns. The close frame is answered, as it should be.
+func (c *rawClient) expectCode(code int) (reason string) {
 	c.t.Helper()
 	for {
 		f, err := ws.ReadFrame(c.r)
@@ -140,14 +148,15 @@ func (c *rawClient) expectClose(code int, reason string) {
 		if f.Header.OpCode != ws.OpClose {
 			continue
 		}
-		gotCode, gotReason := ws.ParseCloseFrameData(f.Payload)
-		if int(gotCode) != code || gotReason != reason {
-			c.t.Errorf("closed with %d %q, want %d %q", gotCode, gotReason, code, reason)
+		got, reason := ws.ParseCloseFrameData(f.Payload)
+		if int(got) != code {
+			c.t.Errorf("closed with %d %q, want %d", got, reason, code)
 		}
 		_ = c.trySend(ws.NewCloseFrame(f.Payload)) // it may be over already, when it was an answer to ours
-		break
+		c.expectEnd()
+		_ = c.nc.Close()
+		return reason
 	}
-	c.expectEnd()
 }
 
 // expectEnd waits for the end of the stream, and checks that nothing comes before it.
@@ -169,7 +178,6 @@ func (c *rawClient) close(code int, reason string) {
 	c.t.Helper()
 	c.send(closeFrame(code, reason))
 	c.expectClose(code, reason)
-	_ = c.nc.Close()
 }
 
 func closeFrame(code int, reason string) ws.Frame {

@@ -144,6 +144,13 @@ func (c *child) wait(status int) {
 	}
 }
 
+// stop ends the process as its operator does; it must exit with status 0.
+func (c *child) stop() {
+	c.t.Helper()
+	c.signal(syscall.SIGTERM)
+	c.wait(0)
+}
+
 // kill ends the process at once, as a crash does.
 func (c *child) kill() {
 	c.t.Helper()

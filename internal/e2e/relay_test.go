@@ -77,6 +77,7 @@ func (c *gorillaClient) write(kind int, m []byte) error { return c.c.WriteMessag
 func (c *gorillaClient) read() (int, []byte, error) { return c.c.ReadMessage() }
 
 func (c *gorillaClient) close() error {
+	defer c.c.Close() // resets the connection when something was not read
 	if err := c.c.WriteMessage(gorilla.CloseMessage, gorilla.FormatCloseMessage(1000, "")); err != nil {
 		return err
 	}

@@ -218,10 +218,9 @@ func TestAnswersThatAreRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			closed := make(chan error, 1)
 			target := scripted(t, test.answer, func(nc net.Conn) {
-				if half := nc.(*net.TCPConn); half.CloseWrite() == nil {
-					_, err := io.Copy(io.Discard, nc)
-					closed <- err
-				}
+				_ = nc.(*net.TCPConn).CloseWrite()
+				_, err := io.Copy(io.Discard, nc)
+				closed <- err
 			})
 			target.Protocol = test.protocol
 			established, err := target.Dial(t.Context())

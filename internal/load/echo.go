@@ -35,7 +35,7 @@ func (e *echo) ready() { e.send() }
 // send sends what is due, as far as the socket takes it.
 func (e *echo) send() {
 	l := e.lane
-	for e.sent < e.asked && e.conn.Pending() == 0 && !e.closeSent && !e.full() {
+	for e.sent < e.asked && e.conn.Pending() == 0 && !e.closeSent && !l.silent && !e.full() {
 		b := l.buffer[:0]
 		for e.sent < e.asked && !e.full() && (len(b) == 0 || len(b)+l.script.frameSize() <= writeSize) {
 			b = l.script.append(b, e.id, e.sent)
@@ -113,7 +113,9 @@ func (e *echo) judge(now int64) {
 func (e *echo) halt() {}
 
 // finished implements talk.
-func (e *echo) finished() bool { return e.next >= e.asked }
+func (e *echo) finished() bool {
+	return e.next >= e.asked || e.lane.silent && e.next >= e.sent
+}
 
 // account implements talk.
 func (e *echo) account() {

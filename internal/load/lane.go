@@ -22,12 +22,13 @@ type lane struct {
 	// The schedule: every period each client in turn has a message due, at its own phase.
 	running bool
 	turn    int   // the client that is next
-	round   int64 // when the present period began
+	round   int64 // when the present period began, after the client's base
 	end     int64 // nothing is due from here on
 
 	closing    bool // clients are leaving; none connects again
 	draining   bool
-	unfinished int // while draining, clients that still wait for something
+	silent     bool // nothing more is sent
+	unfinished int  // while draining, clients that still wait for something
 }
 
 // begin starts the steady part. Client i of the lane has its first message due at its field base.
@@ -51,6 +52,9 @@ func (l *lane) tick() {
 		due := c.base + l.round
 		if due >= l.end {
 			l.running = false
+			if l.draining {
+				l.wind()
+			}
 			return
 		}
 		if due > now {
@@ -68,18 +72,20 @@ func (l *lane) tick() {
 	l.pacer.set(0)
 }
 
-// halt ends the steady part, if need be before its time. What was due by now is due, even if the loop comes to it late.
-func (l *lane) halt() {
+// drain ends the steady part, if need be before its time, and has stage.drained counted once no client waits for an echo
+// any more. What was due by now is sent, even if the lane comes to it late.
+func (l *lane) drain() {
 	l.end = min(l.end, l.now())
-	for l.running {
+	l.draining = true
+	if l.running {
 		l.tick()
+	} else {
+		l.wind()
 	}
 }
 
-// drain has l.stage.drained counted once no client waits for an echo any more.
-func (l *lane) drain() {
-	l.halt()
-	l.draining = true
+// wind finds out who still waits, when nothing more becomes due.
+func (l *lane) wind() {
 	for _, c := range l.clients {
 		c.talk.halt()
 		if !c.broken && !c.talk.finished() {
@@ -89,6 +95,37 @@ func (l *lane) drain() {
 	}
 	if l.unfinished == 0 {
 		l.drained.count()
+	}
+}
+
+// hush has the clients give up what they could not send, so that the rest of the time is left for the echoes of what
+// they did send: under too high a load there would always be some on their way.
+func (l *lane) hush() {
+	l.silent = true
+	if l.running {
+		l.running = false
+		l.skip()
+		l.wind()
+		return
+	}
+	for _, c := range l.clients {
+		l.settle(c)
+	}
+}
+
+// skip counts what was due, but never got its turn.
+func (l *lane) skip() {
+	for _, c := range l.clients[l.turn:] {
+		l.skipFrom(c, c.base+l.round)
+	}
+	for _, c := range l.clients[:l.turn] {
+		l.skipFrom(c, c.base+l.round+int64(l.period))
+	}
+}
+
+func (l *lane) skipFrom(c *client, due int64) {
+	if !c.broken && due < l.end {
+		l.counts.Unsent += 1 + (l.end-1-due)/int64(l.period)
 	}
 }
 

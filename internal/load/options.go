@@ -45,7 +45,8 @@ type Options struct {
 
 	// Duration is the length of the steady part.
 	Duration time.Duration
-	// Drain is how long the last echoes are waited for; default 5 s.
+	// Drain is how long the last echoes are waited for; default 5 s. During the first half of it, clients that have fallen
+	// behind still send what was due.
 	Drain time.Duration
 	// Loops is the number of event loops; default half of GOMAXPROCS, at least one. The proxy and its backends often
 	// share the machine, and fewer busy loops need less CPU than many idle ones.

@@ -9,8 +9,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"golang.org/x/sys/unix"
+
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
 // pacer calls a function on a loop at a time. It is a kernel timer whose descriptor is one more connection of the loop:

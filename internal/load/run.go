@@ -178,7 +178,10 @@ func (r *run) steady(ctx context.Context) {
 	r.result.Duration = time.Duration(r.now() - start)
 	r.result.MessagesPerSecond = float64(inTime) / r.result.Duration.Seconds()
 	r.report(Draining)
-	r.wait(nil, r.drained.open, r.Drain)
+	if !r.wait(nil, r.drained.open, r.Drain/2) {
+		r.each((*lane).hush)
+		r.wait(nil, r.drained.open, r.Drain/2)
+	}
 	r.report(Done)
 }
 
@@ -213,8 +216,9 @@ func (r *run) total() *counts {
 	return &total
 }
 
-// wait reports progress until cancelled or happened is closed, or until the limit is over, if there is one.
-func (r *run) wait(cancelled <-chan struct{}, happened <-chan struct{}, limit time.Duration) {
+// wait reports progress until cancelled or happened is closed, or until the limit is over, if there is one. It tells
+// whether it happened.
+func (r *run) wait(cancelled, happened <-chan struct{}, limit time.Duration) bool {
 	var over <-chan time.Time
 	if limit > 0 {
 		timer := time.NewTimer(limit)
@@ -226,11 +230,11 @@ func (r *run) wait(cancelled <-chan struct{}, happened <-chan struct{}, limit ti
 	for {
 		select {
 		case <-happened:
-			return
+			return true
 		case <-cancelled:
-			return
+			return false
 		case <-over:
-			return
+			return false
 		case <-ticker.C:
 			r.report(r.reported.Phase)
 		}

@@ -77,7 +77,7 @@ func (s *speech) ready() { s.send() }
 // send sends what is due, as far as the socket takes it.
 func (s *speech) send() {
 	r := s.lane.recording
-	for s.sent < s.asked && s.conn.Pending() == 0 && !s.closeSent {
+	for s.sent < s.asked && s.conn.Pending() == 0 && !s.closeSent && !s.lane.silent {
 		next := r.end
 		if s.sent < s.total {
 			next = r.chunks[s.sent]
@@ -187,7 +187,9 @@ func (s *speech) halt() {
 }
 
 // finished implements talk.
-func (s *speech) finished() bool { return s.connects || s.over || s.asked == 0 }
+func (s *speech) finished() bool {
+	return s.connects || s.over || s.asked == 0 || s.lane.silent && s.answered >= s.sent
+}
 
 // account implements talk.
 func (s *speech) account() {

@@ -147,6 +147,9 @@ func (c *Conn) handle(events uint32) {
 // read takes what has arrived, at most readSize bytes, and hands it to the handler. A read that does not fill the buffer
 // has emptied the socket; epoll tells about anything later.
 func (c *Conn) read() {
+	if len(c.early) > 0 {
+		return // resumed in this very batch: what came early comes first, and epoll will tell again
+	}
 	buf := c.on.driver.buffer
 	for {
 		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(c.fd), uintptr(unsafe.Pointer(&buf[MaxHeld])), readSize)

@@ -445,6 +445,61 @@ func TestCloseOthersInTheSameBatch(t *testing.T) {
 	})
 }
 
+// A connection is closed between its end being seen and being reported.
+func TestCloseBeforeTheEndIsReported(t *testing.T) {
+	l := group(t, 1).Pick()
+	nearA, farA := pair(t)
+	nearB, farB := pair(t)
+	b := add(t, l, nearB, &script{ended: func(c *Conn, err error) {
+		if c.Closed() {
+			t.Errorf("a closed connection was told of its end, %v", err)
+		}
+	}}, nil)
+	done := make(chan struct{})
+	add(t, l, nearA, &script{received: func(_ *Conn, bytes []byte) int {
+		b.Close()
+		close(done)
+		return len(bytes)
+	}}, nil)
+	release := hold(t, l)
+	_ = farB.Close() // seen first
+	_, _ = farA.Write([]byte("x"))
+	release()
+	wait(t, done, "the other's event")
+	settle(t, l)
+}
+
+// Reading is resumed just when epoll reports something. What came early still comes first.
+func TestEarlyBytesComeFirstOfABatch(t *testing.T) {
+	l := group(t, 1).Pick()
+	nearA, farA := pair(t)
+	nearB, farB := pair(t)
+	h := collect()
+	socket, err := Detach(nearB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b *Conn
+	call(t, l, func() {
+		b = l.Add(socket, h, []byte("early "))
+		b.Pause()
+		b.CloseWrite() // from now on the peer's end is reported to whom does not read, too
+	})
+	add(t, l, nearA, &script{received: func(_ *Conn, bytes []byte) int {
+		b.Resume()
+		return len(bytes)
+	}}, nil)
+	release := hold(t, l)
+	_, _ = farA.Write([]byte("x"))
+	_, _ = farB.Write([]byte("late"))
+	_ = farB.Close()
+	release()
+	wait(t, h.done, "the end")
+	if string(h.bytes) != "early late" {
+		t.Errorf("received %q", h.bytes)
+	}
+}
+
 // A descriptor that is closed gets its number reused by the next connection, perhaps while events of the old one are
 // still in the batch. Those must not reach the new one.
 func TestDescriptorIsReusedWithinABatch(t *testing.T) {

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,31 @@ func TestPostAndCallAfterStop(t *testing.T) {
 	if !c.Closed() {
 		t.Error("a connection was left open")
 	}
+}
+
+// What was accepted before the stop, in the middle of the loop's last round, is called.
+func TestStopCallsWhatWasAccepted(t *testing.T) {
+	g := group(t, 1)
+	l := g.Pick()
+	release := hold(t, l)
+	entered, leave, ran := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	l.Post(func() { close(entered); <-leave })
+	stopped := make(chan struct{})
+	go func() { l.stop(); close(stopped) }()
+	for posted := 0; posted < 2; { // until the stop is in the same batch as the function above
+		runtime.Gosched()
+		l.mu.Lock()
+		posted = len(l.posted)
+		l.mu.Unlock()
+	}
+	release()
+	wait(t, entered, "the last round")
+	if !l.Post(func() { close(ran) }) {
+		t.Error("refused before the stop")
+	}
+	close(leave)
+	wait(t, ran, "what was accepted")
+	wait(t, stopped, "the stop")
 }
 
 // Whoever posts while the loop is being stopped gets either the call or the refusal, and nobody waits for ever.

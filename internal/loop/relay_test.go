@@ -168,7 +168,7 @@ func TestMoveUnderTraffic(t *testing.T) {
 	wg.Wait()
 	close(quit)
 	mover.Wait()
-	if moves.Load() < 100 {
+	if moves.Load() < sessions {
 		t.Errorf("only %d moves", moves.Load())
 	}
 	for _, l := range g.Loops() {

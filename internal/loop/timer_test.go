@@ -96,6 +96,18 @@ func TestTimerBehindAStoppedOne(t *testing.T) {
 	}
 }
 
+// A timer that is due before the one that the alarm is set for must move the alarm.
+func TestTimerInFrontOfAnother(t *testing.T) {
+	l := group(t, 1).Pick()
+	var long, short Timer
+	done := make(chan struct{})
+	call(t, l, func() {
+		long.Set(l, time.Hour, func() { t.Error("the later one fired") })
+		short.Set(l, 5*time.Millisecond, func() { close(done) })
+	})
+	wait(t, done, "the shorter timer")
+}
+
 // Functions of timers set, stop and move timers themselves.
 func TestTimersWithinTimers(t *testing.T) {
 	l := group(t, 1).Pick()

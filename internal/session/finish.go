@@ -19,34 +19,53 @@ func (s *Session) clientClosed(payload []byte) {
 	case err != nil:
 		s.clientBroke(err)
 	case s.backend.Backend().Profile().Reuse == profile.OneShot:
-		// The backend learns of it as if the client were connected directly, and may have something left to say.
-		s.record.end(byClient, code, string(reason))
-		s.sent = s.sentNow()
-		s.phase = clientLeaving
-		s.up.closed = true
-		s.backend.SendClose(payload)
-		s.timer.Set(s.client.Loop(), s.server.options.CloseTimeout, s.answerClient)
-	default:
+		s.leave(code, string(reason), payload)
+	default: // nobody is interested in what the backend still owes
 		s.end(byClient, code, string(reason))
 	}
 }
 
-// answerClient ends a session whose client has closed it, with its own code.
-func (s *Session) answerClient() { s.end(byClient, s.record.Code, s.record.Reason) }
-
-// clientBroke ends the session because the client did not keep to RFC 6455.
+// clientBroke ends the session because the client did not keep to RFC 6455. What it sent before that is still answered.
 func (s *Session) clientBroke(err error) {
 	s.deaf = true
-	if s.phase == lingering {
-		s.client.CloseWrite()
-		return
-	}
 	code := frame.ProtocolError
 	if broken, ok := err.(*frame.Error); ok {
 		code = broken.Code
 	}
-	s.end(byClient, code, err.Error())
+	switch {
+	case s.phase == lingering:
+		s.client.CloseWrite()
+	case s.phase != relaying:
+	case s.scanner.AtMessageBoundary() && s.owed():
+		s.leave(code, err.Error(), frame.AppendClosePayload(nil, frame.GoingAway, "client broke the protocol"))
+	default:
+		s.end(byClient, code, err.Error())
+	}
 }
+
+// owed tells whether the backend may have something left to say to what the client has sent.
+func (s *Session) owed() bool {
+	p := s.backend.Backend().Profile()
+	return p.Reuse == profile.OneShot || p.Judge(s.traffic(s.sentNow())) == profile.Await
+}
+
+// leave ends the client's part in the session, while what the backend has left to say still reaches it, for a limited
+// time. Over a connection that serves one session, the backend gets a close frame, and answers it when it is done.
+func (s *Session) leave(code frame.CloseCode, reason string, toBackend []byte) {
+	s.record.end(byClient, code, reason)
+	s.sent = s.sentNow()
+	s.phase = clientLeaving
+	s.up.closed = true
+	s.deadline.Stop()
+	s.client.Resume() // to see its end
+	if s.backend.Backend().Profile().Reuse == profile.OneShot {
+		s.backend.SendClose(toBackend)
+	}
+	s.timer.Set(s.client.Loop(), s.server.options.CloseTimeout, s.answerClient)
+}
+
+// answerClient ends a session whose client has left, with the code that was decided then.
+func (s *Session) answerClient() { s.end(byClient, s.record.Code, s.record.Reason) }
 
 // clientLost acts on the end of the client's connection.
 func (s *Session) clientLost() {

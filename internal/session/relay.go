@@ -122,8 +122,11 @@ func (s *Session) fromBackend(b []byte, boundary int, between bool) {
 		return
 	}
 	s.down.pass(b, boundary)
-	if s.phase == finishing && s.down.closed {
+	switch {
+	case s.phase == finishing && s.down.closed:
 		s.release()
+	case s.phase == clientLeaving && !s.owed():
+		s.answerClient()
 	}
 }
 

@@ -43,7 +43,7 @@ type phase uint8
 const (
 	// relaying: frames pass both ways.
 	relaying phase = iota
-	// clientLeaving: the client's close was relayed to the backend, whose remaining frames still pass.
+	// clientLeaving: the client has ended its part; what the backend has left to say still passes.
 	clientLeaving
 	// finishing: the end is decided; the frame that is on its way to the client is completed before the close frame.
 	finishing

@@ -1,0 +1,469 @@
+package session
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// A client gets its own code back, whatever the profile makes of the connection.
+func TestClientCloses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		code   frame.CloseCode
+		reason string
+	}{
+		{"normal", frame.NormalClosure, ""},
+		{"with a reason", frame.GoingAway, "tab closed"},
+		{"without a code", frame.NoStatus, ""},
+		{"of a library", 3000, "x"},
+		{"of an application", 4999, "ä"},
+		{"the longest reason", 4000, strings.Repeat("r", frame.MaxCloseReason)},
+	} {
+		for profile, connection := range map[string]string{"one-shot": "discarded", "echo": "returned"} {
+			t.Run(c.name+", "+profile, func(t *testing.T) {
+				r := newRig(t, setup{profile: profile, script: &script{serve: echo}})
+				p := r.join()
+				p.send(frame.Text, "hello")
+				p.expect(frame.Text, "hello")
+				p.sendClose(c.code, c.reason)
+				p.expectClose(c.code, c.reason)
+				p.expectEnd()
+				_ = p.Close()
+				r.expectRecord(fate{"client", c.code, c.reason, connection})
+			})
+		}
+	}
+}
+
+// The backend's close reaches the client when it may be sent on, and is 1011 otherwise.
+func TestBackendCloses(t *testing.T) {
+	const unfit = "backend closed with a code or reason that may not be sent on"
+	for _, c := range []struct {
+		name, payload string
+		code          frame.CloseCode
+		reason        string
+	}{
+		{"normal", "\x03\xe8bye", 1000, "bye"},
+		{"restart", "\x03\xf4", 1012, ""},
+		{"of an application", "\x0f\xa0model unloaded", 4000, "model unloaded"},
+		{"without a code", "", frame.NoStatus, ""},
+		{"1005", "\x03\xed", 1011, unfit},
+		{"1006", "\x03\xeegone", 1011, unfit},
+		{"1015", "\x03\xf7", 1011, unfit},
+		{"999", "\x03\xe7", 1011, unfit},
+		{"2000", "\x07\xd0", 1011, unfit},
+		{"half a code", "\x03", 1011, unfit},
+		{"reason is no text", "\x03\xe8\xff", 1011, unfit},
+	} {
+		for _, profile := range []string{"one-shot", "echo"} {
+			t.Run(c.name+", "+profile, func(t *testing.T) {
+				r := newRig(t, setup{profile: profile})
+				client, server := r.session()
+				server.send(frame.Close, c.payload)
+				client.expectClose(c.code, c.reason)
+				server.expectClose(c.code, "") // answered with the same code, or told that the one it sent was wrong
+				server.expectEnd()
+				client.sendClose(c.code, "")
+				client.expectEnd()
+				_ = client.Close()
+				r.expectRecord(fate{"backend", c.code, c.reason, "discarded"})
+			})
+		}
+	}
+}
+
+// A backend that breaks off, or the protocol, is 1011 to the client.
+func TestBackendLost(t *testing.T) {
+	for _, c := range []struct {
+		name, reason string
+		lose         func(server *peer)
+	}{
+		{"ends the stream", "backend connection lost: EOF", func(p *peer) { _ = p.Close() }},
+		{"resets", "backend connection lost: ", (*peer).reset},
+		{"masks", "backend broke the protocol: server frame masked", func(p *peer) { p.write([]byte{0x82, 0x81, 0, 0, 0, 0, 'x'}) }},
+		{"reserved opcode", "backend broke the protocol: reserved opcode", func(p *peer) { p.write([]byte{0x83, 0}) }},
+		{"continuation of nothing", "backend broke the protocol: continuation", func(p *peer) { p.send(frame.Continuation, "x") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, setup{})
+			client, server := r.session()
+			client.send(frame.Text, "question")
+			server.expect(frame.Text, "question")
+			server.send(frame.Text, "answer")
+			client.expect(frame.Text, "answer")
+			c.lose(server)
+			h, payload, err := client.next()
+			if err != nil || h.Opcode != frame.Close {
+				t.Fatalf("got %v %q, %v; want a close frame", h.Opcode, payload, err)
+			}
+			code, reason, err := frame.ParseClose(payload)
+			if err != nil || code != frame.InternalError || !strings.HasPrefix(string(reason), c.reason) {
+				t.Errorf("got %v %q, %v; want 1011 %q", code, reason, err, c.reason)
+			}
+			client.sendClose(code, "")
+			client.expectEnd()
+			_ = client.Close()
+			r.expectRecord(fate{"backend", frame.InternalError, string(reason), "discarded"})
+		})
+	}
+}
+
+// The client of a backend that is lost in the middle of a frame gets what had come, and no close frame, which it would
+// take for the rest.
+func TestBackendLostInFrame(t *testing.T) {
+	for name, lose := range map[string]func(*peer){
+		"ends the stream": func(p *peer) { _ = p.Close() },
+		"resets":          (*peer).reset,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, setup{})
+			client, server := r.session()
+			half := server.encode(true, frame.Binary, noise(1, 1000))[:500]
+			server.write(half)
+			client.expectBytes(half)
+			lose(server)
+			client.expectEnd()
+			_ = client.Close()
+			if a := r.record(); a["by"].String() != "backend" || a["code"].Int64() != 1011 || a["connection"].String() != "discarded" {
+				t.Errorf("record: %v", a)
+			}
+		})
+	}
+}
+
+// Whatever a client breaks, it is told so, and the backend sees nothing of it; its connection is as clean as it was.
+func TestClientBreaksProtocol(t *testing.T) {
+	encode := func(fin bool, op frame.Opcode, payload string) string {
+		return string((&peer{}).encode(fin, op, []byte(payload)))
+	}
+	part := encode(false, frame.Text, "part ")
+	for _, c := range []struct {
+		name, before, bad string
+		code              frame.CloseCode
+	}{
+		{"not masked", "", "\x81\x01x", frame.ProtocolError},
+		{"reserved bit", "", "\xc1\x81\x00\x00\x00\x00x", frame.ProtocolError},
+		{"reserved opcode", "", "\x83\x80\x00\x00\x00\x00", frame.ProtocolError},
+		{"fragmented ping", "", "\x09\x80\x00\x00\x00\x00", frame.ProtocolError},
+		{"long ping", "", encode(true, frame.Ping, strings.Repeat("x", 126)), frame.ProtocolError},
+		{"length not in its shortest form", "", "\x82\xfe\x00\x01\x00\x00\x00\x00x", frame.ProtocolError},
+		{"continuation of nothing", "", encode(true, frame.Continuation, "x"), frame.ProtocolError},
+		{"close with half a code", "", encode(true, frame.Close, "\x03"), frame.ProtocolError},
+		{"close with 1005", "", encode(true, frame.Close, "\x03\xed"), frame.ProtocolError},
+		{"close with 1006", "", encode(true, frame.Close, "\x03\xee"), frame.ProtocolError},
+		{"close reason not UTF-8", "", encode(true, frame.Close, "\x03\xe8\xff"), frame.InvalidPayload},
+		{"text not UTF-8", "", encode(true, frame.Text, "bad \xff"), frame.InvalidPayload},
+		{"text ends within a character", "", encode(true, frame.Text, "bad \xc3"), frame.InvalidPayload},
+		{"large message", "", encode(true, frame.Binary, strings.Repeat("x", 101)), frame.MessageTooBig},
+		{"huge frame announced", "", "\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00", frame.MessageTooBig},
+		{"new message within a message", part, encode(true, frame.Text, "x"), frame.ProtocolError},
+		{"fragment not UTF-8", part, encode(true, frame.Continuation, "\xff"), frame.InvalidPayload},
+		{"fragments too large together", part, encode(true, frame.Continuation, strings.Repeat("x", 96)), frame.MessageTooBig},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, setup{profile: "echo", options: func(o *Options) { o.MaxMessage = 100 }})
+			client, server := r.session()
+			client.write([]byte(c.before + c.bad + encode(true, frame.Text, "too late")))
+			if c.before != "" {
+				server.expectBytes([]byte(c.before))
+			}
+			h, payload, err := client.next()
+			code, reason, _ := frame.ParseClose(payload)
+			if err != nil || h.Opcode != frame.Close || code != c.code || len(reason) == 0 {
+				t.Fatalf("got %v %q, %v; want close %v and a reason", h.Opcode, payload, err, c.code)
+			}
+			client.expectEnd()
+			_ = client.Close()
+			if c.before != "" { // the backend waits for the rest of the message
+				r.expectRecord(fate{"client", c.code, string(reason), "discarded"})
+				server.expectClose(frame.GoingAway, "session ended")
+				return
+			}
+			r.expectRecord(fate{"client", c.code, string(reason), "returned"})
+			next := r.join()
+			next.send(frame.Text, "next")
+			server.expect(frame.Text, "next")
+		})
+	}
+}
+
+// Text that turns out to be bad after the beginning of its frame was passed on costs the connection: nothing can follow
+// half a frame, not even a close frame.
+func TestTextTurnsBad(t *testing.T) {
+	r := newRig(t, setup{profile: "echo"})
+	client, server := r.session()
+	whole := client.encode(true, frame.Text, []byte("good \xff"))
+	half := whole[:len(whole)-3]
+	client.write(half)
+	server.expectBytes(half)
+	client.write(whole[len(half):])
+	client.expectClose(frame.InvalidPayload, "text is not UTF-8")
+	client.expectEnd()
+	server.expectEnd()
+	_ = client.Close()
+	r.expectRecord(fate{"client", frame.InvalidPayload, "text is not UTF-8", "discarded"})
+}
+
+// Bad text that comes whole is not passed on at all, what was before it is, and the connection serves the next client.
+func TestBadTextSparesConnection(t *testing.T) {
+	r := newRig(t, setup{profile: "echo"})
+	client, server := r.session()
+	client.write(client.encode(true, frame.Text, []byte("good")), client.encode(true, frame.Text, []byte("bad \xff")))
+	client.expectClose(frame.InvalidPayload, "text is not UTF-8")
+	server.expect(frame.Text, "good")
+	client.expectEnd()
+	_ = client.Close()
+	r.expectRecord(fate{"client", frame.InvalidPayload, "text is not UTF-8", "resetting"})
+	server.send(frame.Text, "good")
+	next := r.join()
+	next.send(frame.Text, "next")
+	server.expect(frame.Text, "next")
+	server.send(frame.Text, "answer")
+	next.expect(frame.Text, "answer") // and not "good"
+}
+
+// A client that leaves without a close frame is recorded as 1006.
+func TestClientLeaves(t *testing.T) {
+	for name, leave := range map[string]func(*peer){"ends the stream": func(p *peer) { _ = p.Close() }, "resets": (*peer).reset} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, setup{})
+			client, server := r.session()
+			leave(client)
+			server.expectClose(frame.GoingAway, "session ended")
+			r.expectRecord(fate{"client", frame.AbnormalClosure, "client left without a close frame", "discarded"})
+		})
+	}
+}
+
+func TestSessionLimit(t *testing.T) {
+	r := newRig(t, setup{script: &script{serve: echo}, options: func(o *Options) { o.MaxDuration = 30 * time.Millisecond }})
+	p := r.join()
+	begun := time.Now()
+	p.expectClose(frame.PolicyViolation, "session limit reached")
+	if took := time.Since(begun); took < 10*time.Millisecond {
+		t.Errorf("ended after %v", took)
+	}
+	p.sendClose(frame.PolicyViolation, "")
+	p.expectEnd()
+	_ = p.Close()
+	r.expectRecord(fate{"proxy", frame.PolicyViolation, "session limit reached", "discarded"})
+}
+
+func TestIdleLimit(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", script: &script{serve: echo}, options: func(o *Options) { o.IdleTimeout = 40 * time.Millisecond }})
+	for range 2 { // on a new connection and on one that has relayed before
+		p := r.join()
+		p.send(frame.Text, "hello")
+		p.expect(frame.Text, "hello")
+		p.expectClose(frame.PolicyViolation, "idle limit reached")
+		p.sendClose(frame.PolicyViolation, "")
+		p.expectEnd()
+		_ = p.Close()
+		r.expectRecord(fate{"proxy", frame.PolicyViolation, "idle limit reached", "returned"})
+	}
+}
+
+// Anything of a data frame, in either direction, keeps a session; pings do not. The looks are made here, not by the timer.
+func TestWhatIsIdle(t *testing.T) {
+	for name, c := range map[string]struct {
+		pass func(client, server *peer)
+		idle bool
+	}{
+		"nothing": {func(*peer, *peer) {}, true},
+		"from the client": {func(client, server *peer) {
+			client.send(frame.Text, "x")
+			server.expect(frame.Text, "x")
+		}, false},
+		"empty messages": {func(client, server *peer) {
+			client.send(frame.Text, "")
+			server.expect(frame.Text, "")
+		}, false},
+		"from the backend": {func(client, server *peer) {
+			server.send(frame.Text, "x")
+			client.expect(frame.Text, "x")
+		}, false},
+		"pings": {func(client, _ *peer) {
+			client.send(frame.Ping, "x")
+			client.expect(frame.Pong, "x")
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, setup{options: func(o *Options) { o.IdleTimeout = time.Hour }})
+			client, server := r.session()
+			ended := r.looks(func() { c.pass(client, server) })
+			if ended != c.idle {
+				t.Errorf("ended: %v; want %v", ended, c.idle)
+			}
+		})
+	}
+	t.Run("a large frame that takes its time", func(t *testing.T) {
+		r := newRig(t, setup{options: func(o *Options) { o.IdleTimeout = time.Hour }})
+		client, server := r.session()
+		large := client.encode(true, frame.Binary, noise(1, 10_000))
+		if r.looks(func() {
+			client.write(large[:100])
+			server.expectBytes(large[:100])
+			large = large[100:]
+		}) {
+			t.Error("ended while bytes were passing")
+		}
+	})
+}
+
+// looks has the session looked at for idleness as often as it takes to end one, with something done before each look, and
+// tells whether it was ended.
+func (r *rig) looks(f func()) (ended bool) {
+	for range 2 * idleLooks {
+		f()
+		r.on(func(s *Session) {
+			if s.phase == relaying {
+				s.watchIdle()
+			}
+			ended = s.phase != relaying
+		})
+		if ended {
+			return true
+		}
+	}
+	return false
+}
+
+func TestEndAll(t *testing.T) {
+	const clients = 8
+	r := newRig(t, setup{profile: "echo", cap: clients, loops: 2, script: &script{serve: echo}})
+	r.ready(clients)
+	var peers []*peer
+	for range clients {
+		p := r.join()
+		p.send(frame.Text, "hello")
+		p.expect(frame.Text, "hello")
+		peers = append(peers, p)
+	}
+	if s := r.server.Stats(); s.Active != clients || s.Total != clients {
+		t.Errorf("stats: %+v", s)
+	}
+	r.server.EndAll(frame.GoingAway, "proxy shutting down")
+	for _, p := range peers {
+		p.expectClose(frame.GoingAway, "proxy shutting down")
+		p.sendClose(frame.GoingAway, "")
+		p.expectEnd()
+		_ = p.Close()
+		r.expectRecord(fate{"proxy", frame.GoingAway, "proxy shutting down", "returned"})
+	}
+	if s := r.server.Stats(); s.Active != 0 || s.Ended[frame.GoingAway] != clients {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+// The close frame waits for the end of the frame that is on its way to the client, but not for the end of the message.
+func TestCloseWaitsForFrame(t *testing.T) {
+	r := newRig(t, setup{})
+	client, server := r.session()
+	first, rest := server.encode(false, frame.Binary, noise(1, 1000)), server.encode(true, frame.Continuation, noise(2, 1000))
+	server.write(first[:300])
+	client.expectBytes(first[:300])
+	r.server.EndAll(frame.GoingAway, "enough")
+	r.on(func(s *Session) {
+		if s.phase != finishing {
+			t.Errorf("phase %v; want finishing", s.phase)
+		}
+	})
+	client.send(frame.Text, "not passed on any more")
+	server.write(first[300:], rest)
+	client.expectBytes(first[300:])
+	// Whether the rest of the message came in time is chance; the close frame comes between frames.
+	h, payload, err := client.next()
+	if err == nil && h.Opcode == frame.Continuation {
+		h, payload, err = client.next()
+	}
+	if err != nil || h.Opcode != frame.Close || string(payload) != "\x03\xe9enough" {
+		t.Fatalf("got %v %q, %v", h.Opcode, payload, err)
+	}
+	server.expectClose(frame.GoingAway, "session ended")
+}
+
+// A frame that is never completed is not waited for without limit, and neither is a client's part in closing.
+func TestCloseTimeout(t *testing.T) {
+	short := func(o *Options) { o.CloseTimeout = 30 * time.Millisecond }
+	t.Run("frame not completed", func(t *testing.T) {
+		r := newRig(t, setup{options: short})
+		client, server := r.session()
+		half := server.encode(true, frame.Binary, noise(1, 1000))[:300]
+		server.write(half)
+		client.expectBytes(half)
+		r.server.EndAll(frame.GoingAway, "enough")
+		client.expectEnd()
+		server.expectClose(frame.GoingAway, "session ended")
+		r.expectRecord(fate{"proxy", frame.GoingAway, "enough", "discarded"})
+	})
+	t.Run("client does not answer", func(t *testing.T) {
+		r := newRig(t, setup{options: short})
+		client, _ := r.session()
+		r.server.EndAll(frame.GoingAway, "enough")
+		client.expectClose(frame.GoingAway, "enough")
+		client.expectEnd()
+		r.expectRecord(fate{"proxy", frame.GoingAway, "enough", "discarded"})
+	})
+	t.Run("client goes on sending", func(t *testing.T) {
+		r := newRig(t, setup{options: short})
+		client, server := r.session()
+		r.server.EndAll(frame.GoingAway, "enough")
+		server.expectClose(frame.GoingAway, "session ended")
+		chunk := client.encode(true, frame.Binary, noise(1, 1000))
+		for { // until the proxy closes, at the latest when its time is over
+			if _, err := client.Conn.Write(chunk); err != nil {
+				break
+			}
+		}
+		r.expectRecord(fate{"proxy", frame.GoingAway, "enough", "discarded"})
+	})
+}
+
+// A session that ends in the middle of frames both ways puts nothing more into the one that the backend waits for, even
+// when the client completes it: that is not passed on, and an answer to the backend's ping would become a part of it.
+func TestNothingIsInsertedIntoHalfFrame(t *testing.T) {
+	r := newRig(t, setup{})
+	client, server := r.session()
+	question := client.encode(true, frame.Binary, noise(1, 12<<20))
+	sent := make(chan error, 1)
+	go func() {
+		_, err := client.Conn.Write(question)
+		sent <- err
+	}()
+	eventually(t, "the backend is slow", func() (slow bool) {
+		r.on(func(s *Session) { slow = s.backend.Stream().Pending() > 0 })
+		return slow
+	})
+	server.send(frame.Ping, "are you there?")
+	answer := server.encode(true, frame.Binary, noise(2, 1000))
+	server.write(answer[:300])
+	client.expectBytes(answer[:300])
+	r.server.EndAll(frame.GoingAway, "enough")
+	if err := <-sent; err != nil { // it was read, and dropped
+		t.Fatal(err)
+	}
+	eventually(t, "the client's frame is complete", func() (complete bool) {
+		r.on(func(s *Session) { complete = s.scanner.AtFrameBoundary() })
+		return complete
+	})
+	received := make(chan []byte, 1)
+	go func() {
+		b, _ := io.ReadAll(server)
+		received <- b
+	}()
+	eventually(t, "the backend has read what was kept for it", func() (empty bool) {
+		r.on(func(s *Session) { empty = s.backend.Stream().Pending() == 0 })
+		return empty
+	})
+	server.write(answer[300:])
+	client.expectBytes(answer[300:])
+	client.expectClose(frame.GoingAway, "enough")
+	if got := <-received; len(got) == 0 || !bytes.HasPrefix(question, got) {
+		t.Errorf("the backend got %d bytes that are not the beginning of the client's frame", len(got))
+	}
+}
