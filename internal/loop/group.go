@@ -94,7 +94,7 @@ type Stats struct {
 	ID          int     `json:"id"`
 	Awake       bool    `json:"awake"`
 	Connections int64   `json:"connections"`
-	Busy        float64 `json:"busy"` // share of the time that it worked, from 0 to 1, over the last interval
+	Busy        float64 `json:"busy"` // share of a processor that it used, from 0 to 1, over the last interval
 }
 
 // Stats describes all loops and says how many connections and sessions have been moved between them.
@@ -113,6 +113,7 @@ func (g *Group) govern(interval time.Duration) {
 	defer ticker.Stop()
 	before := make([]time.Duration, len(g.loops))
 	last := time.Now()
+	lastUsed, known := processTime()
 	for {
 		select {
 		case <-g.quit:
@@ -129,8 +130,27 @@ func (g *Group) govern(interval time.Duration) {
 			shares[i] = min(1, float64(busy-before[i])/float64(elapsed))
 			before[i] = busy
 		}
+		if known {
+			used, _ := processTime()
+			discount(shares, float64(used-lastUsed)/float64(elapsed))
+			lastUsed = used
+		}
 		g.shares.Store(&shares)
 		g.act(g.governor.decide(shares[:awake]))
+	}
+}
+
+// discount takes from the shares the time in which loops were at work but did not run, because the machine's processors
+// were taken: another loop would not help then. used is the processor time of the whole process in the same unit.
+func discount(shares []float64, used float64) {
+	total := 0.0
+	for _, share := range shares {
+		total += share
+	}
+	if total > used {
+		for i := range shares {
+			shares[i] *= used / total
+		}
 	}
 }
 
