@@ -57,14 +57,15 @@ func (l *loop) add(client, backend int) {
 		syscall.Close(backend)
 		return
 	}
-	a, b := &side{fd: client}, &side{fd: backend, blocked: true}
+	const watched = syscall.EPOLLIN | syscall.EPOLLOUT
+	a, b := &side{fd: client}, &side{fd: backend, blocked: true, interest: watched}
 	a.peer, b.peer = b, a
 	for _, s := range []*side{a, b} {
 		syscall.SetsockoptInt(s.fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
-		sides[s.fd].Store(s)
 	}
-	b.interest = syscall.EPOLLIN | syscall.EPOLLOUT
-	l.control(syscall.EPOLL_CTL_ADD, b)
+	sides[client].Store(a)
+	sides[backend].Store(b) // from here on both are the loop's
+	l.control(syscall.EPOLL_CTL_ADD, backend, watched)
 }
 
 // handle serves n events of the batch.
@@ -174,12 +175,13 @@ func (l *loop) watch(s *side) {
 		op = syscall.EPOLL_CTL_DEL
 	}
 	s.interest = want
-	l.control(op, s)
+	l.control(op, s.fd, want)
+	l.more = true // a socket that is ready already may not be reported anew
 }
 
-func (l *loop) control(op int, s *side) {
-	event := syscall.EpollEvent{Events: s.interest, Fd: int32(s.fd)}
-	if err := syscall.EpollCtl(l.epfd, op, s.fd, &event); err != nil {
+func (l *loop) control(op, fd int, interest uint32) {
+	event := syscall.EpollEvent{Events: interest, Fd: int32(fd)}
+	if err := syscall.EpollCtl(l.epfd, op, fd, &event); err != nil {
 		log.Fatalf("epoll_ctl: %v", err)
 	}
 }

@@ -137,8 +137,9 @@ func pollerDrain(l *loop) {
 // Read's function, which returns false to park at once. The runtime's poller is
 // edge-triggered on our epoll descriptor, and every arrival on a socket is such
 // an edge; one that comes while we work is remembered, because Read forgets
-// edges only when it begins. What makes no new edge is what a batch left ready:
-// after a full batch or a full read the function must ask again.
+// edges only when it begins. What makes no new edge is what a batch left ready,
+// so after a full batch, a full read or a change of interest (EPOLL_CTL_MOD on a
+// socket that still stands in epoll's ready list wakes nobody) it must ask again.
 func pollerStay(l *loop) {
 	err := l.pollable().Read(func(uintptr) bool {
 		for l.more = true; l.more; {
