@@ -60,6 +60,9 @@ func benchLine(p load.Progress) string {
 		line += fmt.Sprintf(", %d sent, %d received, %.0f/s, p50 %s, p99 %s",
 			p.Sent, p.Received, p.Rate, milliseconds(p.P50), milliseconds(p.P99))
 	}
+	if p.Sessions > 0 {
+		line += fmt.Sprintf(", %d sessions of speech", p.Sessions)
+	}
 	if p.Lost+p.Mixed+p.Failed > 0 {
 		line += fmt.Sprintf(", %d lost, %d mixed, %d failed", p.Lost, p.Mixed, p.Failed)
 	}

@@ -94,7 +94,7 @@ func printBenchTable(out io.Writer, r *load.Result) error {
 		fmt.Fprintf(w, "speech\t%d sessions complete, %d partial and %d final answers\n", r.Audio.Sessions, r.Audio.Partials, r.Audio.Finals)
 	}
 	if r.Unsent > 0 {
-		fmt.Fprintf(w, "unsent\t%d were due, but the server did not read\n", r.Unsent)
+		fmt.Fprintf(w, "unsent\t%d were due, but could not be sent in time: the load was too high\n", r.Unsent)
 	}
 	fmt.Fprintf(w, "wrong\t%d lost, %d mixed up, %d connections failed\n", r.Lost, r.Mixed, r.Failed)
 	if r.Connected > 0 {

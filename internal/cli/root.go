@@ -68,7 +68,7 @@ PostgreSQL, for WebSocket servers.`,
 		Args:          noArguments,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(flagError(err)) })
 	root.AddCommand(
 		newServeCommand(),
 		newDemoCommand(),
@@ -77,7 +77,20 @@ PostgreSQL, for WebSocket servers.`,
 		newBenchCommand(),
 		newVersionCommand(),
 	)
+	addCompletionCommand(root)
 	return root
+}
+
+// addCompletionCommand adds the library's command for completion scripts, with the manners of the others.
+func addCompletionCommand(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Example = "  # For the running bash\n  source <(wsbouncer completion bash)"
+			cmd.Args = noArguments
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 }
 
 // noArguments refuses positional arguments, and names a subcommand that may have been meant.

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -29,10 +31,7 @@ that have not with code 1001, and exits with status 0. A second signal ends it a
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := logging.logger(cmd.ErrOrStderr())
-			if err != nil {
-				return usageError(err)
-			}
-			if err := settings.Check(); err != nil {
+			if err := errors.Join(settings.Check(), err); err != nil {
 				return usageError(err)
 			}
 			return serve(cmd, settings, log)
@@ -81,6 +80,7 @@ func addSettingsFlags(cmd *cobra.Command, s *app.Settings) {
 
 func newCheckCommand() *cobra.Command {
 	settings := app.DefaultSettings()
+	var logging logFlags
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Validate flags, and say what would be served",
@@ -89,13 +89,15 @@ Every mistake is named at once, and the exit status is 2 when there is any.`,
 		Example: `  wsbouncer check --backend ws://127.0.0.1:9001 --profile echo --connections 32`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := settings.Check(); err != nil {
+			_, err := logging.logger(io.Discard)
+			if err := errors.Join(settings.Check(), err); err != nil {
 				return usageError(err)
 			}
-			_, err := fmt.Fprint(cmd.OutOrStdout(), settings.Describe())
+			_, err = fmt.Fprint(cmd.OutOrStdout(), settings.Describe())
 			return err
 		},
 	}
 	addSettingsFlags(cmd, &settings)
+	logging.add(cmd)
 	return cmd
 }

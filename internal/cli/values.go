@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // sizeValue is a flag for a size in bytes: 4096, 512KiB, 16MiB, 1GiB.
@@ -62,7 +64,7 @@ type intSize struct{ target *int }
 func (v intSize) Set(text string) error {
 	n, err := parseSize(text)
 	if err == nil && n > math.MaxInt32 {
-		err = fmt.Errorf("%s is too large", text)
+		err = fmt.Errorf("%q is too large; allowed are sizes below 2GiB", text)
 	}
 	if err != nil {
 		return err
@@ -83,7 +85,7 @@ type warmValue struct{ target *int }
 func (v warmValue) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return fmt.Errorf("%q is not a number of connections", text)
+		return fmt.Errorf("%q is not a number of connections; allowed are whole numbers from 1 to the cap", text)
 	}
 	*v.target = n
 	return nil
@@ -107,8 +109,10 @@ func (l *logFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&l.format, "log-format", "text", "text or json")
 }
 
+// logger returns the logger that the flags ask for, or everything that is wrong with them.
 func (l *logFlags) logger(w io.Writer) (*slog.Logger, error) {
 	var options slog.HandlerOptions
+	var errs []error
 	switch l.level {
 	case "debug":
 		options.Level = slog.LevelDebug
@@ -119,13 +123,42 @@ func (l *logFlags) logger(w io.Writer) (*slog.Logger, error) {
 	case "error":
 		options.Level = slog.LevelError
 	default:
-		return nil, fmt.Errorf("--log-level: %q is not debug, info, warn or error", l.level)
+		errs = append(errs, fmt.Errorf("--log-level: %q is not debug, info, warn or error", l.level))
 	}
+	var handler slog.Handler
 	switch l.format {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, &options)), nil
+		handler = slog.NewTextHandler(w, &options)
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, &options)), nil
+		handler = slog.NewJSONHandler(w, &options)
+	default:
+		errs = append(errs, fmt.Errorf("--log-format: %q is not text or json", l.format))
 	}
-	return nil, fmt.Errorf("--log-format: %q is not text or json", l.format)
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return slog.New(handler), nil
+}
+
+// allowedValues says, for flags whose type is pflag's own, what their value may be.
+var allowedValues = map[string]string{
+	"int":      "a whole number; allowed are numbers such as 100",
+	"int64":    "a whole number; allowed are numbers such as 100",
+	"uint64":   "a whole number from 0; allowed are numbers such as 100",
+	"float64":  "a number; allowed are numbers such as 2.5",
+	"duration": "a duration; allowed are numbers with their unit, such as 500ms, 10s or 1m30s",
+	"bool":     "true or false",
+}
+
+// flagError makes an error in parsing flags name the flag, its value and what is allowed, as all others do.
+func flagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	flag := invalid.GetFlag()
+	if allowed, ok := allowedValues[flag.Value.Type()]; ok {
+		return fmt.Errorf("--%s: %q is not %s", flag.Name, invalid.GetValue(), allowed)
+	}
+	return fmt.Errorf("--%s: %w", flag.Name, invalid.Unwrap())
 }

@@ -44,6 +44,7 @@ type Progress struct {
 	Lost            int64
 	Mixed           int64
 	Failed          int64
+	Sessions        int64   // of speech that were complete
 	Rate            float64 // echoes per second since the last report
 	P50, P99        time.Duration
 }
@@ -56,7 +57,7 @@ func (r *run) report(phase Phase) {
 	p := Progress{
 		Phase: phase, Begins: begins, Elapsed: time.Duration(r.now()),
 		Connections: r.Connections, Connected: c.Connected, ConnectFailures: c.ConnectFailures,
-		Sent: c.Sent, Received: c.Received, Lost: c.Lost, Mixed: c.Mixed, Failed: c.Failed,
+		Sent: c.Sent, Received: c.Received, Lost: c.Lost, Mixed: c.Mixed, Failed: c.Failed, Sessions: c.Sessions,
 		P50: c.Latency.Quantile(0.5), P99: c.Latency.Quantile(0.99),
 	}
 	if seconds := (p.Elapsed - last.Elapsed).Seconds(); seconds > 0 {

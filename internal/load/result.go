@@ -21,7 +21,8 @@ type Result struct {
 	Received int64
 	// MessagesPerSecond is the rate of right echoes during the steady part, without those that came after its end.
 	MessagesPerSecond float64
-	// Unsent counts messages that were due but could not be sent, because the server did not read.
+	// Unsent counts messages that were due but could not be sent in time: the load was more than the server took, or than
+	// the load generator could make. They are in no latency.
 	Unsent int64
 	// Lost counts messages, the first of a client included, whose echo never came, or came out of order, on connections
 	// that did not fail.

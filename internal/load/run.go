@@ -178,9 +178,10 @@ func (r *run) steady(ctx context.Context) {
 	r.result.Duration = time.Duration(r.now() - start)
 	r.result.MessagesPerSecond = float64(inTime) / r.result.Duration.Seconds()
 	r.report(Draining)
-	if !r.wait(nil, r.drained.open, r.Drain/2) {
+	half := max(r.Drain/2, 1)
+	if !r.wait(nil, r.drained.open, half) {
 		r.each((*lane).hush)
-		r.wait(nil, r.drained.open, r.Drain/2)
+		r.wait(nil, r.drained.open, half)
 	}
 	r.report(Done)
 }

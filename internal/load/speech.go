@@ -96,6 +96,9 @@ func (s *speech) counted(message int) bool { return s.greeted || message > 0 }
 // take implements talk.
 func (s *speech) take(p piece, now int64) {
 	if s.over {
+		if p.last {
+			s.refuse(unasked)
+		}
 		return
 	}
 	if p.first && p.last {
@@ -117,8 +120,7 @@ func (s *speech) take(p piece, now int64) {
 func (s *speech) hear(p piece, answer []byte, now int64) {
 	counts := &s.lane.counts
 	if s.answered >= s.sent {
-		counts.Mixed++
-		counts.error(unasked)
+		s.refuse(unasked)
 		return
 	}
 	number := s.answered
@@ -130,8 +132,7 @@ func (s *speech) hear(p piece, answer []byte, now int64) {
 		counts.Finals++
 		s.finals = append(s.finals, text)
 	default:
-		counts.Mixed++
-		counts.error(unreadable)
+		s.refuse(unreadable)
 	}
 	switch {
 	case !s.greeted:
@@ -168,10 +169,15 @@ func (s *speech) complete() {
 		}
 	}
 	if !same {
-		counts.Mixed++
-		counts.error(otherFinals)
+		s.refuse(otherFinals)
 	}
 	s.lane.settle(s.client)
+}
+
+// refuse counts an answer that is not what it should be.
+func (s *speech) refuse(why string) {
+	s.lane.counts.Mixed++
+	s.lane.counts.error(why)
 }
 
 // halt implements talk: a session under way ends here, with the last audio that was due.

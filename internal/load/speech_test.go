@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -31,8 +32,26 @@ func tone() *wav.Audio {
 func streaming(url string) Options {
 	return Options{
 		URLs: []string{url}, Connections: 2, Audio: tone(), Chunk: 20 * time.Millisecond,
-		Config: `{"config" : {"sample_rate" : 8000}}`, Duration: 700 * time.Millisecond, Drain: 300 * time.Millisecond,
+		Config: `{"config" : {"sample_rate" : 8000}}`, Duration: time.Hour, Drain: 20 * time.Second,
+		ProgressInterval: 10 * time.Millisecond,
 	}
+}
+
+// stream runs a load until so many sessions are complete.
+func stream(t *testing.T, o Options, sessions int64) *Result {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := Run(ctx, o, func(p Progress) {
+		if p.Sessions >= sessions {
+			cancel()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v, %+v", *r, *r.Audio)
+	return r
 }
 
 func TestStreamsSpeechToTheSimulatedServer(t *testing.T) {
@@ -41,14 +60,12 @@ func TestStreamsSpeechToTheSimulatedServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	o := streaming(server.URL())
-	o.Drain = 5 * time.Second
-	r := mustRun(t, o)
+	r := stream(t, streaming(server.URL()), 4)
 	if err := r.Err(); err != nil {
 		t.Errorf("%v, %v", err, r.Errors)
 	}
-	if r.Audio.Sessions != 4 || r.Audio.Partials == 0 || r.Audio.Finals < 6 {
-		t.Errorf("%+v; want 4 sessions, partials, and at least 6 finals: two clients, two sessions each and the start of one", *r.Audio)
+	if r.Audio.Sessions < 4 || r.Audio.Partials == 0 || r.Audio.Finals < r.Audio.Sessions {
+		t.Errorf("%+v; want 4 sessions or more, partials, and a final for each session", *r.Audio)
 	}
 	if r.Received != r.Sent || r.Audio.Partials+r.Audio.Finals != r.Received+2 {
 		t.Errorf("sent %d, received %d, answers %+v", r.Sent, r.Received, *r.Audio)
@@ -101,14 +118,16 @@ func TestStreamsTheWholeRecordingAtItsPace(t *testing.T) {
 		}
 	}, func(int64, int) []string { return []string{`{"partial" : "a"}`} }))
 	o := streaming(s.url)
-	o.Duration = 720 * time.Millisecond
-	r := mustRun(t, o)
+	r := stream(t, o, 4)
 	if err := r.Err(); err != nil {
 		t.Errorf("%v, %v", err, r.Errors)
 	}
-	// A session takes 12 or 13 turns of 20 ms, and connecting again less than one more.
-	if got := whole.Load(); got != r.Audio.Sessions || got != 4 {
-		t.Errorf("the server heard %d whole recordings, the clients sent %d; want 4 in 0.7 s", got, r.Audio.Sessions)
+	// The end of a recording may be cut off behind its last audio, so that it was heard as a whole and not counted.
+	if got := whole.Load(); got < r.Audio.Sessions || got > r.Audio.Sessions+int64(o.Connections) {
+		t.Errorf("the server heard %d whole recordings, the clients sent %d", got, r.Audio.Sessions)
+	}
+	if least := 2 * length(o.Audio); r.Duration < least {
+		t.Errorf("two sessions of each client took %s; the recording takes %s", r.Duration, least)
 	}
 }
 
@@ -167,8 +186,8 @@ func TestNoticesWrongTranscripts(t *testing.T) {
 		},
 		"an answer too many": {
 			say: func(session int64, number int) []string {
-				if session == 3 && number == 0 {
-					return []string{partial[0], partial[0]}
+				if session == 3 && number == 12 {
+					return []string{final[0], partial[0]}
 				}
 				return right(number)
 			},
@@ -177,13 +196,10 @@ func TestNoticesWrongTranscripts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := mustRun(t, streaming(serve(t, recogniser(nil, c.say)).url))
+			r := stream(t, streaming(serve(t, recogniser(nil, c.say)).url), 6)
 			if r.Lost != c.lost || r.Mixed != c.mixed || r.Failed != c.failed || (c.kind != "" && r.Errors[c.kind] != 1) {
 				t.Errorf("lost %d, mixed %d, failed %d, %v; want %d, %d, %d, %q",
 					r.Lost, r.Mixed, r.Failed, r.Errors, c.lost, c.mixed, c.failed, c.kind)
-			}
-			if r.Audio.Sessions == 0 {
-				t.Error("no session was complete")
 			}
 		})
 	}

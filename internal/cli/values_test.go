@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "1": 1, "17B": 17, "512KiB": 512 << 10, "16MiB": 16 << 20, "3GiB": 3 << 30, "8589934591GiB": 8589934591 << 30,
+	} {
+		var v sizeValue
+		if err := v.Set(text); err != nil || int64(v) != want {
+			t.Errorf("%q is %d, %v; want %d", text, v, err, want)
+		}
+	}
+	for _, text := range []string{"", "B", "MiB", "-1", "-1KiB", "1.5MiB", "16MB", "16 MiB", "16mib", "0x10", "8589934592GiB", "9223372036854775808"} {
+		v := sizeValue(7)
+		err := v.Set(text)
+		if err == nil || !strings.Contains(err.Error(), "allowed") {
+			t.Errorf("%q: error %v", text, err)
+		}
+	}
+}
+
+// TestSizesThereAndBack has each size that is shown mean the same when it is given.
+func TestSizesThereAndBack(t *testing.T) {
+	for _, n := range []int64{0, 1, 1023, 1024, 1025, 1 << 20, 3 << 20, 1<<20 + 1, 1 << 30, 1<<63 - 1} {
+		if got, err := parseSize(formatSize(n)); err != nil || got != n {
+			t.Errorf("%d is shown as %q, which is %d, %v", n, formatSize(n), got, err)
+		}
+	}
+	for n, want := range map[int64]string{16 << 20: "16MiB", 1000: "1000", 1536: "1536", 2 << 10: "2KiB"} {
+		v := sizeValue(n)
+		if v.String() != want {
+			t.Errorf("%d is shown as %q, want %q", n, v.String(), want)
+		}
+	}
+}
+
+func TestIntSizes(t *testing.T) {
+	n := 7
+	v := intSize{&n}
+	if err := v.Set("64KiB"); err != nil || n != 64<<10 || v.String() != "64KiB" {
+		t.Errorf("%d, %q, %v", n, v.String(), err)
+	}
+	for _, text := range []string{"2GiB", "x"} {
+		if err := v.Set(text); err == nil || n != 64<<10 {
+			t.Errorf("%q: %d, %v", text, n, err)
+		}
+	}
+}
+
+func TestWarm(t *testing.T) {
+	n := -1
+	v := warmValue{&n}
+	if v.String() != "" {
+		t.Errorf("the default is shown as %q", v.String())
+	}
+	if err := v.Set("12"); err != nil || n != 12 || v.String() != "12" {
+		t.Errorf("%d, %q, %v", n, v.String(), err)
+	}
+	for _, text := range []string{"-1", "", "many", "1.0"} {
+		if err := v.Set(text); err == nil || n != 12 {
+			t.Errorf("%q: %d, %v", text, n, err)
+		}
+	}
+}
+
+func TestLogFlags(t *testing.T) {
+	for level, least := range map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	} {
+		for _, format := range []string{"text", "json"} {
+			log, err := (&logFlags{level, format}).logger(io.Discard)
+			if err != nil {
+				t.Errorf("%s, %s: %v", level, format, err)
+				continue
+			}
+			if !log.Enabled(t.Context(), least) || log.Enabled(t.Context(), least-1) {
+				t.Errorf("%s logs something else than from %v on", level, least)
+			}
+		}
+	}
+	_, err := (&logFlags{"loud", "xml"}).logger(io.Discard)
+	if err == nil || !strings.Contains(err.Error(), `--log-level: "loud"`) || !strings.Contains(err.Error(), `--log-format: "xml"`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestEveryFlagTypeIsExplained makes sure that a bad value of any flag is answered with what is allowed.
+func TestEveryFlagTypeIsExplained(t *testing.T) {
+	for _, cmd := range newRootCommand().Commands() {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			switch kind := f.Value.Type(); kind {
+			case "string", "stringArray", "stringSlice", "size": // take anything, or explain themselves
+			default:
+				if allowedValues[kind] == "" {
+					t.Errorf("%s --%s: nothing is said about type %s", cmd.Name(), f.Name, kind)
+				}
+			}
+		})
+	}
+}
