@@ -135,7 +135,11 @@ func (p *Proxy) Ready() error {
 	}
 	for _, b := range p.backends {
 		if stats := b.Stats(); stats.Idle+stats.Leased+stats.Resetting == 0 {
-			return fmt.Errorf("not ready: no connection to %s: %s", b.URL(), b.Health().Reason)
+			reason := b.Health().Reason
+			if reason == "" { // the last attempt to dial was fine, and what came of it is gone
+				reason = "the last one was lost, the next is on its way"
+			}
+			return fmt.Errorf("not ready: no connection to %s: %s", b.URL(), reason)
 		}
 	}
 	return nil

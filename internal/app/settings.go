@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -81,14 +83,18 @@ func (s *Settings) plan() (*plan, error) {
 	if len(s.Listen) == 0 {
 		bad("listen", "no address to listen on; give one such as 127.0.0.1:8080")
 	}
-	for _, address := range s.Listen {
+	for i, address := range s.Listen {
 		if err := checkAddress(address); err != nil {
 			bad("listen", "%v", err)
+		} else if slices.Contains(s.Listen[:i], address) && !anyPort(address) {
+			bad("listen", "%q is listed twice", address)
 		}
 	}
 	if s.Admin != "" {
 		if err := checkAddress(s.Admin); err != nil {
 			bad("admin", "%v", err)
+		} else if slices.Contains(s.Listen, s.Admin) && !anyPort(s.Admin) {
+			bad("admin", "%q is an address of --listen; the admin API needs one of its own", s.Admin)
 		}
 	}
 	if s.Path != "" && !strings.HasPrefix(s.Path, "/") {
@@ -112,17 +118,19 @@ func (s *Settings) targets(bad func(flag, format string, args ...any)) []*handsh
 		bad("backend", "no backend is given; give at least one such as ws://127.0.0.1:9001")
 	}
 	var targets []*handshake.Target
-	seen := make(map[string]bool)
-	for _, url := range s.Backends {
-		target, err := handshake.ParseTarget(url)
+	seen := make(map[string]string)
+	for _, text := range s.Backends {
+		target, err := handshake.ParseTarget(text)
 		if err != nil {
 			bad("backend", "%v", err)
 			continue
 		}
-		if seen[url] {
-			bad("backend", "%q is listed twice; its cap would not hold", url)
+		if before, ok := seen[sameServer(text)]; ok && before != text {
+			bad("backend", "%q is %q, listed twice; its cap would not hold", text, before)
+		} else if ok {
+			bad("backend", "%q is listed twice; its cap would not hold", text)
 		}
-		seen[url] = true
+		seen[sameServer(text)] = text
 		target.Protocol = s.Subprotocol
 		targets = append(targets, target)
 	}
@@ -182,6 +190,26 @@ func checkAddress(address string) error {
 		return fmt.Errorf("%q has the port %q; allowed are 0 to 65535", address, port)
 	}
 	return nil
+}
+
+// anyPort tells whether the address, which must have passed checkAddress, leaves the port to the system.
+func anyPort(address string) bool {
+	_, port, _ := net.SplitHostPort(address)
+	n, _ := strconv.Atoi(port)
+	return n == 0
+}
+
+// sameServer returns a form of a server's URL that is the same however it is spelt.
+func sameServer(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return text
+	}
+	port := u.Port()
+	if port == "" {
+		port = "80"
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port) + u.RequestURI()
 }
 
 // isToken tells whether text is a token as RFC 9110, section 5.6.2, has it.

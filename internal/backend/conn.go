@@ -60,9 +60,6 @@ func adopt(b *Backend, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket,
 // lost since it was leased is not alive: its lease has ended then, and the caller leases another.
 func (c *Conn) Use(f func(alive bool)) {
 	ok := c.stream.Post(func() {
-		if c.broken == "" && c.stream.Held() > 0 && c.backend.options.Profile.Reuse != profile.OneShot {
-			c.broken = "beginning of a frame while idle" // which the session would take for the answer to its message
-		}
 		if c.broken != "" {
 			c.retire(frame.GoingAway, c.broken)
 			f(false)

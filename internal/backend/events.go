@@ -32,8 +32,11 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 			return len(b)
 		}
 	}
-	if c.mode == resetting {
+	switch {
+	case c.mode == resetting:
 		c.resetDone(pos == len(b))
+	case c.mode == waiting && pos < len(b) && !frame.Opcode(b[pos]&0xf).IsControl():
+		c.dataWhileIdle(nil) // the beginning of a header, which a session would take for that of its first answer
 	}
 	return pos
 }

@@ -105,11 +105,24 @@ func (c *rawClient) sendRaw(wire []byte) {
 // receive receives a frame.
 func (c *rawClient) receive() ws.Frame {
 	c.t.Helper()
-	f, err := ws.ReadFrame(c.r)
+	f, err := c.tryReceive()
 	if err != nil {
 		c.t.Fatalf("receiving a frame: %v", err)
 	}
 	return f
+}
+
+func (c *rawClient) tryReceive() (ws.Frame, error) {
+	h, err := ws.ReadHeader(c.r)
+	if err != nil {
+		return ws.Frame{}, err
+	}
+	if h.Length > 16<<20 {
+		return ws.Frame{}, fmt.Errorf("a frame of %d bytes, which nobody sent", h.Length)
+	}
+	f := ws.Frame{Header: h, Payload: make([]byte, h.Length)}
+	_, err = io.ReadFull(c.r, f.Payload)
+	return f, err
 }
 
 // expect receives a frame that must be this one.
@@ -141,7 +154,7 @@ func (c *rawClient) expectClose(code int, reason string) {
 func (c *rawClient) expectCode(code int) (reason string) {
 	c.t.Helper()
 	for {
-		f, err := ws.ReadFrame(c.r)
+		f, err := c.tryReceive()
 		if err != nil {
 			c.t.Fatalf("no close frame with code %d: %v", code, err)
 		}
@@ -223,5 +236,23 @@ func httpExchange(t testing.TB, address, request string) (int, http.Header) {
 	}
 	_, _ = io.Copy(io.Discard, resp.Body)
 	_ = resp.Body.Close()
+	if resp.Close { // the library takes the line out
+		resp.Header.Set("Connection", "close")
+	}
 	return resp.StatusCode, resp.Header
+}
+
+// readAnswer reads the answer to an upgrade request, which must be 101, and returns what follows it.
+func readAnswer(t testing.TB, nc net.Conn) *bufio.Reader {
+	t.Helper()
+	r := bufio.NewReader(nc)
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("status %d, want 101", resp.StatusCode)
+	}
+	return r
 }

@@ -30,19 +30,21 @@ func TestSessionLimits(t *testing.T) {
 			}
 		}, 1008, "idle limit reached"},
 		{"session", []string{"--max-session", "300ms"}, func(c *rawClient) {
-			go func() {
-				for c.trySend(text(5)) == nil { // busy until the end
-					time.Sleep(10 * time.Millisecond)
+			go func() { // busy until the end
+				for range time.Tick(10 * time.Millisecond) {
+					if c.trySend(text(5)) != nil {
+						return
+					}
 				}
 			}()
 		}, 1008, "session limit reached"},
-		{"message", []string{"--max-message", "1KiB"}, func(c *rawClient) { c.send(text(1024), text(1025)) }, 1009, "message is over the size limit"},
+		{"message", []string{"--max-message", "1KiB"}, func(c *rawClient) { c.send(text(1024), text(1025)) }, 1009, "message over the size limit"},
 		{"huge message", nil, func(c *rawClient) { // only announced
 			c.sendRaw(masked(ws.Frame{Header: ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 1 << 40}})[:14])
-		}, 1009, "message is over the size limit"},
+		}, 1009, "message over the size limit"},
 		{"message in fragments", []string{"--max-message", "1KiB"}, func(c *rawClient) {
 			c.send(part(ws.OpBinary, false, 600), part(ws.OpContinuation, false, 424), part(ws.OpContinuation, true, 1))
-		}, 1009, "message is over the size limit"},
+		}, 1009, "message over the size limit"},
 		{"not UTF-8", nil, func(c *rawClient) { c.send(ws.NewTextFrame([]byte("fine up to here \xff"))) }, 1007, ""},
 		{"not masked", nil, func(c *rawClient) { c.sendRaw(unmasked) }, 1002, ""},
 		{"reserved bit", nil, func(c *rawClient) { c.sendRaw([]byte{0xc1, 0x80, 0, 0, 0, 0}) }, 1002, ""},

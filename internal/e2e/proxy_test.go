@@ -109,6 +109,7 @@ type stats struct {
 	Loops   struct {
 		Awake int
 		Moved uint64
+		Loops []struct{ Busy float64 }
 	}
 }
 

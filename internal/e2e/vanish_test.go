@@ -225,7 +225,7 @@ func TestBackendDiesInMidFrame(t *testing.T) {
 	p := startReady(t, "--backend", sim.url, "--connections", "1")
 	c := dialRaw(t, p.url("/"))
 	c.send(ws.NewTextFrame([]byte(strings.Repeat("x", 1000))))
-	if f, err := ws.ReadFrame(c.r); err != io.ErrUnexpectedEOF {
+	if f, err := c.tryReceive(); err != io.ErrUnexpectedEOF {
 		t.Errorf("got %+v, %v; want the end in the middle of a frame", f.Header, err)
 	}
 	_ = c.nc.Close()

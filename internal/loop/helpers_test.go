@@ -208,7 +208,6 @@ type relay struct {
 	t       testing.TB
 	peer    *Conn
 	watch   *watch        // may be nil
-	paused  chan struct{} // if not nil, gets a value at each pause
 	onEvent func(c *Conn) // may be nil; called for each run of bytes
 	most    atomic.Int64  // largest Pending seen
 }
@@ -231,12 +230,6 @@ func (r *relay) Received(c *Conn, b []byte) int {
 	if n := r.peer.Pending(); n > 0 {
 		r.most.Store(max(r.most.Load(), int64(n)))
 		c.Pause()
-		if r.paused != nil {
-			select {
-			case r.paused <- struct{}{}:
-			default:
-			}
-		}
 	}
 	if r.onEvent != nil {
 		r.onEvent(c)

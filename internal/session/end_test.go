@@ -209,22 +209,58 @@ func TestTextTurnsBad(t *testing.T) {
 	r.expectRecord(fate{"client", frame.InvalidPayload, "text is not UTF-8", "discarded"})
 }
 
-// Bad text that comes whole is not passed on at all, what was before it is, and the connection serves the next client.
+// Bad text that comes whole is not passed on at all. What was sent before it is answered, and then the connection serves
+// the next client.
 func TestBadTextSparesConnection(t *testing.T) {
-	r := newRig(t, setup{profile: "echo"})
+	for _, c := range []struct {
+		name     string
+		timeout  time.Duration
+		answered bool
+		fate     string
+	}{
+		{"answered", testTimeout, true, "returned"},
+		{"answered too late", 30 * time.Millisecond, false, "resetting"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, setup{profile: "echo", options: func(o *Options) { o.CloseTimeout = c.timeout }})
+			client, server := r.session()
+			client.write(client.encode(true, frame.Text, []byte("good")), client.encode(true, frame.Text, []byte("bad \xff")))
+			server.expect(frame.Text, "good")
+			if c.answered {
+				server.send(frame.Text, "good")
+				client.expect(frame.Text, "good")
+			}
+			client.expectClose(frame.InvalidPayload, "text is not UTF-8")
+			client.expectEnd()
+			_ = client.Close()
+			r.expectRecord(fate{"client", frame.InvalidPayload, "text is not UTF-8", c.fate})
+			if !c.answered {
+				server.send(frame.Text, "good")
+			}
+			next := r.join()
+			next.send(frame.Text, "next")
+			server.expect(frame.Text, "next")
+			server.send(frame.Text, "answer")
+			next.expect(frame.Text, "answer") // and not "good"
+		})
+	}
+}
+
+// The backend of a one-shot service is told that the client has gone, and what it still says reaches the client that
+// broke the protocol.
+func TestAnswersReachClientThatBrokeProtocol(t *testing.T) {
+	r := newRig(t, setup{})
 	client, server := r.session()
-	client.write(client.encode(true, frame.Text, []byte("good")), client.encode(true, frame.Text, []byte("bad \xff")))
-	client.expectClose(frame.InvalidPayload, "text is not UTF-8")
+	client.write(client.encode(true, frame.Text, []byte("good")), []byte("\x81\x01x"))
 	server.expect(frame.Text, "good")
+	server.expectClose(frame.GoingAway, "client broke the protocol")
+	server.send(frame.Text, "answer")
+	server.sendClose(frame.GoingAway, "")
+	client.expect(frame.Text, "answer")
+	client.expectClose(frame.ProtocolError, "client frame not masked")
 	client.expectEnd()
 	_ = client.Close()
-	r.expectRecord(fate{"client", frame.InvalidPayload, "text is not UTF-8", "resetting"})
-	server.send(frame.Text, "good")
-	next := r.join()
-	next.send(frame.Text, "next")
-	server.expect(frame.Text, "next")
-	server.send(frame.Text, "answer")
-	next.expect(frame.Text, "answer") // and not "good"
+	r.expectRecord(fate{"client", frame.ProtocolError, "client frame not masked", "discarded"})
 }
 
 // A client that leaves without a close frame is recorded as 1006.

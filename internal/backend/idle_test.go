@@ -1,0 +1,275 @@
+package backend
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+)
+
+// Connections are dialed until enough are warm, never more than the cap.
+func TestFill(t *testing.T) {
+	r := newRig(t, "echo", func(o *Options, s *server) {
+		o.Cap, o.Warm, s.serve = 5, 2, echo
+	})
+	r.ready(2)
+	var held []*session
+	for leased := 1; leased <= 5; leased++ {
+		held = append(held, r.use())
+		r.ready(min(2, 5-leased))
+		if s := r.Stats(); s.Leased != leased {
+			t.Errorf("stats: %+v", s)
+		}
+	}
+	if _, ok := r.Lease(); ok {
+		t.Error("leased more than the cap")
+	}
+	if load, idle := r.Load(); load != 1 || idle {
+		t.Errorf("load %v, idle %v", load, idle)
+	}
+	for _, s := range held {
+		s.end(0)
+	}
+	if _, peak := r.server.counts(); peak != 5 {
+		t.Errorf("the server saw %d connections at once; want 5", peak)
+	}
+}
+
+// However fast connections are used up, the server never sees more than the cap at once.
+func TestCapHoldsWhileConnectionsAreReplaced(t *testing.T) {
+	const limit, sessions = 4, 150
+	r := newRig(t, "one-shot", func(o *Options, s *server) {
+		o.Cap, o.Warm, s.serve = limit, limit, echo
+	})
+	done := make(chan int)
+	for range limit + 2 {
+		go func() {
+			served := 0
+			for served < sessions/limit {
+				if c, ok := r.Lease(); ok {
+					s := &session{t: t, conn: c}
+					if s.begin() {
+						s.end(0)
+						served++
+					}
+				}
+			}
+			done <- served
+		}()
+	}
+	for range limit + 2 {
+		<-done
+	}
+	r.ready(limit)
+	attempts, peak := r.server.counts()
+	if peak > limit {
+		t.Errorf("the server saw %d connections at once; its cap is %d", peak, limit)
+	}
+	if attempts < sessions {
+		t.Errorf("%d connections for %d sessions", attempts, sessions)
+	}
+}
+
+// An idle connection that its server ends is closed in order and replaced.
+func TestServerEndsIdleConnection(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(*peer)
+		code frame.CloseCode // of the answer; 0 for none
+	}{
+		{"close frame", func(p *peer) { p.sendClose(1012, "new model") }, 1012},
+		{"close frame without a code", func(p *peer) { p.sendClose(frame.NoStatus, "") }, frame.NoStatus},
+		{"close frame with a bad code", func(p *peer) { p.send(frame.Close, "\x03\xee") }, frame.ProtocolError},
+		{"breach of the protocol", func(p *peer) { p.write([]byte{0x83, 0}) }, frame.ProtocolError},
+		{"end of the stream", func(p *peer) { _ = p.Close() }, 0},
+		{"reset", (*peer).reset, 0},
+	} {
+		for _, profile := range []string{"echo", "one-shot"} {
+			t.Run(c.name+", "+profile, func(t *testing.T) {
+				r := newRig(t, profile, nil)
+				r.ready(1)
+				p := r.accepted()
+				c.end(p)
+				if c.code != 0 {
+					h, payload, err := p.next()
+					code, _, _ := frame.ParseClose(payload)
+					if err != nil || h.Opcode != frame.Close || code != c.code {
+						t.Fatalf("got %v %q, %v; want close %v", h.Opcode, payload, err, c.code)
+					}
+					if s := r.Stats(); s.Retiring != 1 || s.Dialing != 0 {
+						t.Errorf("dialed while the server still has the old connection: %+v", s)
+					}
+					_ = p.Close()
+				}
+				r.accepted()
+				r.ready(1)
+				if s := r.Stats(); s.Totals.RetiredIdle != 1 || s.Totals.Dialed != 2 || s.Used() != 1 {
+					t.Errorf("stats: %+v", s)
+				}
+				if h := r.Health(); !h.Reachable {
+					t.Errorf("health: %+v", h) // an end in order is no failure
+				}
+			})
+		}
+	}
+}
+
+// The server's close frame is answered and our side of the stream ended at once; the server is not kept waiting.
+func TestCloseIsAnsweredWithEnd(t *testing.T) {
+	r := newRig(t, "echo", nil)
+	r.ready(1)
+	p := r.accepted()
+	p.sendClose(1001, "restart")
+	p.expectClose(1001, "closed by the server: 1001 restart")
+	p.expectEnd()
+}
+
+// A server that never plays its part in closing keeps the slot for a limited time only.
+func TestServerNeverCloses(t *testing.T) {
+	r := newRig(t, "echo", func(o *Options, _ *server) { o.CloseTimeout = 20 * time.Millisecond })
+	r.ready(1)
+	p := r.accepted()
+	p.send(frame.Text, "unsolicited")
+	p.expectClose(frame.PolicyViolation, "data while idle")
+	r.accepted()
+	p.expectEnd()
+}
+
+// With a profile that reuses connections, data while idle may be another session's: the connection is retired. The
+// beginning of a header is enough to tell.
+func TestDataWhileIdle(t *testing.T) {
+	whole := wire(true, frame.Text, "unsolicited")
+	for name, data := range map[string][]byte{
+		"frame": whole, "fragment": wire(false, frame.Binary, "x"), "half a frame": whole[:5],
+		"header": whole[:2], "half a header": whole[:1], "behind a ping": append(wire(true, frame.Ping, ""), whole[0]),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "echo", nil)
+			r.ready(1)
+			p := r.accepted()
+			p.write(data)
+			if name == "behind a ping" {
+				p.expect(frame.Pong, "")
+			}
+			p.expectClose(frame.PolicyViolation, "data while idle")
+			p.write(whole) // dropped
+			p.sendClose(frame.PolicyViolation, "")
+			p.expectEnd()
+			_ = p.Close()
+			r.accepted()
+			r.ready(1)
+		})
+	}
+}
+
+// With a profile of one session per connection, data while idle is for its client.
+func TestGreetingIsKept(t *testing.T) {
+	hello, more := wire(true, frame.Text, "hello"), wire(false, frame.Text, strings.Repeat("m", 1000))
+	for name, early := range map[string][]byte{"with the answer": append(bytes.Clone(hello), more[:500]...), "after it": nil} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "one-shot", func(_ *Options, s *server) { s.answer = accept("", early...) })
+			r.ready(1)
+			p := r.accepted()
+			ping := wire(true, frame.Ping, "seen?")
+			rest := more[500+len(ping):]
+			if early == nil {
+				p.write(append(bytes.Clone(hello), more[:500]...))
+			}
+			p.write(ping) // within a frame, so it is payload
+			want := append(append(bytes.Clone(hello), more[:500]...), ping...)
+			s := &session{t: t, conn: r.lease()}
+			eventually(t, "the greeting has arrived", func() (all bool) {
+				s.on(func() { all = len(s.conn.greeting) == len(want) })
+				return all
+			})
+			if !s.begin() {
+				t.Fatal("not alive")
+			}
+			if !bytes.Equal(s.greeting, want) {
+				t.Errorf("greeting %q; want %q", s.greeting, want)
+			}
+			p.write(rest)
+			s.hear(len(rest))
+			s.end(0)
+		})
+	}
+}
+
+func TestGreetingHasLimit(t *testing.T) {
+	r := newRig(t, "one-shot", nil)
+	r.ready(1)
+	p := r.accepted()
+	p.write(wire(true, frame.Binary, strings.Repeat("x", maxGreeting+1)))
+	p.expectClose(frame.PolicyViolation, "data while idle")
+	_ = p.Close()
+	r.accepted()
+}
+
+// Pings are answered whether the connection is idle or leased by a session that has not begun; pongs are swallowed.
+func TestPingsWhileWaiting(t *testing.T) {
+	for _, profile := range []string{"echo", "one-shot"} {
+		t.Run(profile, func(t *testing.T) {
+			r := newRig(t, profile, nil)
+			r.ready(1)
+			p := r.accepted()
+			ping := func(text string) {
+				t.Helper()
+				p.send(frame.Pong, "unsolicited")
+				b := wire(true, frame.Ping, text)
+				p.write(b[:1])
+				p.write(b[1:])
+				p.expect(frame.Pong, text)
+			}
+			ping("")
+			ping("idle")
+			ping(strings.Repeat("x", 125))
+			s := &session{t: t, conn: r.lease()}
+			ping("leased")
+			if !s.begin() {
+				t.Fatal("not alive any more")
+			}
+			s.end(0)
+		})
+	}
+}
+
+// Idle connections move between loops and go on as before.
+func TestMove(t *testing.T) {
+	r := newRig(t, "echo", func(o *Options, _ *server) { o.CloseTimeout = 50 * time.Millisecond })
+	r.ready(1)
+	p := r.accepted()
+	s := &session{t: t, conn: r.lease()}
+	c := s.conn
+	loops := r.loops.Loops()
+	move := func() {
+		s.on(func() { c.MoveTo(loops[1-c.stream.Loop().ID()]) })
+	}
+	half := wire(true, frame.Ping, "in two pieces")
+	for range 50 {
+		p.write(half[:5])
+		move()
+		p.write(half[5:])
+		p.expect(frame.Pong, "in two pieces")
+	}
+	var at *loop.Loop
+	s.on(func() { at = c.stream.Loop() })
+	move()
+	if !s.begin() {
+		t.Fatal("not alive any more")
+	}
+	s.on(func() {
+		if c.stream.Loop() == at {
+			t.Error("not moved")
+		}
+	})
+	s.end(0)
+	// Its timers go with it.
+	p.send(frame.Text, "unsolicited")
+	p.expectClose(frame.PolicyViolation, "data while idle")
+	move()
+	r.accepted()
+	p.expectEnd()
+}

@@ -1,0 +1,193 @@
+//go:build unix
+
+package e2e
+
+import (
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// good is a backend whose URL is fine; nobody listens there.
+const good = "ws://127.0.0.1:9"
+
+// TestMistakes calls the commands wrongly: the exit status says so, and the text names the flag, its value and what is
+// allowed.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	check := func(flags ...string) []string { return append([]string{"check", "--backend", good}, flags...) }
+	for _, c := range []struct {
+		name  string
+		args  []string
+		words []string
+	}{
+		{"unknown command", []string{"serv"}, []string{`"serv"`, `did you mean "serve"?`, "wsbouncer --help"}},
+		{"unknown command, far off", []string{"xyzzy"}, []string{`unknown command "xyzzy"`}},
+		{"unknown flag", []string{"serve", "--backends", good}, []string{"unknown flag: --backends", "wsbouncer serve --help"}},
+		{"argument", []string{"serve", good}, []string{"takes no arguments", good}},
+		{"flag without its value", []string{"check", "--backend"}, []string{"flag needs an argument", "--backend"}},
+		{"no backend", []string{"serve"}, []string{"--backend", "no backend", "ws://127.0.0.1:9001"}},
+		{"wss", []string{"serve", "--backend", "wss://127.0.0.1:9"}, []string{"--backend", `"wss://127.0.0.1:9"`, "allowed is ws"}},
+		{"http", []string{"serve", "--backend", "http://127.0.0.1:9"}, []string{"--backend", `"http://127.0.0.1:9"`, "allowed is ws"}},
+		{"no scheme", []string{"check", "--backend", "127.0.0.1:9"}, []string{"--backend", `"127.0.0.1:9"`, "is not a URL"}},
+		{"backend twice", check("--backend", good), []string{"--backend", good, "twice"}},
+		{"backend twice, spelt otherwise", check("--backend", "WS://127.0.0.1:9/"), []string{"--backend", "WS://127.0.0.1:9/", good, "twice"}},
+		{"backend twice, with the default port", check("--backend", "ws://h", "--backend", "ws://H:80"), []string{"--backend", "twice"}},
+		{"listen twice", check("--listen", "127.0.0.1:81", "--listen", "127.0.0.1:81"), []string{"--listen", `"127.0.0.1:81"`, "twice"}},
+		{"admin where clients are served", check("--listen", "127.0.0.1:81", "--admin", "127.0.0.1:81"), []string{"--admin", `"127.0.0.1:81"`, "--listen"}},
+		{"warm over cap", check("--connections", "5", "--warm", "6"), []string{"--warm", "6 is not between 1 and the cap of 5"}},
+		{"warm 0", check("--warm", "0"), []string{"--warm", "0 is not between 1"}},
+		{"warm negative", check("--warm", "-1"), []string{"--warm", `"-1"`, "allowed"}},
+		{"warm no number", check("--warm", "all"), []string{"--warm", `"all"`, "allowed"}},
+		{"connections 0", check("--connections", "0"), []string{"--connections", "0 is not between 1 and 100000"}},
+		{"connections negative", check("--connections", "-3"), []string{"--connections", "-3 is not between 1 and 100000"}},
+		{"connections no number", check("--connections", "many"), []string{"--connections", `"many"`, "allowed"}},
+		{"bad profile", check("--profile", "vosk!"), []string{"--profile", `"vosk!"`, "allowed are one-shot, echo"}},
+		{"bad size", check("--max-message", "16MB"), []string{"--max-message", `"16MB"`, "allowed", "MiB"}},
+		{"negative size", check("--max-message", "-1"), []string{"--max-message", `"-1"`, "allowed"}},
+		{"small header", check("--max-header", "1"), []string{"--max-header", "1 bytes is not between 512B and 1MiB"}},
+		{"huge header", check("--max-header", "3GiB"), []string{"--max-header", `"3GiB"`, "allowed"}},
+		{"duration without unit", check("--drain-timeout", "5"), []string{"--drain-timeout", `"5"`, "allowed"}},
+		{"negative duration", check("--idle-timeout", "-1s"), []string{"--idle-timeout", "-1s", "is not between 0s"}},
+		{"duration 0", check("--dial-timeout", "0"), []string{"--dial-timeout", "0s is not between 1ms"}},
+		{"bad path", check("--path", "v1"), []string{"--path", `"v1"`, "begin with /"}},
+		{"bad subprotocol", check("--subprotocol", "a b"), []string{"--subprotocol", `"a b"`, "token"}},
+		{"loops", check("--loops", "-1"), []string{"--loops", "-1 is not between"}},
+		{"address without port", check("--listen", "127.0.0.1"), []string{"--listen", `"127.0.0.1"`, "allowed is host:port"}},
+		{"admin without port", check("--admin", "localhost"), []string{"--admin", `"localhost"`, "allowed is host:port"}},
+		{"port too large", check("--listen", "127.0.0.1:70000"), []string{"--listen", `"127.0.0.1:70000"`, "allowed are 0 to 65535"}},
+		{"bad log level", []string{"serve", "--backend", good, "--log-level", "loud"}, []string{"--log-level", `"loud"`, "debug, info, warn or error"}},
+		{"bad log format", check("--log-format", "xml"), []string{"--log-format", `"xml"`, "text or json"}},
+		{"bench without URL", []string{"bench"}, []string{"URL", "ws://"}},
+		{"bench with a bad number", []string{"bench", good, "--rate", "fast"}, []string{"--rate", `"fast"`, "allowed"}},
+		{"sim with a bad protocol", []string{"sim", "--protocol", "smtp"}, []string{"protocol", `"smtp"`, "echo"}},
+		{"version with an argument", []string{"version", "1"}, []string{"takes no arguments"}},
+		{"completion for an unknown shell", []string{"completion", "tcsh2"}, []string{`unknown command "tcsh2"`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := runCommand(t, c.args...)
+			if r.status != 2 {
+				t.Errorf("exit status %d, want 2", r.status)
+			}
+			if r.stdout != "" {
+				t.Errorf("on standard output: %q", r.stdout)
+			}
+			if !strings.HasPrefix(r.stderr, "Error: ") || !containsAll(r.stderr, c.words...) {
+				t.Errorf("%q does not say %q", r.stderr, c.words)
+			}
+		})
+	}
+}
+
+// TestAllMistakesAtOnce has check name every mistake, not only the first, and serve as well.
+func TestAllMistakesAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"check", "serve"} {
+		r := runCommand(t, command, "--backend", "http://a", "--backend", good, "--backend", good, "--connections", "0", "--profile", "none",
+			"--listen", "nowhere", "--admin", "nowhere:either:", "--path", "x", "--drain-timeout", "-1s", "--max-header", "1",
+			"--log-level", "loud", "--log-format", "xml")
+		want := []string{
+			`--backend: "http://a"`, "twice", "--connections: 0", `--profile: there is no profile "none"`, `--listen: "nowhere"`,
+			`--admin: "nowhere:either:"`, `--path: "x"`, "--drain-timeout: -1s", "--max-header: 1 bytes", `--log-level: "loud"`,
+			`--log-format: "xml"`,
+		}
+		if r.status != 2 || !containsAll(r.stderr, want...) {
+			t.Errorf("%s: exit status %d, and not all of %q in:\n%s", command, r.status, want, r.stderr)
+		}
+	}
+}
+
+// TestPortInUse has serve find its addresses taken: that is no mistake in how it was called.
+func TestPortInUse(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().String()
+	for flag, flags := range map[string][]string{
+		"--listen": {"--listen", taken},
+		"--admin":  {"--listen", "127.0.0.1:0", "--admin", taken},
+	} {
+		r := runCommand(t, append([]string{"serve", "--backend", good}, flags...)...)
+		if r.status != 1 || !containsAll(r.stderr, "Error: "+flag, taken, "address already in use") {
+			t.Errorf("%s: exit status %d and %q", flag, r.status, r.stderr)
+		}
+	}
+}
+
+// TestCheck validates flags that are fine.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	r := runCommand(t, "check", "--backend", good, "--backend", "ws://127.0.0.1:10/stt?model=a", "--connections", "32", "--warm", "8",
+		"--profile", "echo", "--path", "/v1/stt", "--listen", "127.0.0.1:8080", "--listen", "[::1]:8080", "--admin", ":9090",
+		"--subprotocol", "audio.v1", "--max-message", "1MiB", "--log-level", "debug", "--log-format", "json")
+	if r.status != 0 || r.stderr != "" {
+		t.Errorf("exit status %d, %q", r.status, r.stderr)
+	}
+	for _, want := range []string{
+		`listen +127\.0\.0\.1:8080, path /v1/stt`, `listen +\[::1\]:8080`, `admin +:9090`, `profile +echo: `,
+		`backend +ws://127\.0\.0\.1:9, at most 32 connections, 8 kept warm`, `backend +ws://127\.0\.0\.1:10/stt\?model=a, `,
+		`subprotocol +audio\.v1`, `sessions +at most 64 at once`,
+	} {
+		if !regexp.MustCompile(`(?m)^` + want).MatchString(r.stdout) {
+			t.Errorf("no line like %q in:\n%s", want, r.stdout)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	r := runCommand(t, "version")
+	if r.status != 0 || r.stderr != "" || !regexp.MustCompile(`^wsbouncer \S+ \(go\S+, \w+/\w+\)\n$`).MatchString(r.stdout) {
+		t.Errorf("exit status %d, %q, %q", r.status, r.stdout, r.stderr)
+	}
+}
+
+var listedCommand = regexp.MustCompile(`(?m)^  ([a-z]+) +\S`)
+
+// TestHelp asks every command for its help.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	root := runCommand(t)
+	if help := runCommand(t, "--help"); help != root {
+		t.Errorf("without a command:\n%s\nwith --help:\n%s", root.stdout, help.stdout)
+	}
+	_, list, _ := strings.Cut(root.stdout, "Available Commands:\n")
+	list, _, _ = strings.Cut(list, "\n\n")
+	commands := []string{""}
+	for _, m := range listedCommand.FindAllStringSubmatch(list, -1) {
+		commands = append(commands, m[1])
+	}
+	if !containsAll(list, "serve", "check", "sim", "bench", "demo", "version", "completion", "help") {
+		t.Errorf("commands: %q", commands)
+	}
+	for _, command := range commands {
+		args := append(strings.Fields(command), "--help")
+		r := runCommand(t, args...)
+		if r.status != 0 || r.stderr != "" || !strings.Contains(r.stdout, "Usage:") {
+			t.Errorf("%q: exit status %d, %q", args, r.status, r.stderr)
+		}
+		if !strings.Contains(r.stdout, "Examples:") && command != "help" {
+			t.Errorf("%q shows no example", args)
+		}
+	}
+}
+
+// TestCompletion makes completion scripts, and asks for completions as they do.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		r := runCommand(t, "completion", shell)
+		if r.status != 0 || r.stderr != "" || !strings.Contains(r.stdout, "completion") || !strings.Contains(r.stdout, "wsbouncer") {
+			t.Errorf("%s: exit status %d, %q, %.100q", shell, r.status, r.stderr, r.stdout)
+		}
+	}
+	r := runCommand(t, "__complete", "serve", "--back")
+	if r.status != 0 || !strings.Contains(r.stdout, "--backend") {
+		t.Errorf("exit status %d, %q", r.status, r.stdout)
+	}
+}

@@ -1,0 +1,149 @@
+package session
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// The proxy answers pings itself, at the end of the frame that is under way to whoever pings, and only the last of them.
+// Neither pings nor pongs are passed on.
+func TestPingDuringLargeFrame(t *testing.T) {
+	play := func(t *testing.T, from, to *peer) {
+		// A message of two frames; while the first is on its way, its receiver pings.
+		first, second := from.encode(false, frame.Binary, noise(1, 300_000)), from.encode(true, frame.Continuation, noise(2, 1000))
+		from.write(first[:100_000])
+		to.expectBytes(first[:100_000])
+		for i := range 5 {
+			to.send(frame.Ping, fmt.Sprintf("ping %d", i))
+		}
+		to.send(frame.Pong, "nobody asked")
+		to.send(frame.Text, "behind the pings") // when this has arrived, the proxy has seen them
+		from.expect(frame.Text, "behind the pings")
+		from.write(first[100_000:])
+		to.expectBytes(first[100_000:])
+		to.expect(frame.Pong, "ping 4")
+		from.write(second)
+		to.expectBytes(second)
+		// Between frames there is nothing to wait for.
+		for i := range 3 {
+			text := strings.Repeat("x", 62*i)
+			to.send(frame.Ping, text)
+			to.expect(frame.Pong, text)
+		}
+	}
+	for _, profile := range []string{"one-shot", "echo"} {
+		t.Run("from the client, "+profile, func(t *testing.T) {
+			r := newRig(t, setup{profile: profile})
+			client, server := r.session()
+			for range 2 { // what is answered here
+				client.send(frame.Text, "question")
+				server.expect(frame.Text, "question")
+			}
+			play(t, server, client)
+		})
+		t.Run("from the backend, "+profile, func(t *testing.T) {
+			r := newRig(t, setup{profile: profile})
+			client, server := r.session()
+			client.send(frame.Text, "question")
+			server.expect(frame.Text, "question")
+			play(t, client, server)
+		})
+	}
+}
+
+// Control frames between and within messages, cut everywhere: the data passes as it is, and each ping gets its answer.
+func TestControlFramesInPieces(t *testing.T) {
+	r := newRig(t, setup{})
+	client, server := r.session()
+	for _, ends := range []struct{ from, to *peer }{{client, server}, {server, client}} {
+		from, to := ends.from, ends.to
+		stream := slicesOf(
+			from.encode(false, frame.Text, []byte("fragm")),
+			from.encode(true, frame.Ping, []byte("a")),
+			from.encode(true, frame.Pong, []byte("b")),
+			from.encode(true, frame.Continuation, []byte("ented ä")),
+			from.encode(true, frame.Ping, nil),
+			from.encode(true, frame.Binary, noise(3, 200)),
+		)
+		for _, cut := range []int{1, 2, 3, 7, 50} {
+			for rest := stream; len(rest) > 0; rest = rest[min(cut, len(rest)):] {
+				from.write(rest[:min(cut, len(rest))])
+			}
+			to.expect(frame.Text, "fragm")
+			to.expect(frame.Continuation, "ented ä")
+			to.expect(frame.Binary, string(noise(3, 200)))
+			// Pieces may arrive together, and then only the last ping is answered.
+			h, payload, err := from.next()
+			if err == nil && string(payload) == "a" {
+				h, payload, err = from.next()
+			}
+			if err != nil || h.Opcode != frame.Pong || len(payload) != 0 {
+				t.Fatalf("got %v %q, %v; want an empty pong", h.Opcode, payload, err)
+			}
+		}
+	}
+}
+
+func slicesOf(parts ...[]byte) []byte {
+	var all []byte
+	for _, part := range parts {
+		all = append(all, part...)
+	}
+	return all
+}
+
+// A client, or a backend, that pings without end and reads nothing makes nothing grow. When it reads again, its last ping
+// has been answered.
+func TestPingFlood(t *testing.T) {
+	const pings = 100_000
+	for _, from := range []string{"client", "backend"} {
+		t.Run("from the "+from, func(t *testing.T) {
+			r := newRig(t, setup{})
+			client, server := r.session()
+			pest, other := client, server
+			if from == "backend" {
+				pest, other = server, client
+			}
+			text := make([]byte, frame.MaxControlPayload)
+			for i := 0; i < pings; {
+				var batch []byte
+				for range 1000 {
+					i++
+					binary.BigEndian.PutUint32(text, uint32(i))
+					batch = append(batch, pest.encode(true, frame.Ping, text)...)
+				}
+				pest.write(batch)
+			}
+			pest.send(frame.Text, "over")
+			other.expect(frame.Text, "over")
+			r.on(func(s *Session) {
+				d := &s.down
+				if from == "backend" {
+					d = &s.up
+				}
+				if n := d.to.Pending(); n > frame.MaxControlSize {
+					t.Errorf("%d bytes are kept; want one pong at most", n)
+				}
+			})
+			last, answers := uint32(0), 0
+			for last != pings {
+				h, payload, err := pest.next()
+				if err != nil || h.Opcode != frame.Pong || len(payload) != len(text) {
+					t.Fatalf("got %v %q, %v behind %d pongs", h.Opcode, payload, err, answers)
+				}
+				n := binary.BigEndian.Uint32(payload)
+				if n <= last || n > pings {
+					t.Fatalf("the pong to ping %d came behind that to %d", n, last)
+				}
+				last = n
+				answers++
+			}
+			t.Logf("%d of %d pings were answered", answers, pings)
+		})
+	}
+}

@@ -1,0 +1,136 @@
+package session
+
+import (
+	"crypto/sha256"
+	"hash"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// mover takes all sessions from one loop to the other and back without end, the way a group does, until stopped.
+func (r *rig) mover() (moves *atomic.Int64, stop func()) {
+	moves = new(atomic.Int64)
+	quit := make(chan struct{})
+	var tasks sync.WaitGroup
+	tasks.Go(func() {
+		loops := r.loops.Loops()
+		for {
+			for i, from := range loops {
+				select {
+				case <-quit:
+					return
+				default:
+				}
+				to := loops[(i+1)%len(loops)]
+				from.Call(func() {
+					for s := range r.server.shards[i].sessions {
+						(*clientSide)(s).MoveTo(to)
+						moves.Add(1)
+					}
+				})
+			}
+		}
+	})
+	return moves, sync.OnceFunc(func() { close(quit); tasks.Wait() })
+}
+
+// Sessions that are moved between event loops all the time lose, double and mix up nothing, in frames of all sizes both
+// ways, and pings are answered in between.
+func TestMoveWhileStreaming(t *testing.T) {
+	const clients, total = 4, 4 << 20
+	r := newRig(t, setup{profile: "echo", cap: clients, loops: 2, script: &script{serve: echo}})
+	r.ready(clients)
+	moves, stop := r.mover()
+	defer stop()
+	type outcome struct {
+		digest hash.Hash // of the frames that came back, as they were sent
+		pongs  int
+		err    error
+	}
+	var enough atomic.Bool
+	enough.Store(true)
+	var peers []*peer
+	sums := make([][sha256.Size]byte, clients)
+	back := make([]outcome, clients)
+	var senders, readers sync.WaitGroup
+	for i := range clients {
+		p := r.join()
+		peers = append(peers, p)
+		senders.Go(func() {
+			var err error
+			if sums[i], err = flow(p, uint64(i), total, &enough); err != nil {
+				t.Errorf("client %d: %v", i, err)
+			}
+			_, _ = p.Conn.Write(p.encode(true, frame.Ping, nil))
+		})
+		readers.Go(func() {
+			o := &back[i]
+			for o.digest = sha256.New(); ; {
+				h, payload, err := p.next()
+				switch {
+				case err != nil || h.Opcode == frame.Close:
+					o.err = err
+					return
+				case h.Opcode == frame.Pong:
+					o.pongs++
+				default:
+					o.digest.Write(p.encode(h.Fin, h.Opcode, payload))
+				}
+			}
+		})
+	}
+	senders.Wait()
+	stop() // the last answers arrive on loops that the sessions stay on
+	eventually(t, "everything is answered", func() bool {
+		answered := 0
+		for i, l := range r.loops.Loops() {
+			l.Call(func() {
+				for s := range r.server.shards[i].sessions {
+					if s.scanner.Messages > 0 && s.scanner.Messages == s.backend.Scanner.Messages && s.client.Pending() == 0 {
+						answered++
+					}
+				}
+			})
+		}
+		return answered == clients
+	})
+	for _, p := range peers {
+		p.sendClose(frame.NormalClosure, "")
+	}
+	readers.Wait()
+	for i, o := range back {
+		if o.err != nil || o.pongs != 1 || [sha256.Size]byte(o.digest.Sum(nil)) != sums[i] {
+			t.Errorf("client %d: not what it sent came back: %v, %d pongs", i, o.err, o.pongs)
+		}
+	}
+	if n := moves.Load(); n < 20 {
+		t.Errorf("only %d moves", n)
+	} else {
+		t.Logf("%d moves", n)
+	}
+}
+
+// A session's timers go with it.
+func TestMoveTakesTimers(t *testing.T) {
+	for name, limit := range map[string]func(*Options){
+		"idle limit":    func(o *Options) { o.IdleTimeout = 60 * time.Millisecond },
+		"session limit": func(o *Options) { o.MaxDuration = 60 * time.Millisecond },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, setup{loops: 2, options: limit})
+			client, _ := r.session()
+			moves, stop := r.mover()
+			client.expectClose(frame.PolicyViolation, name+" reached")
+			stop()
+			if moves.Load() == 0 {
+				t.Error("the session was not moved")
+			}
+			client.sendClose(frame.PolicyViolation, "")
+			client.expectEnd()
+		})
+	}
+}

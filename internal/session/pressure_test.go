@@ -1,0 +1,223 @@
+package session
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"io"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+)
+
+// mostPending is the most that may be kept for a slow receiver: one read, with what was held before it, and a control
+// frame of the proxy's own.
+const mostPending = 64<<10 + loop.MaxHeld + frame.MaxControlSize
+
+// flow writes frames of all sizes, in messages of one or more, and returns the sum over what it wrote: total bytes, and
+// then on until enough is true.
+func flow(p *peer, seed uint64, total int, enough *atomic.Bool) (sum [sha256.Size]byte, err error) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	payload := noise(byte(seed), 1<<20)
+	digest := sha256.New()
+	op, fin := frame.Binary, false
+	for sent := 0; sent < total || !fin || !enough.Load(); {
+		fin = random.IntN(3) > 0
+		b := p.encode(fin, op, payload[:random.IntN(1<<random.IntN(20)+1)])
+		op = frame.Continuation
+		if fin {
+			op = frame.Binary
+		}
+		digest.Write(b)
+		sent += len(b)
+		if _, err := p.Conn.Write(b); err != nil {
+			return sum, err
+		}
+	}
+	return [sha256.Size]byte(digest.Sum(nil)), nil
+}
+
+// drain reads frames, and adds them to the sum as they were on the wire, until the close frame, whose payload it returns.
+// Each time that it has read some MB it calls look.
+func drain(p *peer, look func()) (sum [sha256.Size]byte, closing []byte, err error) {
+	digest := sha256.New()
+	from := &peer{server: !p.server}
+	for read := 0; ; {
+		h, payload, err := p.next()
+		if err != nil {
+			return sum, nil, err
+		}
+		if h.Opcode == frame.Close {
+			return [sha256.Size]byte(digest.Sum(nil)), payload, nil
+		}
+		digest.Write(from.encode(h.Fin, h.Opcode, payload))
+		if read += len(payload); read > 4<<20 {
+			read = 0
+			look()
+		}
+	}
+}
+
+// A receiver that is slow slows the sender down. Nothing grows in between, nothing is lost, and the close frame comes
+// behind everything.
+func TestBackpressure(t *testing.T) {
+	const total = 24 << 20
+	for _, c := range []struct {
+		name     string
+		ends     func(client, server *peer) (from, to *peer)
+		receiver func(*Session) *loop.Conn
+	}{
+		{"slow client", func(client, server *peer) (*peer, *peer) { return server, client }, func(s *Session) *loop.Conn { return s.client }},
+		{"slow backend", func(client, server *peer) (*peer, *peer) { return client, server }, func(s *Session) *loop.Conn { return s.backend.Stream() }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, setup{options: func(o *Options) { o.MaxMessage = 0 }})
+			from, to := c.ends(r.session())
+			most := 0
+			look := func() {
+				r.on(func(s *Session) { most = max(most, c.receiver(s).Pending()) })
+			}
+			type result struct {
+				sum [sha256.Size]byte
+				err error
+			}
+			var full atomic.Bool
+			sent := make(chan result, 1)
+			go func() {
+				sum, err := flow(from, 7, total, &full)
+				if err == nil {
+					_, err = from.Conn.Write(from.encode(true, frame.Close, []byte("\x0f\xa0done")))
+				}
+				sent <- result{sum, err}
+			}()
+			eventually(t, "the receiver's socket is full", func() bool {
+				look()
+				return most > 0
+			})
+			full.Store(true)
+			select {
+			case <-sent:
+				t.Error("everything was sent although nothing was read")
+			default:
+			}
+			got, closing, err := drain(to, look)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := <-sent
+			if want.err != nil {
+				t.Fatal(want.err)
+			}
+			if got != want.sum {
+				t.Error("the bytes that arrived are not those that were sent")
+			}
+			if string(closing) != "\x0f\xa0done" {
+				t.Errorf("close frame %q", closing)
+			}
+			if most > mostPending {
+				t.Errorf("%d bytes were kept; want at most %d", most, mostPending)
+			}
+		})
+	}
+}
+
+// Both ways at once, through a session that takes its answers late: each direction waits for its own receiver only.
+func TestBackpressureBothWays(t *testing.T) {
+	const total = 16 << 20
+	r := newRig(t, setup{profile: "echo", script: &script{serve: echo}})
+	p := r.join()
+	type result struct {
+		sum [sha256.Size]byte
+		err error
+	}
+	var full atomic.Bool
+	sent := make(chan result, 1)
+	go func() {
+		sum, err := flow(p, 3, total, &full)
+		sent <- result{sum, err}
+	}()
+	most := 0
+	look := func() {
+		r.on(func(s *Session) { most = max(most, s.client.Pending(), s.backend.Stream().Pending()) })
+	}
+	eventually(t, "all buffers between the two ends are full", func() (both bool) {
+		r.on(func(s *Session) { both = s.client.Pending() > 0 && s.backend.Stream().Pending() > 0 })
+		return both
+	})
+	full.Store(true)
+	look()
+	echoed, ended := sha256.New(), make(chan error, 1)
+	go func() { // the echo comes with the same frames, not masked
+		for {
+			h, payload, err := p.next()
+			if err != nil || h.Opcode == frame.Close {
+				ended <- err
+				return
+			}
+			echoed.Write(p.encode(h.Fin, h.Opcode, payload))
+		}
+	}()
+	want := <-sent
+	if want.err != nil {
+		t.Fatal(want.err)
+	}
+	eventually(t, "everything is answered", func() (answered bool) {
+		look()
+		r.on(func(s *Session) {
+			answered = s.scanner.Messages == s.backend.Scanner.Messages && s.client.Pending() == 0
+		})
+		return answered
+	})
+	p.sendClose(frame.NormalClosure, "")
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if got := [sha256.Size]byte(echoed.Sum(nil)); got != want.sum {
+		t.Error("the echo is not what was sent")
+	}
+	if most > mostPending {
+		t.Errorf("%d bytes were kept; want at most %d", most, mostPending)
+	}
+}
+
+// A close frame to a slow client waits for the end of the frame that is stuck, and is not put into it.
+func TestCloseOfSlowClient(t *testing.T) {
+	r := newRig(t, setup{})
+	client, server := r.session()
+	large := server.encode(true, frame.Binary, noise(1, 16<<20))
+	sent := make(chan error, 1)
+	go func() {
+		_, err := server.Conn.Write(large)
+		sent <- err
+	}()
+	eventually(t, "the client's socket is full", func() (full bool) {
+		r.on(func(s *Session) { full = s.client.Pending() > 0 })
+		return full
+	})
+	r.server.EndAll(frame.GoingAway, "enough")
+	got := make([]byte, len(large))
+	if _, err := io.ReadFull(client, got); err != nil || !bytes.Equal(got, large) {
+		t.Fatalf("the frame did not arrive unchanged: %v", err)
+	}
+	client.expectClose(frame.GoingAway, "enough")
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+}
+
+// A client that is slow for ever does not hold the connection for ever once the session has ended.
+func TestSlowClientIsGivenUp(t *testing.T) {
+	r := newRig(t, setup{options: func(o *Options) { o.CloseTimeout = 20 * time.Millisecond }})
+	client, server := r.session()
+	go func() { _, _ = server.Conn.Write(server.encode(true, frame.Binary, noise(1, 16<<20))) }()
+	eventually(t, "the client's socket is full", func() (full bool) {
+		r.on(func(s *Session) { full = s.client.Pending() > 0 })
+		return full
+	})
+	r.server.EndAll(frame.GoingAway, "enough")
+	r.expectRecord(fate{"proxy", frame.GoingAway, "enough", "discarded"})
+	_ = client.Close()
+}

@@ -1,0 +1,57 @@
+package session
+
+import (
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// The one line about a session says everything about it, and the statistics add up.
+func TestRecord(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", script: &script{serve: echo}})
+	want := Relayed{}
+	for i, c := range []struct {
+		frames, size int
+		code         frame.CloseCode
+	}{{3, 100, 4000}, {5, 70_000, 1000}, {0, 0, 4000}} {
+		begun := time.Now()
+		p := r.join()
+		p.send(frame.Ping, "not counted")
+		p.expect(frame.Pong, "not counted")
+		for j := range c.frames {
+			payload := string(noise(byte(j), c.size))
+			p.send(frame.Binary, payload)
+			p.expect(frame.Binary, payload)
+		}
+		client := p.LocalAddr().String()
+		p.sendClose(c.code, "why not")
+		p.expectClose(c.code, "why not")
+		p.expectEnd()
+		_ = p.Close()
+		a := r.record()
+		took := time.Since(begun)
+		frames, bytes := uint64(c.frames), uint64(c.frames*c.size)
+		for name, value := range map[string]any{
+			"id": uint64(i + 1), "service": "test", "backend": r.script.url(), "client": client,
+			"frames_from_client": frames, "bytes_from_client": bytes,
+			"frames_from_backend": frames, "bytes_from_backend": bytes,
+			"by": "client", "code": int64(c.code), "reason": "why not", "connection": "returned",
+		} {
+			if got := a[name].Any(); got != value {
+				t.Errorf("session %d: %s is %v; want %v", i, name, got, value)
+			}
+		}
+		if waited, lasted := a["waited"].Duration(), a["lasted"].Duration(); waited < 0 || lasted <= 0 || waited+lasted > took {
+			t.Errorf("session %d: waited %v and lasted %v; all took %v", i, waited, lasted, took)
+		}
+		want.add(Relayed{frames, bytes, frames, bytes})
+	}
+	s := r.server.Stats()
+	if s.Relayed != want {
+		t.Errorf("relayed %+v; want %+v", s.Relayed, want)
+	}
+	if s.Active != 0 || s.Total != 3 || len(s.Ended) != 2 || s.Ended[4000] != 2 || s.Ended[1000] != 1 {
+		t.Errorf("stats: %+v", s)
+	}
+}

@@ -1,0 +1,63 @@
+package session
+
+import (
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// circle is a running session in which a message goes to the server and comes back, with nothing allocated at the ends.
+type circle struct {
+	client    *peer
+	out, back []byte
+	got       []byte
+}
+
+func newCircle(t testing.TB, size int) *circle {
+	payload := noise(1, size)
+	out := (&peer{}).encode(true, frame.Binary, payload)
+	back := (&peer{server: true}).encode(true, frame.Binary, payload)
+	r := newRig(t, setup{profile: "echo", script: &script{serve: func(p *peer) {
+		_ = p.SetDeadline(time.Time{})
+		got := make([]byte, len(out))
+		for {
+			if _, err := io.ReadFull(p.in, got); err != nil {
+				return
+			}
+			if _, err := p.Conn.Write(back); err != nil {
+				return
+			}
+		}
+	}}, options: func(o *Options) { o.CloseTimeout = time.Second }})
+	client := r.join()
+	_ = client.SetDeadline(time.Time{})
+	return &circle{client: client, out: out, back: back, got: make([]byte, len(back))}
+}
+
+// run sends one message round.
+func (c *circle) run() error {
+	if _, err := c.client.Conn.Write(c.out); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(c.client.in, c.got)
+	return err
+}
+
+// BenchmarkSessionRelay measures one message from the client to the backend and back, with the work of both ends.
+func BenchmarkSessionRelay(b *testing.B) {
+	for _, size := range []int{64, 1 << 10, 16 << 10, 256 << 10} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			c := newCircle(b, size)
+			b.SetBytes(int64(2 * size))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := c.run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
