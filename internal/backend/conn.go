@@ -2,6 +2,7 @@ package backend
 
 import (
 	"math/rand/v2"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
@@ -25,12 +26,15 @@ type Conn struct {
 	stream   *loop.Conn
 	protocol string
 
+	established time.Time
+
 	// Scanner follows what the server sends, over all sessions.
 	Scanner frame.Scanner
 
 	mode     mode
 	broken   string // why the connection must not serve the session that has leased it
 	greeting []byte // frames sent before the session of a one-shot connection
+	pong     []byte // the answer to the server's last ping, when the stream was full; nil for none
 	begun    uint64 // Scanner.Messages when the present session began
 	expected uint64 // Scanner.Messages when the server will owe nothing more (resetting)
 
@@ -51,7 +55,7 @@ const (
 
 // adopt makes an established connection part of the pool. It runs on loop l.
 func adopt(b *Backend, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, e handshake.Established) {
-	c := &Conn{backend: b, slot: slot, protocol: e.Protocol, Scanner: frame.NewServerScanner()}
+	c := &Conn{backend: b, slot: slot, protocol: e.Protocol, established: time.Now(), Scanner: frame.NewServerScanner()}
 	c.stream = l.Add(socket, c, e.Early)
 	slot.Filled(c)
 }
@@ -65,7 +69,9 @@ func (c *Conn) Use(f func(alive bool)) {
 			f(false)
 			return
 		}
+		c.sendPong()
 		c.mode = serving
+		c.backend.worker.served()
 		c.begun = c.Scanner.Messages
 		f(true)
 	})
@@ -155,6 +161,9 @@ func (c *Conn) lost(code frame.CloseCode, reason string) {
 		return
 	}
 	c.broken = reason
+	if c.slot.Sessions() == 0 && time.Since(c.established) < probation {
+		c.backend.worker.lostOnProbation(reason)
+	}
 	if c.slot.Withdraw() {
 		c.backend.options.Log.Debug("idle connection retired", "backend", c.backend.URL(), "reason", reason)
 		c.close(code, reason)

@@ -67,8 +67,12 @@ func (c *Conn) resetDone(all bool) {
 func (c *Conn) control(op frame.Opcode, payload []byte) {
 	switch op {
 	case frame.Ping:
-		if c.mode != retiring && c.stream.Pending() == 0 { // one that waits to be sent is answer enough
+		switch {
+		case c.mode == retiring:
+		case c.stream.Pending() == 0:
 			c.sendControl(frame.Pong, payload)
+		default: // only the last ping needs an answer (RFC 6455, section 5.5.3), so that one waits at most
+			c.pong = append(make([]byte, 0, len(payload)), payload...)
 		}
 	case frame.Close:
 		c.closeReceived = true
@@ -97,7 +101,15 @@ func (c *Conn) failed(code frame.CloseCode, reason string) {
 }
 
 // Flushed implements [loop.Handler].
-func (c *Conn) Flushed(*loop.Conn) {}
+func (c *Conn) Flushed(*loop.Conn) { c.sendPong() }
+
+// sendPong sends the pong that waits, if there is one.
+func (c *Conn) sendPong() {
+	if c.pong != nil && c.mode != retiring {
+		c.sendControl(frame.Pong, c.pong)
+	}
+	c.pong = nil
+}
 
 // Ended implements [loop.Handler].
 func (c *Conn) Ended(_ *loop.Conn, err error) {

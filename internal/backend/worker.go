@@ -14,6 +14,12 @@ const (
 	tick         = 5 * time.Second        // between two looks at the pool without a signal, plus jitter
 	firstBackoff = 250 * time.Millisecond // upper bound of the wait after the first failure; doubles
 	lastBackoff  = 15 * time.Second
+
+	// Connections that are lost within this time, before they served a session, count like those that could not be
+	// established, from so many in a row on: a server that accepts connections only to close them must not be flooded
+	// with more.
+	probation = time.Second
+	strikes   = 3
 )
 
 // Health is what dialing tells about a server.
@@ -38,9 +44,14 @@ type worker struct {
 	dialing  int
 	failures int       // in a row
 	retryAt  time.Time // no dialing before
+	lost     int       // connections in a row that were lost on probation
+	lostAt   time.Time // when the last of them was
 
-	mu     sync.Mutex
-	status Health // guarded by mu
+	mu      sync.Mutex
+	status  Health // guarded by mu
+	spoiled int    // guarded by mu: connections lost on probation that the worker has not seen yet
+	cause   string // guarded by mu: why the last of them was lost
+	passed  bool   // guarded by mu: a connection has come to serve a session
 }
 
 // dialResult is what became of a reserved slot.
@@ -80,6 +91,7 @@ func (w *worker) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		w.review()
 		timer.Reset(w.dial())
 		select {
 		case <-w.wanted:
@@ -93,6 +105,71 @@ func (w *worker) run() {
 			return
 		}
 	}
+}
+
+// lostOnProbation notes that a connection was lost soon after it was established, and before it served a session.
+func (w *worker) lostOnProbation(reason string) {
+	w.mu.Lock()
+	w.spoiled++
+	w.cause = reason
+	w.mu.Unlock()
+	w.signal()
+}
+
+// served notes that a connection has come to serve a session.
+func (w *worker) served() {
+	w.mu.Lock()
+	w.passed = !w.status.Reachable
+	passed := w.passed
+	w.mu.Unlock()
+	if passed {
+		w.signal()
+	}
+}
+
+// review looks at what became of the connections that were established.
+func (w *worker) review() {
+	w.mu.Lock()
+	spoiled, cause, passed := w.spoiled, w.cause, w.passed
+	w.spoiled, w.passed = 0, false
+	w.mu.Unlock()
+	suspected := w.suspected()
+	switch {
+	case spoiled > 0:
+		w.lost += spoiled
+		w.lostAt = time.Now()
+		if w.suspected() {
+			w.fail("connection lost before it served a session: " + cause)
+		}
+	case passed, w.lost > 0 && time.Since(w.lostAt) > probation && w.backend.pool.Stats().Idle > 0:
+		w.lost = 0
+		if suspected {
+			w.recover()
+		}
+	}
+}
+
+// suspected tells whether the server accepts connections only to close them.
+func (w *worker) suspected() bool { return w.lost >= strikes }
+
+// recover notes that the server can be used.
+func (w *worker) recover() {
+	w.failures, w.retryAt = 0, time.Time{}
+	w.setHealth(true, "")
+}
+
+// fail notes that it cannot: the next attempt waits a random part of a time that doubles with each failure in a row.
+// Several that fail together count once.
+func (w *worker) fail(reason string) {
+	if time.Now().After(w.retryAt) {
+		w.failures++
+		w.pause()
+	}
+	w.setHealth(false, reason)
+}
+
+func (w *worker) pause() {
+	w.retryAt = time.Now().Add(rand.N(min(lastBackoff, firstBackoff<<min(w.failures-1, 10))))
 }
 
 // dial starts as many dials as the pool wants and the limits allow, and returns when to look again at the latest. While
@@ -113,6 +190,9 @@ func (w *worker) dial() time.Duration {
 		}
 		w.dialing++
 		go w.attempt(slot)
+	}
+	if w.suspected() {
+		return probation
 	}
 	return tick + rand.N(tick)
 }
@@ -147,24 +227,18 @@ func (w *worker) establish(slot *pool.Slot[*Conn]) error {
 	return nil
 }
 
-// settle takes the result of a dial: after a failure, the next attempt waits a random part of a time that doubles with
-// each failure in a row.
+// settle takes the result of a dial.
 func (w *worker) settle(r dialResult) {
 	w.dialing--
-	if r.err == nil {
-		w.failures, w.retryAt = 0, time.Time{}
-		w.setHealth(true, "")
-		return
+	switch {
+	case w.ctx.Err() != nil:
+	case r.err != nil:
+		w.fail(r.err.Error())
+	case !w.suspected():
+		w.recover()
+	default: // the last ones were established too, and were lost
+		w.pause()
 	}
-	if w.ctx.Err() != nil {
-		return
-	}
-	bound := min(lastBackoff, firstBackoff<<min(w.failures, 10))
-	if time.Now().After(w.retryAt) { // several dials that fail together count once
-		w.failures++
-		w.retryAt = time.Now().Add(rand.N(bound))
-	}
-	w.setHealth(false, r.err.Error())
 }
 
 // setHealth notes whether the server can be reached, and logs when that has changed.

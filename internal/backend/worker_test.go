@@ -102,6 +102,12 @@ func TestBackoff(t *testing.T) {
 	if w.failures != 0 || !w.retryAt.IsZero() || w.dialing != 0 {
 		t.Errorf("after a success: %d failures, %d dialing", w.failures, w.dialing)
 	}
+	w.cancel()
+	w.dialing = 1
+	w.settle(failed)
+	if w.failures != 0 || !w.health().Reachable {
+		t.Error("a dial that was cut short by the end of the worker counts as a failure")
+	}
 }
 
 // What the server answers instead of upgrading is the reason that people see.

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	// So that a change of the binary's code is a change of these tests, and no cached result is taken for theirs.
+	_ "github.com/wsbouncer/wsbouncer/internal/cli"
 )
 
 // binary is the path of the wsbouncer that is tested.

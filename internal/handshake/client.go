@@ -37,11 +37,14 @@ func ParseTarget(text string) (*Target, error) {
 		if errors.As(err, &parse) {
 			err = parse.Err
 		}
+		if !strings.Contains(text, "://") { // package url has its own ideas of what is wrong then
+			return nil, noScheme(text)
+		}
 		return nil, fmt.Errorf("%q is not a URL: %w", text, err)
 	}
 	switch {
 	case u.Scheme == "" || u.Opaque != "":
-		return nil, fmt.Errorf("%q has no scheme; a server's address looks like ws://127.0.0.1:9001/path", text)
+		return nil, noScheme(text)
 	case u.Scheme == "wss":
 		return nil, fmt.Errorf("%q: TLS (wss) is not supported yet; allowed is ws", text)
 	case u.Scheme != "ws":
@@ -74,6 +77,10 @@ func ParseTarget(text string) (*Target, error) {
 		host:    u.Host,
 		request: u.RequestURI(),
 	}, nil
+}
+
+func noScheme(text string) error {
+	return fmt.Errorf("%q has no scheme; a server's address looks like ws://127.0.0.1:9001/path", text)
 }
 
 // Established is an open WebSocket connection.

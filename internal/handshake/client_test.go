@@ -44,7 +44,7 @@ func TestParseTargetErrors(t *testing.T) {
 	tests := []struct{ url, want string }{ // want: what the text must say
 		{"", "no scheme"},
 		{"127.0.0.1", "no scheme"},
-		{"127.0.0.1:9001", "is not a URL"},
+		{"127.0.0.1:9001", "no scheme"},
 		{"localhost:9001", "looks like ws://"},
 		{"//gpu-1/x", "no scheme"},
 		{"ws:gpu-1", "looks like ws://"},

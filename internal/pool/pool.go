@@ -228,7 +228,8 @@ func (s *Slot[C]) Sessions() uint64 {
 func (s *Slot[C]) change(transition func(), allowed ...State) {
 	s.pool.locked(func() {
 		if !slices.Contains(allowed, s.state) {
-			panic(fmt.Sprintf("pool: a slot that is %v was used as if it were %v", s.state, allowed))
+			// A clone, so that only those who panic allocate.
+			panic(fmt.Sprintf("pool: a slot that is %v was used as if it were %v", s.state, slices.Clone(allowed)))
 		}
 		transition()
 	})

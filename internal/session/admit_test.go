@@ -28,11 +28,13 @@ func TestRefusals(t *testing.T) {
 		{"no such path, and no upgrade either", "GET / HTTP/1.1\r\nHost: test\r\n\r\n", 404, nil},
 		{
 			"not an upgrade", "GET /v1/test HTTP/1.1\r\nHost: test\r\n\r\n",
-			426, http.Header{"Upgrade": {"websocket"}},
+			426,
+			http.Header{"Upgrade": {"websocket"}},
 		},
 		{
 			"another version", strings.Replace(good, "Version: 13", "Version: 8", 1),
-			426, http.Header{"Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}},
+			426,
+			http.Header{"Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}},
 		},
 		{"no HTTP", "hello\r\n\r\n", 400, nil},
 		{"short key", strings.Replace(good, "AAAAAAAA", "", 1), 400, nil},
@@ -73,6 +75,8 @@ func TestOriginsThatAreAccepted(t *testing.T) {
 	r.ready(2)
 	r.join("Origin: https://b.example")
 	r.join()
+	anybody := newRig(t, setup{})
+	anybody.join("Origin: https://c.example")
 }
 
 func TestNoCapacity(t *testing.T) {

@@ -3,7 +3,6 @@ package session
 import (
 	"encoding/binary"
 	"fmt"
-
 	"strings"
 	"testing"
 

@@ -134,3 +134,32 @@ func TestMoveTakesTimers(t *testing.T) {
 		})
 	}
 }
+
+// A client that lingers, and pings, has nothing to do with the session that its connection serves by then, perhaps on
+// another loop. (It takes the race detector to see that.)
+func TestLingeringClientTouchesNothing(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", loops: 2, script: &script{serve: echo}})
+	lingering := r.join()
+	r.server.EndAll(frame.GoingAway, "enough")
+	lingering.expectClose(frame.GoingAway, "enough")
+	client := r.join()
+	moved := false // once: going to and fro would put in order what the race detector is to find without
+	loops := r.loops.Loops()
+	for i, l := range loops {
+		l.Call(func() {
+			for s := range r.server.shards[i].sessions {
+				if s.phase == relaying && !moved {
+					moved = true
+					(*clientSide)(s).MoveTo(loops[1-i])
+				}
+			}
+		})
+	}
+	for range 200 {
+		lingering.send(frame.Ping, "still here")
+		client.send(frame.Text, "hello")
+		client.expect(frame.Text, "hello")
+	}
+	lingering.sendClose(frame.GoingAway, "")
+	lingering.expectEnd()
+}
