@@ -30,7 +30,7 @@ func TestMistakes(t *testing.T) {
 		{"no backend", []string{"serve"}, []string{"--backend", "no backend", "ws://127.0.0.1:9001"}},
 		{"wss", []string{"serve", "--backend", "wss://127.0.0.1:9"}, []string{"--backend", `"wss://127.0.0.1:9"`, "allowed is ws"}},
 		{"http", []string{"serve", "--backend", "http://127.0.0.1:9"}, []string{"--backend", `"http://127.0.0.1:9"`, "allowed is ws"}},
-		{"no scheme", []string{"check", "--backend", "127.0.0.1:9"}, []string{"--backend", `"127.0.0.1:9"`, "is not a URL"}},
+		{"no scheme", []string{"check", "--backend", "127.0.0.1:9"}, []string{"--backend", `"127.0.0.1:9"`, "has no scheme"}},
 		{"backend twice", check("--backend", good), []string{"--backend", good, "twice"}},
 		{"backend twice, spelt otherwise", check("--backend", "WS://127.0.0.1:9/"), []string{"--backend", "WS://127.0.0.1:9/", good, "twice"}},
 		{"backend twice, with the default port", check("--backend", "ws://h", "--backend", "ws://H:80"), []string{"--backend", "twice"}},

@@ -14,20 +14,19 @@ type Conn struct {
 	// home is the loop that owns the connection, for other goroutines that want to post to it. The loop itself uses on.
 	home atomic.Pointer[Loop]
 
-	// Owned by the loop's goroutine.
+	// Owned by the loop's goroutine. What every frame needs comes first.
 	on      *Loop
 	handler Handler
-	early   []byte // received before the connection came to the loop
-	held    []byte // left unconsumed by the handler, at most MaxHeld bytes
-	out     []byte // written by the handler, not yet taken by the socket
-	paused  bool   // reading is paused
-	ended   bool   // Ended was, or is about to be, called: nothing more to read
-	failed  bool   // writing makes no sense any more
-	cause   error  // why, for Ended, when what was received before is still to be read
-	finish  bool   // shut down the writing side once out is written
+	socket       // the driver's part
+	paused  bool // reading is paused
+	ended   bool // Ended was, or is about to be, called: nothing more to read
+	failed  bool // writing makes no sense any more
+	finish  bool // shut down the writing side once out is written
 	closed  bool
-
-	socket // the driver's part
+	out     []byte // written by the handler, not yet taken by the socket
+	held    []byte // left unconsumed by the handler, at most MaxHeld bytes
+	early   []byte // received before the connection came to the loop
+	cause   error  // why it failed, for Ended, when what was received before is still to be read
 }
 
 // Post has f called on the loop that owns the connection by then. Any goroutine may call it. It returns false when that

@@ -20,6 +20,7 @@ type socket struct {
 	generation int32
 	interest   uint32 // the events that epoll watches for
 	watched    bool   // the descriptor is in the epoll set
+	missed     bool   // there may be something to read that epoll has told of before, and will not again
 }
 
 // Socket is a connection taken out of package net, on its way to a loop.
@@ -100,10 +101,12 @@ func (c *Conn) unwatch() {
 	}
 }
 
+// wanted returns the events to watch for, edge-triggered: epoll tells of each change once, and when the set of events
+// changes of what is there already. It has nothing to look at again then after each event.
 func (c *Conn) wanted() uint32 {
-	var events uint32
+	events := uint32(unix.EPOLLET)
 	if !c.paused && !c.ended {
-		events |= unix.EPOLLIN
+		events |= unix.EPOLLIN | unix.EPOLLRDHUP
 	}
 	if len(c.out) > 0 {
 		events |= unix.EPOLLOUT
@@ -118,8 +121,9 @@ func (c *Conn) interestChanged() {
 		if events&unix.EPOLLIN != 0 && !c.closed { // see handle
 			c.watch()
 		}
-	case events != c.interest:
+	case events != c.interest || c.missed && events&unix.EPOLLIN != 0:
 		c.interest = events
+		c.missed = false
 		event := unix.EpollEvent{Events: events, Fd: c.fd, Pad: c.generation}
 		_ = unix.EpollCtl(c.on.driver.epoll, unix.EPOLL_CTL_MOD, int(c.fd), &event)
 	}
@@ -133,10 +137,10 @@ func (c *Conn) handle(events uint32) {
 	const broken = unix.EPOLLERR | unix.EPOLLHUP
 	switch {
 	case c.closed:
-	case events&(unix.EPOLLIN|broken) != 0 && !c.paused && !c.ended:
-		c.read()
+	case events&(unix.EPOLLIN|unix.EPOLLRDHUP|broken) != 0 && !c.paused && !c.ended:
+		c.read(events&(unix.EPOLLRDHUP|broken) != 0)
 	case events&broken != 0:
-		c.unwatch() // or epoll would report it for ever
+		c.unwatch() // there is nothing more to tell
 		if c.paused && !c.ended && events&unix.EPOLLERR == 0 {
 			return // both sides have ended in order: what is unread and the end itself are for whoever resumes reading
 		}
@@ -145,10 +149,11 @@ func (c *Conn) handle(events uint32) {
 }
 
 // read takes what has arrived, at most readSize bytes, and hands it to the handler. A read that does not fill the buffer
-// has emptied the socket; epoll tells about anything later.
-func (c *Conn) read() {
-	if len(c.early) > 0 {
-		return // resumed in this very batch: what came early comes first, and epoll will tell again
+// has emptied the socket, unless the stream has ended behind it, of which epoll does not tell a second time.
+func (c *Conn) read(ending bool) {
+	if len(c.early) > 0 { // resumed in this very batch: what came early comes first
+		c.missed = true
+		return
 	}
 	buf := c.on.driver.buffer
 	for {
@@ -163,7 +168,11 @@ func (c *Conn) read() {
 		case n == 0:
 			c.endLater(cmp.Or(c.cause, io.EOF))
 		default:
+			c.missed = ending || n == readSize
 			c.deliver(buf, int(n))
+			if c.missed && !c.closed {
+				c.interestChanged() // others get their turn before the rest
+			}
 		}
 		return
 	}
@@ -196,6 +205,7 @@ func (c *Conn) send(b []byte) int {
 		case unix.EAGAIN:
 			return 0
 		default:
+			c.missed = true
 			c.fail(errno)
 			return 0
 		}

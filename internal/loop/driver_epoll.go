@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// driver waits for a loop's sockets with epoll, level-triggered. All of it is owned by the loop's goroutine, except that
+// driver waits for a loop's sockets with epoll, edge-triggered. All of it is owned by the loop's goroutine, except that
 // wake may be called from anywhere.
 type driver struct {
 	loop   *Loop
@@ -100,7 +100,8 @@ func (d *driver) wake() {
 	_, _, _ = unix.RawSyscall(unix.SYS_WRITE, uintptr(d.waker), uintptr(unsafe.Pointer(&one)), 8)
 }
 
-func (d *driver) dispatch() {
+// dispatch handles the events that were fetched, and returns how many they were.
+func (d *driver) dispatch() int {
 	for i := range d.events[:d.ready] {
 		event := &d.events[i]
 		if int(event.Fd) == d.waker {
@@ -114,6 +115,7 @@ func (d *driver) dispatch() {
 		}
 		c.handle(event.Events)
 	}
+	return d.ready
 }
 
 // each calls f for every connection of the loop.

@@ -111,9 +111,8 @@ func (g *Group) govern(interval time.Duration) {
 	defer close(g.done)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	before := make([]time.Duration, len(g.loops))
-	last := time.Now()
-	lastUsed, known := processTime()
+	before := make([]uint64, len(g.loops))
+	last, lastUsed := time.Now(), processTime()
 	for {
 		select {
 		case <-g.quit:
@@ -121,37 +120,35 @@ func (g *Group) govern(interval time.Duration) {
 		case <-ticker.C:
 		}
 		awake := int(g.awake.Load())
-		shares := make([]float64, len(g.loops))
-		elapsed := time.Since(last)
-		last = time.Now()
+		work := make([]uint64, len(g.loops))
 		for i, l := range g.loops[:awake] {
-			var busy time.Duration
-			l.Call(func() { busy = l.busy })
-			shares[i] = min(1, float64(busy-before[i])/float64(elapsed))
-			before[i] = busy
+			var now uint64
+			l.Call(func() { now = l.work })
+			work[i], before[i] = now-before[i], now
 		}
-		if known {
-			used, _ := processTime()
-			discount(shares, float64(used-lastUsed)/float64(elapsed))
-			lastUsed = used
-		}
+		now, used := time.Now(), processTime()
+		shares := share(work, float64(used-lastUsed)/float64(now.Sub(last)))
+		last, lastUsed = now, used
 		g.shares.Store(&shares)
 		g.act(g.governor.decide(shares[:awake]))
 	}
 }
 
-// discount takes from the shares the time in which loops were at work but did not run, because the machine's processors
-// were taken: another loop would not help then. used is the processor time of the whole process in the same unit.
-func discount(shares []float64, used float64) {
-	total := 0.0
-	for _, share := range shares {
-		total += share
+// share tells which part of a processor each loop used, given the events that each handled and what the process used in
+// all. It is processor time that counts, and not the time during which a loop was at work: where other processes take the
+// processors, loops take longer, and more of them would not help. And it costs nothing while frames pass.
+func share(work []uint64, used float64) []float64 {
+	total := uint64(0)
+	for _, n := range work {
+		total += n
 	}
-	if total > used {
-		for i := range shares {
-			shares[i] *= used / total
+	shares := make([]float64, len(work))
+	if total > 0 {
+		for i, n := range work {
+			shares[i] = min(1, used*float64(n)/float64(total))
 		}
 	}
+	return shares
 }
 
 // act carries a decision out.

@@ -12,7 +12,6 @@ package loop
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // MaxHeld is the largest number of bytes that [Handler.Received] may leave unconsumed.
@@ -47,7 +46,7 @@ type Loop struct {
 	later   []func() // to run after the current event
 	running []func() // the batch of posted functions being run, kept for its memory
 	conns   int
-	busy    time.Duration // time spent working, not waiting
+	work    uint64 // events handled
 	stopped bool
 
 	// load is conns, published for Group.Pick.
@@ -114,13 +113,9 @@ func (l *Loop) run() {
 	defer close(l.done)
 	for !l.stopped {
 		l.driver.wait()
-		start := time.Now()
-		l.driver.dispatch()
+		l.work += uint64(l.driver.dispatch())
 		l.runLater()
 		l.runPosted()
-		l.timers.fire(start, l)
-		l.runLater()
-		l.busy += time.Since(start)
 	}
 	l.driver.shut()
 }

@@ -64,18 +64,13 @@ func (h *timerHeap) add(t *Timer) {
 func (h *timerHeap) remove(t *Timer) { heap.Remove(&h.heap, t.index-1) }
 
 // fire calls what is due at now.
-func (h *timerHeap) fire(now time.Time, l *Loop) {
-	if len(h.heap) == 0 || h.heap[0].when.After(now) {
-		return
-	}
+func (h *timerHeap) fire(now time.Time) {
 	for len(h.heap) > 0 && !h.heap[0].when.After(now) {
 		t := heap.Pop(&h.heap).(*Timer)
 		f := t.f
 		t.f = nil
 		f()
 	}
-	h.at = time.Time{}
-	h.arm(l)
 }
 
 // arm sets the alarm for the first timer. An alarm that rings too early, because its timer was stopped, is harmless.
@@ -99,7 +94,7 @@ func (h *timerHeap) arm(l *Loop) {
 // ring runs on the loop when the alarm went off.
 func (h *timerHeap) ring(l *Loop) {
 	h.at = time.Time{}
-	h.fire(time.Now(), l)
+	h.fire(time.Now())
 	h.arm(l)
 }
 

@@ -16,16 +16,17 @@ import (
 type Session struct {
 	server  *Server
 	service *Service
-	shard   *shard // of the present loop
 
+	// What every frame needs.
+	shard   *shard // of the present loop
+	phase   phase
+	deaf    bool // what the client sends is not looked at any more
 	client  *loop.Conn
 	backend *backend.Conn
 	up      direction     // from the client to the backend
 	down    direction     // from the backend to the client
 	scanner frame.Scanner // of what the client sends; the backend's is its connection's own
 
-	phase      phase
-	deaf       bool       // what the client sends is not looked at any more
 	timer      loop.Timer // bounds the present phase, or looks for idleness
 	deadline   loop.Timer // ends a session that lasts too long
 	lastCount  uint64     // data frames and their bytes, both ways, at the last look for idleness
