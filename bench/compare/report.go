@@ -160,8 +160,12 @@ func encode(outcomes []outcome) ([]byte, error) {
 	}{time.Now().UTC().Truncate(time.Second), runtime.NumCPU(), runtime.Version(), nil}
 	for _, r := range outcomes {
 		s := r.scenario
-		e := entry{s.name, s.load.sessions, s.load.rate, s.load.size, s.load.duration.Seconds(), s.base,
-			map[string]string{}, map[string]map[string]summary{}, r.rounds}
+		e := entry{
+			s.name, s.load.sessions, s.load.rate, s.load.size, s.load.duration.Seconds(), s.base,
+			map[string]string{},
+			map[string]map[string]summary{},
+			r.rounds,
+		}
 		for _, rival := range r.rivals {
 			if rival.missing != "" {
 				e.Skipped[rival.name] = rival.missing

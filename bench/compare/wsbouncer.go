@@ -16,8 +16,10 @@ func wsbouncer(tools toolbox) rival {
 	return rival{
 		name: "wsbouncer",
 		command: func(t task) ([]string, error) {
-			argv := []string{tools.wsbouncer, "serve", "--listen", t.listen, "--admin", t.admin, "--profile", "echo",
-				"--log-level", "warn"} // the others log no sessions either
+			argv := []string{
+				tools.wsbouncer, "serve", "--listen", t.listen, "--admin", t.admin, "--profile", "echo",
+				"--log-level", "warn",
+			} // the others log no sessions either
 			for _, b := range t.backends {
 				argv = append(argv, "--backend", "ws://"+b)
 			}

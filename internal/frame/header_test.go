@@ -21,19 +21,22 @@ func TestExamplesOfTheRFC(t *testing.T) {
 		{"single-frame unmasked text", unhex(t, "81 05 48 65 6c 6c 6f"), Header{Fin: true, Opcode: Text, Length: 5}, 2, []byte("Hello")},
 		{
 			"single-frame masked text", unhex(t, "81 85 37 fa 21 3d 7f 9f 4d 51 58"),
-			Header{Fin: true, Opcode: Text, Masked: true, Mask: testKey, Length: 5}, 6, []byte("Hello"),
+			Header{Fin: true, Opcode: Text, Masked: true, Mask: testKey, Length: 5},
+			6, []byte("Hello"),
 		},
 		{"fragment 1", unhex(t, "01 03 48 65 6c"), Header{Opcode: Text, Length: 3}, 2, []byte("Hel")},
 		{"fragment 2", unhex(t, "80 02 6c 6f"), Header{Fin: true, Opcode: Continuation, Length: 2}, 2, []byte("lo")},
 		{"unmasked ping", unhex(t, "89 05 48 65 6c 6c 6f"), Header{Fin: true, Opcode: Ping, Length: 5}, 2, []byte("Hello")},
 		{
 			"masked pong", unhex(t, "8a 85 37 fa 21 3d 7f 9f 4d 51 58"),
-			Header{Fin: true, Opcode: Pong, Masked: true, Mask: testKey, Length: 5}, 6, []byte("Hello"),
+			Header{Fin: true, Opcode: Pong, Masked: true, Mask: testKey, Length: 5},
+			6, []byte("Hello"),
 		},
 		{"256 bytes binary", join(unhex(t, "82 7e 01 00"), big[:256]), Header{Fin: true, Opcode: Binary, Length: 256}, 4, big[:256]},
 		{
 			"64 KiB binary", join(unhex(t, "82 7f 00 00 00 00 00 01 00 00"), big),
-			Header{Fin: true, Opcode: Binary, Length: 65536}, 10, big,
+			Header{Fin: true, Opcode: Binary, Length: 65536},
+			10, big,
 		},
 	}
 	for _, test := range tests {

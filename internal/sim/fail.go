@@ -165,8 +165,12 @@ func (f FailOptions) validate() error {
 		field string
 		value float64
 	}{
-		{"refuse", f.Refuse}, {"reset", f.Reset}, {"close", f.Close},
-		{"stall", f.Stall}, {"midframe", f.MidFrame}, {"late", f.Late},
+		{"refuse", f.Refuse},
+		{"reset", f.Reset},
+		{"close", f.Close},
+		{"stall", f.Stall},
+		{"midframe", f.MidFrame},
+		{"late", f.Late},
 	} {
 		if !(p.value >= 0 && p.value <= 1) {
 			return fmt.Errorf("fail: %s: %v is not a probability; allowed is 0 to 1", p.field, p.value)

@@ -78,12 +78,21 @@ func TestRecogniser(t *testing.T) {
 		{"softer", []sound{{420 * ms, soft}}, "", "utterance-1 speech-420ms-33dB heard-420ms"},
 		{"speech and a pause", []sound{{100 * ms, 0}, {420 * ms, loud}, {time.Second, 0}}, "utterance-1 speech-420ms-13dB heard-920ms", ""},
 		{"a gap inside a word", []sound{{100 * ms, loud}, {40 * ms, 0}, {100 * ms, loud}, {time.Second, 0}}, "utterance-1 speech-240ms-14dB heard-640ms", ""},
-		{"two words", []sound{{100 * ms, loud}, {200 * ms, 0}, {140 * ms, soft}, {time.Second, 0}},
-			"utterance-1 speech-100ms-13dB speech-140ms-33dB heard-840ms", ""},
-		{"two utterances", []sound{{100 * ms, loud}, {time.Second, 0}, {200 * ms, loud}, {40 * ms, 0}},
-			"utterance-1 speech-100ms-13dB heard-500ms", "utterance-2 speech-200ms-13dB heard-1340ms"},
-		{"a click between words", []sound{{100 * ms, loud}, {200 * ms, 0}, {20 * ms, loud}, {time.Second, 0}},
-			"utterance-1 speech-100ms-13dB heard-720ms", ""},
+		{
+			"two words",
+			[]sound{{100 * ms, loud}, {200 * ms, 0}, {140 * ms, soft}, {time.Second, 0}},
+			"utterance-1 speech-100ms-13dB speech-140ms-33dB heard-840ms", "",
+		},
+		{
+			"two utterances",
+			[]sound{{100 * ms, loud}, {time.Second, 0}, {200 * ms, loud}, {40 * ms, 0}},
+			"utterance-1 speech-100ms-13dB heard-500ms", "utterance-2 speech-200ms-13dB heard-1340ms",
+		},
+		{
+			"a click between words",
+			[]sound{{100 * ms, loud}, {200 * ms, 0}, {20 * ms, loud}, {time.Second, 0}},
+			"utterance-1 speech-100ms-13dB heard-720ms", "",
+		},
 		{"full scale", []sound{{100 * ms, 32767}}, "", "utterance-1 speech-100ms-3dB heard-100ms"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

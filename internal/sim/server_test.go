@@ -153,8 +153,10 @@ func TestClientsBreakingTheProtocol(t *testing.T) {
 				send []byte
 				code frame.CloseCode
 			}{
-				{unmasked, frame.ProtocolError}, {badText, frame.InvalidPayload},
-				{long, frame.MessageTooBig}, {badClose, frame.ProtocolError},
+				{unmasked, frame.ProtocolError},
+				{badText, frame.InvalidPayload},
+				{long, frame.MessageTooBig},
+				{badClose, frame.ProtocolError},
 			} {
 				c := dialRaw(t, s)
 				c.write(t, test.send)
