@@ -38,7 +38,7 @@ func (c *client) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		c.results.finished(c.number, part, text, err)
+		c.results.finished(part, text, err)
 	}
 }
 

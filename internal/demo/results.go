@@ -58,7 +58,7 @@ func (r *results) transcript(client int, text string, final bool) {
 }
 
 // finished notes the end of a stream. The same audio must have the same transcript, whoever streams it.
-func (r *results) finished(_ int, p part, text string, err error) {
+func (r *results) finished(p part, text string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.streams++

@@ -1,6 +1,6 @@
 package loop
 
-// A loop is called busy above wakeShare of its time. One is parked when what all do would keep the others below
+// A loop is called busy above wakeShare of a processor. One is parked when what all do would keep the others below
 // parkShare. The distance between the two, and the number of looks in a row that must agree, keep the number from
 // swinging.
 const (
