@@ -90,7 +90,7 @@ func (w *worker) run() {
 	defer close(w.done)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	for w.ctx.Err() == nil { // select would not prefer the end to a signal
 		w.review()
 		timer.Reset(w.dial())
 		select {
@@ -99,11 +99,10 @@ func (w *worker) run() {
 		case r := <-w.results:
 			w.settle(r)
 		case <-w.ctx.Done():
-			for ; w.dialing > 0; w.dialing-- {
-				<-w.results
-			}
-			return
 		}
+	}
+	for ; w.dialing > 0; w.dialing-- {
+		<-w.results
 	}
 }
 
