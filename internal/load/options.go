@@ -2,9 +2,9 @@ package load
 
 import (
 	"math"
-	"runtime"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/wav"
 )
 
@@ -48,7 +48,7 @@ type Options struct {
 	// Drain is how long the last echoes are waited for; default 5 s. During the first half of it, clients that have fallen
 	// behind still send what was due.
 	Drain time.Duration
-	// Loops is the number of event loops; default half of GOMAXPROCS, at least one. The proxy and its backends often
+	// Loops is the number of event loops; default half of the processors, at least one. The proxy and its backends often
 	// share the machine, and fewer busy loops need less CPU than many idle ones.
 	Loops int
 	// Tick is the shortest time between two wake-ups of a loop to send: messages leave up to so much later than they are
@@ -72,7 +72,7 @@ func (o Options) withDefaults() Options {
 	set(&o.Chunk, 100*time.Millisecond)
 	set(&o.Tick, 100*time.Microsecond)
 	if o.Loops == 0 {
-		o.Loops = max(1, runtime.GOMAXPROCS(0)/2)
+		o.Loops = max(1, loop.Processors()/2)
 	}
 	return o
 }

@@ -4,8 +4,6 @@ package loop
 
 import (
 	"fmt"
-	"os"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -26,11 +24,6 @@ type driver struct {
 	// the next that got its number.
 	generation int32
 	buffer     []byte
-
-	// The epoll descriptor as the runtime's poller sees it, to wait on without blocking a thread.
-	file *os.File
-	raw  syscall.RawConn
-	poll func(uintptr) bool
 }
 
 func (d *driver) open(l *Loop) error {
@@ -49,48 +42,37 @@ func (d *driver) open(l *Loop) error {
 		_ = unix.Close(epoll)
 		return fmt.Errorf("watching an eventfd: %w", err)
 	}
-	if err := unix.SetNonblock(epoll, true); err != nil { // makes os.NewFile hand it to the runtime's poller
-		_ = unix.Close(waker)
-		_ = unix.Close(epoll)
-		return fmt.Errorf("making an epoll instance non-blocking: %w", err)
-	}
 	d.loop, d.epoll, d.waker = l, epoll, waker
 	d.buffer = make([]byte, MaxHeld+readSize)
-	d.file = os.NewFile(uintptr(epoll), "epoll")
-	d.raw, err = d.file.SyscallConn()
-	if err != nil {
-		d.shut()
-		return fmt.Errorf("polling an epoll instance: %w", err)
-	}
-	d.poll = func(uintptr) bool {
-		d.fetch()
-		return d.ready > 0
-	}
 	return nil
 }
 
-// wait returns when there are events to dispatch. This is the one place where a loop waits. It waits through the
-// runtime's own poller, in which the epoll descriptor is one more pollable file: measured, that costs less CPU than
-// blocking a thread in the system call (docs/architecture.md has the table).
-func (d *driver) wait() {
-	if err := d.raw.Read(d.poll); err != nil {
-		panic(fmt.Sprintf("loop: waiting on an epoll instance: %v", err)) // closed only by shut, on this goroutine
-	}
-}
+// keepsProcessor tells that a loop keeps its P while it waits.
+const keepsProcessor = true
 
-// fetch asks for events without waiting.
-func (d *driver) fetch() {
-	for {
-		n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epoll),
-			uintptr(unsafe.Pointer(&d.events[0])), uintptr(len(d.events)), 0, 0, 0)
-		switch errno {
-		case 0:
-			d.ready = int(n)
-			return
-		case unix.EINTR:
-		default:
-			panic(fmt.Sprintf("loop: epoll_pwait: %v", errno))
-		}
+// alert is how long, in milliseconds, a loop waits without letting the Go scheduler know.
+const alert = 10
+
+// wait returns when there may be events to dispatch. This is the one place where a loop waits, and measured to be the
+// cheapest way (docs/architecture.md has the table): a loop that has something to do every few milliseconds blocks in the
+// system call without telling the Go scheduler, and keeps its P, so that waking up costs no more than in a program without
+// a scheduler. The group gives the scheduler another P for each loop, so that nobody misses the one that sleeps. What has
+// to stop all Ps, such as a collection of garbage, interrupts the call with a signal. A loop that has waited in vain gives
+// its P back and waits on in the ordinary way.
+func (d *driver) wait() {
+	events, most := uintptr(unsafe.Pointer(&d.events[0])), uintptr(len(d.events))
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epoll), events, most, alert, 0, 0)
+	if n == 0 && errno == 0 {
+		forever := -1
+		n, _, errno = unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epoll), events, most, uintptr(forever), 0, 0)
+	}
+	switch errno {
+	case 0:
+		d.ready = int(n)
+	case unix.EINTR:
+		d.ready = 0
+	default:
+		panic(fmt.Sprintf("loop: epoll_pwait: %v", errno))
 	}
 }
 
@@ -131,5 +113,5 @@ func (d *driver) shut() {
 	d.each((*Conn).Close)
 	d.loop.timers.stop()
 	_ = unix.Close(d.waker)
-	_ = d.file.Close()
+	_ = unix.Close(d.epoll)
 }

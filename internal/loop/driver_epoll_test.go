@@ -75,7 +75,8 @@ func TestNothingKeepsAnIdleLoopAwake(t *testing.T) {
 			test.act(c, far)
 			settle(t, l)
 			call(t, l, func() {
-				l.driver.fetch()
+				l.Post(func() {}) // so that there is something to wait for
+				l.driver.wait()
 				for _, event := range l.driver.events[:l.driver.ready] {
 					if event.Fd == c.fd {
 						t.Errorf("events %#x are still reported", event.Events)

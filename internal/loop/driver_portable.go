@@ -2,6 +2,9 @@
 
 package loop
 
+// keepsProcessor tells that a loop keeps its P while it waits.
+const keepsProcessor = false
+
 // driver waits for a loop's events on a channel; the sockets are read and written by goroutines of their connections.
 // It is for systems without epoll: simple and right before fast.
 type driver struct {

@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -29,7 +28,7 @@ type Group struct {
 
 // Options are the settings of a group. The zero value means the defaults.
 type Options struct {
-	// Max is the largest number of loops awake; default GOMAXPROCS.
+	// Max is the largest number of loops awake; default Processors().
 	Max int
 	// Min is the smallest number of loops awake; default 1.
 	Min int
@@ -40,7 +39,7 @@ type Options struct {
 // NewGroup starts the loops. Close ends them.
 func NewGroup(o Options) (*Group, error) {
 	if o.Max <= 0 {
-		o.Max = runtime.GOMAXPROCS(0)
+		o.Max = Processors()
 	}
 	o.Min = min(max(o.Min, 1), o.Max)
 	if o.Interval <= 0 {
@@ -59,6 +58,7 @@ func NewGroup(o Options) (*Group, error) {
 		}
 		g.loops = append(g.loops, l)
 	}
+	addProcessors(o.Min)
 	shares := make([]float64, o.Max)
 	g.shares.Store(&shares)
 	go g.govern(o.Interval)
@@ -69,6 +69,7 @@ func NewGroup(o Options) (*Group, error) {
 func (g *Group) Close() {
 	close(g.quit)
 	<-g.done
+	addProcessors(-int(g.awake.Load()))
 	for _, l := range g.loops {
 		l.stop()
 	}
@@ -157,6 +158,7 @@ func (g *Group) act(d decision) {
 	switch d.verdict {
 	case wakeOne:
 		woken := g.loops[awake]
+		addProcessors(1)
 		g.awake.Store(int32(awake + 1))
 		for _, l := range g.loops[:awake] {
 			g.shed(l, 1/float64(awake+1), woken)
@@ -164,6 +166,7 @@ func (g *Group) act(d decision) {
 	case parkOne:
 		g.awake.Store(int32(awake - 1))
 		g.shed(g.loops[awake-1], 1, g.loops[:awake-1]...)
+		addProcessors(-1)
 	case balance:
 		g.shed(g.loops[d.from], d.share, g.loops[d.to])
 	}

@@ -38,7 +38,7 @@ func main() {
 	if !ok {
 		log.Fatalf("unknown -wait %q: want one of %s", *wait, waiterNames())
 	}
-	if *wait == "raw" {
+	if *wait == "raw" || *wait == "alert" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + *loops)
 	}
 	log.Fatal(serveLoops(flag.Arg(0), flag.Args()[1:], *loops, run))

@@ -23,6 +23,7 @@ var waiters = map[string]waiter{
 	"poller-drain": pollerDrain,
 	"poller-stay":  pollerStay,
 	"raw":          raw,
+	"alert":        alert,
 }
 
 func waiterNames() string {
@@ -148,6 +149,19 @@ func pollerStay(l *loop) {
 		return false
 	})
 	log.Fatalf("epoll: %v", err)
+}
+
+// alert is raw for a loop that has events every few milliseconds, and block for
+// one that has not: the dangers of raw last for 10 ms. It is the proxy's way.
+func alert(l *loop) {
+	const patience = 10
+	for {
+		n := l.poll(patience)
+		if n == 0 {
+			n = l.pollBlocking()
+		}
+		l.handle(n)
+	}
 }
 
 // raw blocks in epoll_wait without telling the scheduler: no hand-off of the P,
