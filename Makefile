@@ -7,7 +7,7 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-portable cross lint fmt vuln bench fuzz conformance clean
+.PHONY: help build demo test test-portable cross lint fmt vuln bench chaos fuzz conformance clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ vuln: ## Look for known vulnerabilities (needs the network)
 
 bench: build ## Measure against HAProxy, nginx and a minimal C relay (see bench/README.md; BENCH_FLAGS)
 	$(GO) run ./bench/compare $(BENCH_FLAGS)
+
+chaos: build ## Kill and restart a backend under 3,000 sessions, and see what the others and the pools make of it (CHAOS_FLAGS)
+	$(GO) run ./bench/chaos -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
 fuzz: ## Fuzz the frame scanner and the opening handshake, FUZZTIME each
 	$(GO) test -run '^$$' -fuzz FuzzScanner -fuzztime $(FUZZTIME) ./internal/frame

@@ -28,10 +28,12 @@ var mayImport = map[string][]string{
 
 	// The data plane: it never sees the admin API, a database or metrics.
 	"internal/backend": {"internal/frame", "internal/handshake", "internal/loop", "internal/pool", "internal/profile"},
-	"internal/session": {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/profile"},
+	"internal/session": {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/pool", "internal/profile"},
 
-	// Shows what others count; knows their types, not how they work.
-	"internal/admin": {"internal/frame", "internal/loop", "internal/pool"},
+	// What others count: their types, not how they work; and who shows it.
+	"internal/stats":   {"internal/backend", "internal/frame", "internal/loop", "internal/pool"},
+	"internal/admin":   {"internal/stats"},
+	"internal/metrics": {"internal/pool", "internal/stats"},
 
 	// For tests, demo and benchmarks.
 	"internal/sim":  {"internal/frame", "internal/handshake", "internal/loop"},
@@ -40,14 +42,15 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/admin", "internal/backend", "internal/frame", "internal/handshake", "internal/loop",
-		"internal/profile", "internal/session",
+		"internal/metrics", "internal/pool", "internal/profile", "internal/session", "internal/stats",
 	},
-	"internal/demo": {"internal/admin", "internal/app", "internal/sim", "internal/sim/speech", "internal/wav"},
-	"internal/cli":  {"internal/app", "internal/demo", "internal/load", "internal/sim", "internal/wav"},
+	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stats", "internal/wav"},
+	"internal/cli":  {"internal/app", "internal/demo", "internal/load", "internal/pool", "internal/sim", "internal/wav"},
 	"cmd/wsbouncer": {"internal/cli"},
 
 	// End-to-end tests: they use the binary.
-	"internal/e2e": {},
+	"internal/e2e":    {},
+	"internal/faults": {},
 }
 
 // TestImports holds every package against mayImport.

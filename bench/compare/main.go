@@ -40,7 +40,7 @@ type options struct {
 
 func parseFlags() options {
 	var o options
-	flag.StringVar(&o.scenarios, "scenario", "cpu,memory,burst,latency", "scenarios to run, comma-separated; also: waiting")
+	flag.StringVar(&o.scenarios, "scenario", "cpu,memory,burst,latency", "scenarios to run, comma-separated; also: idle, waiting")
 	flag.StringVar(&o.rivals, "rivals", "", "only these, comma-separated (default all of a scenario)")
 	flag.StringVar(&o.workers, "workers", "1,2", "worker counts to run nginx and HAProxy with, comma-separated")
 	flag.StringVar(&o.base, "base", "", "rival that ratios refer to (default wsbouncer; c-relay in the waiting scenario)")

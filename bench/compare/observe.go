@@ -14,11 +14,13 @@ import (
 // observation is what one run of one rival shows.
 type observation struct {
 	load   loadResult
-	cpu    cpu     // of the proxy, while the load was steady
-	before float64 // PSS once it was ready, in bytes
-	open   float64 // PSS late in the load, with all sessions open
-	peak   float64 // peak resident size
-	others float64 // processors that everything else kept busy meanwhile
+	cpu    cpu           // of the proxy, while the load was steady
+	before float64       // PSS once it was ready, in bytes
+	open   float64       // PSS late in the load, with all sessions open
+	peak   float64       // peak resident size
+	filled time.Duration // from its start until it was ready (idle scenario)
+	busy   float64       // share of a processor that it used (idle scenario)
+	others float64       // processors that everything else kept busy meanwhile
 }
 
 // observe starts a rival, offers it a load, and watches its process.

@@ -40,8 +40,11 @@ func report(outcomes []outcome, o options) error {
 func (r outcome) table(w io.Writer) {
 	s := r.scenario
 	fmt.Fprintf(w, "### %s (%s)\n\n", s.title, s.name)
-	fmt.Fprintf(w, "%d sessions x %g messages/s of %d bytes, %s, %d rounds, %d processors. Median (least - most).\n\n",
-		s.load.sessions, s.load.rate, s.load.size, s.load.duration, len(r.rounds), runtime.NumCPU())
+	offered := fmt.Sprintf("%d sessions x %g messages/s of %d bytes", s.load.sessions, s.load.rate, s.load.size)
+	if s.idle {
+		offered = fmt.Sprintf("%d idle connections, and 3 for comparison", idleConnections)
+	}
+	fmt.Fprintf(w, "%s, %s, %d rounds, %d processors. Median (least - most).\n\n", offered, s.load.duration, len(r.rounds), runtime.NumCPU())
 	header := []string{"rival"}
 	for _, m := range s.metrics {
 		header = append(header, m.title)

@@ -83,7 +83,7 @@ func proxies(tools toolbox, o options) []rival {
 // waitingRelays are the Go relay's ways of waiting, behind the C relay.
 func waitingRelays(tools toolbox, _ options) []rival {
 	rivals := []rival{tcpRelay("c-relay", tools.relay)}
-	for _, wait := range []string{"block", "yield", "poller", "poller-drain", "poller-stay", "raw", "alert"} {
+	for _, wait := range []string{"block", "yield", "poller", "poller-drain", "raw", "alert"} {
 		for loops := 1; loops <= 2; loops++ {
 			rivals = append(rivals, tcpRelay(fmt.Sprintf("%s-%d", wait, loops), tools.waiting,
 				"-wait", wait, "-loops", strconv.Itoa(loops)))

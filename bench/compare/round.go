@@ -70,10 +70,7 @@ func observeCalmly(ctx context.Context, tools toolbox, r rival, s scenario, back
 	var best observation
 	var bestErr error
 	for n := range attempts {
-		observed, err := observe(ctx, tools, r, s.load, backends, s.memory)
-		if err == nil && s.strict {
-			err = observed.load.trouble()
-		}
+		observed, err := s.observe(ctx, tools, r, backends)
 		if n == 0 || observed.others < best.others {
 			best, bestErr = observed, err
 		}
@@ -84,15 +81,27 @@ func observeCalmly(ctx context.Context, tools toolbox, r rival, s scenario, back
 	return best, bestErr
 }
 
+// observe runs one rival once.
+func (s scenario) observe(ctx context.Context, tools toolbox, r rival, backends []string) (observation, error) {
+	if s.idle {
+		return observeIdle(ctx, tools, r, s.load, backends)
+	}
+	observed, err := observe(ctx, tools, r, s.load, backends, s.memory)
+	if err == nil && s.strict {
+		err = observed.load.trouble()
+	}
+	return observed, err
+}
+
 // evaluate turns a round's observations into its metrics.
 func (s scenario) evaluate(into round, seen map[string]observation) {
-	without, haveDirect := seen["direct"]
+	without, have := seen[s.without]
 	for name, observed := range seen {
 		values := map[string]float64{}
 		for _, m := range s.metrics {
 			value := m.value(observed)
 			if m.added {
-				if !haveDirect || name == "direct" {
+				if !have || name == s.without {
 					continue
 				}
 				value -= m.value(without)

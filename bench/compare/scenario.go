@@ -15,19 +15,21 @@ type scenario struct {
 	load    load
 	memory  bool // read memory as well
 	base    string
+	without string // the rival whose numbers are subtracted where a metric says so
 	rivals  func(toolbox, options) []rival
 	metrics []metric
 	strict  bool // a load that had trouble makes the run a failure
+	idle    bool // there is no load at all
 }
 
-// metric is one number of an observation. What the proxy adds to a direct
-// connection is taken from the same round's direct run.
+// metric is one number of an observation. What something adds is taken from the
+// same round's run without it.
 type metric struct {
 	key    string // in JSON
 	title  string // in tables
 	digits int
 	ratio  bool // compare with the base rival
-	added  bool // subtract what the direct run had
+	added  bool // subtract what the run without had
 	value  func(observation) float64
 }
 
@@ -70,13 +72,22 @@ func scenarios() []scenario {
 				{"peak_mb", "peak resident, MiB", 1, true, false, mib(func(o observation) float64 { return o.peak })},
 			},
 		}, {
-			name: "latency", title: "Latency at low load", base: "wsbouncer", strict: true,
+			name: "latency", title: "Latency at low load", base: "wsbouncer", without: "direct", strict: true,
 			load: load{sessions: 50, rate: 20}, rivals: withDirect,
 			metrics: []metric{
 				{"p50_ms", "p50, ms", 3, true, false, func(o observation) float64 { return o.load.Latency.P50 }},
 				{"p99_ms", "p99, ms", 3, true, false, func(o observation) float64 { return o.load.Latency.P99 }},
 				{"added_p50_ms", "added p50, ms", 3, true, true, func(o observation) float64 { return o.load.Latency.P50 }},
 				{"added_p99_ms", "added p99, ms", 3, true, true, func(o observation) float64 { return o.load.Latency.P99 }},
+				outside,
+			},
+		}, {
+			name: "idle", title: "Idle pooled connections", base: "wsbouncer", without: "few", idle: true, rivals: idlePools,
+			metrics: []metric{
+				{"full_ms", "until all are idle, ms", 0, false, false, func(o observation) float64 { return float64(o.filled.Milliseconds()) }},
+				{"pss_mb", "memory, MiB", 1, false, false, mib(func(o observation) float64 { return o.open })},
+				{"each_kb", "memory of each, KiB", 2, false, true, func(o observation) float64 { return o.open / 1024 / idleConnections }},
+				{"cpu_percent", "processor, %", 2, false, false, func(o observation) float64 { return 100 * o.busy }},
 				outside,
 			},
 		}, {

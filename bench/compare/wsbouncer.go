@@ -14,29 +14,32 @@ import (
 // and a tenth more, all of it warm.
 func wsbouncer(tools toolbox) rival {
 	return rival{
-		name: "wsbouncer",
-		command: func(t task) ([]string, error) {
-			argv := []string{
-				tools.wsbouncer, "serve", "--listen", t.listen, "--admin", t.admin, "--profile", "echo",
-				"--log-level", "warn",
-			} // the others log no sessions either
-			for _, b := range t.backends {
-				argv = append(argv, "--backend", "ws://"+b)
-			}
-			size := strconv.Itoa(poolSize(t))
-			return append(argv, "--connections", size, "--warm", size), nil
-		},
+		name:    "wsbouncer",
+		command: func(t task) ([]string, error) { return serve(tools, t, poolSize(t)), nil },
 		ready: func(t task) func(context.Context) error {
-			return func(ctx context.Context) error { return warm(ctx, t) }
+			return func(ctx context.Context) error { return warm(ctx, t, poolSize(t)) }
 		},
 	}
 }
 
 func poolSize(t task) int { return (t.sessions*11/10)/len(t.backends) + 8 }
 
-// warm asks the admin API whether the proxy is ready and all its pools are full
-// of idle connections.
-func warm(ctx context.Context, t task) error {
+// serve is the proxy's command line, with so many warm connections to each
+// backend. The other proxies log no sessions either.
+func serve(tools toolbox, t task, each int) []string {
+	argv := []string{
+		tools.wsbouncer, "serve", "--listen", t.listen, "--admin", t.admin, "--profile", "echo", "--log-level", "warn",
+		"--connections", strconv.Itoa(each),
+	}
+	for _, b := range t.backends {
+		argv = append(argv, "--backend", "ws://"+b)
+	}
+	return argv
+}
+
+// warm asks the admin API whether the proxy is ready and all its pools have so
+// many idle connections.
+func warm(ctx context.Context, t task, each int) error {
 	if err := get(ctx, "http://"+t.admin+"/readyz", nil); err != nil {
 		return err
 	}
@@ -48,7 +51,7 @@ func warm(ctx context.Context, t task) error {
 	if err := get(ctx, "http://"+t.admin+"/api/v1/stats", &stats); err != nil {
 		return err
 	}
-	idle, want := 0, poolSize(t)*len(t.backends)
+	idle, want := 0, each*len(t.backends)
 	for _, b := range stats.Backends {
 		idle += b.Idle
 	}

@@ -6,65 +6,18 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/loop"
-	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// Backend is one backend in the statistics.
-type Backend struct {
-	URL       string    `json:"url"`
-	Profile   string    `json:"profile"`
-	Warm      int       `json:"warm"`
-	Reachable bool      `json:"reachable"`
-	Since     time.Time `json:"since"`            // of the last change of reachable
-	Reason    string    `json:"reason,omitempty"` // why it is not reachable
-	Retired   uint64    `json:"retired"`          // connections closed or being closed since the start
-	pool.Stats
-}
-
-// Sessions is what became of clients.
-type Sessions struct {
-	Active  int64                      `json:"active"`  // sessions whose client is still connected
-	Total   uint64                     `json:"total"`   // sessions begun since the start
-	Refused map[int]uint64             `json:"refused"` // requests refused, by HTTP status
-	Ended   map[frame.CloseCode]uint64 `json:"ended"`   // sessions ended, by the client's close code
-}
-
-// Relayed counts data frames and their payload in bytes since the start.
-type Relayed struct {
-	FramesFromClients  uint64 `json:"frames_from_clients"`
-	BytesFromClients   uint64 `json:"bytes_from_clients"`
-	FramesFromBackends uint64 `json:"frames_from_backends"`
-	BytesFromBackends  uint64 `json:"bytes_from_backends"`
-}
-
-// Loops is the event loops.
-type Loops struct {
-	Awake int          `json:"awake"`
-	Moved uint64       `json:"moved"` // sessions and idle connections moved between loops since the start
-	Loops []loop.Stats `json:"loops"`
-}
-
-// Stats is the process at one instant.
-type Stats struct {
-	Version       string    `json:"version"`
-	UptimeSeconds float64   `json:"uptime_seconds"`
-	Draining      bool      `json:"draining"`
-	Backends      []Backend `json:"backends"`
-	Sessions      Sessions  `json:"sessions"`
-	Relayed       Relayed   `json:"relayed"`
-	Loops         Loops     `json:"loops"`
-}
-
-// Source is what the API shows. Its functions may be called from any goroutine at any time.
+// Source is what the API shows. All of it is required, and may be called from any goroutine at any time.
 type Source struct {
 	// Ready returns nil when clients can be served, or why not.
 	Ready func() error
 	// Stats returns the statistics.
-	Stats func() Stats
+	Stats func() stats.Stats
+	// Metrics answers requests for metrics. It is a handler so that this package need not know of any format.
+	Metrics http.Handler
 }
 
 // Handler returns the API. It reads only; log gets what could not be answered.
@@ -81,22 +34,30 @@ func Handler(source Source, log *slog.Logger) http.Handler {
 		text(w, http.StatusOK, "ready")
 	})
 	mux.HandleFunc("GET /api/v1/stats", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(source.Stats()); err != nil {
-			log.Debug("statistics not delivered", "error", err)
+		// Encoded before the status is sent, so that a failure is not a 200 without a body.
+		body, err := json.MarshalIndent(source.Stats(), "", "  ")
+		if err != nil {
+			log.Error("statistics cannot be encoded", "error", err)
+			text(w, http.StatusInternalServerError, "the statistics cannot be encoded: "+err.Error())
+			return
 		}
+		answer(w, http.StatusOK, "application/json", body)
 	})
+	mux.Handle("GET /metrics", source.Metrics)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		text(w, http.StatusOK, "wsbouncer admin: /healthz /readyz /api/v1/stats")
+		text(w, http.StatusOK, "wsbouncer admin: /healthz /readyz /api/v1/stats /metrics")
 	})
 	return mux
 }
 
 func text(w http.ResponseWriter, status int, line string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	answer(w, status, "text/plain; charset=utf-8", []byte(line))
+}
+
+// answer sends what holds at this moment only.
+func answer(w http.ResponseWriter, status int, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(line + "\n"))
+	_, _ = w.Write(append(body, '\n')) // a client that has gone needs no answer
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
 // Describe says in words what a proxy with these settings, which must have passed Check, would serve.
@@ -23,16 +25,30 @@ func (s *Settings) Describe() string {
 		admin = "off"
 	}
 	row("admin", "%s", admin)
-	if p, err := s.plan(); err == nil {
-		row("profile", "%s: %s", p.profile.Name, p.profile.Summary)
+	p, err := s.plan()
+	if err != nil {
+		return err.Error()
 	}
-	for _, url := range s.Backends {
-		row("backend", "%s, at most %d connections, %d kept warm", url, s.Connections, s.warm())
+	row("profile", "%s: %s", p.profile.Name, p.profile.Summary)
+	sessions := 0
+	for _, b := range p.backends {
+		row("backend", "%s, at most %d connections, %d kept warm, weight %g, %s",
+			b.target.URL, b.settings.Cap, b.settings.Warm, b.settings.Weight, b.mode)
+		if b.mode == pool.Enabled && b.settings.Weight > 0 {
+			sessions += b.settings.Cap
+		}
+	}
+	row("balance", "%s", p.balance)
+	switch {
+	case s.Queue == 0:
+		row("queue", "none: clients for whom there is no connection are refused")
+	default:
+		row("queue", "at most %d clients, for %v each", s.Queue, s.QueueTimeout)
 	}
 	if s.Subprotocol != "" {
 		row("subprotocol", "%s", s.Subprotocol)
 	}
-	row("sessions", "at most %d at once", s.Connections*len(s.Backends))
+	row("sessions", "at most %d at once", sessions)
 	_ = w.Flush()
 	return b.String()
 }

@@ -7,28 +7,38 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/wsbouncer/wsbouncer/internal/admin"
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/metrics"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session"
+	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // Proxy is a running proxy. Its methods may be called from any goroutine.
 type Proxy struct {
-	plan      *plan
-	version   string
-	log       *slog.Logger
-	started   time.Time
-	loops     *loop.Group
-	backends  []*backend.Backend
-	sessions  *session.Server
-	listeners []net.Listener
-	admin     *http.Server
-	adminAt   net.Listener
-	drained   context.Context // ends when draining begins
-	drain     context.CancelFunc
+	plan       *plan
+	version    string
+	log        *slog.Logger
+	started    time.Time
+	loops      *loop.Group
+	group      *pool.Group[*backend.Conn]
+	backends   []*backend.Backend
+	sessions   *session.Server
+	listeners  []net.Listener
+	admin      *http.Server
+	adminAt    net.Listener
+	drained    context.Context // ends when draining begins
+	drain      context.CancelFunc
+	background sync.WaitGroup // goroutines that end when draining begins
 }
 
 // Start checks the settings, opens the listeners and begins to serve and to fill the pools. Backends that cannot be
@@ -48,14 +58,22 @@ func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) 
 		p.closeListeners()
 		return nil, fmt.Errorf("starting event loops: %w", err)
 	}
-	for _, target := range plan.targets {
+	p.group = pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: settings.Queue})
+	for _, b := range plan.backends {
 		p.backends = append(p.backends, backend.New(backend.Options{
-			Target: target, Profile: plan.profile, Cap: settings.Connections, Warm: settings.warm(),
-			DialTimeout: settings.DialTimeout, ResetTimeout: settings.ResetTimeout, CloseTimeout: settings.CloseTimeout,
+			Target: b.target, Profile: plan.profile, Group: p.group, Settings: b.settings, Mode: b.mode, Probe: b.probe,
+			DialTimeout: settings.DialTimeout, DialParallel: settings.DialParallel,
+			ResetTimeout: settings.ResetTimeout, CloseTimeout: settings.CloseTimeout,
+			MaxAge: settings.ConnectionMaxAge, MaxIdle: settings.ConnectionMaxIdle,
+			MaxSessions:  uint64(settings.ConnectionMaxSessions),
+			PingInterval: settings.PingInterval, PingTimeout: settings.PingTimeout,
+			CircuitFailures: settings.CircuitFailures, SlowStart: settings.SlowStart,
 			Loops: p.loops, Log: log,
 		}))
 	}
-	service := &session.Service{Name: "default", Path: settings.Path, Backends: p.backends}
+	service := &session.Service{
+		Name: "default", Path: settings.Path, Group: p.group, QueueTimeout: settings.QueueTimeout, HashBy: plan.hashBy,
+	}
 	p.sessions = session.NewServer(session.Options{
 		Services: []*session.Service{service}, Loops: p.loops,
 		MaxMessage: settings.MaxMessage, MaxHead: settings.MaxHead,
@@ -63,6 +81,7 @@ func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) 
 		IdleTimeout: settings.IdleTimeout, MaxDuration: settings.MaxSession,
 		Origins: settings.Origins, Log: log,
 	})
+	p.background.Go(func() { p.trimmer(p.drained) })
 	for _, listener := range p.listeners {
 		p.sessions.Serve(listener)
 		log.Info("listening", "address", listener.Addr().String())
@@ -94,12 +113,25 @@ func (p *Proxy) listen() error {
 	}
 	p.adminAt = listener
 	p.admin = &http.Server{
-		Handler:           admin.Handler(admin.Source{Ready: p.Ready, Stats: p.Stats}, p.log),
+		Handler:           admin.Handler(admin.Source{Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics()}, p.log),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}
 	return nil
+}
+
+// metrics returns what answers Prometheus: the statistics, and what the Go runtime and the operating system say of the
+// process. If one metric cannot be had, the others are still shown.
+func (p *Proxy) metrics() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics.New(p.Stats),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		Registry:      registry, // for the number of scrapes that failed
+		ErrorHandling: promhttp.ContinueOnError,
+		ErrorLog:      slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
+	})
 }
 
 func (p *Proxy) closeListeners() {
@@ -128,13 +160,14 @@ func (p *Proxy) AdminAddress() net.Addr {
 	return p.adminAt.Addr()
 }
 
-// Ready returns nil when every backend has a connection and the proxy is not draining, or else why it is not ready.
+// Ready returns nil when every enabled backend that keeps connections warm has one and the proxy is not draining, or else why it is not ready.
 func (p *Proxy) Ready() error {
 	if p.drained.Err() != nil {
 		return errors.New("not ready: draining")
 	}
 	for _, b := range p.backends {
-		if stats := b.Stats(); stats.Idle+stats.Leased+stats.Resetting == 0 {
+		book := b.Stats()
+		if book.State == pool.Enabled.String() && book.Warm > 0 && book.Idle+book.Leased+book.Resetting == 0 {
 			reason := b.Health().Reason
 			if reason == "" { // the last attempt to dial was fine, and what came of it is gone
 				reason = "the last one was lost, the next is on its way"
@@ -146,29 +179,30 @@ func (p *Proxy) Ready() error {
 }
 
 // Stats returns the statistics of all parts.
-func (p *Proxy) Stats() admin.Stats {
+func (p *Proxy) Stats() stats.Stats {
 	sessions := p.sessions.Stats()
-	stats := admin.Stats{
+	all := stats.Stats{
 		Version: p.version, UptimeSeconds: time.Since(p.started).Seconds(), Draining: p.drained.Err() != nil,
-		Sessions: admin.Sessions{
+		Sessions: stats.Sessions{
 			Active: sessions.Active, Total: sessions.Total, Refused: sessions.Refused, Ended: sessions.Ended,
 		},
-		Relayed: admin.Relayed(sessions.Relayed),
+		Relayed: stats.Relayed(sessions.Relayed),
 	}
+	settings := &p.plan.settings
+	all.Services = []stats.Service{{
+		Name: "default", Path: settings.Path, Profile: p.plan.profile.Name, Balance: p.plan.balance.String(), Queue: p.group.Queue(),
+	}}
 	for _, b := range p.backends {
-		health, book := b.Health(), b.Stats()
-		stats.Backends = append(stats.Backends, admin.Backend{
-			URL: b.URL(), Profile: b.Profile().Name, Warm: p.plan.settings.warm(),
-			Reachable: health.Reachable, Since: health.Since, Reason: health.Reason,
-			Retired: book.Totals.Discarded + book.Totals.RetiredIdle,
-			Stats:   book,
+		book := b.Stats()
+		all.Backends = append(all.Backends, stats.Backend{
+			URL: b.URL(), Profile: b.Profile().Name, Health: b.Health(), Stats: book, Retired: book.Totals.Reasons.Sum(),
 		})
 	}
-	stats.Loops.Loops, stats.Loops.Moved = p.loops.Stats()
-	for _, l := range stats.Loops.Loops {
+	all.Loops.Loops, all.Loops.Moved = p.loops.Stats()
+	for _, l := range all.Loops.Loops {
 		if l.Awake {
-			stats.Loops.Awake++
+			all.Loops.Awake++
 		}
 	}
-	return stats
+	return all
 }

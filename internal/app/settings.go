@@ -4,34 +4,55 @@ package app
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
 // Settings are the settings of a proxy, as flags give them. Begin with DefaultSettings.
 type Settings struct {
 	Listen      []string // addresses for clients, host:port
 	Admin       string   // address of the admin API; empty for none
-	Backends    []string // URLs of inference servers
+	Backends    []string // inference servers: a URL each, with settings of its own behind it, see parseBackend
 	Path        string   // path that clients ask for; empty for any
 	Profile     string   // name of the backends' profile
 	Subprotocol string   // Sec-WebSocket-Protocol to ask the backends for; empty for none
 	Origins     []string // values of Origin to accept; none for any
 	Connections int      // cap of each backend
 	Warm        int      // connections kept ready for each backend; negative for the cap
+	Balance     string   // how a backend is chosen for a client
+	HashBy      string   // what it is chosen by with the balance hash: client, header:NAME or query:NAME
+	Queue       int      // most clients that wait for a connection
 	Loops       int      // most event loops awake; 0 for one per processor
+
+	ConnectionMaxAge      time.Duration // of a connection to a backend; 0 for no limit
+	ConnectionMaxIdle     time.Duration // of one beyond the warm ones
+	ConnectionMaxSessions int           // that a connection serves; 0 for no limit
+	PingInterval          time.Duration // between two pings to a backend; 0 for none
+	PingTimeout           time.Duration // for its pong
+	UserTimeout           time.Duration // for a backend to acknowledge what it was sent; 0 for the system's limit
+	Probe                 string        // how backends are probed: empty for not at all, upgrade, a path or a URL
+	ProbeInterval         time.Duration
+	ProbeTimeout          time.Duration
+	ProbeFall             int           // failures in a row that take a backend out of service
+	ProbeRise             int           // successes in a row that bring it back
+	CircuitFailures       int           // failures in a row that open a backend's circuit
+	SlowStart             time.Duration // for a recovered backend to get its full share
+	DialParallel          int           // connections dialed at once to each backend
 
 	MaxMessage int64 // largest message from a client in bytes; 0 for no limit
 	MaxHead    int   // largest upgrade request in bytes
 
 	HandshakeTimeout time.Duration // for a client's request to arrive
+	QueueTimeout     time.Duration // for a connection to come free
 	DialTimeout      time.Duration // for a backend to accept a connection
 	ResetTimeout     time.Duration // for a backend to answer what a session left behind
 	CloseTimeout     time.Duration // for each side's part in closing
@@ -43,13 +64,31 @@ type Settings struct {
 // DefaultSettings returns the settings that hold when nothing else is said. There is no default for Backends.
 func DefaultSettings() Settings {
 	return Settings{
-		Listen:           []string{"127.0.0.1:8080"},
-		Profile:          profile.Names()[0],
-		Connections:      100,
-		Warm:             -1,
+		Listen:      []string{"127.0.0.1:8080"},
+		Profile:     profile.Names()[0],
+		Connections: 100,
+		Warm:        -1,
+		Balance:     pool.BalanceNames()[0],
+		HashBy:      "client",
+		Queue:       1000,
+
+		ConnectionMaxAge:  time.Hour,
+		ConnectionMaxIdle: time.Minute,
+		PingInterval:      20 * time.Second,
+		PingTimeout:       10 * time.Second,
+		UserTimeout:       30 * time.Second,
+		ProbeInterval:     10 * time.Second,
+		ProbeTimeout:      2 * time.Second,
+		ProbeFall:         3,
+		ProbeRise:         2,
+		CircuitFailures:   5,
+		SlowStart:         10 * time.Second,
+		DialParallel:      32,
+
 		MaxMessage:       16 << 20,
 		MaxHead:          handshake.DefaultMaxHead,
 		HandshakeTimeout: 10 * time.Second,
+		QueueTimeout:     10 * time.Second,
 		DialTimeout:      5 * time.Second,
 		ResetTimeout:     5 * time.Second,
 		CloseTimeout:     5 * time.Second,
@@ -61,11 +100,10 @@ func DefaultSettings() Settings {
 type plan struct {
 	settings Settings
 	profile  *profile.Profile
-	targets  []*handshake.Target
+	balance  pool.Balance
+	hashBy   session.HashBy
+	backends []backendPlan
 }
-
-// maxConnections is the largest cap of a backend that is believed to be meant.
-const maxConnections = 100_000
 
 // Check returns everything that is wrong with the settings, joined into one error that names each flag, its value and
 // what is allowed.
@@ -107,44 +145,50 @@ func (s *Settings) plan() (*plan, error) {
 	if s.Subprotocol != "" && !isToken(s.Subprotocol) {
 		bad("subprotocol", "%q is not a token (letters, digits and !#$%%&'*+-.^_`|~)", s.Subprotocol)
 	}
-	p.targets = s.targets(bad)
+	if p.balance, err = pool.ParseBalance(s.Balance); err != nil {
+		bad("balance", "%v", err)
+	}
+	if p.hashBy, err = parseHashBy(s.HashBy); err != nil {
+		bad("hash-by", "%v", err)
+	}
+	p.backends = s.planBackends(bad)
 	s.checkNumbers(bad)
 	return p, errors.Join(errs...)
 }
 
-// targets checks the backends' URLs.
-func (s *Settings) targets(bad func(flag, format string, args ...any)) []*handshake.Target {
-	if len(s.Backends) == 0 {
-		bad("backend", "no backend is given; give at least one such as ws://127.0.0.1:9001")
+// parseHashBy checks what a client's backend is chosen by.
+func parseHashBy(text string) (by session.HashBy, err error) {
+	kind, name, _ := strings.Cut(text, ":")
+	switch {
+	case text == "client":
+	case kind == "header" && isToken(name):
+		by.Header = name
+	case kind == "query" && name != "":
+		by.Query = name
+	default:
+		err = fmt.Errorf("%q is not client, header:NAME or query:NAME", text)
 	}
-	var targets []*handshake.Target
-	seen := make(map[string]string)
-	for _, text := range s.Backends {
-		target, err := handshake.ParseTarget(text)
-		if err != nil {
-			bad("backend", "%v", err)
-			continue
-		}
-		if before, ok := seen[sameServer(text)]; ok && before != text {
-			bad("backend", "%q is %q, listed twice; its cap would not hold", text, before)
-		} else if ok {
-			bad("backend", "%q is listed twice; its cap would not hold", text)
-		}
-		seen[sameServer(text)] = text
-		target.Protocol = s.Subprotocol
-		targets = append(targets, target)
-	}
-	return targets
+	return by, err
 }
 
 func (s *Settings) checkNumbers(bad func(flag, format string, args ...any)) {
-	if s.Connections < 1 || s.Connections > maxConnections {
-		bad("connections", "%d is not between 1 and %d", s.Connections, maxConnections)
-	} else if s.Warm == 0 || s.Warm > s.Connections {
-		bad("warm", "%d is not between 1 and the cap of %d connections", s.Warm, s.Connections)
-	}
-	if s.Loops < 0 || s.Loops > 1024 {
-		bad("loops", "%d is not between 1 and 1024 (0 means one per processor)", s.Loops)
+	checkSize(s.Connections, s.warm(), s.Queue, bad)
+	for _, n := range []struct {
+		flag        string
+		value       int
+		least, most int
+	}{
+		{"loops", s.Loops, 0, 1024}, // 0 for one per processor
+		{"queue", s.Queue, 0, 1_000_000},
+		{"connection-max-sessions", s.ConnectionMaxSessions, 0, math.MaxInt32},
+		{"probe-fall", s.ProbeFall, 1, 1000},
+		{"probe-rise", s.ProbeRise, 1, 1000},
+		{"circuit-failures", s.CircuitFailures, 1, 1_000_000},
+		{"dial-parallel", s.DialParallel, 1, 10_000},
+	} {
+		if n.value < n.least || n.value > n.most {
+			bad(n.flag, "%d is not between %d and %d", n.value, n.least, n.most)
+		}
 	}
 	if s.MaxMessage < 0 {
 		bad("max-message", "%d is negative; allowed are sizes such as 16MiB, or 0 for no limit", s.MaxMessage)
@@ -158,12 +202,21 @@ func (s *Settings) checkNumbers(bad func(flag, format string, args ...any)) {
 		least time.Duration
 	}{
 		{"handshake-timeout", s.HandshakeTimeout, time.Millisecond},
+		{"queue-timeout", s.QueueTimeout, 0},
 		{"dial-timeout", s.DialTimeout, time.Millisecond},
 		{"reset-timeout", s.ResetTimeout, time.Millisecond},
 		{"close-timeout", s.CloseTimeout, time.Millisecond},
 		{"idle-timeout", s.IdleTimeout, 0},
 		{"max-session", s.MaxSession, 0},
 		{"drain-timeout", s.DrainTimeout, 0},
+		{"connection-max-age", s.ConnectionMaxAge, 0},
+		{"connection-max-idle", s.ConnectionMaxIdle, 0},
+		{"ping-interval", s.PingInterval, 0},
+		{"ping-timeout", s.PingTimeout, time.Millisecond},
+		{"tcp-user-timeout", s.UserTimeout, 0},
+		{"probe-interval", s.ProbeInterval, 10 * time.Millisecond},
+		{"probe-timeout", s.ProbeTimeout, time.Millisecond},
+		{"slow-start", s.SlowStart, 0},
 	} {
 		const most = 30 * 24 * time.Hour
 		if d.value < d.least || d.value > most {
@@ -197,19 +250,6 @@ func anyPort(address string) bool {
 	_, port, _ := net.SplitHostPort(address)
 	n, _ := strconv.Atoi(port)
 	return n == 0
-}
-
-// sameServer returns a form of a server's URL that is the same however it is spelt.
-func sameServer(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return text
-	}
-	port := u.Port()
-	if port == "" {
-		port = "80"
-	}
-	return net.JoinHostPort(strings.ToLower(u.Hostname()), port) + u.RequestURI()
 }
 
 // isToken tells whether text is a token as RFC 9110, section 5.6.2, has it.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
 // settings returns settings that are fine.
@@ -40,8 +40,13 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.Connections = 100_001 }, "--connections: 100001"},
 		{func(s *Settings) { s.Connections, s.Warm = 0, 5 }, "--connections: 0"}, // and nothing about what follows from it
 		{func(s *Settings) { s.Warm = 100 }, ""},
-		{func(s *Settings) { s.Warm = 101 }, "--warm: 101 is not between 1 and the cap of 100 connections"},
-		{func(s *Settings) { s.Warm = 0 }, "--warm: 0"},
+		{func(s *Settings) { s.Warm = 101 }, "--warm: 101 is not between 0 and the cap of 100 connections"},
+		{func(s *Settings) { s.Warm = 0 }, ""}, // there is a queue
+		{func(s *Settings) { s.Warm, s.Queue = 1, 0 }, ""},
+		{func(s *Settings) { s.Warm, s.Queue = 0, 0 }, "--warm: 0 needs a queue, in which clients wait while their connection is dialed; allowed are 1 to 100 without one"},
+		{func(s *Settings) { s.Queue = 1_000_000 }, ""},
+		{func(s *Settings) { s.Queue = 1_000_001 }, "--queue: 1000001 is not between 0 and 1000000"},
+		{func(s *Settings) { s.Queue = -1 }, "--queue: -1"},
 		{func(s *Settings) { s.Loops = 1024 }, ""},
 		{func(s *Settings) { s.Loops = 1025 }, "--loops: 1025"},
 		{func(s *Settings) { s.Loops = -1 }, "--loops: -1"},
@@ -61,6 +66,32 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.IdleTimeout = -1 }, "--idle-timeout: -1ns"},
 		{func(s *Settings) { s.MaxSession = month + 1 }, "--max-session: "},
 		{func(s *Settings) { s.DrainTimeout = -time.Second }, "--drain-timeout: -1s"},
+		{func(s *Settings) { s.QueueTimeout = 0 }, ""},
+		{func(s *Settings) { s.QueueTimeout = -1 }, "--queue-timeout: -1ns is not between 0s and 720h0m0s"},
+		{func(s *Settings) { s.QueueTimeout = month + 1 }, "--queue-timeout: "},
+		{func(s *Settings) {
+			s.ConnectionMaxAge, s.ConnectionMaxIdle, s.PingInterval, s.UserTimeout, s.SlowStart = 0, 0, 0, 0, 0
+		}, ""},
+		{func(s *Settings) {
+			s.ConnectionMaxAge, s.ConnectionMaxIdle, s.PingInterval, s.UserTimeout, s.SlowStart = month, month, month, month, month
+		}, ""},
+		{func(s *Settings) { s.ConnectionMaxAge = -time.Second }, "--connection-max-age: -1s"},
+		{func(s *Settings) { s.ConnectionMaxIdle = -time.Second }, "--connection-max-idle: -1s"},
+		{func(s *Settings) { s.PingInterval = -time.Second }, "--ping-interval: -1s"},
+		{func(s *Settings) { s.PingInterval = 1<<63 - 1 }, "--ping-interval: 2562047h47m16.854775807s is not between 0s"},
+		{func(s *Settings) { s.PingTimeout = 0 }, "--ping-timeout: 0s is not between 1ms"},
+		{func(s *Settings) { s.UserTimeout = month + 1 }, "--tcp-user-timeout: "},
+		{func(s *Settings) { s.ProbeInterval = time.Millisecond }, "--probe-interval: 1ms is not between 10ms"},
+		{func(s *Settings) { s.ProbeTimeout = 0 }, "--probe-timeout: 0s is not between 1ms"},
+		{func(s *Settings) { s.SlowStart = -1 }, "--slow-start: -1ns"},
+		{func(s *Settings) { s.ConnectionMaxSessions = -1 }, "--connection-max-sessions: -1 is not between 0 and 2147483647"},
+		{func(s *Settings) { s.ProbeFall = 0 }, "--probe-fall: 0 is not between 1 and 1000"},
+		{func(s *Settings) { s.ProbeRise = 1001 }, "--probe-rise: 1001"},
+		{func(s *Settings) { s.CircuitFailures = 0 }, "--circuit-failures: 0 is not between 1 and 1000000"},
+		{func(s *Settings) { s.DialParallel = 0 }, "--dial-parallel: 0 is not between 1 and 10000"},
+		{func(s *Settings) { s.Balance = "hash" }, ""},
+		{func(s *Settings) { s.Balance = "Hash" }, `--balance: there is no balance "Hash"; allowed are least-loaded, round-robin, random-two, hash`},
+		{func(s *Settings) { s.Balance = "" }, `--balance: there is no balance ""`},
 		{func(s *Settings) { s.Profile = "" }, `--profile: there is no profile ""; allowed are `},
 		{func(s *Settings) { s.Path = "/" }, ""},
 		{func(s *Settings) { s.Path = "x/y" }, `--path: "x/y"`},
@@ -91,18 +122,23 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestSameBackend tells servers apart however they are spelt.
-func TestSameBackend(t *testing.T) {
-	const first = "ws://host.example:80/a?b=c"
-	for second, same := range map[string]bool{
-		"ws://host.example:80/a?b=c": true, "ws://host.example/a?b=c": true, "WS://HOST.example/a?b=c": true,
-		"ws://host.example:81/a?b=c": false, "ws://host.example/A?b=c": false, "ws://host.example/a": false,
-		"ws://other.example/a?b=c": false,
+func TestHashBy(t *testing.T) {
+	for text, want := range map[string]session.HashBy{
+		"client": {}, "header:X-Device": {Header: "X-Device"}, "header:x": {Header: "x"}, "query:device": {Query: "device"},
+		"query:a:b": {Query: "a:b"},
 	} {
 		s := settings()
-		s.Backends = []string{first, second}
-		if err := s.Check(); (err != nil) != same {
-			t.Errorf("%s and %s: %v", first, second, err)
+		s.HashBy = text
+		if p, err := s.plan(); err != nil || p.hashBy != want {
+			t.Errorf("%q is %+v, %v; want %+v", text, p.hashBy, err, want)
+		}
+	}
+	for _, text := range []string{"", "Client", "client:", "address", "header", "header:", "header:a b", "header:ä", "query", "query:", "cookie:a"} {
+		s := settings()
+		s.HashBy = text
+		want := fmt.Sprintf("--hash-by: %q is not client, header:NAME or query:NAME", text)
+		if err := s.Check(); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }
@@ -113,9 +149,9 @@ func TestAllMistakes(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	// Eight above, the cap, the header's size and the four timeouts that need one.
-	if got := strings.Count(err.Error(), "\n") + 1; got != 14 {
-		t.Errorf("%d mistakes, want 14:\n%v", got, err)
+	// Eight above, two that have no value, and thirteen numbers and durations that need one.
+	if got := strings.Count(err.Error(), "\n") + 1; got != 23 {
+		t.Errorf("%d mistakes, want 23:\n%v", got, err)
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if !strings.HasPrefix(line, "--") {
@@ -124,19 +160,5 @@ func TestAllMistakes(t *testing.T) {
 	}
 	if _, err := Start(s, "", nil); err == nil {
 		t.Error("started with these settings")
-	}
-}
-
-func TestDescribe(t *testing.T) {
-	s := settings()
-	s.Backends = append(s.Backends, "ws://127.0.0.1:9002/b")
-	got := s.Describe()
-	for _, want := range []string{
-		"127.0.0.1:8080, path / and every other path", "off", profile.Names()[0] + ": ",
-		"ws://127.0.0.1:9001, at most 100 connections, 100 kept warm", "ws://127.0.0.1:9002/b, ", "at most 200 at once",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is missing in:\n%s", want, got)
-		}
 	}
 }

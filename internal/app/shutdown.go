@@ -28,10 +28,11 @@ func (p *Proxy) Shutdown() (clean bool) {
 	for _, b := range p.backends {
 		b.Close(ctx)
 	}
-	p.loops.Close()
-	if p.admin != nil {
+	p.background.Wait()
+	if p.admin != nil { // before the loops, whose part of the statistics goes with them
 		_ = p.admin.Close()
 	}
+	p.loops.Close()
 	p.log.Info("stopped", "clean", clean)
 	return clean
 }

@@ -7,6 +7,7 @@ package backend
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
@@ -19,10 +20,12 @@ import (
 type Options struct {
 	Target  *handshake.Target
 	Profile *profile.Profile
-	// Cap is the largest number of connections that the server ever sees.
-	Cap int
-	// Warm is how many connections are kept ready beside those in use, within the cap.
-	Warm int
+	// Group is the pools of the backends that serve the same clients, which the backend's own becomes one of.
+	Group *pool.Group[*Conn]
+	// Settings are the size of the pool and the backend's part of the clients.
+	Settings pool.Settings
+	// Mode is what the operator wants of the backend at first.
+	Mode pool.Mode
 	// DialTimeout bounds connecting and the opening handshake; default 5 s.
 	DialTimeout time.Duration
 	// DialParallel is how many connections are dialed at once; default 32.
@@ -31,6 +34,24 @@ type Options struct {
 	ResetTimeout time.Duration
 	// CloseTimeout bounds the wait for a server's part in closing a connection; default 2 s.
 	CloseTimeout time.Duration
+	// MaxAge retires connections that have been open for so long, or up to a quarter less, once they are idle; 0 for never.
+	MaxAge time.Duration
+	// MaxIdle retires idle connections beyond the warm ones that nobody has used for so long; 0 for at once.
+	MaxIdle time.Duration
+	// MaxSessions retires connections that have served so many sessions; 0 for never.
+	MaxSessions uint64
+	// PingInterval is the time between two pings on a connection, or up to a quarter less; 0 for no pings.
+	PingInterval time.Duration
+	// PingTimeout bounds the wait for a pong; default 5 s.
+	PingTimeout time.Duration
+	// CircuitFailures is how many failures in a row take the backend out of service: of dialing, or of sessions that it
+	// broke; default 5.
+	CircuitFailures int
+	// SlowStart is the time in which a backend that was out of service gets its full share of the clients back; 0 for at
+	// once.
+	SlowStart time.Duration
+	// Probe is how the backend is asked whether it is well; nil for not at all.
+	Probe *Probe
 	// Loops are the event loops that the connections live on.
 	Loops *loop.Group
 	// Log gets a line for each change of state.
@@ -46,6 +67,15 @@ func (o *Options) setDefaults() {
 	def(&o.DialTimeout, 5*time.Second)
 	def(&o.ResetTimeout, 5*time.Second)
 	def(&o.CloseTimeout, 2*time.Second)
+	def(&o.PingTimeout, 5*time.Second)
+	if o.CircuitFailures <= 0 {
+		o.CircuitFailures = 5
+	}
+	if o.Probe != nil {
+		probe := *o.Probe
+		probe.setDefaults()
+		o.Probe = &probe
+	}
 	if o.DialParallel <= 0 {
 		o.DialParallel = 32
 	}
@@ -55,16 +85,30 @@ func (o *Options) setDefaults() {
 type Backend struct {
 	options Options
 	pool    *pool.Pool[*Conn]
-	worker  worker
+	report  report
+	worker  worker[*Conn]
+	probing sync.WaitGroup
 }
 
 // New returns a backend whose worker has begun to fill the pool. Close ends it.
 func New(o Options) *Backend {
 	o.setDefaults()
 	b := &Backend{options: o}
-	b.worker.init(b)
-	b.pool = pool.New[*Conn](o.Cap, b.worker.signal)
+	b.report.init(o.Target.URL, o.Log, o.Probe != nil)
+	b.worker = worker[*Conn]{
+		report: &b.report, parallel: o.DialParallel, maxIdle: o.MaxIdle, rampTime: o.SlowStart,
+		circuit: circuit{after: o.CircuitFailures}, now: o.Group.Now,
+		establish: b.establish,
+		retire:    func(c *Conn) { c.stream.Post(c.closeWithdrawn) },
+	}
+	b.worker.init()
+	b.pool = o.Group.Add(o.Target.URL, o.Settings, b.worker.signal)
+	b.pool.SetMode(o.Mode)
+	b.worker.pool = b.pool
 	go b.worker.run()
+	if o.Probe != nil {
+		b.probing.Go(func() { prober(b.worker.ctx, *o.Probe, b.probe, b.worker.probed) })
+	}
 	return b
 }
 
@@ -74,29 +118,35 @@ func (b *Backend) URL() string { return b.options.Target.URL }
 // Profile returns the profile of the server's protocol.
 func (b *Backend) Profile() *profile.Profile { return b.options.Profile }
 
-// Lease takes an idle connection for a session, if there is one. It never waits. The lease ends by the
-// connection's End, or by Use when the connection turns out to be broken.
-func (b *Backend) Lease() (*Conn, bool) { return b.pool.Lease() }
-
-// Load returns the share of the cap that is in use by sessions, and whether a connection is idle.
-func (b *Backend) Load() (share float64, idle bool) { return b.pool.Load() }
-
 // Stats returns the state of the pool.
 func (b *Backend) Stats() pool.Stats { return b.pool.Stats() }
 
-// Health says whether the last attempt to dial succeeded, and if not, since when and why.
-func (b *Backend) Health() Health { return b.worker.health() }
+// Health returns what is known of how the server does.
+func (b *Backend) Health() Health { return b.report.get() }
+
+// Set changes the size of the pool and the backend's part of the clients. Sessions go on.
+func (b *Backend) Set(s pool.Settings) { b.pool.Set(s) }
+
+// SetMode notes what the operator wants of the backend. Sessions go on.
+func (b *Backend) SetMode(m pool.Mode) {
+	if before := b.pool.Stats().State; before != m.String() {
+		b.pool.SetMode(m)
+		b.options.Log.Info("backend "+m.String(), "backend", b.URL(), "before", before)
+	}
+}
 
 // Close stops dialing, closes the idle connections in order and waits until all connections are gone, or ctx ends. The
 // sessions must have ended before, or else their connections stay.
 func (b *Backend) Close(ctx context.Context) {
 	b.worker.stop()
+	b.probing.Wait()
+	b.options.Group.Remove(b.pool)
 	for {
 		// Again and again: one that was dialed is on its way to its loop, another is being reset.
-		for conn, ok := b.pool.RetireIdle(); ok; conn, ok = b.pool.RetireIdle() {
-			conn.stream.Post(conn.closeWithdrawn)
+		for conn, ok := b.pool.RetireOldest(pool.Shutdown); ok; conn, ok = b.pool.RetireOldest(pool.Shutdown) {
+			b.worker.retire(conn)
 		}
-		if b.pool.Stats().Used() == 0 {
+		if stats := b.pool.Stats(); stats.Used() == 0 {
 			return
 		}
 		select {
@@ -105,4 +155,26 @@ func (b *Backend) Close(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// establish dials a connection and brings it to an event loop.
+func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
+	o := &b.options
+	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
+	defer cancel()
+	established, err := o.Target.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	socket, err := loop.Detach(established.Conn)
+	if err != nil {
+		return err
+	}
+	l := o.Loops.Pick()
+	ok := l.Post(func() { adopt(b, slot, l, socket, established) })
+	if !ok {
+		socket.Close()
+		return loop.ErrStopped
+	}
+	return nil
 }

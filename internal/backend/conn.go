@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
@@ -26,21 +25,49 @@ type Conn struct {
 	stream   *loop.Conn
 	protocol string
 
-	established time.Time
+	established loop.Instant
 
 	// Scanner follows what the server sends, over all sessions.
 	Scanner frame.Scanner
 
 	mode     mode
-	broken   string // why the connection must not serve the session that has leased it
-	greeting []byte // frames sent before the session of a one-shot connection
-	pong     []byte // the answer to the server's last ping, when the stream was full; nil for none
+	broken   *retirement  // why the connection must not serve the session that has leased it; nil if it may
+	retireAt loop.Instant // it serves no session that would begin later; 0 for never
+
+	// For pings, see ping.go.
+	pinged    loop.Instant  // when the ping was sent that is not answered yet; 0 for none
+	token     uint64        // its payload
+	received  uint64        // what the server had sent by then
+	roundTrip time.Duration // of the last answered ping
+	silent    bool          // a ping was not answered in time
+
+	kept     *kept  // what waits; nil for nothing, as nearly always
 	begun    uint64 // Scanner.Messages when the present session began
 	expected uint64 // Scanner.Messages when the server will owe nothing more (resetting)
 
 	closeSent, closeReceived bool
 	cut                      bool       // a frame to the server was cut off: no other can follow
-	timer                    loop.Timer // bounds resetting and retiring
+	timer                    loop.Timer // bounds resetting and retiring; when waiting and serving, the next look
+}
+
+// TakeTimer and PutTimer take the connection's timer to another loop together with its session, which moves the stream.
+func (c *Conn) TakeTimer() bool { return c.timer.Take() }
+
+// PutTimer sets the timer that was taken on loop l.
+func (c *Conn) PutTimer(l *loop.Loop) { c.timer.Put(l) }
+
+// kept is what the server sent that has to wait for its moment.
+type kept struct {
+	greeting []byte // frames sent before the session of a one-shot connection
+	pong     []byte // the answer to its last ping, when the stream was full; nil for none
+}
+
+// keep returns what waits, to add to it.
+func (c *Conn) keep() *kept {
+	if c.kept == nil {
+		c.kept = new(kept)
+	}
+	return c.kept
 }
 
 // mode is what the connection, while it is the handler of its stream, makes of what arrives.
@@ -55,8 +82,12 @@ const (
 
 // adopt makes an established connection part of the pool. It runs on loop l.
 func adopt(b *Backend, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, e handshake.Established) {
-	c := &Conn{backend: b, slot: slot, protocol: e.Protocol, established: time.Now(), Scanner: frame.NewServerScanner()}
+	c := &Conn{backend: b, slot: slot, protocol: e.Protocol, established: loop.Now(), Scanner: frame.NewServerScanner()}
 	c.stream = l.Add(socket, c, e.Early)
+	if age := b.options.MaxAge; age > 0 {
+		c.retireAt = c.established.After(jittered(age))
+	}
+	c.watch()
 	slot.Filled(c)
 }
 
@@ -64,8 +95,8 @@ func adopt(b *Backend, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket,
 // lost since it was leased is not alive: its lease has ended then, and the caller leases another.
 func (c *Conn) Use(f func(alive bool)) {
 	ok := c.stream.Post(func() {
-		if c.broken != "" {
-			c.retire(frame.GoingAway, c.broken)
+		if c.broken != nil {
+			c.retire(*c.broken)
 			f(false)
 			return
 		}
@@ -80,6 +111,19 @@ func (c *Conn) Use(f func(alive bool)) {
 	}
 }
 
+// GiveBack ends the lease of a connection that its session will not use after all, instead of Use. It may be called from
+// any goroutine.
+func (c *Conn) GiveBack() {
+	c.Use(func(alive bool) {
+		if alive {
+			c.Abandon()
+		}
+	})
+}
+
+// Abandon ends the lease of a connection that was to be used, but that nothing was sent over.
+func (c *Conn) Abandon() { c.idle() }
+
 // Backend returns the backend that the connection leads to.
 func (c *Conn) Backend() *Backend { return c.backend }
 
@@ -92,8 +136,11 @@ func (c *Conn) Protocol() string { return c.protocol }
 // TakeGreeting returns the frames, or the beginning of them, that the server sent before the session, to be presented
 // to the client. They have passed the Scanner.
 func (c *Conn) TakeGreeting() []byte {
-	greeting := c.greeting
-	c.greeting = nil
+	if c.kept == nil {
+		return nil
+	}
+	greeting := c.kept.greeting
+	c.kept.greeting = nil
 	return greeting
 }
 
@@ -102,14 +149,30 @@ func (c *Conn) Answered() (whole uint64, another bool) {
 	return c.Scanner.Messages - c.begun, !c.Scanner.AtMessageBoundary()
 }
 
-// End ends the lease, after the session saw this traffic. The profile says whether the connection goes back to the pool,
-// now or once the server has answered all it was asked; otherwise it is closed, with the code and reason unless close
-// frames have been exchanged before. midFrame tells that a frame to the server was cut off, so that not even a close frame
-// can be sent. End returns what becomes of the connection.
-func (c *Conn) End(t profile.Traffic, midFrame bool, code frame.CloseCode, reason string) profile.Verdict {
+// Ending is how a session ends its lease.
+type Ending struct {
+	// Traffic is what the session saw.
+	Traffic profile.Traffic
+	// MidFrame tells that a frame to the server was cut off, so that not even a close frame can be sent.
+	MidFrame bool
+	// Code and Text are for the close frame to the server, if the connection is closed and none has been sent.
+	Code frame.CloseCode
+	Text string
+	// Fault is how the server broke the session; empty if it did not.
+	Fault string
+}
+
+// End ends the lease. The profile says whether the connection goes back to the pool, now or once the server has answered
+// all it was asked; otherwise it is closed, with the code and text unless close frames have been exchanged before. End
+// returns what becomes of the connection.
+func (c *Conn) End(e Ending) profile.Verdict {
 	c.takeBack()
-	verdict := c.backend.options.Profile.Judge(t)
-	if c.stream.Ended() || c.closeSent || c.closeReceived || midFrame {
+	if c.closing() { // the session was over, so that nothing can have broken it any more
+		e.Fault = ""
+	}
+	c.backend.worker.ended(e.Fault)
+	verdict := c.backend.options.Profile.Judge(e.Traffic)
+	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" {
 		verdict = profile.Discard
 	}
 	if verdict == profile.Clean && c.stream.Held() > 0 { // the beginning of something that nobody asked for
@@ -120,16 +183,35 @@ func (c *Conn) End(t profile.Traffic, midFrame bool, code frame.CloseCode, reaso
 		c.idle()
 	case profile.Await:
 		c.mode = resetting
-		c.expected = c.begun + t.Sent
+		c.expected = c.begun + e.Traffic.Sent
 		c.slot.Reset()
 		c.timer.Set(c.stream.Loop(), c.backend.options.ResetTimeout, func() {
-			c.retire(frame.GoingAway, "no answer in time")
+			c.retire(retirement{pool.ResetFailed, frame.GoingAway, "no answer in time"})
 		})
 	default:
-		c.cut = midFrame
-		c.retire(code, reason)
+		c.cut = e.MidFrame
+		c.retire(retirement{c.reason(e), e.Code, e.Text})
 	}
 	return verdict
+}
+
+// reason tells why a connection is discarded after a session.
+func (c *Conn) reason(e Ending) pool.Reason {
+	switch {
+	case c.silent:
+		return pool.Silent
+	case c.stream.Ended() && !c.closing():
+		return pool.Lost
+	case e.Fault != "":
+		return pool.Broken
+	case c.closeReceived && !c.closeSent:
+		return pool.Closed
+	case e.MidFrame || e.Traffic.SendingMessage:
+		return pool.Cut
+	case c.backend.options.Profile.Reuse == profile.OneShot:
+		return pool.Served
+	}
+	return pool.Unclean
 }
 
 // SendClose relays a close frame's payload to the server; the session goes on until the server's own close arrives. The
@@ -142,39 +224,57 @@ func (c *Conn) SendClose(payload []byte) {
 // CloseReceived notes that the server sent its close frame to the session.
 func (c *Conn) CloseReceived() { c.closeReceived = true }
 
+// closing tells whether one side has sent its close frame.
+func (c *Conn) closing() bool { return c.closeSent || c.closeReceived }
+
 // takeBack makes the connection the handler of its stream again.
 func (c *Conn) takeBack() {
 	c.stream.SetHandler(c)
 	c.stream.Resume()
 }
 
-// idle gives the connection back to the pool.
+// idle gives the connection back to the pool, if it may serve another session.
 func (c *Conn) idle() {
-	c.mode = waiting
-	c.timer.Stop()
-	c.slot.Return()
+	o := &c.backend.options
+	switch {
+	case o.MaxSessions > 0 && c.slot.Sessions() >= o.MaxSessions:
+		c.retire(retirement{pool.WornOut, frame.GoingAway, "served its sessions"})
+	case c.aged():
+		c.retire(retirement{pool.Aged, frame.GoingAway, tooOld})
+	default:
+		c.mode = waiting
+		c.watch()
+		c.slot.Return()
+	}
+}
+
+// retirement is why and how a connection ends.
+type retirement struct {
+	reason pool.Reason
+	code   frame.CloseCode // for the close frame to the server
+	text   string
 }
 
 // lost notes, while no session is being served, that the connection cannot serve one any more.
-func (c *Conn) lost(code frame.CloseCode, reason string) {
-	if c.broken != "" {
+func (c *Conn) lost(why retirement) {
+	if c.broken != nil {
 		return
 	}
-	c.broken = reason
-	if c.slot.Sessions() == 0 && time.Since(c.established) < probation {
-		c.backend.worker.lostOnProbation(reason)
+	c.broken = &why
+	if c.slot.Sessions() == 0 && -c.established.Until() < probation {
+		c.backend.worker.lostOnProbation(why.text)
 	}
-	if c.slot.Withdraw() {
-		c.backend.options.Log.Debug("idle connection retired", "backend", c.backend.URL(), "reason", reason)
-		c.close(code, reason)
+	if c.slot.Withdraw(why.reason) {
+		c.backend.options.Log.Debug("idle connection retired", "backend", c.backend.URL(), "reason", why.text)
+		c.close(why.code, why.text)
 	}
-	// Otherwise it has been leased this moment, or withdrawn by Close, and they will see it.
+	// Otherwise it has been leased this moment, or withdrawn by the worker or Close, and they will see it.
 }
 
 // retire ends the lease with the connection being closed.
-func (c *Conn) retire(code frame.CloseCode, reason string) {
-	c.slot.Discard()
-	c.close(code, reason)
+func (c *Conn) retire(why retirement) {
+	c.slot.Discard(why.reason)
+	c.close(why.code, why.text)
 }
 
 // closeWithdrawn closes an idle connection whose slot is retiring already.
@@ -183,7 +283,7 @@ func (c *Conn) closeWithdrawn() { c.close(frame.GoingAway, "") }
 // close closes the connection in order: a close frame, unless one was sent, and a bounded wait for the server's part.
 func (c *Conn) close(code frame.CloseCode, reason string) {
 	c.mode = retiring
-	c.greeting = nil
+	c.kept = nil
 	if c.stream.Ended() {
 		c.finish()
 		return
@@ -210,6 +310,5 @@ func (c *Conn) finish() {
 // sendControl sends a control frame, which must be at a frame boundary.
 func (c *Conn) sendControl(op frame.Opcode, payload []byte) {
 	var buf [frame.MaxControlSize]byte
-	h := frame.Header{Fin: true, Opcode: op, Masked: true, Mask: rand.Uint32()}
-	c.stream.Write(frame.Append(buf[:0], h, payload))
+	c.stream.Write(frame.AppendControl(buf[:0], op, payload, true))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
@@ -21,7 +22,7 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 		}
 		pos += run.Consumed
 		if err != nil {
-			c.failed(frame.ProtocolError, err.Error())
+			c.failed(retirement{pool.Broken, frame.ProtocolError, err.Error()})
 			return len(b)
 		}
 		if !run.HasControl() {
@@ -43,12 +44,12 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 
 // dataWhileIdle takes pieces of data frames that no session is there for.
 func (c *Conn) dataWhileIdle(b []byte) {
-	if c.backend.options.Profile.Reuse == profile.OneShot && len(c.greeting)+len(b) <= maxGreeting {
+	if kept := c.keep(); c.backend.options.Profile.Reuse == profile.OneShot && len(kept.greeting)+len(b) <= maxGreeting {
 		// Nobody had the connection before, and only one session will: what the server says belongs to its client.
-		c.greeting = append(c.greeting, b...)
+		kept.greeting = append(kept.greeting, b...)
 		return
 	}
-	c.lost(frame.PolicyViolation, "data while idle")
+	c.lost(retirement{pool.Unsolicited, frame.PolicyViolation, "data while idle"})
 }
 
 // resetDone ends the reset when the server has answered all it was asked, which was dropped, and no more. all tells that
@@ -57,7 +58,7 @@ func (c *Conn) resetDone(all bool) {
 	between := c.Scanner.AtMessageBoundary()
 	switch {
 	case c.Scanner.Messages > c.expected, c.Scanner.Messages == c.expected && !between:
-		c.retire(frame.PolicyViolation, "more answers than messages")
+		c.retire(retirement{pool.Unsolicited, frame.PolicyViolation, "more answers than messages"})
 	case c.Scanner.Messages == c.expected && all:
 		c.idle()
 	}
@@ -72,8 +73,10 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 		case c.stream.Pending() == 0:
 			c.sendControl(frame.Pong, payload)
 		default: // only the last ping needs an answer (RFC 6455, section 5.5.3), so that one waits at most
-			c.pong = append(make([]byte, 0, len(payload)), payload...)
+			c.keep().pong = append(make([]byte, 0, len(payload)), payload...)
 		}
+	case frame.Pong:
+		c.Pong(payload)
 	case frame.Close:
 		c.closeReceived = true
 		if c.mode == retiring {
@@ -84,17 +87,17 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 		if err != nil {
 			code = frame.ProtocolError
 		}
-		c.failed(code, fmt.Sprintf("closed by the server: %v %s", code, reason))
+		c.failed(retirement{pool.Closed, code, fmt.Sprintf("closed by the server: %v %s", code, reason)})
 	}
 }
 
 // failed takes the connection out of service, whatever it was doing.
-func (c *Conn) failed(code frame.CloseCode, reason string) {
+func (c *Conn) failed(why retirement) {
 	switch c.mode {
 	case waiting:
-		c.lost(code, reason)
+		c.lost(why)
 	case resetting:
-		c.retire(code, reason)
+		c.retire(why)
 	case retiring:
 		c.finish()
 	}
@@ -105,10 +108,11 @@ func (c *Conn) Flushed(*loop.Conn) { c.sendPong() }
 
 // sendPong sends the pong that waits, if there is one.
 func (c *Conn) sendPong() {
-	if c.pong != nil && c.mode != retiring {
-		c.sendControl(frame.Pong, c.pong)
+	if c.kept == nil || c.kept.pong == nil || c.mode == retiring {
+		return
 	}
-	c.pong = nil
+	c.sendControl(frame.Pong, c.kept.pong)
+	c.kept.pong = nil
 }
 
 // Ended implements [loop.Handler].
@@ -116,7 +120,11 @@ func (c *Conn) Ended(_ *loop.Conn, err error) {
 	if err == io.EOF {
 		err = fmt.Errorf("server ended the connection without a close frame")
 	}
-	c.failed(frame.GoingAway, err.Error())
+	reason := pool.Lost
+	if c.silent {
+		reason = pool.Silent
+	}
+	c.failed(retirement{reason, frame.GoingAway, err.Error()})
 }
 
 // MoveTo implements [loop.Mover].

@@ -13,7 +13,7 @@ import (
 // Connections are dialed until enough are warm, never more than the cap.
 func TestFill(t *testing.T) {
 	r := newRig(t, "echo", func(o *Options, s *server) {
-		o.Cap, o.Warm, s.serve = 5, 2, echo
+		o.Settings.Cap, o.Settings.Warm, s.serve = 5, 2, echo
 	})
 	r.ready(2)
 	var held []*session
@@ -24,11 +24,8 @@ func TestFill(t *testing.T) {
 			t.Errorf("stats: %+v", s)
 		}
 	}
-	if _, ok := r.Lease(); ok {
+	if _, ok := r.tryLease(); ok {
 		t.Error("leased more than the cap")
-	}
-	if load, idle := r.Load(); load != 1 || idle {
-		t.Errorf("load %v, idle %v", load, idle)
 	}
 	for _, s := range held {
 		s.end(0)
@@ -42,19 +39,22 @@ func TestFill(t *testing.T) {
 func TestCapHoldsWhileConnectionsAreReplaced(t *testing.T) {
 	const limit, sessions = 4, 150
 	r := newRig(t, "one-shot", func(o *Options, s *server) {
-		o.Cap, o.Warm, s.serve = limit, limit, echo
+		o.Settings.Cap, o.Settings.Warm, s.serve = limit, limit, echo
 	})
 	done := make(chan int)
 	for range limit + 2 {
 		go func() {
 			served := 0
 			for served < sessions/limit {
-				if c, ok := r.Lease(); ok {
-					s := &session{t: t, conn: c}
-					if s.begin() {
-						s.end(0)
-						served++
-					}
+				c, err := r.acquire(testTimeout)
+				if err != nil {
+					t.Error(err)
+					break
+				}
+				s := &session{t: t, conn: c}
+				if s.begin() {
+					s.end(0)
+					served++
 				}
 			}
 			done <- served
@@ -182,7 +182,7 @@ func TestGreetingIsKept(t *testing.T) {
 			want := append(append(bytes.Clone(hello), more[:500]...), ping...)
 			s := &session{t: t, conn: r.lease()}
 			eventually(t, "the greeting has arrived", func() (all bool) {
-				s.on(func() { all = len(s.conn.greeting) == len(want) })
+				s.on(func() { all = s.conn.kept != nil && len(s.conn.kept.greeting) == len(want) })
 				return all
 			})
 			if !s.begin() {

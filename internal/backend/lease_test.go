@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"context"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -13,134 +12,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// What the server still owes is dropped, and then the connection is idle again, with nothing of it left.
-func TestResetDropsLateAnswers(t *testing.T) {
-	r := newRig(t, "echo", nil)
-	r.ready(1)
-	p := r.accepted()
-	for range 3 { // the counts go on from session to session
-		s := r.use()
-		for _, text := range []string{"1", "2", "3"} {
-			s.ask(text)
-			p.expect(frame.Text, text)
-		}
-		p.send(frame.Text, "1")
-		second := wire(true, frame.Text, "the second answer")
-		p.write(second[:7])
-		s.hear(len(wire(true, frame.Text, "1")) + 7)
-		if v := s.end(3); v != profile.Await {
-			t.Fatalf("verdict %v", v)
-		}
-		if _, ok := r.Lease(); ok {
-			t.Fatal("a connection that is being reset was leased")
-		}
-		p.write(second[7:])
-		p.send(frame.Ping, "in between")
-		p.expect(frame.Pong, "in between")
-		if st := r.Stats(); st.Resetting != 1 {
-			t.Fatalf("stats: %+v", st)
-		}
-		p.write(append(wire(false, frame.Text, "third"), wire(true, frame.Continuation, "")...))
-		r.ready(1)
-		s.on(func() {
-			if s.conn.timer.Active() {
-				t.Error("the limit of the reset is still running")
-			}
-		})
-		if len(s.received) > 20 {
-			t.Errorf("the session got %q", s.received)
-		}
-	}
-	if s := r.Stats().Totals; s.Dialed != 1 || s.Returned != 3 || s.Discarded != 0 {
-		t.Errorf("totals: %+v", s)
-	}
-}
-
-// Whatever else comes of a reset costs the connection.
-func TestResetFails(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		play   func(*peer)
-		code   frame.CloseCode // of the close frame that the server gets; 0 for none
-		reason string
-	}{
-		{"too many answers", func(p *peer) {
-			p.write(append(wire(true, frame.Text, "1"), wire(true, frame.Text, "2")...))
-		}, frame.PolicyViolation, "more answers than messages"},
-		{"beginning of another answer", func(p *peer) {
-			p.write(append(wire(true, frame.Text, "1"), wire(false, frame.Text, "2")...))
-		}, frame.PolicyViolation, "more answers than messages"},
-		{"header of another answer", func(p *peer) {
-			p.write(append(wire(true, frame.Text, "1"), wire(true, frame.Text, "2")[:2]...))
-		}, frame.PolicyViolation, "more answers than messages"},
-		{"half a header of another answer", func(p *peer) {
-			p.write(append(wire(true, frame.Text, "1"), wire(true, frame.Text, "2")[:1]...))
-		}, frame.GoingAway, "no answer in time"},
-		{"no answer", func(*peer) {}, frame.GoingAway, "no answer in time"},
-		{"half an answer", func(p *peer) { p.write(wire(false, frame.Text, "1")) }, frame.GoingAway, "no answer in time"},
-		{"close", func(p *peer) { p.sendClose(1001, "") }, 1001, "closed by the server: 1001 "},
-		{"breach of the protocol", func(p *peer) { p.write([]byte{0x83, 0}) }, frame.ProtocolError, "reserved opcode"},
-		{"end of the stream", func(p *peer) { _ = p.Close() }, 0, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, "echo", func(o *Options, _ *server) {
-				if c.reason == "no answer in time" {
-					o.ResetTimeout = 30 * time.Millisecond
-				}
-			})
-			r.ready(1)
-			p := r.accepted()
-			s := r.use()
-			s.ask("1")
-			p.expect(frame.Text, "1")
-			if v := s.end(1); v != profile.Await {
-				t.Fatalf("verdict %v", v)
-			}
-			c.play(p)
-			if c.code != 0 {
-				p.expectClose(c.code, c.reason)
-				_ = p.Close()
-			}
-			r.accepted()
-			r.ready(1)
-			if s := r.Stats(); s.Totals.Discarded != 1 || s.Totals.Returned != 0 || s.Used() != 1 {
-				t.Errorf("stats: %+v", s)
-			}
-		})
-	}
-}
-
-// A reset that waits for its answer moves between loops, and its limit goes with it.
-func TestResetMoves(t *testing.T) {
-	for name, answer := range map[string]bool{"answered": true, "not answered": false} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "echo", func(o *Options, _ *server) {
-				if !answer {
-					o.ResetTimeout = 50 * time.Millisecond
-				}
-			})
-			r.ready(1)
-			p := r.accepted()
-			s := r.use()
-			s.ask("1")
-			p.expect(frame.Text, "1")
-			s.on(func() {
-				s.conn.End(profile.Traffic{Sent: 1}, false, frame.GoingAway, "")
-				s.conn.stream.Post(func() { s.conn.MoveTo(r.loops.Loops()[1-s.conn.stream.Loop().ID()]) })
-			})
-			if answer {
-				p.send(frame.Text, "1")
-				r.ready(1)
-				return
-			}
-			p.expectClose(frame.GoingAway, "no answer in time")
-		})
-	}
-}
-
 // How a lease ends that leaves the connection unfit.
 func TestDiscard(t *testing.T) {
-	r := newRig(t, "echo", func(o *Options, _ *server) { o.Cap, o.Warm = 1, 1 })
+	r := newRig(t, "echo", func(o *Options, _ *server) { o.Settings.Cap, o.Settings.Warm = 1, 1 })
 	next := func() (*session, *peer) {
 		r.ready(1)
 		return r.use(), r.accepted()
@@ -148,7 +22,7 @@ func TestDiscard(t *testing.T) {
 	end := func(s *session, traffic profile.Traffic, midFrame bool, code frame.CloseCode, reason string) {
 		t.Helper()
 		s.on(func() {
-			if v := s.conn.End(traffic, midFrame, code, reason); v != profile.Discard {
+			if v := s.conn.End(Ending{Traffic: traffic, MidFrame: midFrame, Code: code, Text: reason}); v != profile.Discard {
 				t.Errorf("verdict %v; want discard", v)
 			}
 		})
@@ -237,7 +111,7 @@ func TestLeasedConnectionIsLost(t *testing.T) {
 			s := &session{t: t, conn: r.lease()}
 			lose(p)
 			eventually(t, "the loss is noticed", func() (lost bool) {
-				s.on(func() { lost = s.conn.broken != "" })
+				s.on(func() { lost = s.conn.broken != nil })
 				return lost
 			})
 			if st := r.Stats(); st.Leased != 1 {
@@ -261,88 +135,12 @@ func TestLeasedConnectionIsLost(t *testing.T) {
 	}
 }
 
-// Close ends all idle connections in order, and waits for those that are still in another state.
-func TestClose(t *testing.T) {
-	const connections = 6
-	r := newRig(t, "echo", func(o *Options, _ *server) { o.Cap, o.Warm = connections, connections })
-	r.ready(connections)
-	var peers []*peer
-	for range connections {
-		peers = append(peers, r.accepted())
-	}
-	busy := r.use()
-	busy.ask("question")
-	asked := make(chan *peer, connections)
-	var tasks sync.WaitGroup
-	for _, p := range peers {
-		tasks.Go(func() {
-			h, payload, err := p.next()
-			if err == nil && h.Opcode == frame.Text {
-				asked <- p
-				h, payload, err = p.next()
-			}
-			if err != nil || h.Opcode != frame.Close || string(payload) != "\x03\xe9" {
-				t.Errorf("got %v %q, %v; want close 1001", h.Opcode, payload, err)
-			}
-			_, _ = p.Conn.Write(wire(true, frame.Close, "\x03\xe9"))
-			_ = p.Close()
-		})
-	}
-	server := <-asked
-	busy.end(1) // is being reset
-	closed := make(chan struct{})
-	go func() { r.Close(within(t)); close(closed) }()
-	eventually(t, "the others are closed", func() bool { return r.Stats().Used() == 1 })
-	select {
-	case <-closed:
-		t.Error("Close did not wait for the connection that is being reset")
-	default:
-	}
-	server.send(frame.Text, "answer") // makes it idle
-	<-closed
-	tasks.Wait()
-	if s := r.Stats(); s.Used() != 0 || s.Totals.RetiredIdle != connections || s.Totals.Returned != 1 {
-		t.Errorf("stats: %+v", s)
-	}
-}
-
-// Close at any moment of filling a pool leaves nothing.
-func TestCloseWhileDialing(t *testing.T) {
-	for range 30 {
-		r := newRig(t, "echo", func(o *Options, s *server) { o.Cap, o.Warm, s.serve = 8, 8, echo })
-		if n := rand.IntN(9); n > 0 {
-			eventually(t, "some are dialed", func() bool { return r.Stats().Idle >= n-1 })
-		}
-		r.Close(within(t))
-		if s := r.Stats(); s.Used() != 0 {
-			t.Fatalf("left: %+v", s)
-		}
-		if attempts, _ := r.server.counts(); attempts > 8 {
-			t.Fatalf("dialed %d", attempts)
-		}
-	}
-}
-
-// Close does not outlast its context: a lease that has not ended stays.
-func TestCloseGivesUp(t *testing.T) {
-	r := newRig(t, "echo", nil)
-	s := r.use()
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	r.Close(ctx)
-	if st := r.Stats(); st.Leased != 1 {
-		t.Errorf("stats: %+v", st)
-	}
-	s.end(0)
-	eventually(t, "it is idle", func() bool { return r.Stats().Idle == 1 })
-}
-
 // Sessions that come, ask and leave at any point, on a server that ends connections as it likes: each lease ends once,
 // and each session sees its own answers only.
 func TestLeasesAlwaysEnd(t *testing.T) {
 	const limit, workers, rounds = 4, 6, 100
 	r := newRig(t, "echo", func(o *Options, s *server) {
-		o.Cap, o.Warm = limit, limit
+		o.Settings.Cap, o.Settings.Warm = limit, limit
 		o.ResetTimeout, o.CloseTimeout = time.Second, time.Second
 		s.serve = func(p *peer) {
 			for n := 0; ; n++ {
@@ -367,9 +165,10 @@ func TestLeasesAlwaysEnd(t *testing.T) {
 		tasks.Go(func() {
 			own := strings.Repeat(string(rune('a'+w)), 10)
 			for done := 0; done < rounds; {
-				c, ok := r.Lease()
-				if !ok {
-					continue
+				c, err := r.acquire(testTimeout)
+				if err != nil {
+					t.Error(err)
+					return
 				}
 				done++
 				s := &session{t: t, conn: c}

@@ -2,15 +2,15 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
@@ -19,14 +19,16 @@ type rig struct {
 	*Backend
 	t      testing.TB
 	server *server
+	group  *pool.Group[*Conn]
 	loops  *loop.Group
 	log    *capture
 }
 
-// newRig starts a backend of one connection with the profile, and what change makes of it.
+// newRig starts a backend of one connection with the profile, and what change makes of it. Nothing happens by itself, at
+// least not for as long as a test takes: no pings, no age, and connections beyond the warm ones stay.
 func newRig(t testing.TB, name string, change func(*Options, *server)) *rig {
 	t.Helper()
-	r := &rig{t: t, server: newServer(t), log: new(capture)}
+	r := &rig{t: t, server: newServer(t), group: pool.NewGroup[*Conn](pool.Options{Queue: 100}), log: new(capture)}
 	var err error
 	if r.loops, err = loop.NewGroup(loop.Options{Min: 2, Max: 2}); err != nil {
 		t.Fatal(err)
@@ -40,8 +42,9 @@ func newRig(t testing.TB, name string, change func(*Options, *server)) *rig {
 		t.Fatal(err)
 	}
 	o := Options{
-		Target: target, Profile: p, Cap: 1, Warm: 1, Loops: r.loops, Log: slog.New(r.log),
-		ResetTimeout: testTimeout, CloseTimeout: testTimeout,
+		Target: target, Profile: p, Group: r.group, Settings: pool.Settings{Cap: 1, Warm: 1, Weight: 1},
+		Loops: r.loops, Log: slog.New(r.log),
+		ResetTimeout: testTimeout, CloseTimeout: testTimeout, MaxIdle: time.Hour,
 	}
 	if change != nil {
 		change(&o, r.server)
@@ -92,14 +95,38 @@ func (r *rig) accepted() *peer {
 	}
 }
 
-// lease leases a connection when there is one.
-func (r *rig) lease() (c *Conn) {
+// lease leases a connection, and waits for it if it must.
+func (r *rig) lease() *Conn {
 	r.t.Helper()
-	eventually(r.t, "a connection can be leased", func() (ok bool) {
-		c, ok = r.Lease()
-		return ok
-	})
+	c, err := r.acquire(testTimeout)
+	if err != nil {
+		r.t.Fatal(err)
+	}
 	return c
+}
+
+// tryLease leases a connection if one is idle.
+func (r *rig) tryLease() (*Conn, bool) {
+	c, err := r.acquire(0)
+	return c, err == nil
+}
+
+// acquire leases a connection as a client does that has so much patience.
+func (r *rig) acquire(patience time.Duration) (*Conn, error) {
+	var waiter pool.Waiter[*Conn]
+	c, ok, err := r.group.Acquire(&waiter)
+	if ok || err != nil {
+		return c, err
+	}
+	select {
+	case c = <-waiter.Ready():
+		return c, nil
+	case <-time.After(patience):
+	}
+	if c, ok = r.group.Leave(&waiter, pool.TimedOut); ok { // at the last moment
+		return c, nil
+	}
+	return nil, errors.New("no connection came free")
 }
 
 // use leases a connection and begins a session on it.
@@ -110,101 +137,4 @@ func (r *rig) use() *session {
 		r.t.Fatal("the connection is not alive")
 	}
 	return s
-}
-
-// session holds a lease the way a client's session does.
-type session struct {
-	t        testing.TB
-	conn     *Conn
-	greeting []byte
-	received []byte
-}
-
-// begin begins the session, and returns false when the connection was not alive any more.
-func (s *session) begin() (alive bool) {
-	done := make(chan struct{})
-	s.conn.Use(func(ok bool) {
-		defer close(done)
-		if alive = ok; ok {
-			s.greeting = s.conn.TakeGreeting()
-			s.conn.Stream().SetHandler(s)
-		}
-	})
-	<-done
-	return alive
-}
-
-// on calls f on the connection's loop.
-func (s *session) on(f func()) {
-	done := make(chan struct{})
-	if !s.conn.Stream().Post(func() { f(); close(done) }) {
-		s.t.Fatal("the loop has stopped")
-	}
-	<-done
-}
-
-func (s *session) write(b []byte) { s.on(func() { s.conn.Stream().Write(b) }) }
-
-// ask sends a whole message.
-func (s *session) ask(text string) {
-	s.write(frame.Append(nil, frame.Header{Fin: true, Opcode: frame.Text, Masked: true, Mask: 1}, []byte(text)))
-}
-
-// end ends the lease after so many messages were sent.
-func (s *session) end(sent uint64) (verdict profile.Verdict) {
-	s.on(func() {
-		received, receiving := s.conn.Answered()
-		verdict = s.conn.End(profile.Traffic{Sent: sent, Received: received, ReceivingMessage: receiving}, false, frame.GoingAway, "over")
-	})
-	return verdict
-}
-
-// Received implements [loop.Handler].
-func (s *session) Received(_ *loop.Conn, b []byte) int {
-	pos := 0
-	for {
-		run, err := s.conn.Scanner.Next(b[pos:])
-		s.received = append(s.received, b[pos:pos+run.Data]...)
-		pos += run.Consumed
-		if err != nil || !run.HasControl() {
-			return pos
-		}
-	}
-}
-
-// Flushed implements [loop.Handler].
-func (s *session) Flushed(*loop.Conn) {}
-
-// Ended implements [loop.Handler].
-func (s *session) Ended(*loop.Conn, error) {}
-
-// hear waits until the session has received so many bytes.
-func (s *session) hear(n int) {
-	eventually(s.t, "the answer arrives", func() (all bool) {
-		s.on(func() { all = len(s.received) >= n })
-		return all
-	})
-}
-
-// capture keeps the log above level debug.
-type capture struct {
-	mu    sync.Mutex
-	lines []string // guarded by mu
-}
-
-func (c *capture) Enabled(_ context.Context, level slog.Level) bool { return level > slog.LevelDebug }
-func (c *capture) WithAttrs([]slog.Attr) slog.Handler               { return c }
-func (c *capture) WithGroup(string) slog.Handler                    { return c }
-
-func (c *capture) Handle(_ context.Context, r slog.Record) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lines = append(c.lines, fmt.Sprint(r.Level, " ", r.Message))
-	return nil
-}
-
-func (c *capture) all() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return append([]string(nil), c.lines...)
 }

@@ -2,73 +2,94 @@ package backend
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
 const (
-	tick         = 5 * time.Second        // between two looks at the pool without a signal, plus jitter
-	firstBackoff = 250 * time.Millisecond // upper bound of the wait after the first failure; doubles
-	lastBackoff  = 15 * time.Second
+	tick = 5 * time.Second // between two looks at the pool without a signal, plus jitter
 
 	// Connections that are lost within this time, before they served a session, count like those that could not be
 	// established, from so many in a row on: a server that accepts connections only to close them must not be flooded
 	// with more.
 	probation = time.Second
 	strikes   = 3
+
+	rampSteps = 10 // in which a recovered backend gets its full share back
 )
 
-// Health is what dialing tells about a server.
-type Health struct {
-	Reachable bool
-	Since     time.Time
-	Reason    string // why it is not reachable
-}
+// worker brings a backend's pool to the wanted size, and decides from failures whether the backend is used. It is one
+// goroutine that alone decides to dial or to retire idle connections; everybody else only signals it, and many signals are
+// one. It knows nothing of sockets, so that it can be tested without any.
+type worker[C any] struct {
+	// Static.
+	pool     *pool.Pool[C]
+	report   *report
+	parallel int           // most dials at once
+	maxIdle  time.Duration // for connections beyond the warm ones
+	rampTime time.Duration // for a recovered backend to get its full share back
+	now      func() pool.Instant
+	// establish dials a connection and fills the slot, or returns why it could not. It is called in a goroutine of its own.
+	establish func(context.Context, *pool.Slot[C]) error
+	// retire closes a connection whose slot is retiring. It must not block.
+	retire func(C)
 
-// worker brings a backend's pool to the wanted size. It is one goroutine that alone decides to dial; everybody else
-// only signals it, and many signals are one.
-type worker struct {
-	backend *Backend
-	wanted  chan struct{}   // of size one: look at the pool
-	gone    chan struct{}   // of size one: the pool has changed, for Close
-	results chan dialResult // from the dialing goroutines
-	ctx     context.Context // ends with the worker
+	wanted  chan struct{}  // of size one: look at the pool
+	gone    chan struct{}  // of size one: the pool has changed, for Close
+	results chan result[C] // from the dialing goroutines
+	ctx     context.Context
 	cancel  context.CancelFunc
 	done    chan struct{}
 
 	// Owned by the worker's goroutine.
-	dialing  int
-	failures int       // in a row
-	retryAt  time.Time // no dialing before
-	lost     int       // connections in a row that were lost on probation
-	lostAt   time.Time // when the last of them was
+	circuit   circuit
+	dialing   int
+	allowed   int       // dials at once for now: fewer after a failure
+	lost      int       // connections in a row that were lost on probation
+	lostAt    time.Time // when the last of them was
+	onTrial   time.Time // when another that was dialed since was established; zero for not yet
+	rampBegan time.Time // when a recovered backend came back; zero when that is long ago
+	ramp      int       // steps of it
+	usable    bool      // as the pool knows it
+	dialable  bool      // as the pool knows it
 
-	mu      sync.Mutex
-	status  Health // guarded by mu
-	spoiled int    // guarded by mu: connections lost on probation that the worker has not seen yet
-	cause   string // guarded by mu: why the last of them was lost
-	passed  bool   // guarded by mu: a connection has come to serve a session
+	mu   sync.Mutex
+	news news // guarded by mu
 }
 
-// dialResult is what became of a reserved slot.
-type dialResult struct{ err error }
+// result is what became of a dial.
+type result[C any] struct {
+	slot  *pool.Slot[C]
+	begun time.Time
+	err   error
+}
 
-func (w *worker) init(b *Backend) {
-	w.backend = b
+// news is what others have told the worker since its last look.
+type news struct {
+	spoiled   int    // connections lost on probation
+	cause     string // why the last of them was lost
+	served    bool   // a connection has come to serve a session
+	ended     bool   // a session ended well
+	broken    int    // sessions broken since the last that ended well
+	breaking  string // how the last of them was
+	probeDown bool   // the last verdict of the probe; not taken away by the look
+}
+
+func (w *worker[C]) init() {
 	w.wanted = make(chan struct{}, 1)
 	w.gone = make(chan struct{}, 1)
-	w.results = make(chan dialResult)
+	w.results = make(chan result[C])
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.done = make(chan struct{})
-	w.status = Health{Since: time.Now(), Reason: "not dialed yet"}
+	w.allowed, w.ramp, w.usable, w.dialable = w.parallel, rampSteps, true, true
 }
 
 // signal asks the worker to look at the pool. It never blocks.
-func (w *worker) signal() {
+func (w *worker[C]) signal() {
 	poke(w.wanted)
 	poke(w.gone)
 }
@@ -81,18 +102,19 @@ func poke(c chan struct{}) {
 }
 
 // stop ends the worker and waits for the dialing goroutines.
-func (w *worker) stop() {
+func (w *worker[C]) stop() {
 	w.cancel()
 	<-w.done
 }
 
-func (w *worker) run() {
+func (w *worker[C]) run() {
 	defer close(w.done)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for w.ctx.Err() == nil { // select would not prefer the end to a signal
 		w.review()
-		timer.Reset(w.dial())
+		w.shrink()
+		timer.Reset(w.fill())
 		select {
 		case <-w.wanted:
 		case <-timer.C:
@@ -101,168 +123,252 @@ func (w *worker) run() {
 		case <-w.ctx.Done():
 		}
 	}
-	for ; w.dialing > 0; w.dialing-- {
-		<-w.results
+	for w.dialing > 0 {
+		w.settle(<-w.results)
 	}
+}
+
+// tell gives the worker news.
+func (w *worker[C]) tell(f func(*news)) {
+	w.mu.Lock()
+	f(&w.news)
+	w.mu.Unlock()
+	poke(w.wanted)
 }
 
 // lostOnProbation notes that a connection was lost soon after it was established, and before it served a session.
-func (w *worker) lostOnProbation(reason string) {
-	w.mu.Lock()
-	w.spoiled++
-	w.cause = reason
-	w.mu.Unlock()
-	w.signal()
+func (w *worker[C]) lostOnProbation(reason string) {
+	w.tell(func(n *news) { n.spoiled, n.cause = n.spoiled+1, reason })
 }
 
 // served notes that a connection has come to serve a session.
-func (w *worker) served() {
-	w.mu.Lock()
-	w.passed = !w.status.Reachable
-	passed := w.passed
+func (w *worker[C]) served() {
+	if w.mu.Lock(); w.news.served {
+		w.mu.Unlock()
+		return
+	}
+	w.news.served = true
 	w.mu.Unlock()
-	if passed {
-		w.signal()
+	if !w.report.get().Reachable {
+		poke(w.wanted)
 	}
 }
 
-// review looks at what became of the connections that were established.
-func (w *worker) review() {
+// ended notes how a session ended: broken by the backend, if that is said, or well.
+func (w *worker[C]) ended(broken string) {
 	w.mu.Lock()
-	spoiled, cause, passed := w.spoiled, w.cause, w.passed
-	w.spoiled, w.passed = 0, false
+	n := &w.news
+	before := n.broken
+	if broken == "" {
+		n.ended, n.broken = true, 0
+	} else {
+		n.broken, n.breaking = n.broken+1, broken
+	}
 	w.mu.Unlock()
+	if broken != "" {
+		w.report.update(func(h *Health) { h.Broken++ })
+	}
+	if before > 0 || broken != "" {
+		poke(w.wanted)
+	}
+}
+
+// probed notes the verdict of the active probe.
+func (w *worker[C]) probed(up bool, reason string) {
+	w.report.setProbe(up, reason)
+	w.tell(func(n *news) { n.probeDown = !up })
+}
+
+// review looks at what became of connections and sessions.
+func (w *worker[C]) review() {
+	w.mu.Lock()
+	n := w.news
+	w.news.spoiled, w.news.served, w.news.ended = 0, false, false
+	if n.broken >= w.circuit.after {
+		w.news.broken = 0
+	}
+	w.mu.Unlock()
+	now := time.Now()
 	suspected := w.suspected()
 	switch {
-	case spoiled > 0:
-		w.lost += spoiled
-		w.lostAt = time.Now()
+	case n.spoiled > 0:
+		w.lost += n.spoiled
+		w.lostAt, w.onTrial = now, time.Time{}
 		if w.suspected() {
-			w.fail("connection lost before it served a session: " + cause)
+			w.fail("connection lost before it served a session: " + n.cause)
 		}
-	case passed, w.lost > 0 && time.Since(w.lostAt) > probation && w.backend.pool.Stats().Idle > 0:
+	case n.served, w.lost > 0 && !w.onTrial.IsZero() && now.Sub(w.onTrial) >= probation:
 		w.lost = 0
 		if suspected {
 			w.recover()
 		}
 	}
+	if n.ended {
+		w.circuit.served()
+	}
+	if n.broken >= w.circuit.after && w.circuit.state == Closed {
+		w.circuit.trip(now)
+		w.report.setCircuit(Open, fmt.Sprintf("%d sessions in a row were broken: %s", n.broken, n.breaking))
+	}
+	w.setUsable(w.circuit.state == Closed && !n.probeDown)
+	w.setRamp()
 }
 
 // suspected tells whether the server accepts connections only to close them.
-func (w *worker) suspected() bool { return w.lost >= strikes }
+func (w *worker[C]) suspected() bool { return w.lost >= strikes }
 
-// recover notes that the server can be used.
-func (w *worker) recover() {
-	w.failures, w.retryAt = 0, time.Time{}
-	w.setHealth(true, "")
-}
-
-// fail notes that it cannot: the next attempt waits a random part of a time that doubles with each failure in a row.
-// Several that fail together count once.
-func (w *worker) fail(reason string) {
-	if time.Now().After(w.retryAt) {
-		w.failures++
-		w.pause()
+// recover notes that connections can be established.
+func (w *worker[C]) recover() {
+	if w.circuit.established() {
+		w.report.setCircuit(Closed, "")
+		w.setUsable(!w.probeIsDown())
 	}
-	w.setHealth(false, reason)
+	w.report.setReachable(true, "")
 }
 
-func (w *worker) pause() {
-	w.retryAt = time.Now().Add(rand.N(min(lastBackoff, firstBackoff<<min(w.failures-1, 10))))
+func (w *worker[C]) probeIsDown() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.news.probeDown
 }
 
-// dial starts as many dials as the pool wants and the limits allow, and returns when to look again at the latest. While
-// the server fails, one attempt at a time is enough to see that it is back.
-func (w *worker) dial() time.Duration {
-	o := &w.backend.options
-	parallel := o.DialParallel
-	if w.failures > 0 {
-		parallel = 1
+// fail notes that they cannot.
+func (w *worker[C]) fail(reason string) {
+	w.allowed = 1 // to see that it is back, one attempt at a time is enough
+	w.circuit.failed(time.Now())
+	w.report.setReachable(false, reason)
+	if w.circuit.state == Open {
+		w.report.setCircuit(Open, reason)
+		w.setUsable(false)
 	}
-	for w.dialing < parallel {
-		if wait := time.Until(w.retryAt); wait > 0 {
-			return wait
+}
+
+// setUsable notes whether the backend is in service. One that comes back gets its share little by little.
+func (w *worker[C]) setUsable(usable bool) {
+	if w.usable == usable {
+		return
+	}
+	w.usable = usable
+	if usable {
+		w.rampBegan = time.Now()
+		w.setRamp()
+	}
+	w.pool.SetUsable(usable)
+}
+
+func (w *worker[C]) setDialable(dialable bool) {
+	if w.dialable != dialable {
+		w.dialable = dialable
+		w.pool.SetDialable(dialable)
+	}
+}
+
+// setRamp gives a recovered backend more of its share, step by step.
+func (w *worker[C]) setRamp() {
+	step := rampSteps
+	if !w.rampBegan.IsZero() && w.rampTime > 0 {
+		step = 1 + int(time.Since(w.rampBegan)*(rampSteps-1)/w.rampTime)
+	}
+	if step >= rampSteps {
+		step, w.rampBegan = rampSteps, time.Time{}
+	}
+	if step != w.ramp {
+		w.ramp = step
+		w.pool.SetRamp(float64(step) / rampSteps)
+	}
+}
+
+// shrink retires idle connections that should not be there.
+func (w *worker[C]) shrink() {
+	idleSince := w.now() - pool.Instant(w.maxIdle) + 1 // idle for exactly so long is long enough
+	for {
+		conn, ok := w.pool.RetireSurplus(idleSince)
+		if !ok {
+			return
 		}
-		slot, ok := w.backend.pool.Reserve(o.Warm)
+		w.retire(conn)
+	}
+}
+
+// fill starts as many dials as the pool wants and the limits allow, and returns when to look again at the latest.
+func (w *worker[C]) fill() time.Duration {
+	next := tick + rand.N(tick)
+	if w.suspected() {
+		next = probation
+	}
+	if !w.rampBegan.IsZero() {
+		next = min(next, w.rampTime/rampSteps)
+	}
+	if w.maxIdle > 0 {
+		next = min(next, max(w.maxIdle/4, 10*time.Millisecond))
+	}
+	wait := w.circuit.wait(time.Now())
+	if wait > 0 {
+		w.setDialable(false)
+		return min(wait, next)
+	}
+	if w.circuit.state == HalfOpen {
+		w.try()
+		return next
+	}
+	for w.dialing < w.allowed {
+		slot, ok := w.pool.Reserve()
 		if !ok {
 			break
 		}
-		w.dialing++
-		go w.attempt(slot)
+		w.dial(slot)
 	}
-	if w.suspected() {
-		return probation
-	}
-	return tick + rand.N(tick)
+	w.setDialable(w.dialing < w.allowed) // otherwise it is for the other backends to dial for clients that wait
+	return next
 }
 
-// attempt dials one connection and brings it to an event loop, in a goroutine of its own.
-func (w *worker) attempt(slot *pool.Slot[*Conn]) {
-	err := w.establish(slot)
-	if err != nil {
-		slot.Failed()
+// try dials the connection that shows whether the backend is well. When the pool is full, an idle one makes room.
+func (w *worker[C]) try() {
+	w.report.setCircuit(HalfOpen, "")
+	if w.dialing > 0 {
+		return
 	}
-	w.results <- dialResult{err}
+	if slot, ok := w.pool.ReserveTrial(); ok {
+		w.dial(slot)
+	} else if s := w.pool.Stats(); s.State == pool.Enabled.String() && s.Retiring == 0 {
+		if conn, ok := w.pool.RetireOldest(pool.Suspected); ok {
+			w.retire(conn) // the worker is signalled when it is gone
+		}
+	}
 }
 
-func (w *worker) establish(slot *pool.Slot[*Conn]) error {
-	o := &w.backend.options
-	ctx, cancel := context.WithTimeout(w.ctx, o.DialTimeout)
-	defer cancel()
-	established, err := o.Target.Dial(ctx)
-	if err != nil {
-		return err
-	}
-	socket, err := loop.Detach(established.Conn)
-	if err != nil {
-		return err
-	}
-	l := o.Loops.Pick()
-	ok := l.Post(func() { adopt(w.backend, slot, l, socket, established) })
-	if !ok {
-		socket.Close()
-		return loop.ErrStopped
-	}
-	return nil
+func (w *worker[C]) dial(slot *pool.Slot[C]) {
+	w.dialing++
+	begun := time.Now()
+	go func() { w.results <- result[C]{slot, begun, w.establish(w.ctx, slot)} }()
 }
 
-// settle takes the result of a dial.
-func (w *worker) settle(r dialResult) {
+// settle takes the result of a dial. The slot of one that failed is given up when that has been noted, and not before:
+// another dial would take its place.
+func (w *worker[C]) settle(r result[C]) {
 	w.dialing--
+	ending := w.ctx.Err() != nil
 	switch {
-	case w.ctx.Err() != nil:
+	case r.err != nil && ending: // the end of the proxy is no failure of the server
+		r.slot.Abandoned()
 	case r.err != nil:
 		w.fail(r.err.Error())
-	case !w.suspected():
-		w.recover()
-	default: // the last ones were established too, and were lost
-		w.pause()
+		r.slot.Failed()
+	case !ending:
+		w.established(r.begun)
 	}
 }
 
-// setHealth notes whether the server can be reached, and logs when that has changed.
-func (w *worker) setHealth(reachable bool, reason string) {
-	w.mu.Lock()
-	before := w.status
-	first := before.Reason == "not dialed yet"
-	w.status.Reason = reason
-	if first || before.Reachable != reachable {
-		w.status.Since = time.Now()
+// established notes that a connection was, which has been dialed since begun.
+func (w *worker[C]) established(begun time.Time) {
+	now := time.Now()
+	if w.lost > 0 && w.onTrial.IsZero() && !begun.Before(w.lostAt) { // an earlier one may be lost already
+		w.onTrial = now
 	}
-	w.status.Reachable = reachable
-	w.mu.Unlock()
-	log := w.backend.options.Log
-	switch {
-	case !first && before.Reachable == reachable:
-	case reachable:
-		log.Info("backend reachable", "backend", w.backend.URL())
-	default:
-		log.Warn("backend not reachable, trying again", "backend", w.backend.URL(), "reason", reason)
+	if w.suspected() { // the last ones were established too, and were lost
+		w.circuit.hold(now)
+		return
 	}
-}
-
-func (w *worker) health() Health {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.status
+	w.recover()
+	w.allowed = min(2*w.allowed, w.parallel)
 }

@@ -78,7 +78,24 @@ PostgreSQL, for WebSocket servers.`,
 		newVersionCommand(),
 	)
 	addCompletionCommand(root)
+	addHelpCommand(root)
 	return root
+}
+
+// addHelpCommand adds the library's command for help, and has it refuse what there is no help for.
+func addHelpCommand(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "help" {
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				about, rest, err := root.Find(args)
+				if err != nil {
+					return usageError(err)
+				}
+				return noArguments(about, rest)
+			}
+		}
+	}
 }
 
 // addCompletionCommand adds the library's command for completion scripts, with the manners of the others.

@@ -85,7 +85,7 @@ type warmValue struct{ target *int }
 func (v warmValue) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return fmt.Errorf("%q is not a number of connections; allowed are whole numbers from 1 to the cap", text)
+		return fmt.Errorf("%q is not a number of connections; allowed are whole numbers from 0 to the cap", text)
 	}
 	*v.target = n
 	return nil

@@ -64,8 +64,11 @@ func TestWarm(t *testing.T) {
 	if err := v.Set("12"); err != nil || n != 12 || v.String() != "12" {
 		t.Errorf("%d, %q, %v", n, v.String(), err)
 	}
+	if err := v.Set("0"); err != nil || n != 0 { // on demand
+		t.Errorf("%d, %v", n, err)
+	}
 	for _, text := range []string{"-1", "", "many", "1.0"} {
-		if err := v.Set(text); err == nil || n != 12 {
+		if err := v.Set(text); err == nil || n != 0 || !strings.Contains(err.Error(), "allowed are whole numbers from 0 to the cap") {
 			t.Errorf("%q: %d, %v", text, n, err)
 		}
 	}

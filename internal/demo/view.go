@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/admin"
 	"github.com/wsbouncer/wsbouncer/internal/app"
+	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // view shows the demonstration: on a terminal as a picture that is drawn anew, elsewhere as a line now and then.
@@ -18,7 +18,7 @@ type view struct {
 	results *results
 	started time.Time
 
-	last   admin.Stats
+	last   stats.Stats
 	lastAt time.Time
 	drawn  int // lines on the terminal to draw over
 }
@@ -63,7 +63,7 @@ func (v *view) heading() string {
 // rates are what passed since the last look, per second.
 type rates struct{ in, out float64 }
 
-func (v *view) look() (admin.Stats, rates) {
+func (v *view) look() (stats.Stats, rates) {
 	stats, now := v.proxy.Stats(), time.Now()
 	seconds := now.Sub(v.lastAt).Seconds()
 	r := rates{

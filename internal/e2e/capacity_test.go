@@ -25,7 +25,7 @@ func TestAllInUse(t *testing.T) {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
 			sim := startSim(t, "--sessions", "2")
-			p := startReady(t, "--backend", sim.url, "--profile", profile, "--connections", "2")
+			p := startReady(t, "--backend", sim.url, "--profile", profile, "--connections", "2", "--queue", "0")
 			p.settle()
 			first, second := dialRaw(t, p.url("/")), dialRaw(t, p.url("/"))
 			first.echo("first")
@@ -114,7 +114,7 @@ func TestReuse(t *testing.T) {
 func TestWarm(t *testing.T) {
 	t.Parallel()
 	sim := startSim(t)
-	p := startReady(t, "--backend", sim.url, "--profile", "echo", "--connections", "4", "--warm", "1")
+	p := startReady(t, "--backend", sim.url, "--profile", "echo", "--connections", "4", "--warm", "1", "--queue", "0")
 	if b := p.settle().Backends[0]; b.Idle != 1 {
 		t.Errorf("%d connections are idle, want 1", b.Idle)
 	}

@@ -98,6 +98,10 @@ func containsAll(text string, words ...string) bool {
 // stats is what /api/v1/stats says, as far as tests look at it.
 type stats struct {
 	Draining bool
+	Services []struct {
+		Name, Path, Profile, Balance string
+		Queue                        queueStats
+	}
 	Backends []backendStats
 	Sessions struct {
 		Active  int
@@ -113,11 +117,30 @@ type stats struct {
 	}
 }
 
+type queueStats struct {
+	Limit, Waiting int
+	OldestSeconds  float64 `json:"oldest_seconds"`
+	Totals         struct {
+		Queued, Served, Left, Full uint64
+		TimedOut                   uint64  `json:"timed_out"`
+		TurnedAway                 uint64  `json:"turned_away"`
+		WaitedSeconds              float64 `json:"waited_seconds"`
+	}
+}
+
 type backendStats struct {
 	URL                                        string
 	Reachable                                  bool
 	Reason                                     string
+	Circuit                                    string
+	CircuitOpened                              uint64 `json:"circuit_opened"`
+	Probe                                      string
+	ProbeReason                                string `json:"probe_reason"`
+	Broken                                     uint64 `json:"broken_sessions"`
+	State                                      string
+	Usable                                     bool
 	Cap, Warm                                  int
+	Weight                                     float64
 	Retired                                    uint64
 	Dialing, Idle, Leased, Resetting, Retiring int
 	Totals                                     totals
@@ -130,6 +153,7 @@ type totals struct {
 	Returned    uint64
 	Discarded   uint64
 	RetiredIdle uint64 `json:"retired_idle"`
+	Reasons     map[string]uint64
 }
 
 type relayed struct {
@@ -151,7 +175,7 @@ func (p *proxy) stats() stats {
 
 // full tells whether a pool is as it should be when nobody uses it.
 func (b backendStats) full() bool {
-	return b.Idle == b.Warm && b.Dialing+b.Leased+b.Resetting+b.Retiring == 0
+	return (b.Idle == b.Warm || b.State != "enabled") && b.Dialing+b.Leased+b.Resetting+b.Retiring == 0
 }
 
 // settle waits until no session is left and all pools are full again, checks that the books add up, and returns the

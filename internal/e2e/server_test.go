@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 
 // server is an inference server inside the test, written with gorilla/websocket.
 type server struct {
-	url string
+	url  string
+	sick atomic.Bool // what asks for /health gets 500, not 200
 
 	mu       sync.Mutex
 	conns    map[*websocket.Conn]bool
@@ -32,6 +34,12 @@ func startServer(t testing.TB, serve func(*websocket.Conn) error) *server {
 	s := &server{conns: make(map[*websocket.Conn]bool)}
 	var handlers sync.WaitGroup
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/health" {
+			if s.sick.Load() {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+			return
+		}
 		handlers.Add(1)
 		defer handlers.Done()
 		s.enter()

@@ -36,7 +36,7 @@ func TestUnusableBackends(t *testing.T) {
 		{"leaves", "ws://" + greeter(t, ""), "", nil}, // how, is up to the moment
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := startProxy(t, append([]string{"--backend", c.url, "--connections", "10"}, c.flags...)...)
+			p := startProxy(t, append([]string{"--backend", c.url, "--connections", "10", "--queue", "0"}, c.flags...)...)
 			p.awaitUnready("no connection to "+c.url, c.reason)
 			eventually(t, "several attempts fail", func() bool { return p.stats().Backends[0].Totals.DialFailed >= 14 })
 			b := p.stats().Backends[0]

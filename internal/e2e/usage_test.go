@@ -36,8 +36,8 @@ func TestMistakes(t *testing.T) {
 		{"backend twice, with the default port", check("--backend", "ws://h", "--backend", "ws://H:80"), []string{"--backend", "twice"}},
 		{"listen twice", check("--listen", "127.0.0.1:81", "--listen", "127.0.0.1:81"), []string{"--listen", `"127.0.0.1:81"`, "twice"}},
 		{"admin where clients are served", check("--listen", "127.0.0.1:81", "--admin", "127.0.0.1:81"), []string{"--admin", `"127.0.0.1:81"`, "--listen"}},
-		{"warm over cap", check("--connections", "5", "--warm", "6"), []string{"--warm", "6 is not between 1 and the cap of 5"}},
-		{"warm 0", check("--warm", "0"), []string{"--warm", "0 is not between 1"}},
+		{"warm over cap", check("--connections", "5", "--warm", "6"), []string{"--warm", "6 is not between 0 and the cap of 5"}},
+		{"warm 0 without a queue", check("--warm", "0", "--queue", "0"), []string{"--warm", "0 needs a queue", "allowed are 1 to 100"}},
 		{"warm negative", check("--warm", "-1"), []string{"--warm", `"-1"`, "allowed"}},
 		{"warm no number", check("--warm", "all"), []string{"--warm", `"all"`, "allowed"}},
 		{"connections 0", check("--connections", "0"), []string{"--connections", "0 is not between 1 and 100000"}},
@@ -63,6 +63,25 @@ func TestMistakes(t *testing.T) {
 		{"bench with a bad number", []string{"bench", good, "--rate", "fast"}, []string{"--rate", `"fast"`, "allowed"}},
 		{"sim with a bad protocol", []string{"sim", "--protocol", "smtp"}, []string{"protocol", `"smtp"`, "echo"}},
 		{"version with an argument", []string{"version", "1"}, []string{"takes no arguments"}},
+		{"queue negative", check("--queue", "-1"), []string{"--queue", "-1 is not between 0 and 1000000"}},
+		{"queue no number", check("--queue", "long"), []string{"--queue", `"long"`, "allowed"}},
+		{"queue-timeout negative", check("--queue-timeout", "-1s"), []string{"--queue-timeout", "-1s is not between 0s"}},
+		{"bad balance", check("--balance", "fair"), []string{"--balance", `"fair"`, "allowed are least-loaded, round-robin, random-two, hash"}},
+		{"bad hash-by", check("--hash-by", "cookie:id"), []string{"--hash-by", `"cookie:id"`, "client, header:NAME or query:NAME"}},
+		{"bad probe", check("--probe", "ftp://127.0.0.1/"), []string{"--probe", `"ftp://127.0.0.1/"`, "allowed are upgrade, a path such as /health"}},
+		{"probe-interval too short", check("--probe-interval", "1ms"), []string{"--probe-interval", "1ms is not between 10ms"}},
+		{"ping-timeout 0", check("--ping-timeout", "0"), []string{"--ping-timeout", "0s is not between 1ms"}},
+		{"absurd duration", check("--connection-max-age", "9000h"), []string{"--connection-max-age", "9000h0m0s is not between 0s and 720h0m0s"}},
+		{"no failures", check("--circuit-failures", "0"), []string{"--circuit-failures", "0 is not between 1"}},
+		{"backend's own cap", check("--backend", "ws://h,connections=0"), []string{"--backend", `"ws://h,connections=0"`, "0 is not between 1 and 100000"}},
+		{"backend's own weight", check("--backend", "ws://h,weight=-1"), []string{"--backend", `"-1" is not a number between 0 and 1000`}},
+		{"backend's own state", check("--backend", "ws://h,state=off"), []string{"--backend", `"off"`, "allowed are enabled, draining, disabled"}},
+		{"backend's misspelt setting", check("--backend", "ws://h/x,conections=1"), []string{"--backend", `"conections"`, "allowed are connections, warm"}},
+		{"backend twice, with other settings", check("--backend", good+",warm=1"), []string{"--backend", good, "twice"}},
+		{"help for an unknown command", []string{"help", "bogus"}, []string{`unknown command "bogus"`}},
+		{"help for a command that is nearly one", []string{"help", "serv"}, []string{`"serv"`, `did you mean "serve"?`}},
+		{"help for an unknown shell's completion", []string{"help", "completion", "tcsh2"}, []string{`unknown command "tcsh2"`}},
+		{"help for an argument", []string{"help", "serve", "bogus"}, []string{"takes no arguments", `"bogus"`}},
 		{"completion for an unknown shell", []string{"completion", "tcsh2"}, []string{`unknown command "tcsh2"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -124,14 +143,15 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	r := runCommand(t, "check", "--backend", good, "--backend", "ws://127.0.0.1:10/stt?model=a", "--connections", "32", "--warm", "8",
 		"--profile", "echo", "--path", "/v1/stt", "--listen", "127.0.0.1:8080", "--listen", "[::1]:8080", "--admin", ":9090",
-		"--subprotocol", "audio.v1", "--max-message", "1MiB", "--log-level", "debug", "--log-format", "json")
+		"--subprotocol", "audio.v1", "--max-message", "1MiB", "--log-level", "debug", "--log-format", "json",
+		"--balance", "hash", "--hash-by", "header:X-Device", "--queue", "7", "--queue-timeout", "2s", "--probe", "/health")
 	if r.status != 0 || r.stderr != "" {
 		t.Errorf("exit status %d, %q", r.status, r.stderr)
 	}
 	for _, want := range []string{
 		`listen +127\.0\.0\.1:8080, path /v1/stt`, `listen +\[::1\]:8080`, `admin +:9090`, `profile +echo: `,
 		`backend +ws://127\.0\.0\.1:9, at most 32 connections, 8 kept warm`, `backend +ws://127\.0\.0\.1:10/stt\?model=a, `,
-		`subprotocol +audio\.v1`, `sessions +at most 64 at once`,
+		`balance +hash$`, `queue +at most 7 clients, for 2s each$`, `subprotocol +audio\.v1`, `sessions +at most 64 at once`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + want).MatchString(r.stdout) {
 			t.Errorf("no line like %q in:\n%s", want, r.stdout)
@@ -168,6 +188,9 @@ func TestHelp(t *testing.T) {
 	for _, command := range commands {
 		args := append(strings.Fields(command), "--help")
 		r := runCommand(t, args...)
+		if again := runCommand(t, append([]string{"help"}, strings.Fields(command)...)...); again != r {
+			t.Errorf("help %s: exit status %d, %q, %q; with --help: %q", command, again.status, again.stdout, again.stderr, r.stdout)
+		}
 		if r.status != 0 || r.stderr != "" || !strings.Contains(r.stdout, "Usage:") {
 			t.Errorf("%q: exit status %d, %q", args, r.status, r.stderr)
 		}

@@ -122,7 +122,7 @@ func TestVanishingBackend(t *testing.T) {
 			t.Parallel()
 			const connections, sessions = 10, 4
 			sim := startSim(t)
-			p := startReady(t, "--backend", sim.url, "--profile", profile, "--connections", fmt.Sprint(connections))
+			p := startReady(t, "--backend", sim.url, "--profile", profile, "--connections", fmt.Sprint(connections), "--queue", "0")
 			p.settle()
 			var clients []*rawClient
 			for range sessions {

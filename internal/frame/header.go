@@ -1,6 +1,9 @@
 package frame
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/rand/v2"
+)
 
 // Header is the decoded header of one frame.
 type Header struct {
@@ -108,4 +111,13 @@ func Append(dst []byte, h Header, payload []byte) []byte {
 		ApplyMask(dst[start:], h.Mask)
 	}
 	return dst
+}
+
+// AppendControl appends a whole control frame, masked with a random key if a client sends it (RFC 6455, section 5.3).
+func AppendControl(dst []byte, op Opcode, payload []byte, masked bool) []byte {
+	h := Header{Fin: true, Opcode: op, Masked: masked}
+	if masked {
+		h.Mask = rand.Uint32()
+	}
+	return Append(dst, h, payload)
 }

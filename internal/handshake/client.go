@@ -14,6 +14,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -23,6 +24,9 @@ type Target struct {
 	URL string
 	// Protocol is the subprotocol to ask for; empty for none.
 	Protocol string
+	// UserTimeout ends a connection whose server has not acknowledged what was sent to it for so long (TCP_USER_TIMEOUT, RFC
+	// 5482), where the system can; 0 for the system's own limit.
+	UserTimeout time.Duration
 
 	address string // host:port
 	host    string // for the Host header
@@ -83,6 +87,9 @@ func noScheme(text string) error {
 	return fmt.Errorf("%q has no scheme; a server's address looks like ws://127.0.0.1:9001/path", text)
 }
 
+// Address returns the server's host and port.
+func (t *Target) Address() string { return t.address }
+
 // Established is an open WebSocket connection.
 type Established struct {
 	Conn     net.Conn
@@ -107,6 +114,9 @@ func (e *StatusError) Error() string {
 // Dial connects to the server and completes the opening handshake (RFC 6455, section 4.1), or fails when ctx ends.
 func (t *Target) Dial(ctx context.Context) (Established, error) {
 	var dialer net.Dialer
+	if t.UserTimeout > 0 {
+		dialer.Control = func(_, _ string, c syscall.RawConn) error { return setUserTimeout(c, t.UserTimeout) }
+	}
 	nc, err := dialer.DialContext(ctx, "tcp", t.address)
 	if err != nil {
 		return Established{}, err

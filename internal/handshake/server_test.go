@@ -78,6 +78,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"long method", edit(t, "GET", strings.Repeat("GET", 20)), 400, `not "` + strings.Repeat("GET", 20)[:20] + `"`},
 		{"HTTP/1.0", edit(t, "HTTP/1.1", "HTTP/1.0"), 400, "HTTP/1.1"},
 		{"no Host", edit(t, "Host: proxy.example\r\n", ""), 400, "Host header is missing"},
+		{"two Hosts", edit(t, "Host: proxy.example\r\n", "Host: proxy.example\r\nhost: other.example\r\n"), 400, "too many Host headers"},
 		{"a body", with("Content-Length: 3") + "abc", 400, "no body"},
 		{"a chunked body", with("Transfer-Encoding: chunked") + "0\r\n\r\n", 400, "no body"},
 		{"no version", edit(t, "Sec-WebSocket-Version: 13\r\n", ""), 426, "must be 13"},

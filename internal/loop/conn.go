@@ -49,6 +49,9 @@ func (c *Conn) isOn(l *Loop) bool { return c.home.Load() == l && c.on == l }
 // Loop returns the loop that owns the connection.
 func (c *Conn) Loop() *Loop { return c.on }
 
+// Handler returns the receiver of the connection's events.
+func (c *Conn) Handler() Handler { return c.handler }
+
 // SetHandler makes h the receiver of the connection's events from now on.
 func (c *Conn) SetHandler(h Handler) { c.handler = h }
 
@@ -64,6 +67,17 @@ func (c *Conn) Ended() bool { return c.ended }
 
 // Closed tells whether Close was called.
 func (c *Conn) Closed() bool { return c.closed }
+
+// Paused tells whether reading is paused.
+func (c *Conn) Paused() bool { return c.paused }
+
+// Fail ends the connection as if it had failed with err: the handler's Ended is called after the present event, and nothing
+// is received or written any more.
+func (c *Conn) Fail(err error) {
+	c.failed = true
+	c.out = nil
+	c.endLater(err)
+}
 
 // Pause stops reading: the peer is slowed down by TCP's flow control.
 func (c *Conn) Pause() {

@@ -19,14 +19,19 @@ type socket struct {
 	fd         int32
 	generation int32
 	interest   uint32 // the events that epoll watches for
+	plain      bool   // the descriptor is no socket, but a timer for instance
 	watched    bool   // the descriptor is in the epoll set
 	missed     bool   // there may be something to read that epoll has told of before, and will not again
 }
 
 // Socket is a connection taken out of package net, on its way to a loop.
-type Socket struct{ fd int }
+type Socket struct {
+	fd    int
+	plain bool
+}
 
-// Detach takes a TCP or Unix connection away from package net and the runtime's poller. The net.Conn is closed in any
+// Detach takes a TCP or Unix connection, or another descriptor that can be polled, away from package net and the runtime's
+// poller. The net.Conn is closed in any
 // case. Any goroutine may call it.
 func Detach(nc net.Conn) (Socket, error) {
 	defer nc.Close()
@@ -46,7 +51,8 @@ func Detach(nc net.Conn) (Socket, error) {
 	if err = errors.Join(err, dupErr); err != nil {
 		return Socket{}, fmt.Errorf("duplicating a descriptor: %w", err)
 	}
-	return Socket{fd: fd}, nil
+	_, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	return Socket{fd: fd, plain: errors.Is(err, unix.ENOTSOCK)}, nil
 }
 
 // Close closes a socket that was not given to a loop.
@@ -55,7 +61,7 @@ func (s Socket) Close() { _ = unix.Close(s.fd) }
 // Add makes the socket a connection of the loop. The bytes in early, which were received before, are presented to the
 // handler first; the loop owns them from now on. It must be called on the loop's goroutine.
 func (l *Loop) Add(s Socket, h Handler, early []byte) *Conn {
-	c := &Conn{handler: h, early: early, socket: socket{fd: int32(s.fd)}}
+	c := &Conn{handler: h, early: early, socket: socket{fd: int32(s.fd), plain: s.plain}}
 	c.home.Store(l)
 	c.join(l)
 	return c
@@ -105,8 +111,11 @@ func (c *Conn) unwatch() {
 // changes of what is there already. It has nothing to look at again then after each event.
 func (c *Conn) wanted() uint32 {
 	events := uint32(unix.EPOLLET)
-	if !c.paused && !c.ended {
-		events |= unix.EPOLLIN | unix.EPOLLRDHUP
+	if !c.ended {
+		events |= unix.EPOLLRDHUP
+		if !c.paused {
+			events |= unix.EPOLLIN
+		}
 	}
 	if len(c.out) > 0 {
 		events |= unix.EPOLLOUT
@@ -139,6 +148,11 @@ func (c *Conn) handle(events uint32) {
 	case c.closed:
 	case events&(unix.EPOLLIN|unix.EPOLLRDHUP|broken) != 0 && !c.paused && !c.ended:
 		c.read(events&(unix.EPOLLRDHUP|broken) != 0)
+	case events&unix.EPOLLRDHUP != 0 && !c.ended && events&broken == 0:
+		c.missed = true
+		if h, ok := c.handler.(EndWatcher); ok {
+			h.Ending(c)
+		}
 	case events&broken != 0:
 		c.unwatch() // there is nothing more to tell
 		if c.paused && !c.ended && events&unix.EPOLLERR == 0 {
@@ -155,9 +169,12 @@ func (c *Conn) read(ending bool) {
 		c.missed = true
 		return
 	}
-	buf := c.on.driver.buffer
+	buf, call := c.on.driver.buffer, uintptr(unix.SYS_RECVFROM)
+	if c.plain {
+		call = unix.SYS_READ // works for every kind of file, but costs more
+	}
 	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(c.fd), uintptr(unsafe.Pointer(&buf[MaxHeld])), readSize)
+		n, _, errno := unix.RawSyscall6(call, uintptr(c.fd), uintptr(unsafe.Pointer(&buf[MaxHeld])), readSize, 0, 0, 0)
 		switch {
 		case errno == unix.EINTR:
 			continue
@@ -194,10 +211,10 @@ func (c *Conn) Write(b []byte) {
 	}
 }
 
-// send writes as much of b as the socket takes.
+// send writes as much of b as the socket takes. Nothing is written to what is no socket.
 func (c *Conn) send(b []byte) int {
 	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
 		switch errno {
 		case 0:
 			return int(n)

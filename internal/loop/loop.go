@@ -34,6 +34,14 @@ type Handler interface {
 	Ended(c *Conn, err error)
 }
 
+// EndWatcher is a [Handler] that wants to know when a peer ends its direction of the stream while reading is paused, so that
+// Ended cannot be called yet. The portable driver does not notice that.
+type EndWatcher interface {
+	Handler
+	// Ending is called once or more often.
+	Ending(c *Conn)
+}
+
 // Loop is one event loop. Its methods may be called from its own goroutine only, except where they say otherwise.
 type Loop struct {
 	// Static after newLoop.

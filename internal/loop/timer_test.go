@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -11,7 +12,7 @@ func TestTimersFireInOrder(t *testing.T) {
 	l := group(t, 1).Pick()
 	const n = 300
 	type firing struct {
-		when  time.Time
+		when  Instant
 		early bool
 	}
 	var fired []firing
@@ -22,7 +23,7 @@ func TestTimersFireInOrder(t *testing.T) {
 		for i := range timers {
 			timer := &timers[i]
 			timer.Set(l, time.Duration(random.IntN(20_000))*time.Microsecond, func() {
-				fired = append(fired, firing{timer.when, time.Now().Before(timer.when)})
+				fired = append(fired, firing{timer.when, Now() < timer.when})
 				if timer.Active() {
 					t.Error("active while it fires")
 				}
@@ -36,7 +37,7 @@ func TestTimersFireInOrder(t *testing.T) {
 		}
 	})
 	wait(t, done, "the timers")
-	if !slices.IsSortedFunc(fired, func(a, b firing) int { return a.when.Compare(b.when) }) {
+	if !slices.IsSortedFunc(fired, func(a, b firing) int { return cmp.Compare(a.when, b.when) }) {
 		t.Error("out of order")
 	}
 	if slices.ContainsFunc(fired, func(f firing) bool { return f.early }) {
@@ -126,7 +127,7 @@ func TestTimersWithinTimers(t *testing.T) {
 		// Both are due in the same round; the one that comes first stops the other.
 		now.Set(l, 0, func() { victim.Stop() })
 		victim.Set(l, 0, func() { t.Error("called though stopped") })
-		victim.when = now.when.Add(1)
+		victim.when = now.when + 1
 		chain.Set(l, 0, next)
 	})
 	wait(t, done, "the chain")
@@ -137,15 +138,15 @@ func TestTimerIsTakenToAnotherLoop(t *testing.T) {
 	w := watchLoops(t, g)
 	from, to := g.Loops()[0], g.Loops()[1]
 	var timer, unset Timer
-	fired := make(chan time.Time, 2)
-	var when time.Time
+	fired := make(chan Instant, 2)
+	var when Instant
 	call(t, from, func() {
 		if unset.Take() {
 			t.Error("took a timer that is not set")
 		}
 		timer.Set(from, 20*time.Millisecond, func() {
 			w.check(to)
-			fired <- time.Now()
+			fired <- Now()
 		})
 		when = timer.when
 		if !timer.Take() || timer.Active() || timer.Take() {
@@ -155,11 +156,11 @@ func TestTimerIsTakenToAnotherLoop(t *testing.T) {
 	settle(t, from)
 	call(t, to, func() {
 		timer.Put(to)
-		if !timer.Active() || !timer.when.Equal(when) {
+		if !timer.Active() || timer.when != when {
 			t.Errorf("active %v, due at %v; want %v", timer.Active(), timer.when, when)
 		}
 	})
-	if at := wait(t, fired, "the timer"); at.Before(when) {
+	if at := wait(t, fired, "the timer"); at < when {
 		t.Error("fired too early")
 	}
 	settle(t, from)
@@ -177,4 +178,26 @@ func TestTimersOfAStoppedLoopAreSilent(t *testing.T) {
 	if l.timers.alarm.Stop() {
 		t.Error("the alarm was still set")
 	}
+}
+
+// Timers that may be rough ring together, never too early and hardly late.
+func TestTimersRingTogether(t *testing.T) {
+	l := group(t, 1).Pick()
+	call(t, l, func() {
+		rings := make(map[Instant]bool)
+		for i := range 1000 {
+			var timer Timer
+			d := time.Hour + time.Duration(i)*time.Millisecond
+			earliest := Now().After(d)
+			timer.SetRoughly(l, d, func() {})
+			if timer.when < earliest || timer.when > Now().After(d)+together {
+				t.Errorf("asked for %v, set for %v", earliest, timer.when)
+			}
+			rings[timer.when] = true
+			timer.Stop()
+		}
+		if len(rings) > 12 {
+			t.Errorf("1000 timers within a second ring at %d times", len(rings))
+		}
+	})
 }

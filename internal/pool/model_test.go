@@ -1,236 +1,221 @@
 package pool
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-// model is a pool in its plainest form: a list of slots, and what has happened to them.
+// model is a group in its plainest form: lists of slots and of clients, and what has happened to them. It shares no code
+// with what it is compared with: what can be told from other things is not kept but found out each time.
 type model struct {
-	limit  int
-	pool   *Pool[int]
-	slots  []*modelSlot // all ever
-	idle   []*modelSlot // oldest first
-	totals Totals
-	next   int
+	group   *Group[int]
+	balance Balance
+	limit   int // of the queue
+	now     Instant
+	pools   []*modelPool // in the group
+	all     []*modelPool // and those that were removed
+	waiting []*modelClient
+	handed  []*modelClient // were given a connection that they have not taken yet
+	queue   QueueTotals
+	waited  Instant
+	numbers int // of connections and pools
+}
+
+type modelPool struct {
+	*Pool[int]
+	settings Settings
+	mode     Mode
+	usable   bool
+	dialable bool
+	ramp     float64
+	slots    []*modelSlot // that are not gone
+	gone     *modelSlot   // the last that is
+	idle     []*modelSlot // the one used longest ago first
+	totals   Totals
+
+	informed       bool // the worker was not signalled since it looked
+	used, sessions int  // at the last check
 }
 
 type modelSlot struct {
 	slot     *Slot[int]
+	pool     *modelPool
 	state    State
-	number   int
+	number   int // of the connection; 0 when there is none yet
 	sessions uint64
+	since    Instant // it is idle
+	held     bool    // the lease's holder knows it
 }
 
-// in returns the slots of a state.
-func (m *model) in(states ...State) []*modelSlot {
-	var found []*modelSlot
-	for _, s := range m.slots {
+type modelClient struct {
+	waiter *Waiter[int]
+	since  Instant
+	conn   *modelSlot // that it was handed
+}
+
+// count returns how many slots are in these states.
+func (p *modelPool) count(states ...State) (n int) {
+	for _, s := range p.slots {
 		if slices.Contains(states, s.state) {
-			found = append(found, s)
+			n++
 		}
 	}
-	return found
+	return n
 }
 
-// one draws a slot of a state, or skips the action when there is none.
-func (m *model) one(t *rapid.T, states ...State) *modelSlot {
-	found := m.in(states...)
-	if len(found) == 0 {
-		t.Skip("none")
-	}
-	return found[rapid.IntRange(0, len(found)-1).Draw(t, "slot")]
+// leasable: sessions may begin.
+func (p *modelPool) leasable() bool {
+	return p.mode == Enabled && p.usable && p.settings.Weight > 0 && p.count(Leased, Resetting) < p.settings.Cap
 }
 
-func (m *model) reserve(t *rapid.T) {
-	warm := rapid.IntRange(0, m.limit+1).Draw(t, "warm")
-	want := len(m.in(Dialing, Idle)) < warm && len(m.in(Dialing, Idle, Leased, Resetting, Retiring)) < m.limit
-	s, ok := m.pool.Reserve(warm)
-	if ok != want {
-		t.Fatalf("Reserve(%d): %v; want %v", warm, ok, want)
+// ready: there is a connection for one, too.
+func (p *modelPool) ready() bool { return p.leasable() && len(p.idle) > 0 }
+
+func (p *modelPool) room() bool { return p.mode == Enabled && len(p.slots) < p.settings.Cap }
+
+func (p *modelPool) dialsForClients() bool { return p.leasable() && p.dialable && p.room() }
+
+// lessLoaded tells whether used connections of p are a smaller share than those of the other. All factors are small and
+// their binary fractions short, so that the products are exact.
+func (p *modelPool) lessLoaded(used int, other *modelPool, otherUsed int) bool {
+	size := func(p *modelPool) float64 { return float64(p.settings.Cap) * p.settings.Weight * p.ramp }
+	return float64(used)*size(other) < float64(otherUsed)*size(p)
+}
+
+// wants: Reserve should succeed.
+func (m *model) wants(p *modelPool) bool {
+	return p.room() && (p.count(Dialing, Idle) < p.settings.Warm || m.demands(p))
+}
+
+// demands: p is the one to dial for a client.
+func (m *model) demands(p *modelPool) bool {
+	dialing := 0
+	for _, other := range m.pools {
+		if other.leasable() {
+			dialing += other.count(Dialing)
+		}
+		used := func(p *modelPool) int { return p.count(Dialing, Leased, Resetting) + 1 }
+		if other.dialsForClients() && other.lessLoaded(used(other), p, used(p)) {
+			return false
+		}
 	}
-	if ok {
-		m.slots = append(m.slots, &modelSlot{slot: s, state: Dialing})
+	return p.dialsForClients() && dialing < len(m.waiting)
+}
+
+// surplus: RetireSurplus should succeed, and why.
+func (p *modelPool) surplus(idleSince Instant) (Reason, bool) {
+	switch {
+	case len(p.idle) == 0:
+		return 0, false
+	case p.mode == Disabled:
+		return Withdrawn, true
+	case p.count(Dialing, Idle, Leased, Resetting) > p.settings.Cap:
+		return Surplus, true
+	}
+	return Surplus, p.count(Dialing, Idle) > p.settings.Warm && p.idle[0].since < idleSince
+}
+
+// rest makes a slot idle.
+func (m *model) rest(t *rapid.T, s *modelSlot) {
+	s.state, s.since, s.held = Idle, m.now, false
+	s.pool.idle = append(s.pool.idle, s)
+	m.serve(t)
+}
+
+// retire makes a slot retiring.
+func (p *modelPool) retire(s *modelSlot, reason Reason) {
+	if s.state == Idle {
+		p.idle = slices.DeleteFunc(p.idle, func(other *modelSlot) bool { return other == s })
+		p.totals.RetiredIdle++
+	} else {
+		p.totals.Discarded++
+	}
+	p.totals.Reasons[reason]++
+	s.state, s.held = Retiring, false
+}
+
+// end makes a slot gone.
+func (p *modelPool) end(s *modelSlot) {
+	s.state, p.gone = Gone, s
+	p.slots = slices.DeleteFunc(p.slots, func(other *modelSlot) bool { return other == s })
+}
+
+// serve sees that those who wait, in their order, were given the connections that there are for them.
+func (m *model) serve(t *rapid.T) {
+	for len(m.waiting) > 0 && slices.ContainsFunc(m.pools, (*modelPool).ready) {
+		w := m.waiting[0]
+		select {
+		case n := <-w.waiter.ready:
+			w.waiter.ready <- n // not to be taken yet
+			w.conn = m.lease(t, n)
+		default:
+			t.Fatalf("the first of %d clients waits with an idle connection there", len(m.waiting))
+		}
+		m.waiting, m.handed = m.waiting[1:], append(m.handed, w)
+		m.queue.Served++
+		m.waited += m.now - w.since
 	}
 }
 
-func (m *model) filled(t *rapid.T) {
-	s := m.one(t, Dialing)
-	m.next++
-	s.number = m.next
-	s.slot.Filled(s.number)
-	m.totals.Dialed++
-	m.rest(s)
-}
-
-func (m *model) failed(t *rapid.T) {
-	s := m.one(t, Dialing)
-	s.slot.Failed()
-	m.totals.DialFailed++
-	s.state = Gone
-}
-
-func (m *model) lease(t *rapid.T) {
-	number, ok := m.pool.Lease()
-	if ok != (len(m.idle) > 0) {
-		t.Fatalf("Lease: %v with %d idle", ok, len(m.idle))
+// lease sees that a connection was leased that should be.
+func (m *model) lease(t *rapid.T, number int) *modelSlot {
+	var s *modelSlot
+	for _, p := range m.all {
+		if i := slices.IndexFunc(p.slots, func(s *modelSlot) bool { return s.number == number }); i >= 0 {
+			s = p.slots[i]
+		}
 	}
-	if !ok {
-		return
+	switch {
+	case s == nil || s.state != Idle:
+		t.Fatalf("leased connection %d, which is %+v", number, s)
+	case !slices.Contains(m.pools, s.pool) || !s.pool.ready():
+		t.Fatalf("leased connection %d of a pool that must not be used", number)
+	case s != s.pool.idle[len(s.pool.idle)-1]:
+		t.Fatalf("leased connection %d, which was not the last to be used", number)
 	}
-	s := m.idle[len(m.idle)-1]
-	if number != s.number {
-		t.Fatalf("leased connection %d, which is %v; want %d, the one used last", number, m.stateOf(number), s.number)
+	for _, other := range m.pools {
+		if m.balance == LeastLoaded && other.ready() &&
+			other.lessLoaded(other.count(Leased, Resetting), s.pool, s.pool.count(Leased, Resetting)) {
+			t.Fatalf("leased connection %d while another backend is less loaded", number)
+		}
 	}
-	m.idle = m.idle[:len(m.idle)-1]
-	s.state = Leased
+	s.pool.idle = s.pool.idle[:len(s.pool.idle)-1]
+	s.pool.totals.Leased++
 	s.sessions++
-	m.totals.Leased++
+	s.state = Leased
+	return s
 }
 
-func (m *model) stateOf(number int) State {
-	i := slices.IndexFunc(m.slots, func(s *modelSlot) bool { return s.number == number })
-	return m.slots[i].state
-}
-
-func (m *model) reset(t *rapid.T) {
-	s := m.one(t, Leased)
-	s.slot.Reset()
-	s.state = Resetting
-}
-
-func (m *model) giveBack(t *rapid.T) {
-	s := m.one(t, Leased, Resetting)
-	s.slot.Return()
-	m.totals.Returned++
-	m.rest(s)
-}
-
-func (m *model) discard(t *rapid.T) {
-	s := m.one(t, Leased, Resetting)
-	s.slot.Discard()
-	m.totals.Discarded++
-	s.state = Retiring
-}
-
-func (m *model) withdraw(t *rapid.T) {
-	s := m.one(t, Dialing, Idle, Leased, Resetting, Retiring, Gone)
-	want := s.state == Idle
-	if got := s.slot.Withdraw(); got != want {
-		t.Fatalf("Withdraw of a slot that is %v: %v", s.state, got)
-	}
-	if want {
-		m.retireIdle(s)
-	}
-}
-
-func (m *model) retireOldest(t *rapid.T) {
-	number, ok := m.pool.RetireIdle()
-	if ok != (len(m.idle) > 0) {
-		t.Fatalf("RetireIdle: %v with %d idle", ok, len(m.idle))
-	}
-	if !ok {
-		return
-	}
-	if s := m.idle[0]; number != s.number {
-		t.Fatalf("retired connection %d; want %d, the one used longest ago", number, s.number)
-	}
-	m.retireIdle(m.idle[0])
-}
-
-func (m *model) gone(t *rapid.T) {
-	s := m.one(t, Retiring)
-	s.slot.Gone()
-	s.state = Gone
-}
-
-// misuse calls what the slot's state does not allow.
-func (m *model) misuse(t *rapid.T) {
-	calls := map[string][]State{"filled": {Dialing}, "failed": {Dialing}, "reset": {Leased}, "return": {Leased, Resetting}, "discard": {Leased, Resetting}, "gone": {Retiring}}
-	s := m.one(t, Dialing, Idle, Leased, Resetting, Retiring, Gone)
-	call := rapid.SampledFrom([]string{"filled", "failed", "reset", "return", "discard", "gone"}).
-		Filter(func(name string) bool { return !slices.Contains(calls[name], s.state) }).Draw(t, "call")
-	defer func() {
-		if recover() == nil {
-			t.Fatalf("%s of a slot that is %v went well", call, s.state)
-		}
-	}()
-	map[string]func(){
-		"filled": func() { s.slot.Filled(-1) }, "failed": s.slot.Failed, "reset": s.slot.Reset,
-		"return": s.slot.Return, "discard": s.slot.Discard, "gone": s.slot.Gone,
-	}[call]()
-}
-
-func (m *model) rest(s *modelSlot) {
-	s.state = Idle
-	m.idle = append(m.idle, s)
-}
-
-func (m *model) retireIdle(s *modelSlot) {
-	m.idle = slices.DeleteFunc(m.idle, func(other *modelSlot) bool { return other == s })
-	s.state = Retiring
-	m.totals.RetiredIdle++
-}
-
-// check compares the pool with the model, and both with the invariants of the design.
-func (m *model) check(t *rapid.T) {
-	s := m.pool.Stats()
-	want := Stats{
-		Cap: m.limit, Dialing: len(m.in(Dialing)), Idle: len(m.in(Idle)), Leased: len(m.in(Leased)),
-		Resetting: len(m.in(Resetting)), Retiring: len(m.in(Retiring)), Totals: m.totals,
-	}
-	if s != want {
-		t.Fatalf("stats %+v;\nwant  %+v", s, want)
-	}
-	for _, slot := range m.slots {
-		if got := slot.slot.State(); got != slot.state {
-			t.Fatalf("connection %d is %v; want %v", slot.number, got, slot.state)
-		}
-		if got := slot.slot.Sessions(); got != slot.sessions {
-			t.Fatalf("connection %d served %d sessions; want %d", slot.number, got, slot.sessions)
-		}
-	}
-	if s.Used() > m.limit {
-		t.Fatalf("%d connections; the cap is %d", s.Used(), m.limit)
-	}
-	if held := uint64(s.Leased + s.Resetting); s.Totals.Leased != s.Totals.Returned+s.Totals.Discarded+held {
-		t.Fatalf("leases do not add up: %+v", s)
-	}
-	if there := uint64(s.Idle + s.Leased + s.Resetting); s.Totals.Dialed != s.Totals.Discarded+s.Totals.RetiredIdle+there {
-		t.Fatalf("connections do not add up: %+v", s)
-	}
-	share, idle := m.pool.Load()
-	if share != float64(s.Leased+s.Resetting)/float64(m.limit) || idle != (s.Idle > 0) {
-		t.Fatalf("load %v, %v of %+v", share, idle, s)
-	}
-}
-
-// Whatever happens in whatever order, the pool does what the model does.
+// Whatever happens in whatever order, the group does what the model does.
 func TestModel(t *testing.T) {
-	for range 10 { // one check is a hundred runs of some thirty steps
+	for range 6 { // one check is a hundred stories
 		rapid.Check(t, runModel)
 	}
 }
 
 func runModel(t *rapid.T) {
-	m := &model{limit: rapid.IntRange(1, 6).Draw(t, "cap")}
-	m.pool = New[int](m.limit, func() {})
-	t.Repeat(map[string]func(*rapid.T){
-		"":           m.check,
-		"reserve":    m.reserve,
-		"reserve2":   m.reserve, // as often as the others together need
-		"filled":     m.filled,
-		"filled2":    m.filled,
-		"failed":     m.failed,
-		"lease":      m.lease,
-		"reset":      m.reset,
-		"return":     m.giveBack,
-		"discard":    m.discard,
-		"withdraw":   m.withdraw,
-		"retireIdle": m.retireOldest,
-		"gone":       m.gone,
-		"misuse":     m.misuse,
-	})
+	m := &model{
+		balance: rapid.SampledFrom([]Balance{LeastLoaded, RoundRobin, RandomTwo, Hash}).Draw(t, "balance"),
+		limit:   rapid.IntRange(0, 5).Draw(t, "queue"),
+	}
+	m.group = NewGroup[int](Options{Balance: m.balance, Queue: m.limit, Now: func() Instant { return m.now }})
+	m.add(t)
+	actions := map[string]func(*rapid.T){
+		"": m.check, "add": m.add, "remove": m.remove, "set": m.set, "mode": m.setMode, "usable": m.setUsable,
+		"dialable": m.setDialable, "ramp": m.setRamp, "trial": m.trial, "failed": m.failed, "abandoned": m.abandoned,
+		"leave": m.leave, "reset": m.reset, "discard": m.discard, "withdraw": m.withdraw, "retireOldest": m.retireOldest,
+		"retireSurplus": m.retireSurplus, "misuse": m.misuse, "pass": m.pass,
+	}
+	// As often as the others together need, so that there are connections, and clients who want more.
+	for name, action := range map[string]func(*rapid.T){
+		"work": m.work, "filled": m.filled, "acquire": m.acquire, "take": m.take, "return": m.giveBack, "goneNow": m.goneNow,
+	} {
+		for i := range 3 {
+			actions[fmt.Sprint(name, i)] = action
+		}
+	}
+	t.Repeat(actions)
 }

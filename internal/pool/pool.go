@@ -1,249 +1,216 @@
-// Package pool keeps the book of a backend's connections: how many there are in which state, which of them is leased
-// next, and that there are never more than the backend's cap. It does no I/O and never waits; its lock is held for a few
-// instructions, never across a call of anybody else's code.
+// Package pool keeps the books: of each backend's connections, how many there are in which state, which of them is leased
+// next, and that there are never more than the backend's cap; and of the clients that wait for one. It does no I/O and
+// never waits.
 //
-// A connection's entry in the book is its [Slot]. It is reserved before dialing, so that the cap holds at every instant,
-// and given up when the connection's socket has been closed:
+// A connection's entry in the book of its [Pool] is its [Slot]. It is reserved before dialing, so that the cap holds at
+// every instant, and given up when the connection's socket has been closed:
 //
-//	Reserve -> dialing -> Filled -> idle -> Lease -> leased -> Reset -> resetting -> Return -> idle ...
-//	                                  any of them -> Retire -> retiring -> Gone
+//	Reserve -> dialing -> Filled -> idle -> Acquire -> leased -> Reset -> resetting -> Return -> idle ...
+//	                                  any of them -> Discard, Withdraw -> retiring -> Gone
+//
+// The pools of the backends that serve the same clients belong to a [Group], with one queue. A group has one lock, held
+// for a few dozen instructions and never across a call of anybody else's code, so that choosing a backend, leasing its
+// connection and handing one over to a waiting client are single steps, and the numbers are exact.
 package pool
 
-import (
-	"fmt"
-	"slices"
-	"sync"
-)
-
-// State is what a slot's connection is doing.
-type State uint8
-
-// The states of a slot.
-const (
-	Dialing State = iota
-	Idle
-	Leased
-	Resetting
-	Retiring
-	Gone
-	states = int(Gone)
-)
-
-// String returns the state's name as it is used in statistics and logs.
-func (s State) String() string {
-	return [...]string{"dialing", "idle", "leased", "resetting", "retiring", "gone"}[s]
-}
-
-// Slot is a connection's entry in the book. It belongs to one pool; its methods may be called from any goroutine.
-type Slot[C any] struct {
-	pool *Pool[C]
-
-	// Guarded by the pool's mutex.
-	state        State
-	conn         C
-	older, newer *Slot[C] // neighbours in the order of idle slots
-	sessions     uint64
+// Settings are what can be changed of a pool while it is in use.
+type Settings struct {
+	// Cap is the largest number of connections; at least 1.
+	Cap int
+	// Warm is how many connections are kept ready beside those in use, within the cap.
+	Warm int
+	// Weight is how much of the clients the backend gets, relative to its cap and to the others; 0 for none.
+	Weight float64
 }
 
 // Pool is the book of one backend's connections. Its methods may be called from any goroutine.
 type Pool[C any] struct {
-	// changed is called, outside the lock, whenever the number of slots wanted may have changed. Static.
+	group *Group[C]
+	// changed is called, outside the lock, whenever the number of connections wanted may have changed. Static.
 	changed func()
+	// seed tells the pool from the others of its group for [Hash]. Static.
+	seed uint64
 
-	mu     sync.Mutex
-	limit  int
-	counts [states]int
-	oldest *Slot[C] // the idle slot that was used longest ago
-	newest *Slot[C] // the idle slot that was used last, and is leased next
-	totals Totals
+	// Guarded by the group's mutex.
+	limit, warm int
+	weight      float64
+	ramp        float64
+	current     float64 // for [RoundRobin]
+	mode        Mode
+	usable      bool
+	dialable    bool
+	counts      [states]int
+	oldest      *Slot[C] // the idle slot that was used longest ago
+	newest      *Slot[C] // the idle slot that was used last, and is leased next
+	totals      Totals
 }
 
-// Totals counts since the pool was made.
-type Totals struct {
-	Dialed      uint64 `json:"dialed"`       // connections established
-	DialFailed  uint64 `json:"dial_failed"`  // slots given up before a connection was established
-	Leased      uint64 `json:"leased"`       // leases begun
-	Returned    uint64 `json:"returned"`     // leases that ended with the connection idle again
-	Discarded   uint64 `json:"discarded"`    // leases that ended with the connection retired
-	RetiredIdle uint64 `json:"retired_idle"` // connections retired while idle
+// Set changes the settings. Connections that are too many now are for [Pool.RetireSurplus].
+func (p *Pool[C]) Set(s Settings) {
+	p.update(func() {
+		if s.Weight != p.weight { // what was gained and paid by the old weights counts no more
+			for _, other := range p.group.pools {
+				other.current = 0
+			}
+		}
+		p.limit, p.warm, p.weight = s.Cap, s.Warm, s.Weight
+	})
 }
 
-// Stats is the book at one instant.
-type Stats struct {
-	Cap       int    `json:"cap"`
-	Dialing   int    `json:"dialing"`
-	Idle      int    `json:"idle"`
-	Leased    int    `json:"leased"`
-	Resetting int    `json:"resetting"`
-	Retiring  int    `json:"retiring"`
-	Totals    Totals `json:"totals"`
-}
+// SetMode notes what the operator wants of the backend. Connections of a disabled one are for [Pool.RetireSurplus].
+func (p *Pool[C]) SetMode(m Mode) { p.update(func() { p.mode = m }) }
 
-// Used returns how many of the backend's connections exist or are about to.
-func (s Stats) Used() int { return s.Dialing + s.Idle + s.Leased + s.Resetting + s.Retiring }
+// SetUsable notes whether the backend is well. Nothing is leased while it is not.
+func (p *Pool[C]) SetUsable(usable bool) { p.update(func() { p.usable = usable }) }
 
-// New returns an empty pool for at most limit connections. changed is called whenever a slot was leased, retired or given
-// up; it must not block.
-func New[C any](limit int, changed func()) *Pool[C] {
-	return &Pool[C]{limit: limit, changed: changed}
-}
+// SetDialable notes whether connections can be dialed for clients that wait. It is for a time in which none will be, so
+// that the other backends of the group take over.
+func (p *Pool[C]) SetDialable(dialable bool) { p.update(func() { p.dialable = dialable }) }
 
-// Stats returns the book as it stands.
-func (p *Pool[C]) Stats() Stats {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return Stats{
-		Cap: p.limit, Dialing: p.counts[Dialing], Idle: p.counts[Idle], Leased: p.counts[Leased],
-		Resetting: p.counts[Resetting], Retiring: p.counts[Retiring], Totals: p.totals,
+// SetRamp sets the part of the weight that counts, above 0 and at most 1, for a backend that has recovered and is to get
+// its clients little by little.
+func (p *Pool[C]) SetRamp(ramp float64) { p.update(func() { p.ramp = ramp }) }
+
+// update changes what the choice of a backend depends on.
+func (p *Pool[C]) update(change func()) {
+	g := p.group
+	g.mu.Lock()
+	change()
+	g.serve()
+	all := g.pools
+	g.mu.Unlock()
+	for _, p := range all {
+		p.changed()
 	}
 }
 
-// Reserve takes a slot for a connection that is about to be dialed, if that keeps the pool within its cap and within
-// what is wanted: warm connections beside those that serve sessions. A connection that is being closed still counts
-// against the cap, since its server may still hold it.
-func (p *Pool[C]) Reserve(warm int) (*Slot[C], bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	ready, used := p.counts[Dialing]+p.counts[Idle], p.counts[Leased]+p.counts[Resetting]
-	if ready >= warm || ready+used+p.counts[Retiring] >= p.limit {
+// Reserve takes a slot for a connection that is about to be dialed, if that keeps the pool within its cap and is wanted:
+// for the warm connections beside those that serve sessions, or for clients that wait when this is the backend to dial
+// for them. A connection that is being closed still counts against the cap, since its server may still hold it.
+func (p *Pool[C]) Reserve() (*Slot[C], bool) {
+	return p.reserveIf(func() bool { return p.counts[Dialing]+p.counts[Idle] < p.warm || p.demanded() })
+}
+
+// ReserveTrial takes a slot for a connection that is to show whether the backend is well, whether it is wanted or not.
+func (p *Pool[C]) ReserveTrial() (*Slot[C], bool) {
+	return p.reserveIf(func() bool { return true })
+}
+
+func (p *Pool[C]) reserveIf(wanted func() bool) (*Slot[C], bool) {
+	p.group.mu.Lock()
+	if !p.room() || !wanted() {
+		p.group.mu.Unlock()
 		return nil, false
 	}
 	p.counts[Dialing]++
+	p.group.mu.Unlock()
+	p.group.signalOthers(p)
 	return &Slot[C]{pool: p, state: Dialing}, true
 }
 
-// Lease takes the idle connection that was used last, if there is one.
-func (p *Pool[C]) Lease() (conn C, ok bool) {
-	p.mu.Lock()
-	s := p.newest
-	if s == nil {
-		p.mu.Unlock()
+// RetireOldest takes the idle connection that was used longest ago out of service, if there is one. Its slot is retiring:
+// the caller closes the connection and then calls Gone.
+func (p *Pool[C]) RetireOldest(reason Reason) (conn C, ok bool) {
+	return p.retireOldestIf(func() (Reason, bool) { return reason, true })
+}
+
+// RetireSurplus takes the idle connection that was used longest ago out of service, if it should not be there: because the
+// backend is disabled, because there are more connections than the cap, or because there are more idle ones than are kept
+// warm and it has not been used for a while: since before idleSince, as the clock given to [NewGroup] tells the time.
+func (p *Pool[C]) RetireSurplus(idleSince Instant) (conn C, ok bool) {
+	return p.retireOldestIf(func() (Reason, bool) {
+		switch {
+		case p.mode == Disabled:
+			return Withdrawn, true
+		case p.present() > p.limit:
+			return Surplus, true
+		case p.counts[Dialing]+p.counts[Idle] > p.warm && p.oldest.idleSince < idleSince:
+			return Surplus, true
+		}
+		return 0, false
+	})
+}
+
+func (p *Pool[C]) retireOldestIf(due func() (Reason, bool)) (conn C, ok bool) {
+	p.group.mu.Lock()
+	s := p.oldest
+	var reason Reason
+	if s != nil {
+		reason, ok = due()
+	}
+	if !ok {
+		p.group.mu.Unlock()
 		return conn, false
 	}
+	p.retire(s, reason)
+	conn = s.conn
+	p.group.mu.Unlock()
+	p.changed()
+	return conn, true
+}
+
+// The functions below are called with the mutex held.
+
+// leasable tells whether sessions may begin. After the cap was lowered that is when fewer are left than it allows.
+func (p *Pool[C]) leasable() bool {
+	return p.mode == Enabled && p.usable && p.weight > 0 && p.counts[Leased]+p.counts[Resetting] < p.limit
+}
+
+// present returns how many connections the backend may see.
+func (p *Pool[C]) present() int {
+	return p.counts[Dialing] + p.counts[Idle] + p.counts[Leased] + p.counts[Resetting]
+}
+
+// room tells whether another connection may be dialed.
+func (p *Pool[C]) room() bool { return p.mode == Enabled && p.present()+p.counts[Retiring] < p.limit }
+
+// demanded tells whether a connection should be dialed for a client that waits: when fewer are being dialed than clients
+// are waiting, and no other backend is to do it.
+func (p *Pool[C]) demanded() bool {
+	g := p.group
+	if g.queue.length == 0 || !p.dialsForClients() {
+		return false
+	}
+	dialing := 0
+	for _, other := range g.pools {
+		if other.leasable() {
+			dialing += other.counts[Dialing]
+		}
+		if other.dialsForClients() && other.load(1) < p.load(1) {
+			return false
+		}
+	}
+	return dialing < g.queue.length
+}
+
+// dialsForClients tells whether a connection can be dialed for a client.
+func (p *Pool[C]) dialsForClients() bool { return p.leasable() && p.dialable && p.room() }
+
+// load returns the share of the cap that sessions would use with so many connections more, in relation to the weight.
+func (p *Pool[C]) load(more int) float64 {
+	used := p.counts[Leased] + p.counts[Resetting] + more
+	if more > 0 {
+		used += p.counts[Dialing]
+	}
+	return float64(used) / (float64(p.limit) * p.weight * p.ramp)
+}
+
+// rest makes a slot idle, for the group to serve a client with it.
+func (p *Pool[C]) rest(s *Slot[C]) {
+	s.idleSince = p.group.now()
+	p.link(s)
+	p.move(s, Idle)
+}
+
+// takeNewest leases the idle connection that was used last.
+func (p *Pool[C]) takeNewest() C {
+	s := p.newest
 	p.unlink(s)
 	s.sessions++
 	p.totals.Leased++
 	p.move(s, Leased)
-	conn = s.conn
-	p.mu.Unlock()
-	p.changed()
-	return conn, true
+	return s.conn
 }
-
-// Load returns the share of the cap that is in use by sessions, and whether a connection is idle.
-func (p *Pool[C]) Load() (share float64, idle bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return float64(p.counts[Leased]+p.counts[Resetting]) / float64(p.limit), p.newest != nil
-}
-
-// RetireIdle takes the idle connection that was used longest ago out of service, if there is one. Its slot is retiring:
-// the caller closes the connection and then calls Gone.
-func (p *Pool[C]) RetireIdle() (conn C, ok bool) {
-	p.mu.Lock()
-	s := p.oldest
-	if s == nil {
-		p.mu.Unlock()
-		return conn, false
-	}
-	p.retire(s)
-	conn = s.conn
-	p.mu.Unlock()
-	p.changed()
-	return conn, true
-}
-
-// Filled puts the connection that was dialed into the slot, idle.
-func (s *Slot[C]) Filled(conn C) {
-	s.change(func() {
-		s.conn = conn
-		s.pool.totals.Dialed++
-		s.pool.link(s)
-		s.pool.move(s, Idle)
-	}, Dialing)
-}
-
-// Failed gives the slot up, because the connection could not be established.
-func (s *Slot[C]) Failed() {
-	s.change(func() {
-		s.pool.totals.DialFailed++
-		s.pool.move(s, Gone)
-	}, Dialing)
-}
-
-// Reset notes that the lease is over but that the connection is not clean yet.
-func (s *Slot[C]) Reset() {
-	s.change(func() { s.pool.move(s, Resetting) }, Leased)
-}
-
-// Return ends the lease: the connection is clean, and idle.
-func (s *Slot[C]) Return() {
-	s.change(func() {
-		s.pool.totals.Returned++
-		s.pool.link(s)
-		s.pool.move(s, Idle)
-	}, Leased, Resetting)
-}
-
-// Discard ends the lease: the connection is retired. The caller closes it and then calls Gone.
-func (s *Slot[C]) Discard() {
-	s.change(func() { s.pool.retire(s) }, Leased, Resetting)
-}
-
-// Withdraw retires the connection if it is idle, and returns false when it is leased: then it is up to the lease's
-// holder. The caller closes the connection and then calls Gone.
-func (s *Slot[C]) Withdraw() bool {
-	s.pool.mu.Lock()
-	if s.state != Idle {
-		s.pool.mu.Unlock()
-		return false
-	}
-	s.pool.retire(s)
-	s.pool.mu.Unlock()
-	s.pool.changed()
-	return true
-}
-
-// Gone gives the slot up after its retired connection was closed.
-func (s *Slot[C]) Gone() {
-	s.change(func() { s.pool.move(s, Gone) }, Retiring)
-}
-
-// State returns what the connection is doing.
-func (s *Slot[C]) State() State {
-	s.pool.mu.Lock()
-	defer s.pool.mu.Unlock()
-	return s.state
-}
-
-// Sessions returns how many sessions the connection has served, the present one included.
-func (s *Slot[C]) Sessions() uint64 {
-	s.pool.mu.Lock()
-	defer s.pool.mu.Unlock()
-	return s.sessions
-}
-
-// change makes a transition of the slot, which must be in one of the allowed states: its holder used it after its end
-// otherwise, and would corrupt the book. That is a mistake in the program, and it panics.
-func (s *Slot[C]) change(transition func(), allowed ...State) {
-	s.pool.locked(func() {
-		if !slices.Contains(allowed, s.state) {
-			// A clone, so that only those who panic allocate.
-			panic(fmt.Sprintf("pool: a slot that is %v was used as if it were %v", s.state, slices.Clone(allowed)))
-		}
-		transition()
-	})
-	s.pool.changed()
-}
-
-// locked calls f with the mutex held, and releases it even when f panics.
-func (p *Pool[C]) locked(f func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f()
-}
-
-// The functions below are called with the mutex held.
 
 func (p *Pool[C]) move(s *Slot[C], to State) {
 	p.counts[s.state]--
@@ -254,13 +221,14 @@ func (p *Pool[C]) move(s *Slot[C], to State) {
 }
 
 // retire moves a slot that is idle, leased or resetting to retiring.
-func (p *Pool[C]) retire(s *Slot[C]) {
+func (p *Pool[C]) retire(s *Slot[C], reason Reason) {
 	if s.state == Idle {
 		p.unlink(s)
 		p.totals.RetiredIdle++
 	} else {
 		p.totals.Discarded++
 	}
+	p.totals.Reasons[reason]++
 	p.move(s, Retiring)
 }
 

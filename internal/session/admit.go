@@ -47,15 +47,16 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, begun time.Time) err
 	if origin := req.Header.Get("Origin"); origin != "" && len(s.options.Origins) > 0 && !slices.Contains(s.options.Origins, origin) {
 		return &handshake.Refusal{Status: http.StatusForbidden, Reason: "this origin is not allowed"}
 	}
+	arrival := arrival{at: begun}
 	for {
-		if s.draining.Load() {
+		if s.drained.Err() != nil {
 			return unavailable("shutting down")
 		}
-		conn, ok := service.lease()
-		if !ok {
-			return unavailable("all connections are in use")
+		conn, err := s.acquire(service, nc, req, &arrival)
+		if err != nil {
+			return err
 		}
-		if started, err := s.start(service, conn, nc, req, begun); started || err != nil {
+		if started, err := s.start(service, conn, nc, req, arrival); started || err != nil {
 			return err
 		}
 		// The connection was lost since it became idle: there may be another.
@@ -69,7 +70,7 @@ func unavailable(reason string) *handshake.Refusal {
 }
 
 // start brings the client to the leased connection's loop. It returns false when the connection was not alive any more.
-func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *handshake.Request, begun time.Time) (bool, error) {
+func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *handshake.Request, arrival arrival) (bool, error) {
 	type outcome struct {
 		started bool
 		err     error
@@ -80,14 +81,14 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 			done <- outcome{}
 			return
 		}
-		session := s.newSession(service, conn, nc, begun)
 		_ = nc.SetDeadline(time.Time{}) // that of the handshake: not every driver takes the socket out of nc
 		socket, err := loop.Detach(nc)
 		if err != nil { // out of descriptors
-			session.abandon()
+			conn.Abandon()
 			done <- outcome{err: err}
 			return
 		}
+		session := s.newSession(service, conn, nc, arrival)
 		session.begin(socket, req)
 		done <- outcome{started: true}
 	})

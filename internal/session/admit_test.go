@@ -82,12 +82,7 @@ func TestOriginsThatAreAccepted(t *testing.T) {
 func TestNoCapacity(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", script: &script{serve: echo}})
 	first := r.join()
-	p, response := r.request(upgradeRequest("/v1/test"))
-	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") != "1" {
-		t.Errorf("got %s, Retry-After %q; want 503 and 1", response.Status, response.Header.Get("Retry-After"))
-	}
-	_, _ = io.Copy(io.Discard, response.Body)
-	p.expectEnd()
+	r.connect(upgradeRequest("/v1/test")).expectUnavailable("all connections are in use")
 	first.closeNormally()
 	r.join().closeNormally()
 }
@@ -105,13 +100,7 @@ func TestDraining(t *testing.T) {
 	})
 	r.server.StopAccepting()
 	late.write([]byte(strings.TrimPrefix(upgradeRequest("/v1/test"), "GET /v1/test HTTP/1.1\r\n")))
-	response, err := http.ReadResponse(late.in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
-		t.Errorf("got %s; want 503 with Retry-After", response.Status)
-	}
+	late.expectUnavailable("shutting down")
 	p.send(frame.Text, "still here")
 	p.expect(frame.Text, "still here")
 }
@@ -166,30 +155,6 @@ func TestSessionOutlivesHandshakeTimeout(t *testing.T) {
 		text := fmt.Sprint(n)
 		p.send(frame.Text, text)
 		p.expect(frame.Text, text)
-	}
-}
-
-// What a client sends behind its request, before it has the answer, is the beginning of its frames.
-func TestEarlyData(t *testing.T) {
-	r := newRig(t, setup{})
-	r.ready(1)
-	c := &peer{}
-	first, second := c.encode(true, frame.Text, []byte("first")), c.encode(true, frame.Binary, noise(1, 3000))
-	for _, cut := range []int{1, 7, 2000} { // of the second frame: in its header and in its payload
-		client, response := r.request(upgradeRequest("/v1/test") + string(first) + string(second[:cut]))
-		if response.StatusCode != http.StatusSwitchingProtocols {
-			t.Fatalf("got %s", response.Status)
-		}
-		server := r.accepted()
-		server.expect(frame.Text, "first")
-		client.write(second[cut:])
-		server.expect(frame.Binary, string(noise(1, 3000)))
-		client.sendClose(frame.NormalClosure, "")
-		server.expectClose(frame.NormalClosure, "")
-		server.sendClose(frame.NormalClosure, "")
-		client.expectClose(frame.NormalClosure, "")
-		_ = server.Close()
-		r.ready(1)
 	}
 }
 

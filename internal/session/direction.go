@@ -1,8 +1,7 @@
 package session
 
 import (
-	"math/rand/v2"
-
+	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
@@ -14,10 +13,12 @@ type direction struct {
 	to      *loop.Conn
 	masked  bool // frames that the proxy makes itself are masked: the receiver is a server
 
-	inserting bool   // there is something to insert
-	closed    bool   // a close frame was sent: nothing more may be
-	pong      []byte // payload to answer the receiver's last ping with; nil for none
-	close     []byte // payload of the close frame to send; nil for none
+	inserting bool          // there is something to insert
+	pinging   bool          // a ping is to be sent
+	closed    bool          // a close frame was sent: nothing more may be
+	pings     *backend.Conn // knows the payload of a ping; nil where none are sent
+	pong      []byte        // payload to answer the receiver's last ping with; nil for none
+	close     []byte        // payload of the close frame to send; nil for none
 }
 
 // pass sends pieces of data frames; a frame ends at offset boundary, if that is not negative. This is the path of every
@@ -41,6 +42,12 @@ func (d *direction) sendPong(payload []byte) {
 	d.insertNow()
 }
 
+// sendPing sends a ping, as soon as a frame boundary allows and the receiver has taken what was written.
+func (d *direction) sendPing() {
+	d.pinging, d.inserting = true, true
+	d.insertNow()
+}
+
 // sendClose sends a close frame, as soon as a frame boundary allows.
 func (d *direction) sendClose(code frame.CloseCode, reason string) {
 	d.close = frame.AppendClosePayload(make([]byte, 0, 2+len(reason)), code, reason)
@@ -55,7 +62,7 @@ func (d *direction) insertNow() {
 	}
 }
 
-// insert sends the control frames that wait. A pong waits on while the receiver is slow.
+// insert sends the control frames that wait. Pongs and pings wait on while the receiver is slow.
 func (d *direction) insert() {
 	if d.closed {
 		d.inserting = false
@@ -65,18 +72,18 @@ func (d *direction) insert() {
 		d.control(frame.Pong, d.pong)
 		d.pong = nil
 	}
+	if d.pinging && d.to.Pending() == 0 {
+		d.control(frame.Ping, d.pings.Ping())
+		d.pinging = false
+	}
 	if d.close != nil {
 		d.control(frame.Close, d.close)
 		d.closed = true
 	}
-	d.inserting = d.pong != nil && !d.closed
+	d.inserting = (d.pong != nil || d.pinging) && !d.closed
 }
 
 func (d *direction) control(op frame.Opcode, payload []byte) {
 	var buf [frame.MaxControlSize]byte
-	h := frame.Header{Fin: true, Opcode: op, Masked: d.masked}
-	if d.masked {
-		h.Mask = rand.Uint32()
-	}
-	d.to.Write(frame.Append(buf[:0], h, payload))
+	d.to.Write(frame.AppendControl(buf[:0], op, payload, d.masked))
 }

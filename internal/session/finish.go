@@ -1,6 +1,7 @@
 package session
 
 import (
+	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -79,6 +80,25 @@ func (s *Session) clientLost() {
 	}
 }
 
+// clientEnding acts on the end of what the client sends, while what it has sent before cannot be passed on, since the
+// backend takes nothing. It may still take all of it, but need not hold the lease for ever.
+func (s *Session) clientEnding() {
+	if s.phase != relaying {
+		return
+	}
+	kept, scanned := s.up.to.Pending(), s.scanner.Bytes
+	s.timer.Set(s.client.Loop(), s.server.options.CloseTimeout, func() {
+		switch {
+		case !s.client.Paused():
+			s.watchIdle()
+		case s.up.to.Pending() < kept, s.scanner.Bytes > scanned:
+			s.clientEnding()
+		default:
+			s.end(byClient, frame.AbnormalClosure, "client left, and its backend took nothing more")
+		}
+	})
+}
+
 // backendClosed acts on the backend's close frame.
 func (s *Session) backendClosed(payload []byte) {
 	code, reason, err := frame.ParseClose(payload)
@@ -92,8 +112,9 @@ func (s *Session) backendClosed(payload []byte) {
 	}
 }
 
-// backendLost acts on the failure of the backend's connection.
-func (s *Session) backendLost(reason string) {
+// backendBroke acts on the failure of the backend's connection, or on what it may not send.
+func (s *Session) backendBroke(reason string) {
+	s.fault = reason
 	if s.phase == clientLeaving {
 		s.answerClient()
 	} else {
@@ -108,6 +129,7 @@ func (s *Session) backendLost(reason string) {
 // tells that it began with a new frame, so that a close frame can still be sent to the client.
 func (s *Session) endForeign(between bool) {
 	const reason = "backend sent an answer that nobody asked for"
+	s.fault = reason
 	s.decide(byBackend, frame.InternalError, reason)
 	if between {
 		s.down.close = frame.AppendClosePayload(nil, s.record.Code, s.record.Reason)
@@ -163,7 +185,9 @@ func (s *Session) release() {
 		FramesFromClients: s.scanner.Frames, BytesFromClients: s.scanner.Bytes,
 		FramesFromBackends: s.backend.Scanner.Frames - s.framesBefore, BytesFromBackends: s.backend.Scanner.Bytes - s.bytesBefore,
 	}
-	s.record.Connection = s.backend.End(s.traffic(s.sent), s.sent.midFrame, code, reason)
+	s.record.Connection = s.backend.End(backend.Ending{
+		Traffic: s.traffic(s.sent), MidFrame: s.sent.midFrame, Code: code, Text: reason, Fault: s.fault,
+	})
 	s.phase = lingering
 	if s.client.Ended() {
 		s.gone()

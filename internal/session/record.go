@@ -27,8 +27,10 @@ type Record struct {
 	Client  netip.AddrPort
 	Arrived time.Time // the client's connection was accepted
 	Leased  time.Time // the session began
-	Ended   time.Time // its end was decided
-	Relayed Relayed
+	// Position is the client's place in the queue when it began to wait for a connection; 0 when it did not wait.
+	Position int
+	Ended    time.Time // its end was decided
+	Relayed  Relayed
 
 	By     party
 	Code   frame.CloseCode // the client's close code; AbnormalClosure when it left without one
@@ -37,8 +39,8 @@ type Record struct {
 	Connection profile.Verdict
 }
 
-func (r *Record) begin(id uint64, client netip.AddrPort, arrived time.Time) {
-	r.ID, r.Client, r.Arrived, r.Leased = id, client, arrived, time.Now()
+func (r *Record) begin(id uint64, client netip.AddrPort, arrival arrival) {
+	r.ID, r.Client, r.Arrived, r.Position, r.Leased = id, client, arrival.at, arrival.position, time.Now()
 }
 
 func (r *Record) end(who party, code frame.CloseCode, reason string) {
@@ -57,6 +59,7 @@ func (r *Record) log(log *slog.Logger, service, backend string) {
 		slog.String("backend", backend),
 		slog.String("client", r.Client.String()),
 		slog.Duration("waited", r.Leased.Sub(r.Arrived)),
+		slog.Int("queue_position", r.Position),
 		slog.Duration("lasted", r.Ended.Sub(r.Leased)),
 		slog.Uint64("frames_from_client", r.Relayed.FramesFromClients),
 		slog.Uint64("bytes_from_client", r.Relayed.BytesFromClients),

@@ -68,6 +68,9 @@ func (h *clientSide) Flushed(*loop.Conn) {
 	s.backend.Stream().Resume()
 }
 
+// Ending implements [loop.EndWatcher].
+func (h *clientSide) Ending(*loop.Conn) { (*Session)(h).clientEnding() }
+
 // Ended implements [loop.Handler].
 func (h *clientSide) Ended(*loop.Conn, error) { (*Session)(h).clientLost() }
 
@@ -92,7 +95,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 		}
 		pos += run.Consumed
 		if err != nil {
-			s.backendLost("backend broke the protocol: " + err.Error())
+			s.backendBroke("backend broke the protocol: " + err.Error())
 			pos = len(b)
 		} else if run.HasControl() {
 			s.backendControl(run.Control, run.Payload)
@@ -135,6 +138,8 @@ func (s *Session) backendControl(op frame.Opcode, payload []byte) {
 	switch op {
 	case frame.Ping:
 		s.up.sendPong(payload)
+	case frame.Pong:
+		s.backend.Pong(payload)
 	case frame.Close:
 		s.backend.CloseReceived()
 		s.backendClosed(payload)
@@ -150,5 +155,8 @@ func (h *backendSide) Flushed(*loop.Conn) {
 
 // Ended implements [loop.Handler].
 func (h *backendSide) Ended(_ *loop.Conn, err error) {
-	(*Session)(h).backendLost("backend connection lost: " + err.Error())
+	(*Session)(h).backendBroke("backend connection lost: " + err.Error())
 }
+
+// SendPing implements [backend.Pinger]: it asks the backend for a sign of life.
+func (h *backendSide) SendPing() { h.up.sendPing() }

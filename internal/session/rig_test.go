@@ -1,12 +1,9 @@
 package session
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"testing"
 	"time"
 
@@ -14,19 +11,24 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
 // rig is a proxy between clients and a server that the test plays. Unless the test asks for more, there is one connection
-// to the server, so that the test knows which one a client gets.
+// to the server, so that the test knows which one a client gets, and clients do not wait for it.
 type rig struct {
-	t       testing.TB
-	script  *script
-	loops   *loop.Group
-	backend *backend.Backend
-	server  *Server
-	address string
-	log     *capture
+	t        testing.TB
+	script   *script
+	loops    *loop.Group
+	group    *pool.Group[*backend.Conn]
+	backend  *backend.Backend
+	backends []*backend.Backend // all, the one above first
+	scripts  []*script          // theirs
+	server   *Server
+	service  *Service
+	address  string
+	log      *capture
 }
 
 // setup is what a test wants to be different.
@@ -34,8 +36,13 @@ type setup struct {
 	profile string // default one-shot
 	cap     int    // default 1, all of them warm
 	loops   int    // default 1
+	queue   int    // default 0: clients do not wait; otherwise they do for an hour
+	balance pool.Balance
 	script  *script
+	more    []*script // of further backends of the service
+	other   *script   // of the only backend of another service, at /v1/other
 	options func(*Options)
+	service func(*Service)
 	backend func(*backend.Options)
 }
 
@@ -45,36 +52,30 @@ func newRig(t testing.TB, o setup) *rig {
 		o.script = new(script)
 	}
 	r := &rig{t: t, script: o.script, log: &capture{lines: make(chan logged, 4096)}}
-	r.script.t = t
-	r.script.start()
 	var err error
 	// The governor would have nothing to decide, and its looks allocate.
 	loops := loop.Options{Min: max(o.loops, 1), Max: max(o.loops, 1), Interval: time.Hour}
 	if r.loops, err = loop.NewGroup(loops); err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(r.log)
-	p, err := profile.Named(or(o.profile, "one-shot"))
-	if err != nil {
-		t.Fatal(err)
+	r.group = pool.NewGroup[*backend.Conn](pool.Options{Balance: o.balance, Queue: o.queue})
+	r.service = &Service{Name: "test", Path: "/v1/test", Group: r.group, QueueTimeout: time.Hour}
+	if o.service != nil {
+		o.service(r.service)
 	}
-	target, err := handshake.ParseTarget(r.script.url())
-	if err != nil {
-		t.Fatal(err)
+	services := []*Service{r.service}
+	for _, s := range append([]*script{o.script}, o.more...) {
+		r.startBackend(s, r.group, o)
 	}
-	target.Protocol = r.script.protocol
-	backendOptions := backend.Options{
-		Target: target, Profile: p, Cap: max(o.cap, 1), Warm: max(o.cap, 1), Loops: r.loops, Log: log,
-		ResetTimeout: testTimeout, CloseTimeout: testTimeout,
+	r.backend = r.backends[0]
+	if o.other != nil {
+		group := pool.NewGroup[*backend.Conn](pool.Options{})
+		services = append(services, &Service{Name: "other", Path: "/v1/other", Group: group})
+		r.startBackend(o.other, group, o)
 	}
-	if o.backend != nil {
-		o.backend(&backendOptions)
-	}
-	r.backend = backend.New(backendOptions)
 	options := Options{
-		Services: []*Service{{Name: "test", Path: "/v1/test", Backends: []*backend.Backend{r.backend}}},
-		Loops:    r.loops, MaxMessage: 64 << 20, MaxHead: 4 << 10, HandshakeTimeout: testTimeout,
-		CloseTimeout: testTimeout, Log: log,
+		Services: services, Loops: r.loops, MaxMessage: 64 << 20, MaxHead: 4 << 10, HandshakeTimeout: testTimeout,
+		CloseTimeout: testTimeout, Log: slog.New(r.log),
 	}
 	if o.options != nil {
 		o.options(&options)
@@ -88,6 +89,33 @@ func newRig(t testing.TB, o setup) *rig {
 	r.server.Serve(listener)
 	t.Cleanup(r.close)
 	return r
+}
+
+// startBackend starts the script's server, and a backend for it. Nothing happens by itself, at least not for as long as a
+// test takes: no pings, no age, and connections beyond the warm ones stay.
+func (r *rig) startBackend(s *script, group *pool.Group[*backend.Conn], o setup) {
+	r.t.Helper()
+	s.t = r.t
+	s.start()
+	p, err := profile.Named(or(o.profile, "one-shot"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	target, err := handshake.ParseTarget(s.url())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	target.Protocol = s.protocol
+	options := backend.Options{
+		Target: target, Profile: p, Group: group, Loops: r.loops, Log: slog.New(r.log),
+		Settings:     pool.Settings{Cap: max(o.cap, 1), Warm: max(o.cap, 1), Weight: 1},
+		ResetTimeout: testTimeout, CloseTimeout: testTimeout, MaxIdle: time.Hour,
+	}
+	if o.backend != nil {
+		o.backend(&options)
+	}
+	r.scripts = append(r.scripts, s)
+	r.backends = append(r.backends, backend.New(options))
 }
 
 func or(text, otherwise string) string {
@@ -105,19 +133,26 @@ func (r *rig) close() {
 		r.server.EndAll(frame.GoingAway, "test over")
 		return r.server.Active() == 0
 	})
-	r.script.close()
-	eventually(r.t, "all leases end", func() bool {
-		s := r.backend.Stats()
-		return s.Leased == 0 && s.Resetting == 0
-	})
-	if s := r.backend.Stats(); s.Totals.Leased != s.Totals.Returned+s.Totals.Discarded {
-		r.t.Errorf("the books do not balance: %+v", s.Totals)
+	for _, s := range r.scripts {
+		s.close()
+	}
+	if n := r.group.Queue().Waiting; n != 0 {
+		r.t.Errorf("%d clients are left in the queue", n)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
-	r.backend.Close(ctx)
-	if s := r.backend.Stats(); s.Used() != 0 {
-		r.t.Errorf("connections are left after Close: %+v", s)
+	for _, b := range r.backends {
+		eventually(r.t, "all leases end", func() bool {
+			s := b.Stats()
+			return s.Leased == 0 && s.Resetting == 0
+		})
+		if s := b.Stats(); s.Totals.Leased != s.Totals.Returned+s.Totals.Discarded {
+			r.t.Errorf("the books do not balance: %+v", s.Totals)
+		}
+		b.Close(ctx)
+		if s := b.Stats(); s.Used() != 0 {
+			r.t.Errorf("connections are left after Close: %+v", s)
+		}
 	}
 	for i := range r.server.shards {
 		if n := len(r.server.shards[i].sessions); n != 0 {
@@ -127,67 +162,24 @@ func (r *rig) close() {
 	r.loops.Close()
 }
 
-// upgradeRequest is what a proper client sends; further header lines go in between.
-func upgradeRequest(path string, header ...string) string {
-	text := "GET " + path + " HTTP/1.1\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
-	for _, line := range header {
-		text += line + "\r\n"
-	}
-	return text + "\r\n"
-}
-
-// connect connects and sends some bytes.
-func (r *rig) connect(bytes string) *peer {
-	r.t.Helper()
-	nc, err := net.Dial("tcp", r.address)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { _ = nc.Close() })
-	p := newPeer(r.t, nc, bufio.NewReaderSize(nc, 64<<10), false)
-	p.write([]byte(bytes))
-	return p
-}
-
-// request connects, sends some bytes and reads the head of the HTTP answer.
-func (r *rig) request(bytes string) (*peer, *http.Response) {
-	r.t.Helper()
-	p := r.connect(bytes)
-	response, err := http.ReadResponse(p.in, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return p, response
-}
-
-// join begins a session when a connection is idle, with further lines in the header.
-func (r *rig) join(header ...string) *peer {
-	r.t.Helper()
-	r.ready(1)
-	p, response := r.request(upgradeRequest("/v1/test", header...))
-	if response.StatusCode != http.StatusSwitchingProtocols {
-		r.t.Fatalf("got %s", response.Status)
-	}
-	return p
-}
-
-// ready waits until so many connections are idle.
+// ready waits until so many connections to the first server are idle.
 func (r *rig) ready(n int) {
 	r.t.Helper()
-	eventually(r.t, fmt.Sprintf("%d connections are idle", n), func() bool { return r.backend.Stats().Idle >= n })
+	r.allReady(n, r.backend)
+}
+
+// allReady waits until so many connections to each of the servers are idle.
+func (r *rig) allReady(n int, servers ...*backend.Backend) {
+	r.t.Helper()
+	for _, b := range servers {
+		eventually(r.t, "connections are idle", func() bool { return b.Stats().Idle >= n })
+	}
 }
 
 // accepted returns the server's side of the next connection that the proxy made.
 func (r *rig) accepted() *peer {
 	r.t.Helper()
-	select {
-	case p := <-r.script.accepted:
-		return p
-	case <-time.After(testTimeout):
-		r.t.Fatal("no connection to the server")
-		return nil
-	}
+	return r.script.take()
 }
 
 // session begins a session and returns both ends, of a rig with one connection that was not used before.
@@ -214,61 +206,4 @@ func (r *rig) on(f func(*Session)) {
 		}
 		return found
 	})
-}
-
-// fate is how a session ended, according to its record.
-type fate struct {
-	by         string
-	code       frame.CloseCode
-	reason     string
-	connection string
-}
-
-// record waits for the record of the next session that ends.
-func (r *rig) record() map[string]slog.Value {
-	r.t.Helper()
-	for {
-		select {
-		case line := <-r.log.lines:
-			if line.message == "session ended" {
-				return line.attrs
-			}
-		case <-time.After(testTimeout):
-			r.t.Fatal("no session ended")
-		}
-	}
-}
-
-// expectRecord waits for the record of the next session that ends, and checks how it did.
-func (r *rig) expectRecord(want fate) {
-	r.t.Helper()
-	a := r.record()
-	got := fate{a["by"].String(), frame.CloseCode(a["code"].Int64()), a["reason"].String(), a["connection"].String()}
-	if got != want {
-		r.t.Errorf("session ended with %+v; want %+v", got, want)
-	}
-}
-
-// logged is a line of the log.
-type logged struct {
-	level   slog.Level
-	message string
-	attrs   map[string]slog.Value
-}
-
-// capture keeps the log.
-type capture struct{ lines chan logged }
-
-func (c *capture) Enabled(context.Context, slog.Level) bool { return true }
-func (c *capture) WithAttrs([]slog.Attr) slog.Handler       { return c }
-func (c *capture) WithGroup(string) slog.Handler            { return c }
-
-func (c *capture) Handle(_ context.Context, r slog.Record) error {
-	line := logged{r.Level, r.Message, make(map[string]slog.Value)}
-	r.Attrs(func(a slog.Attr) bool { line.attrs[a.Key] = a.Value; return true })
-	select {
-	case c.lines <- line:
-	default: // a test that makes so many does not read them
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
@@ -68,6 +69,18 @@ func (s *script) upgrade(nc net.Conn) {
 		return
 	}
 	s.accepted <- p
+}
+
+// take returns the next connection for the test to play.
+func (s *script) take() *peer {
+	s.t.Helper()
+	select {
+	case p := <-s.accepted:
+		return p
+	case <-time.After(testTimeout):
+		s.t.Fatal("no connection to the server")
+		return nil
+	}
 }
 
 // close cuts all connections.

@@ -6,6 +6,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -45,13 +46,14 @@ type Options struct {
 
 // Server answers clients.
 type Server struct {
-	options  Options
-	shards   []shard // by loop
-	lastID   atomic.Uint64
-	active   atomic.Int64
-	draining atomic.Bool
-	refused  [600]atomic.Uint64 // by HTTP status
-	turn     chan struct{}      // one element for each handshake under way, see turns
+	options Options
+	shards  []shard // by loop
+	lastID  atomic.Uint64
+	active  atomic.Int64
+	drained context.Context // ends when nobody is admitted any more
+	drain   context.CancelFunc
+	refused [600]atomic.Uint64 // by HTTP status
+	turn    chan struct{}      // one element for each handshake under way, see turns
 
 	mu         sync.Mutex
 	listeners  []net.Listener        // guarded by mu
@@ -95,6 +97,7 @@ const (
 // NewServer returns a server that serves the listeners given to Serve. Shutdown ends it.
 func NewServer(o Options) *Server {
 	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), turn: make(chan struct{}, turns)}
+	s.drained, s.drain = context.WithCancel(context.Background())
 	s.shards = make([]shard, len(o.Loops.Loops()))
 	for i := range s.shards {
 		s.shards[i] = shard{sessions: make(map[*Session]struct{}), ended: make(map[frame.CloseCode]uint64)}
@@ -167,7 +170,7 @@ func (s *Server) untrack(nc net.Conn) {
 
 // StopAccepting closes the listeners. Sessions go on; requests that have arrived are refused from now on.
 func (s *Server) StopAccepting() {
-	s.draining.Store(true)
+	s.drain()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, listener := range s.listeners {
@@ -178,6 +181,9 @@ func (s *Server) StopAccepting() {
 
 // Active returns how many sessions have a client that is still connected.
 func (s *Server) Active() int64 { return s.active.Load() }
+
+// Begun returns how many sessions have begun since the start.
+func (s *Server) Begun() uint64 { return s.lastID.Load() }
 
 // EndAll ends all sessions: their clients get a close frame with the code and reason.
 func (s *Server) EndAll(code frame.CloseCode, reason string) {

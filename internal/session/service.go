@@ -1,46 +1,42 @@
 package session
 
 import (
-	"math/rand/v2"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
-// Service is what a client asks for by path: a set of backends that speak the same protocol. It is immutable.
+// Service is what a client asks for by path: a set of backends that speak the same protocol, and the queue of the clients
+// that wait for one of their connections. It is immutable.
 type Service struct {
 	// Name is what records and logs call it.
 	Name string
 	// Path is the path that clients ask for; empty for any.
 	Path string
-	// Backends are the servers that serve it.
-	Backends []*backend.Backend
+	// Group is the backends' pools and the queue.
+	Group *pool.Group[*backend.Conn]
+	// QueueTimeout bounds the wait for a connection.
+	QueueTimeout time.Duration
+	// HashBy is what a client's backend is chosen by, when the group is balanced so.
+	HashBy HashBy
 }
 
-// lease takes an idle connection to the backend that is loaded least, by the share of its cap in use; ties are random.
-// Sessions are long, so what counts is what is in use now, not what was handed out before. It never waits, and returns
-// false when no backend has an idle connection.
-func (s *Service) lease() (*backend.Conn, bool) {
-	for {
-		var best *backend.Backend
-		least, ties := 0.0, 0
-		for _, b := range s.Backends {
-			load, idle := b.Load()
-			switch {
-			case !idle:
-			case best == nil || load < least:
-				best, least, ties = b, load, 1
-			case load == least:
-				if ties++; rand.IntN(ties) == 0 {
-					best = b
-				}
-			}
-		}
-		if best == nil {
-			return nil, false
-		}
-		if conn, ok := best.Lease(); ok {
-			return conn, true
-		}
-		// Others took its last idle connection in between: look again.
+// HashBy is the part of a request that names a client for [pool.Hash]: a header, a query parameter, or the client's address
+// if both are empty.
+type HashBy struct {
+	Header string
+	Query  string
+}
+
+// key returns the client's key. Requests that do not have the part have the same one.
+func (h HashBy) key(req *handshake.Request, address string) uint64 {
+	switch {
+	case h.Header != "":
+		return pool.HashKey(req.Header.Get(h.Header))
+	case h.Query != "":
+		return pool.HashKey(req.URL.Query().Get(h.Query))
 	}
+	return pool.HashKey(address)
 }

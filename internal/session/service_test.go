@@ -2,87 +2,109 @@ package session
 
 import (
 	"fmt"
+	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
-// A session goes to the backend of which the smallest share is in use, and to any other when that one has no idle
-// connection.
+// Sessions go to the backend of which the smallest share is in use.
 func TestLeastLoaded(t *testing.T) {
-	rigs := []*rig{newRig(t, setup{cap: 6, profile: "echo"}), newRig(t, setup{cap: 3, profile: "echo"})}
-	large, small := rigs[0].backend, rigs[1].backend
-	rigs[0].ready(6)
-	rigs[1].ready(3)
-	service := &Service{Backends: []*backend.Backend{small, large}}
-	var held []*backend.Conn
-	lease := func() {
-		t.Helper()
-		c, ok := service.lease()
-		if !ok {
-			t.Fatalf("no connection, large %+v, small %+v", large.Stats(), small.Stats())
-		}
-		held = append(held, c)
-	}
+	caps := []int{6, 3}
+	r := newRig(t, setup{profile: "echo", script: &script{serve: echo}, more: []*script{{serve: echo}}, backend: func(o *backend.Options) {
+		o.Settings.Cap, caps = caps[0], caps[1:]
+		o.Settings.Warm = o.Settings.Cap
+	}})
+	large, small := r.backends[0], r.backends[1]
+	r.allReady(6, large)
+	r.allReady(3, small)
 	for round := 1; round <= 3; round++ {
 		for range 3 {
-			lease()
+			r.connect(upgradeRequest("/v1/test")).expectUpgrade()
 		}
 		if l, s := large.Stats().Leased, small.Stats().Leased; l != 2*round || s != round {
 			t.Errorf("%d and %d connections are leased; want %d and %d", l, s, 2*round, round)
 		}
 	}
-	if _, ok := service.lease(); ok {
-		t.Error("leased more than there are")
-	}
-	end := func(c *backend.Conn) {
-		done := make(chan struct{})
-		c.Use(func(bool) { c.End(profile.Traffic{}, false, frame.GoingAway, ""); close(done) })
-		<-done
-	}
-	// All of the small one's in use, and one of the large one's idle.
-	for i, c := range held {
-		if c.Backend() == large {
-			end(c)
-			held[i] = held[0]
-			held = held[1:]
-			break
-		}
-	}
-	lease()
-	for _, c := range held {
-		end(c)
-	}
-	if l, s := large.Stats().Idle, small.Stats().Idle; l != 6 || s != 3 {
-		t.Errorf("%d and %d connections are idle at the end; want all", l, s)
+	r.connect(upgradeRequest("/v1/test")).expectUnavailable("all connections are in use")
+}
+
+// Clients of the same name get the same backend, and those of other names are spread.
+func TestHashBalance(t *testing.T) {
+	header := func(name string) string { return upgradeRequest("/v1/test", "X-Device: "+name) }
+	query := func(name string) string { return upgradeRequest("/v1/test?a=b&device=" + url.QueryEscape(name)) }
+	for _, c := range []struct {
+		name    string
+		by      HashBy
+		request func(name string) string
+		spread  bool
+	}{
+		{"header", HashBy{Header: "x-device"}, header, true},
+		{"query", HashBy{Query: "device"}, query, true},
+		{"client's address", HashBy{}, header, false}, // all come from the same one
+		{"missing header", HashBy{Header: "X-Other"}, header, false},
+		{"missing parameter", HashBy{Query: "other"}, query, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, setup{
+				profile: "echo", cap: 2, balance: pool.Hash, script: &script{serve: echo}, more: []*script{{serve: echo}, {serve: echo}},
+				service: func(s *Service) { s.HashBy = c.by },
+			})
+			r.allReady(2, r.backends...)
+			used := make(map[string]int)
+			const names = 20 // all on one backend by chance: once in a billion
+			for i := range names {
+				name, before := fmt.Sprint("device ", i), ""
+				for range 3 {
+					r.allReady(2, r.backends...)
+					p := r.connect(c.request(name))
+					p.expectUpgrade()
+					p.sendClose(frame.NormalClosure, "")
+					p.expectClose(frame.NormalClosure, "")
+					_ = p.Close()
+					address := r.record()["backend"].String()
+					if before != "" && address != before {
+						t.Errorf("%s got %s and %s", name, before, address)
+					}
+					before = address
+				}
+				used[before]++
+			}
+			if spread := len(used) > 1; spread != c.spread {
+				t.Errorf("backends: %v", used)
+			}
+		})
 	}
 }
 
-// Among equals the choice is random: backends that are listed first get no more than their part.
-func TestTiesAreRandom(t *testing.T) {
-	rigs := []*rig{newRig(t, setup{profile: "echo"}), newRig(t, setup{profile: "echo"}), newRig(t, setup{profile: "echo"})}
-	service := new(Service)
-	for _, r := range rigs {
-		r.ready(1)
-		service.Backends = append(service.Backends, r.backend)
-	}
-	counts := make(map[*backend.Backend]int)
-	const rounds = 300
-	for range rounds {
-		c, ok := service.lease()
-		if !ok {
-			t.Fatal("no connection")
+// A client that has a name keeps it, whatever else its request says.
+func TestHashKeys(t *testing.T) {
+	request := func(target, value string) *handshake.Request {
+		u, err := url.Parse(target)
+		if err != nil {
+			t.Fatal(err)
 		}
-		counts[c.Backend()]++
-		done := make(chan struct{})
-		c.Use(func(bool) { c.End(profile.Traffic{}, false, frame.GoingAway, ""); close(done) })
-		<-done
+		return &handshake.Request{Request: &http.Request{URL: u, Header: http.Header{"X-Device": {value}}}}
 	}
-	for _, b := range service.Backends {
-		if n := counts[b]; n < rounds/6 { // 6 standard deviations below a third
-			t.Errorf("one of three equal backends got %d of %d sessions: %v", n, rounds, fmt.Sprint(counts))
+	one, other := request("/?d=1&e=2", "a"), request("/x?e=1&d=1", "b")
+	for _, c := range []struct {
+		by              HashBy
+		address, second string
+		same            bool
+	}{
+		{HashBy{}, "192.0.2.1", "192.0.2.1", true},
+		{HashBy{}, "192.0.2.1", "192.0.2.2", false},
+		{HashBy{Query: "d"}, "192.0.2.1", "192.0.2.2", true},
+		{HashBy{Query: "e"}, "192.0.2.1", "192.0.2.1", false},
+		{HashBy{Header: "x-device"}, "192.0.2.1", "192.0.2.1", false},
+		{HashBy{Header: "X-Absent"}, "192.0.2.1", "192.0.2.2", true},
+	} {
+		if same := c.by.key(one, c.address) == c.by.key(other, c.second); same != c.same {
+			t.Errorf("%+v from %s and %s: the same %v; want %v", c.by, c.address, c.second, same, c.same)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package session
 import (
 	"net"
 	"net/netip"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
@@ -34,7 +33,8 @@ type Session struct {
 
 	framesBefore, bytesBefore uint64 // what the backend's scanner had counted when the session began
 
-	sent   sent // set when the session ends
+	sent   sent   // set when the session ends
+	fault  string // how the backend broke the session; empty if it did not
 	record Record
 }
 
@@ -54,15 +54,10 @@ const (
 )
 
 // newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
-func (s *Server) newSession(service *Service, conn *backend.Conn, nc net.Conn, begun time.Time) *Session {
+func (s *Server) newSession(service *Service, conn *backend.Conn, nc net.Conn, arrival arrival) *Session {
 	session := &Session{server: s, service: service, backend: conn, scanner: frame.NewClientScanner(s.options.MaxMessage)}
-	session.record.begin(s.lastID.Add(1), addressOf(nc), begun)
+	session.record.begin(s.lastID.Add(1), addressOf(nc), arrival)
 	return session
-}
-
-// abandon gives back the connection of a session that could not begin.
-func (s *Session) abandon() {
-	s.backend.End(profile.Traffic{}, false, frame.GoingAway, "")
 }
 
 // begin accepts the client's upgrade and starts relaying.
@@ -72,7 +67,7 @@ func (s *Session) begin(socket loop.Socket, req *handshake.Request) {
 	s.shard.sessions[s] = struct{}{}
 	s.server.active.Add(1)
 	s.client = l.Add(socket, (*clientSide)(s), req.Early)
-	s.up = direction{scanner: &s.scanner, to: s.backend.Stream(), masked: true}
+	s.up = direction{scanner: &s.scanner, to: s.backend.Stream(), masked: true, pings: s.backend}
 	s.down = direction{scanner: &s.backend.Scanner, to: s.client}
 
 	protocol := s.backend.Protocol()
@@ -149,7 +144,7 @@ func (s *Session) moveTo(to *loop.Loop) {
 	if s.phase == lingering {
 		return // soon over, and its backend connection is not the session's any more
 	}
-	timed, limited := s.timer.Take(), s.deadline.Take()
+	timed, limited, watched := s.timer.Take(), s.deadline.Take(), s.backend.TakeTimer()
 	delete(s.shard.sessions, s)
 	arrived := func() {
 		s.shard = &s.server.shards[s.client.Loop().ID()]
@@ -159,6 +154,9 @@ func (s *Session) moveTo(to *loop.Loop) {
 		}
 		if limited {
 			s.deadline.Put(s.client.Loop())
+		}
+		if watched {
+			s.backend.PutTimer(s.client.Loop())
 		}
 	}
 	if !loop.Move(to, arrived, s.client, s.backend.Stream()) {

@@ -19,7 +19,7 @@ func TestEchoDoesNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	trip() // for the buffers
+	trip()                                           // for the buffers
 	result := testing.Benchmark(func(b *testing.B) { // AllocsPerRun would take the loops' processors away
 		for b.Loop() {
 			trip()

@@ -33,7 +33,6 @@ var sides [maxFD]atomic.Pointer[side]
 // loop owns an epoll descriptor, the sessions on it and one buffer for all.
 type loop struct {
 	epfd    int
-	more    bool // the last batch may have left something ready
 	closing []int
 	events  [batch]syscall.EpollEvent
 	buffer  [bufferSize]byte
@@ -70,7 +69,6 @@ func (l *loop) add(client, backend int) {
 
 // handle serves n events of the batch.
 func (l *loop) handle(n int) {
-	l.more = n == batch
 	for i := range l.events[:n] {
 		event := &l.events[i]
 		s := sides[event.Fd].Load()
@@ -115,8 +113,6 @@ func (l *loop) readable(s *side) {
 		syscall.Shutdown(s.peer.fd, syscall.SHUT_WR)
 		l.watch(s)
 		return
-	case n == bufferSize:
-		l.more = true
 	}
 	sent, errno := write(s.peer.fd, l.buffer[:n])
 	if sent == n {
@@ -176,7 +172,6 @@ func (l *loop) watch(s *side) {
 	}
 	s.interest = want
 	l.control(op, s.fd, want)
-	l.more = true // a socket that is ready already may not be reported anew
 }
 
 func (l *loop) control(op, fd int, interest uint32) {

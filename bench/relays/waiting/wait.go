@@ -21,7 +21,6 @@ var waiters = map[string]waiter{
 	"yield":        yield,
 	"poller":       poller,
 	"poller-drain": pollerDrain,
-	"poller-stay":  pollerStay,
 	"raw":          raw,
 	"alert":        alert,
 }
@@ -132,23 +131,6 @@ func pollerDrain(l *loop) {
 			n = l.poll(0)
 		}
 	}
-}
-
-// pollerStay is poller without the call that finds nothing: it works inside
-// Read's function, which returns false to park at once. The runtime's poller is
-// edge-triggered on our epoll descriptor, and every arrival on a socket is such
-// an edge; one that comes while we work is remembered, because Read forgets
-// edges only when it begins. What makes no new edge is what a batch left ready,
-// so after a full batch, a full read or a change of interest (EPOLL_CTL_MOD on a
-// socket that still stands in epoll's ready list wakes nobody) it must ask again.
-func pollerStay(l *loop) {
-	err := l.pollable().Read(func(uintptr) bool {
-		for l.more = true; l.more; {
-			l.handle(l.poll(0))
-		}
-		return false
-	})
-	log.Fatalf("epoll: %v", err)
 }
 
 // alert is raw for a loop that has events every few milliseconds, and block for

@@ -1,0 +1,219 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+// TestBackendsOwnSettings reads backends whose settings are their own.
+func TestBackendsOwnSettings(t *testing.T) {
+	for _, c := range []struct {
+		text     string
+		url      string
+		settings pool.Settings
+		mode     pool.Mode
+	}{
+		{"ws://h", "ws://h", pool.Settings{Cap: 10, Warm: 4, Weight: 1}, pool.Enabled},
+		{"ws://h,connections=5", "ws://h", pool.Settings{Cap: 5, Warm: 4, Weight: 1}, pool.Enabled},
+		{"ws://h,connections=3", "ws://h", pool.Settings{Cap: 3, Warm: 3, Weight: 1}, pool.Enabled}, // not the 4 for all
+		{"ws://h,connections=20,warm=20", "ws://h", pool.Settings{Cap: 20, Warm: 20, Weight: 1}, pool.Enabled},
+		{"ws://h,warm=0", "ws://h", pool.Settings{Cap: 10, Warm: 0, Weight: 1}, pool.Enabled},
+		{"ws://h,weight=0.5", "ws://h", pool.Settings{Cap: 10, Warm: 4, Weight: 0.5}, pool.Enabled},
+		{"ws://h,weight=1000", "ws://h", pool.Settings{Cap: 10, Warm: 4, Weight: 1000}, pool.Enabled},
+		{"ws://h,state=enabled", "ws://h", pool.Settings{Cap: 10, Warm: 4, Weight: 1}, pool.Enabled},
+		{"ws://h,state=draining", "ws://h", pool.Settings{Cap: 10, Warm: 4, Weight: 1}, pool.Draining},
+		{
+			"ws://h:9001/stt,state=disabled,weight=2,warm=1,connections=32", "ws://h:9001/stt",
+			pool.Settings{Cap: 32, Warm: 1, Weight: 2},
+			pool.Disabled,
+		},
+		// Commas of the URL's own.
+		{"ws://h/a,b", "ws://h/a,b", pool.Settings{Cap: 10, Warm: 4, Weight: 1}, pool.Enabled},
+		{"ws://h/a,b,warm=2", "ws://h/a,b", pool.Settings{Cap: 10, Warm: 2, Weight: 1}, pool.Enabled},
+		{"ws://h/?tags=a,b,lang=de", "ws://h/?tags=a,b,lang=de", pool.Settings{Cap: 10, Warm: 4, Weight: 1}, pool.Enabled},
+		{"ws://h/?tags=a,b,lang=de,weight=3", "ws://h/?tags=a,b,lang=de", pool.Settings{Cap: 10, Warm: 4, Weight: 3}, pool.Enabled},
+		{"ws://h/?a=b%2Cwarm=2", "ws://h/?a=b%2Cwarm=2", pool.Settings{Cap: 10, Warm: 4, Weight: 1}, pool.Enabled},
+	} {
+		s := settings()
+		s.Connections, s.Warm = 10, 4
+		s.Subprotocol = "audio.v1"
+		plan, err := s.parseBackend(c.text)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if plan.target.URL != c.url || plan.settings != c.settings || plan.mode != c.mode {
+			t.Errorf("%s is %s, %+v, %v; want %s, %+v, %v", c.text, plan.target.URL, plan.settings, plan.mode, c.url, c.settings, c.mode)
+		}
+		if plan.target.Protocol != "audio.v1" || plan.target.UserTimeout != s.UserTimeout || plan.probe != nil {
+			t.Errorf("%s: what is said for all is missing: %+v", c.text, plan)
+		}
+	}
+	s := settings() // without a number for all, all connections are warm
+	if plan, err := s.parseBackend("ws://h,connections=7"); err != nil || plan.settings.Warm != 7 {
+		t.Errorf("%+v, %v; want 7 warm", plan.settings, err)
+	}
+}
+
+// TestBadBackends has each mistake named with its flag, the backend, its value and what is allowed.
+func TestBadBackends(t *testing.T) {
+	for text, want := range map[string]string{
+		"ws://h,connections=0":                     "connections: 0 is not between 1 and 100000",
+		"ws://h,connections=-5":                    "connections: -5 is not between 1 and 100000",
+		"ws://h,connections=100001":                "connections: 100001 is not between 1 and 100000",
+		"ws://h,connections=":                      `connections: "" is not a whole number`,
+		"ws://h,connections=many":                  `connections: "many" is not a whole number`,
+		"ws://h,connections=1.5":                   `connections: "1.5" is not a whole number`,
+		"ws://h,connections=99999999999999999999":  `connections: "99999999999999999999" is not a whole number`,
+		"ws://h,warm=-1":                           "warm: -1 is not between 0 and the cap of 100 connections",
+		"ws://h,warm=101":                          "warm: 101 is not between 0 and the cap of 100 connections",
+		"ws://h,connections=5,warm=6":              "warm: 6 is not between 0 and the cap of 5 connections",
+		"ws://h,warm=6,connections=5":              "warm: 6 is not between 0 and the cap of 5 connections",
+		"ws://h,warm=few":                          `warm: "few" is not a whole number`,
+		"ws://h,weight=-1":                         `weight: "-1" is not a number between 0 and 1000`,
+		"ws://h,weight=NaN":                        `weight: "NaN" is not a number between 0 and 1000`,
+		"ws://h,weight=Inf":                        `weight: "Inf" is not a number between 0 and 1000`,
+		"ws://h,weight=1001":                       `weight: "1001" is not a number between 0 and 1000`,
+		"ws://h,weight=1e999":                      `weight: "1e999" is not a number between 0 and 1000`,
+		"ws://h,weight=":                           `weight: "" is not a number between 0 and 1000`,
+		"ws://h,weight=half":                       `weight: "half" is not a number between 0 and 1000`,
+		"ws://h,state=off":                         `state: there is no state "off"; allowed are enabled, draining, disabled`,
+		"ws://h,state=Enabled":                     `state: there is no state "Enabled"; allowed are enabled, draining, disabled`,
+		"ws://h,state=":                            `state: there is no state ""; allowed are enabled, draining, disabled`,
+		"ws://h,warm=1,warm=2":                     "warm is given twice; allowed is once",
+		"ws://h/stt,conections=32":                 `there is no setting "conections"; allowed are connections, warm, weight, state (and a comma in a path is written as %2C)`,
+		"ws://h,Warm=3":                            `there is no setting "Warm"; allowed are connections, warm, weight, state (and a comma in a path is written as %2C)`,
+		"ws://h,timeout=3,warm=2":                  `there is no setting "timeout"; allowed are connections, warm, weight, state (and a comma in a path is written as %2C)`,
+		"ws://h,state=draining,weight=x,warm=nine": `warm: "nine" is not a whole number`, // the first that is found
+	} {
+		s := settings()
+		s.Backends = []string{"ws://other", text}
+		want := fmt.Sprintf("--backend: %q: %s", text, want)
+		if err := s.Check(); err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	s := settings()
+	s.Queue, s.Backends = 0, []string{"ws://h,warm=0"}
+	if err := s.Check(); err == nil || !strings.HasPrefix(err.Error(), `--backend: "ws://h,warm=0": warm: 0 needs a queue`) {
+		t.Errorf("got %v", err)
+	}
+	s = settings() // what is wrong for all is named once
+	s.Connections, s.Backends = 0, []string{"ws://a,weight=2", "ws://b,state=draining", "ws://c,connections=5"}
+	if err := s.Check(); err == nil || err.Error() != "--connections: 0 is not between 1 and 100000" {
+		t.Errorf("got %v", err)
+	}
+	for text, want := range map[string]string{
+		"wss://h,warm=1": `"wss://h": TLS (wss) is not supported yet; allowed is ws`,
+		",warm=1":        `"" has no scheme; a server's address looks like ws://127.0.0.1:9001/path`,
+		"warm=1":         `"warm=1" has no scheme; a server's address looks like ws://127.0.0.1:9001/path`,
+		"ws://:9,warm=1": `"ws://:9" names no host`,
+	} {
+		s := settings()
+		s.Backends = []string{text}
+		if err := s.Check(); err == nil || err.Error() != "--backend: "+want {
+			t.Errorf("got  %v\nwant --backend: %s", err, want)
+		}
+	}
+}
+
+// TestAllWeightsZero refuses backends of which none would get a client.
+func TestAllWeightsZero(t *testing.T) {
+	for _, c := range []struct {
+		backends []string
+		fine     bool
+	}{
+		{[]string{"ws://a,weight=0"}, false},
+		{[]string{"ws://a,weight=0", "ws://b,weight=0.0"}, false},
+		{[]string{"ws://a,weight=0", "ws://b"}, true},
+		{[]string{"ws://a,weight=0", "ws://b,weight=0.001"}, true},
+	} {
+		s := settings()
+		s.Backends = c.backends
+		err := s.Check()
+		if (err == nil) != c.fine || err != nil && !strings.HasPrefix(err.Error(), "--backend: the weights of all backends are 0, ") {
+			t.Errorf("%q: %v", c.backends, err)
+		}
+	}
+	s := settings()
+	s.Backends = []string{"ws://a,weight=0", "wss://b"} // the other may have a weight once it is right
+	if err := s.Check(); err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v, want one mistake", err)
+	}
+}
+
+// TestSameBackend tells servers apart however they are spelt, and whatever settings they have.
+func TestSameBackend(t *testing.T) {
+	const first = "ws://host.example:80/a?b=c"
+	for second, same := range map[string]bool{
+		"ws://host.example:80/a?b=c": true, "ws://host.example/a?b=c": true, "WS://HOST.example/a?b=c": true,
+		"ws://host.example:80/a?b=c,warm=1": true, "ws://Host.example/a?b=c,weight=2,connections=1000": true,
+		"ws://host.example:81/a?b=c": false, "ws://host.example/A?b=c": false, "ws://host.example/a": false,
+		"ws://other.example/a?b=c": false, "ws://host.example:80/a?b=c,d": false,
+	} {
+		for _, own := range []string{"", ",connections=7"} {
+			s := settings()
+			s.Backends = []string{first + own, second}
+			err := s.Check()
+			if (err != nil) != same || err != nil && !strings.HasSuffix(err.Error(), "listed twice; its cap would not hold") {
+				t.Errorf("%s%s and %s: %v", first, own, second, err)
+			}
+		}
+	}
+}
+
+// TestProbes reads how a backend is to be probed.
+func TestProbes(t *testing.T) {
+	for _, c := range []struct{ probe, backend, url string }{
+		{"upgrade", "ws://h:9001/stt", ""},
+		{"/health", "ws://h:9001/stt?a=b", "http://h:9001/health"},
+		{"/health?deep=1", "ws://h/stt", "http://h:80/health?deep=1"},
+		{"/", "ws://[::1]:9001", "http://[::1]:9001/"},
+		{"http://other:8000/health", "ws://h:9001", "http://other:8000/health"},
+		{"https://other/health", "ws://h:9001", "https://other/health"},
+		{"http://:8000/health", "ws://h:9001", "http://h:8000/health"},
+		{"https://:8443", "ws://[::1]:9001", "https://[::1]:8443"},
+	} {
+		s := settings()
+		s.Probe, s.Backends = c.probe, []string{c.backend}
+		p, err := s.plan()
+		if err != nil {
+			t.Errorf("%s: %v", c.probe, err)
+			continue
+		}
+		probe, got := p.backends[0].probe, ""
+		if probe.URL != nil {
+			got = probe.URL.String()
+		}
+		if got != c.url || probe.Interval != s.ProbeInterval || probe.Timeout != s.ProbeTimeout || probe.Fall != s.ProbeFall || probe.Rise != s.ProbeRise {
+			t.Errorf("%s of %s is %q, %+v; want %q", c.probe, c.backend, got, probe, c.url)
+		}
+	}
+	for probe, want := range map[string]string{
+		"ftp://h/health":       `"ftp://h/health" has the scheme "ftp"; allowed are upgrade, a path such as /health, `,
+		"ws://h/health":        `"ws://h/health" has the scheme "ws"; allowed are upgrade, `,
+		"health":               `"health" has the scheme ""; allowed are upgrade, `,
+		"//h/health":           `"//h/health" has the scheme ""; allowed are upgrade, `,
+		"Upgrade":              `"Upgrade" has the scheme ""; allowed are upgrade, `,
+		"127.0.0.1:8000/x":     `"127.0.0.1:8000/x" is not a URL; allowed are upgrade, `,
+		"http://%zz/":          `"http://%zz/" is not a URL; allowed are upgrade, `,
+		"http:///health":       `"http:///health" names no host; allowed are upgrade, `,
+		"http://h:0/health":    `"http://h:0/health": a port is a number from 1 to 65535; allowed are upgrade, `,
+		"http://h:65536/x":     `"http://h:65536/x": a port is a number from 1 to 65535; allowed are upgrade, `,
+		"http://:65536/health": `"http://:65536/health": a port is a number from 1 to 65535; allowed are upgrade, `,
+	} {
+		s := settings()
+		s.Probe, s.Backends = probe, []string{"ws://a", "ws://b"}
+		err := s.Check()
+		if err == nil || !strings.HasPrefix(err.Error(), "--probe: "+want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("got %v, want only --probe: %s", err, want)
+		}
+	}
+	if probe, err := new(Settings).probe(new(handshake.Target)); probe != nil || err != nil {
+		t.Errorf("without a probe: %+v, %v", probe, err)
+	}
+}

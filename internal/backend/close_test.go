@@ -1,0 +1,88 @@
+package backend
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// How a backend is closed.
+
+// Close ends all idle connections in order, and waits for those that are still in another state.
+func TestClose(t *testing.T) {
+	const connections = 6
+	r := newRig(t, "echo", func(o *Options, _ *server) { o.Settings.Cap, o.Settings.Warm = connections, connections })
+	r.ready(connections)
+	var peers []*peer
+	for range connections {
+		peers = append(peers, r.accepted())
+	}
+	busy := r.use()
+	busy.ask("question")
+	asked := make(chan *peer, connections)
+	var tasks sync.WaitGroup
+	for _, p := range peers {
+		tasks.Go(func() {
+			h, payload, err := p.next()
+			if err == nil && h.Opcode == frame.Text {
+				asked <- p
+				h, payload, err = p.next()
+			}
+			if err != nil || h.Opcode != frame.Close || string(payload) != "\x03\xe9" {
+				t.Errorf("got %v %q, %v; want close 1001", h.Opcode, payload, err)
+			}
+			_, _ = p.Conn.Write(wire(true, frame.Close, "\x03\xe9"))
+			_ = p.Close()
+		})
+	}
+	server := <-asked
+	busy.end(1) // is being reset
+	closed := make(chan struct{})
+	go func() { r.Close(within(t)); close(closed) }()
+	eventually(t, "the others are closed", func() bool { s := r.Stats(); return s.Used() == 1 })
+	select {
+	case <-closed:
+		t.Error("Close did not wait for the connection that is being reset")
+	default:
+	}
+	server.send(frame.Text, "answer") // makes it idle
+	<-closed
+	tasks.Wait()
+	if s := r.Stats(); s.Used() != 0 || s.Totals.RetiredIdle != connections || s.Totals.Returned != 1 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+// Close at any moment of filling a pool leaves nothing.
+func TestCloseWhileDialing(t *testing.T) {
+	for range 30 {
+		r := newRig(t, "echo", func(o *Options, s *server) { o.Settings.Cap, o.Settings.Warm, s.serve = 8, 8, echo })
+		if n := rand.IntN(9); n > 0 {
+			eventually(t, "some are dialed", func() bool { return r.Stats().Idle >= n-1 })
+		}
+		r.Close(within(t))
+		if s := r.Stats(); s.Used() != 0 {
+			t.Fatalf("left: %+v", s)
+		}
+		if attempts, _ := r.server.counts(); attempts > 8 {
+			t.Fatalf("dialed %d", attempts)
+		}
+	}
+}
+
+// Close does not outlast its context: a lease that has not ended stays.
+func TestCloseGivesUp(t *testing.T) {
+	r := newRig(t, "echo", nil)
+	s := r.use()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	r.Close(ctx)
+	if st := r.Stats(); st.Leased != 1 {
+		t.Errorf("stats: %+v", st)
+	}
+	s.end(0)
+	eventually(t, "it is idle", func() bool { return r.Stats().Idle == 1 })
+}

@@ -1,0 +1,140 @@
+package backend
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Health is what is known of how a backend does. The times are those of the last change.
+type Health struct {
+	// Reachable tells whether the last connection could be established and was not lost at once.
+	Reachable bool      `json:"reachable"`
+	Since     time.Time `json:"since"`
+	Reason    string    `json:"reason,omitempty"` // why it is not reachable
+
+	// Circuit tells whether the backend gets sessions as far as failures are concerned: closed, half-open or open.
+	Circuit       string    `json:"circuit"`
+	CircuitSince  time.Time `json:"circuit_since"`
+	CircuitReason string    `json:"circuit_reason,omitempty"`
+	CircuitOpened uint64    `json:"circuit_opened"` // how often
+
+	// Probe is the verdict of the active probe: off, unknown, up or down.
+	Probe       string    `json:"probe"`
+	ProbeSince  time.Time `json:"probe_since,omitzero"`
+	ProbeReason string    `json:"probe_reason,omitempty"`
+
+	// Broken is how many sessions the backend has broken since the start.
+	Broken uint64 `json:"broken_sessions"`
+	// RoundTripSeconds is a moving average of the time between pings and their pongs; 0 before the first.
+	RoundTripSeconds float64 `json:"round_trip_seconds"`
+}
+
+// notDialed is the reason for not being reachable before the first attempt.
+const notDialed = "not dialed yet"
+
+// report holds a backend's health for everybody to read, and logs its changes, each once.
+type report struct {
+	url string       // static
+	log *slog.Logger // static
+
+	mu     sync.Mutex
+	health Health // guarded by mu
+}
+
+func (r *report) init(url string, log *slog.Logger, probed bool) {
+	now := time.Now()
+	r.url, r.log = url, log
+	r.health = Health{Since: now, Reason: notDialed, Circuit: Closed.String(), CircuitSince: now, Probe: "off"}
+	if probed {
+		r.health.Probe, r.health.ProbeSince = "unknown", now
+	}
+}
+
+func (r *report) get() Health {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.health
+}
+
+// update changes the health under the lock.
+func (r *report) update(change func(h *Health)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.health)
+}
+
+// setReachable notes whether the backend can be reached.
+func (r *report) setReachable(reachable bool, reason string) {
+	var first, changed bool
+	r.update(func(h *Health) {
+		first = h.Reason == notDialed
+		changed = h.Reachable != reachable
+		if first || changed {
+			h.Since = time.Now()
+		}
+		h.Reachable, h.Reason = reachable, reason
+	})
+	switch {
+	case !first && !changed:
+	case reachable:
+		r.log.Info("backend reachable", "backend", r.url)
+	default:
+		r.log.Warn("backend not reachable, trying again", "backend", r.url, "reason", reason)
+	}
+}
+
+// setCircuit notes the state of the circuit. Its trials are no change worth a line.
+func (r *report) setCircuit(state CircuitState, reason string) {
+	var before string
+	r.update(func(h *Health) {
+		if before = h.Circuit; before == state.String() {
+			return
+		}
+		h.Circuit = state.String()
+		if (before == Closed.String()) == (state == Closed) {
+			return // a trial, or its failure
+		}
+		h.CircuitSince, h.CircuitReason = time.Now(), reason
+		if state == Open {
+			h.CircuitOpened++
+		}
+	})
+	switch {
+	case before == state.String():
+	case before == Closed.String():
+		r.log.Warn("backend taken out of service, circuit open", "backend", r.url, "reason", reason)
+	case state == Closed:
+		r.log.Info("backend back in service, circuit closed", "backend", r.url)
+	}
+}
+
+// setProbe notes the verdict of the active probe.
+func (r *report) setProbe(up bool, reason string) {
+	verdict := map[bool]string{true: "up", false: "down"}[up]
+	var before string
+	r.update(func(h *Health) {
+		before = h.Probe
+		h.ProbeReason = reason
+		if before != verdict {
+			h.Probe, h.ProbeSince = verdict, time.Now()
+		}
+	})
+	switch {
+	case before == verdict:
+	case up:
+		r.log.Info("backend's probe succeeds", "backend", r.url)
+	default:
+		r.log.Warn("backend taken out of service, its probe fails", "backend", r.url, "reason", reason)
+	}
+}
+
+// roundTrip notes how long a pong took. A new value counts for an eighth.
+func (r *report) roundTrip(d time.Duration) {
+	r.update(func(h *Health) {
+		if h.RoundTripSeconds == 0 {
+			h.RoundTripSeconds = d.Seconds()
+		}
+		h.RoundTripSeconds += (d.Seconds() - h.RoundTripSeconds) / 8
+	})
+}

@@ -1,0 +1,115 @@
+package backend
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+// Pinger is a session as far as its connection needs it for its health: it sends a ping to the server, with the payload
+// that [Conn.Ping] returns, as soon as a frame boundary allows.
+type Pinger interface {
+	loop.Handler
+	SendPing()
+}
+
+// A connection proves that it lives by answering pings: whether it is idle or serves a session, from time to time it is
+// sent one, and the pong must come within a deadline. Anything else that comes is a proof as well, since servers that
+// compute in the thread which reads answer late. Nothing is concluded while the proxy itself does not read, because the
+// client is slow, or could not send the ping, because the server is: that is for TCP's own time-outs.
+
+// tooOld is what the server is told whose connection is retired for its age.
+const tooOld = "maximum age reached"
+
+// pingPayload is the size of a ping's payload in bytes.
+const pingPayload = 8
+
+// watch sets the time of the next look at the connection.
+func (c *Conn) watch() {
+	o := &c.backend.options
+	next := time.Duration(0)
+	if o.PingInterval > 0 {
+		next = jittered(o.PingInterval)
+	}
+	ages := c.retireAt != 0 && c.mode == waiting // a session is not cut for the age, so nobody looks at it
+	if ages {
+		if age := max(c.retireAt.Until(), 0); next == 0 || age < next {
+			next = age
+		}
+	}
+	if next > 0 || ages {
+		c.timer.SetRoughly(c.stream.Loop(), next, c.look)
+	} else {
+		c.timer.Stop() // it may still bound the reset that has just succeeded
+	}
+}
+
+// jittered returns a time between three quarters of d and d, so that what began together does not go on together.
+func jittered(d time.Duration) time.Duration { return d - rand.N(d/4+1) }
+
+// look is called from time to time.
+func (c *Conn) look() {
+	o := &c.backend.options
+	if c.mode == waiting && c.aged() && c.slot.Withdraw(pool.Aged) { // otherwise it has been leased this moment
+		c.close(frame.GoingAway, tooOld)
+		return
+	}
+	if o.PingInterval <= 0 {
+		if c.mode == serving { // it will be looked at when the session has ended
+			return
+		}
+		c.watch()
+		return
+	}
+	c.pinged = 0
+	if c.mode == serving {
+		c.stream.Handler().(Pinger).SendPing()
+	} else if c.stream.Pending() == 0 {
+		c.sendControl(frame.Ping, c.Ping())
+	}
+	c.timer.SetRoughly(c.stream.Loop(), o.PingTimeout, c.pongDue)
+}
+
+// Ping returns the payload of a ping that is being sent now.
+func (c *Conn) Ping() []byte {
+	c.pinged = loop.Now()
+	c.received = c.Scanner.Frames + c.Scanner.Bytes
+	c.token = rand.Uint64()
+	return binary.BigEndian.AppendUint64(make([]byte, 0, pingPayload), c.token)
+}
+
+// Pong acts on a pong from the server. One that answers no ping is allowed (RFC 6455, section 5.5.3) and means nothing.
+func (c *Conn) Pong(payload []byte) {
+	if c.pinged == 0 || len(payload) != pingPayload || binary.BigEndian.Uint64(payload) != c.token {
+		return
+	}
+	c.roundTrip = -c.pinged.Until()
+	c.pinged = 0
+	c.backend.report.roundTrip(c.roundTrip)
+	if c.mode == waiting || c.mode == serving {
+		c.watch()
+	}
+}
+
+// pongDue is called when the pong should be there.
+func (c *Conn) pongDue() {
+	timeout := c.backend.options.PingTimeout
+	if c.pinged == 0 || c.stream.Paused() || c.stream.Held() > 0 || c.Scanner.Frames+c.Scanner.Bytes != c.received {
+		c.watch()
+		return
+	}
+	if left := c.pinged.After(timeout).Until(); left > 0 { // it was sent later than it was due
+		c.timer.Set(c.stream.Loop(), left, c.pongDue)
+		return
+	}
+	c.silent = true
+	c.stream.Fail(fmt.Errorf("no answer to a ping within %v", timeout))
+}
+
+// aged tells whether the connection is too old to serve another session.
+func (c *Conn) aged() bool { return c.retireAt != 0 && loop.Now() >= c.retireAt }

@@ -1,0 +1,137 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// Probe is how a backend is asked whether it is well, beside what its connections tell.
+type Probe struct {
+	// URL is asked for with GET and must answer 2xx; nil for an upgrade that is closed at once.
+	URL *url.URL
+	// Interval is the time between two probes, plus or minus a fifth; default 10 s.
+	Interval time.Duration
+	// Timeout bounds each probe; default 2 s.
+	Timeout time.Duration
+	// Fall is how many must fail in a row for the backend to be taken out of service; default 3.
+	Fall int
+	// Rise is how many must succeed in a row for it to come back; default 2.
+	Rise int
+}
+
+func (p *Probe) setDefaults() {
+	if p.Interval <= 0 {
+		p.Interval = 10 * time.Second
+	}
+	if p.Timeout <= 0 {
+		p.Timeout = 2 * time.Second
+	}
+	if p.Fall <= 0 {
+		p.Fall = 3
+	}
+	if p.Rise <= 0 {
+		p.Rise = 2
+	}
+}
+
+// errNoRoom is returned by a probe for which the backend has no place left. It says nothing about the backend.
+var errNoRoom = errors.New("no place for the probe")
+
+// prober probes until ctx ends, and tells the verdict whenever it is reached. The first success is one at once, so that a
+// backend which is well does not wait for its clients.
+func prober(ctx context.Context, p Probe, probe func(context.Context) error, tell func(up bool, reason string)) {
+	up, known, agreeing := false, false, 0
+	for {
+		attempt, cancel := context.WithTimeout(ctx, p.Timeout)
+		err := probe(attempt)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		switch {
+		case errors.Is(err, errNoRoom):
+		case known && (err == nil) == up:
+			agreeing = 0
+		default:
+			agreeing++
+			if err == nil && (agreeing >= p.Rise || !known) {
+				up, known, agreeing = true, true, 0
+				tell(true, "")
+			} else if err != nil && agreeing >= p.Fall {
+				up, known, agreeing = false, true, 0
+				tell(false, err.Error())
+			}
+		}
+		pause := time.NewTimer(p.Interval*4/5 + rand.N(max(p.Interval*2/5, 1)))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+	}
+}
+
+// probe asks the backend once.
+func (b *Backend) probe(ctx context.Context) error {
+	if b.options.Probe.URL != nil {
+		return probeHTTP(ctx, b.options.Probe.URL)
+	}
+	return b.probeUpgrade(ctx)
+}
+
+// probeClient makes a new connection for each probe, since that is part of what is asked.
+var probeClient = &http.Client{
+	Transport:     &http.Transport{DisableKeepAlives: true},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+func probeHTTP(ctx context.Context, u *url.URL) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("User-Agent", "wsbouncer")
+	response, err := probeClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("%s answered %s", u.Redacted(), response.Status)
+	}
+	return nil
+}
+
+// probeUpgrade establishes a connection and closes it at once. It takes a place of the pool, so that the server never sees
+// more connections than its cap.
+func (b *Backend) probeUpgrade(ctx context.Context) error {
+	slot, ok := b.pool.ReserveTrial()
+	if !ok {
+		return errNoRoom
+	}
+	defer slot.Abandoned()
+	established, err := b.options.Target.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer established.Conn.Close()
+	deadline, _ := ctx.Deadline()
+	_ = established.Conn.SetDeadline(deadline)
+	var buf [frame.MaxControlSize]byte
+	payload := frame.AppendClosePayload(nil, frame.NormalClosure, "")
+	if _, err := established.Conn.Write(frame.AppendControl(buf[:0], frame.Close, payload, true)); err != nil {
+		return err
+	}
+	// How the server ends the connection is not asked: that it accepted it is the answer.
+	_, _ = io.Copy(io.Discard, io.LimitReader(established.Conn, 64<<10))
+	return nil
+}

@@ -1,0 +1,97 @@
+package faults
+
+import (
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/stats"
+)
+
+// pingDeadlines is the time within which a session with a mute server must have ended: twice the longest time from one sign of
+// life to the conclusion that there will be no other.
+func (r *rig) pingDeadlines() time.Duration {
+	return 2 * (r.settings.PingInterval + r.settings.PingTimeout)
+}
+
+// awaitBroken waits until so many sessions more have ended than had when there were that many clients present.
+func (r *rig) awaitBroken(present, broken int) {
+	r.t.Helper()
+	eventually(r.t, "the victim's sessions have ended", func() bool { return len(r.crowd.present()) <= present-broken })
+}
+
+// awaitOutOfService waits until the victim gets no more sessions, has lost all its connections, and was tried in vain after
+// that.
+func (r *rig) awaitOutOfService() {
+	r.t.Helper()
+	var b stats.Backend
+	eventually(r.t, "the victim is out of service, without a connection", func() bool {
+		b = r.backend(0)
+		return !b.Usable && b.CircuitOpened > 0 && b.Idle+b.Leased+b.Resetting+b.Retiring == 0
+	})
+	eventually(r.t, "an attempt to reach the victim fails", func() bool { return r.backend(0).Totals.DialFailed > b.Totals.DialFailed })
+}
+
+// awaitReturn waits until the victim, which has been well again since then, has its full pool and gets sessions. The proxy
+// may find out only after its present pause, of one backoff at most; slack is for what it takes to dial the connections.
+func (r *rig) awaitReturn(since time.Time) {
+	r.t.Helper()
+	eventually(r.t, "the victim is back in service with a full pool", func() bool {
+		b := r.backend(0)
+		return b.Usable && b.Reachable && r.full(0)
+	})
+	took := time.Since(since)
+	r.t.Logf("the pool was back at its size after %v", took.Round(time.Millisecond))
+	if limit := lastBackoff + slack()*time.Second; took > limit {
+		r.t.Errorf("the pool was back at its size %v after the server's return, want %v at most", took, limit)
+	}
+}
+
+// checkAllWell checks that all sessions have ended as their clients wanted.
+func (r *rig) checkAllWell() {
+	r.t.Helper()
+	r.checkEndings(time.Time{}, 0)
+}
+
+// checkEndings checks how the sessions have ended: so many with the victim, whose servers' connections broke since onset, were
+// told so in time; all others went on until their clients left.
+func (r *rig) checkEndings(onset time.Time, broken int) {
+	r.t.Helper()
+	found, told, cut := 0, 0, 0
+	var longest time.Duration
+	for _, c := range r.crowd.clients {
+		e, logged := r.journal.session(c)
+		if !logged {
+			r.t.Errorf("client %d: no record of its session", c.id)
+			continue
+		}
+		if e.code == 1000 && c.code == 1000 {
+			continue
+		}
+		found++
+		if e.backend != r.victim().url() || e.code != 1011 || c.code != 1011 && !c.cut {
+			r.t.Errorf("client %d: ended with %d %q, in the middle of a frame: %v; the record says %+v", c.id, c.code, c.reason, c.cut, e)
+		}
+		if c.cut {
+			cut++
+		} else {
+			told++
+		}
+		longest = max(longest, c.ended.Sub(latest(onset, c.began)))
+	}
+	if found != broken {
+		r.t.Errorf("%d sessions have broken, want %d", found, broken)
+	}
+	if broken == 0 {
+		return
+	}
+	r.t.Logf("%d sessions were told with 1011, %d were cut in the middle of a frame, the last after %v", told, cut, longest)
+	if longest > r.pingDeadlines() {
+		r.t.Errorf("a session ended after %v, want %v at most", longest, r.pingDeadlines())
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,166 @@
+package faults
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/app"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/stats"
+)
+
+// The size of all tests. With these numbers the sessions and the warm connections beside them fill every pool to its cap, and
+// two of the servers have room for some clients more while the third is out of service.
+const (
+	servers     = 3
+	sessions    = 500
+	connections = 200 // cap of each server
+	warm        = 50
+)
+
+// lastBackoff is the longest that the proxy waits before it tries again whether a server is back (internal/backend/circuit.go).
+const lastBackoff = 15 * time.Second
+
+// rig is a proxy with its servers for one test. The first of them is the victim of what goes wrong.
+type rig struct {
+	t        testing.TB
+	settings app.Settings
+	servers  []*server
+	proxy    *app.Proxy
+	journal  *journal
+	watch    *watch
+	crowd    *crowd
+	atRest   int // descriptors with full pools and no session
+}
+
+// newRig starts all, and returns when the pools are full. At the end of the test nothing may be left.
+func newRig(t testing.TB, profile string, prepare ...func(victim *server)) *rig {
+	t.Helper()
+	r := &rig{t: t, journal: newJournal(), settings: app.DefaultSettings()}
+	before := steadyDescriptors(t)
+	t.Cleanup(func() { r.awaitDescriptors("the end of everything", before) })
+	for i := range servers {
+		s := startServer(t, [servers]string{"victim", "second", "third"}[i])
+		r.servers = append(r.servers, s)
+		r.settings.Backends = append(r.settings.Backends, s.url())
+	}
+	for _, f := range prepare {
+		f(r.victim())
+	}
+	s := &r.settings
+	s.Listen, s.Profile = []string{"127.0.0.1:0"}, profile
+	s.Connections, s.Warm, s.ConnectionMaxIdle = connections, warm, 200*time.Millisecond
+	s.PingInterval, s.PingTimeout = time.Second, time.Second
+	if raceDetector {
+		s.PingTimeout *= 2 // a whole second in which nothing is done is possible then
+	}
+	s.DialTimeout, s.CloseTimeout, s.ResetTimeout = 2*time.Second, time.Second, 5*time.Second
+	s.SlowStart = time.Second
+	s.QueueTimeout = patience
+	r.start()
+	return r
+}
+
+func (r *rig) start() {
+	r.t.Helper()
+	var err error
+	if r.proxy, err = app.Start(r.settings, "test", slog.New(r.journal)); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		if !r.proxy.Shutdown() && !r.t.Failed() {
+			r.t.Error("the proxy has ended with sessions")
+		}
+		if r.t.Failed() {
+			r.t.Logf("the proxy's log:\n%s", strings.Join(r.journal.others(), "\n"))
+		}
+	})
+	r.watch = startWatch(r)
+	r.t.Cleanup(r.watch.stop)
+	r.crowd = newCrowd(r.t, r.proxy.Addresses()[0].String())
+	eventually(r.t, "the pools are full", func() bool { return r.full(0, 1, 2) })
+	r.atRest = descriptors()
+}
+
+func (r *rig) awaitDescriptors(when string, want int) {
+	r.t.Helper()
+	if r.t.Failed() || want < 0 {
+		return
+	}
+	eventually(r.t, "no descriptor is left open at "+when, func() bool { return descriptors() <= want })
+}
+
+func (r *rig) victim() *server { return r.servers[0] }
+
+// backend returns the statistics of a backend.
+func (r *rig) backend(i int) stats.Backend { return r.proxy.Stats().Backends[i] }
+
+// full tells whether backends' pools have the size that they should have, and nothing is under way in them.
+func (r *rig) full(backends ...int) bool {
+	all := r.proxy.Stats().Backends
+	for _, i := range backends {
+		b := all[i]
+		if b.Dialing+b.Resetting+b.Retiring > 0 || b.Idle != min(b.Warm, b.Cap-b.Leased) {
+			return false
+		}
+	}
+	return true
+}
+
+// settle has all clients leave, waits until all pools are as they were before the first of them came, and checks that
+// nothing has leaked: no slot of the books, no place on a server, no descriptor.
+func (r *rig) settle() stats.Stats {
+	r.t.Helper()
+	r.crowd.finish()
+	var all stats.Stats
+	defer func() {
+		if r.t.Failed() {
+			r.t.Logf("statistics: %+v", all)
+		}
+	}()
+	eventually(r.t, "all sessions are over and the pools are full", func() bool {
+		all = r.proxy.Stats()
+		return all.Sessions.Active == 0 && r.full(0, 1, 2)
+	})
+	all = r.proxy.Stats()
+	leases, ended := uint64(0), uint64(0)
+	for i, b := range all.Backends {
+		leases += b.Totals.Leased
+		if b.Totals.Leased != b.Totals.Returned+b.Totals.Discarded {
+			r.t.Errorf("%s: some leases have not ended: %+v", r.servers[i].way.Name, b.Stats)
+		}
+		eventually(r.t, "the servers have the connections that the books say", func() bool {
+			book := r.backend(i)
+			return r.servers[i].sim.Stats().Connections == book.Used()
+		})
+	}
+	for _, n := range all.Sessions.Ended {
+		ended += n
+	}
+	if all.Sessions.Total != ended || leases < ended || ended != uint64(len(r.crowd.clients)) {
+		r.t.Errorf("%d sessions of %d clients, with %d leases; %d have ended", all.Sessions.Total, len(r.crowd.clients), leases, ended)
+	}
+	r.awaitDescriptors("full pools without sessions", r.atRest)
+	return all
+}
+
+// checkUnharmed checks that nothing went wrong with backends, as far as the proxy knows: they were always in service, and no
+// connection was given up before its time.
+func (r *rig) checkUnharmed(backends ...int) {
+	r.t.Helper()
+	all := r.proxy.Stats()
+	for _, i := range backends {
+		b := all.Backends[i]
+		harm := b.Broken + b.CircuitOpened + b.Totals.DialFailed
+		b.Totals.Reasons.All(func(reason pool.Reason, n uint64) {
+			if reason != pool.Surplus && reason != pool.Served {
+				harm += n
+			}
+		})
+		if harm > 0 || !b.Reachable {
+			r.t.Errorf("%s was harmed: %+v", r.servers[i].way.Name, b)
+		}
+	}
+}

@@ -1,0 +1,20 @@
+package handshake
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// setUserTimeout sets the socket's TCP_USER_TIMEOUT, which counts in milliseconds.
+func setUserTimeout(c syscall.RawConn, d time.Duration) error {
+	var set error
+	err := c.Control(func(fd uintptr) {
+		set = os.NewSyscallError("setsockopt TCP_USER_TIMEOUT",
+			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, max(int(d.Milliseconds()), 1)))
+	})
+	return errors.Join(err, set)
+}

@@ -1,0 +1,110 @@
+package metrics
+
+import (
+	"slices"
+
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/stats"
+)
+
+// States that the statistics name in words of packages that this one does not import. A test holds them against those.
+var (
+	circuitStates = []string{"closed", "half-open", "open"}
+	probeStates   = []string{"off", "unknown", "up", "down"}
+)
+
+func ofBackends() []family {
+	backend := each[stats.Backend]{
+		label: "backend",
+		all:   func(s *stats.Stats) []stats.Backend { return s.Backends },
+		name:  func(b *stats.Backend) string { return b.URL },
+	}
+	return slices.Concat(poolOf(backend), healthOf(backend), totalsOf(backend))
+}
+
+// poolOf are the metrics of a backend's connections and of what is wanted of it.
+func poolOf(backend each[stats.Backend]) []family {
+	return []family{
+		backend.gauge("backend_info", "Always 1. The label tells the profile: what the proxy knows of the backend's messages.",
+			func(b *stats.Backend, put put) { put(1, b.Profile) }, "profile"),
+		backend.gauge("backend_connections",
+			"Connections to the backend, by what they are doing: being dialed, idle and ready for a client, leased to a session, "+
+				"being made clean after one (resetting), or being closed (retiring).",
+			func(b *stats.Backend, put put) {
+				put(float64(b.Dialing), pool.Dialing.String())
+				put(float64(b.Idle), pool.Idle.String())
+				put(float64(b.Leased), pool.Leased.String())
+				put(float64(b.Resetting), pool.Resetting.String())
+				put(float64(b.Retiring), pool.Retiring.String())
+			}, "state"),
+		backend.gauge("backend_connections_cap", "Most connections that the backend ever sees at once, as configured.",
+			func(b *stats.Backend, put put) { put(float64(b.Cap)) }),
+		backend.gauge("backend_connections_warm_target",
+			"Connections to be kept ready beside those in use, within the cap, as configured.",
+			func(b *stats.Backend, put put) { put(float64(b.Warm)) }),
+		backend.gauge("backend_weight", "Share of the clients that the backend gets in relation to the others, as configured.",
+			func(b *stats.Backend, put put) { put(b.Weight) }),
+		backend.gauge("backend_ramp_ratio",
+			"Part of its weight that counts: 1, but less for a while after the backend was out of service.",
+			func(b *stats.Backend, put put) { put(b.Ramp) }),
+		backend.gauge("backend_state",
+			"1 for what the operator wants of the backend, 0 for the others: enabled, draining (no new sessions) or "+
+				"disabled (no connections either).",
+			func(b *stats.Backend, put put) {
+				putState(put, b.State, pool.Enabled.String(), pool.Draining.String(), pool.Disabled.String())
+			}, "state"),
+	}
+}
+
+// healthOf are the metrics of how a backend does.
+func healthOf(backend each[stats.Backend]) []family {
+	return []family{
+		backend.gauge("backend_usable",
+			"1 when the backend is well enough for new sessions: its circuit is closed and its probe is not down. Otherwise 0.",
+			func(b *stats.Backend, put put) { put(truth(b.Usable)) }),
+		backend.gauge("backend_reachable",
+			"1 when the last attempt to dial the backend succeeded and the connection was not lost at once. Otherwise 0.",
+			func(b *stats.Backend, put put) { put(truth(b.Reachable)) }),
+		backend.gauge("backend_circuit_state",
+			"1 for the state of the circuit, 0 for the others: closed (in service), open (out of service after failures) or "+
+				"half-open (out of service, but being tried).",
+			func(b *stats.Backend, put put) { putState(put, b.Circuit, circuitStates...) }, "state"),
+		backend.counter("backend_circuit_opened_total", "How often failures have taken the backend out of service.",
+			func(b *stats.Backend, put put) { put(float64(b.CircuitOpened)) }),
+		backend.gauge("backend_probe_state",
+			"1 for the verdict of the health probe, 0 for the others: up, down, unknown (none yet) or off (no probe configured).",
+			func(b *stats.Backend, put put) { putState(put, b.Probe, probeStates...) }, "state"),
+		backend.counter("backend_broken_sessions_total",
+			"Sessions that the backend broke: it vanished, broke the protocol, or answered what nobody had asked.",
+			func(b *stats.Backend, put put) { put(float64(b.Broken)) }),
+		backend.gauge("backend_round_trip_seconds",
+			"Time between a ping to the backend and its pong, as a moving average. Absent until the first pong.",
+			func(b *stats.Backend, put put) {
+				if b.RoundTripSeconds > 0 { // a 0 would pull averages over backends down
+					put(b.RoundTripSeconds)
+				}
+			}),
+	}
+}
+
+// totalsOf are the metrics of what became of a backend's connections.
+func totalsOf(backend each[stats.Backend]) []family {
+	return []family{
+		backend.counter("backend_dialed_total", "Connections to the backend established.",
+			func(b *stats.Backend, put put) { put(float64(b.Totals.Dialed)) }),
+		backend.counter("backend_dial_failures_total", "Connections to the backend that could not be established.",
+			func(b *stats.Backend, put put) { put(float64(b.Totals.DialFailed)) }),
+		backend.counter("backend_leases_total", "Leases begun: each gives one connection to one session.",
+			func(b *stats.Backend, put put) { put(float64(b.Totals.Leased)) }),
+		backend.counter("backend_leases_returned_total", "Leases after which the connection was kept for another session.",
+			func(b *stats.Backend, put put) { put(float64(b.Totals.Returned)) }),
+		backend.counter("backend_leases_discarded_total", "Leases after which the connection was closed.",
+			func(b *stats.Backend, put put) { put(float64(b.Totals.Discarded)) }),
+		backend.counter("backend_retired_idle_total", "Connections closed while they were idle.",
+			func(b *stats.Backend, put put) { put(float64(b.Totals.RetiredIdle)) }),
+		backend.counter("backend_retired_total", "Connections closed, after a lease or while idle, by the reason.",
+			func(b *stats.Backend, put put) {
+				b.Totals.Reasons.All(func(reason pool.Reason, n uint64) { put(float64(n), reason.String()) })
+			}, "reason"),
+	}
+}

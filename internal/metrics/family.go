@@ -1,0 +1,101 @@
+package metrics
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wsbouncer/wsbouncer/internal/stats"
+)
+
+// family is one metric with all its series: what it is, and how it is read from the statistics.
+type family struct {
+	name, help string
+	kind       prometheus.ValueType
+	labels     []string
+	desc       *prometheus.Desc
+	read       func(s *stats.Stats, put put)
+}
+
+// put adds a series: its value, and those of its labels in their order.
+type put func(value float64, labels ...string)
+
+func newFamily(kind prometheus.ValueType, name, help string, read func(*stats.Stats, put), labels []string) family {
+	name = prefix + name
+	return family{
+		name: name, help: help, kind: kind, labels: labels, read: read,
+		desc: prometheus.NewDesc(name, help, labels, nil),
+	}
+}
+
+// gauge is a metric that goes up and down.
+func gauge(name, help string, read func(*stats.Stats, put), labels ...string) family {
+	return newFamily(prometheus.GaugeValue, name, help, read, labels)
+}
+
+// counter is a metric that only grows while the process lives.
+func counter(name, help string, read func(*stats.Stats, put), labels ...string) family {
+	return newFamily(prometheus.CounterValue, name, help, read, labels)
+}
+
+func (f *family) collect(s *stats.Stats, metrics chan<- prometheus.Metric) {
+	f.read(s, func(value float64, labels ...string) {
+		for i, label := range labels { // a path may have any bytes, and Prometheus takes UTF-8 only
+			labels[i] = strings.ToValidUTF8(label, "\uFFFD")
+		}
+		metric, err := prometheus.NewConstMetric(f.desc, f.kind, value, labels...)
+		if err != nil {
+			metric = prometheus.NewInvalidMetric(f.desc, err)
+		}
+		metrics <- metric
+	})
+}
+
+// each makes metrics of what there are several of. Their first label says which one is meant.
+type each[T any] struct {
+	label string
+	all   func(*stats.Stats) []T
+	name  func(*T) string
+}
+
+func (e each[T]) gauge(name, help string, read func(*T, put), labels ...string) family {
+	return gauge(name, help, e.read(read), e.labels(labels)...)
+}
+
+func (e each[T]) counter(name, help string, read func(*T, put), labels ...string) family {
+	return counter(name, help, e.read(read), e.labels(labels)...)
+}
+
+func (e each[T]) labels(more []string) []string { return slices.Concat([]string{e.label}, more) }
+
+func (e each[T]) read(read func(*T, put)) func(*stats.Stats, put) {
+	return func(s *stats.Stats, put put) {
+		all := e.all(s)
+		for i := range all {
+			name := e.name(&all[i])
+			read(&all[i], func(value float64, labels ...string) {
+				put(value, slices.Concat([]string{name}, labels)...)
+			})
+		}
+	}
+}
+
+// putState adds a series for each state that something can be in: 1 for the present one, 0 for the others. A present
+// state that is not among those known has its series too.
+func putState(put put, present string, known ...string) {
+	for _, state := range known {
+		put(truth(state == present), state)
+	}
+	if present != "" && !slices.Contains(known, present) {
+		put(1, present)
+	}
+}
+
+// truth is how a metric says yes or no.
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

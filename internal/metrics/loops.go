@@ -1,0 +1,30 @@
+package metrics
+
+import (
+	"strconv"
+
+	"github.com/wsbouncer/wsbouncer/internal/stats"
+)
+
+func ofLoops() []family {
+	// The loops' type is another package's, and nothing but its fields is needed.
+	each := func(value func(s *stats.Stats, i int) float64) func(*stats.Stats, put) {
+		return func(s *stats.Stats, put put) {
+			for i := range s.Loops.Loops {
+				put(value(s, i), strconv.Itoa(s.Loops.Loops[i].ID))
+			}
+		}
+	}
+	return []family{
+		gauge("loops_awake", "Event loops that are awake. Their number follows the load.",
+			func(s *stats.Stats, put put) { put(float64(s.Loops.Awake)) }),
+		counter("loops_moved_total", "Sessions and idle connections moved from one event loop to another.",
+			func(s *stats.Stats, put put) { put(float64(s.Loops.Moved)) }),
+		gauge("loop_awake", "1 when the event loop is awake, 0 when it is not needed.",
+			each(func(s *stats.Stats, i int) float64 { return truth(s.Loops.Loops[i].Awake) }), "loop"),
+		gauge("loop_busy_ratio", "Share of one processor that the event loop used lately: from 0 to 1.",
+			each(func(s *stats.Stats, i int) float64 { return s.Loops.Loops[i].Busy }), "loop"),
+		gauge("loop_connections", "Connections on the event loop: those of clients and those to backends.",
+			each(func(s *stats.Stats, i int) float64 { return float64(s.Loops.Loops[i].Connections) }), "loop"),
+	}
+}

@@ -1,0 +1,47 @@
+// Package metrics shows the proxy's statistics to Prometheus. It counts nothing itself: each scrape takes one snapshot, and
+// all numbers of the scrape are from it.
+//
+// The metrics are described in docs/metrics.md, which a test holds against the code.
+package metrics
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wsbouncer/wsbouncer/internal/stats"
+)
+
+// prefix is what the names of all metrics begin with.
+const prefix = "wsbouncer_"
+
+// New returns a collector of what source returns, which is called once for each scrape, from any goroutine.
+func New(source func() stats.Stats) prometheus.Collector {
+	return &collector{source: source, families: families()}
+}
+
+// families returns all metrics.
+func families() []family {
+	return slices.Concat(ofProcess(), ofSessions(), ofServices(), ofBackends(), ofLoops())
+}
+
+// collector may be used from any goroutine.
+type collector struct {
+	source   func() stats.Stats // static
+	families []family           // static
+}
+
+// Describe implements [prometheus.Collector].
+func (c *collector) Describe(descs chan<- *prometheus.Desc) {
+	for i := range c.families {
+		descs <- c.families[i].desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *collector) Collect(metrics chan<- prometheus.Metric) {
+	s := c.source()
+	for i := range c.families {
+		c.families[i].collect(&s, metrics)
+	}
+}

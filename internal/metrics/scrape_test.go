@@ -1,0 +1,157 @@
+package metrics
+
+import (
+	_ "embed"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/stats"
+)
+
+// TestScrape holds a scrape of busy statistics against the text that Prometheus is to get, in testdata.
+func TestScrape(t *testing.T) {
+	if err := testutil.CollectAndCompare(fixed(busy()), strings.NewReader(busyText)); err != nil {
+		t.Error(err)
+	}
+}
+
+//go:embed testdata/busy.txt
+var busyText string
+
+// busy is the statistics of a proxy with two services, one backend that does well, one that is in trouble, and two loops.
+// No two numbers beside small ones are equal, so that none is taken for another.
+func busy() stats.Stats {
+	well := stats.Backend{
+		URL: "ws://10.0.0.1:2700/stt", Profile: "echo",
+		Health: backend.Health{
+			Reachable: true, Circuit: "closed", Probe: "up", Broken: 17, RoundTripSeconds: 0.00125,
+		},
+		Stats: pool.Stats{
+			State: "enabled", Usable: true, Cap: 64, Warm: 24, Weight: 1.5, Ramp: 1,
+			Dialing: 2, Idle: 11, Leased: 31, Resetting: 5, Retiring: 3,
+			Totals: pool.Totals{
+				Dialed: 1001, DialFailed: 12, Leased: 5003, Returned: 4040, Discarded: 927, RetiredIdle: 22,
+				Reasons: pool.Reasons{
+					pool.Served: 801, pool.Unclean: 41, pool.Cut: 42, pool.Closed: 43, pool.Lost: 7, pool.Broken: 1,
+					pool.Unsolicited: 2, pool.Silent: 3, pool.ResetFailed: 4, pool.Aged: 5, pool.WornOut: 0, pool.Surplus: 0,
+				},
+			},
+		},
+	}
+	troubled := stats.Backend{
+		URL: `ws://gpu-2:2700/?model="de"&x=\`, Profile: "one-shot",
+		Health: backend.Health{
+			Reachable: true, Circuit: "half-open", CircuitOpened: 6, CircuitReason: "5 sessions in a row were broken",
+			Probe: "down", ProbeReason: "503",
+		},
+		Stats: pool.Stats{
+			State: "draining", Cap: 32, Weight: 0.5, Ramp: 0.25, Dialing: 1,
+			Totals: pool.Totals{
+				DialFailed: 77, RetiredIdle: 9,
+				Reasons: pool.Reasons{pool.WornOut: 0, pool.Surplus: 1, pool.Suspected: 6, pool.Withdrawn: 2},
+			},
+		},
+	}
+	return stats.Stats{
+		Version: "v0.2.0-7-gabcdef1", UptimeSeconds: 86412.75, Draining: true,
+		Services: []stats.Service{
+			{
+				Name: "stt", Path: "/v1/stt", Profile: "echo", Balance: "least-loaded",
+				Queue: pool.QueueStats{
+					Limit: 1000, Waiting: 71, OldestSeconds: 2.5,
+					Totals: pool.QueueTotals{
+						Queued: 2222, Served: 2047, TimedOut: 88, Left: 13, TurnedAway: 1, Full: 99, WaitedSeconds: 1234.5,
+					},
+				},
+			},
+			{Name: "any", Profile: "one-shot", Balance: "hash"},
+		},
+		Backends: []stats.Backend{well, troubled},
+		Sessions: stats.Sessions{
+			Active: 33, Total: 5002,
+			Refused: map[int]uint64{404: 8, 503: 187, 418: 1},
+			Ended:   map[frame.CloseCode]uint64{1000: 4900, 1006: 60, 1011: 9, 4008: 1},
+		},
+		Relayed: stats.Relayed{
+			FramesFromClients: 1 << 33, BytesFromClients: 1 << 43, FramesFromBackends: 1<<33 - 1, BytesFromBackends: 1<<43 - 1,
+		},
+		Loops: stats.Loops{
+			Awake: 1, Moved: 160,
+			Loops: []loop.Stats{{ID: 0, Awake: true, Connections: 81, Busy: 0.625}, {ID: 1}},
+		},
+	}
+}
+
+// TestEmpty scrapes statistics that nothing is in: a proxy without backends still has its totals.
+func TestEmpty(t *testing.T) {
+	empty := fixed(stats.Stats{Version: "(devel)"})
+	for name, want := range map[string]int{
+		"wsbouncer_build_info":            1,
+		"wsbouncer_sessions_active":       1,
+		"wsbouncer_sessions_ended_total":  10,
+		"wsbouncer_backend_connections":   0,
+		"wsbouncer_backend_retired_total": 0,
+		"wsbouncer_queue_waiting":         0,
+		"wsbouncer_loop_awake":            0,
+	} {
+		if n := testutil.CollectAndCount(empty, name); n != want {
+			t.Errorf("%s has %d series; want %d", name, n, want)
+		}
+	}
+}
+
+// TestStates names the states that the collector knows from elsewhere, and one that it does not know.
+func TestStates(t *testing.T) {
+	for i, state := range []backend.CircuitState{backend.Closed, backend.HalfOpen, backend.Open} {
+		if circuitStates[i] != state.String() {
+			t.Errorf("circuit state %q; want %q", circuitStates[i], state)
+		}
+	}
+	got := make(map[string]float64)
+	putState(func(value float64, labels ...string) { got[labels[0]] = value }, "new", "old", "older")
+	if got["new"] != 1 || got["old"] != 0 || got["older"] != 0 || len(got) != 3 {
+		t.Errorf("an unknown state gives %v", got)
+	}
+}
+
+// TestOddNames: what an operator named in an odd way costs neither the scrape nor the process.
+func TestOddNames(t *testing.T) {
+	odd := stats.Stats{Services: []stats.Service{{Name: "stt", Path: "/\xff/\"\n"}}}
+	err := testutil.CollectAndCompare(fixed(odd), strings.NewReader(
+		"# HELP wsbouncer_service_info Always 1. The labels tell the path that clients ask for (empty for any), "+
+			"the backends' profile, and how a backend is chosen.\n"+
+			"# TYPE wsbouncer_service_info gauge\n"+
+			`wsbouncer_service_info{balance="",path="/`+"\uFFFD"+`/\"\n",profile="",service="stt"} 1`+"\n"),
+		"wsbouncer_service_info")
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLint holds the names and texts against the conventions of Prometheus.
+func TestLint(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(fixed(busy()))
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range problems {
+		t.Errorf("%s: %s", problem.Metric, problem.Text)
+	}
+	for _, f := range families() {
+		if !strings.HasSuffix(f.help, ".") {
+			t.Errorf("%s: the help text is not a sentence: %s", f.name, f.help)
+		}
+	}
+}
+
+// fixed returns a collector of statistics that do not change.
+func fixed(s stats.Stats) prometheus.Collector { return New(func() stats.Stats { return s }) }

@@ -1,0 +1,61 @@
+package metrics
+
+import (
+	"maps"
+	"strconv"
+
+	"github.com/wsbouncer/wsbouncer/internal/stats"
+)
+
+func ofSessions() []family {
+	return []family{
+		gauge("sessions_active", "Sessions whose client is connected at this moment.",
+			func(s *stats.Stats, put put) { put(float64(s.Sessions.Active)) }),
+		counter("sessions_total", "Sessions begun: clients that were given a connection to a backend.",
+			func(s *stats.Stats, put put) { put(float64(s.Sessions.Total)) }),
+		counter("sessions_refused_total",
+			"Clients refused before their session began, by the HTTP status that they got: "+
+				"503 means that no connection was free, or that the proxy is shutting down.",
+			func(s *stats.Stats, put put) {
+				for status, n := range withZeros(s.Sessions.Refused, 400, 403, 404, 408, 426, 431, 503) {
+					put(float64(n), strconv.Itoa(status))
+				}
+			}, "status"),
+		counter("sessions_ended_total",
+			"Sessions ended, by the WebSocket close code of the client's connection: "+
+				"1000 is an ordinary end, 1006 a client that vanished, 1011 a backend that failed.",
+			func(s *stats.Stats, put put) {
+				ended := withZeros(s.Sessions.Ended, 1000, 1001, 1002, 1005, 1006, 1007, 1008, 1009, 1011, 1012)
+				for code, n := range ended {
+					put(float64(n), code.String())
+				}
+			}, "code"),
+		counter("relayed_frames_total", "WebSocket data frames relayed, by the side that sent them.",
+			func(s *stats.Stats, put put) {
+				put(float64(s.Relayed.FramesFromClients), fromClients)
+				put(float64(s.Relayed.FramesFromBackends), fromBackends)
+			}, "direction"),
+		counter("relayed_bytes_total", "Bytes of payload in the data frames relayed, by the side that sent them.",
+			func(s *stats.Stats, put put) {
+				put(float64(s.Relayed.BytesFromClients), fromClients)
+				put(float64(s.Relayed.BytesFromBackends), fromBackends)
+			}, "direction"),
+	}
+}
+
+// Values of the label direction.
+const (
+	fromClients  = "from_clients"
+	fromBackends = "from_backends"
+)
+
+// withZeros returns the counts with those keys added that are usual, at 0: Prometheus sees no growth in a series that
+// begins with its first event.
+func withZeros[K comparable](counts map[K]uint64, usual ...K) map[K]uint64 {
+	all := make(map[K]uint64, len(counts)+len(usual))
+	for _, key := range usual {
+		all[key] = 0
+	}
+	maps.Copy(all, counts)
+	return all
+}

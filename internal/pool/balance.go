@@ -1,0 +1,141 @@
+package pool
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// Balance is how a backend is chosen among those that are enabled, well and have an idle connection.
+type Balance uint8
+
+// The ways to choose a backend.
+const (
+	// LeastLoaded takes the one with the smallest share of its cap in use, in relation to its weight; ties are random.
+	// Sessions are long, so what counts is what is in use now, not what was handed out before.
+	LeastLoaded Balance = iota
+	// RoundRobin takes one after the other, each as often as its weight says.
+	RoundRobin
+	// RandomTwo takes the less loaded of two at random, which are drawn as often as their weights say.
+	RandomTwo
+	// Hash takes the same one for the same key as long as it can, and moves few keys when backends come and go: the highest
+	// of the hashes of the key with each backend, weighted (rendezvous hashing).
+	Hash
+)
+
+var balanceNames = []string{"least-loaded", "round-robin", "random-two", "hash"}
+
+// String returns the name as it is used in configuration.
+func (b Balance) String() string { return balanceNames[b] }
+
+// BalanceNames returns the names of the ways to choose a backend, the default first.
+func BalanceNames() []string { return slices.Clone(balanceNames) }
+
+// ParseBalance returns the way of that name.
+func ParseBalance(name string) (Balance, error) {
+	i := slices.Index(balanceNames, name)
+	if i < 0 {
+		return 0, fmt.Errorf("there is no balance %q; allowed are %s", name, strings.Join(balanceNames, ", "))
+	}
+	return Balance(i), nil
+}
+
+// HashKey returns the hash of a text for [Waiter.Key]. It is the same in every process (FNV-1a with a finalizer).
+func HashKey(text string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	return mix(h)
+}
+
+// mix spreads the bits of a number over all of it (the finalizer of MurmurHash3).
+func mix(h uint64) uint64 {
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// choose returns the pool to lease from, or nil when none has an idle connection for a new session. It is called with the
+// mutex held, and allocates nothing.
+func (g *Group[C]) choose(key uint64) *Pool[C] {
+	switch g.balance {
+	case RoundRobin:
+		return g.nextInTurn()
+	case RandomTwo:
+		first := g.draw(nil)
+		second := g.draw(first)
+		if second != nil && second.load(0) < first.load(0) {
+			return second
+		}
+		return first
+	case Hash:
+		return g.highest(func(p *Pool[C]) float64 {
+			// A hash between 0 and 1; -weight/log(it) is highest as often as the weight says.
+			unit := (float64(mix(key^p.seed)>>11) + 0.5) / (1 << 53)
+			return -p.share() / math.Log(unit)
+		})
+	}
+	return g.highest(func(p *Pool[C]) float64 { return -p.load(0) })
+}
+
+// ready tells whether a connection can be leased now.
+func (p *Pool[C]) ready() bool { return p.newest != nil && p.leasable() }
+
+// share returns the weight that counts now.
+func (p *Pool[C]) share() float64 { return p.weight * p.ramp }
+
+// highest returns the ready pool with the highest score; ties are random.
+func (g *Group[C]) highest(score func(*Pool[C]) float64) *Pool[C] {
+	var best *Pool[C]
+	most, ties := 0.0, 0
+	for _, p := range g.pools {
+		if !p.ready() {
+			continue
+		}
+		switch s := score(p); {
+		case best == nil || s > most:
+			best, most, ties = p, s, 1
+		case s == most:
+			if ties++; rand.IntN(ties) == 0 {
+				best = p
+			}
+		}
+	}
+	return best
+}
+
+// nextInTurn returns the ready pool whose turn it is. Each gains its weight; the one that has most pays for all, so that
+// the turns of a heavy one are spread over those of the others.
+func (g *Group[C]) nextInTurn() *Pool[C] {
+	total := 0.0
+	for _, p := range g.pools {
+		if p.ready() {
+			p.current += p.share()
+			total += p.share()
+		}
+	}
+	best := g.highest(func(p *Pool[C]) float64 { return p.current })
+	if best != nil {
+		best.current -= total
+	}
+	return best
+}
+
+// draw returns a ready pool at random but not the one named, each as often as its weight says; nil when there is none.
+func (g *Group[C]) draw(but *Pool[C]) *Pool[C] {
+	var drawn *Pool[C]
+	total := 0.0
+	for _, p := range g.pools {
+		if p == but || !p.ready() {
+			continue
+		}
+		total += p.share()
+		if rand.Float64()*total < p.share() {
+			drawn = p
+		}
+	}
+	return drawn
+}

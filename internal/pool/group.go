@@ -1,0 +1,156 @@
+package pool
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Instant is a time on the clock of a group, in nanoseconds since whenever that clock began.
+type Instant int64
+
+// Options are the settings of a group.
+type Options struct {
+	// Balance is how a backend is chosen for a client.
+	Balance Balance
+	// Queue is the largest number of clients that wait; 0 for none.
+	Queue int
+	// Now tells the time; default a monotonic clock.
+	Now func() Instant
+}
+
+// Group is the pools of the backends that serve the same clients, and the queue of those clients. Its methods may be
+// called from any goroutine.
+type Group[C any] struct {
+	balance Balance        // static
+	now     func() Instant // static
+
+	mu    sync.Mutex
+	pools []*Pool[C] // guarded by mu; a slice once published here is never changed, so that it can be read on without mu
+	queue queue[C]   // guarded by mu
+}
+
+// NewGroup returns a group without pools.
+func NewGroup[C any](o Options) *Group[C] {
+	if o.Now == nil {
+		begun := time.Now()
+		o.Now = func() Instant { return Instant(time.Since(begun)) }
+	}
+	return &Group[C]{balance: o.Balance, now: o.Now, queue: queue[C]{limit: o.Queue, now: o.Now}}
+}
+
+// Add makes a pool of the group, empty and usable. The name, which must be the same after a restart and in other proxies,
+// tells it from the others for [Hash]. changed is called whenever the number of connections wanted may have changed; it
+// must not block.
+func (g *Group[C]) Add(name string, s Settings, changed func()) *Pool[C] {
+	p := &Pool[C]{
+		group: g, changed: changed, seed: HashKey(name),
+		limit: s.Cap, warm: s.Warm, weight: s.Weight, ramp: 1, usable: true, dialable: true,
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pools = append(slices.Clip(g.pools), p)
+	return p
+}
+
+// Remove takes a pool out of the group: nothing of it is leased any more, and it can be brought to its end.
+func (g *Group[C]) Remove(p *Pool[C]) {
+	p.SetMode(Disabled)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pools = slices.DeleteFunc(slices.Clone(g.pools), func(other *Pool[C]) bool { return other == p })
+}
+
+// Now returns the time on the group's clock.
+func (g *Group[C]) Now() Instant { return g.now() }
+
+// Errors of [Group.Acquire].
+var (
+	// ErrNoQueue: nothing is idle, and clients are not to wait.
+	ErrNoQueue = errors.New("all connections are in use")
+	// ErrQueueFull: nothing is idle, and as many clients wait as may.
+	ErrQueueFull = errors.New("all connections are in use and the queue is full")
+)
+
+// Acquire leases an idle connection to the client, if there is one that nobody else waits for. Otherwise the client is put
+// at the end of the queue, and ok is false: the connection comes through its Ready then, unless the client leaves before.
+// Acquire is called once for a client. It never waits.
+func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
+	g.mu.Lock()
+	if g.queue.length == 0 { // otherwise nothing is idle that could be leased
+		if p := g.choose(w.Key); p != nil {
+			conn = p.takeNewest()
+			g.mu.Unlock()
+			p.changed()
+			return conn, true, nil
+		}
+	}
+	err = g.queue.push(w, g.now())
+	all := g.pools
+	g.mu.Unlock()
+	if err == nil {
+		for _, p := range all {
+			p.changed() // to dial for the client
+		}
+	}
+	return conn, false, err
+}
+
+// Leave takes a client that waits out of the queue, for the reason that is counted. A connection that was handed to it at
+// the same moment is returned: its lease is the caller's.
+func (g *Group[C]) Leave(w *Waiter[C], why Departure) (conn C, leased bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.queue.remove(w) {
+		g.queue.totals.count(why)
+		return conn, false
+	}
+	select {
+	case conn = <-w.ready: // handed over under the lock, so it is there
+		return conn, true
+	default:
+		panic("pool: a client that does not wait left the queue")
+	}
+}
+
+// Queue returns the state of the queue.
+func (g *Group[C]) Queue() QueueStats {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.queue.stats(g.now())
+}
+
+// signalOthers has the workers of all other pools than p look whether it is for them to dial now, while clients wait.
+func (g *Group[C]) signalOthers(p *Pool[C]) {
+	g.mu.Lock()
+	waiting, all := g.queue.length, g.pools
+	g.mu.Unlock()
+	if waiting == 0 {
+		return
+	}
+	for _, other := range all {
+		if other != p {
+			other.changed()
+		}
+	}
+}
+
+// serve leases idle connections to clients that wait. It is called with the mutex held, after whatever may have made a
+// connection idle or a pool leasable.
+func (g *Group[C]) serve() {
+	for g.queue.length > 0 {
+		p := g.choose(g.queue.first.Key)
+		if p == nil {
+			return
+		}
+		g.queue.pop().hand(p.takeNewest())
+	}
+}
+
+// locked calls f with the mutex held, and releases it even when f panics.
+func (g *Group[C]) locked(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f()
+}

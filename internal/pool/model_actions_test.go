@@ -1,0 +1,186 @@
+package pool
+
+import (
+	"errors"
+	"slices"
+
+	"pgregory.net/rapid"
+)
+
+// draw draws one of some things, or skips the action when there are none.
+func draw[T any](t *rapid.T, what string, things []T) T {
+	if len(things) == 0 {
+		t.Skip("no " + what)
+	}
+	return things[rapid.IntRange(0, len(things)-1).Draw(t, what)]
+}
+
+// one draws a slot for which f is true.
+func (m *model) one(t *rapid.T, f func(*modelSlot) bool) *modelSlot {
+	var found []*modelSlot
+	for _, p := range m.all {
+		for _, s := range p.slots {
+			if f(s) {
+				found = append(found, s)
+			}
+		}
+	}
+	return draw(t, "slot", found)
+}
+
+func (m *model) in(t *rapid.T, states ...State) *modelSlot {
+	return m.one(t, func(s *modelSlot) bool { return slices.Contains(states, s.state) })
+}
+
+// lent draws a slot whose lease's holder knows it: only that one uses it.
+func (m *model) lent(t *rapid.T, states ...State) *modelSlot {
+	return m.one(t, func(s *modelSlot) bool { return s.held && slices.Contains(states, s.state) })
+}
+
+func drawReason(t *rapid.T) Reason { return Reason(rapid.IntRange(0, reasons-1).Draw(t, "reason")) }
+
+func (m *model) filled(t *rapid.T) {
+	s := m.in(t, Dialing)
+	m.numbers++
+	s.number = m.numbers
+	s.slot.Filled(s.number)
+	s.pool.totals.Dialed++
+	m.rest(t, s)
+}
+
+func (m *model) failed(t *rapid.T) {
+	s := m.in(t, Dialing)
+	s.slot.Failed()
+	s.pool.totals.DialFailed++
+	s.pool.end(s)
+}
+
+func (m *model) abandoned(t *rapid.T) {
+	s := m.in(t, Dialing)
+	s.slot.Abandoned()
+	s.pool.end(s)
+}
+
+func (m *model) acquire(t *rapid.T) {
+	w := &Waiter[int]{Key: rapid.Uint64().Draw(t, "key")}
+	n, ok, err := m.group.Acquire(w)
+	switch {
+	case len(m.waiting) == 0 && slices.ContainsFunc(m.pools, (*modelPool).ready):
+		if !ok || err != nil {
+			t.Fatalf("Acquire: %v, %v with an idle connection there", ok, err)
+		}
+		m.lease(t, n).held = true
+	case len(m.waiting) == m.limit:
+		want := ErrQueueFull
+		if m.limit == 0 {
+			want = ErrNoQueue
+		}
+		if ok || !errors.Is(err, want) {
+			t.Fatalf("Acquire: %v, %v; want %v", ok, err, want)
+		}
+		m.queue.Full++
+	default:
+		m.waiting = append(m.waiting, &modelClient{waiter: w, since: m.now})
+		if ok || err != nil || w.Position() != len(m.waiting) {
+			t.Fatalf("Acquire: %v, %v, position %d; want position %d", ok, err, w.Position(), len(m.waiting))
+		}
+		m.queue.Queued++
+	}
+}
+
+// take is a client's taking the connection that it was handed.
+func (m *model) take(t *rapid.T) {
+	w := draw(t, "client", m.handed)
+	if n := <-w.waiter.Ready(); n != w.conn.number {
+		t.Fatalf("took connection %d; was given %d", n, w.conn.number)
+	}
+	m.taken(w)
+}
+
+func (m *model) taken(w *modelClient) {
+	m.handed = slices.DeleteFunc(m.handed, func(other *modelClient) bool { return other == w })
+	w.conn.held = true
+}
+
+func (m *model) leave(t *rapid.T) {
+	w := draw(t, "client", slices.Concat(m.waiting, m.handed))
+	why := rapid.SampledFrom([]Departure{TimedOut, LeftEarly, TurnedAway}).Draw(t, "why")
+	n, leased := m.group.Leave(w.waiter, why)
+	if leased != (w.conn != nil) || leased && n != w.conn.number {
+		t.Fatalf("left with connection %d, %v; was given %+v", n, leased, w.conn)
+	}
+	if leased {
+		m.taken(w)
+		return
+	}
+	m.waiting = slices.DeleteFunc(m.waiting, func(other *modelClient) bool { return other == w })
+	*map[Departure]*uint64{TimedOut: &m.queue.TimedOut, LeftEarly: &m.queue.Left, TurnedAway: &m.queue.TurnedAway}[why]++
+}
+
+func (m *model) reset(t *rapid.T) {
+	s := m.lent(t, Leased)
+	s.slot.Reset()
+	s.state = Resetting
+}
+
+func (m *model) giveBack(t *rapid.T) {
+	s := m.lent(t, Leased, Resetting)
+	s.slot.Return()
+	s.pool.totals.Returned++
+	m.rest(t, s)
+}
+
+func (m *model) discard(t *rapid.T) {
+	s, reason := m.lent(t, Leased, Resetting), drawReason(t)
+	s.slot.Discard(reason)
+	s.pool.retire(s, reason)
+	m.serve(t)
+}
+
+func (m *model) withdraw(t *rapid.T) {
+	s, reason := m.one(t, func(*modelSlot) bool { return true }), drawReason(t)
+	got := s.slot.Withdraw(reason)
+	if got != (s.state == Idle) {
+		t.Fatalf("Withdraw of a slot that is %v: %v", s.state, got)
+	}
+	if got {
+		s.pool.retire(s, reason)
+	}
+}
+
+func (m *model) goneNow(t *rapid.T) {
+	s := m.in(t, Retiring)
+	s.slot.Gone()
+	s.pool.end(s)
+}
+
+// misuse does to a slot what its state does not allow.
+func (m *model) misuse(t *rapid.T) {
+	var all []*modelSlot
+	for _, p := range m.all {
+		if all = append(all, p.slots...); p.gone != nil {
+			all = append(all, p.gone)
+		}
+	}
+	s := draw(t, "slot", all)
+	calls := []struct {
+		name    string
+		call    func()
+		allowed []State
+	}{
+		{"Filled", func() { s.slot.Filled(-1) }, []State{Dialing}},
+		{"Failed", s.slot.Failed, []State{Dialing}},
+		{"Abandoned", s.slot.Abandoned, []State{Dialing}},
+		{"Reset", s.slot.Reset, []State{Leased}},
+		{"Return", s.slot.Return, []State{Leased, Resetting}},
+		{"Discard", func() { s.slot.Discard(Lost) }, []State{Leased, Resetting}},
+		{"Gone", s.slot.Gone, []State{Retiring}},
+	}
+	c := calls[rapid.IntRange(0, len(calls)-1).Draw(t, "call")]
+	if slices.Contains(c.allowed, s.state) {
+		t.Skip("allowed")
+	}
+	if !panics(c.call) {
+		t.Fatalf("%s of a slot that is %v went well", c.name, s.state)
+	}
+}

@@ -1,0 +1,141 @@
+package pool
+
+import "time"
+
+// Waiter is a client that is to get a connection. It is used once.
+type Waiter[C any] struct {
+	// Key is what [Hash] chooses the backend by. Set by the caller before Acquire.
+	Key uint64
+
+	ready chan C // of size one; set when the client is queued
+
+	// Guarded by the mutex of the group whose queue it is in.
+	ahead, behind *Waiter[C]
+	queued        bool
+	since         Instant
+	position      int
+}
+
+// Ready returns the channel that the leased connection comes through. It is for a client that Acquire has queued.
+func (w *Waiter[C]) Ready() <-chan C { return w.ready }
+
+// Position returns how many clients were waiting when this one was queued, itself included: 1 for the first; 0 when it did
+// not have to wait.
+func (w *Waiter[C]) Position() int { return w.position }
+
+// hand gives the client its connection. It does not block, since the channel has room for the only one.
+func (w *Waiter[C]) hand(conn C) { w.ready <- conn }
+
+// Departure is why a client leaves the queue without a connection.
+type Departure uint8
+
+// The reasons for leaving.
+const (
+	// TimedOut: it has waited as long as clients may.
+	TimedOut Departure = iota
+	// LeftEarly: the client closed its connection.
+	LeftEarly
+	// TurnedAway: the proxy ends.
+	TurnedAway
+)
+
+// QueueTotals counts since the group was made.
+type QueueTotals struct {
+	Queued     uint64 `json:"queued"`      // clients that had to wait
+	Served     uint64 `json:"served"`      // of those, clients that got a connection
+	TimedOut   uint64 `json:"timed_out"`   // clients that waited in vain
+	Left       uint64 `json:"left"`        // clients that did not wait so long
+	TurnedAway uint64 `json:"turned_away"` // clients that waited when the proxy ended
+	Full       uint64 `json:"full"`        // clients that could not be queued
+	// WaitedSeconds is the time that the clients which got a connection have waited for it, in all.
+	WaitedSeconds float64 `json:"waited_seconds"`
+}
+
+func (t *QueueTotals) count(d Departure) {
+	switch d {
+	case TimedOut:
+		t.TimedOut++
+	case LeftEarly:
+		t.Left++
+	case TurnedAway:
+		t.TurnedAway++
+	}
+}
+
+// QueueStats is a queue at one instant.
+type QueueStats struct {
+	Limit         int         `json:"limit"`
+	Waiting       int         `json:"waiting"`
+	OldestSeconds float64     `json:"oldest_seconds"` // how long the first has waited
+	Totals        QueueTotals `json:"totals"`
+}
+
+// queue is the clients that wait, in the order in which they came. All of it is guarded by the group's mutex.
+type queue[C any] struct {
+	limit       int
+	length      int
+	first, last *Waiter[C]
+	totals      QueueTotals
+	waited      time.Duration
+	now         func() Instant
+}
+
+func (q *queue[C]) push(w *Waiter[C], now Instant) error {
+	if q.length >= q.limit {
+		q.totals.Full++
+		if q.limit == 0 {
+			return ErrNoQueue
+		}
+		return ErrQueueFull
+	}
+	w.ready = make(chan C, 1)
+	w.ahead, w.queued, w.since = q.last, true, now
+	if q.last != nil {
+		q.last.behind = w
+	} else {
+		q.first = w
+	}
+	q.last = w
+	q.length++
+	w.position = q.length
+	q.totals.Queued++
+	return nil
+}
+
+// pop takes the client out that has waited longest, to be given a connection. There must be one.
+func (q *queue[C]) pop() *Waiter[C] {
+	w := q.first
+	q.remove(w)
+	q.totals.Served++
+	q.waited += time.Duration(q.now() - w.since)
+	return w
+}
+
+// remove takes a client out, and returns false when it is not queued.
+func (q *queue[C]) remove(w *Waiter[C]) bool {
+	if !w.queued {
+		return false
+	}
+	if w.ahead != nil {
+		w.ahead.behind = w.behind
+	} else {
+		q.first = w.behind
+	}
+	if w.behind != nil {
+		w.behind.ahead = w.ahead
+	} else {
+		q.last = w.ahead
+	}
+	w.ahead, w.behind, w.queued = nil, nil, false
+	q.length--
+	return true
+}
+
+func (q *queue[C]) stats(now Instant) QueueStats {
+	s := QueueStats{Limit: q.limit, Waiting: q.length, Totals: q.totals}
+	s.Totals.WaitedSeconds = q.waited.Seconds()
+	if q.first != nil {
+		s.OldestSeconds = time.Duration(now - q.first.since).Seconds()
+	}
+	return s
+}

@@ -1,0 +1,142 @@
+package pool
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// State is what a slot's connection is doing.
+type State uint8
+
+// The states of a slot.
+const (
+	Dialing State = iota
+	Idle
+	Leased
+	Resetting
+	Retiring
+	Gone
+	states = int(Gone)
+)
+
+// String returns the state's name as it is used in statistics and logs.
+func (s State) String() string {
+	return [...]string{"dialing", "idle", "leased", "resetting", "retiring", "gone"}[s]
+}
+
+// Mode is what an operator wants of a backend.
+type Mode uint8
+
+// The modes of a backend.
+const (
+	// Enabled: sessions begin, and connections are kept warm.
+	Enabled Mode = iota
+	// Draining: sessions go on but none begins. The idle connections stay for the day when it is enabled again.
+	Draining
+	// Disabled: sessions go on but none begins, and all other connections are closed.
+	Disabled
+)
+
+var modeNames = []string{"enabled", "draining", "disabled"}
+
+// String returns the mode's name as it is used in configuration, statistics and logs.
+func (m Mode) String() string { return modeNames[m] }
+
+// ParseMode returns the mode of that name.
+func ParseMode(name string) (Mode, error) {
+	i := slices.Index(modeNames, name)
+	if i < 0 {
+		return 0, fmt.Errorf("there is no state %q; allowed are %s", name, strings.Join(modeNames, ", "))
+	}
+	return Mode(i), nil
+}
+
+// Reason says why a connection was retired.
+type Reason uint8
+
+// The reasons for retiring a connection.
+const (
+	// Served: its profile gives a connection to one session only.
+	Served Reason = iota
+	// Unclean: its session ended so that the profile cannot tell whether it is clean.
+	Unclean
+	// Cut: its session ended in the middle of a frame or message.
+	Cut
+	// Closed: the backend closed it in order.
+	Closed
+	// Lost: it failed, or the backend ended it without a close frame.
+	Lost
+	// Broken: the backend broke the protocol.
+	Broken
+	// Unsolicited: data came that nobody had asked for.
+	Unsolicited
+	// Silent: a ping was not answered in time.
+	Silent
+	// ResetFailed: the backend did not make it clean in time.
+	ResetFailed
+	// Aged: it was older than connections may become.
+	Aged
+	// WornOut: it had served as many sessions as one connection may.
+	WornOut
+	// Surplus: there were more idle connections than wanted.
+	Surplus
+	// Suspected: its place was needed to find out whether the backend is well.
+	Suspected
+	// Withdrawn: an operator disabled the backend.
+	Withdrawn
+	// Shutdown: the proxy, or the backend's part in it, ends.
+	Shutdown
+	reasons = int(Shutdown) + 1
+)
+
+// String returns the reason's name as it is used in statistics and logs.
+func (r Reason) String() string {
+	return [...]string{
+		"served", "unclean", "cut", "closed", "lost", "broken", "unsolicited", "silent", "reset_failed", "aged", "worn_out",
+		"surplus", "suspected", "withdrawn", "shutdown",
+	}[r]
+}
+
+// Reasons counts connections by the reason for which they were retired.
+type Reasons [reasons]uint64
+
+// All calls f with each reason, and how often it was the reason.
+func (r Reasons) All(f func(Reason, uint64)) {
+	for i, n := range r {
+		f(Reason(i), n)
+	}
+}
+
+// Sum returns how many connections were retired for any reason.
+func (r Reasons) Sum() (sum uint64) {
+	for _, n := range r {
+		sum += n
+	}
+	return sum
+}
+
+// MarshalJSON returns an object with the reasons that there were.
+func (r Reasons) MarshalJSON() ([]byte, error) {
+	named := make(map[string]uint64)
+	r.All(func(reason Reason, n uint64) {
+		if n > 0 {
+			named[reason.String()] = n
+		}
+	})
+	return json.Marshal(named)
+}
+
+// UnmarshalJSON reads what MarshalJSON returns.
+func (r *Reasons) UnmarshalJSON(b []byte) error {
+	var named map[string]uint64
+	if err := json.Unmarshal(b, &named); err != nil {
+		return err
+	}
+	*r = Reasons{}
+	for i := range r {
+		r[i] = named[Reason(i).String()]
+	}
+	return nil
+}

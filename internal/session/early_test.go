@@ -1,0 +1,148 @@
+package session
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+)
+
+// What a client sends behind its request, before it has the answer, is the beginning of its frames.
+func TestEarlyData(t *testing.T) {
+	r := newRig(t, setup{})
+	r.ready(1)
+	c := &peer{}
+	first, second := c.encode(true, frame.Text, []byte("first")), c.encode(true, frame.Binary, noise(1, 3000))
+	for _, cut := range []int{1, 7, 2000} { // of the second frame: in its header and in its payload
+		client, response := r.request(upgradeRequest("/v1/test") + string(first) + string(second[:cut]))
+		if response.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("got %s", response.Status)
+		}
+		server := r.accepted()
+		server.expect(frame.Text, "first")
+		client.write(second[cut:])
+		server.expect(frame.Binary, string(noise(1, 3000)))
+		client.sendClose(frame.NormalClosure, "")
+		server.expectClose(frame.NormalClosure, "")
+		server.sendClose(frame.NormalClosure, "")
+		client.expectClose(frame.NormalClosure, "")
+		_ = server.Close()
+		r.ready(1)
+	}
+}
+
+// What a client sends while it waits is relayed, up to the amount that is read meanwhile and beyond it, wherever the waiting
+// ends.
+func TestEarlyDataOfWaitingClient(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", queue: 1})
+	holder, server := r.session()
+	for _, size := range []int{1, 125, 1000, maxEarly - 20, maxEarly, maxEarly + 1, 2*maxEarly + 1, 4 << 20} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			client := r.queued()
+			payload := noise(byte(size), size)
+			wire := slicesOf(client.encode(true, frame.Text, []byte("early")), client.encode(true, frame.Binary, payload))
+			begun, sent := make(chan struct{}), make(chan error, 1)
+			go func() { // in two pieces, so that the waiting may end in between
+				half := len(wire) / 2
+				_, err := client.Conn.Write(wire[:min(half, 1<<10)])
+				close(begun)
+				if err == nil {
+					_, err = client.Conn.Write(wire[min(half, 1<<10):])
+				}
+				sent <- err
+			}()
+			<-begun
+			holder.closeNormally()
+			client.expectUpgrade()
+			server.expectBytes(wire)
+			if err := <-sent; err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range []string{"early", "binary"} {
+				server.send(frame.Text, "answer to "+text)
+				client.expect(frame.Text, "answer to "+text)
+			}
+			holder = client
+		})
+	}
+}
+
+// The proxy reads what a waiting client sends, to see whether it leaves, but no more than it may keep; the rest stays where
+// it is. What was read is the beginning of the frames.
+func TestWaitingClientIsReadToALimit(t *testing.T) {
+	const piece = 512
+	request := []byte("behind the request")
+	for _, size := range []int{0, piece, maxEarly - piece, maxEarly, maxEarly + piece, 4 * maxEarly} {
+		r := newRig(t, setup{queue: 1})
+		held := r.hold()
+		client, nc := net.Pipe() // what is written is what is read
+		data, limit := noise(1, size), min(size, maxEarly)
+		enough, written := make(chan struct{}), make(chan int, 1)
+		go func() {
+			n := 0
+			for n < size {
+				if n == limit {
+					close(enough)
+				}
+				if _, err := client.Write(data[n : n+piece]); err != nil {
+					break
+				}
+				n += piece
+			}
+			if n == limit {
+				close(enough)
+			}
+			written <- n
+		}()
+		req := &handshake.Request{Early: bytes.Clone(request)}
+		conn, err := r.acquire(nc, req, time.Now(), func() {
+			go func() {
+				<-enough
+				held.GiveBack()
+			}()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.GiveBack()
+		if want := slicesOf(request, data[:limit]); !bytes.Equal(req.Early, want) {
+			t.Errorf("%d bytes of %d were read; want the first %d", len(req.Early)-len(request), size, limit)
+		}
+		rest := make([]byte, size-limit)
+		if _, err := io.ReadFull(nc, rest); err != nil || !bytes.Equal(rest, data[limit:]) {
+			t.Errorf("not left of %d bytes were the %d last: %v", size, len(rest), err)
+		}
+		if n := <-written; n != size {
+			t.Errorf("%d of %d bytes were written", n, size)
+		}
+		_, _ = nc.Close(), client.Close()
+	}
+}
+
+// Control frames that come early are answered, and mistakes are, once the session has begun.
+func TestEarlyControlFrames(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", queue: 2, script: &script{serve: echo}})
+	holder := r.join()
+	polite, rude := r.queued(), r.queued()
+	polite.write(polite.encode(true, frame.Ping, []byte("early")), polite.encode(true, frame.Text, []byte("question")))
+	rude.write([]byte("\x81\x01x"))
+	holder.closeNormally()
+	polite.expectUpgrade()
+	polite.expect(frame.Pong, "early")
+	polite.expect(frame.Text, "question")
+	polite.closeNormally()
+	rude.expectUpgrade()
+	rude.expectClose(frame.ProtocolError, "client frame not masked")
+	rude.expectEnd()
+	_ = rude.Close()
+	r.ready(1)
+	if s := r.backend.Stats().Totals; s.Dialed != 1 || s.Returned != 3 {
+		t.Errorf("totals: %+v; want one connection, returned three times", s)
+	}
+}

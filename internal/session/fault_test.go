@@ -1,0 +1,123 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+// What is the backend's fault counts against it, and nothing else does. The books say why the connection went.
+func TestFaults(t *testing.T) {
+	half := (&peer{}).encode(true, frame.Text, []byte("question"))[:9]
+	for _, c := range []struct {
+		name    string
+		play    func(client, server *peer)
+		broken  uint64
+		oneShot string // the reason, with each of the profiles; empty if the connection is returned
+		echo    string
+	}{
+		{"ends the stream", func(_, server *peer) { _ = server.Close() }, 1, "lost", "lost"},
+		{"resets", func(_, server *peer) { server.reset() }, 1, "lost", "lost"},
+		{"ends the stream in a frame", func(client, server *peer) {
+			client.send(frame.Text, "question")
+			server.write([]byte("\x81\x06ans"))
+			_ = server.Close()
+		}, 1, "lost", "lost"},
+		{"breaks the protocol", func(_, server *peer) { server.write([]byte{0x83, 0}) }, 1, "broken", "broken"},
+		{"closes", func(_, server *peer) { server.sendClose(frame.GoingAway, "restart") }, 0, "closed", "closed"},
+		{"closes for a reason of its own", func(_, server *peer) { server.sendClose(frame.InternalError, "oh") }, 0, "closed", "closed"},
+		{"closes in a message", func(client, server *peer) {
+			client.write(client.encode(false, frame.Text, []byte("part")))
+			server.expect(frame.Text, "part")
+			server.sendClose(frame.NormalClosure, "enough")
+		}, 0, "closed", "closed"},
+		{"closes and ends the stream", func(_, server *peer) {
+			server.sendClose(frame.NormalClosure, "")
+			_ = server.Close()
+		}, 0, "closed", "closed"},
+		{"client closes", func(client, server *peer) { client.sendClose(frame.NormalClosure, "") }, 0, "served", ""},
+		{"client vanishes", func(client, _ *peer) { client.reset() }, 0, "served", ""},
+		{"client vanishes in a frame", func(client, server *peer) {
+			client.write(half)
+			server.expectBytes(half)
+			client.reset()
+		}, 0, "cut", "cut"},
+		{"client breaks the protocol", func(client, _ *peer) { client.write([]byte{0x83, 0}) }, 0, "served", ""},
+	} {
+		for profile, reason := range map[string]string{"one-shot": c.oneShot, "echo": c.echo} {
+			t.Run(c.name+", "+profile, func(t *testing.T) {
+				r := newRig(t, setup{profile: profile})
+				client, server := r.session()
+				c.play(client, server)
+				if profile == "one-shot" && reason == "served" { // the backend is told, and answers or just goes
+					if h, _, err := server.next(); err != nil || h.Opcode != frame.Close {
+						t.Fatalf("got %v, %v; want a close frame", h.Opcode, err)
+					}
+					_ = server.Close()
+				}
+				r.expectFault(c.broken, reason)
+			})
+		}
+	}
+	t.Run("answers unasked", func(t *testing.T) {
+		r := newRig(t, setup{profile: "echo"})
+		_, server := r.session()
+		server.send(frame.Text, "unasked")
+		r.expectFault(1, "broken")
+	})
+}
+
+// expectFault checks how many sessions the backend has broken, and why the first connection went.
+func (r *rig) expectFault(broken uint64, reason string) {
+	r.t.Helper()
+	eventually(r.t, "the lease ends", func() bool {
+		s := r.backend.Stats().Totals
+		return s.Returned+s.Discarded == 1
+	})
+	if got := r.backend.Health().Broken; got != broken {
+		r.t.Errorf("%d sessions were broken; want %d", got, broken)
+	}
+	s := r.backend.Stats().Totals
+	found := s.Returned == 1 && s.Discarded == 0 && reason == ""
+	s.Reasons.All(func(why pool.Reason, n uint64) { found = found || why.String() == reason && n == 1 })
+	if !found {
+		r.t.Errorf("totals: %+v; want one for the reason %q", s, reason)
+	}
+}
+
+// Sessions that a backend breaks one after the other take it out of service. One that ends well in between shows that it
+// was not the backend.
+func TestBrokenSessionsOpenCircuit(t *testing.T) {
+	r := newRig(t, setup{queue: 1, backend: func(o *backend.Options) { o.CircuitFailures = 2 }})
+	play := func(end func(client, server *peer)) {
+		t.Helper()
+		client := r.connect(upgradeRequest("/v1/test"))
+		client.expectUpgrade()
+		server := r.accepted()
+		end(client, server)
+		_, _ = client.Close(), server.Close()
+		r.record()
+	}
+	vanish := func(client, server *peer) {
+		_ = server.Close()
+		client.expectClose(frame.InternalError, "backend connection lost: EOF")
+	}
+	closed := func(_, server *peer) { server.sendClose(frame.NormalClosure, "") }
+	for _, end := range []func(client, server *peer){vanish, closed, vanish} {
+		play(end)
+		r.ready(1)
+		if h := r.backend.Health(); h.Circuit != "closed" || h.CircuitOpened != 0 {
+			t.Errorf("health: %+v", h)
+		}
+	}
+	play(vanish)
+	eventually(t, "the circuit was open", func() bool { return r.backend.Health().CircuitOpened == 1 })
+	r.ready(1) // again, after its trial
+	eventually(t, "the circuit is closed", func() bool { return r.backend.Health().Circuit == "closed" })
+	play(closed)
+	if h := r.backend.Health(); h.Broken != 3 {
+		t.Errorf("health: %+v", h)
+	}
+}

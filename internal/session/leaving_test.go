@@ -1,0 +1,60 @@
+//go:build linux && !portableloop
+
+package session
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+)
+
+// A client that ends its part while its backend takes nothing is noticed, though nothing is read from it, and does not
+// hold the lease for ever. (The portable driver does not notice it.)
+func TestClientLeavesWhileBackendIsSlow(t *testing.T) {
+	r := newRig(t, setup{options: func(o *Options) { o.CloseTimeout = 50 * time.Millisecond }})
+	client, _ := r.session()
+	chunk := client.encode(true, frame.Binary, noise(1, 32<<10))
+	eventually(t, "the client is not read any more", func() (paused bool) {
+		r.on(func(s *Session) { paused = s.client.Paused() })
+		if !paused {
+			client.write(chunk)
+		}
+		return paused
+	})
+	if err := client.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	r.expectRecord(fate{"client", frame.AbnormalClosure, "client left, and its backend took nothing more", "discarded"})
+}
+
+// One whose backend goes on has everything passed on, and ends as if nothing had been in the way.
+func TestClientLeavesBeforeBackendGoesOn(t *testing.T) {
+	r := newRig(t, setup{})
+	client, server := r.session()
+	chunk := client.encode(true, frame.Binary, noise(1, 32<<10))
+	sent := 0
+	eventually(t, "the client is not read any more", func() (paused bool) {
+		r.on(func(s *Session) { paused = s.client.Paused() })
+		if !paused {
+			client.write(chunk)
+			sent++
+		}
+		return paused
+	})
+	if err := client.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end is noticed", func() (noticed bool) {
+		r.on(func(s *Session) { noticed = s.timer.Active() })
+		return noticed
+	})
+	for range sent {
+		server.expect(frame.Binary, string(noise(1, 32<<10)))
+	}
+	r.expectRecord(fate{"client", frame.AbnormalClosure, "client left without a close frame", "discarded"})
+}
+
+var _ loop.EndWatcher = (*clientSide)(nil)

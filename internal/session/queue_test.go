@@ -1,0 +1,210 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// queued connects a client for whom there is no connection, and returns when it is in the queue.
+func (r *rig) queued(header ...string) *peer {
+	r.t.Helper()
+	before := r.group.Queue().Totals.Queued
+	p := r.connect(upgradeRequest("/v1/test", header...))
+	eventually(r.t, "the client is in the queue", func() bool { return r.group.Queue().Totals.Queued == before+1 })
+	return p
+}
+
+// ask has the client's question answered, by a server that echoes.
+func (p *peer) ask(question string) {
+	p.t.Helper()
+	p.send(frame.Text, question)
+	p.expect(frame.Text, question)
+}
+
+// Clients wait in one queue for the connections of all backends: whichever comes free first is for the one that has waited
+// longest.
+func TestQueueIsServedInOrder(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", queue: 10, script: &script{serve: echo}, more: []*script{{serve: echo}}})
+	r.allReady(1, r.backends...)
+	served := []*peer{r.join(), r.connect(upgradeRequest("/v1/test"))} // one by each backend
+	served[1].expectUpgrade()
+	order := []int{0, 0, 1, 0, 1, 1, 1} // which of the two sessions ends next
+	var waiting []*peer
+	for range order {
+		waiting = append(waiting, r.queued())
+	}
+	if q := r.group.Queue(); q.Waiting != len(order) || q.Limit != 10 || q.OldestSeconds <= 0 {
+		t.Errorf("queue: %+v", q)
+	}
+	type expectation struct {
+		position int64
+		backend  string
+		waited   time.Duration // at least
+	}
+	begun := time.Now()
+	expected := make([]expectation, 2) // of the record of each session that is being served
+	for i, p := range waiting {
+		k := order[i]
+		waited := time.Since(begun)
+		served[k].closeNormally()
+		a := r.record()
+		if e := expected[k]; a["queue_position"].Int64() != e.position || a["waited"].Duration() < e.waited ||
+			e.backend != "" && a["backend"].String() != e.backend {
+			t.Errorf("record %v; want %+v", a, e)
+		}
+		p.expectUpgrade()
+		p.ask(fmt.Sprint("client ", i))
+		served[k], expected[k] = p, expectation{int64(i + 1), a["backend"].String(), waited}
+	}
+	if expected[0].backend == expected[1].backend {
+		t.Error("both sessions are on one backend")
+	}
+	q := r.group.Queue()
+	if n := uint64(len(order)); q.Waiting != 0 || q.Totals.Queued != n || q.Totals.Served != n || q.Totals.WaitedSeconds <= 0 {
+		t.Errorf("queue: %+v", q)
+	}
+	for _, b := range r.backends {
+		if s := b.Stats().Totals; s.Dialed != 1 {
+			t.Errorf("%d connections were dialed, want one", s.Dialed)
+		}
+	}
+}
+
+// A client waits for so long only, from when it was queued, and then gets an honest answer.
+func TestQueueTimeout(t *testing.T) {
+	const limit = 50 * time.Millisecond
+	r := newRig(t, setup{
+		profile: "echo", queue: 10, script: &script{serve: echo}, service: func(s *Service) { s.QueueTimeout = limit },
+	})
+	holder := r.join()
+	for range 2 {
+		begun := time.Now()
+		r.connect(upgradeRequest("/v1/test")).expectUnavailable("no connection came free in time")
+		if took := time.Since(begun); took < limit {
+			t.Errorf("given up after %v", took)
+		}
+	}
+	if q := r.group.Queue(); q.Waiting != 0 || q.Totals.Queued != 2 || q.Totals.TimedOut != 2 || q.Totals.Served != 0 {
+		t.Errorf("queue: %+v", q)
+	}
+	if got := r.server.Stats().Refused; len(got) != 1 || got[503] != 2 {
+		t.Errorf("refused: %v", got)
+	}
+	holder.ask("nothing happened")
+	holder.closeNormally()
+	r.join().closeNormally()
+	if s := r.backend.Stats().Totals; s.Leased != 2 || s.Returned != 2 {
+		t.Errorf("totals: %+v", s)
+	}
+}
+
+// Without a place in the queue there is no waiting.
+func TestQueueIsFull(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", queue: 2, script: &script{serve: echo}})
+	holder := r.join()
+	first, second := r.queued(), r.queued()
+	for range 3 {
+		r.connect(upgradeRequest("/v1/test")).expectUnavailable("all connections are in use and the queue is full")
+	}
+	if q := r.group.Queue(); q.Waiting != 2 || q.Totals.Full != 3 || q.Totals.Queued != 2 {
+		t.Errorf("queue: %+v", q)
+	}
+	for _, next := range []*peer{first, second} {
+		holder.closeNormally()
+		next.expectUpgrade()
+		next.ask("at last")
+		holder = next
+	}
+}
+
+// Those who wait when the proxy begins to drain are told so at once; sessions go on.
+func TestDrainingTurnsWaitersAway(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", queue: 10, script: &script{serve: echo}})
+	holder := r.join()
+	waiting := []*peer{r.queued(), r.queued(), r.queued()}
+	r.server.StopAccepting()
+	for _, p := range waiting {
+		p.expectUnavailable("shutting down")
+	}
+	if q := r.group.Queue(); q.Waiting != 0 || q.Totals.TurnedAway != 3 {
+		t.Errorf("queue: %+v", q)
+	}
+	holder.ask("still here")
+	holder.closeNormally()
+	r.ready(1)
+}
+
+// Without warm connections each client's is dialed when it comes, within the cap, and those that a session left behind
+// serve the next.
+func TestDialingOnDemand(t *testing.T) {
+	for profile, dialed := range map[string]uint64{"echo": 2, "one-shot": 5} {
+		t.Run(profile, func(t *testing.T) {
+			r := newRig(t, setup{
+				profile: profile, cap: 2, queue: 10, script: &script{serve: echo},
+				backend: func(o *backend.Options) { o.Settings.Warm = 0 },
+			})
+			if s := r.backend.Stats(); s.Used() != 0 {
+				t.Errorf("dialed without a client: %+v", s)
+			}
+			clients := []*peer{r.queued()}
+			clients[0].expectUpgrade()
+			clients[0].ask("first")
+			if s := r.backend.Stats(); s.Leased != 1 || s.Used() != 1 {
+				t.Errorf("for one client: %+v", s)
+			}
+			for i := range 4 {
+				clients = append(clients, r.queued())
+				if i == 0 {
+					clients[1].expectUpgrade()
+				}
+			}
+			if s := r.backend.Stats(); s.Leased != 2 || s.Used() != 2 {
+				t.Errorf("beyond the cap: %+v", s)
+			}
+			for i, p := range clients {
+				if i >= 2 {
+					p.expectUpgrade()
+				}
+				p.ask("hello")
+				p.closeNormally()
+				if a := r.record(); a["queue_position"].Int64() != []int64{1, 1, 1, 2, 3}[i] {
+					t.Errorf("record %d: %v", i, a)
+				}
+			}
+			if s := r.backend.Stats().Totals; s.Dialed != dialed {
+				t.Errorf("totals: %+v; want %d connections dialed", s, dialed)
+			}
+		})
+	}
+}
+
+// Clients that wait hold nobody up: neither those of other services nor those that are refused, however many they are.
+func TestWaitingHoldsNobodyUp(t *testing.T) {
+	const many = 2*turns + 10
+	r := newRig(t, setup{profile: "echo", queue: many, script: &script{serve: echo}, other: &script{serve: echo}})
+	r.allReady(1, r.backends...)
+	holder := r.join()
+	for range many {
+		r.queued()
+	}
+	other := r.connect(upgradeRequest("/v1/other"))
+	other.expectUpgrade()
+	other.ask("another service")
+	for request, status := range map[string]int{
+		upgradeRequest("/nowhere"): 404, "GET /v1/test HTTP/1.1\r\nHost: test\r\n\r\n": 426, upgradeRequest("/v1/test"): 503,
+		strings.Replace(upgradeRequest("/v1/test"), "GET", "PUT", 1): 400,
+	} {
+		if _, response := r.request(request); response.StatusCode != status {
+			t.Errorf("got %s; want %d", response.Status, status)
+		}
+	}
+	holder.ask("the session goes on")
+	if q := r.group.Queue(); q.Waiting != many {
+		t.Errorf("queue: %+v", q)
+	}
+}

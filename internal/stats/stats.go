@@ -1,0 +1,63 @@
+// Package stats holds the statistics of a proxy at one instant, as the admin API shows them and metrics are made of. It is
+// types only: internal/app fills them in.
+package stats
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+// Service is one service in the statistics.
+type Service struct {
+	Name    string          `json:"name"`
+	Path    string          `json:"path"` // empty for any
+	Profile string          `json:"profile"`
+	Balance string          `json:"balance"`
+	Queue   pool.QueueStats `json:"queue"`
+}
+
+// Backend is one backend in the statistics.
+type Backend struct {
+	URL     string `json:"url"`
+	Profile string `json:"profile"`
+	backend.Health
+	pool.Stats
+	Retired uint64 `json:"retired"` // connections closed or being closed since the start
+}
+
+// Sessions is what became of clients.
+type Sessions struct {
+	Active  int64                      `json:"active"`  // sessions whose client is still connected
+	Total   uint64                     `json:"total"`   // sessions begun since the start
+	Refused map[int]uint64             `json:"refused"` // requests refused, by HTTP status
+	Ended   map[frame.CloseCode]uint64 `json:"ended"`   // sessions ended, by the client's close code
+}
+
+// Relayed counts data frames and their payload in bytes since the start.
+type Relayed struct {
+	FramesFromClients  uint64 `json:"frames_from_clients"`
+	BytesFromClients   uint64 `json:"bytes_from_clients"`
+	FramesFromBackends uint64 `json:"frames_from_backends"`
+	BytesFromBackends  uint64 `json:"bytes_from_backends"`
+}
+
+// Loops is the event loops.
+type Loops struct {
+	Awake int          `json:"awake"`
+	Moved uint64       `json:"moved"` // sessions and idle connections moved between loops since the start
+	Loops []loop.Stats `json:"loops"`
+}
+
+// Stats is the process at one instant.
+type Stats struct {
+	Version       string    `json:"version"`
+	UptimeSeconds float64   `json:"uptime_seconds"`
+	Draining      bool      `json:"draining"`
+	Services      []Service `json:"services"`
+	Backends      []Backend `json:"backends"`
+	Sessions      Sessions  `json:"sessions"`
+	Relayed       Relayed   `json:"relayed"`
+	Loops         Loops     `json:"loops"`
+}
