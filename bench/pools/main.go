@@ -36,7 +36,7 @@ func parseFlags() (options, error) {
 	flag.DurationVar(&o.roundTrip, "round-trip", 5*time.Millisecond, "time that a dial and a ping take")
 	flag.DurationVar(&o.check, "check", 5*time.Second, "time between two pings on a connection")
 	flag.DurationVar(&o.breakage, "break", 100*time.Millisecond, "time between two connections that the server ends")
-	flag.Float64Var(&o.calm, "calm", 0, "repeat a measurement, four times at most, that others disturbed by more than so many processors (0: take what comes)")
+	flag.Float64Var(&o.calm, "calm", 0, "wait for a moment in which others use at most so many processors, and repeat what they disturb (0: take what comes)")
 	flag.Parse()
 	for _, text := range strings.Split(*goroutines, ",") {
 		n, err := strconv.Atoi(text)
@@ -49,22 +49,6 @@ func parseFlags() (options, error) {
 		return o, fmt.Errorf("all numbers and times must be above 0")
 	}
 	return o, nil
-}
-
-// calmly measures, and again if others disturbed it; it returns the outcome that was disturbed least.
-func calmly(d design, goroutines int, o options) outcome {
-	var best outcome
-	for attempt := range 5 {
-		got := measure(d, goroutines, o)
-		if attempt == 0 || got.others < best.others {
-			best = got
-		}
-		if disturbed := o.calm > 0 && best.others > o.calm; !disturbed {
-			break
-		}
-		log.Printf("others used %.2f processors: again", got.others)
-	}
-	return best
 }
 
 func main() {

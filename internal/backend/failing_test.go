@@ -184,8 +184,15 @@ func TestProbationIsPassed(t *testing.T) {
 		f.after(0)
 		f.lose(3)
 		f.after(0)
-		f.giveBack(f.lease()) // the fourth serves a session
+		number, ok, _ := f.group.Acquire(new(pool.Waiter[int]))
+		if f.after(0); !ok {
+			t.Fatal("nothing to lease")
+		}
+		f.log.expect(t, reachable, notReachable+lostEarly)
+		f.worker.served() // the fourth serves a session
+		f.after(0)
 		f.log.expect(t, reachable, notReachable+lostEarly, reachable)
+		f.giveBack(number)
 		f.after(0)
 		f.expect(3, 0)
 	})

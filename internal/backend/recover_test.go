@@ -109,6 +109,49 @@ func TestNoTrialWhileDraining(t *testing.T) {
 	})
 }
 
+// The longer a server breaks sessions, the longer it is left alone; a session that ends well makes up for it.
+func TestTripsAddUp(t *testing.T) {
+	for name, well := range map[string]bool{"no good session": false, "good sessions": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, pool.Settings{Cap: 4, Warm: 2}, nil, func(f *fake) {
+				longest := time.Duration(0)
+				for range 30 {
+					tripped := time.Now()
+					f.broken(5)
+					f.until("it is back", func() bool { return f.pool.Stats().Usable })
+					longest = max(longest, time.Since(tripped))
+					if well {
+						f.worker.ended("")
+					}
+					f.after(time.Minute)
+				}
+				// The bound is 15 s from the seventh on: that all stay below 4 s happens once in 10^13 runs.
+				if most := firstBackoff + 10*time.Millisecond; well && longest > most || !well && longest < 4*time.Second {
+					t.Errorf("out of service for up to %v", longest)
+				}
+			})
+		})
+	}
+}
+
+// However often the worker is signalled, one trial runs at a time.
+func TestOneTrialAtATime(t *testing.T) {
+	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, nil, func(f *fake) {
+		f.accept(time.Minute)
+		f.attempts()
+		f.broken(5)
+		for range 50 {
+			f.after(time.Second)
+			f.worker.signal()
+		}
+		if begun, peak := f.attempts(); peak != 1 || len(begun) != 3 {
+			t.Errorf("%d trials, %d at once", len(begun)-2, peak)
+		}
+		f.after(time.Minute)
+		f.log.expect(t, reachable, fiveBroken, closedAgain)
+	})
+}
+
 // A dial that was on its way when sessions tripped the circuit proves nothing when it succeeds.
 func TestOldDialProvesNothing(t *testing.T) {
 	inBubble(t, pool.Settings{Cap: 4, Warm: 1}, func(f *fake) { f.worker.circuit.trips = 20 }, func(f *fake) {
@@ -218,10 +261,14 @@ func TestProbeAndCircuit(t *testing.T) {
 		f.worker.probed(false, "500")
 		f.broken(5)
 		usable(false)
+		var w pool.Waiter[int]
+		_, _, _ = f.group.Acquire(&w)
 		f.until("the circuit closes", func() bool { return f.report.get().Circuit == "closed" })
 		usable(false)
+		f.expect(2, 0) // not even for a moment
 		f.worker.probed(true, "")
 		usable(true)
+		f.expect(2, 1)
 		f.refuse(time.Hour)
 		f.broken(5)
 		f.worker.probed(true, "")

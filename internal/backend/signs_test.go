@@ -18,6 +18,7 @@ func TestSignsOfLife(t *testing.T) {
 		alive bool
 	}{
 		{"nothing", func(*session, *peer, string) {}, false},
+		{"nothing more than before", func(*session, *peer, string) {}, false},
 		{"the pong", func(s *session, p *peer, ping string) {
 			p.send(frame.Pong, ping)
 			s.settled()
@@ -58,6 +59,10 @@ func TestSignsOfLife(t *testing.T) {
 			r.ready(1)
 			p := r.accepted()
 			s := r.use()
+			if c.name == "nothing more than before" {
+				p.send(frame.Text, "hello")
+				s.hear(2 + 5)
+			}
 			if strings.HasPrefix(c.name, "more") {
 				p.write([]byte{0x82, 9, 'b', 'e', 'g'})
 				s.hear(2 + 3)
@@ -110,14 +115,16 @@ func TestPingWaitsForBoundary(t *testing.T) {
 	r.ready(1)
 	p := r.accepted()
 	s := r.use()
-	s.busy = true
 	s.look()
-	s.due() // no ping was sent
+	p.awaitPing() // never answered, nor judged
+	s.on(func() { s.busy = true })
 	s.look()
-	if s.pings != 2 {
-		t.Errorf("asked for a ping %d times", s.pings)
-	}
+	s.due() // no ping was sent this time
+	s.look()
 	s.on(func() {
+		if s.pings != 3 || s.conn.stream.Ended() {
+			t.Errorf("asked for a ping %d times, %v", s.pings, s.conn.stream.Ended())
+		}
 		s.ping()
 		s.conn.pongDue() // that of the time when it was asked for
 		if s.conn.stream.Ended() || s.conn.pinged == 0 || !s.conn.timer.Active() {

@@ -22,7 +22,7 @@ type client struct {
 	id     int
 	nc     net.Conn
 	r      *bufio.Reader
-	size   int // of its messages, about
+	first  int // size of its first message, about
 	echoes atomic.Int64
 	began  time.Time
 	before int           // clients with the same address before it, whose port it has
@@ -39,14 +39,14 @@ type client struct {
 }
 
 // dialClient connects.
-func dialClient(address string, id, size int) (*client, error) {
+func dialClient(address string, id, first int) (*client, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	nc, early, _, err := ws.Dial(ctx, "ws://"+address+"/")
 	if err != nil {
 		return nil, err
 	}
-	c := &client{id: id, nc: nc, r: early, size: size, began: time.Now(), leave: make(chan struct{}), done: make(chan struct{})}
+	c := &client{id: id, nc: nc, r: early, first: first, began: time.Now(), leave: make(chan struct{}), done: make(chan struct{})}
 	if early == nil {
 		c.r = bufio.NewReader(nc)
 	}
@@ -83,10 +83,17 @@ func (c *client) run() {
 	}
 }
 
+// usualSize is the size of messages, in bytes, where it does not matter.
+const usualSize = 100
+
 // message returns a message that tells, in each of its parts, whose and which it is.
 func (c *client) message(number int) []byte {
+	size := usualSize
+	if number == 0 {
+		size = c.first
+	}
 	part := fmt.Appendf(nil, "client %d, message %d; ", c.id, number)
-	return bytes.Repeat(part, max(c.size/len(part), 1))
+	return bytes.Repeat(part, max(size/len(part), 1))
 }
 
 func (c *client) leaving() bool { return closed(c.leave) }

@@ -28,20 +28,21 @@ func newCrowd(t testing.TB, address string) *crowd {
 // dialingAtOnce is how many clients connect at a time.
 const dialingAtOnce = 50
 
-// join connects so many clients more, and returns them when each has had its first echo, or the end of its session.
-func (c *crowd) join(n int) []*client {
+// join connects so many clients more, and returns when each has had its first echo, or the end of its session.
+func (c *crowd) join(n int) {
 	c.t.Helper()
-	clients := c.arrive(n, usualSize)
+	c.greet(c.arrive(n, usualSize)...)
+}
+
+// greet waits until each of the clients has had its first echo, or the end of its session.
+func (c *crowd) greet(clients ...*client) {
+	c.t.Helper()
 	for _, client := range clients {
 		eventually(c.t, "each client has its first echo", func() bool { return client.echoes.Load() > 0 || client.over() })
 	}
-	return clients
 }
 
-// usualSize is the size of messages, in bytes, where it does not matter.
-const usualSize = 100
-
-// arrive connects so many clients more, whatever becomes of them.
+// arrive connects so many clients more, whatever becomes of them. Their first message has about so many bytes.
 func (c *crowd) arrive(n, size int) []*client {
 	c.t.Helper()
 	first, clients := len(c.clients), make([]*client, n)

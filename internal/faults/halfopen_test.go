@@ -10,7 +10,7 @@ import (
 func TestHalfOpen(t *testing.T) {
 	for _, profile := range []string{"echo", "one-shot"} {
 		t.Run(profile, func(t *testing.T) {
-			r := newRig(t, profile)
+			r := newRig(t, profile, func(r *rig) { r.settings.DialTimeout = 2 * time.Second })
 			r.crowd.join(sessions)
 			onset := time.Now()
 			silence := r.victim().poison("timeout", `"timeout": 0`, upstream, downstream)

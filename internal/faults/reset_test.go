@@ -8,7 +8,7 @@ import (
 
 // TestReset resets all connections of a server, at the next byte on each, and all that are dialed from then on.
 func TestReset(t *testing.T) {
-	r := newRig(t, "echo", (*server).willReset)
+	r := newRig(t, "echo", func(r *rig) { r.victim().willReset() })
 	r.crowd.join(sessions)
 	broken := r.backend(0).Leased
 	onset := time.Now()

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -35,8 +36,9 @@ type rig struct {
 	atRest   int // descriptors with full pools and no session
 }
 
-// newRig starts all, and returns when the pools are full. At the end of the test nothing may be left.
-func newRig(t testing.TB, profile string, prepare ...func(victim *server)) *rig {
+// newRig starts all, and returns when the pools are full. Before the proxy starts, prepare is called. At the end of the test
+// nothing may be left.
+func newRig(t testing.TB, profile string, prepare ...func(*rig)) *rig {
 	t.Helper()
 	r := &rig{t: t, journal: newJournal(), settings: app.DefaultSettings()}
 	before := steadyDescriptors(t)
@@ -46,19 +48,16 @@ func newRig(t testing.TB, profile string, prepare ...func(victim *server)) *rig 
 		r.servers = append(r.servers, s)
 		r.settings.Backends = append(r.settings.Backends, s.url())
 	}
-	for _, f := range prepare {
-		f(r.victim())
-	}
 	s := &r.settings
 	s.Listen, s.Profile = []string{"127.0.0.1:0"}, profile
 	s.Connections, s.Warm, s.ConnectionMaxIdle = connections, warm, 200*time.Millisecond
-	s.PingInterval, s.PingTimeout = time.Second, time.Second
-	if raceDetector {
-		s.PingTimeout *= 2 // a whole second in which nothing is done is possible then
-	}
-	s.DialTimeout, s.CloseTimeout, s.ResetTimeout = 2*time.Second, time.Second, 5*time.Second
+	s.PingInterval, s.PingTimeout = time.Second, slack()*time.Second
+	s.CloseTimeout = time.Second
 	s.SlowStart = time.Second
 	s.QueueTimeout = patience
+	for _, f := range prepare {
+		f(r)
+	}
 	r.start()
 	return r
 }
@@ -153,14 +152,15 @@ func (r *rig) checkUnharmed(backends ...int) {
 	all := r.proxy.Stats()
 	for _, i := range backends {
 		b := all.Backends[i]
-		harm := b.Broken + b.CircuitOpened + b.Totals.DialFailed
+		var harm []string
 		b.Totals.Reasons.All(func(reason pool.Reason, n uint64) {
-			if reason != pool.Surplus && reason != pool.Served {
-				harm += n
+			if n > 0 && reason != pool.Surplus && reason != pool.Served {
+				harm = append(harm, fmt.Sprintf("%d connections retired: %v", n, reason))
 			}
 		})
-		if harm > 0 || !b.Reachable {
-			r.t.Errorf("%s was harmed: %+v", r.servers[i].way.Name, b)
+		if b.Broken+b.CircuitOpened+b.Totals.DialFailed > 0 || len(harm) > 0 || !b.Reachable {
+			r.t.Errorf("%s was harmed: %d sessions broken, %d dials failed, circuit opened %d times, reachable: %v; %s",
+				r.servers[i].way.Name, b.Broken, b.Totals.DialFailed, b.CircuitOpened, b.Reachable, strings.Join(harm, ", "))
 		}
 	}
 }

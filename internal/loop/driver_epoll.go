@@ -16,7 +16,8 @@ type driver struct {
 	epoll  int
 	waker  int // an eventfd that other goroutines write to
 	events [256]unix.EpollEvent
-	ready  int // how many events the last wait returned
+	ready  int  // how many events the last wait returned
+	quiet  bool // the last ones were of no socket
 
 	// conns holds the loop's connections by descriptor.
 	conns []*Conn
@@ -42,7 +43,7 @@ func (d *driver) open(l *Loop) error {
 		_ = unix.Close(epoll)
 		return fmt.Errorf("watching an eventfd: %w", err)
 	}
-	d.loop, d.epoll, d.waker = l, epoll, waker
+	d.loop, d.epoll, d.waker, d.quiet = l, epoll, waker, true
 	d.buffer = make([]byte, MaxHeld+readSize)
 	return nil
 }
@@ -50,21 +51,24 @@ func (d *driver) open(l *Loop) error {
 // keepsProcessor tells that a loop keeps its P while it waits.
 const keepsProcessor = true
 
-// alert is how long, in milliseconds, a loop waits without letting the Go scheduler know.
-const alert = 10
-
 // wait returns when there may be events to dispatch. This is the one place where a loop waits, and measured to be the
-// cheapest way (docs/architecture.md has the table): a loop that has something to do every few milliseconds blocks in the
-// system call without telling the Go scheduler, and keeps its P, so that waking up costs no more than in a program without
-// a scheduler. The group gives the scheduler another P for each loop, so that nobody misses the one that sleeps. What has
-// to stop all Ps, such as a collection of garbage, interrupts the call with a signal. A loop that has waited in vain gives
-// its P back and waits on in the ordinary way.
+// cheapest way (docs/architecture.md has the table): a loop whose sockets are busy blocks in the system call without telling
+// the Go scheduler, and keeps its P, so that waking up costs no more than in a program without a scheduler. The group gives
+// the scheduler another P for each loop, so that nobody misses the one that sleeps. A loop that was woken for something else
+// than a socket gives its P back, and waits in the ordinary way until there is something on a socket again. That is soon
+// after sockets have become silent: the scheduler interrupts what seems to compute for more than 10 ms with a signal, as it
+// does when it has to stop all Ps for a collection of garbage; and without such signals (GODEBUG=asyncpreemptoff=1) the
+// group's governor calls. (A time-out would do as well, but setting a timer for each call costs 2 % of what relaying does.)
 func (d *driver) wait() {
-	events, most := uintptr(unsafe.Pointer(&d.events[0])), uintptr(len(d.events))
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epoll), events, most, alert, 0, 0)
-	if n == 0 && errno == 0 {
-		forever := -1
-		n, _, errno = unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epoll), events, most, uintptr(forever), 0, 0)
+	var n uintptr
+	var errno unix.Errno
+	forever := -1
+	if d.quiet {
+		n, _, errno = unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epoll),
+			uintptr(unsafe.Pointer(&d.events[0])), uintptr(len(d.events)), uintptr(forever), 0, 0)
+	} else {
+		n, _, errno = unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epoll),
+			uintptr(unsafe.Pointer(&d.events[0])), uintptr(len(d.events)), uintptr(forever), 0, 0)
 	}
 	switch errno {
 	case 0:
@@ -84,6 +88,7 @@ func (d *driver) wake() {
 
 // dispatch handles the events that were fetched, and returns how many they were.
 func (d *driver) dispatch() int {
+	d.quiet = true
 	for i := range d.events[:d.ready] {
 		event := &d.events[i]
 		if int(event.Fd) == d.waker {
@@ -95,6 +100,7 @@ func (d *driver) dispatch() int {
 		if c == nil || c.generation != event.Pad {
 			continue
 		}
+		d.quiet = false
 		c.handle(event.Events)
 	}
 	return d.ready

@@ -22,6 +22,7 @@ func TestFaults(t *testing.T) {
 		{"resets", func(_, server *peer) { server.reset() }, 1, "lost", "lost"},
 		{"ends the stream in a frame", func(client, server *peer) {
 			client.send(frame.Text, "question")
+			server.expect(frame.Text, "question")
 			server.write([]byte("\x81\x06ans"))
 			_ = server.Close()
 		}, 1, "lost", "lost"},

@@ -37,33 +37,3 @@ func TestLeasedConnectionIsLost(t *testing.T) {
 		t.Errorf("record: %v", a)
 	}
 }
-
-// A client that is gone while its backend takes nothing does not hold the connection for ever; what it has sent is passed on
-// to one that does.
-func TestClientEndsBehindSlowBackend(t *testing.T) {
-	for _, stalls := range []bool{true, false} {
-		r := newRig(t, setup{options: func(o *Options) {
-			if stalls {
-				o.CloseTimeout = 1
-			}
-		}})
-		client, server := r.session()
-		piece, sent := client.encode(true, frame.Binary, noise(1, 4<<10)), 0
-		for paused := false; !paused; {
-			client.write(piece)
-			sent++
-			r.on(func(s *Session) { paused = s.client.Paused() })
-		}
-		if err := client.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if stalls {
-			r.expectRecord(fate{"client", frame.AbnormalClosure, "client left, and its backend took nothing more", "discarded"})
-			continue
-		}
-		for range sent {
-			server.expectBytes(piece)
-		}
-		r.expectRecord(fate{"client", frame.AbnormalClosure, "client left without a close frame", "discarded"})
-	}
-}

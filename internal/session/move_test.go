@@ -62,7 +62,7 @@ func TestMoveWhileStreaming(t *testing.T) {
 		peers = append(peers, p)
 		senders.Go(func() {
 			var err error
-			if sums[i], err = flow(p, uint64(i), total, &enough); err != nil {
+			if sums[i], _, err = flow(p, uint64(i), total, &enough); err != nil {
 				t.Errorf("client %d: %v", i, err)
 			}
 			_, _ = p.Conn.Write(p.encode(true, frame.Ping, nil))
