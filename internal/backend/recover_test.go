@@ -265,7 +265,7 @@ func TestProbeAndCircuit(t *testing.T) {
 		_, _, _ = f.group.Acquire(&w)
 		f.until("the circuit closes", func() bool { return f.report.get().Circuit == "closed" })
 		usable(false)
-		f.expect(2, 0) // not even for a moment
+		f.expect(3, 0) // with the one of the trial; not leased even for a moment
 		f.worker.probed(true, "")
 		usable(true)
 		f.expect(2, 1)
