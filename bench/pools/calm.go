@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	patience = 2 * time.Minute // for a calm moment
-	attempts = 5               // at a measurement that is not disturbed
+	patience = 10 * time.Minute // for a calm moment
+	attempts = 5                // at a measurement that is not disturbed
 )
 
 // calmly measures in a calm moment, if it can, and again if others disturbed it. It returns the outcome that they disturbed

@@ -3,13 +3,17 @@
 //
 //	go run ./bench/pools
 //	go run ./bench/pools -goroutines 64 -rounds 1 -duration 2s
+//
+// An interrupt ends it early, with a table of what was measured by then.
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"log"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"time"
@@ -57,16 +61,26 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	results := make(results)
+	results.gather(ctx, o)
+	results.print(os.Stdout, o)
+}
+
+// gather measures round by round, until ctx ends.
+func (r results) gather(ctx context.Context, o options) {
 	for round := range o.rounds {
 		for _, n := range o.goroutines {
 			for i := range designs {
+				if ctx.Err() != nil {
+					return
+				}
 				d := designs[(i+round)%len(designs)] // each round begins with another one
 				log.Printf("round %d of %d: %d goroutines, %s", round+1, o.rounds, n, d.name)
 				key := series{n, d.name}
-				results[key] = append(results[key], calmly(d, n, o))
+				r[key] = append(r[key], calmly(d, n, o))
 			}
 		}
 	}
-	results.print(os.Stdout, o)
 }

@@ -29,7 +29,9 @@ func (r results) print(w io.Writer, o options) {
 	fmt.Fprintf(w, "| %s |\n|%s\n", strings.Join(header, " | "), strings.Repeat(" --- |", len(header)))
 	for _, n := range o.goroutines {
 		for _, d := range designs {
-			fmt.Fprintf(w, "| %s |\n", strings.Join(r.row(series{n, d.name}), " | "))
+			if s := (series{n, d.name}); len(r[s]) > 0 {
+				fmt.Fprintf(w, "| %s |\n", strings.Join(r.row(s), " | "))
+			}
 		}
 	}
 }
@@ -47,13 +49,13 @@ func (r results) disturbance() (most float64) {
 func (r results) row(s series) []string {
 	all, base := r[s], r[series{s.goroutines, ours}]
 	var ratios []float64
-	for i := range all {
+	for i := range min(len(all), len(base)) {
 		ratios = append(ratios, float64(all[i].p99)/float64(base[i].p99))
 	}
 	times := func(of func(outcome) time.Duration) string { return short(middle(all, of)) }
-	ratio := "%.0f"
-	if median(ratios) < 10 {
-		ratio = "%.2f"
+	ratio := "-"
+	if len(ratios) > 0 {
+		ratio = fmt.Sprintf("%.3g", median(ratios))
 	}
 	return []string{
 		fmt.Sprint(s.goroutines), s.design,
@@ -62,7 +64,7 @@ func (r results) row(s series) []string {
 		times(func(o outcome) time.Duration { return o.p99 }),
 		times(func(o outcome) time.Duration { return o.p999 }),
 		times(func(o outcome) time.Duration { return o.max }),
-		fmt.Sprintf(ratio, median(ratios)),
+		ratio,
 		fmt.Sprint(middle(all, func(o outcome) int64 { return o.dead })),
 		fmt.Sprintf("%d (%d)", slices.MaxFunc(all, func(a, b outcome) int { return a.most - b.most }).most, size(s.goroutines)),
 	}

@@ -134,7 +134,7 @@ func pollerDrain(l *loop) {
 }
 
 // alert is raw for a loop that has events every few milliseconds, and block for
-// one that has not: the dangers of raw last for 10 ms. It is the proxy's way.
+// one that has not: the dangers of raw last for 10 ms.
 func alert(l *loop) {
 	const patience = 10
 	for {
