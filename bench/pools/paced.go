@@ -30,12 +30,10 @@ func paced(p rival.Pool, goroutines int, o options) (*hdrhistogram.Histogram, in
 	for range goroutines {
 		running.Go(func() {
 			latency := newHistogram()
-			for {
+			for done := false; !done; { // once at least, however late this goroutine gets its turn
 				time.Sleep(period/2 + rand.N(period))
 				begun := time.Now()
-				if begun.After(end) {
-					break
-				}
+				done = begun.After(end)
 				c := lease(p)
 				leased := time.Since(begun)
 				runtime.Gosched()

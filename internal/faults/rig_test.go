@@ -51,7 +51,10 @@ func newRig(t testing.TB, profile string, prepare ...func(*rig)) *rig {
 	s := &r.settings
 	s.Listen, s.Profile = []string{"127.0.0.1:0"}, profile
 	s.Connections, s.Warm, s.ConnectionMaxIdle = connections, warm, 200*time.Millisecond
-	s.PingInterval, s.PingTimeout = time.Second, slack()*time.Second
+	s.PingInterval, s.PingTimeout = time.Second, 2*time.Second // a whole second without the processor is possible
+	if raceDetector {
+		s.PingTimeout = 3 * time.Second
+	}
 	s.CloseTimeout = time.Second
 	s.SlowStart = time.Second
 	s.QueueTimeout = patience
