@@ -88,7 +88,7 @@ func saturated(p rival.Pool, goroutines int, duration time.Duration) (count int6
 	for range goroutines {
 		running.Go(func() {
 			done := int64(0)
-			for !stop.Load() {
+			for done == 0 || !stop.Load() {
 				c := lease(p)
 				runtime.Gosched() // so that all goroutines have their turn, with connections leased
 				giveBack(p, c)

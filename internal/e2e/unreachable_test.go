@@ -20,7 +20,7 @@ func TestUnusableBackends(t *testing.T) {
 		asked.Add(1)
 		_, _ = w.Write([]byte("just a web page\n"))
 	}))
-	defer plain.Close()
+	t.Cleanup(plain.Close)
 	full := startSim(t, "--fail", "refuse")
 	for _, c := range []struct {
 		name   string
@@ -31,11 +31,12 @@ func TestUnusableBackends(t *testing.T) {
 		{"no WebSocket", "ws" + strings.TrimPrefix(plain.URL, "http"), "server answered 200 OK instead of upgrading", nil},
 		{"full", full.url, "server answered 503 Service Unavailable instead of upgrading", nil},
 		{"nobody there", "ws://" + unusedAddress(t), "connection refused", nil},
-		{"no answer", "ws://" + mute(t), "no answer to the upgrade request", []string{"--dial-timeout", "50ms"}},
+		{"no answer", "ws://" + mute(t), "no answer to the upgrade request", []string{"--dial-timeout", "300ms"}},
 		{"no HTTP", "ws://" + greeter(t, "SSH-2.0-OpenSSH\r\n\r\n"), "did not answer in HTTP/1.1", nil},
 		{"leaves", "ws://" + greeter(t, ""), "", nil}, // how, is up to the moment
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			p := startProxy(t, append([]string{"--backend", c.url, "--connections", "10", "--queue", "0"}, c.flags...)...)
 			p.awaitUnready("no connection to "+c.url, c.reason)
 			eventually(t, "several attempts fail", func() bool { return p.stats().Backends[0].Totals.DialFailed >= 14 })
