@@ -99,7 +99,7 @@ func (s *Settings) parseBackend(text string) (plan backendPlan, err error) {
 		plan.settings.Warm = most // what is said for all is about the cap for all
 	}
 	if named(own, "connections") || named(own, "warm") { // otherwise its mistakes are named once for all
-		checkSize(plan.settings.Cap, plan.settings.Warm, s.Queue, func(what, format string, args ...any) {
+		checkSize(plan.settings.Cap, plan.settings.Warm, s.clientsWait(), func(what, format string, args ...any) {
 			if err == nil {
 				err = fmt.Errorf("%q: %s: %s", text, what, fmt.Sprintf(format, args...))
 			}
@@ -154,18 +154,21 @@ func parseWeight(text string) (float64, error) {
 	return weight, nil
 }
 
+// clientsWait tells whether clients wait for a connection.
+func (s *Settings) clientsWait() bool { return s.Queue != 0 && s.QueueTimeout != 0 }
+
 // maxConnections is the largest cap of a backend that is believed to be meant.
 const maxConnections = 100_000
 
 // checkSize checks a backend's cap and how many connections are kept warm.
-func checkSize(connections, warm, queue int, bad complaint) {
+func checkSize(connections, warm int, clientsWait bool, bad complaint) {
 	switch {
 	case connections < 1 || connections > maxConnections:
 		bad("connections", "%d is not between 1 and %d", connections, maxConnections)
 	case warm < 0 || warm > connections:
 		bad("warm", "%d is not between 0 and the cap of %d connections", warm, connections)
-	case warm == 0 && queue == 0:
-		bad("warm", "0 needs a queue, in which clients wait while their connection is dialed; allowed are 1 to %d without one", connections)
+	case warm == 0 && !clientsWait:
+		bad("warm", "0 needs a --queue and a --queue-timeout, for clients to wait while their connection is dialed; allowed are 1 to %d without", connections)
 	}
 }
 

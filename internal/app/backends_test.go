@@ -99,7 +99,7 @@ func TestBadBackends(t *testing.T) {
 	}
 	s := settings()
 	s.Queue, s.Backends = 0, []string{"ws://h,warm=0"}
-	if err := s.Check(); err == nil || !strings.HasPrefix(err.Error(), `--backend: "ws://h,warm=0": warm: 0 needs a queue`) {
+	if err := s.Check(); err == nil || !strings.HasPrefix(err.Error(), `--backend: "ws://h,warm=0": warm: 0 needs a --queue and a --queue-timeout`) {
 		t.Errorf("got %v", err)
 	}
 	s = settings() // what is wrong for all is named once

@@ -172,7 +172,7 @@ func parseHashBy(text string) (by session.HashBy, err error) {
 }
 
 func (s *Settings) checkNumbers(bad func(flag, format string, args ...any)) {
-	checkSize(s.Connections, s.warm(), s.Queue, bad)
+	checkSize(s.Connections, s.warm(), s.clientsWait(), bad)
 	for _, n := range []struct {
 		flag        string
 		value       int

@@ -43,7 +43,8 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.Warm = 101 }, "--warm: 101 is not between 0 and the cap of 100 connections"},
 		{func(s *Settings) { s.Warm = 0 }, ""}, // there is a queue
 		{func(s *Settings) { s.Warm, s.Queue = 1, 0 }, ""},
-		{func(s *Settings) { s.Warm, s.Queue = 0, 0 }, "--warm: 0 needs a queue, in which clients wait while their connection is dialed; allowed are 1 to 100 without one"},
+		{func(s *Settings) { s.Warm, s.Queue = 0, 0 }, "--warm: 0 needs a --queue and a --queue-timeout, for clients to wait while their connection is dialed; allowed are 1 to 100 without"},
+		{func(s *Settings) { s.Warm, s.QueueTimeout = 0, 0 }, "--warm: 0 needs a --queue and a --queue-timeout"},
 		{func(s *Settings) { s.Queue = 1_000_000 }, ""},
 		{func(s *Settings) { s.Queue = 1_000_001 }, "--queue: 1000001 is not between 0 and 1000000"},
 		{func(s *Settings) { s.Queue = -1 }, "--queue: -1"},
