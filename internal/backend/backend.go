@@ -6,6 +6,8 @@ package backend
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -30,7 +32,7 @@ type Options struct {
 	DialTimeout time.Duration
 	// DialParallel is how many connections are dialed at once; default 32.
 	DialParallel int
-	// ResetTimeout bounds the wait for what a server still owes after a session; default 5 s.
+	// ResetTimeout bounds the reset of a connection, if the profile allows it longer; 0 for as long as that says.
 	ResetTimeout time.Duration
 	// CloseTimeout bounds the wait for a server's part in closing a connection; default 2 s.
 	CloseTimeout time.Duration
@@ -65,7 +67,6 @@ func (o *Options) setDefaults() {
 		}
 	}
 	def(&o.DialTimeout, 5*time.Second)
-	def(&o.ResetTimeout, 5*time.Second)
 	def(&o.CloseTimeout, 2*time.Second)
 	def(&o.PingTimeout, 5*time.Second)
 	if o.CircuitFailures <= 0 {
@@ -81,6 +82,22 @@ func (o *Options) setDefaults() {
 	}
 }
 
+// keepTo makes the limits at most those of the profile, which are below the server's own.
+func (o *Options) keepTo(p *profile.Profile) {
+	if l := p.Limits.Sessions; l > 0 && (o.MaxSessions == 0 || o.MaxSessions > uint64(l)) {
+		o.MaxSessions = uint64(l)
+	}
+	if l := p.Limits.Age; l > 0 && (o.MaxAge == 0 || o.MaxAge > l) {
+		o.MaxAge = l
+	}
+	if p.Ping > 0 && o.PingInterval > p.Ping {
+		o.PingInterval = p.Ping
+	}
+	if p.Predial == profile.PredialNever {
+		o.Settings.Warm = 0
+	}
+}
+
 // Backend is one inference server and its pool.
 type Backend struct {
 	options Options
@@ -93,6 +110,7 @@ type Backend struct {
 // New returns a backend whose worker has begun to fill the pool. Close ends it.
 func New(o Options) *Backend {
 	o.setDefaults()
+	o.keepTo(o.Profile)
 	b := &Backend{options: o}
 	b.report.init(o.Target.URL, o.Log, o.Probe != nil)
 	b.worker = worker[*Conn]{
@@ -125,7 +143,12 @@ func (b *Backend) Stats() pool.Stats { return b.pool.Stats() }
 func (b *Backend) Health() Health { return b.report.get() }
 
 // Set changes the size of the pool and the backend's part of the clients. Sessions go on.
-func (b *Backend) Set(s pool.Settings) { b.pool.Set(s) }
+func (b *Backend) Set(s pool.Settings) {
+	if b.options.Profile.Predial == profile.PredialNever {
+		s.Warm = 0
+	}
+	b.pool.Set(s)
+}
 
 // SetMode notes what the operator wants of the backend. Sessions go on.
 func (b *Backend) SetMode(m pool.Mode) {
@@ -157,12 +180,16 @@ func (b *Backend) Close(ctx context.Context) {
 	}
 }
 
-// establish dials a connection and brings it to an event loop.
+// establish dials a connection and brings it to an event loop. It returns when the server has said what its profile has it say
+// first.
 func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	o := &b.options
 	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
 	established, err := o.Target.Dial(ctx)
+	if status := (*handshake.StatusError)(nil); errors.As(err, &status) && o.Profile.BusyStatus(status.Status) {
+		return fmt.Errorf("%w: %w", errFull, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -171,10 +198,18 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 		return err
 	}
 	l := o.Loops.Pick()
-	ok := l.Post(func() { adopt(b, slot, l, socket, established) })
+	ready := make(chan error, 1)
+	var conn *Conn
+	ok := l.Post(func() { conn = adopt(b, slot, l, socket, established, func(err error) { ready <- err }) })
 	if !ok {
 		socket.Close()
 		return loop.ErrStopped
 	}
-	return nil
+	select {
+	case err = <-ready:
+	case <-b.worker.ctx.Done(): // its boundary bounds the wait, but the proxy does not wait for that
+		l.Call(func() { conn.stream.Post(conn.forgo) })
+		err = <-ready
+	}
+	return err
 }

@@ -18,7 +18,8 @@ const maxGreeting = 64 << 10
 // that loop's goroutine, except Use.
 //
 // While a session holds the lease, the session is the handler of the stream's events and scans what the server sends
-// with Scanner; at all other times Conn is the handler itself.
+// with Scanner; at all other times Conn is the handler itself. What the server's protocol demands is the business of the
+// connection's boundary: whoever is the handler presents to it what it watches, and does what its steps say.
 type Conn struct {
 	backend  *Backend
 	slot     *pool.Slot[*Conn]
@@ -27,12 +28,21 @@ type Conn struct {
 
 	established loop.Instant
 
-	// Scanner follows what the server sends, over all sessions.
-	Scanner frame.Scanner
+	// Scanner follows what the server sends, over all sessions, and FromServer presents what is watched of it.
+	Scanner    frame.Scanner
+	FromServer Watcher
+
+	boundary profile.Boundary
+	alarm    loop.Timer  // the boundary's
+	clean    bool        // the boundary says that the connection may serve a session
+	ready    func(error) // tells the dialing goroutine what became of the connection; nil once it has been called
+	refusal  error       // why the connection cannot be used (greeting)
 
 	mode     mode
 	broken   *retirement  // why the connection must not serve the session that has leased it; nil if it may
 	retireAt loop.Instant // it serves no session that would begin later; 0 for never
+	// idleUntil is when it has waited for a session as long as the server lets it; 0 for no limit.
+	idleUntil loop.Instant
 
 	// For pings, see ping.go.
 	pinged    loop.Instant  // when the ping was sent that is not answered yet; 0 for none
@@ -41,20 +51,26 @@ type Conn struct {
 	roundTrip time.Duration // of the last answered ping
 	silent    bool          // a ping was not answered in time
 
-	kept     *kept  // what waits; nil for nothing, as nearly always
-	begun    uint64 // Scanner.Messages when the present session began
-	expected uint64 // Scanner.Messages when the server will owe nothing more (resetting)
+	kept  *kept  // what waits; nil for nothing, as nearly always
+	begun uint64 // Scanner.Messages when the present session began
 
 	closeSent, closeReceived bool
 	cut                      bool       // a frame to the server was cut off: no other can follow
 	timer                    loop.Timer // bounds resetting and retiring; when waiting and serving, the next look
 }
 
-// TakeTimer and PutTimer take the connection's timer to another loop together with its session, which moves the stream.
-func (c *Conn) TakeTimer() bool { return c.timer.Take() }
-
-// PutTimer sets the timer that was taken on loop l.
-func (c *Conn) PutTimer(l *loop.Loop) { c.timer.Put(l) }
+// TakeTimers takes the connection's timers off its loop, for a move to another one. What it returns sets them on that loop.
+func (c *Conn) TakeTimers() (put func(*loop.Loop)) {
+	looks, alarms := c.timer.Take(), c.alarm.Take()
+	return func(l *loop.Loop) {
+		if looks {
+			c.timer.Put(l)
+		}
+		if alarms {
+			c.alarm.Put(l)
+		}
+	}
+}
 
 // kept is what the server sent that has to wait for its moment.
 type kept struct {
@@ -74,21 +90,43 @@ func (c *Conn) keep() *kept {
 type mode uint8
 
 const (
-	waiting   mode = iota // idle, or leased by a session that has not started yet
+	greeting  mode = iota // dialed; the server's greeting is awaited
+	waiting               // idle, or leased by a session that has not started yet
 	serving               // a session is the handler
 	resetting             // what a session left unread is awaited and dropped
 	retiring              // all is dropped until the server closes
 )
 
-// adopt makes an established connection part of the pool. It runs on loop l.
-func adopt(b *Backend, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, e handshake.Established) {
-	c := &Conn{backend: b, slot: slot, protocol: e.Protocol, established: loop.Now(), Scanner: frame.NewServerScanner()}
+// adopt makes an established connection part of the pool, as soon as the server has said what its profile has it say first.
+// ready is called once: with the slot filled, or with an error when the connection has been closed instead. It runs on loop l.
+func adopt(b *Backend, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, e handshake.Established, ready func(error)) *Conn {
+	c := &Conn{
+		backend: b, slot: slot, protocol: e.Protocol, established: loop.Now(), Scanner: frame.NewServerScanner(),
+		boundary: profile.New(b.options.Profile), ready: ready,
+	}
 	c.stream = l.Add(socket, c, e.Early)
 	if age := b.options.MaxAge; age > 0 {
 		c.retireAt = c.established.After(jittered(age))
 	}
-	c.watch()
-	slot.Filled(c)
+	c.act(c.boundary.Dialed())
+	c.rest(true)
+	return c
+}
+
+// forgo gives a connection up that is not available yet.
+func (c *Conn) forgo() {
+	if c.mode == greeting {
+		c.failed(retirement{pool.Shutdown, frame.GoingAway, "the proxy ends"})
+	}
+}
+
+// fill makes the connection available.
+func (c *Conn) fill() {
+	ready := c.ready
+	c.ready = nil
+	c.waits()
+	c.slot.Filled(c)
+	ready(nil)
 }
 
 // Use calls f on the connection's loop, where its session is to start, from any other goroutine. A connection that was
@@ -103,7 +141,6 @@ func (c *Conn) Use(f func(alive bool)) {
 		c.sendPong()
 		c.mode = serving
 		c.backend.worker.served()
-		c.begun = c.Scanner.Messages
 		f(true)
 	})
 	if !ok { // the process ends
@@ -162,41 +199,44 @@ type Ending struct {
 	Fault string
 }
 
-// End ends the lease. The profile says whether the connection goes back to the pool, now or once the server has answered
-// all it was asked; otherwise it is closed, with the code and text unless close frames have been exchanged before. End
-// returns what becomes of the connection.
+// End ends the lease. The boundary says whether the connection goes back to the pool, now or once its reset has succeeded;
+// otherwise it is closed, with the code and text unless close frames have been exchanged before. End returns what becomes of
+// the connection.
 func (c *Conn) End(e Ending) profile.Verdict {
 	c.takeBack()
 	if c.closing() { // the session was over, so that nothing can have broken it any more
 		e.Fault = ""
 	}
 	c.backend.worker.ended(e.Fault)
-	verdict := c.backend.options.Profile.Judge(e.Traffic)
+	c.cut = e.MidFrame
 	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" {
-		verdict = profile.Discard
+		c.retire(retirement{c.reason(e, profile.NoReason), e.Code, e.Text})
+		return profile.Discard
 	}
-	if verdict == profile.Clean && c.stream.Held() > 0 { // the beginning of something that nobody asked for
-		verdict = profile.Discard
-	}
-	switch verdict {
-	case profile.Clean:
+	step := c.boundary.End(e.Traffic)
+	c.FromServer.watchRest(&c.boundary, &c.Scanner)
+	c.perform(step)
+	switch {
+	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise it is the beginning of something that nobody asked for
 		c.idle()
-	case profile.Await:
+		return profile.Clean
+	case step.Then == profile.Resetting:
 		c.mode = resetting
-		c.expected = c.begun + e.Traffic.Sent
+		c.timer.Stop()
+		if limit := c.backend.options.ResetTimeout; limit > 0 {
+			c.timer.Set(c.stream.Loop(), limit, func() {
+				c.retire(retirement{pool.ResetFailed, frame.GoingAway, "no answer in time"})
+			})
+		}
 		c.slot.Reset()
-		c.timer.Set(c.stream.Loop(), c.backend.options.ResetTimeout, func() {
-			c.retire(retirement{pool.ResetFailed, frame.GoingAway, "no answer in time"})
-		})
-	default:
-		c.cut = e.MidFrame
-		c.retire(retirement{c.reason(e), e.Code, e.Text})
+		return profile.Await
 	}
-	return verdict
+	c.retire(retirement{c.reason(e, step.Reason), e.Code, e.Text})
+	return profile.Discard
 }
 
-// reason tells why a connection is discarded after a session.
-func (c *Conn) reason(e Ending) pool.Reason {
+// reason tells why a connection is discarded after a session, for which the boundary may have a reason.
+func (c *Conn) reason(e Ending, found profile.Reason) pool.Reason {
 	switch {
 	case c.silent:
 		return pool.Silent
@@ -208,10 +248,10 @@ func (c *Conn) reason(e Ending) pool.Reason {
 		return pool.Closed
 	case e.MidFrame || e.Traffic.SendingMessage:
 		return pool.Cut
-	case c.backend.options.Profile.Reuse == profile.OneShot:
-		return pool.Served
+	case found == profile.NoReason:
+		return pool.Unclean
 	}
-	return pool.Unclean
+	return poolReason(found)
 }
 
 // SendClose relays a close frame's payload to the server; the session goes on until the server's own close arrives. The
@@ -242,8 +282,7 @@ func (c *Conn) idle() {
 	case c.aged():
 		c.retire(retirement{pool.Aged, frame.GoingAway, tooOld})
 	default:
-		c.mode = waiting
-		c.watch()
+		c.waits()
 		c.slot.Return()
 	}
 }
@@ -271,6 +310,23 @@ func (c *Conn) lost(why retirement) {
 	// Otherwise it has been leased this moment, or withdrawn by the worker or Close, and they will see it.
 }
 
+// rest ends the greeting or the reset, if the boundary says that the connection may serve a session. all tells that nothing
+// received is left to be scanned.
+func (c *Conn) rest(all bool) {
+	if !c.clean {
+		return
+	}
+	c.clean = false
+	switch {
+	case c.mode == greeting:
+		c.fill()
+	case c.mode == resetting && all:
+		c.idle()
+	case c.mode == resetting: // the beginning of something that nobody asked for
+		c.retire(retirement{pool.Unsolicited, frame.PolicyViolation, "data behind the reset"})
+	}
+}
+
 // retire ends the lease with the connection being closed.
 func (c *Conn) retire(why retirement) {
 	c.slot.Discard(why.reason)
@@ -284,6 +340,7 @@ func (c *Conn) closeWithdrawn() { c.close(frame.GoingAway, "") }
 func (c *Conn) close(code frame.CloseCode, reason string) {
 	c.mode = retiring
 	c.kept = nil
+	c.alarm.Stop()
 	if c.stream.Ended() {
 		c.finish()
 		return
@@ -303,7 +360,12 @@ func (c *Conn) finish() {
 		return
 	}
 	c.timer.Stop()
+	c.alarm.Stop()
 	c.stream.Close()
+	if c.ready != nil { // the slot was never filled
+		c.ready(c.refusal)
+		return
+	}
 	c.slot.Gone()
 }
 

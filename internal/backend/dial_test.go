@@ -172,7 +172,7 @@ func TestDefaults(t *testing.T) {
 	probe := new(Probe)
 	o := Options{Probe: probe}
 	o.setDefaults()
-	if o.DialTimeout != 5*time.Second || o.ResetTimeout != 5*time.Second || o.CloseTimeout != 2*time.Second ||
+	if o.DialTimeout != 5*time.Second || o.CloseTimeout != 2*time.Second ||
 		o.DialParallel != 32 || o.PingTimeout != 5*time.Second || o.CircuitFailures != 5 {
 		t.Errorf("defaults: %+v", o)
 	}

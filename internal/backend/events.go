@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -16,33 +17,37 @@ import (
 func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 	pos := 0
 	for {
+		c.Scanner.Watch = frame.Kinds(c.boundary.Watch(profile.FromServer))
 		run, err := c.Scanner.Next(b[pos:])
 		if c.mode == waiting && run.Data > 0 {
 			c.dataWhileIdle(b[pos : pos+run.Data])
 		}
 		pos += run.Consumed
-		if err != nil {
+		if err == nil && run.Watched {
+			var n int
+			n, err = c.FromServer.Present(&c.boundary, profile.FromServer, &c.Scanner, &run, b[pos:], func(s profile.Step, _ []byte, _ bool) { c.act(s) })
+			pos += n
+		}
+		switch {
+		case err != nil:
 			c.failed(retirement{pool.Broken, frame.ProtocolError, err.Error()})
 			return len(b)
+		case run.HasControl():
+			c.control(run.Control, run.Payload)
+		case !run.Watched:
+			c.rest(pos == len(b))
+			if c.mode == waiting && pos < len(b) && !frame.Opcode(b[pos]&0xf).IsControl() {
+				c.dataWhileIdle(nil) // the beginning of a header, which a session would take for that of its first answer
+			}
+			return pos
 		}
-		if !run.HasControl() {
-			break
-		}
-		c.control(run.Control, run.Payload)
 		if c.stream.Closed() {
 			return len(b)
 		}
 	}
-	switch {
-	case c.mode == resetting:
-		c.resetDone(pos == len(b))
-	case c.mode == waiting && pos < len(b) && !frame.Opcode(b[pos]&0xf).IsControl():
-		c.dataWhileIdle(nil) // the beginning of a header, which a session would take for that of its first answer
-	}
-	return pos
 }
 
-// dataWhileIdle takes pieces of data frames that no session is there for.
+// dataWhileIdle takes pieces of data frames that no session is there for, and that the boundary does not watch.
 func (c *Conn) dataWhileIdle(b []byte) {
 	if kept := c.keep(); c.backend.options.Profile.Reuse == profile.OneShot && len(kept.greeting)+len(b) <= maxGreeting {
 		// Nobody had the connection before, and only one session will: what the server says belongs to its client.
@@ -50,18 +55,6 @@ func (c *Conn) dataWhileIdle(b []byte) {
 		return
 	}
 	c.lost(retirement{pool.Unsolicited, frame.PolicyViolation, "data while idle"})
-}
-
-// resetDone ends the reset when the server has answered all it was asked, which was dropped, and no more. all tells that
-// nothing received is left to be scanned.
-func (c *Conn) resetDone(all bool) {
-	between := c.Scanner.AtMessageBoundary()
-	switch {
-	case c.Scanner.Messages > c.expected, c.Scanner.Messages == c.expected && !between:
-		c.retire(retirement{pool.Unsolicited, frame.PolicyViolation, "more answers than messages"})
-	case c.Scanner.Messages == c.expected && all:
-		c.idle()
-	}
 }
 
 // control acts on a control frame.
@@ -87,6 +80,9 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 		if err != nil {
 			code = frame.ProtocolError
 		}
+		if c.mode == greeting && c.boundary.Closed(uint16(code)).Reason == profile.Busy {
+			c.refusal = errFull
+		}
 		c.failed(retirement{pool.Closed, code, fmt.Sprintf("closed by the server: %v %s", code, reason)})
 	}
 }
@@ -94,6 +90,11 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 // failed takes the connection out of service, whatever it was doing.
 func (c *Conn) failed(why retirement) {
 	switch c.mode {
+	case greeting:
+		if c.refusal == nil {
+			c.refusal = errors.New(why.text)
+		}
+		c.close(why.code, why.text)
 	case waiting:
 		c.lost(why)
 	case resetting:
@@ -129,10 +130,6 @@ func (c *Conn) Ended(_ *loop.Conn, err error) {
 
 // MoveTo implements [loop.Mover].
 func (c *Conn) MoveTo(to *loop.Loop) {
-	timed := c.timer.Take()
-	loop.Move(to, func() {
-		if timed {
-			c.timer.Put(to)
-		}
-	}, c.stream)
+	put := c.TakeTimers()
+	loop.Move(to, func() { put(to) }, c.stream)
 }

@@ -11,13 +11,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
-// Pinger is a session as far as its connection needs it for its health: it sends a ping to the server, with the payload
-// that [Conn.Ping] returns, as soon as a frame boundary allows.
-type Pinger interface {
-	loop.Handler
-	SendPing()
-}
-
 // A connection proves that it lives by answering pings: whether it is idle or serves a session, from time to time it is
 // sent one, and the pong must come within a deadline. Anything else that comes is a proof as well, since servers that
 // compute in the thread which reads answer late. Nothing is concluded while the proxy itself does not read, because the
@@ -36,13 +29,14 @@ func (c *Conn) watch() {
 	if o.PingInterval > 0 {
 		next = jittered(o.PingInterval)
 	}
-	ages := c.retireAt != 0 && c.mode == waiting // a session is not cut for the age, so nobody looks at it
-	if ages {
-		if age := max(c.retireAt.Until(), 0); next == 0 || age < next {
-			next = age
+	at, expires := c.expiry()
+	expires = expires && c.mode == waiting // a session is not cut for the age, so nobody looks at it
+	if expires {
+		if left := max(at.Until(), 0); next == 0 || left < next {
+			next = left
 		}
 	}
-	if next > 0 || ages {
+	if next > 0 || expires {
 		c.timer.SetRoughly(c.stream.Loop(), next, c.look)
 	} else {
 		c.timer.Stop() // it may still bound the reset that has just succeeded
@@ -55,7 +49,8 @@ func jittered(d time.Duration) time.Duration { return d - rand.N(d/4+1) }
 // look is called from time to time.
 func (c *Conn) look() {
 	o := &c.backend.options
-	if c.mode == waiting && c.aged() && c.slot.Withdraw(pool.Aged) { // otherwise it has been leased this moment
+	at, expires := c.expiry()
+	if c.mode == waiting && expires && loop.Now() >= at && c.slot.Withdraw(pool.Aged) { // otherwise it has been leased this moment
 		c.close(frame.GoingAway, tooOld)
 		return
 	}
@@ -68,7 +63,7 @@ func (c *Conn) look() {
 	}
 	c.pinged = 0
 	if c.mode == serving {
-		c.stream.Handler().(Pinger).SendPing()
+		c.stream.Handler().(Lessee).SendPing()
 	} else if c.stream.Pending() == 0 {
 		c.sendControl(frame.Ping, c.Ping())
 	}
@@ -113,3 +108,20 @@ func (c *Conn) pongDue() {
 
 // aged tells whether the connection is too old to serve another session.
 func (c *Conn) aged() bool { return c.retireAt != 0 && loop.Now() >= c.retireAt }
+
+// expiry returns when an idle connection has waited long enough, or is too old.
+func (c *Conn) expiry() (at loop.Instant, expires bool) {
+	if c.retireAt == 0 || c.idleUntil != 0 && c.idleUntil < c.retireAt {
+		return c.idleUntil, c.idleUntil != 0
+	}
+	return c.retireAt, true
+}
+
+// waits notes that the connection waits for a session from now on.
+func (c *Conn) waits() {
+	c.mode = waiting
+	if limit := c.backend.options.Profile.Limits.Idle; limit > 0 {
+		c.idleUntil = loop.Now().After(jittered(limit))
+	}
+	c.watch()
+}

@@ -28,6 +28,8 @@ func (s *session) begin() (alive bool) {
 	s.conn.Use(func(ok bool) {
 		defer close(done)
 		if alive = ok; ok {
+			s.conn.Begin()
+			s.conn.Scanner.Watch = 0
 			s.greeting = s.conn.TakeGreeting()
 			s.conn.Stream().SetHandler(s)
 		}
@@ -91,7 +93,10 @@ func (s *session) Flushed(*loop.Conn) {}
 // Ended implements [loop.Handler].
 func (s *session) Ended(_ *loop.Conn, err error) { s.ended = err }
 
-// SendPing implements [Pinger].
+// Act implements [Lessee].
+func (s *session) Act(profile.Step) {}
+
+// SendPing implements [Lessee].
 func (s *session) SendPing() {
 	s.pings++
 	if !s.busy {

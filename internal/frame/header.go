@@ -115,9 +115,8 @@ func Append(dst []byte, h Header, payload []byte) []byte {
 
 // AppendControl appends a whole control frame, masked with a random key if a client sends it (RFC 6455, section 5.3).
 func AppendControl(dst []byte, op Opcode, payload []byte, masked bool) []byte {
-	h := Header{Fin: true, Opcode: op, Masked: masked}
-	if masked {
-		h.Mask = rand.Uint32()
-	}
-	return Append(dst, h, payload)
+	return AppendMessage(dst, op, true, payload, masked)
 }
+
+// randomKey returns a masking key. It need not be secret from the receiver, but from whoever chose the payload.
+func randomKey() uint32 { return rand.Uint32() }

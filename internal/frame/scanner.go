@@ -10,6 +10,10 @@ type Scanner struct {
 	Messages uint64 // messages that ended: every byte of the last frame has passed
 	Bytes    uint64 // payload bytes of data frames
 
+	// Watch is the kinds of messages that Next does not pass over: it stops at each of their frames, for [Scanner.Enter].
+	// Whoever owns the scanner sets it between two calls. It is for messages that begin from then on.
+	Watch Kinds
+
 	limit      int64  // largest message in bytes; 0 for no limit
 	remaining  int64  // payload bytes of the current data frame that are still to come
 	message    int64  // payload bytes announced for the current message
@@ -17,6 +21,7 @@ type Scanner struct {
 	text       textChecker
 	opcode     Opcode // Text or Binary inside a message, Continuation (0) between messages
 	fin        bool   // the current frame ends its message
+	watched    bool   // the message under way is watched
 	fromClient bool
 }
 
@@ -26,6 +31,9 @@ func NewClientScanner(limit int64) Scanner { return Scanner{fromClient: true, li
 
 // NewServerScanner returns a scanner for what a server sends: frames must not be masked; text is trusted.
 func NewServerScanner() Scanner { return Scanner{} }
+
+// Kinds is a set of kinds of messages: 1<<Text, 1<<Binary or both.
+type Kinds uint8
 
 // Run is what [Scanner.Next] found at the start of the bytes it was given.
 type Run struct {
@@ -42,6 +50,11 @@ type Run struct {
 	// call when there is a control frame; otherwise it is the incomplete start of a frame (at most MaxControlSize
 	// bytes) and has to be presented again with the bytes that follow it on the wire.
 	Consumed int
+	// Watched tells that a piece of a watched message follows the data: Enter is to be called with the bytes behind it.
+	Watched bool
+	// Begins tells that the piece begins a frame, whose header is Header.
+	Begins bool
+	Header Header
 }
 
 // HasControl tells whether the run ends with a control frame.
@@ -56,6 +69,10 @@ func (s *Scanner) Next(b []byte) (Run, error) {
 	run := Run{Boundary: -1}
 	pos := 0
 	if s.remaining > 0 {
+		if s.watched {
+			run.Watched = len(b) > 0
+			return run, nil
+		}
 		n, err := s.payload(b)
 		if err != nil {
 			return run, err
@@ -89,6 +106,12 @@ func (s *Scanner) Next(b []byte) (Run, error) {
 			}
 			run.Data, run.Consumed = pos, end
 			return run, nil
+		}
+		if s.Watch != 0 || s.watched {
+			if h.Opcode == Continuation && s.watched || h.Opcode != Continuation && s.Watch&(1<<h.Opcode) != 0 {
+				run.Data, run.Consumed, run.Watched, run.Begins, run.Header = pos, pos, true, true, h
+				return run, nil
+			}
 		}
 		before := *s
 		s.begin(h)
@@ -172,6 +195,7 @@ func (s *Scanner) payload(b []byte) (int, error) {
 		s.Messages++
 		s.opcode = Continuation
 		s.message = 0
+		s.watched = false
 	}
 	return n, nil
 }

@@ -25,7 +25,7 @@ type Conn struct {
 	closed  bool
 	out     []byte // written by the handler, not yet taken by the socket
 	held    []byte // left unconsumed by the handler, at most MaxHeld bytes
-	early   []byte // received before the connection came to the loop
+	early   []byte // received, to be presented before what is in the socket: see Add and PauseBefore
 	cause   error  // why it failed, for Ended, when what was received before is still to be read
 }
 
@@ -85,6 +85,14 @@ func (c *Conn) Pause() {
 		c.paused = true
 		c.interestChanged()
 	}
+}
+
+// PauseBefore is Pause for a handler that must not even take all of the bytes that it is being presented: rest, which must be
+// their end, is kept and presented first when reading is resumed. The handler returns that it has consumed all. It is not
+// counted by Held.
+func (c *Conn) PauseBefore(rest []byte) {
+	c.early = append(make([]byte, 0, len(rest)), rest...)
+	c.Pause()
 }
 
 // Resume reads again after Pause.

@@ -76,6 +76,8 @@ const (
 	Silent
 	// ResetFailed: the backend did not make it clean in time.
 	ResetFailed
+	// Full: the server said that it takes no more sessions for now.
+	Full
 	// Aged: it was older than connections may become.
 	Aged
 	// WornOut: it had served as many sessions as one connection may.
@@ -94,7 +96,7 @@ const (
 // String returns the reason's name as it is used in statistics and logs.
 func (r Reason) String() string {
 	return [...]string{
-		"served", "unclean", "cut", "closed", "lost", "broken", "unsolicited", "silent", "reset_failed", "aged", "worn_out",
+		"served", "unclean", "cut", "closed", "lost", "broken", "unsolicited", "silent", "reset_failed", "full", "aged", "worn_out",
 		"surplus", "suspected", "withdrawn", "shutdown",
 	}[r]
 }

@@ -1,0 +1,113 @@
+package backend
+
+import (
+	"errors"
+	"math/rand/v2"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// This file is the connection's part in what its boundary asks for.
+
+// Lessee is a session as far as its connection needs it.
+type Lessee interface {
+	loop.Handler
+	// SendPing sends a ping to the server, with the payload that [Conn.Ping] returns, as soon as a frame boundary allows.
+	SendPing()
+	// Act does what the boundary asks for, but [Conn.Perform].
+	Act(profile.Step)
+}
+
+// errFull is why a connection cannot be used whose server has said that it takes no more for now.
+var errFull = errors.New("the server says that it is full")
+
+// Boundary returns the boundary of the connection's sessions, for the session that holds the lease.
+func (c *Conn) Boundary() *profile.Boundary { return &c.boundary }
+
+// Begin begins the session at the boundary. The session has to do what the step asks for, with [Conn.Perform] among it.
+func (c *Conn) Begin() profile.Step {
+	c.begun = c.Scanner.Messages
+	return c.boundary.Begin(rand.Uint64())
+}
+
+// Finish puts the profile's reset in the place of the client's last message, see [profile.Boundary.Finish].
+func (c *Conn) Finish(t profile.Traffic) profile.Step {
+	step := c.boundary.Finish(t)
+	c.FromServer.watchRest(&c.boundary, &c.Scanner)
+	return step
+}
+
+// Perform does what a step asks of the connection: it sends messages to the server, whose stream must be at a message
+// boundary, and sets the boundary's timer. The rest of the step is for its handler.
+func (c *Conn) Perform(s profile.Step) { c.perform(s) }
+
+func (c *Conn) perform(s profile.Step) {
+	for i := range s.Send {
+		m := &s.Send[i]
+		op := frame.Text
+		if m.Binary {
+			op = frame.Binary
+		}
+		payload := m.Append(nil, c.boundary.Token())
+		c.stream.Write(frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), op, true, payload, true))
+	}
+	switch {
+	case s.Timer == profile.StopTimer:
+		c.alarm.Stop()
+	case s.Timer > 0:
+		c.alarm.Set(c.stream.Loop(), s.Timer, c.alarmed)
+	}
+}
+
+// alarmed is called when the time has passed that a step has asked for.
+func (c *Conn) alarmed() {
+	step := c.boundary.Timer(c.stream.Held() == 0 && c.Scanner.AtMessageBoundary())
+	if c.mode == serving {
+		c.perform(step)
+		c.stream.Handler().(Lessee).Act(step)
+		return
+	}
+	c.act(step)
+	c.rest(true)
+}
+
+// act does what a step asks for while no session is there.
+func (c *Conn) act(s profile.Step) {
+	c.perform(s)
+	switch s.Then {
+	case profile.Ready:
+		c.clean = true
+	case profile.Resetting:
+		c.clean = false
+	case profile.Broken:
+		c.clean = false
+		if s.Reason == profile.Busy {
+			c.refusal = errFull
+		}
+		c.failed(retirement{poolReason(s.Reason), frame.PolicyViolation, s.Reason.String()})
+	}
+}
+
+// poolReason returns what the statistics call the reason why a boundary has given a connection up.
+func poolReason(r profile.Reason) pool.Reason {
+	switch r {
+	case profile.Served:
+		return pool.Served
+	case profile.Cut:
+		return pool.Cut
+	case profile.Busy:
+		return pool.Full
+	case profile.NotReady, profile.NotAlive:
+		return pool.Silent
+	case profile.Unsolicited, profile.LateMessage:
+		return pool.Unsolicited
+	case profile.ResetTimeout, profile.ResetMismatch:
+		return pool.ResetFailed
+	case profile.ServerClosed:
+		return pool.Closed
+	}
+	return pool.Unclean
+}

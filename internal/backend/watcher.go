@@ -1,0 +1,54 @@
+package backend
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// Watcher presents the watched messages of one direction to a connection's boundary, piece by piece as they arrive. The
+// zero value is ready. It belongs to whoever owns the direction's scanner.
+type Watcher struct {
+	feeding bool         // the payload of the frame under way is presented too
+	pass    profile.Pass // what becomes of the frame under way, when it is not
+}
+
+// Present presents the piece at the start of b, where the scanner's Next has stopped with run. act is called once or twice
+// with what the boundary makes of it: for the frame's header and for the payload. raw is the piece as it is on the wire, nil
+// when a second call will have it, and ends tells that its frame ends with it. Present returns the length of the piece; it
+// is 0 when the boundary did not take it ([profile.Keep]), so that it has to be presented again.
+func (w *Watcher) Present(b *profile.Boundary, d profile.Direction, scanner *frame.Scanner, run *frame.Run, data []byte,
+	act func(step profile.Step, raw []byte, ends bool),
+) (int, error) {
+	step, headed := profile.Step{}, run.Begins
+	if headed {
+		step = b.Frame(d, profile.Opcode(run.Header.Opcode), run.Header.Length, run.Header.Fin)
+		if step.Pass == profile.Keep {
+			act(step, nil, false)
+			return 0, nil
+		}
+		w.feeding, w.pass = step.Feed, step.Pass
+	}
+	piece, err := scanner.Enter(data)
+	if err != nil {
+		return 0, err
+	}
+	raw := data[:piece.Size]
+	if !w.feeding {
+		step.Pass = w.pass
+		act(step, raw, piece.FrameEnds)
+		return piece.Size, nil
+	}
+	if headed {
+		act(step, nil, false)
+	}
+	act(b.Feed(d, piece.Payload, piece.Key, piece.MessageEnds), raw, piece.FrameEnds)
+	return piece.Size, nil
+}
+
+// watchRest has the rest of the message under way presented, whether it was until now or not. The boundary expects that when
+// a session is over ([profile.Boundary.Feed]).
+func (w *Watcher) watchRest(b *profile.Boundary, scanner *frame.Scanner) {
+	scanner.Watch = frame.Kinds(b.Watch(profile.FromServer))
+	scanner.WatchRest()
+	w.feeding = true
+}

@@ -1,0 +1,61 @@
+package frame
+
+// Piece is a part of a watched message: the payload of one of its frames, or some of it, with the header in front if it
+// begins the frame.
+type Piece struct {
+	// Size is the piece's length in bytes on the wire, with the header.
+	Size int
+	// Payload is the piece's part of the frame's payload, as it is on the wire.
+	Payload []byte
+	// Key is the masking key, turned to the first byte of Payload, as [ApplyMask] takes it; 0 when it is not masked.
+	Key uint32
+	// FrameEnds and MessageEnds tell that the piece is the last one of its frame, and of its message.
+	FrameEnds, MessageEnds bool
+}
+
+// Enter takes the piece of a watched message at the start of b, where [Scanner.Next] has stopped. Like Next, it checks it and
+// counts it. An error is final, and an [*Error]; when the piece begins its frame, the scanner is left before that frame.
+func (s *Scanner) Enter(b []byte) (Piece, error) {
+	before := *s
+	header := 0
+	if s.remaining == 0 {
+		h, size, err := ParseHeader(b)
+		if err != nil {
+			return Piece{}, err
+		}
+		s.begin(h)
+		s.watched = true
+		header = size
+	}
+	piece := Piece{Key: s.key}
+	turned := s.fromClient && s.opcode == Text // by payload, since it looks at text itself
+	messages := s.Messages
+	n, err := s.payload(b[header:])
+	if err != nil {
+		*s = before
+		return Piece{}, err
+	}
+	if !turned {
+		s.key = turnMask(s.key, n)
+	}
+	piece.Size, piece.Payload = header+n, b[header:header+n]
+	piece.FrameEnds, piece.MessageEnds = s.remaining == 0, s.Messages > messages
+	return piece, nil
+}
+
+// WatchRest watches what is still to come of the message under way, if there is one and its kind is in Watch.
+func (s *Scanner) WatchRest() {
+	if s.opcode != Continuation && s.Watch&(1<<s.opcode) != 0 {
+		s.watched = true
+	}
+}
+
+// AppendMessage appends a whole frame of a message to dst: the last one if fin is set. A client's is masked with a random key
+// (RFC 6455, section 5.3).
+func AppendMessage(dst []byte, op Opcode, fin bool, payload []byte, masked bool) []byte {
+	h := Header{Fin: fin, Opcode: op, Masked: masked}
+	if masked {
+		h.Mask = randomKey()
+	}
+	return Append(dst, h, payload)
+}

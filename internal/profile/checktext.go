@@ -1,0 +1,102 @@
+package profile
+
+import "strings"
+
+// hasTokens tells whether the reset's acknowledgement bears the token that was sent.
+func (s *spec) hasTokens() bool {
+	for i := range s.reset.until {
+		if !s.reset.until[i].hasToken() {
+			return false
+		}
+	}
+	return len(s.reset.until) > 0
+}
+
+func (m *matcher) hasToken() bool {
+	for _, c := range m.json {
+		if c.kind == jsonString && strings.Contains(c.text, tokenMark) {
+			return true
+		}
+	}
+	return m.text != nil && strings.Contains(*m.text, tokenMark)
+}
+
+// texts returns the texts of a matcher.
+func (m *matcher) texts() []string {
+	var list []string
+	if m.text != nil {
+		list = append(list, *m.text)
+	}
+	if m.contains != "" {
+		list = append(list, m.contains)
+	}
+	if m.binary != nil {
+		list = append(list, *m.binary)
+	}
+	for _, c := range m.json {
+		list = append(list, c.text)
+	}
+	return list
+}
+
+// uses returns the profile's matchers by the path of their key.
+func (s *spec) uses() map[string][]matcher {
+	return map[string][]matcher{
+		"greeting": s.greeting, "ready": s.ready, "busy": s.busy, "end.client": s.end.client, "sticky": s.sticky,
+		"unanswered": s.unanswered, "answers": s.answers, "tag.start": s.tag.start, "tag.done": s.tag.done, "tag.failed": s.tag.failed,
+		"reset.until": s.reset.until, "keepalive.answer": s.keepalive.answer,
+	}
+}
+
+// checkTokens finds tokens where there are none.
+func (r *reader) checkTokens(s *spec) {
+	sent := false
+	for _, m := range s.reset.send {
+		sent = sent || m.marked
+	}
+	for key, matchers := range s.uses() {
+		for _, m := range matchers {
+			for _, text := range m.texts() {
+				switch count := strings.Count(text, tokenMark); {
+				case count == 0:
+				case key != "reset.until" || m.contains != "" || m.binary != nil:
+					r.problem(s.place(key, strings.SplitN(key, ".", 2)[0]), "%s stands for a number that is sent with the reset; allowed is in the texts and JSON texts of reset.send and reset.until", tokenMark)
+				case count > 1:
+					r.problem(s.place(key, "reset"), "%s is there twice; allowed is once in a text", tokenMark)
+				case !sent:
+					r.problem(s.place(key, "reset"), "%s is awaited but not sent; allowed is with %s in reset.send", tokenMark, tokenMark)
+				case s.end.resets:
+					r.problem(s.place("end.resets", "end"), "a client's own end message cannot bear %s, which reset.until asks for; allowed is end.resets without it", tokenMark)
+				}
+			}
+		}
+	}
+	for key, list := range map[string][]Message{"setup": s.setup, "keepalive.send": s.keepalive.send} {
+		for _, m := range list {
+			if m.marked {
+				r.problem(s.place(key, "keepalive"), "%s stands for a number that is sent with the reset; allowed is in reset.send and reset.until", tokenMark)
+			}
+		}
+	}
+}
+
+// checkLengths finds matchers that nothing can fit because of the limit on what is looked into, and too many of them.
+func (r *reader) checkLengths(s *spec) {
+	conditions := 2 // for capturing tags
+	for key, matchers := range s.uses() {
+		parent, _, _ := strings.Cut(key, ".")
+		for _, m := range matchers {
+			conditions += len(m.json)
+			length := 0
+			for _, text := range m.texts() {
+				length += len(text)
+			}
+			if length > s.limits.Message {
+				r.problem(s.place(key, "limits.message", parent, "limits"), "impossible matcher: its %d bytes are more than limits.message (%d); longer messages are not looked into", length, s.limits.Message)
+			}
+		}
+	}
+	if conditions > 64 {
+		r.problem(s.at, "%d JSON conditions in the matchers; allowed are 62", conditions-2)
+	}
+}

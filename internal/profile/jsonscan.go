@@ -1,0 +1,249 @@
+package profile
+
+import "math/bits"
+
+// jsonScanner reads a JSON text (RFC 8259) once, from its first byte to its last, and finds out on the way which of the
+// conditions of a [jsonProgram] are true of it. It builds nothing and allocates nothing.
+type jsonScanner struct {
+	b   []byte
+	pos int
+
+	program *jsonProgram
+	digits  [tokenSize]byte // of the token, for conditions that ask for it
+
+	hit   uint64 // the conditions that are true
+	twice uint64 // the conditions whose path leads to two places, since a key is there twice: what is true of them is open
+
+	// The text that the program's capturing condition leads to, as it stands between its quotes; -1 for none.
+	captureFrom, captureTo int
+}
+
+// maxDepth is how deep a JSON text may be nested; one that is deeper counts as invalid.
+const maxDepth = 100
+
+// scan tells whether the text is valid JSON. Only then do its findings count.
+func (s *jsonScanner) scan() bool {
+	s.captureFrom = -1
+	if !s.value(s.program.all, 0) {
+		return false
+	}
+	s.space()
+	return s.pos == len(s.b)
+}
+
+// space skips what may stand between the parts of a text.
+func (s *jsonScanner) space() {
+	for s.pos < len(s.b) {
+		switch s.b[s.pos] {
+		case ' ', '\t', '\n', '\r':
+			s.pos++
+		default:
+			return
+		}
+	}
+}
+
+// value reads a value that the paths of the live conditions lead to, or through, after depth steps.
+func (s *jsonScanner) value(live uint64, depth int) bool {
+	s.space()
+	if s.pos == len(s.b) || depth > maxDepth {
+		return false
+	}
+	var here uint64 // the conditions on this very value
+	if live != 0 {
+		here = live & s.program.ending[depth]
+		s.hit |= here & s.program.any
+		live &^= here
+		here &^= s.program.any
+	}
+	switch c := s.b[s.pos]; c {
+	case '{':
+		return s.object(live, depth)
+	case '[':
+		return s.array(live, depth)
+	case '"':
+		from, to, escaped, ok := s.text()
+		if here != 0 && ok {
+			s.judgeText(here, from, to, escaped)
+		}
+		return ok
+	case 't':
+		s.hit |= here & s.program.yes
+		return s.word("true")
+	case 'f':
+		s.hit |= here & s.program.no
+		return s.word("false")
+	case 'n':
+		s.hit |= here & s.program.null
+		return s.word("null")
+	default:
+		from := s.pos
+		ok := s.number()
+		if here != 0 && ok {
+			s.judgeNumber(here, s.b[from:s.pos])
+		}
+		return ok
+	}
+}
+
+func (s *jsonScanner) object(live uint64, depth int) bool {
+	s.pos++
+	s.space()
+	if s.pos < len(s.b) && s.b[s.pos] == '}' {
+		s.pos++
+		return true
+	}
+	var seen uint64
+	for {
+		s.space()
+		if s.pos == len(s.b) || s.b[s.pos] != '"' {
+			return false
+		}
+		from, to, escaped, ok := s.text()
+		if !ok {
+			return false
+		}
+		var below uint64
+		for rest := live; rest != 0; rest &= rest - 1 {
+			i := bits.TrailingZeros64(rest)
+			if s.equal(from, to, escaped, s.program.conditions[i].path[depth].key) {
+				below |= 1 << i
+			}
+		}
+		s.twice |= below & seen
+		seen |= below
+		s.space()
+		if s.pos == len(s.b) || s.b[s.pos] != ':' {
+			return false
+		}
+		s.pos++
+		if !s.value(below, depth+1) {
+			return false
+		}
+		more, ok := s.separator('}')
+		if !more {
+			return ok
+		}
+	}
+}
+
+func (s *jsonScanner) array(live uint64, depth int) bool {
+	s.pos++
+	s.space()
+	if s.pos < len(s.b) && s.b[s.pos] == ']' {
+		s.pos++
+		return true
+	}
+	for item := 0; ; item++ {
+		var below uint64
+		for rest := live; rest != 0; rest &= rest - 1 {
+			i := bits.TrailingZeros64(rest)
+			if s.program.conditions[i].path[depth].index == item {
+				below |= 1 << i
+			}
+		}
+		if !s.value(below, depth+1) {
+			return false
+		}
+		more, ok := s.separator(']')
+		if !more {
+			return ok
+		}
+	}
+}
+
+// separator reads what follows on a member or an item: a comma and then more, or the end.
+func (s *jsonScanner) separator(end byte) (more, ok bool) {
+	s.space()
+	if s.pos == len(s.b) {
+		return false, false
+	}
+	c := s.b[s.pos]
+	s.pos++
+	return c == ',', c == end
+}
+
+// word reads one of JSON's three words.
+func (s *jsonScanner) word(w string) bool {
+	if len(s.b)-s.pos < len(w) || string(s.b[s.pos:s.pos+len(w)]) != w {
+		return false
+	}
+	s.pos += len(w)
+	return true
+}
+
+// number reads a number.
+func (s *jsonScanner) number() bool {
+	if s.pos < len(s.b) && s.b[s.pos] == '-' {
+		s.pos++
+	}
+	if s.pos < len(s.b) && s.b[s.pos] == '0' {
+		s.pos++
+	} else if !s.figures() {
+		return false
+	}
+	if s.pos < len(s.b) && s.b[s.pos] == '.' {
+		s.pos++
+		if !s.figures() {
+			return false
+		}
+	}
+	if s.pos < len(s.b) && s.b[s.pos]|0x20 == 'e' {
+		s.pos++
+		if s.pos < len(s.b) && (s.b[s.pos] == '+' || s.b[s.pos] == '-') {
+			s.pos++
+		}
+		return s.figures()
+	}
+	return true
+}
+
+// figures reads at least one decimal figure.
+func (s *jsonScanner) figures() bool {
+	from := s.pos
+	for s.pos < len(s.b) && '0' <= s.b[s.pos] && s.b[s.pos] <= '9' {
+		s.pos++
+	}
+	return s.pos > from
+}
+
+// text reads a text in quotes and returns where it stands between them, and whether there are escapes in it.
+func (s *jsonScanner) text() (from, to int, escaped, ok bool) {
+	b, i := s.b, s.pos+1
+	from = i
+	for i < len(b) {
+		switch c := b[i]; {
+		case c == '"':
+			s.pos = i + 1
+			return from, i, escaped, true
+		case c == '\\':
+			escaped = true
+			length := escapeLength(b[i:])
+			if length == 0 {
+				return 0, 0, false, false
+			}
+			i += length
+		case c < 0x20:
+			return 0, 0, false, false
+		default:
+			i++
+		}
+	}
+	return 0, 0, false, false
+}
+
+// escapeLength returns the length of the escape that b begins with, or 0 when there is no such escape.
+func escapeLength(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if hexRune(b) >= 0 {
+			return 6
+		}
+	}
+	return 0
+}

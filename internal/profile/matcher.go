@@ -1,0 +1,270 @@
+package profile
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// matcher tells messages (or the ways in which a server refuses) from others. It is a profile's data; what is run is made
+// of it by [newMatchSet].
+type matcher struct {
+	at place
+
+	// A message, in exactly one of these ways.
+	text     *string     // a text message of exactly these bytes
+	contains string      // a text message with these bytes in it
+	binary   *string     // a binary message of exactly these bytes
+	json     []condition // a text message that is JSON, of which all this is true
+	opcode   Opcode      // any message of this kind
+
+	// A refusal, in exactly one of these ways.
+	close  []codeRange // the server's close code
+	status []codeRange // the HTTP status of its answer to the opening handshake
+}
+
+// condition is one thing that must be true of a JSON text.
+type condition struct {
+	path jsonPath
+	kind jsonKind
+	text string // of a string, where tokenMark stands for the token; of a number, as it was written
+}
+
+// jsonKind is what a condition asks of a value.
+type jsonKind uint8
+
+const (
+	jsonAny jsonKind = iota // it is there
+	jsonString
+	jsonNumber
+	jsonTrue
+	jsonFalse
+	jsonNull
+)
+
+// codeRange is a range of close codes or HTTP statuses, both ends included.
+type codeRange struct{ low, high uint16 }
+
+// isMessage tells whether the matcher is about messages.
+func (m *matcher) isMessage() bool { return m.close == nil && m.status == nil }
+
+// fits tells whether the code is in one of the ranges.
+func fits(code uint16, ranges []codeRange) bool {
+	for _, r := range ranges {
+		if r.low <= code && code <= r.high {
+			return true
+		}
+	}
+	return false
+}
+
+// The keys of matchers.
+var (
+	messageKeys = []string{"text", "contains", "json", "binary", "opcode"}
+	refusalKeys = []string{"close", "status"}
+)
+
+// matchers reads a matcher or a list of them, of which any may fit. None is an empty list.
+func (r *reader) matchers(n ast.Node, keys []string) []matcher {
+	if isNone(n) {
+		return nil
+	}
+	var list []matcher
+	for _, item := range items(n) {
+		before := len(r.problems)
+		fields := r.fields(item, keys...)
+		if len(fields) == 0 {
+			if len(r.problems) == before {
+				r.problem(placeOf(item), "this matcher says nothing; allowed is one of %s", strings.Join(keys, ", "))
+			}
+			continue
+		}
+		if len(fields) > 1 {
+			r.problem(fields[1].at, "impossible matcher: nothing is %q and %q at the same time; allowed is one of %s in a matcher, and a list of matchers of which any may fit",
+				fields[0].key, fields[1].key, strings.Join(keys, ", "))
+			continue
+		}
+		if m, ok := r.matcher(fields[0]); ok {
+			m.at = placeOf(item)
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+func (r *reader) matcher(f entry) (m matcher, ok bool) {
+	switch f.key {
+	case "text":
+		var s string
+		s, ok = r.text(f.value)
+		m.text = &s
+	case "contains":
+		if m.contains, ok = r.text(f.value); ok && m.contains == "" {
+			r.problem(placeOf(f.value), `every text contains ""; allowed is a text that is not empty, or {opcode: text}`)
+			ok = false
+		}
+	case "binary":
+		var s string
+		s, ok = r.bytes(f.value)
+		m.binary = &s
+	case "json":
+		m.json, ok = r.conditions(f.value)
+	case "opcode":
+		var i int
+		i, ok = r.word(f.value, "text", "binary")
+		m.opcode = []Opcode{Text, Binary}[i]
+	case "close":
+		m.close, ok = r.codes(f.value, 1000, 4999, "a close code that a server may send (RFC 6455, section 7.4), or a range such as 4000-4099")
+		for _, c := range m.close {
+			for _, never := range []uint16{1004, 1005, 1006, 1015} {
+				if ok && fits(never, []codeRange{c}) && c.low == c.high {
+					r.problem(placeOf(f.value), "impossible matcher: close code %d is never sent (RFC 6455, section 7.4.1)", never)
+					ok = false
+				}
+			}
+		}
+	case "status":
+		m.status, ok = r.codes(f.value, 300, 599, "an HTTP status that refuses the handshake, from 300 to 599, or a range such as 500-599")
+	}
+	return m, ok
+}
+
+// bytes returns the payload of a binary message.
+func (r *reader) bytes(n ast.Node) (string, bool) {
+	const forms = "empty, {base64: ...} or {text: ...}"
+	if _, isMapping := n.(*ast.MappingNode); !isMapping {
+		if s, isText := n.(*ast.StringNode); isText && s.Value == "empty" {
+			return "", true
+		}
+		r.problem(placeOf(n), "the payload of a binary message is expected; allowed is %s", forms)
+		return "", false
+	}
+	fields := r.fields(n, "base64", "text")
+	if len(fields) != 1 {
+		r.problem(placeOf(n), "a binary message has exactly one payload; allowed is %s", forms)
+		return "", false
+	}
+	if fields[0].key == "text" {
+		return r.text(fields[0].value)
+	}
+	b, ok := r.base64(fields[0].value)
+	return string(b), ok
+}
+
+// codes returns one number, a range, or a list of both.
+func (r *reader) codes(n ast.Node, low, high uint16, wanted string) ([]codeRange, bool) {
+	var ranges []codeRange
+	for _, item := range items(n) {
+		var from, to string
+		switch item := item.(type) {
+		case *ast.IntegerNode:
+			from = item.GetToken().Value
+			to = from
+		case *ast.StringNode:
+			from, to, _ = strings.Cut(item.Value, "-")
+		default:
+			r.wrong(item, wanted)
+			return nil, false
+		}
+		a, errA := strconv.ParseUint(from, 10, 16)
+		b, errB := strconv.ParseUint(to, 10, 16)
+		if errA != nil || errB != nil || a < uint64(low) || b > uint64(high) || a > b {
+			r.problem(placeOf(item), "impossible matcher: %q; allowed is %s", item.GetToken().Value, wanted)
+			return nil, false
+		}
+		ranges = append(ranges, codeRange{uint16(a), uint16(b)})
+	}
+	if len(ranges) == 0 {
+		r.wrong(n, wanted)
+	}
+	return ranges, len(ranges) > 0
+}
+
+// conditions reads what must be true of a JSON text. A mapping inside it stands for the paths that begin with its key.
+func (r *reader) conditions(n ast.Node) ([]condition, bool) {
+	var list []condition
+	before := len(r.problems)
+	r.conditionsBelow(n, nil, &list, nil)
+	if len(r.problems) > before {
+		return nil, false
+	}
+	if len(list) == 0 {
+		r.problem(placeOf(n), `this matcher says nothing; allowed is a path and a value, such as {type: Begin} or {result.text: "*"}`)
+		return nil, false
+	}
+	return list, true
+}
+
+func (r *reader) conditionsBelow(n ast.Node, prefix jsonPath, list *[]condition, places []place) []place {
+	entries, _ := r.mapping(n, `a mapping from paths to values, such as {type: Begin} or {result.text: "*"}`)
+	if prefix != nil && len(entries) == 0 {
+		r.problem(placeOf(n), "nothing is asked for inside %s; allowed is a path and a value, or %s: \"*\"", prefix, prefix)
+	}
+	for _, e := range entries {
+		below, err := parsePath(e.key)
+		if err == nil && len(prefix)+len(below) > maxPath {
+			err = fmt.Errorf("%q has more than %d steps", e.key, maxPath)
+		}
+		if err != nil {
+			r.problem(e.at, "impossible matcher: no path: %v", err)
+			continue
+		}
+		path := append(prefix[:len(prefix):len(prefix)], below...)
+		if _, nested := e.value.(*ast.MappingNode); nested {
+			places = r.conditionsBelow(e.value, path, list, places)
+			continue
+		}
+		c, ok := r.condition(e.value)
+		if !ok {
+			continue
+		}
+		c.path = path
+		for i, other := range *list {
+			switch {
+			case other.path.String() == path.String():
+				r.problem(e.at, "impossible matcher: %s is asked for in line %d as well", path, places[i].line)
+			case other.kind != jsonAny && path.leadsThrough(other.path), c.kind != jsonAny && other.path.leadsThrough(path):
+				r.problem(e.at, "impossible matcher: of %s and %s, the shorter has a plain value and so nothing inside", other.path, path)
+			}
+		}
+		*list = append(*list, c)
+		places = append(places, e.at)
+	}
+	return places
+}
+
+// condition reads the value that is asked for.
+func (r *reader) condition(n ast.Node) (condition, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode, *ast.LiteralNode:
+		s, ok := r.text(n)
+		if s == "*" {
+			return condition{kind: jsonAny}, ok
+		}
+		return condition{kind: jsonString, text: s}, ok
+	case *ast.BoolNode:
+		if n.Value {
+			return condition{kind: jsonTrue}, true
+		}
+		return condition{kind: jsonFalse}, true
+	case *ast.NullNode:
+		return condition{kind: jsonNull}, true
+	case *ast.IntegerNode, *ast.FloatNode:
+		text := n.GetToken().Value
+		if _, err := strconv.ParseFloat(text, 64); err != nil || !validNumber(text) {
+			r.problem(placeOf(n), "impossible matcher: JSON has no number such as %s; allowed is a decimal number, or text in quotes", text)
+			return condition{}, false
+		}
+		return condition{kind: jsonNumber, text: text}, true
+	}
+	r.problem(placeOf(n), `impossible matcher: this is %s; allowed is text, a number, true, false, null, or "*" for anything that is there`, kindOf(n))
+	return condition{}, false
+}
+
+// validNumber tells whether the text is a number in JSON's notation (RFC 8259, section 6).
+func validNumber(text string) bool {
+	s := jsonScanner{b: []byte(text)}
+	return s.number() && s.pos == len(text)
+}

@@ -1,0 +1,200 @@
+package profile
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Opcode is the kind of a message, with the values of RFC 6455, section 5.2.
+type Opcode uint8
+
+// The opcodes of data frames.
+const (
+	Continuation Opcode = 0 // a further frame of a message
+	Text         Opcode = 1
+	Binary       Opcode = 2
+)
+
+// Kinds is a set of the kinds of messages.
+type Kinds uint8
+
+// The members of Kinds.
+const (
+	TextMessages   Kinds = 1 << Text
+	BinaryMessages Kinds = 1 << Binary
+	allMessages          = TextMessages | BinaryMessages
+)
+
+// class is a set of the things that a message can be in a profile.
+type class uint16
+
+// What a message from the server, and then from a client, can be.
+const (
+	isGreeting class = 1 << iota
+	isReady
+	isBusy
+	isUntil  // the acknowledgement of a reset
+	isAlive  // the answer to a keepalive message
+	isDone   // the last message of a task
+	isFailed // of a task: the connection is of no use any more
+	isTagged // a message that bears a tag
+
+	isEnd
+	isSticky
+	isUnanswered
+	isCounted // answered with something that looks like the acknowledgement of a reset
+	isStart   // the first message of a task, with its tag
+)
+
+// matchSet tells what the messages of one direction are. One scan of a message answers for all matchers together.
+type matchSet struct {
+	alternatives []alternative
+	program      *jsonProgram
+
+	// By opcode: what a message of that kind can be, and the length of the longest payload that tells.
+	can   [3]class
+	limit [3]int
+}
+
+// alternative is one matcher, ready to be run.
+type alternative struct {
+	matcher
+	class  class
+	needle []byte // of a text to be contained
+	needed uint64 // the conditions of the program that must be true
+}
+
+// use is a list of matchers and what a message is that fits one of them.
+type use struct {
+	matchers []matcher
+	class    class
+}
+
+// newMatchSet makes one set of all matchers. A text that is looked into is looked at up to limit bytes. With capture, the
+// text at that path is taken out of JSON messages.
+func newMatchSet(limit int, capture jsonPath, uses ...use) *matchSet {
+	s := &matchSet{}
+	var conditions []condition
+	see := func(op Opcode, c class, length int) {
+		s.can[op] |= c
+		s.limit[op] = max(s.limit[op], length)
+	}
+	for _, u := range uses {
+		for _, m := range u.matchers {
+			a := alternative{matcher: m, class: u.class, needle: []byte(m.contains)}
+			switch {
+			case m.text != nil:
+				length := len(*m.text)
+				if strings.Contains(*m.text, tokenMark) {
+					length += tokenSize - len(tokenMark)
+				}
+				see(Text, u.class, length)
+			case m.contains != "":
+				see(Text, u.class, limit)
+			case m.json != nil:
+				for _, c := range m.json {
+					a.needed |= 1 << len(conditions)
+					conditions = append(conditions, c)
+				}
+				see(Text, u.class, limit)
+			case m.binary != nil:
+				see(Binary, u.class, len(*m.binary))
+			case m.opcode != 0:
+				see(m.opcode, u.class, 0)
+			default: // a refusal, which is no message
+				continue
+			}
+			s.alternatives = append(s.alternatives, a)
+		}
+	}
+	if capture != nil {
+		conditions = append(conditions, condition{path: capture})
+		see(Text, isTagged, limit)
+	}
+	if len(conditions) > 0 {
+		s.program = newJSONProgram(conditions, capture != nil)
+	}
+	return s
+}
+
+// kinds returns the kinds of messages that can be one of the wanted things.
+func (s *matchSet) kinds(wanted class) (k Kinds) {
+	for _, op := range []Opcode{Text, Binary} {
+		if s.can[op]&wanted != 0 {
+			k |= 1 << op
+		}
+	}
+	return k
+}
+
+// found is what a message turned out to be.
+type found struct {
+	class  class
+	doubt  class  // what it may be as well: it is JSON that is not valid, or that has a key twice, or it is too long to tell
+	tag    []byte // in the message that was looked at; nil for none
+	length int    // of the message
+}
+
+// tooLong returns what is known of a message that is too long to be looked at.
+func (s *matchSet) tooLong(op Opcode) (f found) {
+	for i := range s.alternatives {
+		switch a := &s.alternatives[i]; {
+		case a.opcode == op:
+			f.class |= a.class
+		case op == Text && (a.json != nil || a.contains != ""):
+			f.doubt |= a.class
+		}
+	}
+	f.doubt &^= f.class
+	return f
+}
+
+// match tells what a whole message is.
+func (s *matchSet) match(op Opcode, payload []byte, token uint64) (f found) {
+	f.length = len(payload)
+	var scanner jsonScanner
+	valid := false
+	if op == Text && s.program != nil {
+		scanner = jsonScanner{b: payload, program: s.program, digits: tokenDigits(token)}
+		valid = scanner.scan()
+	}
+	for i := range s.alternatives {
+		a := &s.alternatives[i]
+		is := false
+		switch {
+		case a.opcode != 0:
+			is = a.opcode == op
+		case a.binary != nil:
+			is = op == Binary && string(payload) == *a.binary
+		case op != Text:
+		case a.text != nil:
+			is = equalWithToken(payload, *a.text, token)
+		case a.contains != "":
+			is = bytes.Contains(payload, a.needle)
+		case !valid || a.needed&scanner.twice != 0:
+			f.doubt |= a.class
+		default:
+			is = a.needed&^scanner.hit == 0
+		}
+		if is {
+			f.class |= a.class
+		}
+	}
+	if valid && scanner.captureFrom >= 0 && scanner.twice>>s.program.capture&1 == 0 {
+		f.tag = payload[scanner.captureFrom:scanner.captureTo]
+		f.class |= isTagged
+	}
+	f.doubt &^= f.class
+	return f
+}
+
+// equalWithToken compares a payload with a text that the token may stand in.
+func equalWithToken(payload []byte, want string, token uint64) bool {
+	before, after, marked := strings.Cut(want, tokenMark)
+	if !marked {
+		return string(payload) == want
+	}
+	digits := tokenDigits(token)
+	return len(payload) == len(before)+tokenSize+len(after) && string(payload[:len(before)]) == before &&
+		[tokenSize]byte(payload[len(before):len(before)+tokenSize]) == digits && string(payload[len(before)+tokenSize:]) == after
+}

@@ -1,0 +1,202 @@
+package profile
+
+import "bytes"
+
+// serverBegins judges the beginning of a message from the server.
+func (b *Boundary) serverBegins(op Opcode, length int64) Step {
+	p, m := b.program, &b.session.messages[FromServer]
+	m.begin(op, relayed, 0)
+	switch b.state {
+	case greeting:
+		s := b.take(FromServer, op, length, dropping)
+		m.limit = p.longestGreeting
+		if m.long = length > int64(p.longestGreeting); m.long {
+			return b.breaks(Step{Pass: Drop}, GreetingFailed)
+		}
+		return s
+	case idle:
+		if b.flags&asked == 0 {
+			return b.breaks(Step{Pass: Drop}, Unsolicited)
+		}
+		return b.take(FromServer, op, length, dropping)
+	case opening, waiting, streaming, replacing:
+		return b.streams(op, length)
+	case finishing:
+		return b.take(FromServer, op, length, looking)
+	case resetting:
+		return b.take(FromServer, op, length, dropping)
+	case settling:
+		if p.reuse != Quiet {
+			return b.breaks(Step{Pass: Drop}, LateMessage)
+		}
+		return b.take(FromServer, op, length, dropping)
+	}
+	m.fate = ignored
+	return Step{Pass: Drop}
+}
+
+// streams judges the beginning of a server's message in a session.
+func (b *Boundary) streams(op Opcode, length int64) Step {
+	p, m := b.program, &b.session.messages[FromServer]
+	can := p.fromServer.can[op]
+	if b.flags&asked != 0 {
+		return b.take(FromServer, op, length, dropping)
+	}
+	if b.flags&silent != 0 && (p.refuses() || p.readies) {
+		if can&(isReady|isBusy) != 0 && length <= int64(p.fromServer.limit[op]) {
+			return b.take(FromServer, op, length, holding)
+		}
+		b.spoke()
+	}
+	switch {
+	case p.reuse == Tagged && can&isTagged != 0 && length <= int64(p.fromServer.limit[op]):
+		return b.take(FromServer, op, length, holding)
+	case p.reuse == Tagged && b.flags&used != 0: // nothing tells whose it is
+		b.spoil(Unsolicited)
+		m.fate = ignored
+		return Step{Pass: Drop}
+	case p.streamed()&(1<<op) != 0 && p.reuse != Tagged:
+		return b.take(FromServer, op, length, holding)
+	}
+	return Step{}
+}
+
+// replayable tells whether another connection can take the session over: the server has said nothing to the client, and what
+// the client has said to it is known.
+func (b *Boundary) replayable() bool {
+	return b.flags&(silent|replay) == silent|replay && b.session.messages[FromClient].fate == unseen
+}
+
+// elsewhere gives the session up to another connection, if that is possible.
+func (b *Boundary) elsewhere(why Reason) Step {
+	b.spoil(why)
+	s := Step{Pass: Drop, Then: Elsewhere, Client: Pause, Reason: why, Timer: StopTimer}
+	if !b.replayable() {
+		s.Then, s.Close = Broken, closeTryAgain
+	}
+	return s
+}
+
+// spoke notes that the server has begun to serve the session.
+func (b *Boundary) spoke() {
+	b.flags &^= replay // the client has seen something of it
+	if !b.program.readies {
+		b.flags &^= silent
+		b.session.opening = Opening{}
+		b.look()
+	}
+}
+
+// serverSaid judges a whole message from the server.
+func (b *Boundary) serverSaid(m *assembly, f found, payload []byte) Step {
+	switch b.state {
+	case greeting:
+		return b.greeted(m, f, payload)
+	case idle:
+		if f.class&isAlive == 0 {
+			return b.breaks(Step{Pass: Drop}, Unsolicited)
+		}
+		b.flags &^= asked
+		b.forget()
+		return Step{Pass: Drop}
+	case opening, waiting, streaming, replacing:
+		return b.streamed(f)
+	case finishing, resetting:
+		return b.counts(f)
+	case settling:
+		if b.restarts++; int(b.restarts) > b.program.restarts {
+			return b.breaks(Step{Pass: Drop}, ResetTimeout)
+		}
+		return Step{Pass: Drop, Timer: b.program.settle}
+	}
+	return Step{Pass: Drop}
+}
+
+// greeted judges a message that came before the first session.
+func (b *Boundary) greeted(m *assembly, f found, payload []byte) Step {
+	if f.class&isBusy != 0 {
+		return b.breaks(Step{Pass: Drop}, Busy)
+	}
+	if b.kept == nil {
+		b.kept = new(kept)
+	}
+	k := b.kept
+	if k.size += len(payload) + 1; k.size > b.program.longestGreeting {
+		return b.breaks(Step{Pass: Drop}, GreetingFailed)
+	}
+	k.opcodes, k.payloads = append(k.opcodes, m.opcode), append(k.payloads, bytes.Clone(payload))
+	if f.class&isGreeting != 0 {
+		return b.rest(Step{Pass: Drop})
+	}
+	return Step{Pass: Drop}
+}
+
+// streamed judges a server's message in a session.
+func (b *Boundary) streamed(f found) Step {
+	p, session := b.program, b.session
+	if b.flags&asked != 0 {
+		session.swallowed++
+		b.flags &^= asked
+		b.look()
+		if f.class&isAlive == 0 {
+			return b.elsewhere(Unsolicited)
+		}
+		return Step{Pass: Drop, Client: Resume, Timer: StopTimer}
+	}
+	if b.flags&silent != 0 && (p.refuses() || p.readies) {
+		switch {
+		case f.class&isBusy != 0:
+			if b.replayable() {
+				return b.elsewhere(Busy)
+			}
+			b.spoke()
+		case f.class&isReady != 0:
+			b.flags &^= silent
+			session.opening = Opening{}
+			s := Step{}
+			if b.state == waiting {
+				b.state = streaming
+				s.Client, s.Timer = Resume, StopTimer
+			}
+			b.look()
+			return s
+		default:
+			b.spoke()
+		}
+	}
+	switch p.reuse {
+	case Tagged:
+		return b.tagged(f)
+	case Fenced, Quiet:
+		if f.class&isUntil == 0 || p.tokens {
+			break
+		}
+		if session.acknowledged == session.counted {
+			b.spoil(Unsolicited)
+			return Step{Pass: Drop, Then: Foreign, Reason: Unsolicited}
+		}
+		session.acknowledged++
+	}
+	return Step{}
+}
+
+// tagged judges a server's message on a tagged connection.
+func (b *Boundary) tagged(f found) Step {
+	task := b.session.tasks.find(f.tag)
+	if f.class&isFailed != 0 && (task != nil || f.tag == nil) {
+		b.spoil(TaskFailed)
+	}
+	switch {
+	case task != nil:
+		if f.class&isDone != 0 {
+			task.open = false
+		}
+	case b.flags&used == 0: // there was no other session whose it could be
+	case f.tag == nil: // nothing tells whose it is
+		b.spoil(Unsolicited)
+		return Step{Pass: Drop}
+	default: // another session's
+		return Step{Pass: Drop}
+	}
+	return Step{}
+}

@@ -1,0 +1,73 @@
+package profile
+
+// tasks are the tasks that a session has begun on a tagged connection: the last few of them, by the hash of their tag.
+type tasks struct {
+	list [4]task
+	tags tagSet // of all tasks
+}
+
+type task struct {
+	tag  uint64 // 0 for none
+	open bool
+}
+
+// tagSet is a set of tags that may by chance seem to hold one more (a Bloom filter with three of 64 bits for each).
+type tagSet uint64
+
+// add adds the tag with hash h.
+func (s *tagSet) add(h uint64) { *s |= tagBits(h) }
+
+// has tells whether the tag with hash h may be in the set.
+func (s tagSet) has(h uint64) bool { return s != 0 && tagBits(h)&^s == 0 }
+
+func tagBits(h uint64) tagSet { return 1<<(h&63) | 1<<(h>>6&63) | 1<<(h>>12&63) }
+
+// start notes that a task was begun. It returns false when what the server says of it could be taken for what it says of
+// another: one that is not done, or one of the connection's former session.
+func (t *tasks) start(tag []byte, former tagSet) bool {
+	if tag == nil {
+		return false
+	}
+	h := hashOf(tag)
+	t.tags.add(h)
+	free := -1
+	for i := range t.list {
+		if t.list[i].tag == h {
+			again := !t.list[i].open
+			t.list[i].open = true
+			return again
+		}
+		if !t.list[i].open && (free < 0 || t.list[i].tag == 0 && t.list[free].tag != 0) {
+			free = i
+		}
+	}
+	if free < 0 || former.has(h) {
+		return false
+	}
+	t.list[free] = task{tag: h, open: true}
+	return true
+}
+
+// find returns the task with a tag, or nil.
+func (t *tasks) find(tag []byte) *task {
+	if tag == nil {
+		return nil
+	}
+	h := hashOf(tag)
+	for i := range t.list {
+		if t.list[i].tag == h {
+			return &t.list[i]
+		}
+	}
+	return nil
+}
+
+// open returns how many tasks are not done.
+func (t *tasks) open() (n uint64) {
+	for _, task := range t.list {
+		if task.open {
+			n++
+		}
+	}
+	return n
+}
