@@ -71,8 +71,11 @@ func (c *Conn) alarmed() {
 		return
 	}
 	c.act(step)
-	c.rest(true)
+	c.rest(nil)
 }
+
+// Act does what a step asks for that came for a piece of a message after the session has ended.
+func (c *Conn) Act(s profile.Step) { c.act(s) }
 
 // act does what a step asks for while no session is there.
 func (c *Conn) act(s profile.Step) {

@@ -109,7 +109,7 @@ func adopt(b *Backend, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket,
 		c.retireAt = c.established.After(jittered(age))
 	}
 	c.act(c.boundary.Dialed())
-	c.rest(true)
+	c.rest(nil)
 	return c
 }
 
@@ -248,8 +248,8 @@ func (c *Conn) reason(e Ending, found profile.Reason) pool.Reason {
 		return pool.Closed
 	case e.MidFrame || e.Traffic.SendingMessage:
 		return pool.Cut
-	case found == profile.NoReason:
-		return pool.Unclean
+	case c.backend.options.Profile.Reuse == profile.OneShot:
+		return pool.Served
 	}
 	return poolReason(found)
 }
@@ -310,20 +310,21 @@ func (c *Conn) lost(why retirement) {
 	// Otherwise it has been leased this moment, or withdrawn by the worker or Close, and they will see it.
 }
 
-// rest ends the greeting or the reset, if the boundary says that the connection may serve a session. all tells that nothing
-// received is left to be scanned.
-func (c *Conn) rest(all bool) {
+// rest ends the greeting or the reset, if the boundary says that the connection may serve a session. behind is the incomplete
+// frame that has been received behind what was presented.
+func (c *Conn) rest(behind []byte) {
 	if !c.clean {
 		return
 	}
-	c.clean = false
 	switch {
 	case c.mode == greeting:
+		c.clean = false
 		c.fill()
-	case c.mode == resetting && all:
+	case c.mode == resetting && len(behind) == 0:
+		c.clean = false
 		c.idle()
-	case c.mode == resetting: // the beginning of something that nobody asked for
-		c.retire(retirement{pool.Unsolicited, frame.PolicyViolation, "data behind the reset"})
+	case c.mode == resetting && !frame.Opcode(behind[0]&0xf).IsControl(): // the beginning of what nobody asked for
+		c.retire(retirement{pool.Unsolicited, frame.PolicyViolation, profile.Unsolicited.String()})
 	}
 }
 

@@ -35,7 +35,7 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 		case run.HasControl():
 			c.control(run.Control, run.Payload)
 		case !run.Watched:
-			c.rest(pos == len(b))
+			c.rest(b[pos:])
 			if c.mode == waiting && pos < len(b) && !frame.Opcode(b[pos]&0xf).IsControl() {
 				c.dataWhileIdle(nil) // the beginning of a header, which a session would take for that of its first answer
 			}
@@ -54,7 +54,7 @@ func (c *Conn) dataWhileIdle(b []byte) {
 		kept.greeting = append(kept.greeting, b...)
 		return
 	}
-	c.lost(retirement{pool.Unsolicited, frame.PolicyViolation, "data while idle"})
+	c.lost(retirement{pool.Unsolicited, frame.PolicyViolation, profile.Unsolicited.String()})
 }
 
 // control acts on a control frame.

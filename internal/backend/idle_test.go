@@ -133,7 +133,7 @@ func TestServerNeverCloses(t *testing.T) {
 	r.ready(1)
 	p := r.accepted()
 	p.send(frame.Text, "unsolicited")
-	p.expectClose(frame.PolicyViolation, "data while idle")
+	p.expectClose(frame.PolicyViolation, "unsolicited message")
 	r.accepted()
 	p.expectEnd()
 }
@@ -154,7 +154,7 @@ func TestDataWhileIdle(t *testing.T) {
 			if name == "behind a ping" {
 				p.expect(frame.Pong, "")
 			}
-			p.expectClose(frame.PolicyViolation, "data while idle")
+			p.expectClose(frame.PolicyViolation, "unsolicited message")
 			p.write(whole) // dropped
 			p.sendClose(frame.PolicyViolation, "")
 			p.expectEnd()
@@ -203,7 +203,7 @@ func TestGreetingHasLimit(t *testing.T) {
 	r.ready(1)
 	p := r.accepted()
 	p.write(wire(true, frame.Binary, strings.Repeat("x", maxGreeting+1)))
-	p.expectClose(frame.PolicyViolation, "data while idle")
+	p.expectClose(frame.PolicyViolation, "unsolicited message")
 	_ = p.Close()
 	r.accepted()
 }
@@ -268,7 +268,7 @@ func TestMove(t *testing.T) {
 	s.end(0)
 	// Its timers go with it.
 	p.send(frame.Text, "unsolicited")
-	p.expectClose(frame.PolicyViolation, "data while idle")
+	p.expectClose(frame.PolicyViolation, "unsolicited message")
 	move()
 	r.accepted()
 	p.expectEnd()

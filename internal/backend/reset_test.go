@@ -63,16 +63,16 @@ func TestResetFails(t *testing.T) {
 	}{
 		{"too many answers", func(p *peer) {
 			p.write(append(wire(true, frame.Text, "1"), wire(true, frame.Text, "2")...))
-		}, frame.PolicyViolation, "more answers than messages"},
+		}, frame.PolicyViolation, "unsolicited message"},
 		{"beginning of another answer", func(p *peer) {
 			p.write(append(wire(true, frame.Text, "1"), wire(false, frame.Text, "2")...))
-		}, frame.PolicyViolation, "more answers than messages"},
+		}, frame.PolicyViolation, "unsolicited message"},
 		{"header of another answer", func(p *peer) {
 			p.write(append(wire(true, frame.Text, "1"), wire(true, frame.Text, "2")[:2]...))
-		}, frame.PolicyViolation, "more answers than messages"},
+		}, frame.PolicyViolation, "unsolicited message"},
 		{"half a header of another answer", func(p *peer) {
 			p.write(append(wire(true, frame.Text, "1"), wire(true, frame.Text, "2")[:1]...))
-		}, frame.GoingAway, "no answer in time"},
+		}, frame.PolicyViolation, "unsolicited message"},
 		{"no answer", func(*peer) {}, frame.GoingAway, "no answer in time"},
 		{"half an answer", func(p *peer) { p.write(wire(false, frame.Text, "1")) }, frame.GoingAway, "no answer in time"},
 		{"close", func(p *peer) { p.sendClose(1001, "") }, 1001, "closed by the server: 1001 "},

@@ -49,6 +49,10 @@ func (c *Conn) isOn(l *Loop) bool { return c.home.Load() == l && c.on == l }
 // Loop returns the loop that owns the connection.
 func (c *Conn) Loop() *Loop { return c.on }
 
+// Home returns the loop that owns the connection, or will when it has arrived there. Any goroutine may call it; on all but
+// that loop's, the answer may be old.
+func (c *Conn) Home() *Loop { return c.home.Load() }
+
 // Handler returns the receiver of the connection's events.
 func (c *Conn) Handler() Handler { return c.handler }
 

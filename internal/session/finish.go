@@ -45,10 +45,7 @@ func (s *Session) clientBroke(err error) {
 }
 
 // owed tells whether the backend may have something left to say to what the client has sent.
-func (s *Session) owed() bool {
-	p := s.backend.Backend().Profile()
-	return p.Reuse == profile.OneShot || p.Judge(s.traffic(s.sentNow())) == profile.Await
-}
+func (s *Session) owed() bool { return s.backend.Boundary().Owed(s.traffic(s.sentNow())) }
 
 // leave ends the client's part in the session, while what the backend has left to say still reaches it, for a limited
 // time. Over a connection that serves one session, the backend gets a close frame, and answers it when it is done.
@@ -75,6 +72,8 @@ func (s *Session) clientLost() {
 		s.gone()
 	case finishing:
 		s.release()
+	case seeking:
+		s.stopSeeking(byClient, frame.AbnormalClosure, "client left without a close frame")
 	default:
 		s.end(byClient, frame.AbnormalClosure, "client left without a close frame")
 	}
@@ -83,6 +82,10 @@ func (s *Session) clientLost() {
 // clientEnding acts on the end of what the client sends, while what it has sent before cannot be passed on, since the
 // backend takes nothing. It may still take all of it, but need not hold the lease for ever.
 func (s *Session) clientEnding() {
+	if s.phase == seeking {
+		s.stopSeeking(byClient, frame.AbnormalClosure, "client left without a close frame")
+		return
+	}
 	if s.phase != relaying {
 		return
 	}
@@ -102,7 +105,10 @@ func (s *Session) clientEnding() {
 // backendClosed acts on the backend's close frame.
 func (s *Session) backendClosed(payload []byte) {
 	code, reason, err := frame.ParseClose(payload)
+	step := s.backend.Boundary().Closed(uint16(code))
 	switch {
+	case step.Then == profile.Elsewhere || s.concluding:
+		s.act(step)
 	case s.phase == clientLeaving:
 		s.answerClient()
 	case err != nil:
@@ -115,6 +121,9 @@ func (s *Session) backendClosed(payload []byte) {
 // backendBroke acts on the failure of the backend's connection, or on what it may not send.
 func (s *Session) backendBroke(reason string) {
 	s.fault = reason
+	if s.concluding {
+		s.record.end(byBackend, frame.InternalError, reason)
+	}
 	if s.phase == clientLeaving {
 		s.answerClient()
 	} else {
@@ -141,6 +150,10 @@ func (s *Session) endForeign(between bool) {
 // end ends the session: nothing more is taken from the client, which gets a close frame as soon as the frame on its way to
 // it is complete.
 func (s *Session) end(who party, code frame.CloseCode, reason string) {
+	if s.phase == seeking {
+		s.stopSeeking(who, code, reason)
+		return
+	}
 	if !s.decide(who, code, reason) {
 		return
 	}
@@ -188,6 +201,11 @@ func (s *Session) release() {
 	s.record.Connection = s.backend.End(backend.Ending{
 		Traffic: s.traffic(s.sent), MidFrame: s.sent.midFrame, Code: code, Text: reason, Fault: s.fault,
 	})
+	s.linger()
+}
+
+// linger waits for the client's part in closing.
+func (s *Session) linger() {
 	s.phase = lingering
 	if s.client.Ended() {
 		s.gone()

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
@@ -18,38 +19,57 @@ func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 		return len(b)
 	}
 	frames, bytes := s.scanner.Frames, s.scanner.Bytes
-	pos := 0
+	pos := s.relayFromClient(b)
+	s.shard.relayed.FramesFromClients += s.scanner.Frames - frames
+	s.shard.relayed.BytesFromClients += s.scanner.Bytes - bytes
+	switch {
+	case s.holdsBack():
+		s.client.PauseBefore(b[pos:])
+		return len(b)
+	case s.phase == relaying && s.up.to.Pending() > 0:
+		s.client.Pause()
+	}
+	return pos
+}
+
+// relayFromClient returns how many bytes it has consumed.
+func (s *Session) relayFromClient(b []byte) (pos int) {
 	for {
 		run, err := s.scanner.Next(b[pos:])
 		if s.phase == relaying {
 			s.up.pass(b[pos:pos+run.Data], run.Boundary)
 		}
 		pos += run.Consumed
-		if err != nil {
+		if err == nil && run.Watched {
+			var n int
+			n, err = s.presentFromClient(&run, b[pos:])
+			pos += n
+		}
+		switch {
+		case err != nil:
 			s.clientBroke(err)
-		} else if run.HasControl() {
+		case run.HasControl():
 			s.clientControl(run.Control, run.Payload)
-		} else {
-			break
+		case !run.Watched:
+			return pos
 		}
 		if s.deaf {
-			pos = len(b)
-			break
+			return len(b)
+		}
+		if s.holdsBack() {
+			return pos
 		}
 	}
-	s.shard.relayed.FramesFromClients += s.scanner.Frames - frames
-	s.shard.relayed.BytesFromClients += s.scanner.Bytes - bytes
-	if s.phase == relaying && s.up.to.Pending() > 0 {
-		s.client.Pause()
-	}
-	return pos
 }
+
+// holdsBack tells whether the client's messages have to wait.
+func (s *Session) holdsBack() bool { return s.heldBack && (s.phase == relaying || s.phase == seeking) }
 
 // clientControl acts on a control frame from the client.
 func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 	switch op {
 	case frame.Ping:
-		if s.phase != lingering { // the direction's scanner serves another session by now
+		if s.phase < seeking { // the direction's scanner serves another session otherwise
 			s.down.sendPong(payload)
 		}
 	case frame.Close:
@@ -61,7 +81,7 @@ func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 // Flushed implements [loop.Handler]: the client has taken what was kept for it, so the backend is read again.
 func (h *clientSide) Flushed(*loop.Conn) {
 	s := (*Session)(h)
-	if s.phase == lingering {
+	if s.phase >= seeking {
 		return
 	}
 	s.down.insertNow()
@@ -80,36 +100,45 @@ func (h *clientSide) MoveTo(to *loop.Loop) { (*Session)(h).moveTo(to) }
 // Received implements [loop.Handler]: it passes the backend's data frames on to the client.
 func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 	s := (*Session)(h)
-	scanner := &s.backend.Scanner
+	conn := s.backend
+	scanner := &conn.Scanner
 	frames, bytes := scanner.Frames, scanner.Bytes
 	pos := 0
-	for s.phase != lingering {
+	for s.serves(conn) {
 		between := scanner.AtFrameBoundary()
 		run, err := scanner.Next(b[pos:])
 		if run.Data > 0 {
 			s.fromBackend(b[pos:pos+run.Data], run.Boundary, between)
-			if s.phase == lingering { // what stands behind the data is not the session's any more, not even an error
+			if !s.serves(conn) { // what stands behind the data is not the session's any more, not even an error
 				pos += run.Data
 				break
 			}
 		}
 		pos += run.Consumed
+		if err == nil && run.Watched {
+			var n int
+			n, err = s.presentFromBackend(conn, &run, b[pos:])
+			pos += n
+			if !s.serves(conn) {
+				break
+			}
+		}
 		if err != nil {
 			s.backendBroke("backend broke the protocol: " + err.Error())
 			pos = len(b)
 		} else if run.HasControl() {
 			s.backendControl(run.Control, run.Payload)
-		} else {
+		} else if !run.Watched {
 			break
 		}
 	}
 	s.shard.relayed.FramesFromBackends += scanner.Frames - frames
 	s.shard.relayed.BytesFromBackends += scanner.Bytes - bytes
-	if s.phase == lingering { // the lease has ended: what follows is not for this client
+	if !s.serves(conn) { // the lease has ended: what follows is not for this client
 		if c.Closed() {
 			return len(b)
 		}
-		return pos + s.backend.Received(c, b[pos:])
+		return pos + conn.Received(c, b[pos:])
 	}
 	if s.client.Pending() > 0 {
 		c.Pause()
@@ -117,10 +146,13 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 	return pos
 }
 
+// serves tells whether the session still holds the lease of a connection that it held.
+func (s *Session) serves(conn *backend.Conn) bool { return s.phase < seeking && s.backend == conn }
+
 // fromBackend passes data frames on to the client, unless they cannot be meant for it. between tells that they begin with
 // a new frame.
 func (s *Session) fromBackend(b []byte, boundary int, between bool) {
-	if !s.backend.Backend().Profile().Plausible(s.traffic(s.sentNow())) {
+	if !s.backend.Boundary().Plausible(s.traffic(s.sentNow())) {
 		s.endForeign(between)
 		return
 	}
@@ -128,7 +160,7 @@ func (s *Session) fromBackend(b []byte, boundary int, between bool) {
 	switch {
 	case s.phase == finishing && s.down.closed:
 		s.release()
-	case s.phase == clientLeaving && !s.owed():
+	case s.phase == clientLeaving && !s.concluding && !s.owed():
 		s.answerClient()
 	}
 }
@@ -150,7 +182,9 @@ func (s *Session) backendControl(op frame.Opcode, payload []byte) {
 func (h *backendSide) Flushed(*loop.Conn) {
 	s := (*Session)(h)
 	s.up.insertNow()
-	s.client.Resume()
+	if !s.heldBack {
+		s.client.Resume()
+	}
 }
 
 // Ended implements [loop.Handler].
@@ -158,5 +192,5 @@ func (h *backendSide) Ended(_ *loop.Conn, err error) {
 	(*Session)(h).backendBroke("backend connection lost: " + err.Error())
 }
 
-// SendPing implements [backend.Pinger]: it asks the backend for a sign of life.
+// SendPing implements [backend.Lessee]: it asks the backend for a sign of life.
 func (h *backendSide) SendPing() { h.up.sendPing() }

@@ -26,12 +26,24 @@ type Session struct {
 	down    direction     // from the backend to the client
 	scanner frame.Scanner // of what the client sends; the backend's is its connection's own
 
+	fromClient backend.Watcher // presents to the boundary what is watched of what the client sends
+	// heldBack: the boundary lets no more of the client's messages through for now, so that the client is not read.
+	heldBack bool
+	// concluding: the client has sent its last message, in whose place the reset was sent; its last answer is awaited.
+	concluding bool
+
 	timer      loop.Timer // bounds the present phase, or looks for idleness
 	deadline   loop.Timer // ends a session that lasts too long
 	lastCount  uint64     // data frames and their bytes, both ways, at the last look for idleness
 	quietLooks int        // looks in a row without any
 
-	framesBefore, bytesBefore uint64 // what the backend's scanner had counted when the session began
+	messagesBefore            uint64 // what the client's scanner had counted when the lease began
+	framesBefore, bytesBefore uint64 // what the backend's scanner had counted then
+
+	key   uint64          // what its backend is chosen by
+	seek  *search         // for another connection; nil for none
+	first profile.Opening // the client's first message, which is to be sent once the boundary lets it
+	moves int             // connections that could not serve it
 
 	sent   sent   // set when the session ends
 	fault  string // how the backend broke the session; empty if it did not
@@ -48,6 +60,8 @@ const (
 	clientLeaving
 	// finishing: the end is decided; the frame that is on its way to the client is completed before the close frame.
 	finishing
+	// seeking: the session has no connection: the first one could not serve it, and another is looked for.
+	seeking
 	// lingering: the lease is over and the client has its close frame; its own is awaited, and what else it sends is
 	// dropped.
 	lingering
@@ -55,7 +69,7 @@ const (
 
 // newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
 func (s *Server) newSession(service *Service, conn *backend.Conn, nc net.Conn, arrival arrival) *Session {
-	session := &Session{server: s, service: service, backend: conn, scanner: frame.NewClientScanner(s.options.MaxMessage)}
+	session := &Session{server: s, service: service, backend: conn, key: arrival.key, scanner: frame.NewClientScanner(s.options.MaxMessage)}
 	session.record.begin(s.lastID.Add(1), addressOf(nc), arrival)
 	return session
 }
@@ -67,20 +81,33 @@ func (s *Session) begin(socket loop.Socket, req *handshake.Request) {
 	s.shard.sessions[s] = struct{}{}
 	s.server.active.Add(1)
 	s.client = l.Add(socket, (*clientSide)(s), req.Early)
-	s.up = direction{scanner: &s.scanner, to: s.backend.Stream(), masked: true, pings: s.backend}
-	s.down = direction{scanner: &s.backend.Scanner, to: s.client}
-
 	protocol := s.backend.Protocol()
 	if !req.Offers(protocol) {
 		protocol = ""
 	}
-	s.framesBefore, s.bytesBefore = s.backend.Scanner.Frames, s.backend.Scanner.Bytes
-	answer := req.AppendAccept(make([]byte, 0, 256), protocol)
-	s.client.Write(append(answer, s.backend.TakeGreeting()...))
-	s.backend.Stream().SetHandler((*backendSide)(s))
-
+	s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol))
+	s.greet()
+	s.serve()
 	s.limitDuration()
 	s.watchIdle()
+}
+
+// greet sends the client what the server said before there was a session.
+func (s *Session) greet() {
+	for op, payload := range s.backend.Boundary().Greeting() {
+		s.client.Write(frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), frame.Opcode(op), true, payload, false))
+	}
+	s.client.Write(s.backend.TakeGreeting())
+}
+
+// serve begins the lease: frames pass both ways from now on.
+func (s *Session) serve() {
+	s.up = direction{scanner: &s.scanner, to: s.backend.Stream(), masked: true, pings: s.backend}
+	s.down = direction{scanner: &s.backend.Scanner, to: s.client}
+	s.framesBefore, s.bytesBefore = s.backend.Scanner.Frames, s.backend.Scanner.Bytes
+	s.phase = relaying
+	s.backend.Stream().SetHandler((*backendSide)(s))
+	s.act(s.backend.Begin())
 }
 
 // idleLooks is how often within the idle limit a session is looked at.
@@ -124,7 +151,7 @@ func (s *Session) sentNow() sent {
 		return s.sent
 	}
 	return sent{
-		messages:   s.scanner.Messages,
+		messages:   s.scanner.Messages - s.messagesBefore,
 		midMessage: !s.scanner.AtMessageBoundary() || s.client.Held() > 0,
 		midFrame:   !s.scanner.AtFrameBoundary(),
 	}
@@ -141,10 +168,10 @@ func (s *Session) traffic(sent sent) profile.Traffic {
 
 // moveTo takes both connections to another loop.
 func (s *Session) moveTo(to *loop.Loop) {
-	if s.phase == lingering {
-		return // soon over, and its backend connection is not the session's any more
+	if s.phase >= seeking {
+		return // it has no backend connection, or soon another, or none any more
 	}
-	timed, limited, watched := s.timer.Take(), s.deadline.Take(), s.backend.TakeTimer()
+	timed, limited, put := s.timer.Take(), s.deadline.Take(), s.backend.TakeTimers()
 	delete(s.shard.sessions, s)
 	arrived := func() {
 		s.shard = &s.server.shards[s.client.Loop().ID()]
@@ -155,9 +182,7 @@ func (s *Session) moveTo(to *loop.Loop) {
 		if limited {
 			s.deadline.Put(s.client.Loop())
 		}
-		if watched {
-			s.backend.PutTimer(s.client.Loop())
-		}
+		put(s.client.Loop())
 	}
 	if !loop.Move(to, arrived, s.client, s.backend.Stream()) {
 		arrived()

@@ -16,6 +16,7 @@ type arrival struct {
 	at       time.Time // its connection was accepted
 	position int       // in the queue when it began to wait; 0 when it did not
 	until    time.Time // when it has waited long enough; zero when it did not wait
+	key      uint64    // what its backend is chosen by
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.
@@ -27,7 +28,8 @@ var errLeft = errors.New("client left the queue")
 // acquire leases a connection for the client, which waits for it in the service's queue if it must.
 func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, arrival *arrival) (*backend.Conn, error) {
 	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
-	waiter := &pool.Waiter[*backend.Conn]{Key: service.HashBy.key(req, host)}
+	arrival.key = service.HashBy.key(req, host)
+	waiter := &pool.Waiter[*backend.Conn]{Key: arrival.key}
 	conn, ok, err := service.Group.Acquire(waiter)
 	if err != nil {
 		return nil, unavailable(err.Error())
@@ -39,29 +41,36 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 	if arrival.until.IsZero() { // otherwise it has found its connection lost, and does not wait longer for that
 		arrival.until = time.Now().Add(service.QueueTimeout)
 	}
-	patience := time.NewTimer(time.Until(arrival.until))
-	defer patience.Stop()
 	client := listen(nc)
-	leased, why := false, pool.TimedOut
+	conn, err = s.queued(service, waiter, arrival.until, client.left)
+	req.Early = append(req.Early, client.stop()...)
+	if conn != nil && client.hasLeft() {
+		conn.GiveBack()
+		return nil, errLeft
+	}
+	return conn, err
+}
+
+// queued returns the connection for a client in the queue, or an error: when it has waited until the given time in vain, when
+// left is closed because the client has gone (errLeft), or when nobody is admitted any more.
+func (s *Server) queued(service *Service, waiter *pool.Waiter[*backend.Conn], until time.Time, left <-chan struct{}) (*backend.Conn, error) {
+	patience := time.NewTimer(time.Until(until))
+	defer patience.Stop()
+	why, err := pool.TimedOut, error(nil)
 	select {
-	case conn = <-waiter.Ready():
-		leased = true
+	case conn := <-waiter.Ready():
+		return conn, nil
 	case <-patience.C:
 		err = unavailable("no connection came free in time")
-	case <-client.left:
+	case <-left:
 		why, err = pool.LeftEarly, errLeft
 	case <-s.drained.Done():
 		why, err = pool.TurnedAway, unavailable("shutting down")
 	}
-	if !leased { // unless it is, at the last moment
-		conn, leased = service.Group.Leave(waiter, why)
-	}
-	req.Early = append(req.Early, client.stop()...)
+	conn, leased := service.Group.Leave(waiter, why) // leased at the last moment
 	switch {
 	case !leased:
 		return nil, err
-	case client.hasLeft():
-		err = errLeft
 	case why == pool.TimedOut:
 		return conn, nil
 	}
