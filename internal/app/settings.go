@@ -54,7 +54,7 @@ type Settings struct {
 	HandshakeTimeout time.Duration // for a client's request to arrive
 	QueueTimeout     time.Duration // for a connection to come free
 	DialTimeout      time.Duration // for a backend to accept a connection
-	ResetTimeout     time.Duration // for a backend to answer what a session left behind
+	ResetTimeout     time.Duration // for a connection's reset, if less than its profile allows; 0 for that
 	CloseTimeout     time.Duration // for each side's part in closing
 	IdleTimeout      time.Duration // without a frame; 0 for no limit
 	MaxSession       time.Duration // of a whole session; 0 for no limit
@@ -90,7 +90,6 @@ func DefaultSettings() Settings {
 		HandshakeTimeout: 10 * time.Second,
 		QueueTimeout:     10 * time.Second,
 		DialTimeout:      5 * time.Second,
-		ResetTimeout:     5 * time.Second,
 		CloseTimeout:     5 * time.Second,
 		DrainTimeout:     30 * time.Second,
 	}
@@ -204,7 +203,7 @@ func (s *Settings) checkNumbers(bad func(flag, format string, args ...any)) {
 		{"handshake-timeout", s.HandshakeTimeout, time.Millisecond},
 		{"queue-timeout", s.QueueTimeout, 0},
 		{"dial-timeout", s.DialTimeout, time.Millisecond},
-		{"reset-timeout", s.ResetTimeout, time.Millisecond},
+		{"reset-timeout", s.ResetTimeout, 0},
 		{"close-timeout", s.CloseTimeout, time.Millisecond},
 		{"idle-timeout", s.IdleTimeout, 0},
 		{"max-session", s.MaxSession, 0},

@@ -77,7 +77,7 @@ func addSettingsFlags(cmd *cobra.Command, s *app.Settings) {
 	f.Var(head, "max-header", "largest upgrade request")
 	f.DurationVar(&s.HandshakeTimeout, "handshake-timeout", s.HandshakeTimeout, "for a client's upgrade request to arrive")
 	f.DurationVar(&s.DialTimeout, "dial-timeout", s.DialTimeout, "for a server to accept a connection")
-	f.DurationVar(&s.ResetTimeout, "reset-timeout", s.ResetTimeout, "for a server to answer what a session left behind")
+	f.DurationVar(&s.ResetTimeout, "reset-timeout", s.ResetTimeout, "for a connection's reset after a session; 0: as long as its profile allows")
 	f.DurationVar(&s.CloseTimeout, "close-timeout", s.CloseTimeout, "for each side's part in closing a connection")
 	f.DurationVar(&s.IdleTimeout, "idle-timeout", s.IdleTimeout, "end sessions without a frame for so long; 0 for never")
 	f.DurationVar(&s.MaxSession, "max-session", s.MaxSession, "end sessions that last longer; 0 for never")

@@ -131,7 +131,8 @@ func (b *Boundary) Dialed() Step {
 	return b.rest(s)
 }
 
-// Greeting returns the messages of the server's greeting, to be sent to the client at the start of each session.
+// Greeting returns the messages of the server's greeting, to be sent to the client at the start of each session. With a
+// one-shot profile that was watched while it was idle, what the server has said since is among them.
 func (b *Boundary) Greeting() iter.Seq2[Opcode, []byte] {
 	return func(yield func(Opcode, []byte) bool) {
 		if b.kept == nil {
@@ -147,10 +148,17 @@ func (b *Boundary) Greeting() iter.Seq2[Opcode, []byte] {
 
 // Begin begins a session on a Ready connection. The token is a number that nobody can guess, another for each session.
 func (b *Boundary) Begin(token uint64) (s Step) {
+	if b.state != idle { // the caller is wrong
+		return b.breaks(Step{Close: closeInternal}, b.reason)
+	}
 	former := b.session
 	b.session = &session{token: token}
-	if former != nil { // the answer to a keepalive message is under way
-		b.session.messages[FromServer] = former.messages[FromServer]
+	if former != nil { // a message is under way: the answer to a keepalive message, or, for one-shot, something for the client
+		m := &b.session.messages[FromServer]
+		*m = former.messages[FromServer]
+		if m.fate == dropping && b.flags&asked == 0 {
+			m.fate = holding
+		}
 	}
 	b.flags = b.flags&(used|asked) | silent | replay
 	b.state = streaming
@@ -173,6 +181,9 @@ func (p *program) opens() bool {
 
 // refuses tells whether a server may refuse a session after the handshake.
 func (p *program) refuses() bool { return p.busys || p.busyClose != nil }
+
+// listens tells whether what a one-shot connection's server says before the session is looked at.
+func (p *program) listens() bool { return p.busys || p.alives }
 
 // sticks tells whether sessions leave settings on the connection.
 func (p *program) sticks() bool {
@@ -225,7 +236,7 @@ func (b *Boundary) look() {
 	b.watch = [2]Kinds{}
 	switch b.state {
 	case idle:
-		if p.reuse != OneShot {
+		if p.reuse != OneShot || p.listens() {
 			b.watch[FromServer] = allMessages
 		}
 	case opening, waiting, streaming, replacing:
@@ -233,8 +244,11 @@ func (b *Boundary) look() {
 		if b.state != streaming || b.flags&ended != 0 || b.flags&(silent|replay) == silent|replay && p.refuses() {
 			b.watch[FromClient] = allMessages
 		}
-		if b.flags&asked != 0 || b.flags&silent != 0 && (p.refuses() || p.readies) {
+		if b.flags&silent != 0 && (p.refuses() || p.readies) {
 			b.watch[FromServer] = allMessages
+		}
+		if b.flags&asked != 0 { // the client is to wait, and what comes first is not for it
+			b.watch = [2]Kinds{allMessages, allMessages}
 		}
 	case finishing:
 		b.watch = [2]Kinds{allMessages, allMessages}

@@ -94,12 +94,11 @@ func (s *scene) run(p *Profile, n nasty, seed uint64, steps int) *world {
 	return w
 }
 
-// Nothing that one session has caused reaches another, whatever happens in whatever order.
+// Nothing that one session has caused reaches another, whatever happens in whatever order. A longer run:
+//
+//	go test ./internal/profile -run 'TestNoLeak|TestBoundaryStates' -rapid.checks 100000 -timeout 0
 func TestNoLeak(t *testing.T) {
-	steps := 150_000
-	if testing.Short() {
-		steps = 20_000
-	}
+	steps := 600 * rapidChecks()
 	for _, s := range scenes {
 		for _, n := range s.nasty {
 			t.Run(fmt.Sprintf("%s/%+v", s.name, n), func(t *testing.T) {

@@ -23,6 +23,7 @@ type program struct {
 	longestGreeting        int
 	longest                int // message that is looked into
 	replace, endResets     bool
+	ends                   bool // it is known how a client ends its session
 	early                  Early
 	greets, readies, busys bool // there is a matcher of messages
 	alives                 bool
@@ -71,28 +72,29 @@ func newProgram(s *spec, reuse Reuse) *program {
 		p.busyStatus = append(p.busyStatus, m.status...)
 	}
 	client := []use{}
-	server := []use{{s.greeting, isGreeting}, {s.ready, isReady}, {s.busy, isBusy}}
+	server := []use{{s.greeting, isGreeting}, {s.ready, isReady}, {s.busy, isBusy}, {s.keepalive.answer, isAlive}}
+	p.alive, p.aliveEvery, p.alives = s.keepalive.send, s.keepalive.every, len(s.keepalive.answer) > 0
+	p.timeout = s.reset.timeout
 	if reuse == OneShot { // nothing that is about reuse is looked for
 		p.fromClient = newMatchSet(p.longest, nil)
 		p.fromServer = newMatchSet(p.longest, nil, server...)
 		return p
 	}
-	p.replace, p.endResets = s.replace, s.end.resets
-	p.reset, p.settle, p.timeout = s.reset.send, s.reset.settle, s.reset.timeout
+	p.replace, p.endResets, p.ends = s.replace, s.end.resets, len(s.end.client) > 0
+	p.reset, p.settle = s.reset.send, s.reset.settle
 	p.replies = s.reset.count
 	if p.replies == 0 {
 		p.replies = len(p.reset)
 	}
 	p.tokens, p.until, p.unprompted = s.hasTokens(), len(s.reset.until) > 0, s.reset.quiet
 	p.restarts = int(s.reset.timeout / max(s.reset.settle, time.Millisecond))
-	p.alive, p.aliveEvery, p.alives = s.keepalive.send, s.keepalive.every, len(s.keepalive.answer) > 0
 	p.kept = isSticky | isCounted | isStart
 
 	if s.replace || s.end.resets || s.early == EarlyDiscard {
 		client = append(client, use{s.end.client, isEnd})
 	}
 	client = append(client, use{s.sticky, isSticky}, use{s.unanswered, isUnanswered}, use{s.answers, isCounted}, use{s.tag.start, isStart})
-	server = append(server, use{s.reset.until, isUntil}, use{s.keepalive.answer, isAlive}, use{s.tag.done, isDone}, use{s.tag.failed, isFailed})
+	server = append(server, use{s.reset.until, isUntil}, use{s.tag.done, isDone}, use{s.tag.failed, isFailed})
 	toServer := s.tag.server
 	if toServer == nil {
 		toServer = s.tag.path

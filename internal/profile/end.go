@@ -3,6 +3,7 @@ package profile
 // Finish follows on a Step that says Replaced: it puts the reset in the place of the client's end message. Everything from
 // the server goes on to the client until its last answer came (Finished).
 func (b *Boundary) Finish(t Traffic) (s Step) {
+	t = withEnd(t)
 	if b.state != replacing || !b.Plausible(t) {
 		return b.breaks(Step{Close: closeInternal}, Unsolicited)
 	}
@@ -21,9 +22,18 @@ func (b *Boundary) Finish(t Traffic) (s Step) {
 	return Step{Send: b.program.reset, Timer: b.program.timeout}
 }
 
+// withEnd counts the client's end message as whole, also where the caller has not done so yet.
+func withEnd(t Traffic) Traffic {
+	if t.SendingMessage {
+		t.Sent, t.SendingMessage = t.Sent+1, false
+	}
+	return t
+}
+
 // The close codes for clients (RFC 6455, section 7.4.1, and the IANA registry).
 const (
 	closeNormal   = 1000
+	closeTooBig   = 1009
 	closeInternal = 1011
 	closeTryAgain = 1013
 )
@@ -63,18 +73,17 @@ func (b *Boundary) End(t Traffic) (s Step) {
 		return Step{Then: Resetting}
 	case idle: // the reset has succeeded since the client got its last answer
 		return Step{Then: Ready}
+	case replacing:
+		t = withEnd(t)
 	case greeting, broken:
 		return b.breaks(s, b.reason)
 	}
 	sent := t.Sent - min(session.taken, t.Sent)
 	switch {
-	case t.SendingMessage && b.state != replacing:
+	case t.SendingMessage:
 		return b.breaks(s, Cut)
 	case p.reuse == OneShot:
 		return b.breaks(s, Served)
-	case p.blind:
-		b.flags |= used
-		return b.rest(s)
 	case b.flags&spoiled != 0:
 		return b.breaks(s, b.reason)
 	case !b.Plausible(t):
@@ -88,15 +97,7 @@ func (b *Boundary) End(t Traffic) (s Step) {
 		return b.breaks(s, NotReady)
 	}
 	b.flags |= used
-	if p.reuse == Tagged {
-		if session.tasks.tags != 0 {
-			b.settings = uint64(session.tasks.tags)
-		}
-		session.expected = session.tasks.open()
-		if session.expected > 0 && p.early == EarlyDiscard {
-			return b.breaks(s, LeftEarly)
-		}
-	} else if p.early == EarlyDiscard && b.flags&ended == 0 {
+	if p.early == EarlyDiscard && !p.blind && (p.ends && b.flags&ended == 0 || session.tasks.open() > 0) {
 		return b.breaks(s, LeftEarly)
 	}
 	return b.resets(t)
@@ -119,14 +120,26 @@ func (b *Boundary) resets(t Traffic) (s Step) {
 	b.tail(resetting)
 	b.look()
 	s.Then, s.Timer = Resetting, p.timeout
-	switch p.reuse {
-	case Lockstep:
+	switch {
+	case p.blind: // nothing is sent, and nothing awaited but the end of a message
+		if !t.ReceivingMessage {
+			return b.rest(s)
+		}
+	case p.reuse == Lockstep:
 		session.expected = b.owed(t) + uint64(p.replies)
 		s.Send = p.reset
-	case Fenced, Quiet:
+	case p.reuse == Tagged:
+		if session.tasks.tags != 0 {
+			b.settings = uint64(session.tasks.tags)
+		}
+		session.expected = session.tasks.open()
+	default:
 		session.expected = session.counted - session.acknowledged
-		if p.endResets && b.flags&ended != 0 {
-			break // that it has sent its own end message is the reset
+		if p.endResets && b.flags&ended != 0 { // the client's own end message is the reset
+			if p.reuse == Fenced && session.expected == 0 && t.ReceivingMessage {
+				return b.breaks(Step{}, LateMessage)
+			}
+			break
 		}
 		if len(p.reset) == 0 {
 			return b.breaks(s, LeftEarly)
@@ -140,7 +153,7 @@ func (b *Boundary) resets(t Traffic) (s Step) {
 			session.expected = 0
 		}
 	}
-	if session.expected == 0 {
+	if session.expected == 0 && !t.ReceivingMessage { // otherwise the end of that message is awaited
 		return b.succeeded(s)
 	}
 	return s
@@ -149,14 +162,16 @@ func (b *Boundary) resets(t Traffic) (s Step) {
 // counts judges a message that came after the reset was sent.
 func (b *Boundary) counts(f found) (s Step) {
 	p, session := b.program, b.session
-	switch p.reuse {
-	case Lockstep:
+	switch {
+	case p.blind && session.expected == 0: // only the end of this message was awaited
+		return b.rest(Step{Pass: Drop})
+	case p.reuse == Lockstep:
 		session.expected--
 		if session.expected == 0 && p.until && f.class&isUntil == 0 {
 			return b.mismatch()
 		}
 		session.answers -= min(session.answers, 1)
-	case Tagged:
+	case p.reuse == Tagged:
 		task := session.tasks.find(f.tag)
 		if f.class&isFailed != 0 && (task != nil || f.tag == nil) {
 			return b.breaks(Step{Pass: Drop}, TaskFailed)
@@ -167,6 +182,9 @@ func (b *Boundary) counts(f found) (s Step) {
 		}
 	default:
 		if f.class&isUntil != 0 {
+			if session.expected == 0 { // nobody asked for it
+				return b.breaks(Step{Pass: Drop}, Unsolicited)
+			}
 			session.expected--
 			session.answers -= min(session.answers, 1)
 		}

@@ -102,6 +102,15 @@ func (b *Boundary) told(d Direction, m *assembly, payload []byte) Step {
 func (b *Boundary) tooLong(d Direction) Step {
 	m := &b.session.messages[d]
 	m.long = true
+	switch {
+	case d == FromServer && (b.state == greeting || b.state == idle): // it was to be kept for the client
+		return b.breaks(Step{Pass: Drop}, GreetingFailed)
+	case d == FromClient && b.state == opening && b.program.fromClient.can[m.opcode]&isSticky != 0:
+		// It may set something, and its beginning is held, so it can neither be kept for another connection nor be told.
+		if _, fits := b.fit(unknownSettings); !fits {
+			return b.breaks(Step{Pass: Drop, Close: closeTooBig}, OtherSettings)
+		}
+	}
 	if m.fate == holding {
 		m.fate, m.partial = looking, true
 		return Step{Pass: Release, Feed: true}

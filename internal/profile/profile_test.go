@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -41,16 +42,25 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-func TestNamesAreDistinct(t *testing.T) {
-	seen := make(map[string]bool)
-	for _, name := range Names() {
-		if seen[name] {
+// Each name is there once, and has its file.
+func TestNames(t *testing.T) {
+	names := Names()
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
 			t.Errorf("%s is there twice", name)
 		}
-		seen[name] = true
 	}
-	if len(seen) != 2 {
-		t.Errorf("names: %v", Names())
+	files, err := builtInFiles.ReadDir("builtin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if !slices.Contains(names, strings.TrimSuffix(file.Name(), ".yaml")) {
+			t.Errorf("builtin/%s has no name among %v", file.Name(), names)
+		}
+	}
+	if len(files) != len(names) {
+		t.Errorf("%d names and %d files", len(names), len(files))
 	}
 }
 

@@ -8,14 +8,12 @@ func (b *Boundary) serverBegins(op Opcode, length int64) Step {
 	m.begin(op, relayed, 0)
 	switch b.state {
 	case greeting:
-		s := b.take(FromServer, op, length, dropping)
-		m.limit = p.longestGreeting
-		if m.long = length > int64(p.longestGreeting); m.long {
-			return b.breaks(Step{Pass: Drop}, GreetingFailed)
-		}
-		return s
+		return b.keeps(op, length)
 	case idle:
-		if b.flags&asked == 0 {
+		switch {
+		case p.reuse == OneShot: // it is for the client to come
+			return b.keeps(op, length)
+		case b.flags&asked == 0:
 			return b.breaks(Step{Pass: Drop}, Unsolicited)
 		}
 		return b.take(FromServer, op, length, dropping)
@@ -33,6 +31,17 @@ func (b *Boundary) serverBegins(op Opcode, length int64) Step {
 	}
 	m.fate = ignored
 	return Step{Pass: Drop}
+}
+
+// keeps begins to look at a message that is kept for the client, unless it is something else.
+func (b *Boundary) keeps(op Opcode, length int64) Step {
+	s := b.take(FromServer, op, length, dropping)
+	m := &b.session.messages[FromServer]
+	m.limit = b.program.longestGreeting
+	if m.long = length > int64(m.limit); m.long {
+		return b.breaks(Step{Pass: Drop}, GreetingFailed)
+	}
+	return s
 }
 
 // streams judges the beginning of a server's message in a session.
@@ -93,12 +102,15 @@ func (b *Boundary) serverSaid(m *assembly, f found, payload []byte) Step {
 	case greeting:
 		return b.greeted(m, f, payload)
 	case idle:
-		if f.class&isAlive == 0 {
-			return b.breaks(Step{Pass: Drop}, Unsolicited)
+		switch {
+		case b.flags&asked != 0 && f.class&isAlive != 0:
+			b.flags &^= asked
+			b.forget()
+			return Step{Pass: Drop}
+		case b.program.reuse == OneShot:
+			return b.greeted(m, f, payload)
 		}
-		b.flags &^= asked
-		b.forget()
-		return Step{Pass: Drop}
+		return b.breaks(Step{Pass: Drop}, Unsolicited)
 	case opening, waiting, streaming, replacing:
 		return b.streamed(f)
 	case finishing, resetting:
@@ -112,7 +124,7 @@ func (b *Boundary) serverSaid(m *assembly, f found, payload []byte) Step {
 	return Step{Pass: Drop}
 }
 
-// greeted judges a message that came before the first session.
+// greeted judges a message that came before the first session. It is kept for the client.
 func (b *Boundary) greeted(m *assembly, f found, payload []byte) Step {
 	if f.class&isBusy != 0 {
 		return b.breaks(Step{Pass: Drop}, Busy)
@@ -125,8 +137,11 @@ func (b *Boundary) greeted(m *assembly, f found, payload []byte) Step {
 		return b.breaks(Step{Pass: Drop}, GreetingFailed)
 	}
 	k.opcodes, k.payloads = append(k.opcodes, m.opcode), append(k.payloads, bytes.Clone(payload))
-	if f.class&isGreeting != 0 {
+	if b.state == greeting && f.class&isGreeting != 0 {
 		return b.rest(Step{Pass: Drop})
+	}
+	if b.state == idle {
+		b.forget()
 	}
 	return Step{Pass: Drop}
 }

@@ -277,7 +277,8 @@ func watsonClient(c chooser, v *visit) (list []said) {
 			list = append(list, []said{text(`{"action": "stop"}`), {op: Binary}}[c(2)])
 		}
 		if c.chance(3) {
-			list = append(list, text([]string{`{"action": "start", "keywords": ["c"]}`, `{"action": "stop", "n": NaN}`, `{"action": 1, "action": "stop"}`, `{"action": "stop"}` + strings.Repeat(" ", 1<<16)}[c(4)]))
+			v.later = []string{`{"action": "start", "keywords": ["c"]}`}
+			list = append(list, text([]string{v.later[0], `{"action": "stop", "n": NaN}`, `{"action": 1, "action": "stop"}`, `{"action": "stop"}` + strings.Repeat(" ", 1<<16)}[c(4)]))
 		}
 	}
 	return list

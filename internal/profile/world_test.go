@@ -133,8 +133,9 @@ type visit struct {
 	ending  uint16 // the proxy's close code
 	got     joiner
 	answers int
-	first   string // its first text message, which sets what sticks
-	spoken  int    // pieces of audio made up
+	first   string   // its first text message, which sets what sticks
+	later   []string // settings that it sends later on
+	spoken  int      // pieces of audio made up
 }
 
 // conn is one connection.
