@@ -109,6 +109,15 @@ func (p *peer) expect(op frame.Opcode, payload string) {
 	}
 }
 
+// expectOwn receives one frame that the proxy has made itself.
+func (p *peer) expectOwn(op frame.Opcode, payload string) {
+	p.t.Helper()
+	h, got, err := p.next()
+	if err != nil || h.Opcode != op || string(got) != payload {
+		p.t.Fatalf("got %v %.60q, %v; want %v %.60q", h.Opcode, got, err, op, payload)
+	}
+}
+
 // expectClose receives a close frame, which must have this code and reason.
 func (p *peer) expectClose(code frame.CloseCode, reason string) {
 	p.t.Helper()
