@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
 // Describe says in words what a proxy with these settings, which must have passed Check, would serve.
@@ -30,6 +31,11 @@ func (s *Settings) Describe() string {
 		return err.Error()
 	}
 	row("profile", "%s: %s", p.profile.Name, p.profile.Summary)
+	if p.profile.Reuse == profile.OneShot {
+		row("reuse", "none: %s", p.profile.Reason)
+	} else {
+		row("reuse", "%s", p.profile.Reuse)
+	}
 	sessions := 0
 	for _, b := range p.backends {
 		row("backend", "%s, at most %d connections, %d kept warm, weight %g, %s",
@@ -45,8 +51,8 @@ func (s *Settings) Describe() string {
 	default:
 		row("queue", "at most %d clients, for %v each", s.Queue, s.QueueTimeout)
 	}
-	if s.Subprotocol != "" {
-		row("subprotocol", "%s", s.Subprotocol)
+	if protocol := p.backends[0].target.Protocol; protocol != "" {
+		row("subprotocol", "%s", protocol)
 	}
 	row("sessions", "at most %d at once", sessions)
 	_ = w.Flush()

@@ -19,19 +19,21 @@ import (
 
 // Settings are the settings of a proxy, as flags give them. Begin with DefaultSettings.
 type Settings struct {
-	Listen      []string // addresses for clients, host:port
-	Admin       string   // address of the admin API; empty for none
-	Backends    []string // inference servers: a URL each, with settings of its own behind it, see parseBackend
-	Path        string   // path that clients ask for; empty for any
-	Profile     string   // name of the backends' profile
-	Subprotocol string   // Sec-WebSocket-Protocol to ask the backends for; empty for none
-	Origins     []string // values of Origin to accept; none for any
-	Connections int      // cap of each backend
-	Warm        int      // connections kept ready for each backend; negative for the cap
-	Balance     string   // how a backend is chosen for a client
-	HashBy      string   // what it is chosen by with the balance hash: client, header:NAME or query:NAME
-	Queue       int      // most clients that wait for a connection
-	Loops       int      // most event loops awake; 0 for one per processor
+	Listen   []string // addresses for clients, host:port
+	Admin    string   // address of the admin API; empty for none
+	Backends []string // inference servers: a URL each, with settings of its own behind it, see parseBackend
+	Path     string   // path that clients ask for; empty for any
+	Profile  string   // name of the backends' profile
+	// ProfileFiles are YAML files with profiles beside the built-in ones.
+	ProfileFiles []string
+	Subprotocol  string   // Sec-WebSocket-Protocol to ask the backends for; empty for the profile's
+	Origins      []string // values of Origin to accept; none for any
+	Connections  int      // cap of each backend
+	Warm         int      // connections kept ready for each backend; negative for the cap
+	Balance      string   // how a backend is chosen for a client
+	HashBy       string   // what it is chosen by with the balance hash: client, header:NAME or query:NAME
+	Queue        int      // most clients that wait for a connection
+	Loops        int      // most event loops awake; 0 for one per processor
 
 	ConnectionMaxAge      time.Duration // of a connection to a backend; 0 for no limit
 	ConnectionMaxIdle     time.Duration // of one beyond the warm ones
@@ -138,7 +140,7 @@ func (s *Settings) plan() (*plan, error) {
 		bad("path", "%q does not begin with /", s.Path)
 	}
 	var err error
-	if p.profile, err = profile.Named(s.Profile); err != nil {
+	if p.profile, err = FindProfile(s.Profile, s.ProfileFiles); err != nil {
 		bad("profile", "%v", err)
 	}
 	if s.Subprotocol != "" && !isToken(s.Subprotocol) {
@@ -150,7 +152,15 @@ func (s *Settings) plan() (*plan, error) {
 	if p.hashBy, err = parseHashBy(s.HashBy); err != nil {
 		bad("hash-by", "%v", err)
 	}
+	if p.profile != nil && p.profile.Predial == profile.PredialNever && s.Queue == 0 {
+		bad("queue", "0: with the profile %s connections are dialed for clients that wait; allowed is at least 1", s.Profile)
+	}
 	p.backends = s.planBackends(bad)
+	for _, b := range p.backends {
+		if b.target.Protocol == "" && p.profile != nil {
+			b.target.Protocol = p.profile.Subprotocol
+		}
+	}
 	s.checkNumbers(bad)
 	return p, errors.Join(errs...)
 }

@@ -1,0 +1,59 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// Profiles returns the built-in profiles and those of the files, by name: one of a file takes the place of a built-in one of
+// its name. The error joins everything that is wrong in the files.
+func Profiles(files []string) ([]*profile.Profile, error) {
+	var all []*profile.Profile
+	for _, name := range profile.Names() {
+		p, err := profile.Named(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	own := make(map[string]string)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		list, err := profile.Parse(file, data)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range list {
+			if other, ok := own[p.Name]; ok {
+				return nil, fmt.Errorf("%s: the profile %q is in %s too", file, p.Name, other)
+			}
+			own[p.Name] = file
+			all = slices.DeleteFunc(all, func(builtIn *profile.Profile) bool { return builtIn.Name == p.Name })
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// FindProfile returns the profile of that name.
+func FindProfile(name string, files []string) (*profile.Profile, error) {
+	all, err := Profiles(files)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, p := range all {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return nil, fmt.Errorf("there is no profile %q; allowed are %s", name, strings.Join(names, ", "))
+}
