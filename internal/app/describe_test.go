@@ -19,6 +19,7 @@ func TestDescribe(t *testing.T) {
 			"listen 127.0.0.1:8080, path / and every other path",
 			"admin off",
 			"profile " + profile.Names()[0] + ": .*",
+			"reuse none: .*",
 			"backend ws://127.0.0.1:9001, at most 100 connections, 100 kept warm, weight 1, enabled",
 			"balance least-loaded",
 			"queue at most 1000 clients, for 10s each",
@@ -37,6 +38,7 @@ func TestDescribe(t *testing.T) {
 			`listen \[::1\]:8080, path /v1/stt`,
 			"admin :9090",
 			"profile one-shot: .*",
+			"reuse none: .*",
 			"backend ws://127.0.0.1:9001, at most 32 connections, 8 kept warm, weight 1, enabled",
 			"backend ws://127.0.0.1:9002/b, at most 4 connections, 4 kept warm, weight 0.25, enabled",
 			"backend ws://127.0.0.1:9003, at most 32 connections, 8 kept warm, weight 1, draining",
@@ -48,6 +50,7 @@ func TestDescribe(t *testing.T) {
 			"subprotocol audio.v1",
 			"sessions at most 68 at once", // the three that get clients
 		}},
+		"reuse": {func(s *Settings) { s.Profile = "vosk" }, []string{"reuse lockstep"}},
 		"no queue": {func(s *Settings) { s.Queue = 0 }, []string{"queue none: clients for whom there is no connection are refused"}},
 	} {
 		s := settings()

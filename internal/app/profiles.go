@@ -3,14 +3,13 @@ package app
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// Profiles returns the built-in profiles and those of the files, by name: one of a file takes the place of a built-in one of
-// its name. The error joins everything that is wrong in the files.
+// Profiles returns the built-in profiles and, behind them, those of the files. The error says everything that is wrong in the
+// first file that is not right.
 func Profiles(files []string) ([]*profile.Profile, error) {
 	var all []*profile.Profile
 	for _, name := range profile.Names() {
@@ -35,7 +34,6 @@ func Profiles(files []string) ([]*profile.Profile, error) {
 				return nil, fmt.Errorf("%s: the profile %q is in %s too", file, p.Name, other)
 			}
 			own[p.Name] = file
-			all = slices.DeleteFunc(all, func(builtIn *profile.Profile) bool { return builtIn.Name == p.Name })
 			all = append(all, p)
 		}
 	}
