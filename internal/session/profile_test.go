@@ -311,25 +311,6 @@ func TestAllBusy(t *testing.T) {
 	_ = client.Close()
 }
 
-// A client that leaves while another connection is looked for ends the search.
-func TestLeftWhileSeeking(t *testing.T) {
-	for name, leave := range map[string]func(*peer){"end": func(p *peer) { _ = p.Close() }, "reset": (*peer).reset} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, setup{profile: "whisperlive", queue: 1, backend: func(o *backend.Options) { o.Settings.Warm = 1 }})
-			client, server := r.session()
-			client.send(frame.Text, `{"uid": "a"}`)
-			server.expect(frame.Text, `{"uid": "a"}`)
-			server.send(frame.Text, `{"status": "WAIT"}`)
-			server.expectClose(frame.GoingAway, "session goes elsewhere") // and is not closed by the test: the cap is used up
-			eventually(t, "the session waits", func() bool { return r.group.Queue().Waiting == 1 })
-			leave(client)
-			eventually(t, "the search ends", func() bool { return r.group.Queue().Waiting == 0 })
-			r.expectRecord(fate{"client", frame.AbnormalClosure, "client left without a close frame", "discarded"})
-			_ = server.Close()
-		})
-	}
-}
-
 // Keepalive messages go to the server while the connection is idle, and their answers to nobody.
 func TestKeepalive(t *testing.T) {
 	r := newRig(t, setup{backend: withYAML(t, `
