@@ -19,6 +19,8 @@ type conn struct {
 	interval time.Duration // between two pings, or up to a quarter less
 	timeout  time.Duration // for the pong
 
+	lease uint64 // its number; for the lease's holder
+
 	lost atomic.Bool // it cannot serve anybody any more
 
 	mu     sync.Mutex
@@ -63,7 +65,7 @@ func (c *conn) withdraw(reason pool.Reason) {
 
 // retire ends the lease with the connection being closed.
 func (c *conn) retire(reason pool.Reason) {
-	c.slot.Discard(reason)
+	c.slot.Discard(c.lease, reason)
 	c.close()
 }
 

@@ -41,9 +41,11 @@ func (b *bouncer) Lease() (*network.Conn, bool) {
 	defer b.waiters.Put(w)
 	for {
 		c, ok, _ := b.group.Acquire(w)
-		switch {
-		case !ok:
+		if !ok {
 			return nil, false
+		}
+		c.lease = w.Lease()
+		switch {
 		case c.lost.Load(): // since it was leased: the next one
 			c.retire(pool.Lost)
 		default:
@@ -59,7 +61,7 @@ func (b *bouncer) Return(link *network.Conn) {
 		c.retire(pool.Lost)
 		return
 	}
-	c.slot.Return()
+	c.slot.Return(c.lease)
 	// An event loop does not let anything come between these two. Here it may have been lost in between, and not withdrawn
 	// because it was still leased.
 	if c.lost.Load() {

@@ -50,7 +50,7 @@ func TestDescribe(t *testing.T) {
 			"subprotocol audio.v1",
 			"sessions at most 68 at once", // the three that get clients
 		}},
-		"reuse": {func(s *Settings) { s.Profile = "vosk" }, []string{"reuse lockstep"}},
+		"reuse":    {func(s *Settings) { s.Profile = "vosk" }, []string{"reuse lockstep"}},
 		"no queue": {func(s *Settings) { s.Queue = 0 }, []string{"queue none: clients for whom there is no connection are refused"}},
 	} {
 		s := settings()

@@ -23,6 +23,7 @@ const maxGreeting = 64 << 10
 type Conn struct {
 	backend  *Backend
 	slot     *pool.Slot[*Conn]
+	lease    uint64 // the number of the present lease, or of the last
 	stream   *loop.Conn
 	protocol string
 
@@ -133,6 +134,7 @@ func (c *Conn) fill() {
 // lost since it was leased is not alive: its lease has ended then, and the caller leases another.
 func (c *Conn) Use(f func(alive bool)) {
 	ok := c.stream.Post(func() {
+		c.lease = c.slot.Sessions()
 		if c.broken != nil {
 			c.retire(*c.broken)
 			f(false)
@@ -228,7 +230,7 @@ func (c *Conn) End(e Ending) profile.Verdict {
 				c.retire(retirement{pool.ResetFailed, frame.GoingAway, "no answer in time"})
 			})
 		}
-		c.slot.Reset()
+		c.slot.Reset(c.lease)
 		return profile.Await
 	}
 	c.retire(retirement{c.reason(e, step.Reason), e.Code, e.Text})
@@ -283,7 +285,7 @@ func (c *Conn) idle() {
 		c.retire(retirement{pool.Aged, frame.GoingAway, tooOld})
 	default:
 		c.waits()
-		c.slot.Return()
+		c.slot.Return(c.lease)
 	}
 }
 
@@ -330,7 +332,7 @@ func (c *Conn) rest(behind []byte) {
 
 // retire ends the lease with the connection being closed.
 func (c *Conn) retire(why retirement) {
-	c.slot.Discard(why.reason)
+	c.slot.Discard(c.lease, why.reason)
 	c.close(why.code, why.text)
 }
 

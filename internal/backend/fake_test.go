@@ -249,7 +249,7 @@ func (f *fake) slot(number int) *pool.Slot[int] {
 func (f *fake) giveBack(numbers ...int) {
 	for _, number := range numbers {
 		f.worker.ended("")
-		f.slot(number).Return()
+		giveBack(f.slot(number))
 	}
 	f.after(0)
 }
@@ -261,3 +261,10 @@ func (f *fake) expect(idle, leased int) {
 		f.t.Errorf("want %d idle and %d leased: %+v", idle, leased, s)
 	}
 }
+
+// giveBack, reset and discard end the lease of a connection as its holder does.
+func giveBack(s *pool.Slot[int]) { s.Return(s.Sessions()) }
+
+func reset(s *pool.Slot[int]) { s.Reset(s.Sessions()) }
+
+func discard(s *pool.Slot[int], reason pool.Reason) { s.Discard(s.Sessions(), reason) }

@@ -114,11 +114,11 @@ func probeHTTP(ctx context.Context, u *url.URL) error {
 // probeUpgrade establishes a connection and closes it at once. It takes a place of the pool, so that the server never sees
 // more connections than its cap.
 func (b *Backend) probeUpgrade(ctx context.Context) error {
-	slot, ok := b.pool.ReserveTrial()
+	done, ok := b.pool.ReserveProbe()
 	if !ok {
 		return errNoRoom
 	}
-	defer slot.Abandoned()
+	defer done()
 	established, err := b.options.Target.Dial(ctx)
 	if err != nil {
 		return err

@@ -86,7 +86,7 @@ func TestCapIsLowered(t *testing.T) {
 		f.giveBack(held[0])
 		f.expect(0, 2)
 		f.after(time.Hour)
-		f.slot(held[1]).Reset() // one that is being reset is not touched either
+		reset(f.slot(held[1])) // one that is being reset is not touched either
 		limit(1)
 		if s := f.pool.Stats(); s.Leased != 1 || s.Resetting != 1 || s.Used() != 2 {
 			t.Errorf("stats: %+v", s)

@@ -29,7 +29,7 @@ func TestWantedSize(t *testing.T) {
 			for len(held) > 0 { // those that are closed are replaced, as far as they are wanted
 				number := held[0]
 				held = held[1:]
-				f.slot(number).Discard(pool.Cut)
+				discard(f.slot(number), pool.Cut)
 				f.close(number)
 				f.after(0)
 				f.expect(min(s.Warm, s.Cap-len(held)), len(held))

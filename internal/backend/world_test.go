@@ -56,7 +56,7 @@ func (w *world) operations() map[string]func() func() {
 		},
 		"connection is reset": func() func() {
 			return w.ends(&w.held, func(f *fake, n int) {
-				f.slot(n).Reset()
+				reset(f.slot(n))
 				w.mu.Lock()
 				w.resetting = append(w.resetting, n)
 				w.mu.Unlock()
@@ -160,25 +160,25 @@ func (f *fake) finish(number int, fault string) {
 	if broken || fault != "" {
 		f.discard(number, pool.Broken)
 	} else {
-		f.slot(number).Return()
+		giveBack(f.slot(number))
 	}
 }
 
 // discard ends a lease with the connection being closed.
 func (f *fake) discard(number int, reason pool.Reason) {
-	f.slot(number).Discard(reason)
+	discard(f.slot(number), reason)
 	f.close(number)
 }
 
 // probeUpgrade takes a place for a while, as the probe does that upgrades a connection.
 func (f *fake) probeUpgrade(takes time.Duration) {
-	slot, ok := f.pool.ReserveTrial()
+	done, ok := f.pool.ReserveProbe()
 	if !ok {
 		return
 	}
 	f.set(func() { f.there++ })
 	time.AfterFunc(takes, func() {
 		f.set(func() { f.there-- })
-		slot.Abandoned()
+		done()
 	})
 }

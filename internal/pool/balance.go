@@ -13,7 +13,8 @@ type Balance uint8
 
 // The ways to choose a backend.
 const (
-	// LeastLoaded takes the one with the smallest share of its cap in use, in relation to its weight; ties are random.
+	// LeastLoaded takes the one that will have the smallest share of its cap in use, in relation to its weight; ties are
+	// random. The new session counts, so that of empty backends the larger or heavier one comes first.
 	// Sessions are long, so what counts is what is in use now, not what was handed out before.
 	LeastLoaded Balance = iota
 	// RoundRobin takes one after the other, each as often as its weight says.
@@ -67,7 +68,7 @@ func (g *Group[C]) choose(key uint64) *Pool[C] {
 	case RandomTwo:
 		first := g.draw(nil)
 		second := g.draw(first)
-		if second != nil && second.load(0) < first.load(0) {
+		if second != nil && second.load(second.using()) < first.load(first.using()) {
 			return second
 		}
 		return first
@@ -78,7 +79,7 @@ func (g *Group[C]) choose(key uint64) *Pool[C] {
 			return -p.share() / math.Log(unit)
 		})
 	}
-	return g.highest(func(p *Pool[C]) float64 { return -p.load(0) })
+	return g.highest(func(p *Pool[C]) float64 { return -p.load(p.using() + 1) })
 }
 
 // ready tells whether a connection can be leased now.

@@ -15,7 +15,7 @@ func (r *rig) pick(key uint64, over bool) int {
 	}
 	s := r.slots[n]
 	if over {
-		s.Return()
+		giveBack(s)
 	}
 	return slices.IndexFunc(r.pools, func(p *rigPool) bool { return p.Pool == s.pool })
 }
@@ -82,12 +82,12 @@ func TestLoadIsWhatIsInUse(t *testing.T) {
 	if got := r.pick(0, true); got != 1 {
 		t.Error("took the one with more leased")
 	}
-	sessions[0].Reset()
+	reset(sessions[0])
 	if got := r.pick(0, true); got != 1 {
 		t.Error("took the one with more leased or resetting")
 	}
-	sessions[0].Discard(Cut)
-	sessions[1].Discard(Cut)
+	discard(sessions[0], Cut)
+	discard(sessions[1], Cut)
 	if got := r.pick(0, true); got != 0 {
 		t.Error("took the one with more leased")
 	}

@@ -17,9 +17,9 @@ func TestLeaseAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(1000, func() {
 			a, _, _ := r.Acquire(first)
 			b, _, _ := r.Acquire(second)
-			r.slots[a].Reset()
-			r.slots[b].Return()
-			r.slots[a].Return()
+			r.slots[a].Reset(first.Lease())
+			r.slots[b].Return(second.Lease())
+			r.slots[a].Return(first.Lease())
 		}); n != 0 {
 			t.Errorf("%v: %v allocations", balance, n)
 		}
@@ -52,7 +52,7 @@ func leaseAndReturn(b *testing.B, g *Group[int], slots []*Slot[int], w *Waiter[i
 	if !ok {
 		n = <-w.Ready()
 	}
-	slots[n].Return()
+	slots[n].Return(w.Lease())
 }
 
 // BenchmarkLease is a lease and its return, while nobody else wants one.
@@ -116,8 +116,13 @@ func BenchmarkLeaseParallel(b *testing.B) {
 func BenchmarkHandOver(b *testing.B) {
 	g, slots := benchGroup(b, Options{Queue: 100}, 1)
 	clients := make([]*Waiter[int], 100)
+	last := &Waiter[int]{} // who holds connection n
+	n := 0
 	for range slots {
-		if _, ok, err := g.Acquire(&Waiter[int]{}); !ok {
+		last = &Waiter[int]{}
+		var ok bool
+		var err error
+		if n, ok, err = g.Acquire(last); !ok {
 			b.Fatal(err)
 		}
 	}
@@ -131,10 +136,10 @@ func BenchmarkHandOver(b *testing.B) {
 		queue(i)
 	}
 	b.ReportAllocs()
-	n := 0
 	for i := 0; b.Loop(); i = (i + 1) % len(clients) {
-		slots[n].Return()
-		n = <-clients[i].Ready()
+		slots[n].Return(last.Lease())
+		last = clients[i]
+		n = <-last.Ready()
 		queue(i)
 	}
 }

@@ -16,7 +16,8 @@ type Options struct {
 	Balance Balance
 	// Queue is the largest number of clients that wait; 0 for none.
 	Queue int
-	// Now tells the time; default a monotonic clock.
+	// Now tells the time; default a monotonic clock. It is called with the group's lock held, so it must be quick and must
+	// not use the group.
 	Now func() Instant
 }
 
@@ -41,8 +42,8 @@ func NewGroup[C any](o Options) *Group[C] {
 }
 
 // Add makes a pool of the group, empty and usable. The name, which must be the same after a restart and in other proxies,
-// tells it from the others for [Hash]. changed is called whenever the number of connections wanted may have changed; it
-// must not block.
+// tells it from the others for [Hash]. changed is called when there may be something to do for whoever dials and retires
+// the pool's connections, other than by the passing of time, and when a slot was given up; it must not block.
 func (g *Group[C]) Add(name string, s Settings, changed func()) *Pool[C] {
 	p := &Pool[C]{
 		group: g, changed: changed, seed: HashKey(name),
@@ -78,23 +79,23 @@ var (
 // Acquire is called once for a client. It never waits.
 func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 	g.mu.Lock()
+	if w.ready != nil {
+		g.mu.Unlock()
+		panic("pool: a client that was queued before asks for another connection with the same waiter")
+	}
 	if g.queue.length == 0 { // otherwise nothing is idle that could be leased
 		if p := g.choose(w.Key); p != nil {
-			conn = p.takeNewest()
-			g.mu.Unlock()
-			p.changed()
+			conn = w.take(p)
+			g.unlock(p, p.due())
 			return conn, true, nil
 		}
 	}
-	err = g.queue.push(w, g.now())
-	all := g.pools
-	g.mu.Unlock()
-	if err == nil {
-		for _, p := range all {
-			p.changed() // to dial for the client
-		}
+	if err = g.queue.push(w, g.now()); err != nil {
+		g.mu.Unlock()
+		return conn, false, err
 	}
-	return conn, false, err
+	g.unlock(nil, false) // to dial for the client
+	return conn, false, nil
 }
 
 // Leave takes a client that waits out of the queue, for the reason that is counted. A connection that was handed to it at
@@ -121,18 +122,32 @@ func (g *Group[C]) Queue() QueueStats {
 	return g.queue.stats(g.now())
 }
 
-// signalOthers has the workers of all other pools than p look whether it is for them to dial now, while clients wait.
-func (g *Group[C]) signalOthers(p *Pool[C]) {
-	g.mu.Lock()
-	waiting, all := g.queue.length, g.pools
-	g.mu.Unlock()
-	if waiting == 0 {
-		return
+// unlock gives the mutex up after a change of p, and signals those who have something to do now: the worker of p, if own
+// tells that it has, and of the other pools those that are to dial for clients that wait; p is nil for none.
+func (g *Group[C]) unlock(p *Pool[C], own bool) {
+	if g.queue.length == 0 { // as nearly always: nobody else is concerned
+		g.mu.Unlock()
+	} else {
+		g.unlockAndSignal(p)
 	}
-	for _, other := range all {
-		if other != p {
-			other.changed()
+	if own {
+		p.changed()
+	}
+}
+
+func (g *Group[C]) unlockAndSignal(but *Pool[C]) {
+	var few [8]*Pool[C]
+	due := few[:0]
+	if load, ok := g.demand(); ok {
+		for _, p := range g.pools {
+			if p != but && p.dialsForClients() && p.loadAfterDial() <= load {
+				due = append(due, p)
+			}
 		}
+	}
+	g.mu.Unlock()
+	for _, p := range due {
+		p.changed()
 	}
 }
 
@@ -144,13 +159,7 @@ func (g *Group[C]) serve() {
 		if p == nil {
 			return
 		}
-		g.queue.pop().hand(p.takeNewest())
+		w := g.queue.pop()
+		w.ready <- w.take(p) // it has room for the only one
 	}
-}
-
-// locked calls f with the mutex held, and releases it even when f panics.
-func (g *Group[C]) locked(f func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	f()
 }

@@ -141,7 +141,7 @@ func TestHashFallsBack(t *testing.T) {
 			t.Errorf("fell to backend %d; before to %d", got, second)
 		}
 	}
-	sessions[0].Return()
+	giveBack(sessions[0])
 	if got := r.pick(key, true); got != first {
 		t.Errorf("backend %d; want %d again", got, first)
 	}

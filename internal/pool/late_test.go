@@ -22,7 +22,7 @@ func late(t *testing.T, balance Balance) (begun int) {
 	}
 	newcomer := r.pools[2]
 	for newcomer.Stats().Leased < lateShare {
-		sessions[0].Return()
+		giveBack(sessions[0])
 		sessions = append(sessions[1:], r.lease())
 		begun++
 		if begun > 1000 {

@@ -59,7 +59,7 @@ func TestModes(t *testing.T) {
 			if ok != c.lease || err != nil {
 				t.Errorf("leased: %v, %v; want %v", ok, err, c.lease)
 			}
-			session.Return() // to a client that waits, if there were one that may have it
+			giveBack(session) // to a client that waits, if there were one that may have it
 			if s := session.State(); s != Idle {
 				t.Errorf("the session's connection is %v; want idle", s)
 			}
@@ -84,7 +84,7 @@ func TestModeServesWhoWaits(t *testing.T) {
 			session := p.lease(1)[0]
 			change[0](p)
 			first, second, third := r.wait(), r.wait(), r.wait()
-			session.Return() // it is not handed over, either
+			giveBack(session) // it is not handed over, either
 			r.slots[3].Withdraw(Lost)
 			r.waiting(first, second, third)
 			change[1](p)
@@ -111,7 +111,7 @@ func TestRemove(t *testing.T) {
 	r.Remove(p.Pool)
 	w := r.wait()
 	r.filled(late)
-	session.Return()
+	giveBack(session)
 	r.waiting(w)
 	p.expect(0, 3, 0, 0, 0)
 	for range 3 {
@@ -143,22 +143,22 @@ func TestCapLoweredWhileClientsWait(t *testing.T) {
 	sessions := p.lease(4)
 	first, second := r.wait(), r.wait()
 	p.Set(capped(2))
-	sessions[0].Return()
-	sessions[1].Reset()
-	sessions[1].Return()
+	giveBack(sessions[0])
+	reset(sessions[1])
+	giveBack(sessions[1])
 	r.waiting(first, second)
 	p.expect(0, 2, 2, 0, 0)
 	if n, ok := p.RetireSurplus(math.MinInt64); !ok || r.slots[n] != sessions[0] {
 		t.Errorf("retired %d, %v; want %d", n, ok, sessions[0].conn)
 	}
-	sessions[2].Discard(Cut) // before sessions[1] was retired: now it fits, and serves
+	discard(sessions[2], Cut) // before sessions[1] was retired: now it fits, and serves
 	if got := r.handed(first); got != sessions[1] {
 		t.Errorf("handed over %d; want %d", got.conn, sessions[1].conn)
 	}
 	if n, ok := p.RetireSurplus(math.MinInt64); ok {
 		t.Errorf("retired %d of a pool that is within its cap", n)
 	}
-	sessions[3].Return() // no more than may be, with this one
+	giveBack(sessions[3]) // no more than may be, with this one
 	r.handed(second)
 	p.expect(0, 0, 2, 0, 2)
 }
@@ -178,9 +178,9 @@ func TestCapLoweredBeforeClientsCome(t *testing.T) {
 	p.Set(capped(4)) // as it was almost
 	r.handed(w)
 	last := r.wait()
-	sessions[0].Reset() // it may serve again: it counts
+	reset(sessions[0]) // it may serve again: it counts
 	r.waiting(last)
-	sessions[0].Return()
+	giveBack(sessions[0])
 	r.handed(last)
 	p.expect(0, 1, 4, 0, 0)
 }

@@ -39,8 +39,14 @@ func (m *model) lent(t *rapid.T, states ...State) *modelSlot {
 
 func drawReason(t *rapid.T) Reason { return Reason(rapid.IntRange(0, reasons-1).Draw(t, "reason")) }
 
-func (m *model) filled(t *rapid.T) {
-	s := m.in(t, Dialing)
+// coming draws the slot of a connection that is being dialed.
+func (m *model) coming(t *rapid.T) *modelSlot {
+	return m.one(t, func(s *modelSlot) bool { return s.state == Dialing && s.probed == nil })
+}
+
+func (m *model) filled(t *rapid.T) { m.fill(t, m.coming(t)) }
+
+func (m *model) fill(t *rapid.T, s *modelSlot) {
 	m.numbers++
 	s.number = m.numbers
 	s.slot.Filled(s.number)
@@ -49,15 +55,22 @@ func (m *model) filled(t *rapid.T) {
 }
 
 func (m *model) failed(t *rapid.T) {
-	s := m.in(t, Dialing)
+	s := m.coming(t)
 	s.slot.Failed()
 	s.pool.totals.DialFailed++
 	s.pool.end(s)
 }
 
 func (m *model) abandoned(t *rapid.T) {
-	s := m.in(t, Dialing)
-	s.slot.Abandoned()
+	m.abandon(m.in(t, Dialing))
+}
+
+func (m *model) abandon(s *modelSlot) {
+	if s.probed != nil {
+		s.probed()
+	} else {
+		s.slot.Abandoned()
+	}
 	s.pool.end(s)
 }
 
@@ -69,7 +82,11 @@ func (m *model) acquire(t *rapid.T) {
 		if !ok || err != nil {
 			t.Fatalf("Acquire: %v, %v with an idle connection there", ok, err)
 		}
-		m.lease(t, n).held = true
+		s := m.lease(t, n)
+		s.held = true
+		if w.Lease() != s.sessions {
+			t.Fatalf("lease %d of connection %d; want %d", w.Lease(), n, s.sessions)
+		}
 	case len(m.waiting) == m.limit:
 		want := ErrQueueFull
 		if m.limit == 0 {
@@ -93,6 +110,9 @@ func (m *model) take(t *rapid.T) {
 	w := draw(t, "client", m.handed)
 	if n := <-w.waiter.Ready(); n != w.conn.number {
 		t.Fatalf("took connection %d; was given %d", n, w.conn.number)
+	}
+	if w.waiter.Lease() != w.conn.sessions {
+		t.Fatalf("lease %d of connection %d; want %d", w.waiter.Lease(), w.conn.number, w.conn.sessions)
 	}
 	m.taken(w)
 }
@@ -119,26 +139,26 @@ func (m *model) leave(t *rapid.T) {
 
 func (m *model) reset(t *rapid.T) {
 	s := m.lent(t, Leased)
-	s.slot.Reset()
+	s.slot.Reset(s.sessions)
 	s.state = Resetting
 }
 
 func (m *model) giveBack(t *rapid.T) {
 	s := m.lent(t, Leased, Resetting)
-	s.slot.Return()
+	s.slot.Return(s.sessions)
 	s.pool.totals.Returned++
 	m.rest(t, s)
 }
 
 func (m *model) discard(t *rapid.T) {
 	s, reason := m.lent(t, Leased, Resetting), drawReason(t)
-	s.slot.Discard(reason)
+	s.slot.Discard(s.sessions, reason)
 	s.pool.retire(s, reason)
 	m.serve(t)
 }
 
 func (m *model) withdraw(t *rapid.T) {
-	s, reason := m.one(t, func(*modelSlot) bool { return true }), drawReason(t)
+	s, reason := m.one(t, func(s *modelSlot) bool { return s.slot != nil }), drawReason(t)
 	got := s.slot.Withdraw(reason)
 	if got != (s.state == Idle) {
 		t.Fatalf("Withdraw of a slot that is %v: %v", s.state, got)
@@ -148,13 +168,14 @@ func (m *model) withdraw(t *rapid.T) {
 	}
 }
 
-func (m *model) goneNow(t *rapid.T) {
-	s := m.in(t, Retiring)
+func (m *model) goneNow(t *rapid.T) { m.giveUp(m.in(t, Retiring)) }
+
+func (m *model) giveUp(s *modelSlot) {
 	s.slot.Gone()
 	s.pool.end(s)
 }
 
-// misuse does to a slot what its state does not allow.
+// misuse does to a slot what its state does not allow, or what the holder of an earlier lease may not do any more.
 func (m *model) misuse(t *rapid.T) {
 	var all []*modelSlot
 	for _, p := range m.all {
@@ -162,7 +183,13 @@ func (m *model) misuse(t *rapid.T) {
 			all = append(all, p.gone)
 		}
 	}
+	all = slices.DeleteFunc(all, func(s *modelSlot) bool { return s.slot == nil })
 	s := draw(t, "slot", all)
+	lease := s.sessions
+	stale := lease > 0 && rapid.Bool().Draw(t, "stale") // somebody who had the connection before
+	if stale {
+		lease -= uint64(rapid.IntRange(1, int(lease)).Draw(t, "leases ago"))
+	}
 	calls := []struct {
 		name    string
 		call    func()
@@ -171,13 +198,13 @@ func (m *model) misuse(t *rapid.T) {
 		{"Filled", func() { s.slot.Filled(-1) }, []State{Dialing}},
 		{"Failed", s.slot.Failed, []State{Dialing}},
 		{"Abandoned", s.slot.Abandoned, []State{Dialing}},
-		{"Reset", s.slot.Reset, []State{Leased}},
-		{"Return", s.slot.Return, []State{Leased, Resetting}},
-		{"Discard", func() { s.slot.Discard(Lost) }, []State{Leased, Resetting}},
+		{"Reset", func() { s.slot.Reset(lease) }, []State{Leased}},
+		{"Return", func() { s.slot.Return(lease) }, []State{Leased, Resetting}},
+		{"Discard", func() { s.slot.Discard(lease, Lost) }, []State{Leased, Resetting}},
 		{"Gone", s.slot.Gone, []State{Retiring}},
 	}
 	c := calls[rapid.IntRange(0, len(calls)-1).Draw(t, "call")]
-	if slices.Contains(c.allowed, s.state) {
+	if slices.Contains(c.allowed, s.state) && (!stale || c.allowed[0] != Leased) {
 		t.Skip("allowed")
 	}
 	if !panics(c.call) {

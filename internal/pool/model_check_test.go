@@ -37,6 +37,9 @@ func (m *model) checkBook(t *rapid.T, p *modelPool) {
 		t.Fatalf("%d used; want %d", got.Used(), len(p.slots))
 	}
 	for _, s := range p.slots {
+		if s.slot == nil {
+			continue
+		}
 		if state, sessions := s.slot.State(), s.slot.Sessions(); state != s.state || sessions != s.sessions {
 			t.Fatalf("connection %d is %v after %d sessions; want %v, %d", s.number, state, sessions, s.state, s.sessions)
 		}
@@ -81,7 +84,7 @@ func (m *model) checkLeases(t *rapid.T, p *modelPool, holders map[int]bool) {
 }
 
 // checkSignals: a worker that has done all there was to do, and was not signalled since, has nothing to do. The passing of
-// time is what it finds out by itself.
+// time is what it finds out by itself, unless it keeps nothing for any time.
 func (m *model) checkSignals(t *rapid.T, p *modelPool) {
 	if !p.informed {
 		return
@@ -89,7 +92,11 @@ func (m *model) checkSignals(t *rapid.T, p *modelPool) {
 	if m.wants(p) {
 		t.Fatalf("a connection is wanted, and the worker was not told: %+v, %d clients wait", p.Stats(), len(m.waiting))
 	}
-	if reason, ok := p.surplus(math.MinInt64); ok {
+	idleSince := Instant(math.MinInt64)
+	if m.maxIdle == 0 {
+		idleSince = m.idleSince()
+	}
+	if reason, ok := p.surplus(idleSince); ok {
 		t.Fatalf("a connection is to be retired as %v, and the worker was not told: %+v", reason, p.Stats())
 	}
 }
@@ -125,5 +132,46 @@ func (m *model) checkQueue(t *rapid.T, holders map[int]bool) {
 	}
 	if q := got.Totals; q.Queued != q.Served+q.TimedOut+q.Left+q.TurnedAway+uint64(got.Waiting) || got.Waiting > got.Limit {
 		t.Fatalf("the queue does not add up: %+v", got)
+	}
+}
+
+// comeToRest has the dials succeed, the closing end and the workers look when they were signalled, and at no other time,
+// until nothing moves any more. Then each pool must have its wanted size, and nobody may wait whom it could serve.
+func (m *model) comeToRest(t *rapid.T) {
+	for moved := true; moved; {
+		moved = false
+		for _, p := range m.all {
+			for _, s := range slices.Clone(p.slots) {
+				switch {
+				case s.probed != nil:
+					m.abandon(s)
+				case s.state == Dialing:
+					m.fill(t, s)
+				case s.state == Retiring:
+					m.giveUp(s)
+				default:
+					continue
+				}
+				moved = true
+			}
+			if !p.informed {
+				m.look(t, p)
+				moved = true
+			}
+		}
+	}
+	m.check(t)
+	for _, p := range m.pools {
+		sessions, there := p.count(Leased, Resetting), len(p.slots)
+		most := max(min(p.settings.Cap, sessions+p.settings.Warm), sessions)
+		if p.mode != Enabled {
+			continue // its connections stay, or go: checkSignals
+		}
+		if there < most || m.maxIdle == 0 && there > most {
+			t.Fatalf("at rest there are %d connections; want %d: %+v", there, most, p.Stats())
+		}
+		if len(m.waiting) > 0 && p.dialsForClients() {
+			t.Fatalf("at rest %d clients wait while there is room: %+v", len(m.waiting), p.Stats())
+		}
 	}
 }

@@ -69,17 +69,35 @@ func (m *model) pass(t *rapid.T) { m.now += Instant(rapid.IntRange(1, 10).Draw(t
 
 // work does what a backend's worker does when it is signalled: all there is to do.
 func (m *model) work(t *rapid.T) {
-	p := draw(t, "pool", m.all)
+	m.look(t, draw(t, "pool", m.all))
+}
+
+func (m *model) look(t *rapid.T, p *modelPool) {
 	p.informed = true
 	for m.reserved(t, p, p.Reserve, m.wants(p)) {
 	}
-	for p.retired(t, m.now-5) {
+	for p.retired(t, m.idleSince()) {
 	}
 }
 
+// idleSince is what workers retire surplus connections by.
+func (m *model) idleSince() Instant { return m.now - m.maxIdle + 1 }
+
 func (m *model) trial(t *rapid.T) {
 	p := draw(t, "pool", m.all)
+	p.informed = false // it is the worker who tries, and looks again
 	m.reserved(t, p, p.ReserveTrial, p.room())
+}
+
+func (m *model) probe(t *rapid.T) {
+	p := draw(t, "pool", m.all)
+	done, ok := p.ReserveProbe()
+	if ok != p.room() {
+		t.Fatalf("reserved for a probe: %v; want %v", ok, p.room())
+	}
+	if ok {
+		p.slots = append(p.slots, &modelSlot{pool: p, state: Dialing, probed: done})
+	}
 }
 
 func (m *model) reserved(t *rapid.T, p *modelPool, reserve func() (*Slot[int], bool), want bool) bool {

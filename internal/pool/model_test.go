@@ -15,6 +15,7 @@ type model struct {
 	balance Balance
 	limit   int // of the queue
 	now     Instant
+	maxIdle Instant      // after which connections beyond the warm ones are retired
 	pools   []*modelPool // in the group
 	all     []*modelPool // and those that were removed
 	waiting []*modelClient
@@ -41,19 +42,30 @@ type modelPool struct {
 }
 
 type modelSlot struct {
-	slot     *Slot[int]
+	slot     *Slot[int] // nil for a probe's
 	pool     *modelPool
 	state    State
 	number   int // of the connection; 0 when there is none yet
 	sessions uint64
 	since    Instant // it is idle
 	held     bool    // the lease's holder knows it
+	probed   func()  // ends the probe that it is a place for; nil for none
 }
 
 type modelClient struct {
 	waiter *Waiter[int]
 	since  Instant
 	conn   *modelSlot // that it was handed
+}
+
+// coming returns how many slots are those of connections that are being dialed for the pool.
+func (p *modelPool) coming() (n int) {
+	for _, s := range p.slots {
+		if s.state == Dialing && s.probed == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // count returns how many slots are in these states.
@@ -87,7 +99,7 @@ func (p *modelPool) lessLoaded(used int, other *modelPool, otherUsed int) bool {
 
 // wants: Reserve should succeed.
 func (m *model) wants(p *modelPool) bool {
-	return p.room() && (p.count(Dialing, Idle) < p.settings.Warm || m.demands(p))
+	return p.room() && (p.coming()+p.count(Idle) < p.settings.Warm || m.demands(p))
 }
 
 // demands: p is the one to dial for a client.
@@ -95,9 +107,9 @@ func (m *model) demands(p *modelPool) bool {
 	dialing := 0
 	for _, other := range m.pools {
 		if other.leasable() {
-			dialing += other.count(Dialing)
+			dialing += other.coming()
 		}
-		used := func(p *modelPool) int { return p.count(Dialing, Leased, Resetting) + 1 }
+		used := func(p *modelPool) int { return p.coming() + p.count(Leased, Resetting) + 1 }
 		if other.dialsForClients() && other.lessLoaded(used(other), p, used(p)) {
 			return false
 		}
@@ -115,7 +127,7 @@ func (p *modelPool) surplus(idleSince Instant) (Reason, bool) {
 	case p.count(Dialing, Idle, Leased, Resetting) > p.settings.Cap:
 		return Surplus, true
 	}
-	return Surplus, p.count(Dialing, Idle) > p.settings.Warm && p.idle[0].since < idleSince
+	return Surplus, p.coming()+p.count(Idle) > p.settings.Warm && p.idle[0].since < idleSince
 }
 
 // rest makes a slot idle.
@@ -139,7 +151,10 @@ func (p *modelPool) retire(s *modelSlot, reason Reason) {
 
 // end makes a slot gone.
 func (p *modelPool) end(s *modelSlot) {
-	s.state, p.gone = Gone, s
+	s.state = Gone
+	if s.slot != nil {
+		p.gone = s
+	}
 	p.slots = slices.DeleteFunc(p.slots, func(other *modelSlot) bool { return other == s })
 }
 
@@ -178,7 +193,7 @@ func (m *model) lease(t *rapid.T, number int) *modelSlot {
 	}
 	for _, other := range m.pools {
 		if m.balance == LeastLoaded && other.ready() &&
-			other.lessLoaded(other.count(Leased, Resetting), s.pool, s.pool.count(Leased, Resetting)) {
+			other.lessLoaded(other.count(Leased, Resetting)+1, s.pool, s.pool.count(Leased, Resetting)+1) {
 			t.Fatalf("leased connection %d while another backend is less loaded", number)
 		}
 	}
@@ -202,10 +217,11 @@ func runModel(t *rapid.T) {
 		limit:   rapid.IntRange(0, 5).Draw(t, "queue"),
 	}
 	m.group = NewGroup[int](Options{Balance: m.balance, Queue: m.limit, Now: func() Instant { return m.now }})
+	m.maxIdle = rapid.SampledFrom([]Instant{0, 5}).Draw(t, "maxIdle")
 	m.add(t)
 	actions := map[string]func(*rapid.T){
 		"": m.check, "add": m.add, "remove": m.remove, "set": m.set, "mode": m.setMode, "usable": m.setUsable,
-		"dialable": m.setDialable, "ramp": m.setRamp, "trial": m.trial, "failed": m.failed, "abandoned": m.abandoned,
+		"dialable": m.setDialable, "ramp": m.setRamp, "trial": m.trial, "probe": m.probe, "failed": m.failed, "abandoned": m.abandoned,
 		"leave": m.leave, "reset": m.reset, "discard": m.discard, "withdraw": m.withdraw, "retireOldest": m.retireOldest,
 		"retireSurplus": m.retireSurplus, "misuse": m.misuse, "pass": m.pass,
 	}
@@ -218,4 +234,5 @@ func runModel(t *rapid.T) {
 		}
 	}
 	t.Repeat(actions)
+	m.comeToRest(t)
 }

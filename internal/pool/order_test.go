@@ -28,13 +28,13 @@ func TestOrder(t *testing.T) {
 	for n := 5; n > 2; n-- {
 		expect("leased", r.lease(), n)
 	}
-	r.slots[4].Return()
-	r.slots[5].Reset()
-	r.slots[5].Return()
+	giveBack(r.slots[4])
+	reset(r.slots[5])
+	giveBack(r.slots[5])
 	// From the oldest: 1 2 4 5.
 	withdraw(2) // from the middle
 	oldest(1)
-	r.slots[3].Return()
+	giveBack(r.slots[3])
 	withdraw(3) // the newest
 	withdraw(4) // the oldest
 	expect("leased", r.lease(), 5)
@@ -44,7 +44,7 @@ func TestOrder(t *testing.T) {
 	if n, ok, err := r.Acquire(&Waiter[int]{}); ok || err != ErrNoQueue {
 		t.Errorf("leased %d from an empty pool, %v", n, err)
 	}
-	r.slots[5].Return() // an empty list can be begun again
+	giveBack(r.slots[5]) // an empty list can be begun again
 	oldest(5)
 }
 
@@ -55,11 +55,11 @@ func TestReasonsAreCounted(t *testing.T) {
 	want := Reasons{}
 	for reason := range Reason(reasons) {
 		for name, retire := range map[string]func(){
-			"Discard": func() { p.lease(1)[0].Discard(reason) },
+			"Discard": func() { discard(p.lease(1)[0], reason) },
 			"Discard when resetting": func() {
 				s := p.lease(1)[0]
-				s.Reset()
-				s.Discard(reason)
+				reset(s)
+				discard(s, reason)
 			},
 			"Withdraw":     func() { p.connect().Withdraw(reason) },
 			"RetireOldest": func() { p.fill(1); p.RetireOldest(reason) },
@@ -83,33 +83,32 @@ func TestChangedMayUseTheGroup(t *testing.T) {
 	g := NewGroup[int](Options{Queue: 1})
 	var p *Pool[int]
 	calls := 0
-	p = g.Add("a", Settings{Cap: 2, Warm: 1, Weight: 1}, func() { p.Stats(); g.Queue(); calls++ })
+	p = g.Add("a", Settings{Cap: 2, Weight: 1}, func() { p.Stats(); g.Queue(); calls++ })
+	other := g.Add("b", Settings{Cap: 1, Weight: 1}, func() { p.Stats(); calls++ })
+	other.SetMode(Disabled)
 	signals := func(name string, f func()) {
 		t.Helper()
 		before := calls
 		f()
 		if calls == before {
-			t.Errorf("%s told of no change", name)
+			t.Errorf("%s told of nothing to do", name)
 		}
 	}
-	var s *Slot[int]
-	reserve := func() { s, _ = p.Reserve() }
-	w := &Waiter[int]{}
-	reserve()
+	reserve := func() *Slot[int] { s, _ := p.ReserveTrial(); return s }
+	s, more := reserve(), reserve()
 	signals("Filled", func() { s.Filled(1) })
+	signals("Filled", func() { more.Filled(2) })
 	signals("Acquire", func() { _, _, _ = g.Acquire(&Waiter[int]{}) })
-	signals("Acquire, to wait,", func() { _, _, _ = g.Acquire(w) })
-	signals("Return", func() { s.Return() })
-	signals("Return", func() { s.Return() })
+	signals("Return", func() { giveBack(more) })
 	signals("Withdraw", func() { s.Withdraw(Lost) })
 	signals("Gone", func() { s.Gone() })
-	reserve()
+	s = reserve()
 	signals("Failed", func() { s.Failed() })
-	reserve()
+	s = reserve()
 	signals("Abandoned", func() { s.Abandoned() })
-	reserve()
-	s.Filled(2)
+	reserve().Filled(3)
 	signals("RetireOldest", func() { p.RetireOldest(Aged) })
 	signals("SetUsable", func() { p.SetUsable(false) })
+	signals("Acquire, to wait,", func() { other.SetMode(Enabled); _, _, _ = g.Acquire(&Waiter[int]{}) })
 	signals("Remove", func() { g.Remove(p) })
 }

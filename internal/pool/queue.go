@@ -8,6 +8,7 @@ type Waiter[C any] struct {
 	Key uint64
 
 	ready chan C // of size one; set when the client is queued
+	lease uint64 // set with the mutex held, before the client gets the connection
 
 	// Guarded by the mutex of the group whose queue it is in.
 	ahead, behind *Waiter[C]
@@ -19,12 +20,20 @@ type Waiter[C any] struct {
 // Ready returns the channel that the leased connection comes through. It is for a client that Acquire has queued.
 func (w *Waiter[C]) Ready() <-chan C { return w.ready }
 
+// Lease returns the number of the client's lease, once it has one: the first, second and so on of its connection. The
+// methods of [Slot] that end the lease ask for it.
+func (w *Waiter[C]) Lease() uint64 { return w.lease }
+
 // Position returns how many clients were waiting when this one was queued, itself included: 1 for the first; 0 when it did
 // not have to wait.
 func (w *Waiter[C]) Position() int { return w.position }
 
-// hand gives the client its connection. It does not block, since the channel has room for the only one.
-func (w *Waiter[C]) hand(conn C) { w.ready <- conn }
+// take leases a connection of the pool, which must have an idle one, to the client.
+func (w *Waiter[C]) take(p *Pool[C]) C {
+	s := p.takeNewest()
+	w.lease = s.sessions
+	return s.conn
+}
 
 // Departure is why a client leaves the queue without a connection.
 type Departure uint8

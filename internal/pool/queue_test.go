@@ -30,22 +30,22 @@ func TestFirstComeFirstServed(t *testing.T) {
 		clients = clients[1:]
 		r.waiting(clients...)
 	}
-	sessions[1].Return()
+	giveBack(sessions[1])
 	next("Return", sessions[1])
 	r.filled(dialing)
 	next("Filled", dialing)
-	sessions[0].Reset()
+	reset(sessions[0])
 	r.waiting(clients...) // it is not clean yet
-	sessions[0].Return()
+	giveBack(sessions[0])
 	next("Return after Reset", sessions[0])
-	dialing.Discard(Cut)
+	discard(dialing, Cut)
 	r.waiting(clients...)
 	late := r.wait()
 	if late.Position() != 2 {
 		t.Errorf("the late client has position %d; want 2", late.Position())
 	}
 	clients = append(clients, late)
-	sessions[0].Return() // it serves one after the other
+	giveBack(sessions[0]) // it serves one after the other
 	next("Return", sessions[0])
 	if got := sessions[0].Sessions(); got != 3 {
 		t.Errorf("%d sessions; want 3", got)
@@ -84,7 +84,7 @@ func TestQueueBound(t *testing.T) {
 			if s.Limit != limit || s.Waiting != limit || s.Totals.Queued != uint64(limit) || s.Totals.Full != 2 {
 				t.Errorf("queue: %+v", s)
 			}
-			session.Return()
+			giveBack(session)
 			if limit == 0 {
 				r.lease()
 				return
@@ -124,14 +124,14 @@ func TestLeave(t *testing.T) {
 			}
 			stay = append(stay, r.wait()) // the end is where it should be
 			for len(stay) > 0 {
-				session.Return()
+				giveBack(session)
 				if r.handed(stay[0]) != session {
 					t.Error("given another connection")
 				}
 				stay = stay[1:]
 				r.waiting(stay...)
 			}
-			session.Return()
+			giveBack(session)
 			r.pools[0].expect(0, 1, 0, 0, 0)
 		}
 	}
@@ -142,7 +142,7 @@ func TestLeaveWhenHandedOver(t *testing.T) {
 	r := newRig(t, Options{Queue: 2}, capped(1))
 	session := r.pools[0].lease(1)[0]
 	w, next := r.wait(), r.wait()
-	session.Return()
+	giveBack(session)
 	n, leased := r.Leave(w, TimedOut)
 	if !leased || r.slots[n] != session || session.State() != Leased {
 		t.Fatalf("connection %d, %v; it is %v", n, leased, session.State())
@@ -152,7 +152,7 @@ func TestLeaveWhenHandedOver(t *testing.T) {
 		t.Errorf("queue: %+v; want %+v", got, want)
 	}
 	r.waiting(next)
-	session.Return()
+	giveBack(session)
 	r.handed(next)
 }
 
@@ -169,7 +169,7 @@ func TestQueueTotals(t *testing.T) {
 	if got := r.Queue(); got.OldestSeconds != 3 || got.Totals.WaitedSeconds != 0 {
 		t.Errorf("queue: %+v; want the first to have waited 3 s", got)
 	}
-	session.Return()
+	giveBack(session)
 	r.handed(clients[0])
 	if got := r.Queue(); got.OldestSeconds != 1 || got.Totals.WaitedSeconds != 3 {
 		t.Errorf("queue: %+v; want 3 s to have been waited, and 1 s by who is first now", got)
@@ -178,7 +178,7 @@ func TestQueueTotals(t *testing.T) {
 	r.Leave(clients[2], LeftEarly)
 	r.Leave(clients[3], TurnedAway)
 	r.clock += second
-	session.Return()
+	giveBack(session)
 	r.handed(clients[4])
 	got, want := r.Queue(), QueueStats{Limit: 9, Totals: QueueTotals{
 		Queued: 5, Served: 2, TimedOut: 1, Left: 1, TurnedAway: 1, WaitedSeconds: 5,
@@ -207,5 +207,28 @@ func TestDefaultClock(t *testing.T) {
 	first := g.Now()
 	if second := g.Now(); first < 0 || second < first || second > Instant(time.Hour) {
 		t.Errorf("%d, then %d", first, second)
+	}
+}
+
+// A client has one waiter, once: a second use would tear the queue.
+func TestWaiterIsUsedOnce(t *testing.T) {
+	r := newRig(t, Options{Queue: 9}, capped(1))
+	session := r.pools[0].lease(1)[0]
+	first, second := r.wait(), r.wait()
+	again := func(when string, w *Waiter[int]) {
+		t.Helper()
+		if !panics(func() { _, _, _ = r.Acquire(w) }) {
+			t.Errorf("a waiter was used again %s", when)
+		}
+	}
+	again("while it waited", first)
+	giveBack(session)
+	again("when it had been served", first)
+	r.handed(first)
+	again("when it had its connection", first)
+	r.Leave(second, LeftEarly)
+	again("when it had left", second)
+	if q := r.Queue(); q.Waiting != 0 || q.Totals.Queued != 2 {
+		t.Errorf("queue: %+v", q)
 	}
 }

@@ -52,6 +52,16 @@ func (p *rigPool) dial() *Slot[int] {
 	return s
 }
 
+// probe takes a place for a probe.
+func (p *rigPool) probe() (done func()) {
+	p.rig.t.Helper()
+	done, ok := p.ReserveProbe()
+	if !ok {
+		p.rig.t.Fatal("no room for a probe")
+	}
+	return done
+}
+
 // connect adds a connection.
 func (p *rigPool) connect() *Slot[int] {
 	p.rig.t.Helper()
@@ -72,7 +82,7 @@ func (p *rigPool) lease(n int) (leased []*Slot[int]) {
 	p.rig.t.Helper()
 	for range n {
 		p.connect()
-		p.rig.locked(func() { leased = append(leased, p.rig.slots[p.takeNewest()]) })
+		p.rig.locked(func() { leased = append(leased, p.takeNewest()) })
 	}
 	return leased
 }
@@ -92,6 +102,20 @@ func (r *rig) filled(s *Slot[int]) {
 	r.slots[n] = s
 	s.Filled(n)
 }
+
+// locked calls f with the group's mutex held.
+func (g *Group[C]) locked(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f()
+}
+
+// giveBack, reset and discard end the lease of a connection as its holder does.
+func giveBack[C any](s *Slot[C]) { s.Return(s.Sessions()) }
+
+func reset[C any](s *Slot[C]) { s.Reset(s.Sessions()) }
+
+func discard[C any](s *Slot[C], reason Reason) { s.Discard(s.Sessions(), reason) }
 
 // lease leases a connection that must be there.
 func (r *rig) lease() *Slot[int] {

@@ -125,7 +125,7 @@ func TestCapLowered(t *testing.T) {
 	dialing.Failed()
 	room(true)
 	for _, s := range used {
-		s.Return()
+		giveBack(s)
 	}
 	surplus(false)
 	p.expect(0, 3, 0, 0, 0)
@@ -149,7 +149,7 @@ func TestIdleSurplus(t *testing.T) {
 	surplus(2, 1)
 	surplus(2, 0)
 	r.clock = 10
-	r.lease().Return() // 4 is idle since 10
+	giveBack(r.lease()) // 4 is idle since 10
 	surplus(4, 2)
 	surplus(11, 0) // two are to stay, however long
 	dialing := p.dial()
@@ -176,4 +176,34 @@ func TestPoolsAreApart(t *testing.T) {
 		t.Error("used the room of another pool")
 	}
 	r.pools[1].dial()
+}
+
+// A probe takes a place within the cap, and that is all it does: the warm connections are dialed, and kept, beside it.
+func TestReserveProbe(t *testing.T) {
+	r := newRig(t, Options{}, Settings{Cap: 3, Warm: 1, Weight: 1})
+	p := r.pools[0]
+	first, second := p.probe(), p.probe()
+	p.expect(2, 0, 0, 0, 0)
+	s, ok := p.Reserve()
+	if !ok {
+		t.Fatal("no warm connection is dialed while the backend is probed")
+	}
+	if _, ok := p.ReserveProbe(); ok {
+		t.Error("a probe beyond the cap")
+	}
+	r.filled(s)
+	if n, ok := p.RetireSurplus(math.MaxInt64); ok {
+		t.Errorf("connection %d was retired for a probe", n)
+	}
+	first()
+	if !panics(first) {
+		t.Error("a probe that ended twice went well")
+	}
+	p.expect(1, 1, 0, 0, 0)
+	second()
+	p.expect(0, 1, 0, 0, 0)
+	want := Totals{Dialed: 1}
+	if got := p.Stats().Totals; got != want {
+		t.Errorf("totals %+v; want %+v", got, want)
+	}
 }

@@ -1,9 +1,6 @@
 package pool
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Slot is a connection's entry in the book. It belongs to one pool; its methods may be called from any goroutine.
 type Slot[C any] struct {
@@ -11,6 +8,7 @@ type Slot[C any] struct {
 
 	// Guarded by the mutex of the pool's group.
 	state        State
+	probe        bool // see ReserveProbe
 	conn         C
 	older, newer *Slot[C] // neighbours in the order of idle slots
 	sessions     uint64
@@ -19,48 +17,54 @@ type Slot[C any] struct {
 
 // Filled puts the connection that was dialed into the slot: idle, or leased to a client that waits.
 func (s *Slot[C]) Filled(conn C) {
-	s.dialed(func() {
-		s.conn = conn
-		s.pool.totals.Dialed++
-		s.pool.rest(s)
-	})
+	p := s.begin(Dialing, Dialing)
+	s.conn = conn
+	p.totals.Dialed++
+	p.rest(s)
+	s.end()
 }
 
 // Failed gives the slot up, because the connection could not be established.
 func (s *Slot[C]) Failed() {
-	s.dialed(func() {
-		s.pool.totals.DialFailed++
-		s.pool.move(s, Gone)
-	})
+	p := s.begin(Dialing, Dialing)
+	p.totals.DialFailed++
+	p.move(s, Gone)
+	s.end()
 }
 
 // Abandoned gives the slot up, because the proxy does not want the connection any more.
 func (s *Slot[C]) Abandoned() {
-	s.dialed(func() { s.pool.move(s, Gone) })
+	p := s.begin(Dialing, Dialing)
+	if s.probe {
+		p.probes--
+	}
+	p.move(s, Gone)
+	s.end()
 }
 
-// dialed ends the dialing. Another backend may be the one to dial for the clients that wait now.
-func (s *Slot[C]) dialed(transition func()) {
-	s.change(transition, Dialing)
-	s.pool.group.signalOthers(s.pool)
+// Reset notes that the lease of that number is over but that the connection is not clean yet.
+func (s *Slot[C]) Reset(lease uint64) {
+	p := s.begin(Leased, Leased)
+	s.check(lease)
+	p.move(s, Resetting)
+	s.end()
 }
 
-// Reset notes that the lease is over but that the connection is not clean yet.
-func (s *Slot[C]) Reset() {
-	s.change(func() { s.pool.move(s, Resetting) }, Leased)
+// Return ends the lease of that number: the connection is clean. It is idle, or leased to a client that waits.
+func (s *Slot[C]) Return(lease uint64) {
+	p := s.begin(Leased, Resetting)
+	s.check(lease)
+	p.totals.Returned++
+	p.rest(s)
+	s.end()
 }
 
-// Return ends the lease: the connection is clean. It is idle, or leased to a client that waits.
-func (s *Slot[C]) Return() {
-	s.change(func() {
-		s.pool.totals.Returned++
-		s.pool.rest(s)
-	}, Leased, Resetting)
-}
-
-// Discard ends the lease: the connection is retired. The caller closes it and then calls Gone.
-func (s *Slot[C]) Discard(reason Reason) {
-	s.change(func() { s.pool.retire(s, reason) }, Leased, Resetting)
+// Discard ends the lease of that number: the connection is retired. The caller closes it and then calls Gone.
+func (s *Slot[C]) Discard(lease uint64, reason Reason) {
+	p := s.begin(Leased, Resetting)
+	s.check(lease)
+	p.retire(s, reason)
+	s.end()
 }
 
 // Withdraw retires the connection if it is idle, and returns false when it is leased: then it is up to the lease's
@@ -73,14 +77,15 @@ func (s *Slot[C]) Withdraw(reason Reason) bool {
 		return false
 	}
 	p.retire(s, reason)
-	p.group.mu.Unlock()
-	p.changed()
+	p.group.unlock(p, p.due())
 	return true
 }
 
 // Gone gives the slot up after its retired connection was closed.
 func (s *Slot[C]) Gone() {
-	s.change(func() { s.pool.move(s, Gone) }, Retiring)
+	p := s.begin(Retiring, Retiring)
+	p.move(s, Gone)
+	s.end()
 }
 
 // State returns what the connection is doing.
@@ -90,23 +95,38 @@ func (s *Slot[C]) State() State {
 	return s.state
 }
 
-// Sessions returns how many sessions the connection has served, the present one included.
+// Sessions returns how many sessions the connection has served, the present one included. While it is leased, that is the
+// number of the lease.
 func (s *Slot[C]) Sessions() uint64 {
 	s.pool.group.mu.Lock()
 	defer s.pool.group.mu.Unlock()
 	return s.sessions
 }
 
-// change makes a transition of the slot, which must be in one of the allowed states: its holder used it after its end
+// begin takes the mutex for a transition of the slot, which must be in one of two states: its holder used it after its end
 // otherwise, and would corrupt the book. That is a mistake in the program, and it panics.
-func (s *Slot[C]) change(transition func(), allowed ...State) {
-	s.pool.group.locked(func() {
-		if !slices.Contains(allowed, s.state) {
-			// A clone, so that only those who panic allocate.
-			panic(fmt.Sprintf("pool: a slot that is %v was used as if it were %v", s.state, slices.Clone(allowed)))
-		}
-		transition()
-		s.pool.group.serve()
-	})
-	s.pool.changed()
+func (s *Slot[C]) begin(allowed, also State) *Pool[C] {
+	p := s.pool
+	p.group.mu.Lock()
+	if s.state != allowed && s.state != also {
+		state := s.state
+		p.group.mu.Unlock()
+		panic(fmt.Sprintf("pool: a slot that is %v was used as if it were %v", state, allowed))
+	}
+	return p
+}
+
+// check sees that who has begun a transition holds the present lease, and not one that has ended.
+func (s *Slot[C]) check(lease uint64) {
+	if last := s.sessions; lease != last {
+		s.pool.group.mu.Unlock()
+		panic(fmt.Sprintf("pool: lease %d of a connection was used after its end: the last is %d", lease, last))
+	}
+}
+
+// end gives the mutex up after a transition.
+func (s *Slot[C]) end() {
+	p := s.pool
+	p.group.serve()
+	p.group.unlock(p, s.state == Gone || p.due())
 }

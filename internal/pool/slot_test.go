@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Each transition takes a slot to the next state, counts what it has to count and nothing else, and tells whoever fills the
-// pool.
+// Each transition takes a slot to the next state and counts what it has to count and nothing else; those that leave too few
+// connections tell whoever fills the pool.
 func TestTransitions(t *testing.T) {
 	r := newRig(t, Options{}, Settings{Cap: 1, Warm: 1, Weight: 1})
 	p := r.pools[0]
@@ -29,8 +29,8 @@ func TestTransitions(t *testing.T) {
 		if got := p.Stats().Totals; got != totals {
 			t.Errorf("after %s: %+v;\nwant %+v", name, got, totals)
 		}
-		if p.changes == 0 && name != "Reserve" {
-			t.Errorf("%s told of no change", name)
+		if told := p.changes > 0; told != (state == Gone) { // one is to be warm, and one is all that there may be
+			t.Errorf("%s signalled: %v", name, told)
 		}
 	}
 	reserve := func() {
@@ -48,11 +48,11 @@ func TestTransitions(t *testing.T) {
 		step("Filled", Idle, func() { r.filled(s) }, &totals.Dialed)
 	}
 	acquire := func() { t.Helper(); step("Acquire", Leased, func() { r.lease() }, &totals.Leased) }
-	reset := func() { t.Helper(); step("Reset", Resetting, func() { s.Reset() }) }
-	giveBack := func() { t.Helper(); step("Return", Idle, func() { s.Return() }, &totals.Returned) }
+	reset := func() { t.Helper(); step("Reset", Resetting, func() { reset(s) }) }
+	giveBack := func() { t.Helper(); step("Return", Idle, func() { giveBack(s) }, &totals.Returned) }
 	discard := func(why Reason) {
 		t.Helper()
-		step("Discard", Retiring, func() { s.Discard(why) }, &totals.Discarded, &totals.Reasons[why])
+		step("Discard", Retiring, func() { discard(s, why) }, &totals.Discarded, &totals.Reasons[why])
 		step("Gone", Gone, func() { s.Gone() })
 	}
 
@@ -103,9 +103,9 @@ func TestMisusePanics(t *testing.T) {
 		{"Filled", func(s *Slot[int]) { s.Filled(9) }, []State{Dialing}},
 		{"Failed", func(s *Slot[int]) { s.Failed() }, []State{Dialing}},
 		{"Abandoned", func(s *Slot[int]) { s.Abandoned() }, []State{Dialing}},
-		{"Reset", func(s *Slot[int]) { s.Reset() }, []State{Leased}},
-		{"Return", func(s *Slot[int]) { s.Return() }, []State{Leased, Resetting}},
-		{"Discard", func(s *Slot[int]) { s.Discard(Lost) }, []State{Leased, Resetting}},
+		{"Reset", func(s *Slot[int]) { reset(s) }, []State{Leased}},
+		{"Return", func(s *Slot[int]) { giveBack(s) }, []State{Leased, Resetting}},
+		{"Discard", func(s *Slot[int]) { discard(s, Lost) }, []State{Leased, Resetting}},
 		{"Gone", func(s *Slot[int]) { s.Gone() }, []State{Retiring}},
 	}
 	for state := Dialing; state <= Gone; state++ {
@@ -127,7 +127,7 @@ func TestMisusePanics(t *testing.T) {
 				if r.lease() != other {
 					t.Error("leased another connection")
 				}
-				other.Return()
+				giveBack(other)
 			})
 		}
 	}
@@ -145,11 +145,11 @@ func (p *rigPool) bring(state State) *Slot[int] {
 	s := p.lease(1)[0]
 	switch state {
 	case Resetting:
-		s.Reset()
+		reset(s)
 	case Retiring:
-		s.Discard(Lost)
+		discard(s, Lost)
 	case Gone:
-		s.Discard(Lost)
+		discard(s, Lost)
 		s.Gone()
 	}
 	return s
@@ -170,5 +170,38 @@ func TestWithdraw(t *testing.T) {
 		if !got && (p.Stats() != before || p.changes > 0) {
 			t.Errorf("Withdraw of a slot that is %v: %d signals, %+v; before %+v", state, p.changes, p.Stats(), before)
 		}
+	}
+}
+
+// Whoever ends a lease a second time, after the connection was leased to somebody else, is told, and that somebody keeps it.
+func TestEndedLease(t *testing.T) {
+	for name, end := range map[string]func(s *Slot[int], lease uint64){
+		"Reset":   func(s *Slot[int], lease uint64) { s.Reset(lease) },
+		"Return":  func(s *Slot[int], lease uint64) { s.Return(lease) },
+		"Discard": func(s *Slot[int], lease uint64) { s.Discard(lease, Lost) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Options{Queue: 1}, capped(1))
+			p := r.pools[0]
+			s := p.connect()
+			first := &Waiter[int]{}
+			if _, ok, err := r.Acquire(first); !ok {
+				t.Fatal(err)
+			}
+			second := r.wait()
+			s.Return(first.Lease())
+			r.handed(second)
+			before := p.Stats()
+			if !panics(func() { end(s, first.Lease()) }) {
+				t.Error("the end of a lease that had ended went well")
+			}
+			if p.Stats() != before || s.State() != Leased {
+				t.Errorf("the connection is %v, stats %+v; before %+v", s.State(), p.Stats(), before)
+			}
+			end(s, second.Lease())
+			if s.State() == Leased {
+				t.Error("the holder could not end its lease")
+			}
+		})
 	}
 }

@@ -131,7 +131,7 @@ func (s *stress) client(id int) {
 			}
 		}
 		s.leased.Add(1)
-		s.session(id, c)
+		s.session(id, c, w.Lease())
 	}
 }
 
@@ -162,7 +162,7 @@ func (s *stress) wait(w *Waiter[*stressConn]) (c *stressConn, ok bool) {
 }
 
 // session uses a connection, which must be nobody else's, and ends its lease in one of the ways.
-func (s *stress) session(id int, c *stressConn) {
+func (s *stress) session(id int, c *stressConn, lease uint64) {
 	if other, held := s.holders.LoadOrStore(c, id); held {
 		s.Errorf("the connection of client %d was leased to client %d", other, id)
 	}
@@ -174,17 +174,17 @@ func (s *stress) session(id int, c *stressConn) {
 	}
 	s.lose(c) // in vain
 	if rand.IntN(3) == 0 {
-		c.slot.Reset()
+		c.slot.Reset(lease)
 	}
 	if !s.holders.CompareAndDelete(c, id) {
 		s.Errorf("the connection of client %d is somebody else's now", id)
 	}
 	if rand.IntN(5) == 0 {
-		c.slot.Discard(Cut)
+		c.slot.Discard(lease, Cut)
 		c.slot.Gone()
 		return
 	}
-	c.slot.Return()
+	c.slot.Return(lease)
 	if rand.IntN(10) == 0 {
 		s.lose(c)
 	}
