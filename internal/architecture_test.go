@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 		"internal/metrics", "internal/pool", "internal/profile", "internal/session", "internal/stats",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stats", "internal/wav"},
-	"internal/cli":  {"internal/app", "internal/demo", "internal/load", "internal/pool", "internal/sim", "internal/wav"},
+	"internal/cli":  {"internal/app", "internal/demo", "internal/load", "internal/pool", "internal/profile", "internal/sim", "internal/wav"},
 	"cmd/wsbouncer": {"internal/cli"},
 
 	// End-to-end tests: they use the binary.
