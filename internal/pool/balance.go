@@ -59,41 +59,50 @@ func mix(h uint64) uint64 {
 	return h ^ h>>33
 }
 
-// choose returns the pool to lease from, or nil when none has an idle connection for a new session. It is called with the
+// choose returns the pool to lease from, or nil when none has an idle connection of that variant for a new session. It is called with the
 // mutex held, and allocates nothing.
-func (g *Group[C]) choose(key uint64) *Pool[C] {
+func (g *Group[C]) choose(variant string, key uint64) *Pool[C] {
+	if len(g.pools) == 1 {
+		if p := g.pools[0]; p.ready(variant) {
+			return p
+		}
+		return nil
+	}
 	switch g.balance {
 	case RoundRobin:
-		return g.nextInTurn()
+		return g.nextInTurn(variant)
 	case RandomTwo:
-		first := g.draw(nil)
-		second := g.draw(first)
+		first := g.draw(variant, nil)
+		second := g.draw(variant, first)
 		if second != nil && second.load(second.using()) < first.load(first.using()) {
 			return second
 		}
 		return first
 	case Hash:
-		return g.highest(func(p *Pool[C]) float64 {
+		return g.highest(variant, func(p *Pool[C]) float64 {
 			// A hash between 0 and 1; -weight/log(it) is highest as often as the weight says.
 			unit := (float64(mix(key^p.seed)>>11) + 0.5) / (1 << 53)
 			return -p.share() / math.Log(unit)
 		})
 	}
-	return g.highest(func(p *Pool[C]) float64 { return -p.load(p.using() + 1) })
+	return g.highest(variant, func(p *Pool[C]) float64 { return -p.load(p.using() + 1) })
 }
 
-// ready tells whether a connection can be leased now.
-func (p *Pool[C]) ready() bool { return p.newest != nil && p.leasable() }
+// ready tells whether a connection of that variant can be leased now.
+func (p *Pool[C]) ready(variant string) bool {
+	v := p.find(variant)
+	return v != nil && v.newest != nil && p.leasable()
+}
 
 // share returns the weight that counts now.
 func (p *Pool[C]) share() float64 { return p.weight * p.ramp }
 
 // highest returns the ready pool with the highest score; ties are random.
-func (g *Group[C]) highest(score func(*Pool[C]) float64) *Pool[C] {
+func (g *Group[C]) highest(variant string, score func(*Pool[C]) float64) *Pool[C] {
 	var best *Pool[C]
 	most, ties := 0.0, 0
 	for _, p := range g.pools {
-		if !p.ready() {
+		if !p.ready(variant) {
 			continue
 		}
 		switch s := score(p); {
@@ -110,15 +119,15 @@ func (g *Group[C]) highest(score func(*Pool[C]) float64) *Pool[C] {
 
 // nextInTurn returns the ready pool whose turn it is. Each gains its weight; the one that has most pays for all, so that
 // the turns of a heavy one are spread over those of the others.
-func (g *Group[C]) nextInTurn() *Pool[C] {
+func (g *Group[C]) nextInTurn(variant string) *Pool[C] {
 	total := 0.0
 	for _, p := range g.pools {
-		if p.ready() {
+		if p.ready(variant) {
 			p.current += p.share()
 			total += p.share()
 		}
 	}
-	best := g.highest(func(p *Pool[C]) float64 { return p.current })
+	best := g.highest(variant, func(p *Pool[C]) float64 { return p.current })
 	if best != nil {
 		best.current -= total
 	}
@@ -126,11 +135,11 @@ func (g *Group[C]) nextInTurn() *Pool[C] {
 }
 
 // draw returns a ready pool at random but not the one named, each as often as its weight says; nil when there is none.
-func (g *Group[C]) draw(but *Pool[C]) *Pool[C] {
+func (g *Group[C]) draw(variant string, but *Pool[C]) *Pool[C] {
 	var drawn *Pool[C]
 	total := 0.0
 	for _, p := range g.pools {
-		if p == but || !p.ready() {
+		if p == but || !p.ready(variant) {
 			continue
 		}
 		total += p.share()

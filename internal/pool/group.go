@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -45,10 +46,9 @@ func NewGroup[C any](o Options) *Group[C] {
 // tells it from the others for [Hash]. changed is called when there may be something to do for whoever dials and retires
 // the pool's connections, other than by the passing of time, and when a slot was given up; it must not block.
 func (g *Group[C]) Add(name string, s Settings, changed func()) *Pool[C] {
-	p := &Pool[C]{
-		group: g, changed: changed, seed: HashKey(name),
-		limit: s.Cap, warm: s.Warm, weight: s.Weight, ramp: 1, usable: true, dialable: true,
-	}
+	p := &Pool[C]{group: g, changed: changed, seed: HashKey(name), ramp: 1, usable: true, dialable: true}
+	p.variants = []*variant[C]{&p.base}
+	p.set(s)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pools = append(slices.Clip(g.pools), p)
@@ -83,8 +83,8 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 		g.mu.Unlock()
 		panic("pool: a client that was queued before asks for another connection with the same waiter")
 	}
-	if g.queue.length == 0 { // otherwise nothing is idle that could be leased
-		if p := g.choose(w.Key); p != nil {
+	if l := g.queue.line(w.Variant); l == nil || l.first == nil { // otherwise nothing is idle that could be leased
+		if p := g.choose(w.Variant, w.Key); p != nil && !g.holdsBack(p, math.MaxUint64) {
 			conn = w.take(p)
 			g.unlock(p, p.due())
 			return conn, true, nil
@@ -138,11 +138,10 @@ func (g *Group[C]) unlock(p *Pool[C], own bool) {
 func (g *Group[C]) unlockAndSignal(but *Pool[C]) {
 	var few [8]*Pool[C]
 	due := few[:0]
-	if load, ok := g.demand(); ok {
-		for _, p := range g.pools {
-			if p != but && p.dialsForClients() && p.loadAfterDial() <= load {
-				due = append(due, p)
-			}
+	w, load := g.demand()
+	for _, p := range g.pools {
+		if p != but && (w != nil && p.dialsForClients() && p.loadAfterDial() <= load || p.displaces()) {
+			due = append(due, p)
 		}
 	}
 	g.mu.Unlock()
@@ -155,11 +154,33 @@ func (g *Group[C]) unlockAndSignal(but *Pool[C]) {
 // connection idle or a pool leasable.
 func (g *Group[C]) serve() {
 	for g.queue.length > 0 {
-		p := g.choose(g.queue.first.Key)
-		if p == nil {
+		w := g.servable()
+		if w == nil {
 			return
 		}
-		w := g.queue.pop()
+		p := g.choose(w.Variant, w.Key)
+		if g.holdsBack(p, w.ticket) {
+			return
+		}
+		g.queue.served(w)
 		w.ready <- w.take(p) // it has room for the only one
 	}
+}
+
+// servable returns who has waited longest of the clients for whom there is an idle connection; nil for none.
+func (g *Group[C]) servable() (first *Waiter[C]) {
+	for _, p := range g.pools {
+		if p.counts[Idle] == 0 || !p.leasable() {
+			continue
+		}
+		for _, v := range p.variants {
+			if v.newest == nil {
+				continue
+			}
+			if l := g.queue.line(v.name); l != nil && l.first != nil && (first == nil || l.first.ticket < first.ticket) {
+				first = l.first
+			}
+		}
+	}
+	return first
 }

@@ -4,15 +4,19 @@ package pool
 
 // rest makes a slot idle, for the group to serve a client with it.
 func (p *Pool[C]) rest(s *Slot[C]) {
-	s.idleSince = p.group.now()
-	p.link(s)
+	p.rests++
+	s.idleSince, s.rested = p.group.now(), p.rests
+	s.variant.link(s)
 	p.move(s, Idle)
 }
 
-// takeNewest leases the idle connection that was used last.
-func (p *Pool[C]) takeNewest() *Slot[C] {
-	s := p.newest
-	p.unlink(s)
+// takeNewest leases the idle connection of a variant that was used last.
+func (p *Pool[C]) takeNewest(v *variant[C]) *Slot[C] {
+	s := v.newest
+	v.unlink(s)
+	if !p.plain() {
+		p.use(v)
+	}
 	s.sessions++
 	p.totals.Leased++
 	p.move(s, Leased)
@@ -24,13 +28,16 @@ func (p *Pool[C]) move(s *Slot[C], to State) {
 	s.state = to
 	if to != Gone {
 		p.counts[to]++
+		return
 	}
+	s.variant.slots--
+	p.drop(s.variant)
 }
 
 // retire moves a slot that is idle, leased or resetting to retiring.
 func (p *Pool[C]) retire(s *Slot[C], reason Reason) {
 	if s.state == Idle {
-		p.unlink(s)
+		s.variant.unlink(s)
 		p.totals.RetiredIdle++
 	} else {
 		p.totals.Discarded++
@@ -40,26 +47,28 @@ func (p *Pool[C]) retire(s *Slot[C], reason Reason) {
 }
 
 // link makes s the newest idle slot.
-func (p *Pool[C]) link(s *Slot[C]) {
-	s.older, s.newer = p.newest, nil
-	if p.newest != nil {
-		p.newest.newer = s
+func (v *variant[C]) link(s *Slot[C]) {
+	v.idle++
+	s.older, s.newer = v.newest, nil
+	if v.newest != nil {
+		v.newest.newer = s
 	} else {
-		p.oldest = s
+		v.oldest = s
 	}
-	p.newest = s
+	v.newest = s
 }
 
-func (p *Pool[C]) unlink(s *Slot[C]) {
+func (v *variant[C]) unlink(s *Slot[C]) {
+	v.idle--
 	if s.older != nil {
 		s.older.newer = s.newer
 	} else {
-		p.oldest = s.newer
+		v.oldest = s.newer
 	}
 	if s.newer != nil {
 		s.newer.older = s.older
 	} else {
-		p.newest = s.older
+		v.newest = s.older
 	}
 	s.older, s.newer = nil, nil
 }

@@ -19,10 +19,16 @@ type Settings struct {
 	Cap int
 	// Warm is how many connections are kept ready beside those in use, within the cap.
 	Warm int
+	// Variants is how many variants of connections are kept warm, those used last, which share the warm connections; 0 for a
+	// service without variants, whose connections are all alike.
+	Variants int
 	// Weight is the backend's part of the clients in relation to the weights of the others; 0 for none. Where the load
 	// counts ([LeastLoaded], [RandomTwo]) a backend of weight 2 is filled to twice the share of its cap.
 	Weight float64
 }
+
+// A service whose clients need connections that were dialed with their own parameters has variants: a client says which one
+// it needs ([Waiter.Variant]), and gets a connection of that variant only.
 
 // Pool is the book of one backend's connections. Its methods may be called from any goroutine.
 type Pool[C any] struct {
@@ -33,18 +39,23 @@ type Pool[C any] struct {
 	seed uint64
 
 	// Guarded by the group's mutex.
-	limit, warm int
-	weight      float64
-	ramp        float64
-	current     float64 // for [RoundRobin]
-	mode        Mode
-	usable      bool
-	dialable    bool
-	counts      [states]int
-	probes      int      // of those dialing, the ones that never become connections of the pool
-	oldest      *Slot[C] // the idle slot that was used longest ago
-	newest      *Slot[C] // the idle slot that was used last, and is leased next
-	totals      Totals
+	capacity int // the cap as it is configured
+	ceiling  int // what the server takes at present, see SetCeiling; 0 for the cap
+	limit    int // the lesser of the two
+	warm     int
+	most     int // variants that are kept warm; 0 for a pool without variants
+	weight   float64
+	ramp     float64
+	current  float64 // for [RoundRobin]
+	mode     Mode
+	usable   bool
+	dialable bool
+	counts   [states]int
+	probes   int           // of those dialing, the ones that never become connections of the pool
+	base     variant[C]    // the one without a name
+	variants []*variant[C] // all that are known, base first
+	rests    uint64        // how often a connection has become idle
+	totals   Totals
 }
 
 // Set changes the settings. Connections that are too many now are for [Pool.RetireSurplus].
@@ -55,8 +66,39 @@ func (p *Pool[C]) Set(s Settings) {
 				other.current = 0
 			}
 		}
-		p.limit, p.warm, p.weight = s.Cap, s.Warm, s.Weight
+		p.set(s)
 	})
+}
+
+func (p *Pool[C]) set(s Settings) {
+	was := p.most
+	p.capacity, p.warm, p.most, p.weight = s.Cap, s.Warm, s.Variants, s.Weight
+	p.lower()
+	if s.Variants == 0 {
+		p.base.kept = true
+		p.keepMost(&p.base)
+	} else if was == 0 { // only from now on is it one of many
+		p.base.kept = false
+	} else {
+		p.keepMost(nil)
+	}
+}
+
+// SetCeiling notes that the server takes no more than so many connections for now, at least 1, although the cap is higher; 0
+// for as many as the cap. Those that are too many are for [Pool.RetireSurplus]; sessions go on.
+func (p *Pool[C]) SetCeiling(n int) {
+	p.update(func() {
+		p.ceiling = n
+		p.lower()
+	})
+}
+
+// lower sets the limit to the lesser of the cap and the ceiling.
+func (p *Pool[C]) lower() {
+	p.limit = p.capacity
+	if p.ceiling > 0 {
+		p.limit = min(p.limit, p.ceiling)
+	}
 }
 
 // SetMode notes what the operator wants of the backend. Connections of a disabled one are for [Pool.RetireSurplus].

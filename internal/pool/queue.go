@@ -6,13 +6,18 @@ import "time"
 type Waiter[C any] struct {
 	// Key is what [Hash] chooses the backend by. Set by the caller before Acquire.
 	Key uint64
+	// Variant is the variant of the connection that the client needs. Set by the caller before Acquire.
+	Variant string
 
 	ready chan C // of size one; set when the client is queued
 	lease uint64 // set with the mutex held, before the client gets the connection
 
 	// Guarded by the mutex of the group whose queue it is in.
-	ahead, behind *Waiter[C]
-	queued        bool
+	ahead, behind *Waiter[C] // neighbours in the queue
+	line          *line[C]   // the part of the queue that it stands in; nil when it does not wait
+	before, after *Waiter[C] // neighbours there
+	ticket        uint64     // its number in the order of all who ever had to wait
+	passed        int        // how often one that came later was served while nobody could dial for this one
 	since         Instant
 	position      int
 }
@@ -30,8 +35,8 @@ func (w *Waiter[C]) Position() int { return w.position }
 
 // take leases a connection of the pool, which must have an idle one, to the client.
 func (w *Waiter[C]) take(p *Pool[C]) C {
-	s := p.takeNewest()
-	w.lease = s.sessions
+	s := p.takeNewest(p.find(w.Variant))
+	w.lease = uint64(s.sessions)
 	return s.conn
 }
 
@@ -84,6 +89,9 @@ type queue[C any] struct {
 	limit       int
 	length      int
 	first, last *Waiter[C]
+	base        line[C]             // for the variant without a name
+	lines       map[string]*line[C] // for the others that clients wait for
+	counts      uint64              // see beginCount
 	totals      QueueTotals
 	waited      time.Duration
 	now         func() Instant
@@ -98,7 +106,7 @@ func (q *queue[C]) push(w *Waiter[C], now Instant) error {
 		return ErrQueueFull
 	}
 	w.ready = make(chan C, 1)
-	w.ahead, w.queued, w.since = q.last, true, now
+	w.ahead, w.since = q.last, now
 	if q.last != nil {
 		q.last.behind = w
 	} else {
@@ -108,21 +116,21 @@ func (q *queue[C]) push(w *Waiter[C], now Instant) error {
 	q.length++
 	w.position = q.length
 	q.totals.Queued++
+	w.ticket = q.totals.Queued
+	q.join(w)
 	return nil
 }
 
-// pop takes the client out that has waited longest, to be given a connection. There must be one.
-func (q *queue[C]) pop() *Waiter[C] {
-	w := q.first
+// served takes a client out that is given a connection.
+func (q *queue[C]) served(w *Waiter[C]) {
 	q.remove(w)
 	q.totals.Served++
 	q.waited += time.Duration(q.now() - w.since)
-	return w
 }
 
 // remove takes a client out, and returns false when it is not queued.
 func (q *queue[C]) remove(w *Waiter[C]) bool {
-	if !w.queued {
+	if w.line == nil {
 		return false
 	}
 	if w.ahead != nil {
@@ -135,8 +143,9 @@ func (q *queue[C]) remove(w *Waiter[C]) bool {
 	} else {
 		q.last = w.ahead
 	}
-	w.ahead, w.behind, w.queued = nil, nil, false
+	w.ahead, w.behind = nil, nil
 	q.length--
+	q.quit(w)
 	return true
 }
 

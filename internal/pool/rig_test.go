@@ -82,7 +82,7 @@ func (p *rigPool) lease(n int) (leased []*Slot[int]) {
 	p.rig.t.Helper()
 	for range n {
 		p.connect()
-		p.rig.locked(func() { leased = append(leased, p.takeNewest()) })
+		p.rig.locked(func() { leased = append(leased, p.takeNewest(&p.base)) })
 	}
 	return leased
 }

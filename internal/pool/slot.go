@@ -4,20 +4,23 @@ import "fmt"
 
 // Slot is a connection's entry in the book. It belongs to one pool; its methods may be called from any goroutine.
 type Slot[C any] struct {
-	pool *Pool[C]
+	pool    *Pool[C]
+	variant *variant[C]
 
 	// Guarded by the mutex of the pool's group.
 	state        State
-	probe        bool // see ReserveProbe
+	probe        bool   // see ReserveProbe
+	sessions     uint32 // also the number of the last lease
 	conn         C
-	older, newer *Slot[C] // neighbours in the order of idle slots
-	sessions     uint64
+	older, newer *Slot[C] // neighbours in the order of the variant's idle slots
 	idleSince    Instant
+	rested       uint64 // its place in the order of all of the pool's idle slots
 }
 
 // Filled puts the connection that was dialed into the slot: idle, or leased to a client that waits.
 func (s *Slot[C]) Filled(conn C) {
 	p := s.begin(Dialing, Dialing)
+	s.variant.coming--
 	s.conn = conn
 	p.totals.Dialed++
 	p.rest(s)
@@ -27,6 +30,7 @@ func (s *Slot[C]) Filled(conn C) {
 // Failed gives the slot up, because the connection could not be established.
 func (s *Slot[C]) Failed() {
 	p := s.begin(Dialing, Dialing)
+	s.variant.coming--
 	p.totals.DialFailed++
 	p.move(s, Gone)
 	s.end()
@@ -37,6 +41,8 @@ func (s *Slot[C]) Abandoned() {
 	p := s.begin(Dialing, Dialing)
 	if s.probe {
 		p.probes--
+	} else {
+		s.variant.coming--
 	}
 	p.move(s, Gone)
 	s.end()
@@ -88,6 +94,9 @@ func (s *Slot[C]) Gone() {
 	s.end()
 }
 
+// Variant returns the variant of the connection: what [Waiter.Variant] is to be of the clients that can use it.
+func (s *Slot[C]) Variant() string { return s.variant.name }
+
 // State returns what the connection is doing.
 func (s *Slot[C]) State() State {
 	s.pool.group.mu.Lock()
@@ -100,7 +109,7 @@ func (s *Slot[C]) State() State {
 func (s *Slot[C]) Sessions() uint64 {
 	s.pool.group.mu.Lock()
 	defer s.pool.group.mu.Unlock()
-	return s.sessions
+	return uint64(s.sessions)
 }
 
 // begin takes the mutex for a transition of the slot, which must be in one of two states: its holder used it after its end
@@ -118,7 +127,7 @@ func (s *Slot[C]) begin(allowed, also State) *Pool[C] {
 
 // check sees that who has begun a transition holds the present lease, and not one that has ended.
 func (s *Slot[C]) check(lease uint64) {
-	if last := s.sessions; lease != last {
+	if last := uint64(s.sessions); lease != last {
 		s.pool.group.mu.Unlock()
 		panic(fmt.Sprintf("pool: lease %d of a connection was used after its end: the last is %d", lease, last))
 	}

@@ -87,7 +87,7 @@ func (s *stress) look() {
 		}
 		s.group.locked(func() {
 			for _, p := range s.group.pools {
-				if p.ready() && s.group.queue.length > 0 {
+				if p.ready("") && s.group.queue.length > 0 {
 					s.Errorf("%d clients wait while there is a connection for them", s.group.queue.length)
 				}
 			}

@@ -1,0 +1,218 @@
+package pool
+
+import "slices"
+
+// variant is what a pool knows of the connections of one variant: of those that were dialed with the same parameters, which
+// only a client that asks for these parameters can use. The pool knows nothing of their meaning. Guarded by the group's
+// mutex.
+type variant[C any] struct {
+	name           string
+	oldest, newest *Slot[C] // idle slots, in the order of use
+	idle           int
+	coming         int // slots whose connections are being dialed
+	slots          int // that are not gone
+	// kept tells that connections are kept warm: it is one of those used last.
+	kept   bool
+	usedAt Instant // a client came for it
+}
+
+// VariantStats is what there is of a variant at one instant.
+type VariantStats struct {
+	Variant string `json:"variant"`
+	Warm    int    `json:"warm"` // connections kept ready beside those in use
+	Dialing int    `json:"dialing"`
+	Idle    int    `json:"idle"`
+	Total   int    `json:"total"` // in any state
+}
+
+// Variants returns what there is of each variant that the pool knows.
+func (p *Pool[C]) Variants() []VariantStats {
+	p.group.mu.Lock()
+	defer p.group.mu.Unlock()
+	var all []VariantStats
+	for _, v := range p.variants {
+		if v.kept || v.slots > 0 {
+			all = append(all, VariantStats{v.name, p.warmOf(v), v.coming, v.idle, v.slots})
+		}
+	}
+	return all
+}
+
+// Expect has the pool keep connections of the variant warm, as if a client had come for it: for those that are wanted before
+// the first client comes.
+func (p *Pool[C]) Expect(variant string) {
+	p.group.mu.Lock()
+	if p.most > 0 {
+		p.use(p.know(variant))
+	}
+	p.group.unlock(p, p.due())
+}
+
+// Forget keeps no connections warm any more for variants that no client has come for since then, but for the one used last.
+// Those that there are become surplus.
+func (p *Pool[C]) Forget(unused Instant) {
+	p.group.mu.Lock()
+	if p.most > 0 {
+		last := p.lastUsed()
+		for _, v := range slices.Clone(p.variants) {
+			if v.kept && v != last && v.usedAt < unused {
+				v.kept = false
+				p.drop(v)
+			}
+		}
+	}
+	p.group.unlock(p, p.due())
+}
+
+// The functions below are called with the mutex held.
+
+// plain tells that the pool has connections of the variant "" only, as nearly all pools have.
+func (p *Pool[C]) plain() bool { return len(p.variants) == 1 && p.most == 0 }
+
+// find returns the variant of that name, or nil.
+func (p *Pool[C]) find(name string) *variant[C] {
+	if name == "" {
+		return &p.base
+	}
+	for _, v := range p.variants[1:] {
+		if v.name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// know returns the variant of that name, and makes it if need be.
+func (p *Pool[C]) know(name string) *variant[C] {
+	v := p.find(name)
+	if v == nil {
+		v = &variant[C]{name: name}
+		p.variants = append(p.variants, v)
+	}
+	return v
+}
+
+// drop forgets a variant of which nothing is left.
+func (p *Pool[C]) drop(v *variant[C]) {
+	if v.slots == 0 && !v.kept && v != &p.base {
+		p.variants = slices.DeleteFunc(p.variants, func(other *variant[C]) bool { return other == v })
+	}
+}
+
+// use notes that a client came for the variant. When more are kept warm than may be, the one that was used longest ago is
+// not any more.
+func (p *Pool[C]) use(v *variant[C]) {
+	if p.most == 0 {
+		return
+	}
+	v.usedAt, v.kept = p.group.now(), true
+	p.keepMost(v)
+}
+
+// keepMost sees that no more variants are kept warm than may be; that one, unless it is nil, is one of them.
+func (p *Pool[C]) keepMost(last *variant[C]) {
+	for p.kept() > max(p.most, 1) {
+		var least *variant[C]
+		for _, v := range p.variants {
+			if v.kept && v != last && (least == nil || v.usedAt < least.usedAt) {
+				least = v
+			}
+		}
+		least.kept = false
+		p.drop(least)
+	}
+}
+
+// kept returns how many variants are kept warm.
+func (p *Pool[C]) kept() (n int) {
+	for _, v := range p.variants {
+		if v.kept {
+			n++
+		}
+	}
+	return n
+}
+
+// lastUsed returns the variant that was used last of those kept warm, or the one without a name.
+func (p *Pool[C]) lastUsed() *variant[C] {
+	last := &p.base
+	for _, v := range p.variants {
+		if v.kept && (!last.kept || v.usedAt > last.usedAt) {
+			last = v
+		}
+	}
+	return last
+}
+
+// warmOf returns how many connections of a variant are kept ready: all variants that are kept have an equal part of the warm
+// ones, and where there are too few for one each, those used last have them.
+func (p *Pool[C]) warmOf(v *variant[C]) int {
+	if p.plain() {
+		return p.warm
+	}
+	if !v.kept {
+		return 0
+	}
+	before, later := 0, 0 // how many stand before it; how many were used later
+	i := slices.Index(p.variants, v)
+	for j, other := range p.variants {
+		switch {
+		case !other.kept || j == i:
+			continue
+		case j < i:
+			before++
+		}
+		if other.usedAt > v.usedAt || other.usedAt == v.usedAt && j < i {
+			later++
+		}
+	}
+	n := p.kept()
+	switch {
+	case n > p.warm && later < p.warm:
+		return 1
+	case n > p.warm:
+		return 0
+	case before < p.warm%n: // not by use: what is over would go from one to another with each lease
+		return p.warm/n + 1
+	}
+	return p.warm / n
+}
+
+// surplusOf returns how many idle connections of a variant there are beyond the warm ones; negative when some lack.
+func (p *Pool[C]) surplusOf(v *variant[C]) int { return v.coming + v.idle - p.warmOf(v) }
+
+// lacking returns the variant of which the next warm connection is to be dialed: the one used last of those that lack some.
+func (p *Pool[C]) lacking() (lacking *variant[C]) {
+	for _, v := range p.variants {
+		if (lacking == nil || v.usedAt > lacking.usedAt) && p.surplusOf(v) < 0 {
+			lacking = v
+		}
+	}
+	return lacking
+}
+
+// lacks tells whether warm connections of any variant lack.
+func (p *Pool[C]) lacks() bool {
+	if p.plain() {
+		return p.base.coming+p.base.idle < p.warm
+	}
+	return p.lacking() != nil
+}
+
+// abounds tells whether there are more idle connections of any variant than are kept warm.
+func (p *Pool[C]) abounds() bool {
+	if p.plain() {
+		return p.base.coming+p.base.idle > p.warm
+	}
+	return slices.ContainsFunc(p.variants, func(v *variant[C]) bool { return v.idle > 0 && p.surplusOf(v) > 0 })
+}
+
+// oldest returns the idle slot that was used longest ago, of a variant for which f is true if it is given; nil for none.
+func (p *Pool[C]) oldest(f func(*variant[C]) bool) (oldest *Slot[C]) {
+	for _, v := range p.variants {
+		if s := v.oldest; s != nil && (oldest == nil || s.rested < oldest.rested) && (f == nil || f(v)) {
+			oldest = s
+		}
+	}
+	return oldest
+}
