@@ -58,10 +58,11 @@ func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) 
 		p.closeListeners()
 		return nil, fmt.Errorf("starting event loops: %w", err)
 	}
+	variants := new(backend.Variants)
 	p.group = pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: settings.Queue})
 	for _, b := range plan.backends {
 		p.backends = append(p.backends, backend.New(backend.Options{
-			Target: b.target, Profile: plan.profile, Group: p.group, Settings: b.settings, Mode: b.mode, Probe: b.probe,
+			Target: b.target, Profile: plan.profile, Variants: variants, Group: p.group, Settings: b.settings, Mode: b.mode, Probe: b.probe,
 			DialTimeout: settings.DialTimeout, DialParallel: settings.DialParallel,
 			ResetTimeout: settings.ResetTimeout, CloseTimeout: settings.CloseTimeout,
 			MaxAge: settings.ConnectionMaxAge, MaxIdle: settings.ConnectionMaxIdle,
@@ -72,7 +73,7 @@ func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) 
 		}))
 	}
 	service := &session.Service{
-		Name: "default", Path: settings.Path, Group: p.group, QueueTimeout: settings.QueueTimeout, HashBy: plan.hashBy,
+		Name: "default", Path: settings.Path, Profile: plan.profile, Variants: variants, Group: p.group, QueueTimeout: settings.QueueTimeout, HashBy: plan.hashBy,
 	}
 	p.sessions = session.NewServer(session.Options{
 		Services: []*session.Service{service}, Loops: p.loops,

@@ -24,6 +24,8 @@ type Options struct {
 	Profile *profile.Profile
 	// Group is the pools of the backends that serve the same clients, which the backend's own becomes one of.
 	Group *pool.Group[*Conn]
+	// Variants are the meanings of the variants of connections; nil when there are none. Shared by the backends of a service.
+	Variants *Variants
 	// Settings are the size of the pool and the backend's part of the clients.
 	Settings pool.Settings
 	// Mode is what the operator wants of the backend at first.
@@ -82,6 +84,35 @@ func (o *Options) setDefaults() {
 	}
 }
 
+// expected returns the variant that is kept warm before the first client has come: that of a client who says nothing.
+func (o *Options) expected() (name string, ok bool) {
+	if !o.Profile.Variants() {
+		return "", true
+	}
+	v, err := o.Profile.Variant("", func(string) []string { return nil })
+	if err != nil || v.Private || o.Variants == nil {
+		return "", false
+	}
+	return o.Variants.Name(v), true
+}
+
+// target returns the server as it is to be dialed for connections of a variant.
+func (b *Backend) target(variant string) (*handshake.Target, error) {
+	o := &b.options
+	if variant == "" || o.Variants == nil {
+		return o.Target, nil
+	}
+	v, ok := o.Variants.lookup(variant)
+	if !ok {
+		return nil, unwantedError{variant}
+	}
+	header := make([]handshake.Field, len(v.Header))
+	for i, field := range v.Header {
+		header[i] = handshake.Field(field)
+	}
+	return o.Target.With(v.Query, header...), nil
+}
+
 // keepTo makes the limits at most those of the profile, which are below the server's own.
 func (o *Options) keepTo(p *profile.Profile) {
 	if l := p.Limits.Sessions; l > 0 && (o.MaxSessions == 0 || o.MaxSessions > uint64(l)) {
@@ -93,9 +124,18 @@ func (o *Options) keepTo(p *profile.Profile) {
 	if p.Ping > 0 && o.PingInterval > p.Ping {
 		o.PingInterval = p.Ping
 	}
+	o.Settings = keepSettingsTo(o.Settings, p)
+}
+
+// keepSettingsTo makes the size of the pool fit the profile.
+func keepSettingsTo(s pool.Settings, p *profile.Profile) pool.Settings {
 	if p.Predial == profile.PredialNever {
-		o.Settings.Warm = 0
+		s.Warm = 0
 	}
+	if p.Variants() || p.Sticks() {
+		s.Variants = p.MaxVariants()
+	}
+	return s
 }
 
 // Backend is one inference server and its pool.
@@ -123,6 +163,9 @@ func New(o Options) *Backend {
 	b.pool = o.Group.Add(o.Target.URL, o.Settings, b.worker.signal)
 	b.pool.SetMode(o.Mode)
 	b.worker.pool = b.pool
+	if name, ok := o.expected(); ok {
+		b.pool.Expect(name)
+	}
 	go b.worker.run()
 	if o.Probe != nil {
 		b.probing.Go(func() { prober(b.worker.ctx, *o.Probe, b.probe, b.worker.probed) })
@@ -143,12 +186,7 @@ func (b *Backend) Stats() pool.Stats { return b.pool.Stats() }
 func (b *Backend) Health() Health { return b.report.get() }
 
 // Set changes the size of the pool and the backend's part of the clients. Sessions go on.
-func (b *Backend) Set(s pool.Settings) {
-	if b.options.Profile.Predial == profile.PredialNever {
-		s.Warm = 0
-	}
-	b.pool.Set(s)
-}
+func (b *Backend) Set(s pool.Settings) { b.pool.Set(keepSettingsTo(s, b.options.Profile)) }
 
 // SetMode notes what the operator wants of the backend. Sessions go on.
 func (b *Backend) SetMode(m pool.Mode) {
@@ -186,7 +224,11 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	o := &b.options
 	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
-	established, err := o.Target.Dial(ctx)
+	target, err := b.target(slot.Variant())
+	if err != nil {
+		return err
+	}
+	established, err := target.Dial(ctx)
 	if status := (*handshake.StatusError)(nil); errors.As(err, &status) && o.Profile.BusyStatus(status.Status) {
 		return fmt.Errorf("%w: %w", errFull, err)
 	}

@@ -283,6 +283,8 @@ func (c *Conn) idle() {
 		c.retire(retirement{pool.WornOut, frame.GoingAway, "served its sessions"})
 	case c.aged():
 		c.retire(retirement{pool.Aged, frame.GoingAway, tooOld})
+	case isPrivate(c.slot.Variant()):
+		c.retire(retirement{pool.Served, frame.GoingAway, "served its client"})
 	default:
 		c.waits()
 		c.slot.Return(c.lease)

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -348,8 +349,8 @@ func (w *worker[C]) dial(slot *pool.Slot[C]) {
 func (w *worker[C]) settle(r result[C]) {
 	w.dialing--
 	ending := w.ctx.Err() != nil
-	switch {
-	case r.err != nil && ending: // the end of the proxy is no failure of the server
+	switch unwanted := (unwantedError{}); {
+	case r.err != nil && (ending || errors.As(r.err, &unwanted)): // neither is a failure of the server
 		r.slot.Abandoned()
 	case r.err != nil:
 		w.fail(r.err.Error())

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,6 +28,9 @@ type Target struct {
 	// UserTimeout ends a connection whose server has not acknowledged what was sent to it for so long (TCP_USER_TIMEOUT, RFC
 	// 5482), where the system can; 0 for the system's own limit.
 	UserTimeout time.Duration
+
+	// Header is further fields of the upgrade request. Names and values must be fit for HTTP.
+	Header []Field
 
 	address string // host:port
 	host    string // for the Host header
@@ -87,6 +91,24 @@ func noScheme(text string) error {
 	return fmt.Errorf("%q has no scheme; a server's address looks like ws://127.0.0.1:9001/path", text)
 }
 
+// Field is a field of an HTTP header.
+type Field struct{ Name, Value string }
+
+// With returns the target with a further part of its query, encoded and without the question mark, and further fields of the
+// header.
+func (t *Target) With(query string, header ...Field) *Target {
+	with := *t
+	with.Header = append(slices.Clip(t.Header), header...)
+	if query != "" {
+		separator := "?"
+		if strings.Contains(t.request, "?") {
+			separator = "&"
+		}
+		with.request += separator + query
+	}
+	return &with
+}
+
 // Address returns the server's host and port.
 func (t *Target) Address() string { return t.address }
 
@@ -145,6 +167,9 @@ func (t *Target) upgrade(nc net.Conn) (Established, error) {
 		"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + "\r\n"
 	if t.Protocol != "" {
 		request += "Sec-WebSocket-Protocol: " + t.Protocol + "\r\n"
+	}
+	for _, field := range t.Header {
+		request += field.Name + ": " + field.Value + "\r\n"
 	}
 	if _, err := nc.Write([]byte(request + "\r\n")); err != nil {
 		return Established{}, err

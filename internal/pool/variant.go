@@ -1,6 +1,9 @@
 package pool
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // variant is what a pool knows of the connections of one variant: of those that were dialed with the same parameters, which
 // only a client that asks for these parameters can use. The pool knows nothing of their meaning. Guarded by the group's
@@ -15,6 +18,10 @@ type variant[C any] struct {
 	kept   bool
 	usedAt Instant // a client came for it
 }
+
+// Passing begins the names of variants of which no connection is kept warm, since only one client, or few, will ever ask for
+// them.
+const Passing = "~"
 
 // VariantStats is what there is of a variant at one instant.
 type VariantStats struct {
@@ -105,7 +112,11 @@ func (p *Pool[C]) use(v *variant[C]) {
 	if p.most == 0 {
 		return
 	}
-	v.usedAt, v.kept = p.group.now(), true
+	v.usedAt = p.group.now()
+	if strings.HasPrefix(v.name, Passing) {
+		return
+	}
+	v.kept = true
 	p.keepMost(v)
 }
 

@@ -26,7 +26,7 @@ func (b *Boundary) fit(settings uint64) (s Step, fits bool) {
 		b.spoil(Unclean)
 	case b.settings == anySettings:
 	case b.settings != settings || settings == unknownSettings:
-		return Step{Pass: Keep, Client: Pause, Then: Elsewhere, Reason: OtherSettings}, false
+		return Step{Pass: Keep, Client: Pause, Then: Elsewhere, Reason: OtherSettings, Settings: settings}, false
 	}
 	b.settings = settings
 	return Step{}, true

@@ -16,6 +16,9 @@ type Step struct {
 	Client Flow
 	// Reason is why, with Discard, Elsewhere and Foreign.
 	Reason Reason
+	// Settings, with Elsewhere because of OtherSettings, stands for what the session sets: the same number for all sessions
+	// that can share connections. A connection that was used for no others will do.
+	Settings uint64
 	// Close is the code of the close frame for the client that is still there, with Finish and Discard; 0 for none.
 	Close uint16
 	// Timer is when to call [Boundary.Timer]: this long from now, instead of what was asked before. 0 leaves what was asked

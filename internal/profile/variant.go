@@ -38,6 +38,9 @@ func (p *Profile) MaxVariants() int { return p.spec.variant.max }
 // Variants tells whether requests can differ in what the server must be told in its handshake.
 func (p *Profile) Variants() bool { return !p.spec.variant.none() }
 
+// Sticks tells whether sessions can leave settings on a connection, so that others have to go elsewhere.
+func (p *Profile) Sticks() bool { return p.program.sticks() }
+
 // Variant returns what the server must be told for a request with this query (without the question mark) and header. field
 // returns the values of a header field by its name in canonical form. The error is a [*BadParameter].
 func (p *Profile) Variant(query string, field func(name string) []string) (Variant, error) {

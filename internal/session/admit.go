@@ -47,16 +47,24 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, begun time.Time) err
 	if origin := req.Header.Get("Origin"); origin != "" && len(s.options.Origins) > 0 && !slices.Contains(s.options.Origins, origin) {
 		return &handshake.Refusal{Status: http.StatusForbidden, Reason: "this origin is not allowed"}
 	}
-	arrival := arrival{at: begun}
+	variant, err := service.variant(req)
+	if err != nil {
+		return err
+	}
+	arrival := arrival{at: begun, variant: variant}
 	for {
 		if s.drained.Err() != nil {
 			return unavailable("shutting down")
 		}
 		conn, err := s.acquire(service, nc, req, &arrival)
 		if err != nil {
+			service.Variants.Forget(variant)
 			return err
 		}
 		if started, err := s.start(service, conn, nc, req, arrival); started || err != nil {
+			if !started {
+				service.Variants.Forget(variant)
+			}
 			return err
 		}
 		// The connection was lost since it became idle: there may be another.

@@ -25,7 +25,8 @@ type search struct {
 }
 
 // elsewhere ends the lease of a connection that cannot serve the session, and looks for another.
-func (s *Session) elsewhere(why profile.Reason) {
+func (s *Session) elsewhere(step profile.Step) {
+	why := step.Reason
 	b := s.backend.Boundary()
 	s.first = b.Opening()
 	s.sent = s.sentNow()
@@ -40,13 +41,17 @@ func (s *Session) elsewhere(why profile.Reason) {
 		s.stopSeeking(byProxy, frame.TryAgainLater, why.String())
 		return
 	}
-	s.search(time.Now().Add(s.service.QueueTimeout))
+	variant := s.variant
+	if why == profile.OtherSettings {
+		variant = s.service.Variants.WithSettings(variant, step.Settings)
+	}
+	s.search(variant, time.Now().Add(s.service.QueueTimeout))
 }
 
 // search looks for another connection.
-func (s *Session) search(until time.Time) {
+func (s *Session) search(variant string, until time.Time) {
 	s.seek = &search{until: until, ended: make(chan struct{})}
-	s.seek.waiter.Key = s.key
+	s.seek.waiter.Key, s.seek.waiter.Variant = s.key, variant
 	s.server.find(s, s.seek)
 }
 
@@ -126,7 +131,7 @@ func (s *Session) resume(search *search, conn *backend.Conn, alive bool) {
 	}
 	s.client.Post(func() { // it has been lost since it was found
 		if s.seek == search {
-			s.search(search.until)
+			s.search(search.waiter.Variant, search.until)
 		}
 	})
 }

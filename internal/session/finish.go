@@ -221,6 +221,7 @@ func (s *Session) linger() {
 func (s *Session) gone() {
 	s.timer.Stop()
 	s.client.Close()
+	s.service.Variants.Forget(s.variant)
 	delete(s.shard.sessions, s)
 	s.shard.ended[s.record.Code]++
 	s.server.active.Add(-1)

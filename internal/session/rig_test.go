@@ -59,7 +59,7 @@ func newRig(t testing.TB, o setup) *rig {
 		t.Fatal(err)
 	}
 	r.group = pool.NewGroup[*backend.Conn](pool.Options{Balance: o.balance, Queue: o.queue})
-	r.service = &Service{Name: "test", Path: "/v1/test", Group: r.group, QueueTimeout: time.Hour}
+	r.service = &Service{Name: "test", Path: "/v1/test", Group: r.group, QueueTimeout: time.Hour, Variants: new(backend.Variants)}
 	if o.service != nil {
 		o.service(r.service)
 	}
@@ -68,9 +68,10 @@ func newRig(t testing.TB, o setup) *rig {
 		r.startBackend(s, r.group, o)
 	}
 	r.backend = r.backends[0]
+	r.service.Profile = r.backend.Profile()
 	if o.other != nil {
 		group := pool.NewGroup[*backend.Conn](pool.Options{})
-		services = append(services, &Service{Name: "other", Path: "/v1/other", Group: group})
+		services = append(services, &Service{Name: "other", Path: "/v1/other", Group: group, Profile: r.service.Profile})
 		r.startBackend(o.other, group, o)
 	}
 	options := Options{
@@ -107,7 +108,7 @@ func (r *rig) startBackend(s *script, group *pool.Group[*backend.Conn], o setup)
 	}
 	target.Protocol = s.protocol
 	options := backend.Options{
-		Target: target, Profile: p, Group: group, Loops: r.loops, Log: slog.New(r.log),
+		Target: target, Profile: p, Variants: r.service.Variants, Group: group, Loops: r.loops, Log: slog.New(r.log),
 		Settings:     pool.Settings{Cap: max(o.cap, 1), Warm: max(o.cap, 1), Weight: 1},
 		ResetTimeout: testTimeout, CloseTimeout: testTimeout, MaxIdle: time.Hour,
 	}

@@ -1,11 +1,13 @@
 package session
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
 // Service is what a client asks for by path: a set of backends that speak the same protocol, and the queue of the clients
@@ -17,6 +19,10 @@ type Service struct {
 	Path string
 	// Group is the backends' pools and the queue.
 	Group *pool.Group[*backend.Conn]
+	// Profile is the profile of the servers' protocol.
+	Profile *profile.Profile
+	// Variants are the meanings of the variants of connections, shared with the backends.
+	Variants *backend.Variants
 	// QueueTimeout bounds the wait for a connection.
 	QueueTimeout time.Duration
 	// HashBy is what a client's backend is chosen by, when the group is balanced so.
@@ -39,4 +45,16 @@ func (h HashBy) key(req *handshake.Request, address string) uint64 {
 		return pool.HashKey(req.URL.Query().Get(h.Query))
 	}
 	return pool.HashKey(address)
+}
+
+// variant returns the name of the variant of connections that a request needs. The error is a refusal.
+func (s *Service) variant(req *handshake.Request) (string, error) {
+	if !s.Profile.Variants() {
+		return "", nil
+	}
+	v, err := s.Profile.Variant(req.URL.RawQuery, func(name string) []string { return req.Header[name] })
+	if err != nil {
+		return "", &handshake.Refusal{Status: http.StatusBadRequest, Reason: err.Error()}
+	}
+	return s.Variants.Name(v), nil
 }

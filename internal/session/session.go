@@ -40,10 +40,11 @@ type Session struct {
 	messagesBefore            uint64 // what the client's scanner had counted when the lease began
 	framesBefore, bytesBefore uint64 // what the backend's scanner had counted then
 
-	key   uint64          // what its backend is chosen by
-	seek  *search         // for another connection; nil for none
-	first profile.Opening // the client's first message, which is to be sent once the boundary lets it
-	moves int             // connections that could not serve it
+	key     uint64          // what its backend is chosen by
+	variant string          // of the connections that can serve it
+	seek    *search         // for another connection; nil for none
+	first   profile.Opening // the client's first message, which is to be sent once the boundary lets it
+	moves   int             // connections that could not serve it
 
 	sent   sent   // set when the session ends
 	fault  string // how the backend broke the session; empty if it did not
@@ -69,7 +70,7 @@ const (
 
 // newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
 func (s *Server) newSession(service *Service, conn *backend.Conn, nc net.Conn, arrival arrival) *Session {
-	session := &Session{server: s, service: service, backend: conn, key: arrival.key, scanner: frame.NewClientScanner(s.options.MaxMessage)}
+	session := &Session{server: s, service: service, backend: conn, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(s.options.MaxMessage)}
 	session.record.begin(s.lastID.Add(1), addressOf(nc), arrival)
 	return session
 }

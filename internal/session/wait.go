@@ -17,6 +17,7 @@ type arrival struct {
 	position int       // in the queue when it began to wait; 0 when it did not
 	until    time.Time // when it has waited long enough; zero when it did not wait
 	key      uint64    // what its backend is chosen by
+	variant  string    // of the connection that it needs
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.
@@ -29,7 +30,7 @@ var errLeft = errors.New("client left the queue")
 func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, arrival *arrival) (*backend.Conn, error) {
 	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
 	arrival.key = service.HashBy.key(req, host)
-	waiter := &pool.Waiter[*backend.Conn]{Key: arrival.key}
+	waiter := &pool.Waiter[*backend.Conn]{Key: arrival.key, Variant: arrival.variant}
 	conn, ok, err := service.Group.Acquire(waiter)
 	if err != nil {
 		return nil, unavailable(err.Error())

@@ -1,0 +1,87 @@
+package backend
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// Variants remembers what the variants of a service's connections mean, which the pools know by name only: what to tell the
+// server in the handshake. It is shared by the backends of the service and may be used from any goroutine. The zero value is
+// ready.
+type Variants struct {
+	mu      sync.Mutex
+	meaning map[string]profile.Variant // guarded by mu
+	private uint64                     // guarded by mu: how many of one client only there have been
+}
+
+// settingsMark stands between the name of a variant and what sessions have set on its connections.
+const settingsMark = "#"
+
+// Name returns the pools' name for a variant. Clients with the same one share connections. A private one is for one client
+// alone: its name, which says nothing of what it means, is given to nobody else. Forget gives it up.
+func (v *Variants) Name(variant profile.Variant) string {
+	name := variant.Key
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if variant.Private {
+		v.private++
+		name = pool.Passing + "private " + strconv.FormatUint(v.private, 10)
+	}
+	if name == "" {
+		return ""
+	}
+	if v.meaning == nil {
+		v.meaning = make(map[string]profile.Variant)
+	}
+	v.meaning[name] = variant // there are as many as the profile's lists of allowed values have combinations, and clients
+	return name
+}
+
+// WithSettings returns the name for connections of that variant that are for sessions with these settings, which stand for
+// what the profile calls sticky; 0 for those that nobody has set anything on.
+func (v *Variants) WithSettings(name string, settings uint64) string {
+	name, _, _ = strings.Cut(strings.TrimPrefix(name, pool.Passing), settingsMark)
+	return pool.Passing + name + settingsMark + strconv.FormatUint(settings, 16)
+}
+
+// Forget gives up the name of a private variant, whose client needs no connection any more. Others stay.
+func (v *Variants) Forget(name string) {
+	if !isPrivate(name) {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.meaning, name)
+}
+
+// lookup returns what a name means, or false when it was given up.
+func (v *Variants) lookup(name string) (profile.Variant, bool) {
+	if plain, _, ok := strings.Cut(name, settingsMark); ok {
+		name = strings.TrimPrefix(plain, pool.Passing)
+		if isPrivate(pool.Passing + name) {
+			name = pool.Passing + name
+		}
+	}
+	if name == "" {
+		return profile.Variant{}, true
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	variant, ok := v.meaning[name]
+	return variant, ok
+}
+
+// isPrivate tells whether connections of that name are for one client alone.
+func isPrivate(name string) bool { return strings.HasPrefix(name, pool.Passing+"private ") }
+
+// unwantedError is why a connection was not dialed after all: the client that it was for has left.
+type unwantedError struct{ variant string }
+
+func (e unwantedError) Error() string {
+	return fmt.Sprintf("nobody waits for variant %q any more", e.variant)
+}
