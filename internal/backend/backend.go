@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -42,6 +43,9 @@ type Options struct {
 	MaxAge time.Duration
 	// MaxIdle retires idle connections beyond the warm ones that nobody has used for so long; 0 for at once.
 	MaxIdle time.Duration
+	// VariantMaxIdle is for how long connections of a variant are kept warm that no client comes for; 0 for ever. It means
+	// something with Settings.Variants only.
+	VariantMaxIdle time.Duration
 	// MaxSessions retires connections that have served so many sessions; 0 for never.
 	MaxSessions uint64
 	// PingInterval is the time between two pings on a connection, or up to a quarter less; 0 for no pings.
@@ -154,7 +158,7 @@ func New(o Options) *Backend {
 	b := &Backend{options: o}
 	b.report.init(o.Target.URL, o.Log, o.Probe != nil)
 	b.worker = worker[*Conn]{
-		report: &b.report, parallel: o.DialParallel, maxIdle: o.MaxIdle, rampTime: o.SlowStart,
+		report: &b.report, parallel: o.DialParallel, maxIdle: o.MaxIdle, rampTime: o.SlowStart, forgetAfter: o.VariantMaxIdle,
 		circuit: circuit{after: o.CircuitFailures}, now: o.Group.Now,
 		establish: b.establish,
 		retire:    func(c *Conn) { c.stream.Post(c.closeWithdrawn) },
@@ -196,6 +200,12 @@ func (b *Backend) SetMode(m pool.Mode) {
 	}
 }
 
+// Expect has connections of a variant kept warm, as if a client had come for it.
+func (b *Backend) Expect(variant string) { b.pool.Expect(variant) }
+
+// Variants returns what there is of each variant of connections.
+func (b *Backend) Variants() []pool.VariantStats { return b.pool.Variants() }
+
 // Close stops dialing, closes the idle connections in order and waits until all connections are gone, or ctx ends. The
 // sessions must have ended before, or else their connections stay.
 func (b *Backend) Close(ctx context.Context) {
@@ -229,10 +239,10 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 		return err
 	}
 	established, err := target.Dial(ctx)
-	if status := (*handshake.StatusError)(nil); errors.As(err, &status) && o.Profile.BusyStatus(status.Status) {
-		return fmt.Errorf("%w: %w", errFull, err)
-	}
 	if err != nil {
+		if status := (*handshake.StatusError)(nil); errors.As(err, &status) && (saysFull(status.Status) || o.Profile.BusyStatus(status.Status)) {
+			err = fmt.Errorf("%w: %w", errFull, err)
+		}
 		return err
 	}
 	socket, err := loop.Detach(established.Conn)
@@ -254,4 +264,10 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 		err = <-ready
 	}
 	return err
+}
+
+// saysFull tells whether an HTTP status in answer to an upgrade says that the server takes no more connections for now. What
+// it says when it has none at all is taken for a failure by the worker.
+func saysFull(status int) bool {
+	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
 }

@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"errors"
 	"math/rand/v2"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
@@ -20,9 +19,6 @@ type Lessee interface {
 	// Act does what the boundary asks for, but [Conn.Perform].
 	Act(profile.Step)
 }
-
-// errFull is why a connection cannot be used whose server has said that it takes no more for now.
-var errFull = errors.New("the server says that it is full")
 
 // Boundary returns the boundary of the connection's sessions, for the session that holds the lease.
 func (c *Conn) Boundary() *profile.Boundary { return &c.boundary }

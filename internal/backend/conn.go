@@ -199,6 +199,8 @@ type Ending struct {
 	Text string
 	// Fault is how the server broke the session; empty if it did not.
 	Fault string
+	// Full tells that the server refused the session because it takes no more for now.
+	Full bool
 }
 
 // End ends the lease. The boundary says whether the connection goes back to the pool, now or once its reset has succeeded;
@@ -209,7 +211,11 @@ func (c *Conn) End(e Ending) profile.Verdict {
 	if c.closing() { // the session was over, so that nothing can have broken it any more
 		e.Fault = ""
 	}
-	c.backend.worker.ended(e.Fault)
+	if e.Full {
+		c.backend.worker.full()
+	} else {
+		c.backend.worker.ended(e.Fault)
+	}
 	c.cut = e.MidFrame
 	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" {
 		c.retire(retirement{c.reason(e, profile.NoReason), e.Code, e.Text})
@@ -240,6 +246,8 @@ func (c *Conn) End(e Ending) profile.Verdict {
 // reason tells why a connection is discarded after a session, for which the boundary may have a reason.
 func (c *Conn) reason(e Ending, found profile.Reason) pool.Reason {
 	switch {
+	case e.Full:
+		return pool.Full
 	case c.silent:
 		return pool.Silent
 	case c.stream.Ended() && !c.closing():

@@ -33,7 +33,9 @@ type worker[C any] struct {
 	parallel int           // most dials at once
 	maxIdle  time.Duration // for connections beyond the warm ones
 	rampTime time.Duration // for a recovered backend to get its full share back
-	now      func() pool.Instant
+	// forgetAfter is for how long connections of a variant are kept warm that no client comes for; 0 for ever.
+	forgetAfter time.Duration
+	now         func() pool.Instant
 	// establish dials a connection and fills the slot, or returns why it could not. It is called in a goroutine of its own.
 	establish func(context.Context, *pool.Slot[C]) error
 	// retire closes a connection whose slot is retiring. It must not block.
@@ -48,6 +50,7 @@ type worker[C any] struct {
 
 	// Owned by the worker's goroutine.
 	circuit   circuit
+	ceiling   ceiling
 	dialing   int
 	allowed   int       // dials at once for now: fewer after a failure
 	lost      int       // connections in a row that were lost on probation
@@ -75,6 +78,7 @@ type news struct {
 	cause     string // why the last of them was lost
 	served    bool   // a connection has come to serve a session
 	ended     bool   // a session ended well
+	full      int    // sessions that the server refused because it is full
 	broken    int    // sessions broken since the last that ended well
 	breaking  string // how the last of them was
 	probeDown bool   // the last verdict of the probe; not taken away by the look
@@ -184,7 +188,7 @@ func (w *worker[C]) probed(up bool, reason string) {
 func (w *worker[C]) review() {
 	w.mu.Lock()
 	n := w.news
-	w.news.spoiled, w.news.served, w.news.ended = 0, false, false
+	w.news.spoiled, w.news.served, w.news.ended, w.news.full = 0, false, false, 0
 	if n.broken >= w.circuit.after {
 		w.news.broken = 0
 	}
@@ -213,6 +217,11 @@ func (w *worker[C]) review() {
 	}
 	w.setUsable(w.circuit.state == Closed && !n.probeDown)
 	w.setRamp()
+	if n.full > 0 {
+		s := w.pool.Stats()
+		w.refused(s.Leased+s.Resetting-n.full, s)
+	}
+	w.raise()
 }
 
 // suspected tells whether the server accepts connections only to close them.
@@ -281,6 +290,9 @@ func (w *worker[C]) setRamp() {
 
 // shrink retires idle connections that should not be there.
 func (w *worker[C]) shrink() {
+	if w.forgetAfter > 0 {
+		w.pool.Forget(w.now() - pool.Instant(w.forgetAfter))
+	}
 	idleSince := w.now() - pool.Instant(w.maxIdle) + 1 // idle for exactly so long is long enough
 	for {
 		conn, ok := w.pool.RetireSurplus(idleSince)
@@ -302,6 +314,9 @@ func (w *worker[C]) fill() time.Duration {
 	}
 	if w.maxIdle > 0 {
 		next = min(next, max(w.maxIdle/4, 10*time.Millisecond))
+	}
+	if w.ceiling.value > 0 {
+		next = min(next, max(time.Until(w.ceiling.raiseAt), time.Millisecond))
 	}
 	wait := w.circuit.wait(time.Now())
 	if wait > 0 {
@@ -352,6 +367,9 @@ func (w *worker[C]) settle(r result[C]) {
 	switch unwanted := (unwantedError{}); {
 	case r.err != nil && (ending || errors.As(r.err, &unwanted)): // neither is a failure of the server
 		r.slot.Abandoned()
+	case errors.Is(r.err, errFull) && w.refusedDial(w.pool.Stats()):
+		w.allowed = 1
+		r.slot.Failed()
 	case r.err != nil:
 		w.fail(r.err.Error())
 		r.slot.Failed()

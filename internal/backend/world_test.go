@@ -76,6 +76,13 @@ func (w *world) operations() map[string]func() func() {
 			f, after := w.backend(), duration(0, time.Millisecond, time.Second)
 			return func() { f.refuse(after) }
 		},
+		"server is full": func() func() {
+			f, n := w.backend(), rapid.IntRange(0, 3).Draw(w.t, "takes")
+			return func() { f.takes(n) }
+		},
+		"session is told full": func() func() {
+			return w.ends(&w.held, func(f *fake, n int) { f.worker.full(); f.finish(n, "told full") })
+		},
 		"server hangs up": func() func() {
 			f, lasts := w.backend(), duration(0, 0, time.Millisecond, 100*time.Millisecond, 2*time.Second)
 			return func() { f.set(func() { f.lasts = lasts }) }

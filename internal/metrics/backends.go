@@ -42,6 +42,9 @@ func poolOf(backend each[stats.Backend]) []family {
 		backend.gauge("backend_connections_warm_target",
 			"Connections to be kept ready beside those in use, within the cap, as configured.",
 			func(b *stats.Backend, put put) { put(float64(b.Warm)) }),
+		backend.gauge("backend_connections_ceiling",
+			"Connections that the backend takes at present, when it has said that it is full below its cap; 0 otherwise.",
+			func(b *stats.Backend, put put) { put(float64(b.Ceiling)) }),
 		backend.gauge("backend_weight", "Share of the clients that the backend gets in relation to the others, as configured.",
 			func(b *stats.Backend, put put) { put(b.Weight) }),
 		backend.gauge("backend_ramp_ratio",
@@ -102,6 +105,9 @@ func totalsOf(backend each[stats.Backend]) []family {
 			func(b *stats.Backend, put put) { put(float64(b.Totals.Discarded)) }),
 		backend.counter("backend_retired_idle_total", "Connections closed while they were idle.",
 			func(b *stats.Backend, put put) { put(float64(b.Totals.RetiredIdle)) }),
+		backend.counter("backend_displaced_total",
+			"Of the connections closed while they were idle, those that made room for one of another variant.",
+			func(b *stats.Backend, put put) { put(float64(b.Totals.Displaced)) }),
 		backend.counter("backend_retired_total", "Connections closed, after a lease or while idle, by the reason.",
 			func(b *stats.Backend, put put) {
 				b.Totals.Reasons.All(func(reason pool.Reason, n uint64) { put(float64(n), reason.String()) })

@@ -2,7 +2,7 @@ package pool
 
 import "math"
 
-// most overtakings: see Group.holdsBack.
+// patience is how often a client that waits for a place is passed by others: see Group.holdsBack.
 const patience = 4
 
 // The functions of this file are called with the group's mutex held. What they find out depends on all pools of the group,
@@ -125,7 +125,7 @@ func (g *Group[C]) holdsBack(p *Pool[C], ticket uint64) bool {
 	if w == nil || w.ticket >= ticket {
 		return false
 	}
-	if w.passed == patience {
+	if w.passed >= g.patience {
 		return true
 	}
 	w.passed++

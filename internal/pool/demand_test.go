@@ -134,9 +134,9 @@ func TestDemandSignals(t *testing.T) {
 		{"SetRamp of the other", a0, none, func(_, b *rigPool) func() { return func() { b.SetRamp(0.1) } }},
 		{"Remove", b1, none, func(a, _ *rigPool) func() { return func() { a.rig.Remove(a.Pool) } }},
 		{"Remove of the other", a0, none, func(_, b *rigPool) func() { return func() { b.rig.Remove(b.Pool) } }},
-		{"Add", none, none, func(a, _ *rigPool) func() { return func() { a.rig.Add("c", capped(1), func() {}) } }},
+		{"Add", b1, none, func(a, _ *rigPool) func() { return func() { a.rig.Add("c", capped(1), func() {}) } }},
 		{"Acquire, to wait,", b1, b1, func(a, _ *rigPool) func() { return func() { a.rig.wait() } }},
-		{"Leave", none, none, func(a, _ *rigPool) func() { w := a.rig.wait(); return func() { a.rig.Leave(w, TimedOut) } }},
+		{"Leave", b1, none, func(a, _ *rigPool) func() { w := a.rig.wait(); return func() { a.rig.Leave(w, TimedOut) } }},
 	} {
 		for _, waiting := range []bool{false, true} {
 			r := newRig(t, Options{Queue: 9}, capped(4), capped(4))

@@ -27,6 +27,8 @@ type Options struct {
 type Group[C any] struct {
 	balance Balance        // static
 	now     func() Instant // static
+	// patience is how often a client that waits for a place is passed by others. Static.
+	patience int
 
 	mu    sync.Mutex
 	pools []*Pool[C] // guarded by mu; a slice once published here is never changed, so that it can be read on without mu
@@ -39,7 +41,7 @@ func NewGroup[C any](o Options) *Group[C] {
 		begun := time.Now()
 		o.Now = func() Instant { return Instant(time.Since(begun)) }
 	}
-	return &Group[C]{balance: o.Balance, now: o.Now, queue: queue[C]{limit: o.Queue, now: o.Now}}
+	return &Group[C]{balance: o.Balance, now: o.Now, patience: patience, queue: queue[C]{limit: o.Queue, now: o.Now}}
 }
 
 // Add makes a pool of the group, empty and usable. The name, which must be the same after a restart and in other proxies,
@@ -50,8 +52,8 @@ func (g *Group[C]) Add(name string, s Settings, changed func()) *Pool[C] {
 	p.variants = []*variant[C]{&p.base}
 	p.set(s)
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.pools = append(slices.Clip(g.pools), p)
+	g.unlock(nil, never) // its worker looks for the first time when it begins
 	return p
 }
 
@@ -86,7 +88,7 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 	if l := g.queue.line(w.Variant); l == nil || l.first == nil { // otherwise nothing is idle that could be leased
 		if p := g.choose(w.Variant, w.Key); p != nil && !g.holdsBack(p, math.MaxUint64) {
 			conn = w.take(p)
-			g.unlock(p, p.due())
+			g.unlock(p, whenDue)
 			return conn, true, nil
 		}
 	}
@@ -94,7 +96,7 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 		g.mu.Unlock()
 		return conn, false, err
 	}
-	g.unlock(nil, false) // to dial for the client
+	g.unlock(nil, never) // to dial for the client
 	return conn, false, nil
 }
 
@@ -102,11 +104,12 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 // the same moment is returned: its lease is the caller's.
 func (g *Group[C]) Leave(w *Waiter[C], why Departure) (conn C, leased bool) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	if g.queue.remove(w) {
 		g.queue.totals.count(why)
+		g.unlock(nil, never) // for one that was held back for it
 		return conn, false
 	}
+	defer g.mu.Unlock()
 	select {
 	case conn = <-w.ready: // handed over under the lock, so it is there
 		return conn, true
@@ -122,26 +125,41 @@ func (g *Group[C]) Queue() QueueStats {
 	return g.queue.stats(g.now())
 }
 
-// unlock gives the mutex up after a change of p, and signals those who have something to do now: the worker of p, if own
-// tells that it has, and of the other pools those that are to dial for clients that wait; p is nil for none.
-func (g *Group[C]) unlock(p *Pool[C], own bool) {
-	if g.queue.length == 0 { // as nearly always: nobody else is concerned
-		g.mu.Unlock()
-	} else {
-		g.unlockAndSignal(p)
+// occasion is whether a pool's worker is signalled when the mutex is given up.
+type occasion uint8
+
+const (
+	never   occasion = iota // it is the worker who asks
+	whenDue                 // if there is something to do
+	always
+)
+
+// unlock gives the mutex up after a change of p, which is nil for none. Before, clients that wait are served; then the worker
+// of p is signalled, and of the other pools those that are to dial, or to make room, for clients that wait.
+func (g *Group[C]) unlock(p *Pool[C], signal occasion) {
+	if g.queue.length > 0 {
+		g.unlockServing(p, signal)
+		return
 	}
+	// As nearly always: nobody else is concerned.
+	own := signal == always || signal == whenDue && p.due()
+	g.mu.Unlock()
 	if own {
 		p.changed()
 	}
 }
 
-func (g *Group[C]) unlockAndSignal(but *Pool[C]) {
+func (g *Group[C]) unlockServing(p *Pool[C], signal occasion) {
+	g.serve()
 	var few [8]*Pool[C]
 	due := few[:0]
+	if signal == always || signal == whenDue && p.due() {
+		due = append(due, p)
+	}
 	w, load := g.demand()
-	for _, p := range g.pools {
-		if p != but && (w != nil && p.dialsForClients() && p.loadAfterDial() <= load || p.displaces()) {
-			due = append(due, p)
+	for _, other := range g.pools {
+		if other != p && (w != nil && other.dialsForClients() && other.loadAfterDial() <= load || other.displaces()) {
+			due = append(due, other)
 		}
 	}
 	g.mu.Unlock()
@@ -150,8 +168,7 @@ func (g *Group[C]) unlockAndSignal(but *Pool[C]) {
 	}
 }
 
-// serve leases idle connections to clients that wait. It is called with the mutex held, after whatever may have made a
-// connection idle or a pool leasable.
+// serve leases idle connections to clients that wait. It is called with the mutex held.
 func (g *Group[C]) serve() {
 	for g.queue.length > 0 {
 		w := g.servable()

@@ -59,30 +59,37 @@ func (m *model) failed(t *rapid.T) {
 	s.slot.Failed()
 	s.pool.totals.DialFailed++
 	s.pool.end(s)
+	m.serve(t)
 }
 
 func (m *model) abandoned(t *rapid.T) {
-	m.abandon(m.in(t, Dialing))
+	m.abandon(t, m.in(t, Dialing))
 }
 
-func (m *model) abandon(s *modelSlot) {
+func (m *model) abandon(t *rapid.T, s *modelSlot) {
 	if s.probed != nil {
 		s.probed()
 	} else {
 		s.slot.Abandoned()
 	}
 	s.pool.end(s)
+	m.serve(t)
 }
 
 func (m *model) acquire(t *rapid.T) {
-	w := &Waiter[int]{Key: rapid.Uint64().Draw(t, "key")}
+	w := &Waiter[int]{Key: rapid.Uint64().Draw(t, "key"), Variant: m.name(t)}
+	held, candidates := m.held(w.Variant, nil)
+	may := !m.waits(w.Variant) && held < candidates
 	n, ok, err := m.group.Acquire(w)
 	switch {
-	case len(m.waiting) == 0 && slices.ContainsFunc(m.pools, (*modelPool).ready):
+	case may && (held == 0 || ok):
 		if !ok || err != nil {
 			t.Fatalf("Acquire: %v, %v with an idle connection there", ok, err)
 		}
-		s := m.lease(t, n)
+		s := m.lease(t, n, nil)
+		if s.variant != w.Variant {
+			t.Fatalf("leased connection %d of variant %q to a client that needs %q", n, s.variant, w.Variant)
+		}
 		s.held = true
 		if w.Lease() != s.sessions {
 			t.Fatalf("lease %d of connection %d; want %d", w.Lease(), n, s.sessions)
@@ -102,24 +109,25 @@ func (m *model) acquire(t *rapid.T) {
 			t.Fatalf("Acquire: %v, %v, position %d; want position %d", ok, err, w.Position(), len(m.waiting))
 		}
 		m.queue.Queued++
+		m.serve(t)
 	}
 }
 
 // take is a client's taking the connection that it was handed.
 func (m *model) take(t *rapid.T) {
 	w := draw(t, "client", m.handed)
-	if n := <-w.waiter.Ready(); n != w.conn.number {
-		t.Fatalf("took connection %d; was given %d", n, w.conn.number)
-	}
 	if w.waiter.Lease() != w.conn.sessions {
 		t.Fatalf("lease %d of connection %d; want %d", w.waiter.Lease(), w.conn.number, w.conn.sessions)
 	}
-	m.taken(w)
+	if n := m.taken(w, <-w.waiter.Ready()); n != w.conn.number {
+		t.Fatalf("took connection %d; was given %d", n, w.conn.number)
+	}
 }
 
-func (m *model) taken(w *modelClient) {
+func (m *model) taken(w *modelClient, n int) int {
 	m.handed = slices.DeleteFunc(m.handed, func(other *modelClient) bool { return other == w })
 	w.conn.held = true
+	return n
 }
 
 func (m *model) leave(t *rapid.T) {
@@ -130,17 +138,19 @@ func (m *model) leave(t *rapid.T) {
 		t.Fatalf("left with connection %d, %v; was given %+v", n, leased, w.conn)
 	}
 	if leased {
-		m.taken(w)
+		m.taken(w, n)
 		return
 	}
 	m.waiting = slices.DeleteFunc(m.waiting, func(other *modelClient) bool { return other == w })
 	*map[Departure]*uint64{TimedOut: &m.queue.TimedOut, LeftEarly: &m.queue.Left, TurnedAway: &m.queue.TurnedAway}[why]++
+	m.serve(t)
 }
 
 func (m *model) reset(t *rapid.T) {
 	s := m.lent(t, Leased)
 	s.slot.Reset(s.sessions)
 	s.state = Resetting
+	m.serve(t)
 }
 
 func (m *model) giveBack(t *rapid.T) {
@@ -165,14 +175,16 @@ func (m *model) withdraw(t *rapid.T) {
 	}
 	if got {
 		s.pool.retire(s, reason)
+		m.serve(t)
 	}
 }
 
-func (m *model) goneNow(t *rapid.T) { m.giveUp(m.in(t, Retiring)) }
+func (m *model) goneNow(t *rapid.T) { m.giveUp(t, m.in(t, Retiring)) }
 
-func (m *model) giveUp(s *modelSlot) {
+func (m *model) giveUp(t *rapid.T, s *modelSlot) {
 	s.slot.Gone()
 	s.pool.end(s)
+	m.serve(t)
 }
 
 // misuse does to a slot what its state does not allow, or what the holder of an earlier lease may not do any more.

@@ -12,6 +12,7 @@ func (m *model) check(t *rapid.T) {
 	holders := make(map[int]bool)
 	for _, p := range m.all {
 		m.checkBook(t, p)
+		m.checkVariants(t, p)
 		m.checkCap(t, p)
 		m.checkLeases(t, p, holders)
 		m.checkSignals(t, p)
@@ -25,7 +26,7 @@ func (m *model) check(t *rapid.T) {
 // checkBook: all numbers are those of the model.
 func (m *model) checkBook(t *rapid.T, p *modelPool) {
 	want := Stats{
-		State: p.mode.String(), Usable: p.usable, Cap: p.settings.Cap, Warm: p.settings.Warm, Weight: p.settings.Weight,
+		State: p.mode.String(), Usable: p.usable, Cap: p.settings.Cap, Ceiling: p.cap() % p.settings.Cap, Warm: p.settings.Warm, Weight: p.settings.Weight,
 		Ramp: p.ramp, Dialing: p.count(Dialing), Idle: p.count(Idle), Leased: p.count(Leased),
 		Resetting: p.count(Resetting), Retiring: p.count(Retiring), Totals: p.totals,
 	}
@@ -54,8 +55,8 @@ func (m *model) checkBook(t *rapid.T, p *modelPool) {
 func (m *model) checkCap(t *rapid.T, p *modelPool) {
 	s := p.Stats()
 	used, sessions := s.Dialing+s.Idle+s.Leased+s.Resetting+s.Retiring, s.Leased+s.Resetting
-	if used > max(s.Cap, p.used) || sessions > max(s.Cap, p.sessions) {
-		t.Fatalf("%d connections, %d sessions; before %d, %d; the cap is %d", used, sessions, p.used, p.sessions, s.Cap)
+	if used > max(p.cap(), p.used) || sessions > max(p.cap(), p.sessions) {
+		t.Fatalf("%d connections, %d sessions; before %d, %d; the cap is %d", used, sessions, p.used, p.sessions, p.cap())
 	}
 	p.used, p.sessions = used, sessions
 }
@@ -89,22 +90,24 @@ func (m *model) checkSignals(t *rapid.T, p *modelPool) {
 	if !p.informed {
 		return
 	}
-	if m.wants(p) {
+	if _, ok := m.wants(p); ok {
 		t.Fatalf("a connection is wanted, and the worker was not told: %+v, %d clients wait", p.Stats(), len(m.waiting))
 	}
-	idleSince := Instant(math.MinInt64)
+	idleSince := longAgo
 	if m.maxIdle == 0 {
 		idleSince = m.idleSince()
 	}
-	if reason, ok := p.surplus(idleSince); ok {
+	if s, reason := m.surplus(p, idleSince); s != nil {
 		t.Fatalf("a connection is to be retired as %v, and the worker was not told: %+v", reason, p.Stats())
 	}
 }
 
 // checkQueue: nobody waits without need or out of order, and every client that was queued is somewhere.
 func (m *model) checkQueue(t *rapid.T, holders map[int]bool) {
-	if len(m.waiting) > 0 && slices.ContainsFunc(m.pools, (*modelPool).ready) {
-		t.Fatalf("%d clients wait while there is a connection for them", len(m.waiting))
+	if w := m.servable(); w != nil {
+		if held, _ := m.held(w.waiter.Variant, w); held == 0 {
+			t.Fatalf("%d clients wait while there is a connection for one", len(m.waiting))
+		}
 	}
 	for _, w := range m.waiting {
 		if len(w.waiter.ready) > 0 {
@@ -144,11 +147,11 @@ func (m *model) comeToRest(t *rapid.T) {
 			for _, s := range slices.Clone(p.slots) {
 				switch {
 				case s.probed != nil:
-					m.abandon(s)
+					m.abandon(t, s)
 				case s.state == Dialing:
 					m.fill(t, s)
 				case s.state == Retiring:
-					m.giveUp(s)
+					m.giveUp(t, s)
 				default:
 					continue
 				}
@@ -163,11 +166,14 @@ func (m *model) comeToRest(t *rapid.T) {
 	m.check(t)
 	for _, p := range m.pools {
 		sessions, there := p.count(Leased, Resetting), len(p.slots)
-		most := max(min(p.settings.Cap, sessions+p.settings.Warm), sessions)
+		most := max(min(p.cap(), sessions+p.settings.Warm), sessions)
+		if p.settings.Variants > 0 {
+			most = sessions // how many are warm depends on who came: checkSignals
+		}
 		if p.mode != Enabled {
 			continue // its connections stay, or go: checkSignals
 		}
-		if there < most || m.maxIdle == 0 && there > most {
+		if there < most || m.maxIdle == 0 && there > most && p.settings.Variants == 0 {
 			t.Fatalf("at rest there are %d connections; want %d: %+v", there, most, p.Stats())
 		}
 		if len(m.waiting) > 0 && p.dialsForClients() {

@@ -7,12 +7,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-func drawSettings(t *rapid.T) Settings {
-	return Settings{
+func (m *model) drawSettings(t *rapid.T) Settings {
+	s := Settings{
 		Cap:    rapid.IntRange(1, 5).Draw(t, "cap"),
 		Warm:   rapid.IntRange(0, 4).Draw(t, "warm"),
 		Weight: rapid.SampledFrom([]float64{1, 2, 0.5, 0}).Draw(t, "weight"),
 	}
+	if m.variants {
+		s.Variants = rapid.IntRange(0, 3).Draw(t, "variants")
+	}
+	return s
 }
 
 func (m *model) add(t *rapid.T) {
@@ -20,21 +24,35 @@ func (m *model) add(t *rapid.T) {
 		t.Skip("enough")
 	}
 	m.numbers++
-	p := &modelPool{settings: drawSettings(t), usable: true, dialable: true, ramp: 1}
+	p := &modelPool{settings: m.drawSettings(t), usable: true, dialable: true, ramp: 1}
+	p.known = []*modelVariant{{kept: p.settings.Variants == 0}}
 	p.Pool = m.group.Add(fmt.Sprint(m.numbers), p.settings, func() { p.informed = false })
 	m.pools, m.all = append(m.pools, p), append(m.all, p)
+	m.serve(t)
 }
 
 func (m *model) remove(t *rapid.T) {
 	p := draw(t, "pool", m.pools)
 	m.group.Remove(p.Pool)
 	p.mode = Disabled
+	m.serve(t)
 	m.pools = slices.DeleteFunc(slices.Clone(m.pools), func(other *modelPool) bool { return other == p })
 }
 
 func (m *model) set(t *rapid.T) {
 	p := draw(t, "pool", m.pools)
-	p.settings = drawSettings(t)
+	was := p.settings.Variants
+	p.settings = m.drawSettings(t)
+	switch {
+	case p.settings.Variants == 0:
+		p.know("").kept = true
+		p.limitKept(p.know(""))
+	case was == 0: // only from now on is it one of many
+		p.know("").kept = false
+		p.tidy()
+	default:
+		p.limitKept(nil)
+	}
 	p.Set(p.settings)
 	m.serve(t)
 }
@@ -57,12 +75,14 @@ func (m *model) setDialable(t *rapid.T) {
 	p := draw(t, "pool", m.pools)
 	p.dialable = !p.dialable
 	p.SetDialable(p.dialable)
+	m.serve(t)
 }
 
 func (m *model) setRamp(t *rapid.T) {
 	p := draw(t, "pool", m.pools)
 	p.ramp = rapid.SampledFrom([]float64{1, 0.5, 0.25}).Draw(t, "ramp")
 	p.SetRamp(p.ramp)
+	m.serve(t)
 }
 
 func (m *model) pass(t *rapid.T) { m.now += Instant(rapid.IntRange(1, 10).Draw(t, "time")) }
@@ -74,9 +94,9 @@ func (m *model) work(t *rapid.T) {
 
 func (m *model) look(t *rapid.T, p *modelPool) {
 	p.informed = true
-	for m.reserved(t, p, p.Reserve, m.wants(p)) {
+	for m.reserved(t, p) {
 	}
-	for p.retired(t, m.idleSince()) {
+	for m.retired(t, p, m.idleSince()) {
 	}
 }
 
@@ -86,7 +106,13 @@ func (m *model) idleSince() Instant { return m.now - m.maxIdle + 1 }
 func (m *model) trial(t *rapid.T) {
 	p := draw(t, "pool", m.all)
 	p.informed = false // it is the worker who tries, and looks again
-	m.reserved(t, p, p.ReserveTrial, p.room())
+	variant := ""
+	if kept := p.kept(); len(kept) > 0 {
+		variant = kept[0].name
+	}
+	s, ok := p.ReserveTrial()
+	m.reserve(t, p, s, ok, variant, p.room())
+	m.serve(t)
 }
 
 func (m *model) probe(t *rapid.T) {
@@ -97,42 +123,64 @@ func (m *model) probe(t *rapid.T) {
 	}
 	if ok {
 		p.slots = append(p.slots, &modelSlot{pool: p, state: Dialing, probed: done})
+		m.serve(t)
 	}
 }
 
-func (m *model) reserved(t *rapid.T, p *modelPool, reserve func() (*Slot[int], bool), want bool) bool {
-	s, ok := reserve()
-	if ok != want {
-		t.Fatalf("reserved: %v; want %v", ok, want)
+func (m *model) reserved(t *rapid.T, p *modelPool) bool {
+	variant, want := m.wants(p)
+	_, client := m.demands(p)
+	s, ok := p.Reserve()
+	m.reserve(t, p, s, ok, variant, want)
+	if ok && client {
+		m.use(p, variant)
 	}
-	if ok {
-		p.slots = append(p.slots, &modelSlot{slot: s, pool: p, state: Dialing})
-	}
-	return ok && m.wants(p)
-}
-
-func (p *modelPool) retired(t *rapid.T, idleSince Instant) bool {
-	reason, want := p.surplus(idleSince)
-	n, ok := p.RetireSurplus(idleSince)
-	p.retiredOldest(t, n, ok, want, reason)
+	m.serve(t)
 	return ok
 }
 
-func (p *modelPool) retiredOldest(t *rapid.T, number int, ok, want bool, reason Reason) {
-	if ok != want || ok && number != p.idle[0].number {
-		t.Fatalf("retired connection %d, %v; want %v, and the one used longest ago", number, ok, want)
+func (m *model) reserve(t *rapid.T, p *modelPool, s *Slot[int], ok bool, variant string, want bool) {
+	if ok != want || ok && s.Variant() != variant {
+		t.Fatalf("reserved: %v; want %v of variant %q", ok, want, variant)
 	}
 	if ok {
-		p.retire(p.idle[0], reason)
+		p.know(variant)
+		p.slots = append(p.slots, &modelSlot{slot: s, pool: p, state: Dialing, variant: variant})
+	}
+}
+
+func (m *model) retired(t *rapid.T, p *modelPool, idleSince Instant) bool {
+	s, reason := m.surplus(p, idleSince)
+	displaced := s != nil && p.mode != Disabled && p.count(Dialing, Idle, Leased, Resetting) <= p.cap() && m.displaces(p)
+	n, ok := p.RetireSurplus(idleSince)
+	p.retiredSlot(t, n, ok, s, reason)
+	if displaced {
+		p.totals.Displaced++
+	}
+	m.serve(t)
+	return ok
+}
+
+func (p *modelPool) retiredSlot(t *rapid.T, number int, ok bool, s *modelSlot, reason Reason) {
+	if ok != (s != nil) || ok && number != s.number {
+		t.Fatalf("retired connection %d, %v; want %+v", number, ok, s)
+	}
+	if ok {
+		p.retire(s, reason)
 	}
 }
 
 func (m *model) retireSurplus(t *rapid.T) {
-	draw(t, "pool", m.all).retired(t, m.now-Instant(rapid.IntRange(-1, 10).Draw(t, "for")))
+	m.retired(t, draw(t, "pool", m.all), m.now-Instant(rapid.IntRange(-1, 10).Draw(t, "for")))
 }
 
 func (m *model) retireOldest(t *rapid.T) {
 	p, reason := draw(t, "pool", m.all), drawReason(t)
 	n, ok := p.RetireOldest(reason)
-	p.retiredOldest(t, n, ok, len(p.idle) > 0, reason)
+	var oldest *modelSlot
+	if len(p.idle) > 0 {
+		oldest = p.idle[0]
+	}
+	p.retiredSlot(t, n, ok, oldest, reason)
+	m.serve(t)
 }

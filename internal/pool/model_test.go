@@ -11,18 +11,19 @@ import (
 // model is a group in its plainest form: lists of slots and of clients, and what has happened to them. It shares no code
 // with what it is compared with: what can be told from other things is not kept but found out each time.
 type model struct {
-	group   *Group[int]
-	balance Balance
-	limit   int // of the queue
-	now     Instant
-	maxIdle Instant      // after which connections beyond the warm ones are retired
-	pools   []*modelPool // in the group
-	all     []*modelPool // and those that were removed
-	waiting []*modelClient
-	handed  []*modelClient // were given a connection that they have not taken yet
-	queue   QueueTotals
-	waited  Instant
-	numbers int // of connections and pools
+	group    *Group[int]
+	balance  Balance
+	limit    int // of the queue
+	now      Instant
+	variants bool         // clients need connections of different variants
+	maxIdle  Instant      // after which connections beyond the warm ones are retired
+	pools    []*modelPool // in the group
+	all      []*modelPool // and those that were removed
+	waiting  []*modelClient
+	handed   []*modelClient // were given a connection that they have not taken yet
+	queue    QueueTotals
+	waited   Instant
+	numbers  int // of connections and pools
 }
 
 type modelPool struct {
@@ -32,9 +33,11 @@ type modelPool struct {
 	usable   bool
 	dialable bool
 	ramp     float64
-	slots    []*modelSlot // that are not gone
-	gone     *modelSlot   // the last that is
-	idle     []*modelSlot // the one used longest ago first
+	ceiling  int
+	known    []*modelVariant // in the order in which they came to be known
+	slots    []*modelSlot    // that are not gone
+	gone     *modelSlot      // the last that is
+	idle     []*modelSlot    // the one used longest ago first
 	totals   Totals
 
 	informed       bool // the worker was not signalled since it looked
@@ -45,6 +48,7 @@ type modelSlot struct {
 	slot     *Slot[int] // nil for a probe's
 	pool     *modelPool
 	state    State
+	variant  string
 	number   int // of the connection; 0 when there is none yet
 	sessions uint64
 	since    Instant // it is idle
@@ -55,6 +59,7 @@ type modelSlot struct {
 type modelClient struct {
 	waiter *Waiter[int]
 	since  Instant
+	passed int        // how often it was passed
 	conn   *modelSlot // that it was handed
 }
 
@@ -80,54 +85,68 @@ func (p *modelPool) count(states ...State) (n int) {
 
 // leasable: sessions may begin.
 func (p *modelPool) leasable() bool {
-	return p.mode == Enabled && p.usable && p.settings.Weight > 0 && p.count(Leased, Resetting) < p.settings.Cap
+	return p.mode == Enabled && p.usable && p.settings.Weight > 0 && p.count(Leased, Resetting) < p.cap()
 }
 
-// ready: there is a connection for one, too.
-func (p *modelPool) ready() bool { return p.leasable() && len(p.idle) > 0 }
+// ready: there is a connection for one of a variant, too.
+func (p *modelPool) ready(variant string) bool { return p.leasable() && p.newest(variant) != nil }
 
-func (p *modelPool) room() bool { return p.mode == Enabled && len(p.slots) < p.settings.Cap }
+func (p *modelPool) room() bool { return p.mode == Enabled && len(p.slots) < p.cap() }
 
 func (p *modelPool) dialsForClients() bool { return p.leasable() && p.dialable && p.room() }
 
 // lessLoaded tells whether used connections of p are a smaller share than those of the other. All factors are small and
 // their binary fractions short, so that the products are exact.
 func (p *modelPool) lessLoaded(used int, other *modelPool, otherUsed int) bool {
-	size := func(p *modelPool) float64 { return float64(p.settings.Cap) * p.settings.Weight * p.ramp }
+	size := func(p *modelPool) float64 { return float64(p.cap()) * p.settings.Weight * p.ramp }
 	return float64(used)*size(other) < float64(otherUsed)*size(p)
 }
 
-// wants: Reserve should succeed.
-func (m *model) wants(p *modelPool) bool {
-	return p.room() && (p.coming()+p.count(Idle) < p.settings.Warm || m.demands(p))
+// wants: Reserve should succeed, and for which variant.
+func (m *model) wants(p *modelPool) (string, bool) {
+	if !p.room() {
+		return "", false
+	}
+	if name, ok := m.demands(p); ok {
+		return name, true
+	}
+	return p.lacking()
 }
 
-// demands: p is the one to dial for a client.
-func (m *model) demands(p *modelPool) bool {
-	dialing := 0
+// demands: p is the one to dial for a client, who needs that variant.
+func (m *model) demands(p *modelPool) (string, bool) {
+	undialed := m.undialed()
+	if !p.dialsForClients() || len(undialed) == 0 {
+		return "", false
+	}
 	for _, other := range m.pools {
-		if other.leasable() {
-			dialing += other.coming()
-		}
-		used := func(p *modelPool) int { return p.coming() + p.count(Leased, Resetting) + 1 }
-		if other.dialsForClients() && other.lessLoaded(used(other), p, used(p)) {
-			return false
+		if other.dialsForClients() && other.lessLoaded(other.afterDial(), p, p.afterDial()) {
+			return "", false
 		}
 	}
-	return p.dialsForClients() && dialing < len(m.waiting)
+	return undialed[0].waiter.Variant, true
 }
 
-// surplus: RetireSurplus should succeed, and why.
-func (p *modelPool) surplus(idleSince Instant) (Reason, bool) {
+// afterDial returns how many connections sessions use, and will use, if another is dialed.
+func (p *modelPool) afterDial() int { return p.coming() + p.count(Leased, Resetting) + 1 }
+
+// surplus returns what RetireSurplus should retire, and why; nil for nothing.
+func (m *model) surplus(p *modelPool, idleSince Instant) (*modelSlot, Reason) {
 	switch {
 	case len(p.idle) == 0:
-		return 0, false
+		return nil, 0
 	case p.mode == Disabled:
-		return Withdrawn, true
-	case p.count(Dialing, Idle, Leased, Resetting) > p.settings.Cap:
-		return Surplus, true
+		return p.idle[0], Withdrawn
+	case p.count(Dialing, Idle, Leased, Resetting) > p.cap(), m.displaces(p):
+		return p.idle[0], Surplus
 	}
-	return Surplus, p.coming()+p.count(Idle) > p.settings.Warm && p.idle[0].since < idleSince
+	for _, s := range p.idle {
+		first := slices.IndexFunc(p.idle, func(other *modelSlot) bool { return other.variant == s.variant })
+		if p.idle[first] == s && p.of(s.variant, Dialing, Idle) > p.warm(s.variant) && s.since < idleSince {
+			return s, Surplus
+		}
+	}
+	return nil, 0
 }
 
 // rest makes a slot idle.
@@ -152,6 +171,7 @@ func (p *modelPool) retire(s *modelSlot, reason Reason) {
 // end makes a slot gone.
 func (p *modelPool) end(s *modelSlot) {
 	s.state = Gone
+	defer p.tidy()
 	if s.slot != nil {
 		p.gone = s
 	}
@@ -160,23 +180,29 @@ func (p *modelPool) end(s *modelSlot) {
 
 // serve sees that those who wait, in their order, were given the connections that there are for them.
 func (m *model) serve(t *rapid.T) {
-	for len(m.waiting) > 0 && slices.ContainsFunc(m.pools, (*modelPool).ready) {
-		w := m.waiting[0]
-		select {
-		case n := <-w.waiter.ready:
-			w.waiter.ready <- n // not to be taken yet
-			w.conn = m.lease(t, n)
-		default:
-			t.Fatalf("the first of %d clients waits with an idle connection there", len(m.waiting))
+	for w := m.servable(); w != nil; w = m.servable() {
+		held, all := m.held(w.waiter.Variant, w)
+		if len(w.waiter.ready) == 0 {
+			if held == 0 {
+				t.Fatalf("a client waits for %q with an idle connection there", w.waiter.Variant)
+			}
+			return
 		}
-		m.waiting, m.handed = m.waiting[1:], append(m.handed, w)
+		if held == all {
+			t.Fatalf("a client was given a connection that another waits for, and has long been passed")
+		}
+		n := <-w.waiter.ready
+		w.waiter.ready <- n // not to be taken yet
+		w.conn = m.lease(t, n, w)
+		m.waiting = slices.DeleteFunc(m.waiting, func(other *modelClient) bool { return other == w })
+		m.handed = append(m.handed, w)
 		m.queue.Served++
 		m.waited += m.now - w.since
 	}
 }
 
-// lease sees that a connection was leased that should be.
-func (m *model) lease(t *rapid.T, number int) *modelSlot {
+// lease sees that a connection was leased that should be: to a client that waits, or to one that has just come for nil.
+func (m *model) lease(t *rapid.T, number int, w *modelClient) *modelSlot {
 	var s *modelSlot
 	for _, p := range m.all {
 		if i := slices.IndexFunc(p.slots, func(s *modelSlot) bool { return s.number == number }); i >= 0 {
@@ -186,21 +212,23 @@ func (m *model) lease(t *rapid.T, number int) *modelSlot {
 	switch {
 	case s == nil || s.state != Idle:
 		t.Fatalf("leased connection %d, which is %+v", number, s)
-	case !slices.Contains(m.pools, s.pool) || !s.pool.ready():
-		t.Fatalf("leased connection %d of a pool that must not be used", number)
-	case s != s.pool.idle[len(s.pool.idle)-1]:
+	case !slices.Contains(m.candidates(s.variant), s.pool):
+		t.Fatalf("leased connection %d of a pool that must not be used, or is more loaded than another", number)
+	case s != s.pool.newest(s.variant):
 		t.Fatalf("leased connection %d, which was not the last to be used", number)
+	case w != nil && w.waiter.Variant != s.variant:
+		t.Fatalf("leased connection %d of variant %q to a client that needs %q", number, s.variant, w.waiter.Variant)
 	}
-	for _, other := range m.pools {
-		if m.balance == LeastLoaded && other.ready() &&
-			other.lessLoaded(other.count(Leased, Resetting)+1, s.pool, s.pool.count(Leased, Resetting)+1) {
-			t.Fatalf("leased connection %d while another backend is less loaded", number)
+	if first := m.passed(s.pool, w); first != nil {
+		if first.passed++; first.passed > m.group.patience {
+			t.Fatalf("a client was passed %d times", first.passed)
 		}
 	}
-	s.pool.idle = s.pool.idle[:len(s.pool.idle)-1]
+	s.pool.idle = slices.DeleteFunc(s.pool.idle, func(other *modelSlot) bool { return other == s })
 	s.pool.totals.Leased++
 	s.sessions++
 	s.state = Leased
+	m.use(s.pool, s.variant)
 	return s
 }
 
@@ -217,12 +245,15 @@ func runModel(t *rapid.T) {
 		limit:   rapid.IntRange(0, 5).Draw(t, "queue"),
 	}
 	m.group = NewGroup[int](Options{Balance: m.balance, Queue: m.limit, Now: func() Instant { return m.now }})
+	m.group.patience = rapid.SampledFrom([]int{0, 1, patience}).Draw(t, "patience")
 	m.maxIdle = rapid.SampledFrom([]Instant{0, 5}).Draw(t, "maxIdle")
+	m.variants = rapid.Bool().Draw(t, "variants")
 	m.add(t)
 	actions := map[string]func(*rapid.T){
 		"": m.check, "add": m.add, "remove": m.remove, "set": m.set, "mode": m.setMode, "usable": m.setUsable,
 		"dialable": m.setDialable, "ramp": m.setRamp, "trial": m.trial, "probe": m.probe, "failed": m.failed, "abandoned": m.abandoned,
 		"leave": m.leave, "reset": m.reset, "discard": m.discard, "withdraw": m.withdraw, "retireOldest": m.retireOldest,
+		"expect": m.expect, "forget": m.forget, "ceiling": m.setCeiling,
 		"retireSurplus": m.retireSurplus, "misuse": m.misuse, "pass": m.pass,
 	}
 	// As often as the others together need, so that there are connections, and clients who want more.
@@ -234,5 +265,5 @@ func runModel(t *rapid.T) {
 		}
 	}
 	t.Repeat(actions)
-	m.comeToRest(t)
+	m.goHome(t)
 }

@@ -120,6 +120,5 @@ func (p *Pool[C]) update(change func()) {
 	g := p.group
 	g.mu.Lock()
 	change()
-	g.serve()
-	g.unlock(p, p.due())
+	g.unlock(p, whenDue)
 }

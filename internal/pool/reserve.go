@@ -38,7 +38,7 @@ func (p *Pool[C]) reserve(v *variant[C]) (*Slot[C], bool) {
 	}
 	s := p.newSlot(v)
 	v.coming++
-	p.group.unlock(p, false) // it is the pool's worker who asks
+	p.group.unlock(p, never)
 	return s, true
 }
 
@@ -55,7 +55,7 @@ func (p *Pool[C]) ReserveProbe() (done func(), ok bool) {
 	s := p.newSlot(&p.base)
 	s.probe = true
 	p.probes++
-	g.unlock(p, false) // there is less room, and nothing else has changed
+	g.unlock(p, never) // there is less room, and nothing else has changed for it
 	return s.Abandoned, true
 }
 

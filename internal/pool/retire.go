@@ -37,6 +37,6 @@ func (p *Pool[C]) retireNow(s *Slot[C], reason Reason) (conn C, ok bool) {
 	}
 	p.retire(s, reason)
 	conn = s.conn
-	p.group.unlock(p, p.due())
+	p.group.unlock(p, whenDue)
 	return conn, true
 }

@@ -83,7 +83,7 @@ func (s *Slot[C]) Withdraw(reason Reason) bool {
 		return false
 	}
 	p.retire(s, reason)
-	p.group.unlock(p, p.due())
+	p.group.unlock(p, whenDue)
 	return true
 }
 
@@ -135,7 +135,9 @@ func (s *Slot[C]) check(lease uint64) {
 
 // end gives the mutex up after a transition.
 func (s *Slot[C]) end() {
-	p := s.pool
-	p.group.serve()
-	p.group.unlock(p, s.state == Gone || p.due())
+	signal := whenDue
+	if s.state == Gone {
+		signal = always
+	}
+	s.pool.group.unlock(s.pool, signal)
 }

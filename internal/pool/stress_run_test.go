@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,15 +14,16 @@ import (
 // numbers agree at every look, and in the end the books balance.
 func TestStress(t *testing.T) {
 	for balance := LeastLoaded; balance <= Hash; balance++ {
-		t.Run(balance.String(), func(t *testing.T) { runStress(t, balance) })
+		t.Run(balance.String(), func(t *testing.T) { runStress(t, balance, "") })
 	}
+	t.Run("variants", func(t *testing.T) { runStress(t, LeastLoaded, "", "a", "b", "c") })
 }
 
-func runStress(t *testing.T, balance Balance) {
+func runStress(t *testing.T, balance Balance, variants ...string) {
 	watchdog, cancel := context.WithTimeout(t.Context(), time.Minute) // only a failure waits for it
 	defer cancel()
 	s := &stress{
-		T: t, group: NewGroup[*stressConn](Options{Balance: balance, Queue: stressQueue}),
+		T: t, variants: variants, group: NewGroup[*stressConn](Options{Balance: balance, Queue: stressQueue}),
 		dials: make(chan *Slot[*stressConn], 8), quit: make(chan struct{}), watchdog: watchdog,
 	}
 	var clients, others, dialers sync.WaitGroup
@@ -86,10 +88,11 @@ func (s *stress) look() {
 			s.Errorf("queue: %+v", q)
 		}
 		s.group.locked(func() {
-			for _, p := range s.group.pools {
-				if p.ready("") && s.group.queue.length > 0 {
-					s.Errorf("%d clients wait while there is a connection for them", s.group.queue.length)
-				}
+			w := s.group.servable()
+			if w != nil && !slices.ContainsFunc(s.group.pools, func(p *Pool[*stressConn]) bool {
+				return p.ready(w.Variant) && s.group.holdsBack(p, w.ticket)
+			}) {
+				s.Errorf("%d clients wait while there is a connection for one", s.group.queue.length)
 			}
 		})
 		select {

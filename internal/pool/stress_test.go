@@ -22,6 +22,7 @@ const (
 type stress struct {
 	*testing.T
 	group    *Group[*stressConn]
+	variants []string // that clients ask for
 	holders  sync.Map // of connections: who has leased which
 	dials    chan *Slot[*stressConn]
 	quit     chan struct{} // closed when all clients are done
@@ -42,7 +43,7 @@ type stressPool struct {
 
 func (s *stress) add(name string) *stressPool {
 	p := &stressPool{wanted: make(chan struct{}, 1), gone: make(chan struct{}, 1)}
-	p.Pool = s.group.Add(name, Settings{Cap: 4, Warm: 1, Weight: 1}, func() {
+	p.Pool = s.group.Add(name, s.settings(4, 1, 1), func() {
 		for _, c := range []chan struct{}{p.wanted, p.gone} {
 			select {
 			case c <- struct{}{}:
@@ -54,6 +55,10 @@ func (s *stress) add(name string) *stressPool {
 	defer s.mu.Unlock()
 	s.pools = append(s.pools, p)
 	return p
+}
+
+func (s *stress) settings(limit, warm int, weight float64) Settings {
+	return Settings{Cap: limit, Warm: warm, Weight: weight, Variants: len(s.variants) - 1}
 }
 
 func (s *stress) all() []*stressPool {
@@ -117,7 +122,7 @@ func (s *stress) lose(c *stressConn) {
 // client has sessions one after the other.
 func (s *stress) client(id int) {
 	for range stressRounds {
-		w := &Waiter[*stressConn]{Key: rand.Uint64()}
+		w := &Waiter[*stressConn]{Key: rand.Uint64(), Variant: s.variants[rand.IntN(len(s.variants))]}
 		c, ok, err := s.group.Acquire(w)
 		switch {
 		case err != nil:
@@ -131,6 +136,9 @@ func (s *stress) client(id int) {
 			}
 		}
 		s.leased.Add(1)
+		if got := c.slot.Variant(); got != w.Variant {
+			s.Errorf("a connection of %q for a client that needs %q", got, w.Variant)
+		}
 		s.session(id, c, w.Lease())
 	}
 }
@@ -197,7 +205,7 @@ func (s *stress) change() {
 		i := rand.IntN(len(pools))
 		switch p := pools[i]; rand.IntN(5) {
 		case 0:
-			p.Set(Settings{Cap: 1 + rand.IntN(stressCap), Warm: rand.IntN(3), Weight: 1 / float64(1+rand.IntN(3))})
+			p.Set(s.settings(1+rand.IntN(stressCap), rand.IntN(3), 1/float64(1+rand.IntN(3))))
 		case 1:
 			p.SetRamp(1 / float64(1+rand.IntN(4)))
 		case 2:

@@ -52,11 +52,11 @@ func (p *Pool[C]) Expect(variant string) {
 	if p.most > 0 {
 		p.use(p.know(variant))
 	}
-	p.group.unlock(p, p.due())
+	p.group.unlock(p, whenDue)
 }
 
 // Forget keeps no connections warm any more for variants that no client has come for since then, but for the one used last.
-// Those that there are become surplus.
+// Those that there are become surplus: it is for the worker, which is not signalled, and looks for surplus after it.
 func (p *Pool[C]) Forget(unused Instant) {
 	p.group.mu.Lock()
 	if p.most > 0 {
@@ -68,7 +68,7 @@ func (p *Pool[C]) Forget(unused Instant) {
 			}
 		}
 	}
-	p.group.unlock(p, p.due())
+	p.group.unlock(p, never)
 }
 
 // The functions below are called with the mutex held.

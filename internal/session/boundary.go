@@ -146,7 +146,7 @@ func (s *Session) conclude() {
 
 // unfit ends a session whose connection cannot serve it to its end.
 func (s *Session) unfit(step profile.Step) {
-	if step.Reason != profile.Busy {
+	if s.refused = step.Reason == profile.Busy; !s.refused {
 		s.fault = step.Reason.String()
 	}
 	code := frame.InternalError

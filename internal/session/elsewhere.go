@@ -33,7 +33,9 @@ func (s *Session) elsewhere(step profile.Step) {
 	s.sent.midMessage, s.sent.midFrame = false, false // nothing of it was sent
 	traffic := s.traffic(s.sent)
 	s.timer.Stop()
-	s.backend.End(backend.Ending{Traffic: traffic, Code: frame.GoingAway, Text: "session goes elsewhere"})
+	s.backend.End(backend.Ending{
+		Traffic: traffic, Code: frame.GoingAway, Text: "session goes elsewhere", Full: why == profile.Busy,
+	})
 	s.phase, s.heldBack = seeking, true
 	s.down.scanner = new(frame.Scanner) // nothing is on its way to the client
 	s.client.Pause()

@@ -199,7 +199,7 @@ func (s *Session) release() {
 		FramesFromBackends: s.backend.Scanner.Frames - s.framesBefore, BytesFromBackends: s.backend.Scanner.Bytes - s.bytesBefore,
 	}
 	s.record.Connection = s.backend.End(backend.Ending{
-		Traffic: s.traffic(s.sent), MidFrame: s.sent.midFrame, Code: code, Text: reason, Fault: s.fault,
+		Traffic: s.traffic(s.sent), MidFrame: s.sent.midFrame, Code: code, Text: reason, Fault: s.fault, Full: s.refused,
 	})
 	s.linger()
 }

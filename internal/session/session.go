@@ -46,9 +46,10 @@ type Session struct {
 	first   profile.Opening // the client's first message, which is to be sent once the boundary lets it
 	moves   int             // connections that could not serve it
 
-	sent   sent   // set when the session ends
-	fault  string // how the backend broke the session; empty if it did not
-	record Record
+	sent    sent   // set when the session ends
+	fault   string // how the backend broke the session; empty if it did not
+	refused bool   // the backend would not serve it, since it is full
+	record  Record
 }
 
 // phase is how far a session has come.
