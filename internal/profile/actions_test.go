@@ -60,9 +60,7 @@ func (c *conn) clientSends() {
 	}
 	v.sending = v.sending[1:]
 	c.w.log("session %d sends %d bytes of %d", v.id, len(p.data), p.length)
-	for _, out := range c.present(FromClient, &c.up, p, false) {
-		c.toServer = append(c.toServer, out)
-	}
+	c.toServer = append(c.toServer, c.present(FromClient, &c.up, p, false)...)
 }
 
 // clientLeaves ends a session, wherever it stands.

@@ -79,6 +79,20 @@ func TestKeepaliveBeforeSession(t *testing.T) {
 	}
 }
 
+// An answer to a keepalive message that is none breaks an idle connection.
+func TestKeepaliveWhileIdle(t *testing.T) {
+	p := mustParse(t, `profiles: {p: {reuse: lockstep, stateless: true, keepalive: {send: k, every: 10s, answer: {text: a}}}}`)
+	l := idling(t, p)
+	l.b.Timer(true)
+	l.want("the answer", l.server("a"), Continue, NoReason)
+	l.want("one more", l.server("a"), Broken, Unsolicited)
+	l = idling(t, p)
+	l.b.Timer(true)
+	l.want("something else", l.server("b"), Broken, Unsolicited)
+	l = idling(t, p)
+	l.want("within a header", l.b.Timer(false), Broken, NotAlive)
+}
+
 // Keepalive messages hold one-shot connections as well. What else the server says while it is idle is for the client.
 func TestKeepaliveOneShot(t *testing.T) {
 	p := mustParse(t, `profiles: {p: {keepalive: {send: k, every: 10s, answer: {text: a}}}}`)
@@ -210,6 +224,9 @@ func TestFinishCounts(t *testing.T) {
 		l.begin()
 		l.client(Binary, "audio")
 		l.want("end message", l.client(Text, `{"eof" : 1}`), Replaced, NoReason)
+		if l.pass != Drop || len(l.passed) != 1 {
+			t.Errorf("the end message: %v; passed: %q", l.pass, l.passed)
+		}
 		if !counted {
 			l.traffic.Sent--
 			l.traffic.SendingMessage = true

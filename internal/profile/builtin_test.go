@@ -1,14 +1,73 @@
 package profile
 
-import "testing"
+import (
+	"testing"
+)
 
+// How each built-in profile reuses connections. A change here is a decision: docs/profiles.md says why.
 func TestBuiltIn(t *testing.T) {
+	type ways struct{ declared, inForce Reuse }
+	want := map[string]ways{
+		"one-shot":        {OneShot, OneShot},
+		"echo":            {Lockstep, Lockstep},
+		"vosk":            {Lockstep, Lockstep},
+		"funasr":          {Fenced, OneShot}, // in doubt
+		"sherpa-onnx":     {Quiet, OneShot},  // proves nothing
+		"dashscope":       {Tagged, Tagged},
+		"vllm-realtime":   {Fenced, OneShot}, // in doubt
+		"watson":          {Fenced, Fenced},
+		"kyutai":          {OneShot, OneShot},
+		"whisperlive":     {OneShot, OneShot},
+		"whisperlivekit":  {OneShot, OneShot},
+		"deepgram":        {OneShot, OneShot},
+		"assemblyai":      {OneShot, OneShot},
+		"speechmatics":    {OneShot, OneShot},
+		"openai-realtime": {OneShot, OneShot},
+		"kaldi-gstreamer": {OneShot, OneShot},
+	}
 	for _, name := range Names() {
 		p, err := Named(name)
 		if err != nil {
 			t.Errorf("%v", err)
 			continue
 		}
-		t.Log(p.Name, p.Reuse, p.Declared, p.Reason)
+		if got := (ways{p.Declared, p.Reuse}); got != want[name] {
+			t.Errorf("%s: %v; want %v", name, got, want[name])
+		}
+		if p.Summary == "" || len(p.Summary) > 120 {
+			t.Errorf("%s: the summary has %d bytes", name, len(p.Summary))
+		}
+		if p.Source() == "" {
+			t.Errorf("%s: no source", name)
+		}
+		if (p.Reuse == OneShot) != (p.Reason != "") {
+			t.Errorf("%s: %v, reason %q", name, p.Reuse, p.Reason)
+		}
+		if p.From() != "" {
+			t.Errorf("%s inherits from %s", name, p.From())
+		}
+	}
+	if len(want) != len(Names()) {
+		t.Errorf("%d profiles; want %d", len(Names()), len(want))
+	}
+}
+
+// What is accepted is in force.
+func TestAccepted(t *testing.T) {
+	for _, c := range []struct {
+		yaml  string
+		reuse Reuse
+	}{
+		{"{from: funasr, unsafe: doubt}", Fenced},
+		{"{from: vllm-realtime, unsafe: doubt}", Fenced},
+		{"{from: sherpa-onnx, unsafe: quiet}", Quiet},
+		{"{from: sherpa-onnx, doubt: some, unsafe: quiet}", OneShot},
+		{"{from: sherpa-onnx, doubt: some, unsafe: [quiet, doubt]}", Quiet},
+		{"{from: funasr, doubt: none}", Fenced},
+		{"{from: vosk, reuse: one-shot}", OneShot},
+	} {
+		if p := mustParse(t, "profiles: {p: "+c.yaml+"}"); p.Reuse != c.reuse {
+			t.Errorf("%s: %v, %s", c.yaml, p.Reuse, p.Reason)
+		}
 	}
 }

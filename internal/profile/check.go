@@ -34,6 +34,9 @@ func (r *reader) checkLockstep(s *spec) {
 	case len(s.reset.send) > 0 && s.stateless:
 		r.problem(s.place("stateless", "reset.send", "reset"), "stateless: true says that no reset is needed, and reset.send gives one; allowed is one of them")
 	}
+	if s.stateless && len(s.reset.send) == 0 && (s.reset.count > 0 || len(s.reset.until) > 0) {
+		r.problem(s.place("reset.until", "reset"), "reset.until is about the answers to reset.send, and there is none; allowed is one with the other")
+	}
 	if s.reset.quiet {
 		r.problem(s.place("reset.until", "reset"), "until: quiet proves nothing; for lockstep allowed is {count: number of replies}, matchers of the last reply, or both")
 	}

@@ -4,7 +4,7 @@ import "testing"
 
 // line is one connection, whose events a test writes down one after another.
 type line struct {
-	t       *testing.T
+	t       testing.TB
 	b       Boundary
 	traffic Traffic
 	pass    Pass // of what was presented last
@@ -12,13 +12,13 @@ type line struct {
 }
 
 // dialed returns a connection that has been dialed, with the last Step.
-func dialed(t *testing.T, p *Profile) (*line, Step) {
+func dialed(t testing.TB, p *Profile) (*line, Step) {
 	l := &line{t: t, b: New(p)}
 	return l, l.b.Dialed()
 }
 
 // builtin returns a connection with the built-in profile that is idle.
-func builtin(t *testing.T, name string) *line {
+func builtin(t testing.TB, name string) *line {
 	t.Helper()
 	p, err := Named(name)
 	if err != nil {
@@ -28,7 +28,7 @@ func builtin(t *testing.T, name string) *line {
 }
 
 // idling returns a connection that is idle.
-func idling(t *testing.T, p *Profile) *line {
+func idling(t testing.TB, p *Profile) *line {
 	t.Helper()
 	l, s := dialed(t, p)
 	if s.Then != Ready {

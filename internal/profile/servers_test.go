@@ -384,7 +384,6 @@ func sherpaClient(c chooser, v *visit) (list []said) {
 // aliveServer greets, keeps its session by keepalive messages, and answers each message with one.
 type aliveServer struct {
 	echoServer
-	hello said
 }
 
 func (s *aliveServer) greet() []said { return []said{text("one moment"), text("hello")} }

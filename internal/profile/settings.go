@@ -23,9 +23,9 @@ func hashOf(b []byte) uint64 { return maphash.Bytes(seed, b) | 1<<63 }
 func (b *Boundary) fit(settings uint64) (s Step, fits bool) {
 	switch {
 	case settings == unknownSettings && b.settings == anySettings:
-		b.spoil(Unclean)
+		b.spoil(Unclean) // so that no other session is compared with it
 	case b.settings == anySettings:
-	case b.settings != settings || settings == unknownSettings:
+	case b.settings != settings:
 		return Step{Pass: Keep, Client: Pause, Then: Elsewhere, Reason: OtherSettings, Settings: settings}, false
 	}
 	b.settings = settings

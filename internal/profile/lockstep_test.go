@@ -1,0 +1,194 @@
+package profile
+
+import "testing"
+
+const (
+	voskPartial = `{"partial" : ""}`
+	voskFinal   = `{"text" : ""}`
+)
+
+// voskSession runs a session of one piece of audio up to its end, with the given first message or none.
+func voskSession(l *line, first string) Step {
+	l.begin()
+	if first != "" {
+		l.client(Text, first)
+	}
+	l.client(Binary, "audio")
+	l.server(voskPartial)
+	return l.end()
+}
+
+// The reset has succeeded with its last answer, neither before nor after, and nothing of it reaches anybody.
+func TestLockstepReset(t *testing.T) {
+	for _, first := range []string{"", `{"config" : {}}`} { // which is not answered
+		l := builtin(t, "vosk")
+		s := voskSession(l, first)
+		if l.want("end", s, Resetting, NoReason); len(s.Send) != 3 {
+			t.Errorf("%d messages are sent", len(s.Send))
+		}
+		for i, answer := range []string{voskFinal, voskPartial, voskFinal} {
+			then := Continue
+			if i == 2 {
+				then = Ready
+			}
+			if l.want(answer, l.server(answer), then, NoReason); l.pass != Drop {
+				t.Errorf("%s: %v", answer, l.pass)
+			}
+		}
+		l.want("one more", l.server(voskFinal), Broken, Unsolicited)
+	}
+}
+
+// Answers that are still owed come before those of the reset.
+func TestLockstepOwed(t *testing.T) {
+	l := builtin(t, "vosk")
+	l.begin()
+	l.client(Text, `{"config" : {}}`)
+	l.client(Binary, "audio")
+	l.client(Binary, "audio")
+	if !l.b.Owed(l.traffic) {
+		t.Error("nothing is owed")
+	}
+	l.server(voskPartial)
+	l.serverBegins(`{"part`)
+	l.want("end", l.end(), Resetting, NoReason)
+	l.want("the second one's rest", l.serverEnds(`ial" : ""}`), Continue, NoReason)
+	l.want("first", l.server(voskFinal), Continue, NoReason)
+	l.want("second", l.server(voskPartial), Continue, NoReason)
+	l.want("third", l.server(voskFinal), Ready, NoReason)
+}
+
+// The last answer must be the one that the profile expects.
+func TestLockstepMismatch(t *testing.T) {
+	for _, last := range []string{voskPartial, "{", `{"x":{"text":""}}`} {
+		l := builtin(t, "vosk")
+		voskSession(l, "")
+		l.server(voskFinal)
+		l.server(voskPartial)
+		l.want(last, l.server(last), Broken, ResetMismatch)
+	}
+}
+
+// More answers than questions belong to nobody.
+func TestLockstepImplausible(t *testing.T) {
+	l := builtin(t, "vosk")
+	l.begin()
+	l.client(Binary, "audio")
+	l.server(voskPartial)
+	if !l.b.Plausible(l.traffic) || l.b.Owed(l.traffic) {
+		t.Error("one answer for one question is not plausible, or not enough")
+	}
+	l.serverBegins("{")
+	l.want("half an answer too many", l.b.End(l.traffic), Broken, Unsolicited)
+
+	l = builtin(t, "vosk")
+	l.begin()
+	l.client(Binary, "audio")
+	l.traffic.Received = 2
+	if l.b.Plausible(l.traffic) {
+		t.Error("two answers for one question are plausible")
+	}
+	l.traffic.Received = 1
+	l.want("end after that", l.end(), Broken, Unsolicited)
+
+	l = builtin(t, "vosk")
+	l.begin()
+	l.client(Text, `{"config" : {}}`)
+	l.traffic.Received = 1
+	if l.b.Plausible(l.traffic) {
+		t.Error("an answer to what is not answered is plausible")
+	}
+}
+
+// A session that said nothing leaves nothing behind, unless the server did.
+func TestNothingSaid(t *testing.T) {
+	for _, name := range []string{"vosk", "watson", "dashscope", "echo"} {
+		l := builtin(t, name)
+		l.begin()
+		if s := l.end(); s.Then != Ready || len(s.Send) > 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+		l.begin()
+		l.traffic.ReceivingMessage = true
+		l.want(name+", half a message", l.end(), Broken, Unsolicited)
+
+		l = builtin(t, name)
+		l.begin()
+		l.traffic.Received = 1
+		l.want(name+", a message", l.end(), Broken, Unsolicited)
+	}
+	l := builtin(t, "one-shot")
+	l.begin()
+	l.want("one-shot", l.end(), Broken, Served)
+}
+
+// Whatever stands half-way when a session ends closes the connection.
+func TestCut(t *testing.T) {
+	for _, name := range []string{"vosk", "watson", "dashscope", "echo", "one-shot"} {
+		l := builtin(t, name)
+		l.begin()
+		l.client(Binary, "audio")
+		l.message(FromClient, Binary, false, []string{"aud"})
+		l.want(name, l.end(), Broken, Cut)
+	}
+}
+
+// What an idle server says unasked breaks its connection at the first byte.
+func TestUnsolicited(t *testing.T) {
+	for _, name := range []string{"vosk", "watson", "dashscope", "echo"} {
+		l := builtin(t, name)
+		if s := l.b.Frame(FromServer, Text, 5, true); s.Then != Broken || s.Reason != Unsolicited {
+			t.Errorf("%s: %+v", name, s)
+		}
+		l = builtin(t, name)
+		l.want(name, l.b.Closed(1000), Broken, ServerClosed)
+	}
+}
+
+// A reset that does not succeed in time, or whose server closes, breaks the connection.
+func TestResetFails(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		event  func(*Boundary) Step
+		reason Reason
+	}{
+		{"timer", func(b *Boundary) Step { return b.Timer(true) }, ResetTimeout},
+		{"close", func(b *Boundary) Step { return b.Closed(1000) }, ServerClosed},
+	} {
+		l := builtin(t, "vosk")
+		voskSession(l, "")
+		l.server(voskFinal)
+		l.want(c.what, c.event(&l.b), Broken, c.reason)
+		l.want(c.what+", end again", l.end(), Broken, c.reason)
+
+		l = builtin(t, "vosk")
+		l.begin()
+		l.client(Binary, "audio")
+		l.server(voskPartial)
+		l.client(Text, `{"eof" : 1}`)
+		l.b.Finish(l.traffic)
+		s := c.event(&l.b)
+		if l.want(c.what+" while finishing", s, Broken, c.reason); s.Close != 1011 {
+			t.Errorf("%s: close code %d", c.what, s.Close)
+		}
+	}
+}
+
+// The client gets its last answer only; what it says behind its end message is dropped, and its leaving changes nothing.
+func TestFinishing(t *testing.T) {
+	l := builtin(t, "vosk")
+	l.begin()
+	l.client(Binary, "audio")
+	l.client(Text, `{"eof" : 1}`)
+	l.b.Finish(l.traffic)
+	if l.client(Binary, "more"); l.pass != Drop {
+		t.Errorf("behind the end: %v", l.pass)
+	}
+	l.want("end", l.end(), Resetting, NoReason)
+	for _, answer := range []string{voskPartial, voskFinal, voskPartial} {
+		if l.want(answer, l.server(answer), Continue, NoReason); l.pass != Drop {
+			t.Errorf("%s after the client has left: %v", answer, l.pass)
+		}
+	}
+	l.want("last", l.server(voskFinal), Ready, NoReason)
+}

@@ -1,0 +1,84 @@
+package profile
+
+import (
+	"strings"
+	"testing"
+)
+
+// What sticks decides which sessions a connection is for.
+func TestSticky(t *testing.T) {
+	const a, b = `{"config" : {"sample_rate" : 8000}}`, `{"config" : {"sample_rate" : 16000}}`
+	for _, c := range []struct {
+		first, second string
+		fits          bool
+	}{
+		{a, a, true},
+		{a, b, false},
+		{a, a + " ", false}, // nobody knows what a blank is to the server
+		{a, "", false},
+		{"", a, false},
+		{"", "", true},
+		{"", `{"eof" : 0}`, true},
+	} {
+		l := builtin(t, "vosk")
+		voskSession(l, c.first)
+		l.server(voskFinal)
+		l.server(voskPartial)
+		l.want("reset", l.server(voskFinal), Ready, NoReason)
+		l.begin()
+		var s Step
+		if c.second != "" {
+			s = l.client(Text, c.second)
+		} else {
+			s = l.client(Binary, "audio")
+		}
+		if c.fits {
+			if l.want(c.first+c.second, s, Continue, NoReason); len(l.passed) != 1 {
+				t.Errorf("%s, %s: %d messages passed", c.first, c.second, len(l.passed))
+			}
+			continue
+		}
+		l.want(c.first+c.second, s, Elsewhere, OtherSettings)
+		if len(l.passed) > 0 {
+			t.Errorf("%s, %s: something passed", c.first, c.second)
+		}
+		if o := l.b.Opening(); string(o.Payload) != c.second || (o.Opcode == Text) != (c.second != "") {
+			t.Errorf("%s, %s: opening %+v", c.first, c.second, o)
+		}
+		l.want("end", l.end(), Ready, NoReason) // for a session that fits
+		l.begin()
+		if c.first != "" {
+			l.want("the same again", l.client(Text, c.first), Continue, NoReason)
+		}
+	}
+}
+
+// What may have changed settings, or cannot be understood, spoils the connection.
+func TestUnclean(t *testing.T) {
+	for _, c := range []struct{ profile, first, then string }{
+		{"vosk", "", `{"config" : {}}`},
+		{"vosk", `{"config" : {}}`, `{"config" : {}}`},
+		{"watson", `{"action":"start"}`, `{"action":"start"}`},
+		{"watson", `{"action":"start"}`, `{"action":"stop","x":NaN}`},
+		{"watson", `{"action":"start"}`, `{"action":"x","action":"start"}`},
+		{"watson", `{"action":"start"}`, `{`},
+		{"watson", `{"action":"start"}`, `{"action":"stop"}` + strings.Repeat(" ", 1<<16)},
+		{"watson", `{"action":"start","x":NaN}`, ""},
+		{"watson", `{"action":"x","action":"start"}`, ""},
+	} {
+		l := builtin(t, c.profile)
+		l.begin()
+		if c.first != "" {
+			l.client(Text, c.first)
+		} else {
+			l.client(Binary, "audio")
+		}
+		if c.then != "" {
+			l.client(Text, c.then)
+		}
+		if want := 1 + min(len(c.then), 1); len(l.passed) != want {
+			t.Errorf("%+v: %d messages passed", c, len(l.passed))
+		}
+		l.want(c.first+" "+c.then[:min(len(c.then), 40)], l.end(), Broken, Unclean)
+	}
+}
