@@ -16,11 +16,15 @@ func newProfileCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile",
 		Short: "Show what the proxy knows of servers' message protocols",
-		Long: `A profile says what the proxy must know of a server's message protocol: when a session
-is over, and what makes its connection fit for the next one. Some are built in; your own
-are written in YAML, and usually start from one of those (docs/profiles.md).`,
+		Long: `A profile says what the proxy must know of a server's message protocol: what the server
+says first, when it is ready or full, how a session ends, and what makes its connection
+fit for the next one. 'wsbouncer serve --profile NAME' uses one. Some are built in; your
+own are written in YAML and usually start from one of those (docs/profiles.md).`,
 		Example: `  wsbouncer profile ls
-  wsbouncer profile show vosk`,
+  wsbouncer profile show vosk
+
+  # One of your own, with all that it inherits
+  wsbouncer profile show mine --profile-file my-profiles.yaml`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -34,8 +38,12 @@ func newProfileListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the profiles",
-		Long: `List the profiles: how connections are made fit for the next session (one-shot: not at
-all), whether they are dialed in advance, and what each is for.`,
+		Long: `List the profiles, built-in ones first: how connections are proven fit for the next
+session, whether they are dialed before there is a client, and what each is for.
+
+one-shot: they are not, and each serves one session. With another class in brackets that
+is off, the profile describes a way of reuse that is not proven and that you have not
+accepted ('wsbouncer profile show NAME' says why).`,
 		Example: `  wsbouncer profile ls
   wsbouncer profile ls --profile-file my-profiles.yaml --output json`,
 		Args: noArguments,
@@ -118,7 +126,8 @@ func newProfileShowCommand() *cobra.Command {
 		Use:   "show NAME",
 		Short: "Print a profile as YAML",
 		Long: `Print a profile as YAML. A built-in one is shown as it was written, with the source of
-each fact; one of a file, or any with --effective, with everything that it inherits.`,
+each fact; one of a file, or any with --effective, with everything that it inherits and
+without comments. When its way of reuse is off, the last line says why.`,
 		Example: `  wsbouncer profile show vosk
   wsbouncer profile show mine --profile-file my-profiles.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -147,6 +156,6 @@ each fact; one of a file, or any with --effective, with everything that it inher
 		},
 	}
 	addProfileFiles(cmd, &files)
-	cmd.Flags().BoolVar(&effective, "effective", false, "print what is in force, without comments")
+	cmd.Flags().BoolVar(&effective, "effective", false, "print a built-in one as one of a file, without comments")
 	return cmd
 }

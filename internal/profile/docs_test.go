@@ -1,0 +1,220 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// documentation returns docs/profiles.md.
+func documentation(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("../../docs/profiles.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// tableBelow returns the rows of the first table below a heading, by what stands in backquotes in their first cell.
+func tableBelow(t *testing.T, doc, heading string) map[string][]string {
+	t.Helper()
+	_, rest, ok := strings.Cut(doc, "\n"+heading+"\n")
+	if !ok {
+		t.Fatalf("docs/profiles.md has no heading %q", heading)
+	}
+	rows := make(map[string][]string)
+	for line := range strings.SplitSeq(rest, "\n") {
+		switch {
+		case strings.HasPrefix(line, "| `"):
+			cells := strings.Split(strings.Trim(line, "|"), " | ")
+			for i := range cells {
+				cells[i] = strings.TrimSpace(cells[i])
+			}
+			name := strings.Trim(cells[0], "`")
+			if rows[name] != nil {
+				t.Errorf("%s: %s stands there twice", heading, name)
+			}
+			rows[name] = cells
+		case len(rows) > 0 && !strings.HasPrefix(line, "|"), strings.HasPrefix(line, "#"):
+			return rows
+		}
+	}
+	return rows
+}
+
+// unheard is a key and a value that nobody knows.
+const unheard = "unheard-of-in-profiles"
+
+// allowedAt asks the reader what it allows at a path of keys, by giving it what it does not know: other keys, where
+// it reads a mapping, or other words.
+func allowedAt(path, what string) []string {
+	value := unheard
+	if what == "key" {
+		value = "{" + unheard + ": 1}"
+	}
+	yaml := "profiles: {p: "
+	if path != "" {
+		for key := range strings.SplitSeq(path, ".") {
+			yaml += "{" + key + ": "
+		}
+		value += strings.Repeat("}", strings.Count(path, ".")+1)
+	}
+	_, err := Parse("", []byte(yaml+value+"}"))
+	var problems Problems
+	errors.As(err, &problems)
+	for _, p := range problems {
+		if list, ok := strings.CutPrefix(p.Text, fmt.Sprintf("unknown %s %q; allowed are ", what, unheard)); ok {
+			return strings.Split(list, ", ")
+		}
+	}
+	return nil
+}
+
+// readerKeys are the keys that the reader knows, by path: of profiles, of messages and of matchers.
+type readerKeys struct{ profile, message, matcher map[string][]string }
+
+// collect asks the reader for the keys below a path, and for the words that each of them allows.
+func (k *readerKeys) collect(path string) {
+	for _, key := range allowedAt(path, "key") {
+		below := strings.TrimPrefix(path+"."+key, ".")
+		switch inside := allowedAt(below, "key"); {
+		case slices.Contains(inside, "contains"):
+			k.profile[below] = nil
+			for _, m := range inside {
+				k.matcher[m] = allowedAt(below+"."+m, "value")
+				for _, payload := range allowedAt(below+"."+m, "key") {
+					k.matcher[m+"."+payload] = nil
+				}
+			}
+		case slices.Contains(inside, "zeros"):
+			k.profile[below] = nil
+			for _, m := range inside {
+				k.message[m] = nil
+			}
+		case inside != nil:
+			k.collect(below)
+		default:
+			k.profile[below] = allowedAt(below, "value")
+		}
+	}
+}
+
+// Every key and word that the reader knows is in the documentation, and no other.
+func TestDocumentedKeys(t *testing.T) {
+	doc := documentation(t)
+	keys := readerKeys{make(map[string][]string), make(map[string][]string), make(map[string][]string)}
+	keys.collect("")
+	for _, c := range []struct {
+		heading string
+		want    map[string][]string
+		least   int // so that a reader whose errors are worded in another way does not pass
+	}{
+		{"### Keys", keys.profile, len(profileKeys)},
+		{"### Messages", keys.message, 3},
+		{"### Matchers", keys.matcher, len(messageKeys) + len(refusalKeys) + 1},
+	} {
+		rows := tableBelow(t, doc, c.heading)
+		if len(c.want) < c.least {
+			t.Fatalf("%s: the reader was found to know %d keys; it must be %d at least", c.heading, len(c.want), c.least)
+		}
+		for key, words := range c.want {
+			if rows[key] == nil {
+				t.Errorf("%s of docs/profiles.md: the key %s is missing", c.heading, key)
+				continue
+			}
+			for _, word := range words {
+				if !strings.Contains(rows[key][1], "`"+word+"`") {
+					t.Errorf("%s of docs/profiles.md: %s: the word %s is missing", c.heading, key, word)
+				}
+			}
+		}
+		for key := range rows {
+			if _, known := c.want[key]; !known {
+				t.Errorf("%s of docs/profiles.md: the reader does not know the key %s", c.heading, key)
+			}
+		}
+	}
+	for key, words := range map[string][]string{ // that some words were found at all
+		"reuse": reuseNames, "unsafe": riskNames, "predial": predialNames, "early": earlyNames,
+	} {
+		if !slices.Equal(keys.profile[key], words) {
+			t.Errorf("%s: the reader was found to allow %v; want %v", key, keys.profile[key], words)
+		}
+	}
+}
+
+// The documentation has the defaults that are in force.
+func TestDocumentedDefaults(t *testing.T) {
+	rows := tableBelow(t, documentation(t), "### Keys")
+	s := newSpec()
+	for key, value := range map[string]string{
+		"reuse": "`" + s.reuse.String() + "`", "predial": "`" + s.predial.String() + "`", "early": "`" + s.early.String() + "`",
+		"reset.settle": fmt.Sprint(int(s.reset.settle)), "reset.timeout": durationYAML(s.reset.timeout, 0),
+		"timeouts.greeting": durationYAML(s.timeouts.greeting, 0), "timeouts.ready": durationYAML(s.timeouts.ready, 0),
+		"limits.message": fmt.Sprintf("%dKiB", s.limits.Message>>10), "limits.greeting": fmt.Sprintf("%dKiB", s.limits.Greeting>>10),
+		"variant.max": fmt.Sprint(s.variant.max),
+	} {
+		if row := rows[key]; len(row) < 3 || row[2] != value {
+			t.Errorf("docs/profiles.md: the row of %s is %q; want the default %s", key, row, value)
+		}
+	}
+}
+
+// The table of built-in profiles has each of them, with what is in force.
+func TestDocumentedBuiltIn(t *testing.T) {
+	rows := tableBelow(t, documentation(t), "## Built-in profiles")
+	for _, name := range Names() {
+		p, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		force := "off"
+		if p.Declared == OneShot {
+			force = "-"
+		} else if p.Reuse == p.Declared {
+			force = "yes"
+		}
+		ahead := map[Predial]string{PredialIdle: "yes", PredialCostsSlot: "costs a slot", PredialNever: "no"}[p.Predial]
+		if row := rows[name]; len(row) != 7 || row[1] != p.Declared.String() || row[2] != force || row[4] != ahead {
+			t.Errorf("docs/profiles.md: the row of %s is %q; want class %v, in force %s, dialed ahead %s", name, row, p.Declared, force, ahead)
+		}
+		delete(rows, name)
+	}
+	for name := range rows {
+		t.Errorf("docs/profiles.md: there is no built-in profile %s", name)
+	}
+}
+
+// The documentation's examples can be read, and what it says about the one that cannot is what the reader says.
+func TestDocumentedExamples(t *testing.T) {
+	doc := documentation(t)
+	good, bad := 0, 0
+	for _, block := range regexp.MustCompile("(?s)\n```yaml\n(.*?)```").FindAllStringSubmatch(doc, -1) {
+		list, err := Parse("my-profiles.yaml", []byte(block[1]))
+		var problems Problems
+		if errors.As(err, &problems) {
+			bad++
+			for _, p := range problems {
+				if !strings.Contains(doc, p.Error()+"\n") {
+					t.Errorf("docs/profiles.md does not say of its example: %v", p)
+				}
+			}
+			continue
+		}
+		good++
+		for _, p := range list {
+			shown := "    " + strings.ReplaceAll(strings.TrimSpace(string(p.YAML())), "\n", "\n    ")
+			if !strings.Contains(doc, shown+"\n") {
+				t.Errorf("docs/profiles.md does not have what profile show prints of its example:\n%s", shown)
+			}
+		}
+	}
+	if good != 1 || bad != 1 {
+		t.Errorf("docs/profiles.md has %d examples that can be read and %d that cannot; want one of each", good, bad)
+	}
+}
