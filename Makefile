@@ -7,7 +7,7 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-portable cross lint fmt vuln bench chaos fuzz conformance clean
+.PHONY: help build demo demo-stt test test-stt test-browser test-portable cross lint fmt vuln bench chaos fuzz conformance clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,32 @@ build: ## Build bin/wsbouncer
 
 demo: build ## See it work: three simulated servers, the proxy, clients that stream speech (DEMO_SECONDS=10 ends it)
 	@bin/wsbouncer demo
+
+# What the example recogniser needs: POCKETSPHINX_PYTHON makes the virtual environment, once.
+POCKETSPHINX_PYTHON ?= python3
+POCKETSPHINX = .cache/pocketsphinx
+STT_PROFILE ?= vosk
+
+$(POCKETSPHINX)/ready: examples/pocketsphinx/requirements.txt
+	@mkdir -p $(@D) && $(POCKETSPHINX_PYTHON) -m venv --clear $(@D) || { \
+		echo "the example recogniser needs Python 3.10 or newer with venv (Debian: python3-venv)"; exit 1; }
+	@echo "installing PocketSphinx and its model (40 MB) in $(@D)" && $(@D)/bin/pip install --quiet -r $< || { \
+		echo "the example recogniser's packages could not be installed (examples/pocketsphinx/requirements.txt)"; exit 1; }
+	@touch $@
+
+demo-stt: build $(POCKETSPHINX)/ready ## See it work with real recognisers, which it installs; fails unless the proxy changes no letter (STT_FLAGS)
+	@$(GO) run ./examples/stt -profile $(STT_PROFILE) -python $(POCKETSPHINX)/bin/python $(STT_FLAGS)
+
+test-stt: ## Test the example recogniser, and the proxy in front of it (skipped where it cannot be installed)
+	@if $(MAKE) --no-print-directory $(POCKETSPHINX)/ready; then \
+		(cd examples/pocketsphinx && PYTHONDONTWRITEBYTECODE=1 $(CURDIR)/$(POCKETSPHINX)/bin/python -m unittest) && \
+		STT_PYTHON=$(CURDIR)/$(POCKETSPHINX)/bin/python $(GO) test -count=1 ./examples/stt; \
+	else echo "test-stt: skipped, since the recogniser cannot be installed here"; fi
+
+test-browser: ## Test the example page in headless Chromium, which it installs if it can, and is skipped if not (CHROMIUM)
+	@if chromium=$$(CHROMIUM="$(CHROMIUM)" examples/browser/chromium.sh); then \
+		CHROMIUM="$$chromium" $(GO) test -count=1 ./examples/browser; \
+	else echo "test-browser: skipped"; fi
 
 test: cross test-portable ## Run all tests with the race detector, and build for the other systems
 	$(GO) vet ./...

@@ -1,0 +1,87 @@
+// Command browser serves a page that streams the microphone through the proxy and shows transcripts as they come. The page
+// (in page/) is plain HTML, CSS and JavaScript, and works from the disk as well.
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+//go:embed page
+var page embed.FS
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:8000", "address to serve the page on; browsers give the microphone to localhost or https only")
+	proxy := flag.String("proxy", "ws://127.0.0.1:8080/", "URL of the proxy, as the browser reaches it")
+	flag.Parse()
+	if err := check(*proxy, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "browser:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := serve(ctx, os.Stdout, *listen, *proxy); err != nil {
+		fmt.Fprintln(os.Stderr, "browser:", err)
+		os.Exit(1)
+	}
+}
+
+// check tells what is wrong with the command line.
+func check(proxy string, rest []string) error {
+	if len(rest) > 0 {
+		return fmt.Errorf("unknown argument %q", rest[0])
+	}
+	u, err := url.Parse(proxy)
+	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "" {
+		return fmt.Errorf("-proxy: %q is no address of a proxy; allowed is ws://host:port/path or wss://host/path", proxy)
+	}
+	return nil
+}
+
+// serve serves the page until the context ends, and says where.
+func serve(ctx context.Context, out io.Writer, listen, proxy string) error {
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "open http://%s/ (Ctrl-C ends it)\n", listener.Addr())
+	server := &http.Server{Handler: handler(proxy), ReadHeaderTimeout: 10 * time.Second}
+	stopped := context.AfterFunc(ctx, func() { _ = server.Close() }) // which makes Serve return
+	defer stopped()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// handler serves the page, and tells it in its address where the proxy is.
+func handler(proxy string) http.Handler {
+	files, err := fs.Sub(page, "page")
+	if err != nil {
+		panic(err) // the folder is part of the program
+	}
+	content := http.FileServerFS(files)
+	home := "/?" + url.Values{"proxy": {proxy}}.Encode()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The page runs its own scripts and the worklet that it makes of them, and talks to nobody but the proxy that it is told.
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self' blob:; style-src 'self'; img-src data:; connect-src ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if r.URL.Path == "/" && !r.URL.Query().Has("proxy") {
+			http.Redirect(w, r, home, http.StatusFound)
+			return
+		}
+		content.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"text/tabwriter"
+)
+
+// board shows transcripts as they come, a line for each change. Its methods may be called from any goroutine.
+type board struct {
+	width int // of the clips' names
+
+	mu  sync.Mutex
+	out io.Writer // guarded by mu
+}
+
+func newBoard(out io.Writer, clips []clip) *board {
+	b := &board{out: out}
+	for _, c := range clips {
+		b.width = max(b.width, len(c.name))
+	}
+	return b
+}
+
+// stream returns what shows the answers of one session.
+func (b *board) stream(client int, name string) func(answer) {
+	last := ""
+	return func(a answer) {
+		mark, text := "...", a.Partial
+		if a.Text != "" {
+			mark, text = "  =", a.Text
+		}
+		if line := mark + text; text != "" && line != last {
+			last = line
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			fmt.Fprintf(b.out, "client %-2d  %-*s %s %s\n", client, b.width, name, mark, text)
+		}
+	}
+}
+
+// report shows what the recogniser says of each clip without the proxy, how many sessions through the proxy got exactly
+// that, and how many connections served them.
+func report(out io.Writer, clips []clip, sessions []session, direct map[string]transcript, pools []poolStats) {
+	type tally struct{ sessions, equal int }
+	tallies := make(map[string]*tally)
+	answers := 0
+	for _, s := range sessions {
+		if tallies[s.clip] == nil {
+			tallies[s.clip] = new(tally)
+		}
+		t := tallies[s.clip]
+		t.sessions++
+		answers += len(s.heard)
+		if s.err == nil && s.heard.difference(direct[s.clip]) == "" {
+			t.equal++
+		}
+	}
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "recording\tsessions\tequal\twithout the proxy")
+	for _, c := range clips {
+		t := tallies[c.name]
+		if t == nil {
+			t = new(tally)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", c.name, t.sessions, t.equal, direct[c.name].text())
+	}
+	_ = w.Flush() // a failure to write is seen by nobody
+	fmt.Fprintf(out, "\n%d answers to %d sessions, compared to the letter\n", answers, len(sessions))
+	var all poolTotals
+	for _, p := range pools {
+		fmt.Fprintf(out, "%s: %s\n", p.URL, p.Totals)
+		all.Leased += p.Totals.Leased
+		all.Dialed += p.Totals.Dialed
+		all.Returned += p.Totals.Returned
+	}
+	fmt.Fprintf(out, "in all: %s\n", all)
+}

@@ -1,0 +1,89 @@
+// Command stt shows the proxy in front of a real speech recogniser. It starts a few example servers (PocketSphinx behind
+// the Vosk protocol, see ../pocketsphinx), the proxy in front of them, and clients that stream recorded speech, whose
+// transcripts it prints as they come. In the end it streams each recording to a server without the proxy, and fails
+// unless that gives the same answers, to the letter.
+//
+// `make demo-stt` prepares what it needs and runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// options are what can be chosen on the command line.
+type options struct {
+	clips    []string // WAV files; none for those that are built in
+	clients  int      // that stream at the same time
+	rounds   int      // clips that each client streams, one after another
+	speed    float64  // times real time; 0 for as fast as the answers come
+	servers  int      // recognisers to start
+	backends []string // URLs of servers that run already, instead of starting any
+	profile  string   // of the proxy
+	python   string   // interpreter with the server's requirements
+	server   string   // the server's script
+	proxy    string   // the binary
+}
+
+// The largest values that make sense on one machine.
+const (
+	maxClients = 100
+	maxRounds  = 1000
+	maxServers = 20
+	maxSpeed   = 100
+)
+
+func (o *options) check() error {
+	switch {
+	case o.clients < 1 || o.clients > maxClients:
+		return fmt.Errorf("-clients: %d is not between 1 and %d", o.clients, maxClients)
+	case o.rounds < 1 || o.rounds > maxRounds:
+		return fmt.Errorf("-rounds: %d is not between 1 and %d", o.rounds, maxRounds)
+	case o.servers < 1 || o.servers > maxServers:
+		return fmt.Errorf("-servers: %d is not between 1 and %d", o.servers, maxServers)
+	case !(o.speed >= 0 && o.speed <= maxSpeed):
+		return fmt.Errorf("-speed: %v is not between 0 and %d", o.speed, maxSpeed)
+	}
+	return nil
+}
+
+func main() {
+	o := options{}
+	flag.IntVar(&o.clients, "clients", 4, "clients that stream at the same time")
+	flag.IntVar(&o.rounds, "rounds", 2, "clips that each client streams, one after another, each in a session of its own")
+	flag.Float64Var(&o.speed, "speed", 1, "times real time; 0 for as fast as the answers come")
+	flag.IntVar(&o.servers, "servers", 2, "recognisers to start")
+	flag.Func("backend", "`URL` of a Vosk server that runs already, instead of starting any (repeat for several)", func(url string) error {
+		if !strings.HasPrefix(url, "ws://") {
+			return errors.New("allowed is ws://host:port/path")
+		}
+		o.backends = append(o.backends, url)
+		return nil
+	})
+	flag.StringVar(&o.profile, "profile", "vosk", "what the proxy knows of the servers' protocol (wsbouncer serve --profile)")
+	flag.StringVar(&o.python, "python", ".cache/pocketsphinx/bin/python", "Python with the server's requirements")
+	flag.StringVar(&o.server, "server", "examples/pocketsphinx/server.py", "the server's script")
+	flag.StringVar(&o.proxy, "wsbouncer", "bin/wsbouncer", "the proxy's binary")
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), "Usage: stt [flags] [file.wav ...]\n\nStreams the files, or a few that are built in, through the proxy to real recognisers.\n\n")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	o.clips = flag.Args()
+	if err := o.check(); err != nil {
+		fmt.Fprintln(os.Stderr, "stt:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "stt:", err)
+		os.Exit(1)
+	}
+}
