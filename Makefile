@@ -7,7 +7,7 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-stt test test-stt test-browser test-portable cross lint fmt vuln bench chaos fuzz conformance clean
+.PHONY: help build demo demo-stt test test-stt test-browser test-portable cross lint fmt vuln bench chaos fuzz conformance soak clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ chaos: build ## Kill and restart a backend under 3,000 sessions, and see what th
 fuzz: ## Fuzz the frame scanner and the opening handshake, FUZZTIME each
 	$(GO) test -run '^$$' -fuzz FuzzScanner -fuzztime $(FUZZTIME) ./internal/frame
 	$(GO) test -run '^$$' -fuzz FuzzReadRequest -fuzztime $(FUZZTIME) ./internal/handshake
+
+soak: ## Hold a million sessions through the proxy and look for anything that reaches the wrong one (SOAK_FLAGS, e.g. '-sessions 20000')
+	$(GO) run ./internal/hunt/cmd $(SOAK_FLAGS)
 
 conformance: build ## Run the Autobahn|Testsuite through the proxy (see conformance/README.md)
 	conformance/run

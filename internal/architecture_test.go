@@ -18,13 +18,14 @@ const module = "github.com/wsbouncer/wsbouncer/"
 // thought about: add it, and to docs/architecture.md.
 var mayImport = map[string][]string{
 	// No I/O, or nothing but I/O: these know nothing of each other.
-	"internal/frame":      {},
-	"internal/loop":       {},
-	"internal/handshake":  {},
-	"internal/pool":       {},
-	"internal/profile":    {},
-	"internal/wav":        {},
-	"internal/sim/speech": {},
+	"internal/frame":       {},
+	"internal/loop":        {},
+	"internal/handshake":   {},
+	"internal/pool":        {},
+	"internal/profile":     {},
+	"internal/wav":         {},
+	"internal/sim/speech":  {},
+	"internal/sim/msgpack": {},
 
 	// The data plane: it never sees the admin API, a database or metrics.
 	"internal/backend": {"internal/frame", "internal/handshake", "internal/loop", "internal/pool", "internal/profile"},
@@ -36,8 +37,11 @@ var mayImport = map[string][]string{
 	"internal/metrics": {"internal/pool", "internal/stats"},
 
 	// For tests, demo and benchmarks.
-	"internal/sim":  {"internal/frame", "internal/handshake", "internal/loop"},
-	"internal/load": {"internal/frame", "internal/handshake", "internal/loop", "internal/wav"},
+	"internal/sim":        {"internal/frame", "internal/handshake", "internal/loop", "internal/sim/msgpack"},
+	"internal/hunt":       {"internal/frame", "internal/sim", "internal/sim/msgpack"},
+	"internal/hunt/stage": {"internal/app", "internal/sim", "internal/stats"},
+	"internal/hunt/cmd":   {"internal/app", "internal/hunt", "internal/hunt/stage", "internal/profile", "internal/sim"},
+	"internal/load":       {"internal/frame", "internal/handshake", "internal/loop", "internal/wav"},
 
 	// What joins the parts.
 	"internal/app": {

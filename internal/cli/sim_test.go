@@ -58,6 +58,7 @@ func TestSimUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"--protocol chat":      `protocol: "chat" is unknown`,
 		"--fail explode":       "unknown failure",
+		"--nasty rude":         "unknown switch; allowed are late-partials, overtaken-final,",
 		"--latency -1s":        "latency: -1s is out of range",
 		"--listen here":        `listen: "here" is not an address`,
 		"ws://127.0.0.1:9001/": "takes no arguments",

@@ -44,7 +44,7 @@ func (s *Server) upgrade(nc net.Conn, number uint64) {
 	defer stop()
 	_ = nc.SetDeadline(time.Now().Add(handshakeTimeout))
 	dice := rand.New(rand.NewPCG(s.options.Seed, number))
-	request, refusal := s.admit(nc, dice)
+	request, placed, refusal := s.admit(nc, dice)
 	if refusal != nil {
 		handshake.Refuse(nc, refusal)
 		return
@@ -53,36 +53,48 @@ func (s *Server) upgrade(nc net.Conn, number uint64) {
 		_ = nc.Close()
 		return
 	}
-	if err := s.hand(nc, stop, request, dice); err != nil {
+	if err := s.hand(nc, stop, request, placed, dice); err != nil {
 		s.slots.release()
+		if placed {
+			s.places.release()
+		}
 		_ = nc.Close()
 		s.options.Logger.Debug("a client left during its handshake", "error", err)
 	}
 }
 
-// admit reads a request and takes a slot for it. Without a request and a refusal, nobody is there to answer.
-func (s *Server) admit(nc net.Conn, dice *rand.Rand) (*handshake.Request, *handshake.Refusal) {
+// admit reads a request and takes a slot for it, and a place for a session where connections take one. Without a request and a
+// refusal, nobody is there to answer.
+func (s *Server) admit(nc net.Conn, dice *rand.Rand) (_ *handshake.Request, placed bool, _ *handshake.Refusal) {
 	request, err := handshake.ReadRequest(nc, handshake.DefaultMaxHead)
 	var refusal *handshake.Refusal
 	switch {
 	case errors.As(err, &refusal):
 	case err != nil:
-		return nil, nil
+		return nil, false, nil
 	default:
 		refusal = request.Check()
 	}
 	if refusal != nil {
 		s.counters.badRequests.Add(1)
-		return nil, refusal
+		return nil, false, refusal
 	}
 	if p := s.options.Fail.Refuse; p > 0 && dice.Float64() < p {
 		s.slots.refuse()
-		return nil, full("refused on request")
+		return nil, false, full("refused on request")
 	}
 	if !s.slots.take() {
-		return nil, full(fmt.Sprintf("all %d sessions are in use", s.options.Sessions))
+		return nil, false, full(fmt.Sprintf("all %d sessions are in use", s.options.Sessions))
 	}
-	return request, nil
+	if status := s.protocol.fullStatus; status != 0 {
+		if placed = s.places.take(); !placed {
+			s.slots.giveBack()
+			refusal := full("no place for another session")
+			refusal.Status = status
+			return nil, false, refusal
+		}
+	}
+	return request, placed, nil
 }
 
 func full(reason string) *handshake.Refusal {
@@ -90,8 +102,11 @@ func full(reason string) *handshake.Refusal {
 }
 
 // hand accepts the upgrade and moves the connection from package net to a loop.
-func (s *Server) hand(nc net.Conn, stop func() bool, request *handshake.Request, dice *rand.Rand) error {
+func (s *Server) hand(nc net.Conn, stop func() bool, request *handshake.Request, placed bool, dice *rand.Rand) error {
 	subprotocol := s.options.Subprotocol
+	if subprotocol == "" {
+		subprotocol = s.protocol.Subprotocol
+	}
 	if subprotocol != "" && !request.Offers(subprotocol) {
 		subprotocol = ""
 	}
@@ -115,7 +130,7 @@ func (s *Server) hand(nc net.Conn, stop func() bool, request *handshake.Request,
 		return err
 	}
 	l := s.group.Pick()
-	if !l.Post(func() { s.serve(l, socket, request.Early, dice) }) {
+	if !l.Post(func() { s.serve(l, socket, request, placed, dice) }) {
 		socket.Close()
 		return loop.ErrStopped
 	}

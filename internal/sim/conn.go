@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
@@ -25,17 +26,19 @@ type conn struct {
 
 	ended   bool // the server has said its last: what still arrives is thrown away
 	stalled bool // the server answers nothing any more
+	dead    bool // the session answers nothing any more, the server still answers pings and a close
+	placed  bool // has one of the places of NastyOptions.Full
 	gone    bool // the client has ended its direction: nothing to wait for but what is still to be written
 }
 
 // serve makes the socket a connection of the loop. It runs on the loop.
-func (s *Server) serve(l *loop.Loop, socket loop.Socket, early []byte, dice *rand.Rand) {
-	k := &conn{server: s, lane: s.lanes[l.ID()], scanner: frame.NewClientScanner(s.options.MaxMessage)}
+func (s *Server) serve(l *loop.Loop, socket loop.Socket, request *handshake.Request, placed bool, dice *rand.Rand) {
+	k := &conn{server: s, lane: s.lanes[l.ID()], scanner: frame.NewClientScanner(s.options.MaxMessage), placed: placed}
 	if !s.cutThrough() {
-		k.replies = newReplies(k, dice)
+		k.replies = newReplies(k, request.Request, dice)
 	}
 	k.lane.conns[k] = struct{}{}
-	k.socket = l.Add(socket, k, early)
+	k.socket = l.Add(socket, k, request.Early)
 	if k.replies != nil {
 		k.replies.start()
 		k.flush()
@@ -45,7 +48,15 @@ func (s *Server) serve(l *loop.Loop, socket loop.Socket, early []byte, dice *ran
 // cutThrough tells whether messages can be passed back before they are complete.
 func (s *Server) cutThrough() bool {
 	o := &s.options
-	return o.Protocol == Echo && o.Latency == 0 && o.Jitter == 0 && !o.Fail.inSession()
+	return o.Protocol == Echo && o.Latency == 0 && o.Jitter == 0 && !o.Fail.inSession() && !o.Nasty.inSession()
+}
+
+// place takes one of the places for sessions, if there is a limit.
+func (k *conn) place() bool {
+	if !k.placed {
+		k.placed = k.server.places.take()
+	}
+	return k.placed
 }
 
 // Received implements loop.Handler.
@@ -168,6 +179,9 @@ func (k *conn) release() {
 	k.ended = true
 	delete(k.lane.conns, k)
 	k.server.slots.release()
+	if k.placed {
+		k.server.places.release()
+	}
 	if k.replies != nil {
 		k.replies.stop()
 	}

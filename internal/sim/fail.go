@@ -10,7 +10,7 @@ import (
 )
 
 // FailOptions say what goes wrong. Probabilities are from 0 (never) to 1 (always). Those of messages are drawn for every
-// message that would be answered.
+// answer.
 type FailOptions struct {
 	// Refuse is the probability that an upgrade is answered with HTTP 503.
 	Refuse float64

@@ -6,11 +6,12 @@ import "math/rand/v2"
 type verdict uint8
 
 const (
-	answers   verdict = iota
-	resets            // FailOptions.Reset
-	closes            // FailOptions.Close
-	stalls            // FailOptions.Stall
-	breaksOff         // FailOptions.MidFrame
+	answers       verdict = iota
+	resets                // FailOptions.Reset
+	closes                // FailOptions.Close
+	stalls                // FailOptions.Stall
+	breaksOff             // FailOptions.MidFrame
+	breaksMessage         // NastyOptions.CloseMidMessage
 )
 
 // fate is what is in store for the answer to a message.

@@ -7,22 +7,14 @@ import (
 	"time"
 )
 
-// The protocols that a server can speak.
-const (
-	// Echo answers every message with the same message.
-	Echo = "echo"
-	// Vosk takes audio and answers with transcripts, in the protocol of the Vosk server.
-	Vosk = "vosk"
-)
-
 // Options are the settings of a server. The zero value is an echo server without limits on any free port of the
 // loopback interface.
 type Options struct {
 	// Listen is the TCP address to listen on, host:port. Port 0 takes any free one. Default 127.0.0.1:0.
 	Listen string
-	// Protocol is what the server speaks: Echo or Vosk. Default Echo.
+	// Protocol is the name of one of Protocols. Default Echo.
 	Protocol string
-	// Subprotocol is accepted when a client offers it (Sec-WebSocket-Protocol). Default none.
+	// Subprotocol is accepted when a client offers it (Sec-WebSocket-Protocol). Default: the protocol's own, if it has one.
 	Subprotocol string
 	// Latency is the time between a message and its answer. Messages do not wait for one another's answers, but the
 	// answers of a connection stay in order. Default 0.
@@ -38,6 +30,11 @@ type Options struct {
 	Loops int
 	// Fail says what goes wrong, and how often. Default: nothing.
 	Fail FailOptions
+	// Nasty says what it does that makes connections unsafe to use again. Default: nothing that the real server does not.
+	Nasty NastyOptions
+	// Silence is how long a client may say nothing before the server ends the connection. Default: the
+	// protocol's own limit. A protocol that has none (Protocol.Silence) is not limited.
+	Silence time.Duration
 	// Seed makes jitter and failures repeatable: the same seed gives the same fate to the first, second, ...
 	// connection. Default 0.
 	Seed uint64
@@ -77,13 +74,13 @@ func (o Options) Validate() error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return fmt.Errorf("listen: %q is not an address; allowed is host:port, such as 127.0.0.1:9001", o.Listen)
 	}
-	if o.Protocol != Echo && o.Protocol != Vosk {
-		return fmt.Errorf("protocol: %q is unknown; allowed are %s and %s", o.Protocol, Echo, Vosk)
+	if _, err := protocolNamed(o.Protocol); err != nil {
+		return err
 	}
 	for _, d := range []struct {
 		field string
 		value time.Duration
-	}{{"latency", o.Latency}, {"jitter", o.Jitter}} {
+	}{{"latency", o.Latency}, {"jitter", o.Jitter}, {"silence", o.Silence}} {
 		if d.value < 0 || d.value > maxDelay {
 			return fmt.Errorf("%s: %v is out of range; allowed is 0s to %v", d.field, d.value, maxDelay)
 		}
@@ -96,5 +93,8 @@ func (o Options) Validate() error {
 	case o.Loops < 0 || o.Loops > maxLoops:
 		return fmt.Errorf("loops: %d is out of range; allowed is 1 to %d (0 for the default)", o.Loops, maxLoops)
 	}
-	return o.Fail.validate()
+	if err := o.Fail.validate(); err != nil {
+		return err
+	}
+	return o.Nasty.validate()
 }

@@ -13,7 +13,7 @@ func TestOptionsRefused(t *testing.T) {
 		want    string
 	}{
 		{Options{Listen: "9001"}, `listen: "9001" is not an address; allowed is host:port`},
-		{Options{Protocol: "chat"}, `protocol: "chat" is unknown; allowed are echo and vosk`},
+		{Options{Protocol: "chat"}, `protocol: "chat" is unknown; allowed are echo, vosk, funasr, `},
 		{Options{Latency: -time.Second}, "latency: -1s is out of range; allowed is 0s to 1h0m0s"},
 		{Options{Jitter: 2 * time.Hour}, "jitter: 2h0m0s is out of range"},
 		{Options{Sessions: -1}, "sessions: -1 is out of range; allowed is 0 (no limit) or more"},
@@ -28,6 +28,9 @@ func TestOptionsRefused(t *testing.T) {
 		{Options{Fail: FailOptions{Close: 0.5}}, "fail: close: 0 may not be sent; allowed are 1000 to 1003"},
 		{Options{Fail: FailOptions{Close: 1, CloseCode: 1006}}, "fail: close: 1006 may not be sent"},
 		{Options{Fail: FailOptions{LateAfter: -1}}, "fail: late: -1ns is out of range"},
+		{Options{Silence: -1}, "silence: -1ns is out of range"},
+		{Options{Nasty: NastyOptions{LatePartials: 2}}, "nasty: late-partials: 2 is not a probability; allowed is 0 to 1"},
+		{Options{Nasty: NastyOptions{Full: -1}}, "nasty: full: -1 is out of range; allowed is 1 or more"},
 		{Options{Fail: FailOptions{Chatter: -1}}, "fail: chatter: -1ns is out of range"},
 	} {
 		s, err := Start(test.options)

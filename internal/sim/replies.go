@@ -3,26 +3,13 @@ package sim
 import (
 	"bytes"
 	"math/rand/v2"
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
-
-// dialogue is what a server says to whole messages. It does no I/O.
-type dialogue interface {
-	// hear takes a message and returns what is said to it. The message is valid during the call, the reply until the
-	// next.
-	hear(kind frame.Opcode, message []byte) reply
-}
-
-// reply is what is said to a message.
-type reply struct {
-	kind    frame.Opcode    // Text or Binary; Continuation (0) for no answer
-	payload []byte          // of the answer
-	closing frame.CloseCode // the server closes the connection behind the answer; 0 when it does not
-	reason  string          // why it closes
-}
 
 // answer is a reply on its way.
 type answer struct {
@@ -44,6 +31,7 @@ const maxKept = 16 << 10
 type replies struct {
 	conn     *conn
 	dialogue dialogue
+	voice    voice
 	dice     *rand.Rand
 	pests    *pests // sends messages nobody asked for; nil when it is not asked to
 
@@ -53,33 +41,43 @@ type replies struct {
 	queue  []answer
 	queued int // bytes of the payloads in queue
 	timer  loop.Timer
+
+	late      []answer // what comes out of turn, in the order of its times
+	lateTimer loop.Timer
+
+	silence silence
 }
 
-func newReplies(k *conn, dice *rand.Rand) *replies {
-	r := &replies{conn: k, dice: dice}
-	switch k.server.options.Protocol {
-	case Vosk:
-		r.dialogue = newVoskDialogue()
-	default:
-		r.dialogue = echoDialogue{}
-	}
-	if f := &k.server.options.Fail; f.Greeting || f.Late > 0 || f.Chatter > 0 {
+func newReplies(k *conn, request *http.Request, dice *rand.Rand) *replies {
+	o := &k.server.options
+	r := &replies{conn: k, dice: dice, dialogue: k.server.protocol.new(request)}
+	r.voice = voice{nasty: &o.Nasty, dice: dice, place: k.place}
+	if f := &o.Fail; f.Greeting || f.Late > 0 || f.Chatter > 0 {
 		r.pests = &pests{conn: k}
+	}
+	r.silence = silence{conn: k, limit: k.server.protocol.Silence}
+	if o.Silence > 0 {
+		r.silence.limit = o.Silence
 	}
 	return r
 }
 
 // start begins to speak, when the connection has come to its loop.
 func (r *replies) start() {
+	r.silence.start()
 	if r.pests != nil {
 		r.pests.start()
 	}
+	r.dialogue.greet(&r.voice)
+	r.speak()
 }
 
 // stop forgets everything that was still to be said.
 func (r *replies) stop() {
-	r.queue, r.queued, r.message = nil, 0, nil
+	r.queue, r.queued, r.message, r.late = nil, 0, nil, nil
 	r.timer.Stop()
+	r.lateTimer.Stop()
+	r.silence.stop()
 	if r.pests != nil {
 		r.pests.stop()
 	}
@@ -108,18 +106,45 @@ func (r *replies) take(p piece) {
 
 // answer answers a message, at once or later.
 func (r *replies) answer(message []byte) {
-	if r.conn.stalled {
+	r.silence.broken()
+	if r.conn.stalled || r.conn.dead {
 		return
 	}
-	said := r.dialogue.hear(r.kind, message)
-	if said.kind == frame.Continuation && said.closing == 0 {
+	if r.voice.hit(r.voice.nasty.SilentDeath) {
+		r.conn.dead = true
 		return
 	}
+	r.dialogue.hear(&r.voice, r.kind, message)
+	r.speak()
+}
+
+// speak sends what was said, at once or later.
+func (r *replies) speak() {
+	r.voice.misbehave()
+	for i := range r.voice.said {
+		if r.conn.ended || r.conn.stalled {
+			break
+		}
+		r.send(r.voice.said[i])
+		r.voice.said[i] = reply{}
+	}
+	r.voice.said = r.voice.said[:0]
+}
+
+// send sends a reply, at once or later.
+func (r *replies) send(said reply) {
 	o := &r.conn.server.options
 	a := answer{reply: said, fate: o.Fail.draw(r.dice)}
-	delay := o.Latency
+	if (a.role == partial || a.role == final) && a.fate.verdict == answers && r.voice.hit(o.Nasty.CloseMidMessage) {
+		a.fate.verdict = breaksMessage
+	}
+	delay := o.Latency + a.delay
 	if o.Jitter > 0 {
 		delay += time.Duration(r.dice.Int64N(int64(o.Jitter) + 1))
+	}
+	if a.reply.late > 0 {
+		r.sendLate(a, delay+a.reply.late)
+		return
 	}
 	if delay == 0 && len(r.queue) == 0 {
 		r.carryOut(&a)
@@ -135,6 +160,29 @@ func (r *replies) answer(message []byte) {
 	if len(r.queue) == 1 {
 		r.timer.Set(r.conn.socket.Loop(), delay, r.sendDue)
 	}
+}
+
+// sendLate sends a reply later, whatever is said before.
+func (r *replies) sendLate(a answer, delay time.Duration) {
+	a.payload = bytes.Clone(a.payload)
+	a.due = time.Now().Add(delay)
+	r.late = append(r.late, a)
+	slices.SortStableFunc(r.late, func(a, b answer) int { return a.due.Compare(b.due) })
+	r.lateTimer.Set(r.conn.socket.Loop(), time.Until(r.late[0].due), r.sendLateOnes)
+}
+
+// sendLateOnes sends the late replies whose time has come.
+func (r *replies) sendLateOnes() {
+	now := time.Now()
+	for len(r.late) > 0 && !r.late[0].due.After(now) {
+		a := r.late[0]
+		r.late = r.late[1:]
+		r.carryOut(&a) // may stop everything
+	}
+	if len(r.late) > 0 {
+		r.lateTimer.Set(r.conn.socket.Loop(), time.Until(r.late[0].due), r.sendLateOnes)
+	}
+	r.conn.flush()
 }
 
 // full tells whether no more messages should be read for now.
@@ -174,6 +222,11 @@ func (r *replies) carryOut(a *answer) {
 		r.stop()
 		return
 	}
+	if a.kind != frame.Continuation && a.fate.verdict == breaksMessage {
+		k.lane.out = frame.Append(k.lane.out, frame.Header{Opcode: a.kind}, a.payload[:len(a.payload)/2])
+		k.closeWith(frame.InternalError, "failed in the middle of a message")
+		return
+	}
 	if a.kind != frame.Continuation {
 		before := len(k.lane.out)
 		k.lane.out = frame.Append(k.lane.out, frame.Header{Fin: true, Opcode: a.kind}, a.payload)
@@ -190,11 +243,4 @@ func (r *replies) carryOut(a *answer) {
 	if a.fate.late {
 		r.pests.sendLate()
 	}
-}
-
-// echoDialogue answers every message with the same message.
-type echoDialogue struct{}
-
-func (echoDialogue) hear(kind frame.Opcode, message []byte) reply {
-	return reply{kind: kind, payload: message}
 }

@@ -1,9 +1,14 @@
 // Package sim simulates inference servers, for tests, demonstrations and benchmarks.
 //
 // A [Server] listens on a TCP port and speaks WebSocket on event loops, so that one holds thousands of connections for
-// little memory and CPU. It echoes messages, or takes audio and answers in the protocol of the Vosk server with a
-// transcript that depends on nothing but the audio: streams that were mixed up show. On request it is slow, full, or
-// fails in the ways that servers do. Its methods may be called from any goroutine.
+// little memory and CPU. It echoes messages, or speaks the protocol of a speech server ([Protocols]): its start, results,
+// end, limits and what it keeps from one session to the next. The Vosk server's transcript depends on nothing but the audio:
+// streams that were mixed up show. On request a server is slow, full, or fails in the ways that servers do ([FailOptions]),
+// or does what makes connections unsafe to use again ([NastyOptions]). Its methods may be called from any goroutine.
+//
+// Audio can carry its identity: a [Mark] says which session's it is. Each result names whatever the recogniser decoded since
+// its state was last cleared, in words such as "s17:3-5" (session 17, chunks 3 to 5), and so do settings that are in force
+// (hot words of session 17: "s17:0"): whatever is left of another session shows.
 package sim
 
 import (
@@ -21,6 +26,7 @@ import (
 type Server struct {
 	// Static after Start.
 	options  Options
+	protocol *Protocol
 	listener net.Listener
 	group    *loop.Group
 	lanes    []*lane // by the loops' numbers
@@ -31,6 +37,7 @@ type Server struct {
 	closed sync.Once
 
 	slots    slots
+	places   slots // of sessions, for NastyOptions.Full
 	counters counters
 }
 
@@ -60,6 +67,8 @@ func Start(o Options) (*Server, error) {
 		return nil, fmt.Errorf("starting event loops: %w", err)
 	}
 	s := &Server{options: o, listener: listener, group: group, slots: slots{limit: o.Sessions}}
+	s.protocol, _ = protocolNamed(o.Protocol) // checked by Validate
+	s.places.limit = o.Nasty.Full
 	for range group.Loops() {
 		s.lanes = append(s.lanes, &lane{conns: make(map[*conn]struct{})})
 	}
@@ -88,6 +97,7 @@ func (s *Server) Close() {
 		s.tasks.Wait()
 		s.group.Close()
 		s.slots.clear()
+		s.places.clear()
 	})
 }
 

@@ -33,6 +33,15 @@ func (s *slots) refuse() {
 	s.mu.Unlock()
 }
 
+// giveBack turns an upgrade that was counted as accepted into one that was refused.
+func (s *slots) giveBack() {
+	s.mu.Lock()
+	s.open--
+	s.accepted--
+	s.refused++
+	s.mu.Unlock()
+}
+
 // release gives a place back.
 func (s *slots) release() {
 	s.mu.Lock()

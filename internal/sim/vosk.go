@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
@@ -21,49 +23,99 @@ const (
 	maxSampleRate     = 384000
 )
 
-// voskDialogue is a session with the Vosk server, whose habits it keeps: a configuration is not answered, and ignored
+// voskFrame is how much audio the recogniser decodes at a time, in bytes: what is less waits for more, or for the end.
+const voskFrame = 320
+
+// voskDialogue is a connection to the Vosk server in Python (alphacep/vosk-server, websocket/asr_server.py; the recogniser's
+// states: alphacep/vosk-api, src/recognizer.cc), whose habits it keeps: a configuration is not answered, and ignored
 // once the recogniser exists; every binary message gets exactly one answer; what the server cannot read makes it fail
-// with 1011.
+// with 1011. A reset right after an utterance that ended by itself does nothing and answers with an empty text: audio that
+// was not decoded yet stays. (What marks tell; the clock and the checksum of the words begin anew with every reset.)
 type voskDialogue struct {
 	rate       int
-	words      bool // list the words with their times
+	words      bool     // list the words with their times
+	phrases    []string // that the recogniser is bound to
 	recogniser *recogniser
-	out        []byte // the last answer, kept for its memory
+
+	marks     hearing
+	undecoded []byte // less than a frame
+	running   bool   // audio was taken since the last final result
+
+	out []byte // the last answer, kept for its memory
 }
 
 func newVoskDialogue() *voskDialogue { return &voskDialogue{rate: defaultSampleRate, words: true} }
 
-func (d *voskDialogue) hear(kind frame.Opcode, message []byte) reply {
+func (d *voskDialogue) greet(*voice) {}
+
+func (d *voskDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	if kind == frame.Text && bytes.Contains(message, []byte("config")) {
 		if err := d.configure(message); err != nil {
-			return failure(err)
+			v.end(frame.InternalError, err.Error())
 		}
-		return reply{}
+		return
 	}
 	if d.recogniser == nil {
 		d.recogniser = newRecogniser(d.rate)
 	}
-	if kind == frame.Binary {
-		d.recogniser.listen(message)
-		if words := d.recogniser.results(); len(words) > 0 {
-			return d.final(words)
+	switch {
+	case kind == frame.Binary:
+		d.listen(v, message)
+	case string(message) == voskEOF:
+		end := d.finish()
+		end.closing = frame.NormalClosure
+		v.say(end)
+	case string(message) == voskReset:
+		if !v.hit(v.nasty.ResetIgnored) {
+			v.say(d.finish())
 		}
-		return d.partial()
+	default: // an exception in the real server
+		v.end(frame.InternalError, fmt.Sprintf("unknown command %.40q", message))
 	}
-	switch string(message) {
-	case voskEOF:
-		last := d.final(d.recogniser.finish())
-		last.closing = frame.NormalClosure
-		return last
-	case voskReset:
-		return d.final(d.recogniser.finish())
-	}
-	return failure(fmt.Errorf("unknown command %.40q", message))
 }
 
-// failure is what becomes of an exception in the real server.
-func failure(err error) reply {
-	return reply{closing: frame.InternalError, reason: err.Error()}
+// listen answers audio.
+func (d *voskDialogue) listen(v *voice, audio []byte) {
+	d.running = true
+	d.recogniser.listen(audio)
+	d.undecoded = append(d.undecoded, audio...)
+	whole := len(d.undecoded) / voskFrame * voskFrame
+	d.marks.listen(d.undecoded[:whole])
+	d.undecoded = append(d.undecoded[:0], d.undecoded[whole:]...)
+	words := d.recogniser.results()
+	if len(words) == 0 && !d.marks.pause {
+		v.say(d.partial())
+		return
+	}
+	d.running = false
+	words = d.withMarks(words)
+	d.marks.next()
+	v.say(d.final(final, words))
+}
+
+// finish gives the final result of what was not answered for good yet, and clears the recogniser, if it is running.
+func (d *voskDialogue) finish() reply {
+	words := d.recogniser.finish()
+	if !d.running {
+		return d.final(last, words)
+	}
+	d.running = false
+	d.marks.listen(d.undecoded)
+	d.undecoded = d.undecoded[:0]
+	words = d.withMarks(words)
+	d.marks.clear()
+	return d.final(last, words)
+}
+
+// withMarks adds the marks that were heard, and the phrases that the recogniser is bound to.
+func (d *voskDialogue) withMarks(words []word) []word {
+	if len(d.marks.runs) == 0 {
+		return words
+	}
+	for _, text := range append([]string{d.marks.words()}, d.phrases...) {
+		words = append(words, word{text: text})
+	}
+	return words
 }
 
 // configure takes a configuration. One that comes after the first audio has no effect.
@@ -72,6 +124,7 @@ func (d *voskDialogue) configure(message []byte) error {
 		Config struct {
 			SampleRate *float64 `json:"sample_rate"`
 			Words      *bool    `json:"words"`
+			Phrases    []string `json:"phrase_list"`
 		} `json:"config"`
 	}
 	if err := json.Unmarshal(message, &parsed); err != nil {
@@ -89,11 +142,14 @@ func (d *voskDialogue) configure(message []byte) error {
 	if words := parsed.Config.Words; words != nil {
 		d.words = *words
 	}
+	if phrases := parsed.Config.Phrases; phrases != nil {
+		d.phrases = phrases
+	}
 	return nil
 }
 
 // final is an answer with the words of whole utterances, laid out as the real server does.
-func (d *voskDialogue) final(words []word) reply {
+func (d *voskDialogue) final(r role, words []word) reply {
 	out := append(d.out[:0], "{\n"...)
 	if d.words && len(words) > 0 {
 		out = append(out, "  \"result\" : [{\n"...)
@@ -102,27 +158,37 @@ func (d *voskDialogue) final(words []word) reply {
 				out = append(out, ", {\n"...)
 			}
 			out = fmt.Appendf(out, "      \"conf\" : 1.000000,\n      \"end\" : %.6f,\n      \"start\" : %.6f,\n      \"word\" : \"%s\"\n    }",
-				w.end.Seconds(), w.start.Seconds(), w.text)
+				w.end.Seconds(), w.start.Seconds(), plain(w.text))
 		}
 		out = append(out, "],\n"...)
 	}
-	return d.say(out, "text", words)
+	return d.say(r, out, "text", words)
 }
 
 // partial is an answer with the words of the utterance under way.
 func (d *voskDialogue) partial() reply {
-	return d.say(append(d.out[:0], "{\n"...), "partial", d.recogniser.underWay())
+	return d.say(partial, append(d.out[:0], "{\n"...), "partial", d.withMarks(slices.Clip(d.recogniser.underWay())))
 }
 
 // say ends an answer with the words as one text.
-func (d *voskDialogue) say(out []byte, key string, words []word) reply {
+func (d *voskDialogue) say(r role, out []byte, key string, words []word) reply {
 	out = fmt.Appendf(out, "  \"%s\" : \"", key)
 	for i, w := range words {
 		if i > 0 {
 			out = append(out, ' ')
 		}
-		out = append(out, w.text...)
+		out = append(out, plain(w.text)...)
 	}
 	d.out = append(out, "\"\n}"...)
-	return reply{kind: frame.Text, payload: d.out}
+	return reply{role: r, kind: frame.Text, payload: d.out}
+}
+
+// plain leaves out of a client's text what would need escaping in JSON.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == '"' || r == '\\' {
+			return -1
+		}
+		return r
+	}, text)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -18,11 +19,11 @@ import (
 func TestVoskLayout(t *testing.T) {
 	d := newVoskDialogue()
 	pcm := tone(sound{100 * ms, 0}, sound{200 * ms, 9000})
-	got := string(d.hear(frame.Binary, pcm).payload)
+	got := string(answerOf(d, frame.Binary, pcm).payload)
 	if want := "{\n  \"partial\" : \"speech-200ms-14dB\"\n}"; got != want {
 		t.Errorf("got %s; want %s", got, want)
 	}
-	got = string(d.hear(frame.Text, []byte(voskReset)).payload)
+	got = string(answerOf(d, frame.Text, []byte(voskReset)).payload)
 	want := `{
   "result" : [{
       "conf" : 1.000000,
@@ -97,7 +98,7 @@ func TestVoskDialogue(t *testing.T) {
 				if strings.HasPrefix(s.say, "{") {
 					kind = frame.Text
 				}
-				if got := unsummed.ReplaceAllString(summary(t, d.hear(kind, []byte(s.say))), "$1"); got != s.want {
+				if got := unsummed.ReplaceAllString(summary(t, answerOf(d, kind, []byte(s.say))), "$1"); got != s.want {
 					t.Errorf("step %d: got %q; want %q", i, got, s.want)
 				}
 			}
@@ -107,9 +108,9 @@ func TestVoskDialogue(t *testing.T) {
 
 func TestVoskWithoutWords(t *testing.T) {
 	d := newVoskDialogue()
-	d.hear(frame.Text, []byte(`{"config" : {"words" : false}}`))
-	d.hear(frame.Binary, tone(sound{200 * ms, 9000}))
-	if got := string(d.hear(frame.Text, []byte(voskEOF)).payload); strings.Contains(got, "result") {
+	answerOf(d, frame.Text, []byte(`{"config" : {"words" : false}}`))
+	answerOf(d, frame.Binary, tone(sound{200 * ms, 9000}))
+	if got := string(answerOf(d, frame.Text, []byte(voskEOF)).payload); strings.Contains(got, "result") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -217,4 +218,20 @@ func TestVoskAnswersEachMessage(t *testing.T) {
 	if err := <-sent; err != nil {
 		t.Fatal(err)
 	}
+}
+
+// answerOf returns the one reply of a dialogue to a message; an empty one when there is none.
+func answerOf(d dialogue, kind frame.Opcode, message []byte) reply {
+	v := newVoice(NastyOptions{})
+	d.hear(v, kind, message)
+	v.misbehave()
+	if len(v.said) == 0 {
+		return reply{}
+	}
+	return v.said[0]
+}
+
+// newVoice returns a voice for a dialogue without a server.
+func newVoice(n NastyOptions) *voice {
+	return &voice{nasty: &n, dice: rand.New(rand.NewPCG(1, 2)), place: func() bool { return true }}
 }

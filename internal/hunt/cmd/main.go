@@ -1,0 +1,174 @@
+// Command cmd is the soak test: a leak hunt (package hunt) through the proxy, in front of simulated servers, all in this process.
+// It hunts in one protocol after the other, prints what came of it, and fails with the traces of both sessions when something
+// reached a session that was not its own, or when nothing could be hunted. `make soak` runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/hunt/stage"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/sim"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "hunt:", err)
+		os.Exit(1)
+	}
+}
+
+// settings are the flags.
+type settings struct {
+	sessions    int
+	protocols   string
+	unsafe      string
+	profile     string
+	nasty       string
+	fail        string
+	manners     string
+	latency     time.Duration
+	jitter      time.Duration
+	servers     int
+	connections int
+	resetWithin time.Duration
+	hunt        hunt.Options
+}
+
+func parse(args []string, out io.Writer) (*settings, error) {
+	s := new(settings)
+	flags := flag.NewFlagSet("hunt", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.IntVar(&s.sessions, "sessions", 1_000_000, "sessions in all, shared evenly by the protocols")
+	flags.StringVar(&s.protocols, "protocols", strings.Join(reusable(), ","), "comma-separated `names` of protocols")
+	flags.StringVar(&s.unsafe, "unsafe", risky,
+		"comma-separated `risks` that profiles accept: protocol=quiet, doubt or blind (no reset at all: leaks must be found then)")
+	flags.StringVar(&s.profile, "profile", "", "`name` of the profile for all protocols (default: each protocol's own)")
+	flags.StringVar(&s.nasty, "nasty", "", "`list` of what is nasty about the servers, as for wsbouncer sim")
+	flags.StringVar(&s.fail, "fail", "", "`list` of what goes wrong in the servers, as for wsbouncer sim")
+	flags.StringVar(&s.manners, "manners", "", "shares of the ways to leave: a `list` such as clean-end:9,vanish:1")
+	flags.DurationVar(&s.latency, "latency", 0, "`time` between a message and its answer")
+	flags.DurationVar(&s.jitter, "jitter", time.Millisecond, "most `time` that is added to it")
+	flags.IntVar(&s.servers, "servers", 2, "simulated servers")
+	flags.IntVar(&s.connections, "connections", 8, "connections to each server")
+	flags.DurationVar(&s.resetWithin, "reset-timeout", 200*time.Millisecond, "`time` for a connection's reset")
+	flags.IntVar(&s.hunt.Concurrency, "concurrency", 32, "sessions at a time")
+	flags.Uint64Var(&s.hunt.Seed, "seed", 1, "`number` that makes the sessions repeatable")
+	flags.Float64Var(&s.hunt.Settings, "settings", 0.05, "`probability` that a session has settings of its own")
+	flags.IntVar(&s.hunt.MaxChunks, "chunks", 6, "most messages of audio in a session")
+	flags.DurationVar(&s.hunt.Timeout, "timeout", 10*time.Second, "`time` that a session waits for an answer")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("%q is not a flag; there are no arguments", flags.Arg(0))
+	}
+	if s.manners != "" {
+		var err error
+		if s.hunt.Manners, err = hunt.ParseManners(s.manners); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// risky are the profiles that reuse connections only when a risk is accepted. The simulated servers do not show what is
+// doubted unless they are told to (-nasty).
+const risky = "funasr=doubt,sherpa-onnx=quiet,vllm-realtime=doubt"
+
+// reusable returns the protocols whose connections are used again.
+func reusable() []string {
+	var names []string
+	for _, protocol := range hunt.Dialogues() {
+		p, err := profile.Named(protocol)
+		if err == nil && (p.Reuse != profile.OneShot || strings.Contains(risky, protocol+"=")) {
+			names = append(names, protocol)
+		}
+	}
+	return names
+}
+
+// run hunts in all protocols.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	s, err := parse(args, out)
+	if err != nil {
+		return err
+	}
+	profiles, err := writeProfiles(s.unsafe)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(profiles.file)
+	protocols := strings.Split(s.protocols, ",")
+	first := uint64(1)
+	var total hunt.Report
+	for i, protocol := range protocols {
+		share := (s.sessions*(i+1))/len(protocols) - (s.sessions*i)/len(protocols)
+		report, err := s.huntIn(ctx, protocol, profiles, share, first, out)
+		if err != nil {
+			return err
+		}
+		first += uint64(share)
+		total.Sessions += report.Sessions
+		total.Leaks += report.Leaks
+		if err := report.Err(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "%d sessions in all, %d leaks\n", total.Sessions, total.Leaks)
+	return nil
+}
+
+// huntIn hunts in one protocol.
+func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profiles, sessions int, first uint64, out io.Writer) (hunt.Report, error) {
+	nasty, err := sim.ParseNasty(s.nasty)
+	if err != nil {
+		return hunt.Report{}, err
+	}
+	fail, err := sim.ParseFail(s.fail)
+	if err != nil {
+		return hunt.Report{}, err
+	}
+	name := s.profile
+	if name == "" {
+		name = profiles.nameOf(protocol)
+	}
+	starting, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	set, err := stage.Start(starting, stage.Options{
+		Server: sim.Options{
+			Protocol: protocol, Nasty: nasty, Fail: fail, Latency: s.latency, Jitter: s.jitter, Seed: s.hunt.Seed,
+		},
+		Servers: s.servers, Connections: s.connections, Proxy: s.proxy(name, profiles.file),
+	})
+	if err != nil {
+		return hunt.Report{}, fmt.Errorf("%s: %w", protocol, err)
+	}
+	defer set.Close()
+	o := s.hunt
+	o.URL, o.Protocol, o.Sessions, o.First = set.URL(), protocol, sessions, first
+	report, err := hunt.Run(ctx, o)
+	fmt.Fprintf(out, "%s  profile %s; %d connections to the servers\n", report.String(), name, set.Accepted())
+	if err != nil {
+		return report, err
+	}
+	if report.Leaks == 0 && report.Completed == 0 {
+		return report, fmt.Errorf("%s: no session got its last result: nothing was tested", protocol)
+	}
+	return report, nil
+}

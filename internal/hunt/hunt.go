@@ -1,0 +1,185 @@
+// Package hunt looks for leaks: for results of one session that reach another.
+//
+// [Run] holds many short sessions with a server, usually the proxy in front of simulated servers (package sim), as clients that
+// stream audio do: some end as the protocol wants it, others leave in the worst ways. The audio of each session carries its
+// identity, and so do its settings and ids; simulated servers put the identity of all that caused a result into the result. So every
+// identity in what a client receives must be its own. Any other is a leak, and is reported with what both sessions had sent and
+// received. It is for tests and for the soak test (cmd); it may be run from any goroutine.
+package hunt
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options are the settings of a hunt.
+type Options struct {
+	// URL is the server's address, ws://host:port. With a path and a query, these are asked for; otherwise those of the protocol.
+	URL string
+	// Protocol is the name of one of Dialogues.
+	Protocol string
+	// Sessions is how many are held in all.
+	Sessions int
+	// Concurrency is how many are held at a time. Default 16.
+	Concurrency int
+	// Seed makes the sessions repeatable: what they say and how they leave, not what they race with. Default 0.
+	Seed uint64
+	// First is the identity of the first session; the others count on from it. Hunts that share a server must not share
+	// identities. Default 1.
+	First uint64
+	// Manners are the shares of the ways in which sessions end. Default DefaultManners.
+	Manners Manners
+	// Settings is the probability that a session sets what the protocol lets it set (hot words, prompt), with its identity.
+	// Default 0.
+	Settings float64
+	// MaxChunks is the most messages of audio in a session. Default 6.
+	MaxChunks int
+	// Timeout is how long a session waits for an answer. Default 10 s.
+	Timeout time.Duration
+	// MaxLeaks ends the hunt when so many leaks were found. Default 5.
+	MaxLeaks int
+	// Traces is how many of the last sessions are remembered, for a leak to be told from both sides. Default 4096.
+	Traces int
+	// Progress, when not nil, is called with the number of sessions held so far, after each thousand; from any goroutine.
+	Progress func(sessions int)
+}
+
+// withDefaults returns the options with their defaults filled in.
+func (o Options) withDefaults() Options {
+	set := func(field *int, value int) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	set(&o.Concurrency, 16)
+	set(&o.MaxChunks, 6)
+	set(&o.MaxLeaks, 5)
+	set(&o.Traces, 4096)
+	if o.First == 0 {
+		o.First = 1
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 10 * time.Second
+	}
+	if o.Manners == (Manners{}) {
+		o.Manners = DefaultManners
+	}
+	return o
+}
+
+// validate tells what is wrong with the options, and returns what they name.
+func (o Options) validate() (*url.URL, *Dialogue, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Scheme != "ws" || u.Port() == "" {
+		return nil, nil, fmt.Errorf("url: %q is not an address; allowed is ws://host:port", o.URL)
+	}
+	d, err := dialogueNamed(o.Protocol)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, n := range []struct {
+		field string
+		value int
+		most  int
+	}{
+		{"sessions", o.Sessions, 1 << 40},
+		{"concurrency", o.Concurrency, 10_000},
+		{"max chunks", o.MaxChunks, 1000},
+		{"max leaks", o.MaxLeaks, 1000},
+		{"traces", o.Traces, 1 << 20},
+	} {
+		if n.value < 1 || n.value > n.most {
+			return nil, nil, fmt.Errorf("%s: %d is out of range; allowed is 1 to %d", n.field, n.value, n.most)
+		}
+	}
+	if !(o.Settings >= 0 && o.Settings <= 1) {
+		return nil, nil, fmt.Errorf("settings: %v is not a probability; allowed is 0 to 1", o.Settings)
+	}
+	if o.Timeout < time.Millisecond || o.Timeout > time.Hour {
+		return nil, nil, fmt.Errorf("timeout: %v is out of range; allowed is 1ms to 1h", o.Timeout)
+	}
+	return u, d, o.Manners.validate()
+}
+
+// hunt is a hunt under way.
+type hunt struct {
+	options  Options
+	dialogue *Dialogue
+	address  string
+	request  func(path string) string // the upgrade request for a path
+
+	next   atomic.Int64 // sessions begun
+	held   atomic.Int64 // sessions ended
+	traces *ring
+	stop   context.CancelFunc
+
+	mu     sync.Mutex
+	report Report // guarded by mu
+}
+
+// Run holds the sessions and returns what came of them. It ends early when ctx does, with ctx's error beside what was found so
+// far, or when there are enough leaks. A leak is no error of Run's: see [Report.Err].
+func Run(ctx context.Context, o Options) (Report, error) {
+	o = o.withDefaults()
+	u, dialogue, err := o.validate()
+	if err != nil {
+		return Report{}, err
+	}
+	hunting, stop := context.WithCancel(ctx)
+	defer stop()
+	h := &hunt{options: o, dialogue: dialogue, address: u.Host, stop: stop, traces: newRing(o.Traces, o.First)}
+	h.report.Protocol = o.Protocol
+	asked := ""
+	if u.Path != "" && u.Path != "/" || u.RawQuery != "" {
+		asked = u.RequestURI()
+	}
+	h.request = func(path string) string { return upgradeRequest(u.Host, path, asked, dialogue.Subprotocol) }
+	begin := time.Now()
+	var workers sync.WaitGroup
+	for range o.Concurrency {
+		workers.Go(func() { h.work(hunting) })
+	}
+	workers.Wait()
+	h.report.Duration = time.Since(begin)
+	return h.report, ctx.Err()
+}
+
+// work holds one session after the other.
+func (h *hunt) work(ctx context.Context) {
+	w := newWorker(h)
+	defer func() {
+		h.mu.Lock()
+		h.report.add(&w.counts)
+		h.mu.Unlock()
+	}()
+	for ctx.Err() == nil {
+		n := h.next.Add(1)
+		if n > int64(h.options.Sessions) {
+			return
+		}
+		w.session(ctx, uint64(n-1))
+		if held := h.held.Add(1); held%1000 == 0 && h.options.Progress != nil {
+			h.options.Progress(int(held))
+		}
+	}
+}
+
+// leaked notes a leak.
+func (h *hunt) leaked(got, of uint64, message Message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.report.Leaks++
+	if len(h.report.Found) < h.options.MaxLeaks {
+		h.report.Found = append(h.report.Found, Leak{
+			To: got, Of: of, Message: decoded(message.Payload[:min(len(message.Payload), maxTraced)]),
+			ToTrace: h.traces.text(got), OfTrace: h.traces.text(of),
+		})
+	}
+	if h.report.Leaks >= h.options.MaxLeaks {
+		h.stop()
+	}
+}

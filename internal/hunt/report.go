@@ -1,0 +1,114 @@
+package hunt
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Leak is a result that reached the wrong session.
+type Leak struct {
+	To      uint64 // the session that got it
+	Of      uint64 // the session whose it is
+	Message string // the beginning of it
+	// ToTrace and OfTrace tell what the two sessions sent and received.
+	ToTrace, OfTrace string
+}
+
+// Report is what came of a hunt.
+type Report struct {
+	Protocol string
+	Duration time.Duration
+	counts
+
+	// Leaks is the number of messages with the identity of another session.
+	Leaks int
+	// Found are the first of them.
+	Found []Leak
+}
+
+// counts are what a worker counts.
+type counts struct {
+	// Sessions were begun, and ByManner says how they were to end.
+	Sessions int
+	ByManner [manners]int
+	// Refused were turned away because the server was full: HTTP 503 or 429, or as the protocol says it.
+	Refused int
+	// Completed are those that got their last result.
+	Completed int
+	// Mute are those of them that had sent audio, and saw nothing of it in the results.
+	Mute int
+	// Messages were received, and Checked are those that had an identity in them.
+	Messages, Checked int
+	// Sent are the messages that were sent.
+	Sent int
+	// Errors are the sessions that failed otherwise, by what went wrong.
+	Errors map[string]int
+}
+
+func (c *counts) fail(kind string) {
+	if c.Errors == nil {
+		c.Errors = make(map[string]int)
+	}
+	c.Errors[kind]++
+}
+
+func (c *counts) add(other *counts) {
+	c.Sessions += other.Sessions
+	c.Refused += other.Refused
+	c.Completed += other.Completed
+	c.Mute += other.Mute
+	c.Messages += other.Messages
+	c.Checked += other.Checked
+	c.Sent += other.Sent
+	for i, n := range other.ByManner {
+		c.ByManner[i] += n
+	}
+	for kind, n := range other.Errors {
+		if c.Errors == nil {
+			c.Errors = make(map[string]int)
+		}
+		c.Errors[kind] += n
+	}
+}
+
+// Failed returns the number of sessions that failed.
+func (c *counts) Failed() (n int) {
+	for _, m := range c.Errors {
+		n += m
+	}
+	return n
+}
+
+// Err returns nil, or what was found: the first leak, with the traces of both sessions.
+func (r *Report) Err() error {
+	if r.Leaks == 0 {
+		return nil
+	}
+	l := r.Found[0]
+	return fmt.Errorf("%s: %d leaks; the first: session %d got what is session %d's: %s\n%s%s",
+		r.Protocol, r.Leaks, l.To, l.Of, l.Message, l.ToTrace, l.OfTrace)
+}
+
+// String describes the report in a few lines.
+func (r *Report) String() string {
+	var b strings.Builder
+	seconds := max(r.Duration.Seconds(), 1e-9)
+	fmt.Fprintf(&b, "%s: %d sessions in %v (%.0f/s), %d completed, %d refused, %d failed; %d messages received, %d with an identity; %d leaks\n",
+		r.Protocol, r.Sessions, r.Duration.Round(time.Millisecond), float64(r.Sessions)/seconds,
+		r.Completed, r.Refused, r.Failed(), r.Messages, r.Checked, r.Leaks)
+	b.WriteString("  manners:")
+	for i, n := range r.ByManner {
+		fmt.Fprintf(&b, " %v %d", Manner(i), n)
+	}
+	b.WriteByte('\n')
+	if r.Mute > 0 {
+		fmt.Fprintf(&b, "  completed without a word of their own audio: %d\n", r.Mute)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
+		fmt.Fprintf(&b, "  failed: %s: %d\n", kind, r.Errors[kind])
+	}
+	return b.String()
+}

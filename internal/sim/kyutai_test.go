@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/sim/msgpack"
+)
+
+// kyutaiClient speaks MessagePack and tells in a line what it hears, steps aside.
+type kyutaiClient struct{ *websocket.Conn }
+
+func (c kyutaiClient) send(t *testing.T, message []byte) {
+	t.Helper()
+	say(t, c.Conn, websocket.MessageBinary, message)
+}
+
+func (c kyutaiClient) audio(t *testing.T, m Mark, bytes int) {
+	t.Helper()
+	pcm := make(msgpack.Floats, bytes)
+	if m != (Mark{}) {
+		pcm = AppendMark(nil, m, bytes/MarkSize)
+	}
+	c.send(t, msgpack.AppendFloats(msgpack.AppendString(message("Audio", 1), "pcm"), pcm))
+}
+
+func (c kyutaiClient) hear(t *testing.T) string {
+	t.Helper()
+	for {
+		_, b := hear(t, c.Conn)
+		value, rest, err := msgpack.Decode(b)
+		said, ok := value.(map[string]any)
+		if err != nil || !ok || len(rest) > 0 {
+			t.Fatalf("got %x: %v", b, err)
+		}
+		switch said["type"] {
+		case "Step", "EndWord":
+		case "Word":
+			return "Word " + said["text"].(string)
+		case "Marker":
+			return fmt.Sprint("Marker ", said["id"])
+		default:
+			return strings.TrimSpace(fmt.Sprintf("%s %v", said["type"], said["message"]))
+		}
+	}
+}
+
+func (c kyutaiClient) wants(t *testing.T, lines ...string) {
+	t.Helper()
+	for _, want := range lines {
+		if got := c.hear(t); got != want {
+			t.Fatalf("got %s; want %s", got, want)
+		}
+	}
+}
+
+func TestKyutai(t *testing.T) {
+	s := start(t, Options{Protocol: Kyutai, Nasty: NastyOptions{Full: 1}})
+	c := kyutaiClient{dial(t, s)}
+	c.wants(t, "Ready <nil>")
+	full := kyutaiClient{dial(t, s)}
+	full.wants(t, "Error no free channels")
+	converse(t, full.Conn, 0, "< close 1000")
+
+	c.audio(t, Mark{Session: 7, Seq: 1}, kyutaiFrame)
+	c.audio(t, Mark{Session: 7, Seq: 2}, kyutaiFrame)
+	c.send(t, msgpack.AppendInt(msgpack.AppendString(message("Marker", 1), "id"), 300))
+	for range kyutaiDelay {
+		c.audio(t, Mark{}, kyutaiFrame)
+	}
+	c.wants(t, "Word s7:1", "Word s7:2", "Marker 300")
+
+	// Init clears the model, but not what is less than a step.
+	c.audio(t, Mark{Session: 7, Seq: 3}, kyutaiFrame)
+	c.audio(t, Mark{Session: 7, Seq: 4}, kyutaiFrame/2)
+	c.send(t, message("Init", 0))
+	c.wants(t, "Ready <nil>")
+	c.audio(t, Mark{Session: 8, Seq: 1}, kyutaiFrame/2)
+	for range kyutaiDelay {
+		c.audio(t, Mark{}, kyutaiFrame)
+	}
+	c.wants(t, "Word s7:4 s8:1")
+
+	c.send(t, []byte{0xc1})
+	for {
+		if _, _, err := c.Read(timeout(t)); err != nil {
+			if websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+				t.Errorf("after what is no message: %v; want a close with 1000", err)
+			}
+			break
+		}
+	}
+}

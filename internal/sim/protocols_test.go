@@ -1,0 +1,317 @@
+package sim
+
+import "testing"
+
+// A conversation with each server, from start to end, twice over one connection where that is possible.
+func TestProtocols(t *testing.T) {
+	for _, test := range []struct{ protocol, path, script string }{
+		{Echo, "/", `
+			> hello
+			< ^hello$
+			> audio 1
+			< .
+		`},
+		{Vosk, "/", `
+			> {"config" : {"sample_rate" : 16000, "phrase_list" : ["s7:0"]}}
+			> audio 1 x20
+			< "partial" : "s7:1 s7:0"
+			> audio 2 x30
+			< "partial" : "s7:1-2 s7:0"
+			> {"reset" : 1}
+			< "text" : "(speech-\S+ |utterance-\S+ |heard-\S+ )*s7:1-2 s7:0"
+			> audio 3 x20 pause
+			< "text" : "s7:3 s7:0"
+			> audio 4 x20
+			< "partial" : "s7:4 s7:0"
+			> {"eof" : 1}
+			< "text" : "s7:4 s7:0"
+			< close 1000
+		`},
+		{FunASR, "/", `
+			> {"mode": "2pass", "chunk_size": [5, 10, 5], "chunk_interval": 2, "wav_name": "one", "is_speaking": true, "hotwords": "s7:0"}
+			> audio 1
+			> audio 2
+			< {"mode": "2pass-online", "text": "s7:1-2", "wav_name": "one", "is_final": true}
+			> audio 3 pause
+			< {"mode": "2pass-offline", "text": "s7:1-3 s7:0", "wav_name": "one", "is_final": true}
+			> audio 4
+			> {"is_speaking": false, "is_end": true}
+			< {"mode": "2pass-offline", "text": "s7:3-4 s7:0", "wav_name": "one", "is_final": false}
+			< {"is_end": true, .*"wav_name": "one"
+			> {"is_speaking": true, "wav_name": "two", "mode": "offline"}
+			> audio 5
+			> {"is_speaking": false, "is_end": true}
+			< {"mode": "offline", "text": "s7:5 s7:0", "wav_name": "two", "is_final": false}
+			< {"is_end": true
+		`},
+		{FunASR, "/", `
+			> {"is_speaking": true}
+			< close 1000
+		`},
+		{SherpaONNX, "/", `
+			> audio 1
+			< "text":"s7:1",.*"segment":0,.*"is_final":false,"is_eof":false
+			> audio 2 pause
+			< "text":"s7:1-2",.*"is_final":true,"is_eof":false
+			> audio 3 x5
+			< "text":"s7:3",.*"segment":1,
+			> Done
+			< "text":"s7:3",.*"is_final":true,"is_eof":true
+			< ^Done!$
+			> audio 4
+			< "text":"s7:4",.*"segment":0
+			> Done
+			< "is_eof":true
+			< ^Done!$
+		`},
+		{DashScope, "/", `
+			> {"header":{"action":"run-task","task_id":"a"},"payload":{"parameters":{"vocabulary_id":"s7:0"}}}
+			< "task_id":"a","event":"task-started"
+			> audio 1
+			< "task_id":"a","event":"result-generated".*"text":"s7:1 s7:0","sentence_end":false
+			> audio 2 pause
+			< "text":"s7:1-2 s7:0","sentence_end":true
+			> audio 3
+			< "text":"s7:3 s7:0","sentence_end":false
+			> {"header":{"action":"finish-task","task_id":"a"}}
+			< "text":"s7:3 s7:0","sentence_end":true
+			< "task_id":"a","event":"task-finished"
+			> {"header":{"action":"run-task","task_id":"b"}}
+			< "task_id":"b","event":"task-started"
+			> audio 4
+			< "task_id":"b","event":"result-generated".*"text":"s7:4",
+			> {"header":{"action":"run-task","task_id":"c"}}
+			< "task_id":"c","event":"task-failed"
+			< close 1000
+		`},
+		{DashScope, "/", `
+			> audio 1
+			< "event":"task-failed"
+			< close 1000
+		`},
+		{VLLMRealtime, "/", `
+			< "type":"session.created"
+			> {"type":"input_audio_buffer.commit"}
+			< "code":"model_not_validated"
+			> {"type":"session.update","model":"m"}
+			> {"type":"input_audio_buffer.append","audio":"[1]"}
+			> {"type":"input_audio_buffer.commit"}
+			< "type":"transcription.delta","delta":"s7:1"
+			> {"type":"input_audio_buffer.append","audio":"[2]"}
+			< "type":"transcription.delta","delta":" s7:2"
+			> {"type":"input_audio_buffer.commit","final":true}
+			< "type":"transcription.done","text":"s7:1 s7:2"
+			> {"type":"input_audio_buffer.commit","final":true}
+			> {"type":"input_audio_buffer.append","audio":"[3]"}
+			> {"type":"input_audio_buffer.commit"}
+			< "type":"transcription.done","text":""
+			> {"type":"nonsense"}
+			< "code":"unknown_event"
+		`},
+		{Watson, "/", `
+			> {"action": "start", "interim_results": true, "keywords": ["s7:0"]}
+			< {"state": "listening"}
+			> audio 1
+			< "result_index": 0, "results": \[{"final": false, .*"transcript": "s7:1"}\], "keywords_result": {"s7:0"
+			> {"action": "stop"}
+			< "final": true, .*"transcript": "s7:1"
+			< {"state": "listening"}
+			> {"action": "start"}
+			< {"state": "listening"}
+			> audio 2
+			< "transcript": "s7:2"}\], "keywords_result": {"s7:0"
+			> binary
+			< "final": true
+			< {"state": "listening"}
+			> audio 3
+			< "error"
+			< close 1011
+		`},
+		{WhisperLive, "/", `
+			> {"uid": "u", "language": "en", "initial_prompt": "s7:0"}
+			< {"uid": "u", "message": "SERVER_READY"
+			> audio 1
+			< "text": "s7:1 s7:0", "completed": false
+			> audio 2 pause
+			< "text": "s7:1-2 s7:0", "completed": true
+			> audio 3
+			< "text": "s7:3 s7:0", "completed": false
+			> binary END_OF_AUDIO
+			< "text": "s7:3 s7:0", "completed": true
+			< close 1000
+		`},
+		{WhisperLiveKit, "/asr", `
+			< "type":"config"
+			> audio 1
+			< "lines":\[\],"buffer_transcription":"s7:1"
+			> audio 2 pause
+			< "lines":\[{"speaker":1,.*"text":"s7:1-2"}\],"buffer_transcription":""
+			> audio 3
+			< "buffer_transcription":"s7:3"
+			> binary
+			< "text":"s7:1-2"},{.*"text":"s7:3"}\],"buffer_transcription":""
+			< "type":"ready_to_stop"
+			> audio 4
+			> text
+			< close 1000
+		`},
+		{Deepgram, "/v1/listen?keyterm=s7:0", `
+			> {"type":"KeepAlive"}
+			> audio 1
+			< "is_final":false,.*"transcript":"s7:1 s7:0"
+			> audio 2 pause
+			< "is_final":true,.*"transcript":"s7:1-2 s7:0"
+			> audio 3
+			< "is_final":false,
+			> {"type":"Finalize"}
+			< "is_final":true,.*"transcript":"s7:3 s7:0".*"from_finalize":true
+			> {"type":"CloseStream"}
+			< "is_final":true
+			< "type":"Metadata"
+			< close 1000
+		`},
+		{AssemblyAI, "/v3/ws?keyterms_prompt=s7:0", `
+			< "type":"Begin"
+			> audio 1 x100
+			< "type":"Turn","turn_order":0,.*"end_of_turn":false,"transcript":"s7:1 s7:0"
+			> {"type":"ForceEndpoint"}
+			< "turn_order":0,.*"end_of_turn":true
+			> audio 2 x100
+			< "turn_order":1,.*"transcript":"s7:2 s7:0"
+			> {"type":"Terminate"}
+			< "end_of_turn":true
+			< "type":"Termination"
+			< close 1000
+		`},
+		{AssemblyAI, "/", `
+			< "type":"Begin"
+			> audio 1 x99
+			< close 3007
+		`},
+		{Speechmatics, "/v2", `
+			> {"message": "StartRecognition", "transcription_config": {"additional_vocab": [{"content": "s7:0"}]}}
+			< "message": "RecognitionStarted"
+			> audio 1
+			< "message": "AudioAdded", "seq_no": 1
+			< "message": "AddPartialTranscript".*"transcript": "s7:1 s7:0"
+			> audio 2 pause
+			< "seq_no": 2
+			< "message": "AddTranscript".*"transcript": "s7:1-2 s7:0"
+			> {"message": "EndOfStream", "last_seq_no": 2}
+			< "message": "EndOfTranscript"
+			< close 1000
+		`},
+		{Speechmatics, "/v2", `
+			> {"message": "StartRecognition"}
+			< "message": "RecognitionStarted"
+			> {"message": "StartRecognition"}
+			< "type": "protocol_error"
+			< close 1002
+		`},
+		{OpenAIRealtime, "/v1/realtime?intent=transcription", `
+			< "type":"session.created"
+			> {"type":"session.update","session":{"input_audio_transcription":{"prompt":"s7:0"}}}
+			< "type":"session.updated"
+			> {"type":"input_audio_buffer.append","audio":"[1]"}
+			> {"type":"input_audio_buffer.commit"}
+			< "type":"input_audio_buffer.committed",.*"previous_item_id":null,"item_id":"item_1"
+			< transcription.delta",.*"delta":"s7:1 s7:0"
+			< transcription.completed",.*"transcript":"s7:1 s7:0"
+			> {"type":"input_audio_buffer.commit"}
+			< "type":"error"
+			> {"type":"input_audio_buffer.append","audio":"[2]"}
+			> {"type":"input_audio_buffer.commit"}
+			< "previous_item_id":"item_1"
+			< transcription.delta
+			< transcription.completed
+			> {"type":"response.create"}
+			< "type":"response.created"
+			< "text":"s7:1 s7:0 s7:2 s7:0
+			< "type":"response.done"
+		`},
+		{KaldiGStreamer, "/client/ws/speech", `
+			> audio 1
+			< {"status": 0, "segment": 0, .*"transcript": "s7:1"}\], "final": false
+			> audio 2 pause
+			< "segment": 0, .*"transcript": "s7:1-2"}\], "final": true
+			> audio 3
+			< "segment": 1,
+			> EOS
+			< "segment": 1, .*"final": true
+			< close 1000
+		`},
+	} {
+		t.Run(test.protocol, func(t *testing.T) {
+			talk(t, start(t, Options{Protocol: test.protocol}), test.path, test.script)
+		})
+	}
+}
+
+// Vosk's recogniser keeps audio that it has not decoded over a reset that comes right after an utterance has ended, and only
+// then.
+func TestVoskKeepsUndecodedAudio(t *testing.T) {
+	s := start(t, Options{Protocol: Vosk})
+	c := dial(t, s)
+	converse(t, c, 7, `
+		> audio 1 x30 pause
+		< "text" : "(.* )?s7:1"
+		> {"reset" : 1}
+		< "text" : ""
+	`)
+	converse(t, c, 8, `
+		> audio 1 x20
+		< "partial" : "(.* )?s7:1 s8:1"
+		> {"reset" : 1}
+		< s7:1 s8:1
+	`)
+	converse(t, c, 9, `
+		> audio 1 x20
+		< "partial" : "s9:1"
+	`)
+}
+
+// FunASR forgets audio at an acknowledged end only, and settings never.
+func TestFunASRKeeps(t *testing.T) {
+	s := start(t, Options{Protocol: FunASR, Nasty: NastyOptions{PunctuationMemory: 1}})
+	c := dial(t, s)
+	converse(t, c, 7, `
+		> {"mode": "offline", "chunk_size": [5, 10, 5], "hotwords": "s7:0"}
+		> audio 1 pause
+		< "text": "s7:1 s7:0", "wav_name": "microphone", "is_final": true}
+	`)
+	converse(t, c, 8, `
+		> audio 1
+		> {"is_speaking": false}
+		< "text": "s7:1 s8:1 s7:0", .*"punc_array": "s7:1 s7:0 s7:1 s8:1 s7:0"}
+		> {"is_speaking": true, "hotwords": ""}
+		> audio 2
+		> {"is_speaking": false, "is_end": true}
+		< "text": "s8:2", .*"punc_array": "s7:1 s8:1
+		< "is_end": true
+	`)
+}
+
+func TestSilence(t *testing.T) {
+	for protocol, script := range map[string]string{
+		DashScope:      "< close 1000",
+		Watson:         "< \"error\": \"Session timed out\n< close 1011",
+		Deepgram:       "< close 1011",
+		Speechmatics:   "< \"type\": \"idle_timeout\"\n< close 1000",
+		KaldiGStreamer: "< \"status\": 1\n< close 1000",
+	} {
+		t.Run(protocol, func(t *testing.T) {
+			talk(t, start(t, Options{Protocol: protocol, Silence: 1}), "/", script)
+		})
+	}
+}
+
+// A client that keeps saying something is not silent.
+func TestSilenceBroken(t *testing.T) {
+	const limit = 50 * ms
+	s := start(t, Options{Protocol: Deepgram, Silence: limit})
+	c := dial(t, s)
+	for begin := now(); now()-begin < 3*limit; {
+		converse(t, c, 7, "> audio 1\n< s7:1")
+	}
+	converse(t, c, 7, "< close 1011")
+}

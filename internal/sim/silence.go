@@ -1,0 +1,44 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+)
+
+// silence ends a connection whose client says nothing for too long, as the protocol's server does.
+type silence struct {
+	conn  *conn
+	limit time.Duration // 0 for none
+	heard loop.Instant  // the last message
+	timer loop.Timer
+}
+
+func (s *silence) start() {
+	if s.limit > 0 {
+		s.heard = loop.Now()
+		s.timer.Set(s.conn.socket.Loop(), s.limit, s.judge)
+	}
+}
+
+func (s *silence) stop() { s.timer.Stop() }
+
+// broken notes that the client has said something.
+func (s *silence) broken() {
+	if s.limit > 0 {
+		s.heard = loop.Now()
+	}
+}
+
+func (s *silence) judge() {
+	if left := s.heard.After(s.limit).Until(); left > 0 {
+		s.timer.Set(s.conn.socket.Loop(), left, s.judge)
+		return
+	}
+	k := s.conn
+	if silent, ok := k.replies.dialogue.(interface{ silent(v *voice) }); ok && !k.stalled && !k.dead {
+		silent.silent(&k.replies.voice)
+		k.replies.speak()
+	}
+	k.flush()
+}

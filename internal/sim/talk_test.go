@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+)
+
+// talk holds a conversation with a server, line by line:
+//
+//	> text           send a text message; [3] in it is the audio of session 7's chunk 3 in base64
+//	> audio 3        send session 7's chunk 3; "audio 3 pause" with a pause behind it, "audio 3 x100" of 100 blocks
+//	> binary text    send a binary message
+//	< pattern        receive a message that the regular expression matches
+//	< close 1000     see the server close with that code
+func talk(t *testing.T, s *Server, path, script string) {
+	t.Helper()
+	c, _, err := websocket.Dial(timeout(t), s.URL()+path, &websocket.DialOptions{Subprotocols: []string{"binary"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseNow()
+	converse(t, c, 7, script)
+}
+
+var inBase64 = regexp.MustCompile(`\[(\d+)\]`)
+
+// converse goes on with a conversation as some session.
+func converse(t *testing.T, c *websocket.Conn, session uint64, script string) {
+	t.Helper()
+	for line := range strings.Lines(script) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+		case strings.HasPrefix(line, "> audio "):
+			say(t, c, websocket.MessageBinary, audioOf(t, session, strings.TrimPrefix(line, "> audio ")))
+		case strings.HasPrefix(line, "> binary"):
+			say(t, c, websocket.MessageBinary, []byte(strings.TrimPrefix(strings.TrimPrefix(line, "> binary"), " ")))
+		case strings.HasPrefix(line, "> "):
+			message := inBase64.ReplaceAllStringFunc(line[2:], func(seq string) string {
+				return base64.StdEncoding.EncodeToString(audioOf(t, session, strings.Trim(seq, "[]")))
+			})
+			say(t, c, websocket.MessageText, []byte(message))
+		case strings.HasPrefix(line, "< close "):
+			_, message, err := c.Read(timeout(t))
+			if got := fmt.Sprint("< close ", int(websocket.CloseStatus(err))); got != line {
+				t.Fatalf("got %s, %v, %s; want %s", got, err, message, line)
+			}
+		case strings.HasPrefix(line, "< "):
+			_, message := hear(t, c)
+			if !regexp.MustCompile(line[2:]).Match(message) {
+				t.Fatalf("got %s; want %s", message, line)
+			}
+		default:
+			t.Fatalf("what is %q?", line)
+		}
+	}
+}
+
+// audioOf returns audio as the conversation says it: a chunk's number, how long it is, and whether the speaker pauses.
+func audioOf(t *testing.T, session uint64, words string) []byte {
+	t.Helper()
+	m, blocks := Mark{Session: session}, 4
+	for i, word := range strings.Fields(words) {
+		var err error
+		switch {
+		case i == 0:
+			_, err = fmt.Sscan(word, &m.Seq)
+		case word == "pause":
+			m.Pause = true
+		default:
+			_, err = fmt.Sscanf(word, "x%d", &blocks)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	audio := AppendMark(nil, m, 1)
+	m.Pause = false
+	return AppendMark(audio, m, blocks-1)
+}
