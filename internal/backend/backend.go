@@ -186,6 +186,9 @@ func (b *Backend) Profile() *profile.Profile { return b.options.Profile }
 // Stats returns the state of the pool.
 func (b *Backend) Stats() pool.Stats { return b.pool.Stats() }
 
+// Variants returns what there is of each variant of connections.
+func (b *Backend) Variants() []pool.VariantStats { return b.pool.Variants() }
+
 // Health returns what is known of how the server does.
 func (b *Backend) Health() Health { return b.report.get() }
 
@@ -202,9 +205,6 @@ func (b *Backend) SetMode(m pool.Mode) {
 
 // Expect has connections of a variant kept warm, as if a client had come for it.
 func (b *Backend) Expect(variant string) { b.pool.Expect(variant) }
-
-// Variants returns what there is of each variant of connections.
-func (b *Backend) Variants() []pool.VariantStats { return b.pool.Variants() }
 
 // Close stops dialing, closes the idle connections in order and waits until all connections are gone, or ctx ends. The
 // sessions must have ended before, or else their connections stay.

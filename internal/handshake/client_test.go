@@ -416,3 +416,27 @@ func TestNobodyListens(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A target can be dialed with more than its URL says, and stays as it was.
+func TestTargetWith(t *testing.T) {
+	for _, c := range []struct{ url, query, want string }{
+		{"ws://h/a", "", "/a"},
+		{"ws://h/a", "x=1", "/a?x=1"},
+		{"ws://h/a?y=2", "x=1&z=3", "/a?y=2&x=1&z=3"},
+		{"ws://h", "x=1", "/?x=1"},
+	} {
+		target, err := ParseTarget(c.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := target.With(c.query, Field{"A", "1"})
+		two := one.With("", Field{"B", "2"})
+		other := one.With("", Field{"C", "3"})
+		if one.request != c.want || two.request != c.want {
+			t.Errorf("%s with %q asks for %q; want %q", c.url, c.query, one.request, c.want)
+		}
+		if len(target.Header) != 0 || len(one.Header) != 1 || two.Header[1].Name != "B" || other.Header[1].Name != "C" {
+			t.Errorf("headers: %v, %v, %v, %v", target.Header, one.Header, two.Header, other.Header)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +20,9 @@ type peer struct {
 	t      testing.TB
 	in     *bufio.Reader
 	server bool // it sends without masks, and receives with them
+	// Of a server: what the proxy has asked for.
+	target string
+	header http.Header
 }
 
 func newPeer(t testing.TB, nc net.Conn, in *bufio.Reader, server bool) *peer {

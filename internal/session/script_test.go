@@ -60,6 +60,7 @@ func (s *script) upgrade(nc net.Conn) {
 		return
 	}
 	p := newPeer(s.t, nc, bufio.NewReaderSize(nc, 64<<10), true)
+	p.target, p.header = req.URL.RequestURI(), req.Header
 	if _, err := nc.Write(append(req.AppendAccept(nil, s.protocol), s.greeting...)); err != nil {
 		return
 	}

@@ -1,0 +1,199 @@
+package session
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+const withModels = `
+profiles:
+  p:
+    from: echo
+    variant:
+      query: [model]
+      allow: {model: [en, ja]}
+      default: {model: en}
+      private: {query: [token], headers: [Api-Key]}
+      other: refuse`
+
+// askFor begins a session with a query and further header lines.
+func (r *rig) askFor(query string, header ...string) *peer {
+	r.t.Helper()
+	p := r.connect(upgradeRequest("/v1/test"+query, header...))
+	p.expectUpgrade()
+	return p
+}
+
+// talk exchanges a message over a session, which shows which connection it has.
+func talk(client, server *peer, text string) {
+	client.t.Helper()
+	client.send(frame.Text, text)
+	server.expect(frame.Text, text)
+	server.send(frame.Text, text)
+	client.expect(frame.Text, text)
+}
+
+// Each variant has connections of its own, dialed with its parameters, and shared by those who ask for them in any way.
+func TestVariants(t *testing.T) {
+	r := newRig(t, setup{cap: 2, queue: 4, backend: func(o *backend.Options) {
+		withYAML(t, withModels)(o)
+		o.Settings.Warm = 0
+	}})
+	first := r.askFor("")
+	en := r.accepted()
+	if en.target != "/?model=en" {
+		t.Errorf("dialed with %q", en.target)
+	}
+	talk(first, en, "hello")
+	second := r.askFor("?model=ja")
+	ja := r.accepted()
+	if ja.target != "/?model=ja" {
+		t.Errorf("dialed with %q", ja.target)
+	}
+	talk(second, ja, "konnichiwa")
+	first.closeNormally()
+	second.closeNormally()
+	for range 3 {
+		first, second = r.askFor("?model=ja"), r.askFor("?model=en")
+		talk(first, ja, "ja")
+		talk(second, en, "en")
+		first.closeNormally()
+		second.closeNormally()
+	}
+	if s := r.backend.Stats(); s.Totals.Dialed != 2 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+// Values that are not listed, and parameters that the profile does not know, are refused.
+func TestVariantsRefused(t *testing.T) {
+	r := newRig(t, setup{backend: withYAML(t, withModels)})
+	for query, text := range map[string]string{
+		"?model=de":          `parameter model: "de" is not allowed; allowed are en, ja`,
+		"?model=en&model=ja": "parameter model is given twice",
+		"?lang=en":           `parameter "lang" is not known; allowed are model, token`,
+		"?model=%zz":         "the query of the URL is not understood",
+	} {
+		p, response := r.request(upgradeRequest("/v1/test" + query))
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusBadRequest || strings.TrimSpace(string(body)) != text {
+			t.Errorf("%s: %s, %q, %v; want 400, %q", query, response.Status, body, err, text)
+		}
+		_ = p.Close()
+	}
+}
+
+// A connection with a client's own secret serves that client only, and is closed when it has gone, although the profile would
+// let it be used again.
+func TestPrivateVariants(t *testing.T) {
+	r := newRig(t, setup{cap: 3, queue: 4, backend: func(o *backend.Options) {
+		withYAML(t, withModels)(o)
+		o.Settings.Warm = 0
+	}})
+	one := r.askFor("?token=secret", "Api-Key: k1")
+	server := r.accepted()
+	if server.target != "/?model=en&token=secret" || !slices.Equal(server.header["Api-Key"], []string{"k1"}) {
+		t.Errorf("dialed with %q, %v", server.target, server.header)
+	}
+	talk(one, server, "one")
+	two := r.askFor("?token=secret", "Api-Key: k1") // the same secret, but who knows whose
+	other := r.accepted()
+	talk(two, other, "two")
+	one.closeNormally()
+	server.expectClose(frame.GoingAway, "served its client")
+	_ = server.Close()
+	two.closeNormally()
+	other.expectClose(frame.GoingAway, "served its client")
+	_ = other.Close()
+	three := r.askFor("")
+	plain := r.accepted()
+	if plain.target != "/?model=en" || plain.header["Api-Key"] != nil {
+		t.Errorf("dialed with %q, %v", plain.target, plain.header)
+	}
+	talk(three, plain, "three")
+	three.closeNormally()
+	for _, v := range r.backend.Variants() {
+		if strings.Contains(v.Variant, "secret") || strings.Contains(v.Variant, "k1") {
+			t.Errorf("the name of a variant tells a secret: %q", v.Variant)
+		}
+	}
+}
+
+// A client that leaves before its own connection was dialed leaves nothing behind, and its server is not blamed.
+func TestPrivateClientLeaves(t *testing.T) {
+	r := newRig(t, setup{cap: 1, queue: 4, backend: withYAML(t, withModels)})
+	holder := r.askFor("")
+	server := r.accepted()
+	if server.target != "/?model=en" {
+		t.Errorf("the connection that is kept warm was dialed with %q", server.target)
+	}
+	talk(holder, server, "here")
+	waiter := r.connect(upgradeRequest("/v1/test?token=x"))
+	eventually(t, "the client waits", func() bool { return r.group.Queue().Waiting == 1 })
+	_ = waiter.Close()
+	eventually(t, "the client has left", func() bool { return r.group.Queue().Waiting == 0 })
+	holder.closeNormally()
+	again := r.askFor("")
+	talk(again, server, "again")
+	again.closeNormally()
+	if s, h := r.backend.Stats(), r.backend.Health(); s.Totals.DialFailed != 0 || !h.Reachable {
+		t.Errorf("stats: %+v, %+v", s, h)
+	}
+}
+
+// Clients that set what sticks get connections that others with the same settings have used, or fresh ones; when there is no
+// room for one, the connection that was used longest ago makes some.
+func TestSettingsOfOthers(t *testing.T) {
+	r := newRig(t, setup{profile: "vosk", cap: 2, queue: 4, script: &script{serve: vosk}})
+	for range 3 {
+		for _, rate := range []string{"8000", "16000", "44100"} {
+			client := r.connect(upgradeRequest("/v1/test"))
+			client.expectUpgrade()
+			client.send(frame.Text, `{"config" : {"sample_rate" : `+rate+`}}`)
+			client.send(frame.Binary, "audio")
+			client.expect(frame.Text, `{"partial" : "`+rate+`"}`)
+			client.send(frame.Text, voskEnd)
+			client.expect(frame.Text, `{"text" : "`+rate+`"}`)
+			client.expectClose(frame.NormalClosure, "the session is over")
+			_ = client.Close()
+		}
+	}
+	if n := r.group.Queue().Waiting; n != 0 {
+		t.Errorf("%d clients wait", n)
+	}
+}
+
+// vosk plays Vosk's server: the first configuration sticks, and each answer names it.
+func vosk(p *peer) {
+	rate, begun := "none", false
+	say := func(text string) bool {
+		_, err := p.Write(p.encode(true, frame.Text, []byte(text)))
+		return err == nil
+	}
+	for {
+		h, payload, err := p.next()
+		text := string(payload)
+		switch {
+		case err != nil || h.Opcode == frame.Close:
+			return
+		case strings.Contains(text, "config"):
+			if !begun {
+				rate = strings.Trim(text[strings.LastIndex(text, ":")+1:], " }")
+			}
+			continue
+		case text == voskReset:
+			text = `{"text" : "` + rate + `"}`
+		default:
+			text, begun = `{"partial" : "`+rate+`"}`, true
+		}
+		if !say(text) {
+			return
+		}
+	}
+}
