@@ -13,7 +13,7 @@ help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/wsbouncer
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/wsbouncer ./cmd/wsbouncer
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/wsbouncer ./cmd/wsbouncer
 
 demo: build ## See it work: three simulated servers, the proxy, clients that stream speech (DEMO_SECONDS=10 ends it)
 	@bin/wsbouncer demo
@@ -75,9 +75,11 @@ bench: build ## Measure against HAProxy, nginx and a minimal C relay (see bench/
 chaos: build ## Kill and restart a backend under 3,000 sessions, and see what the others and the pools make of it (CHAOS_FLAGS)
 	$(GO) run ./bench/chaos -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
-fuzz: ## Fuzz the frame scanner and the opening handshake, FUZZTIME each
+fuzz: ## Fuzz the frame scanner, the opening handshake, and the profiles' matchers and YAML, FUZZTIME each
 	$(GO) test -run '^$$' -fuzz FuzzScanner -fuzztime $(FUZZTIME) ./internal/frame
 	$(GO) test -run '^$$' -fuzz FuzzReadRequest -fuzztime $(FUZZTIME) ./internal/handshake
+	for target in FuzzMatch FuzzJSON FuzzParse; do \
+		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/profile || exit 1; done
 
 soak: ## Hold a million sessions through the proxy and look for anything that reaches the wrong one (SOAK_FLAGS, e.g. '-sessions 20000')
 	$(GO) run ./internal/hunt/cmd $(SOAK_FLAGS)
