@@ -197,6 +197,7 @@ func (p *Proxy) Stats() stats.Stats {
 		book := b.Stats()
 		all.Backends = append(all.Backends, stats.Backend{
 			URL: b.URL(), Profile: b.Profile().Name, Health: b.Health(), Stats: book, Retired: book.Totals.Reasons.Sum(),
+			Variants: variantsOf(b),
 		})
 	}
 	all.Loops.Loops, all.Loops.Moved = p.loops.Stats()
@@ -206,4 +207,13 @@ func (p *Proxy) Stats() stats.Stats {
 		}
 	}
 	return all
+}
+
+// variantsOf returns what there is of each variant of connections, and nothing where all connections are alike.
+func variantsOf(b *backend.Backend) []pool.VariantStats {
+	variants := b.Variants()
+	if len(variants) == 1 && variants[0].Variant == "" {
+		return nil
+	}
+	return variants
 }

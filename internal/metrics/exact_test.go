@@ -23,11 +23,13 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// notShown are the fields of the statistics that are no metrics: texts, and when they changed.
+// notShown are the fields of the statistics that are no metrics: texts, when they changed, and variants, whose names come from
+// clients.
 var notShown = []string{
 	"Backends.Health.Since", "Backends.Health.Reason",
 	"Backends.Health.CircuitSince", "Backends.Health.CircuitReason",
 	"Backends.Health.ProbeSince", "Backends.Health.ProbeReason",
+	"Backends.Variants",
 	"Backends.Retired", // the sum over backend_retired_total
 }
 

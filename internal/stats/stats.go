@@ -24,7 +24,10 @@ type Backend struct {
 	Profile string `json:"profile"`
 	backend.Health
 	pool.Stats
-	Retired uint64 `json:"retired"` // connections closed or being closed since the start
+	// Variants are the kinds of connections there are, where a profile knows some. Names of those for one client, or few, begin
+	// with ~.
+	Variants []pool.VariantStats `json:"variants,omitempty"`
+	Retired  uint64              `json:"retired"` // connections closed or being closed since the start
 }
 
 // Sessions is what became of clients.
