@@ -7,7 +7,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
-	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
 // Limits of how long a connection is kept: its age and the sessions that it has served.
@@ -69,8 +68,8 @@ func TestAgedInUse(t *testing.T) {
 		"reset": func(s *session, p *peer) {
 			s.ask("1")
 			p.expect(frame.Text, "1")
-			if v := s.end(1); v != profile.Await {
-				s.t.Errorf("verdict %v", v)
+			if v := s.end(1); v != Resetting {
+				s.t.Errorf("outcome %v", v)
 			}
 			p.send(frame.Text, "1")
 		},

@@ -206,7 +206,7 @@ type Ending struct {
 // End ends the lease. The boundary says whether the connection goes back to the pool, now or once its reset has succeeded;
 // otherwise it is closed, with the code and text unless close frames have been exchanged before. End returns what becomes of
 // the connection.
-func (c *Conn) End(e Ending) profile.Verdict {
+func (c *Conn) End(e Ending) Outcome {
 	c.takeBack()
 	if c.closing() { // the session was over, so that nothing can have broken it any more
 		e.Fault = ""
@@ -219,7 +219,7 @@ func (c *Conn) End(e Ending) profile.Verdict {
 	c.cut = e.MidFrame
 	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" {
 		c.retire(retirement{c.reason(e, profile.NoReason), e.Code, e.Text})
-		return profile.Discard
+		return Discarded
 	}
 	step := c.boundary.End(e.Traffic)
 	c.FromServer.watchRest(&c.boundary, &c.Scanner)
@@ -227,7 +227,7 @@ func (c *Conn) End(e Ending) profile.Verdict {
 	switch {
 	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise it is the beginning of something that nobody asked for
 		c.idle()
-		return profile.Clean
+		return Returned
 	case step.Then == profile.Resetting:
 		c.mode = resetting
 		c.timer.Stop()
@@ -237,10 +237,10 @@ func (c *Conn) End(e Ending) profile.Verdict {
 			})
 		}
 		c.slot.Reset(c.lease)
-		return profile.Await
+		return Resetting
 	}
 	c.retire(retirement{c.reason(e, step.Reason), e.Code, e.Text})
-	return profile.Discard
+	return Discarded
 }
 
 // reason tells why a connection is discarded after a session, for which the boundary may have a reason.

@@ -22,8 +22,8 @@ func TestDiscard(t *testing.T) {
 	end := func(s *session, traffic profile.Traffic, midFrame bool, code frame.CloseCode, reason string) {
 		t.Helper()
 		s.on(func() {
-			if v := s.conn.End(Ending{Traffic: traffic, MidFrame: midFrame, Code: code, Text: reason}); v != profile.Discard {
-				t.Errorf("verdict %v; want discard", v)
+			if v := s.conn.End(Ending{Traffic: traffic, MidFrame: midFrame, Code: code, Text: reason}); v != Discarded {
+				t.Errorf("outcome %v; want discard", v)
 			}
 		})
 	}

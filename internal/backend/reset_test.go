@@ -25,8 +25,8 @@ func TestResetDropsLateAnswers(t *testing.T) {
 		second := wire(true, frame.Text, "the second answer")
 		p.write(second[:7])
 		s.hear(len(wire(true, frame.Text, "1")) + 7)
-		if v := s.end(3); v != profile.Await {
-			t.Fatalf("verdict %v", v)
+		if v := s.end(3); v != Resetting {
+			t.Fatalf("outcome %v", v)
 		}
 		if _, ok := r.tryLease(); ok {
 			t.Fatal("a connection that is being reset was leased")
@@ -90,8 +90,8 @@ func TestResetFails(t *testing.T) {
 			s := r.use()
 			s.ask("1")
 			p.expect(frame.Text, "1")
-			if v := s.end(1); v != profile.Await {
-				t.Fatalf("verdict %v", v)
+			if v := s.end(1); v != Resetting {
+				t.Fatalf("outcome %v", v)
 			}
 			c.play(p)
 			if c.code != 0 {

@@ -55,12 +55,12 @@ func (s *session) ask(text string) {
 }
 
 // end ends the lease after so many messages were sent.
-func (s *session) end(sent uint64) profile.Verdict {
+func (s *session) end(sent uint64) Outcome {
 	return s.finish(Ending{Traffic: profile.Traffic{Sent: sent}, Code: frame.GoingAway, Text: "over"})
 }
 
 // finish ends the lease, and fills in what the server has sent.
-func (s *session) finish(e Ending) (verdict profile.Verdict) {
+func (s *session) finish(e Ending) (verdict Outcome) {
 	s.on(func() {
 		e.Traffic.Received, e.Traffic.ReceivingMessage = s.conn.Answered()
 		verdict = s.conn.End(e)

@@ -2,8 +2,7 @@ package profile
 
 import "time"
 
-// Profile describes one message protocol. It is immutable. The zero value, with nothing but Reuse set, can be judged
-// ([Profile.Judge]) but not run.
+// Profile describes one message protocol. It is immutable.
 type Profile struct {
 	// Name is how configuration and flags call it.
 	Name string

@@ -64,48 +64,56 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+// Whole messages are all that the profile echo counts by; one-shot does not even do that.
+func TestCounts(t *testing.T) {
 	const yes, no = true, false
 	for _, c := range []struct {
 		what                 string
 		traffic              Traffic
-		lockstep             Verdict
+		lockstep             Then
 		plausibleForLockstep bool
 	}{
-		{"nothing", Traffic{0, 0, no, no}, Clean, yes},
-		{"one answered", Traffic{1, 1, no, no}, Clean, yes},
-		{"many answered", Traffic{1 << 40, 1 << 40, no, no}, Clean, yes},
-		{"one to come", Traffic{1, 0, no, no}, Await, yes},
-		{"many to come", Traffic{100, 3, no, no}, Await, yes},
-		{"the last under way", Traffic{2, 1, no, yes}, Await, yes},
-		{"one under way, others to come", Traffic{5, 1, no, yes}, Await, yes},
-		{"half a message", Traffic{0, 0, yes, no}, Discard, yes},
-		{"half a message behind others", Traffic{2, 2, yes, no}, Discard, yes},
-		{"half a message being answered", Traffic{2, 2, yes, yes}, Discard, yes},
-		{"half a message, others to come", Traffic{2, 0, yes, no}, Discard, yes},
-		{"half a message, answered", Traffic{0, 1, yes, no}, Discard, yes},
-		{"answer to nothing", Traffic{0, 1, no, no}, Discard, no},
-		{"half an answer to nothing", Traffic{0, 0, no, yes}, Discard, no},
-		{"one too many", Traffic{3, 4, no, no}, Discard, no},
-		{"half a one too many", Traffic{3, 3, no, yes}, Discard, no},
-		{"two for half a message", Traffic{0, 2, yes, no}, Discard, no},
-		{"one and a half for half a message", Traffic{0, 1, yes, yes}, Discard, no},
+		{"nothing", Traffic{0, 0, no, no}, Ready, yes},
+		{"one answered", Traffic{1, 1, no, no}, Ready, yes},
+		{"many answered", Traffic{1 << 40, 1 << 40, no, no}, Ready, yes},
+		{"one to come", Traffic{1, 0, no, no}, Resetting, yes},
+		{"many to come", Traffic{100, 3, no, no}, Resetting, yes},
+		{"the last under way", Traffic{2, 1, no, yes}, Resetting, yes},
+		{"one under way, others to come", Traffic{5, 1, no, yes}, Resetting, yes},
+		{"half a message", Traffic{0, 0, yes, no}, Broken, yes},
+		{"half a message behind others", Traffic{2, 2, yes, no}, Broken, yes},
+		{"half a message being answered", Traffic{2, 2, yes, yes}, Broken, yes},
+		{"half a message, others to come", Traffic{2, 0, yes, no}, Broken, yes},
+		{"half a message, answered", Traffic{0, 1, yes, no}, Broken, yes},
+		{"answer to nothing", Traffic{0, 1, no, no}, Broken, no},
+		{"half an answer to nothing", Traffic{0, 0, no, yes}, Broken, no},
+		{"one too many", Traffic{3, 4, no, no}, Broken, no},
+		{"half a one too many", Traffic{3, 3, no, yes}, Broken, no},
+		{"two for half a message", Traffic{0, 2, yes, no}, Broken, no},
+		{"one and a half for half a message", Traffic{0, 1, yes, yes}, Broken, no},
 	} {
-		lockstep := &Profile{Reuse: Lockstep}
-		if got := lockstep.Judge(c.traffic); got != c.lockstep {
-			t.Errorf("%s: verdict %v; want %v", c.what, got, c.lockstep)
+		begin := func(name string) *Boundary {
+			p, err := Named(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := New(p)
+			b.Dialed()
+			b.Begin(1)
+			return &b
 		}
-		if got := lockstep.Plausible(c.traffic); got != c.plausibleForLockstep {
+		if got := begin("echo").End(c.traffic).Then; got != c.lockstep {
+			t.Errorf("%s: %v; want %v", c.what, got, c.lockstep)
+		}
+		if got := begin("echo").Plausible(c.traffic); got != c.plausibleForLockstep {
 			t.Errorf("%s: plausible %v; want %v", c.what, got, c.plausibleForLockstep)
 		}
 		// One session per connection: anything may be said, and nothing makes the connection fit for another.
-		for _, p := range []*Profile{{Reuse: OneShot}, {}} {
-			if got := p.Judge(c.traffic); got != Discard {
-				t.Errorf("%s, one-shot: verdict %v", c.what, got)
-			}
-			if !p.Plausible(c.traffic) {
-				t.Errorf("%s, one-shot: not plausible", c.what)
-			}
+		if got := begin("one-shot").End(c.traffic).Then; got != Broken {
+			t.Errorf("%s, one-shot: %v", c.what, got)
+		}
+		if !begin("one-shot").Plausible(c.traffic) {
+			t.Errorf("%s, one-shot: not plausible", c.what)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
 // party is one of those who can end a session.
@@ -36,7 +36,7 @@ type Record struct {
 	Code   frame.CloseCode // the client's close code; AbnormalClosure when it left without one
 	Reason string
 	// Connection is what became of the backend's connection.
-	Connection profile.Verdict
+	Connection backend.Outcome
 }
 
 func (r *Record) begin(id uint64, client netip.AddrPort, arrival arrival) {
@@ -52,7 +52,6 @@ func (r *Record) log(log *slog.Logger, service, backend string) {
 	if !log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	connection := [...]string{profile.Discard: "discarded", profile.Await: "resetting", profile.Clean: "returned"}
 	log.LogAttrs(context.Background(), slog.LevelInfo, "session ended",
 		slog.Uint64("id", r.ID),
 		slog.String("service", service),
@@ -68,6 +67,6 @@ func (r *Record) log(log *slog.Logger, service, backend string) {
 		slog.String("by", r.By.String()),
 		slog.Int("code", int(r.Code)),
 		slog.String("reason", r.Reason),
-		slog.String("connection", connection[r.Connection]),
+		slog.String("connection", r.Connection.String()),
 	)
 }
