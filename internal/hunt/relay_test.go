@@ -1,6 +1,7 @@
 package hunt
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"net/http/httptest"
@@ -38,6 +39,7 @@ type shared struct {
 	mu     sync.Mutex
 	client *websocket.Conn // guarded by mu
 	kept   []Message       // guarded by mu: came while nobody had it
+	over   bool            // guarded by mu: the server says nothing any more, so nobody can be served with it
 }
 
 // relay runs a simulated server, and a relay with so many connections to it, for the time of the test, and returns the relay's
@@ -93,6 +95,7 @@ func (l *leaky) dial(r *http.Request) (*shared, error) {
 				return
 			}
 			s.mu.Lock()
+			s.over = s.over || bytes.Contains(message, []byte("ready_to_stop"))
 			if s.client == nil {
 				s.kept = append(s.kept, Message{frame.Opcode(kind), message})
 			} else {
@@ -142,6 +145,9 @@ func (l *leaky) serve(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		s.mu.Lock()
 		s.client = nil
+		if s.over {
+			_ = s.conn.CloseNow()
+		}
 		s.mu.Unlock()
 	}()
 	for {

@@ -34,8 +34,10 @@ type counts struct {
 	// Sessions were begun, and ByManner says how they were to end.
 	Sessions int
 	ByManner [manners]int
-	// Refused were turned away because the server was full: HTTP 503 or 429, or as the protocol says it.
+	// Refused were turned away because there was no place: HTTP 503 or 429, or close code 1013.
 	Refused int
+	// Busy were turned away by the message, or the close code, that a full server has in its protocol: a proxy keeps that to itself.
+	Busy int
 	// Completed are those that got their last result.
 	Completed int
 	// Mute are those of them that had sent audio, and saw nothing of it in the results.
@@ -58,6 +60,7 @@ func (c *counts) fail(kind string) {
 func (c *counts) add(other *counts) {
 	c.Sessions += other.Sessions
 	c.Refused += other.Refused
+	c.Busy += other.Busy
 	c.Completed += other.Completed
 	c.Mute += other.Mute
 	c.Messages += other.Messages
@@ -104,6 +107,9 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, " %v %d", Manner(i), n)
 	}
 	b.WriteByte('\n')
+	if r.Busy > 0 {
+		fmt.Fprintf(&b, "  told by the server itself that it is full: %d\n", r.Busy)
+	}
 	if r.Mute > 0 {
 		fmt.Fprintf(&b, "  completed without a word of their own audio: %d\n", r.Mute)
 	}

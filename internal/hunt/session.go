@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"syscall"
 	"time"
 
@@ -38,6 +37,9 @@ func newWorker(h *hunt) *worker {
 	dice := rand.New(pcg)
 	return &worker{hunt: h, pcg: pcg, dice: dice, client: client{dice: dice}}
 }
+
+// errBusy is returned when the server says in its protocol that it is full.
+var errBusy = errors.New("the server is full")
 
 // errLeft is returned when the session has ended as it was to, without the last result.
 var errLeft = errors.New("left")
@@ -176,184 +178,6 @@ func (w *worker) end() error {
 	return err
 }
 
-// awaitEOF waits for the end of the stream, so that nobody sees a reset of what was not over.
-func (w *worker) awaitEOF() {
-	for w.client.read() == nil {
-		w.client.in = w.client.in[:0]
-	}
-}
-
-// leave ends the session as its manner wants it.
-func (w *worker) leave() error {
-	how := w.manner
-	if how == Stall {
-		w.pen.note("stalls")
-		if w.pause(20*time.Millisecond) != nil {
-			return w.ctx.Err()
-		}
-		how = CloseWithoutEnd + Manner(w.dice.IntN(int(VanishInMessage-CloseWithoutEnd)+1))
-	}
-	if how == Impatient {
-		how = CloseWithoutEnd + Manner(w.dice.IntN(2))
-	}
-	reset := w.dice.IntN(2) == 0
-	kind := w.hunt.dialogue.AudioKind
-	if kind == frame.Continuation {
-		kind = frame.Binary
-	}
-	switch how {
-	case CloseWithoutEnd:
-		w.pen.note("closes")
-		if err := w.client.close(frame.GoingAway); err != nil {
-			return err
-		}
-		if w.dice.IntN(2) == 0 {
-			if err := w.await(func(Message) bool { return false }); !errors.As(err, new(closeError)) && !errors.Is(err, io.EOF) {
-				return err
-			}
-		}
-	case VanishInFrame:
-		w.pen.note("vanishes in the middle of a frame")
-		whole := w.client.frame(true, kind, w.chunk())
-		w.pen.message("sent part of", Message{frame.Binary, w.audio})
-		if err := w.client.write(whole[:1+w.dice.IntN(len(whole)-1)]); err != nil {
-			return err
-		}
-	case VanishInMessage:
-		w.pen.note("vanishes in the middle of a message")
-		payload := w.chunk()
-		w.pen.message("sent part of", Message{frame.Binary, w.audio})
-		if err := w.client.write(w.client.frame(false, kind, payload[:len(payload)/2])); err != nil {
-			return err
-		}
-	default:
-		w.pen.note("vanishes")
-	}
-	w.client.drop(reset)
-	return errLeft
-}
-
-// chunk returns the payload of the next message of audio, which is valid until the next call.
-func (w *worker) chunk() []byte {
-	d := w.hunt.dialogue
-	blocks := d.Blocks
-	if blocks == ([2]int{}) {
-		blocks = [2]int{1, 24}
-	}
-	w.progress.Audio++
-	mark := sim.Mark{Session: w.progress.Number, Seq: uint16(w.progress.Audio), Pause: w.dice.IntN(6) == 0}
-	w.audio = sim.AppendMark(w.audio[:0], mark, 1)
-	mark.Pause = false
-	w.audio = sim.AppendMark(w.audio, mark, blocks[0]-1+w.dice.IntN(blocks[1]-blocks[0]+1))
-	if d.Audio == nil {
-		return w.audio
-	}
-	w.scratch = d.Audio(&w.progress, w.scratch[:0], w.audio)
-	return w.scratch
-}
-
-// speak sends audio.
-func (w *worker) speak() error {
-	d := w.hunt.dialogue
-	kind := d.AudioKind
-	if kind == frame.Continuation {
-		kind = frame.Binary
-	}
-	first := w.progress.Audio == 0
-	m := Message{kind, w.chunk()}
-	w.pen.message("sent", Message{frame.Binary, w.audio})
-	if err := w.send(m); err != nil {
-		return err
-	}
-	if first && d.Behind != nil {
-		return w.say(d.Behind(&w.progress))
-	}
-	return nil
-}
-
-func (w *worker) say(messages []Message) error {
-	for _, m := range messages {
-		w.pen.message("sent", m)
-		if err := w.send(m); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *worker) send(m Message) error {
-	w.progress.Sent++
-	w.counts.Sent++
-	err := w.client.send(m)
-	if err == nil {
-		return nil
-	}
-	// The server has closed. What it said before counts, and how it closed says more than the failure to write.
-	if why := w.await(func(Message) bool { return false }); errors.As(why, new(closeError)) {
-		return why
-	}
-	return err
-}
-
-// await receives messages, and checks them, until one is it.
-func (w *worker) await(it func(m Message) bool) error {
-	for {
-		m, err := w.client.receive()
-		if err != nil {
-			return err
-		}
-		if w.check(m); w.busy {
-			return httpError(unavailable)
-		}
-		if it(m) {
-			return nil
-		}
-	}
-}
-
-// listenBriefly receives what comes within a moment, at least one message unless the server is slow.
-func (w *worker) listenBriefly() error {
-	_ = w.client.conn.SetReadDeadline(time.Now().Add(2 * time.Millisecond))
-	err := w.await(func(Message) bool { return len(w.client.in) == 0 })
-	_ = w.client.conn.SetReadDeadline(time.Now().Add(w.hunt.options.Timeout))
-	if w.ctx.Err() != nil {
-		return w.ctx.Err()
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil
-	}
-	return err
-}
-
-// check looks for identities in a message.
-func (w *worker) check(m Message) {
-	w.pen.message("received", m)
-	w.progress.Received++
-	w.counts.Messages++
-	d := w.hunt.dialogue
-	w.busy = d.Busy != nil && d.Busy(m)
-	number := w.progress.Number
-	found, leaked := false, false
-	judge := func(session uint64) {
-		found = true
-		if session != number {
-			if !leaked {
-				w.hunt.leaked(number, session, m)
-			}
-			leaked = true
-			return
-		}
-		w.own = true
-	}
-	sim.Identities(m.Payload, judge)
-	if m.Opcode == frame.Binary {
-		sim.Marks(m.Payload, func(m sim.Mark) { judge(m.Session) })
-	}
-	if found {
-		w.counts.Checked++
-	}
-}
-
 // pause waits for a random time up to d.
 func (w *worker) pause(d time.Duration) error {
 	timer := time.NewTimer(time.Duration(w.dice.Int64N(int64(d))))
@@ -382,6 +206,9 @@ func (w *worker) judge(err error) {
 	var closed closeError
 	var network net.Error
 	switch {
+	case errors.Is(err, errBusy):
+		w.counts.Busy++
+		return
 	case errors.As(err, &status) && (status == unavailable || status == 429):
 		w.counts.Refused++
 		return

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hunted runs the command for the time of the test.
+func hunted(t *testing.T, args string) (string, error) {
+	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	err := run(ctx, strings.Fields(args), &out)
+	left, dirErr := os.ReadDir(os.TempDir())
+	if dirErr != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, dirErr)
+	}
+	return out.String(), err
+}
+
+func TestHunt(t *testing.T) {
+	out, err := hunted(t, "-sessions 300 -protocols echo,vosk,sherpa-onnx -manners clean-end:1 -settings 0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"echo: 100 sessions", "vosk: 100 sessions", "sherpa-onnx: 100 sessions", "profile sherpa-onnx-unsafe",
+		"100 completed", "300 sessions in all, 0 leaks",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// A leak fails the command, with the traces.
+func TestHuntFindsLeak(t *testing.T) {
+	_, err := hunted(t, "-sessions 100000 -protocols vosk -unsafe vosk=blind -timeout 300ms -settings 0")
+	if err == nil || !strings.Contains(err.Error(), "leaks; the first: session") || strings.Count(err.Error(), "manner ") != 2 {
+		t.Errorf("got %v; want a leak with both traces", err)
+	}
+}
+
+// By default, everything that reuses connections is hunted in.
+func TestReusable(t *testing.T) {
+	if got, want := strings.Join(reusable(), " "), "echo vosk funasr sherpa-onnx dashscope vllm-realtime watson"; got != want {
+		t.Errorf("got %s; want %s", got, want)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"-protocols chat":                          `protocol: "chat" is unknown`,
+		"-protocols vosk -unsafe vosk":             `-unsafe: "vosk" is not of the form protocol=risk`,
+		"-protocols vosk -unsafe vosk=fun":         `unknown value "fun"; allowed are quiet, doubt, blind`,
+		"-protocols vosk -nasty rude":              "unknown switch",
+		"-protocols vosk -fail rude":               "unknown failure",
+		"-manners rude:1":                          `"rude" is unknown`,
+		"-protocols vosk -profile chat":            `there is no profile "chat"`,
+		"-protocols vosk -sessions 0":              "sessions: 0 is out of range",
+		"vosk":                                     `"vosk" is not a flag`,
+		"-protocols vosk -sessions 5 -nasty full":  "allowed is full:n",
+		"-protocols vosk -sessions 5 -settings -1": "settings: -1 is not a probability",
+	} {
+		if _, err := hunted(t, args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v; want %s", args, err, want)
+		}
+	}
+}

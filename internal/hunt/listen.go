@@ -1,0 +1,76 @@
+package hunt
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/sim"
+)
+
+// awaitEOF waits for the end of the stream, so that nobody sees a reset of what was not over.
+func (w *worker) awaitEOF() {
+	for w.client.read() == nil {
+		w.client.in = w.client.in[:0]
+	}
+}
+
+// await receives messages, and checks them, until one is it.
+func (w *worker) await(it func(m Message) bool) error {
+	for {
+		m, err := w.client.receive()
+		if err != nil {
+			return err
+		}
+		if w.check(m); w.busy {
+			return errBusy
+		}
+		if it(m) {
+			return nil
+		}
+	}
+}
+
+// listenBriefly receives what comes within a moment, at least one message unless the server is slow.
+func (w *worker) listenBriefly() error {
+	_ = w.client.conn.SetReadDeadline(time.Now().Add(2 * time.Millisecond))
+	err := w.await(func(Message) bool { return len(w.client.in) == 0 })
+	_ = w.client.conn.SetReadDeadline(time.Now().Add(w.hunt.options.Timeout))
+	if w.ctx.Err() != nil {
+		return w.ctx.Err()
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+// check looks for identities in a message.
+func (w *worker) check(m Message) {
+	w.pen.message("received", m)
+	w.progress.Received++
+	w.counts.Messages++
+	d := w.hunt.dialogue
+	w.busy = d.Busy != nil && d.Busy(m)
+	number := w.progress.Number
+	found, leaked := false, false
+	judge := func(session uint64) {
+		found = true
+		if session != number {
+			if !leaked {
+				w.hunt.leaked(number, session, m)
+			}
+			leaked = true
+			return
+		}
+		w.own = true
+	}
+	sim.Identities(m.Payload, judge)
+	if m.Opcode == frame.Binary {
+		sim.Marks(m.Payload, func(m sim.Mark) { judge(m.Session) })
+	}
+	if found {
+		w.counts.Checked++
+	}
+}
