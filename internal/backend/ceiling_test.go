@@ -65,7 +65,7 @@ func TestFullServer(t *testing.T) {
 		}
 		f.takes(20)
 		f.until("the server has all its connections", func() bool { return f.pool.Stats().Idle == 20 })
-		f.until("there is no ceiling", func() bool { return f.pool.Stats().Ceiling == 0 })
+		f.until("there is no ceiling", func() bool { return f.pool.Stats().Ceiling == 20 })
 		if full, free := f.lines(becameFull), f.lines(allAgain); full != 1 || free != 1 {
 			t.Errorf("logged %d times that it is full, %d times that it is not: %q", full, free, f.log.all())
 		}
@@ -78,14 +78,14 @@ func TestFullServerIsRaisedInSteps(t *testing.T) {
 		f.after(time.Second)
 		f.takes(20)
 		var steps []int
-		for last := 10; last > 0; {
+		for last := 10; last < 20; {
 			f.after(100 * time.Millisecond)
 			if now := f.pool.Stats().Ceiling; now != last {
 				steps = append(steps, now)
 				last = now
 			}
 		}
-		if got, want := fmt.Sprint(steps), "[12 14 16 18 0]"; got != want {
+		if got, want := fmt.Sprint(steps), "[12 14 16 18 20]"; got != want {
 			t.Errorf("ceilings %v; want %v", got, want)
 		}
 	})
@@ -95,7 +95,7 @@ func TestFullServerIsRaisedInSteps(t *testing.T) {
 func TestRefusingServerIsNotFull(t *testing.T) {
 	inBubble(t, pool.Settings{Cap: 8, Warm: 8}, func(f *fake) { f.takes(0) }, func(f *fake) {
 		f.after(time.Minute)
-		if s, h := f.pool.Stats(), f.report.get(); s.Ceiling != 0 || s.Usable || h.Circuit == "closed" || h.Reachable {
+		if s, h := f.pool.Stats(), f.report.get(); s.Ceiling != 8 || s.Usable || h.Circuit == "closed" || h.Reachable {
 			t.Errorf("%+v, %+v; want it out of service", s, h)
 		}
 		if begun, _ := f.attempts(); len(begun) > 60 {
@@ -117,7 +117,7 @@ func TestSessionIsRefused(t *testing.T) {
 		if s := f.pool.Stats(); s.Ceiling != 2 || s.Idle != 0 || s.Used() != 2 {
 			t.Errorf("%+v; want a ceiling of 2", s)
 		}
-		f.until("it is full no more", func() bool { s := f.pool.Stats(); return s.Ceiling == 0 && s.Idle == 3 })
+		f.until("it is full no more", func() bool { s := f.pool.Stats(); return s.Ceiling == 5 && s.Idle == 3 })
 	})
 }
 

@@ -14,9 +14,13 @@ import (
 func (w *world) settings() pool.Settings {
 	return pool.Settings{
 		Cap: rapid.IntRange(1, 4).Draw(w.t, "cap"), Warm: rapid.IntRange(0, 4).Draw(w.t, "warm"),
-		Weight: float64(rapid.IntRange(0, 4).Draw(w.t, "weight")) / 2,
+		Weight:   float64(rapid.IntRange(0, 4).Draw(w.t, "weight")) / 2,
+		Variants: w.keeps(),
 	}
 }
+
+// keeps returns how many variants the backends keep warm: fewer than there are, if there is more than one.
+func (w *world) keeps() int { return len(w.variants) - 1 }
 
 func (w *world) backend() *fake {
 	return w.backends[rapid.IntRange(0, len(w.backends)-1).Draw(w.t, "backend")] // not the backend itself: rapid prints it

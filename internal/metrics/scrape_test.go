@@ -34,10 +34,10 @@ func busy() stats.Stats {
 			Reachable: true, Circuit: "closed", Probe: "up", Broken: 17, RoundTripSeconds: 0.00125,
 		},
 		Stats: pool.Stats{
-			State: "enabled", Usable: true, Cap: 64, Ceiling: 48, Warm: 24, Weight: 1.5, Ramp: 1,
+			State: "enabled", Usable: true, Cap: 64, Ceiling: 40, Warm: 24, Weight: 1.5, Ramp: 1,
 			Dialing: 2, Idle: 11, Leased: 31, Resetting: 5, Retiring: 3,
 			Totals: pool.Totals{
-				Dialed: 1001, DialFailed: 12, Leased: 5003, Returned: 4040, Discarded: 927, RetiredIdle: 22, Displaced: 6,
+				Dialed: 1001, DialFailed: 12, Leased: 5003, Returned: 4040, Discarded: 927, RetiredIdle: 22,
 				Reasons: pool.Reasons{
 					pool.Served: 801, pool.Unclean: 41, pool.Cut: 42, pool.Closed: 43, pool.Lost: 7, pool.Broken: 1,
 					pool.Unsolicited: 2, pool.Silent: 3, pool.ResetFailed: 4, pool.Aged: 5, pool.WornOut: 0, pool.Surplus: 0,
@@ -52,7 +52,7 @@ func busy() stats.Stats {
 			Probe: "down", ProbeReason: "503",
 		},
 		Stats: pool.Stats{
-			State: "draining", Cap: 32, Weight: 0.5, Ramp: 0.25, Dialing: 1,
+			State: "draining", Cap: 32, Ceiling: 32, Weight: 0.5, Ramp: 0.25, Dialing: 1,
 			Totals: pool.Totals{
 				DialFailed: 77, RetiredIdle: 9,
 				Reasons: pool.Reasons{pool.WornOut: 0, pool.Surplus: 1, pool.Suspected: 6, pool.Withdrawn: 2},

@@ -90,9 +90,13 @@ func (g *Group[C]) choose(variant string, key uint64) *Pool[C] {
 
 // ready tells whether a connection of that variant can be leased now.
 func (p *Pool[C]) ready(variant string) bool {
-	v := p.find(variant)
-	return v != nil && v.newest != nil && p.leasable()
+	if variant == "" { // without a call, as nearly always
+		return p.base.newest != nil && p.leasable()
+	}
+	return p.readyOf(p.find(variant))
 }
+
+func (p *Pool[C]) readyOf(v *variant[C]) bool { return v != nil && v.newest != nil && p.leasable() }
 
 // share returns the weight that counts now.
 func (p *Pool[C]) share() float64 { return p.weight * p.ramp }

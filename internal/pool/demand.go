@@ -11,14 +11,14 @@ const patience = 4
 // due tells whether there is something to do for the pool's worker: to dial, or to retire. A backend that is not well it
 // looks after at every occasion, since room, or an idle connection that makes room, is all that a trial needs.
 func (p *Pool[C]) due() bool {
-	waited := p.group.queue.length > 0
-	switch {
-	case !p.usable, (p.lacks() || waited && p.demanded() != nil) && p.room():
+	if !p.usable {
 		return true
-	case p.counts[Idle] == 0:
-		return false
 	}
-	return p.mode == Disabled || p.present() > p.limit || p.abounds() || waited && p.displaces()
+	lacks, abounds := p.compare()
+	if lacks && p.room() || p.counts[Idle] > 0 && (abounds || p.mode == Disabled || p.present() > p.limit) {
+		return true
+	}
+	return p.group.queue.length > 0 && (p.demanded() != nil || p.displaces())
 }
 
 // demanded returns the client that waits for whom the pool's worker is to dial a connection; nil for none.
@@ -151,7 +151,7 @@ func (p *Pool[C]) room() bool { return p.mode == Enabled && p.present()+p.counts
 
 // load returns the share of the cap that so many used connections are, in relation to the weight.
 func (p *Pool[C]) load(used int) float64 {
-	return float64(used) / (float64(p.limit) * p.weight * p.ramp)
+	return float64(used) / p.size
 }
 
 // loadAfterDial returns the load that a connection which is dialed for a client leads to.

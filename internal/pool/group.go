@@ -86,7 +86,7 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 		panic("pool: a client that was queued before asks for another connection with the same waiter")
 	}
 	if l := g.queue.line(w.Variant); l == nil || l.first == nil { // otherwise nothing is idle that could be leased
-		if p := g.choose(w.Variant, w.Key); p != nil && !g.holdsBack(p, math.MaxUint64) {
+		if p := g.choose(w.Variant, w.Key); p != nil && (g.queue.length == 0 || !g.holdsBack(p, math.MaxUint64)) {
 			conn = w.take(p)
 			g.unlock(p, whenDue)
 			return conn, true, nil

@@ -151,12 +151,8 @@ func (m *model) reserve(t *rapid.T, p *modelPool, s *Slot[int], ok bool, variant
 
 func (m *model) retired(t *rapid.T, p *modelPool, idleSince Instant) bool {
 	s, reason := m.surplus(p, idleSince)
-	displaced := s != nil && p.mode != Disabled && p.count(Dialing, Idle, Leased, Resetting) <= p.cap() && m.displaces(p)
 	n, ok := p.RetireSurplus(idleSince)
 	p.retiredSlot(t, n, ok, s, reason)
-	if displaced {
-		p.totals.Displaced++
-	}
 	m.serve(t)
 	return ok
 }

@@ -137,8 +137,10 @@ func (m *model) surplus(p *modelPool, idleSince Instant) (*modelSlot, Reason) {
 		return nil, 0
 	case p.mode == Disabled:
 		return p.idle[0], Withdrawn
-	case p.count(Dialing, Idle, Leased, Resetting) > p.cap(), m.displaces(p):
+	case p.count(Dialing, Idle, Leased, Resetting) > p.cap():
 		return p.idle[0], Surplus
+	case m.displaces(p):
+		return p.idle[0], Displaced
 	}
 	for _, s := range p.idle {
 		first := slices.IndexFunc(p.idle, func(other *modelSlot) bool { return other.variant == s.variant })

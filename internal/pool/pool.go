@@ -46,6 +46,7 @@ type Pool[C any] struct {
 	most     int // variants that are kept warm; 0 for a pool without variants
 	weight   float64
 	ramp     float64
+	size     float64 // limit, weight and ramp in one: what a load is a part of
 	current  float64 // for [RoundRobin]
 	mode     Mode
 	usable   bool
@@ -73,7 +74,7 @@ func (p *Pool[C]) Set(s Settings) {
 func (p *Pool[C]) set(s Settings) {
 	was := p.most
 	p.capacity, p.warm, p.most, p.weight = s.Cap, s.Warm, s.Variants, s.Weight
-	p.lower()
+	p.fit()
 	if s.Variants == 0 {
 		p.base.kept = true
 		p.keepMost(&p.base)
@@ -89,16 +90,17 @@ func (p *Pool[C]) set(s Settings) {
 func (p *Pool[C]) SetCeiling(n int) {
 	p.update(func() {
 		p.ceiling = n
-		p.lower()
+		p.fit()
 	})
 }
 
-// lower sets the limit to the lesser of the cap and the ceiling.
-func (p *Pool[C]) lower() {
+// fit sets the limit to the lesser of the cap and the ceiling, and the size by it.
+func (p *Pool[C]) fit() {
 	p.limit = p.capacity
 	if p.ceiling > 0 {
 		p.limit = min(p.limit, p.ceiling)
 	}
+	p.size = float64(p.limit) * p.weight * p.ramp
 }
 
 // SetMode notes what the operator wants of the backend. Connections of a disabled one are for [Pool.RetireSurplus].
@@ -113,7 +115,12 @@ func (p *Pool[C]) SetDialable(dialable bool) { p.update(func() { p.dialable = di
 
 // SetRamp sets the part of the weight that counts, above 0 and at most 1, for a backend that has recovered and is to get
 // its clients little by little.
-func (p *Pool[C]) SetRamp(ramp float64) { p.update(func() { p.ramp = ramp }) }
+func (p *Pool[C]) SetRamp(ramp float64) {
+	p.update(func() {
+		p.ramp = ramp
+		p.fit()
+	})
+}
 
 // update changes what the choice of a backend depends on.
 func (p *Pool[C]) update(change func()) {

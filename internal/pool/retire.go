@@ -21,8 +21,7 @@ func (p *Pool[C]) RetireSurplus(idleSince Instant) (conn C, ok bool) {
 	case p.present() > p.limit:
 		return p.retireNow(p.oldest(nil), Surplus)
 	case p.displaces():
-		p.totals.Displaced++
-		return p.retireNow(p.oldest(nil), Surplus)
+		return p.retireNow(p.oldest(nil), Displaced)
 	}
 	return p.retireNow(p.oldest(func(v *variant[C]) bool {
 		return p.surplusOf(v) > 0 && v.oldest.idleSince < idleSince

@@ -50,16 +50,14 @@ func (s *Slot[C]) Abandoned() {
 
 // Reset notes that the lease of that number is over but that the connection is not clean yet.
 func (s *Slot[C]) Reset(lease uint64) {
-	p := s.begin(Leased, Leased)
-	s.check(lease)
+	p := s.beginLease(lease, Leased, Leased)
 	p.move(s, Resetting)
 	s.end()
 }
 
 // Return ends the lease of that number: the connection is clean. It is idle, or leased to a client that waits.
 func (s *Slot[C]) Return(lease uint64) {
-	p := s.begin(Leased, Resetting)
-	s.check(lease)
+	p := s.beginLease(lease, Leased, Resetting)
 	p.totals.Returned++
 	p.rest(s)
 	s.end()
@@ -67,8 +65,7 @@ func (s *Slot[C]) Return(lease uint64) {
 
 // Discard ends the lease of that number: the connection is retired. The caller closes it and then calls Gone.
 func (s *Slot[C]) Discard(lease uint64, reason Reason) {
-	p := s.begin(Leased, Resetting)
-	s.check(lease)
+	p := s.beginLease(lease, Leased, Resetting)
 	p.retire(s, reason)
 	s.end()
 }
@@ -118,19 +115,18 @@ func (s *Slot[C]) begin(allowed, also State) *Pool[C] {
 	p := s.pool
 	p.group.mu.Lock()
 	if s.state != allowed && s.state != also {
-		state := s.state
-		p.group.mu.Unlock()
-		panic(fmt.Sprintf("pool: a slot that is %v was used as if it were %v", state, allowed))
+		p.group.misused(fmt.Sprintf("a slot that is %v was used as if it were %v", s.state, allowed))
 	}
 	return p
 }
 
-// check sees that who has begun a transition holds the present lease, and not one that has ended.
-func (s *Slot[C]) check(lease uint64) {
+// beginLease is begin by the holder of a lease, which must be the present one, and not one that has ended.
+func (s *Slot[C]) beginLease(lease uint64, allowed, also State) *Pool[C] {
+	p := s.begin(allowed, also)
 	if last := uint64(s.sessions); lease != last {
-		s.pool.group.mu.Unlock()
-		panic(fmt.Sprintf("pool: lease %d of a connection was used after its end: the last is %d", lease, last))
+		p.group.misused(fmt.Sprintf("lease %d of a connection was used after its end: the last is %d", lease, last))
 	}
+	return p
 }
 
 // end gives the mutex up after a transition.
@@ -140,4 +136,10 @@ func (s *Slot[C]) end() {
 		signal = always
 	}
 	s.pool.group.unlock(s.pool, signal)
+}
+
+// misused gives the mutex up and panics.
+func (g *Group[C]) misused(how string) {
+	g.mu.Unlock()
+	panic("pool: " + how)
 }

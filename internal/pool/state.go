@@ -84,6 +84,8 @@ const (
 	WornOut
 	// Surplus: there were more idle connections than wanted.
 	Surplus
+	// Displaced: its place was needed for a client of another variant.
+	Displaced
 	// Suspected: its place was needed to find out whether the backend is well.
 	Suspected
 	// Withdrawn: an operator disabled the backend.
@@ -97,7 +99,7 @@ const (
 func (r Reason) String() string {
 	return [...]string{
 		"served", "unclean", "cut", "closed", "lost", "broken", "unsolicited", "silent", "reset_failed", "full", "aged", "worn_out",
-		"surplus", "suspected", "withdrawn", "shutdown",
+		"surplus", "displaced", "suspected", "withdrawn", "shutdown",
 	}[r]
 }
 

@@ -2,14 +2,13 @@ package pool
 
 // Totals counts since the pool was made.
 type Totals struct {
-	Dialed      uint64  `json:"dialed"`              // connections established
-	DialFailed  uint64  `json:"dial_failed"`         // slots given up because a connection could not be established
-	Leased      uint64  `json:"leased"`              // leases begun
-	Returned    uint64  `json:"returned"`            // leases that ended with the connection idle again
-	Discarded   uint64  `json:"discarded"`           // leases that ended with the connection retired
-	RetiredIdle uint64  `json:"retired_idle"`        // connections retired while idle
-	Displaced   uint64  `json:"displaced,omitempty"` // of these, connections that made room for one of another variant
-	Reasons     Reasons `json:"reasons"`             // of both kinds of retirement
+	Dialed      uint64  `json:"dialed"`       // connections established
+	DialFailed  uint64  `json:"dial_failed"`  // slots given up because a connection could not be established
+	Leased      uint64  `json:"leased"`       // leases begun
+	Returned    uint64  `json:"returned"`     // leases that ended with the connection idle again
+	Discarded   uint64  `json:"discarded"`    // leases that ended with the connection retired
+	RetiredIdle uint64  `json:"retired_idle"` // connections retired while idle
+	Reasons     Reasons `json:"reasons"`      // of both kinds of retirement
 }
 
 // Stats is a pool's book at one instant.
@@ -17,7 +16,7 @@ type Stats struct {
 	State     string  `json:"state"`  // what the operator wants of the backend
 	Usable    bool    `json:"usable"` // the backend is well
 	Cap       int     `json:"cap"`
-	Ceiling   int     `json:"ceiling,omitempty"` // what the server takes at present when that is less than the cap; 0 otherwise
+	Ceiling   int     `json:"ceiling"` // what counts at present: the cap, or less after the server said that it is full
 	Warm      int     `json:"warm"`
 	Weight    float64 `json:"weight"`
 	Ramp      float64 `json:"ramp"` // part of the weight that counts, while the backend is started slowly
@@ -36,12 +35,8 @@ func (s *Stats) Used() int { return s.Dialing + s.Idle + s.Leased + s.Resetting 
 func (p *Pool[C]) Stats() Stats {
 	p.group.mu.Lock()
 	defer p.group.mu.Unlock()
-	ceiling := p.ceiling
-	if ceiling >= p.capacity {
-		ceiling = 0
-	}
 	return Stats{
-		State: p.mode.String(), Usable: p.usable, Cap: p.capacity, Ceiling: ceiling, Warm: p.warm, Weight: p.weight, Ramp: p.ramp,
+		State: p.mode.String(), Usable: p.usable, Cap: p.capacity, Ceiling: p.limit, Warm: p.warm, Weight: p.weight, Ramp: p.ramp,
 		Dialing: p.counts[Dialing], Idle: p.counts[Idle], Leased: p.counts[Leased],
 		Resetting: p.counts[Resetting], Retiring: p.counts[Retiring], Totals: p.totals,
 	}

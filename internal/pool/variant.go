@@ -202,20 +202,18 @@ func (p *Pool[C]) lacking() (lacking *variant[C]) {
 	return lacking
 }
 
-// lacks tells whether warm connections of any variant lack.
-func (p *Pool[C]) lacks() bool {
+// compare tells whether warm connections of any variant lack, and whether there are more idle ones of any than are kept warm.
+func (p *Pool[C]) compare() (lacks, abounds bool) {
 	if p.plain() {
-		return p.base.coming+p.base.idle < p.warm
+		n := p.base.coming + p.base.idle
+		return n < p.warm, n > p.warm
 	}
-	return p.lacking() != nil
-}
-
-// abounds tells whether there are more idle connections of any variant than are kept warm.
-func (p *Pool[C]) abounds() bool {
-	if p.plain() {
-		return p.base.coming+p.base.idle > p.warm
+	for _, v := range p.variants {
+		surplus := p.surplusOf(v)
+		lacks = lacks || surplus < 0
+		abounds = abounds || surplus > 0 && v.idle > 0
 	}
-	return slices.ContainsFunc(p.variants, func(v *variant[C]) bool { return v.idle > 0 && p.surplusOf(v) > 0 })
+	return lacks, abounds
 }
 
 // oldest returns the idle slot that was used longest ago, of a variant for which f is true if it is given; nil for none.

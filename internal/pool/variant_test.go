@@ -154,7 +154,7 @@ func TestDisplacement(t *testing.T) {
 	if !ok {
 		t.Fatal("nobody makes room")
 	}
-	if oldest := r.slots[n]; oldest.State() != Retiring || idle.Stats().Totals.Displaced != 1 {
+	if oldest := r.slots[n]; oldest.State() != Retiring || idle.Stats().Totals.Reasons[Displaced] != 1 {
 		t.Errorf("%v, %+v", oldest.State(), idle.Stats())
 	}
 	if n, ok := idle.RetireSurplus(math.MinInt64); ok {
@@ -280,8 +280,8 @@ func TestCeiling(t *testing.T) {
 		t.Errorf("stats %+v; want a cap of 4 and a ceiling of 2", s)
 	}
 	p.Set(Settings{Cap: 2, Warm: 2, Weight: 1})
-	if s := p.Stats(); s.Ceiling != 0 {
-		t.Errorf("a ceiling of %d above a cap of 2", s.Ceiling)
+	if s := p.Stats(); s.Ceiling != 2 {
+		t.Errorf("a ceiling of %d under a cap of 2", s.Ceiling)
 	}
 	p.Set(Settings{Cap: 4, Warm: 4, Weight: 1})
 	p.work()
