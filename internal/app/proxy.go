@@ -41,6 +41,9 @@ type Proxy struct {
 	background sync.WaitGroup // goroutines that end when draining begins
 }
 
+// variantMaxIdle is for how long connections of a variant are kept warm that no client has come for.
+const variantMaxIdle = 10 * time.Minute
+
 // Start checks the settings, opens the listeners and begins to serve and to fill the pools. Backends that cannot be
 // reached are no error: they are tried until they can. Shutdown ends the proxy.
 func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) {
@@ -65,7 +68,7 @@ func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) 
 			Target: b.target, Profile: plan.profile, Variants: variants, Group: p.group, Settings: b.settings, Mode: b.mode, Probe: b.probe,
 			DialTimeout: settings.DialTimeout, DialParallel: settings.DialParallel,
 			ResetTimeout: settings.ResetTimeout, CloseTimeout: settings.CloseTimeout,
-			MaxAge: settings.ConnectionMaxAge, MaxIdle: settings.ConnectionMaxIdle,
+			MaxAge: settings.ConnectionMaxAge, MaxIdle: settings.ConnectionMaxIdle, VariantMaxIdle: variantMaxIdle,
 			MaxSessions:  uint64(settings.ConnectionMaxSessions),
 			PingInterval: settings.PingInterval, PingTimeout: settings.PingTimeout,
 			CircuitFailures: settings.CircuitFailures, SlowStart: settings.SlowStart,

@@ -29,10 +29,8 @@ func usageError(err error) error {
 
 // Main runs the command line and returns the exit status.
 func Main(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	// After the first signal the default action is back: a second one ends the process at once.
-	defer context.AfterFunc(ctx, stop)()
 	root := newRootCommand()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -47,6 +45,23 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	return 1
+}
+
+// untilSignal returns a context that ends with SIGINT or SIGTERM, or when stop is called. By then the default action is back, so
+// that a second signal ends the process at once. (The context of [signal.NotifyContext] ends before that.)
+func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+		}
+		signal.Stop(signals)
+		cancel()
+	}()
+	return ctx, cancel
 }
 
 func newRootCommand() *cobra.Command {

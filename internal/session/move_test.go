@@ -51,8 +51,7 @@ func TestMoveWhileStreaming(t *testing.T) {
 		pongs  int
 		err    error
 	}
-	var enough atomic.Bool
-	enough.Store(true)
+	var enough atomic.Bool // moves
 	var peers []*peer
 	sums := make([][sha256.Size]byte, clients)
 	back := make([]outcome, clients)
@@ -83,6 +82,8 @@ func TestMoveWhileStreaming(t *testing.T) {
 			}
 		})
 	}
+	eventually(t, "sessions are moved often", func() bool { return moves.Load() >= 20 })
+	enough.Store(true)
 	senders.Wait()
 	stop() // the last answers arrive on loops that the sessions stay on
 	eventually(t, "everything is answered", func() bool {
@@ -107,11 +108,7 @@ func TestMoveWhileStreaming(t *testing.T) {
 			t.Errorf("client %d: not what it sent came back: %v, %d pongs", i, o.err, o.pongs)
 		}
 	}
-	if n := moves.Load(); n < 20 {
-		t.Errorf("only %d moves", n)
-	} else {
-		t.Logf("%d moves", n)
-	}
+	t.Logf("%d moves", moves.Load())
 }
 
 // A session's timers go with it.
