@@ -160,11 +160,8 @@ func (b *Boundary) streamed(f found) Step {
 	}
 	if b.flags&silent != 0 && (p.refuses() || p.readies) {
 		switch {
-		case f.class&isBusy != 0:
-			if b.replayable() {
-				return b.elsewhere(Busy)
-			}
-			b.spoke()
+		case f.class&isBusy != 0: // not for the client, even when it is too late for another connection
+			return b.elsewhere(Busy)
 		case f.class&isReady != 0:
 			b.flags &^= silent
 			session.opening = Opening{}

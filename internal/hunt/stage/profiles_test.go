@@ -49,7 +49,7 @@ func TestProfiles(t *testing.T) {
 				Server: sim.Options{Protocol: protocol, Jitter: time.Millisecond}, Connections: 16,
 				Proxy: withProfile(t, protocol, risk),
 			})
-			report := huntOn(t, set, hunt.Options{Protocol: protocol, Sessions: sessions, Seed: 6, Concurrency: 32})
+			report := huntOn(t, set, hunt.Options{Protocol: protocol, Sessions: sessions, Seed: 6, Concurrency: 32, Settings: 0.02})
 			if err := report.Err(); err != nil {
 				t.Error(err)
 			}
@@ -108,6 +108,7 @@ func TestProfilesAgainstNastyServers(t *testing.T) {
 		{sim.Watson, "reset-foreign:0.3"},
 		{sim.WhisperLive, "full:8,greeting-delayed:0.1"},
 		{sim.Kyutai, "full:8,greeting-delayed:0.1"},
+		{sim.KaldiGStreamer, "full:8"},
 	} {
 		t.Run(test.protocol+" "+test.nasty, func(t *testing.T) {
 			nasty, err := sim.ParseNasty(test.nasty)
