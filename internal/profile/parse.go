@@ -69,7 +69,7 @@ func isName(s string) bool {
 }
 
 // maxFile is the size in bytes of the largest file of profiles.
-const maxFile = 1 << 20
+const maxFile = 256 << 10
 
 // root returns the file's one mapping, or nil.
 func (r *reader) root(data []byte) (root ast.Node) {
@@ -79,6 +79,10 @@ func (r *reader) root(data []byte) (root ast.Node) {
 	}
 	if at, ok := firstInvalid(data); !ok {
 		r.problem(at, "this byte is not UTF-8, which YAML and the text messages of WebSocket must be (RFC 6455, section 5.6); allowed is UTF-8, or a binary message: {base64: ...}")
+		return nil
+	}
+	if at, ok := firstTooDeep(data); !ok {
+		r.problem(at, "this nests too deeply; allowed are %d brackets inside of one another, and lines that begin with %d spaces and signs", deepest, 4*deepest)
 		return nil
 	}
 	defer func() { // a defect of the YAML library must not end the proxy
