@@ -6,6 +6,8 @@ import (
 	"context"
 	"os"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
 // idleConnections is how many connections the idle scenario keeps in all.
@@ -31,7 +33,7 @@ func idlePools(tools toolbox, _ options) []rival {
 
 // observeIdle starts a proxy, offers it no load at all, and watches its process.
 func observeIdle(ctx context.Context, tools toolbox, r rival, l load, backends []string) (observation, error) {
-	addresses, err := freeAddresses(2)
+	addresses, err := child.FreeAddresses(2)
 	if err != nil {
 		return observation{}, err
 	}
@@ -45,8 +47,8 @@ func observeIdle(ctx context.Context, tools toolbox, r rival, l load, backends [
 	if err != nil {
 		return observation{}, err
 	}
-	defer p.stop()
-	w := watch{memory: true, pid: p.pid()}
+	defer p.Stop()
+	w := watch{memory: true, pid: p.PID()}
 	w.seen.filled = time.Since(began)
 	if err := pause(ctx, settleIdle); err != nil {
 		return observation{}, err
@@ -56,11 +58,11 @@ func observeIdle(ctx context.Context, tools toolbox, r rival, l load, backends [
 		return observation{}, err
 	}
 	w.end()
-	w.seen.open = w.read(readPSS)
-	w.seen.peak = w.read(readPeak)
-	w.seen.busy = float64(w.seen.cpu.total) / float64(l.duration)
+	w.seen.open = w.read(child.ReadPSS)
+	w.seen.peak = w.read(child.ReadPeak)
+	w.seen.busy = float64(w.seen.cpu.Total) / float64(l.duration)
 	if w.failed == nil {
-		w.failed = p.failure()
+		w.failed = p.Failure()
 	}
 	return w.seen, w.failed
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
 // load is what wsbouncer's load generator is asked for.
@@ -77,7 +79,7 @@ func offer(ctx context.Context, binary, address string, l load, steady, done fun
 	if err := command.Start(); err != nil {
 		return loadResult{}, err
 	}
-	var said tail
+	var said child.Tail
 	for lines := bufio.NewScanner(messages); lines.Scan(); {
 		switch line := lines.Text(); strings.TrimSpace(line) {
 		case "steady":

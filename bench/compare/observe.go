@@ -9,12 +9,14 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
 // observation is what one run of one rival shows.
 type observation struct {
 	load   loadResult
-	cpu    cpu           // of the proxy, while the load was steady
+	cpu    child.CPU     // of the proxy, while the load was steady
 	before float64       // PSS once it was ready, in bytes
 	open   float64       // PSS late in the load, with all sessions open
 	peak   float64       // peak resident size
@@ -25,7 +27,7 @@ type observation struct {
 
 // observe starts a rival, offers it a load, and watches its process.
 func observe(ctx context.Context, tools toolbox, r rival, l load, backends []string, memory bool) (observation, error) {
-	addresses, err := freeAddresses(2)
+	addresses, err := child.FreeAddresses(2)
 	if err != nil {
 		return observation{}, err
 	}
@@ -41,8 +43,8 @@ func observe(ctx context.Context, tools toolbox, r rival, l load, backends []str
 	}
 	w := watch{memory: memory}
 	if p != nil {
-		defer p.stop()
-		w.pid = p.pid()
+		defer p.Stop()
+		w.pid = p.PID()
 	}
 	const settle = time.Second
 	select {
@@ -50,12 +52,12 @@ func observe(ctx context.Context, tools toolbox, r rival, l load, backends []str
 		return observation{}, ctx.Err()
 	case <-time.After(settle):
 	}
-	w.seen.before = w.read(readPSS)
+	w.seen.before = w.read(child.ReadPSS)
 	var late *time.Timer
 	result, err := offer(ctx, tools.tools, address, l, func() {
 		w.begin()
 		late = time.AfterFunc(l.duration*3/4, func() {
-			open := w.read(readPSS)
+			open := w.read(child.ReadPSS)
 			w.mu.Lock()
 			w.seen.open = open
 			w.mu.Unlock()
@@ -64,13 +66,13 @@ func observe(ctx context.Context, tools toolbox, r rival, l load, backends []str
 	if late != nil {
 		late.Stop()
 	}
-	if p != nil && p.failure() != nil {
-		return observation{}, p.failure()
+	if p != nil && p.Failure() != nil {
+		return observation{}, p.Failure()
 	}
 	if err == nil && late == nil {
 		err = fmt.Errorf("the load never became steady: %w", result.trouble())
 	}
-	peak := w.read(readPeak)
+	peak := w.read(child.ReadPeak)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen.load, w.seen.peak = result, peak
@@ -82,8 +84,8 @@ type watch struct {
 	pid    int // 0 if there is no proxy
 	memory bool
 
-	startMachine machine // as the steady part of the load begins
-	startCPU     cpu
+	startMachine child.Machine // as the steady part of the load begins
+	startCPU     child.CPU
 
 	mu     sync.Mutex // guards what follows: a timer reads memory
 	seen   observation
@@ -92,26 +94,26 @@ type watch struct {
 
 func (w *watch) begin() {
 	var err error
-	w.startMachine, err = readMachine()
+	w.startMachine, err = child.ReadMachine()
 	w.fail(err)
 	w.startCPU = w.readCPU()
 }
 
 func (w *watch) end() {
 	used := w.readCPU()
-	now, err := readMachine()
+	now, err := child.ReadMachine()
 	w.fail(err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.seen.cpu = used.since(w.startCPU)
-	w.seen.others = now.others(w.startMachine)
+	w.seen.cpu = used.Since(w.startCPU)
+	w.seen.others = now.Others(w.startMachine)
 }
 
-func (w *watch) readCPU() cpu {
+func (w *watch) readCPU() child.CPU {
 	if w.pid == 0 {
-		return cpu{}
+		return child.CPU{}
 	}
-	used, err := readCPU(w.pid)
+	used, err := child.ReadCPU(w.pid)
 	w.fail(err)
 	return used
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
 // task is what a rival has to do in one run.
@@ -30,7 +32,7 @@ type rival struct {
 
 // start starts the rival and waits until it serves. It returns the address for
 // the load; the process is nil if there is no proxy between.
-func (r rival) start(ctx context.Context, t task) (*process, string, error) {
+func (r rival) start(ctx context.Context, t task) (*child.Process, string, error) {
 	if r.command == nil {
 		return nil, t.backends[0], nil
 	}
@@ -38,16 +40,16 @@ func (r rival) start(ctx context.Context, t task) (*process, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	p, err := startProcess(argv)
+	p, err := child.Start(argv)
 	if err != nil {
 		return nil, "", err
 	}
-	ask := accepts(t.listen)
+	ask := child.Accepts(t.listen)
 	if r.ready != nil {
 		ask = r.ready(t)
 	}
-	if err := waitFor(ctx, p, r.name, 60*time.Second, ask); err != nil {
-		p.stop()
+	if err := child.WaitFor(ctx, p, r.name, 60*time.Second, ask); err != nil {
+		p.Stop()
 		return nil, "", err
 	}
 	return p, t.listen, nil

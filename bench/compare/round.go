@@ -8,6 +8,8 @@ import (
 	"log"
 	"slices"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
 // outcome is all that a scenario gave.
@@ -120,20 +122,20 @@ func (s scenario) brief(o observation) string {
 
 // startBackends starts echo servers and returns their addresses.
 func startBackends(ctx context.Context, tools toolbox, count int) (addresses []string, stop func(), err error) {
-	var started []*process
+	var started []*child.Process
 	stop = func() {
 		for _, p := range started {
-			p.stop()
+			p.Stop()
 		}
 	}
-	if addresses, err = freeAddresses(count); err != nil {
+	if addresses, err = child.FreeAddresses(count); err != nil {
 		return nil, nil, err
 	}
 	for _, address := range addresses {
-		p, err := startProcess([]string{tools.tools, "sim", "--listen", address, "--protocol", "echo", "--quiet"})
+		p, err := child.Start([]string{tools.tools, "sim", "--listen", address, "--protocol", "echo", "--quiet"})
 		if err == nil {
 			started = append(started, p)
-			err = waitFor(ctx, p, "backend", 10*time.Second, accepts(address))
+			err = child.WaitFor(ctx, p, "backend", 10*time.Second, child.Accepts(address))
 		}
 		if err != nil {
 			stop()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
 // scenario is a load and what is of interest under it.
@@ -36,9 +38,9 @@ type metric struct {
 func scenarios() []scenario {
 	outside := metric{"others", "others' processors", 2, false, false, func(o observation) float64 { return o.others }}
 	relayed := []metric{
-		{"cpu_us", "CPU per round trip, µs", 1, true, false, perRoundTrip(func(c cpu) time.Duration { return c.total })},
+		{"cpu_us", "CPU per round trip, µs", 1, true, false, perRoundTrip(func(c child.CPU) time.Duration { return c.Total })},
 		{"user_share", "user share", 2, false, false, func(o observation) float64 {
-			return float64(o.cpu.user) / float64(max(1, o.cpu.user+o.cpu.system))
+			return float64(o.cpu.User) / float64(max(1, o.cpu.User+o.cpu.System))
 		}},
 		{"p50_ms", "p50, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
 		{"p99_ms", "p99, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P99 }},
@@ -97,7 +99,7 @@ func scenarios() []scenario {
 	}
 }
 
-func perRoundTrip(part func(cpu) time.Duration) func(observation) float64 {
+func perRoundTrip(part func(child.CPU) time.Duration) func(observation) float64 {
 	return func(o observation) float64 {
 		return float64(part(o.cpu)) / float64(time.Microsecond) / float64(o.load.Received)
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package child
 
 import (
 	"bytes"
@@ -15,27 +15,28 @@ import (
 	"time"
 )
 
-// cpu is the processor time that a process and its children have used.
-type cpu struct {
-	total        time.Duration // from the scheduler, to the nanosecond
-	user, system time.Duration // from the clock ticks: good for the split only
+// CPU is the processor time that a process and its children have used.
+type CPU struct {
+	Total        time.Duration // from the scheduler, to the nanosecond
+	User, System time.Duration // from the clock ticks: good for the split only
 }
 
-func (c cpu) since(start cpu) cpu {
-	return cpu{c.total - start.total, c.user - start.user, c.system - start.system}
+// Since returns what was used since an earlier reading.
+func (c CPU) Since(start CPU) CPU {
+	return CPU{c.Total - start.Total, c.User - start.User, c.System - start.System}
 }
 
 // clockTick is the unit of the times in /proc/PID/stat (USER_HZ, a constant of
 // the kernel's interface on all common architectures).
 const clockTick = 10 * time.Millisecond
 
-// readCPU adds up the processor time of a process and its children.
-func readCPU(root int) (cpu, error) {
-	var sum cpu
+// ReadCPU adds up the processor time of a process and its children.
+func ReadCPU(root int) (CPU, error) {
+	var sum CPU
 	for _, pid := range tree(root) {
 		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 		if err != nil || len(tasks) == 0 {
-			return cpu{}, fmt.Errorf("process %d has no scheduler statistics", pid)
+			return CPU{}, fmt.Errorf("process %d has no scheduler statistics", pid)
 		}
 		for _, task := range tasks {
 			text, err := os.ReadFile(task)
@@ -43,34 +44,34 @@ func readCPU(root int) (cpu, error) {
 				continue // the thread ended just now
 			}
 			if err != nil {
-				return cpu{}, err
+				return CPU{}, err
 			}
 			ns, _, _ := strings.Cut(string(text), " ")
 			n, err := strconv.ParseInt(ns, 10, 64)
 			if err != nil {
-				return cpu{}, fmt.Errorf("%s: %w", task, err)
+				return CPU{}, fmt.Errorf("%s: %w", task, err)
 			}
-			sum.total += time.Duration(n)
+			sum.Total += time.Duration(n)
 		}
 		fields, err := statFields(pid)
 		if err != nil {
-			return cpu{}, err
+			return CPU{}, err
 		}
 		user, _ := strconv.Atoi(fields[11])
 		system, _ := strconv.Atoi(fields[12])
-		sum.user += time.Duration(user) * clockTick
-		sum.system += time.Duration(system) * clockTick
+		sum.User += time.Duration(user) * clockTick
+		sum.System += time.Duration(system) * clockTick
 	}
 	return sum, nil
 }
 
-// readPSS adds up the proportional set sizes of a process and its children, in
+// ReadPSS adds up the proportional set sizes of a process and its children, in
 // bytes: memory that they share counts once.
-func readPSS(root int) (float64, error) { return sumKB(root, "smaps_rollup", "Pss:") }
+func ReadPSS(root int) (float64, error) { return sumKB(root, "smaps_rollup", "Pss:") }
 
-// readPeak adds up their peak resident sizes, in bytes. Memory that several
+// ReadPeak adds up their peak resident sizes, in bytes. Memory that several
 // processes share counts in each of them.
-func readPeak(root int) (float64, error) { return sumKB(root, "status", "VmHWM:") }
+func ReadPeak(root int) (float64, error) { return sumKB(root, "status", "VmHWM:") }
 
 func sumKB(root int, file, key string) (float64, error) {
 	sum := 0.0

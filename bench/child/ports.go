@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package child
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// freeAddresses finds loopback addresses with ports that are free now: all are
+// FreeAddresses finds loopback addresses with ports that are free now: all are
 // listened on at once, so that they differ, and then let go.
-func freeAddresses(count int) ([]string, error) {
+func FreeAddresses(count int) ([]string, error) {
 	addresses := make([]string, count)
 	for i := range addresses {
 		listener, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -24,9 +24,9 @@ func freeAddresses(count int) ([]string, error) {
 	return addresses, nil
 }
 
-// waitFor asks again until the answer is nil, the process has ended or the
+// WaitFor asks again until the answer is nil, the process has ended or the
 // patience has.
-func waitFor(ctx context.Context, p *process, what string, patience time.Duration, ask func(context.Context) error) error {
+func WaitFor(ctx context.Context, p *Process, what string, patience time.Duration, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
@@ -34,7 +34,7 @@ func waitFor(ctx context.Context, p *process, what string, patience time.Duratio
 		if err == nil {
 			return nil
 		}
-		if failure := p.failure(); failure != nil {
+		if failure := p.Failure(); failure != nil {
 			return failure
 		}
 		select {
@@ -45,8 +45,8 @@ func waitFor(ctx context.Context, p *process, what string, patience time.Duratio
 	}
 }
 
-// accepts asks whether somebody listens at an address.
-func accepts(address string) func(context.Context) error {
+// Accepts asks whether somebody listens at an address.
+func Accepts(address string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 		if err != nil {

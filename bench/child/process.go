@@ -1,6 +1,8 @@
 //go:build linux
 
-package main
+// Package child runs the programs that a benchmark consists of as child processes, on free addresses of the loopback
+// interface, and reads from /proc what they use of the machine. It needs Linux. Its functions may be called from any goroutine.
+package child
 
 import (
 	"fmt"
@@ -11,17 +13,18 @@ import (
 	"time"
 )
 
-// process is a child that runs until stop: a backend or a proxy. It leads a
+// Process is a child that runs until stop: a backend or a proxy. It leads a
 // process group of its own, so that a Ctrl-C reaches it only through us, and so
 // that nothing it started outlives it.
-type process struct {
+type Process struct {
 	command *exec.Cmd
-	output  *tail
+	output  *Tail
 	ended   chan struct{} // closed once it was waited for
 }
 
-func startProcess(argv []string) (*process, error) {
-	p := &process{command: exec.Command(argv[0], argv[1:]...), output: new(tail), ended: make(chan struct{})}
+// Start starts a program with its arguments. The caller stops it.
+func Start(argv []string) (*Process, error) {
+	p := &Process{command: exec.Command(argv[0], argv[1:]...), output: new(Tail), ended: make(chan struct{})}
 	p.command.Stdout, p.command.Stderr = p.output, p.output
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	p.command.WaitDelay = time.Second
@@ -35,10 +38,11 @@ func startProcess(argv []string) (*process, error) {
 	return p, nil
 }
 
-func (p *process) pid() int { return p.command.Process.Pid }
+// PID returns the process's id, which is that of its group too.
+func (p *Process) PID() int { return p.command.Process.Pid }
 
-// failure tells why a process ended that should be running; nil while it runs.
-func (p *process) failure() error {
+// Failure tells why a process ended that should be running; nil while it runs.
+func (p *Process) Failure() error {
 	select {
 	case <-p.ended:
 		return fmt.Errorf("it ended (%s): %s", p.command.ProcessState, p.output)
@@ -47,24 +51,25 @@ func (p *process) failure() error {
 	}
 }
 
-// stop asks the process to end and makes sure that its group did.
-func (p *process) stop() {
+// Stop asks the process to end and makes sure that its group did.
+func (p *Process) Stop() {
 	p.command.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.ended:
 	case <-time.After(3 * time.Second):
 	}
-	syscall.Kill(-p.pid(), syscall.SIGKILL)
+	syscall.Kill(-p.PID(), syscall.SIGKILL)
 	<-p.ended
 }
 
-// tail keeps the end of what a child wrote, for its error message.
-type tail struct {
+// Tail keeps the end of what a child wrote, for its error message.
+type Tail struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-func (t *tail) Write(p []byte) (int, error) {
+// Write implements io.Writer; it never fails.
+func (t *Tail) Write(p []byte) (int, error) {
 	const keep = 2000
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,7 +80,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) String() string {
+// String returns the end of what was written, in one line.
+func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(t.text), "")), " ")

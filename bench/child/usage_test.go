@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package child
 
 import (
 	"os"
@@ -9,41 +9,41 @@ import (
 )
 
 func TestReadCPUCountsOurOwnWork(t *testing.T) {
-	start, err := readCPU(os.Getpid())
+	start, err := ReadCPU(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for began := time.Now(); time.Since(began) < 100*time.Millisecond; {
 	}
-	now, err := readCPU(os.Getpid())
+	now, err := ReadCPU(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if used := now.since(start).total; used <= 0 {
+	if used := now.Since(start).Total; used <= 0 {
 		t.Errorf("100 ms of spinning counted as %v", used)
 	}
 }
 
 func TestTreeIncludesChildren(t *testing.T) {
-	p, err := startProcess([]string{"sleep", "60"})
+	p, err := Start([]string{"sleep", "60"})
 	if err != nil {
 		t.Skip(err)
 	}
-	defer p.stop()
+	defer p.Stop()
 	for _, pid := range tree(os.Getpid()) {
-		if pid == p.pid() {
+		if pid == p.PID() {
 			return
 		}
 	}
-	t.Errorf("child %d is not in %v", p.pid(), tree(os.Getpid()))
+	t.Errorf("child %d is not in %v", p.PID(), tree(os.Getpid()))
 }
 
 func TestMemoryIsRead(t *testing.T) {
-	pss, err := readPSS(os.Getpid())
+	pss, err := ReadPSS(os.Getpid())
 	if err != nil {
 		t.Skip(err) // some kernels and containers do not show it
 	}
-	peak, err := readPeak(os.Getpid())
+	peak, err := ReadPeak(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package child
 
 import (
 	"fmt"
@@ -35,25 +35,26 @@ func idleTime() (time.Duration, error) {
 	return sum, nil
 }
 
-// machine is a moment's reading of the clocks that tell how busy everything but
+// Machine is a moment's reading of the clocks that tell how busy everything but
 // this comparison is: its rival, its backends and its load count as its own.
-type machine struct {
+type Machine struct {
 	at        time.Time
 	idle, own time.Duration
 }
 
-func readMachine() (machine, error) {
+// ReadMachine reads them.
+func ReadMachine() (Machine, error) {
 	idle, err := idleTime()
 	if err != nil {
-		return machine{}, err
+		return Machine{}, err
 	}
-	own, err := readCPU(os.Getpid())
-	return machine{time.Now(), idle, own.total}, err
+	own, err := ReadCPU(os.Getpid())
+	return Machine{time.Now(), idle, own.Total}, err
 }
 
-// others is the number of processors that everything else kept busy since then:
+// Others is the number of processors that everything else kept busy since then:
 // what disturbs a measurement. It is exact to a few hundredths.
-func (m machine) others(start machine) float64 {
+func (m Machine) Others(start Machine) float64 {
 	elapsed := m.at.Sub(start.at)
 	busy := time.Duration(runtime.NumCPU())*elapsed - (m.idle - start.idle)
 	return max(0, (busy-(m.own-start.own)).Seconds()/elapsed.Seconds())
