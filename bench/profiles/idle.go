@@ -1,0 +1,162 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+)
+
+// latencies are the simulated servers' times for an answer.
+var latencies = []time.Duration{5 * time.Millisecond, 20 * time.Millisecond}
+
+// idlePerRound is how many sessions each row of the table has for each round.
+const idlePerRound = 4
+
+// idleRow is what was measured of one profile, with one server and one manner of leaving. Times are in milliseconds.
+type idleRow struct {
+	Profile string    `json:"profile"`
+	Client  manner    `json:"client"`
+	Latency float64   `json:"latency_ms"` // that the server was given
+	Answers []float64 `json:"answers_ms"` // what it takes itself, each time
+	Settle  float64   `json:"settle_ms"`
+	Returns []float64 `json:"returns_ms"` // from leaving until the next client had the connection
+}
+
+// measureIdle measures how soon a connection serves its next client.
+func measureIdle(ctx context.Context, p *programs, o options) (*table, error) {
+	var rows []idleRow
+	for i := range dialogues {
+		d := &dialogues[i]
+		settle, err := p.settle(ctx, d.profile)
+		if err != nil {
+			return nil, err
+		}
+		for _, latency := range latencies {
+			measured, err := p.returns(ctx, d, latency, o.rounds*idlePerRound)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %v: %w", d.profile, latency, err)
+			}
+			for _, r := range measured {
+				r.Settle = milliseconds(settle)
+				log.Printf("idle %s, %v: a client that %s: idle after %.1f ms", d.profile, latency, r.Client, median(r.Returns))
+				rows = append(rows, r)
+			}
+		}
+	}
+	return idleTable(rows, o), nil
+}
+
+// returns measures one profile with one server.
+func (p *programs) returns(ctx context.Context, d *dialogue, latency time.Duration, sessions int) ([]idleRow, error) {
+	server, address, err := p.startServer(ctx, d.protocol, "--latency", latency.String())
+	if err != nil {
+		return nil, err
+	}
+	defer server.Stop()
+	var answers []float64
+	for n := range sessions {
+		c, err := connect(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		took, err := d.answer(c, taskID(n))
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, milliseconds(took))
+	}
+	var rows []idleRow
+	for _, how := range d.manners {
+		row := idleRow{Profile: d.profile, Client: how, Latency: milliseconds(latency), Answers: answers}
+		if row.Returns, err = p.leaving(ctx, d, how, address, sessions); err != nil {
+			return nil, fmt.Errorf("a client that %s: %w", how, err)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// leaving has clients leave a proxy that has one connection. Each time, another client already waits for it, so that the moment
+// at which that one is let in is when the connection is idle again, and a handing over later.
+func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address string, sessions int) ([]float64, error) {
+	x, err := p.startProxy(ctx, d.profile, address, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer x.Stop()
+	enter := func() (*client, error) {
+		c, err := connect(ctx, x.listen)
+		if err == nil {
+			err = c.ask(d.subprotocol)
+		}
+		return c, err
+	}
+	holder, err := enter()
+	if err == nil {
+		err = holder.granted()
+	}
+	if err != nil {
+		return nil, err
+	}
+	var returns []float64
+	for n := range sessions {
+		id := taskID(n)
+		if err := d.begin(holder, id); err != nil {
+			return nil, err
+		}
+		next, err := enter()
+		if err != nil {
+			return nil, err
+		}
+		if _, err := x.await(ctx, func(s stats) bool { return s.waiting() == 1 }); err != nil {
+			return nil, err
+		}
+		left, err := d.leave(holder, id, how)
+		if err != nil {
+			return nil, err
+		}
+		if err := next.granted(); err != nil {
+			return nil, err
+		}
+		returns = append(returns, milliseconds(time.Since(left)))
+		holder.drain()
+		holder = next
+	}
+	if err := holder.send(goodbye()); err != nil {
+		return nil, err
+	}
+	holder.drain()
+	s, err := x.stats(ctx)
+	if totals := s.backend().Totals; err == nil && (totals.Dialed != 1 || totals.Discarded != 0) {
+		err = errors.New("the connection was not used again: the proxy's log may say why")
+	}
+	return returns, err
+}
+
+// taskID returns an id for the n-th session.
+func taskID(n int) string { return fmt.Sprintf("benchmark-%08d", n) }
+
+func idleTable(rows []idleRow, o options) *table {
+	t := &table{
+		Title: "Return to idle",
+		Text: fmt.Sprintf("From when a client sends its close frame (with its last audio, and its end, where it does not wait) until the next "+
+			"client, who already waits for the only connection, is let in; %d sessions in each row. \"Answer\" is the simulated server's own time "+
+			"from the end to its last message, without a proxy (median), for the latency that it was given; \"settle\" is the profile's. Milliseconds.",
+			o.rounds*idlePerRound),
+		Header:  []string{"profile", "latency", "answer", "settle", "a client that", "p50", "p99", "p50 - (answer + settle)", "p50 / (answer + settle)"},
+		Numbers: rows,
+	}
+	for _, r := range rows {
+		answer, p50 := median(r.Answers), quantile(r.Returns, 0.5)
+		budget := answer + r.Settle
+		t.Rows = append(t.Rows, []string{
+			r.Profile, fmt.Sprint(r.Latency), inMilliseconds(answer), fmt.Sprint(r.Settle), string(r.Client),
+			inMilliseconds(p50), inMilliseconds(quantile(r.Returns, 0.99)), inMilliseconds(p50 - budget), fmt.Sprintf("%.2f", p50/budget),
+		})
+	}
+	return t
+}

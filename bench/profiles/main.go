@@ -1,0 +1,120 @@
+//go:build linux
+
+// Command profiles measures what session profiles cost and what they gain, in one run: the proxy's processor time for audio
+// that passes through it, how soon a connection serves its next client, and how soon a session has its first answer, in
+// comparison with HAProxy. It prints the tables in Markdown.
+//
+//	go run ./bench/profiles
+//	go run ./bench/profiles -only idle,start -rounds 1
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// options are the command's flags.
+type options struct {
+	only      []string
+	rounds    int
+	duration  time.Duration
+	wsbouncer string
+	json      string
+}
+
+// measurement is one of the tables.
+type measurement struct {
+	name string
+	take func(ctx context.Context, p *programs, o options) (*table, error)
+}
+
+// measurements returns all of them, in their order.
+func measurements() []measurement {
+	return []measurement{{"cpu", measureCPU}, {"idle", measureIdle}, {"start", measureStart}}
+}
+
+func parseFlags() (options, error) {
+	var names []string
+	for _, m := range measurements() {
+		names = append(names, m.name)
+	}
+	var o options
+	flag.IntVar(&o.rounds, "rounds", 6, "interleaved rounds; the numbers of sessions measured are multiples of it")
+	flag.DurationVar(&o.duration, "duration", 3*time.Second, "time that is measured in each run of cpu")
+	only := flag.String("only", strings.Join(names, ","), "what to measure, comma-separated")
+	flag.StringVar(&o.wsbouncer, "wsbouncer", "", "a wsbouncer binary to measure (default: build this checkout's)")
+	flag.StringVar(&o.json, "json", "", "write every number to this file")
+	flag.Parse()
+	o.only = strings.Split(*only, ",")
+	for _, name := range o.only {
+		if !slices.Contains(names, name) {
+			return o, fmt.Errorf("-only: %q is unknown; allowed are %s", name, strings.Join(names, ", "))
+		}
+	}
+	switch {
+	case flag.NArg() > 0:
+		return o, fmt.Errorf("%q is not a flag; there are no arguments", flag.Arg(0))
+	case o.rounds < 1 || o.rounds > maxRounds:
+		return o, fmt.Errorf("-rounds: %d; allowed is 1 to %d", o.rounds, maxRounds)
+	case o.duration < minDuration || o.duration > maxDuration:
+		return o, fmt.Errorf("-duration: %v; allowed is %v to %v", o.duration, minDuration, maxDuration)
+	}
+	return o, nil
+}
+
+// The bounds of flags. A connection serves no more than 500 sessions with most profiles, and one should serve all of a row.
+const (
+	maxRounds   = 100
+	minDuration = 500 * time.Millisecond
+	maxDuration = 10 * time.Minute
+)
+
+func main() {
+	log.SetFlags(0)
+	zerolog.SetGlobalLevel(zerolog.Disabled) // toxics log to standard error
+	o, err := parseFlags()
+	if err != nil {
+		log.Print(err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err = run(ctx, o)
+	stop()
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	p, err := prepare(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer p.remove()
+	var tables []*table
+	for _, m := range measurements() {
+		if !slices.Contains(o.only, m.name) {
+			continue
+		}
+		began := time.Now()
+		t, err := m.take(ctx, p, o)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		t.Name = m.name
+		log.Printf("%s: %.0f s", m.name, time.Since(began).Seconds())
+		tables = append(tables, t)
+		fmt.Print(t.markdown())
+	}
+	return writeJSON(o.json, tables)
+}

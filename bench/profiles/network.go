@@ -1,0 +1,33 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+)
+
+// eachWay is how long data takes to the backend, and back: a backend that is 20 ms away, there and back.
+const eachWay = 10 * time.Millisecond
+
+// farAway puts a slow network in front of an address, and returns the address of that.
+func farAway(address string) (far string, stop func(), err error) {
+	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	network := toxiproxy.NewProxy(api, "far", "127.0.0.1:0", address)
+	if err := network.Start(); err != nil {
+		return "", nil, err
+	}
+	for _, direction := range []string{"upstream", "downstream"} {
+		_, err := network.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(
+			`{"name": %q, "type": "latency", "stream": %[1]q, "toxicity": 1, "attributes": {"latency": %d}}`, direction, eachWay.Milliseconds())))
+		if err != nil {
+			network.Stop()
+			return "", nil, err
+		}
+	}
+	return network.Listen, network.Stop, nil
+}
