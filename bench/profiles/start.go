@@ -16,6 +16,10 @@ import (
 // startsPerRound is how many sessions each way has for each round.
 const startsPerRound = 40
 
+// warmConnections is how many connections each wsbouncer has. One is enough for sessions in turn with the profile echo, and one
+// for the session that stays open; with one-shot, several are being replaced.
+const warmConnections = 10
+
 // way is a way to the backend, for sessions to begin on.
 type way struct {
 	Name    string `json:"name"`
@@ -47,15 +51,17 @@ func measureStart(ctx context.Context, p *programs, o options) (*table, error) {
 	}
 	defer stop()
 	var ways []*way
+	var warm *proxy // whose connections serve all sessions
 	for _, profile := range []string{"echo", "one-shot"} {
 		// One-shot connections are replaced meanwhile, which takes a few sessions' time.
-		x, err := p.startProxy(ctx, profile, far, 10)
+		x, err := p.startProxy(ctx, profile, far, warmConnections)
 		if err != nil {
 			return nil, err
 		}
 		defer x.Stop()
 		ways = append(ways, &way{Name: "wsbouncer, --profile " + profile, begin: newSession(x.listen)})
 		if profile == "echo" {
+			warm = x
 			open, err := openedSession(ctx, x.listen)
 			if err != nil {
 				return nil, err
@@ -90,6 +96,13 @@ func measureStart(ctx context.Context, p *programs, o options) (*table, error) {
 			}
 			w.Replied = append(w.Replied, milliseconds(replied))
 		}
+	}
+	s, err := warm.stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if dialed := s.backend().Totals.Dialed; dialed != warmConnections {
+		return nil, fmt.Errorf("%d connections were dialed instead of %d: sessions have begun on others than warm ones", dialed, warmConnections)
 	}
 	for _, w := range ways {
 		if w.Missing == "" {

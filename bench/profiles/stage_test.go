@@ -1,0 +1,158 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/wsbouncer/wsbouncer/internal/app"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/wav"
+)
+
+// No client may outlive a test.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestProfilesReuse checks that what is measured is what it is said to be: connections are used again, with the subprotocol
+// that clients ask for.
+func TestProfilesReuse(t *testing.T) {
+	subprotocols := map[string]string{}
+	for _, d := range dialogues {
+		subprotocols[d.profile] = d.subprotocol
+	}
+	for _, name := range cpuProfiles {
+		if _, ok := subprotocols[name]; !ok {
+			subprotocols[name] = ""
+		}
+	}
+	for name, subprotocol := range subprotocols {
+		p, err := app.FindProfile(name, []string{"accepting.yaml"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Reuse == profile.OneShot || p.Subprotocol != subprotocol {
+			t.Errorf("%s: reuse %v (%s), subprotocol %q, want %q", name, p.Reuse, p.Reason, p.Subprotocol, subprotocol)
+		}
+	}
+}
+
+func TestSettleIn(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"reset: {until: {json: {state: listening}}, settle: 100ms, timeout: 10s}": 100 * time.Millisecond,
+		"reset:\n  send: Done\n  settle: 1.5s\n":                                  1500 * time.Millisecond,
+		"reset: {settle: 30ms}":                                                   30 * time.Millisecond,
+		"# settle: 5s\nreset: {timeout: 5s}":                                      0,
+	} {
+		if got, err := settleIn(text); err != nil || got != want {
+			t.Errorf("%q: settle %v (%v), want %v", text, got, err, want)
+		}
+	}
+}
+
+// TestRecording checks the load: a message holds frameSize bytes, and frameRate of them a second last as long as was asked for.
+func TestRecording(t *testing.T) {
+	audio, err := wav.Parse(recording(1500 * time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const bytesPerSample = 2
+	if chunk := audio.SampleRate * bytesPerSample / frameRate; chunk != frameSize || audio.Channels != 1 {
+		t.Errorf("a message holds %d bytes of %d channels, want %d of 1", chunk, audio.Channels, frameSize)
+	}
+	if got, want := len(audio.PCM), frameSize*frameRate*3/2; got != want {
+		t.Errorf("%d bytes of audio, want %d", got, want)
+	}
+}
+
+func TestHAProxyIsConfigured(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "haproxy.cfg")
+	if err := configureHAProxy(filepath.Join("../..", haproxyConfig), file, "127.0.0.1:8000", "127.0.0.1:9000"); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"bind 127.0.0.1:8000\n", " 127.0.0.1:9000\n", "nbthread 1\n"} {
+		if !strings.Contains(string(written), want) {
+			t.Errorf("no %q in:\n%s", want, written)
+		}
+	}
+}
+
+// built prepares the programs for a test.
+func built(t *testing.T) *programs {
+	t.Helper()
+	p, err := prepare(t.Context(), options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.remove)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	return p
+}
+
+// TestReturns holds a few sessions of each kind whose return to idle is measured.
+func TestReturns(t *testing.T) {
+	p := built(t)
+	const latency, sessions = time.Millisecond, 2
+	for i := range dialogues {
+		d := &dialogues[i]
+		rows, err := p.returns(t.Context(), d, latency, sessions)
+		if err != nil {
+			t.Errorf("%s: %v", d.profile, err)
+			continue
+		}
+		if len(rows) != len(d.manners) {
+			t.Errorf("%s: %d rows for %d manners", d.profile, len(rows), len(d.manners))
+		}
+		for _, r := range rows {
+			if len(r.Returns) != sessions || len(r.Answers) != sessions || quantile(r.Answers, 0) < milliseconds(latency) {
+				t.Errorf("%s: a server with a latency of %v is said to answer after %v ms, connections to return after %v",
+					d.profile, latency, r.Answers, r.Returns)
+			}
+		}
+	}
+}
+
+// TestDialedAgainIsNoReturn checks that a connection which is closed and dialed again is not taken for one that is used again.
+func TestDialedAgainIsNoReturn(t *testing.T) {
+	p := built(t)
+	d := dialogues[0]
+	d.profile = "one-shot"
+	d.manners = []manner{leaves}
+	rows, err := p.returns(t.Context(), &d, time.Millisecond, 2)
+	if err == nil || !strings.Contains(err.Error(), "not used again") {
+		t.Errorf("one-shot connections returned after %v (%v)", rows, err)
+	}
+}
+
+// TestNewSessionTakesRoundTrips begins sessions on the slow network itself: the upgrade takes one round trip, the reply another.
+func TestNewSessionTakesRoundTrips(t *testing.T) {
+	p := built(t)
+	server, address, err := p.startServer(t.Context(), "echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	far, stop, err := farAway(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	granted, replied, err := newSession(far)(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if granted < 2*eachWay || replied < granted+2*eachWay {
+		t.Errorf("upgraded after %v, replied after %v; a round trip takes %v", granted, replied, 2*eachWay)
+	}
+}
