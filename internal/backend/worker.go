@@ -2,9 +2,7 @@ package backend
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -65,25 +63,6 @@ type worker[C any] struct {
 	news news // guarded by mu
 }
 
-// result is what became of a dial.
-type result[C any] struct {
-	slot  *pool.Slot[C]
-	begun time.Time
-	err   error
-}
-
-// news is what others have told the worker since its last look.
-type news struct {
-	spoiled   int    // connections lost on probation
-	cause     string // why the last of them was lost
-	served    bool   // a connection has come to serve a session
-	ended     bool   // a session ended well
-	full      int    // sessions that the server refused because it is full
-	broken    int    // sessions broken since the last that ended well
-	breaking  string // how the last of them was
-	probeDown bool   // the last verdict of the probe; not taken away by the look
-}
-
 func (w *worker[C]) init() {
 	w.wanted = make(chan struct{}, 1)
 	w.gone = make(chan struct{}, 1)
@@ -131,57 +110,6 @@ func (w *worker[C]) run() {
 	for w.dialing > 0 {
 		w.settle(<-w.results)
 	}
-}
-
-// tell gives the worker news.
-func (w *worker[C]) tell(f func(*news)) {
-	w.mu.Lock()
-	f(&w.news)
-	w.mu.Unlock()
-	poke(w.wanted)
-}
-
-// lostOnProbation notes that a connection was lost soon after it was established, and before it served a session.
-func (w *worker[C]) lostOnProbation(reason string) {
-	w.tell(func(n *news) { n.spoiled, n.cause = n.spoiled+1, reason })
-}
-
-// served notes that a connection has come to serve a session.
-func (w *worker[C]) served() {
-	if w.mu.Lock(); w.news.served {
-		w.mu.Unlock()
-		return
-	}
-	w.news.served = true
-	w.mu.Unlock()
-	if !w.report.get().Reachable {
-		poke(w.wanted)
-	}
-}
-
-// ended notes how a session ended: broken by the backend, if that is said, or well.
-func (w *worker[C]) ended(broken string) {
-	w.mu.Lock()
-	n := &w.news
-	before := n.broken
-	if broken == "" {
-		n.ended, n.broken = true, 0
-	} else {
-		n.broken, n.breaking = n.broken+1, broken
-	}
-	w.mu.Unlock()
-	if broken != "" {
-		w.report.update(func(h *Health) { h.Broken++ })
-	}
-	if before > 0 || broken != "" {
-		poke(w.wanted)
-	}
-}
-
-// probed notes the verdict of the active probe.
-func (w *worker[C]) probed(up bool, reason string) {
-	w.report.setProbe(up, reason)
-	w.tell(func(n *news) { n.probeDown = !up })
 }
 
 // review looks at what became of connections and sessions.
@@ -301,93 +229,4 @@ func (w *worker[C]) shrink() {
 		}
 		w.retire(conn)
 	}
-}
-
-// fill starts as many dials as the pool wants and the limits allow, and returns when to look again at the latest.
-func (w *worker[C]) fill() time.Duration {
-	next := tick + rand.N(tick)
-	if w.suspected() {
-		next = probation
-	}
-	if !w.rampBegan.IsZero() {
-		next = min(next, w.rampTime/rampSteps)
-	}
-	if w.maxIdle > 0 {
-		next = min(next, max(w.maxIdle/4, 10*time.Millisecond))
-	}
-	if w.ceiling.value > 0 {
-		next = min(next, max(time.Until(w.ceiling.raiseAt), time.Millisecond))
-	}
-	wait := w.circuit.wait(time.Now())
-	if wait > 0 {
-		w.setDialable(false)
-		return min(wait, next)
-	}
-	if w.circuit.state == HalfOpen {
-		w.try()
-		return next
-	}
-	for w.dialing < w.allowed {
-		slot, ok := w.pool.Reserve()
-		if !ok {
-			break
-		}
-		w.dial(slot)
-	}
-	w.setDialable(w.dialing < w.allowed) // otherwise it is for the other backends to dial for clients that wait
-	return next
-}
-
-// try dials the connection that shows whether the backend is well. When the pool is full, an idle one makes room.
-func (w *worker[C]) try() {
-	w.report.setCircuit(HalfOpen, "")
-	if w.dialing > 0 {
-		return
-	}
-	if slot, ok := w.pool.ReserveTrial(); ok {
-		w.dial(slot)
-	} else if s := w.pool.Stats(); s.State == pool.Enabled.String() && s.Retiring == 0 {
-		if conn, ok := w.pool.RetireOldest(pool.Suspected); ok {
-			w.retire(conn) // the worker is signalled when it is gone
-		}
-	}
-}
-
-func (w *worker[C]) dial(slot *pool.Slot[C]) {
-	w.dialing++
-	begun := time.Now()
-	go func() { w.results <- result[C]{slot, begun, w.establish(w.ctx, slot)} }()
-}
-
-// settle takes the result of a dial. The slot of one that failed is given up when that has been noted, and not before:
-// another dial would take its place.
-func (w *worker[C]) settle(r result[C]) {
-	w.dialing--
-	ending := w.ctx.Err() != nil
-	switch unwanted := (unwantedError{}); {
-	case r.err != nil && (ending || errors.As(r.err, &unwanted)): // neither is a failure of the server
-		r.slot.Abandoned()
-	case errors.Is(r.err, errFull) && w.refusedDial(w.pool.Stats()):
-		w.allowed = 1
-		r.slot.Failed()
-	case r.err != nil:
-		w.fail(r.err.Error())
-		r.slot.Failed()
-	case !ending:
-		w.established(r.begun)
-	}
-}
-
-// established notes that a connection was, which has been dialed since begun.
-func (w *worker[C]) established(begun time.Time) {
-	now := time.Now()
-	if w.lost > 0 && w.onTrial.IsZero() && !begun.Before(w.lostAt) { // an earlier one may be lost already
-		w.onTrial = now
-	}
-	if w.suspected() { // the last ones were established too, and were lost
-		w.circuit.hold(now)
-		return
-	}
-	w.recover()
-	w.allowed = min(2*w.allowed, w.parallel)
 }

@@ -1,0 +1,84 @@
+package backend
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+// SendClose relays a close frame's payload to the server; the session goes on until the server's own close arrives. The
+// stream must be at a frame boundary.
+func (c *Conn) SendClose(payload []byte) {
+	c.closeSent = true
+	c.sendControl(frame.Close, payload)
+}
+
+// CloseReceived notes that the server sent its close frame to the session.
+func (c *Conn) CloseReceived() { c.closeReceived = true }
+
+// closing tells whether one side has sent its close frame.
+func (c *Conn) closing() bool { return c.closeSent || c.closeReceived }
+
+// retirement is why and how a connection ends.
+type retirement struct {
+	reason pool.Reason
+	code   frame.CloseCode // for the close frame to the server
+	text   string
+}
+
+// lost notes, while no session is being served, that the connection cannot serve one any more.
+func (c *Conn) lost(why retirement) {
+	if c.broken != nil {
+		return
+	}
+	c.broken = &why
+	if c.slot.Sessions() == 0 && -c.established.Until() < probation {
+		c.backend.worker.lostOnProbation(why.text)
+	}
+	if c.slot.Withdraw(why.reason) {
+		c.backend.options.Log.Debug("idle connection retired", "backend", c.backend.URL(), "reason", why.text)
+		c.close(why.code, why.text)
+	}
+	// Otherwise it has been leased this moment, or withdrawn by the worker or Close, and they will see it.
+}
+
+// retire ends the lease with the connection being closed.
+func (c *Conn) retire(why retirement) {
+	c.slot.Discard(c.lease, why.reason)
+	c.close(why.code, why.text)
+}
+
+// closeWithdrawn closes an idle connection whose slot is retiring already.
+func (c *Conn) closeWithdrawn() { c.close(frame.GoingAway, "") }
+
+// close closes the connection in order: a close frame, unless one was sent, and a bounded wait for the server's part.
+func (c *Conn) close(code frame.CloseCode, reason string) {
+	c.mode = retiring
+	c.kept = nil
+	c.alarm.Stop()
+	if c.stream.Ended() {
+		c.finish()
+		return
+	}
+	if !c.closeSent && !c.cut {
+		c.SendClose(frame.AppendClosePayload(nil, code, reason))
+	}
+	if c.closeReceived || c.cut {
+		c.stream.CloseWrite()
+	}
+	c.timer.Set(c.stream.Loop(), c.backend.options.CloseTimeout, c.finish)
+}
+
+// finish gives the connection and its slot up.
+func (c *Conn) finish() {
+	if c.stream.Closed() {
+		return
+	}
+	c.timer.Stop()
+	c.alarm.Stop()
+	c.stream.Close()
+	if c.ready != nil { // the slot was never filled
+		c.ready(c.refusal)
+		return
+	}
+	c.slot.Gone()
+}

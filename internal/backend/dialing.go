@@ -1,0 +1,105 @@
+package backend
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+// result is what became of a dial.
+type result[C any] struct {
+	slot  *pool.Slot[C]
+	begun time.Time
+	err   error
+}
+
+// fill starts as many dials as the pool wants and the limits allow, and returns when to look again at the latest.
+func (w *worker[C]) fill() time.Duration {
+	next := tick + rand.N(tick)
+	if w.suspected() {
+		next = probation
+	}
+	if !w.rampBegan.IsZero() {
+		next = min(next, w.rampTime/rampSteps)
+	}
+	if w.maxIdle > 0 {
+		next = min(next, max(w.maxIdle/4, 10*time.Millisecond))
+	}
+	if w.ceiling.value > 0 {
+		next = min(next, max(time.Until(w.ceiling.raiseAt), time.Millisecond))
+	}
+	wait := w.circuit.wait(time.Now())
+	if wait > 0 {
+		w.setDialable(false)
+		return min(wait, next)
+	}
+	if w.circuit.state == HalfOpen {
+		w.try()
+		return next
+	}
+	for w.dialing < w.allowed {
+		slot, ok := w.pool.Reserve()
+		if !ok {
+			break
+		}
+		w.dial(slot)
+	}
+	w.setDialable(w.dialing < w.allowed) // otherwise it is for the other backends to dial for clients that wait
+	return next
+}
+
+// try dials the connection that shows whether the backend is well. When the pool is full, an idle one makes room.
+func (w *worker[C]) try() {
+	w.report.setCircuit(HalfOpen, "")
+	if w.dialing > 0 {
+		return
+	}
+	if slot, ok := w.pool.ReserveTrial(); ok {
+		w.dial(slot)
+	} else if s := w.pool.Stats(); s.State == pool.Enabled.String() && s.Retiring == 0 {
+		if conn, ok := w.pool.RetireOldest(pool.Suspected); ok {
+			w.retire(conn) // the worker is signalled when it is gone
+		}
+	}
+}
+
+func (w *worker[C]) dial(slot *pool.Slot[C]) {
+	w.dialing++
+	begun := time.Now()
+	go func() { w.results <- result[C]{slot, begun, w.establish(w.ctx, slot)} }()
+}
+
+// settle takes the result of a dial. The slot of one that failed is given up when that has been noted, and not before:
+// another dial would take its place.
+func (w *worker[C]) settle(r result[C]) {
+	w.dialing--
+	ending := w.ctx.Err() != nil
+	switch unwanted := (unwantedError{}); {
+	case r.err != nil && (ending || errors.As(r.err, &unwanted)): // neither is a failure of the server
+		r.slot.Abandoned()
+	case errors.Is(r.err, errFull) && w.refusedDial(w.pool.Stats()):
+		w.allowed = 1
+		r.slot.Failed()
+	case r.err != nil:
+		w.fail(r.err.Error())
+		r.slot.Failed()
+	case !ending:
+		w.established(r.begun)
+	}
+}
+
+// established notes that a connection was, which has been dialed since begun.
+func (w *worker[C]) established(begun time.Time) {
+	now := time.Now()
+	if w.lost > 0 && w.onTrial.IsZero() && !begun.Before(w.lostAt) { // an earlier one may be lost already
+		w.onTrial = now
+	}
+	if w.suspected() { // the last ones were established too, and were lost
+		w.circuit.hold(now)
+		return
+	}
+	w.recover()
+	w.allowed = min(2*w.allowed, w.parallel)
+}

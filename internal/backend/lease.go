@@ -1,0 +1,172 @@
+package backend
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// Use calls f on the connection's loop, where its session is to start, from any other goroutine. A connection that was
+// lost since it was leased is not alive: its lease has ended then, and the caller leases another.
+func (c *Conn) Use(f func(alive bool)) {
+	ok := c.stream.Post(func() {
+		c.lease = c.slot.Sessions()
+		if c.broken != nil {
+			c.retire(*c.broken)
+			f(false)
+			return
+		}
+		c.sendPong()
+		c.mode = serving
+		c.backend.worker.served()
+		f(true)
+	})
+	if !ok { // the process ends
+		f(false)
+	}
+}
+
+// GiveBack ends the lease of a connection that its session will not use after all, instead of Use. It may be called from
+// any goroutine.
+func (c *Conn) GiveBack() {
+	c.Use(func(alive bool) {
+		if alive {
+			c.Abandon()
+		}
+	})
+}
+
+// Abandon ends the lease of a connection that was to be used, but that nothing was sent over.
+func (c *Conn) Abandon() { c.idle() }
+
+// TakeGreeting returns the frames, or the beginning of them, that the server sent before the session, to be presented
+// to the client. They have passed the Scanner.
+func (c *Conn) TakeGreeting() []byte {
+	if c.kept == nil {
+		return nil
+	}
+	greeting := c.kept.greeting
+	c.kept.greeting = nil
+	return greeting
+}
+
+// Answered returns how many whole messages the server has sent in this session, and whether another is under way.
+func (c *Conn) Answered() (whole uint64, another bool) {
+	return c.Scanner.Messages - c.begun, !c.Scanner.AtMessageBoundary()
+}
+
+// Ending is how a session ends its lease.
+type Ending struct {
+	// Traffic is what the session saw.
+	Traffic profile.Traffic
+	// MidFrame tells that a frame to the server was cut off, so that not even a close frame can be sent.
+	MidFrame bool
+	// Code and Text are for the close frame to the server, if the connection is closed and none has been sent.
+	Code frame.CloseCode
+	Text string
+	// Fault is how the server broke the session; empty if it did not.
+	Fault string
+	// Full tells that the server refused the session because it takes no more for now.
+	Full bool
+}
+
+// End ends the lease. The boundary says whether the connection goes back to the pool, now or once its reset has succeeded;
+// otherwise it is closed, with the code and text unless close frames have been exchanged before. End returns what becomes of
+// the connection.
+func (c *Conn) End(e Ending) Outcome {
+	c.takeBack()
+	if c.closing() { // the session was over, so that nothing can have broken it any more
+		e.Fault = ""
+	}
+	if e.Full {
+		c.backend.worker.full()
+	} else {
+		c.backend.worker.ended(e.Fault)
+	}
+	c.cut = e.MidFrame
+	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" {
+		c.retire(retirement{c.reason(e, profile.NoReason), e.Code, e.Text})
+		return Discarded
+	}
+	step := c.boundary.End(e.Traffic)
+	c.FromServer.watchRest(&c.boundary, &c.Scanner)
+	c.perform(step)
+	switch {
+	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise it is the beginning of something that nobody asked for
+		c.idle()
+		return Returned
+	case step.Then == profile.Resetting:
+		c.mode = resetting
+		c.timer.Stop()
+		if limit := c.backend.options.ResetTimeout; limit > 0 {
+			c.timer.Set(c.stream.Loop(), limit, func() {
+				c.retire(retirement{pool.ResetFailed, frame.GoingAway, "no answer in time"})
+			})
+		}
+		c.slot.Reset(c.lease)
+		return Resetting
+	}
+	c.retire(retirement{c.reason(e, step.Reason), e.Code, e.Text})
+	return Discarded
+}
+
+// reason tells why a connection is discarded after a session, for which the boundary may have a reason.
+func (c *Conn) reason(e Ending, found profile.Reason) pool.Reason {
+	switch {
+	case e.Full:
+		return pool.Full
+	case c.silent:
+		return pool.Silent
+	case c.stream.Ended() && !c.closing():
+		return pool.Lost
+	case e.Fault != "":
+		return pool.Broken
+	case c.closeReceived && !c.closeSent:
+		return pool.Closed
+	case e.MidFrame || e.Traffic.SendingMessage:
+		return pool.Cut
+	case c.backend.options.Profile.Reuse == profile.OneShot:
+		return pool.Served
+	}
+	return poolReason(found)
+}
+
+// takeBack makes the connection the handler of its stream again.
+func (c *Conn) takeBack() {
+	c.stream.SetHandler(c)
+	c.stream.Resume()
+}
+
+// idle gives the connection back to the pool, if it may serve another session.
+func (c *Conn) idle() {
+	o := &c.backend.options
+	switch {
+	case o.MaxSessions > 0 && c.slot.Sessions() >= o.MaxSessions:
+		c.retire(retirement{pool.WornOut, frame.GoingAway, "served its sessions"})
+	case c.aged():
+		c.retire(retirement{pool.Aged, frame.GoingAway, tooOld})
+	case isPrivate(c.slot.Variant()):
+		c.retire(retirement{pool.Served, frame.GoingAway, "served its client"})
+	default:
+		c.waits()
+		c.slot.Return(c.lease)
+	}
+}
+
+// rest ends the greeting or the reset, if the boundary says that the connection may serve a session. behind is the incomplete
+// frame that has been received behind what was presented.
+func (c *Conn) rest(behind []byte) {
+	if !c.clean {
+		return
+	}
+	switch {
+	case c.mode == greeting:
+		c.clean = false
+		c.fill()
+	case c.mode == resetting && len(behind) == 0:
+		c.clean = false
+		c.idle()
+	case c.mode == resetting && !frame.Opcode(behind[0]&0xf).IsControl(): // the beginning of what nobody asked for
+		c.retire(retirement{pool.Unsolicited, frame.PolicyViolation, profile.Unsolicited.String()})
+	}
+}
