@@ -52,9 +52,18 @@ func (c *Conn) perform(s profile.Step) {
 	}
 	switch {
 	case s.Timer == profile.StopTimer:
-		c.alarm.Stop()
+		c.stopAlarm()
 	case s.Timer > 0:
+		if c.alarm == nil {
+			c.alarm = new(loop.Timer)
+		}
 		c.alarm.Set(c.stream.Loop(), s.Timer, c.alarmed)
+	}
+}
+
+func (c *Conn) stopAlarm() {
+	if c.alarm != nil {
+		c.alarm.Stop()
 	}
 }
 
@@ -83,8 +92,8 @@ func (c *Conn) act(s profile.Step) {
 		c.clean = false
 	case profile.Broken:
 		c.clean = false
-		if s.Reason == profile.Busy {
-			c.refusal = errFull
+		if s.Reason == profile.Busy && c.dialing != nil {
+			c.dialing.refusal = errFull
 		}
 		c.failed(retirement{poolReason(s.Reason), frame.PolicyViolation, s.Reason.String()})
 	}

@@ -54,7 +54,7 @@ func (c *Conn) closeWithdrawn() { c.close(frame.GoingAway, "") }
 func (c *Conn) close(code frame.CloseCode, reason string) {
 	c.mode = retiring
 	c.kept = nil
-	c.alarm.Stop()
+	c.stopAlarm()
 	if c.stream.Ended() {
 		c.finish()
 		return
@@ -74,10 +74,10 @@ func (c *Conn) finish() {
 		return
 	}
 	c.timer.Stop()
-	c.alarm.Stop()
+	c.stopAlarm()
 	c.stream.Close()
-	if c.ready != nil { // the slot was never filled
-		c.ready(c.refusal)
+	if c.dialing != nil { // the slot was never filled
+		c.dialing.ready(c.dialing.refusal)
 		return
 	}
 	c.slot.Gone()

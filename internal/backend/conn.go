@@ -1,8 +1,6 @@
 package backend
 
 import (
-	"time"
-
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
@@ -20,49 +18,50 @@ const maxGreeting = 64 << 10
 // While a session holds the lease, the session is the handler of the stream's events and scans what the server sends
 // with Scanner; at all other times Conn is the handler itself. What the server's protocol demands is the business of the
 // connection's boundary: whoever is the handler presents to it what it watches, and does what its steps say.
+//
+// Thousands of connections may be idle, so the fields are in an order that leaves no gaps, and what is rarely needed is behind
+// a pointer.
 type Conn struct {
-	backend  *Backend
-	slot     *pool.Slot[*Conn]
-	lease    uint64 // the number of the present lease, or of the last
-	stream   *loop.Conn
-	protocol string
+	backend *Backend
+	slot    *pool.Slot[*Conn]
+	stream  *loop.Conn
+	dialing *dialing    // until the connection is in the pool
+	broken  *retirement // why it must not serve the session that has leased it; nil if it may
+	kept    *kept       // what waits; nil for nothing, as nearly always
+	alarm   *loop.Timer // the boundary's; nil until it is needed
 
+	lease       uint64 // the number of the present lease, or of the last
+	begun       uint64 // Scanner.Messages when the present session began
 	established loop.Instant
+	retireAt    loop.Instant // it serves no session that would begin later; 0 for never
+	idleUntil   loop.Instant // it has waited for a session then as long as the server lets it; 0 for no limit
+	pinged      loop.Instant // when the ping was sent that is not answered yet; 0 for none
+
+	boundary profile.Boundary
+	timer    loop.Timer // bounds resetting and retiring; when waiting and serving, the next look
 
 	// Scanner follows what the server sends, over all sessions, and FromServer presents what is watched of it.
 	Scanner    frame.Scanner
 	FromServer Watcher
 
-	boundary profile.Boundary
-	alarm    loop.Timer  // the boundary's
-	clean    bool        // the boundary says that the connection may serve a session
-	ready    func(error) // tells the dialing goroutine what became of the connection; nil once it has been called
-	refusal  error       // why the connection cannot be used (greeting)
-
-	mode     mode
-	broken   *retirement  // why the connection must not serve the session that has leased it; nil if it may
-	retireAt loop.Instant // it serves no session that would begin later; 0 for never
-	// idleUntil is when it has waited for a session as long as the server lets it; 0 for no limit.
-	idleUntil loop.Instant
-
-	// For pings, see ping.go.
-	pinged    loop.Instant  // when the ping was sent that is not answered yet; 0 for none
-	token     uint64        // its payload
-	received  uint64        // what the server had sent by then
-	roundTrip time.Duration // of the last answered ping
-	silent    bool          // a ping was not answered in time
-
-	kept  *kept  // what waits; nil for nothing, as nearly always
-	begun uint64 // Scanner.Messages when the present session began
-
+	mode                     mode
+	clean                    bool // the boundary says that the connection may serve a session
+	silent                   bool // a ping was not answered in time
 	closeSent, closeReceived bool
-	cut                      bool       // a frame to the server was cut off: no other can follow
-	timer                    loop.Timer // bounds resetting and retiring; when waiting and serving, the next look
+	cut                      bool   // a frame to the server was cut off: no other can follow
+	received                 uint32 // what the server had sent when the last ping was, see count
+	roundTrip                uint32 // of the last answered ping, in microseconds
+}
+
+// dialing is what matters until the connection is in the pool.
+type dialing struct {
+	ready   func(error) // tells the dialing goroutine what became of the connection
+	refusal error       // why it cannot be used
 }
 
 // TakeTimers takes the connection's timers off its loop, for a move to another one. What it returns sets them on that loop.
 func (c *Conn) TakeTimers() (put func(*loop.Loop)) {
-	looks, alarms := c.timer.Take(), c.alarm.Take()
+	looks, alarms := c.timer.Take(), c.alarm != nil && c.alarm.Take()
 	return func(l *loop.Loop) {
 		if looks {
 			c.timer.Put(l)
@@ -102,8 +101,8 @@ const (
 // ready is called once: with the slot filled, or with an error when the connection has been closed instead. It runs on loop l.
 func adopt(b *Backend, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, e handshake.Established, ready func(error)) *Conn {
 	c := &Conn{
-		backend: b, slot: slot, protocol: e.Protocol, established: loop.Now(), Scanner: frame.NewServerScanner(),
-		boundary: profile.New(b.options.Profile), ready: ready,
+		backend: b, slot: slot, dialing: &dialing{ready: ready}, established: loop.Now(), Scanner: frame.NewServerScanner(),
+		boundary: profile.New(b.options.Profile),
 	}
 	c.stream = l.Add(socket, c, e.Early)
 	if age := b.options.MaxAge; age > 0 {
@@ -123,8 +122,8 @@ func (c *Conn) forgo() {
 
 // fill makes the connection available.
 func (c *Conn) fill() {
-	ready := c.ready
-	c.ready = nil
+	ready := c.dialing.ready
+	c.dialing = nil
 	c.waits()
 	c.slot.Filled(c)
 	ready(nil)
@@ -137,7 +136,7 @@ func (c *Conn) Backend() *Backend { return c.backend }
 func (c *Conn) Stream() *loop.Conn { return c.stream }
 
 // Protocol returns the subprotocol that the server chose; empty for none.
-func (c *Conn) Protocol() string { return c.protocol }
+func (c *Conn) Protocol() string { return c.backend.options.Target.Protocol } // the handshake accepts no other
 
 // sendControl sends a control frame, which must be at a frame boundary.
 func (c *Conn) sendControl(op frame.Opcode, payload []byte) {

@@ -81,7 +81,7 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 			code = frame.ProtocolError
 		}
 		if c.mode == greeting && c.boundary.Closed(uint16(code)).Reason == profile.Busy {
-			c.refusal = errFull
+			c.dialing.refusal = errFull
 		}
 		c.failed(retirement{pool.Closed, code, fmt.Sprintf("closed by the server: %v %s", code, reason)})
 	}
@@ -91,8 +91,8 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 func (c *Conn) failed(why retirement) {
 	switch c.mode {
 	case greeting:
-		if c.refusal == nil {
-			c.refusal = errors.New(why.text)
+		if c.dialing.refusal == nil {
+			c.dialing.refusal = errors.New(why.text)
 		}
 		c.close(why.code, why.text)
 	case waiting:

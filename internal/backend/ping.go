@@ -3,6 +3,7 @@ package backend
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -73,19 +74,27 @@ func (c *Conn) look() {
 // Ping returns the payload of a ping that is being sent now.
 func (c *Conn) Ping() []byte {
 	c.pinged = loop.Now()
-	c.received = c.Scanner.Frames + c.Scanner.Bytes
-	c.token = rand.Uint64()
-	return binary.BigEndian.AppendUint64(make([]byte, 0, pingPayload), c.token)
+	c.received = c.count()
+	return binary.BigEndian.AppendUint64(make([]byte, 0, pingPayload), c.token())
 }
+
+// pingSecret makes it impossible to guess a ping's payload.
+var pingSecret = rand.Uint64()
+
+// token is the payload of the ping that is not answered yet.
+func (c *Conn) token() uint64 { return uint64(c.pinged) ^ pingSecret }
+
+// count is a number that changes with whatever the server sends in a session, but for multiples of 4 GiB.
+func (c *Conn) count() uint32 { return uint32(c.Scanner.Frames + c.Scanner.Bytes) }
 
 // Pong acts on a pong from the server. One that answers no ping is allowed (RFC 6455, section 5.5.3) and means nothing.
 func (c *Conn) Pong(payload []byte) {
-	if c.pinged == 0 || len(payload) != pingPayload || binary.BigEndian.Uint64(payload) != c.token {
+	if c.pinged == 0 || len(payload) != pingPayload || binary.BigEndian.Uint64(payload) != c.token() {
 		return
 	}
-	c.roundTrip = -c.pinged.Until()
-	c.pinged = 0
-	c.backend.report.roundTrip(c.roundTrip)
+	roundTrip := -c.pinged.Until()
+	c.pinged, c.roundTrip = 0, uint32(min(roundTrip.Microseconds(), math.MaxUint32))
+	c.backend.report.roundTrip(roundTrip)
 	if c.mode == waiting || c.mode == serving {
 		c.watch()
 	}
@@ -94,7 +103,7 @@ func (c *Conn) Pong(payload []byte) {
 // pongDue is called when the pong should be there.
 func (c *Conn) pongDue() {
 	timeout := c.backend.options.PingTimeout
-	if c.pinged == 0 || c.stream.Paused() || c.stream.Held() > 0 || c.Scanner.Frames+c.Scanner.Bytes != c.received {
+	if c.pinged == 0 || c.stream.Paused() || c.stream.Held() > 0 || c.count() != c.received {
 		c.watch()
 		return
 	}

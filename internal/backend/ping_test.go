@@ -39,7 +39,7 @@ func (s *session) due() {
 func (s *session) settled() (roundTrip time.Duration) {
 	s.t.Helper()
 	eventually(s.t, "the pong has arrived", func() (settled bool) {
-		s.on(func() { settled, roundTrip = s.conn.pinged == 0, s.conn.roundTrip })
+		s.on(func() { settled, roundTrip = s.conn.pinged == 0, time.Duration(s.conn.roundTrip)*time.Microsecond })
 		return settled
 	})
 	return roundTrip

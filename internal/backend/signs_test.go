@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"encoding/binary"
 	"strings"
 	"testing"
 	"time"
@@ -95,7 +96,13 @@ func TestRoundTrip(t *testing.T) {
 	s.look()
 	second := p.awaitPing()
 	p.send(frame.Pong, first) // too late
-	s.on(func() { s.conn.pinged = s.conn.pinged.After(-time.Minute) })
+	s.on(func() {             // as if it had been sent a minute ago, which its payload depends on
+		if second != string(binary.BigEndian.AppendUint64(nil, s.conn.token())) {
+			t.Errorf("the second ping was %q", second)
+		}
+		s.conn.pinged = s.conn.pinged.After(-time.Minute)
+		second = string(binary.BigEndian.AppendUint64(nil, s.conn.token()))
+	})
 	p.send(frame.Pong, second)
 	if d := s.settled(); d < time.Minute || d > time.Minute+testTimeout {
 		t.Errorf("round trip %v", d)

@@ -10,18 +10,18 @@ type Scanner struct {
 	Messages uint64 // messages that ended: every byte of the last frame has passed
 	Bytes    uint64 // payload bytes of data frames
 
+	limit     int64  // largest message in bytes; 0 for no limit
+	remaining int64  // payload bytes of the current data frame that are still to come
+	message   int64  // payload bytes announced for the current message
+	key       uint32 // masking key, turned to the next payload byte
+	text      textChecker
+	opcode    Opcode // Text or Binary inside a message, Continuation (0) between messages
+	fin       bool   // the current frame ends its message
+	watched   bool   // the message under way is watched
+
 	// Watch is the kinds of messages that Next does not pass over: it stops at each of their frames, for [Scanner.Enter].
 	// Whoever owns the scanner sets it between two calls. It is for messages that begin from then on.
-	Watch Kinds
-
-	limit      int64  // largest message in bytes; 0 for no limit
-	remaining  int64  // payload bytes of the current data frame that are still to come
-	message    int64  // payload bytes announced for the current message
-	key        uint32 // masking key, turned to the next payload byte
-	text       textChecker
-	opcode     Opcode // Text or Binary inside a message, Continuation (0) between messages
-	fin        bool   // the current frame ends its message
-	watched    bool   // the message under way is watched
+	Watch      Kinds
 	fromClient bool
 }
 
