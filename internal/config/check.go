@@ -1,0 +1,201 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// The functions here check single fields. Empty is allowed where a field may be unset; that some must be set is for
+// [Content.Validate].
+
+func checkAny(string) error { return nil }
+
+func checkPath(text string) error {
+	switch {
+	case text == "":
+	case !strings.HasPrefix(text, "/"):
+		return fmt.Errorf("%q does not begin with /", text)
+	case strings.ContainsAny(text, "?#") || notPrintable(text):
+		return fmt.Errorf("%q is not a path; allowed is printable ASCII without ? and #", text)
+	}
+	return nil
+}
+
+func checkHost(text string) error {
+	switch {
+	case text == "" || net.ParseIP(text) != nil:
+		return nil
+	case strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" || len(text) > 253 || slices.Contains(strings.Split(text, "."), ""):
+		return fmt.Errorf("%q is not a host; allowed is a name in lower case (xn--... for what is not ASCII) or an address, without a port", text)
+	}
+	return nil
+}
+
+func checkSubprotocol(text string) error {
+	if text != "" && !isToken(text) {
+		return fmt.Errorf("%q is not a token (letters, digits and !#$%%&'*+-.^_`|~)", text)
+	}
+	return nil
+}
+
+func checkOrigin(text string) error {
+	u, err := url.Parse(text)
+	if text == "null" || err == nil && u.Scheme != "" && u.Host != "" && u.Path == "" && u.RawQuery == "" && u.Fragment == "" {
+		return nil
+	}
+	return fmt.Errorf("%q is not an origin; allowed are such as https://example.org or https://example.org:8443, or null", text)
+}
+
+func checkHashBy(text string) error {
+	kind, name, _ := strings.Cut(text, ":")
+	if text == "client" || kind == "header" && isToken(name) || kind == "query" && name != "" {
+		return nil
+	}
+	return fmt.Errorf("%q is not client, header:NAME or query:NAME", text)
+}
+
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	const looks = "a backend's address looks like ws://10.0.0.5:2700/path"
+	switch {
+	case text == "":
+		return nil
+	case err != nil || u.Opaque != "" || u.Scheme == "": // what package url says may repeat a password
+		return fmt.Errorf("%q is not a URL; %s", hideUser(text), looks)
+	case u.Scheme != "ws" && u.Scheme != "wss":
+		return fmt.Errorf("%q has the scheme %q; allowed are ws and wss", hideUser(text), u.Scheme)
+	case u.Hostname() == "":
+		return fmt.Errorf("%q names no host; %s", text, looks)
+	case u.User != nil:
+		return fmt.Errorf("%q carries a user name, which WebSocket URLs cannot; allowed is a header Authorization", hideUser(text))
+	case u.Fragment != "" || strings.HasSuffix(text, "#"):
+		return fmt.Errorf("%q has a fragment (#), which WebSocket URLs cannot have", text)
+	case !isPort(u.Port()):
+		return fmt.Errorf("%q: a port is a number from 1 to 65535", text)
+	case notPrintable(u.Host):
+		return fmt.Errorf("%q: a host's name must be in ASCII (xn--...)", text)
+	case notPrintable(u.RequestURI()):
+		return fmt.Errorf("%q: what is not printable ASCII must be written as %%xx (percent-encoded)", text)
+	}
+	return nil
+}
+
+// hideUser returns a URL without what stands before an @ in its host.
+func hideUser(text string) string {
+	before, after, ok := strings.Cut(text, "://")
+	if !ok {
+		before, after = "", text
+	}
+	if at := strings.LastIndexByte(after, '@'); at >= 0 {
+		after = hidden + after[at:]
+	}
+	if ok {
+		before += "://"
+	}
+	return showURL(before + after)
+}
+
+func checkProbe(text string) error {
+	const allowed = `allowed are upgrade, a path such as /health, or a URL such as http://127.0.0.1:8000/health (http://:8000/health for that port of each backend)`
+	if text == "" || text == "upgrade" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q is not a URL; %s", hideUser(text), allowed)
+	case u.Scheme == "" && u.Host == "" && strings.HasPrefix(text, "/"):
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("%q has the scheme %q; %s", hideUser(text), u.Scheme, allowed)
+	case u.Hostname() == "" && u.Port() == "":
+		return fmt.Errorf("%q names no host; %s", text, allowed)
+	case !isPort(u.Port()):
+		return fmt.Errorf("%q: a port is a number from 1 to 65535; %s", text, allowed)
+	case u.User != nil:
+		return fmt.Errorf("%q carries a user name; %s", hideUser(text), allowed)
+	}
+	return nil
+}
+
+func checkFile(text string) error {
+	if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
+		return fmt.Errorf("%q is not a path", text)
+	}
+	return nil
+}
+
+func checkLabel(key, value string) error {
+	const most = 256
+	switch {
+	case key == "" || len(key) > most || strings.Trim(strings.ToLower(key), "abcdefghijklmnopqrstuvwxyz0123456789._/-") != "":
+		return fmt.Errorf("%q cannot be a label's name; allowed are letters, digits and ._/-, at most %d", key, most)
+	case value == "" || len(value) > most || !utf8.ValidString(value) || strings.ContainsFunc(value, isControl):
+		return fmt.Errorf("%s has the value %q; allowed is text without control characters, 1 to %d bytes", key, value, most)
+	}
+	return nil
+}
+
+// ownHeaders are the headers that the proxy itself sets (RFC 6455, section 4.1) or that would change where the request's
+// body ends.
+var ownHeaders = []string{"host", "connection", "upgrade", "content-length", "transfer-encoding"}
+
+// checkHeader checks a header. Its errors do not show the value, which may be a secret.
+func checkHeader(name, value string) error {
+	lower := strings.ToLower(name)
+	switch {
+	case !isToken(name):
+		return fmt.Errorf("%q cannot be a header's name; allowed are letters, digits and !#$%%&'*+-.^_`|~", name)
+	case slices.Contains(ownHeaders, lower) || strings.HasPrefix(lower, "sec-websocket-"):
+		return fmt.Errorf("%s is set by the proxy itself", name)
+	case value == "":
+		return fmt.Errorf("%s has no value", name)
+	case !utf8.ValidString(value) || strings.ContainsFunc(value, isControl):
+		return fmt.Errorf("%s has control characters in its value; allowed is text on one line", name)
+	}
+	if _, reference, ok := cutReference(value); ok {
+		if err := checkReference(reference); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	} else if isSecretName(name) {
+		return fmt.Errorf("%s looks like a secret, which is not kept here; allowed are values whose last word is env:NAME or file:/path", name)
+	}
+	return nil
+}
+
+func checkYAML(text string) error {
+	const most = 1 << 20
+	switch {
+	case len(text) > most:
+		return fmt.Errorf("it has %d bytes; allowed are %d", len(text), most)
+	case !utf8.ValidString(text):
+		return errors.New("it is not UTF-8, which YAML must be")
+	case strings.ContainsRune(text, 0):
+		return errors.New("it has a zero byte, which YAML cannot have")
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+func notPrintable(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// isPort tells whether the text is a port to connect to, or nothing, for the scheme's own.
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return text == "" || err == nil && n > 0
+}
+
+// isToken tells whether text is a token as RFC 9110, section 5.6.2, has it.
+func isToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+	})
+}

@@ -1,0 +1,194 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Action is what happened to an entity.
+type Action string
+
+// The actions.
+const (
+	Added   Action = "added"
+	Changed Action = "changed"
+	Removed Action = "removed"
+)
+
+// Edit is one difference between two contents, for people (String) and for machines (JSON). Secrets are hidden in both.
+type Edit struct {
+	Action Action `json:"action"`
+	Kind   Kind   `json:"kind"`
+	Name   string `json:"name"`
+	// Field is the field that changed, such as connections or labels.zone; empty if the entity was added or removed.
+	Field string `json:"field,omitempty"`
+	// From and To are its texts, the default if it was not set; empty for nothing.
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
+	// Values are those of an entity that was added, or had been when it was removed, where they differ from the defaults.
+	Values Values `json:"values,omitempty"`
+}
+
+// Edits are the differences between two contents: profiles, services, backends, each by name, their fields in the order of
+// [Fields].
+type Edits []Edit
+
+// Diff returns what must be done to make the content to of from.
+func Diff(from, to *Content) (edits Edits) {
+	for _, kind := range Kinds() {
+		for _, name := range mergeNames(from.Names(kind), to.Names(kind)) {
+			edits = append(edits, diffEntity(kind, name, from, to)...)
+		}
+	}
+	return edits
+}
+
+func diffEntity(kind Kind, name string, from, to *Content) (edits Edits) {
+	before, after := from.Values(kind, name), to.Values(kind, name)
+	switch {
+	case !from.Has(kind, name):
+		return Edits{{Action: Added, Kind: kind, Name: name, Values: shown(kind, after)}}
+	case !to.Has(kind, name):
+		return Edits{{Action: Removed, Kind: kind, Name: name, Values: shown(kind, before)}}
+	case len(before) == 0 && len(after) == 0:
+		return nil
+	}
+	for _, f := range Fields(kind) {
+		edits = append(edits, diffField(kind, name, f, before.or(f), after.or(f))...)
+	}
+	return edits
+}
+
+// or returns a field's text, or its default.
+func (v Values) or(f Field) string {
+	if text, ok := v[f.Name]; ok {
+		return text
+	}
+	return f.Default
+}
+
+func diffField(kind Kind, name string, f Field, from, to string) (edits Edits) {
+	if from == to {
+		return nil
+	}
+	if !f.IsMap {
+		return Edits{{
+			Action: Changed, Kind: kind, Name: name, Field: f.Name, From: show(kind, f.Name, "", from), To: show(kind, f.Name, "", to),
+		}}
+	}
+	before, after := entriesOf(from), entriesOf(to)
+	for _, key := range mergeNames(sortedKeys(before), sortedKeys(after)) {
+		if before[key] != after[key] {
+			edits = append(edits, Edit{
+				Action: Changed, Kind: kind, Name: name, Field: f.Name + "." + key,
+				From: show(kind, f.Name, key, before[key]), To: show(kind, f.Name, key, after[key]),
+			})
+		}
+	}
+	return edits
+}
+
+// entriesOf reads the canonical text of a map.
+func entriesOf(text string) map[string]string {
+	entries := make(map[string]string)
+	if text != "" && json.Unmarshal([]byte(text), &entries) != nil {
+		return map[string]string{"": hidden} // it stands in an old row of a history, and may hold anything
+	}
+	return entries
+}
+
+// show returns a field's text as it may be shown.
+func show(kind Kind, field, key, text string) string {
+	switch {
+	case kind == KindBackend && field == "headers":
+		return showHeader(text)
+	case kind == KindBackend && field == "url", kind == KindService && field == "probe":
+		return showURL(text)
+	case key != "" && isSecretName(key) && text != "":
+		return hidden
+	}
+	return text
+}
+
+// shown returns values as they may be shown.
+func shown(kind Kind, values Values) Values {
+	to := make(Values, len(values))
+	for _, f := range Fields(kind) {
+		text, ok := values[f.Name]
+		if !ok {
+			continue
+		}
+		if f.IsMap {
+			for key, text := range entriesOf(text) {
+				to[f.Name+"."+key] = show(kind, f.Name, key, text)
+			}
+			continue
+		}
+		to[f.Name] = show(kind, f.Name, "", text)
+	}
+	return to
+}
+
+// String returns the edit in an operator's words, on one line: backend gpu-2: connections 32 -> 48.
+func (e Edit) String() string {
+	subject := string(e.Kind) + " " + e.Name + ": "
+	if e.Action != Changed {
+		if words := e.Values.words(e.Kind); words != "" {
+			return subject + string(e.Action) + " (" + words + ")"
+		}
+		return subject + string(e.Action)
+	}
+	return subject + e.Field + " " + word(e.From) + " -> " + word(e.To)
+}
+
+// words returns values on one line, in the order of their fields.
+func (v Values) words(kind Kind) string {
+	var words []string
+	for _, f := range Fields(kind) {
+		for _, key := range sortedKeys(v) {
+			if key == f.Name || strings.HasPrefix(key, f.Name+".") {
+				words = append(words, key+" "+word(v[key]))
+			}
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// word returns a text as it stands in a sentence.
+func word(text string) string {
+	switch {
+	case text == "":
+		return "(none)"
+	case strings.ContainsRune(text, '\n'):
+		return fmt.Sprintf("(%d lines)", strings.Count(strings.TrimRight(text, "\n"), "\n")+1)
+	case strings.ContainsAny(text, " ,\"") && text != hidden:
+		return fmt.Sprintf("%q", text)
+	}
+	return text
+}
+
+// String returns one line for each edit.
+func (e Edits) String() string {
+	lines := make([]string, len(e))
+	for i := range e {
+		lines[i] = e[i].String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// mergeNames returns the names that are in either of two ordered lists, in order.
+func mergeNames(a, b []string) []string {
+	merged := make([]string, 0, max(len(a), len(b)))
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
+			merged, a = append(merged, a[0]), a[1:]
+		case len(a) == 0 || b[0] < a[0]:
+			merged, b = append(merged, b[0]), b[1:]
+		default:
+			merged, a, b = append(merged, a[0]), a[1:], b[1:]
+		}
+	}
+	return merged
+}

@@ -1,0 +1,87 @@
+package config
+
+import "fmt"
+
+// Names returns the names of all entities of a kind, in order.
+func (c *Content) Names(kind Kind) []string {
+	if t, ok := tables[kind]; ok {
+		return t.names(c)
+	}
+	return nil
+}
+
+// Has tells whether there is an entity of that kind and name.
+func (c *Content) Has(kind Kind, name string) bool {
+	t, ok := tables[kind]
+	return ok && t.has(c, name)
+}
+
+// Values returns the fields of an entity that differ from their defaults. An entity that does not exist has none.
+func (c *Content) Values(kind Kind, name string) Values {
+	if t, ok := tables[kind]; ok && t.has(c, name) {
+		return t.get(c, name)
+	}
+	return Values{}
+}
+
+// Value returns one field of an entity, also when it is the default.
+func (c *Content) Value(kind Kind, name, field string) string {
+	if text, ok := c.Values(kind, name)[field]; ok {
+		return text
+	}
+	return defaultOf(kind, field)
+}
+
+// Set changes the fields of an entity that are named in values, and creates the entity if there is none. An empty text is
+// the field's default; a name such as labels.zone is one entry of a field that is a map, which an empty text removes. What
+// cannot be set is returned, and the rest is set.
+func (c *Content) Set(kind Kind, name string, values Values) Problems {
+	t, ok := tables[kind]
+	if !ok {
+		return Problems{{Text: Unknown("kind of entity", string(kind), kindNames())}}
+	}
+	return t.set(c, name, values)
+}
+
+// Remove removes an entity, if there is one.
+func (c *Content) Remove(kind Kind, name string) {
+	if t, ok := tables[kind]; ok {
+		t.remove(c, name)
+	}
+}
+
+// Equal tells whether two contents say the same.
+func (c *Content) Equal(other *Content) bool { return len(Diff(c, other)) == 0 }
+
+func kindNames() []string {
+	var names []string
+	for _, kind := range Kinds() {
+		names = append(names, string(kind))
+	}
+	return names
+}
+
+func defaultOf(kind Kind, field string) string {
+	for _, f := range Fields(kind) {
+		if f.Name == field {
+			return f.Default
+		}
+	}
+	return ""
+}
+
+// checkName checks an entity's name.
+func checkName(name string) error {
+	const most = 64
+	plain := func(c byte) bool {
+		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+	}
+	ok := name != "" && len(name) <= most && plain(name[0])
+	for i := range len(name) {
+		ok = ok && (plain(name[i]) || name[i] == '-' || name[i] == '_' || name[i] == '.')
+	}
+	if !ok {
+		return fmt.Errorf("%q cannot be a name; allowed are letters, digits, and - _ . behind the first, at most %d", name, most)
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+// Package file keeps a configuration in a YAML file, which an editor or a tool such as git may change as well: it is watched.
+//
+// A change through the store replaces the file in one step (rename), so that no reader sees half of it. Comments are not
+// kept, but for those in profiles. What it said before is kept beside it, in the directory FILE.history, one file for each of
+// the latest changes that were made through the store; of what others did to the file the store knows only what it finds
+// at the next such change.
+//
+// The version of a file is a hash of its bytes.
+package file
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/filelock"
+)
+
+// Store is a [config.Store] in a file.
+type Store struct {
+	path    string
+	check   config.ProfileCheck
+	poller  *config.Poller
+	history history
+	closed  atomic.Bool
+}
+
+var _ config.Store = (*Store)(nil)
+
+// defaultPoll is how often the file is looked at.
+const defaultPoll = 250 * time.Millisecond
+
+// Open returns the store in that file. A file that does not exist is an empty configuration, and is made by the first
+// change; its directory must exist.
+func Open(path string, options config.Options) (*Store, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("the configuration's file: %w", err)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("the configuration's directory: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("the configuration's directory: %s is none", filepath.Dir(path))
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("the configuration's file: %s is a directory; allowed is a file", path)
+	}
+	s := &Store{path: path, check: options.Profiles, history: history{path + ".history"}}
+	every := options.Poll
+	if every <= 0 {
+		every = defaultPoll
+	}
+	s.poller = config.NewPoller(every, newWatcher(path, every).look)
+	return s, nil
+}
+
+// read returns the file's content; nothing if there is no file.
+func (s *Store) read(ctx context.Context) ([]byte, error) {
+	if s.closed.Load() {
+		return nil, config.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the configuration's file: %w", err)
+	}
+	return data, nil
+}
+
+// version returns the name of what a file says.
+func version(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:6])
+}
+
+// Load implements [config.Store].
+func (s *Store) Load(ctx context.Context) (*config.Snapshot, error) {
+	data, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.snapshot(data)
+}
+
+func (s *Store) snapshot(data []byte) (*config.Snapshot, error) {
+	content, err := Decode(s.path, data, s.check)
+	if err != nil {
+		return nil, err
+	}
+	return config.NewSnapshot(version(data), &content, nil) // the profiles were checked
+}
+
+// Watch implements [config.Store].
+func (s *Store) Watch(ctx context.Context) <-chan struct{} { return s.poller.Watch(ctx) }
+
+// Apply implements [config.Store]. While the file is not valid, only a change that replaces all of it can be made.
+func (s *Store) Apply(ctx context.Context, change config.Change) (*config.Snapshot, error) {
+	if err := change.Check(); err != nil {
+		return nil, err
+	}
+	if s.closed.Load() {
+		return nil, config.ErrClosed
+	}
+	unlock, err := filelock.Lock(ctx, s.path)
+	if err != nil {
+		return nil, readOnly(err)
+	}
+	defer unlock()
+	data, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if change.Expect != "" && change.Expect != version(data) {
+		return nil, s.conflict(change.Expect, data)
+	}
+	current, err := Decode(s.path, data, nil)
+	if err != nil && change.Content == nil {
+		return nil, fmt.Errorf("the file must be put right first: %w", err)
+	}
+	unreadable := err != nil
+	to, err := change.Result(&current)
+	if err != nil {
+		return nil, err
+	}
+	if err := to.Validate(s.check); err != nil {
+		return nil, err
+	}
+	if !unreadable && to.Equal(&current) {
+		return s.snapshot(data)
+	}
+	return s.write(data, &current, &to, change)
+}
+
+// write replaces the file, and keeps what it said in the history.
+func (s *Store) write(before []byte, current, to *config.Content, change config.Change) (*config.Snapshot, error) {
+	after := Encode(to)
+	written, err := Decode(s.path, after, nil)
+	if err != nil || !written.Equal(to) {
+		return nil, fmt.Errorf("the change cannot be written as YAML, a profile in it is probably none: %w", err)
+	}
+	snapshot, err := config.NewSnapshot(version(after), to, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.history.keep(before, s.modified()); err != nil {
+		return nil, readOnly(err)
+	}
+	if now, err := os.ReadFile(s.path); err == nil && !bytes.Equal(now, before) { // an editor does not know our lock
+		return nil, s.conflict(version(before), now)
+	}
+	if err := replace(s.path, after); err != nil {
+		return nil, readOnly(err)
+	}
+	err = s.history.add(record{
+		Version: version(after), At: time.Now(), Who: change.Who, Why: change.Why, Edits: config.Diff(current, to), File: string(after),
+	})
+	s.poller.Ring()
+	if err != nil {
+		return snapshot, fmt.Errorf("the change was made, but not noted in the history: %w", err)
+	}
+	return snapshot, nil
+}
+
+// modified returns when the file was written; now if there is none.
+func (s *Store) modified() time.Time {
+	if info, err := os.Stat(s.path); err == nil {
+		return info.ModTime()
+	}
+	return time.Now()
+}
+
+// conflict says who changed what since a version.
+func (s *Store) conflict(expected string, data []byte) error {
+	conflict := &config.ConflictError{Expected: expected, Current: version(data)}
+	records, err := s.history.read()
+	if err != nil {
+		return errors.Join(conflict, err)
+	}
+	if len(records) == 0 || records[len(records)-1].Version != conflict.Current {
+		records = append(records, outside(records, data, s.modified()))
+	}
+	known := func(r record) bool { return r.Version == expected }
+	if expected != version(nil) && !slices.ContainsFunc(records, known) {
+		records = records[len(records)-1:] // what else is new to the writer is not known
+	}
+	for i := len(records) - 1; i >= 0 && !known(records[i]); i-- {
+		conflict.Since = append(conflict.Since, records[i].revision())
+	}
+	return conflict
+}
+
+// History implements [config.Store].
+func (s *Store) History(ctx context.Context, limit int) (revisions []config.Revision, err error) {
+	data, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	records, err := s.history.read()
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > 0 && (len(records) == 0 || records[len(records)-1].Version != version(data)) {
+		records = append(records, outside(records, data, s.modified()))
+	}
+	for i := len(records) - 1; i >= 0 && len(revisions) < limit; i-- {
+		revisions = append(revisions, records[i].revision())
+	}
+	return revisions, nil
+}
+
+// At implements [config.Store].
+func (s *Store) At(ctx context.Context, want string) (config.Content, error) {
+	data, err := s.read(ctx)
+	if err != nil {
+		return config.Content{}, err
+	}
+	switch want {
+	case version(data):
+		return Decode(s.path, data, s.check)
+	case version(nil): // before there was a file
+		return config.NewContent(), nil
+	}
+	records, err := s.history.read()
+	if err != nil {
+		return config.Content{}, err
+	}
+	for i := len(records) - 1; i >= 0; i-- {
+		if records[i].Version == want {
+			return Decode(s.path+" at version "+want, []byte(records[i].File), s.check)
+		}
+	}
+	return config.Content{}, fmt.Errorf("%w: %q", config.ErrNoVersion, want)
+}
+
+// Close implements [config.Store].
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	s.poller.Close()
+	return nil
+}
+
+// replace writes a file in one step.
+func replace(path string, data []byte) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a link stays one
+	}
+	mode := fs.FileMode(0o640)
+	if info, err := os.Stat(path); err == nil {
+		if mode = info.Mode().Perm(); mode&0o200 == 0 {
+			return &fs.PathError{Op: "write", Path: path, Err: fs.ErrPermission}
+		}
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = temporary.Write(data)
+	err = errors.Join(err, temporary.Chmod(mode), temporary.Sync(), temporary.Close())
+	if err == nil {
+		err = os.Rename(temporary.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(temporary.Name())
+	}
+	return err
+}
+
+// readOnly marks the errors of files and directories that cannot be written.
+func readOnly(err error) error {
+	if errors.Is(err, fs.ErrPermission) || isReadOnlySystem(err) {
+		return fmt.Errorf("%w: %w", config.ErrReadOnly, err)
+	}
+	return fmt.Errorf("writing the configuration: %w", err)
+}

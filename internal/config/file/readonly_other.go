@@ -1,0 +1,6 @@
+//go:build !unix
+
+package file
+
+// isReadOnlySystem tells whether the error is that of a file system that is mounted read-only.
+func isReadOnlySystem(error) bool { return false }

@@ -1,0 +1,11 @@
+//go:build unix
+
+package file
+
+import (
+	"errors"
+	"syscall"
+)
+
+// isReadOnlySystem tells whether the error is that of a file system that is mounted read-only.
+func isReadOnlySystem(err error) bool { return errors.Is(err, syscall.EROFS) }

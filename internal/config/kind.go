@@ -1,0 +1,178 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Kind is a kind of entity.
+type Kind string
+
+// The kinds of entities.
+const (
+	KindProfile Kind = "profile"
+	KindService Kind = "service"
+	KindBackend Kind = "backend"
+)
+
+// Kinds returns all kinds, those first that others refer to.
+func Kinds() []Kind { return []Kind{KindProfile, KindService, KindBackend} }
+
+// order is the kind's place in Kinds; unknown kinds come last.
+func (k Kind) order() int {
+	if i := slices.Index(Kinds(), k); i >= 0 {
+		return i
+	}
+	return len(Kinds())
+}
+
+// Field describes one field of a kind of entity.
+type Field struct {
+	Name    string // as the flag
+	Help    string // what it is, one line
+	Default string // what holds when nothing is said
+	Allowed string // what may be said, in words
+	IsMap   bool   // whether it holds texts by name, so that Name.KEY is one of them
+	IsList  bool   // whether it holds several texts
+}
+
+// Fields returns the fields of a kind of entity in the order in which they are shown; nil for an unknown kind.
+func Fields(kind Kind) []Field {
+	if t, ok := tables[kind]; ok {
+		return t.fields()
+	}
+	return nil
+}
+
+// Values are the fields of an entity as texts, by name. Fields that are missing have their default.
+type Values map[string]string
+
+// table gives all kinds of entities one face.
+type table interface {
+	fields() []Field
+	names(*Content) []string
+	has(c *Content, name string) bool
+	get(c *Content, name string) Values
+	set(c *Content, name string, values Values) Problems
+	remove(c *Content, name string)
+	check(c *Content, problems *Problems)
+}
+
+var tables = map[Kind]table{
+	KindProfile: newTable(KindProfile, profileFields, func() Profile { return Profile{} }, func(c *Content) map[string]Profile { return c.Profiles }),
+	KindService: newTable(KindService, serviceFields, DefaultService, func(c *Content) map[string]Service { return c.Services }),
+	KindBackend: newTable(KindBackend, backendFields, DefaultBackend, func(c *Content) map[string]Backend { return c.Backends }),
+}
+
+// entities is the table of one kind.
+type entities[E any] struct {
+	kind      Kind
+	list      []field[E]
+	described []Field
+	byName    map[string]int
+	fresh     func() E
+	all       func(*Content) map[string]E
+}
+
+func newTable[E any](kind Kind, list []field[E], fresh func() E, all func(*Content) map[string]E) *entities[E] {
+	t := &entities[E]{kind: kind, list: list, byName: make(map[string]int), fresh: fresh, all: all}
+	e := fresh()
+	for i, f := range list {
+		v := f.value(&e)
+		_, isMap := v.(mapValue)
+		_, isList := v.(listValue)
+		t.byName[f.name] = i
+		t.described = append(t.described, Field{
+			Name: f.name, Help: f.help, Default: v.text(), Allowed: v.allowed(), IsMap: isMap, IsList: isList,
+		})
+	}
+	return t
+}
+
+func (t *entities[E]) fields() []Field { return slices.Clone(t.described) }
+
+func (t *entities[E]) names(c *Content) []string { return sortedKeys(t.all(c)) }
+
+func (t *entities[E]) has(c *Content, name string) bool {
+	_, ok := t.all(c)[name]
+	return ok
+}
+
+func (t *entities[E]) remove(c *Content, name string) { delete(t.all(c), name) }
+
+// get returns what differs from the defaults.
+func (t *entities[E]) get(c *Content, name string) Values {
+	e := t.all(c)[name]
+	values := make(Values)
+	for i, f := range t.list {
+		if text := f.value(&e).text(); text != t.described[i].Default {
+			values[f.name] = text
+		}
+	}
+	return values
+}
+
+// set changes the fields that are named in values, of a new entity if there is none of that name. An empty text is the
+// default; "field.key" is one entry of a field that is a map, and is removed by an empty text.
+func (t *entities[E]) set(c *Content, name string, values Values) (problems Problems) {
+	e, ok := t.all(c)[name]
+	if !ok {
+		e = t.fresh()
+	}
+	for _, key := range sortedKeys(values) { // "labels" comes before "labels.zone"
+		field, entry, isEntry := strings.Cut(key, ".")
+		i, known := t.byName[field]
+		if !known || isEntry && !t.described[i].IsMap {
+			problems.add(t.kind, name, "", "%s", Unknown("field", key, fieldNames(t.kind)))
+			continue
+		}
+		v := t.list[i].value(&e)
+		text := values[key]
+		switch {
+		case isEntry:
+			text = v.(mapValue).with(entry, text)
+		case text == "":
+			text = t.described[i].Default
+		}
+		if err := v.set(text); err != nil {
+			problems.add(t.kind, name, key, "%v", err)
+		}
+	}
+	t.all(c)[name] = e
+	return problems
+}
+
+// check notes what is wrong with each entity by itself.
+func (t *entities[E]) check(c *Content, problems *Problems) {
+	for _, name := range t.names(c) {
+		if err := checkName(name); err != nil {
+			problems.add(t.kind, name, "", "%v", err)
+		}
+		e := t.all(c)[name]
+		for _, f := range t.list {
+			v := f.value(&e)
+			if err := v.set(v.text()); err != nil { // checks, and e is a copy
+				problems.add(t.kind, name, f.name, "%v", err)
+			}
+		}
+	}
+}
+
+// fieldNames returns the names of a kind's fields.
+func fieldNames(kind Kind) []string {
+	var names []string
+	for _, f := range Fields(kind) {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// fieldOrder is a field's place among those of its kind; what is about all of an entity comes first.
+func fieldOrder(kind Kind, name string) int {
+	field, _, _ := strings.Cut(name, ".")
+	return slices.Index(fieldNames(kind), field)
+}
+
+// sortedKeys returns a map's keys in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,57 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Unknown says that a name is not one of those there are, and which one was probably meant.
+func Unknown(what, name string, known []string) string {
+	text := fmt.Sprintf("there is no %s %q; ", what, name)
+	if near := nearest(name, known); near != "" {
+		text += fmt.Sprintf("did you mean %q? ", near)
+	}
+	const most = 40 // names of things that an operator made can be thousands
+	switch {
+	case len(known) == 0:
+		return text + "there is none"
+	case len(known) > most:
+		return text + fmt.Sprintf("allowed are %s, and %d others", strings.Join(known[:most], ", "), len(known)-most)
+	}
+	return text + "allowed are " + strings.Join(known, ", ")
+}
+
+// nearest returns the known name that a mistyped one most likely stands for, or "" when none is near.
+func nearest(name string, known []string) string {
+	best, distance := "", len(name)/3+2 // one slip in a short name, a few in a long one
+	for _, k := range known {
+		if d := len(k) - len(name); d >= distance || -d >= distance {
+			continue
+		}
+		if d := editDistance(strings.ToLower(name), strings.ToLower(k)); d < distance {
+			best, distance = k, d
+		}
+	}
+	return best
+}
+
+// editDistance counts the letters to insert, delete or replace to make b of a (Levenshtein).
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,82 @@
+package config
+
+import "iter"
+
+// Snapshot is one immutable, versioned, valid configuration. It may be shared by any number of goroutines. What its methods
+// return must not be changed, maps and slices in it included; Content returns a copy to change.
+type Snapshot struct {
+	version string
+	content Content
+	members map[string][]string // names of backends by service, in order
+}
+
+// NewSnapshot makes a snapshot of a copy of the content, or returns everything that is wrong with it, as [Problems]. The
+// version is the store's name for this state of it; equal versions of one store mean equal contents.
+func NewSnapshot(version string, content *Content, check ProfileCheck) (*Snapshot, error) {
+	if err := content.Validate(check); err != nil {
+		return nil, err
+	}
+	s := &Snapshot{version: version, content: content.Clone(), members: make(map[string][]string)}
+	for _, name := range sortedKeys(s.content.Backends) {
+		service := s.content.Backends[name].Service
+		s.members[service] = append(s.members[service], name)
+	}
+	return s, nil
+}
+
+// Version returns the store's name for this state of it. It says nothing of which of two is newer.
+func (s *Snapshot) Version() string { return s.version }
+
+// Content returns a copy of what the snapshot says.
+func (s *Snapshot) Content() Content { return s.content.Clone() }
+
+// Diff returns what must be done to make the later snapshot of this one.
+func (s *Snapshot) Diff(later *Snapshot) Edits { return Diff(&s.content, &later.content) }
+
+// Service returns the service of that name.
+func (s *Snapshot) Service(name string) (Service, bool) {
+	service, ok := s.content.Services[name]
+	return service, ok
+}
+
+// Backend returns the backend of that name.
+func (s *Snapshot) Backend(name string) (Backend, bool) {
+	backend, ok := s.content.Backends[name]
+	return backend, ok
+}
+
+// Profile returns the profile that a user gave that name. Built-in ones are not in a snapshot.
+func (s *Snapshot) Profile(name string) (Profile, bool) {
+	p, ok := s.content.Profiles[name]
+	return p, ok
+}
+
+// ProfilesYAML returns all profiles that users wrote as one YAML document; nil if there are none.
+func (s *Snapshot) ProfilesYAML() []byte { return s.content.ProfilesYAML() }
+
+// Services returns all services by name, in order.
+func (s *Snapshot) Services() iter.Seq2[string, Service] { return inOrder(s.content.Services) }
+
+// Backends returns all backends by name, in order.
+func (s *Snapshot) Backends() iter.Seq2[string, Backend] { return inOrder(s.content.Backends) }
+
+// Members returns the backends of a service by name, in order.
+func (s *Snapshot) Members(service string) iter.Seq2[string, Backend] {
+	return func(yield func(string, Backend) bool) {
+		for _, name := range s.members[service] {
+			if !yield(name, s.content.Backends[name]) {
+				return
+			}
+		}
+	}
+}
+
+func inOrder[E any](entities map[string]E) iter.Seq2[string, E] {
+	return func(yield func(string, E) bool) {
+		for _, name := range sortedKeys(entities) {
+			if !yield(name, entities[name]) {
+				return
+			}
+		}
+	}
+}

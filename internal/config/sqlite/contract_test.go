@@ -1,0 +1,31 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+)
+
+func TestContract(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Place {
+		path := filepath.Join(t.TempDir(), "own config ?#%.db")
+		return storetest.Place{Open: opener(path)}
+	})
+}
+
+func TestContractInMemory(t *testing.T) {
+	storetest.Run(t, func(*testing.T) storetest.Place { return storetest.Place{Open: opener(Memory), Single: true} })
+}
+
+func opener(path string) func(testing.TB, config.Options) config.Store {
+	return func(t testing.TB, options config.Options) config.Store {
+		t.Helper()
+		s, err := Open(t.Context(), path, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+}

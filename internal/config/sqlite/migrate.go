@@ -1,0 +1,85 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/filelock"
+	"github.com/wsbouncer/wsbouncer/internal/config/tables"
+)
+
+//go:embed migrations/*.sql
+var embedded embed.FS
+
+// migrations returns the files that make the schema.
+func migrations() fs.FS {
+	files, err := fs.Sub(embedded, "migrations")
+	if err != nil {
+		panic(err) // the name is valid
+	}
+	return files
+}
+
+// migrate brings the schema up to date, if it is not.
+func (s *Store) migrate(ctx context.Context) error {
+	newest, err := tables.Newest(migrations())
+	if err != nil {
+		return err
+	}
+	has, err := s.schema(ctx)
+	if err != nil {
+		return err
+	}
+	if has >= newest || s.readOnly {
+		return tables.CheckSchema(has, newest)
+	}
+	lock := &fileLock{path: s.path}
+	_, _, err = tables.Migrate(ctx, dialect, database.DialectSQLite3, s.db, migrations(), goose.WithLocker(lock))
+	return err
+}
+
+// schema returns the version that the schema has; 0 for an empty database.
+func (s *Store) schema(ctx context.Context) (version int64, err error) {
+	var n int
+	err = s.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name = '"+tables.VersionTable+"'").Scan(&n)
+	if err != nil {
+		return 0, err
+	}
+	if n == 0 {
+		err = s.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name IN ('services', 'backends')").Scan(&n)
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%w: %s is the database of another program", config.ErrSchema, s.path)
+		}
+		return 0, err
+	}
+	err = s.db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM "+tables.VersionTable+" WHERE is_applied").Scan(&version)
+	return version, err
+}
+
+// fileLock keeps other processes from migrating at the same time. It is held only then.
+type fileLock struct {
+	path   string
+	unlock func()
+}
+
+// Lock implements goose's lock.Locker.
+func (l *fileLock) Lock(ctx context.Context, _ *sql.DB) (err error) {
+	l.unlock = func() {}
+	if l.path != Memory {
+		l.unlock, err = filelock.Lock(ctx, l.path)
+	}
+	return err
+}
+
+// Unlock implements goose's lock.Locker.
+func (l *fileLock) Unlock(context.Context, *sql.DB) error {
+	l.unlock()
+	return nil
+}

@@ -1,0 +1,218 @@
+// Package sqlite keeps a configuration in an SQLite database: a file that any number of processes may read and write, or,
+// with the path :memory:, memory of this process.
+//
+// Changes of other processes, such as an UPDATE by the program sqlite3, are seen within a second by PRAGMA data_version. The
+// schema is made and brought up to date when the database is opened.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	sqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/tables"
+)
+
+// Memory is the path of a database that ends with the store.
+const Memory = ":memory:"
+
+// Store is a [config.Store] in an SQLite database.
+type Store struct {
+	db       *sql.DB
+	path     string
+	readOnly bool
+	check    config.ProfileCheck
+	poller   *config.Poller
+	watcher  *watcher // of the poller's goroutine
+	closed   atomic.Bool
+}
+
+var _ config.Store = (*Store)(nil)
+
+var dialect = tables.Dialect{Parameter: "?", Time: "at"}
+
+// How often the database is asked whether it was changed, and how long a writer waits for another one.
+const (
+	defaultPoll = 250 * time.Millisecond
+	busyTimeout = 5 * time.Second
+)
+
+// Open opens a database, and makes it if there is none; its directory must exist. A file that may not be written is opened
+// for reading.
+func Open(ctx context.Context, path string, options config.Options) (*Store, error) {
+	s := &Store{path: path, check: options.Profiles}
+	name, err := s.name()
+	if err != nil {
+		return nil, err
+	}
+	if s.db, err = sql.Open("sqlite", name); err != nil {
+		return nil, fmt.Errorf("opening the database %s: %w", path, err)
+	}
+	if path == Memory { // each connection would have a memory of its own
+		s.db.SetMaxOpenConns(1)
+	} else {
+		s.db.SetMaxOpenConns(8)
+	}
+	if err := s.migrate(ctx); err != nil {
+		_ = s.db.Close()
+		return nil, s.explain(err)
+	}
+	every := options.Poll
+	if every <= 0 {
+		every = defaultPoll
+	}
+	s.watcher = &watcher{store: s, every: every}
+	look := s.watcher.look
+	if path == Memory {
+		look = waitForEnd
+	}
+	s.poller = config.NewPoller(every, look)
+	return s, nil
+}
+
+// name returns what the driver calls the database.
+func (s *Store) name() (string, error) {
+	pragmas := url.Values{"_txlock": {"immediate"}, "_pragma": {
+		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "foreign_keys(1)",
+	}}
+	if s.path == Memory {
+		return "file::memory:?" + pragmas.Encode(), nil
+	}
+	path, err := filepath.Abs(s.path)
+	if err != nil {
+		return "", fmt.Errorf("the database's file: %w", err)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil {
+		return "", fmt.Errorf("the database's directory: %w", err)
+	} else if !info.IsDir() {
+		return "", fmt.Errorf("the database's directory: %s is none", filepath.Dir(path))
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return "", fmt.Errorf("the database's file: %s is a directory; allowed is a file", path)
+	case err == nil && !writable(path, info):
+		s.readOnly = true
+		pragmas.Set("mode", "ro")
+	default:
+		pragmas.Add("_pragma", "journal_mode(WAL)")
+	}
+	s.path = path
+	return (&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: pragmas.Encode()}).String(), nil
+}
+
+// writable tells whether a file may be written, and its owner wants it to be.
+func writable(path string, info os.FileInfo) bool {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	_ = file.Close()
+	return info.Mode().Perm()&0o222 != 0
+}
+
+// explain says what an error of SQLite means to an operator.
+func (s *Store) explain(err error) error {
+	var failure *sqlite.Error
+	if err == nil || !errors.As(err, &failure) {
+		return err
+	}
+	switch failure.Code() & 0xff {
+	case sqlite3.SQLITE_READONLY:
+		return fmt.Errorf("%w: %s: %w", config.ErrReadOnly, s.path, err)
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return fmt.Errorf("another process has kept the database %s locked for %v: %w", s.path, busyTimeout, err)
+	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+		return fmt.Errorf("%s is no SQLite database, or is damaged: %w", s.path, err)
+	}
+	return fmt.Errorf("the database %s: %w", s.path, err)
+}
+
+// in runs f in a transaction, which is committed if f wants so.
+func (s *Store) in(ctx context.Context, readOnly bool, f func(tx *transaction) (commit bool, err error)) error {
+	if s.closed.Load() {
+		return config.ErrClosed
+	}
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly})
+	if err != nil {
+		return s.explain(err)
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	commit, err := f(&transaction{tx})
+	if err == nil && commit {
+		err = tx.Commit()
+	}
+	if ctx.Err() != nil && err != nil {
+		return ctx.Err() // the driver's words for it differ
+	}
+	return s.explain(err)
+}
+
+// Load implements [config.Store].
+func (s *Store) Load(ctx context.Context) (snapshot *config.Snapshot, err error) {
+	err = s.in(ctx, true, func(tx *transaction) (bool, error) {
+		snapshot, err = tx.tables().Load(ctx, s.check)
+		return false, err
+	})
+	return snapshot, err
+}
+
+// Watch implements [config.Store].
+func (s *Store) Watch(ctx context.Context) <-chan struct{} { return s.poller.Watch(ctx) }
+
+// Apply implements [config.Store].
+func (s *Store) Apply(ctx context.Context, change config.Change) (snapshot *config.Snapshot, err error) {
+	if s.readOnly {
+		return nil, fmt.Errorf("%w: %s may not be written", config.ErrReadOnly, s.path)
+	}
+	written := false
+	err = s.in(ctx, false, func(tx *transaction) (bool, error) {
+		snapshot, written, err = tx.tables().Apply(ctx, tx, change, s.check)
+		return written, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if written {
+		s.poller.Ring()
+	}
+	return snapshot, nil
+}
+
+// History implements [config.Store].
+func (s *Store) History(ctx context.Context, limit int) (revisions []config.Revision, err error) {
+	err = s.in(ctx, true, func(tx *transaction) (bool, error) {
+		revisions, err = tx.tables().History(ctx, limit)
+		return false, err
+	})
+	return revisions, err
+}
+
+// At implements [config.Store].
+func (s *Store) At(ctx context.Context, version string) (content config.Content, err error) {
+	err = s.in(ctx, true, func(tx *transaction) (bool, error) {
+		content, err = tx.tables().At(ctx, version, s.check)
+		return false, err
+	})
+	return content, err
+}
+
+// Close implements [config.Store].
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.poller.Close()
+	s.watcher.close()
+	return s.db.Close()
+}

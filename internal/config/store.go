@@ -1,0 +1,107 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Store keeps a configuration. Its methods may be called from any goroutine.
+type Store interface {
+	// Load returns the present snapshot. When what is there is not valid, the error has [Problems]; what to do then, such as
+	// to stay with the last snapshot that was, is the caller's business.
+	Load(ctx context.Context) (*Snapshot, error)
+
+	// Watch returns a channel that gets a value at once, and whenever it may be worth to call Load again: because something
+	// was changed, by whomever, or the store became unreachable or reachable. Values that nobody has taken yet are one. The
+	// channel is closed when ctx ends or the store is closed.
+	Watch(ctx context.Context) <-chan struct{}
+
+	// Apply makes a change: all of it or, when it or its result is not valid or somebody else was quicker, nothing. It returns
+	// the snapshot that it makes; the present one if the change changes nothing.
+	Apply(ctx context.Context, change Change) (*Snapshot, error)
+
+	// History returns the latest revisions, the newest first, at most limit.
+	History(ctx context.Context, limit int) ([]Revision, error)
+
+	// At returns what the configuration said at an older version, or [ErrNoVersion].
+	At(ctx context.Context, version string) (Content, error)
+
+	// Close ends watching and gives everything up.
+	Close() error
+}
+
+// Options are what every store is opened with.
+type Options struct {
+	// Profiles checks the profiles that users wrote; nil for no check.
+	Profiles ProfileCheck
+	// Poll is how often a store looks for changes of others; 0 for its default, which finds them within a second.
+	Poll time.Duration
+}
+
+// Revision is one change that was made.
+type Revision struct {
+	Version string    `json:"version"` // after the change
+	At      time.Time `json:"at"`
+	Who     string    `json:"who"`
+	Why     string    `json:"why,omitempty"`
+	Edits   Edits     `json:"edits"`
+}
+
+// String returns the revision in an operator's words: alice: backend gpu-2: connections 32 -> 48.
+func (r Revision) String() string {
+	lines := make([]string, len(r.Edits))
+	for i, edit := range r.Edits {
+		lines[i] = edit.String()
+	}
+	return r.Who + ": " + strings.Join(lines, "; ")
+}
+
+// Errors of stores, for errors.Is.
+var (
+	// ErrReadOnly: the store cannot be written to, such as a file without permission.
+	ErrReadOnly = errors.New("the configuration can only be read")
+	// ErrNoVersion: the history has no such version, or no longer.
+	ErrNoVersion = errors.New("the history has no such version")
+	// ErrSchema: the database's schema is not the one that this program knows.
+	ErrSchema = errors.New("the database's schema does not fit")
+	// ErrClosed: the store was closed.
+	ErrClosed = errors.New("the configuration's store is closed")
+)
+
+// ConflictError says that somebody else changed the configuration meanwhile. Nothing was written.
+type ConflictError struct {
+	Expected string     // the version that the writer had seen
+	Current  string     // the version that is there
+	Since    []Revision // what was changed meanwhile, the newest first, as far as the history knows
+}
+
+// Error names who changed what.
+func (e *ConflictError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the configuration has version %s, not %s, which the change was made for", e.Current, e.Expected)
+	const most = 5
+	for i, revision := range e.Since {
+		if i == most {
+			fmt.Fprintf(&b, "; and %d earlier changes", len(e.Since)-most)
+			break
+		}
+		fmt.Fprintf(&b, "; %s: %s", revision.At.UTC().Format(time.RFC3339), revision)
+	}
+	return b.String()
+}
+
+// RollBack makes the configuration say again what it said at an older version, as a change of its own. expect is the version
+// that the caller has seen.
+func RollBack(ctx context.Context, s Store, version, expect, who, why string) (*Snapshot, error) {
+	content, err := s.At(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	if why == "" {
+		why = "roll back to version " + version
+	}
+	return s.Apply(ctx, Change{Expect: expect, Who: who, Why: why, Content: &content})
+}

@@ -1,0 +1,71 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// Small returns a valid content: a service with two backends.
+func Small() config.Content { return Sized(2) }
+
+// Sized returns a valid content with so many backends, each with labels.
+func Sized(backends int) config.Content {
+	c := config.NewContent()
+	service := config.DefaultService()
+	service.Path = "/v1/stt"
+	c.Services["stt"] = service
+	for i := range backends {
+		b := config.DefaultBackend()
+		b.Service, b.URL, b.Connections = "stt", fmt.Sprintf("ws://10.%d.%d.%d:2700/", i>>16, i>>8&255, i&255), 32
+		b.Labels = map[string]string{"zone": "a"}
+		c.Backends[fmt.Sprintf("gpu-%d", i+1)] = b
+	}
+	return c
+}
+
+// unusual has for each field a text that is not its default, and awkward where it may be.
+var unusual = map[config.Kind]config.Values{
+	config.KindProfile: {"yaml": "# a comment: with a colon\nfrom: echo\nreset:\n  send: '{\"reset\" : 1}'\n\n  until: {json: {text: \"*\"}}\n"},
+	config.KindService: {
+		"path": "/v1/stt%20x", "host": "stt.example.org", "profile": "own-1", "subprotocol": "binary",
+		"allow-origin": `["https://a.example","null"]`, "balance": "hash", "hash-by": "header:X-User", "queue": "7",
+		"queue-timeout": "1h2m3.5s", "max-message": "1025", "idle-timeout": "90s", "max-session": "2h",
+		"connection-max-age": "0s", "connection-max-idle": "1ms", "connection-max-sessions": "2147483647",
+		"dial-parallel": "10000", "dial-timeout": "1ms", "reset-timeout": "720h", "close-timeout": "1.5ms",
+		"ping-interval": "0s", "ping-timeout": "11s", "tcp-user-timeout": "0s",
+		"probe": "http://:8000/health?a=b&c=%23", "probe-interval": "10ms", "probe-timeout": "1m", "probe-fall": "1000", "probe-rise": "1",
+		"circuit-failures": "1000000", "slow-start": "0s",
+	},
+	config.KindBackend: {
+		"service": "all-1", "url": "wss://gpu-1.example.org/asr?model=en&x=1", "connections": "100000", "warm": "0", "weight": "0.1",
+		"state": "draining", "labels": `{"a.b/c-d":"x: y # z","on":"yes","quote":"\"'\\","rack":"03","tilde":"~","umlaut":"ü\u2028"}`,
+		"tls-ca": "/etc/ssl/own ca.pem", "tls-server-name": "gpu.internal", "tls-insecure-skip-verify": "true",
+		"tls-certificate": `C:\certificates\client.pem`, "tls-key": "/etc/ssl/client.key",
+		"headers": `{"Authorization":"Token env:STT_TOKEN","X-Key":"file:/run/secrets/key","X-Region":"eu, west"}`,
+	},
+}
+
+// Unusual returns a valid content whose entities have no field with its default, and others that have nothing else.
+func Unusual(t testing.TB) config.Content {
+	c := Small()
+	for kind, name := range map[config.Kind]string{config.KindProfile: "own-1", config.KindService: "all-1", config.KindBackend: "all.fields_1"} {
+		values := make(config.Values)
+		for _, f := range config.Fields(kind) {
+			text, ok := unusual[kind][f.Name]
+			if !ok {
+				t.Errorf("the contract's test has no text for the field %s of a %s", f.Name, kind)
+			}
+			if text == f.Default {
+				t.Errorf("the contract's test has the default for the field %s of a %s", f.Name, kind)
+			}
+			values[f.Name] = text
+		}
+		if problems := c.Set(kind, name, values); len(problems) > 0 {
+			t.Fatalf("the contract's test has wrong texts: %v", problems)
+		}
+	}
+	c.Services["bare"] = config.DefaultService()
+	return c
+}

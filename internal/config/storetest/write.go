@@ -1,0 +1,397 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+func testEmpty(t *testing.T, p Place) {
+	s := p.open(t)
+	first := load(t, s)
+	same(t, "a new place", first.Content(), config.NewContent())
+	if first.Version() == "" || load(t, s).Version() != first.Version() {
+		t.Errorf("versions of the same configuration: %q, %q", first.Version(), load(t, s).Version())
+	}
+	if h := history(t, s, 10); len(h) != 0 {
+		t.Errorf("it has a history: %v", h)
+	}
+}
+
+func testRoundTrip(t *testing.T, p Place) {
+	s := p.open(t)
+	want := Unusual(t)
+	written := replace(t, s, want)
+	same(t, "what Apply returns", written.Content(), want)
+	read := load(t, p.other(t, s))
+	same(t, "what another store loads", read.Content(), want)
+	if read.Version() != written.Version() {
+		t.Errorf("written is version %q, loaded %q", written.Version(), read.Version())
+	}
+}
+
+func testDefaults(t *testing.T, p Place) {
+	s := p.open(t)
+	replace(t, s, Unusual(t))
+	values := make(config.Values)
+	for _, f := range config.Fields(config.KindBackend) {
+		if f.Name != "service" && f.Name != "url" {
+			values[f.Name] = ""
+		}
+	}
+	apply(t, s, config.Change{Mutations: append(set("all.fields_1", values),
+		config.Mutation{Verb: config.Set, Kind: config.KindService, Name: "all-1", Values: config.Values{"queue": "", "queue-timeout": ""}})})
+	content := load(t, p.other(t, s)).Content()
+	want := config.DefaultBackend()
+	got := content.Backends["all.fields_1"]
+	want.Service, want.URL = got.Service, got.URL
+	one, two := config.NewContent(), config.NewContent()
+	one.Backends["b"], two.Backends["b"] = got, want
+	same(t, "a backend set back", one, two)
+}
+
+func testMutations(t *testing.T, p Place) {
+	s := p.open(t)
+	want := Small()
+	replace(t, s, want)
+	apply(t, s, config.Change{Mutations: []config.Mutation{
+		{Verb: config.Add, Kind: config.KindProfile, Name: "mine", Values: config.Values{"yaml": "from: echo"}},
+		{Verb: config.Add, Kind: config.KindService, Name: "mt", Values: config.Values{"path": "/v1/mt", "profile": "mine"}},
+		{Verb: config.Add, Kind: config.KindBackend, Name: "gpu-9", Values: config.Values{"service": "mt", "url": "ws://10.9.9.9/"}},
+		{Verb: config.Set, Kind: config.KindBackend, Name: "gpu-1", Values: config.Values{"connections": "48", "labels.rack": "3", "labels.zone": ""}},
+		{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-2"},
+	}})
+	want.Profiles["mine"] = config.Profile{YAML: "from: echo\n"}
+	service := config.DefaultService()
+	service.Path, service.Profile = "/v1/mt", "mine"
+	want.Services["mt"] = service
+	b := config.DefaultBackend()
+	b.Service, b.URL = "mt", "ws://10.9.9.9/"
+	want.Backends["gpu-9"] = b
+	b = want.Backends["gpu-1"]
+	b.Connections, b.Labels = 48, map[string]string{"rack": "3"}
+	want.Backends["gpu-1"] = b
+	delete(want.Backends, "gpu-2")
+	same(t, "after mutations", load(t, p.other(t, s)).Content(), want)
+
+	// What others refer to may go together with them, and be replaced in the same change.
+	apply(t, s, config.Change{Mutations: []config.Mutation{
+		{Verb: config.Remove, Kind: config.KindService, Name: "mt"},
+		{Verb: config.Remove, Kind: config.KindProfile, Name: "mine"},
+		{Verb: config.Set, Kind: config.KindBackend, Name: "gpu-9", Values: config.Values{"service": "stt"}},
+	}})
+	content := load(t, s).Content()
+	if content.Has(config.KindService, "mt") || content.Has(config.KindProfile, "mine") || content.Backends["gpu-9"].Service != "stt" {
+		t.Errorf("after removal: %+v", content)
+	}
+}
+
+func testRefused(t *testing.T, p Place) {
+	s := p.open(t)
+	want := replace(t, s, Small())
+	revisions := len(history(t, s, 10))
+	invalid := Small()
+	b := invalid.Backends["gpu-1"]
+	b.Service, b.Connections, b.State = "st", 0, "drained"
+	invalid.Backends["gpu-1"] = b
+	for _, c := range []struct {
+		name   string
+		change config.Change
+		says   []string
+	}{
+		{"content", config.Change{Who: "x", Expect: want.Version(), Content: &invalid}, []string{
+			`backend gpu-1: service: there is no service "st"; did you mean "stt"?`, "backend gpu-1: connections: 0 is not between 1 and 100000",
+			`backend gpu-1: state: there is no state "drained"`,
+		}},
+		{"mutation", config.Change{Who: "x", Mutations: set("gpu-1", config.Values{"warm": "33"})}, []string{
+			"backend gpu-1: warm: 33 is not between 0 and the cap of 32 connections",
+		}},
+		{"half of it", config.Change{Who: "x", Mutations: append(set("gpu-1", config.Values{"connections": "5"}),
+			set("gpu-11", config.Values{"warm": "1"})...)}, []string{`there is no backend "gpu-11"; did you mean "gpu-1"?`}},
+		{"service in use", config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindService, Name: "stt"}}},
+			[]string{`backend gpu-1: service: there is no service "stt"`, `backend gpu-2: service:`}},
+		{"there already", config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Add, Kind: config.KindBackend, Name: "gpu-1"}}},
+			[]string{"backend gpu-1: there is one of that name already"}},
+		{"nobody", config.Change{Mutations: set("gpu-1", config.Values{"warm": "1"})}, []string{"who makes the change must be given"}},
+		{"no version", config.Change{Who: "x", Content: &invalid}, []string{"a whole content needs the version"}},
+	} {
+		_, err := s.Apply(t.Context(), c.change)
+		if err == nil {
+			t.Errorf("%s: it was accepted", c.name)
+			continue
+		}
+		for _, says := range c.says {
+			if !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: the error is\n%v\nand should say\n%s", c.name, err, says)
+			}
+		}
+	}
+	now := load(t, s)
+	same(t, "after what was refused", now.Content(), want.Content())
+	if now.Version() != want.Version() || len(history(t, s, 10)) != revisions {
+		t.Errorf("version %s became %s, with the history %v", want.Version(), now.Version(), history(t, s, 10))
+	}
+}
+
+func testProfileCheck(t *testing.T, p Place) {
+	refuse := errors.New("the profile bad is refused")
+	s := p.Open(t, config.Options{Profiles: func(_ string, yaml []byte) error {
+		if strings.Contains(string(yaml), "bad:") {
+			return refuse
+		}
+		return nil
+	}})
+	defer s.Close()
+	add := func(name string) error {
+		_, err := s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{
+			{Verb: config.Add, Kind: config.KindProfile, Name: name, Values: config.Values{"yaml": "from: echo"}},
+		}})
+		return err
+	}
+	if err := add("good"); err != nil {
+		t.Error(err)
+	}
+	if err := add("bad"); err == nil || !strings.Contains(err.Error(), refuse.Error()) {
+		t.Errorf("a profile that does not pass the check: %v", err)
+	}
+	if content := load(t, s).Content(); !slices.Equal(content.Names(config.KindProfile), []string{"good"}) {
+		t.Errorf("profiles: %v", content.Profiles)
+	}
+}
+
+func testNoChange(t *testing.T, p Place) {
+	s := p.open(t)
+	first := replace(t, s, Small())
+	n := len(history(t, s, 10))
+	again := apply(t, s, config.Change{Mutations: set("gpu-1", config.Values{"connections": "32", "labels.zone": "a"})})
+	if again.Version() != first.Version() || len(history(t, s, 10)) != n {
+		t.Errorf("a change that changes nothing made %s of %s, and the history is %v", again.Version(), first.Version(), history(t, s, 10))
+	}
+}
+
+func testConflict(t *testing.T, p Place) {
+	s := p.open(t)
+	other := p.other(t, s)
+	seen := replace(t, s, Small())
+	apply(t, other, config.Change{Who: "alice", Why: "more load", Mutations: set("gpu-2", config.Values{"connections": "48"})})
+	bobs := config.Change{Who: "bob", Expect: seen.Version(), Mutations: set("gpu-2", config.Values{"connections": "64"})}
+	_, err := s.Apply(t.Context(), bobs)
+	var conflict *config.ConflictError
+	if !errors.As(err, &conflict) {
+		t.Fatalf("a change for an older version: %v", err)
+	}
+	now := load(t, s)
+	if conflict.Expected != seen.Version() || conflict.Current != now.Version() || len(conflict.Since) != 1 || conflict.Since[0].Who != "alice" {
+		t.Errorf("the conflict is %+v", conflict)
+	}
+	if says := "alice: backend gpu-2: connections 32 -> 48"; !strings.Contains(err.Error(), says) {
+		t.Errorf("the error is %q and should say %q", err, says)
+	}
+	if b, _ := now.Backend("gpu-2"); b.Connections != 48 {
+		t.Errorf("connections are %d: the change was made", b.Connections)
+	}
+	bobs.Expect = now.Version()
+	if b, _ := apply(t, s, bobs).Backend("gpu-2"); b.Connections != 64 {
+		t.Errorf("connections are %d after the change was made again", b.Connections)
+	}
+	bobs.Expect = "nonsense"
+	if _, err := s.Apply(t.Context(), bobs); !errors.As(err, &conflict) {
+		t.Errorf("a change for no version at all: %v", err)
+	}
+}
+
+// testWriters lets several writers change the same version at once: one must win each time.
+func testWriters(t *testing.T, p Place) {
+	first := p.open(t)
+	replace(t, first, Small())
+	stores := []config.Store{first, p.other(t, first), p.other(t, first)}
+	for round := range 5 {
+		seen := load(t, first).Version()
+		var wins, conflicts int
+		var mu sync.Mutex
+		var writers sync.WaitGroup
+		for i := range 2 * len(stores) {
+			writers.Go(func() {
+				_, err := stores[i%len(stores)].Apply(t.Context(), config.Change{
+					Who: "writer", Expect: seen, Mutations: set("gpu-1", config.Values{"connections": []string{"41", "42", "43", "44", "45", "46"}[(round+i)%6]}),
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				var conflict *config.ConflictError
+				switch {
+				case err == nil:
+					wins++
+				case errors.As(err, &conflict):
+					conflicts++
+				default:
+					t.Errorf("writing: %v", err)
+				}
+			})
+		}
+		writers.Wait()
+		if unchanged := round > 0 && wins == 2 && conflicts == 2*len(stores)-2; unchanged {
+			continue // one of them wrote what was there, which is no change
+		}
+		if wins != 1 || conflicts != 2*len(stores)-1 {
+			t.Fatalf("round %d: %d writers won and %d had a conflict", round, wins, conflicts)
+		}
+	}
+}
+
+// testLostUpdate lets writers add labels of their own, each trying again after a conflict.
+func testLostUpdate(t *testing.T, p Place) {
+	first := p.open(t)
+	replace(t, first, Small())
+	stores := []config.Store{first, p.other(t, first)}
+	const each = 6
+	var writers sync.WaitGroup
+	for i := range 4 {
+		writers.Go(func() {
+			s := stores[i%len(stores)]
+			for n := 0; n < each; {
+				now, err := s.Load(t.Context())
+				if err != nil {
+					t.Errorf("loading: %v", err)
+					return
+				}
+				content := now.Content() // the whole content, so that a lost update would show
+				b := content.Backends["gpu-1"]
+				b.Labels[label(i, n)] = "x"
+				content.Backends["gpu-1"] = b
+				_, err = s.Apply(t.Context(), config.Change{Who: "writer", Expect: now.Version(), Content: &content})
+				var conflict *config.ConflictError
+				switch {
+				case err == nil:
+					n++
+				case !errors.As(err, &conflict):
+					t.Errorf("writing: %v", err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	b, _ := load(t, first).Backend("gpu-1")
+	if len(b.Labels) != 1+4*each {
+		t.Errorf("%d labels are there, of %d that were written", len(b.Labels)-1, 4*each)
+	}
+}
+
+func label(writer, n int) string { return string(rune('a'+writer)) + string(rune('a'+n)) }
+
+func testHistory(t *testing.T, p Place) {
+	s := p.open(t)
+	begun := time.Now().Add(-time.Minute)
+	replace(t, s, Small())
+	apply(t, s, config.Change{Who: "alice", Why: "more load", Mutations: set("gpu-2", config.Values{"connections": "48", "warm": "8", "labels.rack": "r 1"})})
+	last := apply(t, s, config.Change{Who: "bob", Mutations: []config.Mutation{
+		{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-1"},
+		{Verb: config.Set, Kind: config.KindService, Name: "stt", Values: config.Values{"queue-timeout": "1m"}},
+	}})
+	all := history(t, p.other(t, s), 10)
+	if len(all) != 3 {
+		t.Fatalf("the history has %d revisions: %v", len(all), all)
+	}
+	for i, want := range []string{
+		"bob: service stt: queue-timeout 10s -> 1m; backend gpu-1: removed (service stt, url ws://10.0.0.0:2700/, connections 32, labels.zone a)",
+		`alice: backend gpu-2: connections 32 -> 48; backend gpu-2: warm cap -> 8; backend gpu-2: labels.rack (none) -> "r 1"`,
+		"tester: service stt: added (path /v1/stt); backend gpu-1: added (service stt, url ws://10.0.0.0:2700/, connections 32, labels.zone a); " +
+			"backend gpu-2: added (service stt, url ws://10.0.0.1:2700/, connections 32, labels.zone a)",
+	} {
+		if got := all[i].String(); got != want {
+			t.Errorf("revision %d is\n%s\nand should be\n%s", i, got, want)
+		}
+		if all[i].At.Before(begun) || all[i].At.After(time.Now().Add(time.Minute)) {
+			t.Errorf("revision %d is of %v", i, all[i].At)
+		}
+	}
+	if all[0].Version != last.Version() || all[1].Why != "more load" || all[2].Why != "" {
+		t.Errorf("the history is %+v", all)
+	}
+	if two := history(t, s, 2); len(two) != 2 || two[1].Version != all[1].Version {
+		t.Errorf("the last two revisions: %v", two)
+	}
+	if none := history(t, s, 0); len(none) != 0 {
+		t.Errorf("the last no revisions: %v", none)
+	}
+}
+
+func testSecrets(t *testing.T, p Place) {
+	s := p.open(t)
+	replace(t, s, Small())
+	const secret = "s3cret"
+	_, err := s.Apply(t.Context(), config.Change{Who: "x", Mutations: set("gpu-1", config.Values{"headers.Authorization": "Bearer " + secret})})
+	if err == nil || strings.Contains(err.Error(), secret) {
+		t.Errorf("a secret in the configuration: %v", err)
+	}
+	apply(t, s, config.Change{Mutations: set("gpu-1", config.Values{
+		"headers.X-Tenant": secret, "headers.Authorization": "Bearer env:TOKEN", "url": "ws://10.0.0.0/?token=" + secret,
+	})})
+	seen := load(t, s)
+	apply(t, s, config.Change{Mutations: set("gpu-1", config.Values{"headers.X-Tenant": secret + "2"})})
+	apply(t, s, config.Change{Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-1"}}})
+	for _, r := range history(t, s, 10) {
+		if strings.Contains(r.String(), secret) {
+			t.Errorf("the history shows a secret: %v", r)
+		}
+	}
+	_, err = s.Apply(t.Context(), config.Change{Who: "x", Expect: seen.Version(), Mutations: set("gpu-2", config.Values{"warm": "3"})})
+	if err == nil || strings.Contains(err.Error(), secret) {
+		t.Errorf("the conflict: %v", err)
+	}
+	content, err := s.At(t.Context(), seen.Version())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := content.Backends["gpu-1"].Headers["X-Tenant"]; got != secret {
+		t.Errorf("the header is %q in an old version: it cannot be brought back", got)
+	}
+}
+
+func testRollBack(t *testing.T, p Place) {
+	s := p.open(t)
+	empty := load(t, s)
+	small := replace(t, s, Small())
+	full := replace(t, s, Unusual(t))
+	apply(t, s, config.Change{Mutations: []config.Mutation{
+		{Verb: config.Remove, Kind: config.KindBackend, Name: "all.fields_1"},
+		{Verb: config.Remove, Kind: config.KindService, Name: "all-1"},
+		{Verb: config.Remove, Kind: config.KindProfile, Name: "own-1"},
+		{Verb: config.Set, Kind: config.KindBackend, Name: "gpu-1", Values: config.Values{"warm": "5", "labels": ""}},
+	}})
+	last := apply(t, s, config.Change{Mutations: set("gpu-1", config.Values{"warm": "", "state": "draining"})})
+	n := len(history(t, s, 100))
+
+	for i, version := range []*config.Snapshot{full, small, empty, full} {
+		content, err := s.At(t.Context(), version.Version())
+		if err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+		same(t, "an older version", content, version.Content())
+		now, err := config.RollBack(t.Context(), p.other(t, s), version.Version(), load(t, s).Version(), "carol", "")
+		if err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+		same(t, "after rolling back", now.Content(), version.Content())
+		same(t, "loaded after rolling back", load(t, s).Content(), version.Content())
+		if r := history(t, s, 1)[0]; r.Who != "carol" || !strings.Contains(r.Why, version.Version()) {
+			t.Errorf("step %d: the history has %+v", i, r)
+		}
+	}
+	if more := len(history(t, s, 100)) - n; more != 4 {
+		t.Errorf("rolling back made %d revisions; it should be 4", more)
+	}
+	if _, err := config.RollBack(t.Context(), s, small.Version(), last.Version(), "carol", ""); !errors.As(err, new(*config.ConflictError)) {
+		t.Errorf("rolling back with an old version seen: %v", err)
+	}
+	for _, version := range []string{"", "no-version", "-1", "99999999"} {
+		if _, err := s.At(t.Context(), version); !errors.Is(err, config.ErrNoVersion) {
+			t.Errorf("version %q: %v", version, err)
+		}
+	}
+}

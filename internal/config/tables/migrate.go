@@ -1,0 +1,73 @@
+package tables
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// VersionTable is the name of the table in which goose notes the schema's versions, without Dialect.Schema.
+const VersionTable = "schema_version"
+
+// Migrate brings the schema to the newest version that this program knows, and returns the version that it had. The lock in
+// the options keeps others from doing the same at the same time.
+func Migrate(ctx context.Context, d Dialect, name database.Dialect, db *sql.DB, migrations fs.FS, lock goose.ProviderOption) (from, to int64, err error) {
+	store, err := database.NewStore(name, d.Schema+VersionTable)
+	if err != nil {
+		return 0, 0, err
+	}
+	provider, err := goose.NewProvider("", db, migrations, goose.WithStore(store), lock, goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading the migrations: %w", err)
+	}
+	newest, err := Newest(migrations)
+	if err != nil {
+		return 0, 0, err
+	}
+	results, err := provider.Up(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("migrating the database's schema: %w", err)
+	}
+	to, err = provider.GetDBVersion(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading the schema's version: %w", err)
+	}
+	return to - int64(len(results)), to, CheckSchema(to, newest)
+}
+
+// Newest returns the newest version that the migrations lead to.
+func Newest(migrations fs.FS) (newest int64, err error) {
+	files, err := fs.Glob(migrations, "*.sql")
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		number, _, _ := strings.Cut(path.Base(file), "_")
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("the migration %s has no number", file)
+		}
+		newest = max(newest, n)
+	}
+	return newest, nil
+}
+
+// CheckSchema compares the version that a database's schema has with the newest that this program knows.
+func CheckSchema(has, newest int64) error {
+	switch {
+	case has > newest:
+		return fmt.Errorf("%w: it has version %d, and this program knows versions up to %d; use a newer wsbouncer", config.ErrSchema, has, newest)
+	case has < newest:
+		return fmt.Errorf("%w: it has version %d, and this program needs version %d; run wsbouncer migrate", config.ErrSchema, has, newest)
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// ProfileCheck checks profiles that users wrote: YAML with the one key profiles, as [Content.ProfilesYAML] makes it. The
+// file name is for its error messages.
+type ProfileCheck func(file string, yaml []byte) error
+
+// Validate returns everything that is wrong with the content, as [Problems], or nil. check may be nil; then what is in the
+// profiles that users wrote is taken as it is.
+func (c *Content) Validate(check ProfileCheck) error { return c.problems(check).err() }
+
+func (c *Content) problems(check ProfileCheck) (problems Problems) {
+	for _, kind := range Kinds() {
+		tables[kind].check(c, &problems)
+	}
+	c.checkProfiles(check, &problems)
+	c.checkServices(&problems)
+	c.checkBackends(&problems)
+	return problems
+}
+
+func (c *Content) checkProfiles(check ProfileCheck, problems *Problems) {
+	builtIn := profile.Names()
+	names := sortedKeys(c.Profiles)
+	for _, name := range names {
+		if slices.Contains(builtIn, name) {
+			problems.add(KindProfile, name, "", "%q is built in; allowed is another name, with from: %s to start from it", name, name)
+		}
+		if c.Profiles[name].YAML == "" {
+			problems.add(KindProfile, name, "yaml", "it must be given; allowed is YAML such as from: %s", builtIn[0])
+		}
+	}
+	if check == nil || len(names) == 0 {
+		return
+	}
+	if err := check("profiles", c.ProfilesYAML()); err != nil {
+		*problems = append(*problems, Problem{Text: err.Error()})
+	}
+}
+
+// ProfilesYAML returns the profiles as one YAML document with the one key profiles, which maps their names to them; nil if
+// there are none.
+func (c *Content) ProfilesYAML() []byte {
+	if len(c.Profiles) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString("profiles:\n")
+	for _, name := range sortedKeys(c.Profiles) {
+		b.WriteString("  " + name + ":\n")
+		for line := range strings.SplitSeq(strings.TrimRight(c.Profiles[name].YAML, "\n"), "\n") {
+			if line != "" {
+				b.WriteString("    " + line)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return []byte(b.String())
+}
+
+func (c *Content) checkServices(problems *Problems) {
+	known := append(profile.Names(), sortedKeys(c.Profiles)...)
+	routes := make(map[string]string)
+	for _, name := range sortedKeys(c.Services) {
+		s := c.Services[name]
+		if !slices.Contains(known, s.Profile) {
+			problems.add(KindService, name, "profile", "%s", Unknown("profile", s.Profile, known))
+		}
+		route := s.Host + " " + s.Path
+		if other, ok := routes[route]; ok {
+			problems.add(KindService, name, "path", "%q is asked for by the service %s already; allowed is another path or host", s.Path, other)
+		}
+		routes[route] = name
+	}
+}
+
+func (c *Content) checkBackends(problems *Problems) {
+	services := sortedKeys(c.Services)
+	servers := make(map[string]string)
+	counts := make(map[string]int)
+	weights := make(map[string]float64)
+	for _, name := range sortedKeys(c.Backends) {
+		b := c.Backends[name]
+		service, ok := c.Services[b.Service]
+		switch {
+		case b.Service == "":
+			problems.add(KindBackend, name, "service", "it must be given; allowed are %s", strings.Join(services, ", "))
+		case !ok:
+			problems.add(KindBackend, name, "service", "%s", Unknown("service", b.Service, services))
+		default:
+			counts[b.Service]++
+			weights[b.Service] += b.Weight
+		}
+		if b.URL == "" {
+			problems.add(KindBackend, name, "url", "it must be given; allowed are such as ws://10.0.0.5:2700/path")
+		} else if other, ok := servers[sameServer(b.URL)]; ok {
+			problems.add(KindBackend, name, "url", "%q is the backend %s already; its cap would not hold", showURL(b.URL), other)
+		} else {
+			servers[sameServer(b.URL)] = name
+		}
+		switch {
+		case b.Warm > b.Connections:
+			problems.add(KindBackend, name, "warm", "%d is not between 0 and the cap of %d connections", b.Warm, b.Connections)
+		case b.Warm == 0 && ok && (service.Queue == 0 || service.QueueTimeout == 0):
+			problems.add(KindBackend, name, "warm", "0 needs a queue and a queue-timeout of the service %s, for clients to wait while their connection is dialed; allowed are 1 to %d without", b.Service, b.Connections)
+		}
+		b.checkTLS(name, problems)
+	}
+	for _, name := range services {
+		if counts[name] > 0 && weights[name] == 0 {
+			problems.add(KindService, name, "", "the weights of all its backends are 0, so that none would get a client; allowed is 0 for some")
+		}
+	}
+}
+
+// checkTLS checks the settings that belong together.
+func (b *Backend) checkTLS(name string, problems *Problems) {
+	if strings.HasPrefix(strings.ToLower(b.URL), "ws:") {
+		for _, f := range []struct {
+			field string
+			isSet bool
+		}{
+			{"tls-ca", b.TLSCA != ""},
+			{"tls-server-name", b.TLSServerName != ""},
+			{"tls-insecure-skip-verify", b.TLSInsecureSkipVerify},
+			{"tls-certificate", b.TLSCertificate != ""},
+			{"tls-key", b.TLSKey != ""},
+		} {
+			if f.isSet {
+				problems.add(KindBackend, name, f.field, "it is for wss, and the url is ws; allowed is nothing")
+			}
+		}
+		return
+	}
+	if (b.TLSCertificate == "") != (b.TLSKey == "") {
+		field, other := "tls-key", "tls-certificate"
+		if b.TLSCertificate == "" {
+			field, other = other, field
+		}
+		problems.add(KindBackend, name, field, "it must be given, because %s is", other)
+	}
+}
+
+// sameServer returns a form of a server's URL that is the same however it is spelt.
+func sameServer(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return text
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"ws": "80", "wss": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port) + u.RequestURI()
+}

@@ -1,0 +1,45 @@
+package config
+
+import "strings"
+
+// yamlValue is a text of YAML, which is kept without the indentation that all of it has, and with one line's end at its end.
+type yamlValue struct{ p *string }
+
+func (v yamlValue) text() string    { return *v.p }
+func (v yamlValue) allowed() string { return "YAML" }
+
+func (v yamlValue) set(text string) error {
+	text = canonicalYAML(text)
+	if err := checkYAML(text); err != nil {
+		return err
+	}
+	*v.p = text
+	return nil
+}
+
+func canonicalYAML(text string) string {
+	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	indent, begin, end := -1, 0, 0
+	for i, line := range lines {
+		trimmed := strings.TrimLeft(line, " ")
+		if strings.TrimSpace(trimmed) == "" {
+			if end == 0 {
+				begin = i + 1
+			}
+			continue
+		}
+		end = i + 1
+		if indent < 0 && !strings.HasPrefix(trimmed, "#") {
+			indent = len(line) - len(trimmed)
+		}
+	}
+	if end == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, line := range lines[begin:end] {
+		spaces := len(line) - len(strings.TrimLeft(line, " "))
+		b.WriteString(line[min(spaces, max(indent, 0)):] + "\n")
+	}
+	return b.String()
+}
