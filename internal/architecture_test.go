@@ -36,6 +36,16 @@ var mayImport = map[string][]string{
 	"internal/admin":   {"internal/stats"},
 	"internal/metrics": {"internal/pool", "internal/stats"},
 
+	// The desired state, and where it is kept. Stores know nothing of one another.
+	"internal/config":                 {"internal/profile"},
+	"internal/config/tables":          {"internal/config"},
+	"internal/config/filelock":        {},
+	"internal/config/file":            {"internal/config", "internal/config/filelock"},
+	"internal/config/sqlite":          {"internal/config", "internal/config/filelock", "internal/config/tables"},
+	"internal/config/postgres":        {"internal/config", "internal/config/tables"},
+	"internal/config/postgres/pgtest": {},
+	"internal/config/storetest":       {"internal/config"},
+
 	// For tests, demo and benchmarks.
 	"internal/sim":        {"internal/frame", "internal/handshake", "internal/loop", "internal/sim/msgpack"},
 	"internal/hunt":       {"internal/frame", "internal/sim", "internal/sim/msgpack"},

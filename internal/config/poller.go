@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -12,7 +13,7 @@ type Poller struct {
 	// Look waits as long as it takes for a change, or for the time of a poll, and returns what tells this state of the store
 	// from others. It is called from one goroutine, and returns soon after ctx ends.
 	Look func(ctx context.Context) (state string, err error)
-	// Retry is how long to wait before looking again after an error.
+	// Retry is about how long to wait before looking again after an error.
 	Retry time.Duration
 
 	start  sync.Once
@@ -55,7 +56,7 @@ func (p *Poller) run() {
 				p.Ring() // for those who watch to find out why
 			}
 			failing = true
-			sleep(p.ctx, p.Retry)
+			sleep(p.ctx, p.Retry/2+rand.N(p.Retry)) // not all proxies at once
 		default:
 			if failing || state != known {
 				p.Ring()

@@ -2,12 +2,10 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"fmt"
 	"io/fs"
 
-	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -33,6 +31,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.newest = newest
 	has, err := s.schema(ctx)
 	if err != nil {
 		return err
@@ -40,8 +39,14 @@ func (s *Store) migrate(ctx context.Context) error {
 	if has >= newest || s.readOnly {
 		return tables.CheckSchema(has, newest)
 	}
-	lock := &fileLock{path: s.path}
-	_, _, err = tables.Migrate(ctx, dialect, database.DialectSQLite3, s.db, migrations(), goose.WithLocker(lock))
+	if s.path != Memory {
+		unlock, err := filelock.Lock(ctx, s.path)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	_, _, err = tables.Migrate(ctx, dialect, database.DialectSQLite3, s.db, migrations()) // looks again what there is to do
 	return err
 }
 
@@ -61,25 +66,4 @@ func (s *Store) schema(ctx context.Context) (version int64, err error) {
 	}
 	err = s.db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM "+tables.VersionTable+" WHERE is_applied").Scan(&version)
 	return version, err
-}
-
-// fileLock keeps other processes from migrating at the same time. It is held only then.
-type fileLock struct {
-	path   string
-	unlock func()
-}
-
-// Lock implements goose's lock.Locker.
-func (l *fileLock) Lock(ctx context.Context, _ *sql.DB) (err error) {
-	l.unlock = func() {}
-	if l.path != Memory {
-		l.unlock, err = filelock.Lock(ctx, l.path)
-	}
-	return err
-}
-
-// Unlock implements goose's lock.Locker.
-func (l *fileLock) Unlock(context.Context, *sql.DB) error {
-	l.unlock()
-	return nil
 }

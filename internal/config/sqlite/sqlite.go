@@ -31,6 +31,7 @@ type Store struct {
 	db       *sql.DB
 	path     string
 	readOnly bool
+	newest   int64 // version of the schema that this program knows
 	check    config.ProfileCheck
 	poller   *config.Poller
 	watcher  *watcher // of the poller's goroutine
@@ -148,7 +149,7 @@ func (s *Store) in(ctx context.Context, readOnly bool, f func(tx *transaction) (
 		return s.explain(err)
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	commit, err := f(&transaction{tx})
+	commit, err := f(&transaction{tx, s.newest})
 	if err == nil && commit {
 		err = tx.Commit()
 	}

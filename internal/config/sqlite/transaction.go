@@ -8,9 +8,14 @@ import (
 )
 
 // transaction is what package tables needs of one.
-type transaction struct{ *sql.Tx }
+type transaction struct {
+	*sql.Tx
+	newest int64 // version of the schema
+}
 
-func (t *transaction) tables() *tables.Tables { return &tables.Tables{Dialect: dialect, Tx: t} }
+func (t *transaction) tables() *tables.Tables {
+	return &tables.Tables{Dialect: dialect, Tx: t, Newest: t.newest}
+}
 
 // Query implements [tables.Tx].
 func (t *transaction) Query(ctx context.Context, statement string, args ...any) (all [][]*string, err error) {

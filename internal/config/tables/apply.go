@@ -23,6 +23,9 @@ func (t *Tables) Apply(ctx context.Context, w Writer, change config.Change, chec
 	if err := change.Check(); err != nil {
 		return nil, false, err
 	}
+	if err := t.checkSchema(ctx); err != nil {
+		return nil, false, err
+	}
 	if err := w.Lock(ctx); err != nil {
 		return nil, false, err
 	}

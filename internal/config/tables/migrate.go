@@ -18,14 +18,14 @@ import (
 // VersionTable is the name of the table in which goose notes the schema's versions, without Dialect.Schema.
 const VersionTable = "schema_version"
 
-// Migrate brings the schema to the newest version that this program knows, and returns the version that it had. The lock in
-// the options keeps others from doing the same at the same time.
-func Migrate(ctx context.Context, d Dialect, name database.Dialect, db *sql.DB, migrations fs.FS, lock goose.ProviderOption) (from, to int64, err error) {
+// Migrate brings the schema to the newest version that this program knows, and returns the versions that it had
+// and has. The caller keeps others from doing the same at the same time.
+func Migrate(ctx context.Context, d Dialect, name database.Dialect, db *sql.DB, migrations fs.FS) (from, to int64, err error) {
 	store, err := database.NewStore(name, d.Schema+VersionTable)
 	if err != nil {
 		return 0, 0, err
 	}
-	provider, err := goose.NewProvider("", db, migrations, goose.WithStore(store), lock, goose.WithDisableGlobalRegistry(true))
+	provider, err := goose.NewProvider("", db, migrations, goose.WithStore(store), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return 0, 0, fmt.Errorf("reading the migrations: %w", err)
 	}

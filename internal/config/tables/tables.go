@@ -9,6 +9,7 @@ package tables
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -36,6 +37,8 @@ type Dialect struct {
 type Tables struct {
 	Dialect
 	Tx Tx
+	// Schema version that the tables must have.
+	Newest int64
 }
 
 // tableOf returns the name of a kind's table.
@@ -51,6 +54,20 @@ func (t *Tables) Version(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("reading the configuration's version: the table head has %d rows; it must have one", len(rows))
 	}
 	return *rows[0][0], nil
+}
+
+// checkSchema finds out whether the tables are those that this program knows. It is asked anew each time, since another
+// program may migrate them at any time.
+func (t *Tables) checkSchema(ctx context.Context) error {
+	rows, err := t.Tx.Query(ctx, "SELECT CAST(max(version_id) AS text) FROM "+t.Schema+VersionTable+" WHERE is_applied")
+	if err != nil {
+		return fmt.Errorf("reading the schema's version: %w", err)
+	}
+	version, err := strconv.ParseInt(text(rows[0][0]), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w: the table %s%s has no version", config.ErrSchema, t.Schema, VersionTable)
+	}
+	return CheckSchema(version, t.Newest)
 }
 
 // Rows reads all entities.
@@ -82,6 +99,9 @@ func (t *Tables) Rows(ctx context.Context) (config.Rows, error) {
 
 // Load reads everything and validates it.
 func (t *Tables) Load(ctx context.Context, check config.ProfileCheck) (*config.Snapshot, error) {
+	if err := t.checkSchema(ctx); err != nil {
+		return nil, err
+	}
 	version, err := t.Version(ctx)
 	if err != nil {
 		return nil, err
@@ -106,7 +126,7 @@ func snapshot(version string, content *config.Content, unread config.Problems, c
 	return nil, fmt.Errorf("version %s of the configuration is not valid: %w", version, unread.With(content.Validate(check)))
 }
 
-// insert adds a row, or changes the named fields of one.
+// write adds a row, or changes the named fields of one.
 func (t *Tables) write(ctx context.Context, kind config.Kind, name string, fields []string, values config.Values, exists bool) error {
 	args := []any{name}
 	columns := make([]string, len(fields))

@@ -87,18 +87,12 @@ CREATE TABLE wsbouncer.changes (
 );
 CREATE INDEX changes_by_revision ON wsbouncer.changes (revision);
 
--- Writers come one after the other. The lock is taken before any row's, so that two of them do not wait for one another.
--- It runs as its owner, as the next one does, so that writers need no rights on head or on the history.
+-- Writers come one after the other. The lock is taken before any row's, so that two of them do not wait for one another. This
+-- function and the next one run as their owner, so that writers need no rights on head or on the history.
 -- +goose StatementBegin
-CREATE FUNCTION wsbouncer.lock_head() RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT FROM wsbouncer.head FOR UPDATE;
-$$;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE FUNCTION wsbouncer.before_change() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION wsbouncer.before_change() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM wsbouncer.lock_head();
+    PERFORM FROM wsbouncer.head FOR UPDATE;
     RETURN NULL;
 END
 $$;

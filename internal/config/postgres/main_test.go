@@ -1,0 +1,124 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
+	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+)
+
+// server is the one of all tests that need no other; nil if there can be none.
+var server *pgtest.Server
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	s, err := pgtest.New()
+	switch {
+	case errors.Is(err, pgtest.ErrNone):
+		fmt.Println("skipping tests:", err)
+		return m.Run()
+	case err != nil:
+		fmt.Println(err)
+		return 1
+	}
+	defer s.Remove()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.Start(ctx); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	server = s
+	code := m.Run()
+	_ = s.Stop() // before leaks are looked for: it has a goroutine that copies its output
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Println(err)
+		code = 1
+	}
+	return code
+}
+
+var databases atomic.Int64
+
+// newDatabase makes a database for a test and returns its name.
+func newDatabase(t *testing.T) string {
+	t.Helper()
+	if server == nil {
+		t.Skip(pgtest.ErrNone)
+	}
+	name := fmt.Sprintf("test%d", databases.Add(1))
+	query(t, server.DSN("postgres"), "CREATE DATABASE "+name)
+	return name
+}
+
+// migrated makes a database with the schema and returns its DSN.
+func migrated(t *testing.T) string {
+	t.Helper()
+	dsn := server.DSN(newDatabase(t))
+	if from, to, err := Migrate(t.Context(), dsn); err != nil || from != 0 || to == 0 {
+		t.Fatalf("migrating: %d, %d, %v", from, to, err)
+	}
+	return dsn
+}
+
+// query runs statements as psql would.
+func query(t testing.TB, dsn string, statements ...string) {
+	t.Helper()
+	if err := tryQuery(t, dsn, statements...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tryQuery(t testing.TB, dsn string, statements ...string) error {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	for _, statement := range statements {
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+func opener(dsn string) func(testing.TB, config.Options) config.Store {
+	return func(t testing.TB, options config.Options) config.Store {
+		t.Helper()
+		s, err := Open(dsn, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+}
+
+// open opens a store that is closed at the test's end.
+func open(t testing.TB, dsn string) config.Store {
+	t.Helper()
+	s := opener(dsn)(t, config.Options{})
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestContract(t *testing.T) {
+	if server == nil {
+		t.Skip(pgtest.ErrNone)
+	}
+	storetest.Run(t, func(t *testing.T) storetest.Place { return storetest.Place{Open: opener(migrated(t))} })
+}

@@ -1,0 +1,179 @@
+//go:build unix
+
+// Package pgtest runs a real PostgreSQL server for tests: in a directory of its own, on a free port of the loopback
+// interface and a socket in that directory, as the user postgres when the tests run as root, which PostgreSQL refuses to.
+package pgtest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ErrNone says that this system has no PostgreSQL server.
+var ErrNone = errors.New("there is no PostgreSQL server here (package postgresql in Debian)")
+
+// The superuser of each server, over the socket without a password.
+const (
+	User     = "postgres"
+	Password = "test-password"
+)
+
+// Server is a PostgreSQL server. Its methods are for one goroutine.
+type Server struct {
+	// Directory of all that the server has; it also has the socket.
+	Directory string
+	// Port on 127.0.0.1, and of the socket. It may be changed while the server does not run.
+	Port int
+
+	bin     string
+	account *syscall.Credential
+	process *exec.Cmd
+	log     *bytes.Buffer
+}
+
+// New makes the files of a server in a directory of its own. Remove ends it.
+func New() (*Server, error) {
+	bin, err := binaries()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin, log: new(bytes.Buffer)}
+	if s.Directory, err = os.MkdirTemp("", "pgtest"); err != nil { // short: a socket's path may have 107 bytes
+		return nil, err
+	}
+	if err := s.initialize(); err != nil {
+		s.Remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+// binaries returns the directory of the server that is installed: the one on the path, or else the newest of Debian's.
+func binaries() (string, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if err != nil {
+		return "", err
+	}
+	slices.SortFunc(found, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(b, a)) })
+	if path, err := exec.LookPath("postgres"); err == nil {
+		found = append([]string{filepath.Dir(path)}, found...)
+	}
+	for _, directory := range found {
+		complete := true
+		for _, name := range []string{"initdb", "postgres", "pg_isready"} {
+			_, err := exec.LookPath(filepath.Join(directory, name))
+			complete = complete && err == nil
+		}
+		if complete {
+			return directory, nil
+		}
+	}
+	return "", ErrNone
+}
+
+func (s *Server) initialize() error {
+	if os.Geteuid() == 0 {
+		account, err := user.Lookup("postgres")
+		if err != nil {
+			return fmt.Errorf("%w: the tests run as root, and there is no user postgres", ErrNone)
+		}
+		uid, _ := strconv.ParseUint(account.Uid, 10, 32)
+		gid, _ := strconv.ParseUint(account.Gid, 10, 32)
+		s.account = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		if err := os.Chown(s.Directory, int(uid), int(gid)); err != nil {
+			return err
+		}
+	}
+	password := filepath.Join(s.Directory, "password")
+	if err := os.WriteFile(password, []byte(Password), 0o644); err != nil {
+		return err
+	}
+	initdb := s.command("initdb", "-D", s.data(), "-U", User, "--pwfile", password, "-A", "scram-sha-256", "--auth-local", "trust",
+		"-E", "UTF8", "--locale", "C", "--no-sync")
+	if output, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, output)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	s.Port = listener.Addr().(*net.TCPAddr).Port
+	return listener.Close()
+}
+
+func (s *Server) data() string { return filepath.Join(s.Directory, "data") }
+
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	cmd.Dir = s.Directory
+	cmd.SysProcAttr = attributes(s.account)
+	return cmd
+}
+
+// Start starts the server and waits until it answers.
+func (s *Server) Start(ctx context.Context) error {
+	s.log.Reset()
+	s.process = s.command("postgres", "-D", s.data(), "-k", s.Directory, "-p", strconv.Itoa(s.Port),
+		"-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=100")
+	s.process.Stdout, s.process.Stderr = s.log, s.log
+	if err := s.process.Start(); err != nil {
+		s.process = nil
+		return err
+	}
+	for {
+		if s.command("pg_isready", "-q", "-h", s.Directory, "-p", strconv.Itoa(s.Port)).Run() == nil {
+			return nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			_ = s.Stop()
+			return fmt.Errorf("PostgreSQL does not answer: %w\n%s", ctx.Err(), s.log)
+		}
+	}
+}
+
+// Stop ends the server in order, without waiting for its clients.
+func (s *Server) Stop() error { return s.end(syscall.SIGINT) }
+
+// Kill ends the server as a crash does.
+func (s *Server) Kill() error { return s.end(syscall.SIGQUIT) }
+
+func (s *Server) end(signal syscall.Signal) error {
+	if s.process == nil {
+		return nil
+	}
+	err := s.process.Process.Signal(signal)
+	_ = s.process.Wait() // how it ended does not matter
+	s.process = nil
+	return err
+}
+
+// Remove stops the server and removes its files.
+func (s *Server) Remove() {
+	_ = s.Stop()
+	_ = os.RemoveAll(s.Directory)
+}
+
+// DSN returns how to connect to a database over the socket, as the superuser.
+func (s *Server) DSN(database string) string {
+	return fmt.Sprintf("host=%s port=%d user=%s dbname=%s", s.Directory, s.Port, User, database)
+}
+
+// URL returns how to connect to a database over TCP, as any user.
+func (s *Server) URL(user, password, database string) string {
+	return fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%s?sslmode=disable", user, password, s.Port, database)
+}

@@ -1,0 +1,191 @@
+// Package postgres keeps a configuration in a PostgreSQL database, for more than one proxy. Changes by anybody, straight SQL
+// included, are announced by triggers (NOTIFY) and found by polling as well, for when announcements do not arrive.
+//
+// Opening a store does not connect: it works, and waits for better times, while the database cannot be reached. The schema is
+// made by [Migrate], which needs more rights than a store does.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/tables"
+)
+
+// Store is a [config.Store] in a PostgreSQL database.
+type Store struct {
+	pool    *pgxpool.Pool
+	newest  int64 // version of the schema that this program knows
+	check   config.ProfileCheck
+	poller  *config.Poller
+	watcher *watcher // of the poller's goroutine
+	closed  atomic.Bool
+}
+
+var _ config.Store = (*Store)(nil)
+
+var dialect = tables.Dialect{
+	Schema: "wsbouncer.", Parameter: "$", Time: `to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+}
+
+const (
+	// defaultPoll is how often the version is asked for when no announcement comes.
+	defaultPoll = time.Second
+	// connectTimeout is for connecting to one host, unless connect_timeout says otherwise.
+	connectTimeout = 5 * time.Second
+	// lockTimeout is how long a writer waits for another one.
+	lockTimeout = 5 * time.Second
+)
+
+// Open returns the store in a database that is given as a URL (postgres://user@host/name) or as settings (host=... user=...),
+// as for psql. Its error never shows a password.
+func Open(dsn string, options config.Options) (*Store, error) {
+	c, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, errDSN
+	}
+	settle(c.ConnConfig)
+	if !strings.Contains(dsn, "pool_max_conns") {
+		c.MaxConns = 4
+	}
+	s := &Store{check: options.Profiles}
+	if s.newest, err = tables.Newest(migrations()); err != nil {
+		return nil, err
+	}
+	if s.pool, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {
+		return nil, fmt.Errorf("the database: %w", err)
+	}
+	every := options.Poll
+	if every <= 0 {
+		every = defaultPoll
+	}
+	s.watcher = &watcher{config: c.ConnConfig, every: every}
+	s.poller = config.NewPoller(every, s.watcher.look)
+	return s, nil
+}
+
+// errDSN does not repeat what was given, nor what the driver says of it, which may have a password.
+var errDSN = errors.New("the database is not understood; allowed are postgres://user:password@host:5432/name?sslmode=require, " +
+	"or host=... port=... user=... dbname=... (a password may come from PGPASSWORD or ~/.pgpass, and special characters in a URL " +
+	"must be written as %xx)")
+
+// settle sets what a user left open.
+func settle(c *pgx.ConnConfig) {
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = connectTimeout
+	}
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "wsbouncer"
+	}
+}
+
+// explain says what an error of PostgreSQL means to an operator.
+func explain(err error) error {
+	var failure *pgconn.PgError
+	if !errors.As(err, &failure) {
+		return err
+	}
+	switch failure.Code {
+	case "25006", "42501": // read_only_sql_transaction, insufficient_privilege
+		return fmt.Errorf("%w: %w", config.ErrReadOnly, err)
+	case "3F000", "42P01": // invalid_schema_name, undefined_table
+		return fmt.Errorf("%w: the database has no tables of wsbouncer's; run wsbouncer migrate: %w", config.ErrSchema, err)
+	case "55P03": // lock_not_available
+		return fmt.Errorf("another transaction has kept the configuration locked for %v: %w", lockTimeout, err)
+	}
+	return err
+}
+
+// in runs f in a transaction, which is committed if f wants so.
+func (s *Store) in(ctx context.Context, options pgx.TxOptions, f func(tx *transaction) (commit bool, err error)) error {
+	if s.closed.Load() {
+		return config.ErrClosed
+	}
+	tx, err := s.pool.BeginTx(ctx, options)
+	if err != nil {
+		if s.closed.Load() {
+			return config.ErrClosed
+		}
+		return fmt.Errorf("the database: %w", explain(err))
+	}
+	defer func() { // after a commit it does nothing
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+		defer cancel()
+		_ = tx.Rollback(ctx)
+	}()
+	commit, err := f(&transaction{tx, s.newest})
+	if err == nil && commit {
+		err = tx.Commit(ctx)
+	}
+	return explain(err)
+}
+
+// reading sees one state of all tables.
+var reading = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+
+// Load implements [config.Store].
+func (s *Store) Load(ctx context.Context) (snapshot *config.Snapshot, err error) {
+	err = s.in(ctx, reading, func(tx *transaction) (bool, error) {
+		snapshot, err = tx.tables().Load(ctx, s.check)
+		return false, err
+	})
+	return snapshot, err
+}
+
+// Watch implements [config.Store].
+func (s *Store) Watch(ctx context.Context) <-chan struct{} { return s.poller.Watch(ctx) }
+
+// Apply implements [config.Store].
+func (s *Store) Apply(ctx context.Context, change config.Change) (snapshot *config.Snapshot, err error) {
+	written := false
+	// Each statement sees what was committed before it; behind Lock nobody else commits.
+	err = s.in(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx *transaction) (bool, error) {
+		snapshot, written, err = tx.tables().Apply(ctx, tx, change, s.check)
+		return written, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if written {
+		s.poller.Ring()
+	}
+	return snapshot, nil
+}
+
+// History implements [config.Store].
+func (s *Store) History(ctx context.Context, limit int) (revisions []config.Revision, err error) {
+	err = s.in(ctx, reading, func(tx *transaction) (bool, error) {
+		revisions, err = tx.tables().History(ctx, limit)
+		return false, err
+	})
+	return revisions, err
+}
+
+// At implements [config.Store].
+func (s *Store) At(ctx context.Context, version string) (content config.Content, err error) {
+	err = s.in(ctx, reading, func(tx *transaction) (bool, error) {
+		content, err = tx.tables().At(ctx, version, s.check)
+		return false, err
+	})
+	return content, err
+}
+
+// Close implements [config.Store].
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.poller.Close()
+	s.watcher.close()
+	s.pool.Close()
+	return nil
+}

@@ -1,0 +1,78 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// watcher waits for announcements on a connection of its own, and asks for the version from time to time as well: through
+// some connection poolers no announcement arrives, and a server that went away without a word shows only when it is asked.
+type watcher struct {
+	config *pgx.ConnConfig
+	every  time.Duration
+	conn   *pgx.Conn
+}
+
+// look waits for an announcement, or for the time between two looks, and returns the configuration's version.
+func (w *watcher) look(ctx context.Context) (version string, err error) {
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	switch {
+	case w.conn == nil:
+		err = w.connect(ctx)
+	default:
+		err = w.wait(ctx)
+	}
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	err = w.conn.QueryRow(ctx, "SELECT revision::text FROM wsbouncer.head").Scan(&version)
+	return version, err
+}
+
+func (w *watcher) connect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*connectTimeout) // there may be several hosts
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, w.config.Copy())
+	if err != nil {
+		return err
+	}
+	w.conn = conn
+	_, err = conn.Exec(ctx, "LISTEN wsbouncer")
+	return err
+}
+
+// wait waits for an announcement, or for the time between two looks.
+func (w *watcher) wait(ctx context.Context) error {
+	timed, cancel := context.WithTimeout(ctx, w.every)
+	defer cancel()
+	_, err := w.conn.WaitForNotification(timed)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case timed.Err() != nil && !w.conn.IsClosed():
+		return nil
+	case err != nil:
+		return fmt.Errorf("waiting for announcements: %w", err)
+	}
+	return nil
+}
+
+// close gives the connection up.
+func (w *watcher) close() {
+	if w.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = w.conn.Close(ctx)
+	w.conn = nil
+}
