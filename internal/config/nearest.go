@@ -25,6 +25,12 @@ func Unknown(what, name string, known []string) string {
 func nearest(name string, known []string) string {
 	best, distance := "", len(name)/3+2 // one slip in a short name, a few in a long one
 	for _, k := range known {
+		if len(name) >= 4 && strings.HasPrefix(k, strings.ToLower(name)) { // drain for draining
+			if distance > 1 {
+				best, distance = k, 1
+			}
+			continue
+		}
 		if d := len(k) - len(name); d >= distance || -d >= distance {
 			continue
 		}

@@ -54,7 +54,7 @@ func run(m *testing.M) int {
 var databases atomic.Int64
 
 // newDatabase makes a database for a test and returns its name.
-func newDatabase(t *testing.T) string {
+func newDatabase(t testing.TB) string {
 	t.Helper()
 	if server == nil {
 		t.Skip(pgtest.ErrNone)
@@ -65,7 +65,7 @@ func newDatabase(t *testing.T) string {
 }
 
 // migrated makes a database with the schema and returns its DSN.
-func migrated(t *testing.T) string {
+func migrated(t testing.TB) string {
 	t.Helper()
 	dsn := server.DSN(newDatabase(t))
 	if from, to, err := Migrate(t.Context(), dsn); err != nil || from != 0 || to == 0 {

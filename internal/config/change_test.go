@@ -1,0 +1,89 @@
+package config
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestMutations(t *testing.T) {
+	current := valid()
+	change := Change{Who: "x", Mutations: []Mutation{
+		{Verb: Set, Kind: KindBackend, Name: "gpu-3", Values: Values{"warm": "1"}},
+		{Verb: Set, Kind: KindBackend, Name: "gpu-1", Values: Values{"conections": "1", "warm": "some", "labels.a b": "x", "state.x": "y"}},
+		{Verb: "put", Kind: KindBackend, Name: "gpu-1"},
+		{Verb: Add, Kind: "server", Name: "x"},
+		{Verb: Remove, Kind: KindService, Name: "sst"},
+	}}
+	_, err := change.Result(&current)
+	if err == nil {
+		t.Fatal("they are accepted")
+	}
+	for _, says := range []string{
+		`there is no backend "gpu-3"; did you mean "gpu-1"? allowed are gpu-1, gpu-2`,
+		`backend gpu-1: there is no field "conections"; did you mean "connections"? allowed are service, url, connections`,
+		`backend gpu-1: warm: "some" is not a number of connections`,
+		`backend gpu-1: labels.a b: "a b" cannot be a label's name`,
+		`backend gpu-1: there is no field "state.x"`,
+		`backend gpu-1: there is no verb "put"; did you mean "set"? allowed are add, set, remove`,
+		`there is no kind of entity "server"; did you mean "service"? allowed are profile, service, backend`,
+		`there is no service "sst"; did you mean "stt"?`,
+	} {
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("the error is\n%v\nand should say\n%s", err, says)
+		}
+	}
+	before := valid()
+	if edits := Diff(&before, &current); len(edits) > 0 {
+		t.Errorf("the current content was changed: %v", edits)
+	}
+}
+
+func TestChangeIsJSON(t *testing.T) {
+	text := `{"expect":"7","who":"alice","why":"more","mutations":[{"verb":"set","kind":"backend","name":"gpu-1","values":{"warm":"8"}}]}`
+	var c Change
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		t.Fatal(err)
+	}
+	current := valid()
+	to, err := c.Result(&current)
+	if err != nil || to.Backends["gpu-1"].Warm != 8 {
+		t.Errorf("%+v, %v", to.Backends["gpu-1"], err)
+	}
+	if back, err := json.Marshal(c); err != nil || string(back) != text {
+		t.Errorf("%s, %v", back, err)
+	}
+}
+
+// TestSetText covers the forms in which people give lists and maps.
+func TestSetText(t *testing.T) {
+	for _, c := range []struct {
+		kind               Kind
+		field, text, value string
+	}{
+		{KindService, "allow-origin", "https://a,https://b", `["https://a","https://b"]`},
+		{KindService, "allow-origin", `["https://a"]`, `["https://a"]`},
+		{KindBackend, "labels", "zone=a,rack=3", `{"rack":"3","zone":"a"}`},
+		{KindBackend, "labels", `{ "zone": "<a>" }`, `{"zone":"<a>"}`},
+		{KindBackend, "labels.zone", "a=b", `{"zone":"a=b"}`},
+		{KindBackend, "warm", "cap", "cap"},
+		{KindService, "max-message", "1024KiB", "1MiB"},
+		{KindService, "queue-timeout", "60s", "1m"},
+	} {
+		content := valid()
+		name := map[Kind]string{KindService: "stt", KindBackend: "gpu-1"}[c.kind]
+		problems := content.Set(c.kind, name, Values{c.field: c.text})
+		field, _, _ := strings.Cut(c.field, ".")
+		if got := content.Value(c.kind, name, field); len(problems) > 0 || got != c.value {
+			t.Errorf("%s %s is %q, %v; it should be %q", c.field, c.text, got, problems, c.value)
+		}
+	}
+	content := valid()
+	for field, text := range map[string]string{
+		"labels": "zone", "headers": "a=b,a=c", "tls-insecure-skip-verify": "yes", "weight": "1e9", "connections": "1.5",
+	} {
+		if problems := content.Set(KindBackend, "gpu-1", Values{field: text}); len(problems) != 1 {
+			t.Errorf("%s %s: %v", field, text, problems)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package file
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+)
+
+func BenchmarkLoad(b *testing.B) {
+	s, err := Open(filepath.Join(b.TempDir(), "config.yaml"), config.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	storetest.Bench(b, s)
+}

@@ -1,0 +1,57 @@
+package config
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestDurationText(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", time.Second: "1s", time.Minute: "1m", 10 * time.Minute: "10m", time.Hour: "1h", 10 * time.Hour: "10h",
+		90 * time.Second: "1m30s", time.Hour + time.Second: "1h0m1s", 20 * time.Second: "20s", 100 * time.Millisecond: "100ms",
+	} {
+		if got := formatDuration(d); got != want {
+			t.Errorf("%v is %q; it should be %q", d, got, want)
+		}
+	}
+}
+
+// TestTextsAreRead makes sure that what is written of a number is read as that number.
+func TestTextsAreRead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64Range(0, int64(maxDuration)).Draw(t, "duration"))
+		if rapid.Bool().Draw(t, "whole") {
+			d = d.Truncate(time.Minute)
+		}
+		size := rapid.Int64Min(0).Draw(t, "size") &^ (1<<rapid.IntRange(0, 40).Draw(t, "zeros") - 1)
+		weight := rapid.Float64Range(0, 1000).Draw(t, "weight")
+		var readDuration time.Duration
+		var readSize int64
+		var readWeight float64
+		for _, v := range []struct{ from, to value }{
+			{durationValue{&d, 0}, durationValue{&readDuration, 0}},
+			{sizeValue{&size}, sizeValue{&readSize}},
+			{numberValue{&weight, 1000}, numberValue{&readWeight, 1000}},
+		} {
+			if err := v.to.set(v.from.text()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if readDuration != d || readSize != size || readWeight != weight {
+			t.Fatalf("%v, %d, %v became %v, %d, %v", d, size, weight, readDuration, readSize, readWeight)
+		}
+	})
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"connections", "connection-max-age", "warm", "weight"}
+	for name, want := range map[string]string{
+		"conections": "connections", "wram": "warm", "Weight": "weight", "wieght": "weight", "frobnicate": "", "x": "",
+	} {
+		if got := nearest(name, known); got != want {
+			t.Errorf("nearest to %q is %q; it should be %q", name, got, want)
+		}
+	}
+}

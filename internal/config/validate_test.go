@@ -1,0 +1,162 @@
+package config
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// valid returns a content with a service stt and the backends gpu-1 and gpu-2.
+func valid() Content {
+	c := NewContent()
+	s := DefaultService()
+	s.Path = "/v1/stt"
+	c.Services["stt"] = s
+	for _, name := range []string{"gpu-1", "gpu-2"} {
+		b := DefaultBackend()
+		b.Service, b.URL, b.Connections = "stt", "ws://"+name+":2700", 32
+		c.Backends[name] = b
+	}
+	return c
+}
+
+func TestValid(t *testing.T) {
+	c := valid()
+	if err := c.Validate(nil); err != nil {
+		t.Error(err)
+	}
+	if err := new(Content).Validate(nil); err != nil {
+		t.Errorf("nothing at all: %v", err)
+	}
+}
+
+func TestValidateRefuses(t *testing.T) {
+	service := func(change func(*Service)) func(*Content) {
+		return func(c *Content) {
+			s := c.Services["stt"]
+			change(&s)
+			c.Services["stt"] = s
+		}
+	}
+	backend := func(change func(*Backend)) func(*Content) {
+		return func(c *Content) {
+			b := c.Backends["gpu-1"]
+			change(&b)
+			c.Backends["gpu-1"] = b
+		}
+	}
+	for _, c := range []struct {
+		change func(*Content)
+		says   string
+	}{
+		{service(func(s *Service) { s.Path = "v1" }), `service stt: path: "v1" does not begin with /`},
+		{service(func(s *Service) { s.Path = "/v1?x" }), `service stt: path: "/v1?x" is not a path`},
+		{service(func(s *Service) { s.Host = "Example.org:80" }), `service stt: host: "Example.org:80" is not a host`},
+		{service(func(s *Service) { s.Profile = "ecko" }), `service stt: profile: there is no profile "ecko"; did you mean "echo"? allowed are one-shot, echo`},
+		{service(func(s *Service) { s.Subprotocol = "a b" }), `service stt: subprotocol: "a b" is not a token`},
+		{service(func(s *Service) { s.AllowOrigin = []string{"example.org"} }), `service stt: allow-origin: "example.org" is not an origin`},
+		{service(func(s *Service) { s.AllowOrigin = []string{"http://a", "http://a"} }), `service stt: allow-origin: "http://a" is listed twice`},
+		{service(func(s *Service) { s.Balance = "roundrobin" }), `service stt: balance: there is no balance "roundrobin"; did you mean "round-robin"?`},
+		{service(func(s *Service) { s.HashBy = "cookie:x" }), `service stt: hash-by: "cookie:x" is not client, header:NAME or query:NAME`},
+		{service(func(s *Service) { s.Queue = -1 }), `service stt: queue: -1 is not between 0 and 1000000`},
+		{service(func(s *Service) { s.QueueTimeout = -time.Second }), `service stt: queue-timeout: -1s is not between 0s and 720h`},
+		{service(func(s *Service) { s.MaxMessage = -1 }), `service stt: max-message: "-1" is not a size`},
+		{service(func(s *Service) { s.DialTimeout = 0 }), `service stt: dial-timeout: 0s is not between 1ms and 720h`},
+		{service(func(s *Service) { s.Probe = "ftp://x" }), `service stt: probe: "ftp://x" has the scheme "ftp"; allowed are upgrade`},
+		{service(func(s *Service) { s.Probe = "http://me:pw@x/" }), `service stt: probe: "http://(hidden)@x/" carries a user name`},
+		{service(func(s *Service) { s.ProbeFall = 0 }), `service stt: probe-fall: 0 is not between 1 and 1000`},
+		{func(c *Content) { c.Services["tts"] = c.Services["stt"] }, `service tts: path: "/v1/stt" is asked for by the service stt already`},
+		{func(c *Content) { c.Services["a b"] = DefaultService() }, `service a b: "a b" cannot be a name`},
+		{func(c *Content) { c.Services["stt"], c.Services["STT"] = DefaultService(), c.Services["stt"] }, ""},
+		{backend(func(b *Backend) { b.Service = "" }), `backend gpu-1: service: it must be given; allowed are stt`},
+		{backend(func(b *Backend) { b.Service = "sst" }), `backend gpu-1: service: there is no service "sst"; did you mean "stt"? allowed are stt`},
+		{backend(func(b *Backend) { b.URL = "" }), `backend gpu-1: url: it must be given`},
+		{backend(func(b *Backend) { b.URL = "gpu-1:2700" }), `backend gpu-1: url: "gpu-1:2700" is not a URL`},
+		{backend(func(b *Backend) { b.URL = "http://gpu-1" }), `backend gpu-1: url: "http://gpu-1" has the scheme "http"; allowed are ws and wss`},
+		{backend(func(b *Backend) { b.URL = "ws://me:pw@gpu-1" }), `backend gpu-1: url: "ws://(hidden)@gpu-1" carries a user name`},
+		{backend(func(b *Backend) { b.URL = "ws://gpu-1:99999" }), `backend gpu-1: url: "ws://gpu-1:99999": a port is a number from 1 to 65535`},
+		{backend(func(b *Backend) { b.URL = "ws://gpu-1/#x" }), `has a fragment (#)`},
+		{backend(func(b *Backend) { b.URL = "WS://GPU-2:2700/" }), `backend gpu-2: url: "ws://gpu-2:2700" is the backend gpu-1 already; its cap would not hold`},
+		{backend(func(b *Backend) { b.Connections = 0 }), `backend gpu-1: connections: 0 is not between 1 and 100000`},
+		{backend(func(b *Backend) { b.Warm = 33 }), `backend gpu-1: warm: 33 is not between 0 and the cap of 32 connections`},
+		{backend(func(b *Backend) { b.Weight = math.NaN() }), `backend gpu-1: weight: "NaN" is not a number between 0 and 1000`},
+		{backend(func(b *Backend) { b.Weight = 0 }), ""},
+		{backend(func(b *Backend) { b.State = "drain" }), `backend gpu-1: state: there is no state "drain"; did you mean "draining"? allowed are enabled, draining, disabled`},
+		{backend(func(b *Backend) { b.Labels = map[string]string{"a b": "x"} }), `backend gpu-1: labels: "a b" cannot be a label's name`},
+		{backend(func(b *Backend) { b.Labels = map[string]string{"zone": "a\nb"} }), `backend gpu-1: labels: zone has the value "a\nb"`},
+		{backend(func(b *Backend) { b.Headers = map[string]string{"X Y": "x"} }), `backend gpu-1: headers: "X Y" cannot be a header's name`},
+		{backend(func(b *Backend) { b.Headers = map[string]string{"Sec-WebSocket-Key": "x"} }), `backend gpu-1: headers: Sec-WebSocket-Key is set by the proxy itself`},
+		{backend(func(b *Backend) { b.Headers = map[string]string{"X-Api-Key": "s3cret"} }), `backend gpu-1: headers: X-Api-Key looks like a secret, which is not kept here`},
+		{backend(func(b *Backend) { b.Headers = map[string]string{"X-A": "s3cret\r\nX-B: c"} }), `backend gpu-1: headers: X-A has control characters in its value`},
+		{backend(func(b *Backend) { b.Headers = map[string]string{"X-Api-Key": "env:A-B"} }), `backend gpu-1: headers: X-Api-Key: "env:A-B" names no environment variable`},
+		{backend(func(b *Backend) { b.Headers = map[string]string{"X-Api-Key": "file:"} }), `backend gpu-1: headers: X-Api-Key: "file:" names no file`},
+		{backend(func(b *Backend) { b.TLSCA = "/ca.pem" }), `backend gpu-1: tls-ca: it is for wss, and the url is ws`},
+		{backend(func(b *Backend) { b.URL, b.TLSKey = "wss://gpu-1", "/key.pem" }), `backend gpu-1: tls-certificate: it must be given, because tls-key is`},
+		{backend(func(b *Backend) { b.URL, b.TLSCertificate = "wss://gpu-1", "/c.pem" }), `backend gpu-1: tls-key: it must be given, because tls-certificate is`},
+		{func(c *Content) { c.Profiles["echo"] = Profile{"from: one-shot\n"} }, `profile echo: "echo" is built in`},
+		{func(c *Content) { c.Profiles["own"] = Profile{} }, `profile own: yaml: it must be given`},
+		{func(c *Content) { c.Profiles["own"] = Profile{"\xff\n"} }, `profile own: yaml: it is not UTF-8`},
+		{func(c *Content) {
+			for name, b := range c.Backends {
+				b.Weight = 0
+				c.Backends[name] = b
+			}
+		}, `service stt: the weights of all its backends are 0`},
+		{func(c *Content) {
+			service(func(s *Service) { s.Queue = 0 })(c)
+			backend(func(b *Backend) { b.Warm = 0 })(c)
+		}, `backend gpu-1: warm: 0 needs a queue and a queue-timeout of the service stt`},
+	} {
+		content := valid()
+		c.change(&content)
+		err := content.Validate(nil)
+		switch {
+		case c.says == "" && err != nil:
+			t.Errorf("refused: %v", err)
+		case c.says == "":
+		case err == nil || !strings.Contains(err.Error(), c.says):
+			t.Errorf("the error is\n%v\nand should say\n%s", err, c.says)
+		case strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "pw@"):
+			t.Errorf("the error shows a secret: %v", err)
+		}
+	}
+}
+
+// TestValidateAll makes sure that one error does not hide another.
+func TestValidateAll(t *testing.T) {
+	c := valid()
+	b := c.Backends["gpu-1"]
+	b.Connections, b.State, b.URL = 0, "off", "http://x"
+	c.Backends["gpu-1"] = b
+	s := c.Services["stt"]
+	s.Queue, s.Profile = -1, "none"
+	c.Services["stt"] = s
+	c.Profiles["own"] = Profile{}
+	var problems Problems
+	if err := c.Validate(func(string, []byte) error { return errors.New("profiles:3:1: wrong") }); !errors.As(err, &problems) {
+		t.Fatalf("the error is %v", err)
+	}
+	var got []string
+	for _, p := range problems {
+		got = append(got, string(p.Kind)+" "+p.Name+" "+p.Field)
+	}
+	want := "profile own yaml, service stt profile, service stt queue, backend gpu-1 url, backend gpu-1 connections, backend gpu-1 state,   "
+	if strings.Join(got, ", ") != want {
+		t.Errorf("problems are about\n%s\nand should be about\n%s", strings.Join(got, ", "), want)
+	}
+}
+
+func TestProfilesYAML(t *testing.T) {
+	c := valid()
+	if c.ProfilesYAML() != nil {
+		t.Error("there are no profiles, but YAML")
+	}
+	c.Set(KindProfile, "b", Values{"yaml": "\n  # why\n  from: echo\n\n  reset:\n    send: x\n\n"})
+	c.Set(KindProfile, "a", Values{"yaml": "{from: echo}"})
+	want := "profiles:\n  a:\n    {from: echo}\n  b:\n    # why\n    from: echo\n\n    reset:\n      send: x\n"
+	if got := string(c.ProfilesYAML()); got != want {
+		t.Errorf("profiles are\n%s\nand should be\n%s", got, want)
+	}
+}
