@@ -45,15 +45,15 @@ func Diff(from, to *Content) (edits Edits) {
 }
 
 func diffEntity(kind Kind, name string, from, to *Content) (edits Edits) {
-	before, after := from.Values(kind, name), to.Values(kind, name)
 	switch {
 	case !from.Has(kind, name):
-		return Edits{{Action: Added, Kind: kind, Name: name, Values: shown(kind, after)}}
+		return Edits{{Action: Added, Kind: kind, Name: name, Values: shown(kind, to.Values(kind, name))}}
 	case !to.Has(kind, name):
-		return Edits{{Action: Removed, Kind: kind, Name: name, Values: shown(kind, before)}}
-	case len(before) == 0 && len(after) == 0:
+		return Edits{{Action: Removed, Kind: kind, Name: name, Values: shown(kind, from.Values(kind, name))}}
+	case tables[kind].same(from, to, name):
 		return nil
 	}
+	before, after := from.Values(kind, name), to.Values(kind, name)
 	for _, f := range Fields(kind) {
 		edits = append(edits, diffField(kind, name, f, before.or(f), after.or(f))...)
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -55,6 +56,7 @@ type table interface {
 	has(c *Content, name string) bool
 	get(c *Content, name string) Values
 	set(c *Content, name string, values Values) Problems
+	same(a, b *Content, name string) bool
 	remove(c *Content, name string)
 	check(c *Content, problems *Problems)
 }
@@ -97,6 +99,11 @@ func (t *entities[E]) names(c *Content) []string { return sortedKeys(t.all(c)) }
 func (t *entities[E]) has(c *Content, name string) bool {
 	_, ok := t.all(c)[name]
 	return ok
+}
+
+// same tells whether an entity that both have is surely the same in both.
+func (t *entities[E]) same(a, b *Content, name string) bool {
+	return reflect.DeepEqual(t.all(a)[name], t.all(b)[name])
 }
 
 func (t *entities[E]) remove(c *Content, name string) { delete(t.all(c), name) }

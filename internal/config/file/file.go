@@ -64,8 +64,8 @@ func Open(path string, options config.Options) (*Store, error) {
 	return s, nil
 }
 
-// read returns the file's content; nothing if there is no file.
-func (s *Store) read(ctx context.Context) ([]byte, error) {
+// bytes returns the file's content; nothing if there is no file.
+func (s *Store) bytes(ctx context.Context) ([]byte, error) {
 	if s.closed.Load() {
 		return nil, config.ErrClosed
 	}
@@ -90,7 +90,7 @@ func version(data []byte) string {
 
 // Load implements [config.Store].
 func (s *Store) Load(ctx context.Context) (*config.Snapshot, error) {
-	data, err := s.read(ctx)
+	data, err := s.bytes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -98,11 +98,12 @@ func (s *Store) Load(ctx context.Context) (*config.Snapshot, error) {
 }
 
 func (s *Store) snapshot(data []byte) (*config.Snapshot, error) {
-	content, err := Decode(s.path, data, s.check)
-	if err != nil {
+	d := read(s.path, data)
+	snapshot, err := config.NewSnapshot(version(data), &d.content, s.check)
+	if err := d.result(err); err != nil {
 		return nil, err
 	}
-	return config.NewSnapshot(version(data), &content, nil) // the profiles were checked
+	return snapshot, nil
 }
 
 // Watch implements [config.Store].
@@ -121,7 +122,7 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (*config.Snapsh
 		return nil, readOnly(err)
 	}
 	defer unlock()
-	data, err := s.read(ctx)
+	data, err := s.bytes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +207,7 @@ func (s *Store) conflict(expected string, data []byte) error {
 
 // History implements [config.Store].
 func (s *Store) History(ctx context.Context, limit int) (revisions []config.Revision, err error) {
-	data, err := s.read(ctx)
+	data, err := s.bytes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +226,7 @@ func (s *Store) History(ctx context.Context, limit int) (revisions []config.Revi
 
 // At implements [config.Store].
 func (s *Store) At(ctx context.Context, want string) (config.Content, error) {
-	data, err := s.read(ctx)
+	data, err := s.bytes(ctx)
 	if err != nil {
 		return config.Content{}, err
 	}

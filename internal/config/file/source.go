@@ -3,28 +3,23 @@ package file
 import (
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v3"
 )
 
-// source returns a profile as it stands in the file, comments included. A profile may also be given
-// as a text (name: |), whose content it is then.
+// source returns a profile as it stands in the file, comments included. A profile may also be given as a text (name: |), whose
+// content it is then.
 func (d *decoder) source(e entry) string {
-	if e.value == nil {
+	about := place{"profile", e.key.Value, ""}
+	switch {
+	case isNothing(e.value) || d.special(e.value, about):
 		return ""
+	case e.value.Kind == yaml.ScalarNode:
+		return e.value.Value
 	}
-	if text, ok := scalarText(e.value); ok {
-		return text
-	}
-	switch e.value.(type) {
-	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
-		d.scalar(e.value, "profile", e.key, "")
-		return ""
-	}
-	line, column := e.at.Position.Line, e.at.Position.Column // from 1
-	lines := d.lines[line:]
+	lines := d.lines[e.key.Line:] // which count from 1
 	var first []string
-	if start := e.value.GetToken().Position; start.Line == line { // {key: value} behind the name
-		first = []string{string([]rune(d.lines[line-1])[start.Column-1:])}
+	if e.value.Line == e.key.Line { // {key: value} behind the name
+		first = []string{string([]rune(d.lines[e.key.Line-1])[e.value.Column-1:])}
 	}
 	end := 0
 	for i, text := range lines {
@@ -32,7 +27,7 @@ func (d *decoder) source(e entry) string {
 		if trimmed == "" || trimmed == "\r" {
 			continue
 		}
-		if len(text)-len(trimmed) < column { // of the next entry, or a comment before it
+		if len(text)-len(trimmed) < e.key.Column { // of the next entry, or a comment before it
 			if !strings.HasPrefix(trimmed, "#") {
 				break
 			}

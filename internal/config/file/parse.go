@@ -1,0 +1,73 @@
+package file
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFile is the size in bytes of the largest file: about 25,000 backends.
+const maxFile = 4 << 20
+
+// parse returns the one document's root, nil if there is nothing in it; or where the file is no YAML (:line, or nothing), and
+// why. The parser limits how deep things are nested, and aliases are not followed.
+func parse(data []byte) (root *yaml.Node, where string, err error) {
+	switch {
+	case len(data) > maxFile:
+		return nil, "", fmt.Errorf("the file has %d bytes; allowed are %d", len(data), maxFile)
+	case !utf8.Valid(data):
+		return nil, fmt.Sprintf(":%d", 1+bytes.Count(data[:firstInvalid(data)], []byte("\n"))), errors.New("this is not UTF-8, which YAML must be")
+	}
+	defer func() { // a defect of the library must not end the proxy
+		if failure := recover(); failure != nil {
+			root, where, err = nil, "", fmt.Errorf("this YAML is not understood: %v", failure)
+		}
+	}()
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var first, second yaml.Node
+	if err := decoder.Decode(&first); errors.Is(err, io.EOF) {
+		return nil, "", nil
+	} else if err != nil {
+		return noYAML(err)
+	}
+	if err := decoder.Decode(&second); err == nil {
+		return nil, fmt.Sprintf(":%d", second.Line), errors.New("here begins a second document; allowed is one")
+	} else if !errors.Is(err, io.EOF) {
+		return noYAML(err)
+	}
+	if len(first.Content) == 0 {
+		return nil, "", nil
+	}
+	return first.Content[0], "", nil
+}
+
+// firstInvalid returns where the first byte stands that is not UTF-8.
+func firstInvalid(data []byte) (at int) {
+	for at < len(data) {
+		c, n := utf8.DecodeRune(data[at:])
+		if c == utf8.RuneError && n == 1 {
+			break
+		}
+		at += n
+	}
+	return at
+}
+
+// withLine is an error of the library, most of which have a line.
+var withLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+
+func noYAML(err error) (*yaml.Node, string, error) {
+	where, text := "", err.Error()
+	if match := withLine.FindStringSubmatch(text); match != nil {
+		if match[1] != "" {
+			where = ":" + match[1]
+		}
+		text = match[2]
+	}
+	return nil, where, fmt.Errorf("no valid YAML: %s", text)
+}
