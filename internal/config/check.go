@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -135,7 +136,7 @@ func checkLabel(key, value string) error {
 	switch {
 	case key == "" || len(key) > most || strings.Trim(strings.ToLower(key), "abcdefghijklmnopqrstuvwxyz0123456789._/-") != "":
 		return fmt.Errorf("%q cannot be a label's name; allowed are letters, digits and ._/-, at most %d", key, most)
-	case value == "" || len(value) > most || !utf8.ValidString(value) || strings.ContainsFunc(value, isControl):
+	case value == "" || len(value) > most || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
 		return fmt.Errorf("%s has the value %q; allowed is text without control characters, 1 to %d bytes", key, value, most)
 	}
 	return nil
@@ -155,7 +156,7 @@ func checkHeader(name, value string) error {
 		return fmt.Errorf("%s is set by the proxy itself", name)
 	case value == "":
 		return fmt.Errorf("%s has no value", name)
-	case !utf8.ValidString(value) || strings.ContainsFunc(value, isControl):
+	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
 		return fmt.Errorf("%s has control characters in its value; allowed is text on one line", name)
 	}
 	if _, reference, ok := cutReference(value); ok {
@@ -180,8 +181,6 @@ func checkYAML(text string) error {
 	}
 	return nil
 }
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 func notPrintable(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })

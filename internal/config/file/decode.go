@@ -143,17 +143,20 @@ func (d *decoder) fields(kind config.Kind, e entry, values config.Values) {
 			for _, item := range d.mapping(f.value, here, "names with their texts") {
 				below := place{kind, e.key.Value, name + "." + item.key.Value}
 				d.places[below] = item.value
-				entries[item.key.Value] = d.scalar(item.value, below)
+				if text, ok := d.scalar(item.value, below); ok {
+					entries[item.key.Value] = text
+				}
 			}
 			values[name] = config.MapText(entries)
 		case fields[i].IsList && f.value.Kind == yaml.SequenceNode:
 			var list []string
 			for _, item := range f.value.Content {
-				list = append(list, d.scalar(item, here))
+				text, _ := d.scalar(item, here)
+				list = append(list, text)
 			}
 			values[name] = config.ListText(list)
 		default:
-			values[name] = d.scalar(f.value, here)
+			values[name], _ = d.scalar(f.value, here)
 		}
 	}
 }
@@ -188,15 +191,17 @@ func (d *decoder) mapping(n *yaml.Node, about place, what string) (entries []ent
 }
 
 // scalar returns a plain value as its text; nothing is an empty one.
-func (d *decoder) scalar(n *yaml.Node, about place) string {
+func (d *decoder) scalar(n *yaml.Node, about place) (text string, ok bool) {
 	switch {
-	case isNothing(n) || d.special(n, about):
-		return ""
+	case isNothing(n):
+		return "", true
+	case d.special(n, about):
+		return "", false
 	case n.Kind != yaml.ScalarNode:
 		d.bad(n, about, "this is not a single value; allowed is a text or number")
-		return ""
+		return "", false
 	}
-	return n.Value
+	return n.Value, true
 }
 
 // special notes that a node has what makes YAML hard to read.

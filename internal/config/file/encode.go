@@ -1,9 +1,9 @@
 package file
 
 import (
-	"encoding/json"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -68,11 +68,7 @@ func quote(text string) string {
 	if plain.MatchString(text) && (!slices.Contains(words, strings.ToLower(text)) || text == "true" || text == "false") {
 		return text
 	}
-	var b strings.Builder
-	encoder := json.NewEncoder(&b) // a JSON text is a YAML text
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a text can always be encoded
-	return strings.TrimSuffix(b.String(), "\n")
+	return strconv.Quote(text) // whose escapes YAML knows, too
 }
 
 func sorted(m map[string]string) []string {

@@ -1,0 +1,208 @@
+package file
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+)
+
+func TestDecode(t *testing.T) {
+	content, err := Decode("c.yaml", []byte(`# what people write
+services:
+  stt: {path: /v1/stt, queue-timeout: 1m, allow-origin: https://a.example}
+  mt:   # nothing but defaults, and a path
+    path: "/v1/mt"
+    allow-origin: [https://a.example, https://b.example]
+  idle:
+backends:
+  gpu-1:
+    service: stt
+    url: ws://10.0.0.1:2700/
+    connections: 32
+    weight: 1.50
+    warm: ~
+    labels: {rack: 03, on: yes, none: "null"}
+profiles:
+  own: # kept
+    # the reason
+    from: echo
+    text: |
+      a
+        b
+
+    # its end
+  # the next one
+  flow: {from: echo,
+    summary: x}
+  text: |
+    from: one-shot
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		kind              config.Kind
+		name, field, want string
+	}{
+		{config.KindService, "stt", "queue-timeout", "1m"},
+		{config.KindService, "stt", "allow-origin", `["https://a.example"]`},
+		{config.KindService, "mt", "path", "/v1/mt"},
+		{config.KindService, "mt", "allow-origin", `["https://a.example","https://b.example"]`},
+		{config.KindService, "idle", "queue", "1000"},
+		{config.KindBackend, "gpu-1", "connections", "32"},
+		{config.KindBackend, "gpu-1", "weight", "1.5"},
+		{config.KindBackend, "gpu-1", "warm", "cap"},
+		{config.KindBackend, "gpu-1", "labels", `{"none":"null","on":"yes","rack":"03"}`},
+		{config.KindProfile, "own", "yaml", "# the reason\nfrom: echo\ntext: |\n  a\n    b\n\n# its end\n"},
+		{config.KindProfile, "flow", "yaml", "{from: echo,\n    summary: x}\n"},
+		{config.KindProfile, "text", "yaml", "from: one-shot\n"},
+	} {
+		if got := content.Value(c.kind, c.name, c.field); !content.Has(c.kind, c.name) || got != c.want {
+			t.Errorf("%s %s: %s is %q; it should be %q", c.kind, c.name, c.field, got, c.want)
+		}
+	}
+	again, err := Decode("again", Encode(&content), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if edits := config.Diff(&content, &again); len(edits) > 0 {
+		t.Errorf("written and read again it differs: %v\n%s", edits, Encode(&content))
+	}
+}
+
+func TestDecodeNothing(t *testing.T) {
+	for _, text := range []string{"", "\n# nothing\n", "---\n", "services:\n", "services: {}\nbackends: ~\n"} {
+		if content, err := Decode("c.yaml", []byte(text), nil); err != nil || len(content.Services) != 0 {
+			t.Errorf("%q: %v, %v", text, content, err)
+		}
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	const start = "services:\n  stt:\n    path: /v1\nbackends:\n  gpu-1:\n    service: stt\n    url: ws://a/\n"
+	for _, c := range []struct {
+		text string
+		says []string
+	}{
+		{"service:\n  stt: {}\n", []string{`c.yaml:1:1: there is no key "service"; did you mean "services"? allowed are services, backends, profiles`}},
+		{start + "    conections: 5\n    labels:\n      zone: [a]\n    wram: 3\n", []string{
+			`c.yaml:8:5: backend gpu-1: there is no key "conections"; did you mean "connections"? allowed are service, url`,
+			`c.yaml:10:13: backend gpu-1: labels.zone: this is not a single value`,
+			`c.yaml:11:5: backend gpu-1: there is no key "wram"; did you mean "warm"?`,
+		}},
+		{start + "    connections: lots\n    warm: 5000\n  gpu-2: {service: sst, url: ws://a/}\n", []string{
+			`c.yaml:8:18: backend gpu-1: connections: "lots" is not a whole number`,
+			`c.yaml:9:11: backend gpu-1: warm: 5000 is not between 0 and the cap`,
+			`c.yaml:10:20: backend gpu-2: service: there is no service "sst"; did you mean "stt"?`,
+			`c.yaml:10:30: backend gpu-2: url: "ws://a/" is the backend gpu-1 already`,
+		}},
+		{start + "    url: ws://b/\n  gpu-1: {}\n", []string{`c.yaml:8:5: backend gpu-1: "url" is there twice`, `c.yaml:9:3: "gpu-1" is there twice`}},
+		{start + "  gpu-2: {url: ws://b/}\n", []string{`c.yaml:8:3: backend gpu-2: service: it must be given; allowed are stt`}},
+		{start + "    headers:\n      X-Key: s3cret\n", []string{`c.yaml:9:7: backend gpu-1: headers: X-Key looks like a secret`}},
+		{start + "    state: &a enabled\n    warm: !!int 3\n    labels: {zone: *a}\n", []string{
+			`c.yaml:8:12: backend gpu-1: state: anchors, aliases and tags are not understood`, `c.yaml:9:11: backend gpu-1: warm: `,
+			`c.yaml:10:20: backend gpu-1: labels.zone: `,
+		}},
+		{"services: &a\n  stt: {path: /x}\nbackends: *a\n", []string{`c.yaml:1:11: anchors`, `c.yaml:3:11: anchors`}},
+		{"services: [a]\nbackends: text\n", []string{`c.yaml:1:11: this is not a mapping; allowed are names`, `c.yaml:2:11: this is not a mapping`}},
+		{"- a\n", []string{`c.yaml:1:1: this is not a mapping; allowed are the keys services, backends and profiles`}},
+		{"services: {}\n---\nbackends: {}\n", []string{`c.yaml:2: here begins a second document; allowed is one`}},
+		{"services:\n\tstt: {}\n", []string{`c.yaml:2: no valid YAML: found character that cannot start any token`}},
+		{"services:\n  stt: \"open\n", []string{`no valid YAML: found unexpected end of stream`}},
+		{"services:\n  \xff: {}\n", []string{`c.yaml:2: this is not UTF-8`}},
+		{strings.Repeat("[", 100_000), []string{`c.yaml: no valid YAML: exceeded max depth`}},
+		{strings.Repeat("- ", 100_000), []string{`no valid YAML: exceeded max depth`}},
+		{strings.Repeat(" ", maxFile+1), []string{`allowed are 4194304`}},
+	} {
+		_, err := Decode("c.yaml", []byte(c.text), nil)
+		var problems config.Problems
+		if !errors.As(err, &problems) {
+			t.Errorf("%.60q: the error is %v", c.text, err)
+			continue
+		}
+		for _, says := range c.says {
+			if !strings.Contains(err.Error(), says) {
+				t.Errorf("%.200q: the error is\n%v\nand should say\n%s", c.text, err, says)
+			}
+		}
+		if len(problems) != len(c.says) {
+			t.Errorf("%.200q: there are %d problems; there should be %d:\n%v", c.text, len(problems), len(c.says), err)
+		}
+		if strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("the error shows a secret: %v", err)
+		}
+	}
+}
+
+// TestBombs are small files that cost other readers of YAML much.
+func TestBombs(t *testing.T) {
+	var aliases strings.Builder
+	aliases.WriteString("a: &a [x,x,x,x,x,x,x,x,x]\n")
+	for c := 'b'; c <= 'z'; c++ {
+		aliases.WriteString(string(c) + ": &" + string(c) + " [" + strings.TrimSuffix(strings.Repeat("*"+string(c-1)+",", 9), ",") + "]\n")
+	}
+	for name, text := range map[string]string{
+		"aliases": aliases.String(), "nulls": "services:\n" + strings.Repeat("  a:\n", 100_000), "flow": strings.Repeat("{", 1<<20),
+		"indented": strings.Repeat("a:\n ", 3000), "complex keys": strings.Repeat("? ", 1<<20), "tags": strings.Repeat("!a ", 1<<20),
+		"brackets in pairs": "services: " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
+	} {
+		if _, err := Decode(name, []byte(text), nil); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// TestTextsSurvive writes and reads texts that YAML has ideas about.
+func TestTextsSurvive(t *testing.T) {
+	texts := rapid.OneOf(
+		rapid.SampledFrom([]string{
+			"null", "~", "true", "no", "0x10", "1e3", "-", "- a", "a: b", "a:", ":a", "#a", "a #b", "'a'", "\"", "{a}", "[a", "&a", "*a", "!a", "|", ">", "%a", "@a",
+			"`a", " a", "a ", "\\", "2026-01-01", "=", "<<", "?", "? a", ".inf", "...", "---", "é", "a\u2028b", "\ufeffa", "日本", "a,b", "+1", "0o7", "1_000", "a:b:c", "/:", "x:y ",
+		}),
+		rapid.StringOfN(rapid.Rune(), 1, 40, 200),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		content := storetest.Sized(1)
+		b := content.Backends["gpu-1"]
+		b.Labels, b.TLSCA = map[string]string{"x": texts.Draw(t, "label"), "on": "y"}, ""
+		b.URL, b.TLSKey = "wss://a/", ""
+		b.TLSServerName = ""
+		content.Backends["gpu-1"] = b
+		if content.Validate(nil) != nil {
+			t.Skip("the text is not allowed")
+		}
+		read, err := Decode("c.yaml", Encode(&content), nil)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, Encode(&content))
+		}
+		if edits := config.Diff(&content, &read); len(edits) > 0 {
+			t.Fatalf("%v\n%s", edits, Encode(&content))
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("services:\n  stt: {path: /v1}\nbackends:\n  a: {service: stt, url: ws://a, labels: {x: y}}\nprofiles:\n  p:\n    from: echo\n"))
+	f.Add([]byte("profiles:\n  p: {a: [\n b]}\n  q: |\n   x\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		content, err := Decode("f", data, nil)
+		if err != nil {
+			return
+		}
+		again, err := Decode("f", Encode(&content), nil)
+		if err != nil {
+			if len(content.Profiles) > 0 {
+				return // what is no YAML in a profile is for the check of profiles
+			}
+			t.Fatalf("%v\n%s", err, Encode(&content))
+		}
+		if edits := config.Diff(&content, &again); len(edits) > 0 {
+			t.Fatalf("%v\n%s", edits, Encode(&content))
+		}
+	})
+}
