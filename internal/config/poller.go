@@ -52,9 +52,8 @@ func (p *Poller) run() {
 		case p.ctx.Err() != nil:
 			return
 		case err != nil:
-			if !failing {
-				p.Ring() // for those who watch to find out why
-			}
+			// For those who watch to find out why. Each time, since they may have found the store well in between.
+			p.Ring()
 			failing = true
 			sleep(p.ctx, p.Retry/2+rand.N(p.Retry)) // not all proxies at once
 		default:

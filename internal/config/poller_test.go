@@ -74,8 +74,8 @@ func TestPoller(t *testing.T) {
 			t.Error("that it is unreachable was not told")
 		}
 		settle()
-		if rang(watcher) {
-			t.Error("that it is still unreachable was told")
+		if !rang(watcher) {
+			t.Error("that it is still unreachable was not told")
 		}
 		s.set("2", nil)
 		settle()

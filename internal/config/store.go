@@ -15,8 +15,8 @@ type Store interface {
 	Load(ctx context.Context) (*Snapshot, error)
 
 	// Watch returns a channel that gets a value at once, and whenever it may be worth to call Load again: because something
-	// was changed, by whomever, or the store became unreachable or reachable. Values that nobody has taken yet are one. The
-	// channel is closed when ctx ends or the store is closed.
+	// was changed, by whomever; the store cannot be reached, again and again; or it can be reached again. Values that nobody
+	// has taken yet are one. The channel is closed when ctx ends or the store is closed.
 	Watch(ctx context.Context) <-chan struct{}
 
 	// Apply makes a change: all of it or, when it or its result is not valid or somebody else was quicker, nothing. It returns

@@ -109,9 +109,12 @@ func opener(dsn string) func(testing.TB, config.Options) config.Store {
 }
 
 // open opens a store that is closed at the test's end.
-func open(t testing.TB, dsn string) config.Store {
+func open(t testing.TB, dsn string) *Store {
 	t.Helper()
-	s := opener(dsn)(t, config.Options{})
+	s, err := Open(dsn, config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

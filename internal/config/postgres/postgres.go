@@ -147,8 +147,9 @@ func (s *Store) Watch(ctx context.Context) <-chan struct{} { return s.poller.Wat
 // Apply implements [config.Store].
 func (s *Store) Apply(ctx context.Context, change config.Change) (snapshot *config.Snapshot, err error) {
 	written := false
-	// Each statement sees what was committed before it; behind Lock nobody else commits.
-	err = s.in(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx *transaction) (bool, error) {
+	// Each statement sees what was committed before it; behind Lock nobody else commits. Whether it may write is the server's
+	// decision.
+	err = s.in(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx *transaction) (bool, error) {
 		snapshot, written, err = tx.tables().Apply(ctx, tx, change, s.check)
 		return written, err
 	})

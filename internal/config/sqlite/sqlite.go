@@ -128,10 +128,10 @@ func (s *Store) explain(err error) error {
 	if err == nil || !errors.As(err, &failure) {
 		return err
 	}
-	switch failure.Code() & 0xff {
+	switch failure.Code() & 0xff { // the rest of it says more
 	case sqlite3.SQLITE_READONLY:
 		return fmt.Errorf("%w: %s: %w", config.ErrReadOnly, s.path, err)
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+	case sqlite3.SQLITE_BUSY:
 		return fmt.Errorf("another process has kept the database %s locked for %v: %w", s.path, busyTimeout, err)
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
 		return fmt.Errorf("%s is no SQLite database, or is damaged: %w", s.path, err)
@@ -140,23 +140,34 @@ func (s *Store) explain(err error) error {
 }
 
 // in runs f in a transaction, which is committed if f wants so.
-func (s *Store) in(ctx context.Context, readOnly bool, f func(tx *transaction) (commit bool, err error)) error {
+func (s *Store) in(ctx context.Context, readOnly bool, f func(tx *transaction) (commit bool, err error)) (err error) {
 	if s.closed.Load() {
 		return config.ErrClosed
 	}
-	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly})
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = ctx.Err() // the driver has other words for it
+		}
+		err = s.explain(err)
+	}()
+	conn, err := s.db.Conn(ctx)
 	if err != nil {
-		return s.explain(err)
+		if s.closed.Load() {
+			return config.ErrClosed
+		}
+		return err
+	}
+	defer func() { _ = conn.Close() }() // it goes back to the pool
+	tx, err := begin(ctx, conn, readOnly)
+	if err != nil {
+		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
 	commit, err := f(&transaction{tx, s.newest})
 	if err == nil && commit {
 		err = tx.Commit()
 	}
-	if ctx.Err() != nil && err != nil {
-		return ctx.Err() // the driver's words for it differ
-	}
-	return s.explain(err)
+	return err
 }
 
 // Load implements [config.Store].

@@ -3,6 +3,12 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	sqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
 )
@@ -15,6 +21,34 @@ type transaction struct {
 
 func (t *transaction) tables() *tables.Tables {
 	return &tables.Tables{Dialect: dialect, Tx: t, Newest: t.newest}
+}
+
+// begin begins a transaction. One that writes waits for others that do, up to busyTimeout; SQLite itself would wait so long
+// even if ctx has ended.
+func begin(ctx context.Context, conn *sql.Conn, readOnly bool) (tx *sql.Tx, err error) {
+	if readOnly {
+		return conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	}
+	const step = 50 * time.Millisecond
+	if err := patience(ctx, conn, step); err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(busyTimeout); ; {
+		tx, err = conn.BeginTx(ctx, nil)
+		var failure *sqlite.Error
+		isBusy := errors.As(err, &failure) && failure.Code()&0xff == sqlite3.SQLITE_BUSY
+		if !isBusy || ctx.Err() != nil || time.Now().After(deadline) {
+			break
+		}
+	}
+	// The connection's next user expects it as it was.
+	return tx, errors.Join(err, patience(context.WithoutCancel(ctx), conn, busyTimeout))
+}
+
+// patience sets how long SQLite waits for a lock.
+func patience(ctx context.Context, conn *sql.Conn, d time.Duration) error {
+	_, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", d.Milliseconds()))
+	return err
 }
 
 // Query implements [tables.Tx].

@@ -1,0 +1,283 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+)
+
+// opened opens a store in a new file.
+func opened(t *testing.T) (s config.Store, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "config.db")
+	s = opener(path)(t, config.Options{})
+	t.Cleanup(func() { _ = s.Close() })
+	return s, path
+}
+
+// query runs statements on a file as the program sqlite3 would: without our settings.
+func query(t *testing.T, path string, statements ...string) error {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range statements {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fill(t *testing.T, s config.Store) *config.Snapshot {
+	t.Helper()
+	now, err := s.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := storetest.Small()
+	now, err = s.Apply(t.Context(), config.Change{Who: "tester", Expect: now.Version(), Content: &content})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now
+}
+
+// TestStraightSQL makes sure that what an operator does to rows is seen, and in the history.
+func TestStraightSQL(t *testing.T) {
+	s, path := opened(t)
+	before := fill(t, s)
+	watcher := s.Watch(t.Context())
+	<-watcher
+	for name, statement := range map[string]string{
+		"update": `UPDATE backends SET connections = 48, labels = '{"zone": "b"}' WHERE name = 'gpu-1'`,
+		"insert": `INSERT INTO backends (name, service, url, weight) VALUES ('gpu-3', 'stt', 'ws://c/', 2)`,
+		"delete": `DELETE FROM backends WHERE name = 'gpu-2'`,
+		"none":   `UPDATE backends SET connections = connections`,
+	} {
+		if err := query(t, path, statement); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	timeout := time.After(30 * time.Second)
+	for now := before; now.Version() != "4"; {
+		select {
+		case <-watcher:
+		case <-timeout:
+			t.Fatalf("the changes were not seen; version %s is", now.Version())
+		}
+		var err error
+		if now, err = s.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	revisions, err := s.History(t.Context(), 3)
+	if err != nil || len(revisions) != 3 {
+		t.Fatalf("%v, %v", revisions, err)
+	}
+	var got []string
+	for _, r := range revisions {
+		got = append(got, r.String())
+	}
+	for _, want := range []string{
+		"(SQL): backend gpu-1: connections 32 -> 48; backend gpu-1: labels.zone a -> b",
+		"(SQL): backend gpu-3: added (service stt, url ws://c/, weight 2.0)",
+		"(SQL): backend gpu-2: removed (service stt, url ws://10.0.0.1:2700/, connections 32, labels.zone a)",
+	} {
+		if !strings.Contains(strings.Join(got, "\n"), want) {
+			t.Errorf("the history is\n%s\nand should have\n%s", strings.Join(got, "\n"), want)
+		}
+	}
+	content, err := s.At(t.Context(), before.Version())
+	want := before.Content()
+	if edits := config.Diff(&want, &content); err != nil || len(edits) > 0 {
+		t.Errorf("what it was before differs: %v, %v", edits, err)
+	}
+}
+
+func TestDatabaseRefuses(t *testing.T) {
+	s, path := opened(t)
+	before := fill(t, s)
+	for _, statement := range []string{
+		`UPDATE backends SET connections = 0`,
+		`UPDATE backends SET connections = 'many'`,
+		`UPDATE backends SET state = 'off'`,
+		`UPDATE backends SET labels = '[1]'`,
+		`UPDATE backends SET headers = '{'`,
+		`UPDATE backends SET url = 'http://a'`,
+		`UPDATE backends SET url = NULL`,
+		`UPDATE backends SET name = 'x' WHERE name = 'gpu-1'`,
+		`UPDATE services SET path = 'v1'`,
+		`UPDATE services SET balance = 'any'`,
+		`INSERT INTO head (only_row, revision) VALUES (2, 1)`,
+	} {
+		if err := query(t, path, statement); err == nil {
+			t.Errorf("%s: it was done", statement)
+		}
+	}
+	if now, err := s.Load(t.Context()); err != nil || now.Version() != before.Version() {
+		t.Errorf("version %s became %s, %v", before.Version(), now.Version(), err)
+	}
+}
+
+// TestInvalidRows are such that the database does not notice.
+func TestInvalidRows(t *testing.T) {
+	s, path := opened(t)
+	fill(t, s)
+	if err := query(t, path, `UPDATE services SET queue_timeout = 'soon'`, `UPDATE backends SET warm = 33 WHERE name = 'gpu-1'`,
+		`UPDATE backends SET service = 'sst' WHERE name = 'gpu-2'`); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Load(t.Context())
+	var problems config.Problems
+	if !errors.As(err, &problems) || len(problems) != 3 {
+		t.Fatalf("loading: %v", err)
+	}
+	for _, says := range []string{
+		`service stt: queue-timeout: "soon" is not a duration`, "backend gpu-1: warm: 33 is not between 0 and the cap of 32",
+		`backend gpu-2: service: there is no service "sst"; did you mean "stt"?`,
+	} {
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("the error is\n%v\nand should say\n%s", err, says)
+		}
+	}
+	// It can be put right in one change, the field that could not be read included.
+	now, err := s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{
+		{Verb: config.Set, Kind: config.KindBackend, Name: "gpu-1", Values: config.Values{"warm": "3"}},
+		{Verb: config.Set, Kind: config.KindBackend, Name: "gpu-2", Values: config.Values{"service": "stt"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := s.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if edits := now.Diff(loaded); len(edits) > 0 || loaded.Version() != now.Version() {
+		t.Errorf("written and loaded differ: %v", edits)
+	}
+}
+
+func TestNewerSchema(t *testing.T) {
+	s, path := opened(t)
+	fill(t, s)
+	if err := query(t, path, `INSERT INTO schema_version (version_id, is_applied) VALUES (999, 1)`); err != nil {
+		t.Fatal(err)
+	}
+	_, loading := s.Load(t.Context())
+	_, writing := s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-1"}}})
+	_, opening := Open(t.Context(), path, config.Options{})
+	for i, err := range []error{loading, writing, opening} {
+		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), "it has version 999, and this program knows versions up to 1; use a newer wsbouncer") {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+}
+
+func TestReadOnly(t *testing.T) {
+	s, path := opened(t)
+	want := fill(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	reader := opener(path)(t, config.Options{})
+	defer reader.Close()
+	if now, err := reader.Load(t.Context()); err != nil || now.Version() != want.Version() {
+		t.Errorf("reading: %v", err)
+	}
+	if _, err := reader.Apply(t.Context(), config.Change{Who: "x"}); !errors.Is(err, config.ErrReadOnly) {
+		t.Errorf("writing: %v", err)
+	}
+}
+
+func TestLocked(t *testing.T) {
+	s, path := opened(t)
+	before := fill(t, s)
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(t.Context(), "BEGIN EXCLUSIVE"); err != nil {
+		t.Fatal(err)
+	}
+	change := config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-1"}}}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.Apply(ctx, change); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("writing to a locked database for a short time: %v", err)
+	}
+	if now, err := s.Load(t.Context()); err != nil || now.Version() != before.Version() {
+		t.Errorf("reading a locked database: %v", err)
+	}
+	if _, err := s.Apply(t.Context(), change); err == nil || !strings.Contains(err.Error(), "another process has kept the database") {
+		t.Errorf("writing to a locked database: %v", err)
+	}
+	if _, err := conn.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Apply(t.Context(), change); err != nil {
+		t.Errorf("writing when it is no longer locked: %v", err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	directory := t.TempDir()
+	text := filepath.Join(directory, "text")
+	if err := os.WriteFile(text, []byte(strings.Repeat("no database ", 100)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(directory, "other.db")
+	if err := query(t, other, "CREATE TABLE services (a)"); err != nil {
+		t.Fatal(err)
+	}
+	for path, says := range map[string]string{
+		filepath.Join(directory, "none", "c.db"): "the database's directory",
+		directory:                                "is a directory; allowed is a file",
+		text:                                     "is no SQLite database, or is damaged",
+		other:                                    "is the database of another program",
+	} {
+		if _, err := Open(t.Context(), path, config.Options{}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// TestOpenedAtOnce lets several open a file that is not there yet: one makes the schema, and the others wait.
+func TestOpenedAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.db")
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			s, err := Open(t.Context(), path, config.Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			if _, err := s.Load(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
