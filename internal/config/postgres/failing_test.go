@@ -75,8 +75,9 @@ func TestServerFails(t *testing.T) {
 	until(t, s, watcher, "a change on the other port", has("gpu-1", 50))
 
 	query(t, own.DSN("postgres"), "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
+	s.poller.Ring() // it takes effect without an announcement
 	until(t, s, watcher, "that it can only be read", func(*config.Snapshot, error) bool {
-		s.poller.Ring() // it takes effect without an announcement
+		s.poller.Ring()
 		_, err := s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{
 			{Verb: config.Set, Kind: config.KindBackend, Name: "gpu-1", Values: config.Values{"connections": fmt.Sprint(60 + time.Now().Second()%2)}},
 		}})

@@ -114,10 +114,16 @@ func testRefused(t *testing.T, p Place) {
 		}},
 		{"half of it", config.Change{Who: "x", Mutations: append(set("gpu-1", config.Values{"connections": "5"}),
 			set("gpu-11", config.Values{"warm": "1"})...)}, []string{`there is no backend "gpu-11"; did you mean "gpu-1"?`}},
-		{"service in use", config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindService, Name: "stt"}}},
-			[]string{`backend gpu-1: service: there is no service "stt"`, `backend gpu-2: service:`}},
-		{"there already", config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Add, Kind: config.KindBackend, Name: "gpu-1"}}},
-			[]string{"backend gpu-1: there is one of that name already"}},
+		{
+			"service in use",
+			config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindService, Name: "stt"}}},
+			[]string{`backend gpu-1: service: there is no service "stt"`, `backend gpu-2: service:`},
+		},
+		{
+			"there already",
+			config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Add, Kind: config.KindBackend, Name: "gpu-1"}}},
+			[]string{"backend gpu-1: there is one of that name already"},
+		},
 		{"nobody", config.Change{Mutations: set("gpu-1", config.Values{"warm": "1"})}, []string{"who makes the change must be given"}},
 		{"no version", config.Change{Who: "x", Content: &invalid}, []string{"a whole content needs the version"}},
 	} {
