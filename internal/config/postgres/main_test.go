@@ -125,3 +125,13 @@ func TestContract(t *testing.T) {
 	}
 	storetest.Run(t, func(t *testing.T) storetest.Place { return storetest.Place{Open: opener(migrated(t))} })
 }
+
+// TestContractWithoutStatements is for connection poolers, with which prepared statements cannot be kept.
+func TestContractWithoutStatements(t *testing.T) {
+	if server == nil {
+		t.Skip(pgtest.ErrNone)
+	}
+	storetest.Run(t, func(t *testing.T) storetest.Place {
+		return storetest.Place{Open: opener(migrated(t) + " default_query_exec_mode=exec")}
+	})
+}
