@@ -17,7 +17,7 @@ type Service struct {
 	Path        string   // path that clients ask for; empty for any
 	Host        string   // host that clients ask for, without a port; empty for any
 	Profile     string   // name of the backends' message protocol: a built-in profile or one of [Content.Profiles]
-	Subprotocol string   // Sec-WebSocket-Protocol to ask the backends for; empty for none
+	Subprotocol string   // Sec-WebSocket-Protocol to ask the backends for; empty for the profile's
 	AllowOrigin []string // values of Origin to accept; none for any
 
 	Balance      string        // how a backend is chosen for a client
@@ -34,7 +34,7 @@ type Service struct {
 	ConnectionMaxSessions int           // that one connection serves; 0 for no limit
 	DialParallel          int           // connections dialed at once to each backend
 	DialTimeout           time.Duration // for a backend to accept a connection
-	ResetTimeout          time.Duration // for a backend to answer what a session left behind
+	ResetTimeout          time.Duration // for a connection's reset after a session; 0 for as long as the profile allows
 	CloseTimeout          time.Duration // for each side's part in closing a connection
 
 	PingInterval    time.Duration // between two pings on a connection to a backend; 0 for none

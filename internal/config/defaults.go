@@ -21,7 +21,6 @@ func DefaultService() Service {
 		ConnectionMaxIdle: time.Minute,
 		DialParallel:      32,
 		DialTimeout:       5 * time.Second,
-		ResetTimeout:      5 * time.Second,
 		CloseTimeout:      5 * time.Second,
 
 		PingInterval:    20 * time.Second,

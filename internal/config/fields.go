@@ -25,7 +25,7 @@ var serviceFields = []field[Service]{
 	{"profile", "the backends' message protocol", func(s *Service) value {
 		return textValue{&s.Profile, "the name of a profile", checkAny} // whether there is one is for Validate
 	}},
-	{"subprotocol", "Sec-WebSocket-Protocol to ask the backends for, and to grant to clients that offer it", func(s *Service) value {
+	{"subprotocol", "Sec-WebSocket-Protocol to ask the backends for, and to grant to clients that offer it; empty for the profile's", func(s *Service) value {
 		return textValue{&s.Subprotocol, "a token", checkSubprotocol}
 	}},
 	{"allow-origin", "accept browsers from these values of Origin only; empty for any", func(s *Service) value {
@@ -61,8 +61,8 @@ var serviceFields = []field[Service]{
 	{"dial-timeout", "for a backend to accept a connection", func(s *Service) value {
 		return durationValue{&s.DialTimeout, time.Millisecond}
 	}},
-	{"reset-timeout", "for a backend to answer what a session left behind", func(s *Service) value {
-		return durationValue{&s.ResetTimeout, time.Millisecond}
+	{"reset-timeout", "for a connection's reset after a session; 0 for as long as its profile allows", func(s *Service) value {
+		return durationValue{&s.ResetTimeout, 0}
 	}},
 	{"close-timeout", "for each side's part in closing a connection", func(s *Service) value {
 		return durationValue{&s.CloseTimeout, time.Millisecond}

@@ -35,7 +35,7 @@ type Store interface {
 
 // Options are what every store is opened with.
 type Options struct {
-	// Profiles checks the profiles that users wrote; nil for no check.
+	// Profiles checks the profiles that users wrote, as CheckProfiles does; nil for no check.
 	Profiles ProfileCheck
 	// Poll is how often a store looks for changes of others; 0 for its default, which finds them within a second.
 	Poll time.Duration

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net"
 	"net/url"
 	"slices"
@@ -41,10 +42,40 @@ func (c *Content) checkProfiles(check ProfileCheck, problems *Problems) {
 	if check == nil || len(names) == 0 {
 		return
 	}
-	if err := check("profiles", c.ProfilesYAML()); err != nil {
+	err := check("profiles", c.ProfilesYAML())
+	var list profile.Problems
+	switch {
+	case errors.As(err, &list):
+		for _, p := range list {
+			name, line := c.profileAt(p.Line)
+			problems.add(KindProfile, name, "yaml", "line %d, column %d: %s", line, max(1, p.Column-len(indent)), p.Text)
+		}
+	case err != nil:
 		*problems = append(*problems, Problem{Text: err.Error()})
 	}
 }
+
+// CheckProfiles is the [ProfileCheck] of the proxy: package profile must understand them.
+func CheckProfiles(file string, yaml []byte) error {
+	_, err := profile.Parse(file, yaml)
+	return err
+}
+
+// profileAt returns which profile, and which line of it, stands at a line of ProfilesYAML.
+func (c *Content) profileAt(line int) (name string, within int) {
+	begin := 2 // behind the key profiles
+	for _, name := range sortedKeys(c.Profiles) {
+		end := begin + 1 + strings.Count(c.Profiles[name].YAML, "\n")
+		if line < end {
+			return name, max(1, line-begin)
+		}
+		begin = end
+	}
+	return "", line
+}
+
+// indent stands before each line of a profile in ProfilesYAML.
+const indent = "    "
 
 // ProfilesYAML returns the profiles as one YAML document with the one key profiles, which maps their names to them; nil if
 // there are none.
@@ -58,7 +89,7 @@ func (c *Content) ProfilesYAML() []byte {
 		b.WriteString("  " + name + ":\n")
 		for line := range strings.SplitSeq(strings.TrimRight(c.Profiles[name].YAML, "\n"), "\n") {
 			if line != "" {
-				b.WriteString("    " + line)
+				b.WriteString(indent + line)
 			}
 			b.WriteByte('\n')
 		}

@@ -160,3 +160,17 @@ func TestProfilesYAML(t *testing.T) {
 		t.Errorf("profiles are\n%s\nand should be\n%s", got, want)
 	}
 }
+
+func TestCheckProfiles(t *testing.T) {
+	c := valid()
+	c.Set(KindProfile, "good", Values{"yaml": "from: echo"})
+	c.Set(KindProfile, "heir", Values{"yaml": "from: good"})
+	if err := c.Validate(CheckProfiles); err != nil {
+		t.Errorf("good profiles: %v", err)
+	}
+	c.Set(KindProfile, "mine", Values{"yaml": "# a comment\nfrom: echo\nkeepalives: {}\n"})
+	err := c.Validate(CheckProfiles)
+	if want := `profile mine: yaml: line 3, column 1: `; err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "keepalive") {
+		t.Errorf("the error is %v and should begin with %s", err, want)
+	}
+}
