@@ -39,7 +39,8 @@ func (c *Content) checkProfiles(check ProfileCheck, problems *Problems) {
 			problems.add(KindProfile, name, "yaml", "it must be given; allowed is YAML such as from: %s", builtIn[0])
 		}
 	}
-	if check == nil || len(names) == 0 {
+	broken := slices.ContainsFunc(names, func(name string) bool { return checkYAML(c.Profiles[name].YAML) != nil })
+	if check == nil || len(names) == 0 || broken {
 		return
 	}
 	err := check("profiles", c.ProfilesYAML())

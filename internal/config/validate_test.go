@@ -98,6 +98,9 @@ func TestValidateRefuses(t *testing.T) {
 		{func(c *Content) { c.Profiles["echo"] = Profile{"from: one-shot\n"} }, `profile echo: "echo" is built in`},
 		{func(c *Content) { c.Profiles["own"] = Profile{} }, `profile own: yaml: it must be given`},
 		{func(c *Content) { c.Profiles["own"] = Profile{"\xff\n"} }, `profile own: yaml: it is not UTF-8`},
+		{func(c *Content) { c.Profiles["own"] = Profile{strings.Repeat("[", 60_000)} }, `profile own: yaml: it has more than 50 brackets inside`},
+		{func(c *Content) { c.Profiles["own"] = Profile{strings.Repeat("- ", 30_000)} }, `profile own: yaml: it has a line that begins with`},
+		{func(c *Content) { c.Profiles["own"] = Profile{strings.Repeat("a:\n", 30_000)} }, `profile own: yaml: it has 90000 bytes; allowed are 65536`},
 		{func(c *Content) {
 			for name, b := range c.Backends {
 				b.Weight = 0
@@ -172,5 +175,14 @@ func TestCheckProfiles(t *testing.T) {
 	err := c.Validate(CheckProfiles)
 	if want := `profile mine: yaml: line 3, column 1: `; err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "keepalive") {
 		t.Errorf("the error is %v and should begin with %s", err, want)
+	}
+	c.Set(KindProfile, "mine", Values{"yaml": "from: echo"})
+	c.Profiles["bomb"] = Profile{strings.Repeat("[", 60_000)}
+	err = c.Validate(func(string, []byte) error {
+		t.Error("what a parser should not see was given to one")
+		return nil
+	})
+	if err == nil {
+		t.Error("a profile of brackets is accepted")
 	}
 }
