@@ -65,7 +65,7 @@ func (w *worker[C]) refused(others int, s pool.Stats) {
 	news := w.ceiling.lower(others, time.Now())
 	w.pool.SetCeiling(w.ceiling.value)
 	if news {
-		w.report.log.Warn("backend is full, takes fewer connections for a while", "backend", w.report.url,
+		w.report.log.Warn("backend is full, takes fewer connections for a while", "backend", w.report.named(),
 			"connections", w.ceiling.value, "cap", s.Cap)
 	}
 }
@@ -81,6 +81,6 @@ func (w *worker[C]) raise() {
 	}
 	w.pool.SetCeiling(w.ceiling.value)
 	if w.ceiling.value == 0 {
-		w.report.log.Info("backend may have all its connections again", "backend", w.report.url, "cap", limit)
+		w.report.log.Info("backend may have all its connections again", "backend", w.report.named(), "cap", limit)
 	}
 }

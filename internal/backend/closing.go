@@ -32,10 +32,10 @@ func (c *Conn) lost(why retirement) {
 	}
 	c.broken = &why
 	if c.slot.Sessions() == 0 && -c.established.Until() < probation {
-		c.backend.worker.lostOnProbation(why.text)
+		c.made.backend.worker.lostOnProbation(why.text)
 	}
 	if c.slot.Withdraw(why.reason) {
-		c.backend.options.Log.Debug("idle connection retired", "backend", c.backend.URL(), "reason", why.text)
+		c.made.backend.options().Log.Debug("idle connection retired", "backend", c.made.backend.Name(), "reason", why.text)
 		c.close(why.code, why.text)
 	}
 	// Otherwise it has been leased this moment, or withdrawn by the worker or Close, and they will see it.
@@ -65,7 +65,7 @@ func (c *Conn) close(code frame.CloseCode, reason string) {
 	if c.closeReceived || c.cut {
 		c.stream.CloseWrite()
 	}
-	c.timer.Set(c.stream.Loop(), c.backend.options.CloseTimeout, c.finish)
+	c.timer.Set(c.stream.Loop(), c.made.backend.options().CloseTimeout, c.finish)
 }
 
 // finish gives the connection and its slot up.

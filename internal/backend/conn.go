@@ -22,7 +22,7 @@ const maxGreeting = 64 << 10
 // Thousands of connections may be idle, so the fields are in an order that leaves no gaps, and what is rarely needed is behind
 // a pointer.
 type Conn struct {
-	backend *Backend
+	made    *recipe // how it was
 	slot    *pool.Slot[*Conn]
 	stream  *loop.Conn
 	dialing *dialing    // until the connection is in the pool
@@ -99,13 +99,13 @@ const (
 
 // adopt makes an established connection part of the pool, as soon as the server has said what its profile has it say first.
 // ready is called once: with the slot filled, or with an error when the connection has been closed instead. It runs on loop l.
-func adopt(b *Backend, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, e handshake.Established, ready func(error)) *Conn {
+func adopt(r *recipe, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, e handshake.Established, ready func(error)) *Conn {
 	c := &Conn{
-		backend: b, slot: slot, dialing: &dialing{ready: ready}, established: loop.Now(), Scanner: frame.NewServerScanner(),
-		boundary: profile.New(b.options.Profile),
+		made: r, slot: slot, dialing: &dialing{ready: ready}, established: loop.Now(), Scanner: frame.NewServerScanner(),
+		boundary: profile.New(r.Profile),
 	}
 	c.stream = l.Add(socket, c, e.Early)
-	if age := b.options.MaxAge; age > 0 {
+	if age := r.MaxAge; age > 0 {
 		c.retireAt = c.established.After(jittered(age))
 	}
 	c.act(c.boundary.Dialed())
@@ -130,13 +130,13 @@ func (c *Conn) fill() {
 }
 
 // Backend returns the backend that the connection leads to.
-func (c *Conn) Backend() *Backend { return c.backend }
+func (c *Conn) Backend() *Backend { return c.made.backend }
 
 // Stream returns the connection on its event loop. The session makes itself the handler of its events.
 func (c *Conn) Stream() *loop.Conn { return c.stream }
 
 // Protocol returns the subprotocol that the server chose; empty for none.
-func (c *Conn) Protocol() string { return c.backend.options.Target.Protocol } // the handshake accepts no other
+func (c *Conn) Protocol() string { return c.made.Target.Protocol } // the handshake accepts no other
 
 // sendControl sends a control frame, which must be at a frame boundary.
 func (c *Conn) sendControl(op frame.Opcode, payload []byte) {

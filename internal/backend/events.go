@@ -49,7 +49,7 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 
 // dataWhileIdle takes pieces of data frames that no session is there for, and that the boundary does not watch.
 func (c *Conn) dataWhileIdle(b []byte) {
-	if kept := c.keep(); c.backend.options.Profile.Reuse == profile.OneShot && len(kept.greeting)+len(b) <= maxGreeting {
+	if kept := c.keep(); c.made.Profile.Reuse == profile.OneShot && len(kept.greeting)+len(b) <= maxGreeting {
 		// Nobody had the connection before, and only one session will: what the server says belongs to its client.
 		kept.greeting = append(kept.greeting, b...)
 		return

@@ -70,7 +70,7 @@ func newFake(t errorer, group *pool.Group[int], s pool.Settings) *fake {
 	s.Weight = 1
 	f.report.init("ws://fake", slog.New(f.log), false)
 	f.worker = worker[int]{
-		report: &f.report, parallel: 32, maxIdle: time.Hour, circuit: circuit{after: 5}, now: group.Now,
+		report: &f.report, limits: limits{parallel: 32, failures: 5, maxIdle: time.Hour}, now: group.Now,
 		establish: f.establish, retire: f.close,
 	}
 	f.worker.init()

@@ -35,20 +35,48 @@ const notDialed = "not dialed yet"
 
 // report holds a backend's health for everybody to read, and logs its changes, each once.
 type report struct {
-	url string       // static
 	log *slog.Logger // static
 
 	mu     sync.Mutex
+	name   string // guarded by mu
 	health Health // guarded by mu
 }
 
-func (r *report) init(url string, log *slog.Logger, probed bool) {
+func (r *report) init(name string, log *slog.Logger, probed bool) {
 	now := time.Now()
-	r.url, r.log = url, log
+	r.name, r.log = name, log
 	r.health = Health{Since: now, Reason: notDialed, Circuit: Closed.String(), CircuitSince: now, Probe: "off"}
 	if probed {
 		r.health.Probe, r.health.ProbeSince = "unknown", now
 	}
+}
+
+// rename has later lines of the log call the backend so.
+func (r *report) rename(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.name = name
+}
+
+// named is what the log calls the backend.
+func (r *report) named() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.name
+}
+
+// probes notes that the backend is being probed from now on.
+func (r *report) probes() {
+	r.update(func(h *Health) {
+		if h.Probe == "off" {
+			h.Probe, h.ProbeSince = "unknown", time.Now()
+		}
+	})
+}
+
+// noProbe notes that it is not any more.
+func (r *report) noProbe() {
+	r.update(func(h *Health) { h.Probe, h.ProbeSince, h.ProbeReason = "off", time.Now(), "" })
 }
 
 func (r *report) get() Health {
@@ -78,9 +106,9 @@ func (r *report) setReachable(reachable bool, reason string) {
 	switch {
 	case !first && !changed:
 	case reachable:
-		r.log.Info("backend reachable", "backend", r.url)
+		r.log.Info("backend reachable", "backend", r.named())
 	default:
-		r.log.Warn("backend not reachable, trying again", "backend", r.url, "reason", reason)
+		r.log.Warn("backend not reachable, trying again", "backend", r.named(), "reason", reason)
 	}
 }
 
@@ -103,9 +131,9 @@ func (r *report) setCircuit(state CircuitState, reason string) {
 	switch {
 	case before == state.String():
 	case before == Closed.String():
-		r.log.Warn("backend taken out of service, circuit open", "backend", r.url, "reason", reason)
+		r.log.Warn("backend taken out of service, circuit open", "backend", r.named(), "reason", reason)
 	case state == Closed:
-		r.log.Info("backend back in service, circuit closed", "backend", r.url)
+		r.log.Info("backend back in service, circuit closed", "backend", r.named())
 	}
 }
 
@@ -123,9 +151,9 @@ func (r *report) setProbe(up bool, reason string) {
 	switch {
 	case before == verdict:
 	case up:
-		r.log.Info("backend's probe succeeds", "backend", r.url)
+		r.log.Info("backend's probe succeeds", "backend", r.named())
 	default:
-		r.log.Warn("backend taken out of service, its probe fails", "backend", r.url, "reason", reason)
+		r.log.Warn("backend taken out of service, its probe fails", "backend", r.named(), "reason", reason)
 	}
 }
 

@@ -18,7 +18,7 @@ func (c *Conn) Use(f func(alive bool)) {
 		}
 		c.sendPong()
 		c.mode = serving
-		c.backend.worker.served()
+		c.made.backend.worker.served()
 		f(true)
 	})
 	if !ok { // the process ends
@@ -37,7 +37,7 @@ func (c *Conn) GiveBack() {
 }
 
 // Abandon ends the lease of a connection that was to be used, but that nothing was sent over.
-func (c *Conn) Abandon() { c.idle() }
+func (c *Conn) Abandon() { _ = c.idle() }
 
 // TakeGreeting returns the frames, or the beginning of them, that the server sent before the session, to be presented
 // to the client. They have passed the Scanner.
@@ -79,9 +79,9 @@ func (c *Conn) End(e Ending) Outcome {
 		e.Fault = ""
 	}
 	if e.Full {
-		c.backend.worker.full()
+		c.made.backend.worker.full()
 	} else {
-		c.backend.worker.ended(e.Fault)
+		c.made.backend.worker.ended(e.Fault)
 	}
 	c.cut = e.MidFrame
 	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" {
@@ -93,12 +93,11 @@ func (c *Conn) End(e Ending) Outcome {
 	c.perform(step)
 	switch {
 	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise it is the beginning of something that nobody asked for
-		c.idle()
-		return Returned
+		return c.idle()
 	case step.Then == profile.Resetting:
 		c.mode = resetting
 		c.timer.Stop()
-		if limit := c.backend.options.ResetTimeout; limit > 0 {
+		if limit := c.made.backend.options().ResetTimeout; limit > 0 {
 			c.timer.Set(c.stream.Loop(), limit, func() {
 				c.retire(retirement{pool.ResetFailed, frame.GoingAway, "no answer in time"})
 			})
@@ -125,7 +124,7 @@ func (c *Conn) reason(e Ending, found profile.Reason) pool.Reason {
 		return pool.Closed
 	case e.MidFrame || e.Traffic.SendingMessage:
 		return pool.Cut
-	case c.backend.options.Profile.Reuse == profile.OneShot:
+	case c.made.Profile.Reuse == profile.OneShot:
 		return pool.Served
 	}
 	return poolReason(found)
@@ -138,9 +137,11 @@ func (c *Conn) takeBack() {
 }
 
 // idle gives the connection back to the pool, if it may serve another session.
-func (c *Conn) idle() {
-	o := &c.backend.options
+func (c *Conn) idle() Outcome {
+	o := c.made.backend.options()
 	switch {
+	case c.outdated():
+		c.retire(retirement{pool.Outdated, frame.GoingAway, "settings changed"})
 	case o.MaxSessions > 0 && c.slot.Sessions() >= o.MaxSessions:
 		c.retire(retirement{pool.WornOut, frame.GoingAway, "served its sessions"})
 	case c.aged():
@@ -150,7 +151,9 @@ func (c *Conn) idle() {
 	default:
 		c.waits()
 		c.slot.Return(c.lease)
+		return Returned
 	}
+	return Discarded
 }
 
 // rest ends the greeting or the reset, if the boundary says that the connection may serve a session. behind is the incomplete
@@ -165,7 +168,7 @@ func (c *Conn) rest(behind []byte) {
 		c.fill()
 	case c.mode == resetting && len(behind) == 0:
 		c.clean = false
-		c.idle()
+		_ = c.idle()
 	case c.mode == resetting && !frame.Opcode(behind[0]&0xf).IsControl(): // the beginning of what nobody asked for
 		c.retire(retirement{pool.Unsolicited, frame.PolicyViolation, profile.Unsolicited.String()})
 	}

@@ -86,6 +86,7 @@ func (w *world) run() {
 		"burst": w.burst,
 		// These change what the caps allow, so that they are no part of a burst.
 		"settings": func(t *rapid.T) { w.backend().pool.Set(w.settings()) },
+		"renew":    func(t *rapid.T) { w.backend().pool.Renew() },
 		"mode": func(t *rapid.T) {
 			w.backend().pool.SetMode(rapid.SampledFrom([]pool.Mode{pool.Enabled, pool.Draining, pool.Disabled}).Draw(t, "mode"))
 		},
@@ -250,6 +251,9 @@ func (w *world) rest() {
 			}
 		case inUse < s.Cap: // otherwise there is no place to find out whether it is well
 			w.t.Errorf("backend %d is not used: %+v, %+v", i, s, f.report.get())
+		}
+		if s.Usable && f.outdated() > 0 {
+			w.t.Errorf("backend %d has %d idle connections that were to be replaced: %+v", i, f.outdated(), s)
 		}
 		if len(w.waiting) > 0 && inUse < s.Cap {
 			w.t.Errorf("backend %d has room, and clients wait: %+v", i, s)

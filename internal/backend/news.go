@@ -57,6 +57,14 @@ func (w *worker[C]) ended(broken string) {
 	}
 }
 
+// probeEnded notes that the probe that there was speaks no more, and whether another one will.
+func (w *worker[C]) probeEnded(another bool) {
+	w.report.noProbe()
+	if !another {
+		w.tell(func(n *news) { n.probeDown = false })
+	}
+}
+
 // probed notes the verdict of the active probe.
 func (w *worker[C]) probed(up bool, reason string) {
 	w.report.setProbe(up, reason)

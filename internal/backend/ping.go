@@ -25,7 +25,7 @@ const pingPayload = 8
 
 // watch sets the time of the next look at the connection.
 func (c *Conn) watch() {
-	o := &c.backend.options
+	o := c.made.backend.options()
 	next := time.Duration(0)
 	if o.PingInterval > 0 {
 		next = jittered(o.PingInterval)
@@ -49,7 +49,7 @@ func jittered(d time.Duration) time.Duration { return d - rand.N(d/4+1) }
 
 // look is called from time to time.
 func (c *Conn) look() {
-	o := &c.backend.options
+	o := c.made.backend.options()
 	at, expires := c.expiry()
 	if c.mode == waiting && expires && loop.Now() >= at && c.slot.Withdraw(pool.Aged) { // otherwise it has been leased this moment
 		c.close(frame.GoingAway, tooOld)
@@ -94,7 +94,7 @@ func (c *Conn) Pong(payload []byte) {
 	}
 	roundTrip := -c.pinged.Until()
 	c.pinged, c.roundTrip = 0, uint32(min(roundTrip.Microseconds(), math.MaxUint32))
-	c.backend.report.roundTrip(roundTrip)
+	c.made.backend.report.roundTrip(roundTrip)
 	if c.mode == waiting || c.mode == serving {
 		c.watch()
 	}
@@ -102,7 +102,7 @@ func (c *Conn) Pong(payload []byte) {
 
 // pongDue is called when the pong should be there.
 func (c *Conn) pongDue() {
-	timeout := c.backend.options.PingTimeout
+	timeout := c.made.backend.options().PingTimeout
 	if c.pinged == 0 || c.stream.Paused() || c.stream.Held() > 0 || c.count() != c.received {
 		c.watch()
 		return
@@ -129,7 +129,7 @@ func (c *Conn) expiry() (at loop.Instant, expires bool) {
 // waits notes that the connection waits for a session from now on.
 func (c *Conn) waits() {
 	c.mode = waiting
-	if limit := c.backend.options.Profile.Limits.Idle; limit > 0 {
+	if limit := c.made.Profile.Limits.Idle; limit > 0 {
 		c.idleUntil = loop.Now().After(jittered(limit))
 	}
 	c.watch()

@@ -27,6 +27,16 @@ type Probe struct {
 	Rise int
 }
 
+// equal tells whether two probes ask the same in the same way.
+func (p *Probe) equal(other *Probe) bool {
+	a, b := *p, *other
+	a.URL, b.URL = nil, nil
+	if (p.URL == nil) != (other.URL == nil) || p.URL != nil && p.URL.String() != other.URL.String() {
+		return false
+	}
+	return a == b
+}
+
 func (p *Probe) setDefaults() {
 	if p.Interval <= 0 {
 		p.Interval = 10 * time.Second
@@ -82,8 +92,9 @@ func prober(ctx context.Context, p Probe, probe func(context.Context) error, tel
 
 // probe asks the backend once.
 func (b *Backend) probe(ctx context.Context) error {
-	if b.options.Probe.URL != nil {
-		return probeHTTP(ctx, b.options.Probe.URL)
+	o := b.options()
+	if o.Probe.URL != nil {
+		return probeHTTP(ctx, o.Probe.URL)
 	}
 	return b.probeUpgrade(ctx)
 }
@@ -119,7 +130,7 @@ func (b *Backend) probeUpgrade(ctx context.Context) error {
 		return errNoRoom
 	}
 	defer done()
-	established, err := b.options.Target.Dial(ctx)
+	established, err := b.options().Target.Dial(ctx)
 	if err != nil {
 		return err
 	}

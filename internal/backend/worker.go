@@ -19,6 +19,8 @@ const (
 	strikes   = 3
 
 	rampSteps = 10 // in which a recovered backend gets its full share back
+
+	replaceDivide = 10 // this part of a full pool, or one connection, is replaced at a time
 )
 
 // worker brings a backend's pool to the wanted size, and decides from failures whether the backend is used. It is one
@@ -26,14 +28,9 @@ const (
 // one. It knows nothing of sockets, so that it can be tested without any.
 type worker[C any] struct {
 	// Static.
-	pool     *pool.Pool[C]
-	report   *report
-	parallel int           // most dials at once
-	maxIdle  time.Duration // for connections beyond the warm ones
-	rampTime time.Duration // for a recovered backend to get its full share back
-	// forgetAfter is for how long connections of a variant are kept warm that no client comes for; 0 for ever.
-	forgetAfter time.Duration
-	now         func() pool.Instant
+	pool   *pool.Pool[C]
+	report *report
+	now    func() pool.Instant
 	// establish dials a connection and fills the slot, or returns why it could not. It is called in a goroutine of its own.
 	establish func(context.Context, *pool.Slot[C]) error
 	// retire closes a connection whose slot is retiring. It must not block.
@@ -47,6 +44,7 @@ type worker[C any] struct {
 	done    chan struct{}
 
 	// Owned by the worker's goroutine.
+	limits
 	circuit   circuit
 	ceiling   ceiling
 	dialing   int
@@ -59,8 +57,9 @@ type worker[C any] struct {
 	usable    bool      // as the pool knows it
 	dialable  bool      // as the pool knows it
 
-	mu   sync.Mutex
-	news news // guarded by mu
+	mu         sync.Mutex
+	news       news    // guarded by mu
+	configured *limits // guarded by mu: what limits is to be; nil for what it is
 }
 
 func (w *worker[C]) init() {
@@ -69,6 +68,7 @@ func (w *worker[C]) init() {
 	w.results = make(chan result[C])
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.done = make(chan struct{})
+	w.circuit.after = w.failures
 	w.allowed, w.ramp, w.usable, w.dialable = w.parallel, rampSteps, true, true
 }
 
@@ -89,6 +89,31 @@ func poke(c chan struct{}) {
 func (w *worker[C]) stop() {
 	w.cancel()
 	<-w.done
+}
+
+// limits are what the configuration says to a worker, and can change.
+type limits struct {
+	parallel int           // most dials at once
+	failures int           // in a row, that open the circuit
+	maxIdle  time.Duration // for connections beyond the warm ones
+	rampTime time.Duration // for a recovered backend to get its full share back
+	// forgetAfter is for how long connections of a variant are kept warm that no client comes for; 0 for ever.
+	forgetAfter time.Duration
+}
+
+// limits returns what the options say to the worker.
+func (o *Options) limits() limits {
+	return limits{
+		parallel: o.DialParallel, failures: o.CircuitFailures, maxIdle: o.MaxIdle, rampTime: o.SlowStart, forgetAfter: o.VariantMaxIdle,
+	}
+}
+
+// configure changes the limits.
+func (w *worker[C]) configure(l limits) {
+	w.mu.Lock()
+	w.configured = &l
+	w.mu.Unlock()
+	poke(w.wanted)
 }
 
 func (w *worker[C]) run() {
@@ -115,6 +140,11 @@ func (w *worker[C]) run() {
 // review looks at what became of connections and sessions.
 func (w *worker[C]) review() {
 	w.mu.Lock()
+	if c := w.configured; c != nil {
+		w.configured = nil
+		w.allowed = min(w.allowed, c.parallel)
+		w.limits, w.circuit.after = *c, c.failures
+	}
 	n := w.news
 	w.news.spoiled, w.news.served, w.news.ended, w.news.full = 0, false, false, 0
 	if n.broken >= w.circuit.after {
@@ -181,6 +211,11 @@ func (w *worker[C]) fail(reason string) {
 	}
 }
 
+// replacedAtOnce is how many connections of a full pool are replaced at a time.
+func (w *worker[C]) replacedAtOnce() int {
+	return max(1, min(w.allowed, w.pool.Stats().Cap/replaceDivide))
+}
+
 // setUsable notes whether the backend is in service. One that comes back gets its share little by little.
 func (w *worker[C]) setUsable(usable bool) {
 	if w.usable == usable {
@@ -216,8 +251,15 @@ func (w *worker[C]) setRamp() {
 	}
 }
 
-// shrink retires idle connections that should not be there.
+// shrink retires idle connections that should not be there, and those to be replaced, as long as they can be.
 func (w *worker[C]) shrink() {
+	for w.circuit.state == Closed && !w.suspected() {
+		conn, ok := w.pool.RetireOutdated(w.replacedAtOnce())
+		if !ok {
+			break
+		}
+		w.retire(conn)
+	}
 	if w.forgetAfter > 0 {
 		w.pool.Forget(w.now() - pool.Instant(w.forgetAfter))
 	}

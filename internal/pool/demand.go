@@ -15,7 +15,7 @@ func (p *Pool[C]) due() bool {
 		return true
 	}
 	lacks, abounds := p.compare()
-	if lacks && p.room() || p.counts[Idle] > 0 && (abounds || p.mode == Disabled || p.present() > p.limit) {
+	if lacks && p.room() || p.counts[Idle] > 0 && (abounds || p.mode == Disabled || p.present() > p.limit) || p.replaceable(lacks, 1) {
 		return true
 	}
 	return p.group.queue.length > 0 && (p.demanded() != nil || p.displaces())

@@ -25,14 +25,14 @@ type Options struct {
 // Group is the pools of the backends that serve the same clients, and the queue of those clients. Its methods may be
 // called from any goroutine.
 type Group[C any] struct {
-	balance Balance        // static
-	now     func() Instant // static
+	now func() Instant // static
 	// patience is how often a client that waits for a place is passed by others. Static.
 	patience int
 
-	mu    sync.Mutex
-	pools []*Pool[C] // guarded by mu; a slice once published here is never changed, so that it can be read on without mu
-	queue queue[C]   // guarded by mu
+	mu      sync.Mutex
+	balance Balance    // guarded by mu
+	pools   []*Pool[C] // guarded by mu; a slice once published here is never changed, so that it can be read on without mu
+	queue   queue[C]   // guarded by mu
 }
 
 // NewGroup returns a group without pools.
@@ -55,6 +55,29 @@ func (g *Group[C]) Add(name string, s Settings, changed func()) *Pool[C] {
 	g.pools = append(slices.Clip(g.pools), p)
 	g.unlock(nil, never) // its worker looks for the first time when it begins
 	return p
+}
+
+// SetBalance changes how a backend is chosen for a client.
+func (g *Group[C]) SetBalance(b Balance) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.balance = b
+}
+
+// SetQueue changes the largest number of clients that wait. Those who do are not turned away.
+func (g *Group[C]) SetQueue(limit int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.queue.limit = limit
+}
+
+// Restore puts a pool that Remove has taken out into the group again. Its mode is what Remove has made it.
+func (g *Group[C]) Restore(p *Pool[C]) {
+	g.mu.Lock()
+	if !slices.Contains(g.pools, p) {
+		g.pools = append(slices.Clip(g.pools), p)
+	}
+	g.unlock(p, whenDue)
 }
 
 // Remove takes a pool out of the group: nothing of it is leased any more, and it can be brought to its end.

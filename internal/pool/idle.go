@@ -7,6 +7,7 @@ func (p *Pool[C]) rest(s *Slot[C]) {
 	p.rests++
 	s.idleSince, s.rested = p.group.now(), p.rests
 	s.variant.link(s)
+	p.countOutdated(s, 1)
 	p.move(s, Idle)
 }
 
@@ -14,6 +15,7 @@ func (p *Pool[C]) rest(s *Slot[C]) {
 func (p *Pool[C]) takeNewest(v *variant[C]) *Slot[C] {
 	s := v.newest
 	v.unlink(s)
+	p.countOutdated(s, -1)
 	if !p.plain() {
 		p.use(v)
 	}
@@ -38,6 +40,7 @@ func (p *Pool[C]) move(s *Slot[C], to State) {
 func (p *Pool[C]) retire(s *Slot[C], reason Reason) {
 	if s.state == Idle {
 		s.variant.unlink(s)
+		p.countOutdated(s, -1)
 		p.totals.RetiredIdle++
 	} else {
 		p.totals.Discarded++

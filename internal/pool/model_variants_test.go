@@ -287,7 +287,7 @@ func (m *model) checkVariants(t *rapid.T, p *modelPool) {
 			}
 		}
 		if v.kept || total > 0 {
-			want = append(want, VariantStats{v.name, p.warm(v.name), p.of(v.name, Dialing), p.of(v.name, Idle), total})
+			want = append(want, VariantStats{Variant: v.name, Warm: p.warm(v.name), Dialing: p.of(v.name, Dialing), Idle: p.of(v.name, Idle), Total: total})
 		}
 	}
 	if got := p.Variants(); !slices.Equal(got, want) {

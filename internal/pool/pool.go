@@ -17,6 +17,9 @@ package pool
 type Settings struct {
 	// Cap is the largest number of connections; at least 1.
 	Cap int
+	// Taken is how many of them the server still holds for somebody else, such as the pool that was the server's before, and
+	// that is being emptied.
+	Taken int
 	// Warm is how many connections are kept ready beside those in use, within the cap.
 	Warm int
 	// Variants is how many variants of connections are kept warm, those used last, which share the warm connections; 0 for a
@@ -40,8 +43,9 @@ type Pool[C any] struct {
 
 	// Guarded by the group's mutex.
 	capacity int // the cap as it is configured
+	taken    int // how many of it somebody else has
 	ceiling  int // what the server takes at present, see SetCeiling; 0 for the cap
-	limit    int // the lesser of the two
+	limit    int // the lesser of the two, without those taken
 	warm     int
 	most     int // variants that are kept warm; 0 for a pool without variants
 	weight   float64
@@ -55,8 +59,11 @@ type Pool[C any] struct {
 	probes   int           // of those dialing, the ones that never become connections of the pool
 	base     variant[C]    // the one without a name
 	variants []*variant[C] // all that are known, base first
-	rests    uint64        // how often a connection has become idle
-	totals   Totals
+
+	generation uint16 // of the connections that are reserved from now on, see Renew
+	outdated   int    // idle connections of older ones
+	rests      uint64 // how often a connection has become idle
+	totals     Totals
 }
 
 // Set changes the settings. Connections that are too many now are for [Pool.RetireSurplus].
@@ -73,7 +80,7 @@ func (p *Pool[C]) Set(s Settings) {
 
 func (p *Pool[C]) set(s Settings) {
 	was := p.most
-	p.capacity, p.warm, p.most, p.weight = s.Cap, s.Warm, s.Variants, s.Weight
+	p.capacity, p.taken, p.warm, p.most, p.weight = s.Cap, s.Taken, s.Warm, s.Variants, s.Weight
 	p.fit()
 	if s.Variants == 0 {
 		p.base.kept = true
@@ -94,12 +101,13 @@ func (p *Pool[C]) SetCeiling(n int) {
 	})
 }
 
-// fit sets the limit to the lesser of the cap and the ceiling, and the size by it.
+// fit sets the limit to the lesser of the cap and the ceiling, without those taken, and the size by it.
 func (p *Pool[C]) fit() {
 	p.limit = p.capacity
 	if p.ceiling > 0 {
 		p.limit = min(p.limit, p.ceiling)
 	}
+	p.limit = max(p.limit-p.taken, 0)
 	p.size = float64(p.limit) * p.weight * p.ramp
 }
 

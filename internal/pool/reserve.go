@@ -63,5 +63,5 @@ func (p *Pool[C]) ReserveProbe() (done func(), ok bool) {
 func (p *Pool[C]) newSlot(v *variant[C]) *Slot[C] {
 	p.counts[Dialing]++
 	v.slots++
-	return &Slot[C]{pool: p, variant: v, state: Dialing}
+	return &Slot[C]{pool: p, variant: v, state: Dialing, generation: p.generation}
 }

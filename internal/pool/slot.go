@@ -10,6 +10,7 @@ type Slot[C any] struct {
 	// Guarded by the mutex of the pool's group.
 	state        State
 	probe        bool   // see ReserveProbe
+	generation   uint16 // the pool's when it was reserved
 	sessions     uint32 // also the number of the last lease
 	conn         C
 	older, newer *Slot[C] // neighbours in the order of the variant's idle slots

@@ -82,6 +82,8 @@ const (
 	Aged
 	// WornOut: it had served as many sessions as one connection may.
 	WornOut
+	// Outdated: the backend's settings have changed since it was dialed.
+	Outdated
 	// Surplus: there were more idle connections than wanted.
 	Surplus
 	// Displaced: its place was needed for a client of another variant.
@@ -99,7 +101,7 @@ const (
 func (r Reason) String() string {
 	return [...]string{
 		"served", "unclean", "cut", "closed", "lost", "broken", "unsolicited", "silent", "reset_failed", "full", "aged", "worn_out",
-		"surplus", "displaced", "suspected", "withdrawn", "shutdown",
+		"outdated", "surplus", "displaced", "suspected", "withdrawn", "shutdown",
 	}[r]
 }
 

@@ -12,6 +12,7 @@ type variant[C any] struct {
 	name           string
 	oldest, newest *Slot[C] // idle slots, in the order of use
 	idle           int
+	outdated       int // of them, see Pool.Renew
 	coming         int // slots whose connections are being dialed
 	slots          int // that are not gone
 	// kept tells that connections are kept warm: it is one of those used last.
@@ -29,7 +30,9 @@ type VariantStats struct {
 	Warm    int    `json:"warm"` // connections kept ready beside those in use
 	Dialing int    `json:"dialing"`
 	Idle    int    `json:"idle"`
-	Total   int    `json:"total"` // in any state
+	// Outdated is how many of the idle ones are to be replaced, see [Pool.Renew].
+	Outdated int `json:"outdated,omitempty"`
+	Total    int `json:"total"` // in any state
 }
 
 // Variants returns what there is of each variant that the pool knows.
@@ -39,7 +42,7 @@ func (p *Pool[C]) Variants() []VariantStats {
 	var all []VariantStats
 	for _, v := range p.variants {
 		if v.kept || v.slots > 0 {
-			all = append(all, VariantStats{v.name, p.warmOf(v), v.coming, v.idle, v.slots})
+			all = append(all, VariantStats{v.name, p.warmOf(v), v.coming, v.idle, v.outdated, v.slots})
 		}
 	}
 	return all
@@ -189,8 +192,9 @@ func (p *Pool[C]) warmOf(v *variant[C]) int {
 	return p.warm / n
 }
 
-// surplusOf returns how many idle connections of a variant there are beyond the warm ones; negative when some lack.
-func (p *Pool[C]) surplusOf(v *variant[C]) int { return v.coming + v.idle - p.warmOf(v) }
+// surplusOf returns how many idle connections of a variant there are beyond the warm ones; negative when some lack. Those that
+// are to be replaced do not count.
+func (p *Pool[C]) surplusOf(v *variant[C]) int { return v.coming + v.idle - v.outdated - p.warmOf(v) }
 
 // lacking returns the variant of which the next warm connection is to be dialed: the one used last of those that lack some.
 func (p *Pool[C]) lacking() (lacking *variant[C]) {
@@ -205,13 +209,13 @@ func (p *Pool[C]) lacking() (lacking *variant[C]) {
 // compare tells whether warm connections of any variant lack, and whether there are more idle ones of any than are kept warm.
 func (p *Pool[C]) compare() (lacks, abounds bool) {
 	if p.plain() {
-		n := p.base.coming + p.base.idle
+		n := p.base.coming + p.base.idle - p.base.outdated
 		return n < p.warm, n > p.warm
 	}
 	for _, v := range p.variants {
 		surplus := p.surplusOf(v)
 		lacks = lacks || surplus < 0
-		abounds = abounds || surplus > 0 && v.idle > 0
+		abounds = abounds || surplus > 0 && v.idle > v.outdated
 	}
 	return lacks, abounds
 }

@@ -1,0 +1,62 @@
+package backend
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+)
+
+// recipe is what connections are made by: the options that were in force when they were dialed. It is immutable, and each
+// connection keeps its own, since what a server was told cannot be changed afterwards.
+type recipe struct {
+	Options
+	backend *Backend
+	// renewal counts the changes after which older connections are not wanted any more.
+	renewal uint32
+}
+
+// options returns the options that are in force now. They must not be changed.
+func (b *Backend) options() *Options { return &b.recipe.Load().Options }
+
+// Update changes the options. Sessions go on. Group, Variants, Loops, Log, Mode and the URL of Target stay what they were. With
+// renew, the connections that there are were dialed with what is not wanted any more: those that are idle are replaced little by
+// little, and those in use when their sessions have ended.
+func (b *Backend) Update(o Options, renew bool) {
+	b.updating.Lock()
+	defer b.updating.Unlock()
+	now := b.recipe.Load()
+	o.Group, o.Variants, o.Loops, o.Log = now.Group, now.Variants, now.Loops, now.Log
+	o.setDefaults()
+	o.keepTo(o.Profile)
+	next := &recipe{Options: o, backend: b, renewal: now.renewal}
+	if renew {
+		next.renewal++
+	}
+	b.recipe.Store(next) // before the pool is told, so that what it reserves from then on is made so
+	b.report.rename(o.Name)
+	b.worker.configure(o.limits())
+	b.pool.Set(o.Settings)
+	if renew {
+		b.pool.Renew()
+		b.expect()
+	}
+	b.probeBy(o.Probe)
+}
+
+// outdated tells whether the connection was dialed with what is not wanted any more.
+func (c *Conn) outdated() bool { return c.made.renewal != c.made.backend.recipe.Load().renewal }
+
+// target returns the server as it is to be dialed for connections of a variant.
+func (r *recipe) target(variant string) (*handshake.Target, error) {
+	o := &r.Options
+	if variant == "" || o.Variants == nil {
+		return o.Target, nil
+	}
+	v, ok := o.Variants.lookup(variant)
+	if !ok {
+		return nil, unwantedError{variant}
+	}
+	header := make([]handshake.Field, len(v.Header))
+	for i, field := range v.Header {
+		header[i] = handshake.Field(field)
+	}
+	return o.Target.With(v.Query, header...), nil
+}

@@ -1,0 +1,61 @@
+package pool
+
+// Renew notes that connections are dialed with other settings from now on, so that those there are have to be replaced. They
+// serve clients until then: it is for the worker, by Reserve and RetireOutdated, and for those who end leases.
+func (p *Pool[C]) Renew() {
+	p.update(func() {
+		p.generation++
+		p.outdated = p.counts[Idle]
+		for _, v := range p.variants {
+			v.outdated = v.idle
+		}
+	})
+}
+
+// RetireOutdated takes an idle connection out of service that was dialed before the last Renew, the one used longest ago. It
+// does so when there are warm ones to take its place; or when there is no room to dial them, but then only while fewer than
+// atOnce are being dialed or closed, so that most of the pool is there for clients all the time.
+func (p *Pool[C]) RetireOutdated(atOnce int) (conn C, ok bool) {
+	p.group.mu.Lock()
+	lacks, _ := p.compare()
+	if !p.replaceable(lacks, atOnce) {
+		return p.retireNow(nil, 0)
+	}
+	var oldest *Slot[C]
+	for _, v := range p.variants {
+		for s := v.oldest; s != nil && v.outdated > 0; s = s.newer { // they are the first, but for few
+			if p.isOutdated(s) {
+				if oldest == nil || s.rested < oldest.rested {
+					oldest = s
+				}
+				break
+			}
+		}
+	}
+	return p.retireNow(oldest, Outdated)
+}
+
+// Outdated tells whether the connection was dialed before the last Renew.
+func (s *Slot[C]) Outdated() bool {
+	s.pool.group.mu.Lock()
+	defer s.pool.group.mu.Unlock()
+	return s.pool.isOutdated(s)
+}
+
+// The functions below are called with the mutex held.
+
+// isOutdated compares generations, of which there are enough: no connection sees 65,536 changes.
+func (p *Pool[C]) isOutdated(s *Slot[C]) bool { return s.generation != p.generation }
+
+// replaceable tells whether an outdated idle connection may be retired, when warm ones lack or not.
+func (p *Pool[C]) replaceable(lacks bool, atOnce int) bool {
+	return p.outdated > 0 && (!lacks || !p.room() && p.mode == Enabled && p.counts[Dialing]+p.counts[Retiring] < atOnce)
+}
+
+// countOutdated notes that a slot has become idle (by is 1) or is no longer (-1).
+func (p *Pool[C]) countOutdated(s *Slot[C], by int) {
+	if p.isOutdated(s) {
+		p.outdated += by
+		s.variant.outdated += by
+	}
+}

@@ -1,0 +1,153 @@
+package pool
+
+import "testing"
+
+// Where there is room, others are dialed first, and the outdated ones go when those are there.
+func TestRenewWithRoom(t *testing.T) {
+	r := newRig(t, Options{}, Settings{Cap: 8, Warm: 2, Weight: 1})
+	p := r.pools[0]
+	p.fill(2)
+	if _, ok := p.RetireOutdated(8); ok {
+		t.Fatal("retired a connection that is not outdated")
+	}
+	r.expectSignals("Renew", []int{0}, p.Renew)
+	if _, ok := p.RetireOutdated(8); ok {
+		t.Fatal("retired a connection before there is another")
+	}
+	var fresh []*Slot[int]
+	for range 2 {
+		s, ok := p.Reserve()
+		if !ok {
+			t.Fatal("no connection is wanted in the place of an outdated one")
+		}
+		fresh = append(fresh, s)
+	}
+	if _, ok := p.Reserve(); ok {
+		t.Error("more are wanted than are warm")
+	}
+	p.expect(2, 2, 0, 0, 0)
+	for _, s := range fresh {
+		r.filled(s)
+	}
+	if s := r.lease(); s.Outdated() { // the latest first
+		t.Error("leased an outdated connection while there are others")
+	} else {
+		giveBack(s)
+	}
+	for range 2 {
+		if n, ok := p.RetireOutdated(8); !ok || !r.slots[n].Outdated() {
+			t.Errorf("retired %d, %v; want an outdated one", n, ok)
+		}
+	}
+	if _, ok := p.RetireOutdated(8); ok {
+		t.Error("retired one that is not outdated")
+	}
+	p.expect(0, 2, 0, 0, 2)
+	if got := p.Stats().Totals.Reasons[Outdated]; got != 2 {
+		t.Errorf("%d retired as outdated; want 2", got)
+	}
+}
+
+// In a full pool so many at once make room for the others, and no more.
+func TestRenewWithoutRoom(t *testing.T) {
+	r := newRig(t, Options{}, Settings{Cap: 4, Warm: 4, Weight: 1})
+	p := r.pools[0]
+	p.fill(3)
+	leased := p.lease(1)[0]
+	p.Renew()
+	retired, ok := p.RetireOutdated(1)
+	if !ok {
+		t.Fatal("none is retired to make room")
+	}
+	if _, ok := p.RetireOutdated(1); ok {
+		t.Error("two are retired at once")
+	}
+	r.slots[retired].Gone()
+	s, ok := p.Reserve()
+	if !ok {
+		t.Fatal("nothing is dialed in its place")
+	}
+	if _, ok := p.RetireOutdated(1); ok {
+		t.Error("another is retired before the one is there")
+	}
+	r.filled(s)
+	p.expect(0, 3, 1, 0, 0)
+	if !leased.Outdated() || s.Outdated() {
+		t.Error("the leased connection is not outdated, or the new one is")
+	}
+	giveBack(leased) // a holder who does not ask
+	for range 3 {
+		n, ok := p.RetireOutdated(1)
+		if !ok {
+			t.Fatal("an outdated connection stays")
+		}
+		r.slots[n].Gone()
+		s, _ := p.Reserve()
+		r.filled(s)
+	}
+	if _, ok := p.RetireOutdated(4); ok || p.outdated != 0 {
+		t.Errorf("%d outdated connections are left", p.outdated)
+	}
+}
+
+// What the server holds for another pool is not there for this one, and the two together keep the cap.
+func TestTaken(t *testing.T) {
+	r := newRig(t, Options{Queue: 1}, Settings{Cap: 2, Taken: 2, Warm: 2, Weight: 1})
+	p := r.pools[0]
+	if _, ok := p.Reserve(); ok {
+		t.Fatal("dialed beyond the cap")
+	}
+	w := r.wait()
+	r.expectSignals("one less being taken", []int{0}, func() { p.Set(Settings{Cap: 2, Taken: 1, Warm: 2, Weight: 1}) })
+	s, ok := p.Reserve()
+	if !ok {
+		t.Fatal("not dialed below the cap")
+	}
+	if _, ok := p.Reserve(); ok {
+		t.Error("dialed beyond the cap")
+	}
+	r.filled(s)
+	r.handed(w)
+}
+
+// A pool that was removed can come back, with all its connections.
+func TestRestore(t *testing.T) {
+	r := newRig(t, Options{Queue: 1}, capped(2))
+	p := r.pools[0]
+	p.fill(1)
+	leased := r.lease()
+	p.fill(1)
+	r.Remove(p.Pool)
+	w := r.wait()
+	r.Restore(p.Pool)
+	r.waiting(w)
+	p.SetMode(Enabled)
+	r.handed(w)
+	giveBack(leased)
+	p.expect(0, 1, 1, 0, 0)
+}
+
+// The queue's length and the balance can be changed, and those who wait stay.
+func TestChangeQueueAndBalance(t *testing.T) {
+	r := newRig(t, Options{Queue: 1}, capped(1), capped(1))
+	w := r.wait()
+	r.SetQueue(0)
+	if _, _, err := r.Acquire(&Waiter[int]{}); err != ErrNoQueue {
+		t.Errorf("%v; want %v", err, ErrNoQueue)
+	}
+	r.waiting(w)
+	r.SetQueue(2)
+	other := r.wait()
+	r.SetBalance(Hash)
+	r.pools[0].fill(1)
+	r.handed(w)
+	r.pools[1].fill(1)
+	r.handed(other)
+	for key := range uint64(20) { // with one connection in each, the hash decides
+		r.slots[1].pool.group.locked(func() {
+			if r.balance != Hash {
+				t.Errorf("the balance is %v, key %d", r.balance, key)
+			}
+		})
+	}
+}
