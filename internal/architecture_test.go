@@ -45,6 +45,8 @@ var mayImport = map[string][]string{
 	"internal/config/postgres":        {"internal/config", "internal/config/tables"},
 	"internal/config/postgres/pgtest": {},
 	"internal/config/storetest":       {"internal/config"},
+	"internal/config/stores":          {"internal/config", "internal/config/file", "internal/config/postgres", "internal/config/sqlite"},
+	"internal/state":                  {},
 
 	// For tests, demo and benchmarks.
 	"internal/sim":        {"internal/frame", "internal/handshake", "internal/loop", "internal/sim/msgpack"},

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -23,6 +24,23 @@ func migrations() fs.FS {
 		panic(err) // the name is valid
 	}
 	return files
+}
+
+// Migrate makes the database's schema, or brings it up to date, and returns the versions that it had and has. Others who do the
+// same at the same time wait for one another. [Open] does so too.
+func Migrate(ctx context.Context, path string) (from, to int64, err error) {
+	s := &Store{path: path}
+	if err := s.connect(); err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, s.db.Close()) }()
+	if from, err = s.schema(ctx); err == nil {
+		err = s.migrate(ctx)
+	}
+	if s.readOnly && from < s.newest {
+		err = fmt.Errorf("%w: %s may not be written: %w", config.ErrReadOnly, s.path, err)
+	}
+	return from, s.newest, s.explain(err)
 }
 
 // migrate brings the schema up to date, if it is not.

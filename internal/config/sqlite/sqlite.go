@@ -52,17 +52,8 @@ const (
 // for reading.
 func Open(ctx context.Context, path string, options config.Options) (*Store, error) {
 	s := &Store{path: path, check: options.Profiles}
-	name, err := s.name()
-	if err != nil {
+	if err := s.connect(); err != nil {
 		return nil, err
-	}
-	if s.db, err = sql.Open("sqlite", name); err != nil {
-		return nil, fmt.Errorf("opening the database %s: %w", path, err)
-	}
-	if path == Memory { // each connection would have a memory of its own
-		s.db.SetMaxOpenConns(1)
-	} else {
-		s.db.SetMaxOpenConns(8)
 	}
 	if err := s.migrate(ctx); err != nil {
 		_ = s.db.Close()
@@ -79,6 +70,23 @@ func Open(ctx context.Context, path string, options config.Options) (*Store, err
 	}
 	s.poller = config.NewPoller(every, look)
 	return s, nil
+}
+
+// connect opens the database, whose schema is not looked at yet.
+func (s *Store) connect() error {
+	name, err := s.name()
+	if err != nil {
+		return err
+	}
+	if s.db, err = sql.Open("sqlite", name); err != nil {
+		return fmt.Errorf("opening the database %s: %w", s.path, err)
+	}
+	if s.path == Memory { // each connection would have a memory of its own
+		s.db.SetMaxOpenConns(1)
+	} else {
+		s.db.SetMaxOpenConns(8)
+	}
+	return nil
 }
 
 // name returns what the driver calls the database.

@@ -1,0 +1,131 @@
+// Package stores opens the store that a database's name stands for, so that commands and the proxy agree on what
+// --database means.
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/file"
+	"github.com/wsbouncer/wsbouncer/internal/config/postgres"
+	"github.com/wsbouncer/wsbouncer/internal/config/sqlite"
+)
+
+// Allowed says in words what a database may be.
+const Allowed = "a path (SQLite; ending in .yaml or .yml: a YAML file), sqlite:PATH, postgres://user@host/name, or :memory:"
+
+// Memory is the database that ends with its store.
+const Memory = sqlite.Memory
+
+// Open opens a database. A file that does not exist is made; a PostgreSQL server that cannot be reached is no error yet. No
+// error shows a password.
+func Open(ctx context.Context, database string, options config.Options) (config.Store, error) {
+	where, path, err := parse(database)
+	if err != nil {
+		return nil, err
+	}
+	// Each store of its own, since a nil pointer in an interface is not nil.
+	switch where {
+	case inPostgres:
+		s, err := postgres.Open(path, options)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	case inFile:
+		s, err := file.Open(path, options)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	s, err := sqlite.Open(ctx, path, options)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ErrNoSchema: the store is a file or memory, which has no schema to bring up to date.
+var ErrNoSchema = errors.New("it has no schema")
+
+// Migrate brings the database's schema to the version that this program knows, and makes it if there is none. It returns the
+// versions that the schema had and has, or [ErrNoSchema].
+func Migrate(ctx context.Context, database string) (from, to int64, err error) {
+	where, path, err := parse(database)
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case where == inPostgres:
+		return postgres.Migrate(ctx, path)
+	case where == inFile:
+		return 0, 0, fmt.Errorf("%s is a YAML file: %w", path, ErrNoSchema)
+	case where == inMemory:
+		return 0, 0, fmt.Errorf("%s ends with the process: %w", path, ErrNoSchema)
+	}
+	return sqlite.Migrate(ctx, path)
+}
+
+// Missing returns the path of the file that the database is in when there is none yet, which Open would make.
+func Missing(database string) (path string, missing bool) {
+	where, path, err := parse(database)
+	if err != nil || where != inFile && where != inSQLite {
+		return "", false
+	}
+	_, err = os.Stat(path)
+	return path, errors.Is(err, fs.ErrNotExist)
+}
+
+// kind is where a configuration is kept.
+type kind int
+
+const (
+	inSQLite kind = iota
+	inFile
+	inPostgres
+	inMemory
+)
+
+var (
+	scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+:`) // two letters at least: C:\ is none
+	// settings are what psql takes in the place of a URL: host=... dbname=...
+	settings = regexp.MustCompile(`^\s*(host|hostaddr|port|user|password|passfile|dbname|service|sslmode|connect_timeout|application_name)\s*=`)
+)
+
+// parse says what a database's name stands for: where it is kept, and its path there.
+func parse(database string) (where kind, path string, err error) {
+	prefix := strings.ToLower(scheme.FindString(database))
+	rest := database[len(prefix):]
+	switch {
+	case database == "":
+		return 0, "", fmt.Errorf("the database is empty; allowed are %s", Allowed)
+	case database == Memory, prefix == "sqlite:" && rest == Memory:
+		return inMemory, Memory, nil
+	case prefix == "postgres:", prefix == "postgresql:", settings.MatchString(database):
+		return inPostgres, database, nil
+	case prefix == "sqlite:" && !strings.HasPrefix(rest, "//") && rest != "":
+		return inSQLite, rest, nil
+	case prefix == "file:" && strings.HasPrefix(rest, "///"): // RFC 8089, section 2
+		return atPath(rest[2:])
+	case prefix == "file:" && !strings.HasPrefix(rest, "//") && rest != "":
+		return atPath(rest)
+	case prefix == "":
+		return atPath(database)
+	}
+	return 0, "", fmt.Errorf("%q is not a database; allowed are %s", Redact(database), Allowed)
+}
+
+func atPath(path string) (kind, string, error) {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".yaml", ".yml":
+		return inFile, path, nil
+	}
+	return inSQLite, path, nil
+}

@@ -1,0 +1,61 @@
+// Package state says where a proxy keeps what it must find again after a restart: the database with its configuration, if no
+// other is given, the copy of the last good configuration, and the socket of its admin API. Commands look there for a proxy
+// that runs on the same machine. Nothing is made or opened here.
+package state
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// forAll is where a service of the system keeps its state (Filesystem Hierarchy Standard, section 5.8).
+const forAll = "/var/lib/wsbouncer"
+
+// Directory returns the state directory that is meant when none is given: that of systemd's unit (StateDirectory=, see
+// systemd.exec), otherwise the system's for root, and the user's for everybody else. It may not exist yet.
+func Directory() string {
+	return directory(runtime.GOOS, os.Geteuid(), os.Getenv)
+}
+
+// directory is Directory on an operating system, for a user (-1 where users have no numbers) with an environment.
+func directory(system string, user int, getenv func(string) string) string {
+	if first, _, _ := strings.Cut(getenv("STATE_DIRECTORY"), ":"); first != "" && system != "windows" {
+		return first
+	}
+	switch system {
+	case "windows":
+		if local := getenv("LocalAppData"); local != "" {
+			return filepath.Join(local, "wsbouncer")
+		}
+		if home := getenv("USERPROFILE"); home != "" {
+			return filepath.Join(home, "AppData", "Local", "wsbouncer")
+		}
+		return "wsbouncer"
+	case "darwin", "ios":
+		if user != 0 && getenv("HOME") != "" {
+			return filepath.Join(getenv("HOME"), "Library", "Application Support", "wsbouncer")
+		}
+		return "/Library/Application Support/wsbouncer"
+	}
+	if user == 0 {
+		return forAll
+	}
+	if own := getenv("XDG_STATE_HOME"); filepath.IsAbs(own) { // others must be ignored (XDG Base Directory Specification)
+		return filepath.Join(own, "wsbouncer")
+	}
+	if home := getenv("HOME"); home != "" {
+		return filepath.Join(home, ".local", "state", "wsbouncer")
+	}
+	return forAll // a user without a home is most likely a service's
+}
+
+// Database returns the path of the SQLite database that a proxy with this state directory uses if no other is given.
+func Database(directory string) string { return filepath.Join(directory, "wsbouncer.db") }
+
+// AdminSocket returns the path of the unix socket on which a proxy with this state directory serves its admin API.
+func AdminSocket(directory string) string { return filepath.Join(directory, "admin.sock") }
+
+// LastGood returns the path of the copy of the last good configuration.
+func LastGood(directory string) string { return filepath.Join(directory, "last-good.yaml") }
