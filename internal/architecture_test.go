@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"internal/config/sqlite":          {"internal/config", "internal/config/filelock", "internal/config/tables"},
 	"internal/config/postgres":        {"internal/config", "internal/config/tables"},
 	"internal/config/postgres/pgtest": {},
+	"internal/config/remote":          {"internal/config"},
 	"internal/config/storetest":       {"internal/config"},
 	"internal/config/stores":          {"internal/config", "internal/config/file", "internal/config/postgres", "internal/config/sqlite"},
 	"internal/state":                  {},

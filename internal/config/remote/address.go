@@ -1,0 +1,87 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// AllowedAddresses says in words what the address of an admin API may be.
+const AllowedAddresses = "host:port, http://host:port, or unix:/path/of/socket"
+
+// dialTimeout is for connecting to the proxy.
+const dialTimeout = 5 * time.Second
+
+// target is where an admin API is.
+type target struct {
+	base   string // URL without a path
+	socket string // path of a unix socket; empty for TCP
+}
+
+func parseAddress(address string) (t target, err error) {
+	wrong := func(why string) (target, error) {
+		return target{}, fmt.Errorf("%q is not the address of an admin API: %s; allowed are %s", address, why, AllowedAddresses)
+	}
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		if after, ok := strings.CutPrefix(path, "//"); ok {
+			path = after
+		}
+		if path == "" {
+			return wrong("it names no socket")
+		}
+		return target{base: "http://localhost", socket: path}, nil
+	}
+	if !strings.Contains(address, "://") {
+		address, err = "http://"+address, nil
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return wrong("it is no URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return wrong("its scheme is " + u.Scheme)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Path != "" && u.Path != "/":
+		return wrong("there is more than a host and a port")
+	case u.Port() == "":
+		return wrong("it has no port")
+	}
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
+		return wrong("a port is a number from 1 to 65535")
+	}
+	if u.Hostname() == "" {
+		u.Host = net.JoinHostPort("localhost", u.Port())
+	}
+	return target{base: u.Scheme + "://" + u.Host}, nil
+}
+
+// transport returns what carries requests there. HTTP_PROXY and its like do not count: the proxy is near, and a token must not
+// go elsewhere.
+func (t *target) transport() *http.Transport {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	transport := &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: dialTimeout}
+	if t.socket != "" {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", t.socket)
+		}
+	}
+	return transport
+}
+
+// reason returns why a request was not answered, without what the caller knows already.
+func reason(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	}
+	var operation *net.OpError
+	if errors.As(err, &operation) && operation.Op == "dial" {
+		err = operation.Err
+	}
+	return err
+}

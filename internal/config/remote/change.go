@@ -1,0 +1,123 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// change makes a change, or says what it would change.
+func (h *handler) change(r *http.Request) (any, error) {
+	c, dry, err := h.read(r)
+	if err != nil {
+		return nil, err
+	}
+	if dry {
+		return h.try(r.Context(), c)
+	}
+	before, _ := h.store.Load(r.Context()) // what is not valid may be put right by this change
+	after, err := h.store.Apply(r.Context(), c)
+	if err != nil {
+		return nil, err
+	}
+	o := outcome{Version: after.Version(), Edits: config.Edits{}}
+	switch {
+	case r.URL.Query().Get("return") == "configuration":
+		content := after.Content()
+		d := encode(after.Version(), &content)
+		o.Configuration = &d
+	case before == nil || before.Version() != after.Version(): // others may have written as well: the history knows who did what
+		const most = 100
+		revisions, err := h.store.History(r.Context(), most)
+		for _, revision := range revisions {
+			if err == nil && revision.Version == o.Version {
+				o.Edits = revision.Edits
+			}
+		}
+	}
+	return o, nil
+}
+
+// try says what a change would do.
+func (h *handler) try(ctx context.Context, c config.Change) (any, error) {
+	before, err := h.store.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c.Expect != "" && c.Expect != before.Version() {
+		return nil, &config.ConflictError{Expected: c.Expect, Current: before.Version()}
+	}
+	from := before.Content()
+	to, err := c.Result(&from)
+	if err != nil {
+		return nil, err
+	}
+	if err := to.Validate(h.check); err != nil {
+		return nil, err
+	}
+	edits := config.Diff(&from, &to)
+	if edits == nil {
+		edits = config.Edits{}
+	}
+	return outcome{Version: before.Version(), Edits: edits, DryRun: true}, nil
+}
+
+// read reads a request's body.
+func (h *handler) read(r *http.Request) (c config.Change, dry bool, err error) {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" { // which pages of others cannot send without being asked about first (CORS)
+		return c, false, &statusError{http.StatusUnsupportedMediaType, kindRequest, fmt.Sprintf(
+			"the request's Content-Type is %.100q; allowed is application/json", r.Header.Get("Content-Type"))}
+	}
+	body, err := io.ReadAll(r.Body)
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return c, false, &statusError{http.StatusRequestEntityTooLarge, kindRequest, fmt.Sprintf("the change has more than %d bytes", tooLarge.Limit)}
+	}
+	if err != nil {
+		return c, false, badRequest("the change did not arrive: %v", err)
+	}
+	var sent change
+	if err := strictly(body, &sent); err != nil {
+		return c, false, badRequest("the change is not understood: %v; allowed are the keys %s", err, allowedInChange)
+	}
+	c = config.Change{Expect: sent.Expect, Who: sent.Who, Why: sent.Why, Mutations: sent.Mutations}
+	if len(sent.Configuration) > 0 && string(sent.Configuration) != "null" {
+		var whole received
+		if err := strictly(sent.Configuration, &whole); err != nil {
+			return c, false, badRequest("the configuration is not understood: %v; allowed are the keys version, services, backends and profiles", err)
+		}
+		content, problems := whole.content()
+		if len(problems) > 0 {
+			return c, false, problems.With(content.Validate(h.check)) // everything that is wrong at once
+		}
+		c.Content = &content
+	}
+	if c.Content == nil && len(c.Mutations) == 0 {
+		return c, false, badRequest("the change changes nothing; allowed are the keys %s", allowedInChange)
+	}
+	if err := c.Check(); err != nil {
+		return c, false, badRequest("%v", err)
+	}
+	return c, sent.DryRun, nil
+}
+
+// strictly decodes one JSON value, whose keys must all be known: what is not would be lost.
+func strictly(data []byte, to any) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(to); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows behind the JSON value")
+	}
+	return nil
+}

@@ -1,0 +1,253 @@
+// Package remote is the configuration of a running proxy over its admin API: [Handler] serves a store, and [Client] is one. So
+// commands change the configuration in the same way whether they talk to a proxy or to its database.
+//
+// What is sent is JSON with the fields' texts, of which those that nobody has set are left out, as they are in a database: the
+// formats of stores are theirs, and this package imports none.
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// ClientOptions are what a client is made with.
+type ClientOptions struct {
+	// Token is sent with every request, if there is one.
+	Token string
+	// Options are those of all stores. The proxy has checked the profiles before it sends them.
+	config.Options
+}
+
+// Times of the client's side.
+const (
+	requestTimeout = 30 * time.Second // for an answer
+	defaultWait    = 20 * time.Second // for a change, before asking again
+	retry          = 300 * time.Millisecond
+)
+
+// Client is the configuration of a running proxy. Its methods may be called from any goroutine.
+type Client struct {
+	address   string
+	target    target
+	token     string
+	check     config.ProfileCheck
+	transport *http.Transport
+	http      *http.Client
+	poller    *config.Poller
+	wait      time.Duration
+	known     string // version; of the poller's goroutine
+	closed    atomic.Bool
+}
+
+var _ config.Store = (*Client)(nil)
+
+// Dial returns the configuration of the proxy whose admin API has that address: host:port, http://host:port or
+// unix:/path/of/socket. It does not connect yet.
+func Dial(address string, o ClientOptions) (*Client, error) {
+	t, err := parseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{address: address, target: t, token: o.Token, check: o.Profiles, transport: t.transport(), wait: defaultWait}
+	c.http = &http.Client{
+		Transport: c.transport,
+		// The API sends nobody elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	if o.Poll > 0 {
+		c.wait = min(o.Poll, maxWait)
+	}
+	c.poller = config.NewPoller(retry, c.look)
+	return c, nil
+}
+
+// Address returns what Dial was given.
+func (c *Client) Address() string { return c.address }
+
+// Load implements [config.Store].
+func (c *Client) Load(ctx context.Context) (*config.Snapshot, error) {
+	var d received
+	if err := c.get(ctx, root, nil, &d); err != nil {
+		return nil, err
+	}
+	return c.snapshot(&d)
+}
+
+func (c *Client) snapshot(d *received) (*config.Snapshot, error) {
+	content, problems := d.content()
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("the proxy at %s is not of this program's version: %w", c.address, problems)
+	}
+	return config.NewSnapshot(d.Version, &content, c.check)
+}
+
+// Watch implements [config.Store].
+func (c *Client) Watch(ctx context.Context) <-chan struct{} { return c.poller.Watch(ctx) }
+
+// look asks for a version that is not the known one, and waits for it.
+func (c *Client) look(ctx context.Context) (version string, err error) {
+	var d struct{ Version string }
+	query := url.Values{"unlike": {c.known}, "wait": {c.wait.String()}}
+	if c.known == "" {
+		query = nil
+	}
+	err = c.do(ctx, http.MethodGet, versionPath, query, nil, requestTimeout+c.wait, &d)
+	c.known = d.Version
+	return d.Version, err
+}
+
+// Apply implements [config.Store].
+func (c *Client) Apply(ctx context.Context, ch config.Change) (*config.Snapshot, error) {
+	if err := ch.Check(); err != nil {
+		return nil, err
+	}
+	sent := change{Who: ch.Who, Why: ch.Why, Expect: ch.Expect, Mutations: ch.Mutations}
+	if ch.Content != nil {
+		var err error
+		if sent.Configuration, err = json.Marshal(encode("", ch.Content)); err != nil {
+			return nil, fmt.Errorf("encoding the configuration: %w", err)
+		}
+	}
+	body, err := json.Marshal(sent)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the change: %w", err)
+	}
+	var o struct {
+		outcome
+		Configuration received `json:"configuration"`
+	}
+	if err := c.do(ctx, http.MethodPost, changesPath, url.Values{"return": {"configuration"}}, body, requestTimeout, &o); err != nil {
+		return nil, err
+	}
+	c.poller.Ring()
+	return c.snapshot(&o.Configuration)
+}
+
+// History implements [config.Store].
+func (c *Client) History(ctx context.Context, limit int) (revisions []config.Revision, err error) {
+	err = c.get(ctx, historyPath, url.Values{"limit": {strconv.Itoa(max(0, limit))}}, &revisions)
+	return revisions, err
+}
+
+// At implements [config.Store].
+func (c *Client) At(ctx context.Context, version string) (config.Content, error) {
+	if slices.Contains([]string{"", ".", ".."}, version) && !c.closed.Load() { // which cannot stand in a path
+		return config.Content{}, fmt.Errorf("%w: %q", config.ErrNoVersion, version)
+	}
+	var d received
+	if err := c.get(ctx, versionsPath+url.PathEscape(version), nil, &d); err != nil {
+		return config.Content{}, err
+	}
+	content, problems := d.content()
+	if len(problems) > 0 {
+		return config.Content{}, fmt.Errorf("version %s is not understood: %w", version, problems)
+	}
+	return content, nil
+}
+
+// Get reads another part of the admin API, whose answer is JSON.
+func (c *Client) Get(ctx context.Context, path string, to any) error {
+	return c.get(ctx, path, nil, to)
+}
+
+// Close implements [config.Store].
+func (c *Client) Close() error {
+	c.closed.Store(true)
+	c.poller.Close()
+	c.transport.CloseIdleConnections()
+	return nil
+}
+
+func (c *Client) get(ctx context.Context, path string, query url.Values, to any) error {
+	return c.do(ctx, http.MethodGet, path, query, nil, requestTimeout, to)
+}
+
+// do sends a request and decodes the answer, for which it waits up to a time.
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, body []byte, patience time.Duration, to any) error {
+	if c.closed.Load() {
+		return config.ErrClosed
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
+	defer cancel()
+	target := c.target.base + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	request, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("the proxy at %s: %w", c.address, err)
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return c.unanswered(ctx, err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return c.unanswered(ctx, err)
+	case len(answer) > maxAnswer:
+		return fmt.Errorf("the proxy at %s answered with more than %d bytes", c.address, maxAnswer)
+	case response.StatusCode != http.StatusOK:
+		return c.refused(response, method, path, answer)
+	}
+	if err := json.Unmarshal(answer, to); err != nil {
+		return fmt.Errorf("the proxy at %s answered %s %s with what is not understood: %w", c.address, method, path, err)
+	}
+	return nil
+}
+
+// UnreachableError says that nobody answered.
+type UnreachableError struct {
+	Address string
+	Reason  error
+}
+
+// Error names the address and the reason.
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("no proxy answers at %s: %v", e.Address, e.Reason)
+}
+
+// Unwrap returns the reason.
+func (e *UnreachableError) Unwrap() error { return e.Reason }
+
+func (c *Client) unanswered(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return ctx.Err()
+		}
+		err = cause
+	}
+	return &UnreachableError{c.address, reason(err)}
+}
+
+// refused returns the error of an answer.
+func (c *Client) refused(response *http.Response, method, path string, answer []byte) error {
+	var sent failed
+	if err := json.Unmarshal(answer, &sent); err != nil || sent.Error.Text == "" {
+		return fmt.Errorf("%s answered %q to %s %s; is it the admin API of a proxy that takes its configuration from a database?",
+			c.address, response.Status, method, path)
+	}
+	if sent.Error.Kind == kindRefused {
+		return fmt.Errorf("the proxy at %s refuses: %w", c.address, sent.Error.err())
+	}
+	return sent.Error.err()
+}

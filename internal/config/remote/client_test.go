@@ -1,0 +1,194 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+func TestAddresses(t *testing.T) {
+	for address, want := range map[string]target{
+		"127.0.0.1:9090":         {base: "http://127.0.0.1:9090"},
+		"[::1]:9090":             {base: "http://[::1]:9090"},
+		":9090":                  {base: "http://localhost:9090"},
+		"http://gpu:9090/":       {base: "http://gpu:9090"},
+		"https://gpu:9090":       {base: "https://gpu:9090"},
+		"unix:/run/admin.sock":   {base: "http://localhost", socket: "/run/admin.sock"},
+		"unix:///run/admin.sock": {base: "http://localhost", socket: "/run/admin.sock"},
+	} {
+		if got, err := parseAddress(address); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", address, got, err)
+		}
+	}
+	for address, says := range map[string]string{
+		"":                     "it has no port",
+		"gpu":                  "it has no port",
+		"gpu:admin":            "it is no URL",
+		"gpu:0":                "a port is a number from 1 to 65535",
+		"gpu:70000":            "a port is a number from 1 to 65535",
+		"unix:":                "it names no socket",
+		"ftp://gpu:9090":       "its scheme is ftp",
+		"http://gpu:9090/api/": "there is more than a host and a port",
+	} {
+		_, err := Dial(address, ClientOptions{})
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "allowed are host:port") {
+			t.Errorf("%q: %v; want %s", address, err, says)
+		}
+	}
+}
+
+// failing is a store that only fails.
+type failing struct {
+	config.Store
+	err error
+}
+
+func (f failing) Load(context.Context) (*config.Snapshot, error) { return nil, f.err }
+
+// Errors keep their kind and their words on the way.
+func TestErrors(t *testing.T) {
+	problems := config.Problems{{Place: "a.yaml:1:2", Kind: config.KindBackend, Name: "gpu-1", Field: "url", Text: "it must be given"}, {Text: "b"}}
+	since := config.Revision{
+		Version: "2", At: time.Date(2026, 11, 21, 10, 0, 0, 5000, time.UTC), Who: "alice", Why: "w",
+		Edits: config.Edits{{Action: config.Changed, Kind: config.KindBackend, Name: "gpu-1", Field: "warm", From: "1", To: "2"}},
+	}
+	conflict := &config.ConflictError{Expected: "1", Current: "2", Since: []config.Revision{since}}
+	for _, c := range []struct {
+		sent error
+		is   error
+	}{
+		{fmt.Errorf("version 3 of the configuration is not valid: %w", problems), nil},
+		{fmt.Errorf("again: %w", conflict), nil},
+		{fmt.Errorf("%w: /etc/a.yaml", config.ErrReadOnly), config.ErrReadOnly},
+		{fmt.Errorf("%w: 7", config.ErrNoVersion), config.ErrNoVersion},
+		{fmt.Errorf("%w: 7", config.ErrSchema), config.ErrSchema},
+		{errors.New("the disk is full"), nil},
+	} {
+		server := httptest.NewServer(Handler(failing{err: c.sent}, HandlerOptions{Writable: local}))
+		client, err := Dial(server.URL, ClientOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.Load(t.Context())
+		if err == nil || err.Error() != c.sent.Error() || c.is != nil && !errors.Is(err, c.is) {
+			t.Errorf("sent was %v, received %v", c.sent, err)
+		}
+		var gotProblems, wantProblems config.Problems
+		if errors.As(c.sent, &wantProblems) && (!errors.As(err, &gotProblems) || !reflect.DeepEqual(gotProblems, wantProblems)) {
+			t.Errorf("problems: %+v", gotProblems)
+		}
+		var gotConflict, wantConflict *config.ConflictError
+		if errors.As(c.sent, &wantConflict) && (!errors.As(err, &gotConflict) || !reflect.DeepEqual(gotConflict, wantConflict)) {
+			t.Errorf("conflict: %+v", gotConflict)
+		}
+		_ = client.Close()
+		server.Close()
+	}
+}
+
+// Whoever cannot be reached, or is somebody else, is named.
+func TestUnreachable(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := listener.Addr().String()
+	_ = listener.Close()
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	elsewhere := httptest.NewServer(http.RedirectHandler("http://"+nobody, http.StatusFound))
+	defer elsewhere.Close()
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }))
+	defer page.Close()
+	socket := filepath.Join(t.TempDir(), "none.sock")
+	for address, says := range map[string]string{
+		nobody:           "no proxy answers at " + nobody + ": connect: connection refused",
+		"unix:" + socket: "no proxy answers at unix:" + socket + ": connect: no such file or directory",
+		other.URL:        other.URL + ` answered "404 Not Found" to GET /api/v1/config; is it the admin API`,
+		elsewhere.URL:    elsewhere.URL + ` answered "302 Found"`,
+		page.URL:         "answered GET /api/v1/config with what is not understood",
+	} {
+		client, err := Dial(address, ClientOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Load(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v; want %s", address, err, says)
+		}
+		_ = client.Close()
+	}
+}
+
+// Tokens are sent, and what the proxy refuses says so.
+func TestToken(t *testing.T) {
+	server := httptest.NewServer(Handler(failing{err: config.ErrSchema}, HandlerOptions{Token: "abc"}))
+	defer server.Close()
+	for token, says := range map[string]string{
+		"":    "refuses: the admin API asks for a token",
+		"abd": "refuses: the token is not that of the admin API",
+		"abc": config.ErrSchema.Error(),
+	} {
+		client, err := Dial(server.URL, ClientOptions{Token: token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Load(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("token %q: %v; want %s", token, err, says)
+		}
+		_ = client.Close()
+	}
+}
+
+// A watcher of a proxy that is started again sees what changed.
+func TestRestart(t *testing.T) {
+	database := filepath.Join(t.TempDir(), "config.db")
+	first := serve(t, database, "", config.Options{})
+	address := first.server.Listener.Addr().String()
+	client, err := Dial(address, ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	watcher := client.Watch(t.Context())
+	<-watcher
+	before, err := client.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for unreachable := false; !unreachable; {
+		<-watcher // which says that something is wrong
+		_, err := client.Load(t.Context())
+		unreachable = errors.As(err, new(*UnreachableError))
+	}
+	second := serve(t, database, "", config.Options{})
+	defer second.Close()
+	if _, err := second.store.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Add, Kind: config.KindService, Name: "stt"}}}); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Skipf("another process has the port by now: %v", err)
+	}
+	third := &http.Server{Handler: second.server.Config.Handler, ReadHeaderTimeout: time.Second}
+	go func() { _ = third.Serve(listener) }()
+	defer third.Close()
+	for range watcher {
+		after, err := client.Load(t.Context())
+		if err == nil && after.Version() != before.Version() {
+			return
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package remote
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// guard decides who may use the API. Without a token that is whoever HandlerOptions.Writable trusts: the users of this machine.
+// Since they run browsers, which send what any page on the Internet makes them send, requests that a browser sends for a page
+// are refused, token or not.
+type guard struct {
+	token    [sha256.Size]byte // the hash, so that comparing takes the same time whatever the length
+	hasToken bool
+	writable func(*http.Request) bool
+}
+
+func newGuard(o HandlerOptions) *guard {
+	return &guard{token: sha256.Sum256([]byte(o.Token)), hasToken: o.Token != "", writable: o.Writable}
+}
+
+// refuse returns why a request is refused and with which status; 0 if it is not.
+func (g *guard) refuse(r *http.Request) (status int, why string) {
+	if origin := r.Header.Get("Origin"); origin != "" {
+		return http.StatusForbidden, fmt.Sprintf("the request has the header Origin (%.100q): web pages may not use this API", origin)
+	}
+	switch site := r.Header.Get("Sec-Fetch-Site"); site {
+	case "", "none", "same-origin":
+	default:
+		return http.StatusForbidden, fmt.Sprintf("the request has the header Sec-Fetch-Site: %.100q: web pages may not use this API", site)
+	}
+	if g.hasToken {
+		return g.authorize(r)
+	}
+	// A page may have its name point here (DNS rebinding); its requests are of the same origin then.
+	if !isOwnHost(r.Host) {
+		return http.StatusForbidden, fmt.Sprintf("the request is for the host %.100q; without --admin-token, allowed are addresses and localhost", r.Host)
+	}
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+		if r.Header.Get(name) != "" { // the peer is on this machine, but who asked it?
+			return http.StatusForbidden, fmt.Sprintf("the request was passed on by another proxy (it has the header %s), which needs --admin-token", name)
+		}
+	}
+	if g.writable == nil || !g.writable(r) {
+		return http.StatusForbidden, "the configuration is shown and changed only over the admin socket, on a loopback address, or with --admin-token"
+	}
+	return 0, ""
+}
+
+func (g *guard) authorize(r *http.Request) (status int, why string) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	same := subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
+	switch {
+	case token == "":
+		return http.StatusUnauthorized, "the admin API asks for a token (Authorization: Bearer TOKEN)"
+	case !strings.EqualFold(scheme, "Bearer") || !same:
+		return http.StatusUnauthorized, "the token is not that of the admin API"
+	}
+	return 0, ""
+}
+
+// isOwnHost tells whether a request's host is one that no stranger can have given this machine: an address or localhost.
+func isOwnHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	address, _, _ := strings.Cut(host, "%") // a zone
+	return strings.EqualFold(host, "localhost") || net.ParseIP(address) != nil
+}

@@ -1,0 +1,169 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// HandlerOptions say who may use the API.
+type HandlerOptions struct {
+	// Token must be sent by everybody (Authorization: Bearer TOKEN), if there is one.
+	Token string
+	// Writable tells, where there is no token, whether a request came in a way that only users of this machine have, such as
+	// a unix socket or a loopback address; nil for never. The others are refused, those that only read as well: a
+	// configuration may have headers whose values are nobody's business.
+	Writable func(*http.Request) bool
+	// Profiles checks the profiles in dry runs, as the store does in changes; nil for no check.
+	Profiles config.ProfileCheck
+}
+
+// Times of the server's side.
+const (
+	bodyTimeout = 30 * time.Second // for a request's body to arrive
+	maxWait     = time.Minute      // for which somebody may wait for another version
+	maxWaiting  = 256              // who do at the same time
+)
+
+// Handler returns the API for a store: everything at and below /api/v1/config. Requests that wait for a change end with their
+// context, and when the store is closed; whoever shuts a server down does one of the two first.
+func Handler(store config.Store, o HandlerOptions) http.Handler {
+	h := &handler{store: store, check: o.Profiles, waiting: make(chan struct{}, maxWaiting)}
+	mux := http.NewServeMux()
+	for pattern, serve := range map[string]func(*http.Request) (any, error){
+		"GET " + root:                       h.show,
+		"GET " + root + "/{$}":              h.show,
+		"GET " + versionPath:                h.version,
+		"GET " + historyPath:                h.history,
+		"GET " + versionsPath + "{version}": h.at,
+		"POST " + changesPath:               h.change,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				deadline := http.NewResponseController(w) // not every writer has one, and then the server's own holds
+				_ = deadline.SetReadDeadline(time.Now().Add(bodyTimeout))
+				defer func() { _ = deadline.SetReadDeadline(time.Time{}) }()
+				r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
+			}
+			body, err := serve(r)
+			if err != nil {
+				answerError(w, err)
+				return
+			}
+			answer(w, http.StatusOK, body)
+		})
+	}
+	g := newGuard(o)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status, why := g.refuse(r); status != 0 {
+			if status == http.StatusUnauthorized {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="wsbouncer admin"`)
+			}
+			answer(w, status, failed{failure{Kind: kindRefused, Text: why}})
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+type handler struct {
+	store   config.Store
+	check   config.ProfileCheck
+	waiting chan struct{} // a token for each request that waits
+}
+
+// show returns the configuration.
+func (h *handler) show(r *http.Request) (any, error) {
+	snapshot, err := h.store.Load(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	content := snapshot.Content()
+	return encode(snapshot.Version(), &content), nil
+}
+
+// version returns the present version: with ?unlike=VERSION&wait=20s as soon as it is another one, or after that time.
+func (h *handler) version(r *http.Request) (any, error) {
+	type answer struct {
+		Version string `json:"version"`
+	}
+	query := r.URL.Query()
+	wait := time.Duration(0)
+	if text := query.Get("wait"); text != "" {
+		var err error
+		if wait, err = time.ParseDuration(text); err != nil || wait < 0 || wait > maxWait {
+			return nil, badRequest("wait: %.40q is not a duration up to %v, such as 20s", text, maxWait)
+		}
+	}
+	if !query.Has("unlike") || wait == 0 {
+		snapshot, err := h.store.Load(r.Context())
+		if err != nil {
+			return nil, err
+		}
+		return answer{snapshot.Version()}, nil
+	}
+	select {
+	case h.waiting <- struct{}{}:
+		defer func() { <-h.waiting }()
+	default:
+		return nil, fmt.Errorf("%d others wait for a change already; ask again later", maxWaiting)
+	}
+	version, err := h.await(r.Context(), query.Get("unlike"), wait)
+	return answer{version}, err
+}
+
+// await returns the version when it is not the known one, or after a time.
+func (h *handler) await(ctx context.Context, known string, wait time.Duration) (version string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	changes := h.store.Watch(ctx) // has a value at once
+	for version == "" || version == known {
+		select {
+		case _, ok := <-changes:
+			if !ok {
+				return "", errors.Join(ctx.Err(), config.ErrClosed)
+			}
+		case <-timer.C:
+			return known, nil
+		}
+		snapshot, err := h.store.Load(ctx)
+		if err != nil {
+			return "", err
+		}
+		version = snapshot.Version()
+	}
+	return version, nil
+}
+
+// history returns the latest revisions.
+func (h *handler) history(r *http.Request) (any, error) {
+	limit := 20
+	if text := r.URL.Query().Get("limit"); text != "" {
+		var err error
+		if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
+			return nil, badRequest("limit: %.40q is not a whole number from 0", text)
+		}
+	}
+	revisions, err := h.store.History(r.Context(), limit)
+	if revisions == nil {
+		revisions = []config.Revision{}
+	}
+	return revisions, err
+}
+
+// at returns what the configuration said at an older version.
+func (h *handler) at(r *http.Request) (any, error) {
+	version := r.PathValue("version")
+	content, err := h.store.At(r.Context(), version)
+	if err != nil {
+		return nil, err
+	}
+	return encode(version, &content), nil
+}

@@ -1,0 +1,162 @@
+package remote
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+)
+
+// What is said of requests that are not right.
+func TestRequests(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func() *http.Request
+		status int
+		says   string
+	}{
+		{"a form", func() *http.Request {
+			r := post(addition)
+			r.Header.Set("Content-Type", "text/plain")
+			return r
+		}, 415, `the request's Content-Type is \"text/plain\"; allowed is application/json`},
+		{"with a charset", func() *http.Request {
+			r := post(addition)
+			r.Header.Set("Content-Type", "application/json; charset=utf-8")
+			return r
+		}, 200, `"version": "1"`},
+		{"nothing", func() *http.Request { return post("") }, 400, "the change is not understood: EOF; allowed are the keys who"},
+		{"an unknown key", func() *http.Request { return post(`{"who":"a","mutation":[]}`) }, 400, `unknown field \"mutation\"; allowed are the keys`},
+		{"two values", func() *http.Request { return post(addition + addition) }, 400, "something follows"},
+		{"no change", func() *http.Request { return post(`{"who":"a"}`) }, 400, "the change changes nothing"},
+		{"nobody", func() *http.Request { return post(strings.Replace(addition, "alice", "", 1)) }, 400, "who makes the change must be given"},
+		{"no version", func() *http.Request { return post(`{"who":"a","configuration":{}}`) }, 400, "a whole content needs the version"},
+		{"unknown sections", func() *http.Request { return post(`{"who":"a","expect":"0","configuration":{"service":{}}}`) }, 400, `unknown field \"service\"; allowed are the keys version, services`},
+		{"too much", func() *http.Request { return post(`{"who":"` + strings.Repeat("a", maxRequest) + `"}`) }, 413, "more than 8388608 bytes"},
+		{"half of it", func() *http.Request {
+			r := post("")
+			r.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
+			return r
+		}, 400, "the change did not arrive: unexpected EOF"},
+		{"everything wrong", func() *http.Request {
+			return post(`{"who":"a","expect":"0","configuration":{"backends":{"gpu-1":{"connections":0,"service":"x","url":"ws://a/"}}}}`)
+		}, 422, `0 is not between 1 and 100000`},
+		{"everything else wrong, too", func() *http.Request {
+			return post(`{"who":"a","expect":"0","configuration":{"backends":{"gpu-1":{"connections":0,"service":"x","url":"ws://a/"}}}}`)
+		}, 422, `there is no service \"x\"; there is none`},
+		{"unknown kind", func() *http.Request { return post(strings.Replace(addition, `"service"`, `"servce"`, 1)) }, 422, `did you mean \"service\"?`},
+		{"an old version", func() *http.Request { return post(strings.Replace(addition, "{", `{"expect":"7",`, 1)) }, 409, `"current": "0"`},
+		{"an old version, dry", func() *http.Request { return post(strings.Replace(addition, "{", `{"expect":"7","dry_run":true,`, 1)) }, 409, `"current": "0"`},
+		{"a dry run", func() *http.Request { return post(strings.Replace(addition, "{", `{"dry_run":true,`, 1)) }, 200, `"dry_run": true`},
+		{"a dry run, wrong", func() *http.Request {
+			return post(`{"who":"a","dry_run":true,"mutations":[{"verb":"add","kind":"service","name":"stt","values":{"queue":-1}}]}`)
+		}, 422, "-1 is not between 0 and 1000000"},
+		{"no such version", func() *http.Request {
+			return httptest.NewRequest(http.MethodGet, "/api/v1/config/versions/9", http.NoBody)
+		}, 404, `"kind": "no-version"`},
+		{"wait", func() *http.Request {
+			return httptest.NewRequest(http.MethodGet, "/api/v1/config/version?wait=2h", http.NoBody)
+		}, 400, `wait: \"2h\"`},
+		{"limit", func() *http.Request {
+			return httptest.NewRequest(http.MethodGet, "/api/v1/config/history?limit=x", http.NoBody)
+		}, 400, `limit: \"x\"`},
+		{"a method", func() *http.Request { return httptest.NewRequest(http.MethodDelete, "/api/v1/config", http.NoBody) }, 405, ""},
+	} {
+		r := c.change()
+		r.Host = "localhost"
+		w := handled(opened(t), HandlerOptions{Writable: local}, r)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
+			t.Errorf("%s: status %d, %s; want %d, %s", c.name, w.Code, w.Body, c.status, c.says)
+		}
+	}
+}
+
+// The answers are what docs/admin-api.md shows.
+func TestAnswers(t *testing.T) {
+	s := serve(t, filepath.Join(t.TempDir(), "config.db"), "", config.Options{})
+	defer s.Close()
+	ask := func(method, path, body string) string {
+		t.Helper()
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Host = "localhost"
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		s.server.Config.Handler.ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			t.Fatalf("%s %s: status %d, %s", method, path, w.Code, w.Body)
+		}
+		var compact strings.Builder
+		var value any
+		if err := json.Unmarshal(w.Body.Bytes(), &value); err != nil {
+			t.Fatal(err)
+		}
+		encoder := json.NewEncoder(&compact)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(value); err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(compact.String())
+	}
+	const change = `{"who":"alice","why":"first","mutations":[{"verb":"add","kind":"service","name":"stt","values":{"queue":7}},
+		{"verb":"add","kind":"backend","name":"gpu-1","values":{"service":"stt","url":"ws://10.0.0.5:2700","labels":{"zone":"a"},"headers.X-A":"b"}}]}`
+	for _, c := range []struct{ method, path, body, want string }{
+		{"GET", "/api/v1/config", "", `{"backends":{},"profiles":{},"services":{},"version":"0"}`},
+		{"GET", "/api/v1/config/history", "", `[]`},
+		{"POST", "/api/v1/config/changes", change, `{"edits":[{"action":"added","kind":"service","name":"stt","values":{"queue":"7"}},` +
+			`{"action":"added","kind":"backend","name":"gpu-1","values":{"headers.X-A":"(hidden)","labels.zone":"a","service":"stt","url":"ws://10.0.0.5:2700"}}],"version":"1"}`},
+		{"POST", "/api/v1/config/changes", `{"who":"alice","why":"first","mutations":[{"verb":"set","kind":"service","name":"stt","values":{"queue":7}}]}`, `{"edits":[],"version":"1"}`},
+		{
+			"POST", "/api/v1/config/changes", `{"who":"bob","mutations":[{"verb":"set","kind":"service","name":"stt","values":{"queue":null}}]}`,
+			`{"edits":[{"action":"changed","field":"queue","from":"7","kind":"service","name":"stt","to":"1000"}],"version":"2"}`,
+		},
+		{"GET", "/api/v1/config/versions/1", "", `{"backends":{"gpu-1":{"headers":{"X-A":"b"},"labels":{"zone":"a"},"service":"stt","url":"ws://10.0.0.5:2700"}},` +
+			`"profiles":{},"services":{"stt":{"queue":7}},"version":"1"}`},
+		{"GET", "/api/v1/config/version", "", `{"version":"2"}`},
+		{"GET", "/api/v1/config/version?unlike=1&wait=1m", "", `{"version":"2"}`},
+		{"GET", "/api/v1/config/version?unlike=2&wait=1ms", "", `{"version":"2"}`},
+	} {
+		if got := ask(c.method, c.path, c.body); got != c.want {
+			t.Errorf("%s %s:\n%s\nwant\n%s", c.method, c.path, got, c.want)
+		}
+	}
+	if got := ask("GET", "/api/v1/config/history?limit=1", ""); !strings.Contains(got, `"who":"bob"`) || strings.Contains(got, "alice") {
+		t.Errorf("the latest revision: %s", got)
+	}
+}
+
+// Too many who wait are sent away, and who waits is told of a change.
+func TestWaiting(t *testing.T) {
+	s := serve(t, filepath.Join(t.TempDir(), "config.db"), "", config.Options{})
+	defer s.Close()
+	h := &handler{store: s.store, waiting: make(chan struct{}, 1)}
+	h.waiting <- struct{}{}
+	r := httptest.NewRequest(http.MethodGet, "/api/v1/config/version?unlike=0&wait=1m", http.NoBody)
+	if _, err := h.version(r); err == nil || !strings.Contains(err.Error(), "ask again later") {
+		t.Errorf("one too many: %v", err)
+	}
+	<-h.waiting
+	got := make(chan any)
+	go func() {
+		answer, err := h.version(r)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- answer
+	}()
+	content := storetest.Small()
+	after, err := s.Apply(t.Context(), config.Change{Who: "x", Expect: "0", Content: &content})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(<-got)
+	if err != nil || string(body) != `{"version":"`+after.Version()+`"}` {
+		t.Errorf("who waited got %s, %v", body, err)
+	}
+}

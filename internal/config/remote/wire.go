@@ -1,0 +1,168 @@
+package remote
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// The paths of the API.
+const (
+	root         = "/api/v1/config"
+	versionPath  = root + "/version"
+	changesPath  = root + "/changes"
+	historyPath  = root + "/history"
+	versionsPath = root + "/versions/"
+)
+
+// Limits of what is sent, in bytes. A configuration of 5,000 backends takes about 1 MiB.
+const (
+	maxRequest = 8 << 20
+	maxAnswer  = 64 << 20
+)
+
+// entities are those of one kind by name. What is not said of a field is its default, as in all stores: so nothing is lost on
+// the way, and what nobody has set stays so.
+type entities map[string]config.Values
+
+// document is a configuration as it is sent.
+type document struct {
+	Version  string                     `json:"version,omitempty"`
+	Services map[string]json.RawMessage `json:"services"`
+	Backends map[string]json.RawMessage `json:"backends"`
+	Profiles map[string]json.RawMessage `json:"profiles"`
+}
+
+func encode(version string, content *config.Content) document {
+	all := func(kind config.Kind) map[string]json.RawMessage {
+		to := make(map[string]json.RawMessage)
+		for _, name := range content.Names(kind) {
+			to[name] = config.JSON(kind, content.Values(kind, name), false)
+		}
+		return to
+	}
+	return document{version, all(config.KindService), all(config.KindBackend), all(config.KindProfile)}
+}
+
+// received is a document as it is read.
+type received struct {
+	Version  string   `json:"version"`
+	Services entities `json:"services"`
+	Backends entities `json:"backends"`
+	Profiles entities `json:"profiles"`
+}
+
+// content returns what a document says, and what of it is not understood. Whether the rest is valid is not checked.
+func (r *received) content() (content config.Content, problems config.Problems) {
+	content = config.NewContent()
+	for _, section := range []struct {
+		kind config.Kind
+		all  entities
+	}{{config.KindService, r.Services}, {config.KindBackend, r.Backends}, {config.KindProfile, r.Profiles}} {
+		for name, values := range section.all {
+			problems = append(problems, content.Set(section.kind, name, values)...)
+		}
+	}
+	return content, problems.With(nil) // in order
+}
+
+// change is what is posted to changesPath.
+type change struct {
+	Who       string            `json:"who"`
+	Why       string            `json:"why,omitempty"`
+	Expect    string            `json:"expect,omitempty"`
+	Mutations []config.Mutation `json:"mutations,omitempty"`
+	// Configuration replaces everything, if it is given.
+	Configuration json.RawMessage `json:"configuration,omitempty"`
+	// DryRun asks only what would be changed.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// allowedInChange are its keys, for error messages.
+const allowedInChange = "who, why, expect, dry_run, and mutations or configuration"
+
+// outcome is the answer to a change.
+type outcome struct {
+	Version string       `json:"version"`           // after the change
+	Edits   config.Edits `json:"edits"`             // what it changed
+	DryRun  bool         `json:"dry_run,omitempty"` // nothing was written
+	// Configuration is there if it was asked for.
+	Configuration *document `json:"configuration,omitempty"`
+}
+
+// The kinds of errors that both sides know.
+const (
+	kindProblems  = "problems"   // what is wrong with the configuration
+	kindConflict  = "conflict"   // somebody else was quicker
+	kindReadOnly  = "read-only"  // [config.ErrReadOnly]
+	kindNoVersion = "no-version" // [config.ErrNoVersion]
+	kindSchema    = "schema"     // [config.ErrSchema]
+	kindRefused   = "refused"    // by the guard
+	kindRequest   = "request"    // the request is not understood
+	kindStore     = "store"      // anything else that the store says
+)
+
+// failure is an error as it is sent.
+type failure struct {
+	Kind     string          `json:"kind"`
+	Text     string          `json:"text"`
+	Problems config.Problems `json:"problems,omitempty"`
+	Conflict *conflict       `json:"conflict,omitempty"`
+}
+
+type conflict struct {
+	Expected string            `json:"expected"`
+	Current  string            `json:"current"`
+	Since    []config.Revision `json:"since"`
+}
+
+// failureOf returns an error of a store as it is sent.
+func failureOf(err error) failure {
+	f := failure{Kind: kindStore, Text: err.Error()}
+	var clash *config.ConflictError
+	switch {
+	case errors.As(err, &f.Problems):
+		f.Kind = kindProblems
+	case errors.As(err, &clash):
+		f.Kind = kindConflict
+		f.Conflict = &conflict{clash.Expected, clash.Current, clash.Since}
+	case errors.Is(err, config.ErrReadOnly):
+		f.Kind = kindReadOnly
+	case errors.Is(err, config.ErrNoVersion):
+		f.Kind = kindNoVersion
+	case errors.Is(err, config.ErrSchema):
+		f.Kind = kindSchema
+	}
+	return f
+}
+
+// Error is an error that the proxy answered with. errors.Is and errors.As find what a store would have returned in its place.
+type Error struct {
+	text  string
+	cause error // nil if there is none that both sides know
+}
+
+// Error returns what the proxy said.
+func (e *Error) Error() string { return e.text }
+
+// Unwrap returns the error of package config that was sent, if it was one.
+func (e *Error) Unwrap() error { return e.cause }
+
+// err is the reverse of failureOf.
+func (f *failure) err() error {
+	e := &Error{text: f.Text}
+	switch {
+	case f.Kind == kindProblems && len(f.Problems) > 0:
+		e.cause = f.Problems
+	case f.Kind == kindConflict && f.Conflict != nil:
+		e.cause = &config.ConflictError{Expected: f.Conflict.Expected, Current: f.Conflict.Current, Since: f.Conflict.Since}
+	case f.Kind == kindReadOnly:
+		e.cause = config.ErrReadOnly
+	case f.Kind == kindNoVersion:
+		e.cause = config.ErrNoVersion
+	case f.Kind == kindSchema:
+		e.cause = config.ErrSchema
+	}
+	return e
+}
