@@ -37,7 +37,8 @@ var mayImport = map[string][]string{
 	"internal/metrics": {"internal/pool", "internal/stats"},
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
-	"internal/config":                 {"internal/profile"},
+	"internal/config":                 {"internal/config/value", "internal/profile"},
+	"internal/config/value":           {},
 	"internal/config/tables":          {"internal/config"},
 	"internal/config/filelock":        {},
 	"internal/config/file":            {"internal/config", "internal/config/filelock"},
@@ -62,7 +63,7 @@ var mayImport = map[string][]string{
 		"internal/metrics", "internal/pool", "internal/profile", "internal/session", "internal/stats",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stats", "internal/wav"},
-	"internal/cli":  {"internal/app", "internal/demo", "internal/load", "internal/pool", "internal/profile", "internal/sim", "internal/wav"},
+	"internal/cli":  {"internal/app", "internal/config/value", "internal/demo", "internal/load", "internal/pool", "internal/profile", "internal/sim", "internal/wav"},
 	"cmd/wsbouncer": {"internal/cli"},
 
 	// End-to-end tests: they use the binary.

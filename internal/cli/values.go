@@ -7,52 +7,24 @@ import (
 	"log/slog"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
 )
 
 // sizeValue is a flag for a size in bytes: 4096, 512KiB, 16MiB, 1GiB.
 type sizeValue int64
 
-var sizeUnits = []struct {
-	suffix string
-	bytes  int64
-}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"", 1}}
-
-func parseSize(text string) (int64, error) {
-	for _, unit := range sizeUnits {
-		number, ok := strings.CutSuffix(text, unit.suffix)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || n < 0 || n > math.MaxInt64/unit.bytes {
-			break
-		}
-		return n * unit.bytes, nil
-	}
-	return 0, fmt.Errorf("%q is not a size; allowed are whole numbers of bytes, or with KiB, MiB or GiB behind them", text)
-}
-
-func formatSize(n int64) string {
-	for _, unit := range sizeUnits {
-		if unit.bytes > 1 && n >= unit.bytes && n%unit.bytes == 0 {
-			return fmt.Sprintf("%d%s", n/unit.bytes, unit.suffix)
-		}
-	}
-	return strconv.FormatInt(n, 10)
-}
-
 // Set implements pflag.Value.
 func (v *sizeValue) Set(text string) error {
-	n, err := parseSize(text)
+	n, err := value.ParseSize(text)
 	*v = sizeValue(n)
 	return err
 }
 
-func (v *sizeValue) String() string { return formatSize(int64(*v)) }
+func (v *sizeValue) String() string { return value.FormatSize(int64(*v)) }
 
 // Type implements pflag.Value.
 func (v *sizeValue) Type() string { return "size" }
@@ -62,7 +34,7 @@ type intSize struct{ target *int }
 
 // Set implements pflag.Value.
 func (v intSize) Set(text string) error {
-	n, err := parseSize(text)
+	n, err := value.ParseSize(text)
 	if err == nil && n > math.MaxInt32 {
 		err = fmt.Errorf("%q is too large; allowed are sizes below 2GiB", text)
 	}
@@ -73,7 +45,7 @@ func (v intSize) Set(text string) error {
 	return nil
 }
 
-func (v intSize) String() string { return formatSize(int64(*v.target)) }
+func (v intSize) String() string { return value.FormatSize(int64(*v.target)) }
 
 // Type implements pflag.Value.
 func (v intSize) Type() string { return "size" }

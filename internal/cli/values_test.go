@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
 )
 
 func TestSizes(t *testing.T) {
@@ -30,8 +32,8 @@ func TestSizes(t *testing.T) {
 // TestSizesThereAndBack has each size that is shown mean the same when it is given.
 func TestSizesThereAndBack(t *testing.T) {
 	for _, n := range []int64{0, 1, 1023, 1024, 1025, 1 << 20, 3 << 20, 1<<20 + 1, 1 << 30, 1<<63 - 1} {
-		if got, err := parseSize(formatSize(n)); err != nil || got != n {
-			t.Errorf("%d is shown as %q, which is %d, %v", n, formatSize(n), got, err)
+		if got, err := value.ParseSize(value.FormatSize(n)); err != nil || got != n {
+			t.Errorf("%d is shown as %q, which is %d, %v", n, value.FormatSize(n), got, err)
 		}
 	}
 	for n, want := range map[int64]string{16 << 20: "16MiB", 1000: "1000", 1536: "1536", 2 << 10: "2KiB"} {

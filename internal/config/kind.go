@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
 )
 
 // Kind is a kind of entity.
@@ -82,11 +84,11 @@ func newTable[E any](kind Kind, list []field[E], fresh func() E, all func(*Conte
 	e := fresh()
 	for i, f := range list {
 		v := f.value(&e)
-		_, isMap := v.(mapValue)
-		_, isList := v.(listValue)
+		_, isMap := v.(value.Map)
+		_, isList := v.(value.List)
 		t.byName[f.name] = i
 		t.described = append(t.described, Field{
-			Name: f.name, Help: f.help, Default: v.text(), Allowed: v.allowed(), IsMap: isMap, IsList: isList,
+			Name: f.name, Help: f.help, Default: v.Text(), Allowed: v.Allowed(), IsMap: isMap, IsList: isList,
 		})
 	}
 	return t
@@ -113,7 +115,7 @@ func (t *entities[E]) get(c *Content, name string) Values {
 	e := t.all(c)[name]
 	values := make(Values)
 	for i, f := range t.list {
-		if text := f.value(&e).text(); text != t.described[i].Default {
+		if text := f.value(&e).Text(); text != t.described[i].Default {
 			values[f.name] = text
 		}
 	}
@@ -138,11 +140,11 @@ func (t *entities[E]) set(c *Content, name string, values Values) (problems Prob
 		text := values[key]
 		switch {
 		case isEntry:
-			text = v.(mapValue).with(entry, text)
+			text = v.(value.Map).With(entry, text)
 		case text == "":
 			text = t.described[i].Default
 		}
-		if err := v.set(text); err != nil {
+		if err := v.Set(text); err != nil {
 			problems.add(t.kind, name, key, "%v", err)
 		}
 	}
@@ -159,7 +161,7 @@ func (t *entities[E]) check(c *Content, problems *Problems) {
 		e := t.all(c)[name]
 		for _, f := range t.list {
 			v := f.value(&e)
-			if err := v.set(v.text()); err != nil { // checks, and e is a copy
+			if err := v.Set(v.Text()); err != nil { // checks, and e is a copy
 				problems.add(t.kind, name, f.name, "%v", err)
 			}
 		}

@@ -2,10 +2,12 @@ package config
 
 import (
 	"encoding/json"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
 )
 
 // MapText returns the text of a field that holds texts by name; empty for none.
-func MapText(entries map[string]string) string { return mapValue{p: &entries}.text() }
+func MapText(entries map[string]string) string { return value.NewMap(&entries, "", nil).Text() }
 
 // MapOf is the reverse of [MapText]; nil for what is no such text.
 func MapOf(text string) map[string]string {
@@ -17,7 +19,7 @@ func MapOf(text string) map[string]string {
 }
 
 // ListText returns the text of a field that holds several texts; empty for none.
-func ListText(list []string) string { return listValue{p: &list}.text() }
+func ListText(list []string) string { return value.NewList(&list, "", nil).Text() }
 
 // ListOf is the reverse of [ListText]; nil for what is no such text.
 func ListOf(text string) []string {

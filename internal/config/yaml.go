@@ -5,10 +5,14 @@ import "strings"
 // yamlValue is a text of YAML, which is kept without the indentation that all of it has, and with one line's end at its end.
 type yamlValue struct{ p *string }
 
-func (v yamlValue) text() string    { return *v.p }
-func (v yamlValue) allowed() string { return "YAML" }
+// Text implements [value.Value].
+func (v yamlValue) Text() string { return *v.p }
 
-func (v yamlValue) set(text string) error {
+// Allowed implements [value.Value].
+func (v yamlValue) Allowed() string { return "YAML" }
+
+// Set implements [value.Value].
+func (v yamlValue) Set(text string) error {
 	text = canonicalYAML(text)
 	if err := checkYAML(text); err != nil {
 		return err

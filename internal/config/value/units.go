@@ -1,4 +1,4 @@
-package config
+package value
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ var sizeUnits = []struct {
 	bytes  int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"", 1}}
 
-// parseSize reads a number of bytes: 4096, 512KiB, 16MiB.
-func parseSize(text string) (int64, error) {
+// ParseSize reads a number of bytes: 4096, 512KiB, 16MiB.
+func ParseSize(text string) (int64, error) {
 	for _, unit := range sizeUnits {
 		number, ok := strings.CutSuffix(text, unit.suffix)
 		if !ok {
@@ -29,8 +29,8 @@ func parseSize(text string) (int64, error) {
 	return 0, fmt.Errorf("%q is not a size; allowed are whole numbers of bytes, or with KiB, MiB or GiB behind them", text)
 }
 
-// formatSize is the reverse of parseSize.
-func formatSize(n int64) string {
+// FormatSize is the reverse of ParseSize.
+func FormatSize(n int64) string {
 	for _, unit := range sizeUnits {
 		if unit.bytes > 1 && n >= unit.bytes && n%unit.bytes == 0 {
 			return strconv.FormatInt(n/unit.bytes, 10) + unit.suffix
@@ -39,8 +39,8 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// formatDuration returns a duration the way people write it: 1m and not 1m0s.
-func formatDuration(d time.Duration) string {
+// FormatDuration returns a duration the way people write it: 1m and not 1m0s.
+func FormatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")

@@ -1,6 +1,7 @@
-package config
+package value
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ func TestDurationText(t *testing.T) {
 		0: "0s", time.Second: "1s", time.Minute: "1m", 10 * time.Minute: "10m", time.Hour: "1h", 10 * time.Hour: "10h",
 		90 * time.Second: "1m30s", time.Hour + time.Second: "1h0m1s", 20 * time.Second: "20s", 100 * time.Millisecond: "100ms",
 	} {
-		if got := formatDuration(d); got != want {
+		if got := FormatDuration(d); got != want {
 			t.Errorf("%v is %q; it should be %q", d, got, want)
 		}
 	}
@@ -21,7 +22,7 @@ func TestDurationText(t *testing.T) {
 // TestTextsAreRead makes sure that what is written of a number is read as that number.
 func TestTextsAreRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := time.Duration(rapid.Int64Range(0, int64(maxDuration)).Draw(t, "duration"))
+		d := time.Duration(rapid.Int64Range(0, int64(MaxDuration)).Draw(t, "duration"))
 		if rapid.Bool().Draw(t, "whole") {
 			d = d.Truncate(time.Minute)
 		}
@@ -30,12 +31,12 @@ func TestTextsAreRead(t *testing.T) {
 		var readDuration time.Duration
 		var readSize int64
 		var readWeight float64
-		for _, v := range []struct{ from, to value }{
-			{durationValue{&d, 0}, durationValue{&readDuration, 0}},
-			{sizeValue{&size}, sizeValue{&readSize}},
-			{numberValue{&weight, 1000}, numberValue{&readWeight, 1000}},
+		for _, v := range []struct{ from, to Value }{
+			{NewDuration(&d, 0), NewDuration(&readDuration, 0)},
+			{NewSize(&size, 0, math.MaxInt64), NewSize(&readSize, 0, math.MaxInt64)},
+			{NewNumber(&weight, 1000), NewNumber(&readWeight, 1000)},
 		} {
-			if err := v.to.set(v.from.text()); err != nil {
+			if err := v.to.Set(v.from.Text()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,0 +1,136 @@
+package value
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// List is a list of texts. Its canonical form is JSON; texts without commas may also be given with commas between them.
+type List struct {
+	p     *[]string
+	may   string
+	check func(item string) error
+	again func(item string) bool
+}
+
+// NewList returns the value for a list of texts that check accepts, each once. may says in words what they are.
+func NewList(p *[]string, may string, check func(item string) error) List {
+	return List{p: p, may: may, check: check}
+}
+
+// Repeatable returns the same value for a list in which those that again is true for may be more than once.
+func (v List) Repeatable(again func(item string) bool) List {
+	v.again = again
+	return v
+}
+
+// Allowed implements [Value].
+func (v List) Allowed() string { return "a list of " + v.may }
+
+// Text implements [Value]; it is empty for an empty list.
+func (v List) Text() string {
+	if len(*v.p) == 0 {
+		return ""
+	}
+	return marshal(*v.p)
+}
+
+// Set implements [Value].
+func (v List) Set(text string) error {
+	var list []string
+	if strings.HasPrefix(text, "[") {
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			return fmt.Errorf("%q is not %s; as JSON such as [\"a\",\"b\"], or a,b", text, v.Allowed())
+		}
+	} else if text != "" {
+		list = strings.Split(text, ",")
+	}
+	for i, item := range list {
+		if err := v.check(item); err != nil {
+			return err
+		}
+		if slices.Contains(list[:i], item) && (v.again == nil || !v.again(item)) {
+			return fmt.Errorf("%q is listed twice", item)
+		}
+	}
+	*v.p = list
+	return nil
+}
+
+// Map is texts by name. Its canonical form is JSON; values without commas may also be given as name=value,name=value.
+type Map struct {
+	p     *map[string]string
+	may   string
+	check func(key, value string) error
+}
+
+// NewMap returns the value for texts by name that check accepts. may says in words what they are.
+func NewMap(p *map[string]string, may string, check func(key, value string) error) Map {
+	return Map{p, may, check}
+}
+
+// Allowed implements [Value].
+func (v Map) Allowed() string { return v.may }
+
+// Text implements [Value]; it is empty for none.
+func (v Map) Text() string {
+	if len(*v.p) == 0 {
+		return ""
+	}
+	return marshal(*v.p) // keys in order
+}
+
+// Set implements [Value].
+func (v Map) Set(text string) error {
+	entries := make(map[string]string)
+	switch {
+	case strings.HasPrefix(text, "{"):
+		if err := json.Unmarshal([]byte(text), &entries); err != nil { // values may be secrets: not shown
+			return fmt.Errorf(`this is not a JSON object of texts; allowed are %s, as {"name":"value"} or name=value`, v.may)
+		}
+	case text != "":
+		for pair := range strings.SplitSeq(text, ",") {
+			key, value, ok := strings.Cut(pair, "=")
+			if _, twice := entries[key]; twice || !ok {
+				return fmt.Errorf(`this is not name=value,name=value with each name once; allowed are %s, or as {"name":"value"}`, v.may)
+			}
+			entries[key] = value
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		if err := v.check(key, entries[key]); err != nil {
+			return err
+		}
+	}
+	*v.p = entries
+	if len(entries) == 0 {
+		*v.p = nil
+	}
+	return nil
+}
+
+// With returns the map's text with one entry set, or removed if it is empty.
+func (v Map) With(key, text string) string {
+	entries := maps.Clone(*v.p)
+	if entries == nil {
+		entries = make(map[string]string)
+	}
+	if entries[key] = text; text == "" {
+		delete(entries, key)
+	}
+	return Map{p: &entries}.Text()
+}
+
+// marshal returns JSON without the escapes that are for HTML.
+func marshal(v any) string {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		panic(err) // texts can always be encoded
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

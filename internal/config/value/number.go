@@ -1,0 +1,109 @@
+package value
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// NewCount returns the value for a whole number.
+func NewCount(p *int, least, most int) Value { return count{p, least, most} }
+
+type count struct {
+	p           *int
+	least, most int
+}
+
+func (v count) Text() string    { return strconv.Itoa(*v.p) }
+func (v count) Allowed() string { return fmt.Sprintf("%d to %d", v.least, v.most) }
+
+func (v count) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Errorf("%q is not a whole number; allowed are %s", text, v.Allowed())
+	}
+	if n < v.least || n > v.most {
+		return fmt.Errorf("%d is not between %d and %d", n, v.least, v.most)
+	}
+	*v.p = n
+	return nil
+}
+
+// NewSize returns the value for a number of bytes. With [math.MaxInt64] as the most, it is not limited.
+func NewSize(p *int64, least, most int64) Value { return size{p, least, most} }
+
+type size struct {
+	p           *int64
+	least, most int64
+}
+
+func (v size) Text() string { return FormatSize(*v.p) }
+
+func (v size) Allowed() string {
+	if v.most == math.MaxInt64 {
+		return "sizes such as 4096, 512KiB or 16MiB"
+	}
+	return FormatSize(v.least) + " to " + FormatSize(v.most)
+}
+
+func (v size) Set(text string) error {
+	n, err := ParseSize(text)
+	if err != nil {
+		return err
+	}
+	if n < v.least || n > v.most {
+		return fmt.Errorf("%s is not between %s and %s", FormatSize(n), FormatSize(v.least), FormatSize(v.most))
+	}
+	*v.p = n
+	return nil
+}
+
+// NewDuration returns the value for a time span, at most [MaxDuration].
+func NewDuration(p *time.Duration, least time.Duration) Value { return duration{p, least} }
+
+type duration struct {
+	p     *time.Duration
+	least time.Duration
+}
+
+// MaxDuration is the longest time span that is believed to be meant.
+const MaxDuration = 30 * 24 * time.Hour
+
+func (v duration) Text() string { return FormatDuration(*v.p) }
+
+func (v duration) Allowed() string {
+	return FormatDuration(v.least) + " to " + FormatDuration(MaxDuration)
+}
+
+func (v duration) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("%q is not a duration; allowed are numbers with their unit, such as 500ms, 10s or 1m30s", text)
+	}
+	if d < v.least || d > MaxDuration {
+		return fmt.Errorf("%s is not between %s and %s", FormatDuration(d), FormatDuration(v.least), FormatDuration(MaxDuration))
+	}
+	*v.p = d
+	return nil
+}
+
+// NewNumber returns the value for a number from 0, with a fraction.
+func NewNumber(p *float64, most float64) Value { return number{p, most} }
+
+type number struct {
+	p    *float64
+	most float64
+}
+
+func (v number) Text() string    { return strconv.FormatFloat(*v.p, 'g', -1, 64) }
+func (v number) Allowed() string { return fmt.Sprintf("0 to %g", v.most) }
+
+func (v number) Set(text string) error {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(n) || n < 0 || n > v.most {
+		return fmt.Errorf("%q is not a number between 0 and %g", text, v.most)
+	}
+	*v.p = n
+	return nil
+}

@@ -1,0 +1,76 @@
+// Package value has the values that settings and fields of the configuration can have. All are read from text and written as
+// text, whichever file, database, variable or flag they come from, and say in words what is allowed.
+package value
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Value is one setting, or one field of an entity, as text.
+type Value interface {
+	// Text returns the value in its canonical form, which Set understands.
+	Text() string
+	// Set reads and checks a value. The error names what was given and says what is allowed, and the value stays as it was.
+	Set(text string) error
+	// Allowed says in words what may be set.
+	Allowed() string
+}
+
+// NewText returns the value for a text that check accepts. may says in words what that is.
+func NewText(p *string, may string, check func(text string) error) Value { return text{p, may, check} }
+
+type text struct {
+	p     *string
+	may   string
+	check func(text string) error
+}
+
+func (v text) Text() string    { return *v.p }
+func (v text) Allowed() string { return v.may }
+
+func (v text) Set(text string) error {
+	if err := v.check(text); err != nil {
+		return err
+	}
+	*v.p = text
+	return nil
+}
+
+// NewChoice returns the value for one of a few names; what is what they are names of.
+func NewChoice(p *string, what string, names []string) Value { return choice{p, what, names} }
+
+type choice struct {
+	p     *string
+	what  string
+	names []string
+}
+
+func (v choice) Text() string    { return *v.p }
+func (v choice) Allowed() string { return strings.Join(v.names, ", ") }
+
+func (v choice) Set(text string) error {
+	if !slices.Contains(v.names, text) {
+		return fmt.Errorf("%s", Unknown(v.what, text, v.names))
+	}
+	*v.p = text
+	return nil
+}
+
+// NewFlag returns the value for true or false.
+func NewFlag(p *bool) Value { return flag{p} }
+
+type flag struct{ p *bool }
+
+func (v flag) Text() string    { return strconv.FormatBool(*v.p) }
+func (v flag) Allowed() string { return "true, false" }
+
+func (v flag) Set(text string) error {
+	if text != "true" && text != "false" {
+		return fmt.Errorf("%q is not true or false", text)
+	}
+	*v.p = text == "true"
+	return nil
+}
