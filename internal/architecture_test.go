@@ -39,9 +39,10 @@ var mayImport = map[string][]string{
 	// The desired state, and where it is kept. Stores know nothing of one another.
 	"internal/config":                 {"internal/config/value", "internal/profile"},
 	"internal/config/value":           {},
+	"internal/config/strictyaml":      {},
 	"internal/config/tables":          {"internal/config"},
 	"internal/config/filelock":        {},
-	"internal/config/file":            {"internal/config", "internal/config/filelock"},
+	"internal/config/file":            {"internal/config", "internal/config/filelock", "internal/config/strictyaml"},
 	"internal/config/sqlite":          {"internal/config", "internal/config/filelock", "internal/config/tables"},
 	"internal/config/postgres":        {"internal/config", "internal/config/tables"},
 	"internal/config/postgres/pgtest": {},

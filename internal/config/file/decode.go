@@ -8,7 +8,11 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/strictyaml"
 )
+
+// maxFile is the size in bytes of the largest file: about 25,000 backends.
+const maxFile = 4 << 20
 
 // Decode reads a configuration from YAML: the keys services, backends and profiles, each with entities by name, each of these
 // with its fields. The file's name is for errors, which are [config.Problems] with file:line:column and all that is wrong.
@@ -75,7 +79,7 @@ func (d *decoder) placeOf(p config.Problem) string {
 
 // at returns the words for a place in the file.
 func (d *decoder) at(n *yaml.Node) string {
-	return fmt.Sprintf("%s:%d:%d", d.name, max(1, n.Line), max(1, n.Column))
+	return strictyaml.Place(d.name, n)
 }
 
 // bad notes what is wrong at a node.
@@ -86,7 +90,7 @@ func (d *decoder) bad(n *yaml.Node, about place, format string, args ...any) {
 }
 
 func (d *decoder) decode(data []byte) {
-	root, where, err := parse(data)
+	root, where, err := strictyaml.Parse(data, maxFile)
 	if err != nil {
 		d.problems = append(d.problems, config.Problem{Place: d.name + where, Text: err.Error()})
 		return
@@ -97,123 +101,77 @@ func (d *decoder) decode(data []byte) {
 		known[i] = s.key
 	}
 	for _, top := range d.mapping(root, place{}, "the keys services, backends and profiles") {
-		i := slices.Index(known, top.key.Value)
+		i := slices.Index(known, top.Key.Value)
 		if i < 0 {
-			d.bad(top.key, place{}, "%s", config.Unknown("key", top.key.Value, known))
+			d.bad(top.Key, place{}, "%s", config.Unknown("key", top.Key.Value, known))
 			continue
 		}
-		for _, entity := range d.mapping(top.value, place{}, "names with their fields") {
-			d.places[place{sections[i].kind, entity.key.Value, ""}] = entity.key
+		for _, entity := range d.mapping(top.Value, place{}, "names with their fields") {
+			d.places[place{sections[i].kind, entity.Key.Value, ""}] = entity.Key
 			d.entity(sections[i].kind, entity)
 		}
 	}
 }
 
-func (d *decoder) entity(kind config.Kind, e entry) {
+func (d *decoder) entity(kind config.Kind, e strictyaml.Entry) {
 	values := make(config.Values)
 	if kind == config.KindProfile {
 		values["yaml"] = d.source(e)
 	} else {
 		d.fields(kind, e, values)
 	}
-	for _, p := range d.content.Set(kind, e.key.Value, values) {
+	for _, p := range d.content.Set(kind, e.Key.Value, values) {
 		p.Place = d.placeOf(p)
 		d.problems = append(d.problems, p)
 	}
 }
 
-func (d *decoder) fields(kind config.Kind, e entry, values config.Values) {
+func (d *decoder) fields(kind config.Kind, e strictyaml.Entry, values config.Values) {
 	fields := config.Fields(kind)
-	for _, f := range d.mapping(e.value, place{kind, e.key.Value, ""}, "fields with their values") {
-		name := f.key.Value
+	for _, f := range d.mapping(e.Value, place{kind, e.Key.Value, ""}, "fields with their values") {
+		name := f.Key.Value
 		i := slices.IndexFunc(fields, func(known config.Field) bool { return known.Name == name })
 		if i < 0 {
 			names := make([]string, len(fields))
 			for i := range fields {
 				names[i] = fields[i].Name
 			}
-			d.bad(f.key, place{kind, e.key.Value, ""}, "%s", config.Unknown("key", name, names))
+			d.bad(f.Key, place{kind, e.Key.Value, ""}, "%s", config.Unknown("key", name, names))
 			continue
 		}
-		here := place{kind, e.key.Value, name}
-		d.places[here] = f.value
+		here := place{kind, e.Key.Value, name}
+		d.places[here] = f.Value
 		switch {
 		case fields[i].IsMap:
 			entries := make(map[string]string)
-			for _, item := range d.mapping(f.value, here, "names with their texts") {
-				below := place{kind, e.key.Value, name + "." + item.key.Value}
-				d.places[below] = item.value
-				if text, ok := d.scalar(item.value, below); ok {
-					entries[item.key.Value] = text
+			for _, item := range d.mapping(f.Value, here, "names with their texts") {
+				below := place{kind, e.Key.Value, name + "." + item.Key.Value}
+				d.places[below] = item.Value
+				if text, ok := d.scalar(item.Value, below); ok {
+					entries[item.Key.Value] = text
 				}
 			}
 			values[name] = config.MapText(entries)
-		case fields[i].IsList && f.value.Kind == yaml.SequenceNode:
-			var list []string
-			for _, item := range f.value.Content {
-				text, _ := d.scalar(item, here)
-				list = append(list, text)
-			}
+		case fields[i].IsList && f.Value.Kind == yaml.SequenceNode:
+			list, _ := strictyaml.List(f.Value, d.complaint(here))
 			values[name] = config.ListText(list)
 		default:
-			values[name], _ = d.scalar(f.value, here)
+			values[name], _ = d.scalar(f.Value, here)
 		}
 	}
 }
 
-// entry is a key of a mapping with its value.
-type entry struct{ key, value *yaml.Node }
-
 // mapping returns a mapping's entries; nothing is an empty one.
-func (d *decoder) mapping(n *yaml.Node, about place, what string) (entries []entry) {
-	if isNothing(n) || d.special(n, about) {
-		return nil
-	}
-	if n.Kind != yaml.MappingNode {
-		d.bad(n, about, "this is not a mapping; allowed are %s", what)
-		return nil
-	}
-	seen := make(map[string]bool, len(n.Content)/2)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		e := entry{n.Content[i], n.Content[i+1]}
-		switch {
-		case d.special(e.key, about):
-		case e.key.Kind != yaml.ScalarNode:
-			d.bad(e.key, about, "this is not a name; allowed are texts")
-		case seen[e.key.Value]:
-			d.bad(e.key, about, "%q is there twice; allowed is once", e.key.Value)
-		default:
-			seen[e.key.Value] = true
-			entries = append(entries, e)
-		}
-	}
-	return entries
+func (d *decoder) mapping(n *yaml.Node, about place, what string) []strictyaml.Entry {
+	return strictyaml.Mapping(n, what, d.complaint(about))
 }
 
 // scalar returns a plain value as its text; nothing is an empty one.
 func (d *decoder) scalar(n *yaml.Node, about place) (text string, ok bool) {
-	switch {
-	case isNothing(n):
-		return "", true
-	case d.special(n, about):
-		return "", false
-	case n.Kind != yaml.ScalarNode:
-		d.bad(n, about, "this is not a single value; allowed is a text or number")
-		return "", false
-	}
-	return n.Value, true
+	return strictyaml.Scalar(n, d.complaint(about))
 }
 
-// special notes that a node has what makes YAML hard to read.
-func (d *decoder) special(n *yaml.Node, about place) bool {
-	if n.Kind == yaml.AliasNode || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 {
-		d.bad(n, about, "anchors, aliases and tags are not understood; allowed is to write it out")
-		return true
-	}
-	return false
-}
-
-// isNothing tells whether a node is missing, or is null without saying more.
-func isNothing(n *yaml.Node) bool {
-	return n == nil || n.Kind == 0 || n.Kind == yaml.ScalarNode && n.Tag == "!!null" && n.Anchor == "" && n.Style&yaml.TaggedStyle == 0
+// complaint notes what is wrong with something.
+func (d *decoder) complaint(about place) strictyaml.Bad {
+	return func(n *yaml.Node, text string) { d.bad(n, about, "%s", text) }
 }

@@ -109,6 +109,7 @@ func TestDecodeRefuses(t *testing.T) {
 			`c.yaml:10:20: backend gpu-1: labels.zone: `,
 		}},
 		{"services: &a\n  stt: {path: /x}\nbackends: *a\n", []string{`c.yaml:1:11: anchors`, `c.yaml:3:11: anchors`}},
+		{"services:\n  stt:\n    allow-origin: &a [https://a.example]\n", []string{`c.yaml:3:19: service stt: allow-origin: anchors`}},
 		{"services: [a]\nbackends: text\n", []string{`c.yaml:1:11: this is not a mapping; allowed are names`, `c.yaml:2:11: this is not a mapping`}},
 		{"- a\n", []string{`c.yaml:1:1: this is not a mapping; allowed are the keys services, backends and profiles`}},
 		{"services: {}\n---\nbackends: {}\n", []string{`c.yaml:2: here begins a second document; allowed is one`}},

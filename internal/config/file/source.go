@@ -4,22 +4,24 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/strictyaml"
 )
 
 // source returns a profile as it stands in the file, comments included. A profile may also be given as a text (name: |), whose
 // content it is then.
-func (d *decoder) source(e entry) string {
-	about := place{"profile", e.key.Value, ""}
+func (d *decoder) source(e strictyaml.Entry) string {
+	about := place{"profile", e.Key.Value, ""}
 	switch {
-	case isNothing(e.value) || d.special(e.value, about):
+	case strictyaml.IsNothing(e.Value) || strictyaml.IsSpecial(e.Value, d.complaint(about)):
 		return ""
-	case e.value.Kind == yaml.ScalarNode:
-		return e.value.Value
+	case e.Value.Kind == yaml.ScalarNode:
+		return e.Value.Value
 	}
-	lines := d.lines[e.key.Line:] // which count from 1
+	lines := d.lines[e.Key.Line:] // which count from 1
 	var first []string
-	if e.value.Line == e.key.Line { // {key: value} behind the name
-		first = []string{string([]rune(d.lines[e.key.Line-1])[e.value.Column-1:])}
+	if e.Value.Line == e.Key.Line { // {key: value} behind the name
+		first = []string{string([]rune(d.lines[e.Key.Line-1])[e.Value.Column-1:])}
 	}
 	end := 0
 	for i, text := range lines {
@@ -27,7 +29,7 @@ func (d *decoder) source(e entry) string {
 		if trimmed == "" || trimmed == "\r" {
 			continue
 		}
-		if len(text)-len(trimmed) < e.key.Column { // of the next entry, or a comment before it
+		if len(text)-len(trimmed) < e.Key.Column { // of the next entry, or a comment before it
 			if !strings.HasPrefix(trimmed, "#") {
 				break
 			}

@@ -1,4 +1,6 @@
-package file
+// Package strictyaml reads YAML that people write, without what makes it hard to read or dear: one document, at most of a given
+// size; no anchors, aliases and tags; no key twice. Everything that is wrong is told with its line and column.
+package strictyaml
 
 import (
 	"bytes"
@@ -11,15 +13,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFile is the size in bytes of the largest file: about 25,000 backends.
-const maxFile = 4 << 20
-
-// parse returns the one document's root, nil if there is nothing in it; or where the file is no YAML (:line, or nothing), and
-// why. The parser limits how deep things are nested, and aliases are not followed.
-func parse(data []byte) (root *yaml.Node, where string, err error) {
+// Parse returns the one document's root, nil if there is nothing in it; or where the file is no YAML (:line, or nothing), and
+// why. most is the size in bytes of the largest file. The parser limits how deep things are nested, and aliases are not
+// followed.
+func Parse(data []byte, most int) (root *yaml.Node, where string, err error) {
 	switch {
-	case len(data) > maxFile:
-		return nil, "", fmt.Errorf("the file has %d bytes; allowed are %d", len(data), maxFile)
+	case len(data) > most:
+		return nil, "", fmt.Errorf("the file has %d bytes; allowed are %d", len(data), most)
 	case !utf8.Valid(data):
 		return nil, fmt.Sprintf(":%d", 1+bytes.Count(data[:firstInvalid(data)], []byte("\n"))), errors.New("this is not UTF-8, which YAML must be")
 	}
