@@ -35,6 +35,12 @@ type Settings struct {
 	Queue        int      // most clients that wait for a connection
 	Loops        int      // most event loops awake; 0 for one per processor
 
+	// Database is where services, backends and profiles come from; empty for flags-only operation, with Backends.
+	Database       string
+	StateDirectory string // where what must be found again after a restart is kept
+	AdminSocket    string // path of the admin API's unix socket; empty for none
+	AdminToken     string // that the admin API asks for: a secret; empty for none
+
 	ConnectionMaxAge      time.Duration // of a connection to a backend; 0 for no limit
 	ConnectionMaxIdle     time.Duration // of one beyond the warm ones
 	ConnectionMaxSessions int           // that a connection serves; 0 for no limit
