@@ -48,6 +48,8 @@ var mayImport = map[string][]string{
 	"internal/config/postgres/pgtest": {},
 	"internal/config/remote":          {"internal/config"},
 	"internal/config/storetest":       {"internal/config"},
+	"internal/config/memory":          {"internal/config"},
+	"internal/config/follow":          {"internal/config", "internal/config/file"},
 	"internal/config/stores":          {"internal/config", "internal/config/file", "internal/config/postgres", "internal/config/sqlite"},
 	"internal/state":                  {},
 
@@ -58,10 +60,17 @@ var mayImport = map[string][]string{
 	"internal/hunt/cmd":   {"internal/app", "internal/hunt", "internal/hunt/stage", "internal/profile", "internal/sim"},
 	"internal/load":       {"internal/frame", "internal/handshake", "internal/loop", "internal/wav"},
 
+	// What makes of the desired state what runs.
+	"internal/services": {
+		"internal/backend", "internal/config", "internal/handshake", "internal/loop", "internal/pool", "internal/profile", "internal/session",
+		"internal/stats",
+	},
+
 	// What joins the parts.
 	"internal/app": {
-		"internal/admin", "internal/backend", "internal/frame", "internal/handshake", "internal/loop",
-		"internal/metrics", "internal/pool", "internal/profile", "internal/session", "internal/stats",
+		"internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
+		"internal/config/remote", "internal/config/stores", "internal/frame", "internal/handshake", "internal/loop", "internal/metrics",
+		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/state", "internal/stats",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stats", "internal/wav"},
 	"internal/cli":  {"internal/app", "internal/config/value", "internal/demo", "internal/load", "internal/pool", "internal/profile", "internal/sim", "internal/wav"},

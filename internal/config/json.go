@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
 )
 
 // JSON returns an entity's fields for programs, in the order of [Fields]: those that are in values, or with the defaults all of
@@ -35,7 +37,7 @@ func (f *Field) json(text string) string {
 	case f.IsMap || f.IsList, isBare(text) && (isBare(f.Default) || f.Default == wholeCap):
 		return text
 	}
-	return marshal(text)
+	return value.JSON(text)
 }
 
 // isBare tells whether a text is a number, true or false.
@@ -53,22 +55,22 @@ func (v *Values) UnmarshalJSON(data []byte) error {
 		return errors.New("fields are a JSON object such as {\"connections\":32,\"labels\":{\"zone\":\"a\"}}")
 	}
 	*v = make(Values, len(raw))
-	for name, value := range raw {
+	for name, field := range raw {
 		var text string
-		switch value[0] {
+		switch field[0] {
 		case '"':
-			if err := json.Unmarshal(value, &text); err != nil {
+			if err := json.Unmarshal(field, &text); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		case '{', '[':
 			var compact bytes.Buffer
-			if err := json.Compact(&compact, value); err != nil {
+			if err := json.Compact(&compact, field); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			text = compact.String()
 		case 'n':
 		default:
-			text = string(value)
+			text = string(field)
 		}
 		(*v)[name] = text
 	}

@@ -133,10 +133,10 @@ func (c *Content) checkBackends(problems *Problems) {
 		}
 		if b.URL == "" {
 			problems.add(KindBackend, name, "url", "it must be given; allowed are such as ws://10.0.0.5:2700/path")
-		} else if other, ok := servers[sameServer(b.URL)]; ok {
+		} else if other, ok := servers[ServerOf(b.URL)]; ok {
 			problems.add(KindBackend, name, "url", "%q is the backend %s already; its cap would not hold", showURL(b.URL), other)
 		} else {
-			servers[sameServer(b.URL)] = name
+			servers[ServerOf(b.URL)] = name
 		}
 		switch {
 		case b.Warm > b.Connections:
@@ -181,8 +181,8 @@ func (b *Backend) checkTLS(name string, problems *Problems) {
 	}
 }
 
-// sameServer returns a form of a server's URL that is the same however it is spelt.
-func sameServer(text string) string {
+// ServerOf returns a form of a backend's URL that is the same for the same server, however it is spelt.
+func ServerOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return text

@@ -164,7 +164,7 @@ func (s *Store) write(before []byte, current, to *config.Content, change config.
 	if now, err := os.ReadFile(s.path); err == nil && !bytes.Equal(now, before) { // an editor does not know our lock
 		return nil, s.conflict(version(before), now)
 	}
-	if err := replace(s.path, after); err != nil {
+	if err := Replace(s.path, after); err != nil {
 		return nil, readOnly(err)
 	}
 	err = s.history.add(record{
@@ -255,8 +255,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// replace writes a file in one step.
-func replace(path string, data []byte) error {
+// Replace writes a file in one step: whoever reads it sees what it was or what it is to be. One that there is keeps its
+// permissions, and a symbolic link stays one.
+func Replace(path string, data []byte) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target // a link stays one
 	}

@@ -115,7 +115,7 @@ func (h history) add(r record) error {
 	if err != nil {
 		return err
 	}
-	if err := replace(filepath.Join(h.directory, fmt.Sprintf("%09d.json", next)), data); err != nil {
+	if err := Replace(filepath.Join(h.directory, fmt.Sprintf("%09d.json", next)), data); err != nil {
 		return err
 	}
 	for len(names) >= keptRecords {

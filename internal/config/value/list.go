@@ -35,7 +35,7 @@ func (v List) Text() string {
 	if len(*v.p) == 0 {
 		return ""
 	}
-	return marshal(*v.p)
+	return JSON(*v.p)
 }
 
 // Set implements [Value].
@@ -80,7 +80,7 @@ func (v Map) Text() string {
 	if len(*v.p) == 0 {
 		return ""
 	}
-	return marshal(*v.p) // keys in order
+	return JSON(*v.p) // keys in order
 }
 
 // Set implements [Value].
@@ -124,8 +124,8 @@ func (v Map) With(key, text string) string {
 	return Map{p: &entries}.Text()
 }
 
-// marshal returns JSON without the escapes that are for HTML.
-func marshal(v any) string {
+// JSON returns JSON without the escapes that are for HTML.
+func JSON(v any) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)

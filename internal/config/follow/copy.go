@@ -1,0 +1,75 @@
+package follow
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/file"
+)
+
+// The copy is a YAML file as package file reads it, so that people can read it as well, and with it restore what a store has
+// lost. Its first lines say where it comes from.
+const (
+	copyHead    = "# The last good configuration of a proxy, for a start without its store. Do not change it: it is written anew.\n"
+	copySource  = "# source: "
+	copyVersion = "# version: "
+	copyTime    = "# written: "
+)
+
+func writeCopy(path, source string, snapshot *config.Snapshot) error {
+	var b bytes.Buffer
+	b.WriteString(copyHead)
+	for _, line := range []string{
+		copySource + source, copyVersion + snapshot.Version(), copyTime + time.Now().UTC().Format(time.RFC3339),
+	} {
+		b.WriteString(strings.ReplaceAll(line, "\n", " ") + "\n")
+	}
+	content := snapshot.Content()
+	b.Write(file.Encode(&content))
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return err
+	}
+	return file.Replace(path, b.Bytes())
+}
+
+// readCopy returns the snapshot of a copy, which must be of that source: another one's servers may be the wrong ones.
+func readCopy(path, source string) (*config.Snapshot, error) {
+	if path == "" {
+		return nil, errors.New("none is kept")
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s does not exist", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if from := field(data, copySource); from != source {
+		return nil, fmt.Errorf("%s is a copy of %s", path, from)
+	}
+	content, err := file.Decode(path, data, config.CheckProfiles)
+	if err != nil {
+		return nil, err
+	}
+	return config.NewSnapshot(field(data, copyVersion), &content, config.CheckProfiles)
+}
+
+// field returns what stands behind a name in the first lines.
+func field(data []byte, name string) string {
+	for line := range strings.Lines(string(data)) {
+		if text, ok := strings.CutPrefix(line, name); ok {
+			return strings.TrimSpace(text)
+		}
+		if !strings.HasPrefix(line, "#") {
+			break
+		}
+	}
+	return ""
+}

@@ -1,0 +1,224 @@
+// Package follow keeps up with a configuration's store: whatever changes there is applied, and while the store cannot be
+// reached, or what it says is not valid, the last good snapshot stays in force and says so. A copy of that is kept on disk, for
+// a start without the store.
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// Options say what to follow. All fields are required unless it says otherwise.
+type Options struct {
+	Store config.Store
+	// Source is what people call the store; it must not show a password.
+	Source string
+	// CopyFile is where the last good snapshot is kept on disk; empty for nowhere.
+	CopyFile string
+	// Apply makes a snapshot so. It is called by one goroutine at a time, and must not wait for sessions. An error says that
+	// the snapshot cannot be made so, and that nothing has changed.
+	Apply func(*config.Snapshot) error
+	// Timeout bounds reading the store once; default 10 s.
+	Timeout time.Duration
+	// Log gets a line for each change, and when the store fails or is well again.
+	Log *slog.Logger
+}
+
+// State is how good the snapshot in force is.
+type State string
+
+// The states.
+const (
+	// Current: it is what the store said when it was read last.
+	Current State = "current"
+	// Stale: the store fails, and it is what it said before.
+	Stale State = "stale"
+	// Copied: the store has failed since the start, and it is the copy on disk.
+	Copied State = "copied"
+)
+
+// Status is which snapshot is in force and how good it is.
+type Status struct {
+	Source  string    `json:"source"`
+	Version string    `json:"version"` // of the snapshot in force
+	State   State     `json:"state"`
+	Since   time.Time `json:"since"`            // of the state
+	Reason  string    `json:"reason,omitempty"` // why it is not current
+	Applied time.Time `json:"applied"`          // when the snapshot came into force
+	Changes uint64    `json:"changes"`          // snapshots that came into force since the start
+	Failed  uint64    `json:"failures"`         // attempts to read or apply that failed
+	Checked time.Time `json:"checked,omitzero"` // when the store was last read well
+}
+
+// Follower follows a store until Close.
+type Follower struct {
+	o      Options
+	cancel context.CancelFunc
+	done   chan struct{}
+	force  *config.Snapshot // the one in force; of the goroutine that follows
+
+	mu     sync.Mutex
+	status Status // guarded by mu
+}
+
+// Start reads the store, or if that fails its copy on disk, has the snapshot applied, and follows the store from then on. It
+// fails if there is neither. ctx bounds the start only.
+func Start(ctx context.Context, o Options) (*Follower, error) {
+	if o.Timeout <= 0 {
+		o.Timeout = 10 * time.Second
+	}
+	f := &Follower{o: o, done: make(chan struct{})}
+	f.status.Source = o.Source
+	if err := f.begin(ctx); err != nil {
+		return nil, err
+	}
+	following, cancel := context.WithCancel(context.Background())
+	f.cancel = cancel
+	go f.run(following)
+	return f, nil
+}
+
+// begin brings the first snapshot into force.
+func (f *Follower) begin(ctx context.Context) error {
+	err := f.refresh(ctx)
+	if err == nil {
+		return nil
+	}
+	last, copyErr := readCopy(f.o.CopyFile, f.o.Source)
+	if copyErr == nil {
+		copyErr = f.o.Apply(last)
+	}
+	if copyErr != nil {
+		if f.o.CopyFile == "" {
+			return fmt.Errorf("the configuration cannot be read from %s: %w", f.o.Source, err)
+		}
+		return fmt.Errorf("the configuration cannot be read from %s: %w; and there is no copy to begin with: %w", f.o.Source, err, copyErr)
+	}
+	f.force = last
+	f.update(func(s *Status) {
+		s.Version, s.State, s.Since, s.Applied, s.Reason = last.Version(), Copied, time.Now(), time.Now(), err.Error()
+		s.Changes++
+	})
+	f.o.Log.Warn("the configuration cannot be read; serving by its last good copy", "source", f.o.Source,
+		"version", last.Version(), "copy", f.o.CopyFile, "reason", err)
+	return nil
+}
+
+func (f *Follower) run(ctx context.Context) {
+	defer close(f.done)
+	for range f.o.Store.Watch(ctx) {
+		if err := f.refresh(ctx); err != nil && ctx.Err() == nil {
+			f.failed(err)
+		}
+	}
+}
+
+// refresh reads the store, and has what is new applied.
+func (f *Follower) refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, f.o.Timeout, fmt.Errorf("no answer within %v", f.o.Timeout))
+	defer cancel()
+	next, err := f.o.Store.Load(ctx)
+	if err != nil {
+		if cause := context.Cause(ctx); errors.Is(err, context.DeadlineExceeded) && cause != nil {
+			err = cause
+		}
+		return err
+	}
+	var edits config.Edits
+	if f.force != nil {
+		if edits = f.force.Diff(next); len(edits) == 0 { // the version may be another one nevertheless
+			f.wellAgain(next.Version())
+			f.force = next
+			return nil
+		}
+	}
+	if err := f.o.Apply(next); err != nil {
+		return fmt.Errorf("version %s cannot be put in force: %w", next.Version(), err)
+	}
+	f.logChange(next, edits)
+	f.force = next
+	f.update(func(s *Status) { s.Applied = time.Now(); s.Changes++ })
+	f.wellAgain(next.Version())
+	if f.o.CopyFile != "" {
+		if err := writeCopy(f.o.CopyFile, f.o.Source, next); err != nil {
+			f.o.Log.Warn("the last good configuration cannot be kept on disk", "copy", f.o.CopyFile, "error", err)
+		}
+	}
+	return nil
+}
+
+// mostEdits is how many differences of one change are logged.
+const mostEdits = 50
+
+func (f *Follower) logChange(next *config.Snapshot, edits config.Edits) {
+	if f.force == nil {
+		return // what there is at the start is for whoever starts it to say
+	}
+	f.o.Log.Info("configuration changed", "version", next.Version(), "before", f.force.Version(), "edits", len(edits))
+	for i, edit := range edits {
+		if i == mostEdits {
+			f.o.Log.Info("configuration changed: and more", "edits", len(edits)-mostEdits)
+			return
+		}
+		f.o.Log.Info("configuration changed: " + edit.String())
+	}
+}
+
+// wellAgain notes that the snapshot in force is what the store says, under that version.
+func (f *Follower) wellAgain(version string) {
+	var before Status
+	f.update(func(s *Status) {
+		before = *s
+		s.Version, s.Checked = version, time.Now()
+		if s.State != Current {
+			s.State, s.Since, s.Reason = Current, time.Now(), ""
+		}
+	})
+	if before.State != "" && before.State != Current {
+		f.o.Log.Info("configuration can be read again", "source", f.o.Source, "version", version, "failed_for", time.Since(before.Since).Round(time.Millisecond))
+	}
+}
+
+// failed notes that the store could not be read, or not be made so. Each reason is logged once.
+func (f *Follower) failed(err error) {
+	reason, news := err.Error(), false
+	var s Status
+	f.update(func(now *Status) {
+		if now.State == Current {
+			now.State, now.Since = Stale, time.Now()
+		}
+		news = now.Reason != reason
+		now.Reason = reason
+		now.Failed++
+		s = *now
+	})
+	if news {
+		f.o.Log.Error("the configuration cannot be followed; the last good one stays in force", "source", f.o.Source,
+			"version", s.Version, "since", s.Since, "reason", reason)
+	}
+}
+
+func (f *Follower) update(change func(*Status)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.status)
+}
+
+// Status returns which snapshot is in force and how good it is.
+func (f *Follower) Status() Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.status
+}
+
+// Close ends following, and returns when it has. The store stays open.
+func (f *Follower) Close() {
+	f.cancel()
+	<-f.done
+}
