@@ -16,11 +16,13 @@ type Source struct {
 	Ready func() error
 	// Stats returns the statistics.
 	Stats func() stats.Stats
+	// Configuration answers requests for the configuration, at /api/v1/config and below, to read and to change it.
+	Configuration http.Handler
 	// Metrics answers requests for metrics. It is a handler so that this package need not know of any format.
 	Metrics http.Handler
 }
 
-// Handler returns the API. It reads only; log gets what could not be answered.
+// Handler returns the API. But for the configuration it reads only; log gets what could not be answered.
 func Handler(source Source, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -43,9 +45,11 @@ func Handler(source Source, log *slog.Logger) http.Handler {
 		}
 		answer(w, http.StatusOK, "application/json", body)
 	})
+	mux.Handle("/api/v1/config", source.Configuration)
+	mux.Handle("/api/v1/config/", source.Configuration)
 	mux.Handle("GET /metrics", source.Metrics)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		text(w, http.StatusOK, "wsbouncer admin: /healthz /readyz /api/v1/stats /metrics")
+		text(w, http.StatusOK, "wsbouncer admin: /healthz /readyz /api/v1/stats /api/v1/config /metrics")
 	})
 	return mux
 }

@@ -121,6 +121,9 @@ func start(t *testing.T) *rig {
 		Ready:   func() error { return rig.notReady },
 		Stats:   read,
 		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		Configuration: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "configuration: "+r.Method+" "+r.URL.Path)
+		}),
 	}, slog.New(slog.DiscardHandler)))
 	t.Cleanup(rig.server.Close)
 	return rig

@@ -7,18 +7,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/wsbouncer/wsbouncer/internal/admin"
-	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/follow"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
-	"github.com/wsbouncer/wsbouncer/internal/metrics"
-	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
@@ -26,75 +23,100 @@ import (
 // Proxy is a running proxy. Its methods may be called from any goroutine.
 type Proxy struct {
 	plan       *plan
+	live       atomic.Pointer[Settings] // those that can change while it runs are taken from here
 	version    string
 	log        *slog.Logger
 	started    time.Time
+	store      config.Store
+	follower   *follow.Follower
 	loops      *loop.Group
-	group      *pool.Group[*backend.Conn]
-	backends   []*backend.Backend
+	services   *services.Services
 	sessions   *session.Server
 	listeners  []net.Listener
 	admin      *http.Server
-	adminAt    net.Listener
+	adminAt    []net.Listener
 	drained    context.Context // ends when draining begins
 	drain      context.CancelFunc
 	background sync.WaitGroup // goroutines that end when draining begins
 }
 
-// variantMaxIdle is for how long connections of a variant are kept warm that no client has come for.
-const variantMaxIdle = 10 * time.Minute
-
-// Start checks the settings, opens the listeners and begins to serve and to fill the pools. Backends that cannot be
-// reached are no error: they are tried until they can. Shutdown ends the proxy.
+// Start checks the settings, opens the listeners, reads the configuration, and begins to serve and to fill the pools. Backends
+// that cannot be reached are no error: they are tried until they can. Shutdown ends the proxy.
 func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) {
 	plan, err := settings.plan()
 	if err != nil {
 		return nil, err
 	}
 	p := &Proxy{plan: plan, version: version, log: log, started: time.Now()}
+	p.live.Store(&plan.settings)
 	p.drained, p.drain = context.WithCancel(context.Background())
 	if err := p.listen(); err != nil {
+		p.closeListeners()
 		return nil, err
 	}
-	p.loops, err = loop.NewGroup(loop.Options{Max: settings.Loops})
-	if err != nil {
+	if err := p.serve(); err != nil {
 		p.closeListeners()
-		return nil, fmt.Errorf("starting event loops: %w", err)
+		p.drain()
+		return nil, err
 	}
-	variants := new(backend.Variants)
-	p.group = pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: settings.Queue})
-	for _, b := range plan.backends {
-		p.backends = append(p.backends, backend.New(backend.Options{
-			Target: b.target, Profile: plan.profile, Variants: variants, Group: p.group, Settings: b.settings, Mode: b.mode, Probe: b.probe,
-			DialTimeout: settings.DialTimeout, DialParallel: settings.DialParallel,
-			ResetTimeout: settings.ResetTimeout, CloseTimeout: settings.CloseTimeout,
-			MaxAge: settings.ConnectionMaxAge, MaxIdle: settings.ConnectionMaxIdle, VariantMaxIdle: variantMaxIdle,
-			MaxSessions:  uint64(settings.ConnectionMaxSessions),
-			PingInterval: settings.PingInterval, PingTimeout: settings.PingTimeout,
-			CircuitFailures: settings.CircuitFailures, SlowStart: settings.SlowStart,
-			Loops: p.loops, Log: log,
-		}))
+	return p, nil
+}
+
+// serve makes the parts, joins them, and lets clients in.
+func (p *Proxy) serve() (err error) {
+	s := &p.plan.settings
+	if p.loops, err = loop.NewGroup(loop.Options{Max: s.Loops}); err != nil {
+		return fmt.Errorf("starting event loops: %w", err)
 	}
-	service := &session.Service{
-		Name: "default", Path: settings.Path, Profile: plan.profile, Variants: variants, Group: p.group, QueueTimeout: settings.QueueTimeout, HashBy: plan.hashBy,
+	p.sessions = session.NewServer(session.Options{Loops: p.loops, Limits: s.limits(), Log: p.log})
+	p.services = services.New(services.Options{Loops: p.loops, SetRoutes: p.sessions.SetServices, Log: p.log})
+	if err = p.follow(); err != nil {
+		p.sessions.StopAccepting()
+		p.services.Close(context.Background())
+		p.loops.Close()
+		return err
 	}
-	p.sessions = session.NewServer(session.Options{
-		Services: []*session.Service{service}, Loops: p.loops,
-		MaxMessage: settings.MaxMessage, MaxHead: settings.MaxHead,
-		HandshakeTimeout: settings.HandshakeTimeout, CloseTimeout: settings.CloseTimeout,
-		IdleTimeout: settings.IdleTimeout, MaxDuration: settings.MaxSession,
-		Origins: settings.Origins, Log: log,
-	})
 	p.background.Go(func() { p.trimmer(p.drained) })
 	for _, listener := range p.listeners {
 		p.sessions.Serve(listener)
-		log.Info("listening", "address", listener.Addr().String())
+		p.log.Info("listening", "address", listener.Addr().String())
 	}
-	if p.admin != nil {
-		go func() { _ = p.admin.Serve(p.adminAt) }() // until Shutdown closes it
-		log.Info("admin API", "address", "http://"+p.adminAt.Addr().String())
+	p.serveAdmin(p.store)
+	return nil
+}
+
+// follow opens the configuration's store and brings the first snapshot into force.
+func (p *Proxy) follow() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	store, source, copyFile, err := p.plan.openStore(ctx)
+	if err != nil {
+		return err
 	}
-	return p, nil
+	p.follower, err = follow.Start(ctx, follow.Options{
+		Store: store, Source: source, CopyFile: copyFile, Apply: p.services.Apply, Log: p.log,
+	})
+	if err != nil {
+		_ = store.Close()
+		return err
+	}
+	p.store = store
+	if p.plan.settings.Database != "" {
+		p.log.Info("configuration", "source", source, "version", p.follower.Status().Version)
+	}
+	return nil
+}
+
+// limits returns the limits of clients that have no session yet.
+func (s *Settings) limits() session.Limits {
+	return session.Limits{MaxHead: s.MaxHead, HandshakeTimeout: s.HandshakeTimeout}
+}
+
+// Reconfigure changes what can change while the proxy runs: the limits of upgrade requests, and the times that its end may take.
+// The settings must have passed Check. All others stay what they were.
+func (p *Proxy) Reconfigure(settings Settings) {
+	p.live.Store(&settings)
+	p.sessions.SetLimits(settings.limits())
 }
 
 // listen opens all addresses, or none.
@@ -102,48 +124,16 @@ func (p *Proxy) listen() error {
 	for _, address := range p.plan.settings.Listen {
 		listener, err := net.Listen("tcp", address)
 		if err != nil {
-			p.closeListeners()
 			return fmt.Errorf("--listen: %w", err)
 		}
 		p.listeners = append(p.listeners, listener)
 	}
-	if p.plan.settings.Admin == "" {
-		return nil
-	}
-	listener, err := net.Listen("tcp", p.plan.settings.Admin)
-	if err != nil {
-		p.closeListeners()
-		return fmt.Errorf("--admin: %w", err)
-	}
-	p.adminAt = listener
-	p.admin = &http.Server{
-		Handler:           admin.Handler(admin.Source{Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics()}, p.log),
-		ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout:       time.Minute,
-		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
-	}
-	return nil
-}
-
-// metrics returns what answers Prometheus: the statistics, and what the Go runtime and the operating system say of the
-// process. If one metric cannot be had, the others are still shown.
-func (p *Proxy) metrics() http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics.New(p.Stats),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		Registry:      registry, // for the number of scrapes that failed
-		ErrorHandling: promhttp.ContinueOnError,
-		ErrorLog:      slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
-	})
+	return p.listenAdmin()
 }
 
 func (p *Proxy) closeListeners() {
-	for _, listener := range p.listeners {
+	for _, listener := range append(p.listeners, p.adminAt...) {
 		_ = listener.Close()
-	}
-	if p.adminAt != nil {
-		_ = p.adminAt.Close()
 	}
 }
 
@@ -156,30 +146,23 @@ func (p *Proxy) Addresses() []net.Addr {
 	return addresses
 }
 
-// AdminAddress returns where the admin API is served; nil when it is not.
+// AdminAddress returns where the admin API is served by TCP; nil when it is not.
 func (p *Proxy) AdminAddress() net.Addr {
-	if p.adminAt == nil {
-		return nil
+	for _, listener := range p.adminAt {
+		if at := listener.Addr(); at.Network() == "tcp" {
+			return at
+		}
 	}
-	return p.adminAt.Addr()
+	return nil
 }
 
-// Ready returns nil when every enabled backend that keeps connections warm has one and the proxy is not draining, or else why it is not ready.
+// Ready returns nil when every enabled backend that keeps connections warm has one and the proxy is not draining, or else why it
+// is not ready. That the configuration's source fails is no reason: the last good one is in force.
 func (p *Proxy) Ready() error {
 	if p.drained.Err() != nil {
 		return errors.New("not ready: draining")
 	}
-	for _, b := range p.backends {
-		book := b.Stats()
-		if book.State == pool.Enabled.String() && book.Warm > 0 && book.Idle+book.Leased+book.Resetting == 0 {
-			reason := b.Health().Reason
-			if reason == "" { // the last attempt to dial was fine, and what came of it is gone
-				reason = "the last one was lost, the next is on its way"
-			}
-			return fmt.Errorf("not ready: no connection to %s: %s", b.URL(), reason)
-		}
-	}
-	return nil
+	return p.services.Ready()
 }
 
 // Stats returns the statistics of all parts.
@@ -190,17 +173,23 @@ func (p *Proxy) Stats() stats.Stats {
 		Sessions: stats.Sessions{
 			Active: sessions.Active, Total: sessions.Total, Refused: sessions.Refused, Ended: sessions.Ended,
 		},
-		Relayed: stats.Relayed(sessions.Relayed),
+		Relayed:       stats.Relayed(sessions.Relayed),
+		Configuration: configuration(p.follower.Status()),
 	}
-	settings := &p.plan.settings
-	all.Services = []stats.Service{{
-		Name: "default", Path: settings.Path, Profile: p.plan.profile.Name, Balance: p.plan.balance.String(), Queue: p.group.Queue(),
-	}}
-	for _, b := range p.backends {
-		book := b.Stats()
-		all.Backends = append(all.Backends, stats.Backend{
-			URL: b.URL(), Profile: b.Profile().Name, Health: b.Health(), Stats: book, Retired: book.Totals.Reasons.Sum(),
-			Variants: variantsOf(b),
+	p.services.Stats(&all)
+	if order := p.plan.order; order != nil { // as the flags have them; those added since are behind
+		slices.SortStableFunc(all.Backends, func(a, b stats.Backend) int {
+			i, known := order[a.Name]
+			j, other := order[b.Name]
+			switch {
+			case known && other:
+				return i - j
+			case known:
+				return -1
+			case other:
+				return 1
+			}
+			return 0
 		})
 	}
 	all.Loops.Loops, all.Loops.Moved = p.loops.Stats()
@@ -210,13 +199,4 @@ func (p *Proxy) Stats() stats.Stats {
 		}
 	}
 	return all
-}
-
-// variantsOf returns what there is of each variant of connections, and nothing where all connections are alike.
-func variantsOf(b *backend.Backend) []pool.VariantStats {
-	variants := b.Variants()
-	if len(variants) == 1 && variants[0].Variant == "" {
-		return nil
-	}
-	return variants
 }

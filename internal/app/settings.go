@@ -110,6 +110,7 @@ type plan struct {
 	balance  pool.Balance
 	hashBy   session.HashBy
 	backends []backendPlan
+	order    map[string]int // of the backends, in flags-only operation
 }
 
 // Check returns everything that is wrong with the settings, joined into one error that names each flag, its value and
@@ -141,6 +142,10 @@ func (s *Settings) plan() (*plan, error) {
 		} else if slices.Contains(s.Listen, s.Admin) && !anyPort(s.Admin) {
 			bad("admin", "%q is an address of --listen; the admin API needs one of its own", s.Admin)
 		}
+	}
+	if s.Database != "" {
+		s.checkNumbers(bad) // of the service's there are only defaults
+		return p, errors.Join(errs...)
 	}
 	if s.Path != "" && !strings.HasPrefix(s.Path, "/") {
 		bad("path", "%q does not begin with /", s.Path)

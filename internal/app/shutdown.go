@@ -11,9 +11,10 @@ import (
 // not are closed with 1001, and the connections to the backends are closed in order. It returns whether all sessions
 // finished by themselves.
 func (p *Proxy) Shutdown() (clean bool) {
-	s := &p.plan.settings
+	s := p.live.Load()
 	p.drain()
 	p.sessions.StopAccepting()
+	p.follower.Close()
 	p.log.Info("draining", "sessions", p.sessions.Active(), "timeout", s.DrainTimeout)
 	clean = p.waitForSessions(s.DrainTimeout, func() {})
 	if !clean && s.DrainTimeout > 0 {
@@ -25,13 +26,12 @@ func (p *Proxy) Shutdown() (clean bool) {
 	p.waitForSessions(3*s.CloseTimeout, func() { p.sessions.EndAll(frame.GoingAway, "proxy shutting down") })
 	ctx, cancel := context.WithTimeout(context.Background(), 2*s.CloseTimeout)
 	defer cancel()
-	for _, b := range p.backends {
-		b.Close(ctx)
-	}
+	p.services.Close(ctx)
 	p.background.Wait()
 	if p.admin != nil { // before the loops, whose part of the statistics goes with them
 		_ = p.admin.Close()
 	}
+	_ = p.store.Close()
 	p.loops.Close()
 	p.log.Info("stopped", "clean", clean)
 	return clean

@@ -25,9 +25,7 @@ func (p *Proxy) trimmer(ctx context.Context) {
 		case <-ticker.C:
 		}
 		begun := p.sessions.Begun()
-		for _, b := range p.backends {
-			begun += b.Stats().Totals.Dialed
-		}
+		begun += p.services.Dialed()
 		if begun-last < trimAfter/10 && begun-trimmed >= trimAfter {
 			debug.FreeOSMemory()
 			trimmed = begun

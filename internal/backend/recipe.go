@@ -2,6 +2,7 @@ package backend
 
 import (
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
 // recipe is what connections are made by: the options that were in force when they were dialed. It is immutable, and each
@@ -15,6 +16,16 @@ type recipe struct {
 
 // options returns the options that are in force now. They must not be changed.
 func (b *Backend) options() *Options { return &b.recipe.Load().Options }
+
+// Leave takes the backend out of its group for good, or until Restore: sessions that there are go on, none begins, and
+// connections are closed that have no session. Close is for when they are gone.
+func (b *Backend) Leave() { b.group.Remove(b.pool) }
+
+// Restore takes a backend that was leaving back into its group, as one that is disabled.
+func (b *Backend) Restore() { b.group.Restore(b.pool) }
+
+// Group returns the group that the backend belongs to.
+func (b *Backend) Group() *pool.Group[*Conn] { return b.group }
 
 // Update changes the options. Sessions go on. Group, Variants, Loops, Log, Mode and the URL of Target stay what they were. With
 // renew, the connections that there are were dialed with what is not wanted any more: those that are idle are replaced little by

@@ -88,7 +88,9 @@ func TestUpdateProbe(t *testing.T) {
 	probe := &Probe{Interval: time.Millisecond, Timeout: 10 * time.Millisecond, Fall: 1, Rise: 1} // the server does not answer the close
 	r.change(false, func(o *Options) { o.Probe = probe })
 	eventually(t, "the probe succeeds", func() bool { return r.Health().Probe == "up" })
-	r.change(false, func(o *Options) { o.Probe = &Probe{Interval: time.Millisecond, Timeout: time.Nanosecond, Fall: 1, Rise: 1} })
+	r.change(false, func(o *Options) {
+		o.Probe = &Probe{Interval: time.Millisecond, Timeout: time.Nanosecond, Fall: 1, Rise: 1}
+	})
 	eventually(t, "another probe fails", func() bool { return r.Health().Probe == "down" && !r.Stats().Usable })
 	r.change(false, func(o *Options) { o.Probe = nil })
 	eventually(t, "without a probe it is used", func() bool { return r.Health().Probe == "off" && r.Stats().Usable })

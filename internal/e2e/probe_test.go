@@ -85,10 +85,16 @@ func TestProbe(t *testing.T) {
 	p.settle()
 }
 
-// loggedOf returns how often the message was logged of a backend.
+// loggedOf returns how often the message was logged of the backend with that URL.
 func (p *proxy) loggedOf(message, url string) (n int) {
+	name := ""
+	for _, b := range p.stats().Backends {
+		if b.URL == url {
+			name = b.Name
+		}
+	}
 	for _, r := range p.logged(message) {
-		if r.text("backend") == url {
+		if r.text("backend") == name {
 			n++
 		}
 	}

@@ -129,7 +129,7 @@ type queueStats struct {
 }
 
 type backendStats struct {
-	URL                                        string
+	Name, Service, URL                         string
 	Reachable                                  bool
 	Reason                                     string
 	Circuit                                    string

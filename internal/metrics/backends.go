@@ -17,7 +17,7 @@ func ofBackends() []family {
 	backend := each[stats.Backend]{
 		label: "backend",
 		all:   func(s *stats.Stats) []stats.Backend { return s.Backends },
-		name:  func(b *stats.Backend) string { return b.URL },
+		name:  func(b *stats.Backend) string { return b.Name },
 	}
 	return slices.Concat(poolOf(backend), healthOf(backend), totalsOf(backend))
 }
@@ -25,8 +25,8 @@ func ofBackends() []family {
 // poolOf are the metrics of a backend's connections and of what is wanted of it.
 func poolOf(backend each[stats.Backend]) []family {
 	return []family{
-		backend.gauge("backend_info", "Always 1. The label tells the profile: what the proxy knows of the backend's messages.",
-			func(b *stats.Backend, put put) { put(1, b.Profile) }, "profile"),
+		backend.gauge("backend_info", "Always 1. The labels tell the service that the backend belongs to, its address, and its profile: what the proxy knows of its messages.",
+			func(b *stats.Backend, put put) { put(1, b.Service, b.URL, b.Profile) }, "service", "url", "profile"),
 		backend.gauge("backend_connections",
 			"Connections to the backend, by what they are doing: being dialed, idle and ready for a client, leased to a session, "+
 				"being made clean after one (resetting), or being closed (retiring).",

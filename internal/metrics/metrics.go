@@ -22,7 +22,7 @@ func New(source func() stats.Stats) prometheus.Collector {
 
 // families returns all metrics.
 func families() []family {
-	return slices.Concat(ofProcess(), ofSessions(), ofServices(), ofBackends(), ofLoops())
+	return slices.Concat(ofProcess(), ofConfiguration(), ofSessions(), ofServices(), ofBackends(), ofLoops())
 }
 
 // collector may be used from any goroutine.

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -29,7 +30,7 @@ var busyText string
 // No two numbers beside small ones are equal, so that none is taken for another.
 func busy() stats.Stats {
 	well := stats.Backend{
-		URL: "ws://10.0.0.1:2700/stt", Profile: "echo",
+		Name: "gpu-1", Service: "stt", URL: "ws://10.0.0.1:2700/stt", Profile: "echo",
 		Health: backend.Health{
 			Reachable: true, Circuit: "closed", Probe: "up", Broken: 17, RoundTripSeconds: 0.00125,
 		},
@@ -46,7 +47,7 @@ func busy() stats.Stats {
 		},
 	}
 	troubled := stats.Backend{
-		URL: `ws://gpu-2:2700/?model="de"&x=\`, Profile: "one-shot",
+		Name: "gpu-2", Service: "stt", URL: `ws://gpu-2:2700/?model="de"&x=\`, Profile: "one-shot",
 		Health: backend.Health{
 			Reachable: true, Circuit: "half-open", CircuitOpened: 6, CircuitReason: "5 sessions in a row were broken",
 			Probe: "down", ProbeReason: "503",
@@ -60,6 +61,11 @@ func busy() stats.Stats {
 		},
 	}
 	return stats.Stats{
+		Configuration: stats.Configuration{
+			Source: "postgres://wsbouncer@db/wsbouncer", Version: "43", State: "stale", Since: time.UnixMilli(1795000000250), Reason: "refused",
+			Applied: time.UnixMilli(1794999999500), Changes: 51, Failed: 8,
+		},
+		Leaving: []stats.Leaving{{Name: "gpu-3", Service: "stt", URL: "ws://gpu-3", Leased: 10, Resetting: 2, Retiring: 4}},
 		Version: "v0.2.0-7-gabcdef1", UptimeSeconds: 86412.75, Draining: true,
 		Services: []stats.Service{
 			{

@@ -11,8 +11,8 @@ func ofServices() []family {
 	}
 	return []family{
 		service.gauge("service_info",
-			"Always 1. The labels tell the path that clients ask for (empty for any), the backends' profile, and how a backend is chosen.",
-			func(s *stats.Service, put put) { put(1, s.Path, s.Profile, s.Balance) }, "path", "profile", "balance"),
+			"Always 1. The labels tell the host and path that clients ask for (empty for any), the backends' profile, and how a backend is chosen.",
+			func(s *stats.Service, put put) { put(1, s.Host, s.Path, s.Profile, s.Balance) }, "host", "path", "profile", "balance"),
 		service.gauge("queue_limit", "Most clients that may wait for a connection at once; 0 when clients do not wait.",
 			func(s *stats.Service, put put) { put(float64(s.Queue.Limit)) }),
 		service.gauge("queue_waiting", "Clients that wait for a connection at this moment.",

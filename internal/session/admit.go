@@ -18,7 +18,7 @@ const retryAfter = 1
 // admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It
 // owns nc, whose deadline is set.
 func (s *Server) admit(nc net.Conn, begun time.Time) {
-	req, err := handshake.ReadRequest(nc, s.options.MaxHead)
+	req, err := handshake.ReadRequest(nc, s.limits.Load().MaxHead)
 	if err == nil {
 		err = s.lease(nc, req, begun)
 	}
@@ -37,14 +37,14 @@ func (s *Server) admit(nc net.Conn, begun time.Time) {
 // lease checks the request, leases a connection for it and starts the session on the connection's loop, which owns nc
 // from then on. The lease comes before the answer, so that a client for whom there is no connection gets an honest one.
 func (s *Server) lease(nc net.Conn, req *handshake.Request, begun time.Time) error {
-	service := s.route(req.URL.Path)
+	service := s.routes.Load().find(req.Host, req.URL.Path)
 	if service == nil {
-		return &handshake.Refusal{Status: http.StatusNotFound, Reason: "no service has this path"}
+		return &handshake.Refusal{Status: http.StatusNotFound, Reason: "there is no service for this path"}
 	}
 	if refusal := req.Check(); refusal != nil {
 		return refusal
 	}
-	if origin := req.Header.Get("Origin"); origin != "" && len(s.options.Origins) > 0 && !slices.Contains(s.options.Origins, origin) {
+	if origin := req.Header.Get("Origin"); origin != "" && len(service.Origins) > 0 && !slices.Contains(service.Origins, origin) {
 		return &handshake.Refusal{Status: http.StatusForbidden, Reason: "this origin is not allowed"}
 	}
 	variant, err := service.variant(req)

@@ -13,10 +13,10 @@ import (
 
 // What is no session gets an honest HTTP answer, and costs no connection.
 func TestRefusals(t *testing.T) {
-	r := newRig(t, setup{options: func(o *Options) {
-		o.Origins = []string{"https://allowed.example"}
-		o.HandshakeTimeout = 300 * time.Millisecond
-	}})
+	r := newRig(t, setup{
+		service: func(s *Service) { s.Origins = []string{"https://allowed.example"} },
+		options: func(o *Options) { o.Limits.HandshakeTimeout = 300 * time.Millisecond },
+	})
 	good := upgradeRequest("/v1/test")
 	for _, c := range []struct {
 		name    string
@@ -71,7 +71,7 @@ func TestRefusals(t *testing.T) {
 
 // Browsers say where they come from, and are accepted from there; other clients do not, and are accepted.
 func TestOriginsThatAreAccepted(t *testing.T) {
-	r := newRig(t, setup{cap: 2, options: func(o *Options) { o.Origins = []string{"https://a.example", "https://b.example"} }})
+	r := newRig(t, setup{cap: 2, service: func(s *Service) { s.Origins = []string{"https://a.example", "https://b.example"} }})
 	r.ready(2)
 	r.join("Origin: https://b.example")
 	r.join()
@@ -108,7 +108,7 @@ func TestDraining(t *testing.T) {
 // Close does not wait for clients that do not finish their request, however long they may take.
 func TestCloseCutsHandshakesShort(t *testing.T) {
 	for range 20 { // the moment at which a handshake begins matters
-		r := newRig(t, setup{options: func(o *Options) { o.HandshakeTimeout = time.Hour }})
+		r := newRig(t, setup{options: func(o *Options) { o.Limits.HandshakeTimeout = time.Hour }})
 		p := r.connect("GET /v1/")
 		left := make(chan struct{})
 		go func() { // the client takes its answer, or else it would be waited for a moment
@@ -148,7 +148,7 @@ func TestClientLeavesDuringHandshake(t *testing.T) {
 // The deadline of the handshake must not end the session after it.
 func TestSessionOutlivesHandshakeTimeout(t *testing.T) {
 	const limit = 50 * time.Millisecond
-	r := newRig(t, setup{script: &script{serve: echo}, options: func(o *Options) { o.HandshakeTimeout = limit }})
+	r := newRig(t, setup{script: &script{serve: echo}, options: func(o *Options) { o.Limits.HandshakeTimeout = limit }})
 	begun := time.Now()
 	p := r.join()
 	for n := 0; time.Since(begun) < 3*limit; n++ {

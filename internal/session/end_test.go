@@ -166,7 +166,7 @@ func TestClientBreaksProtocol(t *testing.T) {
 		{"fragments too large together", part, encode(true, frame.Continuation, strings.Repeat("x", 96)), frame.MessageTooBig},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, setup{profile: "echo", options: func(o *Options) { o.MaxMessage = 100 }})
+			r := newRig(t, setup{profile: "echo", service: func(s *Service) { s.MaxMessage = 100 }})
 			client, server := r.session()
 			client.write([]byte(c.before + c.bad + encode(true, frame.Text, "too late")))
 			if c.before != "" {
@@ -222,7 +222,7 @@ func TestBadTextSparesConnection(t *testing.T) {
 		{"answered too late", 30 * time.Millisecond, false, "resetting"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, setup{profile: "echo", options: func(o *Options) { o.CloseTimeout = c.timeout }})
+			r := newRig(t, setup{profile: "echo", service: func(s *Service) { s.CloseTimeout = c.timeout }})
 			client, server := r.session()
 			client.write(client.encode(true, frame.Text, []byte("good")), client.encode(true, frame.Text, []byte("bad \xff")))
 			server.expect(frame.Text, "good")
@@ -277,7 +277,7 @@ func TestClientLeaves(t *testing.T) {
 }
 
 func TestSessionLimit(t *testing.T) {
-	r := newRig(t, setup{script: &script{serve: echo}, options: func(o *Options) { o.MaxDuration = 30 * time.Millisecond }})
+	r := newRig(t, setup{script: &script{serve: echo}, service: func(s *Service) { s.MaxDuration = 30 * time.Millisecond }})
 	p := r.join()
 	begun := time.Now()
 	p.expectClose(frame.PolicyViolation, "session limit reached")
@@ -291,7 +291,7 @@ func TestSessionLimit(t *testing.T) {
 }
 
 func TestIdleLimit(t *testing.T) {
-	r := newRig(t, setup{profile: "echo", script: &script{serve: echo}, options: func(o *Options) { o.IdleTimeout = 40 * time.Millisecond }})
+	r := newRig(t, setup{profile: "echo", script: &script{serve: echo}, service: func(s *Service) { s.IdleTimeout = 40 * time.Millisecond }})
 	for range 2 { // on a new connection and on one that has relayed before
 		p := r.join()
 		p.send(frame.Text, "hello")
@@ -329,7 +329,7 @@ func TestWhatIsIdle(t *testing.T) {
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, setup{options: func(o *Options) { o.IdleTimeout = time.Hour }})
+			r := newRig(t, setup{service: func(s *Service) { s.IdleTimeout = time.Hour }})
 			client, server := r.session()
 			ended := r.looks(func() { c.pass(client, server) })
 			if ended != c.idle {
@@ -338,7 +338,7 @@ func TestWhatIsIdle(t *testing.T) {
 		})
 	}
 	t.Run("a large frame that takes its time", func(t *testing.T) {
-		r := newRig(t, setup{options: func(o *Options) { o.IdleTimeout = time.Hour }})
+		r := newRig(t, setup{service: func(s *Service) { s.IdleTimeout = time.Hour }})
 		client, server := r.session()
 		large := client.encode(true, frame.Binary, noise(1, 10_000))
 		if r.looks(func() {
@@ -425,9 +425,9 @@ func TestCloseWaitsForFrame(t *testing.T) {
 
 // A frame that is never completed is not waited for without limit, and neither is a client's part in closing.
 func TestCloseTimeout(t *testing.T) {
-	short := func(o *Options) { o.CloseTimeout = 30 * time.Millisecond }
+	short := func(s *Service) { s.CloseTimeout = 30 * time.Millisecond }
 	t.Run("frame not completed", func(t *testing.T) {
-		r := newRig(t, setup{options: short})
+		r := newRig(t, setup{service: short})
 		client, server := r.session()
 		half := server.encode(true, frame.Binary, noise(1, 1000))[:300]
 		server.write(half)
@@ -438,7 +438,7 @@ func TestCloseTimeout(t *testing.T) {
 		r.expectRecord(fate{"proxy", frame.GoingAway, "enough", "discarded"})
 	})
 	t.Run("client does not answer", func(t *testing.T) {
-		r := newRig(t, setup{options: short})
+		r := newRig(t, setup{service: short})
 		client, _ := r.session()
 		r.server.EndAll(frame.GoingAway, "enough")
 		client.expectClose(frame.GoingAway, "enough")
@@ -446,7 +446,7 @@ func TestCloseTimeout(t *testing.T) {
 		r.expectRecord(fate{"proxy", frame.GoingAway, "enough", "discarded"})
 	})
 	t.Run("client goes on sending", func(t *testing.T) {
-		r := newRig(t, setup{options: short})
+		r := newRig(t, setup{service: short})
 		client, server := r.session()
 		r.server.EndAll(frame.GoingAway, "enough")
 		server.expectClose(frame.GoingAway, "session ended")

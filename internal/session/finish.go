@@ -59,7 +59,7 @@ func (s *Session) leave(code frame.CloseCode, reason string, toBackend []byte) {
 	if s.backend.Backend().Profile().Reuse == profile.OneShot {
 		s.backend.SendClose(toBackend)
 	}
-	s.timer.Set(s.client.Loop(), s.server.options.CloseTimeout, s.answerClient)
+	s.timer.Set(s.client.Loop(), s.service.CloseTimeout, s.answerClient)
 }
 
 // answerClient ends a session whose client has left, with the code that was decided then.
@@ -90,7 +90,7 @@ func (s *Session) clientEnding() {
 		return
 	}
 	kept, scanned := s.up.to.Pending(), s.scanner.Bytes
-	s.timer.Set(s.client.Loop(), s.server.options.CloseTimeout, func() {
+	s.timer.Set(s.client.Loop(), s.service.CloseTimeout, func() {
 		switch {
 		case !s.client.Paused():
 			s.watchIdle()
@@ -166,7 +166,7 @@ func (s *Session) end(who party, code frame.CloseCode, reason string) {
 		s.release()
 		return
 	}
-	s.timer.Set(s.client.Loop(), s.server.options.CloseTimeout, s.release)
+	s.timer.Set(s.client.Loop(), s.service.CloseTimeout, s.release)
 }
 
 // decide notes who ends the session and why. It returns false when that has been decided before.
@@ -214,7 +214,7 @@ func (s *Session) linger() {
 	if s.deaf || !s.down.closed {
 		s.client.CloseWrite()
 	}
-	s.timer.Set(s.client.Loop(), s.server.options.CloseTimeout, s.gone)
+	s.timer.Set(s.client.Loop(), s.service.CloseTimeout, s.gone)
 }
 
 // gone ends the session for good.
@@ -225,5 +225,5 @@ func (s *Session) gone() {
 	delete(s.shard.sessions, s)
 	s.shard.ended[s.record.Code]++
 	s.server.active.Add(-1)
-	s.record.log(s.server.options.Log, s.service.Name, s.backend.Backend().URL())
+	s.record.log(s.server.options.Log, s.service.Name, s.backend.Backend().Name())
 }

@@ -14,7 +14,7 @@ import (
 // A client that ends its part while its backend takes nothing is noticed, though nothing is read from it, and does not
 // hold the lease for ever. (The portable driver does not notice it.)
 func TestClientLeavesWhileBackendIsSlow(t *testing.T) {
-	r := newRig(t, setup{options: func(o *Options) { o.CloseTimeout = 50 * time.Millisecond }})
+	r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = 50 * time.Millisecond }})
 	client, _ := r.session()
 	chunk := client.encode(true, frame.Binary, noise(1, 32<<10))
 	eventually(t, "the client is not read any more", func() (paused bool) {

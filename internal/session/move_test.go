@@ -113,12 +113,12 @@ func TestMoveWhileStreaming(t *testing.T) {
 
 // A session's timers go with it.
 func TestMoveTakesTimers(t *testing.T) {
-	for name, limit := range map[string]func(*Options){
-		"idle limit":    func(o *Options) { o.IdleTimeout = 60 * time.Millisecond },
-		"session limit": func(o *Options) { o.MaxDuration = 60 * time.Millisecond },
+	for name, limit := range map[string]func(*Service){
+		"idle limit":    func(s *Service) { s.IdleTimeout = 60 * time.Millisecond },
+		"session limit": func(s *Service) { s.MaxDuration = 60 * time.Millisecond },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, setup{loops: 2, options: limit})
+			r := newRig(t, setup{loops: 2, service: limit})
 			client, _ := r.session()
 			moves, stop := r.mover()
 			client.expectClose(frame.PolicyViolation, name+" reached")

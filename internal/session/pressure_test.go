@@ -75,7 +75,7 @@ func TestBackpressure(t *testing.T) {
 		{"slow backend", func(client, server *peer) (*peer, *peer) { return client, server }, func(s *Session) *loop.Conn { return s.backend.Stream() }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, setup{options: func(o *Options) { o.MaxMessage = 0 }})
+			r := newRig(t, setup{service: func(s *Service) { s.MaxMessage = 0 }})
 			from, to := c.ends(r.session())
 			most := 0
 			look := func() {
@@ -212,7 +212,7 @@ func TestCloseOfSlowClient(t *testing.T) {
 
 // A client that is slow for ever does not hold the connection for ever once the session has ended.
 func TestSlowClientIsGivenUp(t *testing.T) {
-	r := newRig(t, setup{options: func(o *Options) { o.CloseTimeout = 20 * time.Millisecond }})
+	r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = 20 * time.Millisecond }})
 	client, server := r.session()
 	go func() { _, _ = server.Conn.Write(server.encode(true, frame.Binary, noise(1, 16<<20))) }()
 	eventually(t, "the client's socket is full", func() (full bool) {

@@ -31,7 +31,7 @@ func newCircle(t testing.TB, size int) *circle {
 				return
 			}
 		}
-	}}, options: func(o *Options) { o.CloseTimeout = time.Second }})
+	}}, service: func(s *Service) { s.CloseTimeout = time.Second }})
 	client := r.join()
 	_ = client.SetDeadline(time.Time{})
 	return &circle{client: client, out: out, back: back, got: make([]byte, len(back))}

@@ -52,7 +52,7 @@ func TestOneShotRelaysClose(t *testing.T) {
 
 // A backend that does not answer the close does not keep the client waiting without limit.
 func TestOneShotCloseTimeout(t *testing.T) {
-	r := newRig(t, setup{options: func(o *Options) { o.CloseTimeout = 30 * time.Millisecond }})
+	r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = 30 * time.Millisecond }})
 	client, server := r.session()
 	client.sendClose(4001, "bye")
 	server.expectClose(4001, "bye")

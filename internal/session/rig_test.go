@@ -59,7 +59,10 @@ func newRig(t testing.TB, o setup) *rig {
 		t.Fatal(err)
 	}
 	r.group = pool.NewGroup[*backend.Conn](pool.Options{Balance: o.balance, Queue: o.queue})
-	r.service = &Service{Name: "test", Path: "/v1/test", Group: r.group, QueueTimeout: time.Hour, Variants: new(backend.Variants)}
+	r.service = &Service{
+		Name: "test", Path: "/v1/test", Group: r.group, QueueTimeout: time.Hour, Variants: new(backend.Variants),
+		MaxMessage: 64 << 20, CloseTimeout: testTimeout,
+	}
 	if o.service != nil {
 		o.service(r.service)
 	}
@@ -71,12 +74,11 @@ func newRig(t testing.TB, o setup) *rig {
 	r.service.Profile = r.backend.Profile()
 	if o.other != nil {
 		group := pool.NewGroup[*backend.Conn](pool.Options{})
-		services = append(services, &Service{Name: "other", Path: "/v1/other", Group: group, Profile: r.service.Profile})
+		services = append(services, &Service{Name: "other", Path: "/v1/other", Group: group, Profile: r.service.Profile, CloseTimeout: testTimeout})
 		r.startBackend(o.other, group, o)
 	}
 	options := Options{
-		Services: services, Loops: r.loops, MaxMessage: 64 << 20, MaxHead: 4 << 10, HandshakeTimeout: testTimeout,
-		CloseTimeout: testTimeout, Log: slog.New(r.log),
+		Services: services, Loops: r.loops, Limits: Limits{MaxHead: 4 << 10, HandshakeTimeout: testTimeout}, Log: slog.New(r.log),
 	}
 	if o.options != nil {
 		o.options(&options)

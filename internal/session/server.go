@@ -10,7 +10,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,32 +20,28 @@ import (
 
 // Options are the settings of a server. Fields without a default are required.
 type Options struct {
-	// Services are what clients can ask for. The first whose path fits serves a client.
+	// Services are what clients can ask for at first, see [Server.SetServices].
 	Services []*Service
 	// Loops are the event loops that the backends' connections live on.
-	Loops *loop.Group
-	// MaxMessage is the largest message, in bytes, that a client may send; 0 for no limit.
-	MaxMessage int64
+	Loops  *loop.Group
+	Limits Limits
+	// Log gets a line for each session that ended (level info) and for each refused request (level debug).
+	Log *slog.Logger
+}
+
+// Limits are the limits of what clients may do before they have a session.
+type Limits struct {
 	// MaxHead is the largest upgrade request in bytes.
 	MaxHead int
 	// HandshakeTimeout bounds the arrival of the upgrade request.
 	HandshakeTimeout time.Duration
-	// CloseTimeout bounds each side's part in closing a session.
-	CloseTimeout time.Duration
-	// IdleTimeout ends a session in which no data frame passed either way for so long; 0 for never.
-	IdleTimeout time.Duration
-	// MaxDuration ends a session that has lasted so long; 0 for never.
-	MaxDuration time.Duration
-	// Origins are the values of the Origin header that are accepted; none for any. Requests without the header do not
-	// come from browsers and are always accepted.
-	Origins []string
-	// Log gets a line for each session that ended (level info) and for each refused request (level debug).
-	Log *slog.Logger
 }
 
 // Server answers clients.
 type Server struct {
 	options Options
+	limits  atomic.Pointer[Limits]
+	routes  atomic.Pointer[routes]
 	shards  []shard // by loop
 	lastID  atomic.Uint64
 	active  atomic.Int64
@@ -98,12 +93,17 @@ const (
 func NewServer(o Options) *Server {
 	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), turn: make(chan struct{}, turns)}
 	s.drained, s.drain = context.WithCancel(context.Background())
+	s.SetLimits(o.Limits)
+	s.SetServices(o.Services)
 	s.shards = make([]shard, len(o.Loops.Loops()))
 	for i := range s.shards {
 		s.shards[i] = shard{sessions: make(map[*Session]struct{}), ended: make(map[frame.CloseCode]uint64)}
 	}
 	return s
 }
+
+// SetLimits changes the limits for clients that come from now on.
+func (s *Server) SetLimits(l Limits) { s.limits.Store(&l) }
 
 // Serve accepts clients from the listener in a goroutine of its own until Shutdown is called.
 func (s *Server) Serve(listener net.Listener) {
@@ -135,7 +135,7 @@ func (s *Server) accept(listener net.Listener) {
 		s.turn <- struct{}{}
 		release := sync.OnceFunc(func() { <-s.turn })
 		begun := time.Now()
-		_ = nc.SetDeadline(begun.Add(s.options.HandshakeTimeout)) // before track: Close sets a nearer one
+		_ = nc.SetDeadline(begun.Add(s.limits.Load().HandshakeTimeout)) // before track: Close sets a nearer one
 		if !s.track(nc) {
 			_ = nc.Close()
 			release()
@@ -236,15 +236,4 @@ func (r *Relayed) add(other Relayed) {
 	r.BytesFromClients += other.BytesFromClients
 	r.FramesFromBackends += other.FramesFromBackends
 	r.BytesFromBackends += other.BytesFromBackends
-}
-
-// route returns the service that the path leads to, or nil.
-func (s *Server) route(path string) *Service {
-	i := slices.IndexFunc(s.options.Services, func(service *Service) bool {
-		return service.Path == "" || service.Path == path
-	})
-	if i < 0 {
-		return nil
-	}
-	return s.options.Services[i]
 }

@@ -71,7 +71,7 @@ const (
 
 // newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
 func (s *Server) newSession(service *Service, conn *backend.Conn, nc net.Conn, arrival arrival) *Session {
-	session := &Session{server: s, service: service, backend: conn, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(s.options.MaxMessage)}
+	session := &Session{server: s, service: service, backend: conn, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(service.MaxMessage)}
 	session.record.begin(s.lastID.Add(1), addressOf(nc), arrival)
 	return session
 }
@@ -118,7 +118,7 @@ const idleLooks = 4
 // watchIdle looks now and then whether anything has passed since the last look, so that nothing needs to be noted when a
 // frame passes.
 func (s *Session) watchIdle() {
-	limit := s.server.options.IdleTimeout
+	limit := s.service.IdleTimeout
 	if limit <= 0 {
 		return
 	}
@@ -135,7 +135,7 @@ func (s *Session) watchIdle() {
 
 // limitDuration ends the session when it has lasted too long.
 func (s *Session) limitDuration() {
-	if limit := s.server.options.MaxDuration; limit > 0 {
+	if limit := s.service.MaxDuration; limit > 0 {
 		s.deadline.Set(s.client.Loop(), limit, func() {
 			s.end(byProxy, frame.PolicyViolation, "session limit reached")
 		})

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"time"
 
@@ -53,7 +54,7 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 }
 
 // queued returns the connection for a client in the queue, or an error: when it has waited until the given time in vain, when
-// left is closed because the client has gone (errLeft), or when nobody is admitted any more.
+// left is closed because the client has gone (errLeft), when nobody is admitted any more, or when the service was removed.
 func (s *Server) queued(service *Service, waiter *pool.Waiter[*backend.Conn], until time.Time, left <-chan struct{}) (*backend.Conn, error) {
 	patience := time.NewTimer(time.Until(until))
 	defer patience.Stop()
@@ -67,6 +68,8 @@ func (s *Server) queued(service *Service, waiter *pool.Waiter[*backend.Conn], un
 		why, err = pool.LeftEarly, errLeft
 	case <-s.drained.Done():
 		why, err = pool.TurnedAway, unavailable("shutting down")
+	case <-service.Removed:
+		why, err = pool.TurnedAway, &handshake.Refusal{Status: http.StatusNotFound, Reason: "the service was removed"}
 	}
 	conn, leased := service.Group.Leave(waiter, why) // leased at the last moment
 	switch {

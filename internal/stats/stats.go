@@ -3,6 +3,8 @@
 package stats
 
 import (
+	"time"
+
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
@@ -12,7 +14,8 @@ import (
 // Service is one service in the statistics.
 type Service struct {
 	Name    string          `json:"name"`
-	Path    string          `json:"path"` // empty for any
+	Host    string          `json:"host,omitempty"` // empty for any
+	Path    string          `json:"path"`           // empty for any
 	Profile string          `json:"profile"`
 	Balance string          `json:"balance"`
 	Queue   pool.QueueStats `json:"queue"`
@@ -20,6 +23,8 @@ type Service struct {
 
 // Backend is one backend in the statistics.
 type Backend struct {
+	Name    string `json:"name"`
+	Service string `json:"service"`
 	URL     string `json:"url"`
 	Profile string `json:"profile"`
 	backend.Health
@@ -28,6 +33,29 @@ type Backend struct {
 	// with ~.
 	Variants []pool.VariantStats `json:"variants,omitempty"`
 	Retired  uint64              `json:"retired"` // connections closed or being closed since the start
+}
+
+// Leaving is a backend that was removed from its service, while it still has connections.
+type Leaving struct {
+	Name    string `json:"name"`
+	Service string `json:"service"`
+	URL     string `json:"url"`
+	// Leased, Resetting and Retiring are its connections that serve a session, are made clean after one, or are being closed.
+	Leased    int `json:"leased"`
+	Resetting int `json:"resetting"`
+	Retiring  int `json:"retiring"`
+}
+
+// Configuration is which configuration is in force, and how good it is.
+type Configuration struct {
+	Source  string    `json:"source"`
+	Version string    `json:"version"` // of the snapshot in force
+	State   string    `json:"state"`   // current, stale (the source fails) or copied (it has failed since the start)
+	Since   time.Time `json:"since"`   // of the state
+	Reason  string    `json:"reason,omitempty"`
+	Applied time.Time `json:"applied"` // when the snapshot came into force
+	Changes uint64    `json:"changes"` // snapshots that came into force since the start
+	Failed  uint64    `json:"failures"`
 }
 
 // Sessions is what became of clients.
@@ -60,7 +88,10 @@ type Stats struct {
 	Draining      bool      `json:"draining"`
 	Services      []Service `json:"services"`
 	Backends      []Backend `json:"backends"`
-	Sessions      Sessions  `json:"sessions"`
-	Relayed       Relayed   `json:"relayed"`
-	Loops         Loops     `json:"loops"`
+	// Leaving are backends that were removed and still have connections.
+	Leaving       []Leaving     `json:"leaving,omitempty"`
+	Configuration Configuration `json:"configuration"`
+	Sessions      Sessions      `json:"sessions"`
+	Relayed       Relayed       `json:"relayed"`
+	Loops         Loops         `json:"loops"`
 }

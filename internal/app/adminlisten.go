@@ -1,0 +1,120 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/wsbouncer/wsbouncer/internal/admin"
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/metrics"
+)
+
+// listenAdmin opens the addresses of the admin API: TCP for monitoring, a unix socket for commands on this machine.
+func (p *Proxy) listenAdmin() error {
+	s := &p.plan.settings
+	if s.Admin != "" {
+		listener, err := net.Listen("tcp", s.Admin)
+		if err != nil {
+			return fmt.Errorf("--admin: %w", err)
+		}
+		p.adminAt = append(p.adminAt, listener)
+	}
+	if s.AdminSocket != "" {
+		listener, err := listenSocket(s.AdminSocket)
+		if err != nil {
+			return fmt.Errorf("--admin-socket: %w", err)
+		}
+		p.adminAt = append(p.adminAt, listener)
+	}
+	return nil
+}
+
+// listenSocket opens a unix socket. A file that another process has left there is removed, but not one that somebody serves.
+func listenSocket(path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return nil, err
+	}
+	if info, err := os.Lstat(path); err == nil {
+		if info.Mode()&fs.ModeSocket == 0 {
+			return nil, fmt.Errorf("%s is there and is no socket", path)
+		}
+		if other, err := net.DialTimeout("unix", path, time.Second); err == nil {
+			_ = other.Close()
+			return nil, fmt.Errorf("%s is served by another process", path)
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o660); err != nil { // whoever may write to it may change the configuration
+		_ = listener.Close()
+		return nil, err
+	}
+	return listener, nil
+}
+
+// serveAdmin begins to serve the admin API.
+func (p *Proxy) serveAdmin(store config.Store) {
+	if len(p.adminAt) == 0 {
+		return
+	}
+	p.admin = &http.Server{
+		Handler: admin.Handler(admin.Source{
+			Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
+			Configuration: remote.Handler(store, remote.HandlerOptions{
+				Token: p.plan.settings.AdminToken, Writable: fromThisMachine, Profiles: config.CheckProfiles,
+			}),
+		}, p.log),
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       time.Minute,
+		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+	}
+	for _, listener := range p.adminAt {
+		go func() { _ = p.admin.Serve(listener) }() // until Shutdown closes it
+		if listener.Addr().Network() == "unix" {
+			p.log.Info("admin API", "address", "unix:"+listener.Addr().String())
+		} else {
+			p.log.Info("admin API", "address", "http://"+listener.Addr().String())
+		}
+	}
+}
+
+// fromThisMachine tells whether a request came by a unix socket or a loopback address.
+func fromThisMachine(r *http.Request) bool {
+	switch at := r.Context().Value(http.LocalAddrContextKey).(type) {
+	case *net.UnixAddr:
+		return true
+	case *net.TCPAddr:
+		return at.IP.IsLoopback()
+	}
+	return false
+}
+
+// metrics returns what answers Prometheus: the statistics, and what the Go runtime and the operating system say of the
+// process. If one metric cannot be had, the others are still shown.
+func (p *Proxy) metrics() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics.New(p.Stats),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		Registry:      registry, // for the number of scrapes that failed
+		ErrorHandling: promhttp.ContinueOnError,
+		ErrorLog:      slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
+	})
+}

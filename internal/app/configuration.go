@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+	"os"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/follow"
+	"github.com/wsbouncer/wsbouncer/internal/config/memory"
+	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/state"
+	"github.com/wsbouncer/wsbouncer/internal/stats"
+)
+
+// openStore opens the store that the configuration comes from. For flags-only operation that is this process's memory, which
+// begins with what they say. It returns also what people call the source, and where the last good snapshot is kept.
+func (p *plan) openStore(ctx context.Context) (store config.Store, source, copyFile string, err error) {
+	s := &p.settings
+	options := config.Options{Profiles: config.CheckProfiles}
+	if s.Database == "" {
+		content, err := p.content()
+		if err != nil {
+			return nil, "", "", err
+		}
+		store, err := memory.New(content, options)
+		if err != nil {
+			return nil, "", "", err
+		}
+		return store, "flags", "", nil
+	}
+	if s.StateDirectory != "" {
+		if err := os.MkdirAll(s.StateDirectory, 0o750); err != nil {
+			return nil, "", "", err
+		}
+		if s.Database != stores.Memory {
+			copyFile = state.LastGood(s.StateDirectory)
+		}
+	}
+	if store, err = stores.Open(ctx, s.Database, options); err != nil {
+		return nil, "", "", err
+	}
+	return store, stores.Redact(s.Database), copyFile, nil
+}
+
+// configuration returns which configuration is in force.
+func configuration(s follow.Status) stats.Configuration {
+	return stats.Configuration{
+		Source: s.Source, Version: s.Version, State: string(s.State), Since: s.Since, Reason: s.Reason, Applied: s.Applied,
+		Changes: s.Changes, Failed: s.Failed,
+	}
+}

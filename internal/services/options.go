@@ -1,0 +1,76 @@
+package services
+
+import (
+	"maps"
+	"net"
+	"net/url"
+	"reflect"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+// options returns what a backend is made with, or changed to.
+func (s *Services) options(v *service, m *member) backend.Options {
+	c := &m.plan.service
+	return backend.Options{
+		Name: m.plan.name, Target: m.plan.target, Profile: m.plan.profile, Group: v.group, Variants: v.variants,
+		Settings: m.sizes(), Mode: m.mode, Probe: m.plan.probe(),
+		DialTimeout: c.DialTimeout, DialParallel: c.DialParallel, ResetTimeout: c.ResetTimeout, CloseTimeout: c.CloseTimeout,
+		MaxAge: c.ConnectionMaxAge, MaxIdle: c.ConnectionMaxIdle, VariantMaxIdle: variantMaxIdle,
+		MaxSessions:  uint64(c.ConnectionMaxSessions),
+		PingInterval: c.PingInterval, PingTimeout: c.PingTimeout,
+		CircuitFailures: c.CircuitFailures, SlowStart: c.SlowStart,
+		Loops: s.o.Loops, Log: s.o.Log,
+	}
+}
+
+// sizes returns the size of the pool.
+func (m *member) sizes() pool.Settings {
+	warm := m.plan.Warm
+	if warm < 0 {
+		warm = m.plan.Connections
+	}
+	return pool.Settings{Cap: m.plan.Connections, Taken: m.taken, Warm: warm, Weight: m.plan.Weight}
+}
+
+// probe returns how the backend is probed; nil for not at all. The text has been checked.
+func (b *backendPlan) probe() *backend.Probe {
+	c := &b.service
+	probe := &backend.Probe{Interval: c.ProbeInterval, Timeout: c.ProbeTimeout, Fall: c.ProbeFall, Rise: c.ProbeRise}
+	switch c.Probe {
+	case "":
+		return nil
+	case "upgrade":
+		return probe
+	}
+	probe.URL = probeURL(c.Probe, b.target)
+	return probe
+}
+
+// probeURL returns the URL that a backend is probed at: what the text leaves out is the backend's own.
+func probeURL(text string, target *handshake.Target) *url.URL {
+	u, err := url.Parse(text)
+	if err != nil { // it has been checked
+		return nil
+	}
+	switch {
+	case u.Host == "" && u.Scheme == "":
+		u.Scheme, u.Host = "http", target.Address()
+	case u.Hostname() == "":
+		host, _, _ := net.SplitHostPort(target.Address())
+		u.Host = net.JoinHostPort(host, u.Port())
+	}
+	return u
+}
+
+// sameHandshake tells whether another plan has the same headers and TLS settings.
+func (b *backendPlan) sameHandshake(next *backendPlan) bool {
+	return maps.Equal(b.Headers, next.Headers) && b.TLSCA == next.TLSCA && b.TLSServerName == next.TLSServerName &&
+		b.TLSInsecureSkipVerify == next.TLSInsecureSkipVerify && b.TLSCertificate == next.TLSCertificate && b.TLSKey == next.TLSKey
+}
+
+// equal tells whether two entities say the same.
+func equal[E config.Service | config.Backend](a, b E) bool { return reflect.DeepEqual(a, b) }

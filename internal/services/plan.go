@@ -1,0 +1,176 @@
+package services
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/session"
+)
+
+// plan is what a snapshot means. It is immutable. What is the same as in the plan before is the same object, so that it is quick
+// to see what has changed.
+type plan struct {
+	snapshot *config.Snapshot
+	profiles map[string]*profile.Profile // of users
+	services map[string]*servicePlan
+}
+
+// servicePlan is what the settings of a service mean.
+type servicePlan struct {
+	config.Service
+	profile  *profile.Profile
+	balance  pool.Balance
+	hashBy   session.HashBy
+	backends []*backendPlan
+	byName   map[string]*backendPlan
+}
+
+// backendPlan is what the settings of a backend mean, with those of its service.
+type backendPlan struct {
+	config.Backend
+	name    string
+	server  string
+	service config.Service
+	profile *profile.Profile
+	target  *handshake.Target
+	mode    pool.Mode
+}
+
+// newPlan returns what a snapshot means, or what of it cannot be made so, as [config.Problems]. before may be nil.
+func newPlan(snapshot *config.Snapshot, before *plan) (*plan, error) {
+	if before == nil {
+		before = new(plan)
+	}
+	p := &plan{snapshot: snapshot, services: make(map[string]*servicePlan)}
+	var problems config.Problems
+	if err := p.readProfiles(before); err != nil {
+		return nil, err
+	}
+	for name, service := range snapshot.Services() {
+		planned, found := p.planService(name, service, before)
+		problems = append(problems, found...)
+		p.services[name] = planned
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return p, nil
+}
+
+// readProfiles reads the profiles that users wrote. One that says what it said is the same as before.
+func (p *plan) readProfiles(before *plan) error {
+	p.profiles = make(map[string]*profile.Profile)
+	text := p.snapshot.ProfilesYAML()
+	if text == nil {
+		return nil
+	}
+	list, err := profile.Parse("profiles", text)
+	if err != nil {
+		return err
+	}
+	for _, own := range list {
+		if old := before.profiles[own.Name]; old != nil && string(old.YAML()) == string(own.YAML()) {
+			own = old
+		}
+		p.profiles[own.Name] = own
+	}
+	return nil
+}
+
+// profile returns the profile of that name, or nil.
+func (p *plan) profile(name string) *profile.Profile {
+	if own := p.profiles[name]; own != nil {
+		return own
+	}
+	builtIn, _ := profile.Named(name)
+	return builtIn
+}
+
+func (p *plan) planService(name string, settings config.Service, before *plan) (*servicePlan, config.Problems) {
+	bad := func(field string, err error) config.Problems {
+		return config.Problems{{Kind: config.KindService, Name: name, Field: field, Text: err.Error()}}
+	}
+	v := &servicePlan{Service: settings, profile: p.profile(settings.Profile), byName: make(map[string]*backendPlan)}
+	if v.profile == nil {
+		return nil, bad("profile", fmt.Errorf("there is no profile %q", settings.Profile))
+	}
+	if v.profile.Predial == profile.PredialNever && settings.Queue == 0 {
+		return nil, bad("queue", fmt.Errorf("0: with the profile %s connections are dialed for clients that wait; allowed is at least 1", v.profile.Name))
+	}
+	var err error
+	if v.balance, err = pool.ParseBalance(settings.Balance); err != nil {
+		return nil, bad("balance", err)
+	}
+	v.hashBy = hashBy(settings.HashBy)
+	old := before.services[name]
+	same := old != nil && equal(old.Service, settings) && old.profile == v.profile
+	var problems config.Problems
+	for member, b := range p.snapshot.Members(name) {
+		planned := old.member(member)
+		if !same || planned == nil || !equal(planned.Backend, b) {
+			if planned, err = newBackendPlan(member, b, v); err != nil {
+				problems = append(problems, config.Problem{Kind: config.KindBackend, Name: member, Field: "url", Text: err.Error()})
+				continue
+			}
+		}
+		v.backends = append(v.backends, planned)
+		v.byName[member] = planned
+	}
+	return v, problems
+}
+
+func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan, error) {
+	planned := &backendPlan{Backend: b, name: name, server: config.ServerOf(b.URL), service: v.Service, profile: v.profile}
+	var err error
+	if planned.target, err = handshake.ParseTarget(b.URL); err != nil {
+		return nil, err
+	}
+	planned.target.UserTimeout = v.TCPUserTimeout
+	planned.target.Protocol = v.Subprotocol
+	if planned.target.Protocol == "" {
+		planned.target.Protocol = v.profile.Subprotocol
+	}
+	if planned.mode, err = pool.ParseMode(b.State); err != nil {
+		return nil, err
+	}
+	return planned, nil
+}
+
+// member returns the plan for a backend; nil if there is none.
+func (v *servicePlan) member(name string) *backendPlan {
+	if v == nil {
+		return nil
+	}
+	return v.byName[name]
+}
+
+// of returns the plan for a backend that runs; nil if it is to go.
+func (p *plan) of(m *member) *backendPlan {
+	planned := p.services[m.service].member(m.plan.name)
+	if planned == nil || planned.server != m.server {
+		return nil
+	}
+	return planned
+}
+
+// dialsOtherwise tells whether connections by another plan are told something else when they are dialed, or are used for another
+// protocol.
+func (b *backendPlan) dialsOtherwise(next *backendPlan) bool {
+	return b.profile != next.profile || b.target.Protocol != next.target.Protocol ||
+		b.target.UserTimeout != next.target.UserTimeout || b.URL != next.URL || !b.sameHandshake(next)
+}
+
+// hashBy returns what names a client for the balance hash. The text has been checked.
+func hashBy(text string) (by session.HashBy) {
+	switch kind, name, _ := strings.Cut(text, ":"); kind {
+	case "header":
+		by.Header = name
+	case "query":
+		by.Query = name
+	}
+	return by
+}

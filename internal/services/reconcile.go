@@ -1,0 +1,215 @@
+package services
+
+import (
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+// The functions of this file are called with Services.mu held.
+
+// reconcile makes what runs what is desired, as far as that can be at this moment, and returns whether something is left to do
+// later. What comes is made before what goes.
+func (s *Services) reconcile(now time.Time) (more bool) {
+	if s.desired == nil {
+		return len(s.leaving) > 0
+	}
+	for name, plan := range s.desired.services {
+		v := s.services[name]
+		if v == nil {
+			v = s.newService(name, plan)
+		}
+		s.change(v, plan)
+		for _, b := range plan.backends {
+			s.bring(v, b, now)
+		}
+		more = s.release(v, now) || more
+	}
+	for name, v := range s.services {
+		if _, ok := s.desired.services[name]; !ok {
+			s.remove(v)
+		}
+	}
+	s.share()
+	if more = more || len(s.leaving) > 0; more {
+		s.wake()
+	}
+	return more
+}
+
+func (s *Services) newService(name string, plan *servicePlan) *service {
+	v := &service{
+		name: name, plan: plan, variants: new(backend.Variants), removed: make(chan struct{}), members: make(map[string]*member),
+		group: pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: plan.Queue}),
+	}
+	s.services[name] = v
+	return v
+}
+
+// change makes of a service itself what is desired.
+func (s *Services) change(v *service, plan *servicePlan) {
+	if v.plan == plan {
+		return
+	}
+	v.group.SetBalance(plan.balance)
+	v.group.SetQueue(plan.Queue)
+	v.plan = plan
+}
+
+// bring makes of a backend what is desired: one that runs is changed, another is begun. That it is to get no sessions any more
+// is for release.
+func (s *Services) bring(v *service, plan *backendPlan, now time.Time) {
+	m := v.members[plan.name]
+	if m != nil && m.server != plan.server { // another server of the same name
+		s.leave(m)
+		m = nil
+	}
+	if m == nil {
+		m = s.find(v, plan)
+	}
+	switch {
+	case m == nil:
+		m = s.begin(v, plan, now)
+	case m.plan != plan:
+		renew := m.plan.dialsOtherwise(plan)
+		m.plan = plan
+		m.Update(s.options(v, m), renew)
+	}
+	v.members[plan.name] = m
+	if plan.mode <= m.mode { // it may get at least what it got
+		m.setMode(plan.mode)
+	}
+}
+
+// find returns a backend of the service that leads to the same server under another name, or that was to leave.
+func (s *Services) find(v *service, plan *backendPlan) *member {
+	for name, m := range v.members {
+		if m.server == plan.server {
+			delete(v.members, name)
+			return m
+		}
+	}
+	for i, m := range s.leaving {
+		if m.service == v.name && m.server == plan.server && m.Group() == v.group {
+			s.leaving = append(s.leaving[:i:i], s.leaving[i+1:]...)
+			m.Restore()
+			return m
+		}
+	}
+	return nil
+}
+
+// begin starts a backend. What the server still holds of others is taken from its cap before it dials.
+func (s *Services) begin(v *service, plan *backendPlan, now time.Time) *member {
+	m := &member{service: v.name, server: plan.server, plan: plan, mode: plan.mode}
+	m.taken = s.takenFrom(m)
+	if len(v.members) > 0 && plan.mode == pool.Enabled {
+		m.warming = now.Add(patience)
+	}
+	m.Backend = backend.New(s.options(v, m))
+	if s.begun { // otherwise it was there before the proxy
+		s.o.Log.Info("backend added", "backend", plan.name, "service", v.name, "url", plan.target.URL, "state", plan.mode.String())
+	}
+	return m
+}
+
+// release lets backends go that are to get no sessions any more, or none at all, and returns whether one waits for others to take
+// its place.
+func (s *Services) release(v *service, now time.Time) (waits bool) {
+	comes := v.comes(now)
+	for name, m := range v.members {
+		plan := v.plan.member(name)
+		switch {
+		case plan != nil && plan.mode == m.mode:
+		case comes && m.mode == pool.Enabled:
+			waits = true
+		case plan == nil:
+			delete(v.members, name)
+			s.leave(m)
+		default:
+			m.setMode(plan.mode)
+		}
+	}
+	return waits
+}
+
+// comes tells whether a backend of the service is on its way to its warm connections.
+func (v *service) comes(now time.Time) (comes bool) {
+	for _, m := range v.members {
+		if m.warming.IsZero() {
+			continue
+		}
+		book, health := m.Stats(), m.Health()
+		failing := !health.Reachable && book.Totals.DialFailed > 0
+		if failing || !now.Before(m.warming) || m.mode != pool.Enabled || book.Idle+book.Leased+book.Resetting >= min(book.Warm, book.Ceiling) {
+			m.warming = time.Time{}
+			continue
+		}
+		comes = true
+	}
+	return comes
+}
+
+// remove takes a service away: clients that wait are turned away, and its backends leave.
+func (s *Services) remove(v *service) {
+	delete(s.services, v.name)
+	close(v.removed)
+	for _, m := range v.members {
+		s.leave(m)
+	}
+	s.o.Log.Info("service removed", "service", v.name)
+}
+
+// leave takes a backend out of its service. Its sessions go on.
+func (s *Services) leave(m *member) {
+	delete(s.services[m.service].membersOrNone(), m.plan.name)
+	m.mode = pool.Disabled
+	m.Leave()
+	s.leaving = append(s.leaving, m)
+	book := m.Stats()
+	s.o.Log.Info("backend leaves, its sessions go on", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
+}
+
+func (v *service) membersOrNone() map[string]*member {
+	if v == nil {
+		return nil
+	}
+	return v.members
+}
+
+// share gives each backend what others leave of its server's cap.
+func (s *Services) share() {
+	for _, v := range s.services {
+		for _, m := range v.members {
+			if taken := s.takenFrom(m); taken != m.taken {
+				m.taken = taken
+				m.Set(m.sizes())
+			}
+		}
+	}
+}
+
+// takenFrom returns how many connections of a backend's cap others have that lead to the same server: those that are leaving what
+// they still hold, which cannot grow any more, and those that will leave what they may take until then.
+func (s *Services) takenFrom(m *member) (taken int) {
+	for _, other := range s.leaving {
+		if other.server == m.server {
+			book := other.Stats()
+			taken += book.Used()
+		}
+	}
+	for _, v := range s.services {
+		for _, other := range v.members {
+			if other != m && other.Backend != nil && other.server == m.server && s.desired.of(other) == nil {
+				taken += other.plan.Connections
+			}
+		}
+	}
+	return taken
+}
+
+func (m *member) setMode(mode pool.Mode) {
+	m.mode = mode
+	m.SetMode(mode)
+}
