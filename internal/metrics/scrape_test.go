@@ -131,10 +131,10 @@ func TestStates(t *testing.T) {
 func TestOddNames(t *testing.T) {
 	odd := stats.Stats{Services: []stats.Service{{Name: "stt", Path: "/\xff/\"\n"}}}
 	err := testutil.CollectAndCompare(fixed(odd), strings.NewReader(
-		"# HELP wsbouncer_service_info Always 1. The labels tell the path that clients ask for (empty for any), "+
+		"# HELP wsbouncer_service_info Always 1. The labels tell the host and path that clients ask for (empty for any), "+
 			"the backends' profile, and how a backend is chosen.\n"+
 			"# TYPE wsbouncer_service_info gauge\n"+
-			`wsbouncer_service_info{balance="",path="/`+"\uFFFD"+`/\"\n",profile="",service="stt"} 1`+"\n"),
+			`wsbouncer_service_info{balance="",host="",path="/`+"\uFFFD"+`/\"\n",profile="",service="stt"} 1`+"\n"),
 		"wsbouncer_service_info")
 	if err != nil {
 		t.Error(err)
