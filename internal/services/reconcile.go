@@ -15,6 +15,7 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 	if s.desired == nil {
 		return len(s.leaving) > 0
 	}
+	held := s.held()
 	for name, plan := range s.desired.services {
 		v := s.services[name]
 		if v == nil {
@@ -22,7 +23,7 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 		}
 		s.change(v, plan)
 		for _, b := range plan.backends {
-			s.bring(v, b, now)
+			s.bring(v, b, held[b.server], now)
 		}
 		more = s.release(v, now) || more
 	}
@@ -31,7 +32,7 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 			s.remove(v)
 		}
 	}
-	s.share()
+	s.share() // what some have left since
 	if more = more || len(s.leaving) > 0; more {
 		s.wake()
 	}
@@ -44,6 +45,9 @@ func (s *Services) newService(name string, plan *servicePlan) *service {
 		group: pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: plan.Queue}),
 	}
 	s.services[name] = v
+	if s.begun {
+		s.o.Log.Info("service added", "service", name, "path", plan.Path, "host", plan.Host)
+	}
 	return v
 }
 
@@ -57,9 +61,10 @@ func (s *Services) change(v *service, plan *servicePlan) {
 	v.plan = plan
 }
 
-// bring makes of a backend what is desired: one that runs is changed, another is begun. That it is to get no sessions any more
+// bring makes of a backend what is desired: one that runs is changed, another is begun, on a server that holds so many connections for
+// others. That it is to get no sessions any more
 // is for release.
-func (s *Services) bring(v *service, plan *backendPlan, now time.Time) {
+func (s *Services) bring(v *service, plan *backendPlan, taken int, now time.Time) {
 	m := v.members[plan.name]
 	if m != nil && m.server != plan.server { // another server of the same name
 		s.leave(m)
@@ -70,7 +75,7 @@ func (s *Services) bring(v *service, plan *backendPlan, now time.Time) {
 	}
 	switch {
 	case m == nil:
-		m = s.begin(v, plan, now)
+		m = s.begin(v, plan, taken, now)
 	case m.plan != plan:
 		renew := m.plan.dialsOtherwise(plan)
 		m.plan = plan
@@ -100,10 +105,9 @@ func (s *Services) find(v *service, plan *backendPlan) *member {
 	return nil
 }
 
-// begin starts a backend. What the server still holds of others is taken from its cap before it dials.
-func (s *Services) begin(v *service, plan *backendPlan, now time.Time) *member {
-	m := &member{service: v.name, server: plan.server, plan: plan, mode: plan.mode}
-	m.taken = s.takenFrom(m)
+// begin starts a backend. What the server holds for others is taken from its cap before it dials.
+func (s *Services) begin(v *service, plan *backendPlan, taken int, now time.Time) *member {
+	m := &member{service: v.name, server: plan.server, plan: plan, mode: plan.mode, taken: taken}
 	if len(v.members) > 0 && plan.mode == pool.Enabled {
 		m.warming = now.Add(patience)
 	}
@@ -180,9 +184,10 @@ func (v *service) membersOrNone() map[string]*member {
 
 // share gives each backend what others leave of its server's cap.
 func (s *Services) share() {
+	held := s.held()
 	for _, v := range s.services {
 		for _, m := range v.members {
-			if taken := s.takenFrom(m); taken != m.taken {
+			if taken := held[m.server]; taken != m.taken && s.desired.of(m) != nil {
 				m.taken = taken
 				m.Set(m.sizes())
 			}
@@ -190,23 +195,22 @@ func (s *Services) share() {
 	}
 }
 
-// takenFrom returns how many connections of a backend's cap others have that lead to the same server: those that are leaving what
-// they still hold, which cannot grow any more, and those that will leave what they may take until then.
-func (s *Services) takenFrom(m *member) (taken int) {
-	for _, other := range s.leaving {
-		if other.server == m.server {
-			book := other.Stats()
-			taken += book.Used()
-		}
+// held returns how many connections servers have for backends that are to go: what those that are leaving still hold, which cannot
+// grow any more, and what the others may take until they do.
+func (s *Services) held() map[string]int {
+	held := make(map[string]int)
+	for _, m := range s.leaving {
+		book := m.Stats()
+		held[m.server] += book.Used()
 	}
 	for _, v := range s.services {
-		for _, other := range v.members {
-			if other != m && other.Backend != nil && other.server == m.server && s.desired.of(other) == nil {
-				taken += other.plan.Connections
+		for _, m := range v.members {
+			if s.desired.of(m) == nil {
+				held[m.server] += m.plan.Connections
 			}
 		}
 	}
-	return taken
+	return held
 }
 
 func (m *member) setMode(mode pool.Mode) {
