@@ -69,7 +69,7 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/frame", "internal/handshake", "internal/loop", "internal/metrics",
+		"internal/config/remote", "internal/config/stores", "internal/config/value", "internal/frame", "internal/handshake", "internal/loop", "internal/metrics",
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/state", "internal/stats",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stats", "internal/wav"},

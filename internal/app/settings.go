@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -130,16 +129,16 @@ func (s *Settings) plan() (*plan, error) {
 		bad("listen", "no address to listen on; give one such as 127.0.0.1:8080")
 	}
 	for i, address := range s.Listen {
-		if err := checkAddress(address); err != nil {
+		if err := value.CheckAddress(address); err != nil {
 			bad("listen", "%v", err)
-		} else if slices.Contains(s.Listen[:i], address) && !anyPort(address) {
+		} else if slices.Contains(s.Listen[:i], address) && !value.AnyPort(address) {
 			bad("listen", "%q is listed twice", address)
 		}
 	}
 	if s.Admin != "" {
-		if err := checkAddress(s.Admin); err != nil {
+		if err := value.CheckAddress(s.Admin); err != nil {
 			bad("admin", "%v", err)
-		} else if slices.Contains(s.Listen, s.Admin) && !anyPort(s.Admin) {
+		} else if slices.Contains(s.Listen, s.Admin) && !value.AnyPort(s.Admin) {
 			bad("admin", "%q is an address of --listen; the admin API needs one of its own", s.Admin)
 		}
 	}
@@ -251,25 +250,6 @@ func (s *Settings) warm() int {
 		return s.Connections
 	}
 	return s.Warm
-}
-
-// checkAddress checks a host:port to listen on.
-func checkAddress(address string) error {
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("%q is not an address; allowed is host:port such as 127.0.0.1:8080", address)
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("%q has the port %q; allowed are 0 to 65535", address, port)
-	}
-	return nil
-}
-
-// anyPort tells whether the address, which must have passed checkAddress, leaves the port to the system.
-func anyPort(address string) bool {
-	_, port, _ := net.SplitHostPort(address)
-	n, _ := strconv.Atoi(port)
-	return n == 0
 }
 
 // isToken tells whether text is a token as RFC 9110, section 5.6.2, has it.

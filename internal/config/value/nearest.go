@@ -8,7 +8,7 @@ import (
 // Unknown says that a name is not one of those there are, and which one was probably meant.
 func Unknown(what, name string, known []string) string {
 	text := fmt.Sprintf("there is no %s %q; ", what, name)
-	if near := nearest(name, known); near != "" {
+	if near := Nearest(name, known); near != "" {
 		text += fmt.Sprintf("did you mean %q? ", near)
 	}
 	const most = 40 // names of things that an operator made can be thousands
@@ -21,8 +21,8 @@ func Unknown(what, name string, known []string) string {
 	return text + "allowed are " + strings.Join(known, ", ")
 }
 
-// nearest returns the known name that a mistyped one most likely stands for, or "" when none is near.
-func nearest(name string, known []string) string {
+// Nearest returns the known name that a mistyped one most likely stands for, or "" when none is near.
+func Nearest(name string, known []string) string {
 	best, distance := "", len(name)/3+2 // one slip in a short name, a few in a long one
 	for _, k := range known {
 		if len(name) >= 4 && strings.HasPrefix(k, strings.ToLower(name)) { // drain for draining

@@ -51,7 +51,7 @@ func TestNearest(t *testing.T) {
 	for name, want := range map[string]string{
 		"conections": "connections", "wram": "warm", "Weight": "weight", "wieght": "weight", "frobnicate": "", "x": "",
 	} {
-		if got := nearest(name, known); got != want {
+		if got := Nearest(name, known); got != want {
 			t.Errorf("nearest to %q is %q; it should be %q", name, got, want)
 		}
 	}

@@ -19,6 +19,27 @@ type Value interface {
 	Allowed() string
 }
 
+// Kind returns the kind of a value as flags name it, for help: string, int, float64, bool, size, duration, stringArray or map.
+func Kind(v Value) string {
+	switch v.(type) {
+	case count:
+		return "int"
+	case number:
+		return "float64"
+	case flag:
+		return "bool"
+	case size:
+		return "size"
+	case duration:
+		return "duration"
+	case List:
+		return "stringArray"
+	case Map:
+		return "map"
+	}
+	return "string"
+}
+
 // NewText returns the value for a text that check accepts. may says in words what that is.
 func NewText(p *string, may string, check func(text string) error) Value { return text{p, may, check} }
 

@@ -1,0 +1,26 @@
+package value
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+)
+
+// CheckAddress checks a host:port to listen on, whose port is a number.
+func CheckAddress(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is not an address; allowed is host:port such as 127.0.0.1:8080", address)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%q has the port %q; allowed are 0 to 65535", address, port)
+	}
+	return nil
+}
+
+// AnyPort tells whether a host:port leaves the port to the system: the same address may be listened on more than once then.
+func AnyPort(address string) bool {
+	_, port, _ := net.SplitHostPort(address)
+	n, err := strconv.Atoi(port)
+	return err == nil && n == 0
+}
