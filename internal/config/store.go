@@ -37,6 +37,8 @@ type Store interface {
 type Options struct {
 	// Profiles checks the profiles that users wrote, as CheckProfiles does; nil for no check.
 	Profiles ProfileCheck
+	// ReadOnly is for who only loads: opening neither makes a database nor brings its schema up to date.
+	ReadOnly bool
 	// Poll is how often a store looks for changes of others; 0 for its default, which finds them within a second.
 	Poll time.Duration
 }

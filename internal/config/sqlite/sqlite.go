@@ -51,7 +51,7 @@ const (
 // Open opens a database, and makes it if there is none; its directory must exist. A file that may not be written is opened
 // for reading.
 func Open(ctx context.Context, path string, options config.Options) (*Store, error) {
-	s := &Store{path: path, check: options.Profiles}
+	s := &Store{path: path, check: options.Profiles, readOnly: options.ReadOnly && path != Memory}
 	if err := s.connect(); err != nil {
 		return nil, err
 	}
@@ -110,7 +110,9 @@ func (s *Store) name() (string, error) {
 	switch {
 	case err == nil && info.IsDir():
 		return "", fmt.Errorf("the database's file: %s is a directory; allowed is a file", path)
-	case err == nil && !writable(path, info):
+	case err != nil && s.readOnly:
+		return "", fmt.Errorf("the database's file: %w", err)
+	case err == nil && (s.readOnly || !writable(path, info)):
 		s.readOnly = true
 		pragmas.Set("mode", "ro")
 	default:

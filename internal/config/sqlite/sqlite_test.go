@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -201,6 +202,32 @@ func TestReadOnly(t *testing.T) {
 	}
 	if _, err := reader.Apply(t.Context(), config.Change{Who: "x"}); !errors.Is(err, config.ErrReadOnly) {
 		t.Errorf("writing: %v", err)
+	}
+}
+
+// Who only loads makes no database, and changes none.
+func TestOpenReadOnly(t *testing.T) {
+	s, path := opened(t)
+	want := fill(t, s)
+	reader := opener(path)(t, config.Options{ReadOnly: true})
+	defer reader.Close()
+	if now, err := reader.Load(t.Context()); err != nil || now.Version() != want.Version() {
+		t.Errorf("reading: %v", err)
+	}
+	if _, err := reader.Apply(t.Context(), config.Change{Who: "x"}); !errors.Is(err, config.ErrReadOnly) {
+		t.Errorf("writing: %v", err)
+	}
+	none, empty := filepath.Join(t.TempDir(), "none.db"), filepath.Join(t.TempDir(), "empty.db")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{none: fs.ErrNotExist, empty: config.ErrSchema} {
+		if _, err := Open(t.Context(), path, config.Options{ReadOnly: true}); !errors.Is(err, want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if _, err := os.Stat(none); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it was made: %v", err)
 	}
 }
 

@@ -53,6 +53,12 @@ func Open(ctx context.Context, database string, options config.Options) (config.
 	return s, nil
 }
 
+// Check checks a database's name, without looking whether it is there.
+func Check(database string) error {
+	_, _, err := parse(database)
+	return err
+}
+
 // ErrNoSchema: the store is a file or memory, which has no schema to bring up to date.
 var ErrNoSchema = errors.New("it has no schema")
 

@@ -37,6 +37,9 @@ func TestParse(t *testing.T) {
 		{"host=/run/postgresql dbname=x", inPostgres, "host=/run/postgresql dbname=x"},
 	} {
 		where, path, err := parse(c.database)
+		if err := Check(c.database); err != nil {
+			t.Errorf("%s: %v", c.database, err)
+		}
 		if where != c.where || path != c.path || err != nil {
 			t.Errorf("%s: %v, %q, %v; want %v, %q", c.database, where, path, err, c.where, c.path)
 		}
@@ -55,6 +58,9 @@ func TestMistakes(t *testing.T) {
 		_, err := Open(t.Context(), database, config.Options{})
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v; want %s", database, err, says)
+		}
+		if again := Check(database); !strings.HasPrefix(database, "postgres:") && (again == nil || again.Error() != err.Error()) {
+			t.Errorf("%s: opening says %v, checking %v", database, err, again)
 		}
 		if _, _, again := Migrate(t.Context(), database); again == nil || again.Error() != err.Error() {
 			t.Errorf("%s: opening says %v, migrating %v", database, err, again)
