@@ -66,6 +66,11 @@ var mayImport = map[string][]string{
 		"internal/stats",
 	},
 
+	// The settings of the process: they say where the configuration is, and nothing of what is in it.
+	"internal/settings": {
+		"internal/config", "internal/config/stores", "internal/config/strictyaml", "internal/config/value", "internal/state",
+	},
+
 	// What joins the parts.
 	"internal/app": {
 		"internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",

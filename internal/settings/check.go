@@ -1,0 +1,48 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// orEmpty returns a check that accepts an empty text as well: it is the default.
+func orEmpty(check func(string) error) func(string) error {
+	return func(text string) error {
+		if text == "" {
+			return nil
+		}
+		return check(text)
+	}
+}
+
+func checkPath(path string) error {
+	if strings.ContainsRune(path, 0) || strings.TrimSpace(path) == "" {
+		return fmt.Errorf("%q is not a path", path)
+	}
+	return nil
+}
+
+// errToken does not repeat what was given, which may be the token.
+var errToken = errors.New("this is not a reference; allowed are env:NAME and file:/path (the token itself may stand in the environment " +
+	"variable " + Variable("admin-token") + ")")
+
+// checkReference checks how the admin API's token is referred to.
+func checkReference(text string) error {
+	if !isReference(text) || strings.ContainsAny(text, " \t\r\n") {
+		return errToken
+	}
+	return nil
+}
+
+func isReference(text string) bool {
+	return strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:")
+}
+
+// checkToken checks what a reference led to: what a header can have without quotes (RFC 6750, section 2.1, is narrower).
+func checkToken(reference, token string) error {
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("%s: it has characters that a token cannot have; allowed is printable ASCII without spaces", reference)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package settings
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/strictyaml"
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
+)
+
+// maxFile is the size in bytes of the largest file, a hundred times what is needed.
+const maxFile = 1 << 20
+
+// file sets what the file of that path says; how begins errors about the file itself, and names who asked for it.
+func (l *loading) file(path, how string) {
+	data, err := readFile(path)
+	if err != nil {
+		l.bad("%s%w", how, err)
+		return
+	}
+	l.decode(path, data)
+}
+
+// readFile reads a file, or the first bytes of one that is too large.
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory; allowed is a file", path)
+	}
+	return io.ReadAll(io.LimitReader(file, maxFile+1))
+}
+
+// decode sets what a file says, whose name is for errors.
+func (l *loading) decode(name string, data []byte) {
+	root, where, err := strictyaml.Parse(data, maxFile)
+	if err != nil {
+		l.bad("%s%s: %w", name, where, err)
+		return
+	}
+	about := ""
+	first := len(l.problems)
+	lines := make(map[error]int)
+	bad := func(n *yaml.Node, text string) {
+		l.bad("%s: %s%w", strictyaml.Place(name, n), about, errors.New(text))
+		lines[l.problems[len(l.problems)-1]] = n.Line
+	}
+	for _, entry := range strictyaml.Mapping(root, "settings such as listen and database, with their values", bad) {
+		s, ok := find(entry.Key.Value)
+		switch {
+		case !ok && slices.Contains([]string{"services", "backends", "profiles"}, entry.Key.Value):
+			bad(entry.Key, fmt.Sprintf("%q are no setting of the process, but the configuration; a file with them is a database (database: services.yaml)", entry.Key.Value))
+			continue
+		case !ok:
+			bad(entry.Key, value.Unknown("setting", entry.Key.Value, names()))
+			continue
+		}
+		about = s.name + ": "
+		place := strictyaml.Place(name, entry.Value)
+		if texts, ok := l.texts(&s, entry.Value, bad); ok {
+			before := len(l.problems)
+			l.set(&s, place, place+": "+about, texts)
+			for _, err := range l.problems[before:] {
+				lines[err] = entry.Value.Line
+			}
+		}
+		about = ""
+	}
+	slices.SortStableFunc(l.problems[first:], func(a, b error) int { return cmp.Compare(lines[a], lines[b]) })
+}
+
+// texts returns what a node says: one text, or as many as there are for a list.
+func (l *loading) texts(s *setting, n *yaml.Node, bad strictyaml.Bad) ([]string, bool) {
+	if !s.isList() {
+		text, ok := strictyaml.Scalar(n, bad)
+		return []string{text}, ok
+	}
+	texts, ok := strictyaml.List(n, bad)
+	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		bad(n, "the list is empty; allowed is "+s.value(new(Settings)).Allowed())
+		return nil, false
+	}
+	return texts, ok
+}

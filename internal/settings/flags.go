@@ -1,0 +1,94 @@
+package settings
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
+)
+
+// configFlag is the flag that names the file.
+const configFlag = "config"
+
+// Flags are the flags for all settings, and the one that names the file. What they are set to is only kept: [Sources.Load] checks
+// it, so that all mistakes are told at once.
+type Flags struct {
+	config string
+	set    *pflag.FlagSet
+	values []*flagValue
+}
+
+// Add adds the flags to a command's.
+func (f *Flags) Add(to *pflag.FlagSet) {
+	f.set = to
+	to.StringVar(&f.config, configFlag, "", "YAML file with settings (default: "+ConfigVariable+", or none)")
+	for i := range table {
+		v := &flagValue{setting: &table[i]}
+		f.values = append(f.values, v)
+		to.Var(v, v.setting.name, v.setting.usage())
+	}
+}
+
+// Names returns the names of the flags.
+func (f *Flags) Names() []string { return append([]string{configFlag}, names()...) }
+
+func (f *Flags) given(name string) bool { return f.set != nil && f.set.Changed(name) }
+
+// flags sets what the flags say.
+func (l *loading) flags(f *Flags) {
+	for _, v := range f.values {
+		if name := v.setting.name; f.given(name) {
+			l.set(v.setting, "--"+name, "--"+name+": ", v.texts)
+		}
+	}
+}
+
+// usage returns the setting's line of help.
+func (s *setting) usage() string {
+	text := s.help
+	if s.isList() {
+		text += " (repeat for several)"
+	}
+	if v := s.value(new(Settings)); value.Kind(v) != "duration" {
+		text += ": " + v.Allowed()
+	}
+	if s.unset != "" {
+		text += " (default: " + s.unset + ")"
+	}
+	return text
+}
+
+// flagValue is one flag. It keeps what it is set to.
+type flagValue struct {
+	setting *setting
+	texts   []string
+}
+
+// Set implements [pflag.Value]: several texts for a list, the last one for others.
+func (v *flagValue) Set(text string) error {
+	if !v.setting.isList() {
+		v.texts = nil
+	}
+	v.texts = append(v.texts, text)
+	return nil
+}
+
+// String implements [pflag.Value].
+func (v *flagValue) String() string {
+	if v.setting == nil { // pflag asks a zero value
+		return ""
+	}
+	texts := v.texts
+	if texts == nil {
+		texts = config.ListOf(v.setting.standard())
+		if !v.setting.isList() {
+			texts = []string{v.setting.standard()}
+		}
+	}
+	return strings.Join(texts, ",")
+}
+
+// Type implements [pflag.Value].
+func (v *flagValue) Type() string { return value.Kind(v.setting.value(new(Settings))) }

@@ -1,0 +1,115 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
+)
+
+// Sources are where settings come from. They may be read again and again.
+type Sources struct {
+	Flags       *Flags          // those of the command line, or nil
+	Environment func() []string // such as [os.Environ], or nil
+}
+
+// Loaded is what the sources say.
+type Loaded struct {
+	Settings
+	File     string   // path of the file that was read; empty for none
+	Token    string   // what AdminToken refers to: a secret
+	Warnings []string // what is likely a mistake, but may be nothing
+
+	sources map[string]string // where a setting was said, by name
+}
+
+// Source returns where the setting was said: file:line:column, a variable or a flag; empty if nowhere.
+func (l *Loaded) Source(name string) string { return l.sources[name] }
+
+// Load reads the settings. The error has everything that is wrong, a line for each mistake, which begins with the place where
+// it stands; a setting may be wrong in one source though a later one says something else.
+func (s Sources) Load() (*Loaded, error) {
+	l := &loading{settings: Defaults(), sources: make(map[string]string)}
+	var variables []string
+	if s.Environment != nil {
+		variables = s.Environment()
+	}
+	path, how := environment(variables)[ConfigVariable], ConfigVariable+": "
+	if s.Flags != nil && s.Flags.given(configFlag) {
+		path, how = s.Flags.config, "--"+configFlag+": "
+	}
+	if path != "" {
+		l.file(path, how)
+	}
+	l.environment(variables)
+	if s.Flags != nil {
+		l.flags(s.Flags)
+	}
+	l.checkTogether()
+	token := l.token()
+	if len(l.problems) > 0 {
+		return nil, errors.Join(l.problems...)
+	}
+	return &Loaded{Settings: l.settings, File: path, Token: token, Warnings: l.warnings, sources: l.sources}, nil
+}
+
+// loading is what has been read so far.
+type loading struct {
+	settings Settings
+	sources  map[string]string
+	heads    map[string]string // how an error about a setting begins, by name
+	problems []error
+	warnings []string
+}
+
+func (l *loading) bad(format string, args ...any) {
+	l.problems = append(l.problems, fmt.Errorf(format, args...))
+}
+
+// set sets a setting that source says: one text, empty for the default, or for a list all of them, none for the default. head
+// is how an error begins.
+func (l *loading) set(s *setting, source, head string, texts []string) {
+	text := ""
+	if s.isList() {
+		text = config.ListText(texts)
+	} else if len(texts) > 0 {
+		text = texts[0]
+	}
+	if text == "" {
+		text = s.standard()
+	}
+	if err := s.value(&l.settings).Set(text); err != nil {
+		l.bad("%s%w", head, err)
+		return
+	}
+	if l.heads == nil {
+		l.heads = make(map[string]string)
+	}
+	l.sources[s.name], l.heads[s.name] = source, head
+}
+
+// checkTogether checks what depends on more than one setting.
+func (l *loading) checkTogether() {
+	s := &l.settings
+	if s.Admin != "" && slices.Contains(s.Listen, s.Admin) && !value.AnyPort(s.Admin) {
+		l.bad("%s%q is an address of listen; the admin API needs one of its own", l.heads["admin"], s.Admin)
+	}
+}
+
+// token returns the secret that AdminToken refers to.
+func (l *loading) token() string {
+	reference := l.settings.AdminToken
+	if reference == "" {
+		return ""
+	}
+	token, err := config.Resolve(reference)
+	if err == nil {
+		err = checkToken(reference, token)
+	}
+	if err != nil {
+		l.bad("%s%w", l.heads["admin-token"], err)
+	}
+	return token
+}

@@ -1,0 +1,276 @@
+package settings
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// given is what the sources of a test say.
+type given struct {
+	file        string // its content; empty for no file
+	environment []string
+	flags       []string
+}
+
+// sources returns the sources; the file is named w.yaml, in a directory whose name errors and places begin with.
+func (g given) sources(t *testing.T) (s Sources, directory string) {
+	t.Helper()
+	directory = t.TempDir() + string(filepath.Separator)
+	args := g.flags
+	if g.file != "" {
+		path := directory + "w.yaml"
+		if err := os.WriteFile(path, []byte(g.file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append([]string{"--config", path}, args...)
+	}
+	var flags Flags
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.Add(set)
+	if err := set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return Sources{Flags: &flags, Environment: func() []string { return g.environment }}, directory
+}
+
+// load reads the sources, which must be fine.
+func (g given) load(t *testing.T) *Loaded {
+	t.Helper()
+	s, directory := g.sources(t)
+	l, err := s.Load()
+	if err != nil {
+		t.Fatalf("%+v: %v", g, err)
+	}
+	for name, source := range l.sources {
+		l.sources[name] = strings.TrimPrefix(source, directory)
+	}
+	return l
+}
+
+// mistakes reads the sources, and returns what is wrong, without the directory of the file.
+func (g given) mistakes(t *testing.T) []string {
+	t.Helper()
+	s, directory := g.sources(t)
+	l, err := s.Load()
+	if err == nil {
+		t.Fatalf("%+v: no mistake, but %+v", g, l)
+	}
+	return strings.Split(strings.ReplaceAll(err.Error(), directory, ""), "\n")
+}
+
+// example is a value of each setting that is none of the defaults, and another one.
+var example = map[string][2]string{
+	"listen": {"127.0.0.1:1", "127.0.0.1:2"}, "admin": {"127.0.0.1:3", "127.0.0.1:4"}, "admin-socket": {"/run/a", "off"},
+	"admin-token": {"env:TOKEN_A", "env:TOKEN_B"}, "database": {"a.db", "b.yaml"}, "state-directory": {"a", "b"}, "loops": {"1", "2"},
+	"max-header": {"1KiB", "2KiB"}, "handshake-timeout": {"1s", "2s"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "1m"},
+	"log-level": {"debug", "warn"}, "log-format": {"json", "text"},
+}
+
+// TestPrecedence has every setting in every source, alone and together with each source that wins over it.
+func TestPrecedence(t *testing.T) {
+	t.Setenv("TOKEN_A", "a")
+	t.Setenv("TOKEN_B", "b")
+	for i := range table {
+		s := &table[i]
+		first, second := example[s.name][0], example[s.name][1]
+		variable := func(text string) []string { return []string{Variable(s.name) + "=" + text} }
+		flag := func(text string) []string { return []string{"--" + s.name, text} }
+		key := func(text string) string { return s.name + ": " + text + "\n" }
+		inFile := fmt.Sprintf("w.yaml:1:%d", len(s.name)+3)
+		for _, c := range []struct {
+			given        given
+			want, source string
+		}{
+			{given{}, s.standard(), ""},
+			{given{file: key(first)}, first, inFile},
+			{given{environment: variable(first)}, first, Variable(s.name)},
+			{given{flags: flag(first)}, first, "--" + s.name},
+			{given{file: key(first), environment: variable(second)}, second, Variable(s.name)},
+			{given{file: key(first), flags: flag(second)}, second, "--" + s.name},
+			{given{environment: variable(first), flags: flag(second)}, second, "--" + s.name},
+			{given{file: key(first), environment: variable(first), flags: flag(second)}, second, "--" + s.name},
+			{given{file: key(first), environment: variable("")}, s.standard(), Variable(s.name)}, // nothing is the default
+		} {
+			l := c.given.load(t)
+			got, want := s.shown(&l.Settings), c.want
+			if want == s.standard() {
+				defaults := Defaults()
+				want = s.shown(&defaults)
+			}
+			if got != want || l.Source(s.name) != c.source {
+				t.Errorf("%s, %+v: %q from %q; want %q from %q", s.name, c.given, got, l.Source(s.name), want, c.source)
+			}
+			for j := range table { // and nothing else has changed
+				if other := &table[j]; j != i && other.text(&l.Settings) != other.standard() {
+					t.Errorf("%+v: %s is %s", c.given, other.name, other.text(&l.Settings))
+				}
+			}
+		}
+	}
+}
+
+func TestLists(t *testing.T) {
+	for _, g := range []given{
+		{file: "listen: ['[::1]:80', \"127.0.0.1:80\"]\n"},
+		{file: "listen:\n- '[::1]:80'\n- 127.0.0.1:80\n"},
+		{environment: []string{"WSBOUNCER_LISTEN=[::1]:80, 127.0.0.1:80"}},
+		{flags: []string{"--listen", "[::1]:80", "--listen", "127.0.0.1:80"}},
+		{file: "listen: 127.0.0.1:81\n", environment: []string{"WSBOUNCER_LISTEN=[::1]:80,127.0.0.1:80"}},
+	} {
+		if l := g.load(t); strings.Join(l.Listen, " ") != "[::1]:80 127.0.0.1:80" {
+			t.Errorf("%+v: %q", g, l.Listen)
+		}
+	}
+	if l := (given{flags: []string{"--listen", ":0", "--listen", ":0", "--admin", ":0"}}).load(t); len(l.Listen) != 2 {
+		t.Errorf("two ports of the system's choice: %q", l.Listen)
+	}
+}
+
+func TestConfigFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "other.yaml")
+	if err := os.WriteFile(path, []byte("loops: 7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	variable := []string{ConfigVariable + "=" + path}
+	if l := (given{environment: variable}).load(t); l.Loops != 7 || l.File != path {
+		t.Errorf("named by the variable: %d loops from %s", l.Loops, l.File)
+	}
+	if l := (given{file: "loops: 8\n", environment: variable}).load(t); l.Loops != 8 {
+		t.Errorf("named by the flag: %d loops from %s", l.Loops, l.File)
+	}
+	if l := (given{environment: variable, flags: []string{"--config", ""}}).load(t); l.Loops != 0 || l.File != "" {
+		t.Errorf("no file wanted: %d loops from %s", l.Loops, l.File)
+	}
+	directory := t.TempDir()
+	for _, c := range []struct {
+		given given
+		says  string
+	}{
+		{given{environment: []string{ConfigVariable + "=" + path + "x"}}, ConfigVariable + ": open " + path + "x: no such file"},
+		{given{flags: []string{"--config", path + "x"}}, "--config: open " + path + "x: no such file"},
+		{given{flags: []string{"--config", directory}}, "--config: " + directory + " is a directory; allowed is a file"},
+	} {
+		if got := c.given.mistakes(t); len(got) != 1 || !strings.HasPrefix(got[0], c.says) {
+			t.Errorf("%+v: %q; want %q", c.given, got, c.says)
+		}
+	}
+}
+
+// TestMistakes has each kind of mistake in each source. Every line names the place, the value and what is allowed.
+func TestMistakes(t *testing.T) {
+	t.Setenv("EMPTY", "")
+	t.Setenv("SPACES", "s3cret s3cret")
+	for _, c := range []struct {
+		given given
+		says  []string // how the lines begin
+	}{
+		{given{file: "listn: x\n"}, []string{`w.yaml:1:1: there is no setting "listn"; did you mean "listen"? allowed are listen, admin`}},
+		{given{file: "services: {stt: {path: /v1}}\nbackends:\n"}, []string{
+			`w.yaml:1:1: "services" are no setting of the process, but the configuration; a file with them is a database`, `w.yaml:2:1: "backends" are no setting`,
+		}},
+		{given{file: "loops: 1\nloops: 2\n"}, []string{`w.yaml:2:1: "loops" is there twice; allowed is once`}},
+		{given{file: "loops: many\nlog-level: loud\ndrain-timeout: 5\nmax-header: 1\n"}, []string{
+			`w.yaml:1:8: loops: "many" is not a whole number; allowed are 0 to 1024`,
+			`w.yaml:2:12: log-level: there is no log level "loud"; allowed are debug, info, warn, error`,
+			`w.yaml:3:16: drain-timeout: "5" is not a duration; allowed are numbers with their unit`,
+			`w.yaml:4:13: max-header: 1 is not between 512 and 1MiB`,
+		}},
+		{given{file: "log-format: xml\nwat: 1\nloops: [1]\nadmin: {a: b}\nlog-format: text\n"}, []string{
+			`w.yaml:1:13: log-format: there is no log format "xml"; allowed are text, json`, `w.yaml:2:1: there is no setting "wat"; allowed are`,
+			`w.yaml:3:8: loops: this is not a single value`, `w.yaml:4:8: admin: this is not a single value`, `w.yaml:5:1: "log-format" is there twice`,
+		}},
+		{given{file: "listen: []\n"}, []string{`w.yaml:1:9: listen: the list is empty; allowed is a list of host:port`}},
+		{given{file: "listen: [a:1, {a: b}]\n"}, []string{`w.yaml:1:15: listen: this is not a single value`}},
+		{given{file: "listen: [a:1, a:1]\n"}, []string{`w.yaml:1:9: listen: "a:1" is listed twice`}},
+		{given{file: "loops: &a 1\nadmin: *a\n"}, []string{`w.yaml:1:8: loops: anchors, aliases and tags are not understood`, `w.yaml:2:8: admin: anchors`}},
+		{given{file: "- loops\n"}, []string{`w.yaml:1:1: this is not a mapping; allowed are settings such as listen and database`}},
+		{given{file: "loops: 1\n---\nloops: 2\n"}, []string{`w.yaml:2: here begins a second document`}},
+		{given{file: "loops: \"1\n"}, []string{`w.yaml:2: no valid YAML: found unexpected end of stream`}},
+		{given{file: "loops: 1\n\xff"}, []string{`w.yaml:2: this is not UTF-8`}},
+		{given{file: strings.Repeat("#", maxFile+1)}, []string{`w.yaml: the file has 1048577 bytes; allowed are 1048576`}},
+		{given{environment: []string{"WSBOUNCER_LISTEN=a:1,b", "WSBOUNCER_LOOPS=-1"}}, []string{
+			`WSBOUNCER_LISTEN: "b" is not an address; allowed is host:port`, `WSBOUNCER_LOOPS: -1 is not between 0 and 1024`,
+		}},
+		{given{environment: []string{"WSBOUNCER_LISTEN=a:1,"}}, []string{`WSBOUNCER_LISTEN: "" is not an address`}},
+		{given{flags: []string{"--listen", "", "--loops", "x", "--loops", "y", "--database", "mysql://a:s3cret@b/c"}}, []string{
+			`--listen: "" is not an address; allowed is host:port`, `--database: "mysql://a:xxxxx@b/c" is not a database; allowed are a path`,
+			`--loops: "y" is not a whole number`,
+		}},
+		{given{file: "loops: x\n", environment: []string{"WSBOUNCER_LOOPS=y"}, flags: []string{"--loops", "z"}}, []string{
+			`w.yaml:1:8: loops: "x" is not`, `WSBOUNCER_LOOPS: "y" is not`, `--loops: "z" is not`,
+		}},
+		{given{file: "admin: 127.0.0.1:8080\n"}, []string{`w.yaml:1:8: admin: "127.0.0.1:8080" is an address of listen; the admin API needs one of its own`}},
+		{given{file: "admin: a:1\n", flags: []string{"--listen", "a:1"}}, []string{`w.yaml:1:8: admin: "a:1" is an address of listen`}},
+		{given{file: "admin-token: s3cret\n"}, []string{`w.yaml:1:14: admin-token: this is not a reference; allowed are env:NAME and file:/path (the token itself may stand in the environment variable WSBOUNCER_ADMIN_TOKEN)`}},
+		{given{flags: []string{"--admin-token", "Bearer env:HOME s3cret"}}, []string{`--admin-token: this is not a reference`}},
+		{given{file: "admin-token: env:NONE_SUCH\n"}, []string{`w.yaml:1:14: admin-token: env:NONE_SUCH: the environment has no such variable`}},
+		{given{flags: []string{"--admin-token", "env:EMPTY"}}, []string{`--admin-token: env:EMPTY: it is empty`}},
+		{given{flags: []string{"--admin-token", "env:SPACES"}}, []string{`--admin-token: env:SPACES: it has characters that a token cannot have; allowed is`}},
+		{given{environment: []string{"WSBOUNCER_ADMIN_TOKEN=file:/none/such"}}, []string{`WSBOUNCER_ADMIN_TOKEN: file:/none/such: open /none/such: no such file`}},
+	} {
+		got := c.given.mistakes(t)
+		ok := len(got) == len(c.says)
+		for i := range got {
+			ok = ok && strings.HasPrefix(got[i], c.says[i])
+		}
+		if !ok || strings.Contains(strings.Join(got, ""), "s3cret") {
+			t.Errorf("%.80q, %q, %q:\n%s\nwant\n%s", c.given.file, c.given.environment, c.given.flags, strings.Join(got, "\n"), strings.Join(c.says, "\n"))
+		}
+	}
+}
+
+func TestToken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte("from-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("WSBOUNCER_ADMIN_TOKEN", "from-variable")
+	for _, c := range []struct {
+		given            given
+		reference, token string
+	}{
+		{given{}, "", ""},
+		{given{file: "admin-token: file:" + path + "\n"}, "file:" + path, "from-file"},
+		{given{environment: []string{"WSBOUNCER_ADMIN_TOKEN=file:" + path}}, "file:" + path, "from-file"},
+		{given{environment: os.Environ()}, "env:WSBOUNCER_ADMIN_TOKEN", "from-variable"},
+	} {
+		if l := c.given.load(t); l.AdminToken != c.reference || l.Token != c.token {
+			t.Errorf("%+v: %q is %q", c.given, l.AdminToken, l.Token)
+		}
+	}
+}
+
+func TestUnknownVariables(t *testing.T) {
+	l := given{environment: []string{
+		"WSBOUNCER_LISTN=s3cret", "WSBOUNCER_XYZZY=1", "OTHER=1", "WSBOUNCER", "WSBOUNCER_CONFIG=",
+		// What Kubernetes says of services named wsbouncer and wsbouncer-admin.
+		"WSBOUNCER_SERVICE_HOST=10.0.0.1", "WSBOUNCER_SERVICE_PORT=80", "WSBOUNCER_SERVICE_PORT_HTTP=80", "WSBOUNCER_PORT=tcp://10.0.0.1:80",
+		"WSBOUNCER_PORT_80_TCP=tcp://10.0.0.1:80", "WSBOUNCER_PORT_80_TCP_PROTO=tcp", "WSBOUNCER_PORT_80_TCP_PORT=80", "WSBOUNCER_PORT_80_TCP_ADDR=10.0.0.1",
+		"WSBOUNCER_ADMIN_SERVICE_HOST=10.0.0.1", "WSBOUNCER_ADMIN_PORT_90_UDP_ADDR=10.0.0.1",
+	}}.load(t)
+	want := "there is no setting for the environment variable WSBOUNCER_LISTN; did you mean WSBOUNCER_LISTEN?\n" +
+		"there is no setting for the environment variable WSBOUNCER_XYZZY"
+	if got := strings.Join(l.Warnings, "\n"); got != want {
+		t.Errorf("warnings:\n%s\nwant\n%s", got, want)
+	}
+	for _, name := range names() {
+		if injected.MatchString(Variable(name)) {
+			t.Errorf("Kubernetes may give a process the variable %s by itself", Variable(name))
+		}
+	}
+}
+
+func TestFlagsAreOptional(t *testing.T) {
+	l, err := Sources{Environment: func() []string { return []string{"WSBOUNCER_LOOPS=3"} }}.Load()
+	if err != nil || l.Loops != 3 {
+		t.Errorf("only the environment: %+v, %v", l, err)
+	}
+	if l, err := (Sources{}).Load(); err != nil || l.MaxHeader != Defaults().MaxHeader {
+		t.Errorf("nothing: %+v, %v", l, err)
+	}
+}

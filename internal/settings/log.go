@@ -1,0 +1,64 @@
+package settings
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync/atomic"
+)
+
+// Log is a log whose level and format can change while it is used.
+type Log struct {
+	*slog.Logger
+	level  slog.LevelVar
+	asJSON atomic.Bool
+}
+
+// NewLog returns the log that the settings, which must have been loaded, ask for.
+func NewLog(w io.Writer, s *Settings) *Log {
+	l := new(Log)
+	l.Set(s)
+	options := &slog.HandlerOptions{Level: &l.level}
+	l.Logger = slog.New(&formats{slog.NewTextHandler(w, options), slog.NewJSONHandler(w, options), &l.asJSON})
+	return l
+}
+
+// Set changes the level and the format of what is logged from now on, also by loggers that were derived before.
+func (l *Log) Set(s *Settings) {
+	var level slog.Level
+	if level.UnmarshalText([]byte(s.LogLevel)) == nil { // the names of levels are slog's
+		l.level.Set(level)
+	}
+	l.asJSON.Store(s.LogFormat == "json")
+}
+
+// formats is a handler that logs in one of two formats, whichever is asked for when a record arrives.
+type formats struct {
+	text, json slog.Handler
+	asJSON     *atomic.Bool
+}
+
+func (f *formats) now() slog.Handler {
+	if f.asJSON.Load() {
+		return f.json
+	}
+	return f.text
+}
+
+// Enabled implements [slog.Handler].
+func (f *formats) Enabled(ctx context.Context, level slog.Level) bool {
+	return f.now().Enabled(ctx, level)
+}
+
+// Handle implements [slog.Handler].
+func (f *formats) Handle(ctx context.Context, r slog.Record) error { return f.now().Handle(ctx, r) }
+
+// WithAttrs implements [slog.Handler].
+func (f *formats) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &formats{f.text.WithAttrs(attrs), f.json.WithAttrs(attrs), f.asJSON}
+}
+
+// WithGroup implements [slog.Handler].
+func (f *formats) WithGroup(name string) slog.Handler {
+	return &formats{f.text.WithGroup(name), f.json.WithGroup(name), f.asJSON}
+}

@@ -1,0 +1,114 @@
+package settings
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestReload changes every setting at once, and back.
+func TestReload(t *testing.T) {
+	t.Setenv("TOKEN_A", "s3cret-a")
+	t.Setenv("TOKEN_B", "s3cret-b")
+	var was, is, live, asleep []string
+	for _, s := range table {
+		was = append(was, "--"+s.name, example[s.name][0])
+		is = append(is, "--"+s.name, example[s.name][1])
+		if s.live {
+			live = append(live, s.name)
+		} else {
+			asleep = append(asleep, s.name)
+		}
+	}
+	if want := []string{"admin-token", "max-header", "handshake-timeout", "close-timeout", "drain-timeout", "log-level", "log-format"}; !slices.Equal(live, want) {
+		t.Errorf("live settings are %q", live)
+	}
+	first, second := given{flags: was}.load(t), given{flags: is}.load(t)
+	inForce, changes := first.Reload(second)
+	var got []string
+	for _, c := range changes {
+		got = append(got, c.Name)
+		s, _ := find(c.Name)
+		if c.Was != s.shown(&first.Settings) || c.Is != s.shown(&second.Settings) || c.Live != s.live || c.Source != "--"+c.Name {
+			t.Errorf("%+v", c)
+		}
+		now := s.text(&second.Settings)
+		if !s.live {
+			now = s.text(&first.Settings)
+		}
+		if s.text(&inForce.Settings) != now {
+			t.Errorf("%s is %s; want %s", c.Name, s.text(&inForce.Settings), now)
+		}
+	}
+	if !slices.Equal(got, names()) || inForce.Token != "s3cret-b" {
+		t.Errorf("changed: %q, and the token is %q", got, inForce.Token)
+	}
+	if _, again := inForce.Reload(second); !slices.EqualFunc(again, asleep, func(c Change, name string) bool { return c.Name == name }) {
+		t.Errorf("told again: %+v; want %q", again, asleep)
+	}
+	back, _ := inForce.Reload(first)
+	if !reflect.DeepEqual(back.Settings, first.Settings) || back.Token != first.Token {
+		t.Errorf("back: %+v; want %+v", back, first)
+	}
+	if _, none := first.Reload(first); len(none) != 0 {
+		t.Errorf("nothing has changed, but %+v", none)
+	}
+	if strings.Contains(fmt.Sprintf("%+v", changes), "s3cret") {
+		t.Errorf("a secret in %+v", changes)
+	}
+}
+
+// TestReloadHidesSecrets changes what only secrets say: a password, and what a token's file has.
+func TestReloadHidesSecrets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	load := func(password, token string) *Loaded {
+		if err := os.WriteFile(path, []byte(token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return given{flags: []string{"--database", "postgres://a:" + password + "@b/c", "--admin-token", "file:" + path}}.load(t)
+	}
+	first, second := load("s3cret-a", "s3cret-b"), load("s3cret-c", "s3cret-d")
+	inForce, changes := first.Reload(second)
+	if len(changes) != 2 || changes[0].Name != "admin-token" || changes[0].Is != "file:"+path+" (another token)" || inForce.Token != "s3cret-d" {
+		t.Errorf("changes %+v", changes)
+	}
+	if strings.Contains(fmt.Sprintf("%+v", changes), "s3cret") {
+		t.Errorf("a secret in %+v", changes)
+	}
+}
+
+func TestLog(t *testing.T) {
+	var out bytes.Buffer
+	s := Defaults()
+	log := NewLog(&out, &s)
+	derived := log.With("a", 1).WithGroup("g")
+	for _, c := range []struct{ level, format, want string }{
+		{"info", "text", "level=INFO msg=hello a=1 g.b=2\n"},
+		{"info", "json", `"level":"INFO","msg":"hello","a":1,"g":{"b":2}}` + "\n"},
+		{"warn", "json", ""},
+		{"debug", "text", "level=INFO msg=hello a=1 g.b=2\n"},
+	} {
+		out.Reset()
+		s.LogLevel, s.LogFormat = c.level, c.format
+		log.Set(&s)
+		derived.Info("hello", "b", 2)
+		if got := out.String(); !strings.HasSuffix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s, %s: %q; want %q", c.level, c.format, got, c.want)
+		}
+	}
+	for level, least := range map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	} {
+		s.LogLevel = level
+		log.Set(&s)
+		if !log.Enabled(t.Context(), least) || log.Enabled(t.Context(), least-1) {
+			t.Errorf("%s logs something else than from %v on", level, least)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+// Package settings has the settings of the process: where it listens, its limits, its database, its log. (What it serves is the
+// configuration's business: services, backends and profiles, which change while it runs.)
+//
+// They come from a YAML file, from environment variables and from flags; later ones in this order win over earlier ones.
+// [Load] reads all three strictly: everything that is wrong is told at once, with the place where it stands. Files, variables,
+// flags, help, [Template] and docs/settings.md are all made of one table.
+package settings
+
+import (
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/state"
+)
+
+// Settings are the settings of the process. Begin with [Defaults].
+type Settings struct {
+	Listen      []string // addresses for clients, host:port
+	Admin       string   // address of the admin API, host:port; empty for none
+	AdminSocket string   // unix socket of the admin API; empty for the default, see Socket, and [Off] for none
+	// AdminToken refers to the token that the admin API asks for: env:NAME or file:/path; empty for none. It never is the token.
+	AdminToken string
+
+	Database       string // where the configuration is; empty for the default, see DatabaseInUse
+	StateDirectory string // where the process keeps what it must find again; empty for the default, see Directory
+
+	Loops            int           // most event loops awake; 0 for one per processor
+	MaxHeader        int64         // largest upgrade request in bytes
+	HandshakeTimeout time.Duration // for a client's upgrade request to arrive
+	CloseTimeout     time.Duration // for connections to close when the process ends
+	DrainTimeout     time.Duration // for sessions to finish at the end
+
+	LogLevel  string // debug, info, warn or error
+	LogFormat string // text or json
+}
+
+// Off is the [Settings.AdminSocket] that means none.
+const Off = "off"
+
+// Defaults returns the settings that hold when nothing else is said.
+func Defaults() Settings {
+	return Settings{
+		Listen:           []string{"127.0.0.1:8080"},
+		MaxHeader:        16 << 10,
+		HandshakeTimeout: 10 * time.Second,
+		CloseTimeout:     5 * time.Second,
+		DrainTimeout:     30 * time.Second,
+		LogLevel:         "info",
+		LogFormat:        "text",
+	}
+}
+
+// Directory returns the state directory in use.
+func (s *Settings) Directory() string {
+	if s.StateDirectory != "" {
+		return s.StateDirectory
+	}
+	return state.Directory()
+}
+
+// DatabaseInUse returns the database in use, which is SQLite in the state directory if no other is given.
+func (s *Settings) DatabaseInUse() string {
+	if s.Database != "" {
+		return s.Database
+	}
+	return state.Database(s.Directory())
+}
+
+// DatabaseShown returns the database in use as it may be shown: without passwords.
+func (s *Settings) DatabaseShown() string { return stores.Redact(s.DatabaseInUse()) }
+
+// Socket returns the path of the admin API's unix socket; empty for none. With a database there is one in the state directory if
+// nothing else is said, so that commands on the same machine find the proxy.
+func (s *Settings) Socket(database bool) string {
+	switch {
+	case s.AdminSocket == Off, s.AdminSocket == "" && !database:
+		return ""
+	case s.AdminSocket == "":
+		return state.AdminSocket(s.Directory())
+	}
+	return s.AdminSocket
+}

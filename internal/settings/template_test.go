@@ -1,0 +1,101 @@
+package settings
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestTemplate reads the file that config init writes, as it is and with all settings made no comments.
+func TestTemplate(t *testing.T) {
+	text := string(Template())
+	setting := regexp.MustCompile(`(?m)^#([a-z-]+:)`)
+	if got := len(setting.FindAllString(text, -1)); got != len(table) {
+		t.Errorf("there are %d settings in the file, of %d", got, len(table))
+	}
+	for _, content := range []string{text, setting.ReplaceAllString(text, "$1")} {
+		l := given{file: content}.load(t)
+		if !reflect.DeepEqual(l.Settings, Defaults()) {
+			t.Errorf("settings that are not the defaults, %+v, of\n%s", l.Settings, content)
+		}
+	}
+	l := given{file: setting.ReplaceAllString(text, "$1")}.load(t)
+	for _, s := range All() {
+		if l.Source(s.Name) == "" {
+			t.Errorf("%s was not read", s.Name)
+		}
+		for _, part := range []string{s.Variable, s.Allowed, "--" + s.Name} {
+			if !strings.Contains(text, part) {
+				t.Errorf("the file does not have %q", part)
+			}
+		}
+	}
+}
+
+// TestDocs holds the table of docs/settings.md against the settings. Its output is what should stand there.
+func TestDocs(t *testing.T) {
+	data, err := os.ReadFile("../../docs/settings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows strings.Builder
+	for _, s := range All() {
+		when := "restart"
+		if s.Live {
+			when = "SIGHUP"
+		}
+		fmt.Fprintf(&rows, "| `%s` | `%s` | %s | %s | %s | %s |\n", s.Name, s.Variable, s.Default, s.Allowed, when, s.Help)
+	}
+	if !strings.Contains(string(data), rows.String()) {
+		t.Errorf("docs/settings.md lacks the settings as they are:\n%s", &rows)
+	}
+	if example := string(Template()); !strings.Contains(string(data), ConfigVariable) || !strings.Contains(example, "docs/settings.md") {
+		t.Error("the file that config init writes and docs/settings.md do not refer to one another")
+	}
+}
+
+// TestTableIsComplete finds fields that the table does not have.
+func TestTableIsComplete(t *testing.T) {
+	typ := reflect.TypeOf(Settings{})
+	if typ.NumField() != len(table) {
+		t.Errorf("there are %d settings for %d fields", len(table), typ.NumField())
+	}
+	for i := range min(typ.NumField(), len(table)) {
+		if got := strings.ReplaceAll(table[i].name, "-", ""); !strings.EqualFold(got, typ.Field(i).Name) {
+			t.Errorf("the setting %s stands where the field %s does", table[i].name, typ.Field(i).Name)
+		}
+		if table[i].help == "" {
+			t.Errorf("%s is not described", table[i].name)
+		}
+		if table[i].standard() == "" && table[i].unset == "" {
+			t.Errorf("nothing says what holds when %s is empty", table[i].name)
+		}
+	}
+}
+
+func TestDefaultsInUse(t *testing.T) {
+	t.Setenv("STATE_DIRECTORY", "/state")
+	s := Defaults()
+	for got, want := range map[string]string{
+		s.Directory(): "/state", s.DatabaseInUse(): "/state/wsbouncer.db", s.Socket(true): "/state/admin.sock", s.Socket(false): "",
+	} {
+		if got != want {
+			t.Errorf("%q; want %q", got, want)
+		}
+	}
+	s.StateDirectory, s.Database = "/own", "postgres://a:s3cret@b/c"
+	if s.Socket(true) != "/own/admin.sock" || s.DatabaseInUse() != s.Database || s.DatabaseShown() != "postgres://a:xxxxx@b/c" {
+		t.Errorf("%q, %q, %q", s.Socket(true), s.DatabaseInUse(), s.DatabaseShown())
+	}
+	s.AdminSocket = "/run/x"
+	if s.Socket(true) != "/run/x" || s.Socket(false) != "/run/x" {
+		t.Errorf("%q, %q", s.Socket(true), s.Socket(false))
+	}
+	s.AdminSocket = Off
+	if s.Socket(true) != "" || s.Socket(false) != "" {
+		t.Errorf("%q, %q", s.Socket(true), s.Socket(false))
+	}
+}
