@@ -78,7 +78,10 @@ var mayImport = map[string][]string{
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/state", "internal/stats",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stats", "internal/wav"},
-	"internal/cli":  {"internal/app", "internal/config/value", "internal/demo", "internal/load", "internal/pool", "internal/profile", "internal/sim", "internal/wav"},
+	"internal/cli": {
+		"internal/app", "internal/config", "internal/config/stores", "internal/config/value", "internal/demo", "internal/load",
+		"internal/pool", "internal/profile", "internal/settings", "internal/sim", "internal/wav",
+	},
 	"cmd/wsbouncer": {"internal/cli"},
 
 	// End-to-end tests: they use the binary.

@@ -3,12 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"math"
 	"strconv"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
@@ -28,27 +24,6 @@ func (v *sizeValue) String() string { return value.FormatSize(int64(*v)) }
 
 // Type implements pflag.Value.
 func (v *sizeValue) Type() string { return "size" }
-
-// intSize is sizeValue for an int.
-type intSize struct{ target *int }
-
-// Set implements pflag.Value.
-func (v intSize) Set(text string) error {
-	n, err := value.ParseSize(text)
-	if err == nil && n > math.MaxInt32 {
-		err = fmt.Errorf("%q is too large; allowed are sizes below 2GiB", text)
-	}
-	if err != nil {
-		return err
-	}
-	*v.target = int(n)
-	return nil
-}
-
-func (v intSize) String() string { return value.FormatSize(int64(*v.target)) }
-
-// Type implements pflag.Value.
-func (v intSize) Type() string { return "size" }
 
 // warmValue is the flag for the number of warm connections, whose default is the cap.
 type warmValue struct{ target *int }
@@ -72,45 +47,6 @@ func (v warmValue) String() string {
 
 // Type implements pflag.Value.
 func (v warmValue) Type() string { return "int" }
-
-// logFlags choose what is logged to standard error, and how.
-type logFlags struct{ level, format string }
-
-func (l *logFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&l.level, "log-level", "info", "debug, info (a line for each session), warn or error")
-	cmd.Flags().StringVar(&l.format, "log-format", "text", "text or json")
-}
-
-// logger returns the logger that the flags ask for, or everything that is wrong with them.
-func (l *logFlags) logger(w io.Writer) (*slog.Logger, error) {
-	var options slog.HandlerOptions
-	var errs []error
-	switch l.level {
-	case "debug":
-		options.Level = slog.LevelDebug
-	case "info":
-		options.Level = slog.LevelInfo
-	case "warn":
-		options.Level = slog.LevelWarn
-	case "error":
-		options.Level = slog.LevelError
-	default:
-		errs = append(errs, fmt.Errorf("--log-level: %q is not debug, info, warn or error", l.level))
-	}
-	var handler slog.Handler
-	switch l.format {
-	case "text":
-		handler = slog.NewTextHandler(w, &options)
-	case "json":
-		handler = slog.NewJSONHandler(w, &options)
-	default:
-		errs = append(errs, fmt.Errorf("--log-format: %q is not text or json", l.format))
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	return slog.New(handler), nil
-}
 
 // allowedValues says, for flags whose type is pflag's own, what their value may be.
 var allowedValues = map[string]string{

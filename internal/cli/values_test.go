@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"io"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -44,19 +42,6 @@ func TestSizesThereAndBack(t *testing.T) {
 	}
 }
 
-func TestIntSizes(t *testing.T) {
-	n := 7
-	v := intSize{&n}
-	if err := v.Set("64KiB"); err != nil || n != 64<<10 || v.String() != "64KiB" {
-		t.Errorf("%d, %q, %v", n, v.String(), err)
-	}
-	for _, text := range []string{"2GiB", "x"} {
-		if err := v.Set(text); err == nil || n != 64<<10 {
-			t.Errorf("%q: %d, %v", text, n, err)
-		}
-	}
-}
-
 func TestWarm(t *testing.T) {
 	n := -1
 	v := warmValue{&n}
@@ -73,27 +58,6 @@ func TestWarm(t *testing.T) {
 		if err := v.Set(text); err == nil || n != 0 || !strings.Contains(err.Error(), "allowed are whole numbers from 0 to the cap") {
 			t.Errorf("%q: %d, %v", text, n, err)
 		}
-	}
-}
-
-func TestLogFlags(t *testing.T) {
-	for level, least := range map[string]slog.Level{
-		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
-	} {
-		for _, format := range []string{"text", "json"} {
-			log, err := (&logFlags{level, format}).logger(io.Discard)
-			if err != nil {
-				t.Errorf("%s, %s: %v", level, format, err)
-				continue
-			}
-			if !log.Enabled(t.Context(), least) || log.Enabled(t.Context(), least-1) {
-				t.Errorf("%s logs something else than from %v on", level, least)
-			}
-		}
-	}
-	_, err := (&logFlags{"loud", "xml"}).logger(io.Discard)
-	if err == nil || !strings.Contains(err.Error(), `--log-level: "loud"`) || !strings.Contains(err.Error(), `--log-format: "xml"`) {
-		t.Errorf("error %v", err)
 	}
 }
 

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/settings"
+)
+
+func newCheckCommand() *cobra.Command {
+	var flags serveFlags
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Validate settings and configuration, and say what would be served",
+		Long: `Validate what serve would be run with, and say what it would serve: the settings of the
+process, from file, environment and flags; and the database, which is only read, or the
+flags that describe a service. Nobody is dialed, and nothing is made or changed.
+
+Every mistake is named at once. The exit status is 2 when there is any in settings or
+flags, and 1 when the database cannot be read or what it says is not valid.`,
+		Example: `  wsbouncer check --config /etc/wsbouncer/wsbouncer.yaml
+  wsbouncer check --database services.yaml
+  wsbouncer check --backend ws://127.0.0.1:9001 --profile echo --connections 32`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return check(cmd, &flags) },
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+func check(cmd *cobra.Command, flags *serveFlags) error {
+	loaded, err := flags.load(settings.Sources{Flags: &flags.process, Environment: os.Environ})
+	if err != nil {
+		return usageError(err)
+	}
+	for _, text := range loaded.Warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
+	}
+	if flags.onlyFlags() {
+		all := flags.settings(loaded)
+		_, err = fmt.Fprint(cmd.OutOrStdout(), all.Describe())
+		return err
+	}
+	snapshot, err := readDatabase(cmd.Context(), loaded.DatabaseInUse())
+	if err != nil {
+		return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
+	}
+	return describe(cmd.OutOrStdout(), loaded, snapshot)
+}
+
+// checkTimeout bounds the time for a database to answer.
+const checkTimeout = 10 * time.Second
+
+// readDatabase returns what the database says; nil if there is none yet, and serve would make one.
+func readDatabase(ctx context.Context, database string) (*config.Snapshot, error) {
+	if _, missing := stores.Missing(database); missing {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	store, err := stores.Open(ctx, database, config.Options{Profiles: config.CheckProfiles, ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := store.Load(ctx)
+	if closed := store.Close(); err == nil {
+		err = closed
+	}
+	return snapshot, err
+}
+
+// describe says in words what a proxy with these settings and this configuration, nil for none yet, would serve.
+func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	for _, address := range l.Listen {
+		row("listen", "%s", address)
+	}
+	admin := slices.DeleteFunc([]string{l.Admin, l.Socket(true)}, func(at string) bool { return at == "" })
+	if len(admin) == 0 {
+		admin = []string{"off"}
+	}
+	row("admin", "%s", strings.Join(admin, ", "))
+	if snapshot == nil {
+		row("database", "%s, which does not exist yet: nothing is served until services and backends are added", l.DatabaseShown())
+		return w.Flush()
+	}
+	row("database", "%s, version %s", l.DatabaseShown(), snapshot.Version())
+	for name, service := range snapshot.Services() {
+		row("service", "%s", describeService(name, &service, snapshot))
+		for backend, b := range snapshot.Members(name) {
+			row("", "%s: %s, at most %d connections, %s kept warm, weight %g, %s",
+				backend, b.URL, b.Connections, warmWords(&b), b.Weight, b.State)
+		}
+	}
+	return w.Flush()
+}
+
+func describeService(name string, s *config.Service, snapshot *config.Snapshot) string {
+	path, host := s.Path, ""
+	if path == "" {
+		path = "every path"
+	}
+	if s.Host != "" {
+		host = " of " + s.Host
+	}
+	backends, sessions := 0, 0
+	for _, b := range snapshot.Members(name) {
+		backends++
+		if b.State == "enabled" && b.Weight > 0 {
+			sessions += b.Connections
+		}
+	}
+	return fmt.Sprintf("%s: %s%s, profile %s, backends: %d, sessions: at most %d at once", name, path, host, s.Profile, backends, sessions)
+}
+
+func warmWords(b *config.Backend) string {
+	if b.Warm < 0 {
+		return "all"
+	}
+	return fmt.Sprint(b.Warm)
+}

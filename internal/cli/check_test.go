@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+)
+
+// served is a configuration with two services.
+const served = `services:
+  stt: {path: /v1/stt, profile: vosk}
+  mt: {host: mt.example.org}
+backends:
+  gpu-1: {service: stt, url: "ws://127.0.0.1:2700/", connections: 32, warm: 8}
+  gpu-2: {service: stt, url: "ws://127.0.0.1:2701/", connections: 16, state: draining}
+`
+
+// fill puts a configuration into a database.
+func fill(t *testing.T, database, text string) {
+	t.Helper()
+	from, err := stores.Open(t.Context(), write(t, "c.yaml", text), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	snapshot, err := from.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := stores.Open(t.Context(), database, config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	before, err := to.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := snapshot.Content()
+	if _, err := to.Apply(t.Context(), config.Change{Expect: before.Version(), Who: "test", Content: &content}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCheckDatabase(t *testing.T) {
+	sqlite, yaml := filepath.Join(t.TempDir(), "c.db"), write(t, "c.yaml", served)
+	fill(t, sqlite, served)
+	for _, database := range []string{sqlite, yaml} {
+		status, out, messages := run("check", "--database", database, "--state-directory", "/s", "--admin", ":9090", "--listen", ":1", "--listen", ":2")
+		if status != 0 || messages != "" {
+			t.Errorf("%s: status %d, %q", database, status, messages)
+		}
+		for _, want := range []string{
+			`listen +:1`, `listen +:2`, `admin +:9090, /s/admin\.sock`, `database +` + regexp.QuoteMeta(database) + `, version \w+`,
+			`service +mt: every path of mt\.example\.org, profile one-shot, backends: 0, sessions: at most 0 at once`,
+			`service +stt: /v1/stt, profile vosk, backends: 2, sessions: at most 32 at once`,
+			` +gpu-1: ws://127\.0\.0\.1:2700/, at most 32 connections, 8 kept warm, weight 1, enabled`,
+			` +gpu-2: ws://127\.0\.0\.1:2701/, at most 16 connections, all kept warm, weight 1, draining`,
+		} {
+			if !regexp.MustCompile(`(?m)^` + want + `$`).MatchString(out) {
+				t.Errorf("%s: no line like %q in:\n%s", database, want, out)
+			}
+		}
+	}
+}
+
+func TestCheckAdmin(t *testing.T) {
+	for want, args := range map[string][]string{
+		"off": {"--admin-socket", "off"}, ":9090": {"--admin-socket", "off", "--admin", ":9090"}, "/run/a": {"--admin-socket", "/run/a"},
+		"/s/admin.sock": nil,
+	} {
+		_, out, messages := run(append([]string{"check", "--database", ":memory:", "--state-directory", "/s"}, args...)...)
+		if !regexp.MustCompile(`(?m)^admin +` + want + `$`).MatchString(out) {
+			t.Errorf("%q: want %s in:\n%s%s", args, want, out, messages)
+		}
+	}
+}
+
+// TestCheckMakesNothing looks at databases that do not exist.
+func TestCheckMakesNothing(t *testing.T) {
+	directory := t.TempDir()
+	for _, args := range [][]string{
+		{"--database", filepath.Join(directory, "a.db")},
+		{"--database", filepath.Join(directory, "a.yaml")},
+		{"--state-directory", filepath.Join(directory, "state")},
+	} {
+		status, out, messages := run(append([]string{"check"}, args...)...)
+		if status != 0 || messages != "" || !strings.Contains(out, "which does not exist yet: nothing is served until") {
+			t.Errorf("%q: status %d, %q, %q", args, status, out, messages)
+		}
+	}
+	if entries, err := os.ReadDir(directory); err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// TestCheckFindsMistakes has them in the database: that is no mistake in how the command was called.
+func TestCheckFindsMistakes(t *testing.T) {
+	empty := write(t, "empty.db", "")
+	for database, says := range map[string]string{
+		write(t, "c.yaml", "services: {stt: {path: v1}}\nbackends: {a: {service: sst}}\n"): `c.yaml:1:24: service stt: path: "v1" does not begin with /`,
+		write(t, "d.db", "this is no database, but a text of some length"):                 "is no SQLite database, or is damaged",
+		empty: "run wsbouncer migrate",
+		"postgres://nobody:s3cret@127.0.0.1:1/none": "the database postgres://nobody:xxxxx@127.0.0.1:1/none: ",
+	} {
+		status, out, messages := run("check", "--database", database)
+		if status != 1 || out != "" || !strings.Contains(messages, says) || strings.Contains(messages, "s3cret") {
+			t.Errorf("%s: status %d, %q, %q; want %q", database, status, out, messages, says)
+		}
+	}
+	if info, err := os.Stat(empty); err != nil || info.Size() != 0 {
+		t.Errorf("the empty file was changed: %v, %v", info, err)
+	}
+}
+
+// TestCheckWarns has a variable that is likely misspelt.
+func TestCheckWarns(t *testing.T) {
+	t.Setenv("WSBOUNCER_LISTN", ":1")
+	status, _, messages := run("check", "--backend", oneBackend)
+	if want := "Warning: there is no setting for the environment variable WSBOUNCER_LISTN; did you mean WSBOUNCER_LISTEN?\n"; status != 0 || messages != want {
+		t.Errorf("status %d, %q; want %q", status, messages, want)
+	}
+}

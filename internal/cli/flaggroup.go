@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagGroup is some of a command's flags, which help shows together.
+type flagGroup struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+// helpWidth is how many columns the help of commands with many flags takes.
+const helpWidth = 120
+
+// groupFlags has the command's help show its flags in groups; those that are in none come last.
+func groupFlags(cmd *cobra.Command, groups ...flagGroup) {
+	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
+		var b strings.Builder
+		fmt.Fprintf(&b, "Usage:\n  %s\n\nExamples:\n%s\n", cmd.UseLine(), cmd.Example)
+		others := newFlagSet()
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			for _, g := range groups {
+				if g.flags.Lookup(f.Name) != nil {
+					return
+				}
+			}
+			others.AddFlag(f)
+		})
+		for _, g := range append(groups, flagGroup{"Others", others}) {
+			fmt.Fprintf(&b, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(helpWidth))
+		}
+		_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
+		return err
+	})
+}

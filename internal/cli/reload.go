@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/settings"
+)
+
+// reloader reads the settings of a running proxy again when it is asked to.
+type reloader struct {
+	load    func() (*settings.Loaded, error)
+	inForce *settings.Loaded
+	log     *settings.Log
+	apply   func(*settings.Loaded) // makes settings that can change so
+}
+
+// run serves requests until ctx ends.
+func (r *reloader) run(ctx context.Context, requests <-chan os.Signal) {
+	for {
+		select {
+		case <-requests:
+			r.reload()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reload reads the settings, makes so what can change, and says what cannot. With any mistake, nothing changes.
+func (r *reloader) reload() {
+	now, err := r.load()
+	if err != nil {
+		mistakes := strings.Split(err.Error(), "\n")
+		for _, mistake := range mistakes {
+			r.log.Error("mistake in settings", "error", mistake)
+		}
+		r.log.Error("settings stay as they are, because of mistakes", "mistakes", len(mistakes))
+		return
+	}
+	warn(r.log.Logger, now)
+	var changes []settings.Change
+	r.inForce, changes = r.inForce.Reload(now)
+	if slices.ContainsFunc(changes, func(c settings.Change) bool { return c.Live }) {
+		r.apply(r.inForce)
+	}
+	if r.log.Enabled(context.Background(), slog.LevelInfo) { // what was changed is logged with the more talkative level
+		defer r.log.Set(&r.inForce.Settings)
+	} else {
+		r.log.Set(&r.inForce.Settings)
+	}
+	for _, c := range changes {
+		where := c.Source
+		if where == "" {
+			where = "default"
+		}
+		if c.Live {
+			r.log.Info("setting changed", "name", c.Name, "was", c.Was, "is", c.Is, "from", where)
+		} else {
+			r.log.Warn("setting needs a restart", "name", c.Name, "in force", c.Was, "new", c.Is, "from", where)
+		}
+	}
+	attributes := []any{"changes", len(changes)}
+	if now.File != "" {
+		attributes = append([]any{"file", now.File}, attributes...)
+	}
+	r.log.Info("settings read again", attributes...)
+}
+
+// warn logs what is likely a mistake in settings.
+func warn(log *slog.Logger, loaded *settings.Loaded) {
+	for _, text := range loaded.Warnings {
+		log.Warn(text)
+	}
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/settings"
+)
+
+// reloading is a reloader whose file the test writes.
+type reloading struct {
+	reloader
+	t       *testing.T
+	path    string
+	out     bytes.Buffer
+	applied []settings.Settings
+}
+
+func newReloading(t *testing.T, text string, args ...string) *reloading {
+	t.Helper()
+	r := &reloading{t: t, path: write(t, "w.yaml", text)}
+	f := parsed(t, append([]string{"--config", r.path}, args...)...)
+	sources := settings.Sources{Flags: &f.process, Environment: func() []string { return nil }}
+	r.load = func() (*settings.Loaded, error) { return f.loadProcess(sources) }
+	var err error
+	if r.inForce, err = r.load(); err != nil {
+		t.Fatal(err)
+	}
+	r.log = settings.NewLog(&r.out, &r.inForce.Settings)
+	r.apply = func(l *settings.Loaded) { r.applied = append(r.applied, l.Settings) }
+	return r
+}
+
+// reread writes the file, and returns what is logged when it is read again, without times.
+func (r *reloading) reread(text string) (logged []string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.path, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	r.out.Reset()
+	r.reload()
+	for line := range strings.Lines(r.out.String()) {
+		_, line, _ = strings.Cut(line, " ")
+		logged = append(logged, strings.ReplaceAll(strings.TrimSuffix(line, "\n"), r.path, "w.yaml"))
+	}
+	return logged
+}
+
+func (r *reloading) want(got []string, want ...string) {
+	r.t.Helper()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		r.t.Errorf("logged:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestReload(t *testing.T) {
+	r := newReloading(t, "drain-timeout: 1m\nlisten: a:1\n", "--close-timeout", "1s")
+	r.want(r.reread("drain-timeout: 2m\nlisten: a:2\nclose-timeout: 9s\nmax-header: 1KiB\n"),
+		`level=WARN msg="setting needs a restart" name=listen "in force"=a:1 new=a:2 from=w.yaml:2:9`,
+		`level=INFO msg="setting changed" name=max-header was=16KiB is=1KiB from=w.yaml:4:13`,
+		`level=INFO msg="setting changed" name=drain-timeout was=1m is=2m from=w.yaml:1:16`,
+		`level=INFO msg="settings read again" file=w.yaml changes=3`)
+	if len(r.applied) != 1 || r.applied[0].DrainTimeout != 120e9 || r.applied[0].MaxHeader != 1024 || r.applied[0].CloseTimeout != 1e9 || r.applied[0].Listen[0] != "a:1" {
+		t.Fatalf("applied: %+v", r.applied)
+	}
+	// What needs a restart is told again, and nothing is applied for it.
+	r.want(r.reread("drain-timeout: 2m\nlisten: a:2\nmax-header: 1KiB\n"),
+		`level=WARN msg="setting needs a restart" name=listen "in force"=a:1 new=a:2 from=w.yaml:2:9`,
+		`level=INFO msg="settings read again" file=w.yaml changes=1`)
+	if len(r.applied) != 1 {
+		t.Errorf("applied: %+v", r.applied)
+	}
+	// A file with mistakes changes nothing, not even what is right in it, and all of them are logged.
+	r.want(r.reread("drain-timeout: 3\nmax-heade: 1\nhandshake-timeout: 1s\n"),
+		`level=ERROR msg="mistake in settings" error="w.yaml:1:16: drain-timeout: \"3\" is not a duration; allowed are numbers with their unit, such as 500ms, 10s or 1m30s"`,
+		`level=ERROR msg="mistake in settings" error="w.yaml:2:1: there is no setting \"max-heade\"; did you mean \"max-header\"? allowed are listen, admin, admin-socket, admin-token, database, state-directory, loops, max-header, handshake-timeout, close-timeout, drain-timeout, log-level, log-format"`,
+		`level=ERROR msg="settings stay as they are, because of mistakes" mistakes=2`)
+	if len(r.applied) != 1 || r.inForce.DrainTimeout != 120e9 {
+		t.Errorf("applied: %+v, in force: %+v", r.applied, r.inForce.Settings)
+	}
+	// What is gone from the file has its default.
+	r.want(r.reread("listen: a:1\n"),
+		`level=INFO msg="setting changed" name=max-header was=1KiB is=16KiB from=default`,
+		`level=INFO msg="setting changed" name=drain-timeout was=2m is=30s from=default`,
+		`level=INFO msg="settings read again" file=w.yaml changes=2`)
+	r.want(r.reread("listen: a:1\n"), `level=INFO msg="settings read again" file=w.yaml changes=0`)
+}
+
+// TestReloadRefusesADatabase has the file name one, while flags describe what is served.
+func TestReloadRefusesADatabase(t *testing.T) {
+	r := newReloading(t, "loops: 1\n", "--backend", oneBackend)
+	r.want(r.reread("database: postgres://a:s3cret@b/c\nmax-header: 1KiB\n"),
+		`level=ERROR msg="mistake in settings" error="--backend: flags cannot describe a service when there is a database (w.yaml:1:11: database: `+
+			`postgres://a:xxxxx@b/c); 'wsbouncer backend add' adds a backend to it"`,
+		`level=ERROR msg="settings stay as they are, because of mistakes" mistakes=1`)
+	if len(r.applied) > 0 {
+		t.Errorf("applied %+v", r.applied)
+	}
+}
+
+// TestReloadLog changes the level: what was changed is logged when either of the two levels shows it.
+func TestReloadLog(t *testing.T) {
+	r := newReloading(t, "log-level: info\n")
+	quieter := r.reread("log-level: error\n")
+	none := r.reread("log-level: error\nlisten: a:1\n")
+	louder := r.reread("log-level: debug\n")
+	r.want(quieter, `level=INFO msg="setting changed" name=log-level was=info is=error from=w.yaml:1:12`,
+		`level=INFO msg="settings read again" file=w.yaml changes=1`)
+	r.want(none)
+	r.want(louder, `level=INFO msg="setting changed" name=log-level was=error is=debug from=w.yaml:1:12`,
+		`level=INFO msg="settings read again" file=w.yaml changes=1`)
+	r.reread("log-format: json\n")
+	if r.out.Reset(); len(r.reread("log-format: json\n")) != 1 || !strings.HasPrefix(r.out.String(), `{"time":`) {
+		t.Errorf("JSON was asked for: %s", &r.out)
+	}
+}
+
+// TestReloadOnRequest has requests served until the proxy is told to end.
+func TestReloadOnRequest(t *testing.T) {
+	r := newReloading(t, "drain-timeout: 1m\n")
+	if err := os.WriteFile(r.path, []byte("drain-timeout: 2m\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	requests, done, applied := make(chan os.Signal), make(chan struct{}), make(chan settings.Settings)
+	r.apply = func(l *settings.Loaded) { applied <- l.Settings }
+	go func() {
+		defer close(done)
+		r.run(ctx, requests)
+	}()
+	requests <- syscall.SIGHUP
+	if got := <-applied; got.DrainTimeout != 120e9 {
+		t.Errorf("applied %+v", got)
+	}
+	requests <- syscall.SIGHUP // which changes nothing
+	end()
+	<-done
+}
