@@ -78,7 +78,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 		Handler: admin.Handler(admin.Source{
 			Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
 			Configuration: remote.Handler(store, remote.HandlerOptions{
-				Token: p.plan.settings.AdminToken, Writable: fromThisMachine, Profiles: config.CheckProfiles,
+				Token: func() string { return p.live.Load().AdminToken }, Writable: fromThisMachine, Profiles: config.CheckProfiles,
 			}),
 		}, p.log),
 		ReadHeaderTimeout: 5 * time.Second,

@@ -11,6 +11,46 @@ import (
 	"testing"
 )
 
+// TestTokenChanges has the token of the admin API in a file, which is read again with the settings.
+func TestTokenChanges(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "token")
+	status := func(p *proxy, token string) int {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+"/api/v1/config", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		request.Close = true
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	if err := os.WriteFile(path, []byte("s3cret-1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startProxy(t, "--backend", good, "--warm", "0", "--admin-token", "file:"+path)
+	if first, second := status(p, "s3cret-1"), status(p, "s3cret-2"); first != http.StatusOK || second != http.StatusUnauthorized {
+		t.Errorf("statuses %d and %d", first, second)
+	}
+	if err := os.WriteFile(path, []byte("s3cret-2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGHUP)
+	p.awaitLog("settings read again")
+	if first, second := status(p, "s3cret-1"), status(p, "s3cret-2"); first != http.StatusUnauthorized || second != http.StatusOK {
+		t.Errorf("after the change: statuses %d and %d", first, second)
+	}
+	p.stop()
+	if log := strings.Join(p.errors(), "\n"); strings.Contains(log, "s3cret") {
+		t.Errorf("the log shows a token:\n%s", log)
+	}
+}
+
 // TestReload changes the file of settings of a running proxy, and sends it the signal to read it again.
 func TestReload(t *testing.T) {
 	t.Parallel()

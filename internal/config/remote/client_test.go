@@ -131,7 +131,7 @@ func TestUnreachable(t *testing.T) {
 
 // Tokens are sent, and what the proxy refuses says so.
 func TestToken(t *testing.T) {
-	server := httptest.NewServer(Handler(failing{err: config.ErrSchema}, HandlerOptions{Token: "abc"}))
+	server := httptest.NewServer(Handler(failing{err: config.ErrSchema}, HandlerOptions{Token: always("abc")}))
 	defer server.Close()
 	for token, says := range map[string]string{
 		"":    "refuses: the admin API asks for a token",

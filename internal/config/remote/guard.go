@@ -13,13 +13,16 @@ import (
 // Since they run browsers, which send what any page on the Internet makes them send, requests that a browser sends for a page
 // are refused, token or not.
 type guard struct {
-	token    [sha256.Size]byte // the hash, so that comparing takes the same time whatever the length
-	hasToken bool
+	token    func() string
 	writable func(*http.Request) bool
 }
 
 func newGuard(o HandlerOptions) *guard {
-	return &guard{token: sha256.Sum256([]byte(o.Token)), hasToken: o.Token != "", writable: o.Writable}
+	g := &guard{token: o.Token, writable: o.Writable}
+	if g.token == nil {
+		g.token = func() string { return "" }
+	}
+	return g
 }
 
 // refuse returns why a request is refused and with which status; 0 if it is not.
@@ -32,8 +35,8 @@ func (g *guard) refuse(r *http.Request) (status int, why string) {
 	default:
 		return http.StatusForbidden, fmt.Sprintf("the request has the header Sec-Fetch-Site: %.100q: web pages may not use this API", site)
 	}
-	if g.hasToken {
-		return g.authorize(r)
+	if token := g.token(); token != "" {
+		return authorize(r, token)
 	}
 	// A page may have its name point here (DNS rebinding); its requests are of the same origin then.
 	if !isOwnHost(r.Host) {
@@ -50,10 +53,11 @@ func (g *guard) refuse(r *http.Request) (status int, why string) {
 	return 0, ""
 }
 
-func (g *guard) authorize(r *http.Request) (status int, why string) {
+func authorize(r *http.Request, want string) (status int, why string) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	same := subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
+	// Hashes are compared, so that it takes the same time whatever the length.
+	sum, wanted := sha256.Sum256([]byte(strings.TrimSpace(token))), sha256.Sum256([]byte(want))
+	same := subtle.ConstantTimeCompare(sum[:], wanted[:]) == 1
 	switch {
 	case token == "":
 		return http.StatusUnauthorized, "the admin API asks for a token (Authorization: Bearer TOKEN)"

@@ -37,10 +37,36 @@ func post(body string) *http.Request {
 	return r
 }
 
+func always(token string) func() string { return func() string { return token } }
+
+// The token that is asked for is the one of the moment.
+func TestTokenChanges(t *testing.T) {
+	token := "first"
+	h := Handler(opened(t), HandlerOptions{Token: func() string { return token }, Writable: local})
+	ask := func(token string) int {
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:9090/api/v1/config", http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	if first, second := ask("first"), ask("second"); first != 200 || second != 401 {
+		t.Errorf("statuses %d and %d", first, second)
+	}
+	token = "second"
+	if first, second := ask("first"), ask("second"); first != 401 || second != 200 {
+		t.Errorf("after the change: statuses %d and %d", first, second)
+	}
+	token = ""
+	if none := ask("any"); none != 200 {
+		t.Errorf("without a token: status %d", none)
+	}
+}
+
 func TestGuard(t *testing.T) {
 	store := opened(t)
 	open, never := HandlerOptions{Writable: local}, HandlerOptions{Writable: func(*http.Request) bool { return false }}
-	token := HandlerOptions{Token: "s3cret-token", Writable: local}
+	token := HandlerOptions{Token: always("s3cret-token"), Writable: local}
 	for _, c := range []struct {
 		name    string
 		options HandlerOptions
@@ -68,7 +94,7 @@ func TestGuard(t *testing.T) {
 		{"token as a password", token, map[string]string{"Authorization": "Basic s3cret-token"}, "", 401, "the token is not that"},
 		{"empty token", token, map[string]string{"Authorization": "Bearer "}, "", 401, "asks for a token"},
 		{"right token", token, map[string]string{"Authorization": "Bearer s3cret-token"}, "", 200, ""},
-		{"right token, any way", HandlerOptions{Token: "s3cret-token"}, map[string]string{"Authorization": "bearer s3cret-token", "Via": "1.1 x"}, "gpu.example:9090", 200, ""},
+		{"right token, any way", HandlerOptions{Token: always("s3cret-token")}, map[string]string{"Authorization": "bearer s3cret-token", "Via": "1.1 x"}, "gpu.example:9090", 200, ""},
 		{"a page with the right token", token, map[string]string{"Authorization": "Bearer s3cret-token", "Origin": "null"}, "", 403, "web pages"},
 	} {
 		for _, path := range []string{"/api/v1/config", "/api/v1/config/version", "/api/v1/config/history", "/api/v1/config/versions/0", ""} {

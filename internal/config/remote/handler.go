@@ -13,8 +13,9 @@ import (
 
 // HandlerOptions say who may use the API.
 type HandlerOptions struct {
-	// Token must be sent by everybody (Authorization: Bearer TOKEN), if there is one.
-	Token string
+	// Token returns what must be sent by everybody (Authorization: Bearer TOKEN), empty for nothing. It is asked for each
+	// request, so that the token may change; nil for none.
+	Token func() string
 	// Writable tells, where there is no token, whether a request came in a way that only users of this machine have, such as
 	// a unix socket or a loopback address; nil for never. The others are refused, those that only read as well: a
 	// configuration may have headers whose values are nobody's business.
