@@ -23,7 +23,7 @@ import (
 
 // listenAdmin opens the addresses of the admin API: TCP for monitoring, a unix socket for commands on this machine.
 func (p *Proxy) listenAdmin() error {
-	s := &p.plan.settings
+	s := &p.settings
 	if s.Admin != "" {
 		listener, err := net.Listen("tcp", s.Admin)
 		if err != nil {
@@ -41,8 +41,15 @@ func (p *Proxy) listenAdmin() error {
 	return nil
 }
 
+// maxSocketPath is the longest path of a unix socket that all systems take (sun_path in sys/un.h has 104 bytes or more, one of
+// them for its end).
+const maxSocketPath = 103
+
 // listenSocket opens a unix socket. A file that another process has left there is removed, but not one that somebody serves.
 func listenSocket(path string) (net.Listener, error) {
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("%s has %d bytes; allowed are %d at most", path, len(path), maxSocketPath)
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, err
 	}

@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
-	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
 // TestBackendsOwnSettings reads backends whose settings are their own.
@@ -14,49 +11,51 @@ func TestBackendsOwnSettings(t *testing.T) {
 	for _, c := range []struct {
 		text     string
 		url      string
-		settings pool.Settings
-		mode     pool.Mode
+		settings size
+		mode     string
 	}{
-		{"ws://h", "ws://h", pool.Settings{Cap: 10, Warm: 4, Weight: 1}, pool.Enabled},
-		{"ws://h,connections=5", "ws://h", pool.Settings{Cap: 5, Warm: 4, Weight: 1}, pool.Enabled},
-		{"ws://h,connections=3", "ws://h", pool.Settings{Cap: 3, Warm: 3, Weight: 1}, pool.Enabled}, // not the 4 for all
-		{"ws://h,connections=20,warm=20", "ws://h", pool.Settings{Cap: 20, Warm: 20, Weight: 1}, pool.Enabled},
-		{"ws://h,warm=0", "ws://h", pool.Settings{Cap: 10, Warm: 0, Weight: 1}, pool.Enabled},
-		{"ws://h,weight=0.5", "ws://h", pool.Settings{Cap: 10, Warm: 4, Weight: 0.5}, pool.Enabled},
-		{"ws://h,weight=1000", "ws://h", pool.Settings{Cap: 10, Warm: 4, Weight: 1000}, pool.Enabled},
-		{"ws://h,state=enabled", "ws://h", pool.Settings{Cap: 10, Warm: 4, Weight: 1}, pool.Enabled},
-		{"ws://h,state=draining", "ws://h", pool.Settings{Cap: 10, Warm: 4, Weight: 1}, pool.Draining},
+		{"ws://h", "ws://h", size{10, 4, 1}, "enabled"},
+		{"ws://h,connections=5", "ws://h", size{5, 4, 1}, "enabled"},
+		{"ws://h,connections=3", "ws://h", size{3, 3, 1}, "enabled"}, // not the 4 for all
+		{"ws://h,connections=20,warm=20", "ws://h", size{20, 20, 1}, "enabled"},
+		{"ws://h,warm=0", "ws://h", size{10, 0, 1}, "enabled"},
+		{"ws://h,weight=0.5", "ws://h", size{10, 4, 0.5}, "enabled"},
+		{"ws://h,weight=1000", "ws://h", size{10, 4, 1000}, "enabled"},
+		{"ws://h,state=enabled", "ws://h", size{10, 4, 1}, "enabled"},
+		{"ws://h,state=draining", "ws://h", size{10, 4, 1}, "draining"},
 		{
 			"ws://h:9001/stt,state=disabled,weight=2,warm=1,connections=32", "ws://h:9001/stt",
-			pool.Settings{Cap: 32, Warm: 1, Weight: 2},
-			pool.Disabled,
+			size{32, 1, 2},
+			"disabled",
 		},
 		// Commas of the URL's own.
-		{"ws://h/a,b", "ws://h/a,b", pool.Settings{Cap: 10, Warm: 4, Weight: 1}, pool.Enabled},
-		{"ws://h/a,b,warm=2", "ws://h/a,b", pool.Settings{Cap: 10, Warm: 2, Weight: 1}, pool.Enabled},
-		{"ws://h/?tags=a,b,lang=de", "ws://h/?tags=a,b,lang=de", pool.Settings{Cap: 10, Warm: 4, Weight: 1}, pool.Enabled},
-		{"ws://h/?tags=a,b,lang=de,weight=3", "ws://h/?tags=a,b,lang=de", pool.Settings{Cap: 10, Warm: 4, Weight: 3}, pool.Enabled},
-		{"ws://h/?a=b%2Cwarm=2", "ws://h/?a=b%2Cwarm=2", pool.Settings{Cap: 10, Warm: 4, Weight: 1}, pool.Enabled},
+		{"ws://h/a,b", "ws://h/a,b", size{10, 4, 1}, "enabled"},
+		{"ws://h/a,b,warm=2", "ws://h/a,b", size{10, 2, 1}, "enabled"},
+		{"ws://h/?tags=a,b,lang=de", "ws://h/?tags=a,b,lang=de", size{10, 4, 1}, "enabled"},
+		{"ws://h/?tags=a,b,lang=de,weight=3", "ws://h/?tags=a,b,lang=de", size{10, 4, 3}, "enabled"},
+		{"ws://h/?a=b%2Cwarm=2", "ws://h/?a=b%2Cwarm=2", size{10, 4, 1}, "enabled"},
 	} {
 		s := settings()
 		s.Connections, s.Warm = 10, 4
-		s.Subprotocol = "audio.v1"
-		plan, err := s.parseBackend(c.text)
+		given, err := s.parseBackend(c.text)
 		if err != nil {
 			t.Errorf("%s: %v", c.text, err)
 			continue
 		}
-		if plan.target.URL != c.url || plan.settings != c.settings || plan.mode != c.mode {
-			t.Errorf("%s is %s, %+v, %v; want %s, %+v, %v", c.text, plan.target.URL, plan.settings, plan.mode, c.url, c.settings, c.mode)
-		}
-		if plan.target.Protocol != "audio.v1" || plan.target.UserTimeout != s.UserTimeout || plan.probe != nil {
-			t.Errorf("%s: what is said for all is missing: %+v", c.text, plan)
+		if got := (size{given.Connections, given.WarmCount(), given.Weight}); given.URL != c.url || got != c.settings || given.State != c.mode {
+			t.Errorf("%s is %+v; want %s, %+v, %v", c.text, given.Backend, c.url, c.settings, c.mode)
 		}
 	}
 	s := settings() // without a number for all, all connections are warm
-	if plan, err := s.parseBackend("ws://h,connections=7"); err != nil || plan.settings.Warm != 7 {
-		t.Errorf("%+v, %v; want 7 warm", plan.settings, err)
+	if given, err := s.parseBackend("ws://h,connections=7"); err != nil || given.WarmCount() != 7 {
+		t.Errorf("%+v, %v; want 7 warm", given, err)
 	}
+}
+
+// size is what the settings of a backend say.
+type size struct {
+	connections, warm int
+	weight            float64
 }
 
 // TestBadBackends has each mistake named with its flag, the backend, its value and what is allowed.
@@ -65,30 +64,30 @@ func TestBadBackends(t *testing.T) {
 		"ws://h,connections=0":                     "connections: 0 is not between 1 and 100000",
 		"ws://h,connections=-5":                    "connections: -5 is not between 1 and 100000",
 		"ws://h,connections=100001":                "connections: 100001 is not between 1 and 100000",
-		"ws://h,connections=":                      `connections: "" is not a whole number`,
-		"ws://h,connections=many":                  `connections: "many" is not a whole number`,
-		"ws://h,connections=1.5":                   `connections: "1.5" is not a whole number`,
-		"ws://h,connections=99999999999999999999":  `connections: "99999999999999999999" is not a whole number`,
-		"ws://h,warm=-1":                           "warm: -1 is not between 0 and the cap of 100 connections",
+		"ws://h,connections=":                      "connections: it has no value",
+		"ws://h,connections=many":                  `connections: "many" is not a whole number; allowed are 1 to 100000`,
+		"ws://h,connections=1.5":                   `connections: "1.5" is not a whole number; allowed are 1 to 100000`,
+		"ws://h,connections=99999999999999999999":  `connections: "99999999999999999999" is not a whole number; allowed are 1 to 100000`,
+		"ws://h,warm=-1":                           `warm: "-1" is not a number of connections; allowed are whole numbers from 0 to the cap, or cap for all of it`,
 		"ws://h,warm=101":                          "warm: 101 is not between 0 and the cap of 100 connections",
 		"ws://h,connections=5,warm=6":              "warm: 6 is not between 0 and the cap of 5 connections",
 		"ws://h,warm=6,connections=5":              "warm: 6 is not between 0 and the cap of 5 connections",
-		"ws://h,warm=few":                          `warm: "few" is not a whole number`,
+		"ws://h,warm=few":                          `warm: "few" is not a number of connections; allowed are whole numbers from 0 to the cap, or cap for all of it`,
 		"ws://h,weight=-1":                         `weight: "-1" is not a number between 0 and 1000`,
 		"ws://h,weight=NaN":                        `weight: "NaN" is not a number between 0 and 1000`,
 		"ws://h,weight=Inf":                        `weight: "Inf" is not a number between 0 and 1000`,
 		"ws://h,weight=1001":                       `weight: "1001" is not a number between 0 and 1000`,
 		"ws://h,weight=1e999":                      `weight: "1e999" is not a number between 0 and 1000`,
-		"ws://h,weight=":                           `weight: "" is not a number between 0 and 1000`,
+		"ws://h,weight=":                           "weight: it has no value",
 		"ws://h,weight=half":                       `weight: "half" is not a number between 0 and 1000`,
 		"ws://h,state=off":                         `state: there is no state "off"; allowed are enabled, draining, disabled`,
-		"ws://h,state=Enabled":                     `state: there is no state "Enabled"; allowed are enabled, draining, disabled`,
-		"ws://h,state=":                            `state: there is no state ""; allowed are enabled, draining, disabled`,
+		"ws://h,state=Enabled":                     `state: there is no state "Enabled"; did you mean "enabled"? allowed are enabled, draining, disabled`,
+		"ws://h,state=":                            "state: it has no value",
 		"ws://h,warm=1,warm=2":                     "warm is given twice; allowed is once",
 		"ws://h/stt,conections=32":                 `there is no setting "conections"; allowed are connections, warm, weight, state (and a comma in a path is written as %2C)`,
 		"ws://h,Warm=3":                            `there is no setting "Warm"; allowed are connections, warm, weight, state (and a comma in a path is written as %2C)`,
 		"ws://h,timeout=3,warm=2":                  `there is no setting "timeout"; allowed are connections, warm, weight, state (and a comma in a path is written as %2C)`,
-		"ws://h,state=draining,weight=x,warm=nine": `warm: "nine" is not a whole number`, // the first that is found
+		"ws://h,state=draining,weight=x,warm=nine": `warm: "nine" is not a number of connections; allowed are whole numbers from 0 to the cap, or cap for all of it`, // the first that is found
 	} {
 		s := settings()
 		s.Backends = []string{"ws://other", text}
@@ -99,7 +98,7 @@ func TestBadBackends(t *testing.T) {
 	}
 	s := settings()
 	s.Queue, s.Backends = 0, []string{"ws://h,warm=0"}
-	if err := s.Check(); err == nil || !strings.HasPrefix(err.Error(), `--backend: "ws://h,warm=0": warm: 0 needs a --queue and a --queue-timeout`) {
+	if err := s.Check(); err == nil || !strings.HasPrefix(err.Error(), `--backend: "ws://h,warm=0": warm: 0 needs a queue and a queue-timeout, `) {
 		t.Errorf("got %v", err)
 	}
 	s = settings() // what is wrong for all is named once
@@ -109,9 +108,9 @@ func TestBadBackends(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"wss://h,warm=1": `"wss://h": TLS (wss) is not supported yet; allowed is ws`,
-		",warm=1":        `"" has no scheme; a server's address looks like ws://127.0.0.1:9001/path`,
-		"warm=1":         `"warm=1" has no scheme; a server's address looks like ws://127.0.0.1:9001/path`,
-		"ws://:9,warm=1": `"ws://:9" names no host`,
+		",warm=1":        "it must be given; allowed are such as ws://10.0.0.5:2700/path",
+		"warm=1":         `"warm=1" is not a URL; a backend's address looks like ws://10.0.0.5:2700/path`,
+		"ws://:9,warm=1": `"ws://:9" names no host; a backend's address looks like ws://10.0.0.5:2700/path`,
 	} {
 		s := settings()
 		s.Backends = []string{text}
@@ -135,7 +134,7 @@ func TestAllWeightsZero(t *testing.T) {
 		s := settings()
 		s.Backends = c.backends
 		err := s.Check()
-		if (err == nil) != c.fine || err != nil && !strings.HasPrefix(err.Error(), "--backend: the weights of all backends are 0, ") {
+		if (err == nil) != c.fine || err != nil && !strings.HasPrefix(err.Error(), "--backend: the weights of all its backends are 0, ") {
 			t.Errorf("%q: %v", c.backends, err)
 		}
 	}
@@ -159,40 +158,15 @@ func TestSameBackend(t *testing.T) {
 			s := settings()
 			s.Backends = []string{first + own, second}
 			err := s.Check()
-			if (err != nil) != same || err != nil && !strings.HasSuffix(err.Error(), "listed twice; its cap would not hold") {
+			if (err != nil) != same || err != nil && !strings.HasSuffix(err.Error(), " already; its cap would not hold") {
 				t.Errorf("%s%s and %s: %v", first, own, second, err)
 			}
 		}
 	}
 }
 
-// TestProbes reads how a backend is to be probed.
-func TestProbes(t *testing.T) {
-	for _, c := range []struct{ probe, backend, url string }{
-		{"upgrade", "ws://h:9001/stt", ""},
-		{"/health", "ws://h:9001/stt?a=b", "http://h:9001/health"},
-		{"/health?deep=1", "ws://h/stt", "http://h:80/health?deep=1"},
-		{"/", "ws://[::1]:9001", "http://[::1]:9001/"},
-		{"http://other:8000/health", "ws://h:9001", "http://other:8000/health"},
-		{"https://other/health", "ws://h:9001", "https://other/health"},
-		{"http://:8000/health", "ws://h:9001", "http://h:8000/health"},
-		{"https://:8443", "ws://[::1]:9001", "https://[::1]:8443"},
-	} {
-		s := settings()
-		s.Probe, s.Backends = c.probe, []string{c.backend}
-		p, err := s.plan()
-		if err != nil {
-			t.Errorf("%s: %v", c.probe, err)
-			continue
-		}
-		probe, got := p.backends[0].probe, ""
-		if probe.URL != nil {
-			got = probe.URL.String()
-		}
-		if got != c.url || probe.Interval != s.ProbeInterval || probe.Timeout != s.ProbeTimeout || probe.Fall != s.ProbeFall || probe.Rise != s.ProbeRise {
-			t.Errorf("%s of %s is %q, %+v; want %q", c.probe, c.backend, got, probe, c.url)
-		}
-	}
+// TestBadProbes refuses what no backend can be probed by, once for all.
+func TestBadProbes(t *testing.T) {
 	for probe, want := range map[string]string{
 		"ftp://h/health":       `"ftp://h/health" has the scheme "ftp"; allowed are upgrade, a path such as /health, `,
 		"ws://h/health":        `"ws://h/health" has the scheme "ws"; allowed are upgrade, `,
@@ -212,8 +186,5 @@ func TestProbes(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "--probe: "+want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got %v, want only --probe: %s", err, want)
 		}
-	}
-	if probe, err := new(Settings).probe(new(handshake.Target)); probe != nil || err != nil {
-		t.Errorf("without a probe: %+v, %v", probe, err)
 	}
 }

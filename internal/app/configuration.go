@@ -14,15 +14,10 @@ import (
 
 // openStore opens the store that the configuration comes from. For flags-only operation that is this process's memory, which
 // begins with what they say. It returns also what people call the source, and where the last good snapshot is kept.
-func (p *plan) openStore(ctx context.Context) (store config.Store, source, copyFile string, err error) {
-	s := &p.settings
+func (s *Settings) openStore(ctx context.Context, fixed *fixed) (store config.Store, source, copyFile string, err error) {
 	options := config.Options{Profiles: config.CheckProfiles}
-	if s.Database == "" {
-		content, err := p.content()
-		if err != nil {
-			return nil, "", "", err
-		}
-		store, err := memory.New(content, options)
+	if fixed != nil {
+		store, err := memory.New(fixed.content, options)
 		if err != nil {
 			return nil, "", "", err
 		}

@@ -5,12 +5,16 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// Describe says in words what a proxy with these settings, which must have passed Check, would serve.
+// Describe says in words what a proxy with these settings, which must have passed Check and have no database, would serve.
 func (s *Settings) Describe() string {
+	fixed, err := s.check()
+	if err != nil {
+		return err.Error()
+	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
@@ -26,33 +30,35 @@ func (s *Settings) Describe() string {
 		admin = "off"
 	}
 	row("admin", "%s", admin)
-	p, err := s.plan()
+	p, err := FindProfile(s.Profile, s.ProfileFiles)
 	if err != nil {
 		return err.Error()
 	}
-	row("profile", "%s: %s", p.profile.Name, p.profile.Summary)
-	if p.profile.Reuse == profile.OneShot {
-		row("reuse", "none: %s", p.profile.Reason)
+	row("profile", "%s: %s", p.Name, p.Summary)
+	if p.Reuse == profile.OneShot {
+		row("reuse", "none: %s", p.Reason)
 	} else {
-		row("reuse", "%s", p.profile.Reuse)
+		row("reuse", "%s", p.Reuse)
 	}
 	sessions := 0
-	for _, b := range p.backends {
-		row("backend", "%s, at most %d connections, %d kept warm, weight %g, %s",
-			b.target.URL, b.settings.Cap, b.settings.Warm, b.settings.Weight, b.mode)
-		if b.mode == pool.Enabled && b.settings.Weight > 0 {
-			sessions += b.settings.Cap
+	for _, name := range fixed.names {
+		b := fixed.content.Backends[name]
+		row("backend", "%s, at most %d connections, %d kept warm, weight %g, %s", b.URL, b.Connections, b.WarmCount(), b.Weight, b.State)
+		if b.State == config.DefaultBackend().State && b.Weight > 0 {
+			sessions += b.Connections
 		}
 	}
-	row("balance", "%s", p.balance)
+	row("balance", "%s", s.Balance)
 	switch {
 	case s.Queue == 0:
 		row("queue", "none: clients for whom there is no connection are refused")
 	default:
 		row("queue", "at most %d clients, for %v each", s.Queue, s.QueueTimeout)
 	}
-	if protocol := p.backends[0].target.Protocol; protocol != "" {
-		row("subprotocol", "%s", protocol)
+	if s.Subprotocol != "" {
+		row("subprotocol", "%s", s.Subprotocol)
+	} else if p.Subprotocol != "" {
+		row("subprotocol", "%s", p.Subprotocol)
 	}
 	row("sessions", "at most %d at once", sessions)
 	_ = w.Flush()

@@ -1,54 +1,120 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/file"
+	"github.com/wsbouncer/wsbouncer/internal/services"
 )
 
 // FixedService is the name of the only service in flags-only operation.
 const FixedService = "default"
 
-// content returns what flags say as a configuration: one service, and its backends.
-func (p *plan) content() (config.Content, error) {
-	s := &p.settings
-	content := config.NewContent()
-	p.order = make(map[string]int)
-	content.Services[FixedService] = config.Service{
-		Path: s.Path, Profile: s.Profile, Subprotocol: s.Subprotocol, AllowOrigin: s.Origins,
-		Balance: s.Balance, HashBy: s.HashBy, Queue: s.Queue, QueueTimeout: s.QueueTimeout,
-		MaxMessage: s.MaxMessage, IdleTimeout: s.IdleTimeout, MaxSession: s.MaxSession,
-		ConnectionMaxAge: s.ConnectionMaxAge, ConnectionMaxIdle: s.ConnectionMaxIdle, ConnectionMaxSessions: s.ConnectionMaxSessions,
-		DialParallel: s.DialParallel, DialTimeout: s.DialTimeout, ResetTimeout: s.ResetTimeout, CloseTimeout: s.CloseTimeout,
-		PingInterval: s.PingInterval, PingTimeout: s.PingTimeout, TCPUserTimeout: s.UserTimeout,
-		Probe: s.Probe, ProbeInterval: s.ProbeInterval, ProbeTimeout: s.ProbeTimeout, ProbeFall: s.ProbeFall, ProbeRise: s.ProbeRise,
-		CircuitFailures: s.CircuitFailures, SlowStart: s.SlowStart,
+// fixed is the configuration that flags describe, with one service.
+type fixed struct {
+	content config.Content
+	given   map[string]*givenBackend // by the backends' names
+	names   []string                 // of the backends, in the order of the flags
+}
+
+// fixed returns the configuration that the flags describe, and says what is wrong with it in terms of flags.
+func (s *Settings) fixed(bad complaint) *fixed {
+	f := &fixed{content: config.NewContent(), given: make(map[string]*givenBackend)}
+	f.content.Services[FixedService] = s.Service
+	f.readProfiles(s.ProfileFiles, bad)
+	if len(s.Backends) == 0 {
+		bad("backend", "no backend is given; give at least one such as ws://127.0.0.1:9001")
 	}
-	for i, b := range p.backends {
-		name := backendName(b.target.URL, content.Backends)
-		p.order[name] = i
-		content.Backends[name] = config.Backend{
-			Service: FixedService, URL: b.target.URL, Connections: b.settings.Cap, Warm: b.settings.Warm, Weight: b.settings.Weight,
-			State: b.mode.String(),
+	fine := len(s.Backends) > 0
+	for _, text := range s.Backends {
+		given, err := s.parseBackend(text)
+		if err != nil {
+			bad("backend", "%v", err)
+			fine = false
+			continue
 		}
+		name := backendName(given.URL, f.content.Backends)
+		f.content.Backends[name], f.given[name] = given.Backend, given
+		f.names = append(f.names, name)
 	}
-	for _, path := range s.ProfileFiles {
+	f.check(fine, bad)
+	return f
+}
+
+// readProfiles adds the profiles of files.
+func (f *fixed) readProfiles(files []string, bad complaint) {
+	if _, err := Profiles(files); err != nil {
+		bad("profile-file", "%v", err)
+		return
+	}
+	for _, path := range files {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return content, err
+			bad("profile-file", "%v", err)
+			continue
 		}
 		own, err := file.Decode(path, data, nil)
 		if err != nil {
-			return content, err
+			bad("profile-file", "%v", err)
+			continue
 		}
 		for name, profile := range own.Profiles {
-			content.Profiles[name] = profile
+			f.content.Profiles[name] = profile
 		}
 	}
-	return content, nil
+}
+
+// check says what is wrong, each mistake once: what is said for all backends, and wrong, is wrong for all of them. Whether the
+// backends go together is only said if each is fine.
+func (f *fixed) check(fine bool, bad complaint) {
+	_, err := f.snapshot()
+	if err == nil {
+		return
+	}
+	var problems config.Problems
+	if !errors.As(err, &problems) {
+		bad("profile", "%v", err)
+		return
+	}
+	var said []string
+	say := func(flag, text string) {
+		if line := flag + text; !slices.Contains(said, line) {
+			said = append(said, line)
+			bad(flag, "%s", text)
+		}
+	}
+	for _, p := range problems {
+		p.Text = strings.Replace(p.Text, " of the service "+FixedService, "", 1) // which has no name in flags
+		given := f.given[p.Name]
+		switch {
+		case p.Kind != config.KindBackend && p.Field != "":
+			say(p.Field, p.Text)
+		case p.Kind != config.KindBackend:
+			if fine {
+				say("backend", p.Text)
+			}
+		case given == nil || p.Field == "url":
+			say("backend", p.Text)
+		case slices.Contains(given.own, p.Field) || p.Field == "warm" && slices.Contains(given.own, "connections"):
+			say("backend", fmt.Sprintf("%q: %s: %s", given.text, p.Field, p.Text))
+		default:
+			say(p.Field, p.Text)
+		}
+	}
+}
+
+// snapshot returns the configuration if it can be put in force.
+func (f *fixed) snapshot() (*config.Snapshot, error) {
+	snapshot, err := config.NewSnapshot("0", &f.content, config.CheckProfiles)
+	if err != nil {
+		return nil, err
+	}
+	return snapshot, services.Check(snapshot)
 }
 
 // backendName returns a name for a backend that has none but its URL: ws://10.0.0.5:2700/stt is 10.0.0.5-2700-stt.
@@ -62,7 +128,9 @@ func backendName(url string, taken map[string]config.Backend) string {
 		}
 		return '-'
 	}, text), "-._")
-	name = name[:min(len(name), most)]
+	if name = name[:min(len(name), most)]; name == "" {
+		name = "backend"
+	}
 	unique := name
 	for n := 2; ; n++ {
 		if _, ok := taken[unique]; !ok {

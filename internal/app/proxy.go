@@ -22,7 +22,8 @@ import (
 
 // Proxy is a running proxy. Its methods may be called from any goroutine.
 type Proxy struct {
-	plan       *plan
+	settings   Settings                 // as they were at the start
+	order      []string                 // of the backends that flags describe
 	live       atomic.Pointer[Settings] // those that can change while it runs are taken from here
 	version    string
 	log        *slog.Logger
@@ -43,18 +44,18 @@ type Proxy struct {
 // Start checks the settings, opens the listeners, reads the configuration, and begins to serve and to fill the pools. Backends
 // that cannot be reached are no error: they are tried until they can. Shutdown ends the proxy.
 func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) {
-	plan, err := settings.plan()
+	fixed, err := settings.check()
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{plan: plan, version: version, log: log, started: time.Now()}
-	p.live.Store(&plan.settings)
+	p := &Proxy{settings: settings, version: version, log: log, started: time.Now()}
+	p.live.Store(&settings)
 	p.drained, p.drain = context.WithCancel(context.Background())
 	if err := p.listen(); err != nil {
 		p.closeListeners()
 		return nil, err
 	}
-	if err := p.serve(); err != nil {
+	if err := p.serve(fixed); err != nil {
 		p.closeListeners()
 		p.drain()
 		return nil, err
@@ -63,14 +64,13 @@ func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) 
 }
 
 // serve makes the parts, joins them, and lets clients in.
-func (p *Proxy) serve() (err error) {
-	s := &p.plan.settings
-	if p.loops, err = loop.NewGroup(loop.Options{Max: s.Loops}); err != nil {
+func (p *Proxy) serve(fixed *fixed) (err error) {
+	if p.loops, err = loop.NewGroup(loop.Options{Max: p.settings.Loops}); err != nil {
 		return fmt.Errorf("starting event loops: %w", err)
 	}
-	p.sessions = session.NewServer(session.Options{Loops: p.loops, Limits: s.limits(), Log: p.log})
+	p.sessions = session.NewServer(session.Options{Loops: p.loops, Limits: p.settings.limits(), Log: p.log})
 	p.services = services.New(services.Options{Loops: p.loops, SetRoutes: p.sessions.SetServices, Log: p.log})
-	if err = p.follow(); err != nil {
+	if err = p.follow(fixed); err != nil {
 		p.sessions.StopAccepting()
 		p.services.Close(context.Background())
 		p.loops.Close()
@@ -86,10 +86,10 @@ func (p *Proxy) serve() (err error) {
 }
 
 // follow opens the configuration's store and brings the first snapshot into force.
-func (p *Proxy) follow() error {
+func (p *Proxy) follow(fixed *fixed) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	store, source, copyFile, err := p.plan.openStore(ctx)
+	store, source, copyFile, err := p.settings.openStore(ctx, fixed)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,9 @@ func (p *Proxy) follow() error {
 		return err
 	}
 	p.store = store
-	if p.plan.settings.Database != "" {
+	if fixed != nil {
+		p.order = fixed.names
+	} else {
 		p.log.Info("configuration", "source", source, "version", p.follower.Status().Version)
 	}
 	return nil
@@ -121,7 +123,7 @@ func (p *Proxy) Reconfigure(settings Settings) {
 
 // listen opens all addresses, or none.
 func (p *Proxy) listen() error {
-	for _, address := range p.plan.settings.Listen {
+	for _, address := range p.settings.Listen {
 		listener, err := net.Listen("tcp", address)
 		if err != nil {
 			return fmt.Errorf("--listen: %w", err)
@@ -177,21 +179,7 @@ func (p *Proxy) Stats() stats.Stats {
 		Configuration: configuration(p.follower.Status()),
 	}
 	p.services.Stats(&all)
-	if order := p.plan.order; order != nil { // as the flags have them; those added since are behind
-		slices.SortStableFunc(all.Backends, func(a, b stats.Backend) int {
-			i, known := order[a.Name]
-			j, other := order[b.Name]
-			switch {
-			case known && other:
-				return i - j
-			case known:
-				return -1
-			case other:
-				return 1
-			}
-			return 0
-		})
-	}
+	slices.SortStableFunc(all.Backends, func(a, b stats.Backend) int { return p.place(a.Name) - p.place(b.Name) })
 	all.Loops.Loops, all.Loops.Moved = p.loops.Stats()
 	for _, l := range all.Loops.Loops {
 		if l.Awake {
@@ -199,4 +187,12 @@ func (p *Proxy) Stats() stats.Stats {
 		}
 	}
 	return all
+}
+
+// place returns a backend's place in the statistics: as the flags have them, and those that they do not know behind.
+func (p *Proxy) place(backend string) int {
+	if i := slices.Index(p.order, backend); i >= 0 {
+		return i
+	}
+	return len(p.order)
 }

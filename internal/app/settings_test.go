@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
 // settings returns settings that are fine.
@@ -43,8 +41,8 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.Warm = 101 }, "--warm: 101 is not between 0 and the cap of 100 connections"},
 		{func(s *Settings) { s.Warm = 0 }, ""}, // there is a queue
 		{func(s *Settings) { s.Warm, s.Queue = 1, 0 }, ""},
-		{func(s *Settings) { s.Warm, s.Queue = 0, 0 }, "--warm: 0 needs a --queue and a --queue-timeout, for clients to wait while their connection is dialed; allowed are 1 to 100 without"},
-		{func(s *Settings) { s.Warm, s.QueueTimeout = 0, 0 }, "--warm: 0 needs a --queue and a --queue-timeout"},
+		{func(s *Settings) { s.Warm, s.Queue = 0, 0 }, "--warm: 0 needs a queue and a queue-timeout, for clients to wait while their connection is dialed; allowed are 1 to 100 without"},
+		{func(s *Settings) { s.Warm, s.QueueTimeout = 0, 0 }, "--warm: 0 needs a queue and a queue-timeout"},
 		{func(s *Settings) { s.Queue = 1_000_000 }, ""},
 		{func(s *Settings) { s.Queue = 1_000_001 }, "--queue: 1000001 is not between 0 and 1000000"},
 		{func(s *Settings) { s.Queue = -1 }, "--queue: -1"},
@@ -52,7 +50,7 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.Loops = 1025 }, "--loops: 1025"},
 		{func(s *Settings) { s.Loops = -1 }, "--loops: -1"},
 		{func(s *Settings) { s.MaxMessage = 0 }, ""},
-		{func(s *Settings) { s.MaxMessage = -1 }, "--max-message: -1"},
+		{func(s *Settings) { s.MaxMessage = -1 }, `--max-message: "-1" is not a size`},
 		{func(s *Settings) { s.MaxHead = 512 }, ""},
 		{func(s *Settings) { s.MaxHead = 1 << 20 }, ""},
 		{func(s *Settings) { s.MaxHead = 511 }, "--max-header: 511"},
@@ -69,20 +67,20 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.MaxSession = month + 1 }, "--max-session: "},
 		{func(s *Settings) { s.DrainTimeout = -time.Second }, "--drain-timeout: -1s"},
 		{func(s *Settings) { s.QueueTimeout = 0 }, ""},
-		{func(s *Settings) { s.QueueTimeout = -1 }, "--queue-timeout: -1ns is not between 0s and 720h0m0s"},
+		{func(s *Settings) { s.QueueTimeout = -1 }, "--queue-timeout: -1ns is not between 0s and 720h"},
 		{func(s *Settings) { s.QueueTimeout = month + 1 }, "--queue-timeout: "},
 		{func(s *Settings) {
-			s.ConnectionMaxAge, s.ConnectionMaxIdle, s.PingInterval, s.UserTimeout, s.SlowStart = 0, 0, 0, 0, 0
+			s.ConnectionMaxAge, s.ConnectionMaxIdle, s.PingInterval, s.TCPUserTimeout, s.SlowStart = 0, 0, 0, 0, 0
 		}, ""},
 		{func(s *Settings) {
-			s.ConnectionMaxAge, s.ConnectionMaxIdle, s.PingInterval, s.UserTimeout, s.SlowStart = month, month, month, month, month
+			s.ConnectionMaxAge, s.ConnectionMaxIdle, s.PingInterval, s.TCPUserTimeout, s.SlowStart = month, month, month, month, month
 		}, ""},
 		{func(s *Settings) { s.ConnectionMaxAge = -time.Second }, "--connection-max-age: -1s"},
 		{func(s *Settings) { s.ConnectionMaxIdle = -time.Second }, "--connection-max-idle: -1s"},
 		{func(s *Settings) { s.PingInterval = -time.Second }, "--ping-interval: -1s"},
 		{func(s *Settings) { s.PingInterval = 1<<63 - 1 }, "--ping-interval: 2562047h47m16.854775807s is not between 0s"},
 		{func(s *Settings) { s.PingTimeout = 0 }, "--ping-timeout: 0s is not between 1ms"},
-		{func(s *Settings) { s.UserTimeout = month + 1 }, "--tcp-user-timeout: "},
+		{func(s *Settings) { s.TCPUserTimeout = month + 1 }, "--tcp-user-timeout: "},
 		{func(s *Settings) { s.ProbeInterval = time.Millisecond }, "--probe-interval: 1ms is not between 10ms"},
 		{func(s *Settings) { s.ProbeTimeout = 0 }, "--probe-timeout: 0s is not between 1ms"},
 		{func(s *Settings) { s.SlowStart = -1 }, "--slow-start: -1ns"},
@@ -92,7 +90,7 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.CircuitFailures = 0 }, "--circuit-failures: 0 is not between 1 and 1000000"},
 		{func(s *Settings) { s.DialParallel = 0 }, "--dial-parallel: 0 is not between 1 and 10000"},
 		{func(s *Settings) { s.Balance = "hash" }, ""},
-		{func(s *Settings) { s.Balance = "Hash" }, `--balance: there is no balance "Hash"; allowed are least-loaded, round-robin, random-two, hash`},
+		{func(s *Settings) { s.Balance = "Hash" }, `--balance: there is no balance "Hash"; did you mean "hash"? allowed are least-loaded, round-robin, random-two, hash`},
 		{func(s *Settings) { s.Balance = "" }, `--balance: there is no balance ""`},
 		{func(s *Settings) { s.Profile = "" }, `--profile: there is no profile ""; allowed are `},
 		{func(s *Settings) { s.Path = "/" }, ""},
@@ -125,14 +123,11 @@ func TestBounds(t *testing.T) {
 }
 
 func TestHashBy(t *testing.T) {
-	for text, want := range map[string]session.HashBy{
-		"client": {}, "header:X-Device": {Header: "X-Device"}, "header:x": {Header: "x"}, "query:device": {Query: "device"},
-		"query:a:b": {Query: "a:b"},
-	} {
+	for _, text := range []string{"client", "header:X-Device", "query:device", "query:a:b"} {
 		s := settings()
 		s.HashBy = text
-		if p, err := s.plan(); err != nil || p.hashBy != want {
-			t.Errorf("%q is %+v, %v; want %+v", text, p.hashBy, err, want)
+		if err := s.Check(); err != nil {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 	for _, text := range []string{"", "Client", "client:", "address", "header", "header:", "header:a b", "header:ä", "query", "query:", "cookie:a"} {
@@ -146,7 +141,8 @@ func TestHashBy(t *testing.T) {
 }
 
 func TestAllMistakes(t *testing.T) {
-	s := Settings{Backends: []string{"http://a", "b"}, Listen: []string{"x", "y"}, Admin: "z", Path: "p", Profile: "q", Subprotocol: "r s"}
+	s := Settings{Backends: []string{"http://a", "b"}, Listen: []string{"x", "y"}, Admin: "z"}
+	s.Path, s.Profile, s.Subprotocol = "p", "q", "r s"
 	err := s.Check()
 	if err == nil {
 		t.Fatal("no error")

@@ -70,6 +70,14 @@ type Backend struct {
 	Headers map[string]string
 }
 
+// WarmCount returns how many connections are kept ready: Warm, or the cap.
+func (b *Backend) WarmCount() int {
+	if b.Warm < 0 {
+		return b.Connections
+	}
+	return b.Warm
+}
+
 // Profile is a message protocol as a user describes it. Its name is its key in [Content].
 type Profile struct {
 	// YAML is the profile as it was written: what stands behind its name in a file of profiles.

@@ -6,35 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
-
-// TestDefaultsOfFlags holds the defaults of services and backends against those of the flags of serve.
-func TestDefaultsOfFlags(t *testing.T) {
-	flags := app.DefaultSettings()
-	other := map[string]string{"TCPUserTimeout": "UserTimeout"} // fields that have another name there
-	own := []string{"Host", "AllowOrigin", "Service", "URL", "Weight", "State", "Labels", "Headers"}
-	for _, entity := range []any{config.DefaultService(), config.DefaultBackend()} {
-		v := reflect.ValueOf(entity)
-		for i := range v.NumField() {
-			name := v.Type().Field(i).Name
-			if slices.Contains(own, name) || strings.HasPrefix(name, "TLS") {
-				continue
-			}
-			if n, ok := other[name]; ok {
-				name = n
-			}
-			flag := reflect.ValueOf(flags).FieldByName(name)
-			if !flag.IsValid() {
-				t.Errorf("the flags have no %s", name)
-			} else if got, want := v.Field(i).Interface(), flag.Interface(); got != want {
-				t.Errorf("the default of %s is %v, and that of the flag %v", name, got, want)
-			}
-		}
-	}
-}
 
 // TestNames holds names that mean something to other packages against these.
 func TestNames(t *testing.T) {

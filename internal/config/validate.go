@@ -139,9 +139,9 @@ func (c *Content) checkBackends(problems *Problems) {
 			servers[ServerOf(b.URL)] = name
 		}
 		switch {
-		case b.Warm > b.Connections:
+		case b.Warm > b.Connections && b.Connections > 0:
 			problems.add(KindBackend, name, "warm", "%d is not between 0 and the cap of %d connections", b.Warm, b.Connections)
-		case b.Warm == 0 && ok && (service.Queue == 0 || service.QueueTimeout == 0):
+		case b.Warm == 0 && b.Connections > 0 && ok && (service.Queue == 0 || service.QueueTimeout == 0):
 			problems.add(KindBackend, name, "warm", "0 needs a queue and a queue-timeout of the service %s, for clients to wait while their connection is dialed; allowed are 1 to %d without", b.Service, b.Connections)
 		}
 		b.checkTLS(name, problems)

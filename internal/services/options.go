@@ -29,11 +29,7 @@ func (s *Services) options(v *service, m *member) backend.Options {
 
 // sizes returns the size of the pool.
 func (m *member) sizes() pool.Settings {
-	warm := m.plan.Warm
-	if warm < 0 {
-		warm = m.plan.Connections
-	}
-	return pool.Settings{Cap: m.plan.Connections, Taken: m.taken, Warm: warm, Weight: m.plan.Weight}
+	return pool.Settings{Cap: m.plan.Connections, Taken: m.taken, Warm: m.plan.WarmCount(), Weight: m.plan.Weight}
 }
 
 // probe returns how the backend is probed; nil for not at all. The text has been checked.

@@ -40,6 +40,12 @@ type backendPlan struct {
 	mode    pool.Mode
 }
 
+// Check returns what of a snapshot cannot be put in force although it is valid, as [config.Problems]; nil for nothing.
+func Check(snapshot *config.Snapshot) error {
+	_, err := newPlan(snapshot, nil)
+	return err
+}
+
 // newPlan returns what a snapshot means, or what of it cannot be made so, as [config.Problems]. before may be nil.
 func newPlan(snapshot *config.Snapshot, before *plan) (*plan, error) {
 	if before == nil {
