@@ -19,13 +19,17 @@ const module = "github.com/wsbouncer/wsbouncer/"
 var mayImport = map[string][]string{
 	// No I/O, or nothing but I/O: these know nothing of each other.
 	"internal/frame":       {},
-	"internal/loop":        {},
-	"internal/handshake":   {},
 	"internal/pool":        {},
 	"internal/profile":     {},
 	"internal/wav":         {},
 	"internal/sim/speech":  {},
 	"internal/sim/msgpack": {},
+
+	// Connections, with TLS or without.
+	"internal/secure":            {},
+	"internal/secure/securetest": {},
+	"internal/loop":              {"internal/secure"},
+	"internal/handshake":         {"internal/secure"},
 
 	// The data plane: it never sees the admin API, a database or metrics.
 	"internal/backend": {"internal/frame", "internal/handshake", "internal/loop", "internal/pool", "internal/profile"},
@@ -54,7 +58,7 @@ var mayImport = map[string][]string{
 	"internal/state":                  {},
 
 	// For tests, demo and benchmarks.
-	"internal/sim":        {"internal/frame", "internal/handshake", "internal/loop", "internal/sim/msgpack"},
+	"internal/sim":        {"internal/frame", "internal/handshake", "internal/loop", "internal/secure", "internal/sim/msgpack"},
 	"internal/hunt":       {"internal/frame", "internal/sim", "internal/sim/msgpack"},
 	"internal/hunt/stage": {"internal/app", "internal/sim", "internal/stats"},
 	"internal/hunt/cmd":   {"internal/app", "internal/hunt", "internal/hunt/stage", "internal/profile", "internal/sim"},
