@@ -4,6 +4,7 @@ package loop
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -22,18 +23,24 @@ type socket struct {
 	plain      bool   // the descriptor is no socket, but a timer for instance
 	watched    bool   // the descriptor is in the epoll set
 	missed     bool   // there may be something to read that epoll has told of before, and will not again
+
+	secured *secured // nil for a plain connection
 }
 
 // Socket is a connection taken out of package net, on its way to a loop.
 type Socket struct {
-	fd    int
-	plain bool
+	fd      int
+	plain   bool
+	secured *secured // nil without TLS
 }
 
-// Detach takes a TCP or Unix connection, or another descriptor that can be polled, away from package net and the runtime's
-// poller. The net.Conn is closed in any
-// case. Any goroutine may call it.
+// Detach takes a TCP or Unix connection, another descriptor that can be polled, or a TLS connection made by package secure
+// whose handshake is complete, away from package net and the runtime's poller. The net.Conn is closed in any case, but for a TLS
+// connection, which goes on on the loop. Any goroutine may call it; nobody else may use the net.Conn then.
 func Detach(nc net.Conn) (Socket, error) {
+	if tc, ok := nc.(*tls.Conn); ok {
+		return detachTLS(tc)
+	}
 	defer nc.Close()
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
@@ -61,9 +68,16 @@ func (s Socket) Close() { _ = unix.Close(s.fd) }
 // Add makes the socket a connection of the loop. The bytes in early, which were received before, are presented to the
 // handler first; the loop owns them from now on. It must be called on the loop's goroutine.
 func (l *Loop) Add(s Socket, h Handler, early []byte) *Conn {
-	c := &Conn{handler: h, early: early, socket: socket{fd: int32(s.fd), plain: s.plain}}
+	c := &Conn{handler: h, early: early, socket: socket{fd: int32(s.fd), plain: s.plain, secured: s.secured}}
 	c.home.Store(l)
+	if s.secured != nil {
+		c.early = append(c.early, s.secured.early...)
+		s.secured.early = nil
+	}
 	c.join(l)
+	if s.secured != nil {
+		c.startTLS()
+	}
 	return c
 }
 
@@ -124,6 +138,9 @@ func (c *Conn) wanted() uint32 {
 }
 
 func (c *Conn) interestChanged() {
+	if c.secured != nil {
+		c.reportEnd()
+	}
 	events := c.wanted()
 	switch {
 	case !c.watched:
@@ -169,29 +186,39 @@ func (c *Conn) read(ending bool) {
 		c.missed = true
 		return
 	}
-	buf, call := c.on.driver.buffer, uintptr(unix.SYS_RECVFROM)
+	if c.secured != nil {
+		c.readTLS(ending)
+		return
+	}
+	buf := c.on.driver.buffer
+	n, errno := c.take(buf[MaxHeld:])
+	switch {
+	case errno == unix.EAGAIN:
+	case errno != 0:
+		c.failed = true
+		c.endLater(errno)
+	case n == 0:
+		c.endLater(cmp.Or(c.cause, io.EOF))
+	default:
+		c.missed = ending || n == readSize
+		c.deliver(buf, n)
+		if c.missed && !c.closed {
+			c.interestChanged() // others get their turn before the rest
+		}
+	}
+}
+
+// take reads what has arrived to b.
+func (c *Conn) take(b []byte) (int, syscall.Errno) {
+	call := uintptr(unix.SYS_RECVFROM)
 	if c.plain {
 		call = unix.SYS_READ // works for every kind of file, but costs more
 	}
 	for {
-		n, _, errno := unix.RawSyscall6(call, uintptr(c.fd), uintptr(unsafe.Pointer(&buf[MaxHeld])), readSize, 0, 0, 0)
-		switch {
-		case errno == unix.EINTR:
-			continue
-		case errno == unix.EAGAIN:
-		case errno != 0:
-			c.failed = true
-			c.endLater(errno)
-		case n == 0:
-			c.endLater(cmp.Or(c.cause, io.EOF))
-		default:
-			c.missed = ending || n == readSize
-			c.deliver(buf, int(n))
-			if c.missed && !c.closed {
-				c.interestChanged() // others get their turn before the rest
-			}
+		n, _, errno := unix.RawSyscall6(call, uintptr(c.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
+		if errno != unix.EINTR {
+			return int(n), errno
 		}
-		return
 	}
 }
 
@@ -201,6 +228,15 @@ func (c *Conn) Write(b []byte) {
 	if len(b) == 0 || c.failed || c.closed {
 		return
 	}
+	if c.secured != nil {
+		c.writeTLS(b)
+		return
+	}
+	c.put(b)
+}
+
+// put is Write for what goes to the socket as it is.
+func (c *Conn) put(b []byte) {
 	if len(c.out) > 0 {
 		c.out = append(c.out, b...)
 		return
@@ -241,7 +277,11 @@ func (c *Conn) flush() {
 	}
 }
 
-func (c *Conn) shutdownWrite() { _ = unix.Shutdown(int(c.fd), unix.SHUT_WR) }
+func (c *Conn) shutdownWrite() {
+	if c.secured == nil || c.shutTLS() {
+		_ = unix.Shutdown(int(c.fd), unix.SHUT_WR)
+	}
+}
 
 func (c *Conn) socketError() error {
 	code, err := unix.GetsockoptInt(int(c.fd), unix.SOL_SOCKET, unix.SO_ERROR)
@@ -261,7 +301,7 @@ func (c *Conn) Close() {
 		return
 	}
 	c.closed, c.ended, c.failed = true, true, true
-	c.out, c.early, c.held = nil, nil, nil
+	c.out, c.early, c.held, c.secured = nil, nil, nil, nil
 	c.leave()
 	_ = unix.Close(int(c.fd))
 }

@@ -4,7 +4,10 @@ package loop
 
 import (
 	"cmp"
+	"crypto/tls"
 	"net"
+
+	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
 // socket is the portable driver's part of a connection: one goroutine that reads, and one that writes while there is
@@ -25,11 +28,11 @@ type socket struct {
 // Socket is a connection on its way to a loop.
 type Socket struct{ nc net.Conn }
 
-// Detach prepares a connection for a loop. Any goroutine may call it.
+// Detach prepares a connection for a loop, a TLS connection included whose handshake is complete. Any goroutine may call it.
 func Detach(nc net.Conn) (Socket, error) { return Socket{nc: nc}, nil }
 
 // Close closes a socket that was not given to a loop.
-func (s Socket) Close() { _ = s.nc.Close() }
+func (s Socket) Close() { _ = under(s.nc).Close() }
 
 // Add makes the socket a connection of the loop. The bytes in early, which were received before, are presented to the
 // handler first; the loop owns them from now on. It must be called on the loop's goroutine.
@@ -63,6 +66,9 @@ func (c *Conn) readAll() {
 	buf := make([]byte, MaxHeld+readSize/4)
 	for {
 		n, err := c.nc.Read(buf[MaxHeld:])
+		if err != nil {
+			err = streamError(err)
+		}
 		ok := c.Post(func() {
 			c.arrived, c.arrival, c.readError = buf, n, err
 			c.deliverArrived()
@@ -88,7 +94,7 @@ func (c *Conn) deliverArrived() {
 		c.deliver(c.arrived, n)
 		c.next <- struct{}{}
 	}
-	if c.readError != nil {
+	if c.readError != nil && !c.paused && len(c.early) == 0 { // TLS may tell of the end together with the last bytes
 		c.endLater(cmp.Or(c.cause, c.readError))
 	}
 }
@@ -135,9 +141,34 @@ func (c *Conn) startWriting() {
 }
 
 func (c *Conn) shutdownWrite() {
-	if half, ok := c.nc.(interface{ CloseWrite() error }); ok {
+	tc, ok := c.nc.(*tls.Conn)
+	if !ok {
+		closeWrite(c.nc)
+		return
+	}
+	go func() { // it may have to wait for the socket to take close_notify (RFC 8446, section 6.1), though not for ever
+		_ = tc.CloseWrite()
+		closeWrite(under(tc))
+	}()
+}
+
+func closeWrite(nc net.Conn) {
+	if half, ok := nc.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
+}
+
+// under returns the connection that carries a TLS connection, and any other as it is. Closing that cuts the stream off without
+// waiting for anything.
+func under(nc net.Conn) net.Conn {
+	tc, ok := nc.(*tls.Conn)
+	if !ok {
+		return nc
+	}
+	if line, ok := tc.NetConn().(*secure.Line); ok {
+		return line.Conn
+	}
+	return tc.NetConn()
 }
 
 // Close closes the connection at once. What was kept is lost, and the peer gets a reset when it sent something that was
@@ -150,5 +181,5 @@ func (c *Conn) Close() {
 	c.out, c.early, c.held = nil, nil, nil
 	c.leave()
 	close(c.closing)
-	_ = c.nc.Close()
+	_ = under(c.nc).Close()
 }

@@ -25,6 +25,10 @@ type driver struct {
 	// the next that got its number.
 	generation int32
 	buffer     []byte
+
+	// For TLS connections: nil as long as there are none.
+	opened []byte // what was decrypted, with the same headroom as in buffer
+	sealed []byte // for what is being encrypted
 }
 
 func (d *driver) open(l *Loop) error {

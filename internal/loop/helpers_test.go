@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bytes"
+	"crypto/tls"
 	"io"
 	"net"
 	"runtime"
@@ -36,6 +37,21 @@ func pair(t testing.TB) (near, far *net.TCPConn) {
 	_ = far.SetDeadline(time.Now().Add(patience))
 	return near, far
 }
+
+// stream is a connection that can be ended in one direction.
+type stream interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// dialer returns the two ends of a connection.
+type dialer func(t testing.TB) (near net.Conn, far stream)
+
+// plain is the dialer of TCP connections.
+func plain(t testing.TB) (near net.Conn, far stream) { return pair(t) }
+
+// dialers are the kinds of connections for which all must be the same.
+var dialers = map[string]dialer{"plain": plain, "TLS 1.2": securedBy(tls.VersionTLS12), "TLS 1.3": securedBy(tls.VersionTLS13)}
 
 // group starts n loops, all awake, whose governor never looks.
 func group(t testing.TB, n int) *Group {
@@ -254,11 +270,11 @@ func (r *relay) Ended(c *Conn, err error) {
 	}
 }
 
-// relayed joins two TCP connections by a pair of relays on loop l and returns the far ends.
-func relayed(t testing.TB, l *Loop, w *watch) (client, server *net.TCPConn, a, b *relay, ca, cb *Conn) {
+// relayed joins two connections made by dial by a pair of relays on loop l and returns the far ends.
+func relayed(t testing.TB, dial dialer, l *Loop, w *watch) (client, server stream, a, b *relay, ca, cb *Conn) {
 	t.Helper()
-	nearA, client := pair(t)
-	nearB, server := pair(t)
+	nearA, client := dial(t)
+	nearB, server := dial(t)
 	a, b = &relay{t: t, watch: w}, &relay{t: t, watch: w}
 	socketA, errA := Detach(nearA)
 	socketB, errB := Detach(nearB)
