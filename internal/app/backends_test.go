@@ -107,10 +107,10 @@ func TestBadBackends(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for text, want := range map[string]string{
-		"wss://h,warm=1": `"wss://h": TLS (wss) is not supported yet; allowed is ws`,
-		",warm=1":        "it must be given; allowed are such as ws://10.0.0.5:2700/path",
-		"warm=1":         `"warm=1" is not a URL; a backend's address looks like ws://10.0.0.5:2700/path`,
-		"ws://:9,warm=1": `"ws://:9" names no host; a backend's address looks like ws://10.0.0.5:2700/path`,
+		"http://h,warm=1": `"http://h" has the scheme "http"; allowed are ws and wss`,
+		",warm=1":         "it must be given; allowed are such as ws://10.0.0.5:2700/path",
+		"warm=1":          `"warm=1" is not a URL; a backend's address looks like ws://10.0.0.5:2700/path`,
+		"ws://:9,warm=1":  `"ws://:9" names no host; a backend's address looks like ws://10.0.0.5:2700/path`,
 	} {
 		s := settings()
 		s.Backends = []string{text}
@@ -139,7 +139,7 @@ func TestAllWeightsZero(t *testing.T) {
 		}
 	}
 	s := settings()
-	s.Backends = []string{"ws://a,weight=0", "wss://b"} // the other may have a weight once it is right
+	s.Backends = []string{"ws://a,weight=0", "http://b"} // the other may have a weight once it is right
 	if err := s.Check(); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v, want one mistake", err)
 	}

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
 // Target is a WebSocket server to connect to. Make it with ParseTarget.
@@ -31,13 +33,19 @@ type Target struct {
 
 	// Header is further fields of the upgrade request. Names and values must be fit for HTTP.
 	Header []Field
+	// Resolve returns yet other fields, which replace those in Header that have the same names. It is called for each dial, so
+	// that secrets can be read where they are kept and be replaced there; nil for none. A dial whose fields cannot be resolved,
+	// or that names those which the handshake itself sets, fails.
+	Resolve func() (http.Header, error)
 
-	address string // host:port
-	host    string // for the Host header
-	request string // path and query
+	tls     *secure.Source // nil for ws
+	address string         // host:port
+	host    string         // for the Host header
+	request string         // path and query
 }
 
-// ParseTarget checks the URL of a WebSocket server: ws://host[:port][/path][?query].
+// ParseTarget checks the URL of a WebSocket server: ws://host[:port][/path][?query], or wss for one that is reached by TLS. Its
+// certificate is verified as usual then; SetTLS changes that.
 func ParseTarget(text string) (*Target, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -53,10 +61,8 @@ func ParseTarget(text string) (*Target, error) {
 	switch {
 	case u.Scheme == "" || u.Opaque != "":
 		return nil, noScheme(text)
-	case u.Scheme == "wss":
-		return nil, fmt.Errorf("%q: TLS (wss) is not supported yet; allowed is ws", text)
-	case u.Scheme != "ws":
-		return nil, fmt.Errorf("%q has the scheme %q; allowed is ws", text, u.Scheme)
+	case u.Scheme != "ws" && u.Scheme != "wss":
+		return nil, fmt.Errorf("%q has the scheme %q; allowed are ws and wss", text, u.Scheme)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("%q names no host", text)
 	case u.User != nil:
@@ -66,7 +72,7 @@ func ParseTarget(text string) (*Target, error) {
 	}
 	port := u.Port()
 	if port == "" {
-		port = "80"
+		port = defaultPorts[u.Scheme]
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return nil, fmt.Errorf("%q: a port is a number from 1 to 65535", text)
@@ -79,13 +85,20 @@ func ParseTarget(text string) (*Target, error) {
 	case strings.ContainsFunc(u.RequestURI(), other):
 		return nil, fmt.Errorf("%q: what is not printable ASCII in the query must be written as %%xx (percent-encoded)", text)
 	}
-	return &Target{
+	target := &Target{
 		URL:     text,
 		address: net.JoinHostPort(u.Hostname(), port),
 		host:    u.Host,
 		request: u.RequestURI(),
-	}, nil
+	}
+	if u.Scheme == "wss" {
+		target.SetTLS(secure.Settings{})
+	}
+	return target, nil
 }
+
+// defaultPorts are those of the schemes (RFC 6455, section 3).
+var defaultPorts = map[string]string{"ws": "80", "wss": "443"}
 
 func noScheme(text string) error {
 	return fmt.Errorf("%q has no scheme; a server's address looks like ws://127.0.0.1:9001/path", text)
@@ -139,17 +152,32 @@ func (t *Target) Dial(ctx context.Context) (Established, error) {
 	if t.UserTimeout > 0 {
 		dialer.Control = func(_, _ string, c syscall.RawConn) error { return setUserTimeout(c, t.UserTimeout) }
 	}
-	nc, err := dialer.DialContext(ctx, "tcp", t.address)
+	header, err := t.header()
 	if err != nil {
 		return Established{}, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
-	established, err := t.upgrade(nc)
+	config, err := t.TLS()
+	if err != nil {
+		return Established{}, err
+	}
+	raw, err := dialer.DialContext(ctx, "tcp", t.address)
+	if err != nil {
+		return Established{}, err
+	}
+	nc := raw
+	if config != nil {
+		if nc, err = t.secure(ctx, raw, config); err != nil {
+			_ = raw.Close()
+			return Established{}, err
+		}
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
+	established, err := t.upgrade(nc, header)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		_ = nc.Close()
+		_ = raw.Close()
 		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil {
 			err = fmt.Errorf("no answer to the upgrade request: %w", context.Cause(ctx))
 		}
@@ -159,7 +187,7 @@ func (t *Target) Dial(ctx context.Context) (Established, error) {
 }
 
 // upgrade asks for the upgrade and checks the answer.
-func (t *Target) upgrade(nc net.Conn) (Established, error) {
+func (t *Target) upgrade(nc net.Conn, header string) (Established, error) {
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // never fails
 	key := base64.StdEncoding.EncodeToString(nonce[:])
@@ -168,10 +196,7 @@ func (t *Target) upgrade(nc net.Conn) (Established, error) {
 	if t.Protocol != "" {
 		request += "Sec-WebSocket-Protocol: " + t.Protocol + "\r\n"
 	}
-	for _, field := range t.Header {
-		request += field.Name + ": " + field.Value + "\r\n"
-	}
-	if _, err := nc.Write([]byte(request + "\r\n")); err != nil {
+	if _, err := nc.Write([]byte(request + header + "\r\n")); err != nil {
 		return Established{}, err
 	}
 	established := Established{Conn: nc}
@@ -197,14 +222,14 @@ func (t *Target) upgrade(nc net.Conn) (Established, error) {
 		text, _, _ := strings.Cut(strings.ToValidUTF8(string(early[:min(len(early), 120)]), ""), "\n")
 		return Established{}, &StatusError{Status: response.StatusCode, Text: strings.TrimSpace(text)}
 	}
-	header := response.Header
-	switch chosen := header.Get("Sec-WebSocket-Protocol"); {
-	case !hasToken(header["Upgrade"], "websocket"), !hasToken(header["Connection"], "upgrade"):
+	answer := response.Header
+	switch chosen := answer.Get("Sec-WebSocket-Protocol"); {
+	case !hasToken(answer["Upgrade"], "websocket"), !hasToken(answer["Connection"], "upgrade"):
 		return Established{}, errors.New("server answered 101 without upgrading to websocket")
-	case header.Get("Sec-WebSocket-Accept") != acceptKey(key):
+	case answer.Get("Sec-WebSocket-Accept") != acceptKey(key):
 		return Established{}, errors.New("server's Sec-WebSocket-Accept does not fit the key")
-	case len(header["Sec-Websocket-Extensions"]) > 0:
-		return Established{}, fmt.Errorf("server accepted an extension that was not offered: %q", header.Get("Sec-WebSocket-Extensions"))
+	case len(answer["Sec-Websocket-Extensions"]) > 0:
+		return Established{}, fmt.Errorf("server accepted an extension that was not offered: %q", answer.Get("Sec-WebSocket-Extensions"))
 	case chosen != t.Protocol:
 		return Established{}, fmt.Errorf("server chose the subprotocol %q; asked for was %q", chosen, t.Protocol)
 	default:

@@ -27,6 +27,9 @@ func TestParseTarget(t *testing.T) {
 		{"ws://gpu-1/a%20b/%E9%9F%B3?q=%20", "gpu-1:80", "gpu-1", "/a%20b/%E9%9F%B3?q=%20"},
 		{"ws://gpu-1/音声 1", "gpu-1:80", "gpu-1", "/%E9%9F%B3%E5%A3%B0%201"},
 		{"ws://gpu-1:65535/", "gpu-1:65535", "gpu-1:65535", "/"},
+		{"wss://gpu-1/x", "gpu-1:443", "gpu-1", "/x"},
+		{"WSS://gpu-1:9443", "gpu-1:9443", "gpu-1:9443", "/"},
+		{"wss://[::1]", "[::1]:443", "[::1]", "/"},
 	}
 	for _, test := range tests {
 		got, err := ParseTarget(test.url)
@@ -34,7 +37,8 @@ func TestParseTarget(t *testing.T) {
 			t.Errorf("%s: %v", test.url, err)
 			continue
 		}
-		if got.URL != test.url || got.address != test.address || got.host != test.host || got.request != test.request || got.Protocol != "" {
+		if got.URL != test.url || got.address != test.address || got.host != test.host || got.request != test.request || got.Protocol != "" ||
+			got.Secure() != strings.HasPrefix(strings.ToLower(test.url), "wss:") {
 			t.Errorf("%s: %+v", test.url, *got)
 		}
 	}
@@ -48,8 +52,8 @@ func TestParseTargetErrors(t *testing.T) {
 		{"localhost:9001", "looks like ws://"},
 		{"//gpu-1/x", "no scheme"},
 		{"ws:gpu-1", "looks like ws://"},
-		{"http://gpu-1/", `scheme "http"; allowed is ws`},
-		{"wss://gpu-1/", "not supported yet"},
+		{"http://gpu-1/", `scheme "http"; allowed are ws and wss`},
+		{"wss:///path", "names no host"},
 		{"ws://", "names no host"},
 		{"ws:///path", "names no host"},
 		{"ws://:9001/", "names no host"},
@@ -302,7 +306,7 @@ func TestAnswerSplitAnywhere(t *testing.T) {
 			_, _ = io.WriteString(far, text[:at])
 			_, _ = io.WriteString(far, text[at:])
 		}()
-		established, err := target.upgrade(near)
+		established, err := target.upgrade(near, "")
 		if err != nil {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}

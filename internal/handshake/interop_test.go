@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +18,8 @@ import (
 	gorilla "github.com/gorilla/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/secure"
+	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
 )
 
 // readFrame reads one frame from the bytes that came early and those that follow.
@@ -86,37 +90,70 @@ func servers(t *testing.T) map[string]http.HandlerFunc {
 func TestOurClientWithOtherServers(t *testing.T) {
 	for name, handler := range servers(t) {
 		for _, protocol := range []string{"", "stt.v1"} {
-			t.Run(name+" "+protocol, func(t *testing.T) {
-				server := httptest.NewServer(handler)
-				defer server.Close()
-				target, err := ParseTarget(strings.Replace(server.URL, "http", "ws", 1) + "/v1/stt")
-				if err != nil {
-					t.Fatal(err)
-				}
-				target.Protocol = protocol
-				established, err := target.Dial(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer established.Conn.Close()
-				if established.Protocol != protocol {
-					t.Errorf("protocol %q", established.Protocol)
-				}
-				_ = established.Conn.SetDeadline(time.Now().Add(patience))
-				stream := io.MultiReader(bytes.NewReader(established.Early), established.Conn)
-				if h, payload, err := readFrame(stream); err != nil || h.Opcode != frame.Text || string(payload) != "ready" {
-					t.Fatalf("greeting: %+v, %q, %v", h, payload, err)
-				}
-				message := bytes.Repeat([]byte("音声"), 100)
-				sent := frame.Append(nil, frame.Header{Fin: true, Opcode: frame.Binary, Masked: true, Mask: 0x01020304}, message)
-				if _, err := established.Conn.Write(sent); err != nil {
-					t.Fatal(err)
-				}
-				if h, payload, err := readFrame(stream); err != nil || h.Opcode != frame.Binary || !bytes.Equal(payload, message) {
-					t.Errorf("echo: %+v, %q, %v", h, payload, err)
-				}
-			})
+			for _, secured := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s %s TLS %v", name, protocol, secured), func(t *testing.T) {
+					server := httptest.NewUnstartedServer(handler)
+					defer server.Close()
+					var ca string
+					if secured {
+						ca = startTLS(t, server)
+					} else {
+						server.Start()
+					}
+					target := targetOf(t, server, "/v1/stt")
+					target.Protocol = protocol
+					if secured {
+						target.SetTLS(secure.Settings{CA: ca})
+					}
+					talk(t, target)
+				})
+			}
 		}
+	}
+}
+
+// startTLS starts a server with a certificate for 127.0.0.1, and returns the file with its authority's.
+func startTLS(t *testing.T, server *httptest.Server) (ca string) {
+	t.Helper()
+	authority := securetest.NewAuthority(t)
+	server.TLS, _ = authority.Loopback()
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	return authority.File()
+}
+
+func targetOf(t *testing.T, server *httptest.Server, path string) *Target {
+	t.Helper()
+	target, err := ParseTarget(strings.Replace(server.URL, "http", "ws", 1) + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+// talk takes a server's greeting, and has it echo a message.
+func talk(t *testing.T, target *Target) {
+	t.Helper()
+	established, err := target.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer established.Conn.Close()
+	if established.Protocol != target.Protocol {
+		t.Errorf("protocol %q", established.Protocol)
+	}
+	_ = established.Conn.SetDeadline(time.Now().Add(patience))
+	stream := io.MultiReader(bytes.NewReader(established.Early), established.Conn)
+	if h, payload, err := readFrame(stream); err != nil || h.Opcode != frame.Text || string(payload) != "ready" {
+		t.Fatalf("greeting: %+v, %q, %v", h, payload, err)
+	}
+	message := bytes.Repeat([]byte("音声"), 100)
+	sent := frame.Append(nil, frame.Header{Fin: true, Opcode: frame.Binary, Masked: true, Mask: 0x01020304}, message)
+	if _, err := established.Conn.Write(sent); err != nil {
+		t.Fatal(err)
+	}
+	if h, payload, err := readFrame(stream); err != nil || h.Opcode != frame.Binary || !bytes.Equal(payload, message) {
+		t.Errorf("echo: %+v, %q, %v", h, payload, err)
 	}
 }
 

@@ -1,0 +1,56 @@
+package handshake
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+// ownFields are the fields of an upgrade request that the handshake itself sets, or that would change where it ends; those that
+// begin with Sec-Websocket- are, too.
+var ownFields = []string{"Host", "Connection", "Upgrade", "Content-Length", "Transfer-Encoding"}
+
+// header returns the further fields of the upgrade request in their wire form.
+func (t *Target) header() (string, error) {
+	var resolved http.Header
+	if t.Resolve != nil {
+		header, err := t.Resolve()
+		if err != nil {
+			return "", fmt.Errorf("header: %w", err)
+		}
+		resolved = make(http.Header, len(header))
+		for name, values := range header {
+			canonical := textproto.CanonicalMIMEHeaderKey(name)
+			if slices.Contains(ownFields, canonical) || strings.HasPrefix(canonical, "Sec-Websocket-") {
+				return "", fmt.Errorf("header: %s is set by the proxy itself", name)
+			}
+			resolved[canonical] = append(resolved[canonical], values...)
+		}
+	}
+	var text strings.Builder
+	for _, field := range t.Header {
+		if _, replaced := resolved[textproto.CanonicalMIMEHeaderKey(field.Name)]; !replaced {
+			fmt.Fprintf(&text, "%s: %s\r\n", field.Name, field.Value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(resolved)) {
+		for _, value := range resolved[name] {
+			// Names and values that HTTP cannot have must not become other fields. What is wrong is not shown: it may be a secret.
+			if !isToken(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+				return "", fmt.Errorf("header: %q or its value has characters that a header cannot have", name)
+			}
+			fmt.Fprintf(&text, "%s: %s\r\n", name, value)
+		}
+	}
+	return text.String(), nil
+}
+
+// isToken tells whether text can be a field's name (RFC 9110, section 5.6.2).
+func isToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
