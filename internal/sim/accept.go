@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
 // handshakeTimeout is how long a client may take for its upgrade request.
@@ -38,11 +39,15 @@ func (s *Server) accept() {
 	}
 }
 
-// upgrade carries out the opening handshake and hands the connection to a loop.
-func (s *Server) upgrade(nc net.Conn, number uint64) {
-	stop := context.AfterFunc(s.ending, func() { _ = nc.Close() })
+// upgrade carries out the opening handshake, behind that of TLS if there is one, and hands the connection to a loop.
+func (s *Server) upgrade(accepted net.Conn, number uint64) {
+	stop := context.AfterFunc(s.ending, func() { _ = accepted.Close() })
 	defer stop()
-	_ = nc.SetDeadline(time.Now().Add(handshakeTimeout))
+	_ = accepted.SetDeadline(time.Now().Add(handshakeTimeout))
+	nc := accepted
+	if s.options.TLS != nil {
+		nc = secure.Server(accepted, s.options.TLS)
+	}
 	dice := rand.New(rand.NewPCG(s.options.Seed, number))
 	request, placed, refusal := s.admit(nc, dice)
 	if refusal != nil {
@@ -50,15 +55,19 @@ func (s *Server) upgrade(nc net.Conn, number uint64) {
 		return
 	}
 	if request == nil {
-		_ = nc.Close()
+		_ = accepted.Close()
 		return
+	}
+	if tcp, ok := accepted.(*net.TCPConn); ok && s.options.Fail.Reset > 0 {
+		// Closing the descriptor resets the connection from now on, unless it was ended in order before.
+		_ = tcp.SetLinger(0) // fails only if the connection is broken, which is noticed below
 	}
 	if err := s.hand(nc, stop, request, placed, dice); err != nil {
 		s.slots.release()
 		if placed {
 			s.places.release()
 		}
-		_ = nc.Close()
+		_ = accepted.Close()
 		s.options.Logger.Debug("a client left during its handshake", "error", err)
 	}
 }
@@ -112,12 +121,6 @@ func (s *Server) hand(nc net.Conn, stop func() bool, request *handshake.Request,
 	}
 	if _, err := nc.Write(request.AppendAccept(nil, subprotocol)); err != nil {
 		return err
-	}
-	if tcp, ok := nc.(*net.TCPConn); ok && s.options.Fail.Reset > 0 {
-		// Closing the descriptor resets the connection from now on, unless it was ended in order before.
-		if err := tcp.SetLinger(0); err != nil {
-			return err
-		}
 	}
 	if err := nc.SetDeadline(time.Time{}); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,6 +13,8 @@ import (
 type Options struct {
 	// Listen is the TCP address to listen on, host:port. Port 0 takes any free one. Default 127.0.0.1:0.
 	Listen string
+	// TLS has clients connect with TLS. Default nil: without.
+	TLS *tls.Config
 	// Protocol is the name of one of Protocols. Default Echo.
 	Protocol string
 	// Subprotocol is accepted when a client offers it (Sec-WebSocket-Protocol). Default: the protocol's own, if it has one.

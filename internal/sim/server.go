@@ -80,13 +80,17 @@ func Start(o Options) (*Server, error) {
 // Addr returns the address that the server listens on.
 func (s *Server) Addr() *net.TCPAddr { return s.listener.Addr().(*net.TCPAddr) }
 
-// URL returns the address for clients on this machine, such as ws://127.0.0.1:9001.
+// URL returns the address for clients on this machine, such as ws://127.0.0.1:9001, or wss:// with TLS.
 func (s *Server) URL() string {
 	addr := *s.Addr()
 	if addr.IP.IsUnspecified() {
 		addr.IP = net.IPv4(127, 0, 0, 1)
 	}
-	return "ws://" + addr.String()
+	scheme := "ws://"
+	if s.options.TLS != nil {
+		scheme = "wss://"
+	}
+	return scheme + addr.String()
 }
 
 // Close stops listening and cuts all connections, as the end of a process does. It returns when nothing is left.
