@@ -82,7 +82,7 @@ func (b *Backend) probeBy(probe *Probe) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		prober(ctx, *probe, b.probe, b.worker.probed)
+		prober(ctx, *probe, func(ctx context.Context) error { return b.probe(ctx, probe.URL) }, b.worker.probed)
 	}()
 	b.stopProbe = func() { cancel(); <-done }
 }

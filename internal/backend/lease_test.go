@@ -2,7 +2,6 @@ package backend
 
 import (
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -149,7 +148,7 @@ func TestLeasesAlwaysEnd(t *testing.T) {
 				case err != nil:
 					return
 				case n > 0 && rand.IntN(20) == 0:
-					_ = p.Conn.(*net.TCPConn).SetLinger(0) // the server counts it as gone before it resets it
+					_ = p.tcp().SetLinger(0) // the server counts it as gone before it resets it
 					return
 				case n > 0 && rand.IntN(20) == 0:
 					_, _ = p.Conn.Write(wire(true, frame.Close, "\x03\xe9"))

@@ -3,10 +3,8 @@ package backend
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -90,36 +88,16 @@ func prober(ctx context.Context, p Probe, probe func(context.Context) error, tel
 	}
 }
 
-// probe asks the backend once.
-func (b *Backend) probe(ctx context.Context) error {
-	o := b.options()
-	if o.Probe.URL != nil {
-		return probeHTTP(ctx, o.Probe.URL)
+// probe asks the backend once, at the URL, or by an upgrade if that is nil.
+func (b *Backend) probe(ctx context.Context, u *url.URL) error {
+	if u == nil {
+		return b.probeUpgrade(ctx)
 	}
-	return b.probeUpgrade(ctx)
-}
-
-// probeClient makes a new connection for each probe, since that is part of what is asked.
-var probeClient = &http.Client{
-	Transport:     &http.Transport{DisableKeepAlives: true},
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-}
-
-func probeHTTP(ctx context.Context, u *url.URL) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	config, err := probeTLS(u, b.options().Target)
 	if err != nil {
 		return err
 	}
-	request.Header.Set("User-Agent", "wsbouncer")
-	response, err := probeClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("%s answered %s", u.Redacted(), response.Status)
-	}
-	return nil
+	return probeHTTP(ctx, u, config)
 }
 
 // probeUpgrade establishes a connection and closes it at once. It takes a place of the pool, so that the server never sees

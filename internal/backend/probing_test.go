@@ -55,7 +55,7 @@ func TestProbeHTTP(t *testing.T) {
 		if path == "/hang" {
 			ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
 		}
-		err := probeHTTP(ctx, parse(t, s.URL+path))
+		err := probeHTTP(ctx, parse(t, s.URL+path), nil)
 		cancel()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", path, err, want)
@@ -66,11 +66,11 @@ func TestProbeHTTP(t *testing.T) {
 		t.Errorf("%v by %v", method.Load(), agent.Load())
 	}
 	// What keeps a password in its URL does not show it.
-	if err := probeHTTP(within(t), parse(t, strings.Replace(s.URL, "//", "//me:secret@", 1))); err == nil || strings.Contains(err.Error(), "secret") {
+	if err := probeHTTP(within(t), parse(t, strings.Replace(s.URL, "//", "//me:secret@", 1)), nil); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error: %v", err)
 	}
 	s.Close()
-	if err := probeHTTP(within(t), parse(t, s.URL)); err == nil {
+	if err := probeHTTP(within(t), parse(t, s.URL), nil); err == nil {
 		t.Error("nobody listens, and all is well")
 	}
 }
@@ -185,7 +185,7 @@ func TestProbingWithoutRoom(t *testing.T) {
 	r.server.refusing(true)
 	before, _ := r.server.counts()
 	for range 10 {
-		if err := r.probe(within(t)); !errors.Is(err, errNoRoom) {
+		if err := r.probe(within(t), nil); !errors.Is(err, errNoRoom) {
 			t.Errorf("error: %v", err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -37,12 +36,8 @@ func newRig(t testing.TB, name string, change func(*Options, *server)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target, err := handshake.ParseTarget(r.server.url())
-	if err != nil {
-		t.Fatal(err)
-	}
 	o := Options{
-		Target: target, Profile: p, Group: r.group, Settings: pool.Settings{Cap: 1, Warm: 1, Weight: 1},
+		Target: r.server.target(), Profile: p, Group: r.group, Settings: pool.Settings{Cap: 1, Warm: 1, Weight: 1},
 		Loops: r.loops, Log: slog.New(r.log),
 		ResetTimeout: testTimeout, CloseTimeout: testTimeout, MaxIdle: time.Hour,
 	}

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/secure"
+	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
 )
 
 // server is an inference server whose connections the test plays, and which counts what it sees.
@@ -21,6 +24,8 @@ type server struct {
 	answer   func(net.Conn, *handshake.Request) bool // answers an upgrade request; false if that was no upgrade
 	serve    func(*peer)                             // plays a connection in place of the test
 	accepted chan *peer                              // connections for the test to play
+	tls      *tls.Config                             // nil without TLS
+	ca       string                                  // file with its authority's certificate
 	tasks    sync.WaitGroup
 
 	mu       sync.Mutex
@@ -37,7 +42,13 @@ func newServer(t testing.TB) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &server{t: t, listener: listener, accepted: make(chan *peer, 1024), answer: accept("")}
+	s := &server{t: t, listener: listener, accepted: make(chan *peer, 1024), answer: accept("")}
+	if overTLS {
+		authority := securetest.NewAuthority(t)
+		s.tls, _ = authority.Loopback()
+		s.ca = authority.File()
+	}
+	return s
 }
 
 // accept returns an answer that accepts the upgrade, with a subprotocol and bytes behind it.
@@ -50,7 +61,21 @@ func accept(protocol string, behind ...byte) func(net.Conn, *handshake.Request) 
 
 func (s *server) start() { s.tasks.Go(s.acceptAll) }
 
-func (s *server) url() string { return "ws://" + s.listener.Addr().String() }
+// target returns the server as the proxy dials it.
+func (s *server) target() *handshake.Target {
+	scheme := "ws://"
+	if s.tls != nil {
+		scheme = "wss://"
+	}
+	target, err := handshake.ParseTarget(scheme + s.listener.Addr().String())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if s.tls != nil {
+		target.SetTLS(secure.Settings{CA: s.ca})
+	}
+	return target
+}
 
 func (s *server) acceptAll() {
 	for {
@@ -72,6 +97,9 @@ func (s *server) acceptAll() {
 }
 
 func (s *server) upgrade(nc net.Conn) {
+	if s.tls != nil {
+		nc = tls.Server(nc, s.tls)
+	}
 	req, err := handshake.ReadRequest(nc, handshake.DefaultMaxHead)
 	if err != nil {
 		return
@@ -217,6 +245,14 @@ func (p *peer) expectEnd() {
 
 // reset ends the connection with TCP's RST.
 func (p *peer) reset() {
-	_ = p.Conn.(*net.TCPConn).SetLinger(0)
-	_ = p.Close()
+	_ = p.tcp().SetLinger(0)
+	_ = p.tcp().Close()
+}
+
+// tcp returns the connection that carries the others.
+func (p *peer) tcp() *net.TCPConn {
+	if secured, ok := p.Conn.(*tls.Conn); ok {
+		return secured.NetConn().(*net.TCPConn)
+	}
+	return p.Conn.(*net.TCPConn)
 }

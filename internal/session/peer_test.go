@@ -2,6 +2,7 @@ package session
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -151,8 +152,16 @@ func (p *peer) expectBytes(want []byte) {
 
 // reset ends the connection with TCP's RST.
 func (p *peer) reset() {
-	_ = p.Conn.(*net.TCPConn).SetLinger(0)
-	_ = p.Close()
+	_ = p.tcp().SetLinger(0)
+	_ = p.tcp().Close()
+}
+
+// tcp returns the connection that carries the others.
+func (p *peer) tcp() *net.TCPConn {
+	if secured, ok := p.Conn.(*tls.Conn); ok {
+		return secured.NetConn().(*net.TCPConn)
+	}
+	return p.Conn.(*net.TCPConn)
 }
 
 // closeNormally plays a client's part in a closing that it starts.

@@ -33,7 +33,7 @@ func TestRecord(t *testing.T) {
 		took := time.Since(begun)
 		frames, bytes := uint64(c.frames), uint64(c.frames*c.size)
 		for name, value := range map[string]any{
-			"id": uint64(i + 1), "service": "test", "backend": r.script.url(), "client": client,
+			"id": uint64(i + 1), "service": "test", "backend": r.script.target().URL, "client": client,
 			"frames_from_client": frames, "bytes_from_client": bytes,
 			"frames_from_backend": frames, "bytes_from_backend": bytes,
 			"by": "client", "code": int64(c.code), "reason": "why not", "connection": "returned",

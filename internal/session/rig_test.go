@@ -9,7 +9,6 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -104,13 +103,8 @@ func (r *rig) startBackend(s *script, group *pool.Group[*backend.Conn], o setup)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	target, err := handshake.ParseTarget(s.url())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	target.Protocol = s.protocol
 	options := backend.Options{
-		Target: target, Profile: p, Variants: r.service.Variants, Group: group, Loops: r.loops, Log: slog.New(r.log),
+		Target: s.target(), Profile: p, Variants: r.service.Variants, Group: group, Loops: r.loops, Log: slog.New(r.log),
 		Settings:     pool.Settings{Cap: max(o.cap, 1), Warm: max(o.cap, 1), Weight: 1},
 		ResetTimeout: testTimeout, CloseTimeout: testTimeout, MaxIdle: time.Hour,
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bufio"
+	"crypto/tls"
 	"net"
 	"sync"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/secure"
+	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
 )
 
 // script is an inference server whose connections the test plays itself.
@@ -18,6 +21,9 @@ type script struct {
 	protocol string      // the subprotocol it chooses
 	greeting []byte      // sent together with the answer to the upgrade request
 	serve    func(*peer) // plays a connection in place of the test
+	tls      *tls.Config // nil without TLS
+	ca       string      // file with its authority's certificate
+	version  uint16      // the highest version of TLS; 0 for the highest there is
 
 	accepted chan *peer // connections for the test to play
 	tasks    sync.WaitGroup
@@ -33,10 +39,30 @@ func (s *script) start() {
 	}
 	s.listener = listener
 	s.accepted = make(chan *peer, 256)
+	if overTLS {
+		authority := securetest.NewAuthority(s.t)
+		s.tls, _ = authority.Loopback()
+		s.tls.MaxVersion, s.ca = s.version, authority.File()
+	}
 	s.tasks.Go(s.accept)
 }
 
-func (s *script) url() string { return "ws://" + s.listener.Addr().String() }
+// target returns the server as the proxy dials it.
+func (s *script) target() *handshake.Target {
+	scheme := "ws://"
+	if s.tls != nil {
+		scheme = "wss://"
+	}
+	target, err := handshake.ParseTarget(scheme + s.listener.Addr().String())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if s.tls != nil {
+		target.SetTLS(secure.Settings{CA: s.ca})
+	}
+	target.Protocol = s.protocol
+	return target
+}
 
 func (s *script) accept() {
 	for {
@@ -55,6 +81,9 @@ func (s *script) accept() {
 }
 
 func (s *script) upgrade(nc net.Conn) {
+	if s.tls != nil {
+		nc = tls.Server(nc, s.tls)
+	}
 	req, err := handshake.ReadRequest(nc, handshake.DefaultMaxHead)
 	if err != nil {
 		return
