@@ -66,8 +66,8 @@ var mayImport = map[string][]string{
 
 	// What makes of the desired state what runs.
 	"internal/services": {
-		"internal/backend", "internal/config", "internal/handshake", "internal/loop", "internal/pool", "internal/profile", "internal/session",
-		"internal/stats",
+		"internal/backend", "internal/config", "internal/handshake", "internal/loop", "internal/pool", "internal/profile", "internal/secure",
+		"internal/session", "internal/stats",
 	},
 
 	// The settings of the process: they say where the configuration is, and nothing of what is in it.

@@ -54,7 +54,7 @@ func probeURL(text string, target *handshake.Target) *url.URL {
 	}
 	switch {
 	case u.Host == "" && u.Scheme == "":
-		u.Scheme, u.Host = "http", target.Address()
+		u.Scheme, u.Host = target.HTTP(), target.Address()
 	case u.Hostname() == "":
 		host, _, _ := net.SplitHostPort(target.Address())
 		u.Host = net.JoinHostPort(host, u.Port())

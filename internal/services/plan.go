@@ -135,6 +135,7 @@ func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan
 	if planned.target, err = handshake.ParseTarget(b.URL); err != nil {
 		return nil, err
 	}
+	dialBy(planned.target, &planned.Backend)
 	planned.target.UserTimeout = v.TCPUserTimeout
 	planned.target.Protocol = v.Subprotocol
 	if planned.target.Protocol == "" {
