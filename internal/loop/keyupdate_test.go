@@ -91,6 +91,9 @@ func (k *keys) expect(from io.Reader, kind byte, content string) {
 	}
 }
 
+// KeyUpdate messages: one that wants no answer, and one that does (RFC 8446, section 4.6.3).
+const update, updateAndAnswer = "\x18\x00\x00\x01\x00", "\x18\x00\x00\x01\x01"
+
 // secretsOf reads what a KeyLogWriter was told.
 func secretsOf(t *testing.T, log, label string) []byte {
 	t.Helper()
@@ -125,14 +128,18 @@ func unheard(t *testing.T) (near net.Conn, far net.Conn, ours, theirs *keys) {
 // The peer changes its keys while nothing is being said, and asks for the same: that is answered at once, is no data, and both
 // directions go on with the new keys. So it is when only a piece of the message has arrived, and when others follow at once.
 func TestKeyUpdate(t *testing.T) {
-	const update, updateAndAnswer = "\x18\x00\x00\x01\x00", "\x18\x00\x00\x01\x01"
 	near, far, ours, theirs := unheard(t)
-	arrived := make(chan string, 10)
-	c := add(t, group(t, 1).Pick(), near, &script{received: func(c *Conn, b []byte) int {
-		arrived <- string(b)
-		c.Write(b)
-		return len(b)
-	}}, nil)
+	arrived, ended := make(chan string, 10), make(chan error, 1)
+	c := add(t, group(t, 1).Pick(), near, &script{
+		received: func(c *Conn, b []byte) int {
+			arrived <- string(b)
+			if !c.finish {
+				c.Write(b)
+			}
+			return len(b)
+		},
+		ended: func(_ *Conn, err error) { ended <- err },
+	}, nil)
 	send := func(b []byte) {
 		t.Helper()
 		if _, err := far.Write(b); err != nil {
@@ -176,6 +183,10 @@ func TestKeyUpdate(t *testing.T) {
 	}
 	if n, err := far.Read(make([]byte, 1)); n != 0 || err != io.EOF {
 		t.Errorf("%d bytes behind close_notify, %v", n, err)
+	}
+	_ = far.Close()
+	if err := wait(t, ended, "the end"); err != io.EOF {
+		t.Errorf("ended with %v", err)
 	}
 }
 

@@ -1,0 +1,41 @@
+//go:build linux && !portableloop
+
+package loop
+
+import (
+	"bytes"
+	"crypto/tls"
+	"io"
+	"testing"
+)
+
+// FIN waits for close_notify if the socket does not take that at once.
+func TestTLSCloseNotifyIsKept(t *testing.T) {
+	near, far := securedBy(tls.VersionTLS13)(t)
+	c := add(t, group(t, 1).Pick(), near, &script{}, nil)
+	sent := randomBytes(16<<20, 4)
+	on(t, c, func() {
+		c.Write(sent)
+		if c.Pending() == 0 {
+			t.Error("the socket has taken everything")
+		}
+		c.finish = true
+		c.shutdownWrite() // as if the socket had become full with the very last byte
+	})
+	if got, err := io.ReadAll(far); err != nil || !bytes.Equal(got, sent) {
+		t.Errorf("%d bytes, or others: %v", len(got), err)
+	}
+}
+
+// A KeyUpdate that has arrived before the loop took the connection over is answered by the loop.
+func TestKeyUpdateAtHandOver(t *testing.T) {
+	near, far, ours, theirs := unheard(t)
+	_, _ = far.Write(append(ours.record(dataRecord, "ab"), ours.record(handshakeRecord, updateAndAnswer)...))
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(near, first); err != nil {
+		t.Fatal(err)
+	}
+	add(t, group(t, 1).Pick(), near, echoing(), first)
+	theirs.expect(far, handshakeRecord, update)
+	theirs.updated().expect(far, dataRecord, "ab")
+}
