@@ -61,7 +61,7 @@ func benchLine(p load.Progress) string {
 			p.Sent, p.Received, p.Rate, milliseconds(p.P50), milliseconds(p.P99))
 	}
 	if p.Sessions > 0 {
-		line += fmt.Sprintf(", %d sessions of speech", p.Sessions)
+		line += fmt.Sprintf(", %d sessions", p.Sessions)
 	}
 	if p.Lost+p.Mixed+p.Failed > 0 {
 		line += fmt.Sprintf(", %d lost, %d mixed, %d failed", p.Lost, p.Mixed, p.Failed)

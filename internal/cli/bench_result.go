@@ -76,8 +76,8 @@ func printBenchJSON(out io.Writer, r *load.Result) error {
 		FirstEcho:         newBenchTimes(r.FirstEcho),
 		Errors:            r.Errors,
 	}
-	if r.Audio != nil {
-		result.benchAudioJSON = &benchAudioJSON{Partials: r.Audio.Partials, Finals: r.Audio.Finals, Sessions: r.Audio.Sessions}
+	if r.Partials+r.Finals > 0 {
+		result.benchAudioJSON = &benchAudioJSON{Partials: r.Partials, Finals: r.Finals, Sessions: r.Complete}
 	}
 	return json.NewEncoder(out).Encode(result)
 }
@@ -90,8 +90,8 @@ func printBenchTable(out io.Writer, r *load.Result) error {
 	}
 	fmt.Fprintf(w, "\nduration\t%s\n", r.Duration.Round(time.Millisecond))
 	fmt.Fprintf(w, "messages\t%d sent, %d received, %.0f per second\n", r.Sent, r.Received, r.MessagesPerSecond)
-	if r.Audio != nil {
-		fmt.Fprintf(w, "speech\t%d sessions complete, %d partial and %d final answers\n", r.Audio.Sessions, r.Audio.Partials, r.Audio.Finals)
+	if r.Partials+r.Finals > 0 {
+		fmt.Fprintf(w, "speech\t%d sessions complete, %d partial and %d final answers\n", r.Complete, r.Partials, r.Finals)
 	}
 	if r.Unsent > 0 {
 		fmt.Fprintf(w, "unsent\t%d were due, but could not be sent in time: the load was too high\n", r.Unsent)

@@ -93,7 +93,7 @@ func BenchmarkScript(b *testing.B) {
 		frame.ApplyMask(f[size:], h.Mask)
 		echoes[i] = frame.Append(nil, frame.Header{Fin: true, Opcode: frame.Text}, f[size:])
 	}
-	times := newTimes()
+	var times Times
 	var in inbox
 	var r reply
 	b.ReportAllocs()

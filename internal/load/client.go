@@ -11,6 +11,8 @@ import (
 
 // talk is what a client says and what it makes of the answers. Its methods are called on the client's loop.
 type talk interface {
+	// begin is called when the steady part begins.
+	begin()
 	// opened is called when the client is connected.
 	opened()
 	// due is called at each turn of the client, when its next message is due.
@@ -25,11 +27,17 @@ type talk interface {
 	finished() bool
 	// account counts what stayed unsent or unanswered.
 	account()
+	// inSession tells whether messages become due for the client.
+	inSession() bool
+	// failed is called when the connection has failed: it counts what will not be answered any more.
+	failed()
 	// closed is called when the server has closed the connection in order, with a code. It tells whether that was to be
 	// expected.
 	closed(code frame.CloseCode) bool
 	// ended is called when the connection has ended.
 	ended()
+	// refused is called when the client could not connect again.
+	refused(kind string)
 }
 
 // client is one client of the server under load: the connection, and the part of the protocol that all talks share. It
@@ -37,12 +45,17 @@ type talk interface {
 type client struct {
 	lane   *lane
 	target *handshake.Target
+	at     int        // the target's number
 	conn   *loop.Conn // nil when not connected
 	talk   talk
 	began  int64 // when it began to connect, by the stage's clock
+	took   int64 // how long it took to connect again
 	base   int64 // when its first message of the steady part is due
 	inbox  inbox
 	id     uint32
+
+	outcome outcome // of the session
+	again   bool    // the session is not the client's first
 
 	greeted   bool // the first echo is back, or will never be
 	waiting   bool // counted in lane.unfinished
@@ -52,10 +65,47 @@ type client struct {
 	left      bool // counted in stage.gone
 }
 
+// outcome says what became of a session.
+type outcome uint8
+
+const (
+	pending  outcome = iota
+	complete         // ended in order
+	failed           // ended otherwise
+	refused          // could not connect
+	cut              // ended by the end of the run
+)
+
+// counts returns where the client counts.
+func (c *client) counts() *counts { return c.lane.counts[c.at] }
+
+// resolve counts what became of the session. A failure takes the place of what it was taken for before.
+func (c *client) resolve(o outcome) {
+	if c.outcome != pending && o != failed {
+		return
+	}
+	count := func(o outcome, n int64) {
+		switch o {
+		case complete:
+			c.counts().Complete += n
+		case failed:
+			c.counts().Failed += n
+		case refused:
+			c.counts().Refused += n
+		case cut:
+			c.counts().Cut += n
+		}
+	}
+	count(c.outcome, -1)
+	count(o, 1)
+	c.outcome = o
+}
+
 // join makes an established connection the client's.
 func (c *client) join(s loop.Socket, early []byte) {
 	c.inbox = inbox{}
-	c.closeSent, c.closeSeen = false, false
+	c.broken, c.closeSent, c.closeSeen = false, false, false
+	c.counts().Joined++
 	c.conn = c.lane.loop.Add(s, c, early)
 	c.talk.opened()
 }
@@ -98,8 +148,11 @@ func (c *client) Flushed(*loop.Conn) {
 }
 
 // Ended implements loop.Handler.
-func (c *client) Ended(conn *loop.Conn, err error) {
-	conn.Close()
+func (c *client) Ended(_ *loop.Conn, err error) {
+	c.drop()
+	if !c.closeSeen {
+		c.counts().Closes[frame.AbnormalClosure]++
+	}
 	switch {
 	case c.closeSent || c.closeSeen:
 	case errors.Is(err, io.EOF):
@@ -109,6 +162,14 @@ func (c *client) Ended(conn *loop.Conn, err error) {
 	}
 	c.gone()
 	c.talk.ended()
+}
+
+// drop closes the connection as it is.
+func (c *client) drop() {
+	if !c.conn.Closed() {
+		c.conn.Close()
+		c.counts().Parted++
+	}
 }
 
 // control sends a control frame.
@@ -129,6 +190,7 @@ func (c *client) closed(payload []byte) {
 		return
 	}
 	c.closeSeen = true
+	c.counts().Closes[code]++
 	if !c.closeSent && !c.talk.closed(code) {
 		c.fail("closed with " + code.String())
 	}
@@ -153,11 +215,14 @@ func (c *client) fail(kind string) {
 		return
 	}
 	c.broken = true
-	c.lane.counts.Failed++
-	c.lane.counts.error(kind)
+	c.resolve(failed)
+	c.counts().error(kind)
+	c.talk.failed()
 	c.greet()
 	c.lane.settle(c)
-	c.lane.alive.count()
+	if c.lane.sessionLength == 0 { // else it tries again
+		c.lane.alive.count()
+	}
 }
 
 // greet notes that the first echo need not be waited for any more.
@@ -166,6 +231,17 @@ func (c *client) greet() {
 		c.greeted = true
 		c.lane.greeted.count()
 	}
+}
+
+// welcome counts how long the session's first answer took, from when the client was to connect.
+func (c *client) welcome(took int64) {
+	counts := c.counts()
+	if c.again {
+		counts.ReplyAgain.record(took)
+		return
+	}
+	counts.FirstEcho.record(took)
+	counts.LastEcho = max(counts.LastEcho, c.began+took)
 }
 
 // leave ends the connection in order.

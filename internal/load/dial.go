@@ -7,9 +7,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
-// connectAll opens the connections of all clients, and returns when each dial has been started. It runs on a goroutine
-// of its own, counted in r.dials.
-func (r *run) connectAll(ctx context.Context, clients []*client) {
+// connectAll opens the connections of all clients with dial, and returns when each dial has been started. It runs on a
+// goroutine of its own, counted in r.dials.
+func (r *run) connectAll(ctx context.Context, clients []*client, dial func(context.Context, *client)) {
 	for i, c := range clients {
 		due := r.Ramp * time.Duration(i) / time.Duration(len(clients))
 		if r.Ramp > 0 && !sleep(ctx, due-time.Duration(r.now())) {
@@ -26,7 +26,7 @@ func (r *run) connectAll(ctx context.Context, clients []*client) {
 			c.began = r.now()
 		}
 		r.dials.Go(func() {
-			r.dial(ctx, c)
+			dial(ctx, c)
 			if r.slots != nil {
 				<-r.slots
 			}
@@ -50,27 +50,46 @@ func (r *run) dial(ctx context.Context, c *client) {
 	}
 }
 
-// dialAgain opens another connection for a client whose last one has ended in order.
+// dialAgain opens another connection for a client whose last session has ended. It is called on the client's loop.
 func (r *run) dialAgain(ctx context.Context, c *client) {
+	c.again, c.outcome = true, pending
+	c.counts().Begun++
 	r.dials.Go(func() {
-		socket, early, err := r.establish(ctx, c)
-		l := c.lane
-		posted := l.loop.Post(func() {
-			switch {
-			case err == nil && l.closing:
-				socket.Close()
-			case err == nil:
-				c.join(socket, early)
-			case ctx.Err() != nil: // the run was ended, and nothing failed
-				l.settle(c)
-			default:
-				c.fail("connect again: " + kind(err))
+		if r.slots != nil {
+			select {
+			case r.slots <- struct{}{}:
+				defer func() { <-r.slots }()
+			case <-ctx.Done():
 			}
+		}
+		began := r.now()
+		socket, early, err := r.establish(ctx, c)
+		connected := r.now()
+		posted := c.lane.loop.Post(func() {
+			c.began, c.took = began, connected-began
+			c.dialled(socket, early, err, ctx.Err() != nil)
 		})
 		if !posted && err == nil {
 			socket.Close()
 		}
 	})
+}
+
+// dialled takes what came of dialling again.
+func (c *client) dialled(socket loop.Socket, early []byte, err error, over bool) {
+	switch {
+	case err == nil && c.lane.closing:
+		socket.Close()
+		c.resolve(cut)
+	case err == nil:
+		c.counts().ConnectAgain.record(c.took)
+		c.join(socket, early)
+	case over: // the run was ended, and nothing failed
+		c.resolve(cut)
+		c.lane.settle(c)
+	default:
+		c.talk.refused("connect again: " + kind(err))
+	}
 }
 
 // establish opens a connection.
@@ -102,16 +121,26 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // admit takes in a client that is connected since the given time.
 func (l *lane) admit(c *client, socket loop.Socket, early []byte, since int64) {
-	l.counts.Connected++
-	l.counts.Connect.record(since - c.began)
+	counts := c.counts()
+	counts.Begun++
+	counts.Connected++
+	counts.Connect.record(since - c.began)
+	counts.LastConnect = max(counts.LastConnect, since)
 	l.clients = append(l.clients, c)
 	c.join(socket, early)
 }
 
 // refused counts a client that could not connect.
 func (l *lane) refused(c *client, err error) {
-	l.counts.ConnectFailures++
-	l.counts.error("connect: " + kind(err))
+	c.outcome = refused
+	counts := c.counts()
+	counts.Begun++
+	counts.ConnectFailures++
+	counts.error("connect: " + kind(err))
 	c.greet()
+	if l.sessionLength > 0 {
+		l.clients = append(l.clients, c) // it tries again
+		return
+	}
 	l.alive.count()
 }

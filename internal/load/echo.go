@@ -6,25 +6,34 @@ import "github.com/wsbouncer/wsbouncer/internal/frame"
 const writeSize = 64 << 10
 
 // echo is the talk of a client whose server answers every message with the same message. Messages are numbered from 0;
-// number 0 is sent on connecting, the others are due at regular intervals. So a message's number tells when it was due,
-// and there is nothing to keep for a message on its way.
+// the first of a session is sent on connecting, the others are due at regular intervals. So a message's number tells when it
+// was due, and there is nothing to keep for a message on its way.
 type echo struct {
 	*client
-	asked uint32 // messages that have become due
-	sent  uint32
-	next  uint32 // the number of the echo that should come next
-	gaps  uint32 // messages whose echoes were passed over
-	reply reply
+	first  uint32 // the number of the session's first message
+	asked  uint32 // messages that have become due
+	sent   uint32
+	next   uint32 // the number of the echo that should come next
+	gaps   uint32 // messages of the session whose echoes were passed over
+	origin int64  // when the message after the first was due
+	reply  reply
 }
 
 // opened implements talk.
 func (e *echo) opened() {
-	e.asked = 1
+	e.first = e.asked
+	e.asked++
 	e.send()
 }
 
+// begin implements talk.
+func (e *echo) begin() {}
+
 // due implements talk.
-func (e *echo) due(int64) {
+func (e *echo) due(at int64) {
+	if e.asked == e.first+1 {
+		e.origin = at
+	}
 	e.asked++
 	e.send()
 }
@@ -39,8 +48,8 @@ func (e *echo) send() {
 		b := l.buffer[:0]
 		for e.sent < e.asked && !e.full() && (len(b) == 0 || len(b)+l.script.frameSize() <= writeSize) {
 			b = l.script.append(b, e.id, e.sent)
-			if e.sent > 0 {
-				l.counts.Sent++
+			if e.sent != e.first {
+				e.counts().Sent++
 			}
 			e.sent++
 		}
@@ -77,12 +86,14 @@ func (e *echo) take(p piece, now int64) {
 
 // judge counts an echo that is complete.
 func (e *echo) judge(now int64) {
-	counts, r := &e.lane.counts, &e.reply
+	counts, r := e.counts(), &e.reply
 	known := r.end(e.lane.script)
 	switch {
 	case !known:
 	case r.number >= e.sent:
 		r.wrong = notSent
+	case r.number < e.first:
+		r.wrong = earlier
 	case r.number < e.next && e.gaps > 0: // counted as lost when it was passed over
 		e.gaps--
 		counts.late()
@@ -101,11 +112,11 @@ func (e *echo) judge(now int64) {
 	case r.wrong != "":
 		counts.Mixed++
 		counts.error(r.wrong)
-	case r.number == 0:
-		counts.FirstEcho.record(now - e.began)
+	case r.number == e.first:
+		e.welcome(now - e.began)
 	default:
 		counts.Received++
-		counts.Latency.record(now - e.base - int64(r.number-1)*int64(e.lane.period))
+		counts.Latency.record(now - e.origin - int64(r.number-e.first-1)*int64(e.lane.period))
 	}
 }
 
@@ -117,11 +128,26 @@ func (e *echo) finished() bool {
 	return e.next >= e.asked || e.lane.silent && e.next >= e.sent
 }
 
+// inSession implements talk.
+func (e *echo) inSession() bool { return true }
+
 // account implements talk.
 func (e *echo) account() {
-	counts := &e.lane.counts
-	counts.Unsent += int64(e.asked - e.sent)
-	counts.lose(int64(e.sent - e.next))
+	e.counts().lose(int64(e.sent - e.next))
+	e.forget()
+}
+
+// failed implements talk.
+func (e *echo) failed() {
+	e.counts().Abandoned += int64(e.sent - e.next)
+	e.forget()
+}
+
+// forget expects no more echoes of what was sent, and counts what was not sent. Numbers go on after those that were sent, so
+// that echoes that reach another session are known.
+func (e *echo) forget() {
+	e.counts().Unsent += int64(e.asked - e.sent)
+	e.asked, e.next, e.gaps = e.sent, e.sent, 0
 }
 
 // closed implements talk: an echo server has no reason to close.
@@ -129,3 +155,6 @@ func (e *echo) closed(frame.CloseCode) bool { return false }
 
 // ended implements talk.
 func (e *echo) ended() {}
+
+// refused implements talk. A client whose session lasts as long as the run does not connect again.
+func (e *echo) refused(string) {}

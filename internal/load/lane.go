@@ -17,9 +17,10 @@ type lane struct {
 	pacer   pacer
 	buffer  []byte // to make frames in
 	clients []*client
-	counts  counts
+	counts  []*counts // by target
 
 	// The schedule: every period each client in turn has a message due, at its own phase.
+	steady  bool // the steady part has begun
 	running bool
 	turn    int   // the client that is next
 	round   int64 // when the present period began, after the client's base
@@ -33,7 +34,10 @@ type lane struct {
 
 // begin starts the steady part. Client i of the lane has its first message due at its field base.
 func (l *lane) begin(end int64) {
-	l.end = end
+	l.end, l.steady = end, true
+	for _, c := range l.clients {
+		c.talk.begin()
+	}
 	if l.period == 0 || len(l.clients) == 0 {
 		return
 	}
@@ -124,8 +128,8 @@ func (l *lane) skip() {
 }
 
 func (l *lane) skipFrom(c *client, due int64) {
-	if !c.broken && due < l.end {
-		l.counts.Unsent += 1 + (l.end-1-due)/int64(l.period)
+	if !c.broken && due < l.end && c.talk.inSession() {
+		c.counts().Unsent += 1 + (l.end-1-due)/int64(l.period)
 	}
 }
 
@@ -147,6 +151,7 @@ func (l *lane) close() {
 		if !c.broken {
 			c.talk.account()
 		}
+		c.resolve(cut)
 		c.leave()
 	}
 }

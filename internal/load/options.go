@@ -43,6 +43,18 @@ type Options struct {
 	// Config is a text message to begin each session with, which the server does not answer; empty for none.
 	Config string
 
+	// SessionLength is how long each client's session lasts in the steady part before it ends it in order and begins another;
+	// 0 for one session that lasts as long as the run. It does not go with Audio, where a session is as long as the recording.
+	SessionLength time.Duration
+	// NoJitter has all sessions last exactly as long. By default they last up to a tenth less or more, and the first ones end
+	// at any time, so that they do not all end at once.
+	NoJitter bool
+
+	// Header is further fields of the upgrade request, each as "Name: value".
+	Header []string
+	// Subprotocol is the WebSocket subprotocol to ask for, which the server must choose; empty for none.
+	Subprotocol string
+
 	// Duration is the length of the steady part.
 	Duration time.Duration
 	// Drain is how long the last echoes are waited for; default 5 s. During the first half of it, clients that have fallen
@@ -57,6 +69,8 @@ type Options struct {
 	Tick time.Duration
 	// ProgressInterval is the time between two reports of progress; default 1 s.
 	ProgressInterval time.Duration
+	// SampleInterval is the time that a point of the time series holds; default 1 s.
+	SampleInterval time.Duration
 }
 
 // withDefaults returns the options with the defaults filled in.
@@ -69,6 +83,7 @@ func (o Options) withDefaults() Options {
 	set(&o.ConnectTimeout, 10*time.Second)
 	set(&o.Drain, 5*time.Second)
 	set(&o.ProgressInterval, time.Second)
+	set(&o.SampleInterval, time.Second)
 	set(&o.Chunk, 100*time.Millisecond)
 	set(&o.Tick, 100*time.Microsecond)
 	if o.Loops == 0 {

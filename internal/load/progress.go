@@ -43,8 +43,8 @@ type Progress struct {
 	Received        int64
 	Lost            int64
 	Mixed           int64
-	Failed          int64
-	Sessions        int64   // of speech that were complete
+	Failed          int64   // sessions that failed, or could not connect again
+	Sessions        int64   // that were complete
 	Rate            float64 // echoes per second since the last report
 	P50, P99        time.Duration
 }
@@ -53,11 +53,16 @@ type Progress struct {
 func (r *run) report(phase Phase) {
 	last := r.reported
 	begins := phase != last.Phase || last.Connections == 0
-	c := r.total()
+	if begins && phase != Connecting {
+		r.sample(phase)
+	} else {
+		r.collect()
+	}
+	c := r.total
 	p := Progress{
 		Phase: phase, Begins: begins, Elapsed: time.Duration(r.now()),
-		Connections: r.Connections, Connected: c.Connected, ConnectFailures: c.ConnectFailures,
-		Sent: c.Sent, Received: c.Received, Lost: c.Lost, Mixed: c.Mixed, Failed: c.Failed, Sessions: c.Sessions,
+		Connections: r.Connections, Connected: int(c.Connected), ConnectFailures: int(c.ConnectFailures),
+		Sent: c.Sent, Received: c.Received, Lost: c.Lost, Mixed: c.Mixed, Failed: c.Failed + c.Refused, Sessions: c.Complete,
 		P50: c.Latency.Quantile(0.5), P99: c.Latency.Quantile(0.99),
 	}
 	if seconds := (p.Elapsed - last.Elapsed).Seconds(); seconds > 0 {

@@ -8,6 +8,7 @@ const (
 	wrongLength  = "mixed: wrong length"
 	wrongContent = "mixed: altered content"
 	foreign      = "mixed: message of another client or run"
+	earlier      = "mixed: message of an earlier session"
 	repeated     = "mixed: message repeated"
 	notSent      = "mixed: message that was not sent"
 	outOfOrder   = "lost: message out of order"

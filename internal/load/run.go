@@ -20,6 +20,10 @@ import (
 // closeTimeout is how long the close handshakes may take at the end.
 const closeTimeout = 3 * time.Second
 
+// shortPoint is the part of the sampling interval that a point of the time series holds at least: the rates of shorter ones
+// would be mere chance.
+const shortPoint = 10
+
 // stage is what the lanes of a run share. It is static, except for the latches.
 type stage struct {
 	epoch       time.Time     // the zero of the run's clock
@@ -30,6 +34,10 @@ type stage struct {
 	controlMask uint32        // of control frames
 	recording   *recording    // what clients of a speech server say; nil for those of an echo server
 	redial      func(*client) // connects a client again
+
+	sessionLength time.Duration // 0 for the whole run
+	noJitter      bool
+	patience      time.Duration // how long the last echoes of a session are awaited
 
 	// transcript holds the final texts of the first session that was complete.
 	transcript atomic.Pointer[[]string]
@@ -47,13 +55,15 @@ func (s *stage) now() int64 { return int64(time.Since(s.epoch)) }
 type run struct {
 	Options
 	*stage
+	collection
 	targets  []*handshake.Target
 	progress func(Progress)
 	group    *loop.Group
 	lanes    []*lane
 	slots    chan struct{} // one element for each dial under way; nil for no limit
 	dials    sync.WaitGroup
-	reported Progress // the last report
+	sampler  *time.Ticker // tells when the next point of the time series begins
+	reported Progress     // the last report
 	result   Result
 }
 
@@ -75,7 +85,7 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*Result, erro
 	if progress == nil {
 		progress = func(Progress) {}
 	}
-	r := &run{Options: o, targets: targets, progress: progress}
+	r := &run{Options: o, collection: newCollection(len(targets)), targets: targets, progress: progress}
 	if err := r.open(); err != nil {
 		return nil, err
 	}
@@ -84,7 +94,9 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*Result, erro
 	defer stop()
 	r.redial = func(c *client) { r.dialAgain(dialling, c) }
 	r.connect(ctx)
-	if ctx.Err() == nil && r.total().Connected > 0 {
+	r.collect()
+	r.result.Interrupted = ctx.Err() != nil
+	if !r.result.Interrupted && r.total.Connected > 0 {
 		r.steady(ctx)
 	}
 	r.leave(stop)
@@ -103,6 +115,10 @@ func (r *run) open() error {
 		greeted:     newLatch(r.Connections),
 		alive:       newLatch(r.Connections),
 		drained:     newLatch(r.Loops),
+
+		sessionLength: r.SessionLength,
+		noJitter:      r.NoJitter,
+		patience:      r.Drain,
 	}
 	if r.Audio != nil {
 		r.recording = newRecording(r.Audio, r.Chunk, r.Config, random.Uint32())
@@ -119,7 +135,10 @@ func (r *run) open() error {
 		return err
 	}
 	for _, on := range r.group.Loops() {
-		l := &lane{stage: r.stage, loop: on, counts: newCounts()}
+		l := &lane{stage: r.stage, loop: on}
+		for range r.targets {
+			l.counts = append(l.counts, newCounts())
+		}
 		on.Call(func() { err = l.pacer.start(on, l.tick) })
 		if err != nil {
 			r.group.Close()
@@ -135,17 +154,23 @@ func (r *run) connect(ctx context.Context) {
 	r.report(Connecting)
 	clients := make([]*client, r.Connections)
 	for i := range clients {
-		c := &client{lane: r.lanes[i%len(r.lanes)], target: r.targets[i%len(r.targets)], id: uint32(i)}
-		if r.recording != nil {
+		at := i % len(r.targets)
+		// Clients of one target are spread over the loops, too.
+		c := &client{lane: r.lanes[(i+i/len(r.targets))%len(r.lanes)], target: r.targets[at], at: at, id: uint32(i)}
+		switch {
+		case r.recording != nil:
 			c.talk = &speech{client: c}
-		} else {
+		case r.sessionLength > 0:
+			c.talk = &churn{echo: echo{client: c}}
+		default:
 			c.talk = &echo{client: c}
 		}
 		clients[i] = c
 	}
 	dialled := make(chan struct{})
 	r.epoch = time.Now()
-	r.dials.Go(func() { r.connectAll(ctx, clients) })
+	r.sampler = time.NewTicker(r.SampleInterval)
+	r.dials.Go(func() { r.connectAll(ctx, clients, r.dial) })
 	go func() {
 		r.dials.Wait()
 		close(dialled)
@@ -159,6 +184,8 @@ func (r *run) steady(ctx context.Context) {
 	most := 0
 	r.each(func(l *lane) { most = max(most, len(l.clients)) })
 	r.report(Steady)
+	r.sampler.Reset(r.SampleInterval)
+	before := r.count()
 	start := r.now()
 	end := start + int64(r.Duration)
 	r.each(func(l *lane) {
@@ -170,13 +197,11 @@ func (r *run) steady(ctx context.Context) {
 	})
 	r.wait(ctx.Done(), r.alive.open, r.Duration)
 
-	inTime := int64(0)
-	r.each(func(l *lane) {
-		inTime += l.counts.Received
-		l.drain()
-	})
+	r.result.Interrupted = ctx.Err() != nil
+	after := r.count()
 	r.result.Duration = time.Duration(r.now() - start)
-	r.result.MessagesPerSecond = float64(inTime) / r.result.Duration.Seconds()
+	r.result.setRates(r.URLs, before, after)
+	r.each((*lane).drain)
 	r.report(Draining)
 	half := max(r.Drain/2, 1)
 	if !r.wait(nil, r.drained.open, half) {
@@ -196,11 +221,10 @@ func (r *run) leave(stopDialling func()) {
 	r.dials.Wait()
 	r.wait(nil, r.gone.open, closeTimeout)
 	r.each(func(l *lane) { l.pacer.stop() })
-	total := r.total()
-	r.result.fill(r.Connections, total)
-	if r.Audio != nil {
-		r.result.Audio = &AudioResult{Partials: total.Partials, Finals: total.Finals, Sessions: total.Sessions}
-	}
+	r.sampler.Stop()
+	r.collect()
+	r.result.Series = r.finish(time.Duration(r.now()), r.SampleInterval/shortPoint)
+	r.fill(&r.result)
 }
 
 // each calls f for each lane on its loop.
@@ -210,11 +234,31 @@ func (r *run) each(f func(*lane)) {
 	}
 }
 
-// total returns what all lanes have counted.
-func (r *run) total() *counts {
-	total := newCounts()
-	r.each(func(l *lane) { total.add(&l.counts) })
-	return &total
+// collect takes what the lanes have counted.
+func (r *run) collect() {
+	for _, l := range r.lanes {
+		for at := range r.targets {
+			full := r.take()
+			l.loop.Call(func() { full, l.counts[at] = l.counts[at], full })
+			r.put(at, full)
+		}
+	}
+}
+
+// sample ends a point of the time series, and begins one of the given phase.
+func (r *run) sample(next Phase) {
+	r.collect()
+	r.close(time.Duration(r.now()), r.SampleInterval/shortPoint, next)
+}
+
+// count returns the numbers of all targets as they are now.
+func (r *run) count() []numbers {
+	r.collect()
+	now := make([]numbers, len(r.targets))
+	for at, c := range r.byTarget {
+		now[at] = c.numbers
+	}
+	return now
 }
 
 // wait reports progress until cancelled or happened is closed, or until the limit is over, if there is one. It tells
@@ -236,6 +280,8 @@ func (r *run) wait(cancelled, happened <-chan struct{}, limit time.Duration) boo
 			return false
 		case <-over:
 			return false
+		case <-r.sampler.C:
+			r.sample(r.reported.Phase)
 		case <-ticker.C:
 			r.report(r.reported.Phase)
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gorilla/websocket"
@@ -67,3 +68,22 @@ func answering(answer func(c *websocket.Conn, number, kind int, message []byte) 
 var echoing = answering(func(c *websocket.Conn, _, kind int, message []byte) error {
 	return c.WriteMessage(kind, message)
 })
+
+// hesitant echoes on its first two connections, and lets the other clients wait for the answer to their upgrade.
+func hesitant(stop <-chan struct{}) http.HandlerFunc {
+	var upgrader websocket.Upgrader
+	var requests atomic.Int64
+	return func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) > 2 {
+			select {
+			case <-stop:
+			case <-r.Context().Done():
+			}
+			return
+		}
+		if c, err := upgrader.Upgrade(w, r, nil); err == nil {
+			defer c.Close()
+			echoing(c)
+		}
+	}
+}

@@ -33,6 +33,9 @@ type speech struct {
 	finals   []string
 }
 
+// begin implements talk.
+func (s *speech) begin() {}
+
 // opened implements talk.
 func (s *speech) opened() {
 	first := !s.greeted && !s.connects
@@ -58,7 +61,7 @@ func (s *speech) due(at int64) {
 	case s.connects:
 	case s.over:
 		if s.idle++; s.idle >= patience { // the server does not end the connection
-			s.conn.Close()
+			s.drop()
 			s.ended()
 		}
 	case s.asked <= s.total:
@@ -83,7 +86,7 @@ func (s *speech) send() {
 			next = r.chunks[s.sent]
 		}
 		if s.counted(s.sent) {
-			s.lane.counts.Sent++
+			s.counts().Sent++
 		}
 		s.sent++
 		s.conn.Write(next)
@@ -118,7 +121,7 @@ func (s *speech) take(p piece, now int64) {
 
 // hear takes an answer.
 func (s *speech) hear(p piece, answer []byte, now int64) {
-	counts := &s.lane.counts
+	counts := s.counts()
 	if s.answered >= s.sent {
 		s.refuse(unasked)
 		return
@@ -136,12 +139,20 @@ func (s *speech) hear(p piece, answer []byte, now int64) {
 	}
 	switch {
 	case !s.greeted:
-		counts.FirstEcho.record(now - s.began)
+		s.welcome(now - s.began)
 		s.greet()
 	default:
 		counts.Received++
-		if s.paced && !(s.cut && number == s.total) { // the end of a session that was cut was not due yet
-			counts.Latency.record(now - s.origin - int64(number)*int64(s.lane.period))
+		if !s.paced || s.cut && number == s.total { // the end of a session that was cut was not due yet
+			break
+		}
+		latency := now - s.origin - int64(number)*int64(s.lane.period)
+		counts.Latency.record(latency)
+		if number == 0 {
+			s.welcome(s.took + latency) // without the wait for its turn
+		}
+		if number == s.total {
+			counts.Final.record(latency)
 		}
 	}
 	if number == s.total {
@@ -153,16 +164,16 @@ func (s *speech) hear(p piece, answer []byte, now int64) {
 // complete ends the session, whose answers should be those of every other session.
 func (s *speech) complete() {
 	s.over = true
-	counts := &s.lane.counts
 	same := true
 	if s.cut {
+		s.resolve(cut)
 		// The last answer is to audio that was cut short; those before must begin as all do.
 		if model := s.lane.transcript.Load(); model != nil && len(s.finals) > 0 {
 			before := s.finals[:len(s.finals)-1]
 			same = len(before) <= len(*model) && slices.Equal(before, (*model)[:len(before)])
 		}
 	} else {
-		counts.Sessions++
+		s.resolve(complete)
 		finals := slices.Clone(s.finals)
 		if !s.lane.transcript.CompareAndSwap(nil, &finals) {
 			same = slices.Equal(finals, *s.lane.transcript.Load())
@@ -176,8 +187,8 @@ func (s *speech) complete() {
 
 // refuse counts an answer that is not what it should be.
 func (s *speech) refuse(why string) {
-	s.lane.counts.Mixed++
-	s.lane.counts.error(why)
+	s.counts().Mixed++
+	s.counts().error(why)
 }
 
 // halt implements talk: a session under way ends here, with the last audio that was due.
@@ -197,13 +208,23 @@ func (s *speech) finished() bool {
 	return s.connects || s.over || s.asked == 0 || s.lane.silent && s.answered >= s.sent
 }
 
+// inSession implements talk.
+func (s *speech) inSession() bool { return !s.connects && !s.over }
+
 // account implements talk.
 func (s *speech) account() {
-	if s.over || s.connects {
-		return
+	if s.inSession() {
+		s.counts().Unsent += int64(s.asked - s.sent)
+		s.counts().lose(int64(s.sent - s.answered))
 	}
-	s.lane.counts.Unsent += int64(s.asked - s.sent)
-	s.lane.counts.lose(int64(s.sent - s.answered))
+}
+
+// failed implements talk.
+func (s *speech) failed() {
+	if s.inSession() {
+		s.counts().Unsent += int64(s.asked - s.sent)
+		s.counts().Abandoned += int64(s.sent - s.answered)
+	}
 }
 
 // closed implements talk: the server closes normally when it has heard the end of the audio.
@@ -212,7 +233,7 @@ func (s *speech) closed(code frame.CloseCode) bool {
 		return false
 	}
 	if !s.over {
-		s.lane.counts.lose(int64(s.sent - s.answered))
+		s.counts().lose(int64(s.sent - s.answered))
 		s.complete()
 	}
 	return true
@@ -225,3 +246,6 @@ func (s *speech) ended() {
 		s.lane.redial(s.client)
 	}
 }
+
+// refused implements talk.
+func (s *speech) refused(kind string) { s.fail(kind) }

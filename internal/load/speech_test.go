@@ -50,7 +50,7 @@ func stream(t *testing.T, o Options, sessions int64) *Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%+v, %+v", *r, *r.Audio)
+	t.Logf("%+v", *r)
 	return r
 }
 
@@ -64,11 +64,11 @@ func TestStreamsSpeechToTheSimulatedServer(t *testing.T) {
 	if err := r.Err(); err != nil {
 		t.Errorf("%v, %v", err, r.Errors)
 	}
-	if r.Audio.Sessions < 4 || r.Audio.Partials == 0 || r.Audio.Finals < r.Audio.Sessions {
-		t.Errorf("%+v; want 4 sessions or more, partials, and a final for each session", *r.Audio)
+	if r.Complete < 4 || r.Partials == 0 || r.Finals < r.Complete {
+		t.Errorf("%+v; want 4 sessions or more, partials, and a final for each session", r.Figures)
 	}
-	if r.Received != r.Sent || r.Audio.Partials+r.Audio.Finals != r.Received+2 {
-		t.Errorf("sent %d, received %d, answers %+v", r.Sent, r.Received, *r.Audio)
+	if r.Received != r.Sent || r.Partials+r.Finals != r.Received+2 {
+		t.Errorf("sent %d, received %d, answers %+v", r.Sent, r.Received, r.Figures)
 	}
 	if r.FirstEcho.Count() != 2 {
 		t.Errorf("%d first echoes", r.FirstEcho.Count())
@@ -123,8 +123,8 @@ func TestStreamsTheWholeRecordingAtItsPace(t *testing.T) {
 		t.Errorf("%v, %v", err, r.Errors)
 	}
 	// The end of a recording may be cut off behind its last audio, so that it was heard as a whole and not counted.
-	if got := whole.Load(); got < r.Audio.Sessions || got > r.Audio.Sessions+int64(o.Connections) {
-		t.Errorf("the server heard %d whole recordings, the clients sent %d", got, r.Audio.Sessions)
+	if got := whole.Load(); got < r.Complete || got > r.Complete+int64(o.Connections) {
+		t.Errorf("the server heard %d whole recordings, the clients sent %d", got, r.Complete)
 	}
 	if least := 2 * length(o.Audio); r.Duration < least {
 		t.Errorf("two sessions of each client took %s; the recording takes %s", r.Duration, least)

@@ -6,7 +6,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Times is a distribution of durations, exact to three digits. It is not safe for concurrent use.
+// Times is a distribution of durations, exact to three digits. The zero value is an empty one; it takes memory with its
+// first duration. It is not safe for concurrent use, and copies share what they hold.
 type Times struct{ histogram *hdrhistogram.Histogram }
 
 // The range of what a distribution tells apart; what lies outside counts as the nearest.
@@ -15,20 +16,39 @@ const (
 	longestTime  = int64(time.Hour)
 )
 
-func newTimes() Times {
-	return Times{hdrhistogram.New(shortestTime, longestTime, 3)}
-}
-
-// record adds a duration in nanoseconds. It does not allocate.
-func (t Times) record(nanoseconds int64) {
+// record adds a duration in nanoseconds. It allocates for the first one only.
+func (t *Times) record(nanoseconds int64) {
+	if t.histogram == nil {
+		t.histogram = hdrhistogram.New(shortestTime, longestTime, 3)
+	}
 	_ = t.histogram.RecordValue(min(max(nanoseconds, 0), longestTime)) // always within the range
 }
 
 // add adds everything that other holds.
-func (t Times) add(other Times) { t.histogram.Merge(other.histogram) }
+func (t *Times) add(other Times) {
+	if other.Count() == 0 {
+		return
+	}
+	if t.histogram == nil {
+		t.histogram = hdrhistogram.New(shortestTime, longestTime, 3)
+	}
+	t.histogram.Merge(other.histogram)
+}
+
+// clear makes the distribution empty and keeps its memory.
+func (t *Times) clear() {
+	if t.Count() > 0 {
+		t.histogram.Reset()
+	}
+}
 
 // Count returns the number of durations.
-func (t Times) Count() int64 { return t.histogram.TotalCount() }
+func (t Times) Count() int64 {
+	if t.histogram == nil {
+		return 0
+	}
+	return t.histogram.TotalCount()
+}
 
 // Quantile returns the duration that a share q, from 0 to 1, of all durations does not exceed; 0 when there are none.
 func (t Times) Quantile(q float64) time.Duration {
@@ -38,10 +58,41 @@ func (t Times) Quantile(q float64) time.Duration {
 	return time.Duration(t.histogram.ValueAtQuantile(q * 100))
 }
 
-// Max returns the longest duration.
+// Mean returns the mean of the durations, 0 when there are none.
+func (t Times) Mean() time.Duration {
+	if t.Count() == 0 {
+		return 0
+	}
+	return time.Duration(t.histogram.Mean())
+}
+
+// Max returns the longest duration, 0 when there are none.
 func (t Times) Max() time.Duration {
 	if t.Count() == 0 {
 		return 0
 	}
 	return time.Duration(t.histogram.Max())
+}
+
+// Step is a place on the curve of a distribution.
+type Step struct {
+	Quantile float64 // the share, from 0 to 1, of all durations
+	Time     time.Duration
+}
+
+// stepsPerHalf is how many steps of a curve there are until the share beyond them has halved.
+const stepsPerHalf = 5
+
+// Curve returns the distribution as a curve whose steps get denser towards the longest durations, which is the last step.
+// It has no steps when there are no durations.
+func (t Times) Curve() []Step {
+	if t.Count() == 0 {
+		return nil
+	}
+	brackets := t.histogram.CumulativeDistributionWithTicks(stepsPerHalf)
+	steps := make([]Step, len(brackets))
+	for i, b := range brackets {
+		steps[i] = Step{Quantile: b.Quantile / 100, Time: time.Duration(b.ValueAt)}
+	}
+	return steps
 }

@@ -22,6 +22,11 @@ const (
 	maxChunk = 10 * time.Second
 	maxTick  = 100 * time.Millisecond
 
+	minSample  = 10 * time.Millisecond
+	maxSample  = time.Hour
+	minSession = 10 * time.Millisecond
+	maxSession = 24 * time.Hour
+
 	maxConnections = 1 << 20
 	maxLoops       = 256
 )
@@ -60,12 +65,15 @@ func (o Options) Validate() error {
 func (o Options) check() ([]*handshake.Target, error) {
 	o = o.withDefaults()
 	var f faults
+	fields := o.checkRequest(&f)
 	var targets []*handshake.Target
 	for _, text := range o.URLs {
 		target, err := handshake.ParseTarget(text)
 		if err != nil {
 			f.add("URL: %w", err)
+			continue
 		}
+		target.Header, target.Protocol = fields, o.Subprotocol
 		targets = append(targets, target)
 	}
 	if len(o.URLs) == 0 {
@@ -78,7 +86,11 @@ func (o Options) check() ([]*handshake.Target, error) {
 	f.notNegative("connect-timeout", o.ConnectTimeout)
 	f.notNegative("drain", o.Drain)
 	f.notNegative("progress interval", o.ProgressInterval)
+	f.within("sample interval", o.SampleInterval, minSample, maxSample)
 	f.within("tick", o.Tick, 0, maxTick)
+	if o.SessionLength != 0 {
+		f.within("session-length", o.SessionLength, minSession, maxSession)
+	}
 	if o.Duration <= 0 {
 		f.add("duration: %s; allowed is more than 0s", o.Duration)
 	}
@@ -107,6 +119,9 @@ func (o Options) checkSpeech(f *faults) {
 	if err := checkAudio(o.Audio); err != nil {
 		f.add("%w", err)
 		return
+	}
+	if o.SessionLength != 0 {
+		f.add("session-length: %s; allowed is none with audio, where a session is as long as the recording", o.SessionLength)
 	}
 	f.within("chunk", o.Chunk, minChunk, maxChunk)
 	if o.Chunk > 0 && chunkSize(o.Audio, o.Chunk) == 0 {

@@ -1,0 +1,127 @@
+package load
+
+import (
+	"slices"
+	"time"
+)
+
+// collection is what a run has collected from its lanes. It is owned by the goroutine that called Run.
+//
+// Lanes count into memory of their own, which is taken from them a few times a second and replaced with empty memory. So
+// a time series costs nothing where messages are sent and received.
+type collection struct {
+	total    *counts
+	byTarget []*counts
+	points   []Point
+
+	spare []*counts // empty
+
+	// The point that is being collected, and the distribution of latencies of the one before it.
+	point    Point
+	numbers  numbers // of the point
+	latency  Times
+	previous pointBasis
+}
+
+// pointBasis is what a point was made of, so that more can be added to it.
+type pointBasis struct {
+	numbers numbers
+	latency Times
+}
+
+func newCollection(targets int) collection {
+	c := collection{total: newCounts()}
+	for range targets {
+		c.byTarget = append(c.byTarget, newCounts())
+	}
+	return c
+}
+
+// take returns empty counts to swap for full ones.
+func (c *collection) take() *counts {
+	if n := len(c.spare); n > 0 {
+		empty := c.spare[n-1]
+		c.spare = c.spare[:n-1]
+		return empty
+	}
+	return newCounts()
+}
+
+// put adds what was collected from a lane, and empties it to be used again.
+func (c *collection) put(target int, full *counts) {
+	c.total.add(full)
+	c.byTarget[target].add(full)
+	c.numbers.add(&full.numbers)
+	c.latency.add(full.Latency)
+	full.clear()
+	c.spare = append(c.spare, full)
+}
+
+// begin has the first point begin, at the zero of the run's clock.
+func (c *collection) begin() { c.point = Point{} }
+
+// close ends the present point and begins the next. A point that is shorter than least goes on instead.
+func (c *collection) close(now, least time.Duration, next Phase) {
+	if now-c.point.Start < least {
+		c.point.Phase = next
+		return
+	}
+	c.points = append(c.points, c.point.filled(now, c.total, pointBasis{c.numbers, c.latency}))
+	c.previous.numbers = c.numbers
+	c.previous.latency, c.latency = c.latency, c.previous.latency
+	c.latency.clear()
+	c.numbers = numbers{}
+	c.point = Point{Start: now, Phase: next}
+}
+
+// finish ends the last point. One that is shorter than least is added to the one before it.
+func (c *collection) finish(now, least time.Duration) []Point {
+	if last := len(c.points) - 1; last >= 0 && now-c.point.Start < least {
+		c.previous.numbers.add(&c.numbers)
+		c.previous.latency.add(c.latency)
+		c.points[last] = c.points[last].filled(now, c.total, c.previous)
+	} else {
+		c.close(now, 0, Done)
+	}
+	return slices.Clip(c.points)
+}
+
+// Point is what a run has shown in a second or so of its time.
+type Point struct {
+	// Start and End are the times since clients began to connect.
+	Start, End time.Duration
+	// Phase is the phase of the run at the start.
+	Phase Phase
+	// Active is the number of connections that were open at the end.
+	Active int64
+
+	Sent      int64 // messages of the steady part
+	Received  int64 // their right echoes
+	Connects  int64 // connections that were established
+	Failures  int64 // sessions that failed, or could not connect
+	Completed int64 // sessions that were ended in order before the run was over
+	Lost      int64
+	Mixed     int64
+
+	// Quantiles of the latencies of what was received; 0 when nothing was.
+	P50, P90, P99, Max time.Duration
+}
+
+// filled returns the point with what was counted until now.
+func (p Point) filled(now time.Duration, total *counts, basis pointBasis) Point {
+	n := &basis.numbers
+	p.End, p.Active = now, total.Joined-total.Parted
+	p.Sent, p.Received, p.Lost, p.Mixed = n.Sent, n.Received, n.Lost, n.Mixed
+	p.Connects, p.Failures, p.Completed = n.Joined, n.failures(), n.Complete
+	t := basis.latency
+	p.P50, p.P90, p.P99, p.Max = t.Quantile(0.5), t.Quantile(0.9), t.Quantile(0.99), t.Max()
+	return p
+}
+
+// PerSecond returns how many of the point's so many things there were in a second.
+func (p Point) PerSecond(things int64) float64 {
+	if p.End <= p.Start {
+		return 0
+	}
+	return float64(things) / (p.End - p.Start).Seconds()
+}

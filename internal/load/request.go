@@ -1,0 +1,47 @@
+package load
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+)
+
+// ownFields are the fields of the upgrade request that the opening handshake is made of (RFC 6455, section 4.1), in lower
+// case.
+var ownFields = []string{
+	"host", "upgrade", "connection", "content-length", "transfer-encoding", "sec-websocket-key", "sec-websocket-version",
+	"sec-websocket-extensions", "sec-websocket-protocol",
+}
+
+// checkRequest checks what the upgrade request has beside the URL, and returns its fields.
+func (o Options) checkRequest(f *faults) []handshake.Field {
+	var fields []handshake.Field
+	for _, text := range o.Header {
+		name, value, ok := strings.Cut(text, ":")
+		value = strings.Trim(value, " \t")
+		switch {
+		case !ok:
+			f.add("header: %q has no colon; allowed is a name and a value, such as 'Authorization: Bearer abc'", text)
+		case !isToken(name):
+			f.add("header: %q has the name %q; allowed are letters, digits and !#$%%&'*+-.^_`|~", text, name)
+		case slices.Contains(ownFields, strings.ToLower(name)):
+			f.add("header: %q is a field that the handshake sets itself", name)
+		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+			f.add("header: the value of %q holds a control character; allowed are visible characters, spaces and tabs", name)
+		default:
+			fields = append(fields, handshake.Field{Name: name, Value: value})
+		}
+	}
+	if o.Subprotocol != "" && !isToken(o.Subprotocol) {
+		f.add("subprotocol: %q; allowed are letters, digits and !#$%%&'*+-.^_`|~", o.Subprotocol)
+	}
+	return fields
+}
+
+// isToken tells whether text is a token of HTTP (RFC 9110, section 5.6.2).
+func isToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
