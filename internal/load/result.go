@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
@@ -157,8 +158,17 @@ func (r *Result) Err() error {
 	if r.Connected == 0 {
 		return errors.New("no connection could be made")
 	}
-	if r.Lost+r.Mixed+r.Failed+r.Refused > 0 {
-		return fmt.Errorf("%d messages lost, %d mixed up, %d connections failed", r.Lost, r.Mixed, r.Failed+r.Refused)
+	var wrong []string
+	for _, w := range []struct {
+		n    int64
+		what string
+	}{{r.Lost, "messages lost"}, {r.Mixed, "messages mixed up"}, {r.Failed, "connections failed"}, {r.Refused, "could not connect again"}} {
+		if w.n > 0 {
+			wrong = append(wrong, fmt.Sprintf("%d %s", w.n, w.what))
+		}
+	}
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, ", "))
 	}
 	return nil
 }
