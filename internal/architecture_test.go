@@ -58,11 +58,12 @@ var mayImport = map[string][]string{
 	"internal/state":                  {},
 
 	// For tests, demo and benchmarks.
-	"internal/sim":        {"internal/frame", "internal/handshake", "internal/loop", "internal/secure", "internal/sim/msgpack"},
-	"internal/hunt":       {"internal/frame", "internal/sim", "internal/sim/msgpack"},
-	"internal/hunt/stage": {"internal/app", "internal/sim", "internal/stats"},
-	"internal/hunt/cmd":   {"internal/app", "internal/hunt", "internal/hunt/stage", "internal/profile", "internal/sim"},
-	"internal/load":       {"internal/frame", "internal/handshake", "internal/loop", "internal/wav"},
+	"internal/sim":         {"internal/frame", "internal/handshake", "internal/loop", "internal/secure", "internal/sim/msgpack"},
+	"internal/hunt":        {"internal/frame", "internal/sim", "internal/sim/msgpack"},
+	"internal/hunt/stage":  {"internal/app", "internal/sim", "internal/stats"},
+	"internal/hunt/cmd":    {"internal/app", "internal/hunt", "internal/hunt/stage", "internal/profile", "internal/sim"},
+	"internal/load":        {"internal/frame", "internal/handshake", "internal/loop", "internal/wav"},
+	"internal/load/report": {"internal/frame", "internal/load"},
 
 	// What makes of the desired state what runs.
 	"internal/services": {
@@ -84,7 +85,7 @@ var mayImport = map[string][]string{
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stats", "internal/wav"},
 	"internal/cli": {
 		"internal/app", "internal/config", "internal/config/stores", "internal/config/value", "internal/demo", "internal/load",
-		"internal/pool", "internal/profile", "internal/settings", "internal/sim", "internal/wav",
+		"internal/load/report", "internal/pool", "internal/profile", "internal/settings", "internal/sim", "internal/wav",
 	},
 	"cmd/wsbouncer": {"internal/cli"},
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/wsbouncer/wsbouncer/internal/load"
+	"github.com/wsbouncer/wsbouncer/internal/load/report"
 	"github.com/wsbouncer/wsbouncer/internal/wav"
 )
 
@@ -20,6 +21,9 @@ type benchFlags struct {
 	text, binary, unicode bool
 	json, quiet           bool
 	audio, config         string
+	output                string
+	series, report        string
+	failIf                thresholds
 }
 
 func newBenchCommand() *cobra.Command {
@@ -30,19 +34,27 @@ func newBenchCommand() *cobra.Command {
 		Short: "Offer load to a WebSocket server and measure how it copes",
 		Long: `Offer load to a WebSocket server, or to the proxy in front of it, and measure how it copes.
 
-With --audio, clients stream a recording to a speech server with Vosk's protocol instead,
-in real time and session after session; every session must give the same final texts.
-
 All clients connect, at once unless --ramp is given, and each sends its first message
 right away. When the first echoes are back, each client sends --rate messages a second
 for --duration. The server must answer every message with the same message; each
-answer is compared in full.
+answer is compared in full. Clients take several URLs in turn.
+
+With --session-length, each client ends its session in order after that time, up to a
+tenth more or less, and begins another. With --audio, clients stream a recording to a
+speech server with Vosk's protocol instead, in real time and session after session;
+every session must give the same final texts.
 
 Latency counts from the time when a message was due, not from when it could be sent, so
 that a server that stalls does not look better by slowing the clients down.
 
 The exit status is 1 when a message was lost or mixed up, or a connection failed, or
-none could be made. Interrupted, the command ends early and prints the results so far.`,
+none could be made; or when something is as a --fail-if says. A --fail-if for lost or
+mixed messages, or for failures or their rate, says alone how many of them there may be.
+Interrupted, the command ends early and prints the results so far.
+
+The result goes to standard output, progress to standard error. Metrics for --fail-if,
+each with one of > >= < <= and a limit:
+  ` + indented(load.MetricsHelp()),
 		Example: `  # 3000 clients, 100 messages of 1 KiB a second each
   wsbouncer bench ws://127.0.0.1:8080/v1/echo --connections 3000 --rate 100 --size 1024 --text
 
@@ -50,7 +62,13 @@ none could be made. Interrupted, the command ends early and prints the results s
   wsbouncer bench ws://127.0.0.1:8080/v1/stt --connections 32 --audio speech.wav --duration 1m
 
   # 500 clients that arrive over ten seconds, results as JSON
-  wsbouncer bench ws://127.0.0.1:8080/v1/echo --connections 500 --rate 10 --ramp 10s --json`,
+  wsbouncer bench ws://127.0.0.1:8080/v1/echo --connections 500 --rate 10 --ramp 10s --output json
+
+  # Sessions of one second, one after another, on two servers
+  wsbouncer bench ws://10.0.0.1:8080/ ws://10.0.0.2:8080/ --connections 200 --session-length 1s
+
+  # A gate for a deployment, with a report to look at
+  wsbouncer bench ws://127.0.0.1:8080/v1/echo --fail-if 'p99>50ms' --fail-if 'failure-rate>0.1%' --report report.html`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			options := options
 			options.URLs = args
@@ -77,28 +95,60 @@ none could be made. Interrupted, the command ends early and prints the results s
 	f.DurationVar(&options.Drain, "drain", 5*time.Second, "how long to wait for the last echoes")
 	f.IntVar(&options.Window, "window", 0, "most messages a client sends ahead of their echoes (default no limit)")
 	f.IntVar(&options.Loops, "loops", 0, "number of event loops (default half of the processors)")
+	f.DurationVar(&options.SessionLength, "session-length", 0, "how long a session lasts before its client begins another (default as long as the run)")
+	f.BoolVar(&options.NoJitter, "no-jitter", false, "with --session-length: all sessions last exactly as long")
+	f.StringArrayVarP(&options.Header, "header", "H", nil, "`field` of the upgrade request, such as 'Authorization: Bearer abc'; may be repeated")
+	f.StringVar(&options.Subprotocol, "subprotocol", "", "`name` of the WebSocket subprotocol to ask for")
 	f.DurationVar(&options.Tick, "tick", 100*time.Microsecond, "shortest time between two wake-ups to send; more is cheaper and less even")
-	f.BoolVar(&flags.json, "json", false, "print the result as one JSON object")
+	f.StringVarP(&flags.output, "output", "o", "table", "`format` of the result: table or json")
+	f.BoolVar(&flags.json, "json", false, "the same as --output json")
+	f.StringVar(&flags.series, "series", "", "`file` to write a line for each second to: name.csv or name.json")
+	f.StringVar(&flags.report, "report", "", "`file` to write a report with plots to, in HTML")
+	f.Var(&flags.failIf, "fail-if", "`threshold` that makes the exit status 1, such as 'p99>50ms' (see above); may be repeated")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "do not show progress")
 	return cmd
 }
 
 func runBench(cmd *cobra.Command, options load.Options, flags benchFlags) error {
-	if err := options.Validate(); err != nil {
+	if err := errors.Join(options.Validate(), flags.check()); err != nil {
 		return usageError(err)
 	}
-	progress := newBenchProgress(cmd.ErrOrStderr(), flags.quiet)
-	options.ProgressInterval = progress.interval
-	result, err := load.Run(cmd.Context(), options, progress.report)
+	files, err := flags.createFiles()
 	if err != nil {
 		return err
 	}
-	if flags.json {
-		err = printBenchJSON(cmd.OutOrStdout(), result)
-	} else {
-		err = printBenchTable(cmd.OutOrStdout(), result)
+	defer files.discard()
+	progress := newBenchProgress(cmd.ErrOrStderr(), flags.quiet)
+	options.ProgressInterval = progress.interval
+	r := &report.Report{Version: version, Started: time.Now(), Options: options}
+	if r.Result, err = load.Run(cmd.Context(), options, progress.report); err != nil {
+		return err
 	}
-	return errors.Join(err, result.Err())
+	r.Verdicts, r.Trouble = r.Result.Judge(flags.failIf)
+	if flags.json {
+		err = r.JSON(cmd.OutOrStdout())
+	} else {
+		err = r.Table(cmd.OutOrStdout())
+	}
+	return errors.Join(err, files.write(r), r.Trouble)
+}
+
+// check tells what is wrong with the flags that are no options of the load.
+func (f *benchFlags) check() error {
+	var errs []error
+	switch f.output {
+	case "json":
+		f.json = true
+	case "table":
+	default:
+		errs = append(errs, fmt.Errorf("--output: %q is not table or json", f.output))
+	}
+	if f.series != "" {
+		if err := report.CheckSeriesName(f.series); err != nil {
+			errs = append(errs, fmt.Errorf("--series: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // load fills in what the flags say in other words than the options.
@@ -120,8 +170,7 @@ func (f *benchFlags) load(o *load.Options) error {
 
 // exclusiveBenchFlags tells which of the given flags make no sense together.
 func exclusiveBenchFlags(given *pflag.FlagSet) error {
-	echo := []string{"rate", "size", "text", "binary", "unicode", "window"}
-	speech := []string{"chunk", "config"}
+	echo := []string{"rate", "size", "text", "binary", "unicode", "window", "session-length"}
 	var errs []error
 	exclude := func(flag string, others ...string) {
 		for _, other := range others {
@@ -132,9 +181,10 @@ func exclusiveBenchFlags(given *pflag.FlagSet) error {
 	}
 	exclude("text", "binary")
 	exclude("audio", echo...)
-	for _, flag := range speech {
-		if given.Changed(flag) && !given.Changed("audio") {
-			errs = append(errs, fmt.Errorf("--%s goes with --audio only", flag))
+	exclude("json", "output")
+	for _, flag := range [][2]string{{"chunk", "audio"}, {"config", "audio"}, {"no-jitter", "session-length"}} {
+		if given.Changed(flag[0]) && !given.Changed(flag[1]) {
+			errs = append(errs, fmt.Errorf("--%s goes with --%s only", flag[0], flag[1]))
 		}
 	}
 	return errors.Join(errs...)

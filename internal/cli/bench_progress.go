@@ -69,6 +69,6 @@ func benchLine(p load.Progress) string {
 	return line
 }
 
-func milliseconds(d time.Duration) string { return fmt.Sprintf("%.2fms", inMilliseconds(d)) }
-
-func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.2fms", float64(d)/float64(time.Millisecond))
+}

@@ -46,7 +46,8 @@ func quantile(name string, q float64) aggregate {
 
 var aggregates = []aggregate{
 	quantile("p50", 0.5), quantile("p90", 0.9), quantile("p95", 0.95), quantile("p99", 0.99), quantile("p99.9", 0.999),
-	{"max", Times.Max}, {"mean", Times.Mean},
+	{"max", Times.Max},
+	{"mean", Times.Mean},
 }
 
 // metrics are all that there are, in the order in which they are told to people.
