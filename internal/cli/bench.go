@@ -120,7 +120,7 @@ func runBench(cmd *cobra.Command, options load.Options, flags benchFlags) error 
 	defer files.discard()
 	progress := newBenchProgress(cmd.ErrOrStderr(), flags.quiet)
 	options.ProgressInterval = progress.interval
-	r := &report.Report{Version: version, Started: time.Now(), Options: options}
+	r := &report.Report{Version: buildVersion(), Started: time.Now(), Options: options}
 	if r.Result, err = load.Run(cmd.Context(), options, progress.report); err != nil {
 		return err
 	}

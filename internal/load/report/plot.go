@@ -11,6 +11,7 @@ import (
 // The geometry of a plot, in the units of its viewBox.
 const (
 	plotWidth  = 640
+	plotWide   = 1312 // of a plot as wide as two others
 	plotHeight = 260
 	plotLeft   = 64 // room for the labels of the vertical axis
 	plotRight  = 14
@@ -33,6 +34,9 @@ type plot struct {
 
 // Tall returns the height of the area for the curves.
 func (p plot) Tall() float64 { return p.Bottom - p.Top }
+
+// Wide tells whether the plot takes the place of two.
+func (p plot) Wide() bool { return p.Width > plotWidth }
 
 // YText returns where the labels of the vertical axis end.
 func (p plot) YText() float64 { return p.Left - 8 }

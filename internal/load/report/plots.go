@@ -18,25 +18,29 @@ const leastLatencies = 20
 // plots returns the diagrams that the run has something to show in.
 func (r *Report) plots() (all []plot) {
 	f, series := &r.Result.Figures, r.Result.Series
-	if f.Sent > 0 {
-		all = append(all, messagesPlot(series))
+	add := func(when bool, make func() plot) {
+		if when {
+			all = append(all, make())
+		}
 	}
-	if f.Latency.Count() > 0 {
-		all = append(all, latencyPlot(series), distributionPlot(r.times()))
-	}
-	all = append(all, connectionsPlot(series))
-	if len(series) > 0 {
-		all = append(all, sessionsPlot(series, r.churns()))
-	}
+	add(len(series) > 0 && f.Sent > 0, func() plot { return messagesPlot(series) })
+	add(len(series) > 0 && f.Latency.Count() > 0, func() plot { return latencyPlot(series) })
+	add(len(r.times()) > 0, func() plot { return distributionPlot(r.times()) })
+	add(len(series) > 0, func() plot { return connectionsPlot(series) })
+	add(len(series) > 0, func() plot { return sessionsPlot(series, r.churns()) })
 	return all
 }
 
-// overTime makes a plot of what the points of the time series hold.
-func overTime(title, about, yLabel string, points []load.Point, curves []series, log bool, label func(float64) string, tell func(load.Point) string) plot {
+// overTime makes a plot of what the points of the time series hold. Curves go through the middle of each point's time, or
+// through its end.
+func overTime(title, about string, points []load.Point, atEnd bool, curves []series, log bool, label func(float64) string, tell func(load.Point) string) plot {
 	end := 0.0
 	places := make([]float64, len(points))
 	for i, p := range points {
 		places[i] = (p.Start + p.End).Seconds() / 2
+		if atEnd {
+			places[i] = p.End.Seconds()
+		}
 		end = p.End.Seconds()
 	}
 	smallest, largest := math.Inf(1), 0.0
@@ -49,7 +53,9 @@ func overTime(title, about, yLabel string, points []load.Point, curves []series,
 	}
 	x, xTicks := timeAxis(end)
 	y, yTicks := linear(largest, plotHeight-plotBottom, plotTop, label)
+	yLabel := ""
 	if log {
+		yLabel = "logarithmic"
 		y, yTicks = logarithmic(smallest, largest, plotHeight-plotBottom, plotTop, label)
 	}
 	p := newPlot(title, about, x, places, y, curves)
@@ -82,10 +88,16 @@ func each(points []load.Point, value func(load.Point) float64) []float64 {
 }
 
 func messagesPlot(points []load.Point) plot {
-	return overTime("Messages per second", "Sent and received messages of the steady part, per second, over the time of the run.", "", points,
+	rate := func(p load.Point, messages int64) float64 {
+		if p.Phase != load.Steady && messages == 0 {
+			return math.NaN()
+		}
+		return p.PerSecond(messages)
+	}
+	return overTime("Messages per second", "Sent and received messages of the steady part, per second, over the time of the run.", points, false,
 		[]series{
-			{"received", "a", each(points, func(p load.Point) float64 { return p.PerSecond(p.Received) })},
-			{"sent", "b dashed", each(points, func(p load.Point) float64 { return p.PerSecond(p.Sent) })},
+			{"received", "a", each(points, func(p load.Point) float64 { return rate(p, p.Received) })},
+			{"sent", "b dashed", each(points, func(p load.Point) float64 { return rate(p, p.Sent) })},
 		}, false, number,
 		func(p load.Point) string {
 			return fmt.Sprintf("%s sent/s, %s received/s", number(math.Round(p.PerSecond(p.Sent))), number(math.Round(p.PerSecond(p.Received))))
@@ -110,18 +122,14 @@ func latencyPlot(points []load.Point) plot {
 	for _, p := range points {
 		log = log || p.P50 > 0 && p.Max >= leastLatencies*p.P50
 	}
-	scale := ""
-	if log {
-		scale = "logarithmic"
-	}
-	return overTime("Latency over time", "Percentiles of the latency in each second or so, over the time of the run.", scale, points, curves, log, ms,
+	return overTime("Latency over time", "Percentiles of the latency in each second or so, over the time of the run.", points, false, curves, log, ms,
 		func(p load.Point) string {
 			return fmt.Sprintf("p50 %s, p99 %s, max %s", ms(milliseconds(p.P50)), ms(milliseconds(p.P99)), ms(milliseconds(p.Max)))
 		})
 }
 
 func connectionsPlot(points []load.Point) plot {
-	return overTime("Open connections", "How many connections were open, over the time of the run.", "", points,
+	return overTime("Open connections", "How many connections were open, over the time of the run.", points, true,
 		[]series{{"open", "a", each(points, func(p load.Point) float64 { return float64(p.Active) })}}, false, number,
 		func(p load.Point) string { return number(float64(p.Active)) + " open at the end" })
 }
@@ -132,7 +140,7 @@ func sessionsPlot(points []load.Point, churns bool) plot {
 		curves = append(curves, series{"completed", "c dashed", each(points, func(p load.Point) float64 { return p.PerSecond(p.Completed) })})
 	}
 	curves = append(curves, series{"failed", "b", each(points, func(p load.Point) float64 { return p.PerSecond(p.Failures) })})
-	return overTime("Sessions per second", "How many sessions connected, ended in order and failed per second, over the time of the run.", "", points,
+	return overTime("Sessions per second", "How many sessions connected, ended in order and failed per second, over the time of the run.", points, false,
 		curves, false, number,
 		func(p load.Point) string {
 			return fmt.Sprintf("%d connected, %d completed, %d failed", p.Connects, p.Completed, p.Failures)
@@ -150,10 +158,11 @@ func distributionPlot(rows []row) plot {
 		largest = max(largest, milliseconds(r.Times.Max()))
 	}
 	rest := func(quantile float64) float64 { return 1 / max(1-quantile, 1/float64(most)) }
-	x := axis{from: 1, to: float64(most), low: plotLeft, high: plotWidth - plotRight, log: true}
+	x := axis{from: 1, to: float64(most), low: plotLeft, high: plotWide - plotRight, log: true}
 	y, yTicks := logarithmic(max(smallest, 0.001), largest, plotHeight-plotBottom, plotTop, ms)
 	p := newPlot("Distribution of times", "Which share of messages and sessions took at most how long.", x, nil, y, nil)
 	p.Y, p.YLabel, p.XLabel = yTicks, "logarithmic", "percentile"
+	p.Width, p.Right = plotWide, plotWide-plotRight
 	for share, label := 0.0, 0; rest(share) < float64(most) || label == 0; label++ {
 		p.X = append(p.X, tick{x.at(rest(share)), plain(100*share) + "%"})
 		share = 1 - math.Pow(10, -float64(label+1))
@@ -166,11 +175,8 @@ func distributionPlot(rows []row) plot {
 	for i, r := range rows {
 		var places, values []float64
 		for _, step := range r.Times.Curve() {
-			at := rest(step.Quantile)
-			if step.Quantile >= 1 {
-				at = float64(r.Times.Count()) // what is beyond cannot be told
-			}
-			places, values = append(places, max(at, 1)), append(values, milliseconds(step.Time))
+			at := min(rest(step.Quantile), float64(r.Times.Count())) // what is beyond cannot be told
+			places, values = append(places, at), append(values, milliseconds(step.Time))
 		}
 		drawn := newPlot("", "", x, places, y, []series{{r.Name, classes[i%len(classes)], values}}).Curves[0]
 		drawn.Dots = nil

@@ -64,6 +64,7 @@ func (r *Report) settings() []setting {
 	add(o.DialParallel > 0, "dial-parallel", o.DialParallel)
 	add(true, "connect-timeout", duration(o.ConnectTimeout))
 	add(true, "drain", duration(o.Drain))
+	add(o.Tick > 0, "tick", duration(o.Tick))
 	add(o.Loops > 0, "loops", o.Loops)
 	add(o.Subprotocol != "", "subprotocol", o.Subprotocol)
 	var names []string

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/sim"
+)
+
+func TestBenchJudgesByThresholds(t *testing.T) {
+	url := simulated(t, sim.Options{})
+	closing := simulated(t, sim.Options{Fail: sim.FailOptions{Close: 0.1, CloseCode: 1011}})
+	for _, c := range []struct {
+		url    string
+		failIf []string
+		status int
+		stdout []string
+		stderr string
+	}{
+		{url, []string{"p99>1h", "failures>0", "rate<1"}, 0, []string{"p99>1h", "failures>0", "ok", "rate<1"}, ""},
+		{url, []string{"p99>1ns", "failures>0"}, 1, []string{"failed"}, "thresholds: p99>1ns: failed, "},
+		{closing, []string{"failures>3"}, 0, []string{"failures>3", "ok", "closed with 1011", "3 with 1011"}, ""},
+		{closing, []string{"failure-rate>=100%"}, 1, []string{"100%"}, "thresholds: failure-rate>=100%: failed, 100%"},
+		{closing, []string{"p99>1h"}, 1, nil, "3 connections failed"},
+	} {
+		args := []string{c.url, "-c", "3", "-r", "100", "-d", "200ms", "--quiet"}
+		if c.url == closing {
+			args[6] = "10s" // it ends when all clients have failed
+		}
+		for _, threshold := range c.failIf {
+			args = append(args, "--fail-if", threshold)
+		}
+		status, stdout, stderr := bench(args...)
+		if status != c.status || !strings.Contains(stderr, c.stderr) {
+			t.Errorf("%q: status %d, %s; want %d, %q", c.failIf, status, stderr, c.status, c.stderr)
+		}
+		for _, part := range c.stdout {
+			if !strings.Contains(stdout, part) {
+				t.Errorf("%q: no %q in\n%s", c.failIf, part, stdout)
+			}
+		}
+	}
+}
+
+func TestBenchWritesSeriesAndReport(t *testing.T) {
+	url := simulated(t, sim.Options{})
+	dir := t.TempDir()
+	series, page := filepath.Join(dir, "series.csv"), filepath.Join(dir, "report.html")
+	status, stdout, stderr := bench(url, url+"/other", "-c", "4", "-r", "50", "-d", "300ms", "--session-length", "50ms", "--output", "json",
+		"--series", series, "--report", page, "--fail-if", "sessions<1")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	var got struct {
+		Sent, Sessions int
+		Targets        []struct{ URL string }
+		Thresholds     []struct{ Failed bool }
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || got.Sessions == 0 || len(got.Targets) != 2 || len(got.Thresholds) != 1 {
+		t.Errorf("%v, %+v", err, got)
+	}
+	file, err := os.Open(series)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if lines, err := csv.NewReader(file).ReadAll(); err != nil || len(lines) < 2 || !slices.Contains(lines[0], "p99_ms") {
+		t.Errorf("%v, %q", err, lines)
+	}
+	if html, err := os.ReadFile(page); err != nil || !strings.Contains(string(html), "</html>") || !strings.Contains(string(html), url+"/other") {
+		t.Errorf("%v: %s", err, html)
+	}
+}
+
+// A file that cannot be written is told before the load, and none is left behind when there was no load.
+func TestBenchLeavesNoFilesWithoutResult(t *testing.T) {
+	dir := t.TempDir()
+	series := filepath.Join(dir, "series.csv")
+	status, stdout, stderr := bench("ws://127.0.0.1:1/", "--series", series, "--report", filepath.Join(dir, "no", "report.html"))
+	if status != 1 || stdout != "" || !strings.Contains(stderr, "--report: ") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	if _, err := os.Stat(series); !os.IsNotExist(err) {
+		t.Errorf("the series is there: %v", err)
+	}
+}
+
+func TestBenchSendsHeaderAndSubprotocol(t *testing.T) {
+	requests := make(chan http.Header, 1)
+	upgrader := websocket.Upgrader{Subprotocols: []string{"speech.v2"}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests <- r.Header.Clone()
+		c, err := upgrader.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		for {
+			kind, message, err := c.ReadMessage()
+			if err != nil || c.WriteMessage(kind, message) != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	status, _, stderr := bench("ws"+strings.TrimPrefix(server.URL, "http"), "-c", "1", "-d", "50ms", "--quiet",
+		"--header", "Authorization: Bearer abc", "-H", "X-Tenant:  7 ", "--subprotocol", "speech.v2")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	header := <-requests
+	for name, want := range map[string]string{"Authorization": "Bearer abc", "X-Tenant": "7", "Sec-Websocket-Protocol": "speech.v2"} {
+		if got := header.Get(name); got != want {
+			t.Errorf("%s is %q; want %q", name, got, want)
+		}
+	}
+}
