@@ -57,9 +57,6 @@ func (c *collection) put(target int, full *counts) {
 	c.spare = append(c.spare, full)
 }
 
-// begin has the first point begin, at the zero of the run's clock.
-func (c *collection) begin() { c.point = Point{} }
-
 // close ends the present point and begins the next. A point that is shorter than least goes on instead.
 func (c *collection) close(now, least time.Duration, next Phase) {
 	if now-c.point.Start < least {

@@ -58,7 +58,7 @@ func (r *run) report(phase Phase) {
 	} else {
 		r.collect()
 	}
-	c := r.total
+	c := r.seen.total
 	p := Progress{
 		Phase: phase, Begins: begins, Elapsed: time.Duration(r.now()),
 		Connections: r.Connections, Connected: int(c.Connected), ConnectFailures: int(c.ConnectFailures),

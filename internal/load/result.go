@@ -105,14 +105,14 @@ type Sessions struct {
 
 // fill fills in the result with what was collected.
 func (r *run) fill(result *Result) {
-	result.fill(r.Connections, r.total)
+	result.fill(r.Connections, r.seen.total)
 	if first := r.transcript.Load(); first != nil {
 		result.Transcript = *first
 	}
-	r.result.targets(r.URLs)
+	result.targets(r.URLs)
 	for i := range result.Targets {
 		clients := (r.Connections + len(r.targets) - 1 - i) / len(r.targets)
-		result.Targets[i].fill(clients, r.byTarget[i])
+		result.Targets[i].fill(clients, r.seen.byTarget[i])
 	}
 }
 

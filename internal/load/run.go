@@ -55,7 +55,7 @@ func (s *stage) now() int64 { return int64(time.Since(s.epoch)) }
 type run struct {
 	Options
 	*stage
-	collection
+	seen     collection
 	targets  []*handshake.Target
 	progress func(Progress)
 	group    *loop.Group
@@ -85,7 +85,7 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*Result, erro
 	if progress == nil {
 		progress = func(Progress) {}
 	}
-	r := &run{Options: o, collection: newCollection(len(targets)), targets: targets, progress: progress}
+	r := &run{Options: o, seen: newCollection(len(targets)), targets: targets, progress: progress}
 	if err := r.open(); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*Result, erro
 	r.connect(ctx)
 	r.collect()
 	r.result.Interrupted = ctx.Err() != nil
-	if !r.result.Interrupted && r.total.Connected > 0 {
+	if !r.result.Interrupted && r.seen.total.Connected > 0 {
 		r.steady(ctx)
 	}
 	r.leave(stop)
@@ -223,7 +223,7 @@ func (r *run) leave(stopDialling func()) {
 	r.each(func(l *lane) { l.pacer.stop() })
 	r.sampler.Stop()
 	r.collect()
-	r.result.Series = r.finish(time.Duration(r.now()), r.SampleInterval/shortPoint)
+	r.result.Series = r.seen.finish(time.Duration(r.now()), r.SampleInterval/shortPoint)
 	r.fill(&r.result)
 }
 
@@ -238,9 +238,9 @@ func (r *run) each(f func(*lane)) {
 func (r *run) collect() {
 	for _, l := range r.lanes {
 		for at := range r.targets {
-			full := r.take()
+			full := r.seen.take()
 			l.loop.Call(func() { full, l.counts[at] = l.counts[at], full })
-			r.put(at, full)
+			r.seen.put(at, full)
 		}
 	}
 }
@@ -248,14 +248,14 @@ func (r *run) collect() {
 // sample ends a point of the time series, and begins one of the given phase.
 func (r *run) sample(next Phase) {
 	r.collect()
-	r.close(time.Duration(r.now()), r.SampleInterval/shortPoint, next)
+	r.seen.close(time.Duration(r.now()), r.SampleInterval/shortPoint, next)
 }
 
 // count returns the numbers of all targets as they are now.
 func (r *run) count() []numbers {
 	r.collect()
 	now := make([]numbers, len(r.targets))
-	for at, c := range r.byTarget {
+	for at, c := range r.seen.byTarget {
 		now[at] = c.numbers
 	}
 	return now
