@@ -16,17 +16,20 @@ type collection struct {
 
 	spare []*counts // empty
 
-	// The point that is being collected, and the distribution of latencies of the one before it.
-	point    Point
-	numbers  numbers // of the point
-	latency  Times
-	previous pointBasis
+	point    Point // that is being collected
+	current  pointBasis
+	previous pointBasis // of the point before
 }
 
-// pointBasis is what a point was made of, so that more can be added to it.
+// pointBasis is what a point is made of.
 type pointBasis struct {
 	numbers numbers
 	latency Times
+}
+
+func (b *pointBasis) add(n *numbers, latency Times) {
+	b.numbers.add(n)
+	b.latency.add(latency)
 }
 
 func newCollection(targets int) collection {
@@ -51,8 +54,7 @@ func (c *collection) take() *counts {
 func (c *collection) put(target int, full *counts) {
 	c.total.add(full)
 	c.byTarget[target].add(full)
-	c.numbers.add(&full.numbers)
-	c.latency.add(full.Latency)
+	c.current.add(&full.numbers, full.Latency)
 	full.clear()
 	c.spare = append(c.spare, full)
 }
@@ -63,23 +65,26 @@ func (c *collection) close(now, least time.Duration, next Phase) {
 		c.point.Phase = next
 		return
 	}
-	c.points = append(c.points, c.point.filled(now, c.total, pointBasis{c.numbers, c.latency}))
-	c.previous.numbers = c.numbers
-	c.previous.latency, c.latency = c.latency, c.previous.latency
-	c.latency.clear()
-	c.numbers = numbers{}
+	c.points = append(c.points, c.point.filled(now, c.active(), c.current))
+	c.previous, c.current = c.current, c.previous
+	c.current.latency.clear()
+	c.current.numbers = numbers{}
 	c.point = Point{Start: now, Phase: next}
 }
 
-// finish ends the last point. One that is shorter than least is added to the one before it.
-func (c *collection) finish(now, least time.Duration) []Point {
+// active returns how many connections are open.
+func (c *collection) active() int64 { return c.total.Joined - c.total.Parted }
+
+// finish ends the last point. One that is shorter than least is added to the one before it. The number of active connections
+// is that from before the run closed them.
+func (c *collection) finish(now, least time.Duration, active int64) []Point {
 	if last := len(c.points) - 1; last >= 0 && now-c.point.Start < least {
-		c.previous.numbers.add(&c.numbers)
-		c.previous.latency.add(c.latency)
-		c.points[last] = c.points[last].filled(now, c.total, c.previous)
+		c.previous.add(&c.current.numbers, c.current.latency)
+		c.points[last] = c.points[last].filled(now, active, c.previous)
 	} else {
 		c.close(now, 0, Done)
 	}
+	c.points[len(c.points)-1].Active = active
 	return slices.Clip(c.points)
 }
 
@@ -89,7 +94,7 @@ type Point struct {
 	Start, End time.Duration
 	// Phase is the phase of the run at the start.
 	Phase Phase
-	// Active is the number of connections that were open at the end.
+	// Active is the number of connections that were open at the end; of the last point, before the run closed them.
 	Active int64
 
 	Sent      int64 // messages of the steady part
@@ -105,9 +110,9 @@ type Point struct {
 }
 
 // filled returns the point with what was counted until now.
-func (p Point) filled(now time.Duration, total *counts, basis pointBasis) Point {
+func (p Point) filled(now time.Duration, active int64, basis pointBasis) Point {
 	n := &basis.numbers
-	p.End, p.Active = now, total.Joined-total.Parted
+	p.End, p.Active = now, active
 	p.Sent, p.Received, p.Lost, p.Mixed = n.Sent, n.Received, n.Lost, n.Mixed
 	p.Connects, p.Failures, p.Completed = n.Joined, n.failures(), n.Complete
 	t := basis.latency

@@ -215,6 +215,8 @@ func (r *run) steady(ctx context.Context) {
 func (r *run) leave(stopDialling func()) {
 	clients := 0
 	r.each(func(l *lane) { clients += len(l.clients) })
+	r.collect()
+	active := r.seen.active()
 	r.gone = newLatch(clients)
 	r.each((*lane).close)
 	stopDialling()
@@ -223,7 +225,7 @@ func (r *run) leave(stopDialling func()) {
 	r.each(func(l *lane) { l.pacer.stop() })
 	r.sampler.Stop()
 	r.collect()
-	r.result.Series = r.seen.finish(time.Duration(r.now()), r.SampleInterval/shortPoint)
+	r.result.Series = r.seen.finish(time.Duration(r.now()), r.SampleInterval/shortPoint, active)
 	r.fill(&r.result)
 }
 

@@ -170,5 +170,7 @@ func (r *Report) JSON(w io.Writer) error {
 		text := r.Trouble.Error()
 		d.Trouble = &text
 	}
-	return json.NewEncoder(w).Encode(d)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false) // thresholds hold < and >
+	return encoder.Encode(d)
 }

@@ -131,7 +131,7 @@ func latencyPlot(points []load.Point) plot {
 func connectionsPlot(points []load.Point) plot {
 	return overTime("Open connections", "How many connections were open, over the time of the run.", points, true,
 		[]series{{"open", "a", each(points, func(p load.Point) float64 { return float64(p.Active) })}}, false, number,
-		func(p load.Point) string { return number(float64(p.Active)) + " open at the end" })
+		func(p load.Point) string { return number(float64(p.Active)) + " open" })
 }
 
 func sessionsPlot(points []load.Point, churns bool) plot {

@@ -113,6 +113,9 @@ func TestJSONHasAllFigures(t *testing.T) {
 	if v := got.Thresholds; len(v) != 3 || v[0].Failed || v[0].Unit != "ms" || v[0].Value <= 0 || !v[1].Failed || v[2].Measured || !v[2].Failed {
 		t.Errorf("thresholds %+v", v)
 	}
+	if !strings.Contains(text, `"p99>1h"`) {
+		t.Error("thresholds are not written as they are")
+	}
 	received := int64(0)
 	for _, p := range got.Series {
 		received += p.Received
