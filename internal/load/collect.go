@@ -11,7 +11,7 @@ import (
 // a time series costs nothing where messages are sent and received.
 type collection struct {
 	total    *counts
-	byTarget []*counts
+	byTarget []*counts // of a single target, the total itself
 	points   []Point
 
 	spare []*counts // empty
@@ -34,6 +34,10 @@ func (b *pointBasis) add(n *numbers, latency Times) {
 
 func newCollection(targets int) collection {
 	c := collection{total: newCounts()}
+	if targets == 1 {
+		c.byTarget = []*counts{c.total}
+		return c
+	}
 	for range targets {
 		c.byTarget = append(c.byTarget, newCounts())
 	}
@@ -53,7 +57,9 @@ func (c *collection) take() *counts {
 // put adds what was collected from a lane, and empties it to be used again.
 func (c *collection) put(target int, full *counts) {
 	c.total.add(full)
-	c.byTarget[target].add(full)
+	if len(c.byTarget) > 1 {
+		c.byTarget[target].add(full)
+	}
 	c.current.add(&full.numbers, full.Latency)
 	full.clear()
 	c.spare = append(c.spare, full)
