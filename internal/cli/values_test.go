@@ -66,7 +66,7 @@ func TestEveryFlagTypeIsExplained(t *testing.T) {
 	for _, cmd := range newRootCommand().Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			switch kind := f.Value.Type(); kind {
-			case "string", "stringArray", "stringSlice", "size": // take anything, or explain themselves
+			case "string", "stringArray", "stringSlice", "size", "threshold": // take anything, or explain themselves
 			default:
 				if allowedValues[kind] == "" {
 					t.Errorf("%s --%s: nothing is said about type %s", cmd.Name(), f.Name, kind)
