@@ -161,7 +161,10 @@ func word(text string) string {
 	case text == "":
 		return "(none)"
 	case strings.ContainsRune(text, '\n'):
-		return fmt.Sprintf("(%d lines)", strings.Count(strings.TrimRight(text, "\n"), "\n")+1)
+		if n := strings.Count(strings.TrimRight(text, "\n"), "\n") + 1; n > 1 {
+			return fmt.Sprintf("(%d lines)", n)
+		}
+		return "(1 line)"
 	case strings.ContainsAny(text, " ,\"") && text != hidden:
 		return fmt.Sprintf("%q", text)
 	}

@@ -25,6 +25,16 @@ func Decode(name string, data []byte, check config.ProfileCheck) (config.Content
 	return d.content, nil
 }
 
+// DecodePart reads as [Decode] does, but what a file says may be a part of a configuration: whether what it refers to exists is
+// not checked, nor what is in profiles.
+func DecodePart(name string, data []byte) (config.Content, error) {
+	d := read(name, data)
+	if err := d.result(nil); err != nil {
+		return config.Content{}, err
+	}
+	return d.content, nil
+}
+
 // read reads what a file says, without looking whether it makes sense.
 func read(name string, data []byte) *decoder {
 	d := &decoder{name: name, content: config.NewContent(), places: make(map[place]*yaml.Node)}

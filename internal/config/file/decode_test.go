@@ -207,3 +207,15 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// A part of a configuration may refer to what is elsewhere, but must be understood.
+func TestDecodePart(t *testing.T) {
+	content, err := DecodePart("part.yaml", []byte("backends:\n  gpu-1: {service: stt, url: ws://10.0.0.5:2700}\n"))
+	if err != nil || content.Backends["gpu-1"].Service != "stt" {
+		t.Errorf("%+v, %v", content, err)
+	}
+	_, err = DecodePart("part.yaml", []byte("backends:\n  gpu-1: {service: stt, warm: -1}\n"))
+	if err == nil || !strings.Contains(err.Error(), "part.yaml:2:31: backend gpu-1: warm:") {
+		t.Errorf("%v", err)
+	}
+}

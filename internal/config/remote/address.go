@@ -37,10 +37,11 @@ func parseAddress(address string) (t target, err error) {
 		}
 		return target{base: "http://localhost", socket: path}, nil
 	}
-	if !strings.Contains(address, "://") {
-		address, err = "http://"+address, nil
+	text := address
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
 	}
-	u, err := url.Parse(address)
+	u, err := url.Parse(text)
 	switch {
 	case err != nil:
 		return wrong("it is no URL")

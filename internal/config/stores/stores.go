@@ -14,6 +14,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/file"
+	"github.com/wsbouncer/wsbouncer/internal/config/memory"
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres"
 	"github.com/wsbouncer/wsbouncer/internal/config/sqlite"
 )
@@ -22,7 +23,7 @@ import (
 const Allowed = "a path (SQLite; ending in .yaml or .yml: a YAML file), sqlite:PATH, postgres://user@host/name, or :memory:"
 
 // Memory is the database that ends with its store.
-const Memory = sqlite.Memory
+const Memory = ":memory:"
 
 // Open opens a database. A file that does not exist is made; a PostgreSQL server that cannot be reached is no error yet. No
 // error shows a password.
@@ -41,6 +42,12 @@ func Open(ctx context.Context, database string, options config.Options) (config.
 		return s, nil
 	case inFile:
 		s, err := file.Open(path, options)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	case inMemory:
+		s, err := memory.New(config.NewContent(), options)
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/file"
+	"github.com/wsbouncer/wsbouncer/internal/config/memory"
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres"
 	"github.com/wsbouncer/wsbouncer/internal/config/sqlite"
 )
@@ -73,7 +74,7 @@ func TestOpen(t *testing.T) {
 	for database, is := range map[string]func(config.Store) bool{
 		filepath.Join(directory, "a.db"):       func(s config.Store) bool { _, ok := s.(*sqlite.Store); return ok },
 		filepath.Join(directory, "a.yaml"):     func(s config.Store) bool { _, ok := s.(*file.Store); return ok },
-		":memory:":                             func(s config.Store) bool { _, ok := s.(*sqlite.Store); return ok },
+		":memory:":                             func(s config.Store) bool { _, ok := s.(*memory.Store); return ok },
 		"postgres://nobody@127.0.0.1:1/nobody": func(s config.Store) bool { _, ok := s.(*postgres.Store); return ok },
 	} {
 		s, err := Open(t.Context(), database, config.Options{})
