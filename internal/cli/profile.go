@@ -1,45 +1,52 @@
 package cli
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/wsbouncer/wsbouncer/internal/app"
+	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
 func newProfileCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile",
-		Short: "Show what the proxy knows of servers' message protocols",
+		Short: "Show what the proxy knows of servers' message protocols, and add to it",
 		Long: `A profile says what the proxy must know of a server's message protocol: what the server
 says first, when it is ready or full, how a session ends, and what makes its connection
-fit for the next one. 'wsbouncer serve --profile NAME' uses one. Some are built in; your
-own are written in YAML and usually start from one of those (docs/profiles.md).`,
+fit for the next one. A service uses one by its name. Some are built in; your own are
+written in YAML and usually start from one of those (docs/profiles.md).`,
 		Example: `  wsbouncer profile ls
   wsbouncer profile show vosk
 
-  # One of your own, with all that it inherits
-  wsbouncer profile show mine --profile-file my-profiles.yaml`,
+  # One of your own, in a file and in the configuration
+  wsbouncer profile show mine --profile-file my-profiles.yaml
+  wsbouncer profile add mine --file my-profiles.yaml`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newProfileListCommand(), newProfileShowCommand())
+	cmd.AddCommand(
+		newProfileListCommand(), newProfileShowCommand(),
+		newProfileWriteCommand(config.Add), newProfileWriteCommand(config.Set),
+		newRemoveCommand(config.KindProfile, "Remove profiles that no service uses.", "  wsbouncer profile rm mine", ""),
+	)
 	return cmd
 }
 
 func newProfileListCommand() *cobra.Command {
-	var files []string
-	var output string
+	var from profileSources
+	var form output
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the profiles",
-		Long: `List the profiles, built-in ones first: how connections are proven fit for the next
-session, whether they are dialed before there is a client, and what each is for.
+		Long: `List the profiles, built-in ones first, then those of files and those of the configuration: how
+connections are proven fit for the next session, whether they are dialed before there is a
+client, and what each is for.
 
 one-shot: they are not, and each serves one session. With another class in brackets that
 is off, the profile describes a way of reuse that is not proven and that you have not
@@ -48,21 +55,18 @@ accepted ('wsbouncer profile show NAME' says why).`,
   wsbouncer profile ls --profile-file my-profiles.yaml --output json`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := app.Profiles(files)
+			all, _, err := from.load(cmd)
 			if err != nil {
 				return err
 			}
-			switch output {
-			case "table":
-				return listProfiles(cmd.OutOrStdout(), all)
-			case "json":
+			if form.json() {
 				return profilesJSON(cmd.OutOrStdout(), all)
 			}
-			return usageError(fmt.Errorf("--output: %q is not table or json", output))
+			return listProfiles(cmd.OutOrStdout(), all)
 		},
 	}
-	addProfileFiles(cmd, &files)
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table for people or json for machines")
+	from.add(cmd)
+	form.add(cmd, "table")
 	return cmd
 }
 
@@ -114,36 +118,44 @@ func profilesJSON(out io.Writer, all []*profile.Profile) error {
 			p.Name, p.Reuse.String(), p.Declared.String(), p.Reason, p.Predial.String(), p.From(), p.Summary, p.Source(),
 		})
 	}
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	return e.Encode(rows)
+	return printJSON(out, rows)
 }
 
 func newProfileShowCommand() *cobra.Command {
-	var files []string
+	var from profileSources
 	var effective bool
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Print a profile as YAML",
-		Long: `Print a profile as YAML. A built-in one is shown as it was written, with the source of
-each fact; one of a file, or any with --effective, with everything that it inherits and
-without comments. When its way of reuse is off, the last line says why.`,
+		Long: `Print a profile as YAML. A built-in one or one of the configuration is shown as it was
+written, a built-in one with the source of each fact; one of a file, or any with
+--effective, with everything that it inherits and without comments. When its way of reuse
+is off, the last line says why.`,
 		Example: `  wsbouncer profile show vosk
   wsbouncer profile show mine --profile-file my-profiles.yaml`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError(fmt.Errorf("%s takes the name of one profile, but got %d", cmd.CommandPath(), len(args)))
-			}
-			return nil
-		},
+		Args:      names(config.KindProfile, false),
 		ValidArgs: profile.Names(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := app.FindProfile(args[0], files)
+			all, stored, err := from.load(cmd)
 			if err != nil {
 				return err
 			}
+			i := slices.IndexFunc(all, func(p *profile.Profile) bool { return p.Name == args[0] })
+			if i < 0 {
+				var known []string
+				for _, p := range all {
+					known = append(known, p.Name)
+				}
+				return errors.New(config.Unknown("profile", args[0], known))
+			}
+			p := all[i]
 			text := profile.BuiltInYAML(p.Name)
-			if builtIn, _ := profile.Named(p.Name); effective || builtIn != p {
+			builtIn, _ := profile.Named(p.Name)
+			switch own, ok := stored[p.Name]; {
+			case !effective && ok && builtIn != p:
+				one := config.Content{Profiles: map[string]config.Profile{p.Name: own}}
+				text = one.ProfilesYAML()
+			case effective || builtIn != p:
 				text = p.YAML()
 			}
 			if _, err := cmd.OutOrStdout().Write(text); err != nil {
@@ -155,7 +167,7 @@ without comments. When its way of reuse is off, the last line says why.`,
 			return err
 		},
 	}
-	addProfileFiles(cmd, &files)
-	cmd.Flags().BoolVar(&effective, "effective", false, "print a built-in one as one of a file, without comments")
+	from.add(cmd)
+	cmd.Flags().BoolVar(&effective, "effective", false, "print with all that it inherits, without comments")
 	return cmd
 }

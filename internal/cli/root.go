@@ -27,6 +27,23 @@ func usageError(err error) error {
 	return usage{err}
 }
 
+// exit is an error with an exit status of its own. Without an error nothing is said.
+type exit struct {
+	status int
+	error
+}
+
+func (e exit) Unwrap() error { return e.error }
+
+// invalidError marks err as a value that cannot be, for exit status 2: how the command was called is right otherwise, and its
+// help says nothing of it. A nil error stays nil.
+func invalidError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return exit{2, err}
+}
+
 // Main runs the command line and returns the exit status.
 func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := untilSignal(context.Background())
@@ -39,12 +56,16 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
+	own := exit{status: 1}
+	if errors.As(err, &own) && own.error == nil {
+		return own.status
+	}
 	fmt.Fprintf(stderr, "Error: %v\n", err)
 	if u := (usage{}); errors.As(err, &u) {
 		fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", command.CommandPath())
 		return 2
 	}
-	return 1
+	return own.status
 }
 
 // untilSignal returns a context that ends with SIGINT or SIGTERM, or when stop is called. By then the default action is back, so
@@ -88,7 +109,11 @@ PostgreSQL, for WebSocket servers.`,
 		newServeCommand(),
 		newDemoCommand(),
 		newCheckCommand(),
+		newServiceCommand(),
+		newBackendCommand(),
 		newProfileCommand(),
+		newConfigCommand(),
+		newMigrateCommand(),
 		newSimCommand(),
 		newBenchCommand(),
 		newVersionCommand(),

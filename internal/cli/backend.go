@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+func newBackendCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "backend",
+		Short: "List, change, drain and enable inference servers",
+		Long: `A backend is one inference server, with a hard cap of connections. It belongs to a service.
+Changes are in force at once, and touch no running session.`,
+		Example: `  wsbouncer backend add gpu-2 ws://10.0.0.6:2700 --service stt --connections 32
+  wsbouncer backend set gpu-2 --connections 48
+  wsbouncer backend drain gpu-2 --wait --timeout 10m
+  wsbouncer backend ls`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		newBackendListCommand(),
+		newShowCommand(config.KindBackend, "  wsbouncer backend show gpu-2"),
+		newBackendAddCommand(),
+		newSetCommand(config.KindBackend, `  wsbouncer backend set gpu-2 --connections 48 --label zone=a
+  wsbouncer backend set gpu-2 --warm cap --dry-run`),
+		newRemoveCommand(config.KindBackend, `Remove backends. They get no more clients, their connections are closed once idle, and sessions that
+run there go on until they end.`, "  wsbouncer backend rm gpu-2 --why \"returned to the pool\"", ""),
+		newBackendStateCommand(draining),
+		newBackendStateCommand(enabling),
+		newBackendStateCommand(disabling),
+	)
+	return cmd
+}
+
+func newBackendAddCommand() *cobra.Command {
+	var write writeFlags
+	var values config.Values
+	cmd := &cobra.Command{
+		Use:   "add NAME URL",
+		Short: "Add a backend",
+		Long: `Add a backend. It gets clients as soon as it has connections.
+
+The service may be left out when there is only one.`,
+		Example: `  wsbouncer backend add gpu-2 ws://10.0.0.6:2700 --service stt --connections 32
+  wsbouncer backend add gpu-3 wss://gpu-3.example.org/asr --header "Authorization=Bearer env:STT_TOKEN" --label zone=a`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 && len(args) != 2 {
+				return usageError(fmt.Errorf("%s takes a name and a URL such as ws://10.0.0.5:2700, but got %d arguments", cmd.CommandPath(), len(args)))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				url := fieldFlag{kind: config.KindBackend, values: values, field: config.Field{Name: "url"}}
+				if values["url"] != "" {
+					return usageError(errors.New("the URL is given twice, as an argument and by --url; allowed is once"))
+				}
+				if err := url.Set(args[1]); err != nil {
+					return usageError(err)
+				}
+			}
+			return write.use(cmd, true, func(t *target) error {
+				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
+					if err := ownService(now, values); err != nil {
+						return config.Change{}, err
+					}
+					return adding(now, config.KindBackend, args[0], values)
+				})
+				return err
+			})
+		},
+	}
+	values = addFieldFlags(cmd, config.KindBackend)
+	write.add(cmd)
+	return cmd
+}
+
+// ownService gives a backend that names no service the only one there is.
+func ownService(now *config.Content, values config.Values) error {
+	if now == nil || values["service"] != "" {
+		return nil
+	}
+	services := now.Names(config.KindService)
+	switch len(services) {
+	case 0:
+		return errors.New("there is no service that the backend could belong to; 'wsbouncer service add NAME' makes one")
+	case 1:
+		values["service"] = services[0]
+		return nil
+	}
+	return usageError(fmt.Errorf("--service: it must be given, because there are several; allowed are %s", strings.Join(services, ", ")))
+}
+
+func newBackendListCommand() *cobra.Command {
+	var chosen selection
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the backends",
+		Long: `List the backends, and what a running proxy says of them: idle connections, those in use by sessions,
+and how they do.`,
+		Example: `  wsbouncer backend ls
+  wsbouncer backend ls --selector zone=a --output json`,
+	}
+	chosen.add(cmd)
+	cmd.Flags().StringVar(&chosen.service, "service", "", "only those of this service")
+	listing(cmd, func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []any, err error) {
+		names, err := chosen.of(content)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if programs {
+			return nil, nil, backendsForPrograms(content, names, running), nil
+		}
+		heads, rows = backendRows(content, names, running)
+		return heads, rows, nil, nil
+	})
+	return cmd
+}
+
+// selection chooses backends by their labels and service.
+type selection struct {
+	labels  []string
+	service string
+}
+
+func (s *selection) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVarP(&s.labels, "selector", "l", nil, "only backends with this label, NAME=VALUE, or NAME for any value (repeat for several, which all must fit)")
+}
+
+// of returns the names of the backends that are chosen.
+func (s *selection) of(content *config.Content) (chosen []string, err error) {
+	if s.service != "" {
+		if err := known(content, config.KindService, s.service); err != nil {
+			return nil, err
+		}
+	}
+	for _, label := range s.labels {
+		if name, _, _ := strings.Cut(label, "="); name == "" {
+			return nil, usageError(fmt.Errorf("--selector: %q names no label; allowed are NAME=VALUE and NAME", label))
+		}
+	}
+	for _, name := range content.Names(config.KindBackend) {
+		b := content.Backends[name]
+		fits := s.service == "" || b.Service == s.service
+		for _, label := range s.labels {
+			key, want, isExact := strings.Cut(label, "=")
+			has, ok := b.Labels[key]
+			fits = fits && ok && (!isExact || has == want)
+		}
+		if fits {
+			chosen = append(chosen, name)
+		}
+	}
+	return chosen, nil
+}
+
+func backendRows(content *config.Content, names []string, running *running) (heads []string, rows [][]string) {
+	heads = []string{"NAME", "SERVICE", "URL", "CONNECTIONS", "WARM", "WEIGHT", "STATE"}
+	if running.knowsBackends() {
+		heads = append(heads, "IDLE", "LEASED", "HEALTH")
+	}
+	hasLabels := false
+	for _, name := range names {
+		hasLabels = hasLabels || len(content.Backends[name].Labels) > 0
+	}
+	if hasLabels {
+		heads = append(heads, "LABELS")
+	}
+	for _, name := range names {
+		value := func(field string) string { return content.Value(config.KindBackend, name, field) }
+		shown := content.Shown(config.KindBackend, name)
+		row := []string{name, value("service"), shown["url"], value("connections"), value("warm"), value("weight"), value("state")}
+		if running.knowsBackends() {
+			cells := []string{"", "", ""}
+			if now := running.backend(name); now != nil {
+				cells = []string{strconv.Itoa(now.Idle), strconv.Itoa(now.Leased), now.health()}
+			}
+			row = append(row, cells...)
+		}
+		if hasLabels {
+			row = append(row, pairs(shown["labels"]))
+		}
+		rows = append(rows, row)
+	}
+	return heads, rows
+}
+
+func backendsForPrograms(content *config.Content, names []string, running *running) []any {
+	all := []any{}
+	for _, name := range names {
+		var more map[string]any
+		if now := running.backend(name); now != nil {
+			more = map[string]any{
+				"dialing": now.Dialing, "idle": now.Idle, "leased": now.Leased, "resetting": now.Resetting, "retiring": now.Retiring,
+				"health": now.health(),
+			}
+			if why := now.trouble(); why != "" {
+				more["trouble"] = why
+			}
+		}
+		all = append(all, named(config.KindBackend, name, content.Shown(config.KindBackend, name), more))
+	}
+	return all
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// transition is a command that gives backends another state.
+type transition struct {
+	verb, state    string
+	short, long    string
+	waits, example string
+	// left returns in words what there is to wait for at a backend; empty if there is nothing.
+	left func(*runningBackend) string
+}
+
+var (
+	draining = transition{
+		"drain", "draining", "Send no more clients to backends, and let their sessions end",
+		`Send no more clients to backends, and let their sessions end. It has idle connections closed, and
+none dialed. 'wsbouncer backend enable' takes it back.`,
+		"until no session is left",
+		"  wsbouncer backend drain gpu-2 --wait --timeout 10m --why \"new model\"\n  wsbouncer backend drain --selector zone=a",
+		sessionsLeft,
+	}
+	disabling = transition{
+		"disable", "disabled", "Take backends out of service",
+		`Take backends out of service: they get no clients, and no connections are held. Sessions that run
+there go on until they end.`,
+		"until no session is left",
+		"  wsbouncer backend disable gpu-2 --wait",
+		sessionsLeft,
+	}
+	enabling = transition{
+		"enable", "enabled", "Put backends into service",
+		"Put backends into service, after they were drained or disabled.",
+		"until the warm connections are established",
+		"  wsbouncer backend enable gpu-2 --wait --timeout 1m",
+		connectionsMissing,
+	}
+)
+
+func sessionsLeft(b *runningBackend) string {
+	switch n := b.Leased + b.Resetting; n {
+	case 0:
+		return ""
+	case 1:
+		return "1 session left"
+	default:
+		return fmt.Sprintf("%d sessions left", n)
+	}
+}
+
+func connectionsMissing(b *runningBackend) string {
+	wanted := min(b.Warm, b.Ceiling-b.Leased-b.Resetting-b.Retiring)
+	if b.Idle >= wanted && b.health() == "well" {
+		return ""
+	}
+	text := fmt.Sprintf("%d of %d warm connections", b.Idle, max(wanted, 0))
+	if why := b.trouble(); why != "" {
+		text += " (" + b.health() + ": " + why + ")"
+	}
+	return text
+}
+
+// waitFlags are those of commands that wait for the proxy to have done what they asked for.
+type waitFlags struct {
+	wait    bool
+	timeout time.Duration
+}
+
+func (f *waitFlags) add(cmd *cobra.Command, until string) {
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait "+until+"; needs a running proxy")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "with --wait, for how long; then the exit status is 1")
+}
+
+func (f *waitFlags) check(cmd *cobra.Command) error {
+	switch {
+	case cmd.Flags().Changed("timeout") && !f.wait:
+		return usageError(errors.New("--timeout is for --wait"))
+	case f.timeout <= 0:
+		return usageError(fmt.Errorf("--timeout: %v is not a time to wait; allowed are durations above 0, such as 10m", f.timeout))
+	}
+	return nil
+}
+
+func newBackendStateCommand(to transition) *cobra.Command {
+	var write writeFlags
+	var waiting waitFlags
+	var chosen selection
+	cmd := &cobra.Command{
+		Use:     to.verb + " NAME...",
+		Short:   to.short,
+		Long:    to.long,
+		Example: to.example,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 0) == (len(chosen.labels) == 0) {
+				return usageError(fmt.Errorf("%s takes the names of backends or --selector; allowed is one of them", cmd.CommandPath()))
+			}
+			if err := waiting.check(cmd); err != nil {
+				return err
+			}
+			return write.use(cmd, false, func(t *target) error {
+				if waiting.wait && t.proxy == nil {
+					return usageError(errors.New("--wait asks a running proxy what is left, and a database does not know; give --admin instead of --database, or beside it"))
+				}
+				names := args
+				version, err := write.write(cmd, t, func(now *config.Content) (change config.Change, err error) {
+					if now != nil && len(args) == 0 {
+						if names, err = chosen.of(now); err == nil && len(names) == 0 {
+							err = errors.New("no backend has these labels")
+						}
+					} else if now != nil {
+						err = known(now, config.KindBackend, args...)
+					}
+					for _, name := range names {
+						change.Mutations = append(change.Mutations, config.Mutation{
+							Verb: config.Set, Kind: config.KindBackend, Name: name, Values: config.Values{"state": to.state},
+						})
+					}
+					return change, err
+				})
+				if err != nil || !waiting.wait || write.dryRun {
+					return err
+				}
+				return (&waiter{
+					proxy: t.proxy, names: names, to: to, timeout: waiting.timeout, every: pollEvery, messages: cmd.ErrOrStderr(), version: version,
+				}).run(cmd.Context())
+			})
+		},
+	}
+	waiting.add(cmd, to.waits)
+	chosen.add(cmd)
+	write.add(cmd)
+	return cmd
+}

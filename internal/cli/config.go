@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/file"
+)
+
+func newConfigCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show, export, import, compare and roll back the whole configuration; write a file of settings",
+		Long: `The configuration is all services, backends and profiles. It has a version, and a history of who
+changed what.
+
+  export  prints it as YAML                     diff      shows what apply would change
+  apply   makes it say what a file says         import    replaces all of it by a file
+  history shows who changed what                rollback  makes it say what it said at a version
+
+The settings of the process (addresses, limits, the database) are something else: they are in a file,
+which init writes.`,
+		Example: `  wsbouncer config export --file config.yaml
+  wsbouncer config diff config.yaml
+  wsbouncer config apply config.yaml --why "gpu-2 is back"
+  wsbouncer config history
+  wsbouncer config rollback 42`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		newConfigShowCommand(), newConfigExportCommand(),
+		newConfigDiffCommand(), newConfigApplyCommand(), newConfigImportCommand(),
+		newConfigHistoryCommand(), newConfigRollbackCommand(), newConfigInitCommand(),
+	)
+	return cmd
+}
+
+func newConfigShowCommand() *cobra.Command {
+	var from targetFlags
+	var form output
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show the configuration",
+		Long: `Show the version, the latest change, and tables of services, backends and profiles.
+
+--output json has all fields. Neither shows values that may be secret ('wsbouncer config export' does).`,
+		Example: "  wsbouncer config show",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return from.use(cmd, false, func(t *target) error {
+				content, version, err := t.content(cmd.Context())
+				if err != nil {
+					return err
+				}
+				running := t.running(cmd.Context(), cmd.ErrOrStderr())
+				out := cmd.OutOrStdout()
+				if form.json() {
+					return printJSON(out, map[string]any{
+						"version": version, "services": servicesForPrograms(&content, running),
+						"backends": backendsForPrograms(&content, content.Names(config.KindBackend), running),
+						"profiles": profilesForPrograms(&content),
+					})
+				}
+				fmt.Fprintf(out, "Version %s of %s", version, t.name)
+				if latest, err := t.History(cmd.Context(), 1); err == nil && len(latest) == 1 {
+					fmt.Fprintf(out, ", changed by %s at %s", latest[0].Who, latest[0].At.UTC().Format(time.RFC3339))
+				}
+				fmt.Fprintln(out)
+				return showContent(out, &content, running)
+			})
+		},
+	}
+	from.add(cmd)
+	form.add(cmd, "table")
+	return cmd
+}
+
+// showContent prints a table for each kind of entity that there is.
+func showContent(out io.Writer, content *config.Content, running *running) error {
+	if len(content.Services) > 0 {
+		fmt.Fprintln(out, "\nServices")
+		heads, rows := serviceRows(content, running)
+		if err := table(out, heads, rows); err != nil {
+			return err
+		}
+	}
+	if len(content.Backends) > 0 {
+		fmt.Fprintln(out, "\nBackends")
+		heads, rows := backendRows(content, content.Names(config.KindBackend), running)
+		if err := table(out, heads, rows); err != nil {
+			return err
+		}
+	}
+	if len(content.Profiles) > 0 {
+		fmt.Fprintf(out, "\nProfiles: %s\n", strings.Join(content.Names(config.KindProfile), ", "))
+	}
+	if len(content.Services)+len(content.Backends)+len(content.Profiles) == 0 {
+		fmt.Fprintln(out, "It is empty; 'wsbouncer service add NAME' begins one.")
+	}
+	return nil
+}
+
+func profilesForPrograms(content *config.Content) []any {
+	all := []any{}
+	for _, name := range content.Names(config.KindProfile) {
+		all = append(all, named(config.KindProfile, name, content.Values(config.KindProfile, name), nil))
+	}
+	return all
+}
+
+func newConfigExportCommand() *cobra.Command {
+	var from targetFlags
+	var to, version string
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Print the configuration as YAML",
+		Long: `Print the configuration as YAML, as 'apply', 'import', 'diff' and the file store read it: everything that is
+not the default, in an order that stays the same. The values of headers are in it.`,
+		Example: `  wsbouncer config export --file config.yaml
+  wsbouncer config export --version 42 | wsbouncer config diff -`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return from.use(cmd, false, func(t *target) error {
+				var content config.Content
+				var err error
+				if version != "" {
+					content, err = t.At(cmd.Context(), version)
+				} else {
+					content, _, err = t.content(cmd.Context())
+				}
+				if err != nil {
+					return err
+				}
+				text := file.Encode(&content)
+				if to == "" || to == "-" {
+					_, err = cmd.OutOrStdout().Write(text)
+					return err
+				}
+				if err := os.WriteFile(to, text, 0o640); err != nil {
+					return fmt.Errorf("--file: %w", err)
+				}
+				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Written to %s\n", to)
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&to, "file", "f", "", "write to this file (default: standard output)")
+	cmd.Flags().StringVar(&version, "version", "", "what it said at this version (default: what it says now)")
+	from.add(cmd)
+	return cmd
+}
+
+// maxFile is the largest file that is read, in bytes: what package file allows.
+const maxFile = 4 << 20
+
+// readInput reads a file, or standard input for "-".
+func readInput(cmd *cobra.Command, name string) ([]byte, error) {
+	in := cmd.InOrStdin()
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s: it has more than %d bytes", name, maxFile)
+	}
+	return data, err
+}
+
+// readFor reads a configuration from a file: all of it, or a part that is to be joined with what there is.
+func readFor(cmd *cobra.Command, name string, all bool) (config.Content, error) {
+	data, err := readInput(cmd, name)
+	if err != nil {
+		return config.Content{}, err
+	}
+	if name == "-" {
+		name = "standard input"
+	}
+	var content config.Content
+	if all {
+		content, err = file.Decode(name, data, config.CheckProfiles)
+	} else {
+		content, err = file.DecodePart(name, data)
+	}
+	return content, invalidError(listed("the file is not valid", err))
+}
+
+// oneFile checks that a command got one file.
+func oneFile(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usageError(fmt.Errorf("%s takes one YAML file, or - for standard input, but got %d", cmd.CommandPath(), len(args)))
+	}
+	return nil
+}
+
+// errEmpty: a file that says nothing would remove everything.
+var errEmpty = errors.New("it has no services, backends and profiles, so that all there are would be removed; give --allow-empty if that is meant")
+
+// isEmpty tells whether a content has no entities.
+func isEmpty(content *config.Content) bool {
+	return len(content.Services)+len(content.Backends)+len(content.Profiles) == 0
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+func newConfigHistoryCommand() *cobra.Command {
+	var from targetFlags
+	var form output
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "history",
+		Short: "Show who changed what, and when",
+		Long: `Show the latest changes, the newest first: the version that each made, when, by whom, and what was
+changed. 'wsbouncer config rollback VERSION' makes the configuration say again what it said at one.`,
+		Example: "  wsbouncer config history --limit 5",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 1 {
+				return usageError(fmt.Errorf("--limit: %d is not a number of changes; allowed are numbers from 1", limit))
+			}
+			return from.use(cmd, false, func(t *target) error {
+				revisions, err := t.History(cmd.Context(), limit)
+				if err != nil {
+					return err
+				}
+				if form.json() {
+					return printJSON(cmd.OutOrStdout(), append([]config.Revision{}, revisions...))
+				}
+				return table(cmd.OutOrStdout(), []string{"VERSION", "WHEN", "WHO", "WHAT"}, historyRows(revisions))
+			})
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", 20, "most changes to show")
+	from.add(cmd)
+	form.add(cmd, "table")
+	return cmd
+}
+
+// historyRows has a row for each difference, the first of a change with what is common to all. Why it was made comes first.
+func historyRows(revisions []config.Revision) (rows [][]string) {
+	for _, r := range revisions {
+		head := []string{r.Version, r.At.UTC().Format(time.RFC3339), r.Who}
+		var lines []string
+		if r.Why != "" {
+			lines = append(lines, fmt.Sprintf("%q", r.Why))
+		}
+		for _, edit := range r.Edits {
+			lines = append(lines, edit.String())
+		}
+		if len(lines) == 0 {
+			lines = []string{"(nothing that is known)"}
+		}
+		for _, line := range lines {
+			rows = append(rows, append(head, line))
+			head = []string{" ", " ", " "}
+		}
+	}
+	return rows
+}
+
+func newConfigRollbackCommand() *cobra.Command {
+	var write writeFlags
+	cmd := &cobra.Command{
+		Use:   "rollback VERSION",
+		Short: "Make the configuration say again what it said at a version",
+		Long: `Make the configuration say again what it said at a version ('wsbouncer config history' lists them). That is a
+change like any other: it has a version of its own, and can itself be rolled back.`,
+		Example: `  wsbouncer config rollback 42 --dry-run
+  wsbouncer config rollback 42 --why "the new server is too slow"`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError(fmt.Errorf("%s takes one version, but got %d", cmd.CommandPath(), len(args)))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return write.use(cmd, false, func(t *target) error {
+				older, err := olderContent(cmd.Context(), t, args[0])
+				if err != nil {
+					return err
+				}
+				_, err = write.write(cmd, t, func(*config.Content) (config.Change, error) {
+					return config.Change{Content: &older, Why: "roll back to version " + args[0]}, nil
+				})
+				return err
+			})
+		},
+	}
+	write.add(cmd)
+	return cmd
+}
+
+// olderContent returns what the configuration said at a version.
+func olderContent(ctx context.Context, t *target, version string) (config.Content, error) {
+	content, err := t.At(ctx, version)
+	if errors.Is(err, config.ErrNoVersion) {
+		return content, fmt.Errorf("%w; 'wsbouncer config history' lists them", err)
+	}
+	return content, listed("version "+version+" would not be valid today", err)
+}

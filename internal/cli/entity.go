@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// fieldFlag is the flag of one field of an entity. Its values are checked as the configuration checks them.
+type fieldFlag struct {
+	kind   config.Kind
+	field  config.Field
+	values config.Values // of all flags of the command
+	list   []string      // given so far, of a field that holds several
+}
+
+// Set implements pflag.Value.
+func (f *fieldFlag) Set(text string) error {
+	name := f.field.Name
+	switch {
+	case f.field.IsMap:
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return fmt.Errorf("this is not NAME=VALUE (nothing behind the = removes it)") // it may be a secret, and is not shown
+		}
+		name, text = name+"."+key, value
+	case f.field.IsList:
+		if text != "" {
+			f.list = append(f.list, text)
+		}
+		text = config.ListText(f.list)
+	}
+	scratch := config.NewContent()
+	if problems := scratch.Set(f.kind, "x", config.Values{name: text}); len(problems) > 0 {
+		return errors.New(problems[0].Text)
+	}
+	f.values[name] = text
+	return nil
+}
+
+func (f *fieldFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (f *fieldFlag) Type() string {
+	switch {
+	case f.field.IsMap:
+		return "name=value"
+	case f.field.Default == "true" || f.field.Default == "false":
+		return "bool"
+	}
+	return "value"
+}
+
+// flagOf returns the name of a field's flag: that of the field, or for those that hold several, of one.
+func flagOf(f config.Field) string {
+	if f.IsMap {
+		return strings.TrimSuffix(f.Name, "s")
+	}
+	return f.Name
+}
+
+// addFieldFlags adds a flag for each field of a kind, but for some, and returns where their values go. Empty values are the
+// default.
+func addFieldFlags(cmd *cobra.Command, kind config.Kind, without ...string) config.Values {
+	values := make(config.Values)
+	cmd.Flags().SortFlags = false
+	for _, field := range config.Fields(kind) {
+		if slices.Contains(without, field.Name) {
+			continue
+		}
+		help := field.Help
+		switch {
+		case field.IsMap:
+			help += " (repeat for several; NAME= removes one)"
+		case field.IsList:
+			help += " (repeat for several)"
+		}
+		if field.Default != "true" && field.Default != "false" {
+			help += "; allowed: " + field.Allowed
+		}
+		if field.Default != "" {
+			help += " (default " + field.Default + ")"
+		}
+		flag := cmd.Flags().VarPF(&fieldFlag{kind: kind, field: field, values: values}, flagOf(field), "", help)
+		if field.Default == "false" {
+			flag.NoOptDefVal = "true"
+		}
+	}
+	return values
+}
+
+// names checks that a command got the names of one entity, or of several.
+func names(kind config.Kind, several bool) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0 && several:
+			return usageError(fmt.Errorf("%s takes the names of %ss, but got none", cmd.CommandPath(), kind))
+		case len(args) != 1 && !several:
+			return usageError(fmt.Errorf("%s takes the name of one %s, but got %d", cmd.CommandPath(), kind, len(args)))
+		}
+		return nil
+	}
+}
+
+// known returns an error unless there is an entity of each of the names.
+func known(content *config.Content, kind config.Kind, wanted ...string) error {
+	for _, name := range wanted {
+		if !content.Has(kind, name) {
+			return errors.New(config.Unknown(string(kind), name, content.Names(kind)))
+		}
+	}
+	return nil
+}
+
+// newSetCommand returns the command that changes fields of an entity.
+func newSetCommand(kind config.Kind, example string, without ...string) *cobra.Command {
+	var write writeFlags
+	var values config.Values
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: fmt.Sprintf("Change fields of a %s", kind),
+		Long: fmt.Sprintf(`Change fields of a %s. The others stay as they are; an empty value is the default.
+
+Running sessions are not touched by any change.`, kind),
+		Example: example,
+		Args:    names(kind, false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(values) == 0 {
+				return usageError(fmt.Errorf("%s: nothing to change; give a flag for each field, such as --%s",
+					cmd.CommandPath(), flagOf(config.Fields(kind)[2])))
+			}
+			return write.use(cmd, false, func(t *target) error {
+				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
+					if now != nil {
+						if err := known(now, kind, args[0]); err != nil {
+							return config.Change{}, err
+						}
+					}
+					return config.Change{Mutations: []config.Mutation{{Verb: config.Set, Kind: kind, Name: args[0], Values: values}}}, nil
+				})
+				return err
+			})
+		},
+	}
+	values = addFieldFlags(cmd, kind, without...)
+	write.add(cmd)
+	return cmd
+}
+
+// newRemoveCommand returns the command that removes entities. With another kind given, what of it belongs to an entity can be
+// removed with it.
+func newRemoveCommand(kind config.Kind, long, example string, members config.Kind) *cobra.Command {
+	var write writeFlags
+	var withMembers bool
+	cmd := &cobra.Command{
+		Use:     "rm NAME...",
+		Short:   fmt.Sprintf("Remove %ss", kind),
+		Long:    long,
+		Example: example,
+		Args:    names(kind, true),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return write.use(cmd, false, func(t *target) error {
+				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
+					var change config.Change
+					for _, name := range slices.Compact(slices.Sorted(slices.Values(args))) {
+						if now != nil {
+							if err := known(now, kind, name); err != nil {
+								return change, err
+							}
+							users := dependents(now, kind, name)
+							if len(users) > 0 && !withMembers {
+								return change, fmt.Errorf("the %s %s is used by %s; %s", kind, name, strings.Join(users, ", "), afterwards(kind))
+							}
+							for _, user := range users {
+								_, member, _ := strings.Cut(user, " ")
+								change.Mutations = append(change.Mutations, config.Mutation{Verb: config.Remove, Kind: members, Name: member})
+							}
+						}
+						change.Mutations = append(change.Mutations, config.Mutation{Verb: config.Remove, Kind: kind, Name: name})
+					}
+					return change, nil
+				})
+				return err
+			})
+		},
+	}
+	if members != "" {
+		cmd.Flags().BoolVar(&withMembers, "with-"+string(members)+"s", false, fmt.Sprintf("remove its %ss, too", members))
+	}
+	write.add(cmd)
+	return cmd
+}
+
+// dependents returns what refers to an entity: "backend gpu-1".
+func dependents(content *config.Content, kind config.Kind, name string) (users []string) {
+	switch kind {
+	case config.KindService:
+		for _, backend := range content.Names(config.KindBackend) {
+			if content.Backends[backend].Service == name {
+				users = append(users, "backend "+backend)
+			}
+		}
+	case config.KindProfile:
+		for _, service := range content.Names(config.KindService) {
+			if content.Services[service].Profile == name {
+				users = append(users, "service "+service)
+			}
+		}
+	}
+	return users
+}
+
+// afterwards says what to do about what refers to an entity.
+func afterwards(kind config.Kind) string {
+	if kind == config.KindService {
+		return "remove them first, or with it by --with-backends"
+	}
+	return "give them another one first"
+}
+
+// newShowCommand returns the command that prints all fields of an entity.
+func newShowCommand(kind config.Kind, example string) *cobra.Command {
+	var from targetFlags
+	var form output
+	cmd := &cobra.Command{
+		Use:     "show NAME",
+		Short:   fmt.Sprintf("Show all fields of a %s", kind),
+		Long:    fmt.Sprintf("Show all fields of a %s, those that have their default as well. Values that may be secret are not\nshown ('wsbouncer config export' has them).", kind),
+		Example: example,
+		Args:    names(kind, false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return from.use(cmd, false, func(t *target) error {
+				content, _, err := t.content(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if err := known(&content, kind, args[0]); err != nil {
+					return err
+				}
+				values := content.Shown(kind, args[0])
+				if form.json() {
+					return printJSON(cmd.OutOrStdout(), named(kind, args[0], values, nil))
+				}
+				return showFields(cmd.OutOrStdout(), kind, values)
+			})
+		},
+	}
+	from.add(cmd)
+	form.add(cmd, "table")
+	return cmd
+}

@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// What writing commands print, and what they leave.
+func TestWriting(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *stage) {
+		for _, step := range []struct{ command, prints string }{
+			{"service add stt --path /v1/stt --profile vosk", "service stt: added (path /v1/stt, profile vosk)\nVersion 0 -> 1"},
+			{"service add stt2 --path /v1/stt2 --queue 7 --dry-run", "service stt2: added (path /v1/stt2, queue 7)\nDry run: nothing was changed. The configuration has version 1."},
+			{
+				"backend add gpu-1 ws://10.0.0.5:2700 --connections 32 --label zone=a --label rack=3",
+				"backend gpu-1: added (service stt, url ws://10.0.0.5:2700, connections 32, labels.rack 3, labels.zone a)\nVersion 1 -> 2",
+			},
+			{
+				"backend add gpu-2 --url wss://10.0.0.6 --service stt --tls-insecure-skip-verify --header X-Tenant=s3cret",
+				"backend gpu-2: added (service stt, url wss://10.0.0.6, tls-insecure-skip-verify true, headers.X-Tenant (hidden))\nVersion 2 -> 3",
+			},
+			{
+				"backend set gpu-1 --connections 48 --label zone=b --label rack= --state draining",
+				"backend gpu-1: connections 32 -> 48\nbackend gpu-1: state enabled -> draining\nbackend gpu-1: labels.rack 3 -> (none)\nbackend gpu-1: labels.zone a -> b\nVersion 3 -> 4",
+			},
+			{"backend set gpu-1 --connections 48", "Nothing to change. The configuration has version 4."},
+			{"backend set gpu-1 --connections= --dry-run", "backend gpu-1: connections 48 -> 100\nDry run: nothing was changed. The configuration has version 4."},
+			{"service set stt --allow-origin https://a.example --allow-origin https://b.example", `service stt: allow-origin (none) -> "[\"https://a.example\",\"https://b.example\"]"` + "\nVersion 4 -> 5"},
+			{"service set stt --allow-origin=", `service stt: allow-origin "[\"https://a.example\",\"https://b.example\"]" -> (none)` + "\nVersion 5 -> 6"},
+			{"backend rm gpu-1 gpu-1", "backend gpu-1: removed (service stt, url ws://10.0.0.5:2700, connections 48, state draining, labels.zone b)\nVersion 6 -> 7"},
+			{
+				"service rm stt --with-backends",
+				"service stt: removed (path /v1/stt, profile vosk)\nbackend gpu-2: removed (service stt, url wss://10.0.0.6, tls-insecure-skip-verify true, headers.X-Tenant (hidden))\nVersion 7 -> 8",
+			},
+		} {
+			same(t, step.command, s.must(step.command), step.prints)
+		}
+	})
+}
+
+// The same for programs.
+func TestWritingForPrograms(t *testing.T) {
+	s := onDatabase(t).begin()
+	same(t, "a change", s.must("backend set gpu-1 --weight 0.5 -o json"), `{
+  "version": "5",
+  "was": "4",
+  "edits": [
+    {
+      "action": "changed",
+      "kind": "backend",
+      "name": "gpu-1",
+      "field": "weight",
+      "from": "1",
+      "to": "0.5"
+    }
+  ],
+  "dry_run": false
+}`)
+	same(t, "no change", s.must("backend set gpu-1 --weight 0.5 -o json --dry-run"), `{
+  "version": "5",
+  "was": "5",
+  "edits": [],
+  "dry_run": true
+}`)
+}
+
+func TestMistakes(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *stage) {
+		s.begin()
+		s.refuse(
+			refusal{[]string{"service", "add", "stt"}, 1, "there is a service stt already; 'wsbouncer service set stt' changes it"},
+			refusal{[]string{"service", "add"}, 2, "takes the name of one service, but got 0"},
+			refusal{[]string{"service", "add", "s t"}, 2, `"s t" cannot be a name`},
+			refusal{[]string{"service", "add", "x", "--profile", "vosc", "--path", "/v1/stt"}, 2, "the change is not valid, and was not made:\n" +
+				`  service x: path: "/v1/stt" is asked for by the service stt already; allowed is another path or host` + "\n" +
+				`  service x: profile: there is no profile "vosc"; did you mean "vosk"?`},
+			refusal{[]string{"service", "set", "sst", "--queue", "1"}, 1, `there is no service "sst"; did you mean "stt"? allowed are stt`},
+			refusal{[]string{"service", "set", "stt", "--queue", "x"}, 2, `--queue: "x" is not a whole number; allowed are 0 to 1000000`},
+			refusal{[]string{"service", "set", "stt", "--balance", "leastloaded"}, 2, `--balance: there is no balance "leastloaded"; did you mean "least-loaded"?`},
+			refusal{[]string{"service", "set", "stt"}, 2, "nothing to change"},
+			refusal{[]string{"service", "show", "st"}, 1, `there is no service "st"; did you mean "stt"?`},
+			refusal{[]string{"service", "rm", "stt"}, 1, "the service stt is used by backend gpu-1, backend gpu-2; remove them first, or with it by --with-backends"},
+			refusal{[]string{"backend", "add", "gpu-3"}, 2, "backend gpu-3: url: it must be given"},
+			refusal{[]string{"backend", "add", "gpu-3", "ws://a:s3cret@b"}, 2, "carries a user name"},
+			refusal{[]string{"backend", "add", "gpu-3", "ws://a", "--url", "ws://b"}, 2, "the URL is given twice"},
+			refusal{[]string{"backend", "add", "gpu-3", "ws://10.0.0.5:2700"}, 2, `"ws://10.0.0.5:2700" is the backend gpu-1 already`},
+			refusal{[]string{"backend", "set", "gpu-2", "--warm", "33", "--service", "st"}, 2, "  backend gpu-2: service: there is no service \"st\"; did you mean \"stt\"? allowed are stt\n" +
+				"  backend gpu-2: warm: 33 is not between 0 and the cap of 32 connections\n"},
+			refusal{[]string{"backend", "set", "gpu-2", "--header", "Authorization=Bearer s3cret"}, 2, "--header: Authorization looks like a secret"},
+			refusal{[]string{"backend", "set", "gpu-2", "--header", "s3cret"}, 2, "--header: this is not NAME=VALUE"},
+			refusal{[]string{"backend", "set", "gpu-2", "--label", "=x"}, 2, "--label: this is not NAME=VALUE"},
+			refusal{[]string{"backend", "set", "gpu-2", "--weight", "1", "--who", strings.Repeat("x", 1001)}, 2, "up to 1000 bytes"},
+			refusal{[]string{"backend", "set", "gpu-2", "--weight", "1", "-o", "table"}, 2, `--output: "table" is not lines or json`},
+			refusal{[]string{"backend", "rm"}, 2, "takes the names of backends, but got none"},
+			refusal{[]string{"backend", "rm", "gpu-9"}, 1, `there is no backend "gpu-9"; did you mean "gpu-1"?`},
+			refusal{[]string{"backend", "ls", "--selector", "=a"}, 2, `--selector: "=a" names no label`},
+			refusal{[]string{"backend", "ls", "--service", "st"}, 1, `there is no service "st"`},
+		)
+		if out := s.must("config history"); strings.Count(out, "alice")+strings.Count(out, "bob") != 4 || !strings.Contains(out, "\n4 ") || strings.Contains(out, "\n5 ") {
+			t.Errorf("something was changed:\n%s", out)
+		}
+	})
+}
+
+// Without a service, and with several, a backend must name one.
+func TestOwnService(t *testing.T) {
+	s := onDatabase(t)
+	s.refuse(refusal{[]string{"backend", "add", "gpu-1", "ws://a"}, 1, "there is no service that the backend could belong to; 'wsbouncer service add NAME' makes one"})
+	s.must("service add stt --path /v1/stt", "service add mt --path /v1/mt")
+	s.refuse(refusal{[]string{"backend", "add", "gpu-1", "ws://a"}, 2, "--service: it must be given, because there are several; allowed are mt, stt"})
+}
+
+// Who was quicker, and what to do.
+func TestConflict(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *stage) {
+		s.begin()
+		s.refuse(
+			refusal{[]string{"backend", "set", "gpu-1", "--weight", "2", "--expect", "3"}, 1, "Error: the configuration was changed by somebody else: it has version 4, not 3\n"},
+			refusal{[]string{"backend", "drain", "gpu-1", "--expect", "3"}, 1, "  bob: backend gpu-1: connections 32 -> 48\nNothing was written. If your change is still right, make it again with --expect 4."},
+			refusal{[]string{"backend", "set", "gpu-1", "--weight", "2", "--expect", "3", "--dry-run"}, 1, "it has version 4, not 3"},
+		)
+		same(t, "as it says", s.must("backend set gpu-1 --weight 2 --expect 4"), "backend gpu-1: weight 1 -> 2\nVersion 4 -> 5")
+	})
+}
+
+// Tables for people.
+func TestTables(t *testing.T) {
+	s := onDatabase(t).begin()
+	s.must("service add mt --path /v1/mt --host mt.example.org --balance hash")
+	same(t, "services", s.must("service ls"), `
+NAME  PATH     HOST            PROFILE   BALANCE       QUEUE  BACKENDS  CONNECTIONS
+mt    /v1/mt   mt.example.org  one-shot  hash          1000   0         0
+stt   /v1/stt  (any)           vosk      least-loaded  1000   2         80`)
+	same(t, "backends", s.must("backend ls"), `
+NAME   SERVICE  URL                                 CONNECTIONS  WARM  WEIGHT  STATE    LABELS
+gpu-1  stt      ws://10.0.0.5:2700                  48           cap   1       enabled  zone=a
+gpu-2  stt      ws://10.0.0.6:2700/?token=(hidden)  32           8     1       enabled  zone=b`)
+	for _, arguments := range []string{"--selector zone=a", "-l zone -l zone=a", "--service stt -l zone=a"} {
+		if out := s.must("backend ls " + arguments); !strings.Contains(out, "gpu-1") || strings.Contains(out, "gpu-2") {
+			t.Errorf("%s:\n%s", arguments, out)
+		}
+	}
+	same(t, "none of them", s.must("backend ls --service mt"), "NAME  SERVICE  URL  CONNECTIONS  WARM  WEIGHT  STATE")
+	same(t, "a backend", s.must("backend show gpu-2"), `
+FIELD                     VALUE
+service                   stt
+url                       ws://10.0.0.6:2700/?token=(hidden)
+connections               32
+warm                      8
+weight                    (1)
+state                     (enabled)
+labels                    zone=b
+tls-ca                    -
+tls-server-name           -
+tls-insecure-skip-verify  (false)
+tls-certificate           -
+tls-key                   -
+headers                   X-Tenant=(hidden)`)
+	var shown map[string]any
+	if err := json.Unmarshal([]byte(s.must("backend show gpu-2 -o json")), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if len(shown) != 1+len(config.Fields(config.KindBackend)) || shown["connections"] != 32.0 || shown["warm"] != 8.0 ||
+		shown["labels"].(map[string]any)["zone"] != "b" || shown["name"] != "gpu-2" {
+		t.Errorf("for programs: %v", shown)
+	}
+	var all []map[string]any
+	if err := json.Unmarshal([]byte(s.must("service ls -o json")), &all); err != nil || len(all) != 2 || all[1]["queue-timeout"] != "10s" {
+		t.Errorf("services for programs: %v, %v", all, err)
+	}
+}
+
+// Every field has its flag, in add and in set, whose help says what is allowed.
+func TestFieldFlags(t *testing.T) {
+	for _, kind := range []config.Kind{config.KindService, config.KindBackend} {
+		for _, verb := range []string{"add", "set"} {
+			status, help, messages := command(string(kind), verb, "--help")
+			if status != 0 {
+				t.Fatal(messages)
+			}
+			for _, f := range config.Fields(kind) {
+				if !strings.Contains(help, "--"+flagOf(f)+" ") || !strings.Contains(help, f.Help) {
+					t.Errorf("%s %s has no flag for %s:\n%s", kind, verb, f.Name, help)
+				}
+			}
+		}
+	}
+}
+
+// An own profile: from a file of its own, and from one with several.
+func TestProfiles(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *stage) {
+		one := s.write("# ours\nfrom: vosk\nlimits: {sessions: 7}\n")
+		many := s.write("profiles:\n  other: {from: echo}\n  mine:\n    from: vosk # ours, too\n")
+		same(t, "added", s.must("profile add mine --file "+one), "profile mine: added (yaml (3 lines))\nVersion 0 -> 1")
+		same(t, "as written", s.must("profile show mine"), "profiles:\n  mine:\n    # ours\n    from: vosk\n    limits: {sessions: 7}\n")
+		if out := s.must("profile show mine --effective"); !strings.Contains(out, "sessions: 7") || !strings.Contains(out, "reset:") || strings.Contains(out, "ours") {
+			t.Errorf("with all that it inherits:\n%s", out)
+		}
+		if out := s.must("profile ls"); !strings.Contains(out, "mine ") || !strings.Contains(out, "vosk ") {
+			t.Errorf("the list:\n%s", out)
+		}
+		same(t, "replaced", s.must("profile set mine --file "+many), "profile mine: yaml (3 lines) -> (1 line)\nVersion 1 -> 2")
+		same(t, "as written", s.must("profile show mine"), "profiles:\n  mine:\n    from: vosk # ours, too\n")
+		s.must("service add stt --profile mine")
+		bad := s.write("from: vosk\nrest: {}\n")
+		s.refuse(
+			refusal{[]string{"profile", "add", "mine", "--file", one}, 1, "there is a profile mine already; 'wsbouncer profile set mine' changes it"},
+			refusal{[]string{"profile", "add", "vosk", "--file", one}, 2, `"vosk" is built in`},
+			refusal{[]string{"profile", "add", "x"}, 2, "--file: it must be given"},
+			refusal{[]string{"profile", "add", "x", "--file", many}, 2, `there is no profile "x"; allowed are mine, other`},
+			refusal{[]string{"profile", "add", "x", "--file", s.write("\n")}, 2, "is empty; allowed is YAML such as from: vosk"},
+			refusal{[]string{"profile", "add", "x", "--file", "none.yaml"}, 1, "none.yaml: no such file"},
+			refusal{[]string{"profile", "set", "mine", "--file", bad}, 2, `profile mine: yaml: line 2, column 1: unknown key "rest"; did you mean "reset"?`},
+			refusal{[]string{"profile", "set", "min", "--file", one}, 1, `there is no profile "min"; did you mean "mine"?`},
+			refusal{[]string{"profile", "rm", "mine"}, 1, "the profile mine is used by service stt; give them another one first"},
+			refusal{[]string{"profile", "ls", "--profile-file", s.write("profiles: {mine: {from: echo}}")}, 1, `the profile "mine" is in the configuration and in`},
+		)
+		s.must("service rm stt", "profile rm mine")
+	})
+}
+
+// The lists of profiles work without any configuration, and say when one that was found cannot be read.
+func TestProfilesWithoutConfiguration(t *testing.T) {
+	directory := alone(t)
+	if status, out, messages := command("profile", "ls"); status != 0 || messages != "" || !strings.Contains(out, "vosk") {
+		t.Errorf("status %d, %s, %s", status, out, messages)
+	}
+	t.Setenv(adminVariable, "unix:"+directory+"/none.sock")
+	status, out, messages := command("profile", "ls")
+	if status != 0 || !strings.Contains(out, "vosk") || !strings.Contains(messages, "Without the profiles of the configuration: no proxy answers at unix:") {
+		t.Errorf("status %d, %s, %s", status, out, messages)
+	}
+	if status, out, _ := command("profile", "ls", "--admin", "unix:"+directory+"/none.sock"); status != 1 || out != "" {
+		t.Errorf("a proxy that was asked for is not there: status %d, %s", status, out)
+	}
+	if _, err := os.Stat(directory + "/none.sock"); err == nil {
+		t.Error("it is there by now")
+	}
+}

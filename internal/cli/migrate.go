@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/state"
+)
+
+func newMigrateCommand() *cobra.Command {
+	var database string
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring a database's schema up to date",
+		Long: `Make the schema of a database, or bring it to the version that this program knows. Others who do the
+same at the same time wait for one another; running it again does nothing.
+
+SQLite databases are also brought up to date by whoever opens them. With PostgreSQL this needs a role that
+owns the schema, which the proxy's should not (docs/configuration.md).`,
+		Example: `  wsbouncer migrate --database postgres://wsbouncer_owner@db.example.org/wsbouncer`,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if database == "" {
+				database = os.Getenv(databaseVariable)
+			}
+			if database == "" {
+				database = state.Database(state.Directory())
+				if path, missing := stores.Missing(database); missing {
+					return usageError(fmt.Errorf("--database: it must be given (or %s), because this machine has none at %s; allowed are %s",
+						databaseVariable, path, stores.Allowed))
+				}
+			}
+			from, to, err := stores.Migrate(cmd.Context(), database)
+			switch shown := stores.Redact(database); {
+			case errors.Is(err, stores.ErrNoSchema):
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "Nothing to do: %v\n", err)
+			case err != nil:
+				err = fmt.Errorf("--database: %w", err)
+			case from == to:
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the schema has version %d already\n", shown, to)
+			case from == 0:
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the schema was made, version %d\n", shown, to)
+			default:
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the schema was version %d, and is version %d now\n", shown, from, to)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&database, "database", "", "database: "+stores.Allowed+" (or "+databaseVariable+")")
+	return cmd
+}

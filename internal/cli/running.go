@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+)
+
+// running is what of a running proxy's statistics the commands show. Fields that a proxy does not send are missing.
+type running struct {
+	Services []runningService `json:"services"`
+	Backends []runningBackend `json:"backends"`
+}
+
+type runningService struct {
+	Name  string `json:"name"`
+	Queue struct {
+		Waiting int `json:"waiting"`
+	} `json:"queue"`
+}
+
+type runningBackend struct {
+	Name          string `json:"name"`
+	State         string `json:"state"`
+	Usable        bool   `json:"usable"`
+	Reachable     bool   `json:"reachable"`
+	Reason        string `json:"reason"`
+	Circuit       string `json:"circuit"`
+	CircuitReason string `json:"circuit_reason"`
+	Probe         string `json:"probe"`
+	ProbeReason   string `json:"probe_reason"`
+	Ceiling       int    `json:"ceiling"`
+	Warm          int    `json:"warm"`
+	Dialing       int    `json:"dialing"`
+	Idle          int    `json:"idle"`
+	Leased        int    `json:"leased"`
+	Resetting     int    `json:"resetting"`
+	Retiring      int    `json:"retiring"`
+}
+
+const statsPath = "/api/v1/stats"
+
+// running returns the statistics of the proxy; nil if none is known. A list is worth having without them, so that why they are
+// missing is only said.
+func (t *target) running(ctx context.Context, messages io.Writer) *running {
+	if t.proxy == nil {
+		return nil
+	}
+	r := new(running)
+	if err := t.proxy.Get(ctx, statsPath, r); err != nil {
+		fmt.Fprintf(messages, "Without what the proxy is doing at present: %v\n", err)
+		return nil
+	}
+	return r
+}
+
+// knowsServices tells whether services are told apart.
+func (r *running) knowsServices() bool {
+	return r != nil && len(r.Services) > 0 && r.Services[0].Name != ""
+}
+
+// knowsBackends tells whether backends have names.
+func (r *running) knowsBackends() bool {
+	return r != nil && len(r.Backends) > 0 && r.Backends[0].Name != ""
+}
+
+// service returns the statistics of a service; nil if there are none.
+func (r *running) service(name string) *runningService {
+	if r != nil {
+		for i := range r.Services {
+			if r.Services[i].Name == name {
+				return &r.Services[i]
+			}
+		}
+	}
+	return nil
+}
+
+// backend returns the statistics of a backend; nil if there are none.
+func (r *running) backend(name string) *runningBackend {
+	if r != nil {
+		for i := range r.Backends {
+			if r.Backends[i].Name == name {
+				return &r.Backends[i]
+			}
+		}
+	}
+	return nil
+}
+
+// health says in a word or two how a backend does.
+func (b *runningBackend) health() string {
+	switch {
+	case b.Circuit != "" && b.Circuit != "closed":
+		return "circuit " + b.Circuit
+	case b.Probe == "down":
+		return "probe fails"
+	case !b.Reachable:
+		return "unreachable"
+	}
+	return "well"
+}
+
+// trouble says why a backend does not do well; empty if it does.
+func (b *runningBackend) trouble() string {
+	switch b.health() {
+	case "well":
+		return ""
+	case "probe fails":
+		return b.ProbeReason
+	case "unreachable":
+		return b.Reason
+	}
+	return b.CircuitReason
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+func newServiceCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "service",
+		Short: "List and change what clients can ask for",
+		Long: `A service is what clients ask for by path and host: a profile, a queue, limits, and the backends
+that belong to it. Changes are in force at once, and touch no running session.`,
+		Example: `  wsbouncer service add stt --path /v1/stt --profile vosk
+  wsbouncer service set stt --queue-timeout 20s --why "long weekend"
+  wsbouncer service ls`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		newServiceListCommand(),
+		newShowCommand(config.KindService, "  wsbouncer service show stt"),
+		newServiceAddCommand(),
+		newSetCommand(config.KindService, `  wsbouncer service set stt --queue 200 --queue-timeout 20s
+  wsbouncer service set stt --queue "" --dry-run   # back to the default`),
+		newRemoveCommand(config.KindService, `Remove services. New clients get 404, and running sessions are not touched.
+
+A service that still has backends is removed together with them only by --with-backends.`,
+			"  wsbouncer service rm stt --with-backends --dry-run", config.KindBackend),
+	)
+	return cmd
+}
+
+func newServiceAddCommand() *cobra.Command {
+	var write writeFlags
+	var values config.Values
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Add a service",
+		Long:  "Add a service. Clients of it wait until it has a backend ('wsbouncer backend add').",
+		Example: `  wsbouncer service add stt --path /v1/stt --profile vosk
+  wsbouncer service add mt --path /v1/mt --host mt.example.org --queue 100`,
+		Args: names(config.KindService, false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return write.use(cmd, true, func(t *target) error {
+				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
+					return adding(now, config.KindService, args[0], values)
+				})
+				return err
+			})
+		},
+	}
+	values = addFieldFlags(cmd, config.KindService)
+	write.add(cmd)
+	return cmd
+}
+
+// adding is the change that adds an entity.
+func adding(now *config.Content, kind config.Kind, name string, values config.Values) (config.Change, error) {
+	if now != nil && now.Has(kind, name) {
+		return config.Change{}, fmt.Errorf("there is a %s %s already; 'wsbouncer %s set %s' changes it", kind, name, kind, name)
+	}
+	return config.Change{Mutations: []config.Mutation{{Verb: config.Add, Kind: kind, Name: name, Values: values}}}, nil
+}
+
+func newServiceListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the services",
+		Long:  "List the services, and what a running proxy says of their queues.",
+		Example: `  wsbouncer service ls
+  wsbouncer service ls --database config.db --output json`,
+	}
+	listing(cmd, func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []any, err error) {
+		if programs {
+			return nil, nil, servicesForPrograms(content, running), nil
+		}
+		heads, rows = serviceRows(content, running)
+		return heads, rows, nil, nil
+	})
+	return cmd
+}
+
+func serviceRows(content *config.Content, running *running) (heads []string, rows [][]string) {
+	heads = []string{"NAME", "PATH", "HOST", "PROFILE", "BALANCE", "QUEUE", "BACKENDS", "CONNECTIONS"}
+	if running.knowsServices() {
+		heads = append(heads, "WAITING")
+	}
+	for _, name := range content.Names(config.KindService) {
+		s := content.Services[name]
+		backends, connections := 0, 0
+		for _, b := range content.Backends {
+			if b.Service == name {
+				backends++
+				connections += b.Connections
+			}
+		}
+		row := []string{
+			name, orAny(s.Path), orAny(s.Host), s.Profile, s.Balance, strconv.Itoa(s.Queue), strconv.Itoa(backends), strconv.Itoa(connections),
+		}
+		if running.knowsServices() {
+			waiting := ""
+			if now := running.service(name); now != nil {
+				waiting = strconv.Itoa(now.Queue.Waiting)
+			}
+			row = append(row, waiting)
+		}
+		rows = append(rows, row)
+	}
+	return heads, rows
+}
+
+func servicesForPrograms(content *config.Content, running *running) []any {
+	all := []any{}
+	for _, name := range content.Names(config.KindService) {
+		var more map[string]any
+		if now := running.service(name); now != nil {
+			more = map[string]any{"waiting": now.Queue.Waiting}
+		}
+		all = append(all, named(config.KindService, name, content.Shown(config.KindService, name), more))
+	}
+	return all
+}
+
+func orAny(text string) string {
+	if text == "" {
+		return "(any)"
+	}
+	return text
+}

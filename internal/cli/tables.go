@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// table prints rows below their heads, in columns. Cells that are empty are shown as -.
+func table(out io.Writer, heads []string, rows [][]string) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, strings.Join(heads, "\t"))
+	for _, row := range rows {
+		cells := slices.Clone(row)
+		for i := range cells {
+			if cells[i] == "" {
+				cells[i] = "-"
+			}
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	return w.Flush()
+}
+
+// listing has a command list entities: rows for people, or all for programs.
+func listing(cmd *cobra.Command, list func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []any, err error)) {
+	var from targetFlags
+	var form output
+	cmd.Args = noArguments
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return from.use(cmd, false, func(t *target) error {
+			content, _, err := t.content(cmd.Context())
+			if err != nil {
+				return err
+			}
+			heads, rows, all, err := list(&content, t.running(cmd.Context(), cmd.ErrOrStderr()), form.json())
+			switch {
+			case err != nil:
+				return err
+			case form.json():
+				return printJSON(cmd.OutOrStdout(), all)
+			}
+			return table(cmd.OutOrStdout(), heads, rows)
+		})
+	}
+	from.add(cmd)
+	form.add(cmd, "table")
+}
+
+// showFields prints all fields of an entity; those in brackets have their default.
+func showFields(out io.Writer, kind config.Kind, values config.Values) error {
+	var rows [][]string
+	for _, f := range config.Fields(kind) {
+		text, isSet := values[f.Name]
+		switch {
+		case !isSet && f.Default == "":
+			text = ""
+		case !isSet:
+			text = "(" + f.Default + ")"
+		case f.IsMap:
+			text = pairs(text)
+		case f.IsList:
+			text = strings.Join(config.ListOf(text), ", ")
+		}
+		rows = append(rows, []string{f.Name, text})
+	}
+	return table(out, []string{"FIELD", "VALUE"}, rows)
+}
+
+// pairs returns a map's text as people read it: zone=a, rack=3.
+func pairs(text string) string {
+	entries := config.MapOf(text)
+	var all []string
+	for key, value := range entries {
+		all = append(all, key+"="+value)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// named returns an entity for programs: its name, its fields, and what else is known of it.
+func named(kind config.Kind, name string, values config.Values, more map[string]any) json.RawMessage {
+	var b bytes.Buffer
+	b.WriteString(`{"name":`)
+	text, err := json.Marshal(name)
+	if err != nil {
+		panic(err) // texts can always be encoded
+	}
+	b.Write(text)
+	if fields := config.JSON(kind, values, true); len(fields) > len("{}") {
+		b.WriteByte(',')
+		b.Write(fields[1 : len(fields)-1])
+	}
+	for _, key := range slices.Sorted(maps.Keys(more)) {
+		value, err := json.Marshal(more[key])
+		if err != nil {
+			panic(err) // of this package's own types
+		}
+		fmt.Fprintf(&b, ",%q:%s", key, value)
+	}
+	b.WriteByte('}')
+	return b.Bytes()
+}

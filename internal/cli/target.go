@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/state"
+)
+
+// The environment variables that name a configuration.
+const (
+	adminVariable    = "WSBOUNCER_ADMIN"
+	tokenVariable    = "WSBOUNCER_ADMIN_TOKEN"
+	databaseVariable = "WSBOUNCER_DATABASE"
+)
+
+// targetFlags say which configuration a command is about: that of a running proxy, or what is in a database.
+type targetFlags struct{ admin, token, database string }
+
+func (f *targetFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.admin, "admin", "", "admin API of a running proxy: "+remote.AllowedAddresses+" (or "+adminVariable+")")
+	cmd.Flags().StringVar(&f.token, "admin-token", "", "token that the admin API asks for (better in "+tokenVariable+")")
+	cmd.Flags().StringVar(&f.database, "database", "", "straight to the database: "+stores.Allowed+" (or "+databaseVariable+")")
+}
+
+// target is the configuration that a command is about.
+type target struct {
+	config.Store
+	name  string         // for people
+	proxy *remote.Client // that runs with it; nil if none is known
+}
+
+// Close gives up the store, and the connection to the proxy.
+func (t *target) Close() error {
+	err := t.Store.Close()
+	if t.proxy != nil {
+		err = errors.Join(err, t.proxy.Close())
+	}
+	return err
+}
+
+// errNoTarget: nothing says which configuration is meant.
+var errNoTarget = errors.New("no proxy and no database is named")
+
+// choose returns the address of the proxy and the database that are meant. Both are given only if both flags are: then the
+// configuration is the database's, and the proxy is who says how the backends do.
+func (f *targetFlags) choose() (admin, database string, err error) {
+	if f.admin != "" || f.database != "" {
+		return f.admin, f.database, nil
+	}
+	if admin = os.Getenv(adminVariable); admin != "" {
+		return admin, "", nil
+	}
+	if database = os.Getenv(databaseVariable); database != "" {
+		return "", database, nil
+	}
+	socket := state.AdminSocket(state.Directory())
+	if info, err := os.Stat(socket); err == nil && info.Mode().Type() == fs.ModeSocket {
+		return "unix:" + socket, "", nil
+	}
+	return "", "", usageError(fmt.Errorf("%w, and no proxy of this machine has its admin socket at %s; allowed are --admin ADDRESS (or %s) for a running proxy, "+
+		"and --database DATABASE (or %s)", errNoTarget, socket, adminVariable, databaseVariable))
+}
+
+// open opens the configuration. A database in a file is made only for commands that put something there.
+func (f *targetFlags) open(ctx context.Context, making bool) (*target, error) {
+	admin, database, err := f.choose()
+	if err != nil {
+		return nil, err
+	}
+	t := new(target)
+	if admin != "" {
+		token := f.token
+		if token == "" {
+			token = os.Getenv(tokenVariable)
+		}
+		if t.proxy, err = remote.Dial(admin, remote.ClientOptions{Token: token}); err != nil {
+			return nil, usageError(err)
+		}
+		t.Store, t.name = t.proxy, admin
+	}
+	if database == "" {
+		return t, nil
+	}
+	if database == stores.Memory {
+		return nil, usageError(fmt.Errorf("--database: %s would end with this command; allowed are databases that stay, and --admin for a proxy that runs with it", database))
+	}
+	if path, missing := stores.Missing(database); missing && !making {
+		return nil, fmt.Errorf("there is no database %s; 'wsbouncer serve', 'migrate', 'service add' and 'config import' would make it", path)
+	}
+	t.name = stores.Redact(database)
+	if t.Store, err = stores.Open(ctx, database, config.Options{Profiles: config.CheckProfiles}); err != nil {
+		return nil, fmt.Errorf("--database: %w", err)
+	}
+	return t, nil
+}
+
+// use runs f with the configuration.
+func (f *targetFlags) use(cmd *cobra.Command, making bool, do func(t *target) error) (err error) {
+	t, err := f.open(cmd.Context(), making)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	return explained(do(t))
+}
+
+// explained adds to the error of a store what an operator can do about it.
+func explained(err error) error {
+	var unreachable *remote.UnreachableError
+	switch {
+	case errors.As(err, &unreachable) && errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w; run this command as the user of the proxy, or as root", err)
+	case errors.As(err, &unreachable):
+		return fmt.Errorf("%w; does it run? --admin names another one, --database the database itself", err)
+	}
+	return err
+}
+
+// content loads what the configuration says.
+func (t *target) content(ctx context.Context) (config.Content, string, error) {
+	snapshot, err := t.Load(ctx)
+	if err != nil {
+		return config.Content{}, "", listed("the configuration of "+t.name+" is not valid", err)
+	}
+	return snapshot.Content(), snapshot.Version(), nil
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+)
+
+// What names the configuration: flags, WSBOUNCER_ADMIN, WSBOUNCER_DATABASE, the socket of this machine's proxy, in that order.
+func TestTarget(t *testing.T) {
+	s := onProxy(t, open) // in the state directory
+	s.playing(func() running { return running{} })
+	s.must("service add in-proxy")
+	directory := t.TempDir()
+	named := func(name string) (database string) {
+		database = filepath.Join(directory, name+".db")
+		if status, _, messages := command("service", "add", name, "--database", database); status != 0 {
+			t.Fatal(messages)
+		}
+		return database
+	}
+	byFlag, byVariable := named("by-flag"), named("by-variable")
+	sees := func(what, want string, args ...string) {
+		t.Helper()
+		status, out, messages := command(append([]string{"service", "ls"}, args...)...)
+		if status != 0 || !strings.Contains(out, "\n"+want+" ") {
+			t.Errorf("%s: status %d, %s%s; want %s", what, status, out, messages, want)
+		}
+	}
+	sees("the machine's proxy", "in-proxy")
+	t.Setenv(databaseVariable, byVariable)
+	sees("WSBOUNCER_DATABASE", "by-variable")
+	t.Setenv(adminVariable, "unix:"+s.socket)
+	sees("WSBOUNCER_ADMIN before it", "in-proxy")
+	sees("flags before both", "by-flag", "--database", byFlag)
+	t.Setenv(adminVariable, "unix:/none.sock")
+	sees("the flag before the variable", "in-proxy", "--admin", "unix:"+s.socket)
+}
+
+func TestNoTarget(t *testing.T) {
+	directory := alone(t)
+	missing := filepath.Join(directory, "none.db")
+	for _, c := range []refusal{
+		{[]string{"backend", "ls"}, 2, "no proxy and no database is named, and no proxy of this machine has its admin socket at " + filepath.Join(directory, "admin.sock")},
+		{[]string{"backend", "ls", "--database", missing}, 1, "there is no database " + missing},
+		{[]string{"backend", "set", "gpu-1", "--weight", "1", "--database", missing}, 1, "there is no database " + missing},
+		{[]string{"backend", "ls", "--database", "mysql://a:s3cret@b/c"}, 1, `--database: "mysql://a:xxxxx@b/c" is not a database`},
+		{[]string{"backend", "ls", "--database", ":memory:"}, 2, ":memory: would end with this command"},
+		{[]string{"backend", "ls", "--admin", "gpu"}, 2, `"gpu" is not the address of an admin API: it has no port`},
+		{
+			[]string{"backend", "ls", "--admin", "unix:" + directory + "/none.sock"},
+			1,
+			"no proxy answers at unix:" + directory + "/none.sock: connect: no such file or directory; does it run?",
+		},
+	} {
+		status, out, messages := command(c.args...)
+		if status != c.status || out != "" || !strings.Contains(messages, c.says) || strings.Contains(messages, "s3cret") {
+			t.Errorf("%v: status %d, %s, %s; want %d, %s", c.args, status, out, messages, c.status, c.says)
+		}
+	}
+	if _, err := os.Stat(missing); err == nil {
+		t.Errorf("%s was made by a command that only reads", missing)
+	}
+}
+
+// Tokens come from the flag or the environment, and are never shown.
+func TestAdminToken(t *testing.T) {
+	s := onProxy(t, remote.HandlerOptions{Token: func() string { return "s3cret" }, Writable: func(*http.Request) bool { return false }})
+	s.refuse(
+		refusal{[]string{"service", "ls"}, 1, "refuses: the admin API asks for a token"},
+		refusal{[]string{"service", "add", "stt", "--admin-token", "s3cret2"}, 1, "refuses: the token is not that of the admin API"},
+	)
+	s.must("service add stt --admin-token s3cret")
+	t.Setenv(tokenVariable, "s3cret")
+	s.must("service set stt --queue 7")
+}
+
+// A configuration that somebody made invalid by hand is named, and can be put right by a command.
+func TestInvalidConfiguration(t *testing.T) {
+	s := onDatabase(t).begin()
+	store, err := stores.Open(t.Context(), s.database, config.Options{}) // without a check of profiles
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.Apply(context.Background(), config.Change{Who: "carol", Mutations: []config.Mutation{
+		{Verb: config.Add, Kind: config.KindProfile, Name: "mine", Values: config.Values{"yaml": "from: vosc"}},
+	}})
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.refuse(
+		refusal{[]string{"backend", "ls"}, 1, "version 5 of the configuration is not valid: profile mine: yaml: line 1, column 7"},
+		refusal{[]string{"backend", "set", "gpu-1", "--weight", "2"}, 1, "profile mine: yaml: line 1, column 7"},
+		refusal{[]string{"backend", "set", "gpu-1", "--weight", "2", "--dry-run"}, 1, "version 5 of the configuration is not valid"},
+	)
+	same(t, "put right", s.must("profile set mine --file "+s.write("from: vosk")), "profile mine: yaml (1 line) -> (1 line)\nVersion 5 -> 6")
+	s.must("backend set gpu-1 --weight 2", "config rollback 4")
+}
+
+// Writers at the same time, some through a proxy and some straight to its database: nothing is lost.
+func TestConcurrentWriters(t *testing.T) {
+	s := onProxy(t, open).begin()
+	ways := [][]string{s.where, {"--database", s.database}}
+	const writers, each = 4, 5
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for n := range each {
+				args := append([]string{"backend", "set", "gpu-1", "--label", fmt.Sprintf("w%d-%d=x", w, n)}, ways[w%len(ways)]...)
+				if status, _, messages := command(args...); status != 0 {
+					t.Errorf("%v: status %d: %s", args, status, messages)
+				}
+			}
+		})
+	}
+	all.Wait()
+	store, err := stores.Open(t.Context(), s.database, config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	snapshot, err := store.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := snapshot.Backend("gpu-1"); len(b.Labels) != 1+writers*each {
+		t.Errorf("%d labels are there, of %d that were written", len(b.Labels)-1, writers*each)
+	}
+}

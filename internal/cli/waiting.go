@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+)
+
+// pollEvery is how often a proxy is asked what is left.
+const pollEvery = 250 * time.Millisecond
+
+// sayEvery is how often is said what is left, while it stays the same.
+const sayEvery = 15 * time.Second
+
+// getter reads from an admin API; a [remote.Client].
+type getter interface {
+	Get(ctx context.Context, path string, to any) error
+}
+
+// waiter waits until a proxy has done what it was asked for.
+type waiter struct {
+	proxy    getter
+	names    []string // of backends
+	to       transition
+	version  string // of the configuration
+	timeout  time.Duration
+	every    time.Duration
+	messages io.Writer
+
+	said   string
+	saidAt time.Time
+}
+
+// run returns when there is nothing left to wait for, or an error that says what is.
+func (w *waiter) run(ctx context.Context) error {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	ticker := time.NewTicker(w.every)
+	defer ticker.Stop()
+	left := "no answer yet"
+	for {
+		now, err := w.left(ctx)
+		switch {
+		case err == nil && now == "":
+			fmt.Fprintf(w.messages, "%s: done after %v\n", strings.Join(w.names, ", "), time.Since(began).Round(time.Second/10))
+			return nil
+		case err == nil:
+			left = now
+		case ctx.Err() == nil && !errors.As(err, new(*remote.UnreachableError)): // which may be started again
+			return err
+		case ctx.Err() == nil:
+			left = err.Error()
+		}
+		if ctx.Err() == nil {
+			w.say(left)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Errorf("not done after %v: %s (the configuration stays as it is)", w.timeout, left)
+			}
+			return fmt.Errorf("interrupted; %s (the configuration stays as it is)", left)
+		}
+	}
+}
+
+// say tells what is left, when that has changed, and now and then.
+func (w *waiter) say(left string) {
+	now := time.Now()
+	const least = time.Second
+	if since := now.Sub(w.saidAt); since < least || left == w.said && since < sayEvery {
+		return
+	}
+	w.said, w.saidAt = left, now
+	fmt.Fprintln(w.messages, left)
+}
+
+// left returns in words what there is to wait for; empty if there is nothing.
+func (w *waiter) left(ctx context.Context) (string, error) {
+	var now running
+	if err := w.proxy.Get(ctx, statsPath, &now); err != nil {
+		return "", err
+	}
+	if len(now.Backends) > 0 && !now.knowsBackends() {
+		return "", errors.New("the statistics of this proxy have no names of backends, so that nobody can tell what is left; it is of an older version")
+	}
+	var words []string
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(w.names))) {
+		b := now.backend(name)
+		switch {
+		case b == nil, b.State != w.to.state:
+			words = append(words, name+": the proxy has not taken over version "+w.version+" yet")
+		default:
+			if text := w.to.left(b); text != "" {
+				words = append(words, name+": "+text)
+			}
+		}
+	}
+	return strings.Join(words, "; "), nil
+}

@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// writeFlags are those of all commands that change the configuration.
+type writeFlags struct {
+	targetFlags
+	dryRun           bool
+	who, why, expect string
+	output           output
+}
+
+func (f *writeFlags) add(cmd *cobra.Command) {
+	f.targetFlags.add(cmd)
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would be changed, and change nothing")
+	cmd.Flags().StringVar(&f.why, "why", "", "reason, for the history")
+	cmd.Flags().StringVar(&f.who, "who", "", "who makes the change, for the history (default: you, user@host)")
+	cmd.Flags().StringVar(&f.expect, "expect", "", "version that you have seen; if it is another one by now, nothing is changed")
+	f.output.add(cmd, "lines")
+}
+
+// plan makes a change of what the configuration says at present: nil when that is not valid, and the change is there to put it
+// right.
+type plan func(now *config.Content) (config.Change, error)
+
+// attempts is how often mutations are made anew because others write at the same time.
+const attempts = 20
+
+// write makes a change, or shows what it would be, and returns the version that the configuration has then.
+func (f *writeFlags) write(cmd *cobra.Command, t *target, p plan) (version string, err error) {
+	for range attempts {
+		var retry bool
+		if version, retry, err = f.try(cmd, t, p); !retry {
+			break
+		}
+	}
+	return version, conflicting(err)
+}
+
+func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string, retry bool, err error) {
+	ctx := cmd.Context()
+	now, version, err := f.present(ctx, t)
+	if err != nil {
+		return "", false, err
+	}
+	change, err := f.change(p, now, version)
+	if err != nil {
+		return "", false, err
+	}
+	var edits config.Edits
+	if now != nil && change.Expect == version { // otherwise the store says who changed what
+		to, err := change.Result(now)
+		if err == nil {
+			err = to.Validate(config.CheckProfiles)
+		}
+		if err != nil {
+			return "", false, invalidError(listed("the change is not valid, and was not made", err))
+		}
+		edits = config.Diff(now, &to)
+		if f.dryRun {
+			return version, false, f.report(cmd.OutOrStdout(), outcome{Version: version, Was: version, Edits: edits, DryRun: true})
+		}
+	}
+	after, err := t.Apply(ctx, change)
+	if errors.As(err, new(*config.ConflictError)) {
+		return "", f.expect == "" && change.Content == nil, err // what others did to other fields is no matter
+	}
+	if err != nil {
+		return "", false, listed("the change was not made", err)
+	}
+	if now == nil {
+		edits = t.latest(ctx, after.Version())
+	}
+	return after.Version(), false, f.report(cmd.OutOrStdout(), outcome{Version: after.Version(), Was: version, Edits: edits})
+}
+
+// change makes the plan's change, and signs it.
+func (f *writeFlags) change(p plan, now *config.Content, version string) (config.Change, error) {
+	change, err := p(now)
+	if err != nil {
+		return change, err
+	}
+	change.Who, change.Expect = f.who, version
+	if change.Who == "" {
+		change.Who = whoami()
+	}
+	if f.why != "" {
+		change.Why = f.why
+	}
+	if f.expect != "" {
+		change.Expect = f.expect
+	}
+	return change, invalidError(change.Check())
+}
+
+// present returns what the configuration says, nil if it is not valid, and its version.
+func (f *writeFlags) present(ctx context.Context, t *target) (*config.Content, string, error) {
+	now, version, err := t.content(ctx)
+	if err == nil {
+		return &now, version, nil
+	}
+	revisions, failed := t.History(ctx, 1)
+	if !errors.As(err, new(config.Problems)) || f.dryRun || failed != nil || len(revisions) == 0 {
+		return nil, "", err
+	}
+	return nil, revisions[0].Version, nil
+}
+
+// latest returns what was changed to make a version, which is the latest.
+func (t *target) latest(ctx context.Context, version string) config.Edits {
+	revisions, err := t.History(ctx, 1)
+	if err != nil || len(revisions) == 0 || revisions[0].Version != version {
+		return nil
+	}
+	return revisions[0].Edits
+}
+
+// outcome is what a change did.
+type outcome struct {
+	Version string       `json:"version"`
+	Was     string       `json:"was"`
+	Edits   config.Edits `json:"edits"`
+	DryRun  bool         `json:"dry_run"`
+}
+
+func (f *writeFlags) report(out io.Writer, o outcome) error {
+	if o.Edits == nil {
+		o.Edits = config.Edits{}
+	}
+	if f.output.json() {
+		return printJSON(out, o)
+	}
+	for _, edit := range o.Edits {
+		fmt.Fprintln(out, edit)
+	}
+	var err error
+	switch {
+	case o.DryRun && len(o.Edits) > 0:
+		_, err = fmt.Fprintf(out, "Dry run: nothing was changed. The configuration has version %s.\n", o.Version)
+	case o.Version == o.Was || len(o.Edits) == 0:
+		_, err = fmt.Fprintf(out, "Nothing to change. The configuration has version %s.\n", o.Version)
+	default:
+		_, err = fmt.Fprintf(out, "Version %s -> %s\n", o.Was, o.Version)
+	}
+	return err
+}
+
+// whoami returns the user at this machine; behind sudo, who called it.
+func whoami() string {
+	name := os.Getenv("SUDO_USER")
+	if name == "" {
+		if u, err := user.Current(); err == nil {
+			name = u.Username
+		} else {
+			name = fmt.Sprintf("uid %d", os.Getuid())
+		}
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return name
+}
+
+// listed puts several problems below one another; one alone says enough.
+func listed(what string, err error) error {
+	var problems config.Problems
+	if !errors.As(err, &problems) || len(problems) < 2 {
+		return err
+	}
+	return list{what, problems}
+}
+
+// list is several problems as an error.
+type list struct {
+	what string
+	config.Problems
+}
+
+// Error returns a line for each problem.
+func (l list) Error() string {
+	return l.what + ":\n  " + strings.ReplaceAll(l.Problems.Error(), "\n", "\n  ")
+}
+
+// Unwrap returns the problems.
+func (l list) Unwrap() error { return l.Problems }
+
+// conflicting says who was quicker, and what to do.
+func conflicting(err error) error {
+	var conflict *config.ConflictError
+	if !errors.As(err, &conflict) {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "the configuration was changed by somebody else: it has version %s, not %s", conflict.Current, conflict.Expected)
+	const most = 10
+	for i, revision := range conflict.Since {
+		if i == most {
+			fmt.Fprintf(&b, "\n  and %d earlier changes", len(conflict.Since)-most)
+			break
+		}
+		for _, edit := range revision.Edits {
+			fmt.Fprintf(&b, "\n  %s  %s: %s", revision.At.UTC().Format(time.RFC3339), revision.Who, edit)
+		}
+	}
+	fmt.Fprintf(&b, "\nNothing was written. If your change is still right, make it again with --expect %s.", conflict.Current)
+	return fmt.Errorf("%s", b.String())
+}
+
+// output is the flag for the form of what is printed.
+type output struct{ form, people string }
+
+// add adds the flag; people is what is printed for people.
+func (o *output) add(cmd *cobra.Command, people string) {
+	o.people = people
+	cmd.Flags().VarP(o, "output", "o", people+" for people or json for machines")
+	o.form = people
+	cmd.Flags().Lookup("output").DefValue = people
+}
+
+func (o *output) json() bool { return o.form == "json" }
+
+// Set implements pflag.Value.
+func (o *output) Set(text string) error {
+	if text != o.people && text != "json" {
+		return fmt.Errorf("%q is not %s or json", text, o.people)
+	}
+	o.form = text
+	return nil
+}
+
+func (o *output) String() string { return o.form }
+
+// Type implements pflag.Value.
+func (o *output) Type() string { return "form" }
+
+func printJSON(out io.Writer, value any) error {
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(value)
+}
