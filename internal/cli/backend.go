@@ -195,16 +195,7 @@ func backendRows(content *config.Content, names []string, running *running) (hea
 func backendsForPrograms(content *config.Content, names []string, running *running) []any {
 	all := []any{}
 	for _, name := range names {
-		var more map[string]any
-		if now := running.backend(name); now != nil {
-			more = map[string]any{
-				"dialing": now.Dialing, "idle": now.Idle, "leased": now.Leased, "resetting": now.Resetting, "retiring": now.Retiring,
-				"health": now.health(),
-			}
-			if why := now.trouble(); why != "" {
-				more["trouble"] = why
-			}
-		}
+		more := running.backend(name).forPrograms()
 		all = append(all, named(config.KindBackend, name, content.Shown(config.KindBackend, name), more))
 	}
 	return all

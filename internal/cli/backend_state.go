@@ -22,23 +22,23 @@ type transition struct {
 var (
 	draining = transition{
 		"drain", "draining", "Send no more clients to backends, and let their sessions end",
-		`Send no more clients to backends, and let their sessions end. It has idle connections closed, and
-none dialed. 'wsbouncer backend enable' takes it back.`,
+		`Send no more clients to backends, and let their sessions end. Idle connections stay, for the day when
+'wsbouncer backend enable' takes it back; 'wsbouncer backend disable' closes them.`,
 		"until no session is left",
 		"  wsbouncer backend drain gpu-2 --wait --timeout 10m --why \"new model\"\n  wsbouncer backend drain --selector zone=a",
 		sessionsLeft,
 	}
 	disabling = transition{
 		"disable", "disabled", "Take backends out of service",
-		`Take backends out of service: they get no clients, and no connections are held. Sessions that run
-there go on until they end.`,
+		`Take backends out of service: they get no more clients, and all connections are closed but those of
+sessions, which go on until they end.`,
 		"until no session is left",
 		"  wsbouncer backend disable gpu-2 --wait",
 		sessionsLeft,
 	}
 	enabling = transition{
 		"enable", "enabled", "Put backends into service",
-		"Put backends into service, after they were drained or disabled.",
+		"Put backends into service again, after they were drained or disabled.",
 		"until the warm connections are established",
 		"  wsbouncer backend enable gpu-2 --wait --timeout 1m",
 		connectionsMissing,

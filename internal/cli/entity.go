@@ -243,10 +243,19 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 					return err
 				}
 				values := content.Shown(kind, args[0])
-				if form.json() {
-					return printJSON(cmd.OutOrStdout(), named(kind, args[0], values, nil))
+				var now *runningBackend
+				if kind == config.KindBackend {
+					now = t.running(cmd.Context(), cmd.ErrOrStderr()).backend(args[0])
 				}
-				return showFields(cmd.OutOrStdout(), kind, values)
+				out := cmd.OutOrStdout()
+				if form.json() {
+					return printJSON(out, named(kind, args[0], values, now.forPrograms()))
+				}
+				if err := showFields(out, kind, values); err != nil || now == nil {
+					return err
+				}
+				fmt.Fprintln(out)
+				return table(out, []string{"NOW", "VALUE"}, now.rows())
 			})
 		},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 )
 
 // running is what of a running proxy's statistics the commands show. Fields that a proxy does not send are missing.
@@ -112,4 +113,34 @@ func (b *runningBackend) trouble() string {
 		return b.Reason
 	}
 	return b.CircuitReason
+}
+
+// forPrograms returns what there is to say of a backend beside its fields; nil if nothing is known.
+func (b *runningBackend) forPrograms() map[string]any {
+	if b == nil {
+		return nil
+	}
+	all := map[string]any{
+		"dialing": b.Dialing, "idle": b.Idle, "leased": b.Leased, "resetting": b.Resetting, "retiring": b.Retiring, "health": b.health(),
+	}
+	if why := b.trouble(); why != "" {
+		all["trouble"] = why
+	}
+	return all
+}
+
+// rows returns the same for people.
+func (b *runningBackend) rows() [][]string {
+	health := b.health()
+	if why := b.trouble(); why != "" {
+		health += ": " + why
+	}
+	rows := [][]string{{"health", health}}
+	for _, c := range []struct {
+		what string
+		n    int
+	}{{"dialing", b.Dialing}, {"idle", b.Idle}, {"leased", b.Leased}, {"resetting", b.Resetting}, {"retiring", b.Retiring}} {
+		rows = append(rows, []string{c.what, strconv.Itoa(c.n)})
+	}
+	return rows
 }

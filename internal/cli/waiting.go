@@ -65,9 +65,9 @@ func (w *waiter) run(ctx context.Context) error {
 		case <-ticker.C:
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("not done after %v: %s (the configuration stays as it is)", w.timeout, left)
+				return fmt.Errorf("not done after %v: %s; the configuration stays as it is", w.timeout, left)
 			}
-			return fmt.Errorf("interrupted; %s (the configuration stays as it is)", left)
+			return fmt.Errorf("interrupted: %s; the configuration stays as it is", left)
 		}
 	}
 }

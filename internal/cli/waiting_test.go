@@ -83,7 +83,7 @@ func TestWaitForResets(t *testing.T) {
 
 func TestWaitTooLong(t *testing.T) {
 	messages, took, err := waitFor(t, draining, time.Minute, backends(leased("gpu-1", "draining", 5), leased("gpu-2", "draining", 0)))
-	const want = "not done after 1m0s: gpu-1: 5 sessions left (the configuration stays as it is)"
+	const want = "not done after 1m0s: gpu-1: 5 sessions left; the configuration stays as it is"
 	if err == nil || err.Error() != want || took != time.Minute {
 		t.Errorf("%v after %v; want %s", err, took, want)
 	}
@@ -178,6 +178,9 @@ func TestRunning(t *testing.T) {
 NAME   SERVICE  URL                                 CONNECTIONS  WARM  WEIGHT  STATE    IDLE  LEASED  HEALTH       LABELS
 gpu-1  stt      ws://10.0.0.5:2700                  48           cap   1       enabled  29    3       well         zone=a
 gpu-2  stt      ws://10.0.0.6:2700/?token=(hidden)  32           8     1       enabled  0     0       unreachable  zone=b`)
+	if out := s.must("backend show gpu-2"); !strings.Contains(out, "\n\nNOW  ") || !strings.Contains(out, "unreachable: connection refused") {
+		t.Errorf("one backend:\n%s", out)
+	}
 	if out := s.must("backend ls -o json"); !strings.Contains(out, `"trouble": "connection refused"`) || !strings.Contains(out, `"leased": 3`) {
 		t.Errorf("for programs:\n%s", out)
 	}

@@ -206,15 +206,16 @@ func conflicting(err error) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "the configuration was changed by somebody else: it has version %s, not %s", conflict.Current, conflict.Expected)
-	const most = 10
-	for i, revision := range conflict.Since {
-		if i == most {
-			fmt.Fprintf(&b, "\n  and %d earlier changes", len(conflict.Since)-most)
-			break
-		}
+	var lines []string
+	for _, revision := range conflict.Since {
 		for _, edit := range revision.Edits {
-			fmt.Fprintf(&b, "\n  %s  %s: %s", revision.At.UTC().Format(time.RFC3339), revision.Who, edit)
+			lines = append(lines, fmt.Sprintf("\n  %s  %s: %s", revision.At.UTC().Format(time.RFC3339), revision.Who, edit))
 		}
+	}
+	const most = 10
+	b.WriteString(strings.Join(lines[:min(most, len(lines))], ""))
+	if more := len(lines) - most; more > 0 {
+		fmt.Fprintf(&b, "\n  and %d more ('wsbouncer config history')", more)
 	}
 	fmt.Fprintf(&b, "\nNothing was written. If your change is still right, make it again with --expect %s.", conflict.Current)
 	return fmt.Errorf("%s", b.String())
