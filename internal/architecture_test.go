@@ -83,7 +83,11 @@ var mayImport = map[string][]string{
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/state", "internal/stats",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stats", "internal/wav"},
-	"internal/cli":  {},
+	"internal/cli": {
+		"internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
+		"internal/config/value", "internal/demo", "internal/load", "internal/load/report", "internal/pool", "internal/profile",
+		"internal/settings", "internal/sim", "internal/state", "internal/wav",
+	},
 	"cmd/wsbouncer": {"internal/cli"},
 
 	// End-to-end tests: they use the binary.
