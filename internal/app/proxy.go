@@ -105,6 +105,9 @@ func (p *Proxy) follow(fixed *fixed) error {
 		p.order = fixed.names
 	} else {
 		p.log.Info("configuration", "source", source, "version", p.follower.Status().Version)
+		if p.services.Count() == 0 {
+			p.log.Info("no services yet: clients get 404 until one is added (wsbouncer service add)")
+		}
 	}
 	return nil
 }

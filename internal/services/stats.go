@@ -31,6 +31,13 @@ func (s *Services) Stats(to *stats.Stats) {
 	}
 }
 
+// Count returns how many services there are.
+func (s *Services) Count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.services)
+}
+
 // Dialed returns how many connections the backends that there are have ever had.
 func (s *Services) Dialed() (n uint64) {
 	s.mu.Lock()

@@ -116,6 +116,13 @@ func (s *Store) name() (string, error) {
 		s.readOnly = true
 		pragmas.Set("mode", "ro")
 	default:
+		if err != nil { // SQLite would let everybody read it
+			file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o640)
+			if err != nil {
+				return "", fmt.Errorf("the database's file: %w", err)
+			}
+			_ = file.Close()
+		}
 		pragmas.Add("_pragma", "journal_mode(WAL)")
 	}
 	s.path = path
