@@ -1,6 +1,7 @@
 package services
 
 import (
+	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
@@ -15,7 +16,6 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 	if s.desired == nil {
 		return len(s.leaving) > 0
 	}
-	held := s.held()
 	for name, plan := range s.desired.services {
 		v := s.services[name]
 		if v == nil {
@@ -23,7 +23,7 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 		}
 		s.change(v, plan)
 		for _, b := range plan.backends {
-			s.bring(v, b, held[b.server], now)
+			s.bring(v, b, now)
 		}
 		more = s.release(v, now) || more
 	}
@@ -61,10 +61,9 @@ func (s *Services) change(v *service, plan *servicePlan) {
 	v.plan = plan
 }
 
-// bring makes of a backend what is desired: one that runs is changed, another is begun, on a server that holds so many connections for
-// others. That it is to get no sessions any more
+// bring makes of a backend what is desired: one that runs is changed, another is begun. That it is to get no sessions any more
 // is for release.
-func (s *Services) bring(v *service, plan *backendPlan, taken int, now time.Time) {
+func (s *Services) bring(v *service, plan *backendPlan, now time.Time) {
 	m := v.members[plan.name]
 	if m != nil && m.server != plan.server { // another server of the same name
 		s.leave(m)
@@ -75,29 +74,35 @@ func (s *Services) bring(v *service, plan *backendPlan, taken int, now time.Time
 	}
 	switch {
 	case m == nil:
-		m = s.begin(v, plan, taken, now)
+		m = s.begin(v, plan, now)
 	case m.plan != plan:
+		// The cap is to hold from the first dial on. What it can have more is for share.
+		m.taken = max(m.taken, s.takenFrom(m))
 		renew := m.plan.dialsOtherwise(plan)
 		m.plan = plan
 		m.Update(s.options(v, m), renew)
 	}
 	v.members[plan.name] = m
 	if plan.mode <= m.mode { // it may get at least what it got
+		if plan.mode < m.mode && plan.mode == pool.Enabled {
+			v.warm(m, now)
+		}
 		m.setMode(plan.mode)
 	}
 }
 
 // find returns a backend of the service that leads to the same server under another name, or that was to leave.
 func (s *Services) find(v *service, plan *backendPlan) *member {
-	for name, m := range v.members {
-		if m.server == plan.server {
-			delete(v.members, name)
+	for _, m := range s.servers[plan.server] {
+		if m.Group() != v.group {
+			continue
+		}
+		if v.members[m.plan.name] == m {
+			delete(v.members, m.plan.name)
 			return m
 		}
-	}
-	for i, m := range s.leaving {
-		if m.service == v.name && m.server == plan.server && m.Group() == v.group {
-			s.leaving = append(s.leaving[:i:i], s.leaving[i+1:]...)
+		if i := slices.Index(s.leaving, m); i >= 0 {
+			s.leaving = slices.Delete(s.leaving, i, i+1)
 			m.Restore()
 			return m
 		}
@@ -105,17 +110,26 @@ func (s *Services) find(v *service, plan *backendPlan) *member {
 	return nil
 }
 
-// begin starts a backend. What the server holds for others is taken from its cap before it dials.
-func (s *Services) begin(v *service, plan *backendPlan, taken int, now time.Time) *member {
-	m := &member{service: v.name, server: plan.server, plan: plan, mode: plan.mode, taken: taken}
-	if len(v.members) > 0 && plan.mode == pool.Enabled {
-		m.warming = now.Add(patience)
+// begin starts a backend. What the server still holds of others is taken from its cap before it dials.
+func (s *Services) begin(v *service, plan *backendPlan, now time.Time) *member {
+	m := &member{service: v.name, server: plan.server, plan: plan, mode: plan.mode}
+	m.taken = s.takenFrom(m)
+	if plan.mode == pool.Enabled {
+		v.warm(m, now)
 	}
 	m.Backend = backend.New(s.options(v, m))
+	s.servers[m.server] = append(s.servers[m.server], m)
 	if s.begun { // otherwise it was there before the proxy
 		s.o.Log.Info("backend added", "backend", plan.name, "service", v.name, "url", plan.target.URL, "state", plan.mode.String())
 	}
 	return m
+}
+
+// warm notes that a backend is on its way to its warm connections, and others of the service stay until it has them.
+func (v *service) warm(m *member, now time.Time) {
+	if len(v.members) > 0 {
+		m.warming = now.Add(patience)
+	}
 }
 
 // release lets backends go that are to get no sessions any more, or none at all, and returns whether one waits for others to take
@@ -146,7 +160,7 @@ func (v *service) comes(now time.Time) (comes bool) {
 		}
 		book, health := m.Stats(), m.Health()
 		failing := !health.Reachable && book.Totals.DialFailed > 0
-		if failing || !now.Before(m.warming) || m.mode != pool.Enabled || book.Idle+book.Leased+book.Resetting >= min(book.Warm, book.Ceiling) {
+		if failing || !now.Before(m.warming) || m.mode != pool.Enabled || book.Idle >= min(book.Warm, book.Ceiling-book.Leased-book.Resetting) {
 			m.warming = time.Time{}
 			continue
 		}
@@ -182,12 +196,11 @@ func (v *service) membersOrNone() map[string]*member {
 	return v.members
 }
 
-// share gives each backend what others leave of its server's cap.
+// share gives each backend that is to stay what others leave of its server's cap.
 func (s *Services) share() {
-	held := s.held()
 	for _, v := range s.services {
 		for _, m := range v.members {
-			if taken := held[m.server]; taken != m.taken && s.desired.of(m) != nil {
+			if taken := s.takenFrom(m); taken != m.taken && s.desired.of(m) != nil {
 				m.taken = taken
 				m.Set(m.sizes())
 			}
@@ -195,22 +208,21 @@ func (s *Services) share() {
 	}
 }
 
-// held returns how many connections servers have for backends that are to go: what those that are leaving still hold, which cannot
-// grow any more, and what the others may take until they do.
-func (s *Services) held() map[string]int {
-	held := make(map[string]int)
-	for _, m := range s.leaving {
-		book := m.Stats()
-		held[m.server] += book.Used()
-	}
-	for _, v := range s.services {
-		for _, m := range v.members {
-			if s.desired.of(m) == nil {
-				held[m.server] += m.plan.Connections
-			}
+// takenFrom returns how many connections of a backend's cap others have that lead to the same server: those that are leaving what
+// they still hold, which cannot grow any more, and those that will leave what they hold or may take until then.
+func (s *Services) takenFrom(m *member) (taken int) {
+	for _, other := range s.servers[m.server] {
+		if other == m || s.desired.of(other) != nil && !slices.Contains(s.leaving, other) {
+			continue
 		}
+		book := other.Stats()
+		used := book.Used()
+		if book.State == pool.Enabled.String() { // the others cannot grow
+			used = max(used, other.plan.Connections-other.taken)
+		}
+		taken += used
 	}
-	return held
+	return taken
 }
 
 func (m *member) setMode(mode pool.Mode) {

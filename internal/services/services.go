@@ -6,8 +6,8 @@
 //   - What changes only for the proxy (limits, weights, sizes, time-outs) is in force from then on. What servers were told when
 //     they were dialed (address, headers, subprotocol, profile) has their connections replaced, a part at a time.
 //   - What goes is drained: a backend gets no session any more, and its connections are closed when theirs have ended. Until
-//     then they count against the cap of whatever backend leads to the same server. It goes only when new backends of its
-//     service that came with the same change have their warm connections, or cannot get them.
+//     then they count against the cap of whatever backend leads to the same server. It goes only when backends of its service
+//     that have come, or were enabled, just before or with the same change have their warm connections, or cannot get them.
 package services
 
 import (
@@ -54,10 +54,11 @@ type Services struct {
 	done     chan struct{}
 
 	mu       sync.Mutex
-	begun    bool                // guarded by mu: a snapshot was applied before
-	desired  *plan               // guarded by mu: the last that was applied
-	services map[string]*service // guarded by mu: by name
-	leaving  []*member           // guarded by mu: backends that are to go, until their last connection has
+	begun    bool                 // guarded by mu: a snapshot was applied before
+	desired  *plan                // guarded by mu: the last that was applied
+	services map[string]*service  // guarded by mu: by name
+	leaving  []*member            // guarded by mu: backends that are to go, until their last connection has
+	servers  map[string][]*member // guarded by mu: all of both, by their server
 }
 
 // service is a service that runs. It is guarded by Services.mu.
@@ -84,7 +85,10 @@ type member struct {
 
 // New returns services without any. Close ends them.
 func New(o Options) *Services {
-	s := &Services{o: o, services: make(map[string]*service), woken: make(chan struct{}, 1), done: make(chan struct{})}
+	s := &Services{
+		o: o, services: make(map[string]*service), servers: make(map[string][]*member),
+		woken: make(chan struct{}, 1), done: make(chan struct{}),
+	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	go s.run()
 	return s
@@ -149,6 +153,12 @@ func (s *Services) reap() (gone []*member) {
 		gone = append(gone, m)
 		return true
 	})
+	for _, m := range gone {
+		others := slices.DeleteFunc(s.servers[m.server], func(other *member) bool { return other == m })
+		if s.servers[m.server] = others; len(others) == 0 {
+			delete(s.servers, m.server)
+		}
+	}
 	return gone
 }
 
