@@ -132,6 +132,9 @@ func (c *Conn) fill() {
 // Backend returns the backend that the connection leads to.
 func (c *Conn) Backend() *Backend { return c.made.backend }
 
+// Profile returns the profile that the connection was dialed for. Its backend may have another by now.
+func (c *Conn) Profile() *profile.Profile { return c.made.Profile }
+
 // Stream returns the connection on its event loop. The session makes itself the handler of its events.
 func (c *Conn) Stream() *loop.Conn { return c.stream }
 

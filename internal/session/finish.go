@@ -19,7 +19,7 @@ func (s *Session) clientClosed(payload []byte) {
 	case s.phase != relaying:
 	case err != nil:
 		s.clientBroke(err)
-	case s.backend.Backend().Profile().Reuse == profile.OneShot:
+	case s.backend.Profile().Reuse == profile.OneShot:
 		s.leave(code, string(reason), payload)
 	default: // nobody is interested in what the backend still owes
 		s.end(byClient, code, string(reason))
@@ -56,7 +56,7 @@ func (s *Session) leave(code frame.CloseCode, reason string, toBackend []byte) {
 	s.up.closed = true
 	s.deadline.Stop()
 	s.client.Resume() // to see its end
-	if s.backend.Backend().Profile().Reuse == profile.OneShot {
+	if s.backend.Profile().Reuse == profile.OneShot {
 		s.backend.SendClose(toBackend)
 	}
 	s.timer.Set(s.client.Loop(), s.service.CloseTimeout, s.answerClient)
