@@ -160,7 +160,7 @@ func TestMissingSecret(t *testing.T) {
 	})
 	r.idle("b", 1)
 	eventually(t, "a says what is missing", func() bool {
-		return strings.Contains(r.backend("a").Reason, "header Authorization: env:WSBOUNCER_TEST_NONE: the environment has no such variable")
+		return strings.Contains(r.backend("a").Reason, "header: Authorization: env:WSBOUNCER_TEST_NONE: the environment has no such variable")
 	})
 	r.apply(func(c *config.Content) {
 		putBackend(c, "a", "stt", a.url, 1, func(b *config.Backend) { b.Headers = nil })
@@ -247,11 +247,11 @@ func TestImpossible(t *testing.T) {
 	before := r.services.desired
 	err := r.tryApply(func(c *config.Content) {
 		putBackend(c, "b", "stt", b.URL(), 1, nil)
-		putBackend(c, "secure", "stt", "wss://127.0.0.1:9", 1, nil)
+		putService(c, "ondemand", func(s *config.Service) { s.Path, s.Profile, s.Queue = "/ondemand", "deepgram", 0 })
 		delete(c.Backends, "a")
 	})
 	var problems config.Problems
-	if !errors.As(err, &problems) || len(problems) != 1 || problems[0].Name != "secure" || problems[0].Field != "url" {
+	if !errors.As(err, &problems) || len(problems) != 1 || problems[0].Name != "ondemand" || problems[0].Field != "queue" {
 		t.Errorf("got %v", err)
 	}
 	if r.services.desired != before || len(r.stats().Backends) != 1 || b.Stats().Accepted != 0 {
