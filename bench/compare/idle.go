@@ -4,52 +4,34 @@ package main
 
 import (
 	"context"
-	"os"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
 // idleConnections is how many connections the idle scenario keeps in all.
 const idleConnections = 9999
 
-// settleIdle is the time after which a pool that was just filled is measured:
-// what dialing left behind is gone by then.
+// settleIdle is the time after which a pool that was just filled is measured: what dialing left behind is gone by then.
 const settleIdle = 12 * time.Second
 
-// idlePools are the rivals of the idle scenario: the proxy with one connection
-// to each backend, which is what the other is compared with, and with many.
-func idlePools(tools toolbox, _ options) []rival {
-	pool := func(name string, each int) rival {
-		return rival{
-			name: name, command: func(t task) ([]string, error) { return serve(tools, t, each), nil },
-			ready: func(t task) func(context.Context) error {
-				return func(ctx context.Context) error { return warm(ctx, t, each) }
-			},
-		}
+// idlePools are the rivals of the idle scenario: the proxy with one connection to each backend, which is what the other is
+// compared with, and with many.
+func idlePools(_ context.Context, st *stage, _ []rivals.Rival) ([]rivals.Rival, error) {
+	pool := func(name string, each int) rivals.Rival {
+		return rivals.WSBouncer(name, st.wsbouncer, "echo", func(rivals.Task) int { return each })
 	}
-	return []rival{pool("few", 1), pool("wsbouncer", idleConnections/3)}
+	return []rivals.Rival{pool("few", 1), pool("wsbouncer", idleConnections/3)}, nil
 }
 
 // observeIdle starts a proxy, offers it no load at all, and watches its process.
-func observeIdle(ctx context.Context, tools toolbox, r rival, l load, backends []string) (observation, error) {
-	addresses, err := child.FreeAddresses(2)
+func observeIdle(ctx context.Context, st *stage, r rivals.Rival, l load, b behind) (observation, error) {
+	w, err := startRival(ctx, st, r, idleConnections, b)
 	if err != nil {
 		return observation{}, err
 	}
-	dir, err := os.MkdirTemp(tools.dir, r.name+"-")
-	if err != nil {
-		return observation{}, err
-	}
-	defer os.RemoveAll(dir)
-	began := time.Now()
-	p, _, err := r.start(ctx, task{listen: addresses[0], admin: addresses[1], backends: backends, dir: dir})
-	if err != nil {
-		return observation{}, err
-	}
-	defer p.Stop()
-	w := watch{memory: true, pid: p.PID()}
-	w.seen.filled = time.Since(began)
+	defer w.stop()
 	if err := pause(ctx, settleIdle); err != nil {
 		return observation{}, err
 	}
@@ -59,19 +41,14 @@ func observeIdle(ctx context.Context, tools toolbox, r rival, l load, backends [
 	}
 	w.end()
 	w.seen.open = w.read(child.ReadPSS)
-	w.seen.peak = w.read(child.ReadPeak)
 	w.seen.busy = float64(w.seen.cpu.Total) / float64(l.duration)
 	if w.failed == nil {
-		w.failed = p.Failure()
+		w.failed = w.Failure()
 	}
 	return w.seen, w.failed
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
+// waitingRelays are the Go relay's ways of waiting.
+func waitingRelays(ctx context.Context, st *stage, _ []rivals.Rival) ([]rivals.Rival, error) {
+	return rivals.Waiting(ctx, st.setUp)
 }

@@ -19,10 +19,14 @@ import (
 
 // load is what wsbouncer's load generator is asked for.
 type load struct {
+	label    string // in tables
 	sessions int
 	rate     float64 // messages per second and session
 	size     int
+	binary   bool
 	duration time.Duration
+	ramp     time.Duration // time over which clients connect
+	parallel int           // most connections being opened at a time; 0: all
 }
 
 // quantiles are in milliseconds.
@@ -40,35 +44,52 @@ type loadResult struct {
 	ConnectFailures int            `json:"connect_failures"`
 	Sent            int            `json:"sent"`
 	Received        int            `json:"received"`
+	PerSecond       float64        `json:"messages_per_second"`
+	Unsent          int            `json:"unsent"`
 	Lost            int            `json:"lost"`
 	Mixed           int            `json:"mixed"`
 	Failed          int            `json:"failed"`
 	Latency         quantiles      `json:"latency_ms"`
+	Connect         quantiles      `json:"connect_ms"`
 	FirstEcho       quantiles      `json:"first_echo_ms"`
 	Errors          map[string]int `json:"errors"`
 }
 
-// trouble tells what makes a load's other numbers meaningless: sessions that
-// did not connect or failed, echoes that went astray.
-func (r loadResult) trouble() error {
-	if r.ConnectFailures+r.Failed+r.Mixed == 0 && r.Lost*1000 <= r.Sent && r.Received > 0 {
+// broken tells what makes a load's other numbers meaningless: sessions that did not connect or failed, echoes that went astray.
+func (r loadResult) broken() error {
+	if r.ConnectFailures+r.Failed+r.Mixed == 0 && r.Connected > 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d did not connect, %d failed, %d of %d messages lost, %d mixed up, %d received, errors %v",
-		r.ConnectFailures, r.Connections, r.Failed, r.Lost, r.Sent, r.Mixed, r.Received, r.Errors)
+	return fmt.Errorf("%d of %d did not connect, %d failed, %d of %d messages lost, %d mixed up, errors %v",
+		r.ConnectFailures, r.Connections, r.Failed, r.Lost, r.Sent, r.Mixed, r.Errors)
 }
 
-// offer runs the load generator against an address. It calls steady once all
-// clients are connected and stream, and done when the streaming ends.
+// behind tells by how much the answers fell behind what was offered; "" if they did not.
+func (r loadResult) behind(l load) string {
+	const enough = 0.95
+	offered := float64(l.sessions) * l.rate
+	if r.PerSecond >= enough*offered && (r.Lost+r.Unsent)*1000 <= r.Sent {
+		return ""
+	}
+	return fmt.Sprintf("it answered %.0f of %.0f messages/s", r.PerSecond, offered)
+}
+
+// offer runs the load generator against an address. It calls steady once all clients are connected and stream, and done when the
+// streaming ends.
 func offer(ctx context.Context, binary, address string, l load, steady, done func()) (loadResult, error) {
-	const patience = 90 * time.Second // for connecting and closing
+	const patience = 120 * time.Second // for connecting and closing
 	ctx, cancel := context.WithTimeout(ctx, l.duration+patience)
 	defer cancel()
+	kind := "--text"
+	if l.binary {
+		kind = "--binary"
+	}
 	command := exec.CommandContext(ctx, binary, "bench", "ws://"+address+"/",
 		"--connections", strconv.Itoa(l.sessions),
 		"--rate", strconv.FormatFloat(l.rate, 'f', -1, 64),
-		"--size", strconv.Itoa(l.size), "--text",
-		"--duration", l.duration.String(), "--json")
+		"--size", strconv.Itoa(l.size), kind,
+		"--duration", l.duration.String(), "--ramp", l.ramp.String(), "--dial-parallel", strconv.Itoa(l.parallel),
+		"--connect-timeout", "40s", "--drain", "2s", "--json")
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	var output bytes.Buffer
 	command.Stdout = &output

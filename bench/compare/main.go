@@ -1,10 +1,11 @@
 //go:build linux
 
-// Command compare measures wsbouncer and its rivals in one run: the same load,
-// the same backends, in interleaved rounds, and prints ratios.
+// Command compare measures wsbouncer and its rivals in one run: the same load, the same backends, in interleaved rounds. It
+// prints ratios and writes a report with plots. See bench/README.md.
 //
 //	go run ./bench/compare
-//	go run ./bench/compare -scenario cpu -rounds 1 -duration 2s -rivals wsbouncer,c-relay
+//	go run ./bench/compare -quick
+//	go run ./bench/compare -scenario cpu -sessions 500,3000 -size 1KiB -rounds 3 -only wsbouncer,nginx
 package main
 
 import (
@@ -15,45 +16,48 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/results"
 )
 
 // options are the command's flags.
 type options struct {
 	scenarios string
-	rivals    string
+	only      string
+	sessions  string
+	sizes     string
 	workers   string
-	base      string
 	rounds    int
 	duration  time.Duration
-	sessions  int
 	rate      float64
-	size      int
+	quick     bool
+	offline   bool
 	calm      float64
 	wsbouncer string
 	tools     string
-	json      string
-	markdown  string
+	out       string
+	from      string
 }
 
 func parseFlags() options {
 	var o options
-	flag.StringVar(&o.scenarios, "scenario", "cpu,memory,burst,latency", "scenarios to run, comma-separated; also: idle, waiting")
-	flag.StringVar(&o.rivals, "rivals", "", "only these, comma-separated (default all of a scenario)")
-	flag.StringVar(&o.workers, "workers", "1,2", "worker counts to run nginx and HAProxy with, comma-separated")
-	flag.StringVar(&o.base, "base", "", "rival that ratios refer to (default wsbouncer; c-relay in the waiting scenario)")
-	flag.IntVar(&o.rounds, "rounds", 5, "interleaved rounds")
-	flag.DurationVar(&o.duration, "duration", 8*time.Second, "steady load in each run")
-	flag.IntVar(&o.sessions, "sessions", 0, "sessions, instead of the scenario's own number")
-	flag.Float64Var(&o.rate, "rate", 0, "messages per second and session, instead of the scenario's own rate")
-	flag.IntVar(&o.size, "size", 1024, "bytes in a message")
+	flag.StringVar(&o.scenarios, "scenario", "", "scenarios to run, comma-separated (default all but idle and waiting): cpu, memory (the same runs), latency, burst, rate, check, start, start-tls, churn, idle, waiting")
+	flag.StringVar(&o.only, "only", "", "only these rivals, comma-separated: wsbouncer, wsbouncer-one-shot, c-relay, uring-relay, nginx, haproxy, envoy, caddy, gorilla, python")
+	flag.StringVar(&o.sessions, "sessions", "", "numbers of sessions, comma-separated, instead of the scenarios' own")
+	flag.StringVar(&o.sizes, "size", "", "sizes of a message, comma-separated, such as 64B,1KiB, instead of the scenarios' own")
+	flag.Float64Var(&o.rate, "rate", 0, "messages per second and session, instead of the scenarios' own")
+	flag.IntVar(&o.rounds, "rounds", 0, "interleaved rounds (default 3; 2 or 1 where they are long)")
+	flag.DurationVar(&o.duration, "duration", 0, "steady load in each run (default 2s; 1s with -quick)")
+	flag.StringVar(&o.workers, "workers", "", "workers of rivals that differ from the default, such as nginx=2,haproxy=2,envoy=2,caddy=1,python=4")
+	flag.BoolVar(&o.quick, "quick", false, "fewer loads, one round, shorter: to see that everything works")
+	flag.BoolVar(&o.offline, "offline", false, "install nothing")
 	flag.Float64Var(&o.calm, "calm", 0, "repeat a run, twice at most, that others disturbed by more than so many processors (0: take what comes)")
 	flag.StringVar(&o.wsbouncer, "wsbouncer", "", "a wsbouncer binary to measure (default: build this checkout's)")
 	flag.StringVar(&o.tools, "tools", "", "a wsbouncer binary for the backends and the load (default: the one that is measured)")
-	flag.StringVar(&o.json, "json", "", "write every run's numbers to this file")
-	flag.StringVar(&o.markdown, "markdown", "", "write the tables to this file as well")
+	flag.StringVar(&o.out, "out", "", "folder for benchmarks.md, benchmarks.json and img/ (default: docs for the whole plan, .cache/bench/report for any other)")
+	flag.StringVar(&o.from, "from", "", "measure nothing: make the report from this JSON again")
 	flag.Parse()
 	return o
 }
@@ -62,50 +66,57 @@ func main() {
 	log.SetFlags(0)
 	o := parseFlags()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := compare(ctx, o)
+	err := run(ctx, o)
 	stop()
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func compare(ctx context.Context, o options) error {
-	if err := raiseDescriptorLimit(); err != nil {
-		return err
+// run measures and reports, or only reports.
+func run(ctx context.Context, o options) error {
+	if flag.NArg() > 0 {
+		return fmt.Errorf("%q is no flag; see -h", flag.Arg(0))
 	}
-	var chosen []scenario
-	for name := range strings.SplitSeq(o.scenarios, ",") {
-		s, err := findScenario(name, o)
+	if o.from != "" {
+		report, err := results.Read(o.from)
 		if err != nil {
 			return err
 		}
-		chosen = append(chosen, s)
+		return publish(report, o.folder())
 	}
-	dir, err := os.MkdirTemp("", "compare-")
+	p, err := newPlan(o)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	tools, err := build(ctx, dir, o, chosen)
+	if err := raiseDescriptorLimit(); err != nil {
+		return err
+	}
+	st, err := newStage(ctx, p, o)
 	if err != nil {
 		return err
 	}
-	var outcomes []outcome
-	var interrupted error
-	for _, s := range chosen {
-		rivals, err := selectRivals(s.rivals(tools, o), o.rivals)
-		if err != nil {
-			return fmt.Errorf("scenario %s: %w", s.name, err)
-		}
-		result, err := runScenario(ctx, tools, s, rivals, o)
-		outcomes = append(outcomes, result)
-		if errors.Is(err, context.Canceled) {
-			interrupted = errors.New("interrupted: this is what was measured until then")
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("scenario %s: %w", s.name, err)
-		}
+	defer st.close()
+	report := st.perform(ctx, p)
+	err = publish(report, o.folder())
+	if ctx.Err() != nil {
+		err = errors.Join(err, errors.New("interrupted: this is what was measured until then"))
 	}
-	return errors.Join(report(outcomes, o), interrupted)
+	return err
+}
+
+// whole tells whether this is the plan that docs/benchmarks.md is about.
+func (o options) whole() bool {
+	return !o.quick && o.scenarios == "" && o.only == "" && o.sessions == "" && o.sizes == "" && o.rate == 0 && o.from == ""
+}
+
+// folder is where the report goes.
+func (o options) folder() string {
+	switch {
+	case o.out != "":
+		return o.out
+	case o.whole():
+		return "docs"
+	}
+	return ".cache/bench/report"
 }

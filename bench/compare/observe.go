@@ -11,50 +11,87 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
-// observation is what one run of one rival shows.
-type observation struct {
-	load   loadResult
-	cpu    child.CPU     // of the proxy, while the load was steady
-	before float64       // PSS once it was ready, in bytes
-	open   float64       // PSS late in the load, with all sessions open
-	peak   float64       // peak resident size
-	filled time.Duration // from its start until it was ready (idle scenario)
-	busy   float64       // share of a processor that it used (idle scenario)
-	others float64       // processors that everything else kept busy meanwhile
+// settle is the time between a proxy's being ready and the load.
+const settle = 700 * time.Millisecond
+
+// watch reads a proxy's use of the machine, and keeps the first error.
+type watch struct {
+	*child.Process // nil if there is no proxy
+	address        string
+	stop           func()
+
+	startMachine child.Machine // as the steady part of the load begins
+	startCPU     child.CPU
+
+	mu     sync.Mutex // guards what follows: a timer reads memory
+	seen   observation
+	failed error
 }
 
-// observe starts a rival, offers it a load, and watches its process.
-func observe(ctx context.Context, tools toolbox, r rival, l load, backends []string, memory bool) (observation, error) {
+// startRival starts a rival, and lets it settle. The caller stops it.
+func startRival(ctx context.Context, st *stage, r rivals.Rival, sessions int, b behind) (*watch, error) {
 	addresses, err := child.FreeAddresses(2)
 	if err != nil {
-		return observation{}, err
+		return nil, err
 	}
-	dir, err := os.MkdirTemp(tools.dir, r.name+"-")
+	dir, err := os.MkdirTemp(st.dir, r.Name+"-")
 	if err != nil {
-		return observation{}, err
+		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	t := task{listen: addresses[0], admin: addresses[1], backends: backends, sessions: l.sessions, dir: dir}
-	p, address, err := r.start(ctx, t)
+	w := &watch{}
+	began := time.Now()
+	w.Process, w.address, err = r.Start(ctx, rivals.Task{
+		Listen: addresses[0], Admin: addresses[1], Backends: b.addresses, CA: b.ca, Sessions: sessions, Dir: dir,
+	})
 	if err != nil {
-		return observation{}, err
+		os.RemoveAll(dir)
+		return nil, err
 	}
-	w := watch{memory: memory}
-	if p != nil {
-		defer p.Stop()
-		w.pid = p.PID()
+	w.seen.filled = time.Since(began)
+	w.stop = func() {
+		if w.Process != nil {
+			w.Process.Stop()
+		}
+		os.RemoveAll(dir)
 	}
-	const settle = time.Second
-	select {
-	case <-ctx.Done():
-		return observation{}, ctx.Err()
-	case <-time.After(settle):
+	if err := pause(ctx, settle); err != nil {
+		w.stop()
+		return nil, err
 	}
 	w.seen.before = w.read(child.ReadPSS)
+	return w, nil
+}
+
+// observe starts a rival, offers it a load, and watches its process. Trouble with the load is an error; falling behind is not.
+func observe(ctx context.Context, st *stage, r rivals.Rival, l load, b behind) (observation, error) {
+	seen, err := observeBurst(ctx, st, r, l, b)
+	if err == nil {
+		err = seen.load.broken()
+	}
+	seen.overload = seen.load.behind(l)
+	return seen, err
+}
+
+// observeBurst is observe for when trouble with the load is a result.
+func observeBurst(ctx context.Context, st *stage, r rivals.Rival, l load, b behind) (observation, error) {
+	w, err := startRival(ctx, st, r, l.sessions, b)
+	if err != nil {
+		return observation{}, err
+	}
+	defer w.stop()
+	err = w.offer(ctx, st, l)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen, cmp.Or(err, w.failed)
+}
+
+// offer offers a load and reads what the proxy uses of the machine meanwhile.
+func (w *watch) offer(ctx context.Context, st *stage, l load) error {
 	var late *time.Timer
-	result, err := offer(ctx, tools.tools, address, l, func() {
+	result, err := offer(ctx, st.tools, w.address, l, func() {
 		w.begin()
 		late = time.AfterFunc(l.duration*3/4, func() {
 			open := w.read(child.ReadPSS)
@@ -66,30 +103,17 @@ func observe(ctx context.Context, tools toolbox, r rival, l load, backends []str
 	if late != nil {
 		late.Stop()
 	}
-	if p != nil && p.Failure() != nil {
-		return observation{}, p.Failure()
+	if w.Process != nil && w.Failure() != nil {
+		return w.Failure()
 	}
 	if err == nil && late == nil {
-		err = fmt.Errorf("the load never became steady: %w", result.trouble())
+		err = fmt.Errorf("the load never became steady: %d of %d connected, errors %v", result.Connected, result.Connections, result.Errors)
 	}
 	peak := w.read(child.ReadPeak)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen.load, w.seen.peak = result, peak
-	return w.seen, cmp.Or(err, w.failed)
-}
-
-// watch reads a proxy's use of the machine, and keeps the first error.
-type watch struct {
-	pid    int // 0 if there is no proxy
-	memory bool
-
-	startMachine child.Machine // as the steady part of the load begins
-	startCPU     child.CPU
-
-	mu     sync.Mutex // guards what follows: a timer reads memory
-	seen   observation
-	failed error
+	return err
 }
 
 func (w *watch) begin() {
@@ -110,20 +134,20 @@ func (w *watch) end() {
 }
 
 func (w *watch) readCPU() child.CPU {
-	if w.pid == 0 {
+	if w.Process == nil {
 		return child.CPU{}
 	}
-	used, err := child.ReadCPU(w.pid)
+	used, err := child.ReadCPU(w.PID())
 	w.fail(err)
 	return used
 }
 
-// read reads memory, where the scenario is about it: it holds the process up.
+// read reads memory.
 func (w *watch) read(source func(pid int) (float64, error)) float64 {
-	if !w.memory || w.pid == 0 {
+	if w.Process == nil {
 		return 0
 	}
-	bytes, err := source(w.pid)
+	bytes, err := source(w.PID())
 	w.fail(err)
 	return bytes
 }
@@ -132,4 +156,13 @@ func (w *watch) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failed = cmp.Or(w.failed, err)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }

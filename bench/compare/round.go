@@ -4,143 +4,190 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"slices"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/bench/results"
+	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
-// outcome is all that a scenario gave.
-type outcome struct {
-	scenario scenario
-	rivals   []rival
-	rounds   []round
+// perform runs the plan. What cannot be run is in the report as well.
+func (st *stage) perform(ctx context.Context, p plan) *results.Report {
+	present := 0
+	report := &results.Report{Time: st.began.UTC().Truncate(time.Second), Plan: p.name, Command: commandLine(), Machine: machine(), Base: "wsbouncer"}
+	for _, r := range st.all {
+		report.Rivals = append(report.Rivals, results.Rival{Name: r.Name, Title: r.Title, Version: r.Version, Missing: r.Missing})
+		if r.Missing == "" {
+			present++
+		}
+	}
+	log.Printf("%d rivals, %d scenarios, about %d minutes", present, len(p.scenarios), 1+int(p.expected(present).Minutes()))
+	for _, s := range p.scenarios {
+		result, err := st.runScenario(ctx, s, p.roundsOf(s))
+		if err != nil && ctx.Err() == nil {
+			result.Failed = st.anonymous(err.Error())
+			log.Printf("%s: failed: %v", s.name, err)
+		}
+		report.Scenarios = append(report.Scenarios, result)
+		if ctx.Err() != nil {
+			report.Interrupted = "It was interrupted in the scenario " + s.name + "."
+			break
+		}
+	}
+	report.Took = time.Since(st.began).Round(time.Second).Seconds()
+	return report
 }
 
-// round is one run of each rival, by name.
-type round map[string]run
-
-// run is one rival's numbers in one round, by metric, or why it has none.
-type run struct {
-	Values map[string]float64 `json:"values,omitempty"`
-	Error  string             `json:"error,omitempty"`
-}
-
-// runScenario runs every rival in turn, round by round, so that whatever else
-// the machine does meets all of them. Each round begins with another rival.
-func runScenario(ctx context.Context, tools toolbox, s scenario, rivals []rival, o options) (outcome, error) {
-	result := outcome{scenario: s, rivals: rivals}
-	backends, stop, err := startBackends(ctx, tools, 3)
+// runScenario runs every rival in turn under every load, round by round, so that whatever else the machine does meets all of them.
+// Each turn begins with another rival.
+func (st *stage) runScenario(ctx context.Context, s scenario, rounds int) (results.Scenario, error) {
+	result := results.Scenario{Name: s.name, Title: s.title, Text: s.text, Base: s.base}
+	for _, m := range s.metrics {
+		result.Metrics = append(result.Metrics, results.Metric{
+			Key: m.key, Title: m.title, Digits: m.digits, Ratio: m.ratio, Higher: slices.Contains(s.higher, m.key),
+		})
+	}
+	for _, l := range s.loads {
+		result.Cells = append(result.Cells, results.Cell{
+			Label: l.label, Sessions: l.sessions, Rate: l.rate, Size: l.size, Binary: l.binary, Seconds: l.duration.Seconds(),
+		})
+	}
+	taking, err := s.take(ctx, st, st.all)
 	if err != nil {
 		return result, err
 	}
-	defer stop()
-	for n := range o.rounds {
-		shift := n % len(rivals)
-		seen := map[string]observation{}
-		now := round{}
-		result.rounds = append(result.rounds, now)
-		for _, r := range slices.Concat(rivals[shift:], rivals[:shift]) {
-			if r.missing != "" {
-				continue
+	for _, r := range taking {
+		result.Rivals = append(result.Rivals, r.Name)
+	}
+	backends, err := s.open(ctx, st)
+	if err != nil {
+		return result, err
+	}
+	defer backends.stop()
+	for n := range rounds {
+		for i, l := range s.loads {
+			t := turn{
+				stage: st, scenario: s, load: l, behind: backends, before: result.Cells[i].Rounds,
+				what: fmt.Sprintf("%s %d/%d, %s", s.name, n+1, rounds, l.label),
 			}
-			began := time.Now()
-			observed, err := observeCalmly(ctx, tools, r, s, backends, o.calm)
-			if ctx.Err() != nil {
-				s.evaluate(now, seen)
-				return result, ctx.Err()
-			}
+			shift := (n + i) % len(taking)
+			round, err := t.run(ctx, slices.Concat(taking[shift:], taking[:shift]))
+			result.Cells[i].Rounds = append(result.Cells[i].Rounds, round)
 			if err != nil {
-				now[r.name] = run{Error: err.Error()}
-				log.Printf("%s %d/%d %s: failed: %v", s.name, n+1, o.rounds, r.name, err)
-				continue
+				return result, err
 			}
-			seen[r.name] = observed
-			log.Printf("%s %d/%d %s: %s (%.0f s)", s.name, n+1, o.rounds, r.name, s.brief(observed), time.Since(began).Seconds())
 		}
-		s.evaluate(now, seen)
 	}
 	return result, nil
 }
 
-// observeCalmly repeats an observation that something else on the machine
-// disturbed, and keeps the calmest. A failure in calm counts at once.
-func observeCalmly(ctx context.Context, tools toolbox, r rival, s scenario, backends []string, calm float64) (observation, error) {
+// turn is one run of each rival under a load.
+type turn struct {
+	*stage
+	scenario
+	load   load
+	behind behind
+	before []results.Round // of the same load
+	what   string
+}
+
+// run returns what was seen. The error is that of the context: there is no other that ends a comparison.
+func (t turn) run(ctx context.Context, taking []rivals.Rival) (results.Round, error) {
+	now, seen := results.Round{}, map[string]observation{}
+	for _, r := range taking {
+		switch {
+		case r.Missing != "":
+			now[r.Name] = results.Run{Skipped: r.Missing}
+			continue
+		case t.hopeless(r.Name):
+			continue
+		}
+		began := time.Now()
+		observed, err := t.observeCalmly(ctx, r)
+		took := time.Since(began).Seconds()
+		switch {
+		case ctx.Err() != nil:
+			t.evaluate(now, seen)
+			return now, ctx.Err()
+		case errors.Is(err, rivals.ErrSkipped):
+			now[r.Name] = results.Run{Skipped: t.anonymous(err.Error())}
+			log.Printf("%s, %s: %v", t.what, r.Name, err)
+		case err != nil:
+			now[r.Name] = results.Run{Error: t.anonymous(err.Error())}
+			log.Printf("%s, %s: failed: %v (%.0f s)", t.what, r.Name, err, took)
+		default:
+			seen[r.Name] = observed
+			log.Printf("%s, %s: %s (%.0f s)", t.what, r.Name, t.brief(observed), took)
+		}
+	}
+	t.evaluate(now, seen)
+	return now, nil
+}
+
+// hopeless tells whether a rival has shown already that it bears this load by far not, which takes long to see again. Who is
+// compared with is always run.
+func (t turn) hopeless(rival string) bool {
+	if rival == t.base {
+		return false
+	}
+	for _, round := range t.before {
+		run, ok := round[rival]
+		if ok && run.Overload != "" && run.Values["answered"] < 0.8 {
+			return true
+		}
+	}
+	return false
+}
+
+// observeCalmly repeats an observation that something else on the machine disturbed, and keeps the calmest. A failure in calm
+// counts at once.
+func (t turn) observeCalmly(ctx context.Context, r rivals.Rival) (observation, error) {
 	const attempts = 3
 	var best observation
 	var bestErr error
 	for n := range attempts {
-		observed, err := s.observe(ctx, tools, r, backends)
+		observed, err := t.observe(ctx, t.stage, r, t.load, t.behind)
 		if n == 0 || observed.others < best.others {
 			best, bestErr = observed, err
 		}
-		if calm == 0 || observed.others <= calm || ctx.Err() != nil {
+		if t.calm == 0 || observed.others <= t.calm || ctx.Err() != nil {
 			break
 		}
 	}
 	return best, bestErr
 }
 
-// observe runs one rival once.
-func (s scenario) observe(ctx context.Context, tools toolbox, r rival, backends []string) (observation, error) {
-	if s.idle {
-		return observeIdle(ctx, tools, r, s.load, backends)
-	}
-	observed, err := observe(ctx, tools, r, s.load, backends, s.memory)
-	if err == nil && s.strict {
-		err = observed.load.trouble()
-	}
-	return observed, err
-}
-
 // evaluate turns a round's observations into its metrics.
-func (s scenario) evaluate(into round, seen map[string]observation) {
-	without, have := seen[s.without]
+func (t turn) evaluate(into results.Round, seen map[string]observation) {
+	without, have := seen[t.without]
 	for name, observed := range seen {
 		values := map[string]float64{}
-		for _, m := range s.metrics {
+		for _, m := range t.metrics {
 			value := m.value(observed)
 			if m.added {
-				if !have || name == s.without {
+				if !have || name == t.without {
 					continue
 				}
 				value -= m.value(without)
 			}
 			values[m.key] = value
 		}
-		into[name] = run{Values: values}
+		if observed.overload != "" {
+			values["answered"] = observed.load.PerSecond / (float64(t.load.sessions) * t.load.rate)
+		}
+		into[name] = results.Run{Values: values, Overload: observed.overload}
 	}
 }
 
 // brief is the first metric, for the progress on standard error.
-func (s scenario) brief(o observation) string {
-	m := s.metrics[0]
-	return fmt.Sprintf("%s %.*f", m.title, m.digits, m.value(o))
-}
-
-// startBackends starts echo servers and returns their addresses.
-func startBackends(ctx context.Context, tools toolbox, count int) (addresses []string, stop func(), err error) {
-	var started []*child.Process
-	stop = func() {
-		for _, p := range started {
-			p.Stop()
-		}
+func (t turn) brief(o observation) string {
+	m := t.metrics[0]
+	text := fmt.Sprintf("%s %.*f", m.title, m.digits, m.value(o))
+	if o.overload != "" {
+		text += ", but " + o.overload
 	}
-	if addresses, err = child.FreeAddresses(count); err != nil {
-		return nil, nil, err
-	}
-	for _, address := range addresses {
-		p, err := child.Start([]string{tools.tools, "sim", "--listen", address, "--protocol", "echo", "--quiet"})
-		if err == nil {
-			started = append(started, p)
-			err = child.WaitFor(ctx, p, "backend", 10*time.Second, child.Accepts(address))
-		}
-		if err != nil {
-			stop()
-			return nil, nil, fmt.Errorf("backend: %w", err)
-		}
-	}
-	return addresses, stop, nil
+	return text
 }

@@ -3,29 +3,43 @@
 package main
 
 import (
-	"fmt"
-	"slices"
+	"context"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
-// scenario is a load and what is of interest under it.
+// scenario is a kind of load and what is of interest under it.
 type scenario struct {
 	name    string
 	title   string
-	load    load
-	memory  bool // read memory as well
+	text    string // for the report: what is offered, and what to make of it
+	loads   []load
+	rounds  int // most, if it takes long; 0: as many as there are
+	metrics []metric
+	higher  []string // keys of the metrics of which more is better; of the others less is
 	base    string
 	without string // the rival whose numbers are subtracted where a metric says so
-	rivals  func(toolbox, options) []rival
-	metrics []metric
-	strict  bool // a load that had trouble makes the run a failure
-	idle    bool // there is no load at all
+
+	// take is who takes part, of all that were set up.
+	take func(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error)
+	// open starts what stands behind the proxies.
+	open func(ctx context.Context, st *stage) (behind, error)
+	// observe runs one rival once.
+	observe func(ctx context.Context, st *stage, r rivals.Rival, l load, b behind) (observation, error)
+	// expected is how long that takes, about.
+	expected func(l load) time.Duration
 }
 
-// metric is one number of an observation. What something adds is taken from the
-// same round's run without it.
+// behind are the backends of a scenario.
+type behind struct {
+	addresses []string
+	ca        string // for TLS; else empty
+	stop      func()
+}
+
+// metric is one number of an observation. What something adds is taken from the same round's run without it.
 type metric struct {
 	key    string // in JSON
 	title  string // in tables
@@ -35,97 +49,61 @@ type metric struct {
 	value  func(observation) float64
 }
 
-func scenarios() []scenario {
-	outside := metric{"others", "others' processors", 2, false, false, func(o observation) float64 { return o.others }}
-	relayed := []metric{
-		{"cpu_us", "CPU per round trip, µs", 1, true, false, perRoundTrip(func(c child.CPU) time.Duration { return c.Total })},
-		{"user_share", "user share", 2, false, false, func(o observation) float64 {
-			return float64(o.cpu.User) / float64(max(1, o.cpu.User+o.cpu.System))
-		}},
-		{"p50_ms", "p50, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
-		{"p99_ms", "p99, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P99 }},
-		outside,
+// observation is what one run of one rival shows.
+type observation struct {
+	load     loadResult
+	cpu      child.CPU     // of the proxy, while the load was steady
+	before   float64       // PSS once it was ready, in bytes
+	open     float64       // PSS late in the load, with all sessions open
+	peak     float64       // peak resident size
+	filled   time.Duration // from its start until it was ready (idle scenario)
+	busy     float64       // share of a processor that it used (idle scenario)
+	others   float64       // processors that everything else kept busy meanwhile
+	rate     float64       // the highest rate that it bore, messages per second of all sessions (search)
+	sessions int           // that began and ended (churn)
+	overload string        // how it did not bear the load; its numbers are those of an overloaded proxy
+}
+
+// proxies are all rivals but the variant of ours that few scenarios are about.
+func proxies(_ context.Context, _ *stage, all []rivals.Rival) ([]rivals.Rival, error) {
+	var kept []rivals.Rival
+	for _, r := range all {
+		if r.Name != "wsbouncer-one-shot" {
+			kept = append(kept, r)
+		}
 	}
-	withDirect := func(t toolbox, o options) []rival { return slices.Concat([]rival{direct()}, proxies(t, o)) }
-	return []scenario{
-		{
-			name: "cpu", title: "Processor time of the proxy", base: "wsbouncer", strict: true,
-			load: load{sessions: 500, rate: 20}, rivals: proxies, metrics: relayed,
-		}, {
-			name: "memory", title: "Memory that sessions add", base: "wsbouncer", strict: true, memory: true,
-			load: load{sessions: 3000, rate: 1}, rivals: proxies,
-			metrics: []metric{
-				{"added_kb", "added per session, KiB", 2, true, false, func(o observation) float64 {
-					return (o.open - o.before) / 1024 / float64(o.load.Connected)
-				}},
-				{"before_mb", "before any client, MiB", 1, false, false, mib(func(o observation) float64 { return o.before })},
-				{"open_mb", "with sessions, MiB", 1, true, false, mib(func(o observation) float64 { return o.open })},
-				{"peak_mb", "peak resident, MiB", 1, false, false, mib(func(o observation) float64 { return o.peak })},
-			},
-		}, {
-			name: "burst", title: "All clients at once", base: "wsbouncer", memory: true,
-			load: load{sessions: 3000, rate: 1}, rivals: proxies,
-			metrics: []metric{
-				{"failures", "failures", 0, false, false, func(o observation) float64 {
-					return float64(o.load.ConnectFailures + o.load.Failed)
-				}},
-				{"last_echo_ms", "last client's first echo, ms", 0, true, false, func(o observation) float64 { return o.load.FirstEcho.Max }},
-				{"median_echo_ms", "median first echo, ms", 0, true, false, func(o observation) float64 { return o.load.FirstEcho.P50 }},
-				{"peak_mb", "peak resident, MiB", 1, true, false, mib(func(o observation) float64 { return o.peak })},
-			},
-		}, {
-			name: "latency", title: "Latency at low load", base: "wsbouncer", without: "direct", strict: true,
-			load: load{sessions: 50, rate: 20}, rivals: withDirect,
-			metrics: []metric{
-				{"p50_ms", "p50, ms", 3, true, false, func(o observation) float64 { return o.load.Latency.P50 }},
-				{"p99_ms", "p99, ms", 3, true, false, func(o observation) float64 { return o.load.Latency.P99 }},
-				{"added_p50_ms", "added p50, ms", 3, true, true, func(o observation) float64 { return o.load.Latency.P50 }},
-				{"added_p99_ms", "added p99, ms", 3, true, true, func(o observation) float64 { return o.load.Latency.P99 }},
-				outside,
-			},
-		}, {
-			name: "idle", title: "Idle pooled connections", base: "wsbouncer", without: "few", idle: true, rivals: idlePools,
-			metrics: []metric{
-				{"full_ms", "until all are idle, ms", 0, false, false, func(o observation) float64 { return float64(o.filled.Milliseconds()) }},
-				{"pss_mb", "memory, MiB", 1, false, false, mib(func(o observation) float64 { return o.open })},
-				{"each_kb", "memory of each, KiB", 2, false, true, func(o observation) float64 { return o.open / 1024 / idleConnections }},
-				{"cpu_percent", "processor, %", 2, false, false, func(o observation) float64 { return 100 * o.busy }},
-				outside,
-			},
-		}, {
-			name: "waiting", title: "How a Go event loop waits", base: "c-relay", strict: true,
-			load: load{sessions: 500, rate: 20}, rivals: waitingRelays, metrics: relayed,
-		},
+	return kept, nil
+}
+
+// withVariant are all rivals.
+func withVariant(_ context.Context, _ *stage, all []rivals.Rival) ([]rivals.Rival, error) {
+	return all, nil
+}
+
+// withDirect has a run without a proxy as well.
+func withDirect(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error) {
+	kept, err := proxies(ctx, st, all)
+	return append([]rivals.Rival{rivals.Direct()}, kept...), err
+}
+
+// perRoundTrip is a part of the processor time for each echo, in microseconds.
+func perRoundTrip(part func(child.CPU) time.Duration) func(observation) float64 {
+	return func(o observation) float64 {
+		return float64(part(o.cpu)) / float64(time.Microsecond) / float64(max(1, o.load.Received))
 	}
 }
 
-func perRoundTrip(part func(child.CPU) time.Duration) func(observation) float64 {
-	return func(o observation) float64 {
-		return float64(part(o.cpu)) / float64(time.Microsecond) / float64(o.load.Received)
-	}
+// The kernel counts the split in ticks, and the whole in nanoseconds.
+func userTime(c child.CPU) time.Duration {
+	return time.Duration(float64(c.Total) * float64(c.User) / float64(max(1, c.User+c.System)))
 }
+
+func systemTime(c child.CPU) time.Duration { return c.Total - userTime(c) }
+
+func totalTime(c child.CPU) time.Duration { return c.Total }
 
 func mib(bytes func(observation) float64) func(observation) float64 {
 	return func(o observation) float64 { return bytes(o) / (1 << 20) }
 }
 
-// findScenario returns a scenario with the flags' changes to it.
-func findScenario(name string, o options) (scenario, error) {
-	all := scenarios()
-	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })
-	if i < 0 {
-		return scenario{}, fmt.Errorf("unknown scenario %q", name)
-	}
-	s := all[i]
-	s.load.size, s.load.duration = o.size, o.duration
-	if o.sessions > 0 {
-		s.load.sessions = o.sessions
-	}
-	if o.rate > 0 {
-		s.load.rate = o.rate
-	}
-	if o.base != "" {
-		s.base = o.base
-	}
-	return s, nil
-}
+func others(o observation) float64 { return o.others }

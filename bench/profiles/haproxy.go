@@ -11,8 +11,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
-// haproxyConfig is the configuration that bench/compare has for HAProxy, from the module's root.
-const haproxyConfig = "bench/compare/configs/haproxy.cfg"
+// haproxyConfig is the configuration that HAProxy is compared with in bench/rivals, from the module's root.
+const haproxyConfig = "bench/rivals/haproxy/haproxy.cfg"
 
 // haproxySettings are what it needs to know.
 type haproxySettings struct {
@@ -20,6 +20,7 @@ type haproxySettings struct {
 	Backends    []string
 	Workers     int
 	Connections int
+	CA          string // none: no TLS
 }
 
 // startHAProxy starts HAProxy in front of a backend, and returns its address. The caller stops the process.

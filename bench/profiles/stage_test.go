@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wsbouncer/wsbouncer/bench/backends"
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wav"
@@ -143,7 +144,7 @@ func TestNewSessionTakesRoundTrips(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Stop()
-	far, stop, err := farAway(address)
+	far, stop, err := backends.FarAway(address, eachWay)
 	if err != nil {
 		t.Fatal(err)
 	}

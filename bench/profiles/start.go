@@ -10,11 +10,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/bench/backends"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 // startsPerRound is how many sessions each way has for each round.
 const startsPerRound = 40
+
+// eachWay is how long data takes to the backend, and back: a backend that is 20 ms away, there and back.
+const eachWay = 10 * time.Millisecond
 
 // warmConnections is how many connections each wsbouncer has. One is enough for sessions in turn with the profile echo, and one
 // for the session that stays open; with one-shot, several are being replaced.
@@ -45,7 +49,7 @@ func measureStart(ctx context.Context, p *programs, o options) (*table, error) {
 		return nil, err
 	}
 	defer server.Stop()
-	far, stop, err := farAway(address)
+	far, stop, err := backends.FarAway(address, eachWay)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package backends
 
 import (
 	"fmt"
@@ -11,11 +11,9 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// eachWay is how long data takes to the backend, and back: a backend that is 20 ms away, there and back.
-const eachWay = 10 * time.Millisecond
-
-// farAway puts a slow network in front of an address, and returns the address of that.
-func farAway(address string) (far string, stop func(), err error) {
+// FarAway puts a slow network in front of an address and returns the address of that: data takes so long on each way. A TCP
+// handshake takes no time, since it is completed on this side.
+func FarAway(address string, eachWay time.Duration) (far string, stop func(), err error) {
 	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	network := toxiproxy.NewProxy(api, "far", "127.0.0.1:0", address)
 	if err := network.Start(); err != nil {

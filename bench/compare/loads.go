@@ -1,0 +1,130 @@
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"time"
+)
+
+// The loads of the relay scenario: so many messages a second from all sessions together, by the size of a message, so that what
+// a message costs can be compared between few sessions and many. Audio of 16 kHz in 16 bits makes 10 messages of 3,200 bytes
+// a second: 500 sessions are 5,000 a second.
+var (
+	relaySessions = []int{100, 500, 1000, 3000, 6000, 9000}
+	relaySizes    = []int{64, 1024, audioSize, 64 << 10}
+	totals        = map[int]float64{64: 10_000, 1024: 10_000, audioSize: 5_000, 64 << 10: 1_000}
+)
+
+const (
+	audioSize     = 3200 // bytes of 100 ms of audio
+	usualSessions = 500
+	usualSize     = 1024
+	lightTotal    = 2_000 // messages per second that every rival bears
+)
+
+// loadsOf are the loads of a scenario, with what the flags ask for instead.
+func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, duration time.Duration) []load {
+	var loads []load
+	switch scenario {
+	case "relay":
+		loads = relayLoads(quick, sessions, sizes)
+	case "latency":
+		loads = []load{{sessions: 50, rate: 20}}
+	case "burst":
+		loads = []load{{sessions: 3000, rate: 1}}
+	case "rate":
+		loads = []load{{sessions: usualSessions, parallel: 200}}
+	case "check":
+		loads = []load{{sessions: 3000}}
+	case "start", "start-tls":
+		loads = []load{{sessions: 40, size: audioSize, binary: true, ramp: 4 * time.Second}}
+	case "churn":
+		loads = []load{{sessions: usualSessions, rate: 10}}
+		if !quick {
+			duration *= 2
+		}
+	default:
+		loads = []load{{sessions: usualSessions, rate: 20}}
+	}
+	for i := range loads {
+		l := &loads[i]
+		l.size = cmp.Or(l.size, usualSize)
+		l.duration = duration
+		if scenario != "relay" && len(sessions) > 0 {
+			l.sessions = sessions[0]
+		}
+		if scenario != "relay" && len(sizes) > 0 {
+			l.size = sizes[0]
+		}
+		if rate > 0 && l.rate > 0 {
+			l.rate = rate
+		}
+		if l.ramp > 0 { // sessions that begin one by one, and say one thing
+			l.duration, l.rate = 100*time.Millisecond, 0
+		}
+		l.label = l.title(scenario)
+	}
+	return loads
+}
+
+// relayLoads are a column of sessions and a row of sizes, which meet at 500 sessions and 1 KiB, and the light load; or all that
+// the flags name with one another.
+func relayLoads(quick bool, sessions, sizes []int) []load {
+	var loads []load
+	add := func(n, size int, total float64) {
+		loads = append(loads, load{
+			sessions: n, size: size, rate: math.Round(1000*total/float64(n)) / 1000, binary: size == audioSize, parallel: 200,
+		})
+	}
+	if len(sessions)+len(sizes) > 0 {
+		if sessions == nil {
+			sessions = []int{usualSessions}
+		}
+		if sizes == nil {
+			sizes = []int{usualSize}
+		}
+		for _, size := range sizes {
+			for _, n := range sessions {
+				add(n, size, totalOf(size))
+			}
+		}
+		return loads
+	}
+	sessions, sizes = relaySessions, relaySizes
+	if quick {
+		sessions, sizes = []int{usualSessions, 3000}, []int{64 << 10}
+	}
+	for _, n := range sessions {
+		add(n, usualSize, totals[usualSize])
+	}
+	for _, size := range sizes {
+		if size != usualSize {
+			add(usualSessions, size, totals[size])
+		}
+	}
+	add(usualSessions, usualSize, lightTotal)
+	return loads
+}
+
+// totalOf is how many messages of a size are offered a second: for one that is not in the list, those of the next smaller size.
+func totalOf(size int) float64 {
+	total := totals[relaySizes[0]]
+	for _, known := range relaySizes {
+		if known <= size {
+			total = totals[known]
+		}
+	}
+	return total
+}
+
+// title describes a load in a table.
+func (l load) title(scenario string) string {
+	text := fmt.Sprintf("%d x %s", l.sessions, showSize(l.size))
+	if scenario == "relay" && l.size <= usualSize && float64(l.sessions)*l.rate <= lightTotal {
+		text += ", light"
+	}
+	return text
+}

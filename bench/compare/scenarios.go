@@ -1,0 +1,118 @@
+//go:build linux
+
+package main
+
+import (
+	"time"
+)
+
+// scenarios are all that there are, in the order of the report.
+func scenarios() []scenario {
+	outside := metric{"others", "others' processors", 2, false, false, others}
+	return []scenario{
+		{
+			name: "relay", title: "Processor time, memory and latency under load",
+			text: "The same number of messages a second in all, from few sessions or from many, and messages of other sizes from 500 sessions. " +
+				"The light load is one that every rival bears; at the others, a rival that fell behind has the numbers of an overloaded proxy (marked with an asterisk: its costs " +
+				"per message are then lower than they would otherwise be, since each wake-up finds more to do).",
+			base: "wsbouncer", take: proxies, open: echoServers, observe: observe, expected: relayTime,
+			metrics: []metric{
+				{"cpu_us", "CPU per round trip, µs", 1, true, false, perRoundTrip(totalTime)},
+				{"user_us", "user part of it, µs", 1, false, false, perRoundTrip(userTime)},
+				{"system_us", "system part of it, µs", 1, false, false, perRoundTrip(systemTime)},
+				{"added_kb", "memory that a session adds, KiB", 2, true, false, func(o observation) float64 {
+					return (o.open - o.before) / 1024 / float64(max(1, o.load.Connected))
+				}},
+				{"before_mb", "memory before any client, MiB", 1, false, false, mib(func(o observation) float64 { return o.before })},
+				{"open_mb", "memory with all sessions, MiB", 1, true, false, mib(func(o observation) float64 { return o.open })},
+				{"p50_ms", "latency p50, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
+				{"p99_ms", "latency p99, ms", 2, true, false, func(o observation) float64 { return o.load.Latency.P99 }},
+				outside,
+			},
+		},
+		{
+			name: "latency", title: "Latency at low load",
+			text: "50 sessions x 20 messages/s of 1 KiB, and what a proxy adds to a direct connection in the same round.",
+			base: "wsbouncer", without: "direct", take: withDirect, open: echoServers, observe: observe, expected: relayTime,
+			metrics: []metric{
+				{"p50_ms", "p50, ms", 3, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
+				{"p99_ms", "p99, ms", 3, true, false, func(o observation) float64 { return o.load.Latency.P99 }},
+				{"p999_ms", "p99.9, ms", 3, false, false, func(o observation) float64 { return o.load.Latency.P999 }},
+				{"added_p50_ms", "added to p50, ms", 3, true, true, func(o observation) float64 { return o.load.Latency.P50 }},
+				{"added_p99_ms", "added to p99, ms", 3, true, true, func(o observation) float64 { return o.load.Latency.P99 }},
+				{"added_p999_ms", "added to p99.9, ms", 3, false, true, func(o observation) float64 { return o.load.Latency.P999 }},
+				outside,
+			},
+		},
+		{
+			name: "burst", title: "All clients at once",
+			text: "3,000 clients connect at the same moment, with no ramp, and each sends a message at once. Failures are a result here.",
+			base: "wsbouncer", take: proxies, open: echoServers, observe: observeBurst, expected: relayTime,
+			metrics: []metric{
+				{"failures", "failures", 0, false, false, func(o observation) float64 { return float64(o.load.ConnectFailures + o.load.Failed) }},
+				{"last_echo_ms", "last client's first echo, ms", 0, true, false, func(o observation) float64 { return o.load.FirstEcho.Max }},
+				{"median_echo_ms", "median first echo, ms", 0, true, false, func(o observation) float64 { return o.load.FirstEcho.P50 }},
+				{"peak_mb", "peak resident, MiB", 1, true, false, mib(func(o observation) float64 { return o.peak })},
+			},
+		},
+		{
+			name: "rate", title: "Highest sustained rate",
+			text:   "The highest rate at which 500 sessions get every answer, 99 % of them within 50 ms, found by halving; load and backends share the machine.",
+			rounds: 2, higher: []string{"per_second"}, base: "wsbouncer", take: proxies, open: echoServers, observe: search(promptly), expected: searchTime,
+			metrics: searched(metric{"per_second", "messages/s", 0, true, false, func(o observation) float64 { return o.rate }}),
+		},
+		{
+			name: "check", title: "The original's own check",
+			text: "3 echo servers, 3,000 clients at once with no ramp, text messages of 1 KiB, at the highest multiple of 100 messages/s each at which none is lost and none fails, " +
+				"and the last of them is answered within a second.",
+			rounds: 1, higher: []string{"multiple", "per_second"}, base: "wsbouncer", take: proxies, open: echoServers, observe: search(completely), expected: searchTime,
+			metrics: searched(
+				metric{"multiple", "x 100/s each", 3, true, false, func(o observation) float64 { return o.rate / 100 / float64(max(1, o.load.Connected)) }},
+				metric{"per_second", "messages/s", 0, false, false, func(o observation) float64 { return o.rate }},
+			),
+		},
+		started("start", "Session start, backends 20 ms away", farServer, "No TLS."),
+		started("start-tls", "Session start, backends 20 ms away over TLS", farSecureServer, "TLS between proxy and backend; the certificate is verified."),
+		{
+			name: "churn", title: "Short sessions",
+			text:   "500 sessions at a time that last one second, with 10 messages of 1 KiB: every tenth of a second 50 come and 50 go.",
+			rounds: 2, base: "wsbouncer", take: withVariant, open: echoServers, observe: observeChurn,
+			expected: func(l load) time.Duration { return l.duration + 5*time.Second },
+			metrics: []metric{
+				{"session_us", "CPU per session, µs", 0, true, false, func(o observation) float64 {
+					return float64(o.cpu.Total.Microseconds()) / float64(max(1, o.sessions))
+				}},
+				{"failures", "failures", 0, false, false, func(o observation) float64 { return float64(o.load.ConnectFailures + o.load.Failed) }},
+				{"first_ms", "first echo, median, ms", 1, true, false, func(o observation) float64 { return o.load.FirstEcho.P50 }},
+				{"slowest_ms", "first echo, slowest, ms", 1, false, false, func(o observation) float64 { return o.load.FirstEcho.Max }},
+				{"peak_mb", "peak resident, MiB", 1, true, false, mib(func(o observation) float64 { return o.peak })},
+				outside,
+			},
+		},
+		{
+			name: "idle", title: "Idle pooled connections",
+			text: "9,999 idle connections, and 3 for comparison; pinged every 20 s.",
+			base: "wsbouncer", without: "few", take: idlePools, open: echoServers, observe: observeIdle,
+			expected: func(l load) time.Duration { return settleIdle + l.duration + 4*time.Second },
+			metrics: []metric{
+				{"full_ms", "until all are idle, ms", 0, false, false, func(o observation) float64 { return float64(o.filled.Milliseconds()) }},
+				{"pss_mb", "memory, MiB", 1, false, false, mib(func(o observation) float64 { return o.open })},
+				{"each_kb", "memory of each, KiB", 2, false, true, func(o observation) float64 { return o.open / 1024 / idleConnections }},
+				{"cpu_percent", "processor, %", 2, false, false, func(o observation) float64 { return 100 * o.busy }},
+				outside,
+			},
+		},
+		{
+			name: "waiting", title: "How a Go event loop waits",
+			text: "500 sessions x 20 messages/s of 1 KiB, for ways in which a Go event loop can wait for events.",
+			base: "c-relay", take: waitingRelays, open: echoServers, observe: observe, expected: relayTime,
+			metrics: []metric{
+				{"cpu_us", "CPU per round trip, µs", 1, true, false, perRoundTrip(totalTime)},
+				{"user_us", "user part of it, µs", 1, false, false, perRoundTrip(userTime)},
+				{"p50_ms", "p50, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
+				{"p99_ms", "p99, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P99 }},
+				outside,
+			},
+		},
+	}
+}

@@ -1,0 +1,106 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/rivals"
+)
+
+// firstTotal is the rate of all sessions that a search begins with, in messages per second, and leastTotal the one at which it
+// gives up.
+const (
+	firstTotal = 8000
+	leastTotal = 200
+)
+
+// promptly tells whether a proxy bore a load: every answer came, and 99 % of them within 50 ms.
+func promptly(r loadResult, l load) bool { return completely(r, l) && r.Latency.P99 <= 50 }
+
+// completely tells whether every answer came, and none later than a second.
+func completely(r loadResult, l load) bool {
+	return r.broken() == nil && r.behind(l) == "" && r.Lost+r.Unsent == 0 && r.Connected == l.sessions && r.Latency.Max <= 1000
+}
+
+// searched are the metrics of a search: what was found, and the cost at that rate.
+func searched(found ...metric) []metric {
+	return append(
+		found,
+		metric{"cpu_us", "CPU per round trip there, µs", 1, true, false, perRoundTrip(totalTime)},
+		metric{"p50_ms", "p50 there, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
+		metric{"p99_ms", "p99 there, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P99 }},
+		metric{"peak_mb", "peak resident, MiB", 1, true, false, mib(func(o observation) float64 { return o.peak })},
+	)
+}
+
+// search returns a function that finds the highest rate which a rival bears, with one process for all trials.
+func search(bears func(loadResult, load) bool) func(context.Context, *stage, rivals.Rival, load, behind) (observation, error) {
+	return func(ctx context.Context, st *stage, r rivals.Rival, l load, b behind) (observation, error) {
+		w, err := startRival(ctx, st, r, l.sessions, b)
+		if err != nil {
+			return observation{}, err
+		}
+		defer w.stop()
+		var best observation
+		var last error // of a trial that went wrong, which is an answer too
+		highest, err := highestRate(firstTotal, leastTotal, st.resolution, func(total float64) (bool, error) {
+			l.rate = total / float64(l.sessions)
+			trial := w.offer(ctx, st, l)
+			if ctx.Err() != nil {
+				return false, ctx.Err()
+			}
+			if failure := w.Failure(); failure != nil {
+				return false, failure
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if last = errors.Join(trial, w.failed, w.seen.load.broken()); last != nil || !bears(w.seen.load, l) {
+				return false, nil
+			}
+			best = w.seen
+			return true, nil
+		})
+		if err != nil {
+			return observation{}, errors.Join(err, last)
+		}
+		best.rate = highest
+		return best, nil
+	}
+}
+
+// highestRate finds the highest rate that a trial succeeds with, to within a factor: it doubles until one fails, or halves until
+// one succeeds, and then halves the interval between.
+func highestRate(first, least, resolution float64, trial func(rate float64) (bool, error)) (float64, error) {
+	good, bad := 0.0, math.Inf(1)
+	for rate := first; ; {
+		ok, err := trial(rate)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			good = rate
+		} else {
+			bad = rate
+		}
+		switch {
+		case good == 0 && rate/2 < least:
+			return 0, fmt.Errorf("it does not even bear %.0f messages/s", bad)
+		case good == 0:
+			rate /= 2
+		case math.IsInf(bad, 1):
+			rate *= 2
+		case bad/good <= resolution:
+			return good, nil
+		default:
+			rate = math.Sqrt(good * bad)
+		}
+	}
+}
+
+// searchTime is how long a search takes: about six trials.
+func searchTime(l load) time.Duration { return 3*time.Second + 6*relayTime(l) }

@@ -1,0 +1,91 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/rivals"
+)
+
+// stage is what runs have in common.
+type stage struct {
+	dir        string // temporary
+	wsbouncer  string // the binary that is measured
+	tools      string // the wsbouncer that provides backends and load
+	all        []rivals.Rival
+	setUp      rivals.Options
+	calm       float64
+	resolution float64 // of searches
+	began      time.Time
+}
+
+// newStage builds and installs what is needed. The caller closes it.
+func newStage(ctx context.Context, p plan, o options) (*stage, error) {
+	workers, err := rivals.Workers(o.workers)
+	if err != nil {
+		return nil, err
+	}
+	st := &stage{wsbouncer: o.wsbouncer, tools: o.tools, calm: o.calm, resolution: 1.1, began: time.Now()}
+	if o.quick {
+		st.resolution = 1.5
+	}
+	root, err := rivals.Output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}")
+	if err != nil {
+		return nil, err
+	}
+	if st.dir, err = os.MkdirTemp("", "compare-"); err != nil {
+		return nil, err
+	}
+	if st.wsbouncer == "" {
+		st.wsbouncer = filepath.Join(st.dir, "wsbouncer")
+		flags := "-X github.com/wsbouncer/wsbouncer/internal/cli.version=" + commit(ctx, root)
+		if _, err := rivals.Output(ctx, root, "go", "build", "-trimpath", "-ldflags", "-s -w "+flags, "-o", st.wsbouncer, "./cmd/wsbouncer"); err != nil {
+			st.close()
+			return nil, err
+		}
+	}
+	if st.tools == "" {
+		st.tools = st.wsbouncer
+	}
+	st.setUp = rivals.Options{
+		Root: root, Cache: filepath.Join(root, ".cache", "bench"), Dir: st.dir, WSBouncer: st.wsbouncer, Workers: workers, Offline: o.offline,
+	}
+	if o.only != "" {
+		names := strings.Split(o.only, ",")
+		st.setUp.Wanted = func(name string) bool { return slices.Contains(names, name) }
+	}
+	all := rivals.SetUp(ctx, st.setUp)
+	if st.all, err = rivals.Select(all, o.only); err != nil && o.only != "" && !onlyBeside(p) {
+		st.close()
+		return nil, err
+	}
+	return st, ctx.Err()
+}
+
+// onlyBeside tells whether the scenarios bring rivals of their own.
+func onlyBeside(p plan) bool {
+	return !slices.ContainsFunc(p.scenarios, func(s scenario) bool { return !slices.Contains(beside, s.name) })
+}
+
+// close removes what was made for the run.
+func (st *stage) close() { _ = os.RemoveAll(st.dir) }
+
+// commit names what is measured.
+func commit(ctx context.Context, root string) string {
+	text, err := rivals.Output(ctx, root, "git", "describe", "--tags", "--always", "--dirty")
+	if err != nil {
+		return "devel"
+	}
+	return text
+}
+
+// anonymous leaves this machine's folders out of a message.
+func (st *stage) anonymous(text string) string {
+	return rivals.Anonymous(text, st.dir, st.setUp.Cache, st.setUp.Root)
+}

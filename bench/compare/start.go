@@ -1,0 +1,84 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/backends"
+	"github.com/wsbouncer/wsbouncer/bench/rivals"
+)
+
+// eachWay is how long data takes to a far backend, and back: 20 ms there and back.
+const eachWay = 10 * time.Millisecond
+
+// started is a scenario of sessions that begin one by one.
+func started(name, title string, open func(context.Context, *stage) (behind, error), text string) scenario {
+	s := scenario{
+		name: name, title: title,
+		text: "From connecting until the first message (3,200 bytes, binary) is answered; 40 sessions, one each tenth of a second. The backend is behind Toxiproxy, " +
+			"which adds 10 ms on each way but completes TCP handshakes itself: a real network would take 20 ms longer for each connection that is dialed. " + text,
+		rounds: 2, base: "wsbouncer", take: withVariant, open: open, observe: observe,
+		expected: func(l load) time.Duration { return l.ramp + 3*time.Second },
+		metrics: []metric{
+			{"upgraded_ms", "upgraded, median, ms", 1, true, false, func(o observation) float64 { return o.load.Connect.P50 }},
+			{"first_ms", "first reply, median, ms", 1, true, false, func(o observation) float64 { return o.load.FirstEcho.P50 }},
+			{"slowest_ms", "first reply, slowest, ms", 1, false, false, func(o observation) float64 { return o.load.FirstEcho.Max }},
+		},
+	}
+	if name == "start" {
+		s.take = func(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error) {
+			return append([]rivals.Rival{rivals.Direct()}, all...), nil
+		}
+	}
+	return s
+}
+
+// echoServers starts three echo servers.
+func echoServers(ctx context.Context, st *stage) (behind, error) {
+	addresses, stop, err := backends.StartEcho(ctx, st.tools, 3)
+	return behind{addresses: addresses, stop: stop}, err
+}
+
+// farServer starts an echo server that is far away.
+func farServer(ctx context.Context, st *stage) (behind, error) {
+	addresses, stop, err := backends.StartEcho(ctx, st.tools, 1)
+	if err != nil {
+		return behind{}, err
+	}
+	return moveAway(addresses[0], stop)
+}
+
+// farSecureServer starts one that speaks TLS.
+func farSecureServer(ctx context.Context, st *stage) (behind, error) {
+	addresses, stopServer, err := backends.StartEcho(ctx, st.tools, 1)
+	if err != nil {
+		return behind{}, err
+	}
+	certificate, err := backends.NewCertificate(filepath.Join(st.dir, "ca.pem"))
+	if err != nil {
+		stopServer()
+		return behind{}, err
+	}
+	secure, stopTLS, err := certificate.WithTLS(addresses[0])
+	if err != nil {
+		stopServer()
+		return behind{}, err
+	}
+	b, err := moveAway(secure, func() { stopTLS(); stopServer() })
+	b.ca = certificate.File
+	return b, err
+}
+
+// moveAway puts the slow network in front of a server.
+func moveAway(address string, stopServer func()) (behind, error) {
+	far, stop, err := backends.FarAway(address, eachWay)
+	if err != nil {
+		stopServer()
+		return behind{}, fmt.Errorf("slow network: %w", err)
+	}
+	return behind{addresses: []string{far}, stop: func() { stop(); stopServer() }}, nil
+}

@@ -1,0 +1,58 @@
+package results
+
+import (
+	"github.com/wsbouncer/wsbouncer/bench/plot"
+)
+
+// Drawing is a plot of the report.
+type Drawing struct {
+	File, Title string
+	SVG         string
+	Err         error // there is nothing to draw
+}
+
+// Drawings are the plots of how costs grow with the number of sessions.
+func (r *Report) Drawings() []Drawing {
+	s := r.Scenario(relaying)
+	if s == nil {
+		return nil
+	}
+	var all []Drawing
+	for _, d := range []struct{ file, title, axis, key string }{
+		{"cpu-per-round-trip.svg", "Processor time of the proxy per round trip", "µs per round trip of 1 KiB", "cpu_us"},
+		{"memory-per-session.svg", "Memory that a session adds", "KiB per session", "added_kb"},
+		{"memory.svg", "Memory of the proxy with all sessions open", "MiB", "open_mb"},
+		{"latency-p99.svg", "99th percentile of the round trip under load", "ms", "p99_ms"},
+	} {
+		chart := plot.Chart{Title: d.title, X: "sessions, with the same number of messages a second in all", Y: d.axis, LogX: true, LogY: true}
+		for _, rival := range s.Rivals {
+			if series := s.growth(rival, d.key, rival == r.Base); len(series.Points) > 0 {
+				chart.Series = append(chart.Series, series)
+			}
+		}
+		svg, err := chart.SVG()
+		all = append(all, Drawing{d.file, d.title, svg, err})
+	}
+	return all
+}
+
+// growth is a rival's line: a metric by number of sessions, with messages of 1 KiB.
+func (s *Scenario) growth(rival, key string, strong bool) plot.Series {
+	series := plot.Series{Name: rival, Strong: strong}
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		v := c.Values(rival, key)
+		if c.Size != 1024 || c.light() || v.Count == 0 || v.Median <= 0 {
+			continue
+		}
+		point := plot.Point{X: float64(c.Sessions), Y: v.Median}
+		if v.Count > 1 && v.Min > 0 {
+			point.Min, point.Max = v.Min, v.Max
+		}
+		if c.trouble(rival).overload != "" {
+			series.Note = "overloaded"
+		}
+		series.Points = append(series.Points, point)
+	}
+	return series
+}

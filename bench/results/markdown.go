@@ -1,0 +1,95 @@
+package results
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Tables are the report without plots, for a terminal.
+func (r *Report) Tables() string {
+	var b strings.Builder
+	r.conclusions(&b)
+	r.scenarios(&b)
+	return b.String()
+}
+
+// Markdown is the whole report. Drawings are in the folder img beside it.
+func (r *Report) Markdown(drawn []Drawing) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Benchmarks\n\nMade by `%s`, which measures all of this anew; [bench/README.md](../bench/README.md) says how. Do not edit.\n\n", r.Command)
+	if r.Plan != "whole" {
+		fmt.Fprintf(&b, "**This is not the whole plan (%s), and no measure of anything but what it shows.**\n\n", r.Plan)
+	}
+	r.facts(&b)
+	r.conclusions(&b)
+	for _, d := range drawn {
+		fmt.Fprintf(&b, "![%s](img/%s)\n\n", d.Title, d.File)
+	}
+	b.WriteString("# All numbers\n\nMedian of all rounds (least - most). A ratio is that of two runs in the same round, and its median that of the rounds' ratios.\n\n")
+	r.scenarios(&b)
+	r.rivals(&b)
+	return b.String()
+}
+
+// facts says where and when it was measured.
+func (r *Report) facts(b *strings.Builder) {
+	m := r.Machine
+	fmt.Fprintf(b, "- Date: %s; it took %s\n", r.Time.Format("2006-01-02 15:04 UTC"), time.Duration(r.Took*float64(time.Second)).Round(time.Second))
+	fmt.Fprintf(b, "- Machine: %d processors (%s), %.0f GiB, %s, %s, %s\n", m.Processors, m.Model, m.Memory, m.Kernel, m.System, m.Go)
+	b.WriteString("- Load, proxy and backends share its processors, on the loopback interface\n")
+	if r.Interrupted != "" {
+		fmt.Fprintf(b, "- %s\n", r.Interrupted)
+	}
+	b.WriteString("\n")
+}
+
+// conclusions are what to read first.
+func (r *Report) conclusions(b *strings.Builder) {
+	fmt.Fprintf(b, "## In short\n\nEach rival's number divided by that of %s in the same round (median): above 1, the rival needs more. An asterisk: it did not bear that load.\n\n", r.Base)
+	r.summary(b)
+	b.WriteString("## Budgets\n\n")
+	head(b, []string{"budget", "verdict", "measured"})
+	for _, v := range r.Judge() {
+		line(b, []string{v.Budget, v.Verdict, v.Measured})
+	}
+	b.WriteString("\n## Where a rival is better\n\n")
+	better := r.better()
+	if len(better) == 0 {
+		fmt.Fprintf(b, "In no number that is compared was a rival better than %s in every round.\n", r.Base)
+	} else {
+		b.WriteString("In every round of this run (ratio):\n\n")
+	}
+	for _, text := range better {
+		fmt.Fprintf(b, "- %s\n", text)
+	}
+	b.WriteString("\n")
+}
+
+// scenarios writes the tables of all scenarios.
+func (r *Report) scenarios(b *strings.Builder) {
+	for i := range r.Scenarios {
+		s := &r.Scenarios[i]
+		fmt.Fprintf(b, "## %s\n\n%s", s.Title, s.Text)
+		rounds := 0
+		for _, c := range s.Cells {
+			rounds = max(rounds, len(c.Rounds))
+		}
+		fmt.Fprintf(b, " Rounds: %d. (`-scenario %s`)\n\n", rounds, s.Name)
+		s.tables(b)
+	}
+}
+
+// rivals lists who was compared.
+func (r *Report) rivals(b *strings.Builder) {
+	b.WriteString("## The rivals\n\n")
+	head(b, []string{"rival", "what it is", "version"})
+	for _, rival := range r.Rivals {
+		version := rival.Version
+		if rival.Missing != "" {
+			version = "skipped: " + strings.ReplaceAll(rival.Missing, "|", "/")
+		}
+		line(b, []string{rival.Name, rival.Title, version})
+	}
+	b.WriteString("\nTheir configurations and sources are in [bench/rivals](../bench/rivals) and [bench/relays](../bench/relays).\n")
+}

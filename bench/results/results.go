@@ -1,0 +1,129 @@
+// Package results holds what a comparison has measured, and tells what it means: medians, ratios and their spread, whether
+// budgets were met, and a report with tables and plots. It measures nothing itself. What it makes of the same numbers is always
+// the same, so that a report can be made again from its JSON. Nothing in it is safe for concurrent use.
+package results
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+)
+
+// Report is all that a comparison gave.
+type Report struct {
+	Time      time.Time  `json:"time"`
+	Command   string     `json:"command"`
+	Plan      string     `json:"plan"`
+	Took      float64    `json:"took_seconds"`
+	Machine   Machine    `json:"machine"`
+	Base      string     `json:"base"` // the rival that ratios refer to
+	Rivals    []Rival    `json:"rivals"`
+	Scenarios []Scenario `json:"scenarios"`
+	// Interrupted is why it is not complete.
+	Interrupted string `json:"interrupted,omitempty"`
+}
+
+// Machine is where it was measured.
+type Machine struct {
+	Processors int     `json:"processors"`
+	Model      string  `json:"model"`
+	Memory     float64 `json:"memory_gib"`
+	Kernel     string  `json:"kernel"`
+	System     string  `json:"system"`
+	Go         string  `json:"go"`
+}
+
+// Rival is what was compared.
+type Rival struct {
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	Version string `json:"version"`
+	Missing string `json:"missing,omitempty"` // why it was skipped
+}
+
+// Scenario is a kind of load, and what is of interest under it.
+type Scenario struct {
+	Name    string   `json:"name"`
+	Title   string   `json:"title"`
+	Text    string   `json:"text"`
+	Base    string   `json:"base"`
+	Rivals  []string `json:"rivals"`
+	Metrics []Metric `json:"metrics"`
+	Cells   []Cell   `json:"cells"`
+	// Failed is why there is nothing.
+	Failed string `json:"failed,omitempty"`
+}
+
+// Metric is a number that each run has.
+type Metric struct {
+	Key    string `json:"key"`
+	Title  string `json:"title"` // with its unit
+	Digits int    `json:"digits"`
+	Ratio  bool   `json:"ratio"`            // it is compared with the base's
+	Higher bool   `json:"higher,omitempty"` // more is better; else less is
+}
+
+// Cell is a load, in all its rounds.
+type Cell struct {
+	Label    string  `json:"label"`
+	Sessions int     `json:"sessions"`
+	Rate     float64 `json:"rate"` // messages per second and session
+	Size     int     `json:"size"`
+	Binary   bool    `json:"binary,omitempty"`
+	Seconds  float64 `json:"seconds"`
+	Rounds   []Round `json:"rounds"`
+}
+
+// Round is one run of each rival, by name.
+type Round map[string]Run
+
+// Run is one rival's numbers in one round, by metric, or why it has none.
+type Run struct {
+	Values   map[string]float64 `json:"values,omitempty"`
+	Skipped  string             `json:"skipped,omitempty"`
+	Error    string             `json:"error,omitempty"`
+	Overload string             `json:"overload,omitempty"` // it has numbers, but did not bear the load
+}
+
+// Read reads a report from its JSON.
+func Read(file string) (*Report, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Report)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return r, nil
+}
+
+// Write writes it as JSON.
+func (r *Report) Write(file string) error {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+// Scenario returns the scenario of that name, or nil.
+func (r *Report) Scenario(name string) *Scenario {
+	for i := range r.Scenarios {
+		if r.Scenarios[i].Name == name {
+			return &r.Scenarios[i]
+		}
+	}
+	return nil
+}
+
+// metric returns the metric of that key; a zero one when there is none.
+func (s *Scenario) metric(key string) Metric {
+	for _, m := range s.Metrics {
+		if m.Key == key {
+			return m
+		}
+	}
+	return Metric{Key: key}
+}

@@ -1,0 +1,88 @@
+package results
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Spread is what all rounds together gave of a number.
+type Spread struct {
+	Median, Min, Max float64
+	Count            int // of rounds; 0: there is no number
+}
+
+// NewSpread returns the spread of some values.
+func NewSpread(values []float64) Spread {
+	if len(values) == 0 {
+		return Spread{}
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	median := sorted[middle]
+	if len(sorted)%2 == 0 {
+		median = (sorted[middle-1] + median) / 2
+	}
+	return Spread{median, sorted[0], sorted[len(sorted)-1], len(sorted)}
+}
+
+// text shows the median, and the extremes if there is more than one round.
+func (s Spread) text(digits int) string {
+	switch s.Count {
+	case 0:
+		return "-"
+	case 1:
+		return fmt.Sprintf("%.*f", digits, s.Median)
+	}
+	return fmt.Sprintf("%.*f (%.*f - %.*f)", digits, s.Median, digits, s.Min, digits, s.Max)
+}
+
+// Values returns the spread of a rival's values of one metric.
+func (c *Cell) Values(rival, key string) Spread {
+	var values []float64
+	for _, round := range c.Rounds {
+		if v, ok := round[rival].Values[key]; ok {
+			values = append(values, v)
+		}
+	}
+	return NewSpread(values)
+}
+
+// Ratios returns the spread of the ratios of a rival's values to another's in the same round.
+func (c *Cell) Ratios(rival, base, key string) Spread {
+	var ratios []float64
+	for _, round := range c.Rounds {
+		v, ok := round[rival].Values[key]
+		of, okBase := round[base].Values[key]
+		if ok && okBase && of > 0 {
+			ratios = append(ratios, v/of)
+		}
+	}
+	return NewSpread(ratios)
+}
+
+// trouble is what became of a rival's runs besides numbers.
+type trouble struct {
+	skipped, failed, overload string // the last of each
+	failures, runs            int
+}
+
+func (c *Cell) trouble(rival string) (t trouble) {
+	for _, round := range c.Rounds {
+		run, ok := round[rival]
+		if !ok {
+			continue
+		}
+		t.runs++
+		if run.Skipped != "" {
+			t.skipped = run.Skipped
+		}
+		if run.Error != "" {
+			t.failed = run.Error
+			t.failures++
+		}
+		if run.Overload != "" {
+			t.overload = run.Overload
+		}
+	}
+	return t
+}

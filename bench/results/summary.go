@@ -1,0 +1,115 @@
+package results
+
+import (
+	"fmt"
+	"strings"
+)
+
+// column is a column of the summary: a metric under one load.
+type column struct {
+	title    string
+	scenario string
+	key      string
+	which    func(*Cell) bool
+}
+
+// columns are those of the summary.
+func columns() []column {
+	usual := func(sessions int) func(*Cell) bool {
+		return func(c *Cell) bool { return c.Sessions == sessions && c.Size == 1024 && !c.light() }
+	}
+	size := func(bytes int) func(*Cell) bool { return func(c *Cell) bool { return c.Size == bytes } }
+	any := func(*Cell) bool { return true }
+	return []column{
+		{"CPU, light load", relaying, "cpu_us", (*Cell).light},
+		{"CPU, 500", relaying, "cpu_us", usual(500)},
+		{"CPU, 3,000", relaying, "cpu_us", usual(3000)},
+		{"CPU, 9,000", relaying, "cpu_us", usual(9000)},
+		{"CPU, 64 KiB", relaying, "cpu_us", size(64 << 10)},
+		{"memory per session, 3,000", relaying, "added_kb", usual(3000)},
+		{"burst: peak memory", "burst", "peak_mb", any},
+		{"burst: last echo", "burst", "last_echo_ms", any},
+		{"session start", "start", "first_ms", any},
+		{"CPU per short session", "churn", "session_us", any},
+		{"highest rate (more is better)", "rate", "per_second", any},
+	}
+}
+
+// summary writes the table of ratios that the report begins with.
+func (r *Report) summary(b *strings.Builder) {
+	var shown []column
+	var cells []*Cell
+	for _, col := range columns() {
+		if s := r.Scenario(col.scenario); s != nil {
+			for i := range s.Cells {
+				if col.which(&s.Cells[i]) {
+					shown, cells = append(shown, col), append(cells, &s.Cells[i])
+					break
+				}
+			}
+		}
+	}
+	if len(shown) == 0 {
+		b.WriteString("Nothing was measured that the summary is about.\n\n")
+		return
+	}
+	header := []string{"/ " + r.Base}
+	for _, col := range shown {
+		header = append(header, col.title)
+	}
+	head(b, header)
+	for _, rival := range r.Rivals {
+		if rival.Name == r.Base {
+			continue
+		}
+		row := []string{rival.Name}
+		for i, col := range shown {
+			row = append(row, cells[i].brief(rival.Name, r.Base, col.key))
+		}
+		line(b, row)
+	}
+	b.WriteString("\n")
+}
+
+// brief is the median of a rival's ratios, or what became of it.
+func (c *Cell) brief(rival, base, key string) string {
+	ratios, t := c.Ratios(rival, base, key), c.trouble(rival)
+	switch {
+	case ratios.Count == 0 && t.failed != "":
+		return "failed"
+	case ratios.Count == 0 && t.skipped != "":
+		return "skipped"
+	case ratios.Count == 0:
+		return "-"
+	case t.overload != "":
+		return fmt.Sprintf("%.2f *", ratios.Median)
+	}
+	return fmt.Sprintf("%.2f", ratios.Median)
+}
+
+// better lists where a rival is better in every round, as "CPU: nginx at 500 x 1 KiB (0.95)".
+func (r *Report) better() []string {
+	var found []string
+	for i := range r.Scenarios {
+		s := &r.Scenarios[i]
+		for _, m := range s.Metrics {
+			if !m.Ratio || s.Base != r.Base {
+				continue
+			}
+			for _, rival := range s.Rivals {
+				var where []string
+				for k := range s.Cells {
+					c := &s.Cells[k]
+					ratios := c.Ratios(rival, s.Base, m.Key)
+					if ratios.Count > 0 && c.trouble(rival).overload == "" && ((m.Higher && ratios.Min > 1) || (!m.Higher && ratios.Max < 1)) {
+						where = append(where, fmt.Sprintf("%s (%.2f)", c.Label, ratios.Median))
+					}
+				}
+				if len(where) > 0 {
+					found = append(found, fmt.Sprintf("%s, %s: %s at %s", s.Title, m.Title, rival, strings.Join(where, ", ")))
+				}
+			}
+		}
+	}
+	return found
+}

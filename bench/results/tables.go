@@ -1,0 +1,137 @@
+package results
+
+import (
+	"fmt"
+	"strings"
+)
+
+// tables writes a scenario's tables in Markdown. With several loads each metric has a table of its own, with a column for each
+// load; with one load, the metrics are the columns.
+func (s *Scenario) tables(b *strings.Builder) {
+	if s.Failed != "" {
+		fmt.Fprintf(b, "It failed: %s\n\n", s.Failed)
+	}
+	switch {
+	case len(s.Cells) == 0:
+	case len(s.Cells) == 1:
+		s.narrow(b, &s.Cells[0])
+	default:
+		s.wide(b)
+	}
+}
+
+// wide writes a table for each metric: first those of the ratios.
+func (s *Scenario) wide(b *strings.Builder) {
+	for _, ratios := range []bool{true, false} {
+		for _, m := range s.Metrics {
+			if ratios && !m.Ratio {
+				continue
+			}
+			title, header := m.Title, []string{"rival"}
+			if ratios {
+				title = "Ratio to " + s.Base + ": " + m.Title
+			}
+			for _, c := range s.Cells {
+				header = append(header, c.Label)
+			}
+			fmt.Fprintf(b, "**%s**\n\n", title)
+			head(b, header)
+			for _, rival := range s.Rivals {
+				if ratios && rival == s.Base {
+					continue
+				}
+				row := []string{rival}
+				for i := range s.Cells {
+					row = append(row, s.Cells[i].show(rival, s.Base, m, ratios))
+				}
+				line(b, row)
+			}
+			b.WriteString("\n")
+		}
+	}
+	s.footnotes(b)
+}
+
+// narrow writes one table for all metrics of one load.
+func (s *Scenario) narrow(b *strings.Builder, c *Cell) {
+	header := []string{"rival"}
+	for _, m := range s.Metrics {
+		header = append(header, m.Title)
+		if m.Ratio {
+			header = append(header, "/ "+s.Base)
+		}
+	}
+	head(b, header)
+	for _, rival := range s.Rivals {
+		row := []string{rival}
+		for _, m := range s.Metrics {
+			row = append(row, c.show(rival, s.Base, m, false))
+			if m.Ratio {
+				row = append(row, c.show(rival, s.Base, m, true))
+			}
+		}
+		line(b, row)
+	}
+	b.WriteString("\n")
+	s.footnotes(b)
+}
+
+// show is a rival's entry in a table.
+func (c *Cell) show(rival, base string, m Metric, ratio bool) string {
+	spread, digits := c.Values(rival, m.Key), m.Digits
+	if ratio {
+		spread, digits = c.Ratios(rival, base, m.Key), 2
+	}
+	t := c.trouble(rival)
+	switch {
+	case spread.Count == 0 && t.failed != "":
+		return "failed"
+	case spread.Count == 0 && t.skipped != "":
+		return "skipped"
+	}
+	text := spread.text(digits)
+	if t.overload != "" {
+		text += " *"
+	}
+	if t.failures > 0 {
+		text += fmt.Sprintf(", failed in %d of %d", t.failures, t.runs)
+	}
+	return text
+}
+
+// footnotes tell what became of rivals that have no numbers, or none that are like the others'.
+func (s *Scenario) footnotes(b *strings.Builder) {
+	said := map[string]bool{}
+	say := func(format string, args ...any) {
+		note := fmt.Sprintf(format, args...)
+		if !said[note] {
+			said[note] = true
+			fmt.Fprintf(b, "- %s\n", strings.ReplaceAll(note, "|", "/"))
+		}
+	}
+	for _, rival := range s.Rivals {
+		for i := range s.Cells {
+			c := &s.Cells[i]
+			t := c.trouble(rival)
+			if t.skipped != "" {
+				say("%s, skipped: %s", rival, strings.TrimPrefix(t.skipped, "skipped: "))
+			}
+			if t.failed != "" {
+				say("%s, failed with %s: %s", rival, c.Label, t.failed)
+			}
+			if t.overload != "" {
+				say("* %s with %s: %s", rival, c.Label, t.overload)
+			}
+		}
+	}
+	if len(said) > 0 {
+		b.WriteString("\n")
+	}
+}
+
+func head(b *strings.Builder, cells []string) {
+	line(b, cells)
+	b.WriteString("|" + strings.Repeat(" --- |", len(cells)) + "\n")
+}
+
+func line(b *strings.Builder, cells []string) { fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | ")) }

@@ -1,0 +1,118 @@
+//go:build linux
+
+package rivals
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options say how to set the rivals up.
+type Options struct {
+	Root      string // of the module
+	Cache     string // where what is installed stays
+	Dir       string // temporary, for what is built
+	WSBouncer string // the binary that is compared
+	Workers   map[string]int
+	Offline   bool                   // install nothing
+	Wanted    func(name string) bool // whom to set up; nil: all
+}
+
+// patience is how long setting one rival up may take.
+const patience = 5 * time.Minute
+
+// SetUp finds, builds or installs all rivals, wsbouncer first. Those that this fails for say why they are missing.
+func SetUp(ctx context.Context, o Options) []Rival {
+	type step struct {
+		names []string
+		setUp func(context.Context, Options) []Rival
+	}
+	steps := []step{
+		{[]string{"wsbouncer", "wsbouncer-one-shot"}, wsbouncers},
+		{[]string{"c-relay", "uring-relay"}, relays},
+		{[]string{"nginx"}, nginx},
+		{[]string{"haproxy"}, haproxy},
+		{[]string{"envoy"}, envoy},
+		{[]string{"caddy"}, caddy},
+		{[]string{"gorilla"}, gorilla},
+		{[]string{"python"}, python},
+	}
+	var all []Rival
+	for _, s := range steps {
+		if o.Wanted != nil && !slices.ContainsFunc(s.names, o.Wanted) {
+			continue
+		}
+		within, cancel := context.WithTimeout(ctx, patience)
+		all = append(all, s.setUp(within, o)...)
+		cancel()
+	}
+	for i, r := range all {
+		all[i].Missing = o.anonymous(r.Missing)
+		if r.Missing != "" {
+			log.Printf("%s is skipped: %s", r.Name, all[i].Missing)
+		}
+	}
+	return all
+}
+
+// Find returns the path of the first of some programs that is installed, or nothing.
+func Find(names ...string) string {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// Output runs a program in a folder, and returns what it wrote. An error has that in it.
+func Output(ctx context.Context, dir, name string, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, name, args...)
+	command.Dir = dir
+	command.WaitDelay = time.Second
+	text, err := command.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s", filepath.Base(name), strings.Join(args, " "), err, end(string(text)))
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// end returns the end of a text, in one line.
+func end(text string) string {
+	const most = 300
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > most {
+		text = "..." + text[len(text)-most:]
+	}
+	return text
+}
+
+// anonymous leaves this machine's folders out of a message.
+func (o Options) anonymous(text string) string {
+	home, _ := os.UserHomeDir()
+	return Anonymous(text, o.Dir, o.Cache, o.Root, home)
+}
+
+// Anonymous leaves folders out of a message that others are to read.
+func Anonymous(text string, folders ...string) string {
+	for _, folder := range folders {
+		if len(folder) > 1 {
+			text = strings.ReplaceAll(text, folder, "...")
+		}
+	}
+	return text
+}
+
+// version returns the first line of what a program says to some arguments.
+func version(ctx context.Context, name string, args ...string) (string, error) {
+	text, err := Output(ctx, "", name, args...)
+	line, _, _ := strings.Cut(text, "\n")
+	return strings.TrimSpace(line), err
+}

@@ -1,0 +1,130 @@
+//go:build linux
+
+package rivals
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
+)
+
+// wsbouncers are the proxy with connections that serve one session after the other, and with connections that serve one.
+func wsbouncers(ctx context.Context, o Options) []Rival {
+	reused := WSBouncer("wsbouncer", o.WSBouncer, "echo", poolSize)
+	reused.Title = "one warm pool for each backend; connections are used again"
+	once := WSBouncer("wsbouncer-one-shot", o.WSBouncer, "one-shot", poolSize)
+	once.Title = "the same, but a connection is used once and replaced"
+	return []Rival{reused.found(ctx, nil, o.WSBouncer, "version"), once.found(ctx, nil, o.WSBouncer, "version")}
+}
+
+// WSBouncer is the proxy with a profile and so many warm connections to each backend. It logs no sessions, as the others do not.
+func WSBouncer(name, binary, profile string, each func(Task) int) Rival {
+	r := Rival{Name: name}
+	r.Command = func(t Task) ([]string, error) {
+		argv := []string{
+			binary, "serve", "--listen", t.Listen, "--admin", t.Admin, "--profile", profile, "--log-level", "warn",
+			"--connections", strconv.Itoa(each(t)),
+		}
+		if t.CA != "" {
+			if err := refusesTLS(binary); err != nil {
+				return nil, err
+			}
+			argv = append([]string{"env", "SSL_CERT_FILE=" + t.CA}, argv...)
+		}
+		for _, url := range urls(t) {
+			argv = append(argv, "--backend", url)
+		}
+		return argv, nil
+	}
+	r.Ready = func(t Task) func(context.Context) error {
+		return func(ctx context.Context) error { return warm(ctx, t, each(t)) }
+	}
+	return r
+}
+
+// refusesTLS tells whether this wsbouncer takes wss:// for a mistake, which ends it at once.
+func refusesTLS(binary string) error {
+	addresses, err := child.FreeAddresses(3)
+	if err != nil {
+		return err
+	}
+	p, err := child.Start([]string{binary, "serve", "--listen", addresses[0], "--admin", addresses[1], "--backend", "wss://" + addresses[2]})
+	if err != nil {
+		return err
+	}
+	defer p.Stop()
+	err = child.WaitFor(context.Background(), p, "wsbouncer", 5*time.Second, func(ctx context.Context) error {
+		return get(ctx, "http://"+addresses[1]+"/healthz", nil)
+	})
+	if p.Failure() != nil {
+		return fmt.Errorf("%w: this wsbouncer has no backends over TLS: %w", ErrSkipped, err)
+	}
+	return err
+}
+
+// poolSize is how many connections a pool for one backend has: all pools hold all sessions and a tenth more.
+func poolSize(t Task) int { return (t.Sessions*11/10)/len(t.Backends) + 8 }
+
+// warm asks the admin API whether the proxy is ready and all its pools have so many idle connections.
+func warm(ctx context.Context, t Task, each int) error {
+	if err := get(ctx, "http://"+t.Admin+"/readyz", nil); err != nil {
+		return err
+	}
+	var stats struct {
+		Backends []struct {
+			Idle int `json:"idle"`
+		} `json:"backends"`
+	}
+	if err := get(ctx, "http://"+t.Admin+"/api/v1/stats", &stats); err != nil {
+		return err
+	}
+	idle, want := 0, each*len(t.Backends)
+	for _, b := range stats.Backends {
+		idle += b.Idle
+	}
+	if idle < want {
+		return fmt.Errorf("%d of %d connections are idle", idle, want)
+	}
+	return nil
+}
+
+// get asks for a page, which has to be there, and decodes it.
+func get(ctx context.Context, url string, into any) error {
+	response, err := ask(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 200))
+		return fmt.Errorf("%s: %s: %s", url, response.Status, text)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.NewDecoder(response.Body).Decode(into)
+}
+
+// answers asks for a page, whatever the answer.
+func answers(ctx context.Context, url string) error {
+	response, err := ask(ctx, url)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}
+
+func ask(ctx context.Context, url string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Close = true // leave no connection behind that would count as memory
+	return http.DefaultClient.Do(request)
+}
