@@ -69,7 +69,7 @@ vuln: ## Look for known vulnerabilities (needs the network)
 	if [ $$status -ne 0 ] && echo "$$out" | grep -q -e 'dial tcp' -e 'fetching vulnerabilities' -e 'lookup ' -e 'Forbidden'; then \
 		echo "vuln: the vulnerability database cannot be reached, so nothing was checked"; fi; exit $$status
 
-bench: build ## Measure against HAProxy, nginx and a minimal C relay (see bench/README.md; BENCH_FLAGS)
+bench: ## Measure against nginx, HAProxy, Envoy, Caddy, Go, Python and C, and write docs/benchmarks.md: 40 minutes, or BENCH_FLAGS=-quick
 	$(GO) run ./bench/compare $(BENCH_FLAGS)
 
 bench-profiles: ## Measure what session profiles cost and gain: relay, return to idle, session start (see bench/README.md; BENCH_FLAGS)

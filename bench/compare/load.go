@@ -26,6 +26,7 @@ type load struct {
 	binary   bool
 	duration time.Duration
 	ramp     time.Duration // time over which clients connect
+	trials   int           // of a search, about
 	parallel int           // most connections being opened at a time; 0: all
 }
 

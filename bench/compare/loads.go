@@ -28,6 +28,10 @@ const (
 // loadsOf are the loads of a scenario, with what the flags ask for instead.
 func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, duration time.Duration) []load {
 	var loads []load
+	trials := 7
+	if quick {
+		trials = 4
+	}
 	switch scenario {
 	case "relay":
 		loads = relayLoads(quick, sessions, sizes)
@@ -36,11 +40,16 @@ func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, d
 	case "burst":
 		loads = []load{{sessions: 3000, rate: 1}}
 	case "rate":
-		loads = []load{{sessions: usualSessions, parallel: 200}}
+		loads = []load{{sessions: usualSessions, parallel: 200, trials: trials}}
+		duration = duration * 3 / 4 // of each of many trials
 	case "check":
-		loads = []load{{sessions: 3000}}
+		loads = []load{{sessions: 3000, trials: trials}}
+		duration = duration * 3 / 4
 	case "start", "start-tls":
-		loads = []load{{sessions: 40, size: audioSize, binary: true, ramp: 4 * time.Second}}
+		loads = []load{{sessions: 40, size: audioSize, binary: true, ramp: 3 * time.Second}}
+		if quick {
+			loads[0].sessions, loads[0].ramp = 10, time.Second
+		}
 	case "churn":
 		loads = []load{{sessions: usualSessions, rate: 10}}
 		if !quick {

@@ -80,12 +80,12 @@ func (p plan) roundsOf(s scenario) int {
 	return p.rounds
 }
 
-// expected is how long the plan takes with so many rivals, about. (It was fitted to runs on two processors.)
-func (p plan) expected(rivals int) time.Duration {
-	sum := 20 * time.Second // to build, and to start backends
+// expected is how long the plan takes with so many rivals in each scenario, about. (It was fitted to runs on two processors.)
+func (p plan) expected(rivals func(scenario) int) time.Duration {
+	sum := time.Duration(0)
 	for _, s := range p.scenarios {
 		for _, l := range s.loads {
-			sum += s.expected(l) * time.Duration(rivals*p.roundsOf(s))
+			sum += s.expected(l) * time.Duration(rivals(s)*p.roundsOf(s))
 		}
 	}
 	return sum
@@ -93,7 +93,7 @@ func (p plan) expected(rivals int) time.Duration {
 
 // relayTime is how long a run with a steady load takes: a start, connecting so many sessions, the load, and the end.
 func relayTime(l load) time.Duration {
-	return l.duration + 2200*time.Millisecond + time.Duration(l.sessions)*1200*time.Microsecond
+	return l.duration + 1200*time.Millisecond + time.Duration(l.sessions)*400*time.Microsecond
 }
 
 // numbers reads a list of numbers from a flag.

@@ -16,15 +16,11 @@ import (
 
 // perform runs the plan. What cannot be run is in the report as well.
 func (st *stage) perform(ctx context.Context, p plan) *results.Report {
-	present := 0
 	report := &results.Report{Time: st.began.UTC().Truncate(time.Second), Plan: p.name, Command: commandLine(), Machine: machine(), Base: "wsbouncer"}
 	for _, r := range st.all {
 		report.Rivals = append(report.Rivals, results.Rival{Name: r.Name, Title: r.Title, Version: r.Version, Missing: r.Missing})
-		if r.Missing == "" {
-			present++
-		}
 	}
-	log.Printf("%d rivals, %d scenarios, about %d minutes", present, len(p.scenarios), 1+int(p.expected(present).Minutes()))
+	log.Printf("%d rivals, %d scenarios, about %d minutes", len(st.all), len(p.scenarios), 1+int(p.expected(st.present(ctx)).Minutes()))
 	for _, s := range p.scenarios {
 		result, err := st.runScenario(ctx, s, p.roundsOf(s))
 		if err != nil && ctx.Err() == nil {
@@ -39,6 +35,22 @@ func (st *stage) perform(ctx context.Context, p plan) *results.Report {
 	}
 	report.Took = time.Since(st.began).Round(time.Second).Seconds()
 	return report
+}
+
+// present returns a function that tells how many rivals a scenario has here.
+func (st *stage) present(ctx context.Context) func(scenario) int {
+	return func(s scenario) (n int) {
+		taking, err := s.take(ctx, st, st.all)
+		if err != nil {
+			return 0 // which it says when its turn comes
+		}
+		for _, r := range taking {
+			if r.Missing == "" {
+				n++
+			}
+		}
+		return n
+	}
 }
 
 // runScenario runs every rival in turn under every load, round by round, so that whatever else the machine does meets all of them.

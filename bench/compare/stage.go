@@ -33,7 +33,7 @@ func newStage(ctx context.Context, p plan, o options) (*stage, error) {
 	}
 	st := &stage{wsbouncer: o.wsbouncer, tools: o.tools, calm: o.calm, resolution: 1.1, began: time.Now()}
 	if o.quick {
-		st.resolution = 1.5
+		st.resolution = 2.1 // it only doubles or halves
 	}
 	root, err := rivals.Output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}")
 	if err != nil {

@@ -1,0 +1,99 @@
+package results
+
+import (
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestReportNamesEveryRival(t *testing.T) {
+	text := fixture().Markdown([]Drawing{{File: "a.svg", Title: "A plot"}})
+	for _, want := range []string{
+		"- Date: 2026-01-02 03:04 UTC; it took 1m30s",
+		"- Machine: 2 processors (A processor), 8 GiB, Linux 6.1, Debian, go1.26",
+		"| rival | 500 x 1 KiB | 9000 x 1 KiB |",
+		"| nginx | 2.00 (1.50 - 4.00) | 2.00 (1.04 - 4.00) |",
+		"| wsbouncer | 20.0 (10.0 - 40.0) | 22.0 (11.0 - 48.0) |",
+		"| haproxy | 0.50, failed in 1 of 2 | - |",
+		"| caddy | skipped | - |",
+		"- haproxy, failed with 500 x 1 KiB: no / luck",
+		"- caddy, skipped: not installed",
+		"- * python with 500 x 1 KiB: it answered 4000 of 10000 messages/s",
+		"| caddy | the caddy | skipped: not installed |",
+		"| nginx | the nginx | 1.2 |",
+		"![A plot](img/a.svg)",
+		"| / wsbouncer | CPU, 500 | CPU, 9,000 |",
+		"| python | 5.00 * | - |",
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no line %q in:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "This is not the whole plan") {
+		t.Error("the whole plan is said not to be whole")
+	}
+	r := fixture()
+	r.Plan = "quick"
+	if !strings.Contains(r.Markdown(nil), "This is not the whole plan (quick)") {
+		t.Error("a part of the plan is not said to be one")
+	}
+}
+
+func TestBetterNeedsEveryRound(t *testing.T) {
+	got := fixture().better()
+	want := []string{
+		"Under load, CPU, µs: c-relay at 9000 x 1 KiB (0.91)", // but not at 500, where one round was dearer
+		"Under load, CPU, µs: haproxy at 500 x 1 KiB (0.50)",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	r := fixture()
+	r.Scenarios[0].Metrics[0].Higher = true
+	if got := strings.Join(r.better(), "\n"); !strings.Contains(got, "nginx") || strings.Contains(got, "python") {
+		t.Errorf("where more is better: %s", got)
+	}
+}
+
+func TestOneLoadMakesOneTable(t *testing.T) {
+	r := fixture()
+	s := &r.Scenarios[0]
+	s.Cells = s.Cells[:1]
+	s.Failed = "at last"
+	text := r.Tables()
+	for _, want := range []string{"| rival | CPU, µs | / wsbouncer |", "| nginx | 60.0 (20.0 - 80.0) | 2.00 (1.50 - 4.00) |", "It failed: at last"} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no line %q in:\n%s", want, text)
+		}
+	}
+}
+
+func TestJSONKeepsEverything(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.json")
+	if err := fixture().Write(file); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, fixture()) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestDrawingsLeaveOutWhatTheyCannotShow(t *testing.T) {
+	r := fixture()
+	byFile := map[string]Drawing{}
+	for _, d := range r.Drawings() {
+		byFile[d.File] = d
+	}
+	cpu := byFile["cpu-per-round-trip.svg"]
+	if cpu.Err != nil || !strings.Contains(cpu.SVG, ">nginx<") || !strings.Contains(cpu.SVG, ">python, overloaded<") || strings.Contains(cpu.SVG, "caddy") {
+		t.Errorf("%v: %s", cpu.Err, cpu.SVG)
+	}
+	if byFile["memory-per-session.svg"].Err == nil {
+		t.Error("a drawing of nothing has no error")
+	}
+}

@@ -1,0 +1,138 @@
+//go:build linux
+
+package rivals
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"go.uber.org/goleak"
+
+	"github.com/wsbouncer/wsbouncer/bench/backends"
+	"github.com/wsbouncer/wsbouncer/bench/child"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// setUpAll sets all rivals up that need nothing to be installed.
+func setUpAll(t *testing.T) (Options, []Rival) {
+	t.Helper()
+	root, err := Output(t.Context(), "", "go", "list", "-m", "-f", "{{.Dir}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen, err := Workers("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Root: root, Cache: filepath.Join(root, ".cache", "bench"), Dir: t.TempDir(), Workers: chosen, Offline: true}
+	o.WSBouncer = filepath.Join(o.Dir, "wsbouncer")
+	if _, err := Output(t.Context(), root, "go", "build", "-o", o.WSBouncer, "./cmd/wsbouncer"); err != nil {
+		t.Fatal(err)
+	}
+	return o, SetUp(t.Context(), o)
+}
+
+// TestRivalsRelay holds two sessions through each rival: it has to pass on text and binary messages, small and large, and to end
+// when the client leaves.
+func TestRivalsRelay(t *testing.T) {
+	o, all := setUpAll(t)
+	addresses, stop, err := backends.StartEcho(t.Context(), o.WSBouncer, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for _, r := range all {
+		t.Run(r.Name, func(t *testing.T) {
+			if r.Missing != "" {
+				t.Skip(r.Missing)
+			}
+			if r.Version == "" {
+				t.Error("it has no version")
+			}
+			address := startIn(t, r, Task{Backends: addresses, Sessions: 10})
+			for range 2 {
+				talk(t, address)
+			}
+		})
+	}
+}
+
+// TestRivalsTrustBackendsOverTLS holds a session through each rival that can, to a backend over TLS.
+func TestRivalsTrustBackendsOverTLS(t *testing.T) {
+	o, all := setUpAll(t)
+	addresses, stop, err := backends.StartEcho(t.Context(), o.WSBouncer, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	certificate, err := backends.NewCertificate(filepath.Join(t.TempDir(), "ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure, stopTLS, err := certificate.WithTLS(addresses[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopTLS()
+	for _, r := range all {
+		t.Run(r.Name, func(t *testing.T) {
+			if r.Missing != "" || r.NoTLS != "" {
+				t.Skip(r.Missing + r.NoTLS)
+			}
+			talk(t, startIn(t, r, Task{Backends: []string{secure}, Sessions: 10, CA: certificate.File}))
+		})
+	}
+}
+
+// startIn starts a rival for as long as the test runs, and returns its address.
+func startIn(t *testing.T, r Rival, task Task) string {
+	t.Helper()
+	free, err := child.FreeAddresses(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task.Listen, task.Admin, task.Dir = free[0], free[1], t.TempDir()
+	p, address, err := r.Start(t.Context(), task)
+	if err != nil && strings.Contains(err.Error(), ErrSkipped.Error()) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	return address
+}
+
+// talk holds a session and compares the echoes.
+func talk(t *testing.T, address string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c, _, err := websocket.Dial(ctx, "ws://"+address+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseNow()
+	c.SetReadLimit(4 << 20)
+	for _, size := range []int{5, 1024, 70_000, 2 << 20} {
+		for _, kind := range []websocket.MessageType{websocket.MessageText, websocket.MessageBinary} {
+			message := bytes.Repeat([]byte("a"), size)
+			if err := c.Write(ctx, kind, message); err != nil {
+				t.Fatal(err)
+			}
+			got, echo, err := c.Read(ctx)
+			if err != nil || got != kind || !bytes.Equal(echo, message) {
+				t.Fatalf("%v message of %d bytes came back as %v of %d bytes (%v)", kind, size, got, len(echo), err)
+			}
+		}
+	}
+	if err := c.Close(websocket.StatusNormalClosure, ""); err != nil {
+		t.Errorf("the close was not answered: %v", err)
+	}
+}

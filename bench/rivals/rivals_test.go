@@ -1,0 +1,96 @@
+//go:build linux
+
+package rivals
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestWorkers(t *testing.T) {
+	got, err := Workers("nginx=7,envoy=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got["nginx"] != 7 || got["envoy"] != 2 || got["haproxy"] != workers["haproxy"] || workers["nginx"] == 7 {
+		t.Errorf("%v, defaults %v", got, workers)
+	}
+	for _, wrong := range []string{"nginx", "nginx=0", "nginx=x", "c-relay=2"} {
+		if _, err := Workers(wrong); err == nil {
+			t.Errorf("%q is accepted", wrong)
+		}
+	}
+}
+
+func TestSelect(t *testing.T) {
+	all := []Rival{{Name: "wsbouncer"}, {Name: "wsbouncer-one-shot"}, {Name: "nginx"}}
+	for list, want := range map[string]string{
+		"": "wsbouncer wsbouncer-one-shot nginx", "nginx,wsbouncer": "wsbouncer nginx", "nginx,nobody": "nginx",
+	} {
+		got, err := Select(all, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, r := range got {
+			names = append(names, r.Name)
+		}
+		if strings.Join(names, " ") != want {
+			t.Errorf("%q selects %v, want %s", list, names, want)
+		}
+	}
+	if _, err := Select(all, "nobody"); err == nil {
+		t.Error("a list that selects nothing is no error")
+	}
+}
+
+func TestConfigurationsHaveEverything(t *testing.T) {
+	task := Task{Listen: "127.0.0.1:81", Backends: []string{"127.0.0.1:82", "127.0.0.1:83"}, Sessions: 5}
+	for _, config := range []string{"nginx.conf", "haproxy.cfg", "envoy.yaml", "Caddyfile"} {
+		for _, ca := range []string{"", "/ca.pem"} {
+			task.Dir, task.CA = t.TempDir(), ca
+			file, err := configure(task, config, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, port := range []string{"81", "82", "83"} {
+				if !strings.Contains(string(text), port) {
+					t.Errorf("%s has nothing of port %s:\n%s", config, port, text)
+				}
+			}
+			if strings.Contains(string(text), "/ca.pem") != (ca != "") {
+				t.Errorf("%s with the authority %q:\n%s", config, ca, text)
+			}
+		}
+	}
+}
+
+func TestWhatCannotBeInstalledIsMissing(t *testing.T) {
+	o := Options{Root: t.TempDir(), Cache: t.TempDir(), Dir: t.TempDir(), Offline: true}
+	if _, err := o.debian(t.Context(), "no-such-program"); err == nil {
+		t.Error("a program that is not there is found")
+	}
+	requirements := filepath.Join(o.Root, "requirements.txt")
+	if err := os.WriteFile(requirements, []byte("x==1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.environment(t.Context(), "x", requirements); err == nil {
+		t.Error("an environment that is not there is found")
+	}
+	r := Rival{Name: "x"}.found(t.Context(), nil, "false")
+	if r.Missing == "" {
+		t.Error("a program that does not tell its version is not missing")
+	}
+}
+
+func TestAnonymous(t *testing.T) {
+	if got := Anonymous("no /home/me/cache/x", "", "/", "/home/me/cache"); got != "no .../x" {
+		t.Error(got)
+	}
+}
