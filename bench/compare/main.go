@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -98,17 +99,19 @@ func run(ctx context.Context, o options) error {
 	}
 	defer st.close()
 	report := st.perform(ctx, p)
-	err = publish(report, o.folder())
 	if ctx.Err() != nil {
-		err = errors.Join(err, errors.New("interrupted: this is what was measured until then"))
+		return errors.Join(publish(report, cmp.Or(o.out, aside)), errors.New("interrupted: this is what was measured until then"))
 	}
-	return err
+	return publish(report, o.folder())
 }
 
 // whole tells whether this is the plan that docs/benchmarks.md is about.
 func (o options) whole() bool {
 	return !o.quick && o.scenarios == "" && o.only == "" && o.sessions == "" && o.sizes == "" && o.rate == 0 && o.from == ""
 }
+
+// aside is where the reports go that are not the whole plan's.
+const aside = ".cache/bench/report"
 
 // folder is where the report goes.
 func (o options) folder() string {
@@ -118,5 +121,5 @@ func (o options) folder() string {
 	case o.whole():
 		return "docs"
 	}
-	return ".cache/bench/report"
+	return aside
 }

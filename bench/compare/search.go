@@ -38,6 +38,26 @@ func searched(found ...metric) []metric {
 	)
 }
 
+// answer is what became of a trial.
+type answer int
+
+const (
+	borne  answer = iota
+	missed        // by little: it may have been the machine's fault
+	failed        // by far
+)
+
+// judge tells what became of a trial: far from borne is what had failures, or less than nine of ten answers in time.
+func judge(r loadResult, l load, bears func(loadResult, load) bool) answer {
+	switch {
+	case bears(r, l):
+		return borne
+	case r.broken() != nil || r.PerSecond < 0.9*l.rate*float64(l.sessions):
+		return failed
+	}
+	return missed
+}
+
 // search returns a function that finds the highest rate which a rival bears, with one process for all trials.
 func search(bears func(loadResult, load) bool) func(context.Context, *stage, rivals.Rival, load, behind) (observation, error) {
 	return func(ctx context.Context, st *stage, r rivals.Rival, l load, b behind) (observation, error) {
@@ -48,22 +68,25 @@ func search(bears func(loadResult, load) bool) func(context.Context, *stage, riv
 		defer w.stop()
 		var best observation
 		var last error // of a trial that went wrong, which is an answer too
-		highest, err := highestRate(firstTotal, leastTotal, st.resolution, func(total float64) (bool, error) {
+		highest, err := highestRate(firstTotal, leastTotal, st.resolution, func(total float64) (answer, error) {
 			l.rate = total / float64(l.sessions)
 			trial := w.offer(ctx, st, l)
 			if ctx.Err() != nil {
-				return false, ctx.Err()
+				return failed, ctx.Err()
 			}
 			if failure := w.Failure(); failure != nil {
-				return false, failure
+				return failed, failure
 			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if last = errors.Join(trial, w.failed, w.seen.load.broken()); last != nil || !bears(w.seen.load, l) {
-				return false, nil
+			if last = errors.Join(trial, w.failed, w.seen.load.broken()); last != nil {
+				return failed, nil
 			}
-			best = w.seen
-			return true, nil
+			became := judge(w.seen.load, l, bears)
+			if became == borne {
+				best = w.seen
+			}
+			return became, nil
 		})
 		if err != nil {
 			return observation{}, errors.Join(err, last)
@@ -74,19 +97,18 @@ func search(bears func(loadResult, load) bool) func(context.Context, *stage, riv
 }
 
 // highestRate finds the highest rate that a trial succeeds with, to within a factor: it doubles until one fails, or halves until
-// one succeeds, and then halves the interval between. A rate counts as failed when it has failed twice: once may have been the
-// machine's fault.
-func highestRate(first, least, resolution float64, trial func(rate float64) (bool, error)) (float64, error) {
+// one succeeds, and then halves the interval between. A rate that was missed by little is tried once more.
+func highestRate(first, least, resolution float64, trial func(rate float64) (answer, error)) (float64, error) {
 	good, bad := 0.0, math.Inf(1)
 	for rate := first; ; {
-		ok, err := trial(rate)
-		if err == nil && !ok {
-			ok, err = trial(rate)
+		became, err := trial(rate)
+		if err == nil && became == missed {
+			became, err = trial(rate)
 		}
 		if err != nil {
 			return 0, err
 		}
-		if ok {
+		if became == borne {
 			good = rate
 		} else {
 			bad = rate

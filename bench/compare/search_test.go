@@ -12,9 +12,12 @@ import (
 func TestHighestRate(t *testing.T) {
 	for _, limit := range []float64{250, 900, 8000, 8001, 31_000, 1e6} {
 		trials := 0
-		got, err := highestRate(8000, 200, 1.1, func(rate float64) (bool, error) {
+		got, err := highestRate(8000, 200, 1.1, func(rate float64) (answer, error) {
 			trials++
-			return rate <= limit, nil
+			if rate > limit {
+				return missed, nil
+			}
+			return borne, nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -23,23 +26,46 @@ func TestHighestRate(t *testing.T) {
 			t.Errorf("limit %g: found %g in %d trials", limit, got, trials)
 		}
 	}
-	if _, err := highestRate(8000, 200, 1.1, func(float64) (bool, error) { return false, nil }); err == nil {
+	if _, err := highestRate(8000, 200, 1.1, func(float64) (answer, error) { return failed, nil }); err == nil {
 		t.Error("a rival that bears nothing has a rate")
 	}
 	broken := errors.New("broken")
-	if _, err := highestRate(8000, 200, 1.1, func(rate float64) (bool, error) { return true, broken }); !errors.Is(err, broken) {
+	if _, err := highestRate(8000, 200, 1.1, func(float64) (answer, error) { return borne, broken }); !errors.Is(err, broken) {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestOneFailureIsForgiven(t *testing.T) {
-	trials := 0
-	got, err := highestRate(8000, 200, 2.1, func(rate float64) (bool, error) {
-		trials++
-		return rate <= 8000 && trials != 1, nil
-	})
-	if err != nil || got != 8000 {
-		t.Errorf("found %g (%v), want 8000", got, err)
+func TestANearMissIsTriedAgain(t *testing.T) {
+	for first, want := range map[answer]float64{missed: 8000, failed: 4000} {
+		trials := 0
+		got, err := highestRate(8000, 200, 2.1, func(rate float64) (answer, error) {
+			trials++
+			switch {
+			case trials == 1:
+				return first, nil
+			case rate > 8000:
+				return failed, nil
+			}
+			return borne, nil
+		})
+		if err != nil || got != want {
+			t.Errorf("found %g (%v), want %g", got, err, want)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	l := load{sessions: 10, rate: 100}
+	r := loadResult{Connections: 10, Connected: 10, Sent: 1000, Received: 1000, PerSecond: 1000, Latency: quantiles{P99: 60}}
+	if got := judge(r, l, promptly); got != missed {
+		t.Errorf("late answers: %v", got)
+	}
+	if got := judge(r, l, completely); got != borne {
+		t.Errorf("all answers: %v", got)
+	}
+	r.PerSecond = 800
+	if got := judge(r, l, completely); got != failed {
+		t.Errorf("few answers: %v", got)
 	}
 }
 

@@ -26,9 +26,7 @@ func (r *Report) Drawings() []Drawing {
 	} {
 		chart := plot.Chart{Title: d.title, X: "sessions, with the same number of messages a second in all", Y: d.axis, LogX: true, LogY: true}
 		for _, rival := range s.Rivals {
-			if series := s.growth(rival, d.key, rival == r.Base); len(series.Points) > 0 {
-				chart.Series = append(chart.Series, series)
-			}
+			chart.Series = append(chart.Series, s.growth(rival, d.key, rival == r.Base))
 		}
 		svg, err := chart.SVG()
 		all = append(all, Drawing{d.file, d.title, svg, err})
@@ -38,7 +36,7 @@ func (r *Report) Drawings() []Drawing {
 
 // growth is a rival's line: a metric by number of sessions, with messages of 1 KiB.
 func (s *Scenario) growth(rival, key string, strong bool) plot.Series {
-	series := plot.Series{Name: rival, Strong: strong}
+	series := plot.Series{Name: rival, Strong: strong, Note: "no numbers"}
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		v := c.Values(rival, key)
@@ -48,6 +46,9 @@ func (s *Scenario) growth(rival, key string, strong bool) plot.Series {
 		point := plot.Point{X: float64(c.Sessions), Y: v.Median}
 		if v.Count > 1 && v.Min > 0 {
 			point.Min, point.Max = v.Min, v.Max
+		}
+		if len(series.Points) == 0 {
+			series.Note = ""
 		}
 		if c.trouble(rival).overload != "" {
 			series.Note = "overloaded"

@@ -54,16 +54,23 @@ func (r *Report) conclusions(b *strings.Builder) {
 		line(b, []string{v.Budget, v.Verdict, v.Measured})
 	}
 	b.WriteString("\n## Where a rival is better\n\n")
-	better := r.better()
-	if len(better) == 0 {
-		fmt.Fprintf(b, "In no number that is compared was a rival better than %s in every round.\n", r.Base)
-	} else {
-		b.WriteString("In every round of this run (ratio):\n\n")
+	rivals, floors := r.better()
+	list := func(title, none string, all []string) {
+		if len(all) == 0 {
+			title = none
+		}
+		if title != "" {
+			fmt.Fprintf(b, "%s\n\n", title)
+		}
+		for _, text := range all {
+			fmt.Fprintf(b, "- %s\n", text)
+		}
+		if len(all) > 0 {
+			b.WriteString("\n")
+		}
 	}
-	for _, text := range better {
-		fmt.Fprintf(b, "- %s\n", text)
-	}
-	b.WriteString("\n")
+	list("In every round of this run (ratio):", "In no number that is compared was a rival better than "+r.Base+" in every round.", rivals)
+	list("The floors, which neither parse, check nor pool anything:", "", floors)
 }
 
 // scenarios writes the tables of all scenarios.

@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -87,9 +88,11 @@ func (c *Cell) brief(rival, base, key string) string {
 	return fmt.Sprintf("%.2f", ratios.Median)
 }
 
-// better lists where a rival is better in every round, as "CPU: nginx at 500 x 1 KiB (0.95)".
-func (r *Report) better() []string {
-	var found []string
+// floorNames are the relays that do nothing but pass bytes on, and who has nothing between at all.
+var floorNames = []string{floor, "uring-relay", "direct"}
+
+// better lists where a rival is better in every round, as "CPU: nginx at 500 x 1 KiB (0.95)"; the floors on their own.
+func (r *Report) better() (rivals, floors []string) {
 	for i := range r.Scenarios {
 		s := &r.Scenarios[i]
 		for _, m := range s.Metrics {
@@ -105,11 +108,16 @@ func (r *Report) better() []string {
 						where = append(where, fmt.Sprintf("%s (%.2f)", c.Label, ratios.Median))
 					}
 				}
-				if len(where) > 0 {
-					found = append(found, fmt.Sprintf("%s, %s: %s at %s", s.Title, m.Title, rival, strings.Join(where, ", ")))
+				text := fmt.Sprintf("%s, %s: %s at %s", s.Title, m.Title, rival, strings.Join(where, ", "))
+				switch {
+				case len(where) == 0:
+				case slices.Contains(floorNames, rival):
+					floors = append(floors, text)
+				default:
+					rivals = append(rivals, text)
 				}
 			}
 		}
 	}
-	return found
+	return rivals, floors
 }

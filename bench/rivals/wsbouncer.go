@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
@@ -20,7 +21,15 @@ func wsbouncers(ctx context.Context, o Options) []Rival {
 	reused.Title = "one warm pool for each backend; connections are used again"
 	once := WSBouncer("wsbouncer-one-shot", o.WSBouncer, "one-shot", poolSize)
 	once.Title = "the same, but a connection is used once and replaced"
-	return []Rival{reused.found(ctx, nil, o.WSBouncer, "version"), once.found(ctx, nil, o.WSBouncer, "version")}
+	said, err := version(ctx, o.WSBouncer, "version")
+	if err != nil {
+		reused.Missing, once.Missing = err.Error(), err.Error()
+	}
+	if words := strings.Fields(said); len(words) > 1 { // "wsbouncer 1.2.3 ..."
+		said = words[1]
+	}
+	reused.Version, once.Version = said, said
+	return []Rival{reused, once}
 }
 
 // WSBouncer is the proxy with a profile and so many warm connections to each backend. It logs no sessions, as the others do not.
