@@ -50,15 +50,22 @@ func ask(t *testing.T, c net.Conn) time.Duration {
 	return time.Since(began)
 }
 
+// secureServer is an echoServer behind TLS. The test stops it.
+func secureServer(t *testing.T) (c *Certificate, address string, stop func()) {
+	t.Helper()
+	c, err := NewCertificate(filepath.Join(t.TempDir(), "ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, stop, err = c.WithTLS(echoServer(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, address, stop
+}
+
 func TestWithTLSIsTrustedByItsFile(t *testing.T) {
-	certificate, err := NewCertificate(filepath.Join(t.TempDir(), "ca.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, stop, err := certificate.WithTLS(echoServer(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate, address, stop := secureServer(t)
 	defer stop()
 	text, err := os.ReadFile(certificate.File)
 	if err != nil {
@@ -81,14 +88,7 @@ func TestWithTLSIsTrustedByItsFile(t *testing.T) {
 }
 
 func TestStopEndsConnections(t *testing.T) {
-	certificate, err := NewCertificate(filepath.Join(t.TempDir(), "ca.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, stop, err := certificate.WithTLS(echoServer(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, address, stop := secureServer(t)
 	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)

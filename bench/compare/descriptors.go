@@ -14,12 +14,3 @@ func raiseDescriptorLimit() error {
 	limit.Cur = limit.Max
 	return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 }
-
-// descriptors is how many descriptors a child may open.
-func descriptors() int {
-	var limit syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
-		return 1024
-	}
-	return int(min(limit.Max, 65536))
-}

@@ -7,18 +7,12 @@
 // The first address is listened on, the others are backends, taken round robin.
 
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
+
+#include "relay.h"
 
 enum { BUFFER = 64 * 1024, BATCH = 256 };
 
@@ -38,23 +32,6 @@ static int epfd;
 static char buffer[BUFFER];
 static struct side *graveyard[2 * BATCH];
 static int graves;
-
-static void die(const char *what) {
-	perror(what);
-	exit(1);
-}
-
-static struct sockaddr_in address(const char *text) {
-	struct sockaddr_in a = {.sin_family = AF_INET};
-	char host[64];
-	int port;
-	if (sscanf(text, "%63[^:]:%d", host, &port) != 2 || inet_pton(AF_INET, host, &a.sin_addr) != 1) {
-		fprintf(stderr, "not an IPv4 address with a port: %s\n", text);
-		exit(2);
-	}
-	a.sin_port = htons(port);
-	return a;
-}
 
 // watch tells epoll what a side waits for now: input unless its peer is
 // blocked or it has ended, output while it is blocked itself.
@@ -139,8 +116,7 @@ static void writable(struct side *s) {
 }
 
 static struct side *new_side(int fd) {
-	int on = 1;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	send_at_once(fd);
 	struct side *s = calloc(1, sizeof *s);
 	if (!s)
 		die("calloc");
@@ -173,20 +149,12 @@ int main(int argc, char **argv) {
 		fprintf(stderr, "usage: %s LISTEN BACKEND...\n", argv[0]);
 		return 2;
 	}
-	signal(SIGPIPE, SIG_IGN);
-	struct rlimit limit;
-	getrlimit(RLIMIT_NOFILE, &limit);
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-
-	int backends = argc - 2, next = 0, on = 1;
-	struct sockaddr_in at = address(argv[1]), backend[backends];
+	raise_limits();
+	int backends = argc - 2, next = 0;
+	struct sockaddr_in backend[backends];
 	for (int i = 0; i < backends; i++)
 		backend[i] = address(argv[i + 2]);
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-	if (bind(listener, (void *)&at, sizeof at) || listen(listener, 4096))
-		die(argv[1]);
+	int listener = listen_at(argv[1], SOCK_NONBLOCK);
 	epfd = epoll_create1(0);
 	struct epoll_event e = {.events = EPOLLIN, .data.ptr = NULL};
 	if (epoll_ctl(epfd, EPOLL_CTL_ADD, listener, &e))

@@ -9,20 +9,14 @@
 // It needs Linux 6.1 or newer, and uses the system calls themselves.
 
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/io_uring.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "relay.h"
 
 enum {
 	ENTRIES = 4096,    // of the submission ring
@@ -35,7 +29,6 @@ enum {
 // One socket of a session. A session is two of them, each the other's peer.
 struct side {
 	struct side *peer;
-	struct sockaddr_in *backend; // where it is to connect to; NULL for a client
 	int fd;
 	int flying;       // operations that the kernel has of it
 	int first, last;  // buffers that wait to be sent to it, -1 for none
@@ -66,23 +59,6 @@ static struct {
 	int next, length;
 } buffers[BUFFERS];
 static struct side *starved;
-
-static void die(const char *what) {
-	perror(what);
-	exit(1);
-}
-
-static struct sockaddr_in address(const char *text) {
-	struct sockaddr_in a = {.sin_family = AF_INET};
-	char host[64];
-	int port;
-	if (sscanf(text, "%63[^:]:%d", host, &port) != 2 || inet_pton(AF_INET, host, &a.sin_addr) != 1) {
-		fprintf(stderr, "not an IPv4 address with a port: %s\n", text);
-		exit(2);
-	}
-	a.sin_port = htons(port);
-	return a;
-}
 
 static void *map(size_t size, int fd, off_t offset) {
 	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED | MAP_POPULATE;
@@ -226,8 +202,7 @@ static void free_session(struct side *s) {
 }
 
 static struct side *new_side(int fd) {
-	int on = 1;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	send_at_once(fd);
 	struct side *s = calloc(1, sizeof *s);
 	if (!s)
 		die("calloc");
@@ -247,7 +222,6 @@ static void accepted(int client, struct sockaddr_in *backend) {
 	a->peer = b;
 	b->peer = a;
 	a->ready = 1;
-	b->backend = backend;
 	struct io_uring_sqe *e = submission(IORING_OP_CONNECT, fd, b, CONNECT);
 	e->addr = (unsigned long)backend;
 	e->off = sizeof *backend;
@@ -341,23 +315,15 @@ int main(int argc, char **argv) {
 		fprintf(stderr, "usage: %s LISTEN BACKEND...\n", argv[0]);
 		return 2;
 	}
-	signal(SIGPIPE, SIG_IGN);
-	struct rlimit limit;
-	getrlimit(RLIMIT_NOFILE, &limit);
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-
+	raise_limits();
 	start_ring();
 	for (int i = 0; i < BUFFERS; i++)
 		offer(i);
-	int backends = argc - 2, next = 0, on = 1;
-	struct sockaddr_in at = address(argv[1]), backend[backends];
+	int backends = argc - 2, next = 0;
+	struct sockaddr_in backend[backends];
 	for (int i = 0; i < backends; i++)
 		backend[i] = address(argv[i + 2]);
-	int listener = socket(AF_INET, SOCK_STREAM, 0);
-	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-	if (bind(listener, (void *)&at, sizeof at) || listen(listener, 4096))
-		die(argv[1]);
+	int listener = listen_at(argv[1], 0);
 	submission(IORING_OP_ACCEPT, listener, NULL, ACCEPT)->ioprio = IORING_ACCEPT_MULTISHOT;
 
 	for (;;) {

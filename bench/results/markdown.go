@@ -51,6 +51,9 @@ func (r *Report) conclusions(b *strings.Builder) {
 	b.WriteString("## Budgets\n\n")
 	head(b, []string{"budget", "verdict", "measured"})
 	for _, v := range r.Judge() {
+		if r.Plan != "whole" && v.Measured == "" {
+			continue // it was not to be measured
+		}
 		line(b, []string{v.Budget, v.Verdict, v.Measured})
 	}
 	b.WriteString("\n## Where a rival is better\n\n")

@@ -117,13 +117,3 @@ func (r *Report) Scenario(name string) *Scenario {
 	}
 	return nil
 }
-
-// metric returns the metric of that key; a zero one when there is none.
-func (s *Scenario) metric(key string) Metric {
-	for _, m := range s.Metrics {
-		if m.Key == key {
-			return m
-		}
-	}
-	return Metric{Key: key}
-}

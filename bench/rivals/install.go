@@ -51,7 +51,7 @@ func (o Options) debian(ctx context.Context, program string) (string, error) {
 	if path := Find(inside...); path != "" {
 		return path, nil
 	}
-	return "", fmt.Errorf("Debian's package has no program %s", program)
+	return "", fmt.Errorf("there is no program %s in Debian's package", program)
 }
 
 // environment returns the folder of a Python virtual environment in the cache that has what a requirements file lists. It is made
@@ -67,7 +67,7 @@ func (o Options) environment(ctx context.Context, name, requirements string) (st
 		return dir, nil
 	}
 	if o.Offline {
-		return "", fmt.Errorf("its Python packages are not installed, and nothing is to be installed")
+		return "", errors.New("its Python packages are not installed, and nothing is to be installed")
 	}
 	interpreter := Find("python3")
 	if interpreter == "" {
