@@ -38,10 +38,30 @@ func (r *Report) facts(b *strings.Builder) {
 	fmt.Fprintf(b, "- Date: %s; it took %s\n", r.Time.Format("2006-01-02 15:04 UTC"), time.Duration(r.Took*float64(time.Second)).Round(time.Second))
 	fmt.Fprintf(b, "- Machine: %d processors (%s), %.0f GiB, %s, %s, %s\n", m.Processors, m.Model, m.Memory, m.Kernel, m.System, m.Go)
 	b.WriteString("- Load, proxy and backends share its processors, on the loopback interface\n")
+	if o := r.others(); o.Count > 0 {
+		fmt.Fprintf(b, "- Everything else on the machine kept %.2f processors busy meanwhile (median of all runs; most %.2f); the numbers are to be trusted if that is near 0\n", o.Median, o.Max)
+	}
 	if r.Interrupted != "" {
 		fmt.Fprintf(b, "- %s\n", r.Interrupted)
 	}
 	b.WriteString("\n")
+}
+
+// others is how many processors were busy with something else, in all runs.
+func (r *Report) others() Spread {
+	var all []float64
+	for _, s := range r.Scenarios {
+		for _, c := range s.Cells {
+			for _, round := range c.Rounds {
+				for _, run := range round {
+					if v, ok := run.Values["others"]; ok {
+						all = append(all, v)
+					}
+				}
+			}
+		}
+	}
+	return NewSpread(all)
 }
 
 // conclusions are what to read first.

@@ -8,10 +8,13 @@ import (
 )
 
 func TestReportNamesEveryRival(t *testing.T) {
-	text := fixture().Markdown([]Drawing{{File: "a.svg", Title: "A plot"}})
+	measured := fixture()
+	measured.Scenarios[0].Cells[0].Rounds[0]["nginx"].Values["others"] = 0.25
+	text := measured.Markdown([]Drawing{{File: "a.svg", Title: "A plot"}})
 	for _, want := range []string{
 		"- Date: 2026-01-02 03:04 UTC; it took 1m30s",
 		"- Machine: 2 processors (A processor), 8 GiB, Linux 6.1, Debian, go1.26",
+		"- Everything else on the machine kept 0.25 processors busy meanwhile (median of all runs; most 0.25); the numbers are to be trusted if that is near 0",
 		"| rival | 500 x 1 KiB | 9000 x 1 KiB |",
 		"| nginx | 2.00 (1.50 - 4.00) | 2.00 (1.04 - 4.00) |",
 		"| wsbouncer | 20.0 (10.0 - 40.0) | 22.0 (11.0 - 48.0) |",
