@@ -80,7 +80,7 @@ func Direct() Rival { return Rival{Name: "direct", Title: "no proxy: straight to
 // two processors: with one worker per round trip while it suffices, since a busier one finds more sockets ready each time it
 // wakes up. Python is the exception: a process uses one processor, and one of them is soon too little. They are written for
 // flags to change.
-var workers = map[string]int{"nginx": 1, "haproxy": 1, "envoy": 1, "caddy": 2, "python": runtime.NumCPU()}
+var workers = map[string]int{"nginx": 1, "haproxy": 1, "envoy": 1, "caddy": 1, "python": runtime.NumCPU()}
 
 // Workers says who has how many workers: the defaults, changed by a list such as "nginx=2,envoy=2".
 func Workers(list string) (map[string]int, error) {
