@@ -36,8 +36,8 @@ type Point struct {
 }
 
 const (
-	width, height            = 860, 440
-	left, right, top, bottom = 74, 214, 44, 56
+	width, height            = 900, 440
+	left, right, top, bottom = 74, 254, 44, 56
 )
 
 // colours can be told apart by those who see no red or no green (Okabe and Ito's, and greys).

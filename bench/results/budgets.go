@@ -44,6 +44,11 @@ func budgets() []budget {
 			return r.compare(ours, rival, "added_kb", 1, func(c *Cell) bool { return c.Sessions >= 500 })
 		}})
 	}
+	for _, rival := range servers {
+		all = append(all, budget{"Memory with all sessions open, our pool included: below " + rival + "'s", func(r *Report) []limit {
+			return r.compare(ours, rival, "open_mb", 1, func(c *Cell) bool { return c.Sessions >= 500 })
+		}})
+	}
 	for _, rival := range []string{gorilla, pythonic} {
 		all = append(all, budget{"Memory that a session adds: at least 20 x less than " + rival + "'s", func(r *Report) []limit {
 			return r.compare(ours, rival, "added_kb", 1.0/20, func(c *Cell) bool { return c.Sessions >= 500 })

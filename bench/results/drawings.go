@@ -36,7 +36,7 @@ func (r *Report) Drawings() []Drawing {
 
 // growth is a rival's line: a metric by number of sessions, with messages of 1 KiB.
 func (s *Scenario) growth(rival, key string, strong bool) plot.Series {
-	series := plot.Series{Name: rival, Strong: strong, Note: "no numbers"}
+	series, overloaded := plot.Series{Name: rival, Strong: strong}, 0
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		v := c.Values(rival, key)
@@ -47,13 +47,18 @@ func (s *Scenario) growth(rival, key string, strong bool) plot.Series {
 		if v.Count > 1 && v.Min > 0 {
 			point.Min, point.Max = v.Min, v.Max
 		}
-		if len(series.Points) == 0 {
-			series.Note = ""
-		}
 		if c.trouble(rival).overload != "" {
-			series.Note = "overloaded"
+			overloaded++
 		}
 		series.Points = append(series.Points, point)
+	}
+	switch {
+	case len(series.Points) == 0:
+		series.Note = "no numbers"
+	case overloaded == len(series.Points):
+		series.Note = "overloaded"
+	case overloaded > 0:
+		series.Note = "partly overloaded"
 	}
 	return series
 }
