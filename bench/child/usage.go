@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -40,8 +41,8 @@ func ReadCPU(root int) (CPU, error) {
 		}
 		for _, task := range tasks {
 			text, err := os.ReadFile(task)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue // the thread ended just now
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+				continue // the thread ended just now, before or after the file was opened
 			}
 			if err != nil {
 				return CPU{}, err

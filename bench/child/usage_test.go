@@ -4,6 +4,8 @@ package child
 
 import (
 	"os"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 )
@@ -21,6 +23,30 @@ func TestReadCPUCountsOurOwnWork(t *testing.T) {
 	}
 	if used := now.Since(start).Total; used <= 0 {
 		t.Errorf("100 ms of spinning counted as %v", used)
+	}
+}
+
+func TestReadCPUWhileThreadsEnd(t *testing.T) {
+	stop := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			var thread sync.WaitGroup
+			thread.Go(runtime.LockOSThread) // and never unlocked: the thread ends with the goroutine
+			thread.Wait()
+		}
+	})
+	defer running.Wait()
+	defer close(stop)
+	for range 300 {
+		if _, err := ReadCPU(os.Getpid()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, d
 	var loads []load
 	trials := 7
 	if quick {
-		trials = 4
+		trials = 3
 	}
 	switch scenario {
 	case "relay":

@@ -14,9 +14,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
-// settle is the time between a proxy's being ready and the load.
-const settle = 700 * time.Millisecond
-
 // watch reads a proxy's use of the machine, and keeps the first error.
 type watch struct {
 	*child.Process // nil if there is no proxy
@@ -57,7 +54,7 @@ func startRival(ctx context.Context, st *stage, r rivals.Rival, sessions int, b 
 		}
 		os.RemoveAll(dir)
 	}
-	if err := pause(ctx, settle); err != nil {
+	if err := pause(ctx, st.settle); err != nil {
 		w.stop()
 		return nil, err
 	}

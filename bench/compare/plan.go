@@ -93,7 +93,7 @@ func (p plan) expected(rivals func(scenario) int) time.Duration {
 
 // relayTime is how long a run with a steady load takes: a start, connecting so many sessions, the load, and the end.
 func relayTime(l load) time.Duration {
-	return l.duration + 1200*time.Millisecond + time.Duration(l.sessions)*400*time.Microsecond
+	return l.duration + time.Second + time.Duration(l.sessions)*400*time.Microsecond
 }
 
 // numbers reads a list of numbers from a flag.

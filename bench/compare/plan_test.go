@@ -48,7 +48,7 @@ func TestExpectedTimes(t *testing.T) {
 	for _, test := range []struct {
 		options     options
 		least, most time.Duration
-	}{{options{}, 25 * time.Minute, 45 * time.Minute}, {options{quick: true}, 2 * time.Minute, 8 * time.Minute}} {
+	}{{options{}, 25 * time.Minute, 45 * time.Minute}, {options{quick: true}, 2 * time.Minute, 6 * time.Minute}} {
 		p, err := newPlan(test.options)
 		if err != nil {
 			t.Fatal(err)

@@ -77,7 +77,7 @@ func scenarios() []scenario {
 			name: "churn", title: "Short sessions",
 			text:   "500 sessions at a time that last one second, with 10 messages of 1 KiB: every tenth of a second 50 come and 50 go.",
 			rounds: 2, base: "wsbouncer", take: withVariant, open: echoServers, observe: observeChurn,
-			expected: func(l load) time.Duration { return l.duration + 3500*time.Millisecond },
+			expected: func(l load) time.Duration { return l.duration + 2200*time.Millisecond },
 			metrics: []metric{
 				{"session_us", "CPU per session, µs", 0, true, false, func(o observation) float64 {
 					return float64(o.cpu.Total.Microseconds()) / float64(max(1, o.sessions))

@@ -70,6 +70,7 @@ func search(bears func(loadResult, load) bool) func(context.Context, *stage, riv
 		var last error // of a trial that went wrong, which is an answer too
 		highest, err := highestRate(firstTotal, leastTotal, st.resolution, func(total float64) (answer, error) {
 			l.rate = total / float64(l.sessions)
+			w.failed = nil // what went wrong in one trial says nothing of the next
 			trial := w.offer(ctx, st, l)
 			if ctx.Err() != nil {
 				return failed, ctx.Err()
@@ -131,5 +132,5 @@ func highestRate(first, least, resolution float64, trial func(rate float64) (ans
 // searchTime is how long a search takes.
 func searchTime(l load) time.Duration {
 	trial := l.duration + 800*time.Millisecond + time.Duration(l.sessions)*200*time.Microsecond
-	return 3*time.Second + time.Duration(l.trials)*trial
+	return 2*time.Second + time.Duration(l.trials)*trial
 }

@@ -21,7 +21,8 @@ type stage struct {
 	all        []rivals.Rival
 	setUp      rivals.Options
 	calm       float64
-	resolution float64 // of searches
+	settle     time.Duration // between a proxy's being ready and the load
+	resolution float64       // of searches
 	began      time.Time
 }
 
@@ -31,8 +32,9 @@ func newStage(ctx context.Context, p plan, o options) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &stage{wsbouncer: o.wsbouncer, tools: o.tools, calm: o.calm, resolution: 1.1, began: time.Now()}
+	st := &stage{wsbouncer: o.wsbouncer, tools: o.tools, calm: o.calm, settle: 700 * time.Millisecond, resolution: 1.1, began: time.Now()}
 	if o.quick {
+		st.settle = 300 * time.Millisecond
 		st.resolution = 2.1 // it only doubles or halves
 	}
 	root, err := rivals.Output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}")

@@ -22,7 +22,7 @@ func started(name, title string, open func(context.Context, *stage) (behind, err
 		text: "From connecting until the first message (3,200 bytes, binary) is answered; sessions begin one by one, 75 ms or more apart. The backend is behind Toxiproxy, " +
 			"which adds 10 ms on each way but completes TCP handshakes itself: a real network would take 20 ms longer for each connection that is dialed. " + text,
 		rounds: 2, base: "wsbouncer", take: withVariant, open: open, observe: observe,
-		expected: func(l load) time.Duration { return l.ramp + 2500*time.Millisecond },
+		expected: func(l load) time.Duration { return l.ramp + 1500*time.Millisecond },
 		metrics: []metric{
 			{"upgraded_ms", "upgraded, median, ms", 1, true, false, func(o observation) float64 { return o.load.Connect.P50 }},
 			{"first_ms", "first reply, median, ms", 1, true, false, func(o observation) float64 { return o.load.FirstEcho.P50 }},
