@@ -69,12 +69,19 @@ func (r *Report) conclusions(b *strings.Builder) {
 	fmt.Fprintf(b, "## In short\n\nEach rival's number divided by that of %s in the same round (median): above 1, the rival needs more. An asterisk: it did not bear that load.\n\n", r.Base)
 	r.summary(b)
 	b.WriteString("## Budgets\n\n")
-	head(b, []string{"budget", "verdict", "measured"})
+	var rows [][]string
 	for _, v := range r.Judge() {
-		if r.Plan != "whole" && v.Measured == "" {
-			continue // it was not to be measured
+		if r.Plan == "whole" || v.Measured != "" { // else it was not to be measured
+			rows = append(rows, []string{v.Budget, v.Verdict, v.Measured})
 		}
-		line(b, []string{v.Budget, v.Verdict, v.Measured})
+	}
+	if len(rows) == 0 {
+		b.WriteString("None was measured.\n")
+	} else {
+		head(b, []string{"budget", "verdict", "measured"})
+	}
+	for _, row := range rows {
+		line(b, row)
 	}
 	b.WriteString("\n## Where a rival is better\n\n")
 	rivals, floors := r.better()

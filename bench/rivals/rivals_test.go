@@ -90,7 +90,8 @@ func TestWhatCannotBeInstalledIsMissing(t *testing.T) {
 }
 
 func TestAnonymous(t *testing.T) {
-	if got := Anonymous("no /home/me/cache/x", "", "/", "/home/me/cache"); got != "no .../x" {
-		t.Error(got)
+	got := Anonymous("no /home/me/cache/x from 'http://mirror.example/a' (ws://127.0.0.1:80)", "", "/", "/home/me/cache")
+	if want := "no .../x from '...' (ws://127.0.0.1:80)"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -100,8 +101,12 @@ func (o Options) anonymous(text string) string {
 	return Anonymous(text, o.Dir, o.Cache, o.Root, home)
 }
 
-// Anonymous leaves folders out of a message that others are to read.
+// webAddress is what a message says of where something was to come from, which differs from machine to machine.
+var webAddress = regexp.MustCompile(`https?://[^\s'")]+`)
+
+// Anonymous leaves folders and web addresses out of a message that others are to read.
 func Anonymous(text string, folders ...string) string {
+	text = webAddress.ReplaceAllString(text, "...")
 	for _, folder := range folders {
 		if len(folder) > 1 {
 			text = strings.ReplaceAll(text, folder, "...")
