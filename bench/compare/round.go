@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"slices"
 	"time"
 
@@ -23,6 +24,7 @@ func (st *stage) perform(ctx context.Context, p plan) *results.Report {
 	log.Printf("%d rivals, %d scenarios, about %d minutes", len(st.all), len(p.scenarios), 1+int(p.expected(st.present(ctx)).Minutes()))
 	for _, s := range p.scenarios {
 		result, err := st.runScenario(ctx, s, p.roundsOf(s))
+		addSlopes(&result)
 		if err != nil && ctx.Err() == nil {
 			result.Failed = st.anonymous(err.Error())
 			log.Printf("%s: failed: %v", s.name, err)
@@ -185,7 +187,9 @@ func (t turn) evaluate(into results.Round, seen map[string]observation) {
 				}
 				value -= m.value(without)
 			}
-			values[m.key] = value
+			if !math.IsNaN(value) {
+				values[m.key] = value
+			}
 		}
 		if observed.overload != "" {
 			values["answered"] = observed.load.PerSecond / (float64(t.load.sessions) * t.load.rate)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
@@ -46,7 +47,8 @@ type metric struct {
 	digits int
 	ratio  bool // compare with the base rival
 	added  bool // subtract what the run without had
-	value  func(observation) float64
+	// value returns it; NaN when the observation has none.
+	value func(observation) float64
 }
 
 // observation is what one run of one rival shows.
@@ -104,6 +106,18 @@ func totalTime(c child.CPU) time.Duration { return c.Total }
 
 func mib(bytes func(observation) float64) func(observation) float64 {
 	return func(o observation) float64 { return bytes(o) / (1 << 20) }
+}
+
+// enoughSessions is the number from which on what a session adds to memory can be told from what else changes meanwhile: a garbage
+// collection, a buffer of the process.
+const enoughSessions = 1000
+
+// perSession is the memory that a session adds, in KiB.
+func perSession(o observation) float64 {
+	if o.load.Connected < enoughSessions {
+		return math.NaN()
+	}
+	return (o.open - o.before) / 1024 / float64(o.load.Connected)
 }
 
 func others(o observation) float64 { return o.others }

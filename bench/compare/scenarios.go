@@ -20,9 +20,8 @@ func scenarios() []scenario {
 				{"cpu_us", "CPU per round trip, µs", 1, true, false, perRoundTrip(totalTime)},
 				{"user_us", "user part of it, µs", 1, false, false, perRoundTrip(userTime)},
 				{"system_us", "system part of it, µs", 1, false, false, perRoundTrip(systemTime)},
-				{"added_kb", "memory that a session adds, KiB", 2, true, false, func(o observation) float64 {
-					return (o.open - o.before) / 1024 / float64(max(1, o.load.Connected))
-				}},
+				{"added_kb", "memory that a session adds, KiB", 2, true, false, perSession},
+				{"whole_kb", "memory of a session with its part of the pool, KiB", 2, true, false, unknown},
 				{"before_mb", "memory before any client, MiB", 1, false, false, mib(func(o observation) float64 { return o.before })},
 				{"open_mb", "memory with all sessions, MiB", 1, true, false, mib(func(o observation) float64 { return o.open })},
 				{"p50_ms", "latency p50, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P50 }},

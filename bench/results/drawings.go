@@ -20,7 +20,7 @@ func (r *Report) Drawings() []Drawing {
 	var all []Drawing
 	for _, d := range []struct{ file, title, axis, key string }{
 		{"cpu-per-round-trip.svg", "Processor time of the proxy per round trip", "µs per round trip of 1 KiB", "cpu_us"},
-		{"memory-per-session.svg", "Memory that a session adds", "KiB per session", "added_kb"},
+		{"memory-per-session.svg", "Memory of a session, with its part of a pool", "KiB per session", "whole_kb"},
 		{"memory.svg", "Memory of the proxy with all sessions open", "MiB", "open_mb"},
 		{"latency-p99.svg", "99th percentile of the round trip under load", "ms", "p99_ms"},
 	} {

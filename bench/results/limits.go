@@ -59,19 +59,19 @@ func (r *Report) each(scenario string, where func(*Cell) bool, of func(*Cell) li
 
 // growth compares the same round's costs at two numbers of sessions.
 func growth(r *Report) []limit {
-	few, many := r.relayed(500), r.relayed(9000)
-	if few == nil || many == nil {
+	few, most := r.relayed(500), r.relayed(9000)
+	if few == nil || most == nil {
 		return nil
 	}
 	var ratios []float64
-	for n := range min(len(few.Rounds), len(many.Rounds)) {
+	for n := range min(len(few.Rounds), len(most.Rounds)) {
 		a, okA := few.Rounds[n][ours].Values["cpu_us"]
-		b, okB := many.Rounds[n][ours].Values["cpu_us"]
+		b, okB := most.Rounds[n][ours].Values["cpu_us"]
 		if okA && okB && a > 0 {
 			ratios = append(ratios, b/a)
 		}
 	}
-	l := limit{where: many.Label, value: NewSpread(ratios), most: 1.1, unit: "x", digits: 3}
+	l := limit{where: most.Label, value: NewSpread(ratios), most: 1.1, unit: "x", digits: 3}
 	if len(ratios) == 0 {
 		l.notMeasured = "no round has both"
 	}

@@ -28,6 +28,7 @@ func columns() []column {
 		{"CPU, 9,000", relaying, "cpu_us", usual(9000)},
 		{"CPU, 64 KiB", relaying, "cpu_us", size(64 << 10)},
 		{"memory per session, 3,000", relaying, "added_kb", usual(3000)},
+		{"with its part of the pool", relaying, "whole_kb", usual(3000)},
 		{"burst: peak memory", "burst", "peak_mb", any},
 		{"burst: last echo", "burst", "last_echo_ms", any},
 		{"session start", "start", "first_ms", any},
