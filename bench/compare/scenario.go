@@ -110,7 +110,7 @@ func mib(bytes func(observation) float64) func(observation) float64 {
 
 // enoughSessions is the number from which on what a session adds to memory can be told from what else changes meanwhile: a garbage
 // collection, a buffer of the process.
-const enoughSessions = 1000
+const enoughSessions = 3000
 
 // perSession is the memory that a session adds, in KiB.
 func perSession(o observation) float64 {

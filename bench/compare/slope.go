@@ -11,6 +11,9 @@ import (
 // unknown is the value of a metric that one run alone does not tell.
 func unknown(observation) float64 { return math.NaN() }
 
+// wideApart is by how much the numbers of sessions have to differ for that.
+const wideApart = 500
+
 // addSlopes completes a scenario with what takes runs under several loads to tell: how much memory each session takes in all, from
 // the run with the fewest sessions to another one in the same round. A pool that has been filled before is part of that, and the
 // program itself is not.
@@ -23,7 +26,7 @@ func addSlopes(s *results.Scenario) {
 	}
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		if fewest == nil || c.Size != usualSize || c.Sessions < fewest.Sessions+enoughSessions/2 {
+		if fewest == nil || c.Size != usualSize || c.Sessions < fewest.Sessions+wideApart {
 			continue
 		}
 		for n := range min(len(c.Rounds), len(fewest.Rounds)) {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/bench/child"
 	"github.com/wsbouncer/wsbouncer/bench/results"
 )
 
@@ -33,8 +32,8 @@ func TestSlopesAreThoseOfARound(t *testing.T) {
 }
 
 func TestFewSessionsTellNothingOfMemory(t *testing.T) {
-	o := observation{before: 1 << 20, open: 3 << 20, cpu: child.CPU{}}
-	o.load.Connected = 2048
+	o := observation{before: 1 << 20, open: 5 << 20}
+	o.load.Connected = 4096
 	if got := perSession(o); got != 1 {
 		t.Errorf("%g KiB, want 1", got)
 	}

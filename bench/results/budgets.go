@@ -76,4 +76,4 @@ func budgets() []budget {
 }
 
 // many tells whether there are so many sessions that memory can be attributed to them.
-func many(c *Cell) bool { return c.Sessions >= 1000 && c.Size == 1024 }
+func many(c *Cell) bool { return c.Sessions >= 3000 && c.Size == 1024 }

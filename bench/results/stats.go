@@ -25,12 +25,9 @@ func NewSpread(values []float64) Spread {
 	return Spread{median, sorted[0], sorted[len(sorted)-1], len(sorted)}
 }
 
-// text shows the median, and the extremes if there is more than one round.
+// text shows the median, and the extremes if there is more than one round. There is at least one.
 func (s Spread) text(digits int) string {
-	switch s.Count {
-	case 0:
-		return "-"
-	case 1:
+	if s.Count == 1 {
 		return fmt.Sprintf("%.*f", digits, s.Median)
 	}
 	return fmt.Sprintf("%.*f (%.*f - %.*f)", digits, s.Median, digits, s.Min, digits, s.Max)

@@ -88,6 +88,8 @@ func (c *Cell) show(rival, base string, m Metric, ratio bool) string {
 		return "failed"
 	case spread.Count == 0 && t.skipped != "":
 		return "skipped"
+	case spread.Count == 0:
+		return "-"
 	}
 	text := spread.text(digits)
 	if t.overload != "" {
