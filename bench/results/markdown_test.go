@@ -48,6 +48,15 @@ func TestBetterNeedsEveryRound(t *testing.T) {
 	if want := []string{"Under load, CPU, µs: haproxy at 500 x 1 KiB (0.50)"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	// A variant of ours is no rival.
+	variant := fixture()
+	for _, round := range variant.Scenarios[0].Cells[0].Rounds {
+		round["wsbouncer-one-shot"] = Run{Values: map[string]float64{"cpu_us": 1}}
+	}
+	variant.Scenarios[0].Rivals = append(variant.Scenarios[0].Rivals, "wsbouncer-one-shot")
+	if same, _ := variant.better(); !reflect.DeepEqual(same, got) {
+		t.Errorf("with a variant: %q", same)
+	}
 	// At 500 sessions it was dearer in one round.
 	if want := []string{"Under load, CPU, µs: c-relay at 9000 x 1 KiB (0.91)"}; !reflect.DeepEqual(floors, want) {
 		t.Errorf("floors: %q, want %q", floors, want)

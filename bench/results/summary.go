@@ -32,6 +32,7 @@ func columns() []column {
 		{"burst: peak memory", "burst", "peak_mb", any},
 		{"burst: last echo", "burst", "last_echo_ms", any},
 		{"session start", "start", "first_ms", any},
+		{"the same over TLS", "start-tls", "first_ms", any},
 		{"CPU per short session", "churn", "session_us", any},
 		{"highest rate (more is better)", "rate", "per_second", any},
 	}
@@ -111,7 +112,7 @@ func (r *Report) better() (rivals, floors []string) {
 				}
 				text := fmt.Sprintf("%s, %s: %s at %s", s.Title, m.Title, rival, strings.Join(where, ", "))
 				switch {
-				case len(where) == 0:
+				case len(where) == 0 || strings.HasPrefix(rival, ours):
 				case slices.Contains(floorNames, rival):
 					floors = append(floors, text)
 				default:
