@@ -20,7 +20,8 @@ var mayImport = map[string][]string{
 	// No I/O, or nothing but I/O: these know nothing of each other.
 	"internal/frame":       {},
 	"internal/pool":        {},
-	"internal/profile":     {},
+	"internal/spelling":    {},
+	"internal/profile":     {"internal/spelling"},
 	"internal/wav":         {},
 	"internal/sim/speech":  {},
 	"internal/sim/msgpack": {},
@@ -42,7 +43,7 @@ var mayImport = map[string][]string{
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
 	"internal/config":                 {"internal/config/value", "internal/profile"},
-	"internal/config/value":           {},
+	"internal/config/value":           {"internal/spelling"},
 	"internal/config/strictyaml":      {},
 	"internal/config/tables":          {"internal/config"},
 	"internal/config/filelock":        {},
@@ -73,7 +74,7 @@ var mayImport = map[string][]string{
 
 	// The settings of the process: they say where the configuration is, and nothing of what is in it.
 	"internal/settings": {
-		"internal/config", "internal/config/stores", "internal/config/strictyaml", "internal/config/value", "internal/state",
+		"internal/config", "internal/config/stores", "internal/config/strictyaml", "internal/config/value", "internal/spelling", "internal/state",
 	},
 
 	// What joins the parts.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 const prefix = "WSBOUNCER_"
@@ -66,7 +66,7 @@ func (l *loading) environment(all []string) {
 		}
 		text := fmt.Sprintf("there is no setting for the environment variable %s", name)
 		given := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", "-")
-		if near := value.Nearest(given, append(names(), configFlag)); near != "" {
+		if near := spelling.Nearest(given, append(names(), configFlag)); near != "" {
 			text += "; did you mean " + Variable(near) + "?"
 		}
 		l.warnings = append(l.warnings, text)

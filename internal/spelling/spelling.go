@@ -1,25 +1,7 @@
-package value
+// Package spelling finds the name that a mistyped one most likely stands for.
+package spelling
 
-import (
-	"fmt"
-	"strings"
-)
-
-// Unknown says that a name is not one of those there are, and which one was probably meant.
-func Unknown(what, name string, known []string) string {
-	text := fmt.Sprintf("there is no %s %q; ", what, name)
-	if near := Nearest(name, known); near != "" {
-		text += fmt.Sprintf("did you mean %q? ", near)
-	}
-	const most = 40 // names of things that an operator made can be thousands
-	switch {
-	case len(known) == 0:
-		return text + "there is none"
-	case len(known) > most:
-		return text + fmt.Sprintf("allowed are %s, and %d others", strings.Join(known[:most], ", "), len(known)-most)
-	}
-	return text + "allowed are " + strings.Join(known, ", ")
-}
+import "strings"
 
 // Nearest returns the known name that a mistyped one most likely stands for, or "" when none is near.
 func Nearest(name string, known []string) string {
