@@ -53,7 +53,7 @@ func TestMoveWhileStreaming(t *testing.T) {
 	}
 	var enough atomic.Bool // moves
 	var peers []*peer
-	sums := make([][sha256.Size]byte, clients)
+	sums, sent := make([][sha256.Size]byte, clients), make([]uint64, clients)
 	back := make([]outcome, clients)
 	var senders, readers sync.WaitGroup
 	for i := range clients {
@@ -61,7 +61,7 @@ func TestMoveWhileStreaming(t *testing.T) {
 		peers = append(peers, p)
 		senders.Go(func() {
 			var err error
-			if sums[i], _, err = flow(p, uint64(i), total, &enough); err != nil {
+			if sums[i], sent[i], err = flow(p, uint64(i), total, &enough); err != nil {
 				t.Errorf("client %d: %v", i, err)
 			}
 			_, _ = p.Conn.Write(p.encode(true, frame.Ping, nil))
@@ -86,18 +86,23 @@ func TestMoveWhileStreaming(t *testing.T) {
 	enough.Store(true)
 	senders.Wait()
 	stop() // the last answers arrive on loops that the sessions stay on
+	messages := uint64(0)
+	for _, n := range sent {
+		messages += n
+	}
 	eventually(t, "everything is answered", func() bool {
-		answered := 0
+		asked, answered := uint64(0), uint64(0) // what has been written may still be in a socket
 		for i, l := range r.loops.Loops() {
 			l.Call(func() {
 				for s := range r.server.shards[i].sessions {
-					if s.scanner.Messages > 0 && s.scanner.Messages == s.backend.Scanner.Messages && s.client.Pending() == 0 {
-						answered++
+					asked += s.scanner.Messages
+					if s.client.Pending() == 0 {
+						answered += s.backend.Scanner.Messages
 					}
 				}
 			})
 		}
-		return answered == clients
+		return asked == messages && answered == messages
 	})
 	for _, p := range peers {
 		p.sendClose(frame.NormalClosure, "")
