@@ -25,7 +25,8 @@ type server struct {
 	open     int
 	peak     int
 	accepted int
-	closes   []int // codes of the close frames received
+	closes   []int          // codes of the close frames received
+	counted  func(open int) // told of each change of open, if it is set before the first
 }
 
 // startServer runs a server for the time of the test. serve handles a connection up to its end.
@@ -74,6 +75,14 @@ func (s *server) enter() {
 	s.open++
 	s.accepted++
 	s.peak = max(s.peak, s.open)
+	s.count()
+}
+
+// count tells how many connections are open. It is called with the mutex held.
+func (s *server) count() {
+	if s.counted != nil {
+		s.counted(s.open)
+	}
 }
 
 func (s *server) leave(c *websocket.Conn, err error) {
@@ -81,6 +90,7 @@ func (s *server) leave(c *websocket.Conn, err error) {
 	defer s.mu.Unlock()
 	delete(s.conns, c)
 	s.open--
+	s.count()
 	if closed, ok := err.(*websocket.CloseError); ok {
 		s.closes = append(s.closes, closed.Code)
 	}
