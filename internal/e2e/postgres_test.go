@@ -24,6 +24,8 @@ func TestPostgres(t *testing.T) {
 	t.Run("live", func(t *testing.T) { live(t, postgresDatabase(t, server, "live")) })
 	t.Run("two proxies", func(t *testing.T) { twoProxies(t, postgresDatabase(t, server, "two")) })
 	t.Run("concurrent writers", func(t *testing.T) { concurrentWriters(t, postgresDatabase(t, server, "writers")) })
+	t.Run("bad rows", func(t *testing.T) { badRows(t, postgresDatabase(t, server, "bad")) })
+	t.Run("bad password", func(t *testing.T) { badPassword(t, server, postgresDatabase(t, server, "password")) })
 	t.Run("failures", func(t *testing.T) { failures(t, server, postgresDatabase(t, server, "failures")) })
 }
 
