@@ -16,6 +16,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
 // options are the command's flags.
@@ -65,7 +67,7 @@ func run(ctx context.Context, o options) (held bool, err error) {
 	if err := raiseDescriptorLimit(); err != nil {
 		return false, err
 	}
-	binary, err := build(ctx, o.wsbouncer)
+	binary, err := child.Build(ctx, o.wsbouncer)
 	if err != nil {
 		return false, err
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package child
 
 import (
 	"context"
@@ -8,11 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
-// build returns the given binary's path, or that of this checkout's, which it builds.
-func build(ctx context.Context, given string) (string, error) {
+// Build returns the given binary's path, or that of this checkout's, which it builds.
+func Build(ctx context.Context, given string) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)
 	}
@@ -27,14 +26,4 @@ func build(ctx context.Context, given string) (string, error) {
 		return "", fmt.Errorf("building wsbouncer: %w: %s", err, text)
 	}
 	return binary, nil
-}
-
-// raiseDescriptorLimit allows as many open files as the hard limit does. Children inherit that.
-func raiseDescriptorLimit() error {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return err
-	}
-	limit.Cur = limit.Max
-	return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 }

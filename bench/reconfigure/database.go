@@ -1,0 +1,73 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
+	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+)
+
+// database is where a configuration is kept.
+type database struct {
+	kind string
+	name string // for --database
+}
+
+// makeDatabases makes the databases that are measured. clear removes them.
+func makeDatabases(ctx context.Context) (list []database, clear func(), err error) {
+	directory, err := os.MkdirTemp("", "reconfigure")
+	if err != nil {
+		return nil, nil, err
+	}
+	list = []database{{"SQLite", filepath.Join(directory, "config.db")}}
+	clear = func() { _ = os.RemoveAll(directory) }
+	server, err := pgtest.New()
+	switch {
+	case errors.Is(err, pgtest.ErrNone):
+		fmt.Println("PostgreSQL is skipped:", err)
+	case err != nil:
+		clear()
+		return nil, nil, err
+	default:
+		remove := clear
+		clear = func() { server.Remove(); remove() }
+		if err := begin(ctx, server); err != nil {
+			clear()
+			return nil, nil, err
+		}
+		list = append(list, database{"PostgreSQL", server.URL(pgtest.User, pgtest.Password, "postgres")})
+	}
+	for _, d := range list {
+		if _, _, err := stores.Migrate(ctx, d.name); err != nil {
+			clear()
+			return nil, nil, err
+		}
+	}
+	return list, clear, nil
+}
+
+// begin starts the server. It commits as a server does that is not for tests.
+func begin(ctx context.Context, server *pgtest.Server) error {
+	if err := server.Start(ctx); err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, server.DSN("postgres"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	for _, statement := range []string{"ALTER SYSTEM SET fsync = on", "SELECT pg_reload_conf()"} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
