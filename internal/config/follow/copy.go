@@ -51,7 +51,11 @@ func readCopy(path, source string) (*config.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if from := field(data, copySource); from != source {
+	switch from := field(data, copySource); from {
+	case source:
+	case "":
+		return nil, fmt.Errorf("%s does not say what it is a copy of", path)
+	default:
 		return nil, fmt.Errorf("%s is a copy of %s", path, from)
 	}
 	content, err := file.Decode(path, data, config.CheckProfiles)

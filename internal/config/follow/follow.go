@@ -110,12 +110,23 @@ func (f *Follower) begin(ctx context.Context) error {
 	return nil
 }
 
+// pace is the time between two looks at least, so that many changes in a row do not cost what is needed for sessions.
+const pace = 200 * time.Millisecond
+
 func (f *Follower) run(ctx context.Context) {
 	defer close(f.done)
+	pause := time.NewTimer(0)
+	defer pause.Stop()
 	for range f.o.Store.Watch(ctx) {
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return
+		}
 		if err := f.refresh(ctx); err != nil && ctx.Err() == nil {
 			f.failed(err)
 		}
+		pause.Reset(pace)
 	}
 }
 

@@ -1,0 +1,241 @@
+package follow
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const (
+	cannotFollow = "the configuration cannot be followed; the last good one stays in force"
+	readAgain    = "configuration can be read again"
+	byTheCopy    = "the configuration cannot be read; serving by its last good copy"
+	noCopyKept   = "the last good configuration cannot be kept on disk"
+)
+
+// What is good comes into force; what is not leaves the last good one there, and says since when and why.
+func TestGoodBadGood(t *testing.T) {
+	r := newRig(t)
+	synctest.Test(t, func(t *testing.T) {
+		r.store.say(snapshot(t, "1", 1), nil)
+		defer r.mustStart()()
+		r.expect("1", Current, "")
+		time.Sleep(time.Minute)
+		r.store.say(nil, errDown)
+		first := r.expect("1", Stale, "connection refused")
+		if first.Since != time.Now() || first.Failed != 1 || first.Checked.After(first.Since) {
+			t.Errorf("after the first failure: %+v", first)
+		}
+		for range 10 { // a store that cannot be reached says so again and again
+			time.Sleep(time.Second)
+			r.store.bell.Ring()
+		}
+		later := r.expect("1", Stale, "connection refused")
+		if later.Since != first.Since || later.Failed != 11 || r.log.count(cannotFollow) != 1 {
+			t.Errorf("later: %+v, %d lines in the log", later, r.log.count(cannotFollow))
+		}
+		time.Sleep(time.Second)
+		r.store.say(nil, errors.New("version 2 is not valid"))
+		another := r.expect("1", Stale, "version 2 is not valid")
+		if another.Since != first.Since || r.log.count(cannotFollow) != 2 {
+			t.Errorf("for another reason: %+v, %d lines in the log", another, r.log.count(cannotFollow))
+		}
+		time.Sleep(time.Second)
+		r.store.say(snapshot(t, "3", 3), nil)
+		well := r.expect("3", Current, "")
+		if well.Since != time.Now() || well.Applied != time.Now() || well.Changes != 2 || r.log.count(readAgain) != 1 {
+			t.Errorf("well again: %+v", well)
+		}
+		if got := r.versions(); !slices.Equal(got, []string{"1", "3"}) {
+			t.Errorf("applied %v", got)
+		}
+	})
+}
+
+// A snapshot that cannot be put in force is like one that is not valid.
+func TestRefused(t *testing.T) {
+	r := newRig(t)
+	synctest.Test(t, func(t *testing.T) {
+		r.store.say(snapshot(t, "1", 1), nil)
+		defer r.mustStart()()
+		time.Sleep(time.Second)
+		r.mu.Lock()
+		r.refuse = errors.New("no TLS")
+		r.mu.Unlock()
+		r.store.say(snapshot(t, "2", 2), nil)
+		r.expect("1", Stale, "version 2 cannot be put in force: no TLS")
+		time.Sleep(time.Second)
+		r.store.say(snapshot(t, "3", 1), nil) // somebody has put it right
+		r.expect("3", Current, "")
+		if got := r.versions(); !slices.Equal(got, []string{"1"}) {
+			t.Errorf("applied %v; what says the same needs not be", got)
+		}
+	})
+}
+
+// Many changes in a row are applied at a pace, and the last of them in any case.
+func TestPace(t *testing.T) {
+	r := newRig(t)
+	synctest.Test(t, func(t *testing.T) {
+		r.store.say(snapshot(t, "0", 1000), nil)
+		defer r.mustStart()()
+		time.Sleep(time.Second)
+		before := r.store.loads
+		last := snapshot(t, "last", 2000)
+		for i := range 100 {
+			r.store.say(snapshot(t, "n", i), nil)
+			time.Sleep(10 * time.Millisecond)
+		}
+		r.store.say(last, nil)
+		time.Sleep(pace)
+		r.expect("last", Current, "")
+		if n := r.store.loads - before; n > 7 {
+			t.Errorf("%d loads within %v", n, time.Second+pace)
+		}
+	})
+}
+
+// A store that does not answer is one that fails, after a while.
+func TestNoAnswer(t *testing.T) {
+	r := newRig(t)
+	synctest.Test(t, func(t *testing.T) {
+		r.store.say(snapshot(t, "1", 1), nil)
+		defer r.mustStart()()
+		time.Sleep(time.Second)
+		r.store.hangs = true
+		r.store.bell.Ring()
+		time.Sleep(10*time.Second - 1)
+		r.expect("1", Current, "")
+		time.Sleep(1)
+		r.expect("1", Stale, "no answer within 10s")
+		r.store.hangs = false
+		r.store.bell.Ring()
+		time.Sleep(pace)
+		r.expect("1", Current, "")
+	})
+}
+
+// Close ends a reading that hangs.
+func TestClose(t *testing.T) {
+	r := newRig(t)
+	synctest.Test(t, func(t *testing.T) {
+		r.store.say(snapshot(t, "1", 1), nil)
+		end := r.mustStart()
+		time.Sleep(time.Second)
+		r.store.hangs = true
+		r.store.bell.Ring()
+		synctest.Wait()
+		begun := time.Now()
+		end()
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+		r.expect("1", Current, "")
+	})
+}
+
+// A start without the store goes by the copy, and says so until the store is back.
+func TestCopy(t *testing.T) {
+	r := newRig(t)
+	synctest.Test(t, func(t *testing.T) {
+		r.store.say(snapshot(t, "7", 1), nil)
+		r.mustStart()()
+		time.Sleep(time.Hour)
+		r.store.say(nil, errDown)
+		defer r.mustStart()()
+		s := r.expect("7", Copied, "connection refused")
+		if s.Since != time.Now() || s.Applied != time.Now() || s.Changes != 1 || r.log.count(byTheCopy) != 1 || r.log.count(cannotFollow) != 0 {
+			t.Errorf("by the copy: %+v, %v", s, r.log.lines)
+		}
+		time.Sleep(time.Minute)
+		r.store.bell.Ring()
+		if s := r.expect("7", Copied, "connection refused"); s.Since != time.Now().Add(-time.Minute) || s.Failed == 0 {
+			t.Errorf("a minute later: %+v", s)
+		}
+		time.Sleep(time.Minute)
+		r.store.say(snapshot(t, "8", 2), nil)
+		r.expect("8", Current, "")
+		if got := r.versions(); !slices.Equal(got, []string{"7", "7", "8"}) || r.log.count(readAgain) != 1 {
+			t.Errorf("applied %v; %v", got, r.log.lines)
+		}
+	})
+	last, err := readCopy(r.file, "the store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if service, _ := last.Service("stt"); last.Version() != "8" || service.Queue != 2 {
+		t.Errorf("the copy has version %s, %+v", last.Version(), service)
+	}
+	if info, err := os.Stat(r.file); err != nil || info.Mode().Perm()&0o007 != 0 {
+		t.Errorf("the copy: %v, %v; it is nobody else's business", info.Mode(), err)
+	}
+}
+
+// A copy that is of another store, damaged or not there is no help, and the error says why.
+func TestNoCopy(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(t *testing.T, file string)
+		want  string
+	}{
+		{"none", func(*testing.T, string) {}, "does not exist"},
+		{"of another store", func(t *testing.T, file string) {
+			if err := writeCopy(file, "another store", snapshot(t, "1", 1)); err != nil {
+				t.Fatal(err)
+			}
+		}, "is a copy of another store"},
+		{"damaged", func(t *testing.T, file string) {
+			if err := writeCopy(file, "the store", snapshot(t, "1", 1)); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(file)
+			if err == nil {
+				err = os.WriteFile(file, append(text, "servces: {}\n"...), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, `"servces"`},
+		{"empty", func(t *testing.T, file string) {
+			if err := writeCopy(file, "the store", snapshot(t, "1", 1)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(file, 0); err != nil {
+				t.Fatal(err)
+			}
+		}, "does not say what it is a copy of"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			r.store.err = errDown
+			c.spoil(t, r.file)
+			err := r.start()
+			if !errors.Is(err, errDown) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "the store") {
+				t.Errorf("got %v; want %q in it", err, c.want)
+			}
+			if got := r.versions(); len(got) != 0 {
+				t.Errorf("applied %v", got)
+			}
+		})
+	}
+}
+
+// That no copy can be kept stops nothing.
+func TestCopyCannotBeWritten(t *testing.T) {
+	r := newRig(t)
+	r.file = t.TempDir() // a directory
+	synctest.Test(t, func(t *testing.T) {
+		r.store.say(snapshot(t, "1", 1), nil)
+		defer r.mustStart()()
+		time.Sleep(time.Second)
+		r.store.say(snapshot(t, "2", 2), nil)
+		r.expect("2", Current, "")
+		if n := r.log.count(noCopyKept); n != 2 {
+			t.Errorf("%d lines in the log, want 2", n)
+		}
+	})
+}
