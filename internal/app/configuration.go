@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"os"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -31,10 +32,21 @@ func (s *Settings) openStore(ctx context.Context, fixed *fixed) (store config.St
 			copyFile = state.LastGood(s.StateDirectory)
 		}
 	}
-	if store, err = stores.Open(ctx, s.Database, options); err != nil {
-		return nil, "", "", err
+	source = stores.Redact(s.Database)
+	hasCopy := copyFile != "" && follow.IsCopy(copyFile, source)
+	open := func(ctx context.Context) (config.Store, error) {
+		if path, missing := stores.Missing(s.Database); missing && hasCopy { // it would be made anew, and be empty
+			return nil, fmt.Errorf("%s does not exist any more; remove %s as well if you want to begin anew", path, copyFile)
+		}
+		return stores.Open(ctx, s.Database, options)
 	}
-	return store, stores.Redact(s.Database), copyFile, nil
+	if store, err = open(ctx); err != nil {
+		if !hasCopy {
+			return nil, "", "", err
+		}
+		store = stores.OpenLater(open)
+	}
+	return store, source, copyFile, nil
 }
 
 // configuration returns which configuration is in force.

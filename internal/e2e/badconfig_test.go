@@ -184,3 +184,64 @@ func badPassword(t *testing.T, server *pgtest.Server, d *database) {
 	}
 	t.Log(s.Configuration.Source, s.Configuration.Reason)
 }
+
+// A proxy whose database cannot be opened when it starts goes by its copy, and says so, until the database is as it was.
+func TestStartWithoutDatabase(t *testing.T) {
+	d := sqliteDatabase(t)
+	d.addEcho(startServer(t, echoing).url, 3)
+	state := t.TempDir()
+	p := d.serve("--state-directory", state)
+	p.awaitCap("gpu", 3)
+	p.stop()
+	good, err := os.ReadFile(d.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		spoil func() error
+		words []string
+	}{
+		{"it is gone", func() error { return os.Remove(d.name) }, []string{"config.db does not exist any more", "last-good.yaml"}},
+		{"it is damaged", func() error { return os.WriteFile(d.name, []byte(strings.Repeat("no database ", 1000)), 0o600) }, []string{"no SQLite database"}},
+		{"it is of a later version", func() error {
+			db, err := sql.Open("sqlite", "file:"+d.name)
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			_, err = db.Exec("INSERT INTO schema_version (version_id, is_applied) VALUES (99, 1)")
+			return err
+		}, []string{"schema", "99"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.spoil(); err != nil {
+				t.Fatal(err)
+			}
+			p := (&database{t: t, name: d.name}).serve("--state-directory", state)
+			p.awaitState("copied", c.words...)
+			p.awaitCap("gpu", 3)
+			session := dialFree(t, p.url("/echo"))
+			session.echo("by the copy")
+			session.close(1000, "")
+			for _, left := range []string{"-wal", "-shm"} {
+				_ = os.Remove(d.name + left)
+			}
+			if err := os.WriteFile(d.name+".new", good, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(d.name+".new", d.name); err != nil {
+				t.Fatal(err)
+			}
+			p.awaitState("current")
+			mustRun(t, "backend", "set", "gpu", "--connections", "4", "--admin", p.socket())
+			p.awaitCap("gpu", 4)
+			mustRun(t, "backend", "set", "gpu", "--connections", "3", "--admin", p.socket())
+			p.awaitCap("gpu", 3)
+			p.stop()
+			if good, err = os.ReadFile(d.name); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

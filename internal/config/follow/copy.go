@@ -39,6 +39,12 @@ func writeCopy(path, source string, snapshot *config.Snapshot) error {
 	return file.Replace(path, b.Bytes())
 }
 
+// IsCopy tells whether there is a copy of that source at the path: the source was there before.
+func IsCopy(path, source string) bool {
+	data, err := os.ReadFile(path)
+	return err == nil && field(data, copySource) == source
+}
+
 // readCopy returns the snapshot of a copy, which must be of that source: another one's servers may be the wrong ones.
 func readCopy(path, source string) (*config.Snapshot, error) {
 	if path == "" {
