@@ -10,11 +10,7 @@ import (
 func TestBackendsComeAndGo(t *testing.T) {
 	r := newRig(t)
 	a, b := startServer(t, 4), startServer(t, 3)
-	r.apply(func(c *config.Content) {
-		putService(c, "stt", nil)
-		putBackend(c, "a", "stt", a.URL(), 2, nil)
-	})
-	r.idle("a", 2)
+	r.serve("a", a.URL(), 2)
 	session := r.join("/stt")
 	session.echo("1")
 	r.apply(func(c *config.Content) { putBackend(c, "b", "stt", b.URL(), 3, nil) })
@@ -38,11 +34,7 @@ func TestBackendsComeAndGo(t *testing.T) {
 func TestRename(t *testing.T) {
 	r := newRig(t)
 	a := startServer(t, 2)
-	r.apply(func(c *config.Content) {
-		putService(c, "stt", nil)
-		putBackend(c, "a", "stt", a.URL(), 2, nil)
-	})
-	r.idle("a", 2)
+	r.serve("a", a.URL(), 2)
 	session := r.join("/stt")
 	r.apply(func(c *config.Content) {
 		putBackend(c, "z", "stt", a.URL(), 2, nil)
@@ -87,11 +79,7 @@ func TestSwapNames(t *testing.T) {
 func TestAnotherServerOfTheName(t *testing.T) {
 	r := newRig(t)
 	a, b := startServer(t, 2), startServer(t, 2)
-	r.apply(func(c *config.Content) {
-		putService(c, "stt", nil)
-		putBackend(c, "gpu", "stt", a.URL(), 2, nil)
-	})
-	r.idle("gpu", 2)
+	r.serve("gpu", a.URL(), 2)
 	session := r.join("/stt")
 	r.apply(func(c *config.Content) { putBackend(c, "gpu", "stt", b.URL(), 2, nil) })
 	r.idle("gpu", 2)
@@ -117,11 +105,7 @@ func TestAnotherServerOfTheName(t *testing.T) {
 func TestRemoveAndAddAgain(t *testing.T) {
 	r := newRig(t)
 	a := startServer(t, 2)
-	r.apply(func(c *config.Content) {
-		putService(c, "stt", nil)
-		putBackend(c, "a", "stt", a.URL(), 2, nil)
-	})
-	r.idle("a", 2)
+	r.serve("a", a.URL(), 2)
 	session, before := r.join("/stt"), r.member("stt", "a")
 	r.apply(func(c *config.Content) { delete(c.Backends, "a") })
 	if l := r.stats().Leaving; len(l) != 1 || l[0].Leased != 1 || len(r.stats().Backends) != 0 {

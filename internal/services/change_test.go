@@ -172,11 +172,7 @@ func TestMissingSecret(t *testing.T) {
 func TestLimitsChange(t *testing.T) {
 	r := newRig(t)
 	a := startServer(t, 2)
-	r.apply(func(c *config.Content) {
-		putService(c, "stt", nil)
-		putBackend(c, "a", "stt", a.URL(), 2, nil)
-	})
-	r.idle("a", 2)
+	r.serve("a", a.URL(), 2)
 	old := r.join("/stt")
 	r.apply(func(c *config.Content) {
 		putService(c, "stt", func(s *config.Service) {
@@ -239,11 +235,7 @@ func TestQueueChanges(t *testing.T) {
 func TestImpossible(t *testing.T) {
 	r := newRig(t)
 	a, b := startServer(t, 1), startServer(t, 1)
-	r.apply(func(c *config.Content) {
-		putService(c, "stt", nil)
-		putBackend(c, "a", "stt", a.URL(), 1, nil)
-	})
-	r.idle("a", 1)
+	r.serve("a", a.URL(), 1)
 	before := r.services.desired
 	err := r.tryApply(func(c *config.Content) {
 		putBackend(c, "b", "stt", b.URL(), 1, nil)

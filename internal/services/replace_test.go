@@ -139,11 +139,7 @@ func TestGoingBackIsWarmed(t *testing.T) {
 func TestReplacementThatCannotBeReached(t *testing.T) {
 	r := newRig(t)
 	a := startServer(t, 2)
-	r.apply(func(c *config.Content) {
-		putService(c, "stt", nil)
-		putBackend(c, "a", "stt", a.URL(), 2, nil)
-	})
-	r.idle("a", 2)
+	r.serve("a", a.URL(), 2)
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -108,6 +108,16 @@ func (r *rig) apply(change func(*config.Content)) {
 	}
 }
 
+// serve adds the service stt, and a backend of it, and waits until that has its connections.
+func (r *rig) serve(name, url string, connections int) {
+	r.t.Helper()
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", nil)
+		putBackend(c, name, "stt", url, connections, nil)
+	})
+	r.idle(name, connections)
+}
+
 // putService adds a service, or changes it.
 func putService(c *config.Content, name string, change func(*config.Service)) {
 	s, ok := c.Services[name]
