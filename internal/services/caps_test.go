@@ -51,6 +51,24 @@ func leaving(r *rig) (n int) {
 	return n
 }
 
+// A server that sessions of another service fill is no reason not to be ready: it is in use.
+func TestReadyWhileFull(t *testing.T) {
+	r := newRig(t)
+	a := startServer(t, 1)
+	r.serve("a", a.URL(), 1)
+	session := r.join("/stt")
+	r.apply(func(c *config.Content) {
+		putService(c, "mt", nil)
+		putBackend(c, "a", "mt", a.URL(), 1, nil)
+	})
+	if err := r.services.Ready(); err != nil {
+		t.Error(err)
+	}
+	session.leave()
+	r.settled()
+	r.idle("a", 1)
+}
+
 // A backend whose cap is lowered while it is in use, and that then moves, still has what it has.
 func TestMoveAfterShrinking(t *testing.T) {
 	r := newRig(t)

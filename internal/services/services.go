@@ -197,7 +197,8 @@ func (s *Services) Ready() error {
 	for _, v := range s.inOrder() {
 		for _, m := range v.inOrder() {
 			book := m.Stats()
-			if book.State == pool.Enabled.String() && book.Warm > 0 && book.Idle+book.Leased+book.Resetting == 0 {
+			// Where others still hold all of the server there can be none yet.
+			if book.State == pool.Enabled.String() && min(book.Warm, book.Ceiling) > 0 && book.Idle+book.Leased+book.Resetting == 0 {
 				reason := m.Health().Reason
 				if reason == "" { // the last attempt to dial was fine, and what came of it is gone
 					reason = "the last one was lost, the next is on its way"
