@@ -186,7 +186,7 @@ func failures(t *testing.T, server *pgtest.Server, d *database) {
 	p.awaitCap("gpu", 46)
 	check(p, "copied")
 	copied := p.awaitLog("the configuration cannot be read; serving by its last good copy")
-	if copied.text("reason") != s.Configuration.Reason || copied.text("version") != s.Configuration.Version {
+	if !strings.Contains(copied.text("reason"), way.address()) || copied.text("version") != s.Configuration.Version {
 		t.Errorf("logged %v; the statistics have %+v", copied, s.Configuration)
 	}
 	without := runCommand(t, "serve", "--listen", "127.0.0.1:0", "--database", d.name, "--state-directory", t.TempDir())
