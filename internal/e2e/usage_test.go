@@ -112,7 +112,7 @@ func TestAllMistakesAtOnce(t *testing.T) {
 			"--listen", "nowhere", "--admin", "nowhere:either:", "--path", "x", "--drain-timeout", "-1s", "--max-header", "1",
 			"--log-level", "loud", "--log-format", "xml")
 		want := []string{
-			`--backend: "http://a"`, "twice", "--connections: 0", `--profile: there is no profile "none"`, `--listen: "nowhere"`,
+			`--backend: "http://a"`, "--connections: 0", `--profile: there is no profile "none"`, `--listen: "nowhere"`,
 			`--admin: "nowhere:either:"`, `--path: "x"`, "--drain-timeout: -1s", "--max-header: 1 ", `--log-level: there is no log level "loud"`,
 			`--log-format: there is no log format "xml"`,
 		}

@@ -67,7 +67,7 @@ func (r *rig) checkEndings(onset time.Time, broken int) {
 			continue
 		}
 		found++
-		if e.backend != r.victim().url() || e.code != 1011 || c.code != 1011 && !c.cut {
+		if e.backend != r.backend(0).Name || e.code != 1011 || c.code != 1011 && !c.cut {
 			r.t.Errorf("client %d: ended with %d %q, in the middle of a frame: %v; the record says %+v", c.id, c.code, c.reason, c.cut, e)
 		}
 		if c.cut {

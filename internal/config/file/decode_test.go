@@ -219,3 +219,14 @@ func TestDecodePart(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A profile on one line with what it stands in is cut out of it.
+func TestProfileInFlow(t *testing.T) {
+	content, err := Decode("p.yaml", []byte(`profiles: {a: {from: echo, summary: "a } b"}, b: {from: vosk, limits: {sessions: 5}}}`), config.CheckProfiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := content.Profiles["a"].YAML, content.Profiles["b"].YAML; a != `{from: echo, summary: "a } b"}`+"\n" || b != "{from: vosk, limits: {sessions: 5}}\n" {
+		t.Errorf("%q and %q", a, b)
+	}
+}

@@ -18,6 +18,12 @@ func (d *decoder) source(e strictyaml.Entry) string {
 	case e.Value.Kind == yaml.ScalarNode:
 		return e.Value.Value
 	}
+	if before := []rune(d.lines[e.Key.Line-1])[:e.Key.Column-1]; strings.TrimSpace(string(before)) != "" {
+		// It stands in braces, {mine: {from: vosk}}, which may go on behind it. Written anew it says the same.
+		if text, err := yaml.Marshal(e.Value); err == nil {
+			return strings.TrimRight(string(text), "\n")
+		}
+	}
 	lines := d.lines[e.Key.Line:] // which count from 1
 	var first []string
 	if e.Value.Line == e.Key.Line { // {key: value} behind the name
