@@ -154,3 +154,26 @@ func TestReplacementThatCannotBeReached(t *testing.T) {
 		t.Error("ready without any connection")
 	}
 }
+
+// What is added and cannot be reached does not make the proxy unready for those whom it serves.
+func TestReadyInSpiteOfMistakes(t *testing.T) {
+	r := newRig(t)
+	a := startServer(t, 2)
+	r.serve("a", a.URL(), 2)
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = nobody.Close()
+	r.apply(func(c *config.Content) {
+		putBackend(c, "b", "stt", "ws://"+nobody.Addr().String(), 2, nil)
+		putService(c, "other", nil)
+		putBackend(c, "c", "other", "ws://"+nobody.Addr().String()+"/other", 2, nil)
+	})
+	eventually(t, "both were tried", func() bool {
+		return r.backend("b").Totals.DialFailed > 0 && r.backend("c").Totals.DialFailed > 0
+	})
+	if err := r.services.Ready(); err != nil {
+		t.Error(err)
+	}
+}
