@@ -82,6 +82,7 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 		p.log.Info("listening", "address", listener.Addr().String())
 	}
 	p.serveAdmin(p.store)
+	releaseProgram()
 	return nil
 }
 

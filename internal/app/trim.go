@@ -28,6 +28,7 @@ func (p *Proxy) trimmer(ctx context.Context) {
 		begun += p.services.Dialed()
 		if begun-last < trimAfter/10 && begun-trimmed >= trimAfter {
 			debug.FreeOSMemory()
+			releaseProgram()
 			trimmed = begun
 		}
 		last = begun
