@@ -109,12 +109,7 @@ func (b *Backend) Health() Health { return b.report.get() }
 func (b *Backend) Set(s pool.Settings) { b.pool.Set(keepSettingsTo(s, b.options().Profile)) }
 
 // SetMode notes what the operator wants of the backend. Sessions go on.
-func (b *Backend) SetMode(m pool.Mode) {
-	if before := b.pool.Stats().State; before != m.String() {
-		b.pool.SetMode(m)
-		b.log.Info("backend "+m.String(), "backend", b.Name(), "before", before)
-	}
-}
+func (b *Backend) SetMode(m pool.Mode) { b.pool.SetMode(m) }
 
 // Expect has connections of a variant kept warm, as if a client had come for it.
 func (b *Backend) Expect(variant string) { b.pool.Expect(variant) }

@@ -57,7 +57,7 @@ func TestKeepsOutdatedWhileDialsFail(t *testing.T) {
 		f.refuse(0)
 		f.pool.Renew()
 		f.after(time.Hour)
-		if s := f.pool.Stats(); s.Idle < 20-2*20/replaceDivide {
+		if s := f.pool.Stats(); s.Idle < 20-2*2 {
 			t.Errorf("%d connections are left", s.Idle)
 		}
 		f.accept(0)

@@ -19,8 +19,6 @@ const (
 	strikes   = 3
 
 	rampSteps = 10 // in which a recovered backend gets its full share back
-
-	replaceDivide = 10 // this part of a full pool, or one connection, is replaced at a time
 )
 
 // worker brings a backend's pool to the wanted size, and decides from failures whether the backend is used. It is one
@@ -211,11 +209,6 @@ func (w *worker[C]) fail(reason string) {
 	}
 }
 
-// replacedAtOnce is how many connections of a full pool are replaced at a time.
-func (w *worker[C]) replacedAtOnce() int {
-	return max(1, min(w.allowed, w.pool.Stats().Cap/replaceDivide))
-}
-
 // setUsable notes whether the backend is in service. One that comes back gets its share little by little.
 func (w *worker[C]) setUsable(usable bool) {
 	if w.usable == usable {
@@ -254,7 +247,7 @@ func (w *worker[C]) setRamp() {
 // shrink retires idle connections that should not be there, and those to be replaced, as long as they can be.
 func (w *worker[C]) shrink() {
 	for w.circuit.state == Closed && !w.suspected() {
-		conn, ok := w.pool.RetireOutdated(w.replacedAtOnce())
+		conn, ok := w.pool.RetireOutdated(w.allowed)
 		if !ok {
 			break
 		}

@@ -43,7 +43,7 @@ func newFlagSet() *pflag.FlagSet {
 }
 
 func addServiceFlags(f *pflag.FlagSet, s *app.Settings) {
-	f.StringArrayVar(&s.Backends, "backend", nil, "URL of an inference server, ws://host:port/path (repeat for several); settings of its own may follow, each after a comma: connections=N, warm=N, weight=X, state=enabled|draining|disabled")
+	f.StringArrayVar(&s.Backends, "backend", nil, "URL of an inference server, ws://host:port/path or wss:// (repeat for several); settings of its own may follow, each after a comma: connections=N, warm=N, weight=X, state=enabled|draining|disabled")
 	f.StringVar(&s.Path, "path", s.Path, "path that clients ask for; others get 404 (default: any)")
 	f.StringVar(&s.Profile, "profile", s.Profile, "the servers' message protocol, such as vosk; one-shot, which uses a connection once, is right for all ('wsbouncer profile ls' lists them)")
 	f.StringArrayVar(&s.ProfileFiles, "profile-file", nil, "YAML file with profiles of your own (repeat for several)")

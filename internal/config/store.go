@@ -94,16 +94,3 @@ func (e *ConflictError) Error() string {
 	}
 	return b.String()
 }
-
-// RollBack makes the configuration say again what it said at an older version, as a change of its own. expect is the version
-// that the caller has seen.
-func RollBack(ctx context.Context, s Store, version, expect, who, why string) (*Snapshot, error) {
-	content, err := s.At(ctx, version)
-	if err != nil {
-		return nil, err
-	}
-	if why == "" {
-		why = "roll back to version " + version
-	}
-	return s.Apply(ctx, Change{Expect: expect, Who: who, Why: why, Content: &content})
-}

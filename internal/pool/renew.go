@@ -1,5 +1,8 @@
 package pool
 
+// renewDivide: this part of a full pool, or one connection, is replaced at a time.
+const renewDivide = 10
+
 // Renew notes that connections are dialed with other settings from now on, so that those there are have to be replaced. They
 // serve clients until then: it is for the worker, by Reserve and RetireOutdated, and for those who end leases.
 func (p *Pool[C]) Renew() {
@@ -13,12 +16,12 @@ func (p *Pool[C]) Renew() {
 }
 
 // RetireOutdated takes an idle connection out of service that was dialed before the last Renew, the one used longest ago. It
-// does so when there are warm ones to take its place; or when there is no room to dial them, but then only while fewer than
-// atOnce are being dialed or closed, so that most of the pool is there for clients all the time.
-func (p *Pool[C]) RetireOutdated(atOnce int) (conn C, ok bool) {
+// does so when there are warm ones to take its place; or when there is no room to dial them, but then only while less than a tenth
+// of the cap, and fewer than most, are being dialed or closed, so that the pool is there for clients all the time.
+func (p *Pool[C]) RetireOutdated(most int) (conn C, ok bool) {
 	p.group.mu.Lock()
 	lacks, _ := p.compare()
-	if !p.replaceable(lacks, atOnce) {
+	if !p.replaceable(lacks, max(1, min(most, p.capacity/renewDivide))) {
 		return p.retireNow(nil, 0)
 	}
 	var oldest *Slot[C]
@@ -33,13 +36,6 @@ func (p *Pool[C]) RetireOutdated(atOnce int) (conn C, ok bool) {
 		}
 	}
 	return p.retireNow(oldest, Outdated)
-}
-
-// Outdated tells whether the connection was dialed before the last Renew.
-func (s *Slot[C]) Outdated() bool {
-	s.pool.group.mu.Lock()
-	defer s.pool.group.mu.Unlock()
-	return s.pool.isOutdated(s)
 }
 
 // The functions below are called with the mutex held.

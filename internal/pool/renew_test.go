@@ -29,13 +29,13 @@ func TestRenewWithRoom(t *testing.T) {
 	for _, s := range fresh {
 		r.filled(s)
 	}
-	if s := r.lease(); s.Outdated() { // the latest first
+	if s := r.lease(); p.isOutdated(s) { // the latest first
 		t.Error("leased an outdated connection while there are others")
 	} else {
 		giveBack(s)
 	}
 	for range 2 {
-		if n, ok := p.RetireOutdated(8); !ok || !r.slots[n].Outdated() {
+		if n, ok := p.RetireOutdated(8); !ok || !p.isOutdated(r.slots[n]) {
 			t.Errorf("retired %d, %v; want an outdated one", n, ok)
 		}
 	}
@@ -72,7 +72,7 @@ func TestRenewWithoutRoom(t *testing.T) {
 	}
 	r.filled(s)
 	p.expect(0, 3, 1, 0, 0)
-	if !leased.Outdated() || s.Outdated() {
+	if !p.isOutdated(leased) || p.isOutdated(s) {
 		t.Error("the leased connection is not outdated, or the new one is")
 	}
 	giveBack(leased) // a holder who does not ask

@@ -46,7 +46,7 @@ func (s *Services) newService(name string, plan *servicePlan) *service {
 	}
 	s.services[name] = v
 	if s.begun {
-		s.o.Log.Info("service added", "service", name, "path", plan.Path, "host", plan.Host)
+		s.say("service added", "service", name, "path", plan.Path, "host", plan.Host)
 	}
 	return v
 }
@@ -87,7 +87,7 @@ func (s *Services) bring(v *service, plan *backendPlan, now time.Time) {
 		if plan.mode < m.mode && plan.mode == pool.Enabled {
 			v.warm(m, now)
 		}
-		m.setMode(plan.mode)
+		s.setMode(m, plan.mode)
 	}
 }
 
@@ -120,7 +120,7 @@ func (s *Services) begin(v *service, plan *backendPlan, now time.Time) *member {
 	m.Backend = backend.New(s.options(v, m))
 	s.servers[m.server] = append(s.servers[m.server], m)
 	if s.begun { // otherwise it was there before the proxy
-		s.o.Log.Info("backend added", "backend", plan.name, "service", v.name, "url", plan.target.URL, "state", plan.mode.String())
+		s.say("backend added", "backend", plan.name, "service", v.name, "url", plan.target.URL, "state", plan.mode.String())
 	}
 	return m
 }
@@ -146,7 +146,7 @@ func (s *Services) release(v *service, now time.Time) (waits bool) {
 			delete(v.members, name)
 			s.leave(m)
 		default:
-			m.setMode(plan.mode)
+			s.setMode(m, plan.mode)
 		}
 	}
 	return waits
@@ -176,24 +176,16 @@ func (s *Services) remove(v *service) {
 	for _, m := range v.members {
 		s.leave(m)
 	}
-	s.o.Log.Info("service removed", "service", v.name)
+	s.say("service removed", "service", v.name)
 }
 
-// leave takes a backend out of its service. Its sessions go on.
+// leave takes a backend that is no member any more, or is to be replaced as one, out of the group. Its sessions go on.
 func (s *Services) leave(m *member) {
-	delete(s.services[m.service].membersOrNone(), m.plan.name)
 	m.mode = pool.Disabled
 	m.Leave()
 	s.leaving = append(s.leaving, m)
 	book := m.Stats()
-	s.o.Log.Info("backend leaves, its sessions go on", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
-}
-
-func (v *service) membersOrNone() map[string]*member {
-	if v == nil {
-		return nil
-	}
-	return v.members
+	s.say("backend leaves, its sessions go on", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
 }
 
 // share gives each backend that is to stay what others leave of its server's cap.
@@ -225,7 +217,12 @@ func (s *Services) takenFrom(m *member) (taken int) {
 	return taken
 }
 
-func (m *member) setMode(mode pool.Mode) {
+// setMode changes what a backend is to do. It is asked for again and again, and most often nothing is to be changed.
+func (s *Services) setMode(m *member, mode pool.Mode) {
+	if m.mode == mode {
+		return
+	}
+	s.say("backend "+mode.String(), "backend", m.Name(), "before", m.mode.String())
 	m.mode = mode
 	m.SetMode(mode)
 }

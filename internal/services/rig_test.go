@@ -172,7 +172,10 @@ func (r *rig) backend(name string) stats.Backend {
 func (r *rig) member(service, name string) *member {
 	r.services.mu.Lock()
 	defer r.services.mu.Unlock()
-	return r.services.services[service].membersOrNone()[name]
+	if v := r.services.services[service]; v != nil {
+		return v.members[name]
+	}
+	return nil
 }
 
 // idle waits until a backend has so many idle connections and no others.

@@ -59,6 +59,7 @@ type Services struct {
 	services map[string]*service  // guarded by mu: by name
 	leaving  []*member            // guarded by mu: backends that are to go, until their last connection has
 	servers  map[string][]*member // guarded by mu: all of both, by their server
+	said     []func()             // guarded by mu: lines for the log
 }
 
 // service is a service that runs. It is guarded by Services.mu.
@@ -100,16 +101,30 @@ func New(o Options) *Services {
 // [config.Problems], says that it cannot be made so, and that nothing has changed.
 func (s *Services) Apply(snapshot *config.Snapshot) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	next, err := newPlan(snapshot, s.desired)
-	if err != nil {
-		return err
+	if err == nil {
+		s.desired = next
+		s.reconcile(time.Now())
+		s.route()
+		s.begun = true
 	}
-	s.desired = next
-	s.reconcile(time.Now())
-	s.route()
-	s.begun = true
-	return nil
+	s.unlock()
+	return err
+}
+
+// say has a line be logged when the mutex is given up, which is held: whoever reads the log may be slow.
+func (s *Services) say(message string, about ...any) {
+	s.said = append(s.said, func() { s.o.Log.Info(message, about...) })
+}
+
+// unlock gives the mutex up, and logs what was said meanwhile.
+func (s *Services) unlock() {
+	said := s.said
+	s.said = nil
+	s.mu.Unlock()
+	for _, log := range said {
+		log()
+	}
 }
 
 // run looks after what is under way.
@@ -138,7 +153,7 @@ func (s *Services) settle() (more bool) {
 	s.mu.Lock()
 	gone := s.reap()
 	more = s.reconcile(time.Now())
-	s.mu.Unlock()
+	s.unlock()
 	for _, m := range gone { // it has no connections, so this takes no time
 		m.Close(s.stopping)
 		s.o.Log.Info("backend removed", "backend", m.Name(), "service", m.service)

@@ -31,9 +31,6 @@ func (f *Flags) Add(to *pflag.FlagSet) {
 	}
 }
 
-// Names returns the names of the flags.
-func (f *Flags) Names() []string { return append([]string{configFlag}, names()...) }
-
 func (f *Flags) given(name string) bool { return f.set != nil && f.set.Changed(name) }
 
 // flags sets what the flags say.

@@ -124,23 +124,3 @@ func (s *setting) standard() string {
 	defaults := Defaults()
 	return s.text(&defaults)
 }
-
-// Setting describes one setting of the process.
-type Setting struct {
-	Name     string // of its flag and its key in the file
-	Variable string // of the environment
-	Help     string // what it is, one line
-	Default  string // what holds when nothing is said: the value, or words
-	Allowed  string // what may be said, in words
-	Live     bool   // whether it can change while the process runs
-}
-
-// All returns all settings in the order in which they are shown.
-func All() []Setting {
-	var all []Setting
-	defaults := Defaults()
-	for _, s := range table {
-		all = append(all, Setting{s.name, Variable(s.name), s.help, s.shown(&defaults), s.value(&defaults).Allowed(), s.live})
-	}
-	return all
-}

@@ -23,7 +23,7 @@ func TestTemplate(t *testing.T) {
 		}
 	}
 	l := given{file: setting.ReplaceAllString(text, "$1")}.load(t)
-	for _, s := range All() {
+	for _, s := range all() {
 		if l.Source(s.Name) == "" {
 			t.Errorf("%s was not read", s.Name)
 		}
@@ -42,7 +42,7 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var rows strings.Builder
-	for _, s := range All() {
+	for _, s := range all() {
 		when := "restart"
 		if s.Live {
 			when = "SIGHUP"
@@ -98,4 +98,24 @@ func TestDefaultsInUse(t *testing.T) {
 	if s.Socket(true) != "" || s.Socket(false) != "" {
 		t.Errorf("%q, %q", s.Socket(true), s.Socket(false))
 	}
+}
+
+// description describes one setting of the process.
+type description struct {
+	Name     string // of its flag and its key in the file
+	Variable string // of the environment
+	Help     string // what it is, one line
+	Default  string // what holds when nothing is said: the value, or words
+	Allowed  string // what may be said, in words
+	Live     bool   // whether it can change while the process runs
+}
+
+// all returns all settings in the order in which they are shown.
+func all() []description {
+	var list []description
+	defaults := Defaults()
+	for _, s := range table {
+		list = append(list, description{s.name, Variable(s.name), s.help, s.shown(&defaults), s.value(&defaults).Allowed(), s.live})
+	}
+	return list
 }

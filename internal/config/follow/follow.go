@@ -45,15 +45,15 @@ const (
 
 // Status is which snapshot is in force and how good it is.
 type Status struct {
-	Source  string    `json:"source"`
-	Version string    `json:"version"` // of the snapshot in force
-	State   State     `json:"state"`
-	Since   time.Time `json:"since"`            // of the state
-	Reason  string    `json:"reason,omitempty"` // why it is not current
-	Applied time.Time `json:"applied"`          // when the snapshot came into force
-	Changes uint64    `json:"changes"`          // snapshots that came into force since the start
-	Failed  uint64    `json:"failures"`         // attempts to read or apply that failed
-	Checked time.Time `json:"checked,omitzero"` // when the store was last read well
+	Source  string
+	Version string // of the snapshot in force
+	State   State
+	Since   time.Time // of the state
+	Reason  string    // why it is not current
+	Applied time.Time // when the snapshot came into force
+	Changes uint64    // snapshots that came into force since the start
+	Failed  uint64    // attempts to read or apply that failed
+	Checked time.Time // when the store was last read well
 }
 
 // Follower follows a store until Close.

@@ -34,18 +34,31 @@ type later struct {
 	closed bool         // guarded by mu
 }
 
-// get returns the store, which it opens if it must.
+// get returns the store, which it opens if it must. Who opens it holds no lock meanwhile, since that may take as long as ctx lets it;
+// of two who do at the same time one was for nothing.
 func (s *later) get(ctx context.Context) (config.Store, error) {
+	if store, err := s.opened(nil); store != nil || err != nil {
+		return store, err
+	}
+	store, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	used, err := s.opened(store)
+	if used != store {
+		_ = store.Close()
+	}
+	return used, err
+}
+
+// opened returns the store, which is the one given if there is none yet; nil for none.
+func (s *later) opened(store config.Store) (config.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, config.ErrClosed
 	}
 	if s.store == nil {
-		store, err := s.open(ctx)
-		if err != nil {
-			return nil, err
-		}
 		s.store = store
 	}
 	return s.store, nil

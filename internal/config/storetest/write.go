@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -377,7 +378,7 @@ func testRollBack(t *testing.T, p Place) {
 			t.Fatalf("step %d: %v", i, err)
 		}
 		same(t, "an older version", content, version.Content())
-		now, err := config.RollBack(t.Context(), p.other(t, s), version.Version(), load(t, s).Version(), "carol", "")
+		now, err := rollBack(t.Context(), p.other(t, s), version.Version(), load(t, s).Version(), "carol")
 		if err != nil {
 			t.Fatalf("step %d: %v", i, err)
 		}
@@ -390,7 +391,7 @@ func testRollBack(t *testing.T, p Place) {
 	if more := len(history(t, s, 100)) - n; more != 4 {
 		t.Errorf("rolling back made %d revisions; it should be 4", more)
 	}
-	if _, err := config.RollBack(t.Context(), s, small.Version(), last.Version(), "carol", ""); !errors.As(err, new(*config.ConflictError)) {
+	if _, err := rollBack(t.Context(), s, small.Version(), last.Version(), "carol"); !errors.As(err, new(*config.ConflictError)) {
 		t.Errorf("rolling back with an old version seen: %v", err)
 	}
 	for _, version := range []string{"", "no-version", "-1", "99999999"} {
@@ -398,4 +399,13 @@ func testRollBack(t *testing.T, p Place) {
 			t.Errorf("version %q: %v", version, err)
 		}
 	}
+}
+
+// rollBack makes the configuration say again what it said at an older version, as wsbouncer config rollback does.
+func rollBack(ctx context.Context, s config.Store, version, expect, who string) (*config.Snapshot, error) {
+	content, err := s.At(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	return s.Apply(ctx, config.Change{Expect: expect, Who: who, Why: "roll back to version " + version, Content: &content})
 }

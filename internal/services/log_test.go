@@ -1,0 +1,79 @@
+package services
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session"
+)
+
+// nosy is a log that asks the services for something with each line: that must not wait for who has written it.
+type nosy struct {
+	slog.Handler
+	ask func()
+
+	mu    sync.Mutex
+	lines []string // guarded by mu
+}
+
+func (n *nosy) Enabled(context.Context, slog.Level) bool { return true }
+
+func (n *nosy) Handle(_ context.Context, r slog.Record) error {
+	n.ask()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines = append(n.lines, r.Message)
+	return nil
+}
+
+// Each change of a backend's state is logged once, and not while the services are locked.
+func TestLog(t *testing.T) {
+	loops, err := loop.NewGroup(loop.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer loops.Close()
+	log := new(nosy)
+	s := New(Options{Loops: loops, SetRoutes: func([]*session.Service) {}, Log: slog.New(log)})
+	log.ask = func() { _ = s.Ready() }
+	defer s.Close(t.Context())
+	content := config.NewContent()
+	putService(&content, "stt", nil)
+	apply := func(change func()) {
+		t.Helper()
+		change()
+		snapshot, err := config.NewSnapshot("1", &content, nil)
+		if err == nil {
+			err = s.Apply(snapshot)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(mode pool.Mode) func() {
+		return func() {
+			putBackend(&content, "a", "stt", "ws://127.0.0.1:1", 1, func(b *config.Backend) { b.State, b.Warm = mode.String(), 0 })
+		}
+	}
+	apply(put(pool.Enabled))
+	apply(put(pool.Draining))
+	apply(func() {})
+	apply(put(pool.Enabled))
+	apply(put(pool.Disabled))
+	apply(func() { delete(content.Backends, "a") })
+	want := []string{"backend draining", "backend enabled", "backend disabled", "backend leaves, its sessions go on", "backend removed"}
+	eventually(t, "the backend is gone", func() bool {
+		log.mu.Lock()
+		defer log.mu.Unlock()
+		return len(log.lines) == len(want)
+	})
+	if !slices.Equal(log.lines, want) {
+		t.Errorf("logged %q; want %q", log.lines, want)
+	}
+}
