@@ -23,9 +23,9 @@ import (
 
 // Store is a [config.Store] in a PostgreSQL database.
 type Store struct {
+	*tables.Store
 	pool    *pgxpool.Pool
 	newest  int64 // version of the schema that this program knows
-	check   config.ProfileCheck
 	poller  *config.Poller
 	watcher *watcher // of the poller's goroutine
 	closed  atomic.Bool
@@ -57,7 +57,8 @@ func Open(dsn string, options config.Options) (*Store, error) {
 	if !strings.Contains(dsn, "pool_max_conns") {
 		c.MaxConns = 4
 	}
-	s := &Store{check: options.Profiles}
+	s := new(Store)
+	s.Store = tables.NewStore(s.transact, options.Profiles, func() { s.poller.Ring() })
 	if s.newest, err = tables.Newest(migrations()); err != nil {
 		return nil, err
 	}
@@ -105,8 +106,20 @@ func explain(err error) error {
 	return err
 }
 
-// in runs f in a transaction, which is committed if f wants so.
-func (s *Store) in(ctx context.Context, options pgx.TxOptions, f func(tx *transaction) (commit bool, err error)) error {
+var (
+	// reading sees one state of all tables.
+	reading = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	// writing: each statement sees what was committed before it; behind Lock nobody else commits. Whether it may write is the
+	// server's decision.
+	writing = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
+)
+
+// transact is a [tables.Transact].
+func (s *Store) transact(ctx context.Context, write bool, f func(*tables.Tables, tables.Writer) (commit bool, err error)) error {
+	options := reading
+	if write {
+		options = writing
+	}
 	if s.closed.Load() {
 		return config.ErrClosed
 	}
@@ -122,63 +135,16 @@ func (s *Store) in(ctx context.Context, options pgx.TxOptions, f func(tx *transa
 		defer cancel()
 		_ = tx.Rollback(ctx)
 	}()
-	commit, err := f(&transaction{tx, s.newest})
+	t := &transaction{tx, s.newest}
+	commit, err := f(t.tables(), t)
 	if err == nil && commit {
 		err = tx.Commit(ctx)
 	}
 	return explain(err)
 }
 
-// reading sees one state of all tables.
-var reading = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-
-// Load implements [config.Store].
-func (s *Store) Load(ctx context.Context) (snapshot *config.Snapshot, err error) {
-	err = s.in(ctx, reading, func(tx *transaction) (bool, error) {
-		snapshot, err = tx.tables().Load(ctx, s.check)
-		return false, err
-	})
-	return snapshot, err
-}
-
 // Watch implements [config.Store].
 func (s *Store) Watch(ctx context.Context) <-chan struct{} { return s.poller.Watch(ctx) }
-
-// Apply implements [config.Store].
-func (s *Store) Apply(ctx context.Context, change config.Change) (snapshot *config.Snapshot, err error) {
-	written := false
-	// Each statement sees what was committed before it; behind Lock nobody else commits. Whether it may write is the server's
-	// decision.
-	err = s.in(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx *transaction) (bool, error) {
-		snapshot, written, err = tx.tables().Apply(ctx, tx, change, s.check)
-		return written, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if written {
-		s.poller.Ring()
-	}
-	return snapshot, nil
-}
-
-// History implements [config.Store].
-func (s *Store) History(ctx context.Context, limit int) (revisions []config.Revision, err error) {
-	err = s.in(ctx, reading, func(tx *transaction) (bool, error) {
-		revisions, err = tx.tables().History(ctx, limit)
-		return false, err
-	})
-	return revisions, err
-}
-
-// At implements [config.Store].
-func (s *Store) At(ctx context.Context, version string) (content config.Content, err error) {
-	err = s.in(ctx, reading, func(tx *transaction) (bool, error) {
-		content, err = tx.tables().At(ctx, version, s.check)
-		return false, err
-	})
-	return content, err
-}
 
 // Close implements [config.Store].
 func (s *Store) Close() error {

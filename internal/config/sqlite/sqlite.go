@@ -28,11 +28,11 @@ const Memory = ":memory:"
 
 // Store is a [config.Store] in an SQLite database.
 type Store struct {
+	*tables.Store
 	db       *sql.DB
 	path     string
 	readOnly bool
 	newest   int64 // version of the schema that this program knows
-	check    config.ProfileCheck
 	poller   *config.Poller
 	watcher  *watcher // of the poller's goroutine
 	closed   atomic.Bool
@@ -51,7 +51,8 @@ const (
 // Open opens a database, and makes it if there is none; its directory must exist. A file that may not be written is opened
 // for reading.
 func Open(ctx context.Context, path string, options config.Options) (*Store, error) {
-	s := &Store{path: path, check: options.Profiles, readOnly: options.ReadOnly && path != Memory}
+	s := &Store{path: path, readOnly: options.ReadOnly && path != Memory}
+	s.Store = tables.NewStore(s.transact, options.Profiles, func() { s.poller.Ring() })
 	if err := s.connect(); err != nil {
 		return nil, err
 	}
@@ -156,8 +157,11 @@ func (s *Store) explain(err error) error {
 	return fmt.Errorf("the database %s: %w", s.path, err)
 }
 
-// in runs f in a transaction, which is committed if f wants so.
-func (s *Store) in(ctx context.Context, readOnly bool, f func(tx *transaction) (commit bool, err error)) (err error) {
+// transact is a [tables.Transact].
+func (s *Store) transact(ctx context.Context, writing bool, f func(*tables.Tables, tables.Writer) (commit bool, err error)) (err error) {
+	if writing && s.readOnly {
+		return fmt.Errorf("%w: %s may not be written", config.ErrReadOnly, s.path)
+	}
 	if s.closed.Load() {
 		return config.ErrClosed
 	}
@@ -175,66 +179,21 @@ func (s *Store) in(ctx context.Context, readOnly bool, f func(tx *transaction) (
 		return err
 	}
 	defer func() { _ = conn.Close() }() // it goes back to the pool
-	tx, err := begin(ctx, conn, readOnly)
+	tx, err := begin(ctx, conn, writing)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	commit, err := f(&transaction{tx, s.newest})
+	t := &transaction{tx, s.newest}
+	commit, err := f(t.tables(), t)
 	if err == nil && commit {
 		err = tx.Commit()
 	}
 	return err
 }
 
-// Load implements [config.Store].
-func (s *Store) Load(ctx context.Context) (snapshot *config.Snapshot, err error) {
-	err = s.in(ctx, true, func(tx *transaction) (bool, error) {
-		snapshot, err = tx.tables().Load(ctx, s.check)
-		return false, err
-	})
-	return snapshot, err
-}
-
 // Watch implements [config.Store].
 func (s *Store) Watch(ctx context.Context) <-chan struct{} { return s.poller.Watch(ctx) }
-
-// Apply implements [config.Store].
-func (s *Store) Apply(ctx context.Context, change config.Change) (snapshot *config.Snapshot, err error) {
-	if s.readOnly {
-		return nil, fmt.Errorf("%w: %s may not be written", config.ErrReadOnly, s.path)
-	}
-	written := false
-	err = s.in(ctx, false, func(tx *transaction) (bool, error) {
-		snapshot, written, err = tx.tables().Apply(ctx, tx, change, s.check)
-		return written, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if written {
-		s.poller.Ring()
-	}
-	return snapshot, nil
-}
-
-// History implements [config.Store].
-func (s *Store) History(ctx context.Context, limit int) (revisions []config.Revision, err error) {
-	err = s.in(ctx, true, func(tx *transaction) (bool, error) {
-		revisions, err = tx.tables().History(ctx, limit)
-		return false, err
-	})
-	return revisions, err
-}
-
-// At implements [config.Store].
-func (s *Store) At(ctx context.Context, version string) (content config.Content, err error) {
-	err = s.in(ctx, true, func(tx *transaction) (bool, error) {
-		content, err = tx.tables().At(ctx, version, s.check)
-		return false, err
-	})
-	return content, err
-}
 
 // Close implements [config.Store].
 func (s *Store) Close() error {

@@ -25,8 +25,8 @@ func (t *transaction) tables() *tables.Tables {
 
 // begin begins a transaction. One that writes waits for others that do, up to busyTimeout; SQLite itself would wait so long
 // even if ctx has ended.
-func begin(ctx context.Context, conn *sql.Conn, readOnly bool) (tx *sql.Tx, err error) {
-	if readOnly {
+func begin(ctx context.Context, conn *sql.Conn, writing bool) (tx *sql.Tx, err error) {
+	if !writing {
 		return conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	}
 	const step = 50 * time.Millisecond
