@@ -61,7 +61,14 @@ func (c *Conn) SetHandler(h Handler) { c.handler = h }
 
 // Pending returns how many bytes were written that the socket has not taken yet. Whoever copies from another connection
 // stops reading that one (Pause) until Flushed is called.
-func (c *Conn) Pending() int { return len(c.out) }
+func (c *Conn) Pending() int {
+	c.settle()
+	return len(c.out)
+}
+
+// Stalled tells whether Pending is more than 0, as far as is known: what was written since the loop was woken may not have been
+// sent yet. That is cheaper, for a handler that implements [StallWatcher] and so gets to know the rest.
+func (c *Conn) Stalled() bool { return len(c.out) > 0 }
 
 // Held returns how many received bytes the handler has left unconsumed.
 func (c *Conn) Held() int { return len(c.held) }

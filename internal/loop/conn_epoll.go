@@ -23,6 +23,7 @@ type socket struct {
 	plain      bool   // the descriptor is no socket, but a timer for instance
 	watched    bool   // the descriptor is in the epoll set
 	missed     bool   // there may be something to read that epoll has told of before, and will not again
+	entry      int32  // where it is in the outbox, if that has something of it
 
 	secured *secured // nil for a plain connection
 }
@@ -108,6 +109,7 @@ func (c *Conn) watch() {
 }
 
 func (c *Conn) leave() {
+	c.settle()
 	d := &c.on.driver
 	c.unwatch()
 	d.conns[c.fd] = nil
@@ -222,7 +224,8 @@ func (c *Conn) take(b []byte) (int, syscall.Errno) {
 	}
 }
 
-// Write sends b, and keeps a copy of what the socket does not take at once; Flushed is called when that is written too.
+// Write sends b, and keeps a copy of what the socket does not take at once; Flushed is called when that is written too. With
+// io_uring, what is short is sent together with other connections' output, before the loop waits again.
 // A connection that fails says so through Ended.
 func (c *Conn) Write(b []byte) {
 	if len(b) == 0 || c.failed || c.closed {
@@ -241,9 +244,28 @@ func (c *Conn) put(b []byte) {
 		c.out = append(c.out, b...)
 		return
 	}
+	if c.putOff(b) || c.failed {
+		return
+	}
+	if len(c.out) > 0 { // of what was put off before
+		c.out = append(c.out, b...)
+		return
+	}
 	if rest := b[c.send(b):]; len(rest) > 0 && !c.failed {
 		c.out = append(make([]byte, 0, len(rest)), rest...)
 		c.interestChanged()
+	}
+}
+
+// keep keeps what the socket did not take of a write that was put off.
+func (c *Conn) keep(rest []byte) {
+	if len(rest) == 0 || c.failed {
+		return
+	}
+	c.out = append(make([]byte, 0, len(rest)), rest...)
+	c.interestChanged()
+	if w, ok := c.handler.(StallWatcher); ok {
+		w.Stalled(c)
 	}
 }
 
@@ -258,11 +280,16 @@ func (c *Conn) send(b []byte) int {
 		case unix.EAGAIN:
 			return 0
 		default:
-			c.missed = true
-			c.fail(errno)
+			c.sendFailed(errno)
 			return 0
 		}
 	}
+}
+
+// sendFailed acts on an error of the socket.
+func (c *Conn) sendFailed(errno syscall.Errno) {
+	c.missed = true
+	c.fail(errno)
 }
 
 // flush writes what was kept.
@@ -278,7 +305,11 @@ func (c *Conn) flush() {
 }
 
 func (c *Conn) shutdownWrite() {
-	if c.secured == nil || c.shutTLS() {
+	if c.secured != nil && !c.shutTLS() {
+		return
+	}
+	c.settle()
+	if len(c.out) == 0 { // otherwise flushed comes back here
 		_ = unix.Shutdown(int(c.fd), unix.SHUT_WR)
 	}
 }

@@ -118,6 +118,9 @@ func (c *Conn) Write(b []byte) {
 	}
 }
 
+// settle has nothing to do, since nothing is put off.
+func (c *Conn) settle() {}
+
 // startWriting sends what is kept from a goroutine of its own, which ends when that is done.
 func (c *Conn) startWriting() {
 	c.writing = true

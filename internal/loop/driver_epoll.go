@@ -26,12 +26,26 @@ type driver struct {
 	generation int32
 	buffer     []byte
 
+	outbox  outbox
+	refused error // why there is no ring
+
 	// For TLS connections: nil as long as there are none.
 	opened []byte // what was decrypted, with the same headroom as in buffer
 	sealed []byte // for what is being encrypted
 }
 
-func (d *driver) open(l *Loop) error {
+func (d *driver) open(l *Loop, use IOURing) (err error) {
+	if d.outbox, err = openOutbox(use); err != nil {
+		if use != IOURingAuto {
+			return err
+		}
+		d.refused = err
+	}
+	defer func() {
+		if err != nil {
+			d.outbox.close()
+		}
+	}()
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("creating an epoll instance: %w", err)
@@ -122,6 +136,7 @@ func (d *driver) each(f func(*Conn)) {
 func (d *driver) shut() {
 	d.each((*Conn).Close)
 	d.loop.timers.stop()
+	d.outbox.close()
 	_ = unix.Close(d.waker)
 	_ = unix.Close(d.epoll)
 }

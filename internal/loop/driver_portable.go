@@ -2,6 +2,8 @@
 
 package loop
 
+import "errors"
+
 // keepsProcessor tells that a loop keeps its P while it waits.
 const keepsProcessor = false
 
@@ -13,7 +15,14 @@ type driver struct {
 	conns map[*Conn]struct{}
 }
 
-func (d *driver) open(l *Loop) error {
+func (d *driver) open(l *Loop, use IOURing) error {
+	switch use {
+	case "", IOURingOff, IOURingAuto:
+	case IOURingOn:
+		return errNoRing
+	default:
+		return use.invalid()
+	}
 	d.loop = l
 	d.woken = make(chan struct{}, 1)
 	d.conns = make(map[*Conn]struct{})
@@ -32,6 +41,14 @@ func (d *driver) wake() {
 
 // dispatch has nothing to do, since events come as posted functions, but counts as one.
 func (d *driver) dispatch() int { return 1 }
+
+// sendOutbox has nothing to send, since nothing is put off.
+func (d *driver) sendOutbox() bool { return false }
+
+// ring tells that there is no io_uring.
+func (d *driver) ring() (bool, error) { return false, errNoRing }
+
+var errNoRing = errors.New("io_uring is for Linux only")
 
 // each calls f for every connection of the loop.
 func (d *driver) each(f func(*Conn)) {

@@ -32,6 +32,8 @@ type Options struct {
 	Max int
 	// Min is the smallest number of loops awake; default 1.
 	Min int
+	// IOURing says whether the loops send with io_uring; default IOURingOff.
+	IOURing IOURing
 	// Interval is the time between two looks at how busy the loops are; default 250 ms.
 	Interval time.Duration
 }
@@ -49,7 +51,7 @@ func NewGroup(o Options) (*Group, error) {
 	g.awake.Store(int32(o.Min))
 	g.governor = governor{lowest: o.Min, highest: o.Max}
 	for i := range o.Max {
-		l, err := newLoop(i, g)
+		l, err := newLoop(i, g, o.IOURing)
 		if err != nil {
 			for _, l := range g.loops {
 				l.stop()
@@ -89,6 +91,9 @@ func (g *Group) Pick() *Loop {
 
 // Loops returns all loops, awake or not.
 func (g *Group) Loops() []*Loop { return g.loops }
+
+// IOURing tells whether the loops send with io_uring; if not, and that was to be tried, the error says why not.
+func (g *Group) IOURing() (used bool, refused error) { return g.loops[0].driver.ring() }
 
 // Stats describes one loop.
 type Stats struct {

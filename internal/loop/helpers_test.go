@@ -56,7 +56,7 @@ var dialers = map[string]dialer{"plain": plain, "TLS 1.2": securedBy(tls.Version
 // group starts n loops, all awake, whose governor never looks.
 func group(t testing.TB, n int) *Group {
 	t.Helper()
-	g, err := NewGroup(Options{Min: n, Max: n, Interval: time.Hour})
+	g, err := NewGroup(Options{Min: n, Max: n, Interval: time.Hour, IOURing: IOURing(*ioURing)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,12 +239,12 @@ func (r *relay) enter(c *Conn) {
 
 func (r *relay) Received(c *Conn, b []byte) int {
 	r.enter(c)
-	if r.peer.Pending() > 0 {
+	if r.peer.Stalled() {
 		r.t.Error("received while the other side is full")
 	}
 	r.peer.Write(b)
-	if n := r.peer.Pending(); n > 0 {
-		r.most.Store(max(r.most.Load(), int64(n)))
+	if r.peer.Stalled() {
+		r.stalled()
 		c.Pause()
 	}
 	if r.onEvent != nil {
@@ -252,6 +252,15 @@ func (r *relay) Received(c *Conn, b []byte) int {
 	}
 	return len(b)
 }
+
+func (r *relay) Stalled(c *Conn) {
+	r.enter(c)
+	r.peer.handler.(*relay).stalled()
+	r.peer.Pause()
+}
+
+// stalled notes how much is kept for the other side.
+func (r *relay) stalled() { r.most.Store(max(r.most.Load(), int64(r.peer.Pending()))) }
 
 func (r *relay) Flushed(c *Conn) {
 	r.enter(c)

@@ -42,6 +42,14 @@ type EndWatcher interface {
 	Ending(c *Conn)
 }
 
+// StallWatcher is a [Handler] that asks Stalled, and not Pending, whether the socket has taken what was written.
+type StallWatcher interface {
+	Handler
+	// Stalled is called when the socket turns out not to have taken all of what was written earlier. That may be in the middle of
+	// another connection's event: it must do no more than pause reading.
+	Stalled(c *Conn)
+}
+
 // Loop is one event loop. Its methods may be called from its own goroutine only, except where they say otherwise.
 type Loop struct {
 	// Static after newLoop.
@@ -67,9 +75,9 @@ type Loop struct {
 	done      chan struct{}
 }
 
-func newLoop(id int, g *Group) (*Loop, error) {
+func newLoop(id int, g *Group, use IOURing) (*Loop, error) {
 	l := &Loop{id: id, group: g, done: make(chan struct{})}
-	if err := l.driver.open(l); err != nil {
+	if err := l.driver.open(l, use); err != nil {
 		return nil, err
 	}
 	go l.run()
@@ -124,6 +132,9 @@ func (l *Loop) run() {
 		l.work += uint64(l.driver.dispatch())
 		l.runLater()
 		l.runPosted()
+		for l.driver.sendOutbox() {
+			l.runLater() // some may have failed
+		}
 	}
 	l.driver.shut()
 }

@@ -26,7 +26,7 @@ func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 	case s.holdsBack():
 		s.client.PauseBefore(b[pos:])
 		return len(b)
-	case s.phase == relaying && s.up.to.Pending() > 0:
+	case s.phase == relaying && s.up.to.Stalled():
 		s.client.Pause()
 	}
 	return pos
@@ -75,6 +75,14 @@ func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 	case frame.Close:
 		s.deaf = true
 		s.clientClosed(payload)
+	}
+}
+
+// Stalled implements [loop.StallWatcher]: the client does not read, so the backend is not read either.
+func (h *clientSide) Stalled(*loop.Conn) {
+	s := (*Session)(h)
+	if s.phase < seeking {
+		s.backend.Stream().Pause()
 	}
 }
 
@@ -140,7 +148,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 		}
 		return pos + conn.Received(c, b[pos:])
 	}
-	if s.client.Pending() > 0 {
+	if s.client.Stalled() {
 		c.Pause()
 	}
 	return pos
@@ -175,6 +183,14 @@ func (s *Session) backendControl(op frame.Opcode, payload []byte) {
 	case frame.Close:
 		s.backend.CloseReceived()
 		s.backendClosed(payload)
+	}
+}
+
+// Stalled implements [loop.StallWatcher]: the backend does not read, so the client is not read either.
+func (h *backendSide) Stalled(*loop.Conn) {
+	s := (*Session)(h)
+	if s.phase == relaying {
+		s.client.Pause()
 	}
 }
 

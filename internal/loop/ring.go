@@ -1,0 +1,127 @@
+//go:build linux && !portableloop
+
+package loop
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ring is an io_uring (io_uring(7)) that carries out sends, several with one system call. Nothing is ever under way in it: each
+// send is done, as far as it can be at once, when submit returns. So it belongs to no thread, and the memory that was sent from
+// is free again. Only its loop's goroutine uses it.
+type ring struct {
+	fd             int
+	rings, entries []byte // memory shared with the kernel
+
+	submissions []submission
+	sqHead      *uint32 // written by the kernel
+	sqTail      *uint32
+	sqMask      uint32
+	tail        uint32 // of submissions; the kernel learns of it in submit
+
+	completions    []completion
+	cqHead, cqTail *uint32 // the tail is written by the kernel
+	cqMask         uint32
+}
+
+// openRing makes a ring for so many submissions at a time, a power of two, and tries it out with what is in scratch, 24 KiB or more
+// on the heap.
+func openRing(size uint32, scratch []byte) (r *ring, err error) {
+	p := ringParams{flags: setupSubmitAll}
+	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, uintptr(size), uintptr(unsafe.Pointer(&p)), 0)
+	if errno != 0 {
+		return nil, fmt.Errorf("io_uring_setup: %w", errno)
+	}
+	r = &ring{fd: int(fd)}
+	if err := r.mapMemory(&p); err != nil {
+		r.close()
+		return nil, fmt.Errorf("mapping the memory of an io_uring: %w", err)
+	}
+	if err := r.probe(scratch); err != nil {
+		r.close()
+		return nil, fmt.Errorf("sending with io_uring: %w", err)
+	}
+	return r, nil
+}
+
+// mapMemory makes what is shared with the kernel accessible.
+func (r *ring) mapMemory(p *ringParams) (err error) {
+	const access = unix.PROT_READ | unix.PROT_WRITE
+	// Both rings are in one mapping since Linux 5.4.
+	size := max(int(p.cq.cqes)+int(p.cqEntries)*int(unsafe.Sizeof(completion{})), int(p.sq.array)+int(p.sqEntries)*4)
+	if r.rings, err = unix.Mmap(r.fd, offsetRings, size, access, unix.MAP_SHARED); err != nil {
+		return err
+	}
+	size = int(p.sqEntries) * int(unsafe.Sizeof(submission{}))
+	if r.entries, err = unix.Mmap(r.fd, offsetEntries, size, access, unix.MAP_SHARED); err != nil {
+		return err
+	}
+	word := func(offset uint32) *uint32 { return (*uint32)(unsafe.Pointer(&r.rings[offset])) }
+	r.submissions = unsafe.Slice((*submission)(unsafe.Pointer(&r.entries[0])), p.sqEntries)
+	r.sqHead, r.sqTail, r.sqMask = word(p.sq.head), word(p.sq.tail), *word(p.sq.mask)
+	order := unsafe.Slice(word(p.sq.array), p.sqEntries)
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	r.completions = unsafe.Slice((*completion)(unsafe.Pointer(&r.rings[p.cq.cqes])), p.cqEntries)
+	r.cqHead, r.cqTail, r.cqMask = word(p.cq.head), word(p.cq.tail), *word(p.cq.mask)
+	return nil
+}
+
+// addSend adds a send of b, which must be on the heap, where nothing moves, and not be empty. With these flags it never waits, nothing
+// is told when all was sent, and otherwise how much. There must be room.
+func (r *ring) addSend(fd int32, b []byte, tag uint64) {
+	r.submissions[r.tail&r.sqMask] = submission{
+		opcode: opSend, flags: submitSkipSuccess, fd: fd,
+		address: uint64(uintptr(unsafe.Pointer(&b[0]))), length: uint32(len(b)),
+		options: unix.MSG_NOSIGNAL | unix.MSG_DONTWAIT | unix.MSG_WAITALL,
+		tag:     tag,
+	}
+	r.tail++
+}
+
+// submit carries out what was added. It returns how many, from the last, the kernel did not take: none, unless it is out of
+// memory.
+func (r *ring) submit() (left int) {
+	atomic.StoreUint32(r.sqTail, r.tail)
+	for {
+		left = int(r.tail - atomic.LoadUint32(r.sqHead))
+		if left == 0 {
+			return 0
+		}
+		_, _, errno := unix.RawSyscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(left), 0, 0, 0, 0)
+		if errno != 0 && errno != unix.EINTR {
+			r.tail -= uint32(left)
+			atomic.StoreUint32(r.sqTail, r.tail)
+			return left
+		}
+	}
+}
+
+// short calls f for each send that fell short since it was last called: how many bytes were sent, or which error there was.
+func (r *ring) short(f func(tag uint64, sent int, errno unix.Errno)) {
+	head, tail := *r.cqHead, atomic.LoadUint32(r.cqTail)
+	for ; head != tail; head++ {
+		c := r.completions[head&r.cqMask]
+		if c.result < 0 {
+			f(c.tag, 0, unix.Errno(-c.result))
+		} else {
+			f(c.tag, int(c.result), 0)
+		}
+	}
+	atomic.StoreUint32(r.cqHead, head)
+}
+
+func (r *ring) close() {
+	if r.entries != nil {
+		_ = unix.Munmap(r.entries)
+	}
+	if r.rings != nil {
+		_ = unix.Munmap(r.rings)
+	}
+	_ = unix.Close(r.fd)
+}
