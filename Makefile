@@ -46,6 +46,7 @@ test-browser: ## Test the example page in headless Chromium, which it installs i
 
 test: cross test-portable ## Run all tests with the race detector, and build for the other systems
 	$(GO) vet ./...
+	$(GO) test -timeout 5m ./internal/loop -io-uring=off
 	$(GO) test -race -timeout 9m ./...
 
 test-portable: ## Run the tests of what runs on event loops with the portable driver instead of epoll

@@ -65,8 +65,11 @@ func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) 
 
 // serve makes the parts, joins them, and lets clients in.
 func (p *Proxy) serve(fixed *fixed) (err error) {
-	if p.loops, err = loop.NewGroup(loop.Options{Max: p.settings.Loops}); err != nil {
+	if p.loops, err = loop.NewGroup(loop.Options{Max: p.settings.Loops, IOURing: p.settings.IOURing}); err != nil {
 		return fmt.Errorf("starting event loops: %w", err)
+	}
+	if _, refused := p.loops.IOURing(); refused != nil {
+		p.log.Info("sending without io_uring", "reason", refused)
 	}
 	p.sessions = session.NewServer(session.Options{Loops: p.loops, Limits: p.settings.limits(), Log: p.log})
 	p.services = services.New(services.Options{Loops: p.loops, SetRoutes: p.sessions.SetServices, Log: p.log})

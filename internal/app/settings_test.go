@@ -49,6 +49,8 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.Loops = 1024 }, ""},
 		{func(s *Settings) { s.Loops = 1025 }, "--loops: 1025"},
 		{func(s *Settings) { s.Loops = -1 }, "--loops: -1"},
+		{func(s *Settings) { s.IOURing = "on" }, ""},
+		{func(s *Settings) { s.IOURing = "maybe" }, "--io-uring: there is no way to send \"maybe\""},
 		{func(s *Settings) { s.MaxMessage = 0 }, ""},
 		{func(s *Settings) { s.MaxMessage = -1 }, `--max-message: "-1" is not a size`},
 		{func(s *Settings) { s.MaxHead = 512 }, ""},
@@ -147,9 +149,9 @@ func TestAllMistakes(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	// Eight above, two that have no value, and twelve numbers and durations that need one.
-	if got := strings.Count(err.Error(), "\n") + 1; got != 22 {
-		t.Errorf("%d mistakes, want 22:\n%v", got, err)
+	// Eight above, three that have no value, and twelve numbers and durations that need one.
+	if got := strings.Count(err.Error(), "\n") + 1; got != 23 {
+		t.Errorf("%d mistakes, want 23:\n%v", got, err)
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if !strings.HasPrefix(line, "--") {

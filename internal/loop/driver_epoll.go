@@ -4,6 +4,8 @@ package loop
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +19,7 @@ type driver struct {
 	waker  int // an eventfd that other goroutines write to
 	events [256]unix.EpollEvent
 	ready  int  // how many events the last wait returned
-	quiet  bool // the last ones were of no socket
+	silent int  // wake-ups since there was something on a socket
 
 	// conns holds the loop's connections by descriptor.
 	conns []*Conn
@@ -61,7 +63,7 @@ func (d *driver) open(l *Loop, use IOURing) (err error) {
 		_ = unix.Close(epoll)
 		return fmt.Errorf("watching an eventfd: %w", err)
 	}
-	d.loop, d.epoll, d.waker, d.quiet = l, epoll, waker, true
+	d.loop, d.epoll, d.waker, d.silent = l, epoll, waker, silentAfter
 	d.buffer = make([]byte, MaxHeld+readSize)
 	return nil
 }
@@ -69,19 +71,28 @@ func (d *driver) open(l *Loop, use IOURing) (err error) {
 // keepsProcessor tells that a loop keeps its P while it waits.
 const keepsProcessor = true
 
+// silentAfter wake-ups in a row for something else than a socket, a loop's sockets are taken to be silent. One is not enough: it
+// is the scheduler's signal every 10 ms. Each time that a P is given back the scheduler's monitor looks after it, and then goes on
+// to look every 20 us for a millisecond: at 2,000 round trips a second that was a sixth of all processor time.
+const silentAfter = 2
+
+// signaled tells whether the scheduler interrupts with signals what keeps a P. That can be switched off, for debugging; a loop
+// that kept its P would then hold up a collection of garbage, and with it the whole process, for as long as its sockets are silent.
+var signaled = !strings.Contains(os.Getenv("GODEBUG"), "asyncpreemptoff=1")
+
 // wait returns when there may be events to dispatch. This is the one place where a loop waits, and measured to be the
 // cheapest way (docs/architecture.md has the table): a loop whose sockets are busy blocks in the system call without telling
 // the Go scheduler, and keeps its P, so that waking up costs no more than in a program without a scheduler. The group gives
 // the scheduler another P for each loop, so that nobody misses the one that sleeps. A loop that was woken for something else
-// than a socket gives its P back, and waits in the ordinary way until there is something on a socket again. That is soon
-// after sockets have become silent: the scheduler interrupts what seems to compute for more than 10 ms with a signal, as it
-// does when it has to stop all Ps for a collection of garbage; and without such signals (GODEBUG=asyncpreemptoff=1) the
-// group's governor calls. (A time-out would do as well, but setting a timer for each call costs 2 % of what relaying does.)
+// than a socket several times in a row gives its P back, and waits in the ordinary way until there is something on a socket again.
+// That is soon after sockets have become silent: the scheduler interrupts what seems to compute for more than 10 ms with a signal,
+// as it does when it has to stop all Ps for a collection of garbage. (A time-out would do as well, but setting a timer for each call
+// costs 2 % of what relaying does.)
 func (d *driver) wait() {
 	var n uintptr
 	var errno unix.Errno
 	forever := -1
-	if d.quiet {
+	if d.silent >= silentAfter || !signaled {
 		n, _, errno = unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epoll),
 			uintptr(unsafe.Pointer(&d.events[0])), uintptr(len(d.events)), uintptr(forever), 0, 0)
 	} else {
@@ -106,7 +117,7 @@ func (d *driver) wake() {
 
 // dispatch handles the events that were fetched, and returns how many they were.
 func (d *driver) dispatch() int {
-	d.quiet = true
+	d.silent++
 	for i := range d.events[:d.ready] {
 		event := &d.events[i]
 		if int(event.Fd) == d.waker {
@@ -118,7 +129,7 @@ func (d *driver) dispatch() int {
 		if c == nil || c.generation != event.Pad {
 			continue
 		}
-		d.quiet = false
+		d.silent = 0
 		c.handle(event.Events)
 	}
 	return d.ready

@@ -1,6 +1,9 @@
 package loop
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // IOURing says whether loops send with io_uring, so that what they write to several connections takes one system call.
 type IOURing string
@@ -12,6 +15,9 @@ const (
 	IOURingOff  IOURing = "off"
 )
 
+// IOURings returns the values of IOURing.
+func IOURings() []string { return []string{string(IOURingAuto), string(IOURingOn), string(IOURingOff)} }
+
 func (u IOURing) invalid() error {
-	return fmt.Errorf("%q does not say whether to use io_uring: allowed are %s, %s and %s", string(u), IOURingAuto, IOURingOn, IOURingOff)
+	return fmt.Errorf("%q does not say whether to use io_uring: allowed are %s", string(u), strings.Join(IOURings(), ", "))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/state"
 )
 
@@ -25,6 +26,7 @@ type Settings struct {
 	StateDirectory string // where the process keeps what it must find again; empty for the default, see Directory
 
 	Loops            int           // most event loops awake; 0 for one per processor
+	IOURing          string        // auto, on or off: whether event loops send with io_uring
 	MaxHeader        int64         // largest upgrade request in bytes
 	HandshakeTimeout time.Duration // for a client's upgrade request to arrive
 	CloseTimeout     time.Duration // for connections to close when the process ends
@@ -41,6 +43,7 @@ const Off = "off"
 func Defaults() Settings {
 	return Settings{
 		Listen:           []string{"127.0.0.1:8080"},
+		IOURing:          string(loop.IOURingAuto),
 		MaxHeader:        16 << 10,
 		HandshakeTimeout: 10 * time.Second,
 		CloseTimeout:     5 * time.Second,
