@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	trimInterval = 5 * time.Second
+	trimInterval = 500 * time.Millisecond
 	trimAfter    = 1000 // connections and sessions
+	trimCalm     = 50   // in an interval, at most, and in two of them: the burst is over, and so are its handshakes
 )
 
 // trimmer gives memory back to the system after a burst of new connections or sessions is over, until ctx ends. Their
@@ -17,7 +18,7 @@ const (
 func (p *Proxy) trimmer(ctx context.Context) {
 	ticker := time.NewTicker(trimInterval)
 	defer ticker.Stop()
-	trimmed, last := uint64(0), uint64(0)
+	trimmed, last, calm := uint64(0), uint64(0), 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -26,7 +27,10 @@ func (p *Proxy) trimmer(ctx context.Context) {
 		}
 		begun := p.sessions.Begun()
 		begun += p.services.Dialed()
-		if begun-last < trimAfter/10 && begun-trimmed >= trimAfter {
+		if calm++; begun-last > trimCalm {
+			calm = 0
+		}
+		if calm >= 2 && begun-trimmed >= trimAfter {
 			debug.FreeOSMemory()
 			releaseProgram()
 			trimmed = begun
