@@ -29,7 +29,7 @@ func newRig(t testing.TB, name string, change func(*Options, *server)) *rig {
 	t.Helper()
 	r := &rig{t: t, server: newServer(t), group: pool.NewGroup[*Conn](pool.Options{Queue: 100}), log: new(capture)}
 	var err error
-	if r.loops, err = loop.NewGroup(loop.Options{Min: 2, Max: 2}); err != nil {
+	if r.loops, err = loop.NewGroup(loop.Options{Min: 2, Max: 2, IOURing: loop.IOURingAuto}); err != nil {
 		t.Fatal(err)
 	}
 	p, err := profile.Named(name)

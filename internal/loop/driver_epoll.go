@@ -18,8 +18,8 @@ type driver struct {
 	epoll  int
 	waker  int // an eventfd that other goroutines write to
 	events [256]unix.EpollEvent
-	ready  int  // how many events the last wait returned
-	silent int  // wake-ups since there was something on a socket
+	ready  int // how many events the last wait returned
+	silent int // wake-ups since there was something on a socket
 
 	// conns holds the loop's connections by descriptor.
 	conns []*Conn

@@ -53,7 +53,7 @@ func newRig(t testing.TB, o setup) *rig {
 	r := &rig{t: t, script: o.script, log: &capture{lines: make(chan logged, 4096)}}
 	var err error
 	// The governor would have nothing to decide, and its looks allocate.
-	loops := loop.Options{Min: max(o.loops, 1), Max: max(o.loops, 1), Interval: time.Hour}
+	loops := loop.Options{Min: max(o.loops, 1), Max: max(o.loops, 1), IOURing: loop.IOURingAuto, Interval: time.Hour}
 	if r.loops, err = loop.NewGroup(loops); err != nil {
 		t.Fatal(err)
 	}
