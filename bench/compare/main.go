@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/results"
+	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
 // options are the command's flags.
@@ -37,6 +38,7 @@ type options struct {
 	offline   bool
 	calm      float64
 	wsbouncer string
+	variants  []rivals.Variant
 	tools     string
 	out       string
 	from      string
@@ -56,6 +58,11 @@ func parseFlags() options {
 	flag.BoolVar(&o.offline, "offline", false, "install nothing")
 	flag.Float64Var(&o.calm, "calm", 0, "repeat a run, twice at most, that others disturbed by more than so many processors (0: take what comes)")
 	flag.StringVar(&o.wsbouncer, "wsbouncer", "", "a wsbouncer binary to measure (default: build this checkout's)")
+	flag.Func("variant", "compare another wsbouncer as well (may be repeated): `NAME=FLAGS`, such as 'direct=--io-uring off', or NAME=BINARY", func(text string) error {
+		v, err := rivals.ParseVariant(text)
+		o.variants = append(o.variants, v)
+		return err
+	})
 	flag.StringVar(&o.tools, "tools", "", "a wsbouncer binary for the backends and the load (default: the one that is measured)")
 	flag.StringVar(&o.out, "out", "", "folder for benchmarks.md, benchmarks.json and img/ (default: docs for the whole plan, .cache/bench/report for any other)")
 	flag.StringVar(&o.from, "from", "", "measure nothing: make the report from this JSON again")
@@ -107,7 +114,7 @@ func run(ctx context.Context, o options) error {
 
 // whole tells whether this is the plan that docs/benchmarks.md is about.
 func (o options) whole() bool {
-	return !o.quick && o.scenarios == "" && o.only == "" && o.sessions == "" && o.sizes == "" && o.rate == 0 && o.from == ""
+	return !o.quick && o.scenarios == "" && o.only == "" && o.sessions == "" && o.sizes == "" && o.rate == 0 && o.from == "" && len(o.variants) == 0
 }
 
 // aside is where the reports go that are not the whole plan's.

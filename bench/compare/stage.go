@@ -57,13 +57,18 @@ func newStage(ctx context.Context, p plan, o options) (*stage, error) {
 	}
 	st.setUp = rivals.Options{
 		Root: root, Cache: filepath.Join(root, ".cache", "bench"), Dir: st.dir, WSBouncer: st.wsbouncer, Workers: workers, Offline: o.offline,
+		Variants: o.variants,
 	}
-	if o.only != "" {
-		names := strings.Split(o.only, ",")
+	only := o.only
+	if only != "" {
+		for _, v := range o.variants {
+			only += "," + v.Name
+		}
+		names := strings.Split(only, ",")
 		st.setUp.Wanted = func(name string) bool { return slices.Contains(names, name) }
 	}
 	all := rivals.SetUp(ctx, st.setUp)
-	if st.all, err = rivals.Select(all, o.only); err != nil && o.only != "" && !onlyBeside(p) {
+	if st.all, err = rivals.Select(all, only); err != nil && only != "" && !onlyBeside(p) {
 		st.close()
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package rivals
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -20,6 +21,22 @@ func TestWorkers(t *testing.T) {
 	for _, wrong := range []string{"nginx", "nginx=0", "nginx=x", "c-relay=2"} {
 		if _, err := Workers(wrong); err == nil {
 			t.Errorf("%q is accepted", wrong)
+		}
+	}
+}
+
+func TestParseVariant(t *testing.T) {
+	for text, want := range map[string]Variant{
+		"direct=--io-uring off": {Name: "direct", Flags: []string{"--io-uring", "off"}},
+		"before=/x/wsbouncer":   {Name: "before", Binary: "/x/wsbouncer"},
+	} {
+		if got, err := ParseVariant(text); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "direct", "=x", "a=", "a,b=x", "a b=x"} {
+		if v, err := ParseVariant(text); err == nil {
+			t.Errorf("%q: %+v, want an error", text, v)
 		}
 	}
 }

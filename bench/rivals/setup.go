@@ -21,6 +21,7 @@ type Options struct {
 	Cache     string // where what is installed stays
 	Dir       string // temporary, for what is built
 	WSBouncer string // the binary that is compared
+	Variants  []Variant // of it, to compare as well
 	Workers   map[string]int
 	Offline   bool                   // install nothing
 	Wanted    func(name string) bool // whom to set up; nil: all

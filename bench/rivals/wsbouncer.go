@@ -3,6 +3,7 @@
 package rivals
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,35 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
 )
+
+// Variant is the proxy with other flags, or another build of it.
+type Variant struct {
+	Name   string
+	Binary string   // empty: the one that is compared
+	Flags  []string // beside those that every rival's task needs
+}
+
+// ParseVariant reads a variant from text such as "direct=--io-uring off" or "before=/path/of/wsbouncer".
+func ParseVariant(text string) (Variant, error) {
+	name, what, _ := strings.Cut(text, "=")
+	switch {
+	case name == "" || what == "" || strings.ContainsAny(name, ", "):
+		return Variant{}, fmt.Errorf("%q is not NAME=FLAGS, such as direct=--io-uring off, nor NAME=BINARY", text)
+	case strings.HasPrefix(what, "-"):
+		return Variant{Name: name, Flags: strings.Fields(what)}, nil
+	}
+	return Variant{Name: name, Binary: what}, nil
+}
+
+// rival is the variant in the place of wsbouncer.
+func (v Variant) rival(o Options) Rival {
+	r := WSBouncer(v.Name, cmp.Or(v.Binary, o.WSBouncer), "echo", poolSize, v.Flags...)
+	r.Title = "wsbouncer with " + strings.Join(v.Flags, " ")
+	if v.Binary != "" {
+		r.Title = "another wsbouncer"
+	}
+	return r
+}
 
 // wsbouncers are the proxy with connections that serve one session after the other, and with connections that serve one.
 func wsbouncers(ctx context.Context, o Options) []Rival {
@@ -29,17 +59,22 @@ func wsbouncers(ctx context.Context, o Options) []Rival {
 		said = words[1]
 	}
 	reused.Version, once.Version = said, said
-	return []Rival{reused, once}
+	all := []Rival{reused, once}
+	for _, v := range o.Variants {
+		all = append(all, v.rival(o))
+	}
+	return all
 }
 
-// WSBouncer is the proxy with a profile and so many warm connections to each backend. It logs no sessions, as the others do not.
-func WSBouncer(name, binary, profile string, each func(Task) int) Rival {
+// WSBouncer is the proxy with a profile, so many warm connections to each backend, and more flags. It logs no sessions, as the others do not.
+func WSBouncer(name, binary, profile string, each func(Task) int, flags ...string) Rival {
 	r := Rival{Name: name}
 	r.Command = func(t Task) ([]string, error) {
 		argv := []string{
 			binary, "serve", "--listen", t.Listen, "--admin", t.Admin, "--profile", profile, "--log-level", "warn",
 			"--connections", strconv.Itoa(each(t)),
 		}
+		argv = append(argv, flags...)
 		if t.CA != "" {
 			if err := refusesTLS(binary); err != nil {
 				return nil, err

@@ -130,10 +130,11 @@ func (l *Loop) run() {
 	for !l.stopped {
 		l.driver.wait()
 		l.work += uint64(l.driver.dispatch())
+		l.driver.sendOutbox()
 		l.runLater()
 		l.runPosted()
-		for l.driver.sendOutbox() {
-			l.runLater() // some may have failed
+		for l.driver.sendOutbox() { // the functions above may have written, and writing may fail
+			l.runLater()
 		}
 	}
 	l.driver.shut()
