@@ -17,10 +17,10 @@ import (
 
 // Options say how to set the rivals up.
 type Options struct {
-	Root      string // of the module
-	Cache     string // where what is installed stays
-	Dir       string // temporary, for what is built
-	WSBouncer string // the binary that is compared
+	Root      string    // of the module
+	Cache     string    // where what is installed stays
+	Dir       string    // temporary, for what is built
+	WSBouncer string    // the binary that is compared
 	Variants  []Variant // of it, to compare as well
 	Workers   map[string]int
 	Offline   bool                   // install nothing

@@ -65,7 +65,7 @@ func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) 
 
 // serve makes the parts, joins them, and lets clients in.
 func (p *Proxy) serve(fixed *fixed) (err error) {
-	if p.loops, err = loop.NewGroup(loop.Options{Max: p.settings.Loops, IOURing: p.settings.IOURing}); err != nil {
+	if p.loops, err = loop.NewGroup(loop.Options{Max: p.settings.Loops, IOURing: loop.IOURing(p.settings.IOURing)}); err != nil {
 		return fmt.Errorf("starting event loops: %w", err)
 	}
 	if _, refused := p.loops.IOURing(); refused != nil {

@@ -18,8 +18,8 @@ type Settings struct {
 	Listen []string // addresses for clients, host:port
 	Admin  string   // address of the admin API; empty for none
 	Loops  int      // most event loops awake; 0 for one per processor
-	// IOURing says whether event loops send with io_uring.
-	IOURing loop.IOURing
+	// IOURing says whether event loops send with io_uring: one of loop.IOURings.
+	IOURing string
 
 	// Database is where services, backends and profiles come from; empty for flags-only operation.
 	Database       string
@@ -45,7 +45,7 @@ func DefaultSettings() Settings {
 	backend := config.DefaultBackend()
 	return Settings{
 		Listen:           []string{"127.0.0.1:8080"},
-		IOURing:          loop.IOURingAuto,
+		IOURing:          string(loop.IOURingAuto),
 		MaxHead:          handshake.DefaultMaxHead,
 		HandshakeTimeout: 10 * time.Second,
 		DrainTimeout:     30 * time.Second,
@@ -107,7 +107,7 @@ func (s *Settings) checkLimits(bad complaint) {
 		value value.Value
 	}{
 		{"loops", value.NewCount(&s.Loops, 0, 1024)},
-		{"io-uring", value.NewChoice((*string)(&s.IOURing), "way to send", loop.IOURings())},
+		{"io-uring", value.NewChoice(&s.IOURing, "way to send", loop.IOURings())},
 		{"handshake-timeout", value.NewDuration(&s.HandshakeTimeout, time.Millisecond)},
 		{"close-timeout", value.NewDuration(&s.CloseTimeout, time.Millisecond)},
 		{"drain-timeout", value.NewDuration(&s.DrainTimeout, 0)},

@@ -10,7 +10,6 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
@@ -121,7 +120,7 @@ func (f *serveFlags) settings(l *settings.Loaded) app.Settings {
 	if !f.onlyFlags() {
 		s.Database, s.StateDirectory = l.DatabaseInUse(), l.Directory()
 	}
-	s.Loops, s.IOURing, s.MaxHead = l.Loops, loop.IOURing(l.IOURing), int(l.MaxHeader)
+	s.Loops, s.IOURing, s.MaxHead = l.Loops, l.IOURing, int(l.MaxHeader)
 	s.HandshakeTimeout, s.CloseTimeout, s.DrainTimeout = l.HandshakeTimeout, l.CloseTimeout, l.DrainTimeout
 	return s
 }

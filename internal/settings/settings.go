@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
-	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/state"
 )
 
@@ -43,7 +42,7 @@ const Off = "off"
 func Defaults() Settings {
 	return Settings{
 		Listen:           []string{"127.0.0.1:8080"},
-		IOURing:          string(loop.IOURingAuto),
+		IOURing:          "auto",
 		MaxHeader:        16 << 10,
 		HandshakeTimeout: 10 * time.Second,
 		CloseTimeout:     5 * time.Second,

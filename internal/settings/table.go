@@ -8,7 +8,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
-	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
 // setting is one setting of the process.
@@ -60,7 +59,7 @@ var table = []setting{
 		return value.NewCount(&s.Loops, 0, 1024)
 	}},
 	{name: "io-uring", help: "whether event loops send with io_uring, which is cheaper; auto: where the kernel allows it", value: func(s *Settings) value.Value {
-		return value.NewChoice(&s.IOURing, "way to send", loop.IOURings())
+		return value.NewChoice(&s.IOURing, "way to send", []string{"auto", "on", "off"})
 	}},
 	{name: "max-header", help: "largest upgrade request", live: true, value: func(s *Settings) value.Value {
 		return value.NewSize(&s.MaxHeader, 512, 1<<20)
