@@ -69,6 +69,9 @@ func (r *Report) conclusions(b *strings.Builder) {
 	fmt.Fprintf(b, "## In short\n\nEach rival's number divided by that of %s in the same round (median): above 1, the rival needs more. An asterisk: it did not bear that load.\n\n", r.Base)
 	r.summary(b)
 	b.WriteString("## Budgets\n\n")
+	if r.Plan == "whole" {
+		b.WriteString("[performance.md](performance.md) says why one is missed, and what was tried.\n\n")
+	}
 	var rows [][]string
 	for _, v := range r.Judge() {
 		if r.Plan == "whole" || v.Measured != "" { // else it was not to be measured
