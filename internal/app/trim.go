@@ -18,23 +18,36 @@ const (
 func (p *Proxy) trimmer(ctx context.Context) {
 	ticker := time.NewTicker(trimInterval)
 	defer ticker.Stop()
-	trimmed, last, calm := uint64(0), uint64(0), 0
+	var b burst
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		begun := p.sessions.Begun()
-		begun += p.services.Dialed()
-		if calm++; begun-last > trimCalm {
-			calm = 0
-		}
-		if calm >= 2 && begun-trimmed >= trimAfter {
+		if b.isOver(p.sessions.Begun() + p.services.Dialed()) {
 			debug.FreeOSMemory()
 			releaseProgram()
-			trimmed = begun
 		}
-		last = begun
 	}
+}
+
+// burst tells bursts of new connections and sessions from their number at each look. It is the trimmer's.
+type burst struct {
+	last    uint64 // at the last look
+	trimmed uint64 // when one was over
+	calm    int    // looks in a row with hardly any more
+}
+
+// isOver tells, once, that a burst is over. begun counts the connections and sessions that there have been.
+func (b *burst) isOver(begun uint64) bool {
+	if b.calm++; begun-b.last > trimCalm {
+		b.calm = 0
+	}
+	b.last = begun
+	if b.calm < 2 || begun-b.trimmed < trimAfter {
+		return false
+	}
+	b.trimmed = begun
+	return true
 }

@@ -240,33 +240,24 @@ func (c *Conn) Write(b []byte) {
 
 // put is Write for what goes to the socket as it is.
 func (c *Conn) put(b []byte) {
-	if len(c.out) > 0 {
+	if len(c.out) == 0 && c.putOff(b) || c.failed {
+		return
+	}
+	if len(c.out) > 0 { // it may be what was put off before
 		c.out = append(c.out, b...)
 		return
 	}
-	if c.putOff(b) || c.failed {
-		return
-	}
-	if len(c.out) > 0 { // of what was put off before
-		c.out = append(c.out, b...)
-		return
-	}
-	if rest := b[c.send(b):]; len(rest) > 0 && !c.failed {
-		c.out = append(make([]byte, 0, len(rest)), rest...)
-		c.interestChanged()
-	}
+	c.keep(b[c.send(b):])
 }
 
-// keep keeps what the socket did not take of a write that was put off.
-func (c *Conn) keep(rest []byte) {
+// keep keeps what the socket did not take. It returns whether there is anything to keep.
+func (c *Conn) keep(rest []byte) bool {
 	if len(rest) == 0 || c.failed {
-		return
+		return false
 	}
 	c.out = append(make([]byte, 0, len(rest)), rest...)
 	c.interestChanged()
-	if w, ok := c.handler.(StallWatcher); ok {
-		w.Stalled(c)
-	}
+	return true
 }
 
 // send writes as much of b as the socket takes. Nothing is written to what is no socket.

@@ -44,6 +44,12 @@ func NewGroup(o Options) (*Group, error) {
 		o.Max = Processors()
 	}
 	o.Min = min(max(o.Min, 1), o.Max)
+	if o.IOURing == "" {
+		o.IOURing = IOURingOff
+	}
+	if err := o.IOURing.check(); err != nil {
+		return nil, err
+	}
 	if o.Interval <= 0 {
 		o.Interval = 250 * time.Millisecond
 	}

@@ -36,12 +36,8 @@ type putOff struct {
 
 // openOutbox makes an outbox with a ring if that is asked for.
 func openOutbox(use IOURing) (outbox, error) {
-	switch use {
-	case "", IOURingOff:
+	if use == IOURingOff {
 		return outbox{}, nil
-	case IOURingAuto, IOURingOn:
-	default:
-		return outbox{}, use.invalid()
 	}
 	b := make([]byte, outboxSize)
 	r, err := openRing(outboxEntries, b)
@@ -118,7 +114,7 @@ func (d *driver) sendOutbox() bool {
 func (o *outbox) sendDirectly(first int) {
 	for _, e := range o.sending[first:] {
 		b := o.bytes[e.start:e.end]
-		e.conn.keep(b[e.conn.send(b):])
+		e.conn.keepLate(b[e.conn.send(b):])
 	}
 }
 
@@ -140,7 +136,17 @@ func (o *outbox) fellShort(entry uint64, sent int, errno unix.Errno) {
 		e.conn.sendFailed(errno)
 		return
 	}
-	e.conn.keep(o.bytes[e.start+sent : e.end])
+	e.conn.keepLate(o.bytes[e.start+sent : e.end])
+}
+
+// keepLate is keep for a write that was put off: who wrote has to be told.
+func (c *Conn) keepLate(rest []byte) {
+	if !c.keep(rest) {
+		return
+	}
+	if w, ok := c.handler.(StallWatcher); ok {
+		w.Stalled(c)
+	}
 }
 
 // close must be called when there is no connection left.

@@ -173,6 +173,27 @@ func TestOutboxFails(t *testing.T) {
 	mustRead(t, fars[2], []byte("hello"), false)
 }
 
+// Nothing is allocated for what many connections write.
+func TestOutboxDoesNotAllocate(t *testing.T) {
+	l := ringed(t)
+	conns, fars := several(t, l, 10)
+	const rounds = 20
+	b := make([]byte, 1000)
+	call(t, l, func() {
+		if n := testing.AllocsPerRun(rounds, func() {
+			for _, c := range conns {
+				c.Write(b)
+			}
+			l.driver.sendOutbox()
+		}); n != 0 {
+			t.Errorf("%v allocations for %d writes", n, len(conns))
+		}
+	})
+	for _, far := range fars {
+		mustRead(t, far, make([]byte, len(b)*(rounds+1)), false)
+	}
+}
+
 // When the kernel takes no submissions, all is sent nevertheless.
 func TestOutboxWithoutTheKernelsHelp(t *testing.T) {
 	l := ringed(t)
@@ -200,7 +221,7 @@ func TestOutboxWithoutTheKernelsHelp(t *testing.T) {
 	}
 }
 
-// A ring that does not do what it is relied on for is refused.
+// A ring whose submissions the kernel does not take is refused.
 func TestProbeRefuses(t *testing.T) {
 	r, err := openRing(8, make([]byte, outboxSize))
 	if err != nil {

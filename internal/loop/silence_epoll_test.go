@@ -10,6 +10,27 @@ import (
 	"testing"
 )
 
+// Sockets are taken to be silent after two wake-ups without them, and at once not to be any more.
+func TestSilence(t *testing.T) {
+	l := group(t, 1).Pick()
+	near, far := pair(t)
+	arrived := make(chan int)
+	add(t, l, near, &script{received: func(_ *Conn, b []byte) int { arrived <- l.driver.silent; return len(b) }}, nil)
+	silent := func() (n int) { call(t, l, func() { n = l.driver.silent }); return n }
+	for range silentAfter {
+		silent()
+	}
+	if n := silent(); n < silentAfter {
+		t.Errorf("silent for %d wake-ups, want %d or more", n, silentAfter)
+	}
+	if _, err := far.Write([]byte("ping")); err != nil {
+		t.Fatal(err)
+	}
+	if n := wait(t, arrived, "bytes"); n != 0 {
+		t.Errorf("silent for %d wake-ups while something arrives", n)
+	}
+}
+
 // A loop that keeps its P while it waits must not hold up a collection of garbage.
 func TestCollectsGarbageWhileSocketsAreSilent(t *testing.T) {
 	l := group(t, 1).Pick()

@@ -135,18 +135,25 @@ func TestGoingBackIsWarmed(t *testing.T) {
 	r.settled()
 }
 
+// nobody returns a URL at which no server is.
+func nobody(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = listener.Close()
+	return "ws://" + listener.Addr().String()
+}
+
 // A replacement that cannot be reached does not keep the old one: the operator wants it to go.
 func TestReplacementThatCannotBeReached(t *testing.T) {
 	r := newRig(t)
 	a := startServer(t, 2)
 	r.serve("a", a.URL(), 2)
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = nobody.Close()
+	url := nobody(t)
 	r.apply(func(c *config.Content) {
-		putBackend(c, "b", "stt", "ws://"+nobody.Addr().String(), 2, nil)
+		putBackend(c, "b", "stt", url, 2, nil)
 		delete(c.Backends, "a")
 	})
 	eventually(t, "a has gone", func() bool { s := r.stats(); return len(s.Backends) == 1 && len(s.Leaving) == 0 })
@@ -160,15 +167,11 @@ func TestReadyInSpiteOfMistakes(t *testing.T) {
 	r := newRig(t)
 	a := startServer(t, 2)
 	r.serve("a", a.URL(), 2)
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = nobody.Close()
+	url := nobody(t)
 	r.apply(func(c *config.Content) {
-		putBackend(c, "b", "stt", "ws://"+nobody.Addr().String(), 2, nil)
+		putBackend(c, "b", "stt", url, 2, nil)
 		putService(c, "other", nil)
-		putBackend(c, "c", "other", "ws://"+nobody.Addr().String()+"/other", 2, nil)
+		putBackend(c, "c", "other", url+"/other", 2, nil)
 	})
 	eventually(t, "both were tried", func() bool {
 		return r.backend("b").Totals.DialFailed > 0 && r.backend("c").Totals.DialFailed > 0
