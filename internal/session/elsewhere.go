@@ -24,6 +24,20 @@ type search struct {
 	ended  chan struct{} // closed when the session does not need one any more
 }
 
+// moveOrEnd acts on a server that cannot serve the session. A client that has closed is not revived for that: its session ends
+// as it was about to end.
+func (s *Session) moveOrEnd(step profile.Step) {
+	switch {
+	case s.phase == relaying:
+		s.elsewhere(step)
+	case s.concluding:
+		s.unfit(step)
+	default:
+		s.refused = step.Reason == profile.Busy
+		s.answerClient()
+	}
+}
+
 // elsewhere ends the lease of a connection that cannot serve the session, and looks for another.
 func (s *Session) elsewhere(step profile.Step) {
 	why := step.Reason
