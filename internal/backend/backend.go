@@ -6,14 +6,11 @@ package backend
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
 
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -49,6 +46,10 @@ func New(o Options) *Backend {
 	b.pool = o.Group.Add(o.Target.URL, o.Settings, b.worker.signal)
 	b.pool.SetMode(o.Mode)
 	b.worker.pool = b.pool
+	b.worker.conduct = o.Peers.join(func() bool {
+		s := b.pool.Stats()
+		return s.Usable && s.State == pool.Enabled.String() && s.Weight > 0 && s.Ceiling > 0
+	})
 	b.expect()
 	go b.worker.run()
 	b.updating.Lock()
@@ -118,6 +119,7 @@ func (b *Backend) Expect(variant string) { b.pool.Expect(variant) }
 // sessions must have ended before, or else their connections stay.
 func (b *Backend) Close(ctx context.Context) {
 	b.worker.stop()
+	b.worker.conduct.leave()
 	b.updating.Lock()
 	if b.stopProbe != nil {
 		b.stopProbe()
@@ -152,10 +154,7 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	}
 	established, err := target.Dial(ctx)
 	if err != nil {
-		if status := (*handshake.StatusError)(nil); errors.As(err, &status) && (saysFull(status.Status) || o.Profile.BusyStatus(status.Status)) {
-			err = fmt.Errorf("%w: %w", errFull, err)
-		}
-		return err
+		return o.judge(slot.Variant(), err)
 	}
 	socket, err := loop.Detach(established.Conn)
 	if err != nil {

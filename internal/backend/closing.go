@@ -27,11 +27,11 @@ type retirement struct {
 
 // lost notes, while no session is being served, that the connection cannot serve one any more.
 func (c *Conn) lost(why retirement) {
-	if c.broken != nil {
+	if c.keep().broken != nil {
 		return
 	}
-	c.broken = &why
-	if c.slot.Sessions() == 0 && -c.established.Until() < probation {
+	c.kept.broken = &why
+	if c.lease == 0 && c.young() && !c.private() {
 		c.made.backend.worker.lostOnProbation(why.text)
 	}
 	if c.slot.Withdraw(why.reason) {

@@ -27,6 +27,9 @@ func (w *worker[C]) fill() time.Duration {
 	if w.maxIdle > 0 {
 		next = min(next, max(w.maxIdle/4, 10*time.Millisecond))
 	}
+	if w.out {
+		next = min(next, outlierLook)
+	}
 	if w.ceiling.value > 0 {
 		next = min(next, max(time.Until(w.ceiling.raiseAt), time.Millisecond))
 	}
@@ -38,6 +41,9 @@ func (w *worker[C]) fill() time.Duration {
 	if w.circuit.state == HalfOpen {
 		w.try()
 		return next
+	}
+	if wait := w.dialAhead(); wait > 0 {
+		next = min(next, wait)
 	}
 	for w.dialing < w.allowed {
 		slot, ok := w.pool.Reserve()
@@ -76,8 +82,16 @@ func (w *worker[C]) dial(slot *pool.Slot[C]) {
 func (w *worker[C]) settle(r result[C]) {
 	w.dialing--
 	ending := w.ctx.Err() != nil
-	switch unwanted := (unwantedError{}); {
+	switch unwanted, refused, anonymous := (unwantedError{}), (clientRefusedError{}), (anonymousRefusedError{}); {
 	case r.err != nil && (ending || errors.As(r.err, &unwanted)): // neither is a failure of the server
+		r.slot.Abandoned()
+	case errors.As(r.err, &refused):
+		if w.circuit.state == HalfOpen { // the trial has shown that the server works
+			w.recover()
+		}
+		r.slot.Refused(refused.error)
+	case errors.As(r.err, &anonymous):
+		w.refusedAhead(anonymous.Error())
 		r.slot.Abandoned()
 	case errors.Is(r.err, errFull) && w.refusedDial(w.pool.Stats()):
 		w.allowed = 1
@@ -86,6 +100,9 @@ func (w *worker[C]) settle(r result[C]) {
 		w.fail(r.err.Error())
 		r.slot.Failed()
 	case !ending:
+		if !w.aheadAt.IsZero() && !isPrivate(r.slot.Variant()) {
+			w.aheadAt = time.Time{}
+		}
 		w.established(r.begun)
 	}
 }

@@ -21,6 +21,8 @@ type Options struct {
 	Group *pool.Group[*Conn]
 	// Variants are the meanings of the variants of connections; nil when there are none. Shared by the backends of a service.
 	Variants *Variants
+	// Peers compares the backend with the others of the service; nil for no comparison. Shared by the backends of a service.
+	Peers *Peers
 	// Settings are the size of the pool and the backend's part of the clients.
 	Settings pool.Settings
 	// Mode is what the operator wants of the backend at first.

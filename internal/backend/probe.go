@@ -108,8 +108,12 @@ func (b *Backend) probeUpgrade(ctx context.Context) error {
 		return errNoRoom
 	}
 	defer done()
-	established, err := b.options().Target.Dial(ctx)
+	r := b.recipe.Load()
+	established, err := r.Target.Dial(ctx)
 	if err != nil {
+		if anonymous := (anonymousRefusedError{}); errors.As(r.judge("", err), &anonymous) {
+			return nil // it works, and wants to know whose connection it is
+		}
 		return err
 	}
 	defer established.Conn.Close()

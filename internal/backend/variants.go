@@ -59,6 +59,13 @@ func (v *Variants) Forget(name string) {
 	delete(v.meaning, name)
 }
 
+// anyPrivate tells whether a client has come with values of its own.
+func (v *Variants) anyPrivate() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.private > 0
+}
+
 // lookup returns what a name means, or false when it was given up.
 func (v *Variants) lookup(name string) (profile.Variant, bool) {
 	if plain, _, ok := strings.Cut(name, settingsMark); ok {

@@ -67,6 +67,7 @@ type service struct {
 	name     string
 	group    *pool.Group[*backend.Conn] // static
 	variants *backend.Variants          // static
+	peers    *backend.Peers             // static
 	removed  chan struct{}              // static; closed when the service is removed
 	later    bool                       // static; it was not there at the start
 	plan     *servicePlan

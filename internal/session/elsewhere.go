@@ -49,6 +49,7 @@ func (s *Session) elsewhere(step profile.Step) {
 	s.timer.Stop()
 	s.backend.End(backend.Ending{
 		Traffic: traffic, Code: frame.GoingAway, Text: "session goes elsewhere", Full: why == profile.Busy,
+		Client: s.record.Client.Addr(),
 	})
 	s.phase, s.heldBack = seeking, true
 	s.down.scanner = new(frame.Scanner) // nothing is on its way to the client
@@ -95,6 +96,8 @@ func (s *Session) found(search *search, conn *backend.Conn, err error) {
 		}
 	case s.server.drained.Err() != nil && err != nil:
 		s.end(byProxy, frame.GoingAway, "shutting down")
+	case search.waiter.Refused() != nil:
+		s.end(byBackend, frame.PolicyViolation, search.waiter.Refused().Error())
 	case err != nil:
 		s.end(byProxy, frame.TryAgainLater, err.Error())
 	default:

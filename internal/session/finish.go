@@ -118,6 +118,19 @@ func (s *Session) backendClosed(payload []byte) {
 	}
 }
 
+// refusedAtOnce ends a session whose server has accepted the upgrade and ended the connection right behind it. That was
+// dialed for this client, who gets the server's end as it would directly, and no other connection.
+func (s *Session) refusedAtOnce(end *backend.Farewell) {
+	switch {
+	case end.Close != nil:
+		s.backendClosed(end.Close)
+	case end.Full:
+		s.end(byBackend, frame.TryAgainLater, end.Reason)
+	default:
+		s.backendBroke(end.Reason)
+	}
+}
+
 // backendBroke acts on the failure of the backend's connection, or on what it may not send.
 func (s *Session) backendBroke(reason string) {
 	s.fault = reason
@@ -200,8 +213,17 @@ func (s *Session) release() {
 	}
 	s.record.Connection = s.backend.End(backend.Ending{
 		Traffic: s.traffic(s.sent), MidFrame: s.sent.midFrame, Code: code, Text: reason, Fault: s.fault, Full: s.refused,
+		ClosedWith: s.closedWith(), Client: s.record.Client.Addr(),
 	})
 	s.linger()
+}
+
+// closedWith returns the code with which the backend ended the session; 0 if it did not, or not with a close frame.
+func (s *Session) closedWith() frame.CloseCode {
+	if s.record.By != byBackend || s.fault != "" {
+		return 0
+	}
+	return s.record.Code
 }
 
 // linger waits for the client's part in closing.
