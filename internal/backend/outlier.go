@@ -42,6 +42,7 @@ type conduct struct {
 	out           bool         // the backend is left out
 	until         pool.Instant // at most so long, when it is; otherwise since when it is back
 	times         int          // how often it was lately
+	share         float64      // of its sessions that failed, when it was left out
 }
 
 // join adds a backend. A nil Peers compares nothing.
@@ -101,13 +102,8 @@ func (c *conduct) age(now pool.Instant) {
 	c.at = now
 }
 
-// share returns the share of sessions that failed.
-func share(failed, began float64) float64 {
-	if failed <= 0 {
-		return 0
-	}
-	return min(failed/max(began, failed), 1)
-}
+// share returns the share of sessions that failed. A part of one, which is what is left of what was long ago, is none.
+func share(failed, began float64) float64 { return failed / max(began, failed, 1) }
 
 // look decides whether the backend is left out, if at least so many sessions have failed. It returns why when it is left out now,
 // and was not before.
@@ -131,10 +127,15 @@ func (c *conduct) look(now pool.Instant, least int) (out bool, why string) {
 			failed, began = failed+other.failed, began+other.began
 		}
 	}
-	worse := share(c.failed, c.began) >= max(outlierShare, outlierFactor*share(failed, began))
+	if !c.out {
+		c.share = share(c.failed, c.began)
+	}
+	worse := c.share >= outlierShare && c.share > outlierFactor*share(failed, began)
 	switch {
-	case c.out && (now >= c.until || !worse || serving == 0):
-		*c = conduct{peers: c.peers, serves: c.serves, at: now, until: now, times: c.times} // a new chance
+	case c.out && now >= c.until:
+		c.out, c.began, c.failed = false, 0, 0 // a new chance
+	case c.out && (!worse || serving == 0):
+		c.out, c.until = false, now
 	case !c.out && worse && c.failed >= float64(least)-0.5 && serving > outside:
 		if time.Duration(now-c.until) > outlierForget {
 			c.times = 0
