@@ -26,7 +26,7 @@ type Conn struct {
 	slot    *pool.Slot[*Conn]
 	stream  *loop.Conn
 	dialing *dialing    // until the connection is in the pool
-	broken  *retirement // why it must not serve the session that has leased it; nil if it may
+	broken  *retirement // why it must not serve a session, or not another one; nil if it may
 	kept    *kept       // what waits; nil for nothing, as nearly always
 	alarm   *loop.Timer // the boundary's; nil until it is needed
 

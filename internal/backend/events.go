@@ -29,8 +29,11 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 			pos += n
 		}
 		switch {
+		case err != nil && c.mode == retiring:
+			c.stream.CloseWrite()
+			return len(b)
 		case err != nil:
-			c.failed(retirement{pool.Broken, frame.ProtocolError, err.Error()})
+			c.failed(*breach(err))
 			return len(b)
 		case run.HasControl():
 			c.control(run.Control, run.Payload)
@@ -49,9 +52,13 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 
 // dataWhileIdle takes pieces of data frames that no session is there for, and that the boundary does not watch.
 func (c *Conn) dataWhileIdle(b []byte) {
-	if kept := c.keep(); c.made.Profile.Reuse == profile.OneShot && len(kept.greeting)+len(b) <= maxGreeting {
+	if c.made.Profile.Reuse == profile.OneShot {
 		// Nobody had the connection before, and only one session will: what the server says belongs to its client.
-		kept.greeting = append(kept.greeting, b...)
+		if kept := c.keep(); len(kept.greeting)+len(b) <= maxGreeting {
+			kept.greeting = append(kept.greeting, b...)
+		} else {
+			c.lost(retirement{pool.Unsolicited, frame.MessageTooBig, "more than 64 KiB before the session"})
+		}
 		return
 	}
 	c.lost(retirement{pool.Unsolicited, frame.PolicyViolation, profile.Unsolicited.String()})
@@ -77,11 +84,12 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 			return
 		}
 		code, reason, err := frame.ParseClose(payload)
-		if err != nil {
-			code = frame.ProtocolError
-		}
 		if c.mode == greeting && c.boundary.Closed(uint16(code)).Reason == profile.Busy {
 			c.dialing.refusal = errFull
+		}
+		if err != nil {
+			c.failed(*breach(err))
+			return
 		}
 		c.failed(retirement{pool.Closed, code, fmt.Sprintf("closed by the server: %v %s", code, reason)})
 	}
@@ -94,7 +102,7 @@ func (c *Conn) failed(why retirement) {
 		if c.dialing.refusal == nil {
 			c.dialing.refusal = errors.New(why.text)
 		}
-		c.close(why.code, why.text)
+		c.close(why)
 	case waiting:
 		c.lost(why)
 	case resetting:

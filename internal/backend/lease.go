@@ -61,7 +61,8 @@ type Ending struct {
 	Traffic profile.Traffic
 	// MidFrame tells that a frame to the server was cut off, so that not even a close frame can be sent.
 	MidFrame bool
-	// Code and Text are for the close frame to the server, if the connection is closed and none has been sent.
+	// Code and Text are for the close frame to the server, if the connection is closed, none has been sent, and the server has
+	// not to be told that it broke RFC 6455 ([Conn.Broke]).
 	Code frame.CloseCode
 	Text string
 	// Fault is how the server broke the session; empty if it did not.
@@ -75,7 +76,7 @@ type Ending struct {
 // the connection.
 func (c *Conn) End(e Ending) Outcome {
 	c.takeBack()
-	if c.closing() { // the session was over, so that nothing can have broken it any more
+	if c.closeSent || c.closeReceived && c.broken == nil { // the session was over, so that nothing can have broken it any more
 		e.Fault = ""
 	}
 	if e.Full {
@@ -84,8 +85,12 @@ func (c *Conn) End(e Ending) Outcome {
 		c.made.backend.worker.ended(e.Fault)
 	}
 	c.cut = e.MidFrame
-	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" {
-		c.retire(retirement{c.reason(e, profile.NoReason), e.Code, e.Text})
+	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" || c.broken != nil {
+		why := retirement{c.reason(e, profile.NoReason), e.Code, e.Text}
+		if c.broken != nil {
+			why.code, why.text = c.broken.code, c.broken.text
+		}
+		c.retire(why)
 		return Discarded
 	}
 	step := c.boundary.End(e.Traffic)
