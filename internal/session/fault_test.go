@@ -29,6 +29,7 @@ func TestFaults(t *testing.T) {
 		{"breaks the protocol", func(_, server *peer) { server.write([]byte{0x83, 0}) }, 1, "broken", "broken"},
 		{"closes", func(_, server *peer) { server.sendClose(frame.GoingAway, "restart") }, 0, "closed", "closed"},
 		{"closes for a reason of its own", func(_, server *peer) { server.sendClose(frame.InternalError, "oh") }, 0, "closed", "closed"},
+		{"closes with a code that may not be sent", func(_, server *peer) { server.send(frame.Close, "\x03\xee") }, 1, "broken", "broken"},
 		{"closes in a message", func(client, server *peer) {
 			client.write(client.encode(false, frame.Text, []byte("part")))
 			server.expect(frame.Text, "part")
