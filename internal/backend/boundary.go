@@ -87,6 +87,9 @@ func (c *Conn) Act(s profile.Step) { c.act(s) }
 
 // act does what a step asks for while no session is there.
 func (c *Conn) act(s profile.Step) {
+	if c.mode == retiring { // it is dropped
+		return
+	}
 	c.perform(s)
 	switch s.Then {
 	case profile.Ready:

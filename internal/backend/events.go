@@ -29,8 +29,11 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 			pos += n
 		}
 		switch {
+		case err != nil && c.mode == retiring:
+			c.stream.CloseWrite()
+			return len(b)
 		case err != nil:
-			c.failed(retirement{pool.Broken, frame.ProtocolError, err.Error()}, nil)
+			c.failed(*breach(err), nil)
 			return len(b)
 		case run.HasControl():
 			c.control(run.Control, run.Payload)
@@ -73,7 +76,7 @@ func (c *Conn) dataWhileIdle(b []byte) {
 	case c.mode == waiting && c.dialedForLessee(): // the session is about to begin and reads the rest
 		c.stream.Pause()
 	default:
-		c.failed(retirement{pool.Unsolicited, frame.PolicyViolation, tooMuchSaid}, nil)
+		c.failed(retirement{pool.Unsolicited, frame.MessageTooBig, tooMuchSaid}, nil)
 	}
 }
 
@@ -100,11 +103,12 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 			return
 		}
 		code, reason, err := frame.ParseClose(payload)
-		if err != nil {
-			code = frame.ProtocolError
-		}
 		if c.mode == greeting && c.boundary.Closed(uint16(code)).Reason == profile.Busy {
 			c.dialing.refusal = errFull
+		}
+		if err != nil {
+			c.failed(*breach(err), nil)
+			return
 		}
 		c.failed(retirement{pool.Closed, code, fmt.Sprintf("closed by the server: %v %s", code, reason)}, append([]byte{}, payload...))
 	}
@@ -121,7 +125,7 @@ func (c *Conn) failed(why retirement, closing []byte) {
 		if c.dialing.refusal == nil {
 			c.dialing.refusal = errors.New(why.text)
 		}
-		c.close(why.code, why.text)
+		c.close(why)
 	case waiting:
 		c.lost(why)
 	case resetting:

@@ -46,10 +46,13 @@ func (c *Conn) leaveToClient(why retirement, closing []byte) bool {
 		return false
 	}
 	c.keep().farewell = &Farewell{Close: closing, Full: why.reason == pool.Full, Reason: why.text}
+	if why.reason == pool.Broken { // the server is told, whatever its client is
+		c.kept.broken = &why
+	}
 	c.stopAlarm()
 	if c.mode == greeting {
 		if c.fill(); c.slot.State() != pool.Leased { // the client has left meanwhile
-			c.kept.farewell = nil
+			c.kept.farewell, c.kept.broken = nil, nil
 			c.lost(why)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 func (c *Conn) Use(f func(alive bool)) {
 	ok := c.stream.Post(func() {
 		c.lease = c.slot.Sessions()
-		if c.kept != nil && c.kept.broken != nil {
-			c.retire(*c.kept.broken)
+		if why := c.broken(); why != nil && c.Farewell() == nil {
+			c.retire(*why)
 			f(false)
 			return
 		}
@@ -60,7 +60,8 @@ type Ending struct {
 	Traffic profile.Traffic
 	// MidFrame tells that a frame to the server was cut off, so that not even a close frame can be sent.
 	MidFrame bool
-	// Code and Text are for the close frame to the server, if the connection is closed and none has been sent.
+	// Code and Text are for the close frame to the server, if the connection is closed, none has been sent, and the server has
+	// not to be told that it broke RFC 6455 ([Conn.Broke]).
 	Code frame.CloseCode
 	Text string
 	// Fault is how the server broke the session; empty if it did not.
@@ -78,7 +79,7 @@ type Ending struct {
 // the connection.
 func (c *Conn) End(e Ending) Outcome {
 	c.takeBack()
-	if c.closing() { // the session was over, so that nothing can have broken it any more
+	if c.closeSent || c.closeReceived && c.broken() == nil { // the session was over, so that nothing can have broken it any more
 		e.Fault = ""
 	}
 	w := &c.made.backend.worker
@@ -91,8 +92,12 @@ func (c *Conn) End(e Ending) Outcome {
 	w.ended(end, now)
 	c.sessionBegan = 0
 	c.cut = e.MidFrame
-	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" {
-		c.retire(retirement{c.reason(e, profile.NoReason), e.Code, e.Text})
+	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" || c.broken() != nil {
+		why := retirement{c.reason(e, profile.NoReason), e.Code, e.Text}
+		if broken := c.broken(); broken != nil {
+			why.code, why.text = broken.code, broken.text
+		}
+		c.retire(why)
 		return Discarded
 	}
 	step := c.boundary.End(e.Traffic)

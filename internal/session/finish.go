@@ -105,14 +105,21 @@ func (s *Session) clientEnding() {
 // backendClosed acts on the backend's close frame.
 func (s *Session) backendClosed(payload []byte) {
 	code, reason, err := frame.ParseClose(payload)
+	if err != nil {
+		s.backend.Broke(err)
+	}
 	step := s.backend.Boundary().Closed(uint16(code))
 	switch {
-	case step.Then == profile.Elsewhere || s.concluding:
+	case step.Then == profile.Elsewhere:
+		s.act(step)
+	case err == frame.ErrCloseCode:
+		s.backendBroke(brokeProtocol + err.Error() + ": " + code.String())
+	case err != nil:
+		s.backendBroke(brokeProtocol + err.Error())
+	case s.concluding:
 		s.act(step)
 	case s.phase == clientLeaving:
 		s.answerClient()
-	case err != nil:
-		s.end(byBackend, frame.InternalError, "backend closed with a code or reason that may not be sent on")
 	default:
 		s.end(byBackend, code, string(reason))
 	}
@@ -130,6 +137,8 @@ func (s *Session) refusedAtOnce(end *backend.Farewell) {
 		s.backendBroke(end.Reason)
 	}
 }
+
+const brokeProtocol = "backend broke the protocol: "
 
 // backendBroke acts on the failure of the backend's connection, or on what it may not send.
 func (s *Session) backendBroke(reason string) {

@@ -132,7 +132,8 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 			}
 		}
 		if err != nil {
-			s.backendBroke("backend broke the protocol: " + err.Error())
+			conn.Broke(err)
+			s.backendBroke(brokeProtocol + err.Error())
 			pos = len(b)
 		} else if run.HasControl() {
 			s.backendControl(run.Control, run.Payload)
