@@ -54,7 +54,7 @@ type Server struct {
 	listeners  []net.Listener        // guarded by mu
 	handshakes map[net.Conn]struct{} // guarded by mu
 	closed     bool                  // guarded by mu
-	pending    sync.WaitGroup        // accepting and shaking hands
+	pending    tasks                 // accepting, shaking hands, and searching for connections
 }
 
 // shard is the part of the server's state that one event loop owns.
@@ -142,12 +142,18 @@ func (s *Server) accept(listener net.Listener) {
 			return
 		}
 		grace := time.AfterFunc(turnGrace, release)
-		s.pending.Go(func() {
+		started := s.pending.Go(func() {
 			s.admit(nc, begun)
 			s.untrack(nc)
 			grace.Stop()
 			release()
 		})
+		if !started {
+			_ = nc.Close()
+			s.untrack(nc)
+			grace.Stop()
+			release()
+		}
 	}
 }
 
@@ -205,7 +211,7 @@ func (s *Server) Close() {
 		_ = nc.SetDeadline(time.Unix(1, 0))
 	}
 	s.mu.Unlock()
-	s.pending.Wait()
+	s.pending.End()
 }
 
 // Stats returns the exact counts, gathered loop by loop.
