@@ -98,6 +98,14 @@ func (g *Group) Pick() *Loop {
 // Loops returns all loops, awake or not.
 func (g *Group) Loops() []*Loop { return g.loops }
 
+// Connections returns how many connections the loops have.
+func (g *Group) Connections() (n int64) {
+	for _, l := range g.loops {
+		n += l.load.Load()
+	}
+	return n
+}
+
 // IOURing tells whether the loops send with io_uring; if not, and that was to be tried, the error says why not.
 func (g *Group) IOURing() (used bool, refused error) { return g.loops[0].driver.ring() }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
 // Options are the settings of a server. Fields without a default are required.
@@ -25,6 +26,8 @@ type Options struct {
 	// Loops are the event loops that the backends' connections live on.
 	Loops  *loop.Group
 	Limits Limits
+	// Descriptors are told when clients cannot be accepted because something is short on this machine; nil for nobody.
+	Descriptors *machine.Descriptors
 	// Log gets a line for each session that ended (level info) and for each refused request (level debug).
 	Log *slog.Logger
 }
@@ -125,10 +128,15 @@ func (s *Server) accept(listener net.Listener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // out of descriptors, most likely: those in use go on, and some will come free
+		if err != nil { // something is short, most likely: those who are there go on, and room will be made
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			s.options.Log.Warn("cannot accept a client", "error", err, "retry_in", pause)
-			time.Sleep(pause)
+			if !s.options.Descriptors.Failed(machine.Accepting, err) {
+				s.options.Log.Warn("cannot accept a client", "error", err, "retry_in", pause)
+			}
+			select {
+			case <-time.After(pause):
+			case <-s.drained.Done():
+			}
 			continue
 		}
 		pause = 0
