@@ -69,8 +69,9 @@ func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) 
 
 // serve makes the parts, joins them, and lets clients in.
 func (p *Proxy) serve(fixed *fixed) (err error) {
-	if p.loops, err = loop.NewGroup(loop.Options{Max: p.settings.Loops, IOURing: loop.IOURing(p.settings.IOURing)}); err != nil {
-		return fmt.Errorf("starting event loops with --io-uring %s: %w", p.settings.IOURing, err)
+	o := loop.Options{Max: p.settings.Loops, IOURing: loop.IOURing(p.settings.IOURing), Wait: loop.Wait(p.settings.LoopWait)}
+	if p.loops, err = loop.NewGroup(o); err != nil {
+		return fmt.Errorf("starting event loops with --io-uring %s and --loop-wait %s: %w", p.settings.IOURing, p.settings.LoopWait, err)
 	}
 	if _, refused := p.loops.IOURing(); refused != nil {
 		p.log.Info("sending without io_uring", "reason", refused)
