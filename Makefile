@@ -86,8 +86,9 @@ fuzz: ## Fuzz the frame scanner, the opening handshake, and the profiles' matche
 	for target in FuzzMatch FuzzJSON FuzzParse; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/profile || exit 1; done
 
-soak: ## Hold a million sessions through the proxy and look for anything that reaches the wrong one (SOAK_FLAGS, e.g. '-sessions 20000')
+soak: ## Hold a million sessions through the proxy and look for anything that reaches the wrong one, also while garbage is collected all the time (SOAK_FLAGS, e.g. '-sessions 20000')
 	$(GO) run ./internal/hunt/cmd $(SOAK_FLAGS)
+	$(GO) run ./internal/hunt/cmd -sessions 20000 -gc-every 5ms
 
 conformance: build ## Run the Autobahn|Testsuite through the proxy (see conformance/README.md)
 	conformance/run

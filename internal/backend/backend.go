@@ -38,7 +38,7 @@ func New(o Options) *Backend {
 	b.recipe.Store(&recipe{Options: o, backend: b})
 	b.report.init(o.Name, o.Log, o.Probe != nil)
 	b.worker = worker[*Conn]{
-		report: &b.report, limits: o.limits(), now: o.Group.Now,
+		report: &b.report, limits: o.limits(), now: o.Group.Now, descriptors: o.Descriptors,
 		establish: b.establish,
 		retire:    func(c *Conn) { c.stream.Post(c.closeWithdrawn) },
 	}
@@ -115,6 +115,16 @@ func (b *Backend) SetMode(m pool.Mode) { b.pool.SetMode(m) }
 // Expect has connections of a variant kept warm, as if a client had come for it.
 func (b *Backend) Expect(variant string) { b.pool.Expect(variant) }
 
+// Shed closes the idle connection that was used longest ago, because its file descriptor is needed for clients. It returns false
+// when none is idle.
+func (b *Backend) Shed() bool {
+	conn, ok := b.pool.RetireOldest(pool.Shed)
+	if ok {
+		b.worker.retire(conn)
+	}
+	return ok
+}
+
 // Close stops dialing, closes the idle connections in order and waits until all connections are gone, or ctx ends. The
 // sessions must have ended before, or else their connections stay.
 func (b *Backend) Close(ctx context.Context) {
@@ -158,6 +168,7 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	}
 	socket, err := loop.Detach(established.Conn)
 	if err != nil {
+		_ = established.Conn.Close()
 		return err
 	}
 	l := o.Loops.Pick()

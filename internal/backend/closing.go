@@ -48,13 +48,18 @@ type retirement struct {
 
 // lost notes, while no session is being served, that the connection cannot serve one any more.
 func (c *Conn) lost(why retirement) {
+	if c.broken() == nil && c.lease == 0 && c.young() && !c.private() {
+		c.made.backend.worker.lostOnProbation(why.text)
+	}
+	c.withdraw(why)
+}
+
+// withdraw is lost without blaming the server.
+func (c *Conn) withdraw(why retirement) {
 	if c.broken() != nil {
 		return
 	}
 	c.keep().broken = &why
-	if c.lease == 0 && c.young() && !c.private() {
-		c.made.backend.worker.lostOnProbation(why.text)
-	}
 	if c.slot.Withdraw(why.reason) {
 		c.made.backend.options().Log.Debug("idle connection retired", "backend", c.made.backend.Name(), "reason", why.text)
 		c.close(why)

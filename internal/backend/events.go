@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -156,7 +157,17 @@ func (c *Conn) Ended(_ *loop.Conn, err error) {
 	if c.silent {
 		reason = pool.Silent
 	}
-	c.failed(retirement{reason, frame.GoingAway, err.Error()}, nil)
+	why := retirement{reason, frame.GoingAway, err.Error()}
+	if machine.Local(err) { // it says nothing about the server
+		switch c.mode {
+		case greeting:
+			c.dialing.refusal = err
+		case waiting:
+			c.withdraw(why)
+			return
+		}
+	}
+	c.failed(why, nil)
 }
 
 // MoveTo implements [loop.Mover].

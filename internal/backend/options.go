@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -56,6 +57,8 @@ type Options struct {
 	SlowStart time.Duration
 	// Probe is how the backend is asked whether it is well; nil for not at all.
 	Probe *Probe
+	// Descriptors are the file descriptors that connections are dialed with; nil for without limits.
+	Descriptors *machine.Descriptors
 	// Loops are the event loops that the connections live on.
 	Loops *loop.Group
 	// Log gets a line for each change of state.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
 // Probe is how a backend is asked whether it is well, beside what its connections tell.
@@ -65,7 +66,7 @@ func prober(ctx context.Context, p Probe, probe func(context.Context) error, tel
 			return
 		}
 		switch {
-		case errors.Is(err, errNoRoom):
+		case errors.Is(err, errNoRoom), machine.Local(err):
 		case known && (err == nil) == up:
 			agreeing = 0
 		default:

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -33,6 +34,8 @@ type worker[C any] struct {
 	establish func(context.Context, *pool.Slot[C]) error
 	// retire closes a connection whose slot is retiring. It must not block.
 	retire func(C)
+	// descriptors are what connections are dialed with; nil for without limits.
+	descriptors *machine.Descriptors
 
 	wanted  chan struct{}  // of size one: look at the pool
 	gone    chan struct{}  // of size one: the pool has changed, for Close
@@ -47,6 +50,7 @@ type worker[C any] struct {
 	ceiling   ceiling
 	dialing   int
 	allowed   int       // dials at once for now: fewer after a failure
+	shortTill time.Time // no dialing before, since something was short on this machine
 	lost      int       // connections in a row that were lost on probation
 	lostAt    time.Time // when the last of them was
 	aheadAt   time.Time // when connections may be dialed ahead again; zero when nothing speaks against it

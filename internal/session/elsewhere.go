@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
@@ -13,6 +14,9 @@ import (
 // A session may turn out not to be for the connection that it got: the server is full after all, or the connection has
 // settings of other sessions. Nothing has been said to the client then, and what it has said is known, so that another
 // connection can serve it: the session goes elsewhere, and its client does not notice.
+
+// errClosed is why a session that begins to search when the server has closed finds nothing.
+var errClosed = errors.New("shutting down")
 
 // maxMoves is how many connections are tried for a session.
 const maxMoves = 16
@@ -75,7 +79,7 @@ func (s *Session) search(variant string, until time.Time) {
 // find looks for a connection in a goroutine of its own, and brings the session there.
 func (s *Server) find(session *Session, search *search) {
 	client, service := session.client, session.service
-	s.pending.Go(func() {
+	started := s.pending.Go(func() {
 		conn, ok, err := service.Group.Acquire(&search.waiter)
 		if !ok && err == nil {
 			conn, err = s.queued(service, &search.waiter, search.until, search.ended)
@@ -85,6 +89,9 @@ func (s *Server) find(session *Session, search *search) {
 			conn.GiveBack()
 		}
 	})
+	if !started { // the server has closed
+		client.Post(func() { session.found(search, nil, errClosed) })
+	}
 }
 
 // found goes on with the connection that was found, or ends the session if there is none.

@@ -143,6 +143,11 @@ const brokeProtocol = "backend broke the protocol: "
 // backendBroke acts on the failure of the backend's connection, or on what it may not send.
 func (s *Session) backendBroke(reason string) {
 	s.fault = reason
+	s.backendGone(reason)
+}
+
+// backendGone ends the session without a connection. If the backend is not at fault, something was short on this machine.
+func (s *Session) backendGone(reason string) {
 	if s.concluding {
 		s.record.end(byBackend, frame.InternalError, reason)
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
 // clientSide is a session as the handler of its client's connection.
@@ -206,7 +207,11 @@ func (h *backendSide) Flushed(*loop.Conn) {
 
 // Ended implements [loop.Handler].
 func (h *backendSide) Ended(_ *loop.Conn, err error) {
-	(*Session)(h).backendBroke("backend connection lost: " + err.Error())
+	if reason := "backend connection lost: " + err.Error(); machine.Local(err) {
+		(*Session)(h).backendGone(reason)
+	} else {
+		(*Session)(h).backendBroke(reason)
+	}
 }
 
 // SendPing implements [backend.Lessee]: it asks the backend for a sign of life.
