@@ -166,6 +166,9 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	if err != nil {
 		return o.judge(slot.Variant(), err)
 	}
+	if o.Variants != nil && isPrivate(slot.Variant()) {
+		o.Variants.choose(slot.Variant(), established.Protocol)
+	}
 	socket, err := loop.Detach(established.Conn)
 	if err != nil {
 		_ = established.Conn.Close()

@@ -111,8 +111,13 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) erro
 		return w.Flush()
 	}
 	row("database", "%s, version %s", l.DatabaseShown(), snapshot.Version())
+	handshakes, err := app.Handshakes(snapshot)
+	if err != nil {
+		return err
+	}
 	for name, service := range snapshot.Services() {
 		row("service", "%s", describeService(name, &service, snapshot))
+		row("", "handshake: %s", handshakes[name])
 		for backend, b := range snapshot.Members(name) {
 			row("", "%s: %s, at most %d connections, %s kept warm, weight %g, %s",
 				backend, b.URL, b.Connections, warmWords(&b), b.Weight, b.State)

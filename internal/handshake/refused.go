@@ -28,11 +28,13 @@ type StatusError struct {
 	// connection (RFC 9110, section 7.6.1) and the length of the body are not among them. Body is cut off after 16 KiB.
 	Header http.Header
 	Body   []byte
+
+	private bool // the text may repeat a client's secret
 }
 
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("server answered %d %s instead of upgrading", e.Status, http.StatusText(e.Status))
-	if e.Text != "" {
+	if e.Text != "" && !e.private {
 		text += ": " + e.Text
 	}
 	return text

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,7 +70,7 @@ func ReadRequest(nc net.Conn, limit int) (*Request, error) {
 			err = wholeHead(reader)
 		}
 		if err != nil {
-			return &Refusal{Status: http.StatusBadRequest, Reason: "malformed HTTP request: " + printable(err)}
+			return &Refusal{Status: http.StatusBadRequest, Reason: "malformed HTTP request: " + printable(unquoted(err))}
 		}
 		req.Request = parsed
 		return nil
@@ -88,14 +90,27 @@ func ReadRequest(nc net.Conn, limit int) (*Request, error) {
 	return req, nil
 }
 
-// printable returns an error's text without what may not stand in a plain text answer.
-func printable(err error) string {
+// unquoted returns what is wrong with a request, without the part of it that package net/http repeats: that may be a key, and a
+// refusal's reason is logged.
+func unquoted(err error) string {
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err
+	}
+	text := err.Error()
+	if i := strings.IndexAny(text, `":`); i > 0 {
+		text = text[:i]
+	}
+	return strings.TrimSpace(text)
+}
+
+// printable returns a text without what may not stand in a plain text answer.
+func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return '?'
 		}
 		return r
-	}, err.Error())
+	}, text)
 }
 
 // Check tells whether the request is a WebSocket upgrade as RFC 6455, section 4.2.1, wants it, and nil when it is.
@@ -138,14 +153,20 @@ func (r *Request) Check() *Refusal {
 	return nil
 }
 
+// Subprotocols returns what the client offers, in its order.
+func (r *Request) Subprotocols() []string { return listed(r.Header["Sec-Websocket-Protocol"]) }
+
 // Offers tells whether the client offers the subprotocol.
-func (r *Request) Offers(protocol string) bool {
-	for _, offer := range listed(r.Header["Sec-Websocket-Protocol"]) {
-		if offer == protocol {
-			return true
-		}
+func (r *Request) Offers(protocol string) bool { return slices.Contains(r.Subprotocols(), protocol) }
+
+// Forwarded returns the values of a header field that may be forwarded, by its name in canonical form. Those that the client names
+// in Connection are for the proxy alone (RFC 9110, section 7.6.1).
+func (r *Request) Forwarded(name string) []string {
+	values := r.Header[name]
+	if len(values) > 0 && hasToken(r.Header["Connection"], name) {
+		return nil
 	}
-	return false
+	return values
 }
 
 // AppendAccept appends the answer that accepts the upgrade (status 101) to dst, with the subprotocol, if any, that was

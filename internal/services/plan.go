@@ -2,6 +2,8 @@ package services
 
 import (
 	"fmt"
+	"net/textproto"
+	"slices"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -25,6 +27,7 @@ type servicePlan struct {
 	profile  *profile.Profile
 	balance  pool.Balance
 	hashBy   session.HashBy
+	passing  *profile.Passing
 	backends []*backendPlan
 	byName   map[string]*backendPlan
 }
@@ -38,6 +41,7 @@ type backendPlan struct {
 	profile *profile.Profile
 	target  *handshake.Target
 	mode    pool.Mode
+	ahead   bool // connections are dialed before there is a client for them, if any are kept warm
 }
 
 // Check returns what of a snapshot cannot be put in force although it is valid, as [config.Problems]; nil for nothing.
@@ -104,14 +108,15 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 	if v.profile == nil {
 		return nil, bad("profile", fmt.Errorf("there is no profile %q", settings.Profile))
 	}
-	if v.profile.Predial == profile.PredialNever && settings.Queue == 0 {
-		return nil, bad("queue", fmt.Errorf("0: with the profile %s connections are dialed for clients that wait; allowed is at least 1", v.profile.Name))
-	}
 	var err error
 	if v.balance, err = pool.ParseBalance(settings.Balance); err != nil {
 		return nil, bad("balance", err)
 	}
 	v.hashBy = hashBy(settings.HashBy)
+	pass, err := profile.ParsePass(settings.Pass)
+	if err != nil {
+		return nil, bad("pass", err)
+	}
 	old := before.services[name]
 	same := old != nil && equal(old.Service, settings) && old.profile == v.profile
 	var problems config.Problems
@@ -125,6 +130,11 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 		}
 		v.backends = append(v.backends, planned)
 		v.byName[member] = planned
+	}
+	v.passing = v.passes(pass)
+	waits := v.profile.Predial == profile.PredialNever || slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return !b.ahead })
+	if waits && settings.Queue == 0 {
+		return nil, bad("queue", fmt.Errorf("0: with the profile %s connections are dialed for clients that wait; allowed is at least 1", v.profile.Name))
 	}
 	return v, problems
 }
@@ -141,10 +151,73 @@ func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan
 	if planned.target.Protocol == "" {
 		planned.target.Protocol = v.profile.Subprotocol
 	}
+	_, query, _ := strings.Cut(b.URL, "?")
+	planned.ahead = v.profile.DialsAhead(planned.ownHeaders(), query)
 	if planned.mode, err = pool.ParseMode(b.State); err != nil {
 		return nil, err
 	}
 	return planned, nil
+}
+
+// passes returns what of its clients' handshakes the service passes on.
+func (v *servicePlan) passes(pass profile.Passed) *profile.Passing {
+	passing := &profile.Passing{Profile: v.profile, Pass: pass, Own: ownHeaders(v.backends), Subprotocol: v.Subprotocol}
+	if passing.Subprotocol == "" {
+		passing.Subprotocol = v.profile.Subprotocol
+	}
+	keyless := v.profile.Predial == profile.PredialWithKey && !slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.ahead })
+	passing.Alone = passing.Any() && len(v.backends) > 0 && (keyless || v.profile.Reuse == profile.OneShot && !v.dialsAhead())
+	return passing
+}
+
+// dialsAhead tells whether connections to any backend are dialed before clients come.
+func (v *servicePlan) dialsAhead() bool {
+	return slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.ahead && b.Warm != 0 })
+}
+
+// Handshakes says for each service of a snapshot that can be put in force what of its clients' handshakes the backends are told.
+func Handshakes(snapshot *config.Snapshot) (map[string]string, error) {
+	p, err := newPlan(snapshot, nil)
+	if err != nil {
+		return nil, err
+	}
+	said := make(map[string]string)
+	for name, v := range p.services {
+		text := "passes " + v.passing.String()
+		if dropped := v.passing.Drops(); dropped != 0 {
+			text += fmt.Sprintf("; drops clients' %s (--pass %s passes them)", dropped, dropped.Words())
+		}
+		if v.passing.Any() && v.dialsAhead() {
+			text += "; connections dialed ahead carry none of it, so if the server asks for a key, use --warm 0"
+		}
+		if v.profile.Predial == profile.PredialWithKey && slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return !b.ahead }) {
+			text += "; nothing is dialed ahead to backends that do not set the key themselves"
+		}
+		said[name] = text
+	}
+	return said, nil
+}
+
+// ownHeaders returns the names of the headers that the backend sets itself, in canonical form.
+func (b *backendPlan) ownHeaders() []string {
+	names := make([]string, 0, len(b.Headers))
+	for name := range b.Headers {
+		names = append(names, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	return names
+}
+
+// ownHeaders returns the headers that all of the backends set themselves, which replace what a client says.
+func ownHeaders(backends []*backendPlan) (own []string) {
+	for i, b := range backends {
+		names := b.ownHeaders()
+		if i == 0 {
+			own = names
+			continue
+		}
+		own = slices.DeleteFunc(own, func(name string) bool { return !slices.Contains(names, name) })
+	}
+	return own
 }
 
 // member returns the plan for a backend; nil if there is none.
