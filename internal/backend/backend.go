@@ -28,9 +28,8 @@ type Backend struct {
 	report report
 	worker worker[*Conn]
 
-	updating  sync.Mutex // held by Update and Close; never by whoever relays
-	probed    *Probe     // guarded by updating: what the prober that runs was given
-	stopProbe func()     // guarded by updating: ends it and waits; nil when none runs
+	updating sync.Mutex // held by Update; never by whoever relays, and never while anybody waits
+	probing  *probing   // guarded by updating: the last one; nil for none so far
 }
 
 // New returns a backend whose worker has begun to fill the pool. Close ends it.
@@ -53,7 +52,7 @@ func New(o Options) *Backend {
 	go b.worker.run()
 	b.updating.Lock()
 	defer b.updating.Unlock()
-	b.probeBy(o.Probe)
+	b.probeBy(o.Probe, false)
 	return b
 }
 
@@ -62,29 +61,6 @@ func (b *Backend) expect() {
 	if name, ok := b.options().expected(); ok {
 		b.pool.Expect(name)
 	}
-}
-
-// probeBy begins to probe the backend so, and not as before; nil for not at all. It is called with updating held.
-func (b *Backend) probeBy(probe *Probe) {
-	if probe == b.probed || probe != nil && b.probed != nil && probe.equal(b.probed) {
-		return
-	}
-	if b.stopProbe != nil {
-		b.stopProbe()
-		b.worker.probeEnded(probe != nil)
-	}
-	b.probed, b.stopProbe = probe, nil
-	if probe == nil {
-		return
-	}
-	b.report.probes()
-	ctx, cancel := context.WithCancel(b.worker.ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		prober(ctx, *probe, func(ctx context.Context) error { return b.probe(ctx, probe.URL) }, b.worker.probed)
-	}()
-	b.stopProbe = func() { cancel(); <-done }
 }
 
 // Name returns what logs call the backend.
@@ -118,11 +94,7 @@ func (b *Backend) Expect(variant string) { b.pool.Expect(variant) }
 // sessions must have ended before, or else their connections stay.
 func (b *Backend) Close(ctx context.Context) {
 	b.worker.stop()
-	b.updating.Lock()
-	if b.stopProbe != nil {
-		b.stopProbe()
-	}
-	b.updating.Unlock()
+	b.probesEnd(ctx)
 	b.group.Remove(b.pool)
 	for {
 		// Again and again: one that was dialed is on its way to its loop, another is being reset.

@@ -18,11 +18,21 @@ type recipe struct {
 func (b *Backend) options() *Options { return &b.recipe.Load().Options }
 
 // Leave takes the backend out of its group for good, or until Restore: sessions that there are go on, none begins, and
-// connections are closed that have no session. Close is for when they are gone.
-func (b *Backend) Leave() { b.group.Remove(b.pool) }
+// connections are closed that have no session. It is not probed any more. Close is for when they are gone.
+func (b *Backend) Leave() {
+	b.group.Remove(b.pool)
+	b.updating.Lock()
+	defer b.updating.Unlock()
+	b.probeBy(nil, false)
+}
 
 // Restore takes a backend that was leaving back into its group, as one that is disabled.
-func (b *Backend) Restore() { b.group.Restore(b.pool) }
+func (b *Backend) Restore() {
+	b.group.Restore(b.pool)
+	b.updating.Lock()
+	defer b.updating.Unlock()
+	b.probeBy(b.options().Probe, false)
+}
 
 // Group returns the group that the backend belongs to.
 func (b *Backend) Group() *pool.Group[*Conn] { return b.group }
@@ -49,7 +59,7 @@ func (b *Backend) Update(o Options, renew bool) {
 		b.pool.Renew()
 		b.expect()
 	}
-	b.probeBy(o.Probe)
+	b.probeBy(o.Probe, renew)
 }
 
 // outdated tells whether the connection was dialed with what is not wanted any more.

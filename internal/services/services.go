@@ -53,6 +53,9 @@ type Services struct {
 	woken    chan struct{} // of size one: something is under way
 	done     chan struct{}
 
+	applying sync.Mutex // held by Apply, so that plans are made one after the other; taken before mu
+
+	// mu is never held while anybody waits, for a network or for another goroutine: monitoring is answered under it.
 	mu       sync.Mutex
 	begun    bool                 // guarded by mu: a snapshot was applied before
 	desired  *plan                // guarded by mu: the last that was applied
@@ -100,16 +103,22 @@ func New(o Options) *Services {
 // Apply makes what runs what the snapshot says. It does not wait for connections or sessions. An error, which is
 // [config.Problems], says that it cannot be made so, and that nothing has changed.
 func (s *Services) Apply(snapshot *config.Snapshot) error {
+	s.applying.Lock()
+	defer s.applying.Unlock()
 	s.mu.Lock()
-	next, err := newPlan(snapshot, s.desired)
-	if err == nil {
-		s.desired = next
-		s.reconcile(time.Now())
-		s.route()
-		s.begun = true
+	before := s.desired
+	s.mu.Unlock()
+	next, err := newPlan(snapshot, before) // which takes a while for thousands of backends
+	if err != nil {
+		return err
 	}
+	s.mu.Lock()
+	s.desired = next
+	s.reconcile(time.Now())
+	s.route()
+	s.begun = true
 	s.unlock()
-	return err
+	return nil
 }
 
 // say has a line be logged when the mutex is given up, which is held: whoever reads the log may be slow.
