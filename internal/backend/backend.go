@@ -116,6 +116,7 @@ func (b *Backend) Close(ctx context.Context) {
 // first.
 func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	o := b.recipe.Load()
+	wanted := ctx
 	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
 	target, err := o.target(slot.Variant())
@@ -143,7 +144,7 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	}
 	select {
 	case err = <-ready:
-	case <-b.worker.ctx.Done(): // its boundary bounds the wait, but the proxy does not wait for that
+	case <-wanted.Done(): // its boundary bounds the wait, but nobody waits for that any more
 		l.Call(func() { conn.stream.Post(conn.forgo) })
 		err = <-ready
 	}

@@ -31,7 +31,7 @@ func (c *Conn) lost(why retirement) {
 		return
 	}
 	c.broken = &why
-	if c.slot.Sessions() == 0 && -c.established.Until() < probation {
+	if c.slot.Sessions() == 0 && -c.established.Until() < probation && !c.outdated() {
 		c.made.backend.worker.lostOnProbation(why.text)
 	}
 	if c.slot.Withdraw(why.reason) {

@@ -10,9 +10,10 @@ import (
 
 // result is what became of a dial.
 type result[C any] struct {
-	slot  *pool.Slot[C]
-	begun time.Time
-	err   error
+	slot    *pool.Slot[C]
+	renewal int // the worker's when it began
+	begun   time.Time
+	err     error
 }
 
 // fill starts as many dials as the pool wants and the limits allow, and returns when to look again at the latest.
@@ -67,17 +68,17 @@ func (w *worker[C]) try() {
 
 func (w *worker[C]) dial(slot *pool.Slot[C]) {
 	w.dialing++
-	begun := time.Now()
-	go func() { w.results <- result[C]{slot, begun, w.establish(w.ctx, slot)} }()
+	renewal, begun, ctx := w.renewal, time.Now(), w.dials
+	go func() { w.results <- result[C]{slot, renewal, begun, w.establish(ctx, slot)} }()
 }
 
 // settle takes the result of a dial. The slot of one that failed is given up when that has been noted, and not before:
 // another dial would take its place.
 func (w *worker[C]) settle(r result[C]) {
 	w.dialing--
-	ending := w.ctx.Err() != nil
+	ending, old := w.ctx.Err() != nil, r.renewal != w.renewal
 	switch unwanted := (unwantedError{}); {
-	case r.err != nil && (ending || errors.As(r.err, &unwanted)): // neither is a failure of the server
+	case r.err != nil && (ending || old || errors.As(r.err, &unwanted)): // none of these is a failure of the server
 		r.slot.Abandoned()
 	case errors.Is(r.err, errFull) && w.refusedDial(w.pool.Stats()):
 		w.allowed = 1
@@ -85,7 +86,7 @@ func (w *worker[C]) settle(r result[C]) {
 	case r.err != nil:
 		w.fail(r.err.Error())
 		r.slot.Failed()
-	case !ending:
+	case !ending && !old:
 		w.established(r.begun)
 	}
 }

@@ -78,10 +78,13 @@ func (c *Conn) End(e Ending) Outcome {
 	if c.closing() { // the session was over, so that nothing can have broken it any more
 		e.Fault = ""
 	}
-	if e.Full {
-		c.made.backend.worker.full()
-	} else {
-		c.made.backend.worker.ended(e.Fault)
+	switch worker := &c.made.backend.worker; {
+	case e.Full:
+		worker.full()
+	case e.Fault != "" && c.outdated():
+		worker.brokenOutdated()
+	default:
+		worker.ended(e.Fault)
 	}
 	c.cut = e.MidFrame
 	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" {

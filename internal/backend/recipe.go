@@ -39,7 +39,8 @@ func (b *Backend) Group() *pool.Group[*Conn] { return b.group }
 
 // Update changes the options. Sessions go on. Group, Variants, Loops, Log, Mode and the URL of Target stay what they were. With
 // renew, the connections that there are were dialed with what is not wanted any more: those that are idle are replaced little by
-// little, and those in use when their sessions have ended.
+// little, and those in use when their sessions have ended. What failed with them says nothing about those to come: the backend is
+// tried at once, even if its circuit is open.
 func (b *Backend) Update(o Options, renew bool) {
 	b.updating.Lock()
 	defer b.updating.Unlock()
@@ -58,6 +59,7 @@ func (b *Backend) Update(o Options, renew bool) {
 	if renew {
 		b.pool.Renew()
 		b.expect()
+		b.worker.renew() // behind the pool, so that what is dialed then is of the new generation
 	}
 	b.probeBy(o.Probe, renew)
 }
