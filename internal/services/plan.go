@@ -2,6 +2,7 @@ package services
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -153,6 +154,11 @@ func (v *servicePlan) member(name string) *backendPlan {
 		return nil
 	}
 	return v.byName[name]
+}
+
+// enabled tells whether a backend of the service is to get sessions.
+func (v *servicePlan) enabled() bool {
+	return slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.mode == pool.Enabled })
 }
 
 // of returns the plan for a backend that runs; nil if it is to go.

@@ -12,7 +12,6 @@ package services
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -71,7 +70,8 @@ type service struct {
 	group    *pool.Group[*backend.Conn] // static
 	variants *backend.Variants          // static
 	removed  chan struct{}              // static; closed when the service is removed
-	later    bool                       // static; it was not there at the start
+	atStart  bool                       // static; it had enabled backends at the start
+	served   bool                       // a backend that has gone had a connection
 	plan     *servicePlan
 	members  map[string]*member // by name
 }
@@ -81,7 +81,7 @@ type member struct {
 	*backend.Backend
 	service string
 	server  string // the same for the same server, see config.ServerOf
-	later   bool   // it was not there at the start
+	atStart bool   // it was there at the start, enabled
 	plan    *backendPlan
 	mode    pool.Mode
 	taken   int
@@ -214,43 +214,6 @@ func (v *service) route() *session.Service {
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
 		Removed: v.removed,
 	}
-}
-
-// Ready returns nil when every enabled backend that keeps connections warm has one, or else which has none and why. One that came by
-// a change and could never be reached yet is passed over as long as its service does without, or came by a change too: a mistake
-// in the configuration is no reason to send all clients away.
-func (s *Services) Ready() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, v := range s.inOrder() {
-		var missing *member
-		serves := v.later
-		for _, m := range v.inOrder() {
-			book := m.Stats()
-			switch {
-			case book.Idle+book.Leased+book.Resetting > 0:
-				serves = true
-			case book.State != pool.Enabled.String() || min(book.Warm, book.Ceiling) <= 0: // where others hold all of the server there can be none
-			case m.later && book.Totals.Dialed == 0:
-				missing = m
-			default:
-				return notReady(m)
-			}
-		}
-		if missing != nil && !serves {
-			return notReady(missing)
-		}
-	}
-	return nil
-}
-
-// notReady says why there is no connection to a backend.
-func notReady(m *member) error {
-	reason := m.Health().Reason
-	if reason == "" { // the last attempt to dial was fine, and what came of it is gone
-		reason = "the last one was lost, the next is on its way"
-	}
-	return fmt.Errorf("not ready: no connection to %s (backend %s): %s", m.URL(), m.Name(), reason)
 }
 
 func (s *Services) inOrder() []*service { return byName(s.services) }
