@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -80,6 +81,9 @@ func (h *handler) read(r *http.Request) (c config.Change, dry bool, err error) {
 	body, err := io.ReadAll(r.Body)
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return c, false, &statusError{http.StatusRequestEntityTooLarge, kindRequest, fmt.Sprintf("the change has more than %d bytes", tooLarge.Limit)}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return c, false, &statusError{http.StatusRequestTimeout, kindRequest, "the change did not arrive in time"}
 	}
 	if err != nil {
 		return c, false, badRequest("the change did not arrive: %v", err)

@@ -26,13 +26,13 @@ type HandlerOptions struct {
 
 // Times of the server's side.
 const (
-	bodyTimeout = 30 * time.Second // for a request's body to arrive
-	maxWait     = time.Minute      // for which somebody may wait for another version
-	maxWaiting  = 256              // who do at the same time
+	maxWait    = time.Minute // for which somebody may wait for another version
+	maxWaiting = 256         // who do at the same time
 )
 
 // Handler returns the API for a store: everything at and below /api/v1/config. Requests that wait for a change end with their
-// context, and when the store is closed; whoever shuts a server down does one of the two first.
+// context, and when the store is closed; whoever shuts a server down does one of the two first. How long a request may take to
+// arrive is for the server ([http.Server.ReadTimeout]), whose WriteTimeout must be longer than a minute because of those who wait.
 func Handler(store config.Store, o HandlerOptions) http.Handler {
 	h := &handler{store: store, check: o.Profiles, waiting: make(chan struct{}, maxWaiting)}
 	mux := http.NewServeMux()
@@ -46,9 +46,6 @@ func Handler(store config.Store, o HandlerOptions) http.Handler {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
-				deadline := http.NewResponseController(w) // not every writer has one, and then the server's own holds
-				_ = deadline.SetReadDeadline(time.Now().Add(bodyTimeout))
-				defer func() { _ = deadline.SetReadDeadline(time.Time{}) }()
 				r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 			}
 			body, err := serve(r)
