@@ -84,7 +84,8 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	p.admin = admin.NewServer(admin.Handler(admin.Source{
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{
-			Token: func() string { return p.live.Load().AdminToken }, Writable: fromThisMachine, Profiles: config.CheckProfiles,
+			Token: func() string { return p.live.Load().AdminToken }, Writable: fromThisMachine, InForce: p.inForce,
+			Profiles: config.CheckProfiles,
 		}),
 	}, p.log), admin.Limits{}, p.log)
 	for _, listener := range p.adminAt {

@@ -121,6 +121,16 @@ func (s *Services) Apply(snapshot *config.Snapshot) error {
 	return nil
 }
 
+// Snapshot returns what was applied last; nil before the first.
+func (s *Services) Snapshot() *config.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.desired == nil {
+		return nil
+	}
+	return s.desired.snapshot
+}
+
 // say has a line be logged when the mutex is given up, which is held: whoever reads the log may be slow.
 func (s *Services) say(message string, about ...any) {
 	s.said = append(s.said, func() { s.o.Log.Info(message, about...) })

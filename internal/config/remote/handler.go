@@ -20,21 +20,25 @@ type HandlerOptions struct {
 	// a unix socket or a loopback address; nil for never. The others are refused, those that only read as well: a
 	// configuration may have headers whose values are nobody's business.
 	Writable func(*http.Request) bool
+	// InForce returns the configuration in force, for those who look at it while the store fails; nil if there is none to show. It
+	// must not ask the store.
+	InForce func() InForce
 	// Profiles checks the profiles in dry runs, as the store does in changes; nil for no check.
 	Profiles config.ProfileCheck
 }
 
 // Times of the server's side.
 const (
-	maxWait    = time.Minute // for which somebody may wait for another version
-	maxWaiting = 256         // who do at the same time
+	storeTimeout = 15 * time.Second // for the store, where nobody asked to wait; less than clients wait
+	maxWait      = time.Minute      // for which somebody may wait for another version
+	maxWaiting   = 256              // who do at the same time
 )
 
 // Handler returns the API for a store: everything at and below /api/v1/config. Requests that wait for a change end with their
 // context, and when the store is closed; whoever shuts a server down does one of the two first. How long a request may take to
 // arrive is for the server ([http.Server.ReadTimeout]), whose WriteTimeout must be longer than a minute because of those who wait.
 func Handler(store config.Store, o HandlerOptions) http.Handler {
-	h := &handler{store: store, check: o.Profiles, waiting: make(chan struct{}, maxWaiting)}
+	h := &handler{store: store, check: o.Profiles, inForce: o.InForce, waiting: make(chan struct{}, maxWaiting)}
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func(*http.Request) (any, error){
 		"GET " + root:                       h.show,
@@ -48,7 +52,7 @@ func Handler(store config.Store, o HandlerOptions) http.Handler {
 			if r.Method == http.MethodPost {
 				r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 			}
-			body, err := serve(r)
+			body, err := inBounds(r, serve)
 			if err != nil {
 				answerError(w, err)
 				return
@@ -69,14 +73,34 @@ func Handler(store config.Store, o HandlerOptions) http.Handler {
 	})
 }
 
+// inBounds serves a request, for which the store has a limited time unless the request is one that waits.
+func inBounds(r *http.Request, serve func(*http.Request) (any, error)) (any, error) {
+	if r.URL.Path == versionPath {
+		return serve(r)
+	}
+	ctx, cancel := context.WithTimeoutCause(r.Context(), storeTimeout, fmt.Errorf("the store has not answered within %v", storeTimeout))
+	defer cancel()
+	body, err := serve(r.WithContext(ctx))
+	if err != nil {
+		return nil, inTime(ctx, err)
+	}
+	return body, nil
+}
+
 type handler struct {
 	store   config.Store
 	check   config.ProfileCheck
-	waiting chan struct{} // a token for each request that waits
+	inForce func() InForce // nil if there is none to show
+	waiting chan struct{}  // a token for each request that waits
 }
 
 // show returns the configuration.
 func (h *handler) show(r *http.Request) (any, error) {
+	if view, err := h.wantsView(r); err != nil {
+		return nil, err
+	} else if view {
+		return h.view(r.Context())
+	}
 	snapshot, err := h.store.Load(r.Context())
 	if err != nil {
 		return nil, err
