@@ -35,7 +35,7 @@ func (v *service) ready() error {
 	serves := false
 	for _, m := range v.inOrder() {
 		book := m.Stats()
-		if book.State != pool.Enabled.String() || book.Weight == 0 || book.Ceiling <= 0 { // others hold all of the last one's server
+		if book.State != pool.Enabled.String() || book.Weight == 0 || book.Ceiling <= 0 { // 0 while another service fills its server
 			continue
 		}
 		switch reason := m.cannotServe(&book); {

@@ -41,7 +41,8 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 
 func (s *Services) newService(name string, plan *servicePlan) *service {
 	v := &service{
-		name: name, atStart: !s.begun && plan.enabled(), plan: plan, variants: new(backend.Variants), removed: make(chan struct{}), members: make(map[string]*member),
+		name: name, atStart: !s.begun && plan.enabled(), plan: plan,
+		variants: new(backend.Variants), removed: make(chan struct{}), members: make(map[string]*member),
 		group: pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: plan.Queue}),
 	}
 	s.services[name] = v

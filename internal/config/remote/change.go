@@ -21,9 +21,16 @@ func (h *handler) change(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if dry {
-		return h.try(r.Context(), c)
-	}
+	return inBounds(func(r *http.Request) (any, error) { // the time that it took to arrive is not the store's
+		if dry {
+			return h.try(r.Context(), c)
+		}
+		return h.apply(r, c)
+	})(r)
+}
+
+// apply makes a change that was understood.
+func (h *handler) apply(r *http.Request, c config.Change) (any, error) {
 	before, _ := h.store.Load(r.Context()) // what is not valid may be put right by this change
 	after, err := h.store.Apply(r.Context(), c)
 	if err != nil {

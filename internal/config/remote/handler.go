@@ -41,18 +41,18 @@ func Handler(store config.Store, o HandlerOptions) http.Handler {
 	h := &handler{store: store, check: o.Profiles, inForce: o.InForce, waiting: make(chan struct{}, maxWaiting)}
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func(*http.Request) (any, error){
-		"GET " + root:                       h.show,
-		"GET " + root + "/{$}":              h.show,
+		"GET " + root:                       inBounds(h.show),
+		"GET " + root + "/{$}":              inBounds(h.show),
 		"GET " + versionPath:                h.version,
-		"GET " + historyPath:                h.history,
-		"GET " + versionsPath + "{version}": h.at,
+		"GET " + historyPath:                inBounds(h.history),
+		"GET " + versionsPath + "{version}": inBounds(h.at),
 		"POST " + changesPath:               h.change,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
 				r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 			}
-			body, err := inBounds(r, serve)
+			body, err := serve(r)
 			if err != nil {
 				answerError(w, err)
 				return
@@ -73,18 +73,17 @@ func Handler(store config.Store, o HandlerOptions) http.Handler {
 	})
 }
 
-// inBounds serves a request, for which the store has a limited time unless the request is one that waits.
-func inBounds(r *http.Request, serve func(*http.Request) (any, error)) (any, error) {
-	if r.URL.Path == versionPath {
-		return serve(r)
+// inBounds gives a request a limited time, all of which is the store's.
+func inBounds(serve func(*http.Request) (any, error)) func(*http.Request) (any, error) {
+	return func(r *http.Request) (any, error) {
+		ctx, cancel := context.WithTimeoutCause(r.Context(), storeTimeout, fmt.Errorf("the store has not answered within %v", storeTimeout))
+		defer cancel()
+		body, err := serve(r.WithContext(ctx))
+		if err != nil {
+			return nil, inTime(ctx, err)
+		}
+		return body, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), storeTimeout, fmt.Errorf("the store has not answered within %v", storeTimeout))
-	defer cancel()
-	body, err := serve(r.WithContext(ctx))
-	if err != nil {
-		return nil, inTime(ctx, err)
-	}
-	return body, nil
 }
 
 type handler struct {
