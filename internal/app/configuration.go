@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
 	"github.com/wsbouncer/wsbouncer/internal/config/memory"
+	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/state"
 	"github.com/wsbouncer/wsbouncer/internal/stats"
@@ -47,6 +48,16 @@ func (s *Settings) openStore(ctx context.Context, fixed *fixed) (store config.St
 		store = stores.OpenLater(open)
 	}
 	return store, source, copyFile, nil
+}
+
+// inForce returns the configuration in force.
+func (p *Proxy) inForce() remote.InForce {
+	status := p.follower.Status()
+	force := remote.InForce{Snapshot: p.services.Snapshot(), Version: status.Version}
+	if status.State != follow.Current {
+		force.Stale = &remote.Stale{Since: status.Since, Reason: status.Reason}
+	}
+	return force
 }
 
 // configuration returns which configuration is in force.
