@@ -223,7 +223,7 @@ func TestWatchedWhileWritten(t *testing.T) {
 			}
 		}
 		drain()
-		for range 20 {
+		for range 3 {
 			for n := range len(after) + 1 {
 				edit(t, path, after[:n])
 				if n%10 == 0 {

@@ -60,7 +60,7 @@ func Open(dsn string, options config.Options) (*Store, error) {
 		c.MaxConns = 4
 	}
 	s := new(Store)
-	s.Store = tables.NewStore(s.transact, options.Profiles, func() { s.poller.Ring() })
+	s.Store = tables.NewStore(s.transact, options, func() { s.poller.Ring() })
 	if s.newest, err = tables.Newest(migrations()); err != nil {
 		return nil, err
 	}
