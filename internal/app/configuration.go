@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -34,15 +33,10 @@ func (s *Settings) openStore(ctx context.Context, fixed *fixed) (store config.St
 		}
 	}
 	source = stores.Redact(s.Database)
-	hasCopy := copyFile != "" && follow.IsCopy(copyFile, source)
-	open := func(ctx context.Context) (config.Store, error) {
-		if path, missing := stores.Missing(s.Database); missing && hasCopy { // it would be made anew, and be empty
-			return nil, fmt.Errorf("%s does not exist any more; remove %s as well if you want to begin anew", path, copyFile)
-		}
-		return stores.Open(ctx, s.Database, options)
-	}
+	options.Known = copyFile != "" && follow.IsCopy(copyFile, source)
+	open := func(ctx context.Context) (config.Store, error) { return stores.Open(ctx, s.Database, options) }
 	if store, err = open(ctx); err != nil {
-		if !hasCopy {
+		if !options.Known {
 			return nil, "", "", err
 		}
 		store = stores.OpenLater(open)
