@@ -4,6 +4,7 @@
 // kept, but for those in profiles. What it said before is kept beside it, in the directory FILE.history, one file for each of
 // the latest changes that were made through the store; of what others did to the file the store knows only what it finds
 // at the next such change.
+//
 // What others write counts when it is there to stay (see settler). A file that is missing or empty is a store that fails: a
 // configuration without services says so, by an empty mapping.
 //

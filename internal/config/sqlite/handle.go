@@ -23,6 +23,7 @@ type handle struct {
 	path     string
 	readOnly bool
 	file     os.FileInfo // nil for memory
+	wal      os.FileInfo // FILE-wal, which has what was written last; nil if there is none
 	pin      *sql.Conn   // nil for memory
 	number   int         // of the handles of a store
 	users    sync.WaitGroup
@@ -123,8 +124,16 @@ func (h *handle) check() error {
 	case now.Size() == 0 && h.file.Size() > 0:
 		return fmt.Errorf("%w: %s is empty (0 bytes)", config.ErrMissing, h.path)
 	}
+	if h.wal != nil { // there for as long as the pin is
+		if wal, err := os.Stat(h.path + walSuffix); err != nil || !os.SameFile(h.wal, wal) {
+			return fmt.Errorf("%s%s was deleted or replaced", h.path, walSuffix)
+		}
+	}
 	return nil
 }
+
+// walSuffix is behind the name of the file in which SQLite keeps what was written last.
+const walSuffix = "-wal"
 
 // remember takes the file as it is now for what it should be: it is no longer empty. The pin reads something, since a connection
 // that never has cannot make a checkpoint.
@@ -138,6 +147,9 @@ func (h *handle) remember(ctx context.Context) error {
 	}
 	if err := h.check(); err != nil {
 		return err
+	}
+	if wal, err := os.Stat(h.path + walSuffix); err == nil && !h.readOnly {
+		h.wal = wal
 	}
 	var err error
 	h.file, err = os.Stat(h.path)

@@ -71,7 +71,7 @@ func Open(ctx context.Context, path string, options config.Options) (*Store, err
 		return nil, err
 	}
 	if s.handle, err = s.open(ctx, options.Known); err != nil {
-		return nil, err
+		return nil, s.explain(err)
 	}
 	every := options.Poll
 	if every <= 0 {
@@ -89,7 +89,7 @@ func Open(ctx context.Context, path string, options config.Options) (*Store, err
 func (s *Store) open(ctx context.Context, known bool) (*handle, error) {
 	h, err := connect(ctx, s.path, s.readOnly, known)
 	if err != nil {
-		return nil, s.explain(err)
+		return nil, err
 	}
 	err = h.migrate(ctx, s.newest, known)
 	if err == nil {
@@ -97,7 +97,7 @@ func (s *Store) open(ctx context.Context, known bool) (*handle, error) {
 	}
 	if err != nil {
 		_ = h.close()
-		return nil, s.explain(err)
+		return nil, err
 	}
 	s.opened++
 	h.number = s.opened
@@ -126,7 +126,7 @@ func (s *Store) use(ctx context.Context) (*handle, error) {
 	s.mu.Unlock()
 	if s.old != nil {
 		if err := s.old.leave(ctx); err != nil {
-			return nil, s.explain(err)
+			return nil, err
 		}
 		s.old = nil
 	}
@@ -134,30 +134,27 @@ func (s *Store) use(ctx context.Context) (*handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed.Load() {
+	if s.closed.Load() { // Close waits for the turn
 		return nil, errors.Join(config.ErrClosed, h.close())
 	}
-	s.handle = h
 	h.users.Add(1)
+	s.mu.Lock()
+	s.handle = h
+	s.mu.Unlock()
 	return h, nil
 }
 
 // present returns the handle, if it is that of the file at the path; nil if it is not.
 func (s *Store) present() (*handle, error) {
+	if s.closed.Load() {
+		return nil, config.ErrClosed
+	}
 	s.mu.Lock()
 	h := s.handle
-	if s.closed.Load() {
-		h = nil
-	}
 	if h != nil {
 		h.users.Add(1)
 	}
 	s.mu.Unlock()
-	if s.closed.Load() && h == nil {
-		return nil, config.ErrClosed
-	}
 	if h == nil || h.check() == nil {
 		return h, nil
 	}
@@ -215,9 +212,8 @@ func (s *Store) transact(ctx context.Context, writing bool, f func(*tables.Table
 	commit, err := f(t.tables(), t)
 	if err == nil && commit {
 		if err = tx.Commit(); err == nil {
-			err = h.check()
-			if err != nil { // nobody will ever find it
-				err = fmt.Errorf("the change was not made: the database's file was lost meanwhile: %w", err)
+			if err = h.check(); err != nil {
+				err = fmt.Errorf("the change may be lost: somebody changed the files while it was made: %w", err)
 			}
 		}
 	}
