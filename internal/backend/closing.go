@@ -44,7 +44,7 @@ func (c *Conn) lost(why retirement) {
 		return
 	}
 	c.broken = &why
-	if c.slot.Sessions() == 0 && -c.established.Until() < probation {
+	if c.unused() && -c.established.Until() < probation {
 		c.made.backend.worker.lostOnProbation(why.text)
 	}
 	if c.slot.Withdraw(why.reason) {
@@ -52,6 +52,12 @@ func (c *Conn) lost(why retirement) {
 		c.close(why)
 	}
 	// Otherwise it has been leased this moment, or withdrawn by the worker or Close, and they will see it.
+}
+
+// unused tells whether no session has begun on the connection, which waits for one. The first may have leased it.
+func (c *Conn) unused() bool {
+	sessions := c.slot.Sessions()
+	return sessions == 0 || sessions == 1 && c.slot.State() == pool.Leased
 }
 
 // retire ends the lease with the connection being closed.

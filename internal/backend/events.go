@@ -17,6 +17,10 @@ import (
 func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 	pos := 0
 	for {
+		if c.mode == waiting && c.forSession(b[pos:]) {
+			c.stream.PauseBefore(b[pos:])
+			return len(b)
+		}
 		c.Scanner.Watch = frame.Kinds(c.boundary.Watch(profile.FromServer))
 		run, err := c.Scanner.Next(b[pos:])
 		if c.mode == waiting && run.Data > 0 {
@@ -48,6 +52,19 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 			return len(b)
 		}
 	}
+}
+
+// forSession tells whether what the server says at a moment when no session is there must wait for one that is about to
+// begin: it has leased the connection, and no other will be on it. So it is to hear everything, a close frame as well; only
+// pings are answered meanwhile.
+func (c *Conn) forSession(b []byte) bool {
+	if len(b) == 0 || c.made.Profile.Reuse != profile.OneShot {
+		return false
+	}
+	if op := frame.Opcode(b[0] & 0xf); c.Scanner.AtFrameBoundary() && (op == frame.Ping || op == frame.Pong) {
+		return false
+	}
+	return c.slot.State() == pool.Leased
 }
 
 // dataWhileIdle takes pieces of data frames that no session is there for, and that the boundary does not watch.

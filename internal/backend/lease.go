@@ -18,6 +18,7 @@ func (c *Conn) Use(f func(alive bool)) {
 		}
 		c.sendPong()
 		c.mode = serving
+		c.stream.Resume() // see Received
 		c.made.backend.worker.served()
 		f(true)
 	})
