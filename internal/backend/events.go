@@ -61,8 +61,8 @@ func (c *Conn) forSession(b []byte) bool {
 	if len(b) == 0 || c.made.Profile.Reuse != profile.OneShot {
 		return false
 	}
-	if op := frame.Opcode(b[0] & 0xf); c.Scanner.AtFrameBoundary() && (op == frame.Ping || op == frame.Pong) {
-		return false
+	if h, _, err := frame.ParseHeader(b); err == nil && !h.Masked && (h.Opcode == frame.Ping || h.Opcode == frame.Pong) && c.Scanner.AtFrameBoundary() {
+		return false // what breaks the protocol is for the session as well
 	}
 	return c.slot.State() == pool.Leased
 }

@@ -16,6 +16,8 @@ func TestSaidBeforeSession(t *testing.T) {
 	for name, said := range map[string][]byte{
 		"close":         append(wire(true, frame.Text, "answer"), wire(true, frame.Close, "\x03\xe9over")...),
 		"breach":        {0x83, 0},
+		"broken ping":   {0x09, 0},
+		"masked ping":   {0x89, 0x80, 0, 0, 0, 0},
 		"large message": wire(true, frame.Binary, strings.Repeat("x", 4*maxGreeting)),
 		"behind a ping": append(wire(true, frame.Ping, "are you there?"), 0x83, 0),
 	} {
@@ -25,6 +27,8 @@ func TestSaidBeforeSession(t *testing.T) {
 			p := r.accepted()
 			kept := wire(true, frame.Text, "kept")
 			p.write(kept)
+			p.send(frame.Ping, "kept?")
+			p.expect(frame.Pong, "kept?")
 			c := r.lease()
 			p.write(said)
 			s := &session{t: t, conn: c}
@@ -39,7 +43,7 @@ func TestSaidBeforeSession(t *testing.T) {
 			switch name {
 			case "close":
 				data = said[:8]
-			case "breach", "behind a ping":
+			case "breach", "broken ping", "masked ping", "behind a ping":
 				data = nil
 			}
 			s.expectSaid(append(kept, data...))
