@@ -7,10 +7,10 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-stt test test-stt test-browser test-portable cross lint fmt vuln bench bench-profiles chaos fuzz conformance soak clean
+.PHONY: help build demo demo-stt test test-stt test-browser test-portable cross lint fmt vuln bench bench-profiles chaos fuzz conformance conformance-server soak clean
 
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/wsbouncer
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/wsbouncer ./cmd/wsbouncer
@@ -92,6 +92,9 @@ soak: ## Hold a million sessions through the proxy and look for anything that re
 
 conformance: build ## Run the Autobahn|Testsuite through the proxy (see conformance/README.md)
 	conformance/run
+
+conformance-server: build ## Run Autobahn's hostile server as the backend, straight and through the proxy
+	conformance/run-server
 
 clean: ## Remove what was built and downloaded
 	rm -rf bin .cache

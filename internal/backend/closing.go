@@ -48,7 +48,7 @@ type retirement struct {
 
 // lost notes, while no session is being served, that the connection cannot serve one any more.
 func (c *Conn) lost(why retirement) {
-	if c.broken() == nil && c.lease == 0 && c.young() && !c.private() && !c.outdated() {
+	if c.broken() == nil && c.unused() && c.young() && !c.private() && !c.outdated() {
 		c.made.backend.worker.lostOnProbation(why.text)
 	}
 	c.withdraw(why)
@@ -65,6 +65,12 @@ func (c *Conn) withdraw(why retirement) {
 		c.close(why)
 	}
 	// Otherwise it has been leased this moment, or withdrawn by the worker or Close, and they will see it.
+}
+
+// unused tells whether no session has begun on the connection, which waits for one. The first may have leased it.
+func (c *Conn) unused() bool {
+	sessions := c.slot.Sessions()
+	return sessions == 0 || sessions == 1 && c.slot.State() == pool.Leased
 }
 
 // retire ends the lease with the connection being closed.

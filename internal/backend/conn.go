@@ -112,9 +112,9 @@ func adopt(r *recipe, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, 
 		c.retireAt = c.established.After(jittered(age))
 	}
 	c.act(c.boundary.Dialed())
-	if len(e.Early) == 0 { // otherwise what the server said together with its answer comes first: it may be a close
+	if len(e.Early) == 0 || slot.Demanded() && r.Profile.Reuse == profile.OneShot {
 		c.rest(nil)
-	}
+	} // otherwise what the server said together with its answer comes first: it may be a close
 	return c
 }
 

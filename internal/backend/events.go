@@ -18,6 +18,10 @@ import (
 func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 	pos := 0
 	for {
+		if c.mode == waiting && c.forSession(b[pos:]) {
+			c.stream.PauseBefore(b[pos:])
+			return len(b)
+		}
 		c.Scanner.Watch = c.watched()
 		run, err := c.Scanner.Next(b[pos:])
 		if run.Data > 0 && c.greeted() {
@@ -63,6 +67,19 @@ func (c *Conn) watched() frame.Kinds {
 // greeted tells whether the server has said what it says at first, and no session has begun.
 func (c *Conn) greeted() bool { return c.mode == waiting || c.mode == greeting && c.clean }
 
+// forSession tells whether what the server says at a moment when no session is there must wait for one that is about to
+// begin: it has leased the connection, and no other will be on it. So it is to hear everything, a close frame as well; only
+// pings are answered meanwhile.
+func (c *Conn) forSession(b []byte) bool {
+	if len(b) == 0 || c.made.Profile.Reuse != profile.OneShot {
+		return false
+	}
+	if h, _, err := frame.ParseHeader(b); err == nil && !h.Masked && (h.Opcode == frame.Ping || h.Opcode == frame.Pong) && c.Scanner.AtFrameBoundary() {
+		return false // what breaks the protocol is for the session as well
+	}
+	return c.slot.State() == pool.Leased
+}
+
 // dataWhileIdle takes pieces of data frames that no session is there for, and that the boundary does not watch.
 func (c *Conn) dataWhileIdle(b []byte) {
 	if c.made.Profile.Reuse != profile.OneShot && !c.private() {
@@ -72,11 +89,7 @@ func (c *Conn) dataWhileIdle(b []byte) {
 	// Nobody had the connection before, and only one session will: what the server says belongs to its client.
 	kept := c.keep()
 	kept.greeting = append(kept.greeting, b...)
-	switch {
-	case len(kept.greeting) <= maxGreeting:
-	case c.mode == waiting && c.dialedForLessee(): // the session is about to begin and reads the rest
-		c.stream.Pause()
-	default:
+	if len(kept.greeting) > maxGreeting {
 		c.failed(retirement{pool.Unsolicited, frame.MessageTooBig, tooMuchSaid}, nil)
 	}
 }

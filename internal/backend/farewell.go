@@ -3,13 +3,12 @@ package backend
 import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
-	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// A connection may be dialed for one client: with that client's own key or parameters, or because the client waits and the
-// profile gives a connection to one session only. When the server then accepts the upgrade and ends the connection right
-// behind it, what it said and its close are an answer to that client: the client gets them, as it would directly, and no
-// other connection is dialed for it.
+// A connection may be dialed for one client, with that client's own key or parameters. When the server accepts the upgrade and ends
+// the connection right behind it, what it said and its close are an answer to that client: the client gets them, as it would
+// directly, and no other connection is dialed for it. With a one-shot profile the session simply hears all of it (see
+// [Conn.forSession]). Otherwise the connection's boundary could not tell what to make of it, and it is kept as a Farewell.
 
 // Farewell is how a server ended a connection that had been dialed for one client, before the session of that client began.
 type Farewell struct {
@@ -40,8 +39,10 @@ func (c *Conn) young() bool { return -c.established.Until() < probation }
 // did. closing is the payload of the server's close frame; nil if it has sent none.
 func (c *Conn) leaveToClient(why retirement, closing []byte) bool {
 	switch {
-	case c.mode == waiting && c.dialedForLessee() && (closing != nil || c.private()):
-	case c.mode == greeting && c.dialedForClient() && (closing != nil || c.private()) && why.reason != pool.Shutdown:
+	case !c.private() || why.reason == pool.Shutdown:
+		return false
+	case c.mode == waiting && c.lease == 0 && c.slot.State() == pool.Leased:
+	case c.mode == greeting:
 	default:
 		return false
 	}
@@ -57,16 +58,6 @@ func (c *Conn) leaveToClient(why retirement, closing []byte) bool {
 		}
 	}
 	return true
-}
-
-// dialedForClient tells whether the connection was dialed for one client, and will serve no other.
-func (c *Conn) dialedForClient() bool {
-	return c.private() || c.made.Profile.Reuse == profile.OneShot && c.slot.Demanded() && c.young()
-}
-
-// dialedForLessee tells whether a session has leased the connection that has not begun yet, and that it was dialed for.
-func (c *Conn) dialedForLessee() bool {
-	return c.lease == 0 && c.dialedForClient() && c.slot.State() == pool.Leased
 }
 
 // TakeGreeting returns the frames, or the beginning of them, that the server sent before the session, to be presented to the

@@ -180,19 +180,9 @@ func TestGreetingIsKept(t *testing.T) {
 			}
 			p.write(ping) // within a frame, so it is payload
 			want := append(append(bytes.Clone(hello), more[:500]...), ping...)
-			s := &session{t: t, conn: r.lease()}
-			eventually(t, "the greeting has arrived", func() (all bool) {
-				s.on(func() { all = s.conn.kept != nil && len(s.conn.kept.greeting) == len(want) })
-				return all
-			})
-			if !s.begin() {
-				t.Fatal("not alive")
-			}
-			if !bytes.Equal(s.greeting, want) {
-				t.Errorf("greeting %q; want %q", s.greeting, want)
-			}
+			s := r.use()
 			p.write(rest)
-			s.hear(len(rest))
+			s.expectSaid(append(want, rest...))
 			s.end(0)
 		})
 	}

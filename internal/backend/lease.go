@@ -20,6 +20,7 @@ func (c *Conn) Use(f func(alive bool)) {
 		}
 		c.sendPong()
 		c.mode = serving
+		c.stream.Resume() // see Received
 		if c.Farewell() == nil {
 			c.made.backend.worker.served()
 		}

@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
@@ -115,5 +117,16 @@ func (s *session) hear(n int) {
 	eventually(s.t, "the answer arrives", func() (all bool) {
 		s.on(func() { all = len(s.received) >= n })
 		return all
+	})
+}
+
+// expectSaid waits until the server has said this, whether before the session or in it.
+func (s *session) expectSaid(want []byte) {
+	s.t.Helper()
+	s.hear(len(want) - len(s.greeting))
+	s.on(func() {
+		if got := slices.Concat(s.greeting, s.received); !bytes.Equal(got, want) {
+			s.t.Errorf("the server said %.80q (%d bytes); want %.80q (%d bytes)", got, len(got), want, len(want))
+		}
 	})
 }

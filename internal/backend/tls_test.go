@@ -206,17 +206,8 @@ func TestGreetingInTheAnswersRecord(t *testing.T) {
 	greeting := bytes.Repeat(wire(true, frame.Text, "hello"), 2000)
 	withTLS(func() {
 		r := newRig(t, "one-shot", func(_ *Options, s *server) { s.answer = accept("", greeting...) })
-		s := &session{t: t, conn: r.lease()}
-		eventually(t, "the greeting has arrived", func() (all bool) {
-			s.on(func() { all = s.conn.kept != nil && len(s.conn.kept.greeting) == len(greeting) })
-			return all
-		})
-		if !s.begin() {
-			t.Fatal("not alive")
-		}
-		if !bytes.Equal(s.greeting, greeting) {
-			t.Errorf("%d bytes, or others; want %d", len(s.greeting), len(greeting))
-		}
+		s := r.use()
+		s.expectSaid(greeting)
 		s.end(0)
 	})
 }

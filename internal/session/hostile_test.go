@@ -1,6 +1,8 @@
 package session
 
 import (
+	"bytes"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -159,6 +161,52 @@ func TestServerAnswersCloseBadly(t *testing.T) {
 			_ = server.Close()
 			r.expectFault(0, "served")
 		})
+	}
+}
+
+// A client that a connection was dialed for gets all that the server says behind its 101, however soon it closes.
+func TestServerClosesAtOnce(t *testing.T) {
+	server := &peer{server: true}
+	answer, large := server.encode(true, frame.Text, []byte("answer")), server.encode(true, frame.Binary, noise(1, 200_000))
+	for name, c := range map[string]struct {
+		said   []byte
+		code   frame.CloseCode
+		reason string
+	}{
+		"close":         {append(answer, server.encode(true, frame.Close, []byte("\x0f\xa0over"))...), 4000, "over"},
+		"breach":        {append(answer, 0x83, 0), frame.InternalError, brokeProtocol + "reserved opcode"},
+		"large message": {append(large, server.encode(true, frame.Close, []byte("\x0f\xa0over"))...), 4000, "over"},
+	} {
+		for profile, yaml := range map[string]string{
+			"one-shot": "profiles: {x: {from: one-shot}}",
+			"watched":  `profiles: {x: {reuse: one-shot, busy: {text: "busy"}}}`,
+		} {
+			t.Run(name+", "+profile, func(t *testing.T) {
+				served := make(chan struct{}, 1000)
+				play := func(p *peer) {
+					served <- struct{}{}
+					_, _ = io.Copy(io.Discard, p) // until the proxy ends the stream
+				}
+				use := withYAML(t, yaml)
+				r := newRig(t, setup{
+					queue: 1, script: &script{greeting: c.said, serve: play},
+					backend: func(o *backend.Options) { use(o); o.Settings.Warm = 0 },
+				})
+				client := r.connect(upgradeRequest("/v1/test"))
+				client.expectUpgrade()
+				if bytes.HasPrefix(c.said, large) {
+					client.expectBytes(large)
+				} else {
+					client.expect(frame.Text, "answer")
+				}
+				client.expectClose(c.code, c.reason)
+				_ = client.Close()
+				r.expectRecord(fate{"backend", c.code, c.reason, "discarded"})
+				if n := len(served); n != 1 {
+					t.Errorf("%d connections were dialed for one client", n)
+				}
+			})
+		}
 	}
 }
 

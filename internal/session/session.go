@@ -107,9 +107,6 @@ func (s *Session) serve() {
 		s.refusedAtOnce(end)
 		return
 	}
-	if !s.client.Stalled() { // otherwise it is read when the client has taken its greeting
-		s.backend.Stream().Resume()
-	}
 	s.act(s.backend.Begin())
 }
 
