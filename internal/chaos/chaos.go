@@ -33,6 +33,8 @@ type Options struct {
 	Seed uint64
 	// Only are the names of the scenarios to run; empty for all.
 	Only []string
+	// Keep keeps the logs and files of the proxies even if nothing was found.
+	Keep bool
 	// Out gets the report. Default: nobody.
 	Out io.Writer
 
@@ -131,7 +133,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer func() {
 		r.clear()
-		if err == nil {
+		if err == nil && !o.Keep {
 			_ = os.RemoveAll(directory)
 			return
 		}
@@ -161,21 +163,24 @@ func (r *run) seed(purpose string) uint64 {
 
 // stage starts servers and proxies, and waits until the services of the main proxy are ready.
 func (r *run) stage(ctx context.Context, directory string) error {
-	var mixed, operators []*scenario
+	var mixed, alone, operators []*scenario
 	for _, s := range r.chosen {
 		switch s.kind() {
 		case "operator":
 			operators = append(operators, s)
 		case "machine":
 		default:
-			if s.visits == "" {
+			switch {
+			case s.attack == nil:
 				mixed = append(mixed, s)
+			case s.behave != nil:
+				alone = append(alone, s)
 			}
 		}
 	}
 	main := []*service{}
 	add := func(name, protocol string, wells, sessions int, s *scenario) (*service, error) {
-		v, err := newService(name, protocol, wells, max(1, sessions), s, r.seed(name), r.ledger)
+		v, err := newService(name, protocol, wells, sessions, s, r.seed(name), r.ledger)
 		if err != nil {
 			return nil, err
 		}
@@ -183,31 +188,43 @@ func (r *run) stage(ctx context.Context, directory string) error {
 		r.identity += 1e9
 		return v, nil
 	}
-	// Half of the sessions are in services of servers that are well alone.
-	share := r.options.Sessions / 2
-	for i, protocol := range []string{sim.Echo, sim.Vosk, sim.FunASR, sim.Deepgram} {
+	// A third of the sessions, if there are others, is in services of servers that are well alone.
+	protocols := []string{sim.Echo, sim.Vosk, sim.FunASR, sim.Deepgram}
+	share := r.options.Sessions
+	if len(mixed) > 0 {
+		share /= 3
+	}
+	part := func(n, i, of int) int { return n*(i+1)/of - n*i/of }
+	for i, protocol := range protocols {
 		name := protocol
 		if protocol == sim.Deepgram {
 			name = "keys"
 		}
-		v, err := add(name, protocol, 2, share/5+i%2, nil)
+		v, err := add(name, protocol, 2, max(1, part(share, i, len(protocols)+1)), nil)
 		if err != nil {
 			return err
 		}
 		main = append(main, v)
 	}
-	operated, err := add("operated", sim.Echo, 3, share/5, nil)
+	operated, err := add("operated", sim.Echo, 3, max(1, part(share, len(protocols), len(protocols)+1)), nil)
 	if err != nil {
 		return err
 	}
 	if main = append(main, operated); len(operators) > 0 {
 		r.operand = operated
 	}
-	for _, s := range mixed {
+	for _, s := range alone {
+		v, err := add(s.name, s.protocol, 0, 0, s)
+		if err != nil {
+			return err
+		}
+		main = append(main, v)
+	}
+	for i, s := range mixed {
 		if s.protocol == "" {
 			s.protocol = sim.Vosk
 		}
-		v, err := add(s.name, s.protocol, 1, min(20, (r.options.Sessions-share)/len(mixed)), s)
+		v, err := add(s.name, s.protocol, 1, max(1, part(r.options.Sessions-share, i, len(mixed))), s)
 		if err != nil {
 			return err
 		}
@@ -220,7 +237,7 @@ func (r *run) stage(ctx context.Context, directory string) error {
 		if s.machine == nil {
 			continue
 		}
-		v, err := add(s.name, sim.Echo, 2, 5, s)
+		v, err := add(s.name, s.protocol, 2, 5, s)
 		if err != nil {
 			return err
 		}
@@ -305,6 +322,9 @@ func (r *run) play(ctx context.Context) error {
 		w := newWatcher(p, r.services[p], r.ledger, r.operand)
 		watchers.Go(func() { w.watch(watching) })
 		for _, s := range r.services[p] {
+			if s.sessions == 0 {
+				continue
+			}
 			address := r.options.through(p.address)
 			sessions.Go(func() { fail(s.hold(holding, address, r.seed("sessions of "+s.name), finish)) })
 		}

@@ -23,6 +23,11 @@ type backend struct {
 	connections         int
 }
 
+// profiles are those that are not built in.
+const profiles = `  tagged: {from: funasr, unsafe: [doubt]}
+  busy: {from: one-shot, busy: {json: {status: WAIT}}}
+`
+
 // add adds a service.
 func (c *configuration) add(s *service) {
 	c.services = append(c.services, fmt.Sprintf("  %s: {path: /%s, profile: %s, ping-interval: 5s, ping-timeout: 5s, close-timeout: 1s, dial-timeout: 1s}\n",
@@ -44,7 +49,7 @@ func (c *configuration) withoutBackends() []byte { return c.textOf(nil) }
 func (c *configuration) textOf(backends map[string]backend) []byte {
 	c.writes++
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Written %d times.\nprofiles:\n  tagged: {from: funasr, unsafe: [doubt]}\nservices:\n", c.writes)
+	fmt.Fprintf(&b, "# Written %d times.\nprofiles:\n%sservices:\n", c.writes, profiles)
 	for _, s := range c.services {
 		b.WriteString(s)
 	}

@@ -14,15 +14,18 @@ import (
 type scenario struct {
 	name, about string
 
+	private bool // connections are for one client
+
 	// A hostile server, in a service beside one that is well: behave is what it does to each connection, or simulated are the
 	// settings of a simulated server. Sessions that land on it may end as it says.
 	protocol  string // what the sessions speak; default vosk
+	profile   string // default: the protocol's
 	behave    func(v *visit)
 	simulated *sim.Options
 	allow     allowance
 
-	// A hostile client: one visit, which is carried out again and again. It visits the service of its scenario, or visits if
-	// that is given.
+	// A hostile client: one visit, which is carried out again and again. It visits the service with that name, or one of the
+	// scenario's hostile server alone.
 	attack func(a *attack) error
 	visits string
 
@@ -39,23 +42,25 @@ type allowance struct {
 	codes    []frame.CloseCode // beside 1011 and 1013
 	kinds    []string          // of hunt: failures without either
 	results  bool              // results that are lost, there twice or foreign: they are the server's own
-	private  bool              // a refusal belongs to the client: nothing keeps the next one from the server
+	// refusal says that what the server says is an answer to the handshake. With a connection for one client it belongs to that
+	// client, and nothing keeps the next one from the server.
+	refusal bool
 }
 
 // everywhere are the scenarios of servers that are held twice: with connections that are shared, and with those for one client.
 var everywhere = []scenario{
 	{
 		name: "says-and-closes", about: "message and close 1008 in the segment of the 101",
-		behave: sayAndClose, allow: allowance{codes: []frame.CloseCode{frame.PolicyViolation}, results: true},
+		behave: sayAndClose, allow: allowance{codes: []frame.CloseCode{frame.PolicyViolation}, results: true, refusal: true},
 	},
 	{
 		name: "closes-at-once", about: "close 1008 alone in the segment of the 101",
-		behave: closeBehind101, allow: allowance{codes: []frame.CloseCode{frame.PolicyViolation}},
+		behave: closeBehind101, allow: allowance{codes: []frame.CloseCode{frame.PolicyViolation}, refusal: true},
 	},
-	{name: "refuses-401", about: "HTTP 401 to each upgrade", behave: refuses(401), allow: allowance{statuses: []int{401}}},
-	{name: "refuses-403", about: "HTTP 403 to each upgrade", behave: refuses(403), allow: allowance{statuses: []int{403}}},
-	{name: "refuses-404", about: "HTTP 404 to each upgrade", behave: refuses(404), allow: allowance{statuses: []int{404}}},
-	{name: "refuses-429", about: "HTTP 429 to each upgrade", behave: refuses(429), allow: allowance{statuses: []int{429}}},
+	{name: "refuses-401", about: "HTTP 401 to each upgrade", behave: refuses(401), allow: allowance{statuses: []int{401}, refusal: true}},
+	{name: "refuses-403", about: "HTTP 403 to each upgrade", behave: refuses(403), allow: allowance{statuses: []int{403}, refusal: true}},
+	{name: "refuses-404", about: "HTTP 404 to each upgrade", behave: refuses(404), allow: allowance{statuses: []int{404}, refusal: true}},
+	{name: "refuses-429", about: "HTTP 429 to each upgrade", behave: refuses(429), allow: allowance{statuses: []int{429}, refusal: true}},
 	{name: "refuses-500", about: "HTTP 500 to each upgrade", behave: refuses(500)},
 	{name: "refuses-503", about: "HTTP 503 to each upgrade", behave: refuses(503), allow: allowance{statuses: []int{503}}},
 	{name: "ends-1011", about: "ends every session at once with 1011", behave: ends(closing(frame.InternalError, reason))},
@@ -90,7 +95,7 @@ var servers = []scenario{
 	{name: "masked", about: "answers with masked frames", behave: masked},
 	{
 		name: "stalls-in-frame", about: "stops in the middle of a frame",
-		behave: stallsInFrame, allow: allowance{kinds: []string{hunt.Timeout}},
+		behave: stallsInFrame, allow: allowance{kinds: []string{hunt.EndWithoutClose, hunt.Reset}},
 	},
 	{
 		name: "answers-twice", about: "answers each message twice", protocol: sim.Echo,
@@ -136,10 +141,10 @@ var clients = []scenario{
 	{name: "bad-keys", about: "keys that the server refuses with 401, beside good ones", attack: badKey, visits: "keys"},
 	{
 		name: "busy-and-gone", about: "a message and a close frame at once, to a server that says that it is full",
-		protocol: sim.WhisperLive, behave: alwaysBusy, attack: saysAndGoes,
+		profile: "busy", behave: alwaysBusy, attack: saysAndGoes,
 	},
 	{name: "vanishes", about: "resets the connection anywhere", attack: vanishes, visits: "vosk"},
-	{name: "stalls-reading", about: "sends 6 MB and reads nothing", attack: stallsReading, visits: "echo"},
+	{name: "stalls-reading", about: "sends without end and reads nothing", attack: stallsReading, visits: "echo"},
 	{name: "byte-by-byte", about: "sends one byte at a time", attack: byteByByte, visits: "echo"},
 	{name: "half-closes", about: "ends its direction of the stream", attack: halfCloses, visits: "echo"},
 	{name: "huge-frame", about: "a frame over the limit", visits: "echo", attack: breaks(frame.MessageTooBig, func(a *attack) []byte {
@@ -173,9 +178,9 @@ var operators = []scenario{
 var machines = []scenario{
 	{
 		name: "few-descriptors", about: "a proxy with few descriptors, and clients that take them",
-		machine: &machine{descriptors: 96, flood: 150},
+		protocol: sim.Vosk, profile: "one-shot", machine: &machine{descriptors: 64, flood: 150},
 	},
-	{name: "collections", about: "a proxy that collects garbage all the time", machine: &machine{environment: []string{"GOGC=1"}}},
+	{name: "collections", protocol: sim.Echo, about: "a proxy that collects garbage all the time", machine: &machine{environment: []string{"GOGC=1"}}},
 }
 
 // scenarios returns all of them.
@@ -184,7 +189,7 @@ func scenarios() (all []scenario) {
 	all = append(all, everywhere...)
 	for _, s := range everywhere {
 		s.name, s.about, s.protocol = "private-"+s.name, s.about+", to connections for one client", sim.Deepgram
-		s.allow.private = true
+		s.private = true
 		all = append(all, s)
 	}
 	all = append(all, servers...)
@@ -204,6 +209,9 @@ func (s *scenario) kind() string {
 	}
 	return "server"
 }
+
+// theirs tells whether what the hostile server says is its clients' own affair.
+func (s *scenario) theirs() bool { return s.private && s.allow.refusal }
 
 // permits tells whether a session that no server which is well has heard may have ended so.
 func (a *allowance) permits(o *hunt.Outcome) bool {

@@ -38,12 +38,18 @@ func newService(name, protocol string, wells, sessions int, s *scenario, seed ui
 		name: name, protocol: protocol, profile: protocol, sessions: sessions, scenario: s, ledger: l,
 		cap: 2*sessions + 20*attackers,
 	}
+	if s != nil { // or the hostile one would hardly be chosen
+		v.cap = max(hostileCap, 2*sessions)
+	}
 	var admit func(*http.Request) int
 	switch protocol {
 	case sim.FunASR:
 		v.profile = "tagged"
 	case sim.Deepgram:
 		v.query, admit = "?key=good", badKeyStatus
+	}
+	if s != nil && s.profile != "" {
+		v.profile = s.profile
 	}
 	for i := range wells {
 		w, err := startWell(fmt.Sprintf("%s-well-%d", name, i+1), protocol, seed, admit)
@@ -78,7 +84,7 @@ func (s *service) hold(ctx context.Context, address string, seed uint64, finish 
 	report, err := hunt.Run(ctx, hunt.Options{
 		URL: "ws://" + address + "/" + s.name + s.query, Protocol: s.protocol, Sessions: 1 << 30, Concurrency: s.sessions,
 		Seed: seed, First: s.first, Manners: hunt.Manners{hunt.CleanEnd: 1}, Exact: true, Pace: pace, Timeout: sessionTimeout,
-		MaxLeaks: 1 << 20, Traces: 4 * s.sessions, Finish: finish, Outcome: s.judge,
+		MaxLeaks: 1 << 20, Traces: max(256, 8*s.sessions), Finish: finish, Outcome: s.judge,
 	})
 	s.report = report
 	return err
@@ -129,9 +135,10 @@ func (s *service) judge(o hunt.Outcome) {
 func (s *service) judgeAll() {
 	r := &s.report
 	switch {
+	case s.sessions == 0:
 	case r.Completed == 0:
 		s.ledger.wrong(s.name, "no session got its last result", "%s", r.String())
-	case s.hostile != nil && !s.scenario.allow.private && !s.scenario.allow.results && r.Sessions-r.Completed > max(10, r.Sessions/2):
+	case s.hostile != nil && !s.scenario.theirs() && !s.scenario.allow.results && r.Sessions-r.Completed > max(10, r.Sessions/2):
 		s.ledger.wrong(s.name, "black hole", "%d of %d sessions ended without their last result", r.Sessions-r.Completed, r.Sessions)
 	}
 }

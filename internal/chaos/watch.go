@@ -23,10 +23,11 @@ type watcher struct {
 	ledger   *ledger
 	operand  *service        // whose caps change
 	well     map[string]bool // by URL: servers that are well
+	above    map[string]bool // hostile servers that saw more than their cap when it was last looked
 }
 
 func newWatcher(p *proxy, services []*service, l *ledger, operand *service) *watcher {
-	w := &watcher{proxy: p, services: services, ledger: l, operand: operand, well: make(map[string]bool)}
+	w := &watcher{proxy: p, services: services, ledger: l, operand: operand, well: make(map[string]bool), above: make(map[string]bool)}
 	for _, s := range services {
 		for _, b := range s.wells {
 			w.well[b.sim.URL()] = true
@@ -99,9 +100,12 @@ func (w *watcher) count(s *service) {
 		return
 	}
 	r := s.hostile.read()
-	if r.peak > hostileCap {
-		w.ledger.wrong(s.name, "a server saw more connections than its cap", "%s saw %d at once; its cap is %d", s.hostile.name, r.peak, hostileCap)
+	// A server that does not answer a close frame sees the end of a connection a moment after the proxy has cut it.
+	above := r.open > hostileCap
+	if above && w.above[s.name] {
+		w.ledger.wrong(s.name, "a server saw more connections than its cap", "%s sees %d at once; its cap is %d", s.hostile.name, r.open, hostileCap)
 	}
+	w.above[s.name] = above
 	if r.burst > maxBurst {
 		w.ledger.wrong(s.name, "flood", "%s got %d upgrade requests within a second; allowed are %d", s.hostile.name, r.burst, maxBurst)
 	}

@@ -62,6 +62,7 @@ func parse(args []string, out io.Writer) (o chaos.Options, list bool, err error)
 	flags.IntVar(&o.Sessions, "sessions", 200, "`number` of well-behaved sessions at a time")
 	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that makes what is drawn repeatable (default: a random one, which is printed)")
 	only := flags.String("only", "", "comma-separated `names` of the scenarios to run (default: all)")
+	flags.BoolVar(&o.Keep, "keep", false, "keep the logs and files of the proxies even if nothing was found")
 	flags.BoolVar(&list, "list", false, "list the scenarios, and do nothing")
 	if err := flags.Parse(args); err != nil {
 		return o, false, err
