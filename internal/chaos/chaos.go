@@ -241,7 +241,7 @@ func (r *run) stage(ctx context.Context, directory string) error {
 		if err != nil {
 			return err
 		}
-		v.cap = 10
+		v.cap = machineCap
 		if _, err := r.start(ctx, s.name, directory, *s.machine, []*service{v}); err != nil {
 			return err
 		}

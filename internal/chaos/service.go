@@ -13,6 +13,9 @@ import (
 // hostileCap is the cap of each hostile server.
 const hostileCap = 8
 
+// machineCap is the cap of each server behind a proxy that lacks something: two of them are more than few descriptors.
+const machineCap = 40
+
 // attackers is how many hostile clients of a kind there are at a time.
 const attackers = 3
 
