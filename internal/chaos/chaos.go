@@ -111,7 +111,8 @@ type run struct {
 	main     *proxy
 	proxies  []*proxy
 	services map[*proxy][]*service
-	operand  *service // nil if no operator is at work
+	staged   []*service // all of them
+	operand  *service   // nil if no operator is at work
 	identity uint64
 	answers  answers
 }
@@ -184,6 +185,7 @@ func (r *run) stage(ctx context.Context, directory string) error {
 		if err != nil {
 			return nil, err
 		}
+		r.staged = append(r.staged, v)
 		v.first = r.identity + 1
 		r.identity += 1e9
 		return v, nil
@@ -257,9 +259,6 @@ func (r *run) start(ctx context.Context, name, directory string, m machine, serv
 	}
 	p, err := startProxy(ctx, r.options.Binary, name, directory, config, m)
 	if err != nil {
-		for _, s := range services {
-			s.stop()
-		}
 		return nil, err
 	}
 	r.proxies = append(r.proxies, p)
@@ -285,9 +284,9 @@ func (r *run) start(ctx context.Context, name, directory string, m machine, serv
 func (r *run) clear() {
 	for _, p := range r.proxies {
 		p.kill()
-		for _, s := range r.services[p] {
-			s.stop()
-		}
+	}
+	for _, s := range r.staged {
+		s.stop()
 	}
 }
 
@@ -311,7 +310,7 @@ func (r *run) play(ctx context.Context) error {
 	}()
 	failed := make(chan error, 1)
 	fail := func(err error) {
-		if err != nil && ctx.Err() == nil {
+		if err != nil && !errors.Is(err, context.Canceled) {
 			select {
 			case failed <- err:
 			default:

@@ -123,10 +123,10 @@ func (s *service) judge(o hunt.Outcome) {
 	switch {
 	case o.Foreign > 0:
 		what = "foreign results"
-	case o.Lost > 0 || o.Mute:
-		what = "results lost"
 	case o.Twice > 0:
 		what = "results twice"
+	case o.Lost > 0 || o.Mute:
+		what = "results lost"
 	case what == "":
 		what = "not completed"
 	}
