@@ -15,7 +15,7 @@ import (
 // keys are what the ledger has found.
 func (l *ledger) keys() (keys []string) {
 	for _, f := range l.findings() {
-		keys = append(keys, f.key)
+		keys = append(keys, f.place+": "+f.kind)
 	}
 	return keys
 }
@@ -190,7 +190,7 @@ func TestLedger(t *testing.T) {
 	l.wrong("here", "bad", "the second")
 	l.wrong("there", "bad", "the third")
 	found := l.findings()
-	if len(found) != 2 || found[0].key != "here: bad" || found[0].times != 2 || found[1].times != 1 ||
+	if len(found) != 2 || found[0].kind != "bad" || found[0].place != "here" || found[0].times != 2 || found[1].times != 1 ||
 		!strings.HasSuffix(found[0].text, "the first") || len(found[0].events) != shown ||
 		!strings.HasSuffix(found[0].events[shown-1], "the last thing") {
 		t.Errorf("got %+v", found)

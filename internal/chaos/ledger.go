@@ -11,17 +11,17 @@ type ledger struct {
 	begin time.Time // static
 
 	mu     sync.Mutex
-	events []string       // guarded by mu: the last
-	found  []*finding     // guarded by mu: one of each kind, in the order of the first
-	counts map[string]int // guarded by mu: by place and kind
+	events []string          // guarded by mu: the last
+	found  []*finding        // guarded by mu: one of each kind, in the order of the first
+	counts map[[2]string]int // guarded by mu: by kind and place
 }
 
 // finding is something that must not happen: the first of its kind in its place.
 type finding struct {
-	key    string
-	text   string
-	events []string // what went before
-	times  int
+	kind, place string
+	text        string
+	events      []string // what went before
+	times       int
 }
 
 const (
@@ -29,7 +29,7 @@ const (
 	shown     = 15  // with a finding
 )
 
-func newLedger() *ledger { return &ledger{begin: time.Now(), counts: make(map[string]int)} }
+func newLedger() *ledger { return &ledger{begin: time.Now(), counts: make(map[[2]string]int)} }
 
 // event notes what was done.
 func (l *ledger) event(format string, args ...any) {
@@ -44,7 +44,7 @@ func (l *ledger) event(format string, args ...any) {
 
 // wrong notes what must not happen. The place and the kind make it one of many of its like, of which the first is told in full.
 func (l *ledger) wrong(place, kind, format string, args ...any) {
-	key := place + ": " + kind
+	key := [2]string{kind, place}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.counts[key]++; l.counts[key] > 1 {
@@ -52,7 +52,7 @@ func (l *ledger) wrong(place, kind, format string, args ...any) {
 	}
 	last := l.events[max(0, len(l.events)-shown):]
 	l.found = append(l.found, &finding{
-		key: key, events: append([]string(nil), last...),
+		kind: kind, place: place, events: append([]string(nil), last...),
 		text: fmt.Sprintf("at %.3fs: ", time.Since(l.begin).Seconds()) + fmt.Sprintf(format, args...),
 	})
 }
@@ -63,7 +63,7 @@ func (l *ledger) findings() []finding {
 	defer l.mu.Unlock()
 	var all []finding
 	for _, f := range l.found {
-		f.times = l.counts[f.key]
+		f.times = l.counts[[2]string{f.kind, f.place}]
 		all = append(all, *f)
 	}
 	return all

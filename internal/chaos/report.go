@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -67,17 +68,34 @@ func (r *run) report() error {
 	}
 	r.answers.mu.Unlock()
 	found := r.ledger.findings()
-	for _, f := range found {
-		fmt.Fprintf(out, "\nFOUND %s (%d times); the first %s\n", f.key, f.times, strings.TrimSpace(f.text))
-		for _, e := range f.events {
-			fmt.Fprintln(out, "    |", e)
-		}
-	}
+	kinds := tellFindings(out, found)
 	fmt.Fprintf(out, "\n%d sessions, seed %d: ", sessions, r.options.Seed)
 	if len(found) == 0 {
 		fmt.Fprintln(out, "0 results lost, twice or foreign on the servers that are well, and nothing left over")
 		return nil
 	}
-	fmt.Fprintf(out, "%d kinds of findings\n", len(found))
-	return fmt.Errorf("%w: %d kinds of findings with seed %d", ErrFound, len(found), r.options.Seed)
+	fmt.Fprintf(out, "%d kinds of findings\n", kinds)
+	return fmt.Errorf("%w: %d kinds of findings with seed %d", ErrFound, kinds, r.options.Seed)
+}
+
+// tellFindings tells each kind of finding once: where and how often it was, and the first in full.
+func tellFindings(out io.Writer, found []finding) (kinds int) {
+	told := make(map[string]bool)
+	for _, first := range found {
+		if told[first.kind] {
+			continue
+		}
+		told[first.kind] = true
+		var places []string
+		for _, f := range found {
+			if f.kind == first.kind {
+				places = append(places, fmt.Sprintf("%s %d", f.place, f.times))
+			}
+		}
+		fmt.Fprintf(out, "\nFOUND %s\n  how often: %s\n  the first: %s, %s\n", first.kind, strings.Join(places, ", "), first.place, strings.TrimSpace(first.text))
+		for _, e := range first.events {
+			fmt.Fprintln(out, "    |", e)
+		}
+	}
+	return len(told)
 }
