@@ -17,7 +17,7 @@ import (
 )
 
 // maxAttack bounds one visit of a hostile client.
-const maxAttack = 8 * time.Second
+const maxAttack = 15 * time.Second
 
 // attack is one visit of a hostile client. It is owned by its goroutine.
 type attack struct {
@@ -32,9 +32,9 @@ type attack struct {
 // errUnserved is returned when the upgrade was refused, which is for the scenario's sessions to judge.
 var errUnserved = errors.New("not upgraded")
 
-// attackOnce carries out one visit. What it returns is what the proxy did wrong.
-func attackOnce(ctx context.Context, s *scenario, address, path string, dice *rand.Rand) (status string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, maxAttack)
+// attackOnce carries out one visit. It returns the answer to the upgrade request, and what the proxy did wrong.
+func attackOnce(running context.Context, s *scenario, address, path string, dice *rand.Rand) (status string, err error) {
+	ctx, cancel := context.WithTimeout(running, maxAttack)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -46,7 +46,7 @@ func attackOnce(ctx context.Context, s *scenario, address, path string, dice *ra
 	a := &attack{ctx: ctx, dice: dice, path: path, conn: conn.(*net.TCPConn)}
 	err = s.attack(a)
 	var wrong *wrongEnd
-	if errors.As(err, &wrong) && ctx.Err() == nil {
+	if errors.As(err, &wrong) && running.Err() == nil {
 		return string(a.seen), err
 	}
 	return string(a.seen), nil
@@ -111,17 +111,13 @@ func (a *attack) audio() []byte {
 const attackerSession = 888_888_888_888
 
 // wrongEnd is returned when the proxy ended a visit otherwise than it promises.
-type wrongEnd struct {
-	want frame.CloseCode
-	got  string
-}
+type wrongEnd struct{ want, got string }
 
-func (e *wrongEnd) Error() string {
-	return fmt.Sprintf("ended with %s; want close code %v", e.got, e.want)
-}
+func (e *wrongEnd) Error() string { return fmt.Sprintf("got %s; want %s", e.got, e.want) }
 
 // expect reads until the proxy ends the session, which it must do with that code.
-func (a *attack) expect(want frame.CloseCode) error {
+func (a *attack) expect(code frame.CloseCode) error {
+	want := "close code " + code.String()
 	for {
 		h, size, err := frame.ParseHeader(a.in)
 		if err != nil {
@@ -142,8 +138,8 @@ func (a *attack) expect(want frame.CloseCode) error {
 		if h.Opcode != frame.Close {
 			continue
 		}
-		if code, _, _ := frame.ParseClose(payload); code != want {
-			return &wrongEnd{want, "close code " + code.String()}
+		if got, _, _ := frame.ParseClose(payload); got != code {
+			return &wrongEnd{want, "close code " + got.String()}
 		}
 		return nil
 	}
@@ -162,11 +158,11 @@ func breaks(want frame.CloseCode, bytes func(a *attack) []byte) func(a *attack) 
 	}
 }
 
-// badKey asks with a key that the server refuses.
+// badKey asks with a key that the server refuses, and expects the server's answer. 404 is what a mistake of the operator leads to.
 func badKey(a *attack) error {
 	err := a.upgrade("?key=bad-" + strconv.Itoa(a.dice.IntN(1000)))
-	if err == nil {
-		return a.expect(frame.PolicyViolation)
+	if got := string(a.seen); got != "" && !strings.HasSuffix(got, " 401") && !strings.HasSuffix(got, " 404") {
+		return &wrongEnd{"HTTP 401", got}
 	}
 	return err
 }
@@ -287,9 +283,10 @@ func neverAsks(a *attack) error {
 	if err := a.write([]byte(request)); err != nil {
 		return err
 	}
+	_ = a.conn.SetDeadline(time.Now().Add(patienceWithTheSlow))
 	for {
 		if err := a.write([]byte("X-More: " + strings.Repeat("x", a.dice.IntN(200)) + "\r\n")); err != nil {
-			return err
+			return notThrownOut(err)
 		}
 		if err := wait(a.ctx, time.Duration(a.dice.IntN(100))*time.Millisecond); err != nil {
 			return err
@@ -299,7 +296,20 @@ func neverAsks(a *attack) error {
 
 // saysNothing connects, and waits to be thrown out.
 func saysNothing(a *attack) error {
+	_ = a.conn.SetDeadline(time.Now().Add(patienceWithTheSlow))
 	_, err := io.Copy(io.Discard, a.conn)
+	return notThrownOut(err)
+}
+
+// patienceWithTheSlow is how long the proxy may bear a client that does not come to the end of its request: several times the
+// handshake-timeout of three seconds.
+const patienceWithTheSlow = 12 * time.Second
+
+// notThrownOut returns what is wrong when a client was still there at its deadline.
+func notThrownOut(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &wrongEnd{"the end of the connection", "nothing"}
+	}
 	return err
 }
 

@@ -1,9 +1,9 @@
-// Package chaos runs a proxy among hostile servers, hostile clients, operators who make mistakes and machines that lack something,
-// and holds sessions that behave well through it all the while (package hunt checks their results): whoever landed on a server that
-// is well must get all results, once, and nobody else's; caps hold, circuits of servers that are well stay closed, hostile servers
-// are not flooded, and in the end nothing is left over.
+// Package chaos runs a proxy among hostile servers, hostile clients, an operator who makes mistakes, and machines that are short of
+// something. Well-behaved sessions run through the proxy all the while, and package hunt checks their results. A session on a healthy
+// server must get each of its results once and nobody else's, no server may see more connections than its cap, the circuits of
+// healthy servers must stay closed, hostile servers must not be flooded, and nothing may be left at the end.
 //
-// The scenarios are the tables in scenarios.go: what is added there is run. Package cmd is the command; `make chaos` runs it.
+// The scenarios are in the tables of scenarios.go; to add one, add an entry there. The command is in cmd; `make chaos` runs it.
 package chaos
 
 import (
@@ -25,11 +25,11 @@ import (
 type Options struct {
 	// Binary is the path of wsbouncer.
 	Binary string
-	// Duration is how long sessions begin. Default 10 minutes.
+	// Duration is how long new sessions begin. Default 10 minutes.
 	Duration time.Duration
 	// Sessions is how many well-behaved sessions there are at a time. Default 200.
 	Sessions int
-	// Seed makes what is drawn repeatable, not what it races with. Default 0.
+	// Seed repeats all random choices, but not the timing. Default 0.
 	Seed uint64
 	// Only are the names of the scenarios to run; empty for all.
 	Only []string
@@ -117,7 +117,7 @@ type run struct {
 	answers  answers
 }
 
-// Run stages the scenarios, lets them happen, and reports.
+// Run starts servers and proxies, runs the scenarios for the duration, and reports what it found.
 func Run(ctx context.Context, o Options) (err error) {
 	if err := o.Validate(); err != nil {
 		return err
@@ -180,8 +180,8 @@ func (r *run) stage(ctx context.Context, directory string) error {
 		}
 	}
 	main := []*service{}
-	add := func(name, protocol string, wells, sessions int, s *scenario) (*service, error) {
-		v, err := newService(name, protocol, wells, sessions, s, r.seed(name), r.ledger)
+	add := func(name, protocol string, healthy, sessions int, s *scenario) (*service, error) {
+		v, err := newService(name, protocol, healthy, sessions, s, r.seed(name), r.ledger)
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +190,7 @@ func (r *run) stage(ctx context.Context, directory string) error {
 		r.identity += 1e9
 		return v, nil
 	}
-	// A third of the sessions, if there are others, is in services of servers that are well alone.
+	// A third of the sessions, if there are others, is in services of healthy servers alone.
 	protocols := []string{sim.Echo, sim.Vosk, sim.FunASR, sim.Deepgram}
 	share := r.options.Sessions
 	if len(mixed) > 0 {
@@ -266,13 +266,13 @@ func (r *run) start(ctx context.Context, name, directory string, m machine, serv
 	if err := config.write(config.text()); err != nil {
 		return nil, err
 	}
-	return p, p.await(ctx, "servers that are well have connections", func() (bool, error) {
+	return p, p.await(ctx, "healthy servers have connections", func() (bool, error) {
 		s, err := p.stats(ctx)
 		if err != nil || len(s.Backends) != len(config.backends) {
 			return false, nil
 		}
 		for _, b := range s.Backends {
-			if b.Idle == 0 && b.Totals.Dialed == 0 && strings.Contains(b.Name, "-well-") && b.Profile != sim.Deepgram {
+			if b.Idle == 0 && b.Totals.Dialed == 0 && strings.Contains(b.Name, "-healthy-") && b.Profile != sim.Deepgram {
 				return false, nil
 			}
 		}
@@ -290,7 +290,7 @@ func (r *run) clear() {
 	}
 }
 
-// play lets everything happen for the duration.
+// play runs sessions and scenarios for the duration.
 func (r *run) play(ctx context.Context) error {
 	hostility, peace := context.WithCancel(ctx)
 	defer peace()
@@ -409,7 +409,7 @@ func (r *run) attack(ctx context.Context, s *scenario, path string, dice *rand.R
 		}
 		r.answers.count(s.name, status)
 		if err != nil {
-			r.ledger.wrong(s.name, "a hostile client was not told", "%v", err)
+			r.ledger.wrong(s.name, "a hostile client was treated wrongly", "%v", err)
 		}
 	}
 }

@@ -69,9 +69,9 @@ func TestPlantedFaults(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for _, want := range []string{
-		"FOUND results twice, on a server that is well\n  how often: ", "echo ", "FOUND results lost, on a server that is well\n  how often: vosk ",
-		"FOUND foreign results, on a server that is well\n  how often: funasr ",
-		"FOUND end of the stream without a close frame, on a server that is well\n  how often: keys ", "seed 5",
+		"FOUND results twice, on a healthy server\n  how often: ", "echo ", "FOUND results lost, on a healthy server\n  how often: vosk ",
+		"FOUND foreign results, on a healthy server\n  how often: funasr ",
+		"FOUND end of the stream without a close frame, on a healthy server\n  how often: keys ", "seed 5",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing", want)

@@ -32,7 +32,7 @@ const profiles = `  tagged: {from: funasr, unsafe: [doubt]}
 func (c *configuration) add(s *service) {
 	c.services = append(c.services, fmt.Sprintf("  %s: {path: /%s, profile: %s, ping-interval: 5s, ping-timeout: 5s, close-timeout: 1s, dial-timeout: 1s}\n",
 		s.name, s.name, s.profile))
-	for _, w := range s.wells {
+	for _, w := range s.healthy {
 		c.backends[w.name] = backend{service: s.name, url: w.sim.URL(), connections: s.cap}
 	}
 	if h := s.hostile; h != nil {

@@ -76,7 +76,7 @@ func (r *run) left(ctx context.Context, p *proxy) string {
 		note(v.Queue.Waiting, "clients that wait in %s", v.Name)
 	}
 	for _, v := range r.services[p] {
-		for _, w := range v.wells {
+		for _, w := range v.healthy {
 			note(w.sim.Stats().Connections, "connections that %s sees", w.name)
 		}
 		if v.hostile != nil {

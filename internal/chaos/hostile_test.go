@@ -142,8 +142,8 @@ func TestExpect(t *testing.T) {
 		want   string
 	}{
 		{ends(closing(frame.ProtocolError, "")), ""},
-		{ends(closing(frame.NormalClosure, "")), "ended with close code 1000; want close code 1002"},
-		{ends(nil), "ended with the end of the stream; want close code 1002"},
+		{ends(closing(frame.NormalClosure, "")), "got close code 1000; want close code 1002"},
+		{ends(nil), "got the end of the stream; want close code 1002"},
 	} {
 		s, err := startRaw(1, new(meter), test.behave)
 		if err != nil {
@@ -172,7 +172,7 @@ func TestOperators(t *testing.T) {
 			file: filepath.Join(t.TempDir(), "config.yaml"), services: []string{"  operated: {}\n"}, backends: make(map[string]backend),
 		}
 		for _, name := range []string{"b1", "b2"} {
-			operand.wells = append(operand.wells, &well{name: name})
+			operand.healthy = append(operand.healthy, &healthyServer{name: name})
 			config.backends[name] = backend{service: "operated", url: "ws://127.0.0.1:9", connections: 9}
 		}
 		if err := config.write(config.text()); err != nil {

@@ -30,28 +30,28 @@ func TestJudge(t *testing.T) {
 	plain := &scenario{}
 	for _, test := range []struct {
 		name     string
-		scenario *scenario // nil: servers that are well alone
+		scenario *scenario // nil: healthy servers alone
 		heard    bool
 		outcome  hunt.Outcome
 		want     string
 	}{
 		{"well", nil, true, completed, ""},
 		{"well, and nobody heard it", nil, false, completed, ""},
-		{"broken", nil, true, closed(1011), "close 1011, on a server that is well"},
-		{"refused", nil, false, refused(503), "HTTP, on no server that is well"},
-		{"broken beside a hostile server", plain, true, closed(1011), "close 1011, on a server that is well"},
+		{"broken", nil, true, closed(1011), "close 1011, on a healthy server"},
+		{"refused", nil, false, refused(503), "HTTP, on no healthy server"},
+		{"broken beside a hostile server", plain, true, closed(1011), "close 1011, on a healthy server"},
 		{"broken by a hostile server", plain, false, closed(1011), ""},
-		{"closed by a hostile server", plain, false, closed(1008), "close 1008, on no server that is well"},
+		{"closed by a hostile server", plain, false, closed(1008), "close 1008, on no healthy server"},
 		{"closed as it may", &scenario{allow: allowance{codes: []frame.CloseCode{1008}}}, false, closed(1008), ""},
-		{"refused by a hostile server", plain, false, refused(401), "HTTP, on no server that is well"},
+		{"refused by a hostile server", plain, false, refused(401), "HTTP, on no healthy server"},
 		{"refused as it may", &scenario{allow: allowance{statuses: []int{401}}}, false, refused(401), ""},
-		{"timeout", plain, false, hunt.Outcome{Kind: hunt.Timeout}, "timeout, on no server that is well"},
+		{"timeout", plain, false, hunt.Outcome{Kind: hunt.Timeout}, "timeout, on no healthy server"},
 		{"timeout as it may", &scenario{allow: allowance{kinds: []string{hunt.Timeout}}}, false, hunt.Outcome{Kind: hunt.Timeout}, ""},
-		{"lost", plain, true, hunt.Outcome{Completed: true, Lost: 1}, "results lost, on a server that is well"},
-		{"mute", plain, true, hunt.Outcome{Completed: true, Mute: true}, "results lost, on a server that is well"},
-		{"twice", plain, true, hunt.Outcome{Completed: true, Twice: 1}, "results twice, on a server that is well"},
-		{"foreign", plain, true, hunt.Outcome{Completed: true, Foreign: 1}, "foreign results, on a server that is well"},
-		{"foreign from nowhere", plain, false, hunt.Outcome{Completed: true, Foreign: 1}, "foreign results, on no server that is well"},
+		{"lost", plain, true, hunt.Outcome{Completed: true, Lost: 1}, "results lost, on a healthy server"},
+		{"mute", plain, true, hunt.Outcome{Completed: true, Mute: true}, "results lost, on a healthy server"},
+		{"twice", plain, true, hunt.Outcome{Completed: true, Twice: 1}, "results twice, on a healthy server"},
+		{"foreign", plain, true, hunt.Outcome{Completed: true, Foreign: 1}, "foreign results, on a healthy server"},
+		{"foreign from nowhere", plain, false, hunt.Outcome{Completed: true, Foreign: 1}, "foreign results, on no healthy server"},
 		{
 			"foreign from a server that says such", &scenario{allow: allowance{results: true}}, false,
 			hunt.Outcome{Completed: true, Foreign: 1},
@@ -60,12 +60,12 @@ func TestJudge(t *testing.T) {
 		{
 			"foreign beside one", &scenario{allow: allowance{results: true}}, true,
 			hunt.Outcome{Completed: true, Foreign: 1},
-			"foreign results, on a server that is well",
+			"foreign results, on a healthy server",
 		},
-		{"given up", nil, true, hunt.Outcome{}, "not completed, on a server that is well"},
+		{"given up", nil, true, hunt.Outcome{}, "not completed, on a healthy server"},
 	} {
-		w := &well{name: "w", heard: map[uint64]struct{}{}}
-		s := &service{name: "s", wells: []*well{w}, scenario: test.scenario, ledger: newLedger()}
+		w := &healthyServer{name: "w", heard: map[uint64]struct{}{}}
+		s := &service{name: "s", healthy: []*healthyServer{w}, scenario: test.scenario, ledger: newLedger()}
 		if test.scenario != nil {
 			s.hostile = &hostile{}
 		}
@@ -117,8 +117,8 @@ func TestWatcherJudges(t *testing.T) {
 		"s: more connections than the cap": func(b *stats.Backend) { b.Dialing = 4 },
 		"s: leases do not add up":          func(b *stats.Backend) { b.Totals.Leased++ },
 		"s: connections do not add up":     func(b *stats.Backend) { b.Totals.Dialed++ },
-		"s: the circuit of a server that is well was opened":       func(b *stats.Backend) { b.CircuitOpened = 1 },
-		"s: a server that is well is said to have broken sessions": func(b *stats.Backend) { b.Broken = 1 },
+		"s: the circuit of a healthy server opened":           func(b *stats.Backend) { b.CircuitOpened = 1 },
+		"s: a healthy server is said to have broken sessions": func(b *stats.Backend) { b.Broken = 1 },
 	} {
 		b := stats.Backend{Name: "w", Service: "s", URL: "ws://well"}
 		b.Stats = pool.Stats{Cap: 10, Idle: 4, Leased: 2, Resetting: 1, Totals: pool.Totals{
@@ -126,7 +126,7 @@ func TestWatcherJudges(t *testing.T) {
 		}}
 		change(&b)
 		w := newWatcher(&proxy{name: "main"}, nil, newLedger(), nil)
-		w.well["ws://well"] = true
+		w.healthy["ws://well"] = true
 		w.judge(&stats.Stats{Backends: []stats.Backend{b}})
 		if got := strings.Join(w.ledger.keys(), ", "); got != want {
 			t.Errorf("got %q; want %q", got, want)

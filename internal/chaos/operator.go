@@ -89,7 +89,7 @@ func (o *operator) breakFile() error {
 
 // with changes one of the operand's backends for a moment.
 func (o *operator) with(change func(b *backend)) error {
-	name := o.operand.wells[o.dice.IntN(len(o.operand.wells))].name
+	name := o.operand.healthy[o.dice.IntN(len(o.operand.healthy))].name
 	was := o.config.backends[name]
 	b := was
 	change(&b)
@@ -115,7 +115,7 @@ func (o *operator) misdirect() error {
 }
 
 func (o *operator) remove() error {
-	name := o.operand.wells[o.dice.IntN(len(o.operand.wells))].name
+	name := o.operand.healthy[o.dice.IntN(len(o.operand.healthy))].name
 	was := o.config.backends[name]
 	delete(o.config.backends, name)
 	if err := o.config.write(o.config.text()); err != nil {

@@ -71,7 +71,7 @@ func (r *run) report() error {
 	kinds := tellFindings(out, found)
 	fmt.Fprintf(out, "\n%d sessions, seed %d: ", sessions, r.options.Seed)
 	if len(found) == 0 {
-		fmt.Fprintln(out, "0 results lost, twice or foreign on the servers that are well, and nothing left over")
+		fmt.Fprintln(out, "0 results lost, twice or foreign on the healthy servers, and nothing left over")
 		return nil
 	}
 	fmt.Fprintf(out, "%d kinds of findings\n", kinds)

@@ -10,13 +10,13 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
 
-// scenario is one kind of hostility. What it has besides its name says which kind.
+// scenario is one hostile server, client, operator or machine; which of them follows from the fields that are set.
 type scenario struct {
 	name, about string
 
 	private bool // connections are for one client
 
-	// A hostile server, in a service beside one that is well: behave is what it does to each connection, or simulated are the
+	// A hostile server, in a service beside a healthy one: behave is what it does to each connection, or simulated are the
 	// settings of a simulated server. Sessions that land on it may end as it says.
 	protocol  string // what the sessions speak; default vosk
 	profile   string // default: the protocol's
@@ -32,7 +32,7 @@ type scenario struct {
 	// An operator's change and its repair, carried out again and again.
 	operate func(o *operator) error
 
-	// A proxy of its own on a machine that lacks something.
+	// A proxy of its own, on a machine that is short of something.
 	machine *machine
 }
 
@@ -47,7 +47,7 @@ type allowance struct {
 	refusal bool
 }
 
-// everywhere are the scenarios of servers that are held twice: with connections that are shared, and with those for one client.
+// everywhere are the hostile servers that run twice: with shared connections, and with connections dialed for one client.
 var everywhere = []scenario{
 	{
 		name: "says-and-closes", about: "message and close 1008 in the segment of the 101",
@@ -174,7 +174,7 @@ var operators = []scenario{
 	{name: "wrong-address", about: "gives a backend an address where nobody listens, and its own again", operate: (*operator).misdirect},
 }
 
-// machines are proxies that lack something.
+// machines are proxies that are short of something.
 var machines = []scenario{
 	{
 		name: "few-descriptors", about: "a proxy with few descriptors, and clients that take them",
@@ -213,7 +213,7 @@ func (s *scenario) kind() string {
 // theirs tells whether what the hostile server says is its clients' own affair.
 func (s *scenario) theirs() bool { return s.private && s.allow.refusal }
 
-// permits tells whether a session that no server which is well has heard may have ended so.
+// permits tells whether a session that no healthy server has heard may have ended so.
 func (a *allowance) permits(o *hunt.Outcome) bool {
 	if o.Mute || o.Foreign+o.Lost+o.Twice > 0 {
 		return a.results

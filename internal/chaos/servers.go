@@ -8,8 +8,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
 
-// well is a simulated server that does all as it should, and knows whose audio it has heard.
-type well struct {
+// healthyServer is a simulated server that does all as it should, and knows whose audio it has heard.
+type healthyServer struct {
 	name string
 	sim  *sim.Server
 
@@ -17,8 +17,8 @@ type well struct {
 	heard map[uint64]struct{} // guarded by mu: sessions that are not over
 }
 
-func startWell(name, protocol string, seed uint64, admit func(r *http.Request) int) (*well, error) {
-	w := &well{name: name, heard: make(map[uint64]struct{})}
+func startHealthy(name, protocol string, seed uint64, admit func(r *http.Request) int) (*healthyServer, error) {
+	w := &healthyServer{name: name, heard: make(map[uint64]struct{})}
 	var err error
 	w.sim, err = sim.Start(sim.Options{
 		Protocol: protocol, Seed: seed, Admit: admit, Jitter: 2 * time.Millisecond,
@@ -32,7 +32,7 @@ func startWell(name, protocol string, seed uint64, admit func(r *http.Request) i
 }
 
 // served tells whether the server has heard a session, and forgets it.
-func (w *well) served(session uint64) bool {
+func (w *healthyServer) served(session uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, ok := w.heard[session]

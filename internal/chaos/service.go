@@ -13,7 +13,7 @@ import (
 // hostileCap is the cap of each hostile server.
 const hostileCap = 8
 
-// machineCap is the cap of each server behind a proxy that lacks something: two of them are more than few descriptors.
+// machineCap is the cap of each server behind a proxy that is short of something: two of them want more descriptors than there are.
 const machineCap = 40
 
 // attackers is how many hostile clients of a kind there are at a time.
@@ -24,10 +24,10 @@ const attackers = 3
 type service struct {
 	name, protocol, profile string
 	query                   string    // of the clients' URL
-	scenario                *scenario // nil of a service of servers that are well alone
+	scenario                *scenario // nil of a service of healthy servers alone
 	sessions                int       // at a time
-	cap                     int       // of each server that is well
-	wells                   []*well
+	cap                     int       // of each healthy server
+	healthy                 []*healthyServer
 	hostile                 *hostile // nil if there is none
 	ledger                  *ledger
 
@@ -35,8 +35,8 @@ type service struct {
 	report hunt.Report
 }
 
-// newService starts the servers of a service: so many that are well, and the hostile one of its scenario.
-func newService(name, protocol string, wells, sessions int, s *scenario, seed uint64, l *ledger) (*service, error) {
+// newService starts the servers of a service: the healthy ones, and the hostile one of its scenario.
+func newService(name, protocol string, healthy, sessions int, s *scenario, seed uint64, l *ledger) (*service, error) {
 	v := &service{
 		name: name, protocol: protocol, profile: protocol, sessions: sessions, scenario: s, ledger: l,
 		cap: 2*sessions + 20*attackers,
@@ -54,13 +54,13 @@ func newService(name, protocol string, wells, sessions int, s *scenario, seed ui
 	if s != nil && s.profile != "" {
 		v.profile = s.profile
 	}
-	for i := range wells {
-		w, err := startWell(fmt.Sprintf("%s-well-%d", name, i+1), protocol, seed, admit)
+	for i := range healthy {
+		w, err := startHealthy(fmt.Sprintf("%s-healthy-%d", name, i+1), protocol, seed, admit)
 		if err != nil {
 			v.stop()
 			return nil, err
 		}
-		v.wells = append(v.wells, w)
+		v.healthy = append(v.healthy, w)
 	}
 	if s != nil && (s.behave != nil || s.simulated != nil) {
 		var err error
@@ -74,7 +74,7 @@ func newService(name, protocol string, wells, sessions int, s *scenario, seed ui
 
 // stop ends the servers.
 func (s *service) stop() {
-	for _, w := range s.wells {
+	for _, w := range s.healthy {
 		w.sim.Close()
 	}
 	if s.hostile != nil {
@@ -100,24 +100,24 @@ const (
 	sessionTimeout = 30 * time.Second
 )
 
-// judge holds the outcome of a session against what its server is: whoever was heard by one that is well must have got its
+// judge holds the outcome of a session against what its server is: whoever was heard by a healthy one must have got its
 // results, all of them, once. It is called by any goroutine.
 func (s *service) judge(o hunt.Outcome) {
 	heard := false
-	for _, w := range s.wells {
+	for _, w := range s.healthy {
 		heard = w.served(o.Session) || heard
 	}
 	switch {
-	case o.Well():
+	case o.Succeeded():
 		return
 	case !heard && s.hostile != nil && s.scenario.allow.permits(&o):
 		return
 	case !heard && s.scenario != nil && s.scenario.machine != nil && s.scenario.machine.refuses(&o):
 		return
 	}
-	where := "a server that is well"
+	where := "a healthy server"
 	if !heard {
-		where = "no server that is well"
+		where = "no healthy server"
 	}
 	what := o.Kind
 	switch {
@@ -146,7 +146,7 @@ func (s *service) judgeAll() {
 	}
 }
 
-// refuses tells whether a machine that lacks something may have refused a session so.
+// refuses tells whether a machine that is short of something may have refused a session so.
 func (m *machine) refuses(o *hunt.Outcome) bool {
 	return m.descriptors > 0 && (o.Status == http.StatusServiceUnavailable || o.Code == 0 && o.Status == 0)
 }

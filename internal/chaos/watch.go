@@ -22,15 +22,15 @@ type watcher struct {
 	services []*service
 	ledger   *ledger
 	operand  *service        // whose caps change
-	well     map[string]bool // by URL: servers that are well
+	healthy  map[string]bool // by URL: healthy servers
 	above    map[string]bool // hostile servers that saw more than their cap when it was last looked
 }
 
 func newWatcher(p *proxy, services []*service, l *ledger, operand *service) *watcher {
-	w := &watcher{proxy: p, services: services, ledger: l, operand: operand, well: make(map[string]bool), above: make(map[string]bool)}
+	w := &watcher{proxy: p, services: services, ledger: l, operand: operand, healthy: make(map[string]bool), above: make(map[string]bool)}
 	for _, s := range services {
-		for _, b := range s.wells {
-			w.well[b.sim.URL()] = true
+		for _, b := range s.healthy {
+			w.healthy[b.sim.URL()] = true
 		}
 	}
 	return w
@@ -70,14 +70,14 @@ func (w *watcher) judge(s *stats.Stats) {
 		if there := uint64(b.Idle + b.Leased + b.Resetting); b.Totals.Dialed != b.Totals.Discarded+b.Totals.RetiredIdle+there {
 			w.ledger.wrong(b.Service, "connections do not add up", "%s: %+v", b.Name, b.Stats)
 		}
-		if !w.well[b.URL] {
+		if !w.healthy[b.URL] {
 			continue
 		}
 		if b.CircuitOpened > 0 {
-			w.ledger.wrong(b.Service, "the circuit of a server that is well was opened", "%s: %s", b.Name, b.CircuitReason)
+			w.ledger.wrong(b.Service, "the circuit of a healthy server opened", "%s: %s", b.Name, b.CircuitReason)
 		}
 		if b.Broken > 0 {
-			w.ledger.wrong(b.Service, "a server that is well is said to have broken sessions", "%s: %d", b.Name, b.Broken)
+			w.ledger.wrong(b.Service, "a healthy server is said to have broken sessions", "%s: %d", b.Name, b.Broken)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (w *watcher) operandName() string {
 
 // count holds what the servers of a service see against what they may.
 func (w *watcher) count(s *service) {
-	for _, b := range s.wells {
+	for _, b := range s.healthy {
 		if n := b.sim.Stats().Peak; n > s.cap {
 			w.ledger.wrong(s.name, "a server saw more connections than its cap", "%s saw %d at once; its cap is %d", b.name, n, s.cap)
 		}

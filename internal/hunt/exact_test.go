@@ -98,7 +98,7 @@ func TestExact(t *testing.T) {
 					URL: url, Protocol: d.Name, Sessions: 60, Seed: 3, Exact: true, Manners: Manners{CleanEnd: 1}, Concurrency: 4,
 					Timeout: timeout,
 					Outcome: func(o Outcome) {
-						if !o.Well() && strings.Contains(o.Trace(), "manner clean-end") {
+						if !o.Succeeded() && strings.Contains(o.Trace(), "manner clean-end") {
 							bad.Add(1)
 						}
 					},

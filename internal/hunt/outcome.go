@@ -27,7 +27,7 @@ type Outcome struct {
 	Trace func() string
 }
 
-// Well tells whether the session went as it should: it failed nowhere, and got its own results, all of them once.
-func (o *Outcome) Well() bool {
+// Succeeded tells whether the session went as it should: it failed nowhere, and got its own results, all of them once.
+func (o *Outcome) Succeeded() bool {
 	return o.Kind == "" && !o.Mute && o.Foreign+o.Lost+o.Twice == 0 && (o.Completed || o.Manner != CleanEnd)
 }

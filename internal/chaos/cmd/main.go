@@ -30,25 +30,25 @@ const (
 	usage = 2
 )
 
-func run(ctx context.Context, args []string, out, errors_ io.Writer) int {
-	o, list, err := parse(args, errors_)
+func run(ctx context.Context, args []string, out, diagnostics io.Writer) int {
+	o, list, err := parse(args, diagnostics)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return good
 	case err != nil:
-		fmt.Fprintln(errors_, "chaos:", err)
+		fmt.Fprintln(diagnostics, "chaos:", err)
 		return usage
 	case list:
 		chaos.Describe(out)
 		return good
 	}
 	if err := o.Validate(); err != nil {
-		fmt.Fprintln(errors_, "chaos:", err)
+		fmt.Fprintln(diagnostics, "chaos:", err)
 		return usage
 	}
 	o.Out = out
 	if err := chaos.Run(ctx, o); err != nil {
-		fmt.Fprintln(errors_, "chaos:", err)
+		fmt.Fprintln(diagnostics, "chaos:", err)
 		return found
 	}
 	return good
