@@ -17,8 +17,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
 
 // Options are the settings of a run.
@@ -112,8 +110,7 @@ type run struct {
 	proxies  []*proxy
 	services map[*proxy][]*service
 	staged   []*service // all of them
-	operand  *service   // nil if no operator is at work
-	identity uint64
+	operand  *service   // whose backends the operator changes
 	answers  answers
 }
 
@@ -160,134 +157,6 @@ func (r *run) seed(purpose string) uint64 {
 		h = (h ^ uint64(c)) * 1099511628211
 	}
 	return h
-}
-
-// stage starts servers and proxies, and waits until the services of the main proxy are ready.
-func (r *run) stage(ctx context.Context, directory string) error {
-	var mixed, alone, operators []*scenario
-	for _, s := range r.chosen {
-		switch s.kind() {
-		case "operator":
-			operators = append(operators, s)
-		case "machine":
-		default:
-			switch {
-			case s.attack == nil:
-				mixed = append(mixed, s)
-			case s.behave != nil:
-				alone = append(alone, s)
-			}
-		}
-	}
-	main := []*service{}
-	add := func(name, protocol string, healthy, sessions int, s *scenario) (*service, error) {
-		v, err := newService(name, protocol, healthy, sessions, s, r.seed(name), r.ledger)
-		if err != nil {
-			return nil, err
-		}
-		r.staged = append(r.staged, v)
-		v.first = r.identity + 1
-		r.identity += 1e9
-		return v, nil
-	}
-	// A third of the sessions, if there are others, is in services of healthy servers alone.
-	protocols := []string{sim.Echo, sim.Vosk, sim.FunASR, sim.Deepgram}
-	share := r.options.Sessions
-	if len(mixed) > 0 {
-		share /= 3
-	}
-	part := func(n, i, of int) int { return n*(i+1)/of - n*i/of }
-	for i, protocol := range protocols {
-		name := protocol
-		if protocol == sim.Deepgram {
-			name = "keys"
-		}
-		v, err := add(name, protocol, 2, max(1, part(share, i, len(protocols)+1)), nil)
-		if err != nil {
-			return err
-		}
-		main = append(main, v)
-	}
-	operated, err := add("operated", sim.Echo, 3, max(1, part(share, len(protocols), len(protocols)+1)), nil)
-	if err != nil {
-		return err
-	}
-	if main = append(main, operated); len(operators) > 0 {
-		r.operand = operated
-	}
-	for _, s := range alone {
-		v, err := add(s.name, s.protocol, 0, 0, s)
-		if err != nil {
-			return err
-		}
-		main = append(main, v)
-	}
-	for i, s := range mixed {
-		if s.protocol == "" {
-			s.protocol = sim.Vosk
-		}
-		v, err := add(s.name, s.protocol, 1, max(1, part(r.options.Sessions-share, i, len(mixed))), s)
-		if err != nil {
-			return err
-		}
-		main = append(main, v)
-	}
-	if r.main, err = r.start(ctx, "main", directory, machine{}, main); err != nil {
-		return err
-	}
-	for _, s := range r.chosen {
-		if s.machine == nil {
-			continue
-		}
-		v, err := add(s.name, s.protocol, 2, 5, s)
-		if err != nil {
-			return err
-		}
-		v.cap = machineCap
-		if _, err := r.start(ctx, s.name, directory, *s.machine, []*service{v}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// start starts a proxy with those services, and waits until each has a connection that is ready, as far as it keeps some.
-func (r *run) start(ctx context.Context, name, directory string, m machine, services []*service) (*proxy, error) {
-	config := &configuration{backends: make(map[string]backend)}
-	for _, s := range services {
-		config.add(s)
-	}
-	p, err := startProxy(ctx, r.options.Binary, name, directory, config, m)
-	if err != nil {
-		return nil, err
-	}
-	r.proxies = append(r.proxies, p)
-	r.services[p] = services
-	if err := config.write(config.text()); err != nil {
-		return nil, err
-	}
-	return p, p.await(ctx, "healthy servers have connections", func() (bool, error) {
-		s, err := p.stats(ctx)
-		if err != nil || len(s.Backends) != len(config.backends) {
-			return false, nil
-		}
-		for _, b := range s.Backends {
-			if b.Idle == 0 && b.Totals.Dialed == 0 && strings.Contains(b.Name, "-healthy-") && b.Profile != sim.Deepgram {
-				return false, nil
-			}
-		}
-		return true, nil
-	})
-}
-
-// clear ends what is left.
-func (r *run) clear() {
-	for _, p := range r.proxies {
-		p.kill()
-	}
-	for _, s := range r.staged {
-		s.stop()
-	}
 }
 
 // play runs sessions and scenarios for the duration.

@@ -132,6 +132,16 @@ func TestWatcherJudges(t *testing.T) {
 			t.Errorf("got %q; want %q", got, want)
 		}
 	}
+	// The operator may lower a cap below what there is, but nobody may exceed the highest.
+	for used, want := range map[int]int{20: 0, 21: 1} {
+		b := stats.Backend{Name: "o", Service: "operated"}
+		b.Stats = pool.Stats{Cap: 3, Dialing: used}
+		w := newWatcher(&proxy{name: "main"}, nil, newLedger(), &service{name: "operated", cap: 20})
+		w.judge(&stats.Stats{Backends: []stats.Backend{b}})
+		if got := w.ledger.keys(); len(got) != want {
+			t.Errorf("%d connections: got %q", used, got)
+		}
+	}
 	// Of a hostile server, circuit and broken sessions are nothing to wonder at.
 	b := stats.Backend{Name: "h", Service: "s", URL: "ws://hostile"}
 	b.CircuitOpened, b.Broken = 1, 1

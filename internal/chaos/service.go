@@ -16,6 +16,9 @@ const hostileCap = 8
 // machineCap is the cap of each server behind a proxy that is short of something: two of them want more descriptors than there are.
 const machineCap = 40
 
+// machineSessions is how many sessions there are at a time with such a proxy.
+const machineSessions = 5
+
 // attackers is how many hostile clients of a kind there are at a time.
 const attackers = 3
 
@@ -37,6 +40,9 @@ type service struct {
 
 // newService starts the servers of a service: the healthy ones, and the hostile one of its scenario.
 func newService(name, protocol string, healthy, sessions int, s *scenario, seed uint64, l *ledger) (*service, error) {
+	if protocol == "" {
+		protocol = sim.Vosk
+	}
 	v := &service{
 		name: name, protocol: protocol, profile: protocol, sessions: sessions, scenario: s, ledger: l,
 		cap: 2*sessions + 20*attackers,

@@ -61,8 +61,12 @@ func (w *watcher) watch(ctx context.Context) {
 func (w *watcher) judge(s *stats.Stats) {
 	for i := range s.Backends {
 		b := &s.Backends[i]
-		if b.Service != w.operandName() && b.Used() > b.Cap {
-			w.ledger.wrong(b.Service, "more connections than the cap", "%s: %d connections, the cap is %d: %+v", b.Name, b.Used(), b.Cap, b.Stats)
+		limit := b.Cap
+		if w.operand != nil && b.Service == w.operand.name { // sessions go on when the operator lowers the cap
+			limit = w.operand.cap
+		}
+		if b.Used() > limit {
+			w.ledger.wrong(b.Service, "more connections than the cap", "%s: %d connections, the cap is %d: %+v", b.Name, b.Used(), limit, b.Stats)
 		}
 		if held := uint64(b.Leased + b.Resetting); b.Totals.Leased != b.Totals.Returned+b.Totals.Discarded+held {
 			w.ledger.wrong(b.Service, "leases do not add up", "%s: %+v", b.Name, b.Stats)
@@ -80,13 +84,6 @@ func (w *watcher) judge(s *stats.Stats) {
 			w.ledger.wrong(b.Service, "a healthy server is said to have broken sessions", "%s: %d", b.Name, b.Broken)
 		}
 	}
-}
-
-func (w *watcher) operandName() string {
-	if w.operand == nil {
-		return ""
-	}
-	return w.operand.name
 }
 
 // count holds what the servers of a service see against what they may.
