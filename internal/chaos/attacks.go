@@ -167,9 +167,9 @@ func badKey(a *attack) error {
 	return err
 }
 
-// patienceOfTheGone is how long the end of a session whose client has closed may take: several times the close-timeout of a
-// second.
-const patienceOfTheGone = 5 * time.Second
+// patienceOfTheGone is how long the end of a session whose client has closed may take: several times the close-timeout of
+// three seconds.
+const patienceOfTheGone = 10 * time.Second
 
 // saysAndGoes sends a message and a close frame at once, and waits for the answer, or does not.
 func saysAndGoes(a *attack) error {

@@ -152,6 +152,23 @@ func TestWatcherJudges(t *testing.T) {
 	}
 }
 
+// A cap that is exceeded between two looks only is not told; each server is looked at for itself.
+func TestWatcherCompares(t *testing.T) {
+	w := newWatcher(&proxy{name: "main"}, nil, newLedger(), nil)
+	s := &service{name: "s"}
+	w.compare(s, "a", 9, 8)
+	w.compare(s, "b", 9, 8)
+	w.compare(s, "a", 8, 8)
+	w.compare(s, "a", 9, 8)
+	if got := w.ledger.keys(); len(got) > 0 {
+		t.Errorf("got %q", got)
+	}
+	w.compare(s, "b", 9, 8)
+	if got := w.ledger.keys(); len(got) != 1 {
+		t.Errorf("got %q", got)
+	}
+}
+
 // The watcher finds floods, and caps that are exceeded for longer than a moment.
 func TestWatcherCounts(t *testing.T) {
 	h := &hostile{name: "h", meter: new(meter)}

@@ -23,7 +23,7 @@ type watcher struct {
 	ledger   *ledger
 	operand  *service        // whose caps change
 	healthy  map[string]bool // by URL: healthy servers
-	above    map[string]bool // hostile servers that saw more than their cap when it was last looked
+	above    map[string]bool // servers that saw more than their cap at the last look
 }
 
 func newWatcher(p *proxy, services []*service, l *ledger, operand *service) *watcher {
@@ -89,21 +89,24 @@ func (w *watcher) judge(s *stats.Stats) {
 // count holds what the servers of a service see against what they may.
 func (w *watcher) count(s *service) {
 	for _, b := range s.healthy {
-		if n := b.sim.Stats().Peak; n > s.cap {
-			w.ledger.wrong(s.name, "a server saw more connections than its cap", "%s saw %d at once; its cap is %d", b.name, n, s.cap)
-		}
+		w.compare(s, b.name, b.sim.Stats().Connections, s.cap)
 	}
 	if s.hostile == nil {
 		return
 	}
 	r := s.hostile.read()
-	// A server that does not answer a close frame sees the end of a connection a moment after the proxy has cut it.
-	above := r.open > hostileCap
-	if above && w.above[s.name] {
-		w.ledger.wrong(s.name, "a server saw more connections than its cap", "%s sees %d at once; its cap is %d", s.hostile.name, r.open, hostileCap)
-	}
-	w.above[s.name] = above
+	w.compare(s, s.hostile.name, r.open, hostileCap)
 	if r.burst > maxBurst {
 		w.ledger.wrong(s.name, "flood", "%s got %d upgrade requests within a second; allowed are %d", s.hostile.name, r.burst, maxBurst)
 	}
+}
+
+// compare holds the connections that a server sees against its cap. What lasts shorter than from one look to the next is the time
+// that a server takes to notice a connection that the proxy has cut, because the server did not answer its close frame.
+func (w *watcher) compare(s *service, server string, open, limit int) {
+	above := open > limit
+	if above && w.above[server] {
+		w.ledger.wrong(s.name, "a server saw more connections than its cap", "%s sees %d at once; its cap is %d", server, open, limit)
+	}
+	w.above[server] = above
 }
