@@ -210,7 +210,7 @@ func (r *run) play(ctx context.Context) error {
 		return err
 	case <-timer.C:
 	}
-	r.ledger.event("no session begins any more")
+	r.ledger.event("no new session begins")
 	peace()
 	disturbers.Wait()
 	close(finish)

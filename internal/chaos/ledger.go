@@ -42,7 +42,8 @@ func (l *ledger) event(format string, args ...any) {
 	l.events = append(l.events, line)
 }
 
-// wrong notes what must not happen. The place and the kind make it one of many of its like, of which the first is told in full.
+// wrong notes something that must not happen. Of those with the same place and kind, the first is kept in full, and the others are
+// counted.
 func (l *ledger) wrong(place, kind, format string, args ...any) {
 	key := [2]string{kind, place}
 	l.mu.Lock()

@@ -78,7 +78,7 @@ func copying(t *testing.T, protocol string, copies func(Message) int) (url strin
 	return strings.Replace(front.URL, "http", "ws", 1)
 }
 
-// Results that arrive twice, or do not arrive, are counted, and the sessions are told of; those that arrive once are not.
+// Results that arrive twice, or not at all, are counted, and their sessions have not succeeded.
 func TestExact(t *testing.T) {
 	for _, d := range exact() {
 		t.Run(d.Name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// When told to finish, a hunt begins nothing any more and holds what is under way to its end.
+// When told to finish, a hunt begins no new session, and those under way run to their end.
 func TestFinish(t *testing.T) {
 	s := serve(t, sim.Vosk, sim.NastyOptions{})
 	finish := make(chan struct{})

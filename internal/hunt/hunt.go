@@ -44,13 +44,12 @@ type Options struct {
 	MaxLeaks int
 	// Traces is how many of the last sessions are remembered, for a leak to be told from both sides. Default 4096.
 	Traces int
-	// Exact checks that each session that ends cleanly gets all its results once: whoever misses some, or gets some twice, is
-	// counted in the report. The protocol must be one whose final results can be told from others. Default false.
+	// Exact checks that each session that ends cleanly gets each of its results once, and counts in the report those that are lost
+	// or arrive twice. It works only for protocols whose final results can be told from others. Default false.
 	Exact bool
-	// Pace is the most time that a session waits before each of its chunks, and after a session that failed. Default 0: as fast
-	// as it goes.
+	// Pace is the longest pause before each chunk of audio, and after a session that failed. Default 0: no pauses.
 	Pace time.Duration
-	// Finish, once closed, begins no session any more; those under way are held to their end. Default nil: never.
+	// Finish ends the hunt when it is closed: no new session begins, and those under way run to their end. Default nil: never.
 	Finish <-chan struct{}
 	// Outcome, when not nil, is called with what became of each session; from any goroutine.
 	Outcome func(o Outcome)
@@ -184,7 +183,7 @@ func (h *hunt) work(ctx context.Context) {
 	}
 }
 
-// finishing tells whether no session is to begin any more.
+// finishing tells whether Finish was closed.
 func (h *hunt) finishing() bool {
 	select {
 	case <-h.options.Finish:

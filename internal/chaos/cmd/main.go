@@ -47,7 +47,11 @@ func run(ctx context.Context, args []string, out, diagnostics io.Writer) int {
 		return usage
 	}
 	o.Out = out
-	if err := chaos.Run(ctx, o); err != nil {
+	err = chaos.Run(ctx, o)
+	if ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	if err != nil {
 		fmt.Fprintln(diagnostics, "chaos:", err)
 		return found
 	}
