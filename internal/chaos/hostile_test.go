@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/hunt"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
 
@@ -193,5 +194,30 @@ func TestOperators(t *testing.T) {
 		if err != nil || got != want || !strings.Contains(want, "  b2:\n    service: operated\n") {
 			t.Errorf("%s: the file says, %v:\n%s\nwant\n%s", s.name, err, got, want)
 		}
+	}
+}
+
+// A simulated server that is hostile speaks the protocol of its service, so that sessions on it may succeed.
+func TestSimulatedSpeaksItsProtocol(t *testing.T) {
+	tried := 0
+	for _, s := range servers {
+		if s.name != "breaks-off" && s.name != "says-more" {
+			continue
+		}
+		tried++
+		v, err := newService(s.name, s.protocol, 0, 0, &s, 1, newLedger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := hunt.Run(t.Context(), hunt.Options{
+			URL: v.hostile.url, Protocol: v.protocol, Sessions: 50, Exact: true, Manners: hunt.Manners{hunt.CleanEnd: 1},
+		})
+		if err != nil || report.Completed == 0 || report.Lost > 0 && !s.allow.results {
+			t.Errorf("%s: %v: %s", s.name, err, report.String())
+		}
+		v.stop()
+	}
+	if tried != 2 {
+		t.Errorf("tried %d scenarios", tried)
 	}
 }

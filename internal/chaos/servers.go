@@ -49,8 +49,8 @@ type hostile struct {
 	stop  func()
 }
 
-// startHostile starts the hostile server of a scenario.
-func startHostile(name string, s *scenario, seed uint64) (*hostile, error) {
+// startHostile starts the hostile server of a scenario. A simulated one speaks the protocol.
+func startHostile(name, protocol string, s *scenario, seed uint64) (*hostile, error) {
 	h := &hostile{name: name, meter: new(meter)}
 	if s.behave != nil {
 		raw, err := startRaw(seed, h.meter, s.behave)
@@ -61,7 +61,7 @@ func startHostile(name string, s *scenario, seed uint64) (*hostile, error) {
 		return h, nil
 	}
 	o := *s.simulated
-	o.Protocol, o.Seed = s.protocol, seed
+	o.Protocol, o.Seed = protocol, seed
 	admit := o.Admit
 	o.Admit = func(r *http.Request) int {
 		h.meter.attempt(time.Now())

@@ -70,7 +70,7 @@ func newService(name, protocol string, healthy, sessions int, s *scenario, seed 
 	}
 	if s != nil && (s.behave != nil || s.simulated != nil) {
 		var err error
-		if v.hostile, err = startHostile(name+"-hostile", s, seed); err != nil {
+		if v.hostile, err = startHostile(name+"-hostile", protocol, s, seed); err != nil {
 			v.stop()
 			return nil, err
 		}
