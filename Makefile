@@ -7,7 +7,7 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-stt test test-stt test-browser test-portable cross lint fmt vuln bench bench-profiles chaos fuzz conformance conformance-server soak clean
+.PHONY: help build demo demo-stt test test-stt test-browser test-portable cross lint fmt vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,7 +76,10 @@ bench: ## Measure against nginx, HAProxy, Envoy, Caddy, Go, Python and C, and wr
 bench-profiles: ## Measure what session profiles cost and gain: relay, return to idle, session start (see bench/README.md; BENCH_FLAGS)
 	$(GO) run ./bench/profiles $(BENCH_FLAGS)
 
-chaos: build ## Kill and restart a backend under 3,000 sessions, and see what the others and the pools make of it (CHAOS_FLAGS)
+chaos: build ## Run it for ten minutes among hostile servers, clients and operators (CHAOS_FLAGS, e.g. '-duration 20s -only bad-keys')
+	$(GO) run ./internal/chaos/cmd -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
+
+chaos-restart: build ## Kill and restart a backend under 3,000 sessions, and see what the others and the pools make of it (CHAOS_FLAGS)
 	$(GO) run ./bench/chaos -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
 fuzz: ## Fuzz the frame scanner, the opening handshake, and the profiles' matchers and YAML, FUZZTIME each

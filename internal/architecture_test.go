@@ -64,6 +64,8 @@ var mayImport = map[string][]string{
 	"internal/hunt":        {"internal/frame", "internal/sim", "internal/sim/msgpack"},
 	"internal/hunt/stage":  {"internal/app", "internal/sim", "internal/stats"},
 	"internal/hunt/cmd":    {"internal/app", "internal/hunt", "internal/hunt/stage", "internal/profile", "internal/sim"},
+	"internal/chaos":       {"internal/frame", "internal/handshake", "internal/hunt", "internal/sim", "internal/stats"},
+	"internal/chaos/cmd":   {"internal/chaos"},
 	"internal/load":        {"internal/frame", "internal/handshake", "internal/loop", "internal/wav"},
 	"internal/load/report": {"internal/frame", "internal/load"},
 

@@ -62,6 +62,15 @@ type Dialogue struct {
 	Lockstep bool
 	// Closes says that the server closes behind the last message. Otherwise the client does.
 	Closes bool
+	// Final returns the part of a message that names the audio of a final result, each chunk once; nil of a message that has
+	// none. It is nil when final results cannot be told from others.
+	Final func(m Message) []byte
+	// Overlap is how many chunks of the final result before may be part of the next one.
+	Overlap int
+	// Step is how many blocks of a mark the recogniser takes at a time; 0 for any number. Other chunks may be part of two results.
+	Step int
+	// Answers is how many messages a session has received by its last one; nil when it depends on more than the messages sent.
+	Answers func(p *Progress) int
 	// Busy recognises the message by which a full server turns the client away; nil for none.
 	Busy func(m Message) bool
 }
@@ -91,6 +100,17 @@ func has(text string) func(m Message) bool {
 // ends returns a function that finds a text in a message behind the session's end.
 func ends(text string) func(p *Progress, m Message) bool {
 	return func(p *Progress, m Message) bool { return p.Ended && bytes.Contains(m.Payload, []byte(text)) }
+}
+
+// from returns a function that returns a message from the first text on, if the message has the second one.
+func from(text, mark string) func(m Message) []byte {
+	return func(m Message) []byte {
+		i := bytes.Index(m.Payload, []byte(text))
+		if i < 0 || !bytes.Contains(m.Payload, []byte(mark)) {
+			return nil
+		}
+		return m.Payload[i:]
+	}
 }
 
 // says returns a function that says one text.

@@ -14,6 +14,8 @@ var dialogues = []Dialogue{
 	{
 		Name: sim.Echo,
 		Last: func(p *Progress, _ Message) bool { return p.Received >= p.Sent }, Lockstep: true,
+		Final:   func(m Message) []byte { return m.Payload },
+		Answers: func(p *Progress) int { return p.Sent },
 	},
 	{
 		Name: sim.Vosk,
@@ -24,6 +26,8 @@ var dialogues = []Dialogue{
 			return []Message{text(`{"config" : {"sample_rate" : 16000, "phrase_list" : ["%s"]}}`, p.Word)}
 		},
 		End: says(`{"eof" : 1}`), Closes: true,
+		Final: from(`"text" : `, `"text" : `), Step: 20,
+		Answers: func(p *Progress) int { return p.Audio + 1 },
 	},
 	{
 		Name: sim.FunASR, Subprotocol: "binary",
@@ -36,6 +40,8 @@ var dialogues = []Dialogue{
 		},
 		End:  says(`{"is_speaking": false, "is_end": true}`),
 		Last: ends(`"is_end": true`),
+		// A little of what came before the speaker began belongs to the result.
+		Final: from(`"text": `, `"2pass-offline"`), Overlap: 1,
 	},
 	{
 		Name: sim.SherpaONNX,
@@ -105,6 +111,7 @@ var dialogues = []Dialogue{
 			return []Message{{frame.Binary, []byte("END_OF_AUDIO")}}
 		},
 		Closes: true, Busy: has(`"status": "WAIT"`),
+		Final: from(`"text": `, `"completed": true`),
 	},
 	{
 		Name:  sim.WhisperLiveKit,
@@ -119,6 +126,8 @@ var dialogues = []Dialogue{
 			return withWord("/v1/listen?encoding=linear16&sample_rate=16000", "&keyterm=", p)
 		},
 		End: says(`{"type":"CloseStream"}`), Last: ends(`"type":"Metadata"`), Closes: true,
+		Final:   from(`"transcript":`, `"is_final":true`),
+		Answers: func(p *Progress) int { return p.Audio + 2 },
 	},
 	{
 		Name:   sim.AssemblyAI,

@@ -44,6 +44,15 @@ type Options struct {
 	MaxLeaks int
 	// Traces is how many of the last sessions are remembered, for a leak to be told from both sides. Default 4096.
 	Traces int
+	// Exact checks that each session that ends cleanly gets each of its results once, and counts in the report those that are lost
+	// or arrive twice. It works only for protocols whose final results can be told from others. Default false.
+	Exact bool
+	// Pace is the longest pause before each chunk of audio, and after a session that failed. Default 0: no pauses.
+	Pace time.Duration
+	// Finish ends the hunt when it is closed: no new session begins, and those under way run to their end. Default nil: never.
+	Finish <-chan struct{}
+	// Outcome, when not nil, is called with what became of each session; from any goroutine.
+	Outcome func(o Outcome)
 	// Progress, when not nil, is called with the number of sessions held so far, after each thousand; from any goroutine.
 	Progress func(sessions int)
 }
@@ -89,12 +98,18 @@ func (o Options) validate() (*url.URL, *Dialogue, error) {
 		{"sessions", o.Sessions, 1 << 40},
 		{"concurrency", o.Concurrency, 10_000},
 		{"max chunks", o.MaxChunks, 1000},
-		{"max leaks", o.MaxLeaks, 1000},
+		{"max leaks", o.MaxLeaks, 1 << 20},
 		{"traces", o.Traces, 1 << 20},
 	} {
 		if n.value < 1 || n.value > n.most {
 			return nil, nil, fmt.Errorf("%s: %d is out of range; allowed is 1 to %d", n.field, n.value, n.most)
 		}
+	}
+	if o.Exact && d.Final == nil {
+		return nil, nil, fmt.Errorf("exact: final results of %q cannot be told from others", o.Protocol)
+	}
+	if o.Pace < 0 || o.Pace > time.Hour {
+		return nil, nil, fmt.Errorf("pace: %v is out of range; allowed is 0s to 1h", o.Pace)
 	}
 	if !(o.Settings >= 0 && o.Settings <= 1) {
 		return nil, nil, fmt.Errorf("settings: %v is not a probability; allowed is 0 to 1", o.Settings)
@@ -156,7 +171,7 @@ func (h *hunt) work(ctx context.Context) {
 		h.report.add(&w.counts)
 		h.mu.Unlock()
 	}()
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !h.finishing() {
 		n := h.next.Add(1)
 		if n > int64(h.options.Sessions) {
 			return
@@ -165,6 +180,16 @@ func (h *hunt) work(ctx context.Context) {
 		if held := h.held.Add(1); held%1000 == 0 && h.options.Progress != nil {
 			h.options.Progress(int(held))
 		}
+	}
+}
+
+// finishing tells whether Finish was closed.
+func (h *hunt) finishing() bool {
+	select {
+	case <-h.options.Finish:
+		return true
+	default:
+		return false
 	}
 }
 

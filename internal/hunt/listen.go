@@ -73,4 +73,10 @@ func (w *worker) check(m Message) {
 	if found {
 		w.counts.Checked++
 	}
+	if leaked {
+		w.outcome.Foreign++
+	}
+	if w.hunt.options.Exact {
+		w.tally.take(d, number, m)
+	}
 }

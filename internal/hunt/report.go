@@ -42,6 +42,9 @@ type counts struct {
 	Completed int
 	// Mute are those of them that had sent audio, and saw nothing of it in the results.
 	Mute int
+	// Lost are the results that sessions which ended cleanly did not get, and Twice those that they got once too often, with
+	// Options.Exact.
+	Lost, Twice int
 	// Messages were received, and Checked are those that had an identity in them.
 	Messages, Checked int
 	// Sent are the messages that were sent.
@@ -63,6 +66,8 @@ func (c *counts) add(other *counts) {
 	c.Busy += other.Busy
 	c.Completed += other.Completed
 	c.Mute += other.Mute
+	c.Lost += other.Lost
+	c.Twice += other.Twice
 	c.Messages += other.Messages
 	c.Checked += other.Checked
 	c.Sent += other.Sent
@@ -112,6 +117,9 @@ func (r *Report) String() string {
 	}
 	if r.Mute > 0 {
 		fmt.Fprintf(&b, "  completed without a word of their own audio: %d\n", r.Mute)
+	}
+	if r.Lost > 0 || r.Twice > 0 {
+		fmt.Fprintf(&b, "  results lost: %d, received twice: %d\n", r.Lost, r.Twice)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
 		fmt.Fprintf(&b, "  failed: %s: %d\n", kind, r.Errors[kind])

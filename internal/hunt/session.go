@@ -28,6 +28,8 @@ type worker struct {
 	manner   Manner
 	own      bool // something of its own audio came back
 	busy     bool // the server said that it is full
+	tally    tally
+	outcome  Outcome
 	audio    []byte
 	scratch  []byte
 }
@@ -54,6 +56,7 @@ func (w *worker) session(ctx context.Context, n uint64) {
 		w.progress.Word = w.progress.ID
 	}
 	w.manner, w.own, w.busy = o.Manners.draw(w.dice), false, false
+	w.tally, w.outcome = tally{}, Outcome{Session: w.progress.Number, Manner: w.manner}
 	w.pen = pen{w.hunt.traces.of(w.progress.Number), w.progress.Number}
 	w.pen.trace.begin(w.progress.Number, w.manner)
 	w.counts.Sessions++
@@ -68,8 +71,12 @@ func (w *worker) session(ctx context.Context, n uint64) {
 	}
 	w.judge(err)
 	stop()
+	w.settle()
 	// With the conversation over, a reset spares the system a connection that lingers in TIME_WAIT.
 	w.client.drop(true)
+	if w.outcome.Kind != "" && o.Pace > 0 {
+		_ = w.pause(o.Pace)
+	}
 }
 
 func (w *worker) dial(ctx context.Context) error {
@@ -109,6 +116,9 @@ func (w *worker) converse() error {
 		if i == leave {
 			return w.leave()
 		}
+		if o.Pace > 0 && w.pause(o.Pace) != nil {
+			return w.ctx.Err()
+		}
 		if err := w.speak(); err != nil {
 			return err
 		}
@@ -145,11 +155,7 @@ func (w *worker) end() error {
 				return err
 			}
 		}
-		w.counts.Completed++
-		if w.progress.Audio > 0 && !w.own {
-			w.counts.Mute++
-			w.pen.note("completed without a word of its own audio")
-		}
+		w.complete()
 		if !d.Closes {
 			w.pen.note("closes")
 			if err := w.client.close(frame.NormalClosure); err != nil {
@@ -165,10 +171,7 @@ func (w *worker) end() error {
 			_ = w.client.close(closed.code)
 		}
 		if d.Last == nil {
-			w.counts.Completed++
-			if w.progress.Audio > 0 && !w.own {
-				w.counts.Mute++
-			}
+			w.complete()
 		}
 		w.awaitEOF()
 		return nil
@@ -201,7 +204,8 @@ func (w *worker) judge(err error) {
 	if w.ctx.Err() != nil { // the hunt ends
 		return
 	}
-	kind := err.Error()
+	w.outcome.Kind = err.Error()
+	kind := &w.outcome.Kind
 	var status httpError
 	var closed closeError
 	var network net.Error
@@ -209,18 +213,24 @@ func (w *worker) judge(err error) {
 	case errors.Is(err, errBusy):
 		w.counts.Busy++
 		return
-	case errors.As(err, &status) && (status == unavailable || status == 429):
-		w.counts.Refused++
-		return
-	case errors.As(err, &closed) && closed.code == frame.TryAgainLater:
-		w.counts.Refused++
-		return
+	case errors.As(err, &status):
+		w.outcome.Status = int(status)
+		if status == unavailable || status == 429 {
+			w.counts.Refused++
+			return
+		}
+	case errors.As(err, &closed):
+		w.outcome.Code, w.outcome.Reason = closed.code, closed.reason
+		if closed.code == frame.TryAgainLater {
+			w.counts.Refused++
+			return
+		}
 	case errors.Is(err, io.EOF):
-		kind = "end of the stream without a close frame"
+		*kind = EndWithoutClose
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		kind = "connection reset"
+		*kind = Reset
 	case errors.As(err, &network) && network.Timeout():
-		kind = "timeout"
+		*kind = Timeout
 	}
-	w.counts.fail(kind)
+	w.counts.fail(*kind)
 }

@@ -14,6 +14,9 @@ func (w *worker) chunk() []byte {
 	if blocks == ([2]int{}) {
 		blocks = [2]int{1, 24}
 	}
+	if w.hunt.options.Exact && d.Step > 0 {
+		blocks = [2]int{d.Step, d.Step}
+	}
 	w.progress.Audio++
 	mark := sim.Mark{Session: w.progress.Number, Seq: uint16(w.progress.Audio), Pause: w.dice.IntN(6) == 0}
 	w.audio = sim.AppendMark(w.audio[:0], mark, 1)

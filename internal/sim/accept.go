@@ -88,6 +88,12 @@ func (s *Server) admit(nc net.Conn, dice *rand.Rand) (_ *handshake.Request, plac
 		s.counters.badRequests.Add(1)
 		return nil, false, refusal
 	}
+	if s.options.Admit != nil {
+		if status := s.options.Admit(request.Request); status != 0 {
+			s.slots.refuse()
+			return nil, false, &handshake.Refusal{Status: status, Reason: "refused on request"}
+		}
+	}
 	if p := s.options.Fail.Refuse; p > 0 && dice.Float64() < p {
 		s.slots.refuse()
 		return nil, false, full("refused on request")

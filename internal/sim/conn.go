@@ -23,6 +23,7 @@ type conn struct {
 	split   splitter
 	replies *replies // answers whole messages; nil to pass the pieces of frames back as they come
 	linger  loop.Timer
+	marks   MarkScanner // for Options.Heard
 
 	ended   bool // the server has said its last: what still arrives is thrown away
 	stalled bool // the server answers nothing any more
@@ -94,6 +95,9 @@ func (k *conn) data(b []byte) {
 	for len(b) > 0 && !k.ended {
 		var p piece
 		p, b = k.split.next(b)
+		if heard := k.server.options.Heard; heard != nil {
+			k.marks.Scan(p.payload, func(m Mark) { heard(m.Session) })
+		}
 		switch {
 		case k.replies != nil:
 			k.replies.take(p)

@@ -109,22 +109,44 @@ func appendIdentity(dst []byte, session uint64, first, last uint16) []byte {
 
 // Identities calls found with the session of each identity word in a message, whatever stands around it.
 func Identities(message []byte, found func(session uint64)) {
+	Chunks(message, func(session uint64, _, _ uint16) { found(session) })
+}
+
+// Chunks calls found with each identity word in a message, in its order: the session, and the first and the last of the chunks
+// that the word names.
+func Chunks(message []byte, found func(session uint64, first, last uint16)) {
 	for i := 0; i < len(message); i++ {
 		if message[i] != 's' || i > 0 && isWordByte(message[i-1]) {
 			continue
 		}
 		session, digits := uint64(0), 0
-		for i++; i < len(message) && '0' <= message[i] && message[i] <= '9'; i++ {
+		for i++; i < len(message) && isDigit(message[i]); i++ {
 			session = session*10 + uint64(message[i]-'0')
 			digits++
 		}
-		if digits > 0 && i+1 < len(message) && message[i] == ':' && '0' <= message[i+1] && message[i+1] <= '9' {
-			found(session)
+		if digits > 0 && i+1 < len(message) && message[i] == ':' && isDigit(message[i+1]) {
+			var first uint16
+			first, i = number(message, i+1)
+			last := first
+			if i+1 < len(message) && message[i] == '-' && isDigit(message[i+1]) {
+				last, i = number(message, i+1)
+			}
+			found(session, first, last)
 		}
 		i-- // what ended the word may begin one
 	}
 }
 
+// number reads the digits from message[i] on, and returns where they end.
+func number(message []byte, i int) (n uint16, end int) {
+	for ; i < len(message) && isDigit(message[i]); i++ {
+		n = n*10 + uint16(message[i]-'0')
+	}
+	return n, i
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
 func isWordByte(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
+	return isDigit(c) || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
 }

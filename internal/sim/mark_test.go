@@ -112,3 +112,14 @@ func TestIdentities(t *testing.T) {
 		}
 	}
 }
+
+// The words of a result name its chunks.
+func TestChunks(t *testing.T) {
+	var got []string
+	Chunks([]byte(`{"text": "s17:3-5 s17:6, s9:0 s8:12-", "s4": 5}`), func(session uint64, first, last uint16) {
+		got = append(got, fmt.Sprint(session, first, last))
+	})
+	if want := []string{"17 3 5", "17 6 6", "9 0 0", "8 12 12"}; !slices.Equal(got, want) {
+		t.Errorf("got %q; want %q", got, want)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 )
 
@@ -35,6 +36,11 @@ type Options struct {
 	Fail FailOptions
 	// Nasty says what it does that makes connections unsafe to use again. Default: nothing that the real server does not.
 	Nasty NastyOptions
+	// Admit judges each proper upgrade request and returns the HTTP status to refuse it with, or 0 to accept it. It is called from
+	// any goroutine. Default nil: all are accepted, as far as there is room.
+	Admit func(r *http.Request) (status int)
+	// Heard is called with the session of each mark in what clients send, on the connection's loop. Default nil: nobody is told.
+	Heard func(session uint64)
 	// Silence is how long a client may say nothing before the server ends the connection. Default: the
 	// protocol's own limit. A protocol that has none (Protocol.Silence) is not limited.
 	Silence time.Duration

@@ -1,0 +1,332 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/sim"
+)
+
+// maxAttack bounds one visit of a hostile client.
+const maxAttack = 15 * time.Second
+
+// attack is one visit of a hostile client. It is owned by its goroutine.
+type attack struct {
+	ctx  context.Context
+	dice *rand.Rand
+	path string // of the service
+	conn *net.TCPConn
+	in   []byte
+	seen []byte // what the answer to the upgrade request was
+}
+
+// errUnserved is returned when the upgrade was refused, which is for the scenario's sessions to judge.
+var errUnserved = errors.New("not upgraded")
+
+// attackOnce carries out one visit. It returns the answer to the upgrade request, and what the proxy did wrong.
+func attackOnce(running context.Context, s *scenario, address, path string, dice *rand.Rand) (status string, err error) {
+	ctx, cancel := context.WithTimeout(running, maxAttack)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return "no connection", nil
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	a := &attack{ctx: ctx, dice: dice, path: path, conn: conn.(*net.TCPConn)}
+	err = s.attack(a)
+	var wrong *wrongEnd
+	if errors.As(err, &wrong) && running.Err() == nil {
+		return string(a.seen), err
+	}
+	return string(a.seen), nil
+}
+
+// request is a proper upgrade request.
+func (a *attack) request(query string) string {
+	return "GET " + a.path + query + " HTTP/1.1\r\nHost: chaos\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: aHVudGluZyBmb3IgbGVhaw==\r\n\r\n"
+}
+
+// upgrade asks for the upgrade and reads the answer.
+func (a *attack) upgrade(query string) error {
+	if err := a.write([]byte(a.request(query))); err != nil {
+		return err
+	}
+	return a.answer()
+}
+
+// answer reads the answer to the upgrade request.
+func (a *attack) answer() error {
+	for {
+		if head, rest, ok := strings.Cut(string(a.in), "\r\n\r\n"); ok {
+			a.in = []byte(rest)
+			if a.seen = []byte(head[:min(len(head), len("HTTP/1.1 101"))]); !strings.HasSuffix(string(a.seen), " 101") {
+				return errUnserved
+			}
+			return nil
+		}
+		if err := a.read(); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *attack) read() error {
+	var b [4 << 10]byte
+	n, err := a.conn.Read(b[:])
+	a.in = append(a.in, b[:n]...)
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+func (a *attack) write(b []byte) error {
+	_, err := a.conn.Write(b)
+	return err
+}
+
+// say returns a masked frame.
+func (a *attack) say(fin bool, op frame.Opcode, payload []byte) []byte {
+	return frame.Append(nil, frame.Header{Fin: fin, Opcode: op, Masked: true, Mask: a.dice.Uint32()}, payload)
+}
+
+// audio returns a message of nobody's.
+func (a *attack) audio() []byte {
+	return a.say(true, frame.Binary, sim.AppendMark(nil, sim.Mark{Session: attackerSession, Seq: 1}, 20))
+}
+
+// attackerSession is the identity of hostile clients' audio.
+const attackerSession = 888_888_888_888
+
+// wrongEnd is returned when the proxy ended a visit otherwise than it promises.
+type wrongEnd struct{ want, got string }
+
+func (e *wrongEnd) Error() string { return fmt.Sprintf("got %s; want %s", e.got, e.want) }
+
+// expect reads until the proxy ends the session, which it must do with that code.
+func (a *attack) expect(code frame.CloseCode) error {
+	want := "close code " + code.String()
+	for {
+		h, size, err := frame.ParseHeader(a.in)
+		if err != nil {
+			return &wrongEnd{want, err.Error()}
+		}
+		if size == 0 || int64(len(a.in)-size) < h.Length {
+			if err := a.read(); errors.Is(err, io.EOF) {
+				return &wrongEnd{want, "the end of the stream"}
+			} else if errors.Is(err, os.ErrDeadlineExceeded) {
+				return &wrongEnd{want, "nothing"}
+			} else if err != nil {
+				return err // reset, after bytes that the proxy did not read any more
+			}
+			continue
+		}
+		payload := a.in[size : size+int(h.Length)]
+		a.in = a.in[size+int(h.Length):]
+		if h.Opcode != frame.Close {
+			continue
+		}
+		if got, _, _ := frame.ParseClose(payload); got != code {
+			return &wrongEnd{want, "close code " + got.String()}
+		}
+		return nil
+	}
+}
+
+// breaks returns an attack that sends bytes which break the protocol, and expects to be told so with the code.
+func breaks(want frame.CloseCode, bytes func(a *attack) []byte) func(a *attack) error {
+	return func(a *attack) error {
+		if err := a.upgrade(""); err != nil {
+			return err
+		}
+		if err := a.write(bytes(a)); err != nil {
+			return err
+		}
+		return a.expect(want)
+	}
+}
+
+// badKey asks with a key that the server refuses, and expects the server's answer. 404 is what a mistake of the operator leads to.
+func badKey(a *attack) error {
+	err := a.upgrade("?key=bad-" + strconv.Itoa(a.dice.IntN(1000)))
+	if got := string(a.seen); got != "" && !strings.HasSuffix(got, " 401") && !strings.HasSuffix(got, " 404") {
+		return &wrongEnd{"HTTP 401", got}
+	}
+	return err
+}
+
+// patienceOfTheGone is how long the end of a session whose client has closed may take: several times the close-timeout of
+// three seconds.
+const patienceOfTheGone = 10 * time.Second
+
+// saysAndGoes sends a message and a close frame at once, and waits for the answer, or does not.
+func saysAndGoes(a *attack) error {
+	if err := a.upgrade(""); err != nil {
+		return err
+	}
+	options := a.say(true, frame.Text, []byte(`{"uid": "x", "language": "en", "task": "transcribe"}`))
+	if err := a.write(append(options, a.say(true, frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))...)); err != nil {
+		return err
+	}
+	if a.dice.IntN(2) == 0 {
+		return nil
+	}
+	_ = a.conn.SetReadDeadline(time.Now().Add(patienceOfTheGone))
+	return a.expect(frame.NormalClosure)
+}
+
+// vanishes leaves with a reset: during the handshake, behind it, or in the middle of a frame.
+func vanishes(a *attack) error {
+	defer a.conn.SetLinger(0)
+	if a.dice.IntN(4) == 0 {
+		return a.write([]byte(a.request("")))
+	}
+	if err := a.upgrade(""); err != nil {
+		return err
+	}
+	whole := append(a.audio(), a.audio()...)
+	return a.write(whole[:a.dice.IntN(len(whole))])
+}
+
+// stallsReading sends a lot, reads nothing of what comes back, and leaves after some seconds.
+func stallsReading(a *attack) error {
+	if err := a.upgrade(""); err != nil {
+		return err
+	}
+	_ = a.conn.SetReadBuffer(4 << 10)
+	_ = a.conn.SetWriteDeadline(time.Now().Add(3 * time.Second))
+	chunk := a.say(true, frame.Binary, make([]byte, 64<<10))
+	for {
+		if err := a.write(chunk); err != nil {
+			return err
+		}
+	}
+}
+
+// byteByByte sends its request, a message and its close frame one byte at a time.
+func byteByByte(a *attack) error {
+	trickle := func(b []byte) error {
+		for i := range b {
+			if err := a.write(b[i : i+1]); err != nil {
+				return err
+			}
+			if err := wait(a.ctx, time.Duration(a.dice.IntN(5))*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := trickle([]byte(a.request(""))); err != nil {
+		return err
+	}
+	if err := a.answer(); err != nil {
+		return err
+	}
+	if err := trickle(a.say(true, frame.Text, []byte("one byte at a time"))); err != nil {
+		return err
+	}
+	if err := trickle(a.say(true, frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))); err != nil {
+		return err
+	}
+	return a.expect(frame.NormalClosure)
+}
+
+// halfCloses ends its direction of the stream behind a message, and reads on.
+func halfCloses(a *attack) error {
+	if err := a.upgrade(""); err != nil {
+		return err
+	}
+	if err := a.write(a.audio()); err != nil {
+		return err
+	}
+	_ = a.conn.CloseWrite()
+	_, err := io.Copy(io.Discard, a.conn)
+	return err
+}
+
+// pingsWithoutEnd sends pings, and takes the pongs.
+func pingsWithoutEnd(a *attack) error {
+	if err := a.upgrade(""); err != nil {
+		return err
+	}
+	pings := make([]byte, 0, 64<<10)
+	for range 100 {
+		pings = append(pings, a.say(true, frame.Ping, []byte("are you there?"))...)
+	}
+	for range 20 {
+		if err := a.write(pings); err != nil {
+			return err
+		}
+		if err := a.read(); err != nil {
+			return err
+		}
+		a.in = a.in[:0]
+	}
+	return nil
+}
+
+// neverAsks sends header after header, and never comes to the end of its request.
+func neverAsks(a *attack) error {
+	request := strings.TrimSuffix(a.request(""), "\r\n")
+	if err := a.write([]byte(request)); err != nil {
+		return err
+	}
+	_ = a.conn.SetDeadline(time.Now().Add(patienceWithTheSlow))
+	for {
+		if err := a.write([]byte("X-More: " + strings.Repeat("x", a.dice.IntN(200)) + "\r\n")); err != nil {
+			return notThrownOut(err)
+		}
+		if err := wait(a.ctx, time.Duration(a.dice.IntN(100))*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// saysNothing connects, and waits to be thrown out.
+func saysNothing(a *attack) error {
+	_ = a.conn.SetDeadline(time.Now().Add(patienceWithTheSlow))
+	_, err := io.Copy(io.Discard, a.conn)
+	return notThrownOut(err)
+}
+
+// patienceWithTheSlow is how long the proxy may bear a client that does not come to the end of its request: several times the
+// handshake-timeout of three seconds.
+const patienceWithTheSlow = 12 * time.Second
+
+// notThrownOut returns what is wrong when a client was still there at its deadline.
+func notThrownOut(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &wrongEnd{"the end of the connection", "nothing"}
+	}
+	return err
+}
+
+// brokenFrame is one of the frames that RFC 6455 forbids.
+func brokenFrame(a *attack) []byte {
+	switch a.dice.IntN(5) {
+	case 0: // a reserved bit
+		b := a.audio()
+		b[0] |= 0x40
+		return b
+	case 1: // a reserved opcode
+		return a.say(true, 0x3, nil)
+	case 2: // a control frame in fragments
+		return a.say(false, frame.Ping, nil)
+	case 3: // a control frame that is too long
+		return a.say(true, frame.Ping, make([]byte, 126))
+	default: // a continuation of nothing
+		return a.say(true, frame.Continuation, nil)
+	}
+}

@@ -1,0 +1,284 @@
+// Package chaos runs a proxy among hostile servers, hostile clients, an operator who makes mistakes, and machines that are short of
+// something. Well-behaved sessions run through the proxy all the while, and package hunt checks their results. A session on a healthy
+// server must get each of its results once and nobody else's, no server may see more connections than its cap, the circuits of
+// healthy servers must stay closed, hostile servers must not be flooded, and nothing may be left at the end.
+//
+// The scenarios are in the tables of scenarios.go; to add one, add an entry there. The command is in cmd; `make chaos` runs it.
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options are the settings of a run.
+type Options struct {
+	// Binary is the path of wsbouncer.
+	Binary string
+	// Duration is how long new sessions begin. Default 10 minutes.
+	Duration time.Duration
+	// Sessions is how many well-behaved sessions there are at a time. Default 200.
+	Sessions int
+	// Seed repeats all random choices, but not the timing. Default 0.
+	Seed uint64
+	// Only are the names of the scenarios to run; empty for all.
+	Only []string
+	// Keep keeps the logs and files of the proxies even if nothing was found.
+	Keep bool
+	// Out gets the report. Default: nobody.
+	Out io.Writer
+
+	// through returns the address that sessions use for the proxy's; nil for the same. For tests.
+	through func(address string) string
+}
+
+const (
+	minDuration = time.Second
+	maxDuration = 24 * time.Hour
+	maxSessions = 5000
+)
+
+func (o Options) withDefaults() Options {
+	if o.Duration == 0 {
+		o.Duration = 10 * time.Minute
+	}
+	if o.Sessions == 0 {
+		o.Sessions = 200
+	}
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	if o.through == nil {
+		o.through = func(address string) string { return address }
+	}
+	return o
+}
+
+// Names returns the names of the scenarios.
+func Names() (names []string) {
+	for _, s := range scenarios() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// Describe lists the scenarios, a line for each.
+func Describe(out io.Writer) {
+	for _, s := range scenarios() {
+		fmt.Fprintf(out, "%-9s %-26s %s\n", s.kind(), s.name, s.about)
+	}
+}
+
+// Validate tells what is wrong with the options, and what is allowed.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	if _, err := os.Stat(o.Binary); err != nil {
+		return fmt.Errorf("binary: %q cannot be run: %w; `make build` makes bin/wsbouncer", o.Binary, err)
+	}
+	if o.Duration < minDuration || o.Duration > maxDuration {
+		return fmt.Errorf("duration: %v is out of range; allowed is %v to %v", o.Duration, minDuration, maxDuration)
+	}
+	if o.Sessions < 1 || o.Sessions > maxSessions {
+		return fmt.Errorf("sessions: %d is out of range; allowed is 1 to %d", o.Sessions, maxSessions)
+	}
+	names := Names()
+	for _, name := range o.Only {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("only: there is no scenario %q; allowed are %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
+// ErrFound is returned by Run when something was found that must not happen. The report says what.
+var ErrFound = errors.New("something happened that must not")
+
+// run is a run under way.
+type run struct {
+	options  Options
+	ledger   *ledger
+	chosen   []*scenario
+	main     *proxy
+	proxies  []*proxy
+	services map[*proxy][]*service
+	staged   []*service // all of them
+	operand  *service   // whose backends the operator changes
+	answers  answers
+}
+
+// Run starts servers and proxies, runs the scenarios for the duration, and reports what it found.
+func Run(ctx context.Context, o Options) (err error) {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	r := &run{options: o.withDefaults(), ledger: newLedger(), services: make(map[*proxy][]*service)}
+	for _, s := range scenarios() {
+		if len(o.Only) == 0 || slices.Contains(o.Only, s.name) {
+			r.chosen = append(r.chosen, &s)
+		}
+	}
+	directory, err := os.MkdirTemp("", "chaos-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		r.clear()
+		if err == nil && !o.Keep {
+			_ = os.RemoveAll(directory)
+			return
+		}
+		fmt.Fprintf(r.options.Out, "The logs and files of the proxies are in %s.\n", directory)
+	}()
+	fmt.Fprintf(r.options.Out, "%d scenarios, %d sessions, %v, seed %d\n", len(r.chosen), r.options.Sessions, r.options.Duration, r.options.Seed)
+	if err := r.stage(ctx, directory); err != nil {
+		return err
+	}
+	if err := r.play(ctx); err != nil {
+		return err
+	}
+	for _, p := range r.proxies {
+		r.drain(ctx, p, directory)
+	}
+	return r.report()
+}
+
+// seed returns a seed for a purpose.
+func (r *run) seed(purpose string) uint64 {
+	h := r.options.Seed
+	for _, c := range []byte(purpose) {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return h
+}
+
+// play runs sessions and scenarios for the duration.
+func (r *run) play(ctx context.Context) error {
+	hostility, peace := context.WithCancel(ctx)
+	defer peace()
+	watching, blind := context.WithCancel(ctx)
+	defer blind()
+	holding, abandon := context.WithCancel(ctx)
+	defer abandon()
+	finish := make(chan struct{})
+	var disturbers, watchers, sessions sync.WaitGroup
+	defer func() { // whatever comes first
+		abandon()
+		peace()
+		blind()
+		sessions.Wait()
+		disturbers.Wait()
+		watchers.Wait()
+	}()
+	failed := make(chan error, 1)
+	fail := func(err error) {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			select {
+			case failed <- err:
+			default:
+			}
+		}
+	}
+	for _, p := range r.proxies {
+		w := newWatcher(p, r.services[p], r.ledger, r.operand)
+		watchers.Go(func() { w.watch(watching) })
+		for _, s := range r.services[p] {
+			if s.sessions == 0 {
+				continue
+			}
+			address := r.options.through(p.address)
+			sessions.Go(func() { fail(s.hold(holding, address, r.seed("sessions of "+s.name), finish)) })
+		}
+		if p.machine.flood > 0 {
+			disturbers.Go(func() { r.flood(hostility, p) })
+		}
+	}
+	r.disturb(hostility, &disturbers, fail)
+	timer := time.NewTimer(r.options.Duration)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-failed:
+		return err
+	case <-timer.C:
+	}
+	r.ledger.event("no new session begins")
+	peace()
+	disturbers.Wait()
+	close(finish)
+	held := make(chan struct{})
+	go func() {
+		sessions.Wait()
+		close(held)
+	}()
+	late := time.NewTimer(2 * sessionTimeout)
+	defer late.Stop()
+	select {
+	case <-held:
+	case <-late.C:
+		r.ledger.wrong("sessions", "some do not end", "%v after the last began", 2*sessionTimeout)
+		abandon()
+		<-held
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-failed:
+		return err
+	default:
+	}
+	for _, p := range r.proxies {
+		for _, s := range r.services[p] {
+			s.judgeAll()
+		}
+	}
+	return nil
+}
+
+// disturb begins what hostile clients and operators do.
+func (r *run) disturb(ctx context.Context, tasks *sync.WaitGroup, fail func(error)) {
+	var operators []*scenario
+	for _, s := range r.chosen {
+		switch s.kind() {
+		case "operator":
+			operators = append(operators, s)
+		case "client":
+			path := "/" + s.visits
+			if s.visits == "" {
+				path = "/" + s.name
+			}
+			for i := range attackers {
+				dice := rand.New(rand.NewPCG(r.seed(s.name), uint64(i)))
+				tasks.Go(func() { r.attack(ctx, s, path, dice) })
+			}
+		}
+	}
+	if len(operators) > 0 {
+		o := &operator{
+			ctx: ctx, dice: rand.New(rand.NewPCG(r.seed("operators"), 0)), config: r.main.config, ledger: r.ledger, operand: r.operand,
+		}
+		tasks.Go(func() { fail(o.work(operators)) })
+	}
+}
+
+// attack is a hostile client: it comes again and again.
+func (r *run) attack(ctx context.Context, s *scenario, path string, dice *rand.Rand) {
+	for wait(ctx, 50*time.Millisecond+time.Duration(dice.Int64N(int64(200*time.Millisecond)))) == nil {
+		status, err := attackOnce(ctx, s, r.main.address, path, dice)
+		if ctx.Err() != nil {
+			return
+		}
+		r.answers.count(s.name, status)
+		if err != nil {
+			r.ledger.wrong(s.name, "a hostile client was treated wrongly", "%v", err)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+// Command cmd runs a proxy among hostile servers, clients and operators (package chaos) and reports. `make chaos` runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/chaos"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// Exit statuses.
+const (
+	good  = 0
+	found = 1 // something that must not happen, or the run itself failed
+	usage = 2
+)
+
+func run(ctx context.Context, args []string, out, diagnostics io.Writer) int {
+	o, list, err := parse(args, diagnostics)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return good
+	case err != nil:
+		fmt.Fprintln(diagnostics, "chaos:", err)
+		return usage
+	case list:
+		chaos.Describe(out)
+		return good
+	}
+	if err := o.Validate(); err != nil {
+		fmt.Fprintln(diagnostics, "chaos:", err)
+		return usage
+	}
+	o.Out = out
+	err = chaos.Run(ctx, o)
+	if ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	if err != nil {
+		fmt.Fprintln(diagnostics, "chaos:", err)
+		return found
+	}
+	return good
+}
+
+func parse(args []string, out io.Writer) (o chaos.Options, list bool, err error) {
+	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.StringVar(&o.Binary, "wsbouncer", "bin/wsbouncer", "`path` of the binary")
+	flags.DurationVar(&o.Duration, "duration", 10*time.Minute, "`time` for which sessions begin")
+	flags.IntVar(&o.Sessions, "sessions", 200, "`number` of well-behaved sessions at a time")
+	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that makes what is drawn repeatable (default: a random one, which is printed)")
+	only := flags.String("only", "", "comma-separated `names` of the scenarios to run (default: all)")
+	flags.BoolVar(&o.Keep, "keep", false, "keep the logs and files of the proxies even if nothing was found")
+	flags.BoolVar(&list, "list", false, "list the scenarios, and do nothing")
+	if err := flags.Parse(args); err != nil {
+		return o, false, err
+	}
+	if flags.NArg() > 0 {
+		return o, false, fmt.Errorf("%q is not a flag; there are no arguments", flags.Arg(0))
+	}
+	if *only != "" {
+		o.Only = strings.Split(*only, ",")
+	}
+	if o.Seed == 0 {
+		o.Seed = rand.Uint64N(1 << 32)
+	}
+	return o, list, nil
+}

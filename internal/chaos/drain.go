@@ -1,0 +1,90 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// What may be left over: descriptors and goroutines that the runtime, or the load, has brought about once and for all.
+const (
+	spareFiles      = 12
+	spareGoroutines = 12
+)
+
+// drain takes all backends away from a proxy, and sees whether anything is left over of sessions and connections.
+func (r *run) drain(ctx context.Context, p *proxy, directory string) {
+	wrong := func(kind, format string, args ...any) { r.ledger.wrong(p.name, kind, format, args...) }
+	if err := p.config.write(p.config.withoutBackends()); err != nil {
+		wrong("the configuration cannot be written", "%v", err)
+		return
+	}
+	left := ""
+	err := p.await(ctx, "nothing is left over", func() (bool, error) {
+		left = r.left(ctx, p)
+		return left == "", nil
+	})
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		wrong("something is left over", "%v: %s", err, left)
+	}
+	config := &configuration{services: p.config.services}
+	fresh, err := startProxy(ctx, r.options.Binary, p.name+"-fresh", directory, config, p.machine)
+	if err != nil {
+		wrong("a fresh proxy cannot be started to compare with", "%v", err)
+		return
+	}
+	defer fresh.kill()
+	before, err := fresh.goroutines()
+	if err != nil {
+		wrong("no goroutines to compare with", "%v", err)
+		return
+	}
+	after, err := p.goroutines()
+	if err != nil {
+		wrong("goroutines are not known", "%v", err)
+		return
+	}
+	if len(after) > len(before)+spareGoroutines {
+		wrong("goroutines are left over", "%d; a fresh proxy has %d; see the end of %s", len(after), len(before), filepath.Join(p.directory, "log"))
+	}
+}
+
+// left says what of sessions and connections a proxy and its servers still have; empty for nothing.
+func (r *run) left(ctx context.Context, p *proxy) string {
+	s, err := p.stats(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	var all []string
+	note := func(n int, format string, args ...any) {
+		if n > 0 {
+			all = append(all, fmt.Sprintf("%d ", n)+fmt.Sprintf(format, args...))
+		}
+	}
+	note(int(s.Sessions.Active), "sessions")
+	note(len(s.Backends), "backends")
+	for _, b := range s.Leaving {
+		note(b.Leased, "leased connections of %s", b.Name)
+		note(b.Resetting, "connections of %s that are reset", b.Name)
+		note(b.Retiring, "connections of %s that are closed", b.Name)
+	}
+	for _, v := range s.Services {
+		note(v.Queue.Waiting, "clients that wait in %s", v.Name)
+	}
+	for _, v := range r.services[p] {
+		for _, w := range v.healthy {
+			note(w.sim.Stats().Connections, "connections that %s sees", w.name)
+		}
+		if v.hostile != nil {
+			note(v.hostile.read().open, "connections that %s sees", v.hostile.name)
+		}
+	}
+	if p.unused >= 0 {
+		note(p.openFiles()-p.unused-spareFiles, "open files more than before there were backends, beyond %d", spareFiles)
+	}
+	return strings.Join(all, ", ")
+}

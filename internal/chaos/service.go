@@ -1,0 +1,158 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/sim"
+)
+
+// hostileCap is the cap of each hostile server.
+const hostileCap = 8
+
+// machineCap is the cap of each server behind a proxy that is short of something: two of them want more descriptors than there are.
+const machineCap = 40
+
+// machineSessions is how many sessions there are at a time with such a proxy.
+const machineSessions = 5
+
+// attackers is how many hostile clients of a kind there are at a time.
+const attackers = 3
+
+// service is one service of a proxy, with the servers behind it and the sessions that are held with it. Static once it is staged,
+// but for report, which is there when the sessions have ended.
+type service struct {
+	name, protocol, profile string
+	query                   string    // of the clients' URL
+	scenario                *scenario // nil of a service of healthy servers alone
+	sessions                int       // at a time
+	cap                     int       // of each healthy server
+	healthy                 []*healthyServer
+	hostile                 *hostile // nil if there is none
+	ledger                  *ledger
+
+	first  uint64 // identity of the first session
+	report hunt.Report
+}
+
+// newService starts the servers of a service: the healthy ones, and the hostile one of its scenario.
+func newService(name, protocol string, healthy, sessions int, s *scenario, seed uint64, l *ledger) (*service, error) {
+	if protocol == "" {
+		protocol = sim.Vosk
+	}
+	v := &service{
+		name: name, protocol: protocol, profile: protocol, sessions: sessions, scenario: s, ledger: l,
+		cap: 2*sessions + 20*attackers,
+	}
+	if s != nil { // or the hostile one would hardly be chosen
+		v.cap = max(hostileCap, 2*sessions)
+	}
+	var admit func(*http.Request) int
+	switch protocol {
+	case sim.FunASR:
+		v.profile = "tagged"
+	case sim.Deepgram:
+		v.query, admit = "?key=good", badKeyStatus
+	}
+	if s != nil && s.profile != "" {
+		v.profile = s.profile
+	}
+	for i := range healthy {
+		w, err := startHealthy(fmt.Sprintf("%s-healthy-%d", name, i+1), protocol, seed, admit)
+		if err != nil {
+			v.stop()
+			return nil, err
+		}
+		v.healthy = append(v.healthy, w)
+	}
+	if s != nil && (s.behave != nil || s.simulated != nil) {
+		var err error
+		if v.hostile, err = startHostile(name+"-hostile", protocol, s, seed); err != nil {
+			v.stop()
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// stop ends the servers.
+func (s *service) stop() {
+	for _, w := range s.healthy {
+		w.sim.Close()
+	}
+	if s.hostile != nil {
+		s.hostile.stop()
+	}
+}
+
+// hold holds sessions through the proxy at that address until finish is closed, and what is under way then to its end.
+func (s *service) hold(ctx context.Context, address string, seed uint64, finish <-chan struct{}) error {
+	report, err := hunt.Run(ctx, hunt.Options{
+		URL: "ws://" + address + "/" + s.name + s.query, Protocol: s.protocol, Sessions: 1 << 30, Concurrency: s.sessions,
+		Seed: seed, First: s.first, Manners: hunt.Manners{hunt.CleanEnd: 1}, Exact: true, Pace: pace, Timeout: sessionTimeout,
+		MaxLeaks: 1 << 20, Traces: max(256, 8*s.sessions), Finish: finish, Outcome: s.judge,
+	})
+	s.report = report
+	return err
+}
+
+const (
+	// pace is the most time between two messages of a session.
+	pace = 600 * time.Millisecond
+	// sessionTimeout is how long a session may take in all.
+	sessionTimeout = 30 * time.Second
+)
+
+// judge holds the outcome of a session against what its server is: whoever was heard by a healthy one must have got its
+// results, all of them, once. It is called by any goroutine.
+func (s *service) judge(o hunt.Outcome) {
+	heard := false
+	for _, w := range s.healthy {
+		heard = w.served(o.Session) || heard
+	}
+	switch {
+	case o.Succeeded():
+		return
+	case !heard && s.hostile != nil && s.scenario.allow.permits(&o):
+		return
+	case !heard && s.scenario != nil && s.scenario.machine != nil && s.scenario.machine.refuses(&o):
+		return
+	}
+	where := "a healthy server"
+	if !heard {
+		where = "no healthy server"
+	}
+	what := o.Kind
+	switch {
+	case o.Foreign > 0:
+		what = "foreign results"
+	case o.Twice > 0:
+		what = "results twice"
+	case o.Lost > 0 || o.Mute:
+		what = "results lost"
+	case what == "":
+		what = "not completed"
+	}
+	s.ledger.wrong(s.name, what+", on "+where, "session %d: %d results lost, %d twice, %d foreign; %s %s\n%s",
+		o.Session, o.Lost, o.Twice, o.Foreign, o.Kind, o.Reason, o.Trace())
+}
+
+// judgeAll holds the report of all sessions against what they must have been.
+func (s *service) judgeAll() {
+	r := &s.report
+	switch {
+	case s.sessions == 0:
+	case r.Completed == 0:
+		s.ledger.wrong(s.name, "no session got its last result", "%s", r.String())
+	case s.hostile != nil && !s.scenario.theirs() && !s.scenario.allow.results && r.Sessions-r.Completed > max(10, r.Sessions/2):
+		s.ledger.wrong(s.name, "black hole", "%d of %d sessions ended without their last result", r.Sessions-r.Completed, r.Sessions)
+	}
+}
+
+// refuses tells whether a machine that is short of something may have refused a session so.
+func (m *machine) refuses(o *hunt.Outcome) bool {
+	return m.descriptors > 0 && (o.Status == http.StatusServiceUnavailable || o.Code == 0 && o.Status == 0)
+}
