@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -103,9 +104,13 @@ func (w *worker[C]) dial(slot *pool.Slot[C], done func()) {
 	w.dialing++
 	begun := time.Now()
 	go func() {
-		err := w.establish(w.ctx, slot)
-		done()
-		w.results <- result[C]{slot, begun, err}
+		err := mistake.Err // if it panics
+		defer func() {
+			done()
+			w.results <- result[C]{slot, begun, err}
+		}()
+		defer w.guard.Recover("dialing", nil)
+		err = w.establish(w.ctx, slot)
 	}()
 }
 
@@ -117,6 +122,9 @@ func (w *worker[C]) settle(r result[C]) {
 	switch unwanted := (unwantedError{}); {
 	case r.err != nil && (ending || errors.As(r.err, &unwanted)): // neither is a failure of the server
 		r.slot.Abandoned()
+	case errors.Is(r.err, mistake.Err): // nor does this
+		w.shortTill = time.Now().Add(shortPause)
+		r.slot.GiveUp()
 	case w.descriptors.Failed(machine.Dialing, r.err): // this says nothing about the server
 		w.shortTill = time.Now().Add(shortPause)
 		r.slot.Abandoned()

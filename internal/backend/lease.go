@@ -12,7 +12,9 @@ func (c *Conn) Use(f func(alive bool)) {
 	ok := c.stream.Post(func() {
 		c.lease = c.slot.Sessions()
 		if c.broken != nil {
-			c.retire(*c.broken)
+			if !c.stream.Closed() {
+				c.retire(*c.broken)
+			}
 			f(false)
 			return
 		}
