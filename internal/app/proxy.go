@@ -16,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/stats"
@@ -37,6 +38,7 @@ type Proxy struct {
 	listeners []net.Listener
 	admin     *http.Server
 	adminAt   []net.Listener
+	guard     *mistake.Guard // nil if panics are to be seen
 	// descriptors is the book of the process's file descriptors.
 	descriptors *machine.Descriptors
 	warned      string          // about the limits of this machine; the follower's
@@ -70,6 +72,10 @@ func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) 
 // serve makes the parts, joins them, and lets clients in.
 func (p *Proxy) serve(fixed *fixed) (err error) {
 	o := loop.Options{Max: p.settings.Loops, IOURing: loop.IOURing(p.settings.IOURing), Wait: loop.Wait(p.settings.LoopWait)}
+	if p.settings.RecoverPanics {
+		p.guard = mistake.NewGuard(p.log)
+		o.OnPanic = func(value any) { p.guard.Caught("event loop", value) }
+	}
 	if p.loops, err = loop.NewGroup(o); err != nil {
 		return fmt.Errorf("starting event loops with --io-uring %s and --loop-wait %s: %w", p.settings.IOURing, p.settings.LoopWait, err)
 	}
@@ -78,10 +84,10 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 	}
 	p.descriptors = p.countDescriptors()
 	p.sessions = session.NewServer(session.Options{
-		Loops: p.loops, Limits: p.settings.limits(), Descriptors: p.descriptors, Log: p.log,
+		Loops: p.loops, Limits: p.settings.limits(), Descriptors: p.descriptors, Guard: p.guard, Log: p.log,
 	})
 	p.services = services.New(services.Options{
-		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, Log: p.log,
+		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, Guard: p.guard, Log: p.log,
 	})
 	if err = p.follow(fixed); err != nil {
 		p.sessions.StopAccepting()
@@ -201,8 +207,9 @@ func (p *Proxy) Stats() stats.Stats {
 		Sessions: stats.Sessions{
 			Active: sessions.Active, Total: sessions.Total, Refused: sessions.Refused, Ended: sessions.Ended,
 		},
-		Relayed:       stats.Relayed(sessions.Relayed),
-		Configuration: configuration(p.follower.Status()),
+		Relayed:        stats.Relayed(sessions.Relayed),
+		InternalErrors: p.guard.Count(),
+		Configuration:  configuration(p.follower.Status()),
 	}
 	p.services.Stats(&all)
 	slices.SortStableFunc(all.Backends, func(a, b stats.Backend) int { return p.place(a.Name) - p.place(b.Name) })

@@ -23,6 +23,9 @@ type Settings struct {
 	// LoopWait says how event loops wait: one of loop.Waits.
 	LoopWait string
 
+	// RecoverPanics says that a panic ends no more than the session or connection that it was for. Tests want to see panics.
+	RecoverPanics bool
+
 	// Database is where services, backends and profiles come from; empty for flags-only operation.
 	Database       string
 	StateDirectory string // where what must be found again after a restart is kept

@@ -37,7 +37,7 @@ func New(o Options) *Backend {
 	b.recipe.Store(&recipe{Options: o, backend: b})
 	b.report.init(o.Name, o.Log, o.Probe != nil)
 	b.worker = worker[*Conn]{
-		report: &b.report, limits: o.limits(), now: o.Group.Now, descriptors: o.Descriptors,
+		report: &b.report, limits: o.limits(), now: o.Group.Now, descriptors: o.Descriptors, guard: o.Guard,
 		establish: b.establish,
 		retire:    func(c *Conn) { c.stream.Post(c.closeWithdrawn) },
 	}

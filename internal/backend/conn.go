@@ -108,6 +108,7 @@ func adopt(r *recipe, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, 
 		boundary: profile.New(r.Profile),
 	}
 	c.stream = l.Add(socket, c, e.Early)
+	l.Handling(c.stream)
 	if age := r.MaxAge; age > 0 {
 		c.retireAt = c.established.After(jittered(age))
 	}
@@ -129,9 +130,9 @@ func (c *Conn) forgo() {
 func (c *Conn) fill() {
 	ready := c.dialing.ready
 	c.dialing = nil
+	defer ready(nil) // whatever happens
 	c.waits()
 	c.slot.Filled(c)
-	ready(nil)
 }
 
 // Backend returns the backend that the connection leads to.

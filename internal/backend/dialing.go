@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -110,9 +111,13 @@ func (w *worker[C]) dial(slot *pool.Slot[C], done func()) {
 	w.dialing++
 	renewal, begun, ctx := w.renewal, time.Now(), w.dials
 	go func() {
-		err := w.establish(ctx, slot)
-		done()
-		w.results <- result[C]{slot, renewal, begun, err}
+		err := mistake.Err // if it panics
+		defer func() {
+			done()
+			w.results <- result[C]{slot, renewal, begun, err}
+		}()
+		defer w.guard.Recover("dialing", nil)
+		err = w.establish(ctx, slot)
 	}()
 }
 
@@ -132,6 +137,9 @@ func (w *worker[C]) settle(r result[C]) {
 	case errors.As(r.err, &anonymous):
 		w.refusedAhead(anonymous.Error())
 		r.slot.Abandoned()
+	case errors.Is(r.err, mistake.Err): // nor does this
+		w.shortTill = time.Now().Add(shortPause)
+		r.slot.GiveUp()
 	case w.descriptors.Failed(machine.Dialing, r.err): // this says nothing about the server
 		w.shortTill = time.Now().Add(shortPause)
 		r.slot.Abandoned()

@@ -14,7 +14,9 @@ func (c *Conn) Use(f func(alive bool)) {
 	ok := c.stream.Post(func() {
 		c.lease = c.slot.Sessions()
 		if why := c.broken(); why != nil && c.Farewell() == nil {
-			c.retire(*why)
+			if !c.stream.Closed() {
+				c.retire(*why)
+			}
 			f(false)
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -61,6 +62,8 @@ type Options struct {
 	Descriptors *machine.Descriptors
 	// Loops are the event loops that the connections live on.
 	Loops *loop.Group
+	// Guard recovers from panics in the backend's goroutines; nil for not at all.
+	Guard *mistake.Guard
 	// Log gets a line for each change of state.
 	Log *slog.Logger
 }

@@ -37,7 +37,8 @@ func (b *Backend) Restore() {
 // Group returns the group that the backend belongs to.
 func (b *Backend) Group() *pool.Group[*Conn] { return b.group }
 
-// Update changes the options. Sessions go on. Group, Variants, Peers, Loops, Log, Descriptors, Mode and the URL of Target stay what they were. With
+// Update changes the options. Sessions go on. Group, Variants, Peers, Loops, Log, Descriptors, Guard, Mode and the URL of Target stay
+// what they were. With
 // renew, the connections that there are were dialed with what is not wanted any more: those that are idle are replaced little by
 // little, and those in use when their sessions have ended. What failed with them says nothing about those to come: the backend is
 // tried at once, even if its circuit is open.
@@ -45,7 +46,8 @@ func (b *Backend) Update(o Options, renew bool) {
 	b.updating.Lock()
 	defer b.updating.Unlock()
 	now := b.recipe.Load()
-	o.Group, o.Variants, o.Peers, o.Loops, o.Log, o.Descriptors = now.Group, now.Variants, now.Peers, now.Loops, now.Log, now.Descriptors
+	o.Group, o.Variants, o.Peers, o.Loops, o.Log = now.Group, now.Variants, now.Peers, now.Loops, now.Log
+	o.Descriptors, o.Guard = now.Descriptors, now.Guard
 	o.setDefaults()
 	o.keepTo(o.Profile)
 	next := &recipe{Options: o, backend: b, renewal: now.renewal}

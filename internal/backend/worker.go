@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -36,6 +37,8 @@ type worker[C any] struct {
 	retire func(C)
 	// descriptors are what connections are dialed with; nil for without limits.
 	descriptors *machine.Descriptors
+	// guard recovers from panics; nil for not at all.
+	guard *mistake.Guard
 
 	wanted  chan struct{}  // of size one: look at the pool
 	gone    chan struct{}  // of size one: the pool has changed, for Close
@@ -133,6 +136,17 @@ func (w *worker[C]) configure(l limits) {
 
 func (w *worker[C]) run() {
 	defer close(w.done)
+	for !w.work() {
+		select {
+		case <-time.After(time.Second): // what has made it panic may do so again
+		case <-w.ctx.Done():
+		}
+	}
+}
+
+// work is what the worker does until it is stopped. It returns false when it has panicked.
+func (w *worker[C]) work() (ended bool) {
+	defer w.guard.Recover("backend's worker", nil)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for w.ctx.Err() == nil { // select would not prefer the end to a signal
@@ -150,6 +164,7 @@ func (w *worker[C]) run() {
 	for w.dialing > 0 {
 		w.settle(<-w.results)
 	}
+	return true
 }
 
 // review looks at what became of connections and sessions.

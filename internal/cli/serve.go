@@ -60,7 +60,9 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 	if loaded.File != "" {
 		log.Info("settings read", "file", loaded.File)
 	}
-	proxy, err := app.Start(flags.settings(loaded), buildVersion(), log.Logger)
+	all := flags.settings(loaded)
+	all.RecoverPanics = true
+	proxy, err := app.Start(all, buildVersion(), log.Logger)
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ func (c *Conn) Post(f func()) bool {
 			c.Post(f)
 			return
 		}
+		l.Handling(c)
 		f()
 	})
 }
@@ -148,6 +149,7 @@ func Move(to *Loop, moved func(), conns ...*Conn) bool {
 	}
 	each((*Conn).leave)
 	arrive := func() {
+		to.Handling(conns[0])
 		each(func(c *Conn) { c.join(to) })
 		moved()
 	}
@@ -173,6 +175,7 @@ func (c *Conn) later(f func()) {
 			c.Post(f)
 			return
 		}
+		l.Handling(c)
 		f()
 	})
 }

@@ -17,6 +17,7 @@ type driver struct {
 	waker  int // an eventfd that other goroutines write to
 	events [256]unix.EpollEvent
 	ready  int  // how many events the last wait returned
+	next   int  // of them, to be handled
 	raw    bool // it may wait without telling the scheduler
 	silent int  // wake-ups since there was something on a socket
 
@@ -100,7 +101,7 @@ func (d *driver) wait() {
 	case unix.EINTR:
 		d.ready = 0
 	default:
-		panic(fmt.Sprintf("loop: epoll_pwait: %v", errno))
+		panic(broken(fmt.Sprintf("loop: epoll_pwait: %v", errno)))
 	}
 }
 
@@ -113,8 +114,16 @@ func (d *driver) wake() {
 // dispatch handles the events that were fetched, and returns how many they were.
 func (d *driver) dispatch() int {
 	d.silent++
-	for i := range d.events[:d.ready] {
-		event := &d.events[i]
+	d.next = 0
+	d.handleRest()
+	return d.ready
+}
+
+// handleRest handles the events of the batch from number next on.
+func (d *driver) handleRest() {
+	for d.next < d.ready {
+		event := &d.events[d.next]
+		d.next++
 		if int(event.Fd) == d.waker {
 			var count uint64
 			_, _, _ = unix.RawSyscall(unix.SYS_READ, uintptr(d.waker), uintptr(unsafe.Pointer(&count)), 8)
@@ -125,9 +134,9 @@ func (d *driver) dispatch() int {
 			continue
 		}
 		d.silent = 0
+		d.loop.current, d.loop.handler = c, c.handler
 		c.handle(event.Events)
 	}
-	return d.ready
 }
 
 // each calls f for every connection of the loop.

@@ -38,6 +38,12 @@ func (d *driver) wake() {
 // dispatch has nothing to do, since events come as posted functions, but counts as one.
 func (d *driver) dispatch() int { return 1 }
 
+// handleRest has nothing to do.
+func (d *driver) handleRest() {}
+
+// dropSending has nothing to do.
+func (d *driver) dropSending() {}
+
 // sendOutbox has nothing to send, since nothing is put off.
 func (d *driver) sendOutbox() bool { return false }
 

@@ -26,6 +26,8 @@ type Group struct {
 	use  IOURing // for loops that are started later
 	raw  bool    // loops keep their P while they wait
 	book *processorBook
+	// onPanic is Options.OnPanic.
+	onPanic func(any)
 
 	governor governor                  // govern's
 	shares   atomic.Pointer[[]float64] // busy shares of all loops at the last look
@@ -44,6 +46,9 @@ type Options struct {
 	IOURing IOURing
 	// Wait says how the loops wait; default WaitAuto.
 	Wait Wait
+	// OnPanic is told the value when a handler, or a function that was posted, has panicked, in the deferred function. The connection
+	// is given up then (see [Retirer]), and the loop goes on. By default nothing is recovered from.
+	OnPanic func(value any)
 	// Interval is the time between two looks at how busy the loops are; default 250 ms.
 	Interval time.Duration
 
@@ -77,7 +82,7 @@ func NewGroup(o Options) (*Group, error) {
 	if o.Interval <= 0 {
 		o.Interval = 250 * time.Millisecond
 	}
-	g := &Group{most: max(o.Max, 0), use: o.IOURing, raw: raw, book: o.book, quit: make(chan struct{}), done: make(chan struct{})}
+	g := &Group{most: max(o.Max, 0), use: o.IOURing, raw: raw, onPanic: o.OnPanic, book: o.book, quit: make(chan struct{}), done: make(chan struct{})}
 	g.awake.Store(int32(o.Min))
 	g.governor = governor{lowest: o.Min, highest: first}
 	for i := range made {
@@ -251,15 +256,16 @@ func (g *Group) act(d decision) {
 // shed moves a share of what loop l has to the others, in turn.
 func (g *Group) shed(l *Loop, share float64, to ...*Loop) {
 	l.Post(func() {
-		var movers []Mover
+		var movers []*Conn
 		l.driver.each(func(c *Conn) {
-			if m, ok := c.handler.(Mover); ok {
-				movers = append(movers, m)
+			if _, ok := c.handler.(Mover); ok {
+				movers = append(movers, c)
 			}
 		})
 		movers = movers[:int(share*float64(len(movers))+0.5)]
-		for i, m := range movers {
-			m.MoveTo(to[i%len(to)])
+		for i, c := range movers {
+			l.Handling(c)
+			c.handler.(Mover).MoveTo(to[i%len(to)])
 		}
 		g.moved.Add(uint64(len(movers)))
 	})

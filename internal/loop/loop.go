@@ -42,6 +42,16 @@ type EndWatcher interface {
 	Ending(c *Conn)
 }
 
+// Retirer is a [Handler] that can give up what belongs to its connection after a panic in the midst of one of its events, or of one
+// of its timers.
+type Retirer interface {
+	Handler
+	// Retire closes the connection, and all that belongs to it.
+	Retire(c *Conn)
+	// Owns tells whether a timer belongs to the connection.
+	Owns(t *Timer) bool
+}
+
 // StallWatcher is a [Handler] that asks Stalled, and not Pending, whether the socket has taken what was written.
 type StallWatcher interface {
 	Handler
@@ -64,6 +74,9 @@ type Loop struct {
 	conns   int
 	work    uint64 // events handled
 	stopped bool
+	current *Conn   // whose event is being handled; nil for nobody's
+	handler Handler // current's when the event began
+	firing  *Timer  // whose function is being called
 
 	// load is conns, published for Group.Pick.
 	load atomic.Int64
@@ -118,7 +131,7 @@ func (l *Loop) post(f, sealed func()) bool {
 // returns false when the loop has been stopped.
 func (l *Loop) Call(f func()) bool {
 	ran := make(chan struct{})
-	if !l.Post(func() { f(); close(ran) }) {
+	if !l.Post(func() { defer close(ran); f() }) {
 		return false
 	}
 	<-ran
@@ -135,6 +148,17 @@ func (l *Loop) Later(f func()) { l.later = append(l.later, f) }
 // run is the loop.
 func (l *Loop) run() {
 	defer close(l.done)
+	l.turns()
+	for !l.stopped || len(l.running) > 0 { // after a panic
+		l.resume()
+		l.turns()
+	}
+	l.driver.shut()
+}
+
+// turns waits and handles events until the loop is stopped, or until a handler panics.
+func (l *Loop) turns() {
+	defer l.recovered()
 	for !l.stopped {
 		l.driver.wait()
 		l.work += uint64(l.driver.dispatch())
@@ -145,13 +169,15 @@ func (l *Loop) run() {
 			l.runLater()
 		}
 	}
-	l.driver.shut()
 }
 
 func (l *Loop) runLater() {
 	for i := 0; i < len(l.later); i++ { // a function may add others
 		f := l.later[i]
-		l.later[i] = nil
+		if f == nil { // it has panicked
+			continue
+		}
+		l.later[i], l.current = nil, nil
 		f()
 	}
 	l.later = l.later[:0]
@@ -165,11 +191,20 @@ func (l *Loop) runPosted() {
 	l.running, l.posted = l.posted, l.running[:0]
 	l.hasPosted.Store(false)
 	l.mu.Unlock()
-	for i, f := range l.running {
+	l.runRunning()
+}
+
+func (l *Loop) runRunning() {
+	for i := 0; i < len(l.running); i++ { // stop may add others
+		f := l.running[i]
+		if f == nil { // it has panicked
+			continue
+		}
+		l.running[i], l.current = nil, nil
 		f()
-		l.running[i] = nil
 		l.runLater()
 	}
+	l.running = l.running[:0]
 }
 
 // stop ends the loop and closes what connections it still has. It is called by the group, from outside the loop.
@@ -181,9 +216,7 @@ func (l *Loop) stop() {
 		rest := l.posted
 		l.posted = nil
 		l.mu.Unlock()
-		for _, f := range rest { // Call must not wait for ever
-			f()
-		}
+		l.running = append(l.running, rest...) // Call must not wait for ever
 	})
 	<-l.done
 }

@@ -145,9 +145,29 @@ func (c *Conn) keepLate(rest []byte) {
 		return
 	}
 	if w, ok := c.handler.(StallWatcher); ok {
+		l := c.on
+		current, handler := l.current, l.handler
+		l.Handling(c)
 		w.Stalled(c)
+		l.current, l.handler = current, handler
 	}
 }
+
+// dropSending ends the connections whose output was being sent when a handler panicked: nobody knows what of it was.
+func (d *driver) dropSending() {
+	o := &d.outbox
+	for _, e := range o.sending {
+		if c := e.conn; c != nil && !c.closed {
+			c.Fail(errPanicked)
+		}
+	}
+	clear(o.sending)
+	if o.sending != nil {
+		o.sending, o.bytes = nil, o.bytes[:0]
+	}
+}
+
+var errPanicked = errors.New("an internal error in the midst of sending")
 
 // close must be called when there is no connection left.
 func (o *outbox) close() {

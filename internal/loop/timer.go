@@ -96,9 +96,11 @@ func (h *timerHeap) remove(t *Timer) { heap.Remove(&h.heap, t.index-1) }
 func (h *timerHeap) fire(now Instant) {
 	for len(h.heap) > 0 && h.heap[0].when <= now {
 		t := heap.Pop(&h.heap).(*Timer)
-		f := t.f
+		f, l := t.f, t.loop
 		t.f = nil
+		l.current, l.firing = nil, t
 		f()
+		l.firing = nil
 	}
 }
 

@@ -106,7 +106,7 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 	g.mu.Lock()
 	if w.ready != nil {
 		g.mu.Unlock()
-		panic("pool: a client that was queued before asks for another connection with the same waiter")
+		panic(Misuse("a client that was queued before asks for another connection with the same waiter"))
 	}
 	if l := g.queue.line(w.Variant); l == nil || l.first == nil { // otherwise nothing is idle that could be leased
 		if p := g.choose(w.Variant, w.Key); p != nil && (g.queue.length == 0 || !g.holdsBack(p, math.MaxUint64)) {
@@ -140,7 +140,7 @@ func (g *Group[C]) Leave(w *Waiter[C], why Departure) (conn C, leased bool) {
 	case conn = <-w.ready: // handed over under the lock, so it is there
 		return conn, true
 	default:
-		panic("pool: a client that does not wait left the queue")
+		panic(Misuse("a client that does not wait left the queue"))
 	}
 }
 

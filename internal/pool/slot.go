@@ -157,8 +157,40 @@ func (s *Slot[C]) end() {
 	s.pool.group.unlock(s.pool, signal)
 }
 
+// GiveUp ends the slot whatever its connection was doing, because of a mistake in the program. The connection has been closed. It may
+// be called at any time, and changes nothing the second time.
+func (s *Slot[C]) GiveUp() {
+	p := s.pool
+	p.group.mu.Lock()
+	switch s.state {
+	case Gone:
+		p.group.mu.Unlock()
+		return
+	case Dialing:
+		if s.probe {
+			p.probes--
+		} else {
+			s.variant.coming--
+		}
+	case Idle, Leased, Resetting:
+		p.retire(s, InternalError)
+	}
+	p.move(s, Gone)
+	s.end()
+}
+
+// Misuse is the value of the panic when somebody uses a slot or a waiter after its end, or in a state that does not allow it. The books are
+// as they were, and no lock is held.
+type Misuse string
+
+// Error returns what was wrong.
+func (m Misuse) Error() string { return "pool: " + string(m) }
+
+// Unharmed tells that nothing has changed.
+func (Misuse) Unharmed() {}
+
 // misused gives the mutex up and panics.
 func (g *Group[C]) misused(how string) {
 	g.mu.Unlock()
-	panic("pool: " + how)
+	panic(Misuse(how))
 }

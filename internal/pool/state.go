@@ -94,6 +94,8 @@ const (
 	Shed
 	// Withdrawn: an operator disabled the backend.
 	Withdrawn
+	// InternalError: a mistake in the proxy.
+	InternalError
 	// Shutdown: the proxy, or the backend's part in it, ends.
 	Shutdown
 	reasons = int(Shutdown) + 1
@@ -103,7 +105,7 @@ const (
 func (r Reason) String() string {
 	return [...]string{
 		"served", "unclean", "cut", "closed", "lost", "broken", "unsolicited", "silent", "reset_failed", "full", "aged", "worn_out",
-		"outdated", "surplus", "displaced", "suspected", "shed", "withdrawn", "shutdown",
+		"outdated", "surplus", "displaced", "suspected", "shed", "withdrawn", "internal_error", "shutdown",
 	}[r]
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
@@ -39,6 +40,8 @@ const (
 type Options struct {
 	// Descriptors are the file descriptors that connections are dialed with; nil for without limits.
 	Descriptors *machine.Descriptors
+	// Guard recovers from panics in the backends' goroutines; nil for not at all.
+	Guard *mistake.Guard
 	// Loops are the event loops that connections live on.
 	Loops *loop.Group
 	// SetRoutes is told what clients can ask for, such as [session.Server.SetServices].

@@ -11,6 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
 )
 
 // retryAfter is what a client without a connection is told to wait, in seconds.
@@ -86,6 +87,12 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 	}
 	done := make(chan outcome, 1)
 	conn.Use(func(alive bool) {
+		defer func() { // if it panics: nobody else would tell
+			select {
+			case done <- outcome{err: mistake.Err}:
+			default:
+			}
+		}()
 		if !alive {
 			done <- outcome{}
 			return

@@ -7,6 +7,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -80,6 +81,7 @@ func (s *Session) search(variant string, until time.Time) {
 func (s *Server) find(session *Session, search *search) {
 	client, service := session.client, session.service
 	started := s.pending.Go(func() {
+		defer s.options.Guard.Recover("search", func() { client.Post(func() { session.found(search, nil, mistake.Err) }) })
 		conn, ok, err := service.Group.Acquire(&search.waiter)
 		if !ok && err == nil {
 			conn, err = s.queued(service, &search.waiter, search.until, search.ended)

@@ -10,6 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -43,8 +44,10 @@ type setup struct {
 	more    []*script // of further backends of the service
 	other   *script   // of the only backend of another service, at /v1/other
 	options func(*Options)
-	service func(*Service)
-	backend func(*backend.Options)
+	// recovers is told the guard of a rig that goes on after panics; nil for one that does not.
+	recovers func(*mistake.Guard)
+	service  func(*Service)
+	backend  func(*backend.Options)
 }
 
 func newRig(t testing.TB, o setup) *rig {
@@ -56,6 +59,12 @@ func newRig(t testing.TB, o setup) *rig {
 	var err error
 	// The governor would have nothing to decide, and its looks allocate.
 	loops := loop.Options{Min: max(o.loops, 1), Max: max(o.loops, 1), IOURing: loop.IOURingAuto, Interval: time.Hour}
+	var guard *mistake.Guard
+	if o.recovers != nil {
+		guard = mistake.NewGuard(slog.New(slog.DiscardHandler))
+		loops.OnPanic = func(value any) { guard.Caught("loop", value) }
+		o.recovers(guard)
+	}
 	if r.loops, err = loop.NewGroup(loops); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +88,7 @@ func newRig(t testing.TB, o setup) *rig {
 		r.startBackend(o.other, group, o)
 	}
 	options := Options{
-		Services: services, Loops: r.loops, Limits: Limits{MaxHead: 4 << 10, HandshakeTimeout: testTimeout}, Log: slog.New(r.log),
+		Services: services, Loops: r.loops, Limits: Limits{MaxHead: 4 << 10, HandshakeTimeout: testTimeout}, Guard: guard, Log: slog.New(r.log),
 	}
 	if o.options != nil {
 		o.options(&options)

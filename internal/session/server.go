@@ -17,6 +17,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
 )
 
 // Options are the settings of a server. Fields without a default are required.
@@ -28,6 +29,8 @@ type Options struct {
 	Limits Limits
 	// Descriptors are told when clients cannot be accepted because something is short on this machine; nil for nobody.
 	Descriptors *machine.Descriptors
+	// Guard recovers from panics in the server's goroutines; nil for not at all.
+	Guard *mistake.Guard
 	// Log gets a line for each session that ended (level info) and for each refused request (level debug).
 	Log *slog.Logger
 }
@@ -151,10 +154,13 @@ func (s *Server) accept(listener net.Listener) {
 		}
 		grace := time.AfterFunc(turnGrace, release)
 		started := s.pending.Go(func() {
+			defer func() {
+				s.untrack(nc)
+				grace.Stop()
+				release()
+			}()
+			defer s.options.Guard.Recover("handshake", func() { _ = nc.Close() })
 			s.admit(nc, begun)
-			s.untrack(nc)
-			grace.Stop()
-			release()
 		})
 		if !started {
 			_ = nc.Close()
@@ -204,6 +210,7 @@ func (s *Server) EndAll(code frame.CloseCode, reason string) {
 	for i, l := range s.options.Loops.Loops() {
 		l.Post(func() {
 			for session := range s.shards[i].sessions {
+				l.Handling(session.client)
 				session.end(byProxy, code, reason)
 			}
 		})

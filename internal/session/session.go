@@ -83,6 +83,7 @@ func (s *Session) begin(socket loop.Socket, req *handshake.Request) {
 	s.shard.sessions[s] = struct{}{}
 	s.server.active.Add(1)
 	s.client = l.Add(socket, (*clientSide)(s), req.Early)
+	l.Handling(s.client)
 	protocol := s.backend.Protocol()
 	if !req.Offers(protocol) {
 		protocol = ""

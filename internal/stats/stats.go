@@ -83,11 +83,13 @@ type Loops struct {
 
 // Stats is the process at one instant.
 type Stats struct {
-	Version       string    `json:"version"`
-	UptimeSeconds float64   `json:"uptime_seconds"`
-	Draining      bool      `json:"draining"`
-	Services      []Service `json:"services"`
-	Backends      []Backend `json:"backends"`
+	Version       string  `json:"version"`
+	UptimeSeconds float64 `json:"uptime_seconds"`
+	Draining      bool    `json:"draining"`
+	// InternalErrors counts panics that ended no more than a session or a connection: mistakes in the proxy.
+	InternalErrors uint64    `json:"internal_errors"`
+	Services       []Service `json:"services"`
+	Backends       []Backend `json:"backends"`
 	// Leaving are backends that were removed and still have connections.
 	Leaving       []Leaving     `json:"leaving,omitempty"`
 	Configuration Configuration `json:"configuration"`
