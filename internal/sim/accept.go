@@ -82,7 +82,9 @@ func (s *Server) admit(nc net.Conn, dice *rand.Rand) (_ *handshake.Request, plac
 	case err != nil:
 		return nil, false, nil
 	default:
-		refusal = request.Check()
+		if refusal = request.Check(); refusal == nil && s.options.Path != "" && request.URL.Path != s.options.Path {
+			refusal = &handshake.Refusal{Status: http.StatusNotFound, Reason: fmt.Sprintf("the path is %s, not %.100q", s.options.Path, request.URL.Path)}
+		}
 	}
 	if refusal != nil {
 		s.counters.badRequests.Add(1)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -19,6 +20,8 @@ type Options struct {
 	Protocol string
 	// Subprotocol is accepted when a client offers it (Sec-WebSocket-Protocol). Default: the protocol's own, if it has one.
 	Subprotocol string
+	// Path is the path that clients have to ask for; others get HTTP 404. Default: any.
+	Path string
 	// APIKey is the key that clients have to present in the opening handshake, in the service's way, if the protocol is a service's.
 	// Without it they are refused in the service's way. Default: no key is asked for.
 	APIKey string
@@ -86,6 +89,9 @@ func (o Options) Validate() error {
 	protocol, err := protocolNamed(o.Protocol)
 	if err != nil {
 		return err
+	}
+	if o.Path != "" && !strings.HasPrefix(o.Path, "/") {
+		return fmt.Errorf("path: %q does not begin with a slash; allowed is a path such as /v1/listen, or none for any", o.Path)
 	}
 	if err := o.validKey(protocol); err != nil {
 		return err

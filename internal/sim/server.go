@@ -124,7 +124,7 @@ type Stats struct {
 	Peak           int    // most that were open at once
 	Accepted       uint64 // upgrades that were accepted
 	Refused        uint64 // upgrades that were answered with an HTTP status, since the server was full or the key was wrong
-	BadRequests    uint64 // requests that were no proper upgrade
+	BadRequests    uint64 // requests that were no proper upgrade, or for another path
 	Messages       uint64 // messages received
 	ProtocolErrors uint64 // connections ended because the client broke RFC 6455
 }
