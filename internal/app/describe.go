@@ -60,6 +60,7 @@ func (s *Settings) Describe() string {
 	} else if p.Subprotocol != "" {
 		row("subprotocol", "%s", p.Subprotocol)
 	}
+	row("handshake", "%s", fixed.handshake())
 	row("sessions", "at most %d at once", sessions)
 	_ = w.Flush()
 	return b.String()

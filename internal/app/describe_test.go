@@ -23,12 +23,13 @@ func TestDescribe(t *testing.T) {
 			"backend ws://127.0.0.1:9001, at most 100 connections, 100 kept warm, weight 1, enabled",
 			"balance least-loaded",
 			"queue at most 1000 clients, for 10s each",
+			`handshake passes nothing; drops clients' query, Authorization, subprotocols \(--pass query,header:Authorization,subprotocol passes them\)`,
 			"sessions at most 100 at once",
 		}},
 		"everything": {func(s *Settings) {
 			s.Listen, s.Admin, s.Path = []string{"127.0.0.1:8080", "[::1]:8080"}, ":9090", "/v1/stt"
 			s.Connections, s.Warm, s.Balance, s.Queue, s.QueueTimeout = 32, 8, "round-robin", 5, 1500*time.Millisecond
-			s.Subprotocol = "audio.v1"
+			s.Subprotocol, s.Pass = "audio.v1", []string{"path", "query:model", "header:authorization", "subprotocol"}
 			s.Backends = append(
 				s.Backends, "ws://127.0.0.1:9002/b,connections=4,weight=0.25", "ws://127.0.0.1:9003,state=draining",
 				"ws://127.0.0.1:9004,state=disabled", "ws://127.0.0.1:9005,weight=0", "ws://127.0.0.1:9006,warm=0",
@@ -48,7 +49,11 @@ func TestDescribe(t *testing.T) {
 			"balance round-robin",
 			"queue at most 5 clients, for 1.5s each",
 			"subprotocol audio.v1",
+			"handshake passes path,query:model,header:Authorization,subprotocol; connections dialed ahead carry none of it, so if the server asks for a key, use --warm 0",
 			"sessions at most 68 at once", // the three that get clients
+		}},
+		"nothing dialed ahead": {func(s *Settings) { s.Warm, s.Pass = 0, []string{"query"} }, []string{
+			`handshake passes query; drops clients' Authorization, subprotocols \(--pass header:Authorization,subprotocol passes them\)`,
 		}},
 		"reuse":    {func(s *Settings) { s.Profile = "vosk" }, []string{"reuse lockstep"}},
 		"no queue": {func(s *Settings) { s.Queue = 0 }, []string{"queue none: clients for whom there is no connection are refused"}},

@@ -117,6 +117,24 @@ func (f *fixed) snapshot() (*config.Snapshot, error) {
 	return snapshot, services.Check(snapshot)
 }
 
+// handshake says what of clients' handshakes the servers are told.
+func (f *fixed) handshake() string {
+	snapshot, err := f.snapshot()
+	if err != nil {
+		return err.Error()
+	}
+	said, err := Handshakes(snapshot)
+	if err != nil {
+		return err.Error()
+	}
+	return said[FixedService]
+}
+
+// Handshakes says for each service what of its clients' handshakes the backends are told.
+func Handshakes(snapshot *config.Snapshot) (map[string]string, error) {
+	return services.Handshakes(snapshot)
+}
+
 // backendName returns a name for a backend that has none but its URL: ws://10.0.0.5:2700/stt is 10.0.0.5-2700-stt.
 func backendName(url string, taken map[string]config.Backend) string {
 	const most = 50

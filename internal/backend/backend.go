@@ -157,6 +157,9 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 		}
 		return err
 	}
+	if o.Variants != nil && isPrivate(slot.Variant()) {
+		o.Variants.choose(slot.Variant(), established.Protocol)
+	}
 	socket, err := loop.Detach(established.Conn)
 	if err != nil {
 		return err

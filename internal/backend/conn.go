@@ -139,7 +139,7 @@ func (c *Conn) Profile() *profile.Profile { return c.made.Profile }
 func (c *Conn) Stream() *loop.Conn { return c.stream }
 
 // Protocol returns the subprotocol that the server chose; empty for none.
-func (c *Conn) Protocol() string { return c.made.Target.Protocol } // the handshake accepts no other
+func (c *Conn) Protocol() string { return c.made.protocol(c.slot.Variant()) }
 
 // sendControl sends a control frame, which must be at a frame boundary.
 func (c *Conn) sendControl(op frame.Opcode, payload []byte) {

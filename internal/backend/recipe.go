@@ -55,6 +55,17 @@ func (b *Backend) Update(o Options, renew bool) {
 // outdated tells whether the connection was dialed with what is not wanted any more.
 func (c *Conn) outdated() bool { return c.made.renewal != c.made.backend.recipe.Load().renewal }
 
+// protocol returns the subprotocol that the server chose for a connection of a variant: the only one that the handshake accepts,
+// unless the client's own were offered.
+func (r *recipe) protocol(variant string) string {
+	if isPrivate(variant) && r.Variants != nil {
+		if v, chosen, ok := r.Variants.find(variant); ok && len(v.Subprotocols) > 0 {
+			return chosen
+		}
+	}
+	return r.Target.Protocol
+}
+
 // target returns the server as it is to be dialed for connections of a variant.
 func (r *recipe) target(variant string) (*handshake.Target, error) {
 	o := &r.Options
@@ -69,5 +80,7 @@ func (r *recipe) target(variant string) (*handshake.Target, error) {
 	for i, field := range v.Header {
 		header[i] = handshake.Field(field)
 	}
-	return o.Target.With(v.Query, header...), nil
+	return o.Target.With(handshake.ClientPart{
+		Path: v.Path, Query: v.Query, Header: header, Offers: v.Subprotocols, Private: v.Private,
+	}), nil
 }

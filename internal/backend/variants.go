@@ -15,8 +15,14 @@ import (
 // ready.
 type Variants struct {
 	mu      sync.Mutex
-	meaning map[string]profile.Variant // guarded by mu
-	private uint64                     // guarded by mu: how many of one client only there have been
+	meaning map[string]meaning // guarded by mu
+	private uint64             // guarded by mu: how many of one client only there have been
+}
+
+// meaning is what a variant's name stands for.
+type meaning struct {
+	profile.Variant
+	chosen string // by the server, of the subprotocols that a client offers
 }
 
 // settingsMark stands between the name of a variant and what sessions have set on its connections.
@@ -36,9 +42,9 @@ func (v *Variants) Name(variant profile.Variant) string {
 		return ""
 	}
 	if v.meaning == nil {
-		v.meaning = make(map[string]profile.Variant)
+		v.meaning = make(map[string]meaning)
 	}
-	v.meaning[name] = variant // there are as many as the profile's lists of allowed values have combinations, and clients
+	v.meaning[name] = meaning{Variant: variant} // there are as many as the profile's lists of allowed values have combinations, and clients
 	return name
 }
 
@@ -59,21 +65,43 @@ func (v *Variants) Forget(name string) {
 	delete(v.meaning, name)
 }
 
+// choose notes which of the subprotocols that a client offers the server has chosen; empty for none.
+func (v *Variants) choose(name, chosen string) {
+	name = plainName(name)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if m, ok := v.meaning[name]; ok && len(m.Subprotocols) > 0 {
+		m.chosen = chosen
+		v.meaning[name] = m
+	}
+}
+
 // lookup returns what a name means, or false when it was given up.
 func (v *Variants) lookup(name string) (profile.Variant, bool) {
+	variant, _, ok := v.find(name)
+	return variant, ok
+}
+
+// find is lookup, and returns also what choose has noted.
+func (v *Variants) find(name string) (variant profile.Variant, chosen string, ok bool) {
+	if name = plainName(name); name == "" {
+		return profile.Variant{}, "", true
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	m, ok := v.meaning[name]
+	return m.Variant, m.chosen, ok
+}
+
+// plainName returns a name without what sessions have set.
+func plainName(name string) string {
 	if plain, _, ok := strings.Cut(name, settingsMark); ok {
 		name = strings.TrimPrefix(plain, pool.Passing)
 		if isPrivate(pool.Passing + name) {
 			name = pool.Passing + name
 		}
 	}
-	if name == "" {
-		return profile.Variant{}, true
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	variant, ok := v.meaning[name]
-	return variant, ok
+	return name
 }
 
 // isPrivate tells whether connections of that name are for one client alone.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
@@ -96,8 +97,13 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) erro
 		return w.Flush()
 	}
 	row("database", "%s, version %s", l.DatabaseShown(), snapshot.Version())
+	handshakes, err := app.Handshakes(snapshot)
+	if err != nil {
+		return err
+	}
 	for name, service := range snapshot.Services() {
 		row("service", "%s", describeService(name, &service, snapshot))
+		row("", "handshake: %s", handshakes[name])
 		for backend, b := range snapshot.Members(name) {
 			row("", "%s: %s, at most %d connections, %s kept warm, weight %g, %s",
 				backend, b.URL, b.Connections, warmWords(&b), b.Weight, b.State)

@@ -205,8 +205,8 @@ func TestMigrate(t *testing.T) {
 		says   string
 	}{
 		{nil, 2, "", "--database: it must be given (or WSBOUNCER_DATABASE), because this machine has none at " + filepath.Join(directory, "wsbouncer.db")},
-		{[]string{"--database", database}, 0, database + ": the schema was made, version 1\n", ""},
-		{[]string{"--database", database}, 0, database + ": the schema has version 1 already\n", ""},
+		{[]string{"--database", database}, 0, database + ": the schema was made, version 2\n", ""},
+		{[]string{"--database", database}, 0, database + ": the schema has version 2 already\n", ""},
 		{[]string{"--database", "x.yaml"}, 0, "Nothing to do: x.yaml is a YAML file: it has no schema\n", ""},
 		{[]string{"--database", "postgres://a:s3cret@127.0.0.1:1/b"}, 1, "", "--database: the database: "},
 		{[]string{"x"}, 2, "", "takes no arguments"},
@@ -219,7 +219,7 @@ func TestMigrate(t *testing.T) {
 	if status, _, messages := command("migrate", "--database", filepath.Join(directory, "wsbouncer.db")); status != 0 {
 		t.Fatal(messages)
 	}
-	if status, out, messages := command("migrate"); status != 0 || !strings.Contains(out, "has version 1 already") {
+	if status, out, messages := command("migrate"); status != 0 || !strings.Contains(out, "has version 2 already") {
 		t.Errorf("the machine's own: %s%s", out, messages)
 	}
 }

@@ -31,7 +31,7 @@ func (f *fieldFlag) Set(text string) error {
 		name, text = name+"."+key, value
 	case f.field.IsList:
 		if text != "" {
-			f.list = append(f.list, text)
+			f.list = append(f.list, strings.Split(text, ",")...)
 		}
 		text = config.ListText(f.list)
 	}
@@ -78,7 +78,7 @@ func addFieldFlags(cmd *cobra.Command, kind config.Kind, without ...string) conf
 		case field.IsMap:
 			help += " (repeat for several; NAME= removes one)"
 		case field.IsList:
-			help += " (repeat for several)"
+			help += " (several with commas between them, or repeat)"
 		}
 		if field.Default != "true" && field.Default != "false" {
 			help += "; allowed: " + field.Allowed

@@ -31,6 +31,7 @@ func TestWriting(t *testing.T) {
 			{"backend set gpu-1 --connections= --dry-run", "backend gpu-1: connections 48 -> 100\nDry run: nothing was changed. The configuration has version 4."},
 			{"service set stt --allow-origin https://a.example --allow-origin https://b.example", `service stt: allow-origin (none) -> "[\"https://a.example\",\"https://b.example\"]"` + "\nVersion 4 -> 5"},
 			{"service set stt --allow-origin=", `service stt: allow-origin "[\"https://a.example\",\"https://b.example\"]" -> (none)` + "\nVersion 5 -> 6"},
+			{"service set stt --pass path,query --pass header:Authorization,subprotocol --dry-run", `service stt: pass (none) -> "[\"path\",\"query\",\"header:Authorization\",\"subprotocol\"]"` + "\nDry run: nothing was changed. The configuration has version 6."},
 			{"backend rm gpu-1 gpu-1", "backend gpu-1: removed (service stt, url ws://10.0.0.5:2700, connections 48, state draining, labels.zone b)\nVersion 6 -> 7"},
 			{
 				"service rm stt --with-backends",
@@ -81,6 +82,9 @@ func TestMistakes(t *testing.T) {
 			refusal{[]string{"service", "set", "sst", "--queue", "1"}, 1, `there is no service "sst"; did you mean "stt"? allowed are stt`},
 			refusal{[]string{"service", "set", "stt", "--queue", "x"}, 2, `--queue: "x" is not a whole number; allowed are 0 to 1000000`},
 			refusal{[]string{"service", "set", "stt", "--balance", "leastloaded"}, 2, `--balance: there is no balance "leastloaded"; did you mean "least-loaded"?`},
+			refusal{[]string{"service", "set", "stt", "--pass", "qury,path"}, 2, `--pass: "qury" is not something that can be passed; did you mean "query"?`},
+			refusal{[]string{"service", "set", "stt", "--pass", "header:Upgrade"}, 2, `--pass: "header:Upgrade": this header belongs to the handshake itself`},
+			refusal{[]string{"service", "set", "stt", "--pass", "query", "--queue", "0"}, 2, "service stt: pass: query needs a queue and a queue-timeout, for clients to wait while a connection of their own is dialed"},
 			refusal{[]string{"service", "set", "stt"}, 2, "nothing to change"},
 			refusal{[]string{"service", "show", "st"}, 1, `there is no service "st"; did you mean "stt"?`},
 			refusal{[]string{"service", "rm", "stt"}, 1, "the service stt is used by backend gpu-1, backend gpu-2; remove them first, or with it by --with-backends"},

@@ -11,6 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
@@ -48,6 +49,7 @@ func addServiceFlags(f *pflag.FlagSet, s *app.Settings) {
 	f.StringVar(&s.Profile, "profile", s.Profile, "the servers' message protocol, such as vosk; one-shot, which uses a connection once, is right for all ('wsbouncer profile ls' lists them)")
 	f.StringArrayVar(&s.ProfileFiles, "profile-file", nil, "YAML file with profiles of your own (repeat for several)")
 	f.StringVar(&s.Subprotocol, "subprotocol", s.Subprotocol, "Sec-WebSocket-Protocol to ask the servers for, and to grant to clients that offer it (default: the profile's)")
+	f.StringSliceVar(&s.Pass, "pass", nil, "what of a client's handshake the servers are told, beside what the profile says: "+profile.PassWords+" (several with commas between them, or repeat); a client that says any of it gets a connection of its own")
 	f.StringArrayVar(&s.AllowOrigin, "allow-origin", nil, "accept browsers from this Origin only (repeat for several; default: any)")
 	f.IntVar(&s.Connections, "connections", s.Connections, "cap of each server: connections that it ever sees at once")
 	f.Var(warmValue{&s.Warm}, "warm", "connections kept ready beside those in use, within the cap (default: the cap)")

@@ -18,6 +18,7 @@ type Service struct {
 	Host        string   // host that clients ask for, without a port; empty for any
 	Profile     string   // name of the backends' message protocol: a built-in profile or one of [Content.Profiles]
 	Subprotocol string   // Sec-WebSocket-Protocol to ask the backends for; empty for the profile's
+	Pass        []string // what of a client's handshake the backends are told, see [profile.ParsePass]; none for what the profile says
 	AllowOrigin []string // values of Origin to accept; none for any
 
 	Balance      string        // how a backend is chosen for a client
@@ -114,7 +115,7 @@ func (c *Content) Clone() Content {
 		to.Profiles = make(map[string]Profile)
 	}
 	for name, s := range to.Services {
-		s.AllowOrigin = append([]string(nil), s.AllowOrigin...)
+		s.Pass, s.AllowOrigin = append([]string(nil), s.Pass...), append([]string(nil), s.AllowOrigin...)
 		to.Services[name] = s
 	}
 	for name, b := range to.Backends {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
 // field is a field of an entity of type E.
@@ -29,6 +30,9 @@ var serviceFields = []field[Service]{
 	}},
 	{"subprotocol", "Sec-WebSocket-Protocol to ask the backends for, and to grant to clients that offer it; empty for the profile's", func(s *Service) value.Value {
 		return value.NewText(&s.Subprotocol, "a token", checkSubprotocol)
+	}},
+	{"pass", "what of a client's handshake the backends are told, beside what the profile says; a client that says any of it gets a connection of its own", func(s *Service) value.Value {
+		return value.NewList(&s.Pass, profile.PassWords, profile.CheckPassWord)
 	}},
 	{"allow-origin", "accept browsers from these values of Origin only; empty for any", func(s *Service) value.Value {
 		return value.NewList(&s.AllowOrigin, "values of Origin such as https://example.org", checkOrigin)

@@ -106,6 +106,9 @@ func (c *Content) checkServices(problems *Problems) {
 		if !slices.Contains(known, s.Profile) {
 			problems.add(KindService, name, "profile", "%s", Unknown("profile", s.Profile, known))
 		}
+		if len(s.Pass) > 0 && (s.Queue == 0 || s.QueueTimeout == 0) {
+			problems.add(KindService, name, "pass", "%s needs a queue and a queue-timeout, for clients to wait while a connection of their own is dialed", strings.Join(s.Pass, ","))
+		}
 		route := s.Host + " " + s.Path
 		if other, ok := routes[route]; ok {
 			problems.add(KindService, name, "path", "%q is asked for by the service %s already; allowed is another path or host", s.Path, other)

@@ -42,6 +42,7 @@ type Target struct {
 	address string         // host:port
 	host    string         // for the Host header
 	request string         // path and query
+	client  *ClientPart    // nil for a connection that is nobody's yet
 }
 
 // ParseTarget checks the URL of a WebSocket server: ws://host[:port][/path][?query], or wss for one that is reached by TLS. Its
@@ -107,18 +108,41 @@ func noScheme(text string) error {
 // Field is a field of an HTTP header.
 type Field struct{ Name, Value string }
 
-// With returns the target with a further part of its query, encoded and without the question mark, and further fields of the
-// header.
-func (t *Target) With(query string, header ...Field) *Target {
+// ClientPart is what a client has said in its own handshake that its server is told.
+type ClientPart struct {
+	// Path is appended to the target's path, percent-encoded and with a leading slash; empty for nothing.
+	Path string
+	// Query is appended to the target's query, encoded and without the question mark; empty for nothing.
+	Query string
+	// Header are further fields of the header.
+	Header []Field
+	// Offers are the subprotocols to offer in the place of the target's, of which the server may choose one or none; nil for the
+	// target's.
+	Offers []string
+	// Private tells that there may be secrets in it, so that no error may repeat what the server says of it.
+	Private bool
+}
+
+// With returns the target with what a client has said.
+func (t *Target) With(c ClientPart) *Target {
 	with := *t
-	with.Header = append(slices.Clip(t.Header), header...)
-	if query != "" {
-		separator := "?"
-		if strings.Contains(t.request, "?") {
-			separator = "&"
-		}
-		with.request += separator + query
+	with.Header = append(slices.Clip(t.Header), c.Header...)
+	path, query, _ := strings.Cut(t.request, "?")
+	if c.Path != "" {
+		// A target that begins with two slashes could be taken for a host.
+		path = "/" + strings.TrimLeft(strings.TrimRight(path, "/")+c.Path, "/")
 	}
+	switch {
+	case c.Query == "":
+	case query == "":
+		query = c.Query
+	default:
+		query += "&" + c.Query
+	}
+	if with.request = path; query != "" {
+		with.request += "?" + query
+	}
+	with.client = &c
 	return &with
 }
 
@@ -136,11 +160,13 @@ type Established struct {
 type StatusError struct {
 	Status int
 	Text   string // the beginning of the answer's body, if it came along
+
+	private bool // the text may repeat a client's secret
 }
 
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("server answered %d %s instead of upgrading", e.Status, http.StatusText(e.Status))
-	if e.Text != "" {
+	if e.Text != "" && !e.private {
 		text += ": " + e.Text
 	}
 	return text
@@ -186,6 +212,20 @@ func (t *Target) Dial(ctx context.Context) (Established, error) {
 	return established, nil
 }
 
+// offers returns the subprotocols to offer to the server.
+func (t *Target) offers() []string {
+	switch {
+	case t.client != nil && len(t.client.Offers) > 0:
+		return t.client.Offers
+	case t.Protocol != "":
+		return []string{t.Protocol}
+	}
+	return nil
+}
+
+// private tells whether what a client has said of its own is told to the server.
+func (t *Target) private() bool { return t.client != nil && t.client.Private }
+
 // upgrade asks for the upgrade and checks the answer.
 func (t *Target) upgrade(nc net.Conn, header string) (Established, error) {
 	var nonce [16]byte
@@ -193,8 +233,9 @@ func (t *Target) upgrade(nc net.Conn, header string) (Established, error) {
 	key := base64.StdEncoding.EncodeToString(nonce[:])
 	request := "GET " + t.request + " HTTP/1.1\r\nHost: " + t.host +
 		"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + "\r\n"
-	if t.Protocol != "" {
-		request += "Sec-WebSocket-Protocol: " + t.Protocol + "\r\n"
+	offers := t.offers()
+	if len(offers) > 0 {
+		request += "Sec-WebSocket-Protocol: " + strings.Join(offers, ", ") + "\r\n"
 	}
 	if _, err := nc.Write([]byte(request + header + "\r\n")); err != nil {
 		return Established{}, err
@@ -220,21 +261,24 @@ func (t *Target) upgrade(nc net.Conn, header string) (Established, error) {
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		text, _, _ := strings.Cut(strings.ToValidUTF8(string(early[:min(len(early), 120)]), ""), "\n")
-		return Established{}, &StatusError{Status: response.StatusCode, Text: strings.TrimSpace(text)}
+		return Established{}, &StatusError{Status: response.StatusCode, Text: strings.TrimSpace(text), private: t.private()}
 	}
 	answer := response.Header
-	switch chosen := answer.Get("Sec-WebSocket-Protocol"); {
+	chosen := strings.Join(answer["Sec-Websocket-Protocol"], ", ")
+	switch {
 	case !hasToken(answer["Upgrade"], "websocket"), !hasToken(answer["Connection"], "upgrade"):
 		return Established{}, errors.New("server answered 101 without upgrading to websocket")
 	case answer.Get("Sec-WebSocket-Accept") != acceptKey(key):
 		return Established{}, errors.New("server's Sec-WebSocket-Accept does not fit the key")
 	case len(answer["Sec-Websocket-Extensions"]) > 0:
 		return Established{}, fmt.Errorf("server accepted an extension that was not offered: %q", answer.Get("Sec-WebSocket-Extensions"))
+	case t.client != nil && len(t.client.Offers) > 0:
+		if chosen != "" && !slices.Contains(offers, chosen) { // which may be a secret
+			return Established{}, errors.New("server chose a subprotocol that its client did not offer")
+		}
 	case chosen != t.Protocol:
 		return Established{}, fmt.Errorf("server chose the subprotocol %q; asked for was %q", chosen, t.Protocol)
-	default:
-		established.Protocol = chosen
 	}
-	established.Early = early
+	established.Protocol, established.Early = chosen, early
 	return established, nil
 }

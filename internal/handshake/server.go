@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -129,14 +130,20 @@ func (r *Request) Check() *Refusal {
 	return nil
 }
 
+// Subprotocols returns what the client offers, in its order.
+func (r *Request) Subprotocols() []string { return listed(r.Header["Sec-Websocket-Protocol"]) }
+
 // Offers tells whether the client offers the subprotocol.
-func (r *Request) Offers(protocol string) bool {
-	for _, offer := range listed(r.Header["Sec-Websocket-Protocol"]) {
-		if offer == protocol {
-			return true
-		}
+func (r *Request) Offers(protocol string) bool { return slices.Contains(r.Subprotocols(), protocol) }
+
+// Forwarded returns the values of a header field that may be forwarded, by its name in canonical form. Those that the client names
+// in Connection are for the proxy alone (RFC 9110, section 7.6.1).
+func (r *Request) Forwarded(name string) []string {
+	values := r.Header[name]
+	if len(values) > 0 && hasToken(r.Header["Connection"], name) {
+		return nil
 	}
-	return false
+	return values
 }
 
 // AppendAccept appends the answer that accepts the upgrade (status 101) to dst, with the subprotocol, if any, that was

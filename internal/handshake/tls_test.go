@@ -82,7 +82,7 @@ func TestResolvedHeader(t *testing.T) {
 	}))
 	defer server.Close()
 	secret := filepath.Join(t.TempDir(), "token")
-	target := targetOf(t, server, "/").With("", Field{"Authorization", "Token of-the-client"}, Field{"X-Client", "7"})
+	target := targetOf(t, server, "/").With(ClientPart{Header: []Field{{"Authorization", "Token of-the-client"}, {"X-Client", "7"}}})
 	target.Resolve = func() (http.Header, error) {
 		token, err := os.ReadFile(secret)
 		return http.Header{"authorization": {"Bearer " + string(token)}, "X-Zone": {"a", "b"}}, err

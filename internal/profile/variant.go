@@ -14,16 +14,20 @@ type Variant struct {
 	Key string
 	// Private tells that the connection must be dialed for this client alone, and closed after it.
 	Private bool
+	// Path is what to append to the path of the backend's URL, encoded; empty for nothing.
+	Path string
 	// Query is what to add to the backend's URL, encoded; empty for nothing.
 	Query string
 	// Header are the fields to add to the handshake, in a fixed order.
 	Header []HeaderField
+	// Subprotocols are what to offer to the server in the place of the configured one; none for that.
+	Subprotocols []string
 }
 
 // HeaderField is a field of an HTTP header, its name in canonical form.
 type HeaderField struct{ Name, Value string }
 
-// BadParameter is the error of [Profile.Variant]: what to answer with HTTP status 400.
+// BadParameter is the error of [Passing.Variant]: what to answer with HTTP status 400.
 type BadParameter struct{ Text string }
 
 func (e *BadParameter) Error() string { return e.Text }
@@ -35,73 +39,167 @@ func badParameter(format string, args ...any) error {
 // MaxVariants is how many variants' connections are kept ready at a time: those used last.
 func (p *Profile) MaxVariants() int { return p.spec.variant.max }
 
-// Variants tells whether requests can differ in what the server must be told in its handshake.
+// Variants tells whether requests can differ in what the profile says that the server must be told in its handshake.
 func (p *Profile) Variants() bool { return !p.spec.variant.none() }
 
 // Sticks tells whether sessions can leave settings on a connection, so that others have to go elsewhere.
 func (p *Profile) Sticks() bool { return p.program.sticks() }
 
-// Variant returns what the server must be told for a request with this query (without the question mark) and header. field
-// returns the values of a header field by its name in canonical form. The error is a [*BadParameter].
+// Variant returns what the server must be told for a request with this query (without the question mark) and header, where the
+// service passes nothing of its own. The error is a [*BadParameter].
 func (p *Profile) Variant(query string, field func(name string) []string) (Variant, error) {
-	v := &p.spec.variant
-	if v.none() {
-		return Variant{}, nil
+	passing := Passing{Profile: p}
+	v, _, err := passing.Variant(Request{Query: query, Field: field})
+	return v, err
+}
+
+// Variant returns what the server must be told for a request, and what of the request is dropped. The error is a [*BadParameter].
+func (p *Passing) Variant(r Request) (v Variant, dropped Said, err error) {
+	v.Private = p.Alone
+	if p.Pass.Path && r.Rest != "" {
+		v.Path, v.Private = r.Rest, true
 	}
-	given, err := url.ParseQuery(query)
+	if dropped = p.offer(&v, r.Subprotocols); len(v.Subprotocols) > 0 {
+		v.Private = true
+	}
+	key, err := p.header(&v, r)
 	if err != nil {
-		return Variant{}, badParameter("the query of the URL is not understood")
+		return Variant{}, 0, err
 	}
-	var out Variant
-	var key []string
-	pass := make(url.Values)
-	for name, values := range given {
-		switch {
-		case slices.Contains(v.query, name):
-		case slices.Contains(v.privateQuery, name) || slices.Contains(v.privateQuery, "*"):
-			pass[name] = values
-			out.Private = true
-		case v.refuseOther:
-			return Variant{}, badParameter("parameter %s is not known; allowed are %s", shown(name), strings.Join(append(slices.Clone(v.query), v.privateQuery...), ", "))
-		}
+	if len(r.Field("Authorization")) > 0 && !p.passesField("Authorization") && !slices.Contains(p.Own, "Authorization") {
+		dropped |= SaysAuthorization
 	}
-	for _, name := range v.query {
-		value, listed, err := v.value("parameter", name, given[name])
-		if err != nil {
-			return Variant{}, err
-		}
-		if value == nil {
-			continue
-		}
-		pass.Set(name, *value)
-		key = append(key, url.QueryEscape(name)+"="+url.QueryEscape(*value))
-		out.Private = out.Private || !listed
+	parameters, more, lost, err := p.query(&v, r.Query)
+	if err != nil {
+		return Variant{}, 0, err
 	}
-	for _, name := range v.headers {
-		value, listed, err := v.value("header field", name, field(name))
-		if err != nil {
-			return Variant{}, err
-		}
-		if value == nil {
-			continue
-		}
-		out.Header = append(out.Header, HeaderField{name, *value})
-		key = append(key, "header:"+url.QueryEscape(name)+"="+url.QueryEscape(*value))
-		out.Private = out.Private || !listed
+	if lost {
+		dropped |= SaysQuery
 	}
-	for _, name := range v.privateHeaders {
-		for _, value := range field(name) {
-			out.Header = append(out.Header, HeaderField{name, value})
-			out.Private = true
-		}
-	}
-	slices.SortStableFunc(out.Header, func(a, b HeaderField) int { return strings.Compare(a.Name, b.Name) })
-	out.Query = pass.Encode()
-	if !out.Private {
+	if v.Private {
+		v.Query = parameters
+	} else {
+		key = append(key, more...)
 		slices.Sort(key)
-		out.Key = strings.Join(key, "&")
+		v.Key = strings.Join(key, "&")
 	}
-	return out, nil
+	return v, dropped, nil
+}
+
+// offer decides which subprotocols the server is offered. A client that asks for just what the server is asked for anyway can share
+// connections.
+func (p *Passing) offer(v *Variant, offers []string) (dropped Said) {
+	other := slices.ContainsFunc(offers, func(offer string) bool { return offer != p.Subprotocol })
+	switch {
+	case !other:
+	case p.passesSubprotocol():
+		v.Subprotocols = offers
+	default:
+		dropped = SaysSubprotocol
+	}
+	return dropped
+}
+
+// header decides which header fields are passed.
+func (p *Passing) header(v *Variant, r Request) (key []string, err error) {
+	spec := &p.Profile.spec.variant
+	add := func(name string) {
+		for _, value := range r.Field(name) {
+			v.Header = append(v.Header, HeaderField{name, value})
+			v.Private = true
+		}
+	}
+	for _, name := range spec.headers {
+		value, listed, err := spec.value("header field", name, r.Field(name))
+		switch {
+		case slices.Contains(p.Pass.Headers, name) && (err != nil || !listed):
+			add(name)
+			continue
+		case err != nil:
+			return nil, err
+		case value == nil:
+			continue
+		}
+		v.Header = append(v.Header, HeaderField{name, *value})
+		key = append(key, "header:"+url.QueryEscape(name)+"="+url.QueryEscape(*value))
+		v.Private = v.Private || !listed
+	}
+	for i, names := range [][]string{spec.privateHeaders, p.Pass.Headers} {
+		for _, name := range names {
+			if slices.Contains(spec.headers, name) || slices.Contains(p.Own, name) || i > 0 && slices.Contains(spec.privateHeaders, name) {
+				continue
+			}
+			add(name)
+		}
+	}
+	slices.SortStableFunc(v.Header, func(a, b HeaderField) int { return strings.Compare(a.Name, b.Name) })
+	return key, nil
+}
+
+// query decides which parameters are passed. It sets v.Query to what those who share connections are dialed with, and returns what
+// a private connection is dialed with: the client's own words in the client's order, and then the defaults.
+func (p *Passing) query(v *Variant, query string) (private string, key []string, lost bool, err error) {
+	spec := &p.Profile.spec.variant
+	if query == "" && len(spec.query) == 0 {
+		return "", nil, false, nil
+	}
+	given := make(map[string][]string) // of those in the key
+	var kept []string
+	for raw := range strings.SplitSeq(query, "&") {
+		if raw == "" {
+			if p.Pass.Query && query != "" {
+				kept = append(kept, raw)
+			}
+			continue
+		}
+		name, value, ok := parameter(raw)
+		switch {
+		case ok && slices.Contains(spec.query, name):
+			given[name] = append(given[name], value)
+			kept = append(kept, raw)
+		case p.passesParameter(name):
+			kept = append(kept, raw)
+			v.Private = true
+		case !ok && !spec.none():
+			return "", nil, false, badParameter("the query of the URL is not understood")
+		case spec.refuseOther:
+			return "", nil, false, badParameter("parameter %s is not known; allowed are %s", shown(name), strings.Join(append(slices.Clone(spec.query), spec.privateQuery...), ", "))
+		default:
+			lost = true
+		}
+	}
+	shared := make(url.Values)
+	for _, name := range spec.query {
+		value, listed, err := spec.value("parameter", name, given[name])
+		switch {
+		case err != nil && p.passesParameter(name):
+			v.Private = true
+			continue
+		case err != nil:
+			return "", nil, false, err
+		case value == nil:
+			continue
+		}
+		shared.Set(name, *value)
+		key = append(key, url.QueryEscape(name)+"="+url.QueryEscape(*value))
+		v.Private = v.Private || !listed
+		if given[name] == nil {
+			kept = append(kept, url.QueryEscape(name)+"="+url.QueryEscape(*value))
+		}
+	}
+	v.Query = shared.Encode()
+	return strings.Join(kept, "&"), key, lost, nil
+}
+
+// parameter reads one parameter of a query. One that is not well-formed has the name that it is written with.
+func parameter(raw string) (name, value string, ok bool) {
+	name, value, _ = strings.Cut(raw, "=")
+	plain, err := url.QueryUnescape(name)
+	if err != nil {
+		return name, value, false
+	}
+	text, err := url.QueryUnescape(value)
+	return plain, text, err == nil
 }
 
 // value returns the value of a parameter that is part of the key: the client's, the default, or nil for none. listed tells

@@ -76,14 +76,14 @@ func TestVariant(t *testing.T) {
 func TestVariantUnlisted(t *testing.T) {
 	p := mustParse(t, variantYAML+"      unlisted: dial\n      other: refuse\n")
 	v, err := p.Variant("model=large", fields(nil))
-	if err != nil || !v.Private || v.Key != "" || v.Query != "language=en&model=large" {
+	if err != nil || !v.Private || v.Key != "" || v.Query != "model=large&language=en" {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if _, err := p.Variant("color=red", fields(nil)); err == nil || err.Error() != `parameter "color" is not known; allowed are model, language, jwt` {
 		t.Errorf("%v", err)
 	}
 	p = mustParse(t, "profiles: {p: {variant: {private: {query: ['*']}}}}")
-	if v, err := p.Variant("b=2&a=1&a=0", fields(nil)); err != nil || !v.Private || v.Query != "a=1&a=0&b=2" {
+	if v, err := p.Variant("b=2&a=1&a=0", fields(nil)); err != nil || !v.Private || v.Query != "b=2&a=1&a=0" {
 		t.Errorf("%+v, %v", v, err)
 	}
 	p = mustParse(t, "profiles: {p: {}}")

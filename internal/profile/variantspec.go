@@ -18,6 +18,8 @@ type variantSpec struct {
 
 	privateQuery   []string // parameters that are passed on, but never part of a key; * for all others
 	privateHeaders []string
+	// privateSubprotocol: the subprotocols that a client offers are passed on, since its key may be among them.
+	privateSubprotocol bool
 
 	dialUnlisted bool // a value that is not allowed gets a connection of its own; otherwise 400
 	refuseOther  bool // a parameter that is not named is refused; otherwise it is left out
@@ -26,7 +28,7 @@ type variantSpec struct {
 
 // none tells whether no parameter matters.
 func (v *variantSpec) none() bool {
-	return len(v.query)+len(v.headers)+len(v.privateQuery)+len(v.privateHeaders) == 0 && !v.refuseOther
+	return len(v.query)+len(v.headers)+len(v.privateQuery)+len(v.privateHeaders) == 0 && !v.privateSubprotocol && !v.refuseOther
 }
 
 // secretNames are parameters and header fields that usually are secrets, which must not become part of a key.
@@ -78,11 +80,16 @@ func (r *reader) variant(s *spec, n ast.Node) {
 				s.own["variant.default."+e.key] = e.at
 			}
 		case "private":
-			for _, p := range r.below(s, "variant.private", f.value, "query", "headers") {
-				if p.key == "query" {
+			for _, p := range r.below(s, "variant.private", f.value, "query", "headers", "subprotocol") {
+				switch p.key {
+				case "query":
 					v.privateQuery = r.names(p.value, false)
-				} else {
+				case "headers":
 					v.privateHeaders = r.names(p.value, true)
+				case "subprotocol":
+					if value, ok := r.boolean(p.value); ok {
+						v.privateSubprotocol = value
+					}
 				}
 			}
 		case "unlisted":

@@ -120,6 +120,9 @@ func (w *writer) variant(v *variantSpec) {
 	if len(v.privateHeaders) > 0 {
 		private = append(private, "headers: "+flow(quoted(v.privateHeaders)))
 	}
+	if v.privateSubprotocol {
+		private = append(private, "subprotocol: true")
+	}
 	unlisted, other := "", ""
 	if v.dialUnlisted {
 		unlisted = "dial"

@@ -2,6 +2,8 @@ package services
 
 import (
 	"fmt"
+	"net/textproto"
+	"slices"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -25,6 +27,7 @@ type servicePlan struct {
 	profile  *profile.Profile
 	balance  pool.Balance
 	hashBy   session.HashBy
+	passing  *profile.Passing
 	backends []*backendPlan
 	byName   map[string]*backendPlan
 }
@@ -112,6 +115,10 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 		return nil, bad("balance", err)
 	}
 	v.hashBy = hashBy(settings.HashBy)
+	pass, err := profile.ParsePass(settings.Pass)
+	if err != nil {
+		return nil, bad("pass", err)
+	}
 	old := before.services[name]
 	same := old != nil && equal(old.Service, settings) && old.profile == v.profile
 	var problems config.Problems
@@ -126,6 +133,7 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 		v.backends = append(v.backends, planned)
 		v.byName[member] = planned
 	}
+	v.passing = v.passes(pass)
 	return v, problems
 }
 
@@ -145,6 +153,57 @@ func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan
 		return nil, err
 	}
 	return planned, nil
+}
+
+// passes returns what of its clients' handshakes the service passes on.
+func (v *servicePlan) passes(pass profile.Passed) *profile.Passing {
+	passing := &profile.Passing{Profile: v.profile, Pass: pass, Own: ownHeaders(v.backends), Subprotocol: v.Subprotocol}
+	if passing.Subprotocol == "" {
+		passing.Subprotocol = v.profile.Subprotocol
+	}
+	passing.Alone = passing.Any() && v.profile.Reuse == profile.OneShot && len(v.backends) > 0 && !v.dialsAhead()
+	return passing
+}
+
+// dialsAhead tells whether connections to any backend are dialed before clients come.
+func (v *servicePlan) dialsAhead() bool {
+	return v.profile.Predial != profile.PredialNever && slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.Warm != 0 })
+}
+
+// Handshakes says for each service of a snapshot that can be put in force what of its clients' handshakes the backends are told.
+func Handshakes(snapshot *config.Snapshot) (map[string]string, error) {
+	p, err := newPlan(snapshot, nil)
+	if err != nil {
+		return nil, err
+	}
+	said := make(map[string]string)
+	for name, v := range p.services {
+		text := "passes " + v.passing.String()
+		if dropped := v.passing.Drops(); dropped != 0 {
+			text += fmt.Sprintf("; drops clients' %s (--pass %s passes them)", dropped, dropped.Words())
+		}
+		if v.passing.Any() && v.dialsAhead() {
+			text += "; connections dialed ahead carry none of it, so if the server asks for a key, use --warm 0"
+		}
+		said[name] = text
+	}
+	return said, nil
+}
+
+// ownHeaders returns the headers that all of the backends set themselves, which replace what a client says.
+func ownHeaders(backends []*backendPlan) (own []string) {
+	for i, b := range backends {
+		names := make([]string, 0, len(b.Headers))
+		for name := range b.Headers {
+			names = append(names, textproto.CanonicalMIMEHeaderKey(name))
+		}
+		if i == 0 {
+			own = names
+			continue
+		}
+		own = slices.DeleteFunc(own, func(name string) bool { return !slices.Contains(names, name) })
+	}
+	return own
 }
 
 // member returns the plan for a backend; nil if there is none.

@@ -30,14 +30,17 @@ type rig struct {
 	version int
 }
 
-func newRig(t testing.TB) *rig {
+func newRig(t testing.TB) *rig { return newLoggedRig(t, slog.DiscardHandler) }
+
+// newLoggedRig is newRig with a log of the test's.
+func newLoggedRig(t testing.TB, handler slog.Handler) *rig {
 	t.Helper()
 	r := &rig{t: t, content: config.NewContent()}
 	var err error
 	if r.loops, err = loop.NewGroup(loop.Options{Min: 1, Max: 1}); err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
+	log := slog.New(handler)
 	r.sessions = session.NewServer(session.Options{
 		Loops: r.loops, Limits: session.Limits{MaxHead: 4 << 10, HandshakeTimeout: testTimeout}, Log: log,
 	})

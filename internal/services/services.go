@@ -67,6 +67,7 @@ type service struct {
 	name     string
 	group    *pool.Group[*backend.Conn] // static
 	variants *backend.Variants          // static
+	dropped  *session.Dropped           // static
 	removed  chan struct{}              // static; closed when the service is removed
 	later    bool                       // static; it was not there at the start
 	plan     *servicePlan
@@ -203,7 +204,7 @@ func (v *service) route() *session.Service {
 		Name: v.name, Host: c.Host, Path: c.Path, Group: v.group, Profile: v.plan.profile, Variants: v.variants,
 		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Origins: c.AllowOrigin,
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
-		Removed: v.removed,
+		Passing: v.plan.passing, Dropped: v.dropped, Removed: v.removed,
 	}
 }
 

@@ -8,7 +8,9 @@ import (
 // routes are the services by what clients ask for. They are immutable, so that whoever looks one up needs no lock.
 type routes struct {
 	services map[route]*Service
-	byHost   bool // some are for one host only
+	prefixes map[route]*Service // those that pass the path on, by what clients' paths begin with
+	deepest  int                // segments of the longest prefix
+	byHost   bool               // some are for one host only
 }
 
 type route struct{ host, path string }
@@ -16,30 +18,60 @@ type route struct{ host, path string }
 // SetServices changes what clients can ask for, all of it in one step. Sessions go on, whatever becomes of their service. No two
 // services may have the same host and path.
 func (s *Server) SetServices(services []*Service) {
-	r := &routes{services: make(map[route]*Service, len(services))}
+	r := &routes{services: make(map[route]*Service, len(services)), prefixes: make(map[route]*Service)}
 	for _, service := range services {
 		r.services[route{service.Host, service.Path}] = service
+		if service.Path != "" && service.Passing != nil && service.Passing.Pass.Path {
+			prefix := prefixOf(service.Path)
+			r.prefixes[route{service.Host, prefix}] = service
+			r.deepest = max(r.deepest, strings.Count(prefix, "/"))
+		}
 		r.byHost = r.byHost || service.Host != ""
 	}
 	s.routes.Store(r)
 }
 
-// find returns the service that a request is for, or nil: that of its host before one of any host, and that of its path before
-// one of any path.
+// find returns the service that a request is for, or nil: that of its host before one of any host, that of its path before one of
+// the longest path that it begins with, and that before one of any path.
 func (r *routes) find(host, path string) *Service {
 	if r.byHost {
-		host = withoutPort(host)
-		for _, asked := range []route{{host, path}, {host, ""}} {
-			if service := r.services[asked]; service != nil {
-				return service
-			}
+		if service := r.of(withoutPort(host), path); service != nil {
+			return service
 		}
 	}
-	if service := r.services[route{"", path}]; service != nil {
+	return r.of("", path)
+}
+
+// of is find for the services of a host, or of any host.
+func (r *routes) of(host, path string) *Service {
+	if service := r.services[route{host, path}]; service != nil {
 		return service
 	}
-	return r.services[route{}]
+	if service := r.longest(host, path); service != nil {
+		return service
+	}
+	return r.services[route{host, ""}]
 }
+
+// longest returns the service of the longest path that a path begins with, by whole segments.
+func (r *routes) longest(host, path string) (service *Service) {
+	if len(r.prefixes) == 0 {
+		return nil
+	}
+	for n := range r.deepest + 1 {
+		end := segments(path, n)
+		if longer := r.prefixes[route{host, path[:end]}]; longer != nil {
+			service = longer
+		}
+		if end == len(path) {
+			break
+		}
+	}
+	return service
+}
+
+// prefixOf returns a service's path as the beginning of others.
+func prefixOf(path string) string { return strings.TrimRight(path, "/") }
 
 // withoutPort returns the host of a Host header (RFC 9110, section 7.2) in lower case, an IPv6 address without its brackets, and a
 // name without the dot that may end it.

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
@@ -24,6 +23,11 @@ type Service struct {
 	Group *pool.Group[*backend.Conn]
 	// Profile is the profile of the servers' protocol.
 	Profile *profile.Profile
+	// Passing is what of a client's handshake the servers are told; nil for what the profile says. If it passes the path, the
+	// service's path is where clients' paths begin.
+	Passing *profile.Passing
+	// Dropped tells the log what of it they are not told; nil for not at all.
+	Dropped *Dropped
 	// Variants are the meanings of the variants of connections, shared with the backends.
 	Variants *backend.Variants
 	// QueueTimeout bounds the wait for a connection.
@@ -63,16 +67,4 @@ func (h HashBy) key(req *handshake.Request, address string) uint64 {
 		return pool.HashKey(req.URL.Query().Get(h.Query))
 	}
 	return pool.HashKey(address)
-}
-
-// variant returns the name of the variant of connections that a request needs. The error is a refusal.
-func (s *Service) variant(req *handshake.Request) (string, error) {
-	if !s.Profile.Variants() {
-		return "", nil
-	}
-	v, err := s.Profile.Variant(req.URL.RawQuery, func(name string) []string { return req.Header[name] })
-	if err != nil {
-		return "", &handshake.Refusal{Status: http.StatusBadRequest, Reason: err.Error()}
-	}
-	return s.Variants.Name(v), nil
 }

@@ -98,7 +98,7 @@ func TestPrivateVariants(t *testing.T) {
 	}})
 	one := r.askFor("?token=secret", "Api-Key: k1")
 	server := r.accepted()
-	if server.target != "/?model=en&token=secret" || !slices.Equal(server.header["Api-Key"], []string{"k1"}) {
+	if server.target != "/?token=secret&model=en" || !slices.Equal(server.header["Api-Key"], []string{"k1"}) {
 		t.Errorf("dialed with %q, %v", server.target, server.header)
 	}
 	talk(one, server, "one")

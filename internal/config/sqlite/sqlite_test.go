@@ -7,13 +7,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
+
+	"github.com/pressly/goose/v3/database"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/config/tables"
 )
 
 // opened opens a store in a new file.
@@ -180,7 +185,7 @@ func TestNewerSchema(t *testing.T) {
 	_, writing := s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-1"}}})
 	_, opening := Open(t.Context(), path, config.Options{})
 	for i, err := range []error{loading, writing, opening} {
-		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), "it has version 999, and this program knows versions up to 1; use a newer wsbouncer") {
+		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), "it has version 999, and this program knows versions up to 2; use a newer wsbouncer") {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
@@ -307,4 +312,50 @@ func TestOpenedAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestOlderSchema brings a database of the first version up to date: what is in it stays, and what is new can be set and has a
+// history.
+func TestOlderSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "old.db")
+	first, err := fs.ReadFile(migrations(), "1_tables.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := &Store{path: path}
+	if err := old.connect(); err != nil {
+		t.Fatal(err)
+	}
+	only := fstest.MapFS{"1_tables.sql": {Data: first}}
+	if _, to, err := tables.Migrate(t.Context(), dialect, database.DialectSQLite3, old.db, only); err != nil || to != 1 {
+		t.Fatalf("the first version: %d, %v", to, err)
+	}
+	if _, err := old.db.ExecContext(t.Context(), "INSERT INTO services (name, path) VALUES ('stt', '/v1')"); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), path, config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	_, err = s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{{
+		Verb: config.Set, Kind: config.KindService, Name: "stt", Values: config.Values{"pass": "path,query"},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := s.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if service, _ := snapshot.Service("stt"); service.Path != "/v1" || !slices.Equal(service.Pass, []string{"path", "query"}) {
+		t.Errorf("%+v", service)
+	}
+	history, err := s.History(t.Context(), 1)
+	if err != nil || len(history) != 1 || history[0].Edits.String() != `service stt: pass (none) -> "[\"path\",\"query\"]"` {
+		t.Errorf("%+v, %v", history, err)
+	}
 }

@@ -30,6 +30,7 @@ var unusual = map[config.Kind]config.Values{
 	config.KindProfile: {"yaml": "# a comment: with a colon\nfrom: echo\nreset:\n  send: '{\"reset\" : 1}'\n\n  until: {json: {text: \"*\"}}\n"},
 	config.KindService: {
 		"path": "/v1/stt%20x", "host": "stt.example.org", "profile": "own-1", "subprotocol": "binary",
+		"pass":         `["path","query","header:X-Key","subprotocol"]`,
 		"allow-origin": `["https://a.example","null"]`, "balance": "hash", "hash-by": "header:X-User", "queue": "7",
 		"queue-timeout": "1h2m3.5s", "max-message": "1025", "idle-timeout": "90s", "max-session": "2h",
 		"connection-max-age": "0s", "connection-max-idle": "1ms", "connection-max-sessions": "2147483647",
