@@ -95,14 +95,14 @@ def free_port():
 
 @contextlib.contextmanager
 def proxy(binary, name, backend, *flags):
-    """wsbouncer in front of a backend; yields its URL and its log."""
+    """wsbouncer in front of a backend; yields its URL."""
     listen, admin = ("127.0.0.1:%d" % free_port() for _ in range(2))
     log = LOGS / (name + ".log")
     command = [binary, "serve", "--listen", listen, "--admin", admin, "--state-directory", CACHE / "state",
                "--backend", backend, "--connections", "4", "--drain-timeout", "0s", *flags]
     with running(command, log, stdout=subprocess.DEVNULL) as process:
         wait_until_live(process, "http://%s/healthz" % admin, log)
-        yield "ws://" + listen, log
+        yield "ws://" + listen
 
 
 def wait_until_live(process, url, log):

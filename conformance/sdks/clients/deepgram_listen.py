@@ -59,6 +59,8 @@ def main():
         told.fail(error, status=error.status_code, body=error.body)
     except websockets.exceptions.InvalidStatus as error:  # what reaches the program, as long as websockets knows InvalidStatusCode
         told.fail(error, status=error.response.status_code, body=error.response.body.decode())
+    except Exception as error:
+        told.fail(error)
     told.print()
 
 

@@ -58,6 +58,8 @@ def main():
         told.fail(error, status=error.response.status_code, body=error.response.body.decode())
     except websockets.exceptions.ConnectionClosed as error:
         told.fail(error, code=error.rcvd and error.rcvd.code, reason=error.rcvd and error.rcvd.reason)
+    except Exception as error:
+        told.fail(error)
     told.print()
 
 
