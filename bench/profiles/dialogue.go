@@ -52,7 +52,7 @@ var dialogues = []dialogue{
 		manners: []manner{stays, ends, leaves},
 	},
 	{
-		profile: "dashscope", protocol: "dashscope",
+		profile: "dashscope-reused", protocol: "dashscope",
 		start: func(id string) []message {
 			return []message{text(`{"header":{"action":"run-task","task_id":"` + id + `","streaming":"duplex"},"payload":{"task_group":` +
 				`"audio","task":"asr","function":"recognition","model":"paraformer-realtime-v2","parameters":{},"input":{}}}`)}
@@ -65,7 +65,7 @@ var dialogues = []dialogue{
 		manners: []manner{stays},
 	},
 	{
-		profile: "watson", protocol: "watson",
+		profile: "watson-reused", protocol: "watson",
 		start: says(`{"action": "start", "content-type": "audio/l16;rate=16000", "interim_results": true}`), ready: `"state": "listening"`,
 		end: says(`{"action": "stop"}`), last: `"state": "listening"`,
 		manners: []manner{stays, ends},

@@ -95,6 +95,8 @@ func predialOf(p *profile.Profile) string {
 	switch p.Predial {
 	case profile.PredialNever:
 		return "no"
+	case profile.PredialWithKey:
+		return "if the backend sets the key"
 	case profile.PredialCostsSlot:
 		return "yes, costs a slot"
 	}

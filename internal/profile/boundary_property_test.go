@@ -33,6 +33,7 @@ var scenes = []scene{
 		nasty: []nasty{{}, {ignoresReset: true}, {dies: true}},
 	}, {
 		name: "watson", talk: watsonClient,
+		yaml:  "profiles: {p: {from: watson, unsafe: doubt}}",
 		serve: func(c chooser, n nasty) server { return &watsonServer{c: c, nasty: n} },
 		nasty: []nasty{{}, {ignoresReset: true}, {dies: true}, {overtakes: true}},
 	}, {
@@ -161,7 +162,7 @@ func TestLeakIsFound(t *testing.T) {
 	for _, c := range []struct{ scene, more string }{
 		{"vosk", "unsafe: blind"},
 		{"funasr", "unsafe: [doubt, blind]"},
-		{"watson", "unsafe: blind"},
+		{"watson", "unsafe: [doubt, blind]"},
 		{"sherpa-onnx", "unsafe: [quiet, blind]"},
 		{"echo", "unsafe: blind"},
 		// The reset alone does not reset a recogniser that has just ended an utterance by itself.

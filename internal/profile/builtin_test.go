@@ -15,7 +15,7 @@ func TestBuiltIn(t *testing.T) {
 		"sherpa-onnx":     {Quiet, OneShot},  // proves nothing
 		"dashscope":       {Tagged, Tagged},
 		"vllm-realtime":   {Fenced, OneShot}, // in doubt
-		"watson":          {Fenced, Fenced},
+		"watson":          {Fenced, OneShot}, // in doubt
 		"kyutai":          {OneShot, OneShot},
 		"whisperlive":     {OneShot, OneShot},
 		"whisperlivekit":  {OneShot, OneShot},

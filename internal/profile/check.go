@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -25,6 +26,14 @@ func (r *reader) check(s *spec) {
 	r.checkTokens(s)
 	r.checkLengths(s)
 	r.checkVariant(s)
+	r.checkPredial(s)
+}
+
+func (r *reader) checkPredial(s *spec) {
+	named := slices.ContainsFunc(append(slices.Clone(s.variant.privateHeaders), s.variant.privateQuery...), namesKey)
+	if _, own := s.own["predial"]; own && s.predial == PredialWithKey && !named {
+		r.problem(s.place("predial", "variant"), "predial: with-key needs to know where the key is; allowed is with variant: {private: {headers: [Authorization]}} or the name of another field or parameter whose name says that it is a key or token, or predial: idle or never")
+	}
 }
 
 func (r *reader) checkLockstep(s *spec) {

@@ -179,7 +179,7 @@ func TestDocumentedBuiltIn(t *testing.T) {
 		} else if p.Reuse == p.Declared {
 			force = "yes"
 		}
-		ahead := map[Predial]string{PredialIdle: "yes", PredialCostsSlot: "costs a slot", PredialNever: "no"}[p.Predial]
+		ahead := map[Predial]string{PredialIdle: "yes", PredialCostsSlot: "costs a slot", PredialNever: "no", PredialWithKey: "with a key"}[p.Predial]
 		if row := rows[name]; len(row) != 7 || row[1] != p.Declared.String() || row[2] != force || row[4] != ahead {
 			t.Errorf("docs/profiles.md: the row of %s is %q; want class %v, in force %s, dialed ahead %s", name, row, p.Declared, force, ahead)
 		}

@@ -24,6 +24,9 @@ func builtin(t testing.TB, name string) *line {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if name == "watson" { // otherwise its connections are used once
+		p = mustParse(t, "profiles: {p: {from: watson, unsafe: doubt}}")
+	}
 	return idling(t, p)
 }
 

@@ -110,8 +110,9 @@ type Passing struct {
 	Own []string
 	// Subprotocol is what servers are asked for when the client's offer is not passed; empty for nothing.
 	Subprotocol string
-	// Alone tells that each client gets a connection that is dialed for it, since nothing is dialed ahead, nothing is used again, and
-	// a client that leaves its key out must not make the server look broken.
+	// Alone tells that each client gets a connection that is dialed for it alone, also one that says nothing: where nothing is dialed
+	// ahead and connections are not used again, or where servers refuse those without a key, a client that leaves its key out must
+	// not make the server look broken.
 	Alone bool
 }
 

@@ -1,6 +1,10 @@
 package profile
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // Profile describes one message protocol. It is immutable.
 type Profile struct {
@@ -44,4 +48,38 @@ func (p *Profile) From() string { return p.spec.from }
 // dials asks.
 func (p *Profile) BusyStatus(status int) bool {
 	return status > 0 && status < 1000 && fits(uint16(status), p.program.busyStatus)
+}
+
+// DialsAhead tells whether connections are dialed before there is a client for them, to a backend that sets these header fields
+// itself, by their names in canonical form, and has this query in its URL.
+func (p *Profile) DialsAhead(header []string, query string) bool {
+	switch p.Predial {
+	case PredialNever:
+		return false
+	case PredialWithKey:
+		return p.keyed(header, query)
+	}
+	return true
+}
+
+// keyed tells whether one of the fields or parameters is what the profile says that a client's key is in.
+func (p *Profile) keyed(header []string, query string) bool {
+	v := &p.spec.variant
+	for _, name := range header {
+		if slices.Contains(v.privateHeaders, name) && namesKey(name) {
+			return true
+		}
+	}
+	for raw := range strings.SplitSeq(query, "&") {
+		if name, value, ok := parameter(raw); ok && value != "" && slices.Contains(v.privateQuery, name) && namesKey(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesKey tells whether what bears this name is a key or token, and not just an option.
+func namesKey(name string) bool {
+	name = strings.ToLower(name)
+	return slices.Contains(secretNames, name) || strings.Contains(name, "key") || strings.Contains(name, "token") || strings.HasPrefix(name, "auth")
 }

@@ -60,11 +60,13 @@ func (b *Boundary) streams(op Opcode, length int64) Step {
 	switch {
 	case p.reuse == Tagged && can&isTagged != 0 && length <= int64(p.fromServer.limit[op]):
 		return b.take(FromServer, op, length, holding)
-	case p.reuse == Tagged && b.flags&used != 0: // nothing tells whose it is
-		b.spoil(Unsolicited)
-		m.fate = ignored
-		return Step{Pass: Drop}
-	case p.streamed()&(1<<op) != 0 && p.reuse != Tagged:
+	case p.reuse == Tagged: // it bears no tag that could be read
+		s := b.untagged()
+		if s.Then == Foreign {
+			m.fate = ignored
+		}
+		return s
+	case p.streamed()&(1<<op) != 0:
 		return b.take(FromServer, op, length, holding)
 	}
 	return Step{}
@@ -203,12 +205,22 @@ func (b *Boundary) tagged(f found) Step {
 		if f.class&isDone != 0 {
 			task.open = false
 		}
-	case b.flags&used == 0: // there was no other session whose it could be
-	case f.tag == nil: // nothing tells whose it is
-		b.spoil(Unsolicited)
-		return Step{Pass: Drop}
-	default: // another session's
+	case f.tag == nil:
+		return b.untagged()
+	case b.flags&used != 0: // another session's
 		return Step{Pass: Drop}
 	}
 	return Step{}
+}
+
+// untagged judges a message on a tagged connection that nothing tells whose it is, such as binary audio. The first session gets it,
+// since there was no other whose it could be, and the connection serves no other. In a later one it may be the client's own, so that
+// dropping it would leave a hole, or another's, so that it must not be shown: the session ends.
+func (b *Boundary) untagged() Step {
+	if b.flags&used == 0 {
+		b.spoil(Unclean)
+		return Step{}
+	}
+	b.spoil(Unsolicited)
+	return Step{Pass: Drop, Then: Foreign, Reason: Unsolicited}
 }

@@ -140,9 +140,12 @@ const (
 	PredialCostsSlot
 	// PredialNever: no; a connection is dialed when a client is there for it.
 	PredialNever
+	// PredialWithKey: only where the backend's own settings carry the key that the server asks for in the handshake. Without it, a
+	// connection is dialed when a client is there, with the client's.
+	PredialWithKey
 )
 
-var predialNames = []string{"idle", "costs-slot", "never"}
+var predialNames = []string{"idle", "costs-slot", "never", "with-key"}
 
 // String returns the word that YAML has for it.
 func (p Predial) String() string { return predialNames[p] }

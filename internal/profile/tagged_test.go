@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -61,15 +62,43 @@ func TestTags(t *testing.T) {
 			l.want(c.message, l.end(), Broken, Unsolicited)
 		}
 	}
-	l := taskDone(t, "1")
-	l.begin()
-	l.client(Text, runTask("2"))
-	if l.message(FromServer, Binary, true, []string{"audio"}); l.pass != Drop {
-		t.Error("a binary message, which bears no tag, reaches the client")
+}
+
+// What bears no tag may be the session's own or another's: it is neither shown nor dropped without a word, but ends the session.
+func TestUntagged(t *testing.T) {
+	for _, c := range []struct {
+		op      Opcode
+		message string
+	}{
+		{Binary, "audio"},
+		{Text, `{"header":{"event":"result-generated"}}`},
+		{Text, `{"header":{"event":"task-failed"}}`},
+		{Text, event("result-generated", "2") + strings.Repeat(" ", 1<<16)},
+	} {
+		l := taskDone(t, "1")
+		l.begin()
+		l.client(Text, runTask("2"))
+		l.passed = nil
+		l.want(c.message[:5], l.message(FromServer, c.op, true, []string{c.message}), Foreign, Unsolicited)
+		if len(l.passed) > 0 {
+			t.Errorf("%.40s reaches the client", c.message)
+		}
+
+		// In the first session it can only be the session's own, and no other session must come after it.
+		l = builtin(t, "dashscope")
+		l.begin()
+		l.client(Text, runTask("1"))
+		l.passed = nil
+		l.want(c.message[:5], l.message(FromServer, c.op, true, []string{c.message}), Continue, NoReason)
+		if len(l.passed) != 1 {
+			t.Errorf("%.40s does not reach the client", c.message)
+		}
+		l.client(Text, finishTask("1"))
+		l.server(event("task-finished", "1"))
+		if s := l.end(); s.Then != Broken {
+			t.Errorf("%.40s: the connection is %v for the next session", c.message, s.Then)
+		}
 	}
-	l.client(Text, finishTask("2"))
-	l.server(event("task-finished", "2"))
-	l.want("end", l.end(), Broken, Unsolicited)
 }
 
 // A connection without a former session has nobody else's messages.

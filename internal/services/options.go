@@ -29,7 +29,11 @@ func (s *Services) options(v *service, m *member) backend.Options {
 
 // sizes returns the size of the pool.
 func (m *member) sizes() pool.Settings {
-	return pool.Settings{Cap: m.plan.Connections, Taken: m.taken, Warm: m.plan.WarmCount(), Weight: m.plan.Weight}
+	warm := m.plan.WarmCount()
+	if !m.plan.ahead {
+		warm = 0
+	}
+	return pool.Settings{Cap: m.plan.Connections, Taken: m.taken, Warm: warm, Weight: m.plan.Weight}
 }
 
 // probe returns how the backend is probed; nil for not at all. The text has been checked.

@@ -41,6 +41,7 @@ type backendPlan struct {
 	profile *profile.Profile
 	target  *handshake.Target
 	mode    pool.Mode
+	ahead   bool // connections are dialed before there is a client for them, if any are kept warm
 }
 
 // Check returns what of a snapshot cannot be put in force although it is valid, as [config.Problems]; nil for nothing.
@@ -107,9 +108,6 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 	if v.profile == nil {
 		return nil, bad("profile", fmt.Errorf("there is no profile %q", settings.Profile))
 	}
-	if v.profile.Predial == profile.PredialNever && settings.Queue == 0 {
-		return nil, bad("queue", fmt.Errorf("0: with the profile %s connections are dialed for clients that wait; allowed is at least 1", v.profile.Name))
-	}
 	var err error
 	if v.balance, err = pool.ParseBalance(settings.Balance); err != nil {
 		return nil, bad("balance", err)
@@ -134,6 +132,10 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 		v.byName[member] = planned
 	}
 	v.passing = v.passes(pass)
+	waits := v.profile.Predial == profile.PredialNever || slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return !b.ahead })
+	if waits && settings.Queue == 0 {
+		return nil, bad("queue", fmt.Errorf("0: with the profile %s connections are dialed for clients that wait; allowed is at least 1", v.profile.Name))
+	}
 	return v, problems
 }
 
@@ -149,6 +151,8 @@ func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan
 	if planned.target.Protocol == "" {
 		planned.target.Protocol = v.profile.Subprotocol
 	}
+	_, query, _ := strings.Cut(b.URL, "?")
+	planned.ahead = v.profile.DialsAhead(planned.ownHeaders(), query)
 	if planned.mode, err = pool.ParseMode(b.State); err != nil {
 		return nil, err
 	}
@@ -161,13 +165,14 @@ func (v *servicePlan) passes(pass profile.Passed) *profile.Passing {
 	if passing.Subprotocol == "" {
 		passing.Subprotocol = v.profile.Subprotocol
 	}
-	passing.Alone = passing.Any() && v.profile.Reuse == profile.OneShot && len(v.backends) > 0 && !v.dialsAhead()
+	keyless := v.profile.Predial == profile.PredialWithKey && !slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.ahead })
+	passing.Alone = passing.Any() && len(v.backends) > 0 && (keyless || v.profile.Reuse == profile.OneShot && !v.dialsAhead())
 	return passing
 }
 
 // dialsAhead tells whether connections to any backend are dialed before clients come.
 func (v *servicePlan) dialsAhead() bool {
-	return v.profile.Predial != profile.PredialNever && slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.Warm != 0 })
+	return slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.ahead && b.Warm != 0 })
 }
 
 // Handshakes says for each service of a snapshot that can be put in force what of its clients' handshakes the backends are told.
@@ -185,18 +190,27 @@ func Handshakes(snapshot *config.Snapshot) (map[string]string, error) {
 		if v.passing.Any() && v.dialsAhead() {
 			text += "; connections dialed ahead carry none of it, so if the server asks for a key, use --warm 0"
 		}
+		if v.profile.Predial == profile.PredialWithKey && slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return !b.ahead }) {
+			text += "; nothing is dialed ahead to backends that do not set the key themselves"
+		}
 		said[name] = text
 	}
 	return said, nil
 }
 
+// ownHeaders returns the names of the headers that the backend sets itself, in canonical form.
+func (b *backendPlan) ownHeaders() []string {
+	names := make([]string, 0, len(b.Headers))
+	for name := range b.Headers {
+		names = append(names, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	return names
+}
+
 // ownHeaders returns the headers that all of the backends set themselves, which replace what a client says.
 func ownHeaders(backends []*backendPlan) (own []string) {
 	for i, b := range backends {
-		names := make([]string, 0, len(b.Headers))
-		for name := range b.Headers {
-			names = append(names, textproto.CanonicalMIMEHeaderKey(name))
-		}
+		names := b.ownHeaders()
 		if i == 0 {
 			own = names
 			continue

@@ -360,3 +360,26 @@ func TestFence(t *testing.T) {
 		t.Errorf("stats: %+v", s)
 	}
 }
+
+// A server's message that bears no tag, such as binary audio, ends a session on a connection that has served others, since it may be
+// theirs; it is not dropped while the session goes on.
+func TestUntaggedEndsSession(t *testing.T) {
+	const finished = `{"header":{"event":"task-finished","task_id":"1"}}`
+	r := newRig(t, setup{profile: "dashscope"})
+	client, server := r.session()
+	client.send(frame.Text, `{"header":{"action":"run-task","task_id":"1"}}`)
+	client.send(frame.Text, `{"header":{"action":"finish-task","task_id":"1"}}`)
+	server.expect(frame.Text, `{"header":{"action":"run-task","task_id":"1"}}`)
+	server.expect(frame.Text, `{"header":{"action":"finish-task","task_id":"1"}}`)
+	server.send(frame.Text, finished)
+	client.expect(frame.Text, finished)
+	client.closeNormally()
+	client = r.join()
+	client.send(frame.Text, `{"header":{"action":"run-task","task_id":"2"}}`)
+	server.expect(frame.Text, `{"header":{"action":"run-task","task_id":"2"}}`)
+	server.send(frame.Binary, "audio")
+	client.expectClose(frame.InternalError, "backend sent an answer that nobody asked for")
+	_ = client.Close()
+	server.expectClose(frame.InternalError, "")
+	_ = server.Close()
+}

@@ -89,7 +89,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 
 // risky are the profiles that reuse connections only when a risk is accepted. The simulated servers do not show what is
 // doubted unless they are told to (-nasty).
-const risky = "funasr=doubt,sherpa-onnx=quiet,vllm-realtime=doubt"
+const risky = "funasr=doubt,sherpa-onnx=quiet,vllm-realtime=doubt,watson=doubt"
 
 // reusable returns the protocols whose connections are used again.
 func reusable() []string {

@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
+	"github.com/wsbouncer/wsbouncer/internal/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// profiles are those that accept a risk which the built-in ones do not.
+// profiles are those that accept a risk which the built-in ones do not, or that dial ahead where the built-in ones want a key: the
+// simulated servers ask for none.
 type profiles struct {
 	file  string // with all of them
 	names map[string]string
@@ -18,18 +21,21 @@ type profiles struct {
 // writeProfiles makes the profiles for a list such as "funasr=doubt,sherpa-onnx=quiet+blind".
 func writeProfiles(list string) (*profiles, error) {
 	p := &profiles{names: make(map[string]string)}
-	text := "profiles: {}\n"
-	for i, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
+	text := "profiles:\n  none: {}\n"
+	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
 		protocol, risks, ok := strings.Cut(word, "=")
 		if !ok {
 			return nil, fmt.Errorf("-unsafe: %q is not of the form protocol=risk, risk being quiet, doubt or blind, or several joined by +", word)
 		}
-		if i == 0 {
-			text = "profiles:\n"
-		}
 		name := protocol + "-unsafe"
 		p.names[protocol] = name
-		text += fmt.Sprintf("  %s: {from: %s, unsafe: [%s]}\n", name, protocol, strings.ReplaceAll(risks, "+", ", "))
+		text += fmt.Sprintf("  %s: {from: %s%s, unsafe: [%s]}\n", name, protocol, keyless(protocol), strings.ReplaceAll(risks, "+", ", "))
+	}
+	for _, protocol := range hunt.Dialogues() {
+		if more := keyless(protocol); more != "" && p.names[protocol] == "" {
+			p.names[protocol] = protocol + "-keyless"
+			text += fmt.Sprintf("  %s-keyless: {from: %s%s}\n", protocol, protocol, more)
+		}
 	}
 	file, err := os.CreateTemp("", "hunt-*.yaml")
 	if err != nil {
@@ -47,6 +53,14 @@ func writeProfiles(list string) (*profiles, error) {
 	return p, nil
 }
 
+// keyless returns what has a protocol's profile dial ahead without a key, if it would not.
+func keyless(protocol string) string {
+	if p, err := profile.Named(protocol); err == nil && p.Predial == profile.PredialWithKey {
+		return ", predial: idle"
+	}
+	return ""
+}
+
 // nameOf returns the name of a protocol's profile.
 func (p *profiles) nameOf(protocol string) string {
 	if name, ok := p.names[protocol]; ok {
@@ -59,9 +73,7 @@ func (p *profiles) nameOf(protocol string) string {
 func (s *settings) proxy(profile, file string) func(*app.Settings) {
 	return func(settings *app.Settings) {
 		settings.Profile = profile
-		if len(s.unsafe) > 0 {
-			settings.ProfileFiles = []string{file}
-		}
+		settings.ProfileFiles = []string{file}
 		settings.ResetTimeout = s.resetWithin
 		settings.ConnectionMaxAge = 10 * time.Minute
 	}

@@ -14,16 +14,28 @@ import (
 )
 
 // risks are what profiles need to have accepted before they reuse connections; the simulated servers do not show them here.
-var risks = map[string]string{sim.FunASR: "doubt", sim.SherpaONNX: "quiet", sim.VLLMRealtime: "doubt"}
+var risks = map[string]string{sim.FunASR: "doubt", sim.SherpaONNX: "quiet", sim.VLLMRealtime: "doubt", sim.Watson: "doubt"}
 
-// withProfile makes the proxy use a protocol's profile, with the risks accepted, if there are any.
+// withProfile makes the proxy use a protocol's profile, with the risks accepted, if there are any. The simulated servers ask for no
+// key, so that connections can be dialed ahead.
 func withProfile(t *testing.T, protocol, accepted string) func(*app.Settings) {
 	t.Helper()
-	if accepted == "" {
+	p, err := profile.Named(protocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := ""
+	if p.Predial == profile.PredialWithKey {
+		more = ", predial: idle"
+	}
+	if accepted != "" {
+		more += ", unsafe: [" + accepted + "]"
+	}
+	if more == "" {
 		return func(s *app.Settings) { s.Profile = protocol }
 	}
 	file := filepath.Join(t.TempDir(), "profiles.yaml")
-	text := fmt.Sprintf("profiles: {hunted: {from: %s, unsafe: [%s]}}\n", protocol, accepted)
+	text := fmt.Sprintf("profiles: {hunted: {from: %s%s}}\n", protocol, more)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
