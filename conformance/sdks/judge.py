@@ -14,10 +14,9 @@ def session(report, expected, audio_bytes, word):
     """The faults of a session with a good key, as a list of texts."""
     if isinstance(report, str):
         return [report]
-    faults = []
     if report["error"]:
-        faults.append("error: %s" % describe(report["error"]))
-    faults += ["the SDK's own model objects to %s" % fault for fault in dict.fromkeys(report["invalid"])]
+        return ["error: %s" % describe(report["error"])]
+    faults = ["the SDK's own model objects to %s" % fault for fault in dict.fromkeys(report["invalid"])]
     events = report["events"]
     roles = [event["role"] for event in events]
     for role, least, most in expected:
@@ -54,7 +53,7 @@ def refusal(report, expected):
 
 def difference(direct, proxied):
     """What differs between two reports, as a list of texts; empty if nothing does."""
-    if isinstance(direct, str) or isinstance(proxied, str):
+    if isinstance(direct, str) or isinstance(proxied, str) or proxied["error"] and not direct["error"]:
         return []  # a fault of its own
     one, other = masked(direct), masked(proxied)
     if one["error"] != other["error"]:
@@ -90,7 +89,7 @@ def masked(report):
 
 
 def describe(error):
-    return "none" if error is None else ", ".join("%s %s" % (k, brief(v)) for k, v in error.items())
+    return "none" if error is None else ", ".join("%s %s" % (k, brief(v).strip()) for k, v in error.items())
 
 
 def brief(value):
