@@ -92,7 +92,7 @@ func (s *Server) admit(nc net.Conn, dice *rand.Rand) (_ *handshake.Request, plac
 	}
 	if wrong, missing := s.wrongKey(request.Request); wrong && s.refusesByStatus() {
 		s.slots.refuse()
-		return nil, false, s.protocol.door.status(missing, uuid(dice)).answer
+		return nil, false, s.protocol.auth.status(missing, uuid(dice)).answer
 	}
 	if p := s.options.Fail.Refuse; p > 0 && dice.Float64() < p {
 		s.slots.refuse()

@@ -135,9 +135,9 @@ func assemblyAIFails(v *voice, code frame.CloseCode, reason string) {
 	v.end(code, reason)
 }
 
-// assemblyAIDoor takes keys as they are, or tokens that live for a short time as ?token=; both are the same here. The service accepts
+// assemblyAIAuth takes keys as they are, or tokens that live for a short time as ?token=; both are the same here. The service accepts
 // the upgrade before it looks (AssemblyAI/assemblyai-node-sdk, issue 97, shows a client's view of it).
-var assemblyAIDoor = &door{
+var assemblyAIAuth = &keyAuth{
 	key: func(r *http.Request) string { return cmp.Or(r.Header.Get("Authorization"), r.URL.Query().Get("token")) },
 	status: func(bool, string) rejection {
 		return rejection{http.StatusUnauthorized, nil, `{"error":"Unauthorized"}`}

@@ -113,9 +113,9 @@ func (d *deepgramDialogue) silent(v *voice) {
 	v.end(frame.InternalError, "NET-0001: did not receive audio data or a text message within the timeout window")
 }
 
-// deepgramDoor takes keys as "Token KEY", and tokens that live for a short time as "Bearer TOKEN"; browsers offer "token" and the key
+// deepgramAuth takes keys as "Token KEY", and tokens that live for a short time as "Bearer TOKEN"; browsers offer "token" and the key
 // behind it as subprotocols. Both are the same here. The error is in the header as well (the changelog of 8 November 2022).
-var deepgramDoor = &door{
+var deepgramAuth = &keyAuth{
 	subprotocols: []string{"token", "bearer"},
 	key: func(r *http.Request) string {
 		key := cmp.Or(scheme(r, "Token"), scheme(r, "Bearer"))

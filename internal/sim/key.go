@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,16 +17,15 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// door is how a service takes the key of an account in the opening handshake, and what it says without a good one. The functions are
-// told whether there was none at all.
-type door struct {
+// keyAuth is how a service takes an account's key in the opening handshake, and how it refuses clients whose key is wrong or missing.
+type keyAuth struct {
 	// key returns the key that the request presents; empty for none.
 	key func(r *http.Request) string
 	// subprotocols are those that the service accepts, since browsers offer their key behind one.
 	subprotocols []string
-	// status is the answer by HTTP; id is the request's.
+	// status is the HTTP answer to such a client; id is the request's.
 	status func(missing bool, id string) rejection
-	// message is what a service says that accepts the upgrade first; nil for one that does not.
+	// message is what the service says after the upgrade, if it accepts the upgrade before it checks the key; otherwise nil.
 	message func(v *voice, missing bool)
 }
 
@@ -60,7 +60,7 @@ func offered(r *http.Request) []string {
 func KeyProtocols() []string {
 	var names []string
 	for _, p := range protocols {
-		if p.door != nil {
+		if p.auth != nil {
 			names = append(names, p.Name)
 		}
 	}
@@ -74,7 +74,7 @@ func (o Options) validKey(p *Protocol) error {
 		return fmt.Errorf("refuse by status: no API key is asked for, so no client is refused; set an API key as well")
 	case o.APIKey == "":
 		return nil
-	case p.door == nil:
+	case p.auth == nil:
 		return fmt.Errorf("api key: the protocol %s takes none; those that ask for one are %s", p.Name, strings.Join(KeyProtocols(), ", "))
 	}
 	for _, r := range o.APIKey {
@@ -90,19 +90,19 @@ func (s *Server) wrongKey(r *http.Request) (wrong, missing bool) {
 	if s.options.APIKey == "" {
 		return false, false
 	}
-	key := s.protocol.door.key(r)
+	key := s.protocol.auth.key(r)
 	return subtle.ConstantTimeCompare([]byte(key), []byte(s.options.APIKey)) == 0, key == ""
 }
 
 // refusesByStatus tells whether the answer to a bad key is an HTTP status.
 func (s *Server) refusesByStatus() bool {
-	return s.options.RefuseByStatus || s.protocol.door.message == nil
+	return s.options.RefuseByStatus || s.protocol.auth.message == nil
 }
 
 // dialogueFor returns what the server says on the connection of a request.
 func (s *Server) dialogueFor(r *http.Request) dialogue {
 	if wrong, missing := s.wrongKey(r); wrong {
-		return deniedDialogue{missing, s.protocol.door}
+		return deniedDialogue{missing, s.protocol.auth}
 	}
 	return s.protocol.new(r)
 }
@@ -110,30 +110,28 @@ func (s *Server) dialogueFor(r *http.Request) dialogue {
 // deniedDialogue is a connection that was accepted for a client without a good key.
 type deniedDialogue struct {
 	missing bool
-	door    *door
+	auth    *keyAuth
 }
 
-func (d deniedDialogue) greet(v *voice) { d.door.message(v, d.missing) }
+func (d deniedDialogue) greet(v *voice) { d.auth.message(v, d.missing) }
 
 func (deniedDialogue) hear(*voice, frame.Opcode, []byte) {}
 
 // subprotocolFor returns the subprotocol that the server accepts of those which the request offers.
 func (s *Server) subprotocolFor(r *http.Request) string {
 	wanted := []string{cmp.Or(s.options.Subprotocol, s.protocol.Subprotocol)}
-	if s.options.Subprotocol == "" && s.protocol.door != nil {
-		wanted = s.protocol.door.subprotocols
+	if s.options.Subprotocol == "" && s.protocol.auth != nil {
+		wanted = s.protocol.auth.subprotocols
 	}
 	for _, offer := range offered(r) {
-		for _, name := range wanted {
-			if offer == name {
-				return name
-			}
+		if slices.Contains(wanted, offer) {
+			return offer
 		}
 	}
 	return ""
 }
 
-// answer sends the rejection and closes the connection: in order, so that a client which is still sending does not lose it to a reset.
+// answer sends the rejection and closes the connection. It reads what the client is still sending, so that no reset overtakes the answer.
 func (r rejection) answer(nc net.Conn) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(time.Second))

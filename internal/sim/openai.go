@@ -190,9 +190,9 @@ func openAIFails(v *voice, event, code, reason string) {
 
 const openAIBadKey = "Incorrect API key provided. You can find your API key at https://platform.openai.com/account/api-keys."
 
-// openAIDoor takes keys as "Bearer KEY"; browsers offer "realtime" and, behind a prefix, the key as subprotocols. The service accepts
+// openAIAuth takes keys as "Bearer KEY"; browsers offer "realtime" and, behind a prefix, the key as subprotocols. The service accepts
 // the upgrade before it looks: an error event is all that it says then, and it closes with 3000.
-var openAIDoor = &door{
+var openAIAuth = &keyAuth{
 	subprotocols: []string{"realtime"},
 	key: func(r *http.Request) string {
 		key := scheme(r, "Bearer")

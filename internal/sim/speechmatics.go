@@ -139,8 +139,8 @@ func (d *speechmaticsDialogue) silent(v *voice) {
 	d.fail(v, "idle_timeout", "no message for too long", frame.NormalClosure)
 }
 
-// speechmaticsDoor takes keys as "Bearer KEY", or tokens that live for a short time as ?jwt=; both are the same here.
-var speechmaticsDoor = &door{
+// speechmaticsAuth takes keys as "Bearer KEY", or tokens that live for a short time as ?jwt=; both are the same here.
+var speechmaticsAuth = &keyAuth{
 	key: func(r *http.Request) string { return cmp.Or(scheme(r, "Bearer"), r.URL.Query().Get("jwt")) },
 	status: func(bool, string) rejection {
 		return rejection{http.StatusUnauthorized, nil, `{"code":401,"error":"Permission Denied"}`}
