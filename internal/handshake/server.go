@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -60,7 +61,7 @@ func ReadRequest(nc net.Conn, limit int) (*Request, error) {
 			err = wholeHead(reader)
 		}
 		if err != nil {
-			return &Refusal{Status: http.StatusBadRequest, Reason: "malformed HTTP request: " + printable(err)}
+			return &Refusal{Status: http.StatusBadRequest, Reason: "malformed HTTP request: " + printable(unquoted(err))}
 		}
 		req.Request = parsed
 		return nil
@@ -80,14 +81,27 @@ func ReadRequest(nc net.Conn, limit int) (*Request, error) {
 	return req, nil
 }
 
-// printable returns an error's text without what may not stand in a plain text answer.
-func printable(err error) string {
+// unquoted returns what is wrong with a request, without the part of it that package net/http repeats: that may be a key, and a
+// refusal's reason is logged.
+func unquoted(err error) string {
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err
+	}
+	text := err.Error()
+	if i := strings.IndexAny(text, `":`); i > 0 {
+		text = text[:i]
+	}
+	return strings.TrimSpace(text)
+}
+
+// printable returns a text without what may not stand in a plain text answer.
+func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return '?'
 		}
 		return r
-	}, err.Error())
+	}, text)
 }
 
 // Check tells whether the request is a WebSocket upgrade as RFC 6455, section 4.2.1, wants it, and nil when it is.

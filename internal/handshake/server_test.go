@@ -282,7 +282,7 @@ func TestAnswersCannotBeSplit(t *testing.T) {
 
 // The texts of net/http's errors quote what they repeat today; the answer must not depend on it.
 func TestPrintable(t *testing.T) {
-	if got := printable(errors.New("a\r\nb\x00\xff\x7f\u2028c")); got != "a??b????c" {
+	if got := printable("a\r\nb\x00\xff\x7f\u2028c"); got != "a??b????c" {
 		t.Errorf("%q", got)
 	}
 }
@@ -408,5 +408,32 @@ func TestRefuseDoesNotWaitForEver(t *testing.T) {
 			}
 			_ = far.Close()
 		})
+	}
+}
+
+// What is wrong with a request is told without repeating it: it may have a key in it, and the reason is logged.
+func TestMalformedTellsNoSecret(t *testing.T) {
+	for _, c := range []struct{ request, want string }{
+		{edit(t, "GET /v1/stt?lang=ja", "GET /v1/%zz?key=S3CRET"), "malformed HTTP request: invalid URL escape"},
+		{edit(t, "GET /v1/stt?lang=ja", "GET /v1?key=S3CRET more"), "malformed HTTP request: malformed HTTP version"},
+		{edit(t, "GET /v1/stt?lang=ja HTTP/1.1", "S3CRET"), "malformed HTTP request: malformed HTTP request"},
+		{with("Authorization S3CRET"), "malformed HTTP request: malformed MIME header"},
+		{with("Authorization: a\x00S3CRET"), "malformed HTTP request: malformed MIME header line"},
+	} {
+		_, err := ReadRequest(arrive(c.request), DefaultMaxHead)
+		if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || strings.Contains(refusal.Reason, "S3CRET") || refusal.Reason != c.want {
+			t.Errorf("%q: %v; want %s", c.request, err, c.want)
+		}
+	}
+}
+
+// What a client names in Connection is for the proxy alone.
+func TestForwarded(t *testing.T) {
+	req, err := ReadRequest(arrive(edit(t, "Connection: Upgrade", "Connection: Upgrade, x-hop\r\nX-Hop: 1\r\nX-End: 2\r\nX-End: 3")), DefaultMaxHead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hop, end := req.Forwarded("X-Hop"), req.Forwarded("X-End"); hop != nil || !slices.Equal(end, []string{"2", "3"}) {
+		t.Errorf("%q, %q", hop, end)
 	}
 }

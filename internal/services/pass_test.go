@@ -17,6 +17,15 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
+// goodKey is the key that servers ask for.
+const goodKey = "Bearer S3CRET"
+
+// greeting is what a server says at connect.
+type greeting struct {
+	kind websocket.MessageType
+	text string
+}
+
 // heard is what a server was told in a handshake.
 type heard struct {
 	Connection int // which connection to the server it is, counted from 1
@@ -27,24 +36,25 @@ type heard struct {
 // listening is a server that answers each message with what it was told in the handshake. It refuses those without the key.
 type listening struct {
 	*httptest.Server
-	key    string // the value of Authorization to ask for; empty for none
+	field  string // the header field to ask for a key in; empty for none
 	grants []string
+	greets *greeting // what is sent at connect; nil for nothing
 
 	mu          sync.Mutex
 	connections int // guarded by mu
 	refused     int // guarded by mu
 }
 
-func startListening(t *testing.T, key string, grants ...string) *listening {
+func startListening(t *testing.T, field string, grants ...string) *listening {
 	t.Helper()
-	s := &listening{key: key, grants: grants}
+	s := &listening{field: field, grants: grants}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.Close)
 	return s
 }
 
 func (s *listening) serve(w http.ResponseWriter, r *http.Request) {
-	if s.key != "" && r.Header.Get("Authorization") != s.key {
+	if s.field != "" && r.Header.Get(s.field) != goodKey {
 		s.mu.Lock()
 		s.refused++
 		s.mu.Unlock()
@@ -56,6 +66,11 @@ func (s *listening) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer conn.CloseNow()
+	if s.greets != nil {
+		if err := conn.Write(r.Context(), s.greets.kind, []byte(s.greets.text)); err != nil {
+			return
+		}
+	}
 	s.mu.Lock()
 	s.connections++
 	answer, _ := json.Marshal(heard{s.connections, r.RequestURI, r.Header})
