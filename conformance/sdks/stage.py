@@ -55,12 +55,50 @@ def python():
     return interpreter
 
 
+def node():
+    """The command that runs a program in Node with the SDKs for browsers, or why there is none, as a text. The programs are copied to
+    where their packages are."""
+    missing = [name for name in ("node", "npm", "openssl") if not shutil.which(name)]
+    if missing:
+        return "there is no %s" % ", ".join(missing)
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout.strip()
+    major, minor = (int(part) for part in version.lstrip("v").split(".")[:2])
+    if (major, minor) < (20, 10):
+        return "a WebSocket like a browser's is in Node since 20.10; this is %s" % version
+    path = CACHE / "node"
+    path.mkdir(exist_ok=True)
+    for source in (HERE / "node").iterdir():
+        shutil.copy(source, path)
+    stamp = path / "made-from"
+    wanted = version + hashlib.sha256((path / "package-lock.json").read_bytes()).hexdigest()
+    if not (stamp.exists() and stamp.read_text() == wanted):
+        print("installing the SDK for browsers in %s ..." % path.relative_to(ROOT), flush=True)
+        log = LOGS / "node.log"
+        with open(log, "w") as out:
+            command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+            if subprocess.run(command, cwd=path, stdout=out, stderr=subprocess.STDOUT).returncode:
+                return "%s failed:\n%s" % (" ".join(command), tail(log))
+        stamp.write_text(wanted)
+    return ["node"] + (["--experimental-websocket"] if major < 22 else [])
+
+
+def certificate():
+    """A certificate for 127.0.0.1 that is its own authority, and its key."""
+    made, key = CACHE / "certificate.pem", CACHE / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+               "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(made)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise Failure("making a certificate failed: " + done.stderr)
+    return made, key
+
+
 @contextlib.contextmanager
-def running(command, log, **options):
+def running(command, log, extra=(), **options):
     """A process that lives as long as the block and is asked, then made, to end. It is in a group of its own, so that an interrupt
     reaches it through this program only."""
     with open(log, "w") as errors:
-        process = subprocess.Popen([str(word) for word in command], stderr=errors, env=clean_environment(),
+        process = subprocess.Popen([str(word) for word in command], stderr=errors, env=clean_environment() | dict(extra),
                                    start_new_session=True, **options)
     try:
         yield process
@@ -76,15 +114,24 @@ def running(command, log, **options):
 
 
 @contextlib.contextmanager
-def service(binary, name, protocol, *flags):
-    """A simulated service; yields its URL."""
-    log = LOGS / (name + ".log")
-    command = [binary, "sim", "--protocol", protocol, "--listen", "127.0.0.1:0", *flags]
+def announced(command, log):
+    """A process that prints its URL once it listens; yields the URL."""
     with running(command, log, stdout=subprocess.PIPE, text=True) as process:
         url = process.stdout.readline().strip()
         if not url:
-            raise Failure("the simulated service did not start:\n" + tail(log))
+            raise Failure("%s did not start:\n%s" % (command[1], tail(log)))
         yield url
+
+
+def service(binary, name, protocol, *flags):
+    """A simulated service; yields its URL."""
+    return announced([binary, "sim", "--protocol", protocol, "--listen", "127.0.0.1:0", *flags], LOGS / (name + ".log"))
+
+
+def tls(name, url, files):
+    """TLS in front of a ws:// URL; yields the wss:// URL."""
+    command = [sys.executable, HERE / "tls_relay.py", "--to", url.removeprefix("ws://"), "--certificate", files[0], "--key", files[1]]
+    return announced(command, LOGS / (name + ".log"))
 
 
 def free_port():
@@ -119,13 +166,14 @@ def wait_until_live(process, url, log):
     raise Failure("wsbouncer did not answer within %d s (%s):\n%s" % (PATIENCE, url, tail(log)))
 
 
-def client(interpreter, script, name, **arguments):
-    """Run an SDK's client to its end; returns what it reports, or why there is no report, as a text."""
+def client(command, name, trust=None, **arguments):
+    """Run an SDK's client to its end; returns what it reports, or why there is no report, as a text. Trust is a certificate for Node."""
     log = LOGS / (name + ".log")
-    command = [interpreter, HERE / "clients" / script]
+    command = list(command)
     for key, value in arguments.items():
         command += ["--" + key, value]
-    with running(command, log, stdout=subprocess.PIPE, text=True) as process:
+    extra = {"NODE_EXTRA_CA_CERTS": str(trust)} if trust else {}
+    with running(command, log, extra, stdout=subprocess.PIPE, text=True) as process:
         try:
             out, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
