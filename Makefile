@@ -7,7 +7,7 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-stt test test-stt test-browser test-portable cross lint fmt vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
+.PHONY: help build demo demo-stt test test-stt test-browser test-sdks test-portable cross lint fmt vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ test-browser: ## Test the example page in headless Chromium, which it installs i
 	@if chromium=$$(CHROMIUM="$(CHROMIUM)" examples/browser/chromium.sh); then \
 		CHROMIUM="$$chromium" $(GO) test -count=1 ./examples/browser; \
 	else echo "test-browser: skipped"; fi
+
+test-sdks: build ## Test the simulated services and the proxy with the vendors' own SDKs, which it installs (SDKS_FLAGS)
+	conformance/sdks/run $(SDKS_FLAGS)
 
 test: cross test-portable ## Run all tests with the race detector, and build for the other systems
 	$(GO) vet ./...

@@ -43,6 +43,9 @@ What makes connections unsafe to use again, for --nasty (in brackets who does so
   # One that breaks off one answer in a hundred and sends late messages
   wsbouncer sim --protocol vosk --fail midframe:0.01,late:0.5:50ms --seed 7
 
+  # A service that wants a key, as Deepgram does (Authorization: Token secret)
+  wsbouncer sim --protocol deepgram --api-key secret
+
   # One with 4 places whose last results come after it has said that it is done
   wsbouncer sim --protocol sherpa-onnx --nasty full:4,overtaken-final`,
 		Args: noArguments,
@@ -68,6 +71,9 @@ What makes connections unsafe to use again, for --nasty (in brackets who does so
 	flags.StringVar(&options.Listen, "listen", "127.0.0.1:9001", "address to listen on, `host:port`; port 0 takes a free one")
 	flags.StringVar(&options.Protocol, "protocol", sim.Echo, "`name` of the protocol (see above)")
 	flags.StringVar(&options.Subprotocol, "subprotocol", "", "`name` of the WebSocket subprotocol to accept when it is offered (default: the protocol's own)")
+	flags.StringVar(&options.Path, "path", "", "`path` that clients have to ask for; others get HTTP 404 (default: any)")
+	flags.StringVar(&options.APIKey, "api-key", "", "`key` that clients have to present, as "+strings.Join(sim.KeyProtocols(), ", ")+" ask for it (default: none is asked for)")
+	flags.BoolVar(&options.RefuseByStatus, "refuse-by-status", false, "answer a bad key with HTTP 401 even where the service accepts the upgrade and then says so")
 	flags.DurationVar(&options.Latency, "latency", 0, "`time` between a message and its answer")
 	flags.DurationVar(&options.Jitter, "jitter", 0, "most `time` that is added to the latency of an answer")
 	flags.IntVar(&options.Sessions, "sessions", 0, "most simultaneous connections; others get HTTP 503 (0: no limit)")

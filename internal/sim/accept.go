@@ -49,9 +49,9 @@ func (s *Server) upgrade(accepted net.Conn, number uint64) {
 		nc = secure.Server(accepted, s.options.TLS)
 	}
 	dice := rand.New(rand.NewPCG(s.options.Seed, number))
-	request, placed, refusal := s.admit(nc, dice)
-	if refusal != nil {
-		handshake.Refuse(nc, refusal)
+	request, placed, refuse := s.admit(nc, dice)
+	if refuse != nil {
+		refuse(nc)
 		return
 	}
 	if request == nil {
@@ -72,9 +72,9 @@ func (s *Server) upgrade(accepted net.Conn, number uint64) {
 	}
 }
 
-// admit reads a request and takes a slot for it, and a place for a session where connections take one. Without a request and a
-// refusal, nobody is there to answer.
-func (s *Server) admit(nc net.Conn, dice *rand.Rand) (_ *handshake.Request, placed bool, _ *handshake.Refusal) {
+// admit reads a request and takes a slot for it, and a place for a session where connections take one; otherwise it returns what
+// answers the client. Without either, nobody is there to answer.
+func (s *Server) admit(nc net.Conn, dice *rand.Rand) (_ *handshake.Request, placed bool, refuse func(net.Conn)) {
 	request, err := handshake.ReadRequest(nc, handshake.DefaultMaxHead)
 	var refusal *handshake.Refusal
 	switch {
@@ -82,34 +82,45 @@ func (s *Server) admit(nc net.Conn, dice *rand.Rand) (_ *handshake.Request, plac
 	case err != nil:
 		return nil, false, nil
 	default:
-		refusal = request.Check()
+		if refusal = request.Check(); refusal == nil && s.options.Path != "" && request.URL.Path != s.options.Path {
+			refusal = &handshake.Refusal{Status: http.StatusNotFound, Reason: fmt.Sprintf("the path is %s, not %.100q", s.options.Path, request.URL.Path)}
+		}
 	}
 	if refusal != nil {
 		s.counters.badRequests.Add(1)
-		return nil, false, refusal
+		return nil, false, inText(refusal)
+	}
+	if wrong, missing := s.wrongKey(request.Request); wrong && s.refusesByStatus() {
+		s.slots.refuse()
+		return nil, false, s.protocol.auth.status(missing, uuid(dice)).answer
 	}
 	if s.options.Admit != nil {
 		if status := s.options.Admit(request.Request); status != 0 {
 			s.slots.refuse()
-			return nil, false, &handshake.Refusal{Status: status, Reason: "refused on request"}
+			return nil, false, inText(&handshake.Refusal{Status: status, Reason: "refused on request"})
 		}
 	}
 	if p := s.options.Fail.Refuse; p > 0 && dice.Float64() < p {
 		s.slots.refuse()
-		return nil, false, full("refused on request")
+		return nil, false, inText(full("refused on request"))
 	}
 	if !s.slots.take() {
-		return nil, false, full(fmt.Sprintf("all %d sessions are in use", s.options.Sessions))
+		return nil, false, inText(full(fmt.Sprintf("all %d sessions are in use", s.options.Sessions)))
 	}
 	if status := s.protocol.fullStatus; status != 0 {
 		if placed = s.places.take(); !placed {
 			s.slots.giveBack()
 			refusal := full("no place for another session")
 			refusal.Status = status
-			return nil, false, refusal
+			return nil, false, inText(refusal)
 		}
 	}
 	return request, placed, nil
+}
+
+// inText answers with a refusal and its reason.
+func inText(refusal *handshake.Refusal) func(net.Conn) {
+	return func(nc net.Conn) { handshake.Refuse(nc, refusal) }
 }
 
 func full(reason string) *handshake.Refusal {
@@ -118,14 +129,7 @@ func full(reason string) *handshake.Refusal {
 
 // hand accepts the upgrade and moves the connection from package net to a loop.
 func (s *Server) hand(nc net.Conn, stop func() bool, request *handshake.Request, placed bool, dice *rand.Rand) error {
-	subprotocol := s.options.Subprotocol
-	if subprotocol == "" {
-		subprotocol = s.protocol.Subprotocol
-	}
-	if subprotocol != "" && !request.Offers(subprotocol) {
-		subprotocol = ""
-	}
-	if _, err := nc.Write(request.AppendAccept(nil, subprotocol)); err != nil {
+	if _, err := nc.Write(request.AppendAccept(nil, s.subprotocolFor(request.Request))); err != nil {
 		return err
 	}
 	if err := nc.SetDeadline(time.Time{}); err != nil {

@@ -126,10 +126,10 @@ func Chunks(message []byte, found func(session uint64, first, last uint16)) {
 		}
 		if digits > 0 && i+1 < len(message) && message[i] == ':' && isDigit(message[i+1]) {
 			var first uint16
-			first, i = number(message, i+1)
+			first, i = frameNumber(message, i+1)
 			last := first
 			if i+1 < len(message) && message[i] == '-' && isDigit(message[i+1]) {
-				last, i = number(message, i+1)
+				last, i = frameNumber(message, i+1)
 			}
 			found(session, first, last)
 		}
@@ -137,8 +137,8 @@ func Chunks(message []byte, found func(session uint64, first, last uint16)) {
 	}
 }
 
-// number reads the digits from message[i] on, and returns where they end.
-func number(message []byte, i int) (n uint16, end int) {
+// frameNumber reads the digits from message[i] on, and returns where they end.
+func frameNumber(message []byte, i int) (n uint16, end int) {
 	for ; i < len(message) && isDigit(message[i]); i++ {
 		n = n*10 + uint16(message[i]-'0')
 	}

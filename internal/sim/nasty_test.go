@@ -291,7 +291,7 @@ func TestFull(t *testing.T) {
 	for protocol, want := range map[string]string{
 		WhisperLive:    "> {\"uid\": \"u\"}\n< \"status\": \"WAIT\"\n< close 1000",
 		WhisperLiveKit: "< close 1013",
-		AssemblyAI:     "< close 1008",
+		AssemblyAI:     "< \"type\":\"Error\",\"error_code\":3009\n< close 3009",
 		Speechmatics:   "> {\"message\": \"StartRecognition\"}\n< \"type\": \"quota_exceeded\"\n< close 4005",
 		KaldiGStreamer: "< \"status\": 9\n< close 1000",
 		Deepgram:       "429",

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -20,6 +21,14 @@ type Options struct {
 	Protocol string
 	// Subprotocol is accepted when a client offers it (Sec-WebSocket-Protocol). Default: the protocol's own, if it has one.
 	Subprotocol string
+	// Path is the path that clients have to ask for; others get HTTP 404. Default: any.
+	Path string
+	// APIKey is the key that clients have to present in the opening handshake, in the service's way, if the protocol is a service's.
+	// Without it they are refused in the service's way. Default: no key is asked for.
+	APIKey string
+	// RefuseByStatus has those services answer a bad key with an HTTP status that accept the upgrade first, and then say it in a message
+	// and close. Default: as the service does.
+	RefuseByStatus bool
 	// Latency is the time between a message and its answer. Messages do not wait for one another's answers, but the
 	// answers of a connection stay in order. Default 0.
 	Latency time.Duration
@@ -83,7 +92,14 @@ func (o Options) Validate() error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return fmt.Errorf("listen: %q is not an address; allowed is host:port, such as 127.0.0.1:9001", o.Listen)
 	}
-	if _, err := protocolNamed(o.Protocol); err != nil {
+	protocol, err := protocolNamed(o.Protocol)
+	if err != nil {
+		return err
+	}
+	if o.Path != "" && !strings.HasPrefix(o.Path, "/") {
+		return fmt.Errorf("path: %q does not begin with a slash; allowed is a path such as /v1/listen, or none for any", o.Path)
+	}
+	if err := o.validKey(protocol); err != nil {
 		return err
 	}
 	for _, d := range []struct {

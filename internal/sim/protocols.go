@@ -40,7 +40,8 @@ type Protocol struct {
 	// Full says how the server turns away sessions that it has no place for.
 	Full string
 
-	fullStatus int // HTTP status of that; 0 when it is said in the protocol
+	fullStatus int      // HTTP status of that; 0 when it is said in the protocol
+	auth       *keyAuth // asks for a key; nil for a server that takes none
 	new        func(request *http.Request) dialogue
 }
 
@@ -103,23 +104,23 @@ var protocols = []Protocol{
 	},
 	{
 		Name: Deepgram, Summary: "Deepgram's /v1/listen", Silence: 10 * time.Second,
-		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests,
+		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: deepgramAuth,
 		new: func(r *http.Request) dialogue { return newDeepgramDialogue(r.URL.Query()) },
 	},
 	{
 		Name: AssemblyAI, Summary: "AssemblyAI's /v3/ws",
-		Full: "close 1008 at connect",
-		new:  func(r *http.Request) dialogue { return newAssemblyAIDialogue(r.URL.Query()) },
+		Full: `{"type": "Error", "error_code": 3009} and close 3009, at connect`, auth: assemblyAIAuth,
+		new: func(r *http.Request) dialogue { return newAssemblyAIDialogue(r.URL.Query()) },
 	},
 	{
 		Name: Speechmatics, Summary: "Speechmatics real-time, /v2", Silence: 3 * time.Minute,
-		Full: `{"message": "Error", "type": "quota_exceeded"} to StartRecognition, and close 4005`,
-		new:  func(*http.Request) dialogue { return new(speechmaticsDialogue) },
+		Full: `{"message": "Error", "type": "quota_exceeded"} to StartRecognition, and close 4005`, auth: speechmaticsAuth,
+		new: func(*http.Request) dialogue { return new(speechmaticsDialogue) },
 	},
 	{
 		Name: OpenAIRealtime, Summary: "OpenAI's Realtime API, transcription",
-		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests,
-		new: func(*http.Request) dialogue { return new(openAIDialogue) },
+		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
+		new: func(r *http.Request) dialogue { return newOpenAIDialogue(r.URL.Query()) },
 	},
 	{
 		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second,

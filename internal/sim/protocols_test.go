@@ -155,7 +155,7 @@ func TestProtocols(t *testing.T) {
 			> text
 			< close 1000
 		`},
-		{Deepgram, "/v1/listen?keyterm=s7:0", `
+		{Deepgram, "/v1/listen?model=nova-3&keyterm=s7:0", `
 			> {"type":"KeepAlive"}
 			> audio 1
 			< "is_final":false,.*"transcript":"s7:1 s7:0"
@@ -165,28 +165,46 @@ func TestProtocols(t *testing.T) {
 			< "is_final":false,
 			> {"type":"Finalize"}
 			< "is_final":true,.*"transcript":"s7:3 s7:0".*"from_finalize":true
+			> {"type":"KeepAlive"}
+			> {"type":"Configure","keyterms":[]}
+			< "type":"ConfigureSuccess","request_id":"
+			> {"type":"Nonsense"}
+			< "type":"Error","variant":"SchemaError","description":".+","message":"{
+			> audio 4
+			< "duration":0.002,"start":0.006,.*"transcript":"s7:4",.*"words":\[{"word":"s7:4","start":0.006,"end":0.008,"confidence":1}\]}\]},"metadata":{"request_id":"\S+","model_info":{"name":"nova-3",
 			> {"type":"CloseStream"}
 			< "is_final":true
-			< "type":"Metadata"
+			< "type":"Metadata",.*"sha256":".*"created":".*"duration":0.008,"channels":1}
 			< close 1000
 		`},
-		{AssemblyAI, "/v3/ws?keyterms_prompt=s7:0", `
-			< "type":"Begin"
+		{AssemblyAI, `/v3/ws?sample_rate=16000&keyterms_prompt=["s7:0"]`, `
+			< "type":"Begin","id":"[0-9a-f-]{36}","expires_at":\d+,"configuration":{
 			> audio 1 x100
-			< "type":"Turn","turn_order":0,.*"end_of_turn":false,"transcript":"s7:1 s7:0"
+			< "type":"Turn","turn_order":0,.*"end_of_turn":false,"transcript":"s7:1 s7:0","end_of_turn_confidence":0.1,"words":\[{"text":"s7:1","start":0,"end":25,.*"word_is_final":false}
 			> {"type":"ForceEndpoint"}
-			< "turn_order":0,.*"end_of_turn":true
+			< "turn_order":0,.*"end_of_turn":true,.*"end_of_turn_confidence":0.9,.*"start":25,"end":50,.*"word_is_final":true}
+			> {"type":"KeepAlive"}
+			> {"type":"UpdateConfiguration","keyterms_prompt":["s7:9"]}
 			> audio 2 x100
-			< "turn_order":1,.*"transcript":"s7:2 s7:0"
+			< "turn_order":1,.*"transcript":"s7:2 s7:9"
 			> {"type":"Terminate"}
 			< "end_of_turn":true
-			< "type":"Termination"
+			< "type":"Termination","audio_duration_seconds":0,
 			< close 1000
 		`},
 		{AssemblyAI, "/", `
 			< "type":"Begin"
 			> audio 1 x99
+			< "type":"Error","error_code":3007,"error":"
 			< close 3007
+		`},
+		{AssemblyAI, "/v3/ws?sample_rate=8000&encoding=pcm_mulaw", `
+			< "type":"Begin"
+			> audio 1 x25
+			< "type":"Turn"
+			> {"type":"Nonsense"}
+			< "type":"Error","error_code":3006
+			< close 3006
 		`},
 		{Speechmatics, "/v2", `
 			> {"message": "StartRecognition", "transcription_config": {"additional_vocab": [{"content": "s7:0"}]}}
@@ -196,8 +214,18 @@ func TestProtocols(t *testing.T) {
 			< "message": "AddPartialTranscript".*"transcript": "s7:1 s7:0"
 			> audio 2 pause
 			< "seq_no": 2
-			< "message": "AddTranscript".*"transcript": "s7:1-2 s7:0"
-			> {"message": "EndOfStream", "last_seq_no": 2}
+			< "message": "AddTranscript", "format": ".*"start_time": 0, "end_time": 0.004, "transcript": "s7:1-2 s7:0"}, "results": \[{"type":"word","start_time":0,"end_time":0.002,"alternatives":\[{"content":"s7:1-2",
+			> audio 3
+			< "seq_no": 3
+			< "AddPartialTranscript"
+			> {"message": "ForceEndOfUtterance"}
+			< "message": "AddTranscript", .*"start_time": 0.004, "end_time": 0.006,
+			< "message": "EndOfUtterance", "metadata": {"start_time": 0.006, "end_time": 0.006}
+			> {"message": "SetRecognitionConfig", "transcription_config": {"enable_partials": false}}
+			> audio 4
+			< "seq_no": 4
+			> {"message": "EndOfStream", "last_seq_no": 4}
+			< "message": "AddTranscript",
 			< "message": "EndOfTranscript"
 			< close 1000
 		`},
@@ -215,19 +243,35 @@ func TestProtocols(t *testing.T) {
 			> {"type":"input_audio_buffer.append","audio":"[1]"}
 			> {"type":"input_audio_buffer.commit"}
 			< "type":"input_audio_buffer.committed",.*"previous_item_id":null,"item_id":"item_1"
+			< "type":"conversation.item.added",.*"previous_item_id":null,"item":{"id":"item_1",
+			< "type":"conversation.item.done",.*"previous_item_id":null,"item":{"id":"item_1",
 			< transcription.delta",.*"delta":"s7:1 s7:0"
-			< transcription.completed",.*"transcript":"s7:1 s7:0"
+			< transcription.completed",.*"transcript":"s7:1 s7:0","usage":{"type":"duration","seconds":0.001}
 			> {"type":"input_audio_buffer.commit"}
-			< "type":"error"
+			< "type":"error",.*"code":"input_audio_buffer_commit_empty"
 			> {"type":"input_audio_buffer.append","audio":"[2]"}
 			> {"type":"input_audio_buffer.commit"}
 			< "previous_item_id":"item_1"
+			< conversation.item.added
+			< conversation.item.done
 			< transcription.delta
 			< transcription.completed
 			> {"type":"response.create"}
 			< "type":"response.created"
 			< "text":"s7:1 s7:0 s7:2 s7:0
 			< "type":"response.done"
+		`},
+		{OpenAIRealtime, "/v1/realtime?model=gpt-realtime", `
+			< "session":{"type":"realtime","object":"realtime.session","id":"sess_.*","model":"gpt-realtime",
+			> {"type":"session.update","session":{"type":"realtime","audio":{"input":{"transcription":{"model":"m","prompt":"s7:0"}}}}}
+			< "type":"session.updated",.*"transcription":{"model":"m","prompt":"s7:0"}
+			> {"type":"input_audio_buffer.append","audio":"[1]"}
+			> {"type":"input_audio_buffer.commit"}
+			< committed
+			< added
+			< done
+			< transcription.delta",.*"delta":"s7:1 s7:0"
+			< transcription.completed
 		`},
 		{KaldiGStreamer, "/client/ws/speech", `
 			> audio 1

@@ -50,7 +50,7 @@ type replies struct {
 
 func newReplies(k *conn, request *http.Request, dice *rand.Rand) *replies {
 	o := &k.server.options
-	r := &replies{conn: k, dice: dice, dialogue: k.server.protocol.new(request)}
+	r := &replies{conn: k, dice: dice, dialogue: k.server.dialogueFor(request)}
 	r.voice = voice{nasty: &o.Nasty, dice: dice, place: k.place}
 	if f := &o.Fail; f.Greeting || f.Late > 0 || f.Chatter > 0 {
 		r.pests = &pests{conn: k}

@@ -123,8 +123,8 @@ type Stats struct {
 	Connections    int    // open now
 	Peak           int    // most that were open at once
 	Accepted       uint64 // upgrades that were accepted
-	Refused        uint64 // upgrades that were answered with HTTP 503, or as Options.Admit wanted
-	BadRequests    uint64 // requests that were no proper upgrade
+	Refused        uint64 // upgrades that were answered with an HTTP status: the server was full, the key wrong, or Options.Admit wanted it
+	BadRequests    uint64 // requests that were no proper upgrade, or for another path
 	Messages       uint64 // messages received
 	ProtocolErrors uint64 // connections ended because the client broke RFC 6455
 }

@@ -248,3 +248,19 @@ func TestListenFails(t *testing.T) {
 		t.Error("two servers on one address")
 	}
 }
+
+// Where a path is asked for, the query does not matter, and other paths do not exist.
+func TestPath(t *testing.T) {
+	s := start(t, Options{Path: "/v1/listen"})
+	for path, want := range map[string]int{
+		"/v1/listen": 101, "/v1/listen?model=x": 101, "/": 404, "/v1": 404, "/v1/listen/": 404, "/V1/listen": 404,
+	} {
+		c, response, err := websocket.Dial(timeout(t), s.URL()+path, nil)
+		if err == nil {
+			t.Cleanup(func() { _ = c.CloseNow() })
+		}
+		if response == nil || response.StatusCode != want {
+			t.Errorf("%s: got %v, %v; want %d", path, response, err, want)
+		}
+	}
+}
