@@ -80,13 +80,15 @@ chaos: build ## Kill and restart a backend under 3,000 sessions, and see what th
 	$(GO) run ./bench/chaos -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
 fuzz: ## Fuzz the frame scanner, the opening handshake, and the profiles' matchers and YAML, FUZZTIME each
-	$(GO) test -run '^$$' -fuzz FuzzScanner -fuzztime $(FUZZTIME) ./internal/frame
+	for target in FuzzScanner FuzzHostileServer; do \
+		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/frame || exit 1; done
 	$(GO) test -run '^$$' -fuzz FuzzReadRequest -fuzztime $(FUZZTIME) ./internal/handshake
 	for target in FuzzMatch FuzzJSON FuzzParse; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/profile || exit 1; done
 
-soak: ## Hold a million sessions through the proxy and look for anything that reaches the wrong one (SOAK_FLAGS, e.g. '-sessions 20000')
+soak: ## Hold a million sessions through the proxy and look for anything that reaches the wrong one, also while garbage is collected all the time (SOAK_FLAGS, e.g. '-sessions 20000')
 	$(GO) run ./internal/hunt/cmd $(SOAK_FLAGS)
+	$(GO) run ./internal/hunt/cmd -sessions 20000 -gc-every 5ms
 
 conformance: build ## Run the Autobahn|Testsuite through the proxy (see conformance/README.md)
 	conformance/run

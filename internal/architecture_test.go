@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"internal/pool":        {},
 	"internal/spelling":    {},
 	"internal/profile":     {"internal/spelling"},
+	"internal/machine":     {},
 	"internal/wav":         {},
 	"internal/sim/speech":  {},
 	"internal/sim/msgpack": {},
@@ -33,8 +34,8 @@ var mayImport = map[string][]string{
 	"internal/handshake":         {"internal/secure"},
 
 	// The data plane: it never sees the admin API, a database or metrics.
-	"internal/backend": {"internal/frame", "internal/handshake", "internal/loop", "internal/pool", "internal/profile"},
-	"internal/session": {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/pool", "internal/profile"},
+	"internal/backend": {"internal/frame", "internal/handshake", "internal/machine", "internal/loop", "internal/pool", "internal/profile"},
+	"internal/session": {"internal/backend", "internal/frame", "internal/handshake", "internal/machine", "internal/loop", "internal/pool", "internal/profile"},
 
 	// What others count: their types, not how they work; and who shows it.
 	"internal/stats":   {"internal/backend", "internal/frame", "internal/loop", "internal/pool"},
@@ -68,7 +69,7 @@ var mayImport = map[string][]string{
 
 	// What makes of the desired state what runs.
 	"internal/services": {
-		"internal/backend", "internal/config", "internal/handshake", "internal/loop", "internal/pool", "internal/profile", "internal/secure",
+		"internal/backend", "internal/config", "internal/handshake", "internal/machine", "internal/loop", "internal/pool", "internal/profile", "internal/secure",
 		"internal/session", "internal/stats",
 	},
 
@@ -80,13 +81,13 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/config/value", "internal/frame", "internal/handshake", "internal/loop", "internal/metrics",
+		"internal/config/remote", "internal/config/stores", "internal/config/value", "internal/frame", "internal/handshake", "internal/machine", "internal/loop", "internal/metrics",
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/state", "internal/stats",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stats", "internal/wav"},
 	"internal/cli": {
 		"internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
-		"internal/config/value", "internal/demo", "internal/load", "internal/load/report", "internal/pool", "internal/profile",
+		"internal/config/value", "internal/demo", "internal/machine", "internal/load", "internal/load/report", "internal/pool", "internal/profile",
 		"internal/settings", "internal/sim", "internal/state", "internal/wav",
 	},
 	"cmd/wsbouncer": {"internal/cli"},

@@ -18,6 +18,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/admin"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
 )
 
@@ -29,14 +30,14 @@ func (p *Proxy) listenAdmin() error {
 		if err != nil {
 			return fmt.Errorf("--admin: %w", err)
 		}
-		p.adminAt = append(p.adminAt, listener)
+		p.adminAt = append(p.adminAt, machine.KeepDescriptors(listener))
 	}
 	if s.AdminSocket != "" {
 		listener, err := listenSocket(s.AdminSocket)
 		if err != nil {
 			return fmt.Errorf("--admin-socket: %w", err)
 		}
-		p.adminAt = append(p.adminAt, listener)
+		p.adminAt = append(p.adminAt, machine.KeepDescriptors(listener))
 	}
 	return nil
 }
@@ -82,12 +83,12 @@ func (p *Proxy) serveAdmin(store config.Store) {
 		return
 	}
 	p.admin = &http.Server{
-		Handler: admin.Handler(admin.Source{
+		Handler: p.sparing(admin.Handler(admin.Source{
 			Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
 			Configuration: remote.Handler(store, remote.HandlerOptions{
 				Token: func() string { return p.live.Load().AdminToken }, Writable: fromThisMachine, Profiles: config.CheckProfiles,
 			}),
-		}, p.log),
+		}, p.log)),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),

@@ -15,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/stats"
@@ -22,23 +23,26 @@ import (
 
 // Proxy is a running proxy. Its methods may be called from any goroutine.
 type Proxy struct {
-	settings   Settings                 // as they were at the start
-	order      []string                 // of the backends that flags describe
-	live       atomic.Pointer[Settings] // those that can change while it runs are taken from here
-	version    string
-	log        *slog.Logger
-	started    time.Time
-	store      config.Store
-	follower   *follow.Follower
-	loops      *loop.Group
-	services   *services.Services
-	sessions   *session.Server
-	listeners  []net.Listener
-	admin      *http.Server
-	adminAt    []net.Listener
-	drained    context.Context // ends when draining begins
-	drain      context.CancelFunc
-	background sync.WaitGroup // goroutines that end when draining begins
+	settings  Settings                 // as they were at the start
+	order     []string                 // of the backends that flags describe
+	live      atomic.Pointer[Settings] // those that can change while it runs are taken from here
+	version   string
+	log       *slog.Logger
+	started   time.Time
+	store     config.Store
+	follower  *follow.Follower
+	loops     *loop.Group
+	services  *services.Services
+	sessions  *session.Server
+	listeners []net.Listener
+	admin     *http.Server
+	adminAt   []net.Listener
+	// descriptors is the book of the process's file descriptors.
+	descriptors *machine.Descriptors
+	warned      string          // about the limits of this machine; the follower's
+	drained     context.Context // ends when draining begins
+	drain       context.CancelFunc
+	background  sync.WaitGroup // goroutines that end when draining begins
 }
 
 // Start checks the settings, opens the listeners, reads the configuration, and begins to serve and to fill the pools. Backends
@@ -65,17 +69,24 @@ func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) 
 
 // serve makes the parts, joins them, and lets clients in.
 func (p *Proxy) serve(fixed *fixed) (err error) {
-	if p.loops, err = loop.NewGroup(loop.Options{Max: p.settings.Loops, IOURing: loop.IOURing(p.settings.IOURing)}); err != nil {
-		return fmt.Errorf("starting event loops with --io-uring %s: %w", p.settings.IOURing, err)
+	o := loop.Options{Max: p.settings.Loops, IOURing: loop.IOURing(p.settings.IOURing), Wait: loop.Wait(p.settings.LoopWait)}
+	if p.loops, err = loop.NewGroup(o); err != nil {
+		return fmt.Errorf("starting event loops with --io-uring %s and --loop-wait %s: %w", p.settings.IOURing, p.settings.LoopWait, err)
 	}
 	if _, refused := p.loops.IOURing(); refused != nil {
 		p.log.Info("sending without io_uring", "reason", refused)
 	}
-	p.sessions = session.NewServer(session.Options{Loops: p.loops, Limits: p.settings.limits(), Log: p.log})
-	p.services = services.New(services.Options{Loops: p.loops, SetRoutes: p.sessions.SetServices, Log: p.log})
+	p.descriptors = p.countDescriptors()
+	p.sessions = session.NewServer(session.Options{
+		Loops: p.loops, Limits: p.settings.limits(), Descriptors: p.descriptors, Log: p.log,
+	})
+	p.services = services.New(services.Options{
+		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, Log: p.log,
+	})
 	if err = p.follow(fixed); err != nil {
 		p.sessions.StopAccepting()
 		p.services.Close(context.Background())
+		p.descriptors.Close()
 		p.loops.Close()
 		return err
 	}
@@ -98,7 +109,7 @@ func (p *Proxy) follow(fixed *fixed) error {
 		return err
 	}
 	p.follower, err = follow.Start(ctx, follow.Options{
-		Store: store, Source: source, CopyFile: copyFile, Apply: p.services.Apply, Log: p.log,
+		Store: store, Source: source, CopyFile: copyFile, Apply: p.apply, Log: p.log,
 	})
 	if err != nil {
 		_ = store.Close()
@@ -165,13 +176,20 @@ func (p *Proxy) AdminAddress() net.Addr {
 	return nil
 }
 
-// Ready returns nil when every enabled backend that keeps connections warm has one and the proxy is not draining, or else why it
-// is not ready. That the configuration's source fails is no reason: the last good one is in force.
+// Ready returns nil when every enabled backend that keeps connections warm has one, clients can be accepted, and the proxy is not
+// draining, or else why it is not ready. That the configuration's source fails is no reason: the last good one is in force.
 func (p *Proxy) Ready() error {
 	if p.drained.Err() != nil {
 		return errors.New("not ready: draining")
 	}
-	return p.services.Ready()
+	if err := p.descriptors.Accepting(); err != nil {
+		return fmt.Errorf("not ready: %w", err)
+	}
+	err := p.services.Ready()
+	if short := p.descriptors.Dialing(); err != nil && short != nil {
+		err = fmt.Errorf("%w (%w)", err, short)
+	}
+	return err
 }
 
 // Stats returns the statistics of all parts.

@@ -20,6 +20,8 @@ type Settings struct {
 	Loops  int      // most event loops awake; 0 for one per processor
 	// IOURing says whether event loops send with io_uring: one of loop.IOURings.
 	IOURing string
+	// LoopWait says how event loops wait: one of loop.Waits.
+	LoopWait string
 
 	// Database is where services, backends and profiles come from; empty for flags-only operation.
 	Database       string
@@ -46,6 +48,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		Listen:           []string{"127.0.0.1:8080"},
 		IOURing:          string(loop.IOURingAuto),
+		LoopWait:         string(loop.WaitAuto),
 		MaxHead:          handshake.DefaultMaxHead,
 		HandshakeTimeout: 10 * time.Second,
 		DrainTimeout:     30 * time.Second,
@@ -107,6 +110,7 @@ func (s *Settings) checkLimits(bad complaint) {
 		value value.Value
 	}{
 		{"loops", value.NewCount(&s.Loops, 0, 1024)},
+		{"loop-wait", value.NewChoice(&s.LoopWait, "way to wait", loop.Waits())},
 		{"io-uring", value.NewChoice(&s.IOURing, "way to send", loop.IOURings())},
 		{"handshake-timeout", value.NewDuration(&s.HandshakeTimeout, time.Millisecond)},
 		{"close-timeout", value.NewDuration(&s.CloseTimeout, time.Millisecond)},

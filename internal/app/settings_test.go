@@ -150,8 +150,8 @@ func TestAllMistakes(t *testing.T) {
 		t.Fatal("no error")
 	}
 	// Eight above, three that have no value, and twelve numbers and durations that need one.
-	if got := strings.Count(err.Error(), "\n") + 1; got != 23 {
-		t.Errorf("%d mistakes, want 23:\n%v", got, err)
+	if got := strings.Count(err.Error(), "\n") + 1; got != 24 {
+		t.Errorf("%d mistakes, want 24:\n%v", got, err)
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if !strings.HasPrefix(line, "--") {

@@ -32,6 +32,7 @@ func (p *Proxy) Shutdown() (clean bool) {
 		_ = p.admin.Close()
 	}
 	_ = p.store.Close()
+	p.descriptors.Close()
 	p.loops.Close()
 	p.log.Info("stopped", "clean", clean)
 	return clean

@@ -6,14 +6,11 @@ package backend
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
 
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -41,7 +38,7 @@ func New(o Options) *Backend {
 	b.recipe.Store(&recipe{Options: o, backend: b})
 	b.report.init(o.Name, o.Log, o.Probe != nil)
 	b.worker = worker[*Conn]{
-		report: &b.report, limits: o.limits(), now: o.Group.Now,
+		report: &b.report, limits: o.limits(), now: o.Group.Now, descriptors: o.Descriptors,
 		establish: b.establish,
 		retire:    func(c *Conn) { c.stream.Post(c.closeWithdrawn) },
 	}
@@ -49,6 +46,10 @@ func New(o Options) *Backend {
 	b.pool = o.Group.Add(o.Target.URL, o.Settings, b.worker.signal)
 	b.pool.SetMode(o.Mode)
 	b.worker.pool = b.pool
+	b.worker.conduct = o.Peers.join(func() bool {
+		s := b.pool.Stats()
+		return s.Usable && s.State == pool.Enabled.String() && s.Weight > 0 && s.Ceiling > 0
+	})
 	b.expect()
 	go b.worker.run()
 	b.updating.Lock()
@@ -114,10 +115,21 @@ func (b *Backend) SetMode(m pool.Mode) { b.pool.SetMode(m) }
 // Expect has connections of a variant kept warm, as if a client had come for it.
 func (b *Backend) Expect(variant string) { b.pool.Expect(variant) }
 
+// Shed closes the idle connection that was used longest ago, because its file descriptor is needed for clients. It returns false
+// when none is idle.
+func (b *Backend) Shed() bool {
+	conn, ok := b.pool.RetireOldest(pool.Shed)
+	if ok {
+		b.worker.retire(conn)
+	}
+	return ok
+}
+
 // Close stops dialing, closes the idle connections in order and waits until all connections are gone, or ctx ends. The
 // sessions must have ended before, or else their connections stay.
 func (b *Backend) Close(ctx context.Context) {
 	b.worker.stop()
+	b.worker.conduct.leave()
 	b.updating.Lock()
 	if b.stopProbe != nil {
 		b.stopProbe()
@@ -152,16 +164,14 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	}
 	established, err := target.Dial(ctx)
 	if err != nil {
-		if status := (*handshake.StatusError)(nil); errors.As(err, &status) && (saysFull(status.Status) || o.Profile.BusyStatus(status.Status)) {
-			err = fmt.Errorf("%w: %w", errFull, err)
-		}
-		return err
+		return o.judge(slot.Variant(), err)
 	}
 	if o.Variants != nil && isPrivate(slot.Variant()) {
 		o.Variants.choose(slot.Variant(), established.Protocol)
 	}
 	socket, err := loop.Detach(established.Conn)
 	if err != nil {
+		_ = established.Conn.Close()
 		return err
 	}
 	l := o.Loops.Pick()

@@ -26,6 +26,9 @@ func (c *Conn) Boundary() *profile.Boundary { return &c.boundary }
 // Begin begins the session at the boundary. The session has to do what the step asks for, with [Conn.Perform] among it.
 func (c *Conn) Begin() profile.Step {
 	c.begun = c.Scanner.Messages
+	w := &c.made.backend.worker
+	c.sessionBegan = w.now()
+	w.began(c.sessionBegan)
 	return c.boundary.Begin(rand.Uint64())
 }
 
@@ -84,6 +87,9 @@ func (c *Conn) Act(s profile.Step) { c.act(s) }
 
 // act does what a step asks for while no session is there.
 func (c *Conn) act(s profile.Step) {
+	if c.mode == retiring { // it is dropped
+		return
+	}
 	c.perform(s)
 	switch s.Then {
 	case profile.Ready:
@@ -95,7 +101,7 @@ func (c *Conn) act(s profile.Step) {
 		if s.Reason == profile.Busy && c.dialing != nil {
 			c.dialing.refusal = errFull
 		}
-		c.failed(retirement{poolReason(s.Reason), frame.PolicyViolation, s.Reason.String()})
+		c.failed(retirement{poolReason(s.Reason), frame.PolicyViolation, s.Reason.String()}, nil)
 	}
 }
 

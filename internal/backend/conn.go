@@ -26,16 +26,17 @@ type Conn struct {
 	slot    *pool.Slot[*Conn]
 	stream  *loop.Conn
 	dialing *dialing    // until the connection is in the pool
-	broken  *retirement // why it must not serve the session that has leased it; nil if it may
 	kept    *kept       // what waits; nil for nothing, as nearly always
 	alarm   *loop.Timer // the boundary's; nil until it is needed
 
-	lease       uint64 // the number of the present lease, or of the last
-	begun       uint64 // Scanner.Messages when the present session began
-	established loop.Instant
-	retireAt    loop.Instant // it serves no session that would begin later; 0 for never
-	idleUntil   loop.Instant // it has waited for a session then as long as the server lets it; 0 for no limit
-	pinged      loop.Instant // when the ping was sent that is not answered yet; 0 for none
+	lease uint64 // the number of the present lease, or of the last
+	begun uint64 // Scanner.Messages when the present session began
+	// sessionBegan is when the present session began, on the clock of the backend's group; 0 when there is none.
+	sessionBegan pool.Instant
+	established  loop.Instant
+	retireAt     loop.Instant // it serves no session that would begin later; 0 for never
+	idleUntil    loop.Instant // it has waited for a session then as long as the server lets it; 0 for no limit
+	pinged       loop.Instant // when the ping was sent that is not answered yet; 0 for none
 
 	boundary profile.Boundary
 	timer    loop.Timer // bounds resetting and retiring; when waiting and serving, the next look
@@ -72,10 +73,12 @@ func (c *Conn) TakeTimers() (put func(*loop.Loop)) {
 	}
 }
 
-// kept is what the server sent that has to wait for its moment.
+// kept is what has to wait for its moment: what the server sent, and how the connection ended before its session began.
 type kept struct {
-	greeting []byte // frames sent before the session of a one-shot connection
-	pong     []byte // the answer to its last ping, when the stream was full; nil for none
+	greeting []byte      // frames sent before the session of a connection that serves only one
+	pong     []byte      // the answer to its last ping, when the stream was full; nil for none
+	farewell *Farewell   // nil as long as the server has not ended the connection
+	broken   *retirement // why it must not serve a session, or not another one; nil if it may
 }
 
 // keep returns what waits, to add to it.
@@ -109,14 +112,16 @@ func adopt(r *recipe, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, 
 		c.retireAt = c.established.After(jittered(age))
 	}
 	c.act(c.boundary.Dialed())
-	c.rest(nil)
+	if len(e.Early) == 0 { // otherwise what the server said together with its answer comes first: it may be a close
+		c.rest(nil)
+	}
 	return c
 }
 
 // forgo gives a connection up that is not available yet.
 func (c *Conn) forgo() {
 	if c.mode == greeting {
-		c.failed(retirement{pool.Shutdown, frame.GoingAway, "the proxy ends"})
+		c.failed(retirement{pool.Shutdown, frame.GoingAway, "the proxy ends"}, nil)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -27,6 +28,9 @@ func (w *worker[C]) fill() time.Duration {
 	if w.maxIdle > 0 {
 		next = min(next, max(w.maxIdle/4, 10*time.Millisecond))
 	}
+	if w.out {
+		next = min(next, outlierLook)
+	}
 	if w.ceiling.value > 0 {
 		next = min(next, max(time.Until(w.ceiling.raiseAt), time.Millisecond))
 	}
@@ -35,40 +39,80 @@ func (w *worker[C]) fill() time.Duration {
 		w.setDialable(false)
 		return min(wait, next)
 	}
+	if wait := time.Until(w.shortTill); wait > 0 {
+		return min(wait, next)
+	}
 	if w.circuit.state == HalfOpen {
-		w.try()
+		if !w.try() {
+			next = min(next, shortPause)
+		}
 		return next
 	}
+	if wait := w.dialAhead(); wait > 0 {
+		next = min(next, wait)
+	}
 	for w.dialing < w.allowed {
-		slot, ok := w.pool.Reserve()
+		done, ok := w.descriptors.Dial()
 		if !ok {
+			if w.lacks() {
+				w.descriptors.Denied()
+			}
+			next = min(next, shortPause)
 			break
 		}
-		w.dial(slot)
+		slot, ok := w.pool.Reserve()
+		if !ok {
+			done()
+			break
+		}
+		w.dial(slot, done)
 	}
 	w.setDialable(w.dialing < w.allowed) // otherwise it is for the other backends to dial for clients that wait
 	return next
 }
 
-// try dials the connection that shows whether the backend is well. When the pool is full, an idle one makes room.
-func (w *worker[C]) try() {
+// shortPause is the time until another attempt when something was short on this machine.
+const shortPause = time.Second
+
+// lacks tells whether connections would be dialed if the machine allowed it.
+func (w *worker[C]) lacks() bool {
+	s := w.pool.Stats()
+	return s.State == pool.Enabled.String() && s.Idle+s.Dialing < s.Warm && s.Used() < s.Ceiling
+}
+
+// try dials the connection that shows whether the backend is well. When the pool is full, an idle one makes room. It returns false
+// when the machine does not allow it for now.
+func (w *worker[C]) try() bool {
 	w.report.setCircuit(HalfOpen, "")
 	if w.dialing > 0 {
-		return
+		return true
+	}
+	done, ok := w.descriptors.Dial()
+	if !ok {
+		return false
 	}
 	if slot, ok := w.pool.ReserveTrial(); ok {
-		w.dial(slot)
-	} else if s := w.pool.Stats(); s.State == pool.Enabled.String() && s.Retiring == 0 {
+		w.dial(slot, done)
+		return true
+	}
+	done()
+	if s := w.pool.Stats(); s.State == pool.Enabled.String() && s.Retiring == 0 {
 		if conn, ok := w.pool.RetireOldest(pool.Suspected); ok {
 			w.retire(conn) // the worker is signalled when it is gone
 		}
 	}
+	return true
 }
 
-func (w *worker[C]) dial(slot *pool.Slot[C]) {
+// dial dials a connection, and calls done when that is over.
+func (w *worker[C]) dial(slot *pool.Slot[C], done func()) {
 	w.dialing++
 	begun := time.Now()
-	go func() { w.results <- result[C]{slot, begun, w.establish(w.ctx, slot)} }()
+	go func() {
+		err := w.establish(w.ctx, slot)
+		done()
+		w.results <- result[C]{slot, begun, err}
+	}()
 }
 
 // settle takes the result of a dial. The slot of one that failed is given up when that has been noted, and not before:
@@ -76,8 +120,19 @@ func (w *worker[C]) dial(slot *pool.Slot[C]) {
 func (w *worker[C]) settle(r result[C]) {
 	w.dialing--
 	ending := w.ctx.Err() != nil
-	switch unwanted := (unwantedError{}); {
+	switch unwanted, refused, anonymous := (unwantedError{}), (clientRefusedError{}), (anonymousRefusedError{}); {
 	case r.err != nil && (ending || errors.As(r.err, &unwanted)): // neither is a failure of the server
+		r.slot.Abandoned()
+	case errors.As(r.err, &refused):
+		if w.circuit.state == HalfOpen { // the trial has shown that the server works
+			w.recover()
+		}
+		r.slot.Refused(refused.error)
+	case errors.As(r.err, &anonymous):
+		w.refusedAhead(anonymous.Error())
+		r.slot.Abandoned()
+	case w.descriptors.Failed(machine.Dialing, r.err): // this says nothing about the server
+		w.shortTill = time.Now().Add(shortPause)
 		r.slot.Abandoned()
 	case errors.Is(r.err, errFull) && w.refusedDial(w.pool.Stats()):
 		w.allowed = 1
@@ -86,6 +141,9 @@ func (w *worker[C]) settle(r result[C]) {
 		w.fail(r.err.Error())
 		r.slot.Failed()
 	case !ending:
+		if !w.aheadAt.IsZero() && !isPrivate(r.slot.Variant()) {
+			w.aheadAt = time.Time{}
+		}
 		w.established(r.begun)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -17,9 +18,9 @@ import (
 func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 	pos := 0
 	for {
-		c.Scanner.Watch = frame.Kinds(c.boundary.Watch(profile.FromServer))
+		c.Scanner.Watch = c.watched()
 		run, err := c.Scanner.Next(b[pos:])
-		if c.mode == waiting && run.Data > 0 {
+		if run.Data > 0 && c.greeted() {
 			c.dataWhileIdle(b[pos : pos+run.Data])
 		}
 		pos += run.Consumed
@@ -29,8 +30,11 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 			pos += n
 		}
 		switch {
+		case err != nil && c.mode == retiring:
+			c.stream.CloseWrite()
+			return len(b)
 		case err != nil:
-			c.failed(retirement{pool.Broken, frame.ProtocolError, err.Error()})
+			c.failed(*breach(err), nil)
 			return len(b)
 		case run.HasControl():
 			c.control(run.Control, run.Payload)
@@ -47,15 +51,38 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 	}
 }
 
+// watched returns the kinds of messages that the boundary is to see. What a server says to a client of its own before that
+// client's session is the client's.
+func (c *Conn) watched() frame.Kinds {
+	if c.greeted() && c.made.Profile.Reuse != profile.OneShot && c.private() {
+		return 0
+	}
+	return frame.Kinds(c.boundary.Watch(profile.FromServer))
+}
+
+// greeted tells whether the server has said what it says at first, and no session has begun.
+func (c *Conn) greeted() bool { return c.mode == waiting || c.mode == greeting && c.clean }
+
 // dataWhileIdle takes pieces of data frames that no session is there for, and that the boundary does not watch.
 func (c *Conn) dataWhileIdle(b []byte) {
-	if kept := c.keep(); c.made.Profile.Reuse == profile.OneShot && len(kept.greeting)+len(b) <= maxGreeting {
-		// Nobody had the connection before, and only one session will: what the server says belongs to its client.
-		kept.greeting = append(kept.greeting, b...)
+	if c.made.Profile.Reuse != profile.OneShot && !c.private() {
+		c.failed(retirement{pool.Unsolicited, frame.PolicyViolation, profile.Unsolicited.String()}, nil)
 		return
 	}
-	c.lost(retirement{pool.Unsolicited, frame.PolicyViolation, profile.Unsolicited.String()})
+	// Nobody had the connection before, and only one session will: what the server says belongs to its client.
+	kept := c.keep()
+	kept.greeting = append(kept.greeting, b...)
+	switch {
+	case len(kept.greeting) <= maxGreeting:
+	case c.mode == waiting && c.dialedForLessee(): // the session is about to begin and reads the rest
+		c.stream.Pause()
+	default:
+		c.failed(retirement{pool.Unsolicited, frame.MessageTooBig, tooMuchSaid}, nil)
+	}
 }
+
+// tooMuchSaid is why a connection is given up whose server says too much before a session.
+var tooMuchSaid = fmt.Sprintf("more than %d KiB before the session", maxGreeting>>10)
 
 // control acts on a control frame.
 func (c *Conn) control(op frame.Opcode, payload []byte) {
@@ -77,24 +104,29 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 			return
 		}
 		code, reason, err := frame.ParseClose(payload)
-		if err != nil {
-			code = frame.ProtocolError
-		}
 		if c.mode == greeting && c.boundary.Closed(uint16(code)).Reason == profile.Busy {
 			c.dialing.refusal = errFull
 		}
-		c.failed(retirement{pool.Closed, code, fmt.Sprintf("closed by the server: %v %s", code, reason)})
+		if err != nil {
+			c.failed(*breach(err), nil)
+			return
+		}
+		c.failed(retirement{pool.Closed, code, fmt.Sprintf("closed by the server: %v %s", code, reason)}, append([]byte{}, payload...))
 	}
 }
 
-// failed takes the connection out of service, whatever it was doing.
-func (c *Conn) failed(why retirement) {
+// failed takes the connection out of service, whatever it was doing. closing is the payload of the server's close frame; nil if
+// it has sent none.
+func (c *Conn) failed(why retirement, closing []byte) {
+	if c.Farewell() != nil || c.leaveToClient(why, closing) {
+		return
+	}
 	switch c.mode {
 	case greeting:
 		if c.dialing.refusal == nil {
 			c.dialing.refusal = errors.New(why.text)
 		}
-		c.close(why.code, why.text)
+		c.close(why)
 	case waiting:
 		c.lost(why)
 	case resetting:
@@ -125,7 +157,17 @@ func (c *Conn) Ended(_ *loop.Conn, err error) {
 	if c.silent {
 		reason = pool.Silent
 	}
-	c.failed(retirement{reason, frame.GoingAway, err.Error()})
+	why := retirement{reason, frame.GoingAway, err.Error()}
+	if machine.Local(err) { // it says nothing about the server
+		switch c.mode {
+		case greeting:
+			c.dialing.refusal = err
+		case waiting:
+			c.withdraw(why)
+			return
+		}
+	}
+	c.failed(why, nil)
 }
 
 // MoveTo implements [loop.Mover].

@@ -248,7 +248,7 @@ func (f *fake) slot(number int) *pool.Slot[int] {
 // giveBack ends leases well.
 func (f *fake) giveBack(numbers ...int) {
 	for _, number := range numbers {
-		f.worker.ended("")
+		f.worker.ended(sessionEnd{broken: ""}, f.worker.now())
 		giveBack(f.slot(number))
 	}
 	f.after(0)

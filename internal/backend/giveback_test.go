@@ -77,7 +77,7 @@ func TestGiveBackOfLost(t *testing.T) {
 	s := &session{t: t, conn: r.lease()}
 	p.sendClose(1012, "restart")
 	eventually(t, "the loss is noticed", func() (lost bool) {
-		s.on(func() { lost = s.conn.broken != nil })
+		s.on(func() { lost = s.conn.broken() != nil })
 		return lost
 	})
 	s.conn.GiveBack()

@@ -24,6 +24,12 @@ type Health struct {
 	ProbeSince  time.Time `json:"probe_since,omitzero"`
 	ProbeReason string    `json:"probe_reason,omitempty"`
 
+	// Outlier tells that the backend is left out for a while, since far more sessions fail on it than on its peers.
+	Outlier       bool      `json:"outlier"`
+	OutlierSince  time.Time `json:"outlier_since,omitzero"`
+	OutlierReason string    `json:"outlier_reason,omitempty"`
+	Outliers      uint64    `json:"outlier_times"` // how often
+
 	// Broken is how many sessions the backend has broken since the start.
 	Broken uint64 `json:"broken_sessions"`
 	// RoundTripSeconds is a moving average of the time between pings and their pongs; 0 before the first.
@@ -154,6 +160,21 @@ func (r *report) setProbe(up bool, reason string) {
 		r.log.Info("backend's probe succeeds", "backend", r.named())
 	default:
 		r.log.Warn("backend taken out of service, its probe fails", "backend", r.named(), "reason", reason)
+	}
+}
+
+// setOutlier notes whether the backend is left out because sessions fail on it and not on its peers.
+func (r *report) setOutlier(out bool, reason string) {
+	r.update(func(h *Health) {
+		h.Outlier, h.OutlierSince, h.OutlierReason = out, time.Now(), reason
+		if out {
+			h.Outliers++
+		}
+	})
+	if out {
+		r.log.Warn("backend gets no new sessions for a while, far more fail on it than on the others", "backend", r.named(), "reason", reason)
+	} else {
+		r.log.Info("backend gets new sessions again", "backend", r.named())
 	}
 }
 

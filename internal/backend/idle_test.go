@@ -203,7 +203,7 @@ func TestGreetingHasLimit(t *testing.T) {
 	r.ready(1)
 	p := r.accepted()
 	p.write(wire(true, frame.Binary, strings.Repeat("x", maxGreeting+1)))
-	p.expectClose(frame.PolicyViolation, "unsolicited message")
+	p.expectClose(frame.MessageTooBig, "more than 64 KiB before the session")
 	_ = p.Close()
 	r.accepted()
 }

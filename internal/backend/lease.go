@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"net/netip"
+
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -11,14 +13,16 @@ import (
 func (c *Conn) Use(f func(alive bool)) {
 	ok := c.stream.Post(func() {
 		c.lease = c.slot.Sessions()
-		if c.broken != nil {
-			c.retire(*c.broken)
+		if why := c.broken(); why != nil && c.Farewell() == nil {
+			c.retire(*why)
 			f(false)
 			return
 		}
 		c.sendPong()
 		c.mode = serving
-		c.made.backend.worker.served()
+		if c.Farewell() == nil {
+			c.made.backend.worker.served()
+		}
 		f(true)
 	})
 	if !ok { // the process ends
@@ -37,17 +41,12 @@ func (c *Conn) GiveBack() {
 }
 
 // Abandon ends the lease of a connection that was to be used, but that nothing was sent over.
-func (c *Conn) Abandon() { _ = c.idle() }
-
-// TakeGreeting returns the frames, or the beginning of them, that the server sent before the session, to be presented
-// to the client. They have passed the Scanner.
-func (c *Conn) TakeGreeting() []byte {
-	if c.kept == nil {
-		return nil
+func (c *Conn) Abandon() {
+	if f := c.Farewell(); f != nil {
+		c.retire(retirement{pool.Closed, frame.GoingAway, f.Reason})
+		return
 	}
-	greeting := c.kept.greeting
-	c.kept.greeting = nil
-	return greeting
+	_ = c.idle()
 }
 
 // Answered returns how many whole messages the server has sent in this session, and whether another is under way.
@@ -61,13 +60,18 @@ type Ending struct {
 	Traffic profile.Traffic
 	// MidFrame tells that a frame to the server was cut off, so that not even a close frame can be sent.
 	MidFrame bool
-	// Code and Text are for the close frame to the server, if the connection is closed and none has been sent.
+	// Code and Text are for the close frame to the server, if the connection is closed, none has been sent, and the server has
+	// not to be told that it broke RFC 6455 ([Conn.Broke]).
 	Code frame.CloseCode
 	Text string
 	// Fault is how the server broke the session; empty if it did not.
 	Fault string
 	// Full tells that the server refused the session because it takes no more for now.
 	Full bool
+	// ClosedWith is the code of the server's close frame, if that ended the session; 0 if it did not.
+	ClosedWith frame.CloseCode
+	// Client is the address of the session's client; the zero value if it is not known.
+	Client netip.Addr
 }
 
 // End ends the lease. The boundary says whether the connection goes back to the pool, now or once its reset has succeeded;
@@ -75,17 +79,25 @@ type Ending struct {
 // the connection.
 func (c *Conn) End(e Ending) Outcome {
 	c.takeBack()
-	if c.closing() { // the session was over, so that nothing can have broken it any more
+	if c.closeSent || c.closeReceived && c.broken() == nil { // the session was over, so that nothing can have broken it any more
 		e.Fault = ""
 	}
-	if e.Full {
-		c.made.backend.worker.full()
-	} else {
-		c.made.backend.worker.ended(e.Fault)
+	w := &c.made.backend.worker
+	if e.Full && !c.private() { // otherwise it may be full for this client
+		w.full()
 	}
+	now := w.now()
+	end := c.endOf(&e, now)
+	end.silent = end.silent || e.Full
+	w.ended(end, now)
+	c.sessionBegan = 0
 	c.cut = e.MidFrame
-	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" {
-		c.retire(retirement{c.reason(e, profile.NoReason), e.Code, e.Text})
+	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" || c.broken() != nil {
+		why := retirement{c.reason(e, profile.NoReason), e.Code, e.Text}
+		if broken := c.broken(); broken != nil {
+			why.code, why.text = broken.code, broken.text
+		}
+		c.retire(why)
 		return Discarded
 	}
 	step := c.boundary.End(e.Traffic)

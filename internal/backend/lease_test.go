@@ -110,7 +110,7 @@ func TestLeasedConnectionIsLost(t *testing.T) {
 			s := &session{t: t, conn: r.lease()}
 			lose(p)
 			eventually(t, "the loss is noticed", func() (lost bool) {
-				s.on(func() { lost = s.conn.broken != nil })
+				s.on(func() { lost = s.conn.broken() != nil })
 				return lost
 			})
 			if st := r.Stats(); st.Leased != 1 {

@@ -38,25 +38,6 @@ func (w *worker[C]) served() {
 	}
 }
 
-// ended notes how a session ended: broken by the backend, if that is said, or well.
-func (w *worker[C]) ended(broken string) {
-	w.mu.Lock()
-	n := &w.news
-	before := n.broken
-	if broken == "" {
-		n.ended, n.broken = true, 0
-	} else {
-		n.broken, n.breaking = n.broken+1, broken
-	}
-	w.mu.Unlock()
-	if broken != "" {
-		w.report.update(func(h *Health) { h.Broken++ })
-	}
-	if before > 0 || broken != "" {
-		poke(w.wanted)
-	}
-}
-
 // probeEnded notes that the probe that there was speaks no more, and whether another one will.
 func (w *worker[C]) probeEnded(another bool) {
 	w.report.noProbe()

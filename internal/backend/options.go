@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -21,6 +22,10 @@ type Options struct {
 	Group *pool.Group[*Conn]
 	// Variants are the meanings of the variants of connections; nil when there are none. Shared by the backends of a service.
 	Variants *Variants
+	// Peers compares the backend with the others of the service; nil for no comparison. Shared by the backends of a service.
+	Peers *Peers
+	// Passes tells that the service has its servers told what clients say in their handshakes, beside what the profile says.
+	Passes bool
 	// Settings are the size of the pool and the backend's part of the clients.
 	Settings pool.Settings
 	// Mode is what the operator wants of the backend at first.
@@ -54,6 +59,8 @@ type Options struct {
 	SlowStart time.Duration
 	// Probe is how the backend is asked whether it is well; nil for not at all.
 	Probe *Probe
+	// Descriptors are the file descriptors that connections are dialed with; nil for without limits.
+	Descriptors *machine.Descriptors
 	// Loops are the event loops that the connections live on.
 	Loops *loop.Group
 	// Log gets a line for each change of state.

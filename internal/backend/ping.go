@@ -52,7 +52,7 @@ func (c *Conn) look() {
 	o := c.made.backend.options()
 	at, expires := c.expiry()
 	if c.mode == waiting && expires && loop.Now() >= at && c.slot.Withdraw(pool.Aged) { // otherwise it has been leased this moment
-		c.close(frame.GoingAway, tooOld)
+		c.close(retirement{pool.Aged, frame.GoingAway, tooOld})
 		return
 	}
 	if o.PingInterval <= 0 {

@@ -125,7 +125,7 @@ func TestSilentBeforeUse(t *testing.T) {
 	s.look()
 	s.due()
 	eventually(t, "it is noticed", func() (lost bool) {
-		s.on(func() { lost = s.conn.broken != nil })
+		s.on(func() { lost = s.conn.broken() != nil })
 		return lost
 	})
 	if s.begin() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
 // Probe is how a backend is asked whether it is well, beside what its connections tell.
@@ -65,7 +66,7 @@ func prober(ctx context.Context, p Probe, probe func(context.Context) error, tel
 			return
 		}
 		switch {
-		case errors.Is(err, errNoRoom):
+		case errors.Is(err, errNoRoom), machine.Local(err):
 		case known && (err == nil) == up:
 			agreeing = 0
 		default:
@@ -108,8 +109,12 @@ func (b *Backend) probeUpgrade(ctx context.Context) error {
 		return errNoRoom
 	}
 	defer done()
-	established, err := b.options().Target.Dial(ctx)
+	r := b.recipe.Load()
+	established, err := r.Target.Dial(ctx)
 	if err != nil {
+		if anonymous := (anonymousRefusedError{}); errors.As(r.judge("", err), &anonymous) {
+			return nil // it works, and wants to know whose connection it is
+		}
 		return err
 	}
 	defer established.Conn.Close()

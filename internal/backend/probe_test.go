@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 // The prober by itself, in a bubble: what it makes of the results of its probes.
 
-// verdicts runs a prober over results, one for each probe: "+" for well, "-" for not well and "0" for no room. It returns
+// verdicts runs a prober over results, one for each probe: "+" for well, "-" for not well, "0" for no room and "m" for a machine without descriptors. It returns
 // what it told: "up" and "down", each with the number of the probe that it came after.
 func verdicts(t *testing.T, p Probe, results string) (told []string) {
 	t.Helper()
@@ -30,6 +31,8 @@ func verdicts(t *testing.T, p Probe, results string) (told []string) {
 					return nil
 				case '0':
 					return fmt.Errorf("full: %w", errNoRoom)
+				case 'm':
+					return errShort("socket", syscall.EMFILE)
 				}
 				return fmt.Errorf("failure %d", n)
 			}, func(up bool, reason string) {
@@ -70,6 +73,8 @@ func TestProberVerdicts(t *testing.T) {
 		"+-0-0-":        {"up after 1", "down after 6: failure 6"}, // no room is no verdict: it neither counts
 		"+--0--":        {"up after 1", "down after 5: failure 5"}, // nor begins the count anew
 		"0+":            {"up after 2"},
+		"mmmmmm":        nil, // nor is that this machine is short of something
+		"+-m-m-":        {"up after 1", "down after 6: failure 6"},
 		"---+0+":        {"down after 3: failure 3", "up after 6"},
 		"0--0-00000000": {"down after 5: failure 5"},
 	} {

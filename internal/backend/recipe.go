@@ -27,14 +27,14 @@ func (b *Backend) Restore() { b.group.Restore(b.pool) }
 // Group returns the group that the backend belongs to.
 func (b *Backend) Group() *pool.Group[*Conn] { return b.group }
 
-// Update changes the options. Sessions go on. Group, Variants, Loops, Log, Mode and the URL of Target stay what they were. With
+// Update changes the options. Sessions go on. Group, Variants, Peers, Loops, Log, Descriptors, Mode and the URL of Target stay what they were. With
 // renew, the connections that there are were dialed with what is not wanted any more: those that are idle are replaced little by
 // little, and those in use when their sessions have ended.
 func (b *Backend) Update(o Options, renew bool) {
 	b.updating.Lock()
 	defer b.updating.Unlock()
 	now := b.recipe.Load()
-	o.Group, o.Variants, o.Loops, o.Log = now.Group, now.Variants, now.Loops, now.Log
+	o.Group, o.Variants, o.Peers, o.Loops, o.Log, o.Descriptors = now.Group, now.Variants, now.Peers, now.Loops, now.Log, now.Descriptors
 	o.setDefaults()
 	o.keepTo(o.Profile)
 	next := &recipe{Options: o, backend: b, renewal: now.renewal}

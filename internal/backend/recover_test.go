@@ -13,7 +13,7 @@ import (
 // broken has so many sessions in a row be broken.
 func (f *fake) broken(n int) {
 	for range n {
-		f.worker.ended("backend vanished")
+		f.worker.ended(sessionEnd{broken: "backend vanished"}, f.worker.now())
 	}
 	f.after(0)
 }
@@ -25,7 +25,7 @@ func TestBrokenSessionsTrip(t *testing.T) {
 	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, nil, func(f *fake) {
 		for range 5 {
 			f.broken(4)
-			f.worker.ended("")
+			f.worker.ended(sessionEnd{broken: ""}, f.worker.now())
 		}
 		f.after(0)
 		f.log.expect(t, reachable)
@@ -121,7 +121,7 @@ func TestTripsAddUp(t *testing.T) {
 					f.until("it is back", func() bool { return f.pool.Stats().Usable })
 					longest = max(longest, time.Since(tripped))
 					if well {
-						f.worker.ended("")
+						f.worker.ended(sessionEnd{broken: ""}, f.worker.now())
 					}
 					f.after(time.Minute)
 				}
@@ -158,7 +158,7 @@ func TestOldDialProvesNothing(t *testing.T) {
 		f.accept(time.Minute)
 		f.lose(1)
 		f.after(0)
-		f.worker.ended("backend vanished")
+		f.worker.ended(sessionEnd{broken: "backend vanished"}, f.worker.now())
 		f.after(time.Minute - time.Microsecond)
 		f.broken(4)
 		f.after(time.Microsecond) // the trial comes after a wait of up to 15 s, which is shorter once in 15,000,000 runs

@@ -64,7 +64,7 @@ func TestStopStartsNoDial(t *testing.T) {
 			before, _ := f.attempts()
 			for range 3 {
 				f.worker.signal()
-				f.worker.ended("backend vanished")
+				f.worker.ended(sessionEnd{broken: "backend vanished"}, f.worker.now())
 				f.after(time.Minute)
 			}
 			if now, _ := f.attempts(); len(now) != len(before) {

@@ -76,6 +76,13 @@ func (v *Variants) choose(name, chosen string) {
 	}
 }
 
+// anyPrivate tells whether a client has come with values of its own.
+func (v *Variants) anyPrivate() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.private > 0
+}
+
 // lookup returns what a name means, or false when it was given up.
 func (v *Variants) lookup(name string) (profile.Variant, bool) {
 	variant, _, ok := v.find(name)

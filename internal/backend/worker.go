@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -33,6 +34,8 @@ type worker[C any] struct {
 	establish func(context.Context, *pool.Slot[C]) error
 	// retire closes a connection whose slot is retiring. It must not block.
 	retire func(C)
+	// descriptors are what connections are dialed with; nil for without limits.
+	descriptors *machine.Descriptors
 
 	wanted  chan struct{}  // of size one: look at the pool
 	gone    chan struct{}  // of size one: the pool has changed, for Close
@@ -47,17 +50,24 @@ type worker[C any] struct {
 	ceiling   ceiling
 	dialing   int
 	allowed   int       // dials at once for now: fewer after a failure
+	shortTill time.Time // no dialing before, since something was short on this machine
 	lost      int       // connections in a row that were lost on probation
 	lostAt    time.Time // when the last of them was
+	aheadAt   time.Time // when connections may be dialed ahead again; zero when nothing speaks against it
 	onTrial   time.Time // when another that was dialed since was established; zero for not yet
 	rampBegan time.Time // when a recovered backend came back; zero when that is long ago
 	ramp      int       // steps of it
+	out       bool      // it is left out, because sessions fail on it and not on its peers
 	usable    bool      // as the pool knows it
 	dialable  bool      // as the pool knows it
 
+	// conduct is what the backend's peers are compared by; never nil. It has a lock of its own.
+	conduct *conduct
+
 	mu         sync.Mutex
-	news       news    // guarded by mu
-	configured *limits // guarded by mu: what limits is to be; nil for what it is
+	news       news        // guarded by mu
+	sessions   sessionBook // guarded by mu
+	configured *limits     // guarded by mu: what limits is to be; nil for what it is
 }
 
 func (w *worker[C]) init() {
@@ -67,6 +77,9 @@ func (w *worker[C]) init() {
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.done = make(chan struct{})
 	w.circuit.after = w.failures
+	if w.conduct == nil {
+		w.conduct = new(conduct)
+	}
 	w.allowed, w.ramp, w.usable, w.dialable = w.parallel, rampSteps, true, true
 }
 
@@ -171,7 +184,8 @@ func (w *worker[C]) review() {
 		w.circuit.trip(now)
 		w.report.setCircuit(Open, fmt.Sprintf("%d sessions in a row were broken: %s", n.broken, n.breaking))
 	}
-	w.setUsable(w.circuit.state == Closed && !n.probeDown)
+	w.compare()
+	w.reconsider()
 	w.setRamp()
 	if n.full > 0 {
 		s := w.pool.Stats()
@@ -187,9 +201,26 @@ func (w *worker[C]) suspected() bool { return w.lost >= strikes }
 func (w *worker[C]) recover() {
 	if w.circuit.established() {
 		w.report.setCircuit(Closed, "")
-		w.setUsable(!w.probeIsDown())
+		w.reconsider()
 	}
 	w.report.setReachable(true, "")
+}
+
+// compare leaves the backend out, or takes it back in, by how its sessions go in comparison with its peers'.
+func (w *worker[C]) compare() {
+	if w.conduct.peers == nil {
+		return
+	}
+	out, why := w.conduct.look(w.now(), w.circuit.after)
+	if out != w.out {
+		w.out = out
+		w.report.setOutlier(out, why)
+	}
+}
+
+// reconsider notes whether the backend is in service, by all that is known of it.
+func (w *worker[C]) reconsider() {
+	w.setUsable(w.circuit.state == Closed && !w.out && !w.probeIsDown())
 }
 
 func (w *worker[C]) probeIsDown() bool {
@@ -205,7 +236,7 @@ func (w *worker[C]) fail(reason string) {
 	w.report.setReachable(false, reason)
 	if w.circuit.state == Open {
 		w.report.setCircuit(Open, reason)
-		w.setUsable(false)
+		w.reconsider()
 	}
 }
 

@@ -164,7 +164,7 @@ func (f *fake) sees() (there int) {
 
 // finish ends a lease: the connection is idle again, unless it or the session was broken.
 func (f *fake) finish(number int, fault string) {
-	f.worker.ended(fault)
+	f.worker.ended(sessionEnd{broken: fault}, f.worker.now())
 	f.mu.Lock()
 	broken := f.conns[number].broken
 	f.mu.Unlock()

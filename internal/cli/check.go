@@ -15,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
@@ -26,6 +27,7 @@ func newCheckCommand() *cobra.Command {
 		Long: `Validate what serve would be run with, and say what it would serve: the settings of the
 process, from file, environment and flags; and the database, which is only read, or the
 flags that describe a service. Nobody is dialed, and nothing is made or changed.
+It warns when the limit of file descriptors is too low for what would be served.
 
 Every mistake is named at once. The exit status is 2 when there is any in settings or
 flags, and 1 when the database cannot be read or what it says is not valid.`,
@@ -49,6 +51,7 @@ func check(cmd *cobra.Command, flags *serveFlags) error {
 	}
 	if flags.onlyFlags() {
 		all := flags.settings(loaded)
+		warnOfLimits(cmd, all.Need())
 		_, err = fmt.Fprint(cmd.OutOrStdout(), all.Describe())
 		return err
 	}
@@ -56,7 +59,18 @@ func check(cmd *cobra.Command, flags *serveFlags) error {
 	if err != nil {
 		return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 	}
+	if snapshot != nil {
+		warnOfLimits(cmd, app.Need(snapshot))
+	}
 	return describe(cmd.OutOrStdout(), loaded, snapshot)
+}
+
+// warnOfLimits warns if this machine allows less than may be needed. The proxy may run elsewhere, or with other limits, so it is no
+// mistake.
+func warnOfLimits(cmd *cobra.Command, need machine.Need) {
+	if warning := need.Warning(machine.Limit()); warning != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning: as started here,", warning)
+	}
 }
 
 // checkTimeout bounds the time for a database to answer.

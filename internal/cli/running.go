@@ -28,6 +28,8 @@ type runningBackend struct {
 	Reason        string `json:"reason"`
 	Circuit       string `json:"circuit"`
 	CircuitReason string `json:"circuit_reason"`
+	Outlier       bool   `json:"outlier"`
+	OutlierReason string `json:"outlier_reason"`
 	Probe         string `json:"probe"`
 	ProbeReason   string `json:"probe_reason"`
 	Ceiling       int    `json:"ceiling"`
@@ -96,6 +98,8 @@ func (b *runningBackend) health() string {
 		return "circuit " + b.Circuit
 	case b.Probe == "down":
 		return "probe fails"
+	case b.Outlier:
+		return "outlier"
 	case !b.Reachable:
 		return "unreachable"
 	}
@@ -109,6 +113,8 @@ func (b *runningBackend) trouble() string {
 		return ""
 	case "probe fails":
 		return b.ProbeReason
+	case "outlier":
+		return b.OutlierReason
 	case "unreachable":
 		return b.Reason
 	}

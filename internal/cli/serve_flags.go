@@ -122,7 +122,7 @@ func (f *serveFlags) settings(l *settings.Loaded) app.Settings {
 	if !f.onlyFlags() {
 		s.Database, s.StateDirectory = l.DatabaseInUse(), l.Directory()
 	}
-	s.Loops, s.IOURing, s.MaxHead = l.Loops, l.IOURing, int(l.MaxHeader)
+	s.Loops, s.IOURing, s.LoopWait, s.MaxHead = l.Loops, l.IOURing, l.LoopWait, int(l.MaxHeader)
 	s.HandshakeTimeout, s.CloseTimeout, s.DrainTimeout = l.HandshakeTimeout, l.CloseTimeout, l.DrainTimeout
 	return s
 }

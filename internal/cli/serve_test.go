@@ -65,11 +65,12 @@ func TestDefaultsOfTheProcess(t *testing.T) {
 func TestSettingsOfTheProcess(t *testing.T) {
 	t.Setenv("TOKEN", "t0ken")
 	args := []string{
-		"--listen", ":1", "--admin", ":2", "--admin-socket", "/run/a", "--admin-token", "env:TOKEN", "--loops", "3", "--io-uring", "off", "--max-header", "4KiB",
+		"--listen", ":1", "--admin", ":2", "--admin-socket", "/run/a", "--admin-token", "env:TOKEN", "--loops", "3", "--io-uring", "off", "--loop-wait", "block", "--max-header", "4KiB",
 		"--handshake-timeout", "5s", "--close-timeout", "6s", "--drain-timeout", "7s",
 	}
 	want := app.DefaultSettings()
 	want.Listen, want.Admin, want.AdminSocket, want.AdminToken, want.Loops, want.IOURing, want.MaxHead = []string{":1"}, ":2", "/run/a", "t0ken", 3, "off", 4<<10
+	want.LoopWait = "block"
 	want.HandshakeTimeout, want.CloseTimeout, want.DrainTimeout = 5e9, 6e9, 7e9
 	for _, c := range []struct {
 		args   []string

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -62,7 +63,19 @@ type child struct {
 // startChild runs the binary for the time of the test, at the end of which it must exit with status 0.
 func startChild(t testing.TB, args ...string) *child {
 	t.Helper()
-	c := &child{t: t, name: args[0], cmd: exec.Command(binary, args...), done: make(chan struct{})}
+	return start(t, args[0], exec.Command(binary, args...))
+}
+
+// startLimited is startChild with a limit of file descriptors.
+func startLimited(t testing.TB, descriptors int, args ...string) *child {
+	t.Helper()
+	script := fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, descriptors)
+	return start(t, args[0], exec.Command("sh", append([]string{"-c", script, binary}, args...)...))
+}
+
+func start(t testing.TB, name string, cmd *exec.Cmd) *child {
+	t.Helper()
+	c := &child{t: t, name: name, cmd: cmd, done: make(chan struct{})}
 	c.cmd.Env = environment()
 	stdout, err := c.cmd.StdoutPipe()
 	if err != nil {

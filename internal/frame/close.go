@@ -16,6 +16,7 @@ const (
 	ProtocolError    CloseCode = 1002
 	NoStatus         CloseCode = 1005 // never on the wire: a close frame without a code
 	AbnormalClosure  CloseCode = 1006 // never on the wire: the connection ended without a close frame
+	UnsupportedData  CloseCode = 1003
 	InvalidPayload   CloseCode = 1007
 	PolicyViolation  CloseCode = 1008
 	MessageTooBig    CloseCode = 1009

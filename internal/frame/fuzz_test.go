@@ -242,6 +242,7 @@ func seedStreams() (client, server [][]byte) {
 		join(plain(true, Binary, string(long)), plain(true, Close, "\x03\xe9")),
 		masked(true, Text, "masked"),
 	}
+	server = append(server, hostileStreams()...)
 	return client, server
 }
 

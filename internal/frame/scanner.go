@@ -62,7 +62,7 @@ func (r *Run) HasControl() bool { return r.Consumed > r.Data }
 
 // Next scans b, which must continue where the last call's Consumed ended.
 //
-// An error is always an [*Error] and final. The returned run is valid even then: its Data ends where the offending frame
+// An error is always an [*Error] and final: more may be scanned, but what is found there means nothing. The returned run is valid even then: its Data ends where the offending frame
 // begins, so that the receiver of what was passed on sees nothing of that frame, unless it began in an earlier call,
 // which [Scanner.AtFrameBoundary] tells.
 func (s *Scanner) Next(b []byte) (Run, error) {

@@ -156,22 +156,6 @@ type Established struct {
 	Protocol string // the subprotocol that the server chose; empty for none
 }
 
-// StatusError is a server's HTTP answer that is no upgrade.
-type StatusError struct {
-	Status int
-	Text   string // the beginning of the answer's body, if it came along
-
-	private bool // the text may repeat a client's secret
-}
-
-func (e *StatusError) Error() string {
-	text := fmt.Sprintf("server answered %d %s instead of upgrading", e.Status, http.StatusText(e.Status))
-	if e.Text != "" && !e.private {
-		text += ": " + e.Text
-	}
-	return text
-}
-
 // Dial connects to the server and completes the opening handshake (RFC 6455, section 4.1), or fails when ctx ends.
 func (t *Target) Dial(ctx context.Context) (Established, error) {
 	var dialer net.Dialer
@@ -260,8 +244,7 @@ func (t *Target) upgrade(nc net.Conn, header string) (Established, error) {
 		return Established{}, fmt.Errorf("reading the answer to the upgrade request: %w", err)
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
-		text, _, _ := strings.Cut(strings.ToValidUTF8(string(early[:min(len(early), 120)]), ""), "\n")
-		return Established{}, &StatusError{Status: response.StatusCode, Text: strings.TrimSpace(text), private: t.private()}
+		return Established{}, newStatusError(response, early, nc, t.private())
 	}
 	answer := response.Header
 	chosen := strings.Join(answer["Sec-Websocket-Protocol"], ", ")

@@ -28,6 +28,8 @@ type Refusal struct {
 	Status int
 	Reason string
 	Header http.Header // may be nil
+	// Body is what the client gets, of the type that Header says; nil for the reason as plain text.
+	Body []byte
 }
 
 func (r *Refusal) Error() string {
@@ -41,13 +43,20 @@ func (r *Refusal) Append(dst []byte) []byte {
 		connection = "close, Upgrade"
 	}
 	dst = fmt.Appendf(dst, "HTTP/1.1 %d %s\r\nConnection: %s\r\n", r.Status, http.StatusText(r.Status), connection)
-	dst = append(dst, "Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n"...)
+	body := r.Body
+	if body == nil {
+		dst = append(dst, "Content-Type: text/plain; charset=utf-8\r\n"...)
+		body = append([]byte(r.Reason), '\n')
+	}
+	if r.Header.Get("X-Content-Type-Options") == "" {
+		dst = append(dst, "X-Content-Type-Options: nosniff\r\n"...)
+	}
 	for name, values := range r.Header {
 		for _, value := range values {
 			dst = fmt.Appendf(dst, "%s: %s\r\n", name, value)
 		}
 	}
-	return fmt.Appendf(dst, "Content-Length: %d\r\n\r\n%s\n", len(r.Reason)+1, r.Reason)
+	return append(fmt.Appendf(dst, "Content-Length: %d\r\n\r\n", len(body)), body...)
 }
 
 // ReadRequest reads a client's request from nc, at most limit bytes of it. The caller sets the deadline. What can be

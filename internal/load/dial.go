@@ -101,6 +101,9 @@ func (r *run) establish(ctx context.Context, c *client) (socket loop.Socket, ear
 		return socket, nil, err
 	}
 	socket, err = loop.Detach(established.Conn)
+	if err != nil {
+		_ = established.Conn.Close()
+	}
 	return socket, established.Early, err
 }
 

@@ -34,8 +34,10 @@ func (p *pacer) start(l *loop.Loop, ring func()) error {
 		_ = unix.Close(timer)
 		return fmt.Errorf("duplicating a timer: %w", err)
 	}
-	socket, err := loop.Detach(timerConn{file: os.NewFile(uintptr(duplicate), "timer")})
+	file := os.NewFile(uintptr(duplicate), "timer")
+	socket, err := loop.Detach(timerConn{file: file})
 	if err != nil {
+		_ = file.Close()
 		_ = unix.Close(timer)
 		return err
 	}

@@ -37,18 +37,20 @@ type Socket struct {
 
 // Detach takes a TCP or Unix connection, another descriptor that can be polled, or a TLS connection made by package secure
 // whose handshake is complete, away from package net and the runtime's poller. The net.Conn is closed in any case, but for a TLS
-// connection, which goes on on the loop. Any goroutine may call it; nobody else may use the net.Conn then.
+// connection, which goes on on the loop, and when there is no descriptor for the duplicate: it is left to the caller then, who may
+// have something to say to the peer. Any goroutine may call it; nobody else may use the net.Conn then.
 func Detach(nc net.Conn) (Socket, error) {
 	if tc, ok := nc.(*tls.Conn); ok {
 		return detachTLS(tc)
 	}
-	defer nc.Close()
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
+		_ = nc.Close()
 		return Socket{}, fmt.Errorf("%T has no descriptor", nc)
 	}
 	raw, err := sc.SyscallConn()
 	if err != nil {
+		_ = nc.Close()
 		return Socket{}, err
 	}
 	fd, dupErr := -1, error(nil)
@@ -59,6 +61,7 @@ func Detach(nc net.Conn) (Socket, error) {
 	if err = errors.Join(err, dupErr); err != nil {
 		return Socket{}, fmt.Errorf("duplicating a descriptor: %w", err)
 	}
+	_ = nc.Close()
 	_, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	return Socket{fd: fd, plain: errors.Is(err, unix.ENOTSOCK)}, nil
 }

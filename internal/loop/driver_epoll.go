@@ -4,8 +4,6 @@ package loop
 
 import (
 	"fmt"
-	"os"
-	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -18,8 +16,9 @@ type driver struct {
 	epoll  int
 	waker  int // an eventfd that other goroutines write to
 	events [256]unix.EpollEvent
-	ready  int // how many events the last wait returned
-	silent int // wake-ups since there was something on a socket
+	ready  int  // how many events the last wait returned
+	raw    bool // it may wait without telling the scheduler
+	silent int  // wake-ups since there was something on a socket
 
 	// conns holds the loop's connections by descriptor.
 	conns []*Conn
@@ -63,22 +62,18 @@ func (d *driver) open(l *Loop, use IOURing) (err error) {
 		_ = unix.Close(epoll)
 		return fmt.Errorf("watching an eventfd: %w", err)
 	}
-	d.loop, d.epoll, d.waker, d.silent = l, epoll, waker, silentAfter
+	d.loop, d.epoll, d.waker, d.silent, d.raw = l, epoll, waker, silentAfter, l.group.raw
 	d.buffer = make([]byte, MaxHeld+readSize)
 	return nil
 }
 
-// keepsProcessor tells that a loop keeps its P while it waits.
-const keepsProcessor = true
+// canWaitRaw tells that a loop can keep its P while it waits.
+const canWaitRaw = true
 
 // silentAfter wake-ups in a row for something else than a socket, a loop's sockets are taken to be silent. One is not enough: it
 // is the scheduler's signal every 10 ms. Each time that a P is given back the scheduler's monitor looks after it, and then goes on
 // to look every 20 us for a millisecond: at 2,000 round trips a second that was a sixth of all processor time.
 const silentAfter = 2
-
-// signaled tells whether the scheduler interrupts with signals what keeps a P. That can be switched off, for debugging; a loop
-// that kept its P would then hold up a collection of garbage, and with it the whole process, for as long as its sockets are silent.
-var signaled = !strings.Contains(os.Getenv("GODEBUG"), "asyncpreemptoff=1")
 
 // wait returns when there may be events to dispatch. This is the one place where a loop waits, and measured to be the
 // cheapest way (docs/architecture.md has the table): a loop whose sockets are busy blocks in the system call without telling
@@ -92,7 +87,7 @@ func (d *driver) wait() {
 	var n uintptr
 	var errno unix.Errno
 	forever := -1
-	if d.silent >= silentAfter || !signaled {
+	if d.silent >= silentAfter || !d.raw {
 		n, _, errno = unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epoll),
 			uintptr(unsafe.Pointer(&d.events[0])), uintptr(len(d.events)), uintptr(forever), 0, 0)
 	} else {

@@ -4,8 +4,8 @@ package loop
 
 import "errors"
 
-// keepsProcessor tells that a loop keeps its P while it waits.
-const keepsProcessor = false
+// canWaitRaw tells that a loop can keep its P while it waits.
+const canWaitRaw = false
 
 // driver waits for a loop's events on a channel; the sockets are read and written by goroutines of their connections.
 // It is for systems without epoll: simple and right before fast.

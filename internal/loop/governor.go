@@ -59,6 +59,9 @@ func (g *governor) decide(shares []float64) decision {
 	quiet := count(&g.quiet, awake > g.lowest && total < parkShare*float64(awake-1))
 	lopsided := count(&g.lopsided, awake > 1 && shares[most] > wakeShare && shares[most]-shares[least] > unevenBy)
 	switch {
+	case awake > g.highest: // there are fewer processors than before
+		*g = governor{lowest: g.lowest, highest: g.highest}
+		return decision{verdict: parkOne}
 	case busy >= wakeAfter:
 		*g = governor{lowest: g.lowest, highest: g.highest}
 		return decision{verdict: wakeOne}

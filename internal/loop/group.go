@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -17,9 +18,16 @@ type Mover interface {
 // governor wakes another when they are busy and empties one when fewer would do, since fewer busy loops relay a message
 // for less CPU than many idle ones. Its methods may be called from any goroutine.
 type Group struct {
-	loops    []*Loop
-	awake    atomic.Int32
-	governor governor
+	loops   []*Loop
+	started atomic.Int32 // loops that run; the others have not been needed yet
+	awake   atomic.Int32
+	// Static.
+	most int     // loops awake; 0 for as many as the process may use processors
+	use  IOURing // for loops that are started later
+	raw  bool    // loops keep their P while they wait
+	book *processorBook
+
+	governor governor                  // govern's
 	shares   atomic.Pointer[[]float64] // busy shares of all loops at the last look
 	moved    atomic.Uint64
 	quit     chan struct{}
@@ -28,22 +36,38 @@ type Group struct {
 
 // Options are the settings of a group. The zero value means the defaults.
 type Options struct {
-	// Max is the largest number of loops awake; default Processors().
+	// Max is the largest number of loops awake; by default it is, and follows, what Processors returns.
 	Max int
 	// Min is the smallest number of loops awake; default 1.
 	Min int
 	// IOURing says whether the loops send with io_uring; default IOURingOff.
 	IOURing IOURing
+	// Wait says how the loops wait; default WaitAuto.
+	Wait Wait
 	// Interval is the time between two looks at how busy the loops are; default 250 ms.
 	Interval time.Duration
+
+	book *processorBook // for tests; default the process's
 }
 
 // NewGroup starts the loops. Close ends them.
 func NewGroup(o Options) (*Group, error) {
-	if o.Max <= 0 {
-		o.Max = Processors()
+	if o.book == nil {
+		o.book = processors
 	}
-	o.Min = min(max(o.Min, 1), o.Max)
+	if o.Wait == "" {
+		o.Wait = WaitAuto
+	}
+	raw, err := o.Wait.raw()
+	if err != nil {
+		return nil, err
+	}
+	made, first := o.Max, o.Max
+	if o.Max <= 0 { // there may be more later: as many as there are processors
+		first = o.book.count()
+		made = max(first, runtime.NumCPU())
+	}
+	o.Min = min(max(o.Min, 1), first)
 	if o.IOURing == "" {
 		o.IOURing = IOURingOff
 	}
@@ -53,21 +77,20 @@ func NewGroup(o Options) (*Group, error) {
 	if o.Interval <= 0 {
 		o.Interval = 250 * time.Millisecond
 	}
-	g := &Group{quit: make(chan struct{}), done: make(chan struct{})}
+	g := &Group{most: max(o.Max, 0), use: o.IOURing, raw: raw, book: o.book, quit: make(chan struct{}), done: make(chan struct{})}
 	g.awake.Store(int32(o.Min))
-	g.governor = governor{lowest: o.Min, highest: o.Max}
-	for i := range o.Max {
-		l, err := newLoop(i, g, o.IOURing)
-		if err != nil {
-			for _, l := range g.loops {
-				l.stop()
-			}
+	g.governor = governor{lowest: o.Min, highest: first}
+	for i := range made {
+		g.loops = append(g.loops, newLoop(i, g))
+	}
+	for range first {
+		if err := g.startNext(); err != nil {
+			g.stopAll()
 			return nil, err
 		}
-		g.loops = append(g.loops, l)
 	}
-	addProcessors(o.Min)
-	shares := make([]float64, o.Max)
+	g.addProcessors(o.Min)
+	shares := make([]float64, made)
 	g.shares.Store(&shares)
 	go g.govern(o.Interval)
 	return g, nil
@@ -77,10 +100,39 @@ func NewGroup(o Options) (*Group, error) {
 func (g *Group) Close() {
 	close(g.quit)
 	<-g.done
-	addProcessors(-int(g.awake.Load()))
-	for _, l := range g.loops {
+	g.addProcessors(-int(g.awake.Load()))
+	g.stopAll()
+}
+
+// startNext has one more loop run.
+func (g *Group) startNext() error {
+	n := g.started.Load()
+	if err := g.loops[n].start(g.use); err != nil {
+		return err
+	}
+	g.started.Store(n + 1)
+	return nil
+}
+
+func (g *Group) stopAll() {
+	for _, l := range g.loops[:g.started.Load()] {
 		l.stop()
 	}
+}
+
+// addProcessors gives the scheduler n more Ps, or takes some back, if loops keep theirs while they wait.
+func (g *Group) addProcessors(n int) {
+	if g.raw {
+		g.book.add(n)
+	}
+}
+
+// highest returns how many loops may be awake at present.
+func (g *Group) highest() int {
+	if g.most > 0 {
+		return g.most
+	}
+	return min(max(g.book.count(), g.governor.lowest), len(g.loops))
 }
 
 // Pick returns the loop for a new connection: the awake one with the fewest.
@@ -95,8 +147,16 @@ func (g *Group) Pick() *Loop {
 	return best
 }
 
-// Loops returns all loops, awake or not.
+// Loops returns all loops, awake or not. Those that were never needed do not run yet: what is posted to them is not called.
 func (g *Group) Loops() []*Loop { return g.loops }
+
+// Connections returns how many connections the loops have.
+func (g *Group) Connections() (n int64) {
+	for _, l := range g.loops {
+		n += l.load.Load()
+	}
+	return n
+}
 
 // IOURing tells whether the loops send with io_uring; if not, and that was to be tried, the error says why not.
 func (g *Group) IOURing() (used bool, refused error) { return g.loops[0].driver.ring() }
@@ -112,7 +172,7 @@ type Stats struct {
 // Stats describes all loops and says how many connections and sessions have been moved between them.
 func (g *Group) Stats() (loops []Stats, moved uint64) {
 	shares, awake := *g.shares.Load(), int(g.awake.Load())
-	for i, l := range g.loops {
+	for i, l := range g.loops[:g.started.Load()] {
 		loops = append(loops, Stats{ID: i, Awake: i < awake, Connections: l.load.Load(), Busy: shares[i]})
 	}
 	return loops, g.moved.Load()
@@ -142,6 +202,8 @@ func (g *Group) govern(interval time.Duration) {
 		shares := share(work, float64(used-lastUsed)/float64(now.Sub(last)))
 		last, lastUsed = now, used
 		g.shares.Store(&shares)
+		g.book.look(time.Now())
+		g.governor.highest = g.highest()
 		g.act(g.governor.decide(shares[:awake]))
 	}
 }
@@ -169,7 +231,10 @@ func (g *Group) act(d decision) {
 	switch d.verdict {
 	case wakeOne:
 		woken := g.loops[awake]
-		addProcessors(1)
+		if awake == int(g.started.Load()) && g.startNext() != nil {
+			return // something is short; those that are awake go on alone, and it is tried again when they are busy
+		}
+		g.addProcessors(1)
 		g.awake.Store(int32(awake + 1))
 		for _, l := range g.loops[:awake] {
 			g.shed(l, 1/float64(awake+1), woken)
@@ -177,7 +242,7 @@ func (g *Group) act(d decision) {
 	case parkOne:
 		g.awake.Store(int32(awake - 1))
 		g.shed(g.loops[awake-1], 1, g.loops[:awake-1]...)
-		addProcessors(-1)
+		g.addProcessors(-1)
 	case balance:
 		g.shed(g.loops[d.from], d.share, g.loops[d.to])
 	}

@@ -70,22 +70,30 @@ type Loop struct {
 
 	mu        sync.Mutex
 	posted    []func()    // guarded by mu
-	closed    bool        // guarded by mu: nothing posted is run any more
+	closed    bool        // guarded by mu: nothing posted is run, yet or any more
 	hasPosted atomic.Bool // len(posted) > 0, so that a round without any takes no lock
 	done      chan struct{}
 }
 
-func newLoop(id int, g *Group, use IOURing) (*Loop, error) {
-	l := &Loop{id: id, group: g, done: make(chan struct{})}
+// newLoop returns a loop that does not run yet: nothing can be posted to it.
+func newLoop(id int, g *Group) *Loop {
+	return &Loop{id: id, group: g, closed: true, done: make(chan struct{})}
+}
+
+// start has the loop run. It is called once, by the group.
+func (l *Loop) start(use IOURing) error {
 	if err := l.driver.open(l, use); err != nil {
-		return nil, err
+		return err
 	}
+	l.mu.Lock()
+	l.closed = false
+	l.mu.Unlock()
 	go l.run()
-	return l, nil
+	return nil
 }
 
 // Post has f called on the loop's goroutine, after what was posted before. Any goroutine may call it. It returns false
-// when the loop has been stopped; f is not called then.
+// when the loop does not run, not yet or not any more; f is not called then.
 func (l *Loop) Post(f func()) bool { return l.post(f, nil) }
 
 // post is Post, and calls sealed, if not nil, when f is certain to be called but has not been yet.

@@ -29,6 +29,7 @@ var notShown = []string{
 	"Backends.Health.Since", "Backends.Health.Reason",
 	"Backends.Health.CircuitSince", "Backends.Health.CircuitReason",
 	"Backends.Health.ProbeSince", "Backends.Health.ProbeReason",
+	"Backends.Health.OutlierSince", "Backends.Health.OutlierReason",
 	"Backends.Variants",
 	"Leaving",                                                                                       // what is left of those that are no more, in sums only
 	"Configuration.Version", "Configuration.Since", "Configuration.Reason", "Configuration.Applied", // a version would be a series each

@@ -38,7 +38,7 @@ func busy() stats.Stats {
 			State: "enabled", Usable: true, Cap: 64, Ceiling: 40, Warm: 24, Weight: 1.5, Ramp: 1,
 			Dialing: 2, Idle: 11, Leased: 31, Resetting: 5, Retiring: 3,
 			Totals: pool.Totals{
-				Dialed: 1001, DialFailed: 12, Leased: 5003, Returned: 4040, Discarded: 927, RetiredIdle: 22,
+				Dialed: 1001, DialFailed: 12, Refused: 19, Leased: 5003, Returned: 4040, Discarded: 927, RetiredIdle: 22,
 				Reasons: pool.Reasons{
 					pool.Served: 801, pool.Unclean: 41, pool.Cut: 42, pool.Closed: 43, pool.Lost: 7, pool.Broken: 1,
 					pool.Unsolicited: 2, pool.Silent: 3, pool.ResetFailed: 4, pool.Aged: 5, pool.WornOut: 0, pool.Surplus: 0,
@@ -50,6 +50,7 @@ func busy() stats.Stats {
 		Name: "gpu-2", Service: "stt", URL: `ws://gpu-2:2700/?model="de"&x=\`, Profile: "one-shot",
 		Health: backend.Health{
 			Reachable: true, Circuit: "half-open", CircuitOpened: 6, CircuitReason: "5 sessions in a row were broken",
+			Outlier: true, Outliers: 21, OutlierReason: "8 of its last 9 sessions failed",
 			Probe: "down", ProbeReason: "503",
 		},
 		Stats: pool.Stats{
@@ -73,7 +74,7 @@ func busy() stats.Stats {
 				Queue: pool.QueueStats{
 					Limit: 1000, Waiting: 71, OldestSeconds: 2.5,
 					Totals: pool.QueueTotals{
-						Queued: 2222, Served: 2047, TimedOut: 88, Left: 13, TurnedAway: 1, Full: 99, WaitedSeconds: 1234.5,
+						Queued: 2222, Served: 2047, TimedOut: 88, Left: 13, TurnedAway: 1, Refused: 73, Full: 99, WaitedSeconds: 1234.5,
 					},
 				},
 			},

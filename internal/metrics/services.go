@@ -29,6 +29,8 @@ func ofServices() []family {
 			func(s *stats.Service, put put) { put(float64(s.Queue.Totals.Left)) }),
 		service.counter("queue_turned_away_total", "Clients that were waiting when the proxy shut down.",
 			func(s *stats.Service, put put) { put(float64(s.Queue.Totals.TurnedAway)) }),
+		service.counter("queue_refused_total", "Clients that the server refused when their own connection was dialed.",
+			func(s *stats.Service, put put) { put(float64(s.Queue.Totals.Refused)) }),
 		service.counter("queue_full_total", "Clients that could not even wait, because the queue was full or there is none.",
 			func(s *stats.Service, put put) { put(float64(s.Queue.Totals.Full)) }),
 		service.counter("queue_waited_seconds_total",

@@ -48,7 +48,7 @@ func NewGroup[C any](o Options) *Group[C] {
 // tells it from the others for [Hash]. changed is called when there may be something to do for whoever dials and retires
 // the pool's connections, other than by the passing of time, and when a slot was given up; it must not block.
 func (g *Group[C]) Add(name string, s Settings, changed func()) *Pool[C] {
-	p := &Pool[C]{group: g, changed: changed, seed: HashKey(name), ramp: 1, usable: true, dialable: true}
+	p := &Pool[C]{group: g, changed: changed, seed: HashKey(name), ramp: 1, usable: true, dialable: true, ahead: true}
 	p.variants = []*variant[C]{&p.base}
 	p.set(s)
 	g.mu.Lock()
@@ -124,7 +124,7 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 }
 
 // Leave takes a client that waits out of the queue, for the reason that is counted. A connection that was handed to it at
-// the same moment is returned: its lease is the caller's.
+// the same moment is returned: its lease is the caller's. One that was refused at that moment has left already.
 func (g *Group[C]) Leave(w *Waiter[C], why Departure) (conn C, leased bool) {
 	g.mu.Lock()
 	if g.queue.remove(w) {
@@ -133,6 +133,9 @@ func (g *Group[C]) Leave(w *Waiter[C], why Departure) (conn C, leased bool) {
 		return conn, false
 	}
 	defer g.mu.Unlock()
+	if w.refused != nil {
+		return conn, false
+	}
 	select {
 	case conn = <-w.ready: // handed over under the lock, so it is there
 		return conn, true

@@ -62,6 +62,37 @@ func (m *model) failed(t *rapid.T) {
 	m.serve(t)
 }
 
+// refused: the server refuses whoever waits for connections of that variant; each of them gets the reason and waits no more.
+func (m *model) refused(t *rapid.T) {
+	s, why := m.coming(t), errors.New("refused")
+	var told []*modelClient
+	m.waiting = slices.DeleteFunc(m.waiting, func(w *modelClient) bool {
+		if w.waiter.Variant != s.variant {
+			return false
+		}
+		told = append(told, w)
+		return true
+	})
+	s.slot.Refused(why)
+	s.pool.totals.Refused++
+	if v := s.pool.know(s.variant); s.pool.settings.Variants > 0 {
+		v.kept = false
+	}
+	s.pool.end(s)
+	s.pool.tidy()
+	for _, w := range told {
+		m.queue.Refused++
+		n, handed := <-w.waiter.Ready()
+		if handed || w.waiter.Refused() != why {
+			t.Fatalf("a client that was refused got connection %d, %v, and the reason %v", n, handed, w.waiter.Refused())
+		}
+		if n, leased := m.group.Leave(w.waiter, TimedOut); leased {
+			t.Fatalf("a client that was refused left with connection %d", n)
+		}
+	}
+	m.serve(t)
+}
+
 func (m *model) abandoned(t *rapid.T) {
 	m.abandon(t, m.in(t, Dialing))
 }

@@ -133,7 +133,7 @@ func (m *model) checkQueue(t *rapid.T, holders map[int]bool) {
 	if got != want {
 		t.Fatalf("queue %+v;\nwant  %+v", got, want)
 	}
-	if q := got.Totals; q.Queued != q.Served+q.TimedOut+q.Left+q.TurnedAway+uint64(got.Waiting) || got.Waiting > got.Limit {
+	if q := got.Totals; q.Queued != q.Served+q.TimedOut+q.Left+q.TurnedAway+q.Refused+uint64(got.Waiting) || got.Waiting > got.Limit {
 		t.Fatalf("the queue does not add up: %+v", got)
 	}
 }
@@ -169,6 +169,9 @@ func (m *model) comeToRest(t *rapid.T) {
 		most := max(min(p.cap(), sessions+p.settings.Warm), sessions)
 		if p.settings.Variants > 0 {
 			most = sessions // how many are warm depends on who came: checkSignals
+		}
+		if p.passive {
+			continue // as many as there were, and nobody waits: checkSignals
 		}
 		if p.mode != Enabled {
 			continue // its connections stay, or go: checkSignals

@@ -78,6 +78,13 @@ func (m *model) setDialable(t *rapid.T) {
 	m.serve(t)
 }
 
+func (m *model) setAhead(t *rapid.T) {
+	p := draw(t, "pool", m.pools)
+	p.passive = !p.passive
+	p.SetAhead(!p.passive)
+	m.serve(t)
+}
+
 func (m *model) setRamp(t *rapid.T) {
 	p := draw(t, "pool", m.pools)
 	p.ramp = rapid.SampledFrom([]float64{1, 0.5, 0.25}).Draw(t, "ramp")

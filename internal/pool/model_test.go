@@ -32,6 +32,7 @@ type modelPool struct {
 	mode     Mode
 	usable   bool
 	dialable bool
+	passive  bool // nothing is dialed ahead
 	ramp     float64
 	ceiling  int
 	known    []*modelVariant // in the order in which they came to be known
@@ -253,7 +254,7 @@ func runModel(t *rapid.T) {
 	m.add(t)
 	actions := map[string]func(*rapid.T){
 		"": m.check, "add": m.add, "remove": m.remove, "set": m.set, "mode": m.setMode, "usable": m.setUsable,
-		"dialable": m.setDialable, "ramp": m.setRamp, "trial": m.trial, "probe": m.probe, "failed": m.failed, "abandoned": m.abandoned,
+		"dialable": m.setDialable, "ahead": m.setAhead, "ramp": m.setRamp, "trial": m.trial, "probe": m.probe, "failed": m.failed, "refused": m.refused, "abandoned": m.abandoned,
 		"leave": m.leave, "reset": m.reset, "discard": m.discard, "withdraw": m.withdraw, "retireOldest": m.retireOldest,
 		"expect": m.expect, "forget": m.forget, "ceiling": m.setCeiling,
 		"retireSurplus": m.retireSurplus, "misuse": m.misuse, "pass": m.pass,

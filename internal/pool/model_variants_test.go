@@ -125,6 +125,9 @@ func (p *modelPool) warm(name string) int {
 
 // lacking returns the variant of which a warm connection is to be dialed.
 func (p *modelPool) lacking() (string, bool) {
+	if p.passive {
+		return "", false
+	}
 	for _, v := range p.kept() {
 		if p.of(v.name, Dialing, Idle) < p.warm(v.name) {
 			return v.name, true

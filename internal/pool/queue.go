@@ -9,8 +9,9 @@ type Waiter[C any] struct {
 	// Variant is the variant of the connection that the client needs. Set by the caller before Acquire.
 	Variant string
 
-	ready chan C // of size one; set when the client is queued
-	lease uint64 // set with the mutex held, before the client gets the connection
+	ready   chan C // of size one; set when the client is queued
+	lease   uint64 // set with the mutex held, before the client gets the connection
+	refused error  // set with the mutex held, before ready is closed: see Refused
 
 	// Guarded by the mutex of the group whose queue it is in.
 	ahead, behind *Waiter[C] // neighbours in the queue
@@ -22,8 +23,13 @@ type Waiter[C any] struct {
 	position      int
 }
 
-// Ready returns the channel that the leased connection comes through. It is for a client that Acquire has queued.
+// Ready returns the channel that the leased connection comes through. It is for a client that Acquire has queued. The channel
+// is closed without a connection when the server has refused the client: see [Waiter.Refused].
 func (w *Waiter[C]) Ready() <-chan C { return w.ready }
+
+// Refused returns why the server refused a connection with what this client says; nil if it did not. It is for
+// the time after Ready has been received from, or [Group.Leave] has returned no lease.
+func (w *Waiter[C]) Refused() error { return w.refused }
 
 // Lease returns the number of the client's lease, once it has one: the first, second and so on of its connection. The
 // methods of [Slot] that end the lease ask for it.
@@ -60,6 +66,7 @@ type QueueTotals struct {
 	TimedOut   uint64 `json:"timed_out"`   // clients that waited in vain
 	Left       uint64 `json:"left"`        // clients that did not wait so long
 	TurnedAway uint64 `json:"turned_away"` // clients that waited when the proxy ended
+	Refused    uint64 `json:"refused"`     // clients whose server refused what they say in their handshake
 	Full       uint64 `json:"full"`        // clients that could not be queued
 	// WaitedSeconds is the time that the clients which got a connection have waited for it, in all.
 	WaitedSeconds float64 `json:"waited_seconds"`
@@ -126,6 +133,17 @@ func (q *queue[C]) served(w *Waiter[C]) {
 	q.remove(w)
 	q.totals.Served++
 	q.waited += time.Duration(q.now() - w.since)
+}
+
+// refuse takes out the clients who wait for connections of a variant, because the server has refused one.
+func (q *queue[C]) refuse(variant string, why error) {
+	for l := q.line(variant); l != nil && l.first != nil; {
+		w := l.first
+		q.remove(w)
+		q.totals.Refused++
+		w.refused = why
+		close(w.ready)
+	}
 }
 
 // remove takes a client out, and returns false when it is not queued.

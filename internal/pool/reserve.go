@@ -8,15 +8,16 @@ func (p *Pool[C]) Reserve() (*Slot[C], bool) {
 	g := p.group
 	g.mu.Lock()
 	var v *variant[C]
+	demanded := false
 	if p.room() {
 		if w := p.demanded(); w != nil {
-			v = p.know(w.Variant)
+			v, demanded = p.know(w.Variant), true
 			p.use(v)
 		} else {
 			v = p.lacking()
 		}
 	}
-	return p.reserve(v)
+	return p.reserve(v, demanded)
 }
 
 // ReserveTrial takes a slot for a connection that is to show whether the backend is well, whether it is wanted or not. It is
@@ -27,16 +28,17 @@ func (p *Pool[C]) ReserveTrial() (*Slot[C], bool) {
 	if p.room() {
 		v = p.lastUsed()
 	}
-	return p.reserve(v)
+	return p.reserve(v, false)
 }
 
 // reserve makes a slot, of that variant or nil for none, and gives the mutex up.
-func (p *Pool[C]) reserve(v *variant[C]) (*Slot[C], bool) {
+func (p *Pool[C]) reserve(v *variant[C], demanded bool) (*Slot[C], bool) {
 	if v == nil {
 		p.group.mu.Unlock()
 		return nil, false
 	}
 	s := p.newSlot(v)
+	s.demanded = demanded
 	v.coming++
 	p.group.unlock(p, never)
 	return s, true

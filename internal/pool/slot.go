@@ -4,8 +4,9 @@ import "fmt"
 
 // Slot is a connection's entry in the book. It belongs to one pool; its methods may be called from any goroutine.
 type Slot[C any] struct {
-	pool    *Pool[C]
-	variant *variant[C]
+	pool     *Pool[C]
+	variant  *variant[C]
+	demanded bool // reserved for a client that waits; static
 
 	// Guarded by the mutex of the pool's group.
 	state        State
@@ -33,6 +34,20 @@ func (s *Slot[C]) Failed() {
 	p := s.begin(Dialing, Dialing)
 	s.variant.coming--
 	p.totals.DialFailed++
+	p.move(s, Gone)
+	s.end()
+}
+
+// Refused gives the slot up, because the server has refused what the clients of its variant say. Those who wait get the reason,
+// see [Waiter.Refused], and leave the queue; no connection of the variant is kept warm until another client comes for it.
+func (s *Slot[C]) Refused(why error) {
+	p := s.begin(Dialing, Dialing)
+	s.variant.coming--
+	p.totals.Refused++
+	p.group.queue.refuse(s.variant.name, why)
+	if p.most > 0 {
+		s.variant.kept = false // others of its kind would be refused as well
+	}
 	p.move(s, Gone)
 	s.end()
 }
@@ -94,6 +109,9 @@ func (s *Slot[C]) Gone() {
 
 // Variant returns the variant of the connection: what [Waiter.Variant] is to be of the clients that can use it.
 func (s *Slot[C]) Variant() string { return s.variant.name }
+
+// Demanded tells whether the connection is dialed for a client that waits, and not ahead.
+func (s *Slot[C]) Demanded() bool { return s.demanded }
 
 // State returns what the connection is doing.
 func (s *Slot[C]) State() State {

@@ -90,6 +90,8 @@ const (
 	Displaced
 	// Suspected: its place was needed to find out whether the backend is well.
 	Suspected
+	// Shed: its file descriptor was needed for clients.
+	Shed
 	// Withdrawn: an operator disabled the backend.
 	Withdrawn
 	// Shutdown: the proxy, or the backend's part in it, ends.
@@ -101,7 +103,7 @@ const (
 func (r Reason) String() string {
 	return [...]string{
 		"served", "unclean", "cut", "closed", "lost", "broken", "unsolicited", "silent", "reset_failed", "full", "aged", "worn_out",
-		"outdated", "surplus", "displaced", "suspected", "withdrawn", "shutdown",
+		"outdated", "surplus", "displaced", "suspected", "shed", "withdrawn", "shutdown",
 	}[r]
 }
 

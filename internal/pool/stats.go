@@ -4,6 +4,7 @@ package pool
 type Totals struct {
 	Dialed      uint64  `json:"dialed"`       // connections established
 	DialFailed  uint64  `json:"dial_failed"`  // slots given up because a connection could not be established
+	Refused     uint64  `json:"refused"`      // slots given up because the server refused the client that they were for
 	Leased      uint64  `json:"leased"`       // leases begun
 	Returned    uint64  `json:"returned"`     // leases that ended with the connection idle again
 	Discarded   uint64  `json:"discarded"`    // leases that ended with the connection retired

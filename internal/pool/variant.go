@@ -198,6 +198,9 @@ func (p *Pool[C]) surplusOf(v *variant[C]) int { return v.coming + v.idle - v.ou
 
 // lacking returns the variant of which the next warm connection is to be dialed: the one used last of those that lack some.
 func (p *Pool[C]) lacking() (lacking *variant[C]) {
+	if !p.ahead {
+		return nil
+	}
 	for _, v := range p.variants {
 		if (lacking == nil || v.usedAt > lacking.usedAt) && p.surplusOf(v) < 0 {
 			lacking = v
@@ -210,11 +213,11 @@ func (p *Pool[C]) lacking() (lacking *variant[C]) {
 func (p *Pool[C]) compare() (lacks, abounds bool) {
 	if p.plain() {
 		n := p.base.coming + p.base.idle - p.base.outdated
-		return n < p.warm, n > p.warm
+		return n < p.warm && p.ahead, n > p.warm
 	}
 	for _, v := range p.variants {
 		surplus := p.surplusOf(v)
-		lacks = lacks || surplus < 0
+		lacks = lacks || surplus < 0 && p.ahead
 		abounds = abounds || surplus > 0 && v.idle > v.outdated
 	}
 	return lacks, abounds

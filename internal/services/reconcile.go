@@ -42,7 +42,8 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 
 func (s *Services) newService(name string, plan *servicePlan) *service {
 	v := &service{
-		name: name, later: s.begun, plan: plan, variants: new(backend.Variants), dropped: session.NewDropped(name, s.o.Log), removed: make(chan struct{}), members: make(map[string]*member),
+		name: name, later: s.begun, plan: plan, variants: new(backend.Variants), peers: new(backend.Peers),
+		dropped: session.NewDropped(name, s.o.Log), removed: make(chan struct{}), members: make(map[string]*member),
 		group: pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: plan.Queue}),
 	}
 	s.services[name] = v

@@ -22,6 +22,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
@@ -35,8 +36,10 @@ const (
 	variantMaxIdle = 10 * time.Minute
 )
 
-// Options are what services are made with. All fields are required.
+// Options are what services are made with. All fields are required, unless it is said otherwise.
 type Options struct {
+	// Descriptors are the file descriptors that connections are dialed with; nil for without limits.
+	Descriptors *machine.Descriptors
 	// Loops are the event loops that connections live on.
 	Loops *loop.Group
 	// SetRoutes is told what clients can ask for, such as [session.Server.SetServices].
@@ -68,6 +71,7 @@ type service struct {
 	group    *pool.Group[*backend.Conn] // static
 	variants *backend.Variants          // static
 	dropped  *session.Dropped           // static
+	peers    *backend.Peers             // static
 	removed  chan struct{}              // static; closed when the service is removed
 	later    bool                       // static; it was not there at the start
 	plan     *servicePlan
@@ -243,6 +247,26 @@ func notReady(m *member) error {
 		reason = "the last one was lost, the next is on its way"
 	}
 	return fmt.Errorf("not ready: no connection to %s (backend %s): %s", m.URL(), m.Name(), reason)
+}
+
+// Shed closes up to n idle connections, of all backends in turn, and returns how many.
+func (s *Services) Shed(n int) (shed int) {
+	s.mu.Lock()
+	var all []*member
+	for _, v := range s.services {
+		all = append(all, v.inOrder()...)
+	}
+	s.mu.Unlock()
+	for shed < n && len(all) > 0 {
+		all = slices.DeleteFunc(all, func(m *member) bool {
+			if shed == n || !m.Shed() {
+				return true
+			}
+			shed++
+			return false
+		})
+	}
+	return shed
 }
 
 func (s *Services) inOrder() []*service { return byName(s.services) }

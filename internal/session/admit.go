@@ -10,6 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
 // retryAfter is what a client without a connection is told to wait, in seconds.
@@ -91,8 +92,11 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 		}
 		_ = nc.SetDeadline(time.Time{}) // that of the handshake: not every driver takes the socket out of nc
 		socket, err := loop.Detach(nc)
-		if err != nil { // out of descriptors
+		if err != nil {
 			conn.Abandon()
+			if s.options.Descriptors.Failed(machine.Accepting, err) {
+				err = unavailable("the proxy is short of file descriptors")
+			}
 			done <- outcome{err: err}
 			return
 		}

@@ -109,7 +109,7 @@ func (s *Session) follow(step profile.Step) {
 	case profile.Finished:
 		s.answerClient()
 	case profile.Elsewhere:
-		s.elsewhere(step)
+		s.moveOrEnd(step)
 	case profile.Foreign:
 		s.endForeign(true) // it was held back until it was known
 	case profile.Broken:

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
@@ -14,6 +15,9 @@ import (
 // settings of other sessions. Nothing has been said to the client then, and what it has said is known, so that another
 // connection can serve it: the session goes elsewhere, and its client does not notice.
 
+// errClosed is why a session that begins to search when the server has closed finds nothing.
+var errClosed = errors.New("shutting down")
+
 // maxMoves is how many connections are tried for a session.
 const maxMoves = 16
 
@@ -22,6 +26,20 @@ type search struct {
 	waiter pool.Waiter[*backend.Conn]
 	until  time.Time     // when it has taken long enough
 	ended  chan struct{} // closed when the session does not need one any more
+}
+
+// moveOrEnd acts on a server that cannot serve the session. A client that has closed is not revived for that: its session ends
+// as it was about to end.
+func (s *Session) moveOrEnd(step profile.Step) {
+	switch {
+	case s.phase == relaying:
+		s.elsewhere(step)
+	case s.concluding:
+		s.unfit(step)
+	default:
+		s.refused = step.Reason == profile.Busy
+		s.answerClient()
+	}
 }
 
 // elsewhere ends the lease of a connection that cannot serve the session, and looks for another.
@@ -35,6 +53,7 @@ func (s *Session) elsewhere(step profile.Step) {
 	s.timer.Stop()
 	s.backend.End(backend.Ending{
 		Traffic: traffic, Code: frame.GoingAway, Text: "session goes elsewhere", Full: why == profile.Busy,
+		Client: s.record.Client.Addr(),
 	})
 	s.phase, s.heldBack = seeking, true
 	s.down.scanner = new(frame.Scanner) // nothing is on its way to the client
@@ -60,7 +79,7 @@ func (s *Session) search(variant string, until time.Time) {
 // find looks for a connection in a goroutine of its own, and brings the session there.
 func (s *Server) find(session *Session, search *search) {
 	client, service := session.client, session.service
-	s.pending.Go(func() {
+	started := s.pending.Go(func() {
 		conn, ok, err := service.Group.Acquire(&search.waiter)
 		if !ok && err == nil {
 			conn, err = s.queued(service, &search.waiter, search.until, search.ended)
@@ -70,6 +89,9 @@ func (s *Server) find(session *Session, search *search) {
 			conn.GiveBack()
 		}
 	})
+	if !started { // the server has closed
+		client.Post(func() { session.found(search, nil, errClosed) })
+	}
 }
 
 // found goes on with the connection that was found, or ends the session if there is none.
@@ -81,6 +103,8 @@ func (s *Session) found(search *search, conn *backend.Conn, err error) {
 		}
 	case s.server.drained.Err() != nil && err != nil:
 		s.end(byProxy, frame.GoingAway, "shutting down")
+	case search.waiter.Refused() != nil:
+		s.end(byBackend, frame.PolicyViolation, search.waiter.Refused().Error())
 	case err != nil:
 		s.end(byProxy, frame.TryAgainLater, err.Error())
 	default:

@@ -28,7 +28,9 @@ func TestFaults(t *testing.T) {
 		}, 1, "lost", "lost"},
 		{"breaks the protocol", func(_, server *peer) { server.write([]byte{0x83, 0}) }, 1, "broken", "broken"},
 		{"closes", func(_, server *peer) { server.sendClose(frame.GoingAway, "restart") }, 0, "closed", "closed"},
-		{"closes for a reason of its own", func(_, server *peer) { server.sendClose(frame.InternalError, "oh") }, 0, "closed", "closed"},
+		{"closes at once with an error", func(_, server *peer) { server.sendClose(frame.InternalError, "oh") }, 1, "closed", "closed"},
+		{"closes for a reason of its own", func(_, server *peer) { server.sendClose(frame.PolicyViolation, "oh") }, 0, "closed", "closed"},
+		{"closes with a code that may not be sent", func(_, server *peer) { server.send(frame.Close, "\x03\xee") }, 1, "broken", "broken"},
 		{"closes in a message", func(client, server *peer) {
 			client.write(client.encode(false, frame.Text, []byte("part")))
 			server.expect(frame.Text, "part")

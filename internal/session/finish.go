@@ -105,22 +105,49 @@ func (s *Session) clientEnding() {
 // backendClosed acts on the backend's close frame.
 func (s *Session) backendClosed(payload []byte) {
 	code, reason, err := frame.ParseClose(payload)
+	if err != nil {
+		s.backend.Broke(err)
+	}
 	step := s.backend.Boundary().Closed(uint16(code))
 	switch {
-	case step.Then == profile.Elsewhere || s.concluding:
+	case step.Then == profile.Elsewhere:
+		s.act(step)
+	case err == frame.ErrCloseCode:
+		s.backendBroke(brokeProtocol + err.Error() + ": " + code.String())
+	case err != nil:
+		s.backendBroke(brokeProtocol + err.Error())
+	case s.concluding:
 		s.act(step)
 	case s.phase == clientLeaving:
 		s.answerClient()
-	case err != nil:
-		s.end(byBackend, frame.InternalError, "backend closed with a code or reason that may not be sent on")
 	default:
 		s.end(byBackend, code, string(reason))
 	}
 }
 
+// refusedAtOnce ends a session whose server has accepted the upgrade and ended the connection right behind it. That was
+// dialed for this client, who gets the server's end as it would directly, and no other connection.
+func (s *Session) refusedAtOnce(end *backend.Farewell) {
+	switch {
+	case end.Close != nil:
+		s.backendClosed(end.Close)
+	case end.Full:
+		s.end(byBackend, frame.TryAgainLater, end.Reason)
+	default:
+		s.backendBroke(end.Reason)
+	}
+}
+
+const brokeProtocol = "backend broke the protocol: "
+
 // backendBroke acts on the failure of the backend's connection, or on what it may not send.
 func (s *Session) backendBroke(reason string) {
 	s.fault = reason
+	s.backendGone(reason)
+}
+
+// backendGone ends the session without a connection. If the backend is not at fault, something was short on this machine.
+func (s *Session) backendGone(reason string) {
 	if s.concluding {
 		s.record.end(byBackend, frame.InternalError, reason)
 	}
@@ -200,8 +227,17 @@ func (s *Session) release() {
 	}
 	s.record.Connection = s.backend.End(backend.Ending{
 		Traffic: s.traffic(s.sent), MidFrame: s.sent.midFrame, Code: code, Text: reason, Fault: s.fault, Full: s.refused,
+		ClosedWith: s.closedWith(), Client: s.record.Client.Addr(),
 	})
 	s.linger()
+}
+
+// closedWith returns the code with which the backend ended the session; 0 if it did not, or not with a close frame.
+func (s *Session) closedWith() frame.CloseCode {
+	if s.record.By != byBackend || s.fault != "" {
+		return 0
+	}
+	return s.record.Code
 }
 
 // linger waits for the client's part in closing.

@@ -4,6 +4,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
 // clientSide is a session as the handler of its client's connection.
@@ -132,7 +133,8 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 			}
 		}
 		if err != nil {
-			s.backendBroke("backend broke the protocol: " + err.Error())
+			conn.Broke(err)
+			s.backendBroke(brokeProtocol + err.Error())
 			pos = len(b)
 		} else if run.HasControl() {
 			s.backendControl(run.Control, run.Payload)
@@ -205,7 +207,11 @@ func (h *backendSide) Flushed(*loop.Conn) {
 
 // Ended implements [loop.Handler].
 func (h *backendSide) Ended(_ *loop.Conn, err error) {
-	(*Session)(h).backendBroke("backend connection lost: " + err.Error())
+	if reason := "backend connection lost: " + err.Error(); machine.Local(err) {
+		(*Session)(h).backendGone(reason)
+	} else {
+		(*Session)(h).backendBroke(reason)
+	}
 }
 
 // SendPing implements [backend.Lessee]: it asks the backend for a sign of life.

@@ -24,6 +24,7 @@ type rig struct {
 	backend  *backend.Backend
 	backends []*backend.Backend // all, the one above first
 	scripts  []*script          // theirs
+	peers    backend.Peers
 	server   *Server
 	service  *Service
 	address  string
@@ -37,6 +38,7 @@ type setup struct {
 	loops   int    // default 1
 	queue   int    // default 0: clients do not wait; otherwise they do for an hour
 	balance pool.Balance
+	now     func() pool.Instant // the group's clock; default the real one
 	script  *script
 	more    []*script // of further backends of the service
 	other   *script   // of the only backend of another service, at /v1/other
@@ -57,7 +59,7 @@ func newRig(t testing.TB, o setup) *rig {
 	if r.loops, err = loop.NewGroup(loops); err != nil {
 		t.Fatal(err)
 	}
-	r.group = pool.NewGroup[*backend.Conn](pool.Options{Balance: o.balance, Queue: o.queue})
+	r.group = pool.NewGroup[*backend.Conn](pool.Options{Balance: o.balance, Queue: o.queue, Now: o.now})
 	r.service = &Service{
 		Name: "test", Path: "/v1/test", Group: r.group, QueueTimeout: time.Hour, Variants: new(backend.Variants),
 		MaxMessage: 64 << 20, CloseTimeout: testTimeout,
@@ -104,7 +106,7 @@ func (r *rig) startBackend(s *script, group *pool.Group[*backend.Conn], o setup)
 		r.t.Fatal(err)
 	}
 	options := backend.Options{
-		Target: s.target(), Profile: p, Variants: r.service.Variants, Group: group, Loops: r.loops, Log: slog.New(r.log),
+		Target: s.target(), Profile: p, Variants: r.service.Variants, Peers: &r.peers, Group: group, Loops: r.loops, Log: slog.New(r.log),
 		Settings:     pool.Settings{Cap: max(o.cap, 1), Warm: max(o.cap, 1), Weight: 1},
 		ResetTimeout: testTimeout, CloseTimeout: testTimeout, MaxIdle: time.Hour,
 	}

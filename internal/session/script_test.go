@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,14 +19,16 @@ import (
 type script struct {
 	t        testing.TB
 	listener net.Listener
-	protocol string      // the subprotocol it chooses
-	greeting []byte      // sent together with the answer to the upgrade request
-	serve    func(*peer) // plays a connection in place of the test
-	tls      *tls.Config // nil without TLS
-	ca       string      // file with its authority's certificate
-	version  uint16      // the highest version of TLS; 0 for the highest there is
+	protocol string                                      // the subprotocol it chooses
+	greeting []byte                                      // sent together with the answer to the upgrade request
+	refuse   func(*handshake.Request) *handshake.Refusal // answers an upgrade request otherwise, unless it returns nil
+	serve    func(*peer)                                 // plays a connection in place of the test
+	tls      *tls.Config                                 // nil without TLS
+	ca       string                                      // file with its authority's certificate
+	version  uint16                                      // the highest version of TLS; 0 for the highest there is
 
-	accepted chan *peer // connections for the test to play
+	accepted chan *peer   // connections for the test to play
+	upgrades atomic.Int64 // requests for one
 	tasks    sync.WaitGroup
 	mu       sync.Mutex
 	open     []net.Conn // guarded by mu
@@ -87,6 +90,13 @@ func (s *script) upgrade(nc net.Conn) {
 	req, err := handshake.ReadRequest(nc, handshake.DefaultMaxHead)
 	if err != nil {
 		return
+	}
+	s.upgrades.Add(1)
+	if s.refuse != nil {
+		if refusal := s.refuse(req); refusal != nil {
+			handshake.Refuse(nc, refusal)
+			return
+		}
 	}
 	p := newPeer(s.t, nc, bufio.NewReaderSize(nc, 64<<10), true)
 	p.target, p.header = req.URL.RequestURI(), req.Header

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
 // Options are the settings of a server. Fields without a default are required.
@@ -25,6 +26,8 @@ type Options struct {
 	// Loops are the event loops that the backends' connections live on.
 	Loops  *loop.Group
 	Limits Limits
+	// Descriptors are told when clients cannot be accepted because something is short on this machine; nil for nobody.
+	Descriptors *machine.Descriptors
 	// Log gets a line for each session that ended (level info) and for each refused request (level debug).
 	Log *slog.Logger
 }
@@ -54,7 +57,7 @@ type Server struct {
 	listeners  []net.Listener        // guarded by mu
 	handshakes map[net.Conn]struct{} // guarded by mu
 	closed     bool                  // guarded by mu
-	pending    sync.WaitGroup        // accepting and shaking hands
+	pending    tasks                 // accepting, shaking hands, and searching for connections
 }
 
 // shard is the part of the server's state that one event loop owns.
@@ -125,10 +128,15 @@ func (s *Server) accept(listener net.Listener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // out of descriptors, most likely: those in use go on, and some will come free
+		if err != nil { // something is short, most likely: those who are there go on, and room will be made
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			s.options.Log.Warn("cannot accept a client", "error", err, "retry_in", pause)
-			time.Sleep(pause)
+			if !s.options.Descriptors.Failed(machine.Accepting, err) {
+				s.options.Log.Warn("cannot accept a client", "error", err, "retry_in", pause)
+			}
+			select {
+			case <-time.After(pause):
+			case <-s.drained.Done():
+			}
 			continue
 		}
 		pause = 0
@@ -142,12 +150,18 @@ func (s *Server) accept(listener net.Listener) {
 			return
 		}
 		grace := time.AfterFunc(turnGrace, release)
-		s.pending.Go(func() {
+		started := s.pending.Go(func() {
 			s.admit(nc, begun)
 			s.untrack(nc)
 			grace.Stop()
 			release()
 		})
+		if !started {
+			_ = nc.Close()
+			s.untrack(nc)
+			grace.Stop()
+			release()
+		}
 	}
 }
 
@@ -205,7 +219,7 @@ func (s *Server) Close() {
 		_ = nc.SetDeadline(time.Unix(1, 0))
 	}
 	s.mu.Unlock()
-	s.pending.Wait()
+	s.pending.End()
 }
 
 // Stats returns the exact counts, gathered loop by loop.

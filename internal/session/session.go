@@ -88,18 +88,12 @@ func (s *Session) begin(socket loop.Socket, req *handshake.Request) {
 		protocol = ""
 	}
 	s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol))
-	s.greet()
-	s.serve()
-	s.limitDuration()
-	s.watchIdle()
-}
-
-// greet sends the client what the server said before there was a session.
-func (s *Session) greet() {
-	for op, payload := range s.backend.Boundary().Greeting() {
-		s.client.Write(frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), frame.Opcode(op), true, payload, false))
-	}
 	s.client.Write(s.backend.TakeGreeting())
+	s.limitDuration()
+	s.serve()
+	if s.phase == relaying {
+		s.watchIdle()
+	}
 }
 
 // serve begins the lease: frames pass both ways from now on.
@@ -109,6 +103,13 @@ func (s *Session) serve() {
 	s.framesBefore, s.bytesBefore = s.backend.Scanner.Frames, s.backend.Scanner.Bytes
 	s.phase = relaying
 	s.backend.Stream().SetHandler((*backendSide)(s))
+	if end := s.backend.Farewell(); end != nil {
+		s.refusedAtOnce(end)
+		return
+	}
+	if !s.client.Stalled() { // otherwise it is read when the client has taken its greeting
+		s.backend.Stream().Resume()
+	}
 	s.act(s.backend.Begin())
 }
 

@@ -61,6 +61,9 @@ func (s *Server) queued(service *Service, waiter *pool.Waiter[*backend.Conn], un
 	why, err := pool.TimedOut, error(nil)
 	select {
 	case conn := <-waiter.Ready():
+		if refused := waiter.Refused(); refused != nil {
+			return nil, refusal(refused)
+		}
 		return conn, nil
 	case <-patience.C:
 		err = unavailable("no connection came free in time")
@@ -73,6 +76,8 @@ func (s *Server) queued(service *Service, waiter *pool.Waiter[*backend.Conn], un
 	}
 	conn, leased := service.Group.Leave(waiter, why) // leased at the last moment
 	switch {
+	case !leased && waiter.Refused() != nil: // at the last moment
+		return nil, refusal(waiter.Refused())
 	case !leased:
 		return nil, err
 	case why == pool.TimedOut:
@@ -80,6 +85,14 @@ func (s *Server) queued(service *Service, waiter *pool.Waiter[*backend.Conn], un
 	}
 	conn.GiveBack()
 	return nil, err
+}
+
+// refusal returns the answer for a client whose own values the server has refused: the server's.
+func refusal(err error) error {
+	if status := (*handshake.StatusError)(nil); errors.As(err, &status) {
+		return status.Refusal()
+	}
+	return &handshake.Refusal{Status: http.StatusBadGateway, Reason: err.Error()}
 }
 
 // listener reads what a client sends while it waits, to see whether it leaves.

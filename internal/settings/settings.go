@@ -26,6 +26,7 @@ type Settings struct {
 
 	Loops            int           // most event loops awake; 0 for one per processor
 	IOURing          string        // auto, on or off: whether event loops send with io_uring
+	LoopWait         string        // auto, raw or block: how event loops wait while they are busy
 	MaxHeader        int64         // largest upgrade request in bytes
 	HandshakeTimeout time.Duration // for a client's upgrade request to arrive
 	CloseTimeout     time.Duration // for connections to close when the process ends
@@ -43,6 +44,7 @@ func Defaults() Settings {
 	return Settings{
 		Listen:           []string{"127.0.0.1:8080"},
 		IOURing:          "auto",
+		LoopWait:         "auto",
 		MaxHeader:        16 << 10,
 		HandshakeTimeout: 10 * time.Second,
 		CloseTimeout:     5 * time.Second,

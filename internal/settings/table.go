@@ -55,11 +55,14 @@ var table = []setting{
 		unset: "systemd's StateDirectory=; otherwise /var/lib/wsbouncer for root and ~/.local/state/wsbouncer for others",
 		value: func(s *Settings) value.Value { return value.NewText(&s.StateDirectory, "a path", orEmpty(checkPath)) },
 	},
-	{name: "loops", help: "most event loops awake at once; 0 for one per processor", value: func(s *Settings) value.Value {
+	{name: "loops", help: "most event loops awake at once; 0 for one per processor that the process may use", value: func(s *Settings) value.Value {
 		return value.NewCount(&s.Loops, 0, 1024)
 	}},
 	{name: "io-uring", help: "whether event loops send with io_uring, which is cheaper; auto: where the kernel allows it", value: func(s *Settings) value.Value {
 		return value.NewChoice(&s.IOURing, "way to send", []string{"auto", "on", "off"})
+	}},
+	{name: "loop-wait", help: "how event loops wait while they are busy; raw: without the Go scheduler, which is cheaper; block: in ordinary system calls; auto: raw where it works", value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.LoopWait, "way to wait", []string{"auto", "raw", "block"})
 	}},
 	{name: "max-header", help: "largest upgrade request", live: true, value: func(s *Settings) value.Value {
 		return value.NewSize(&s.MaxHeader, 512, 1<<20)

@@ -130,6 +130,7 @@ func (s *Server) hand(nc net.Conn, stop func() bool, request *handshake.Request,
 	}
 	socket, err := loop.Detach(nc)
 	if err != nil {
+		_ = nc.Close()
 		return err
 	}
 	l := s.group.Pick()

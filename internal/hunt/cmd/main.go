@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -47,6 +48,7 @@ type settings struct {
 	servers     int
 	connections int
 	resetWithin time.Duration
+	gcEvery     time.Duration
 	hunt        hunt.Options
 }
 
@@ -67,6 +69,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.IntVar(&s.servers, "servers", 2, "simulated servers")
 	flags.IntVar(&s.connections, "connections", 32, "connections to each server")
 	flags.DurationVar(&s.resetWithin, "reset-timeout", 200*time.Millisecond, "`time` for a connection's reset")
+	flags.DurationVar(&s.gcEvery, "gc-every", 0, "`time` between two collections of garbage that are forced; 0 for none")
 	flags.IntVar(&s.hunt.Concurrency, "concurrency", 64, "sessions at a time")
 	flags.Uint64Var(&s.hunt.Seed, "seed", 1, "`number` that makes the sessions repeatable")
 	flags.Float64Var(&s.hunt.Settings, "settings", 0.02, "`probability` that a session has settings of its own")
@@ -114,6 +117,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer os.Remove(profiles.file)
+	defer collect(s.gcEvery)()
 	protocols := strings.Split(s.protocols, ",")
 	first := uint64(1)
 	var total hunt.Report
@@ -132,6 +136,29 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "%d sessions in all, %d leaks\n", total.Sessions, total.Leaks)
 	return nil
+}
+
+// collect forces a collection of garbage again and again until the function that it returns is called; never if the time is 0. Each
+// stops the whole process for a moment, event loops that wait without the scheduler included.
+func collect(every time.Duration) (stop func()) {
+	if every <= 0 {
+		return func() {}
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-ticker.C:
+				runtime.GC()
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
 }
 
 // huntIn hunts in one protocol.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,18 @@ func TestHunt(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+}
+
+// The hunt goes well while garbage is collected all the time.
+func TestHuntWhileCollecting(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if out, err := hunted(t, "-sessions 300 -protocols echo -settings 0 -gc-every 1ms"); err != nil || !strings.Contains(out, "300 sessions in all, 0 leaks") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if runtime.ReadMemStats(&after); after.NumForcedGC-before.NumForcedGC < 2 {
+		t.Errorf("garbage was collected %d times", after.NumForcedGC-before.NumForcedGC)
 	}
 }
 

@@ -1,0 +1,84 @@
+package backend
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// A connection may be dialed for one client: with that client's own key or parameters, or because the client waits and the
+// profile gives a connection to one session only. When the server then accepts the upgrade and ends the connection right
+// behind it, what it said and its close are an answer to that client: the client gets them, as it would directly, and no
+// other connection is dialed for it.
+
+// Farewell is how a server ended a connection that had been dialed for one client, before the session of that client began.
+type Farewell struct {
+	// Close is the payload of the server's close frame; nil if it ended the connection without one.
+	Close []byte
+	// Full tells that it said that it is full.
+	Full bool
+	// Reason says for logs how the connection ended.
+	Reason string
+}
+
+// Farewell returns how the server has ended the connection before the session that leased it began; nil if it has not. The
+// session presents to its client what [Conn.TakeGreeting] returns, and then this end, and ends the lease with [Conn.End].
+func (c *Conn) Farewell() *Farewell {
+	if c.kept == nil {
+		return nil
+	}
+	return c.kept.farewell
+}
+
+// private tells whether the connection was dialed with what one client said in its handshake.
+func (c *Conn) private() bool { return isPrivate(c.slot.Variant()) }
+
+// young tells whether the connection was established a moment ago.
+func (c *Conn) young() bool { return -c.established.Until() < probation }
+
+// leaveToClient keeps the end of the connection for the client that it was dialed for, if there is one, and tells whether it
+// did. closing is the payload of the server's close frame; nil if it has sent none.
+func (c *Conn) leaveToClient(why retirement, closing []byte) bool {
+	switch {
+	case c.mode == waiting && c.dialedForLessee() && (closing != nil || c.private()):
+	case c.mode == greeting && c.dialedForClient() && (closing != nil || c.private()) && why.reason != pool.Shutdown:
+	default:
+		return false
+	}
+	c.keep().farewell = &Farewell{Close: closing, Full: why.reason == pool.Full, Reason: why.text}
+	if why.reason == pool.Broken { // the server is told, whatever its client is
+		c.kept.broken = &why
+	}
+	c.stopAlarm()
+	if c.mode == greeting {
+		if c.fill(); c.slot.State() != pool.Leased { // the client has left meanwhile
+			c.kept.farewell, c.kept.broken = nil, nil
+			c.lost(why)
+		}
+	}
+	return true
+}
+
+// dialedForClient tells whether the connection was dialed for one client, and will serve no other.
+func (c *Conn) dialedForClient() bool {
+	return c.private() || c.made.Profile.Reuse == profile.OneShot && c.slot.Demanded() && c.young()
+}
+
+// dialedForLessee tells whether a session has leased the connection that has not begun yet, and that it was dialed for.
+func (c *Conn) dialedForLessee() bool {
+	return c.lease == 0 && c.dialedForClient() && c.slot.State() == pool.Leased
+}
+
+// TakeGreeting returns the frames, or the beginning of them, that the server sent before the session, to be presented to the
+// client. They have passed the Scanner.
+func (c *Conn) TakeGreeting() []byte {
+	var frames []byte
+	for op, payload := range c.boundary.Greeting() {
+		frames = frame.AppendMessage(frames, frame.Opcode(op), true, payload, false)
+	}
+	if c.kept != nil {
+		frames = append(frames, c.kept.greeting...)
+		c.kept.greeting = nil
+	}
+	return frames
+}

@@ -1,0 +1,95 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+)
+
+// A server may answer an upgrade request with another HTTP status than 101. Whose business that is depends on who has said what:
+//
+//   - The request bore values of a client (its key, its parameters): 4xx, and most of 5xx, is the answer to that client. It is
+//     handed on, says nothing about the server's health, and is not tried again. 502 to 504 are about the server all the same.
+//   - The request bore none, although the clients of the service have values of their own: 4xx says that the server works, and
+//     that connections cannot be dialed ahead for nobody in particular.
+//   - Otherwise it is a failure of the server, or of how it is configured.
+
+// aheadPause is how long no connection is dialed ahead after the server has refused one that bore no client's values.
+const aheadPause = 30 * time.Second
+
+// clientRefusedError is a server's answer to what clients say in their handshake.
+type clientRefusedError struct{ error }
+
+func (e clientRefusedError) Unwrap() error { return e.error }
+
+// anonymousRefusedError is a server's answer to a handshake that bears no client's values, by a server whose clients have some.
+type anonymousRefusedError struct{ error }
+
+func (e anonymousRefusedError) Unwrap() error { return e.error }
+
+// judge returns a failure to dial a connection of a variant as the worker is to take it.
+func (r *recipe) judge(variant string, err error) error {
+	status := (*handshake.StatusError)(nil)
+	if !errors.As(err, &status) {
+		return err
+	}
+	spoken, private := r.says(variant)
+	code := status.Status
+	switch {
+	case private && isClientError(code):
+		return clientRefusedError{err}
+	case saysFull(code) || r.Profile.BusyStatus(code):
+		return fmt.Errorf("%w: %w", errFull, err)
+	case private && code >= http.StatusInternalServerError && code != http.StatusBadGateway && code != http.StatusGatewayTimeout,
+		spoken && isClientError(code) && code != http.StatusUnauthorized && code != http.StatusForbidden:
+		return clientRefusedError{err}
+	case !spoken && isClientError(code) && r.clientsSpeak():
+		return anonymousRefusedError{err}
+	}
+	return err
+}
+
+func isClientError(status int) bool { return status >= 400 && status <= 499 }
+
+// says tells whether connections of a variant are dialed with values of clients, and whether those are of one client alone.
+func (r *recipe) says(variant string) (spoken, private bool) {
+	if variant == "" || r.Variants == nil {
+		return false, false
+	}
+	v, _ := r.Variants.lookup(variant)
+	return v.Query != "" || len(v.Header) > 0 || v.Path != "" || len(v.Subprotocols) > 0, v.Private || isPrivate(variant)
+}
+
+// clientsSpeak tells whether clients of the service say something of their own in the handshake.
+func (r *recipe) clientsSpeak() bool {
+	return r.Passes || r.Profile.Private() || r.Variants != nil && r.Variants.anyPrivate()
+}
+
+// refusedAhead notes that the server refused a connection that bore no client's values. It works: that closes the circuit. But for
+// a while none is dialed ahead.
+func (w *worker[C]) refusedAhead(reason string) {
+	if w.circuit.state != Closed {
+		w.recover()
+	}
+	if w.aheadAt.IsZero() {
+		w.report.log.Warn("no connections are dialed ahead: the server refuses those without a client's own values",
+			"backend", w.report.named(), "reason", reason)
+	}
+	w.aheadAt = time.Now().Add(jittered(aheadPause))
+	w.pool.SetAhead(false)
+}
+
+// dialAhead has connections dialed ahead again when it is time to try, and returns how long that takes; 0 when they are.
+func (w *worker[C]) dialAhead() time.Duration {
+	if w.aheadAt.IsZero() {
+		return 0
+	}
+	wait := time.Until(w.aheadAt)
+	if wait <= 0 {
+		w.pool.SetAhead(true)
+	}
+	return max(wait, 0)
+}

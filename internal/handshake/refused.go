@@ -1,0 +1,75 @@
+package handshake
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// maxRefusalBody is the most, in bytes, that is read of the body of a server's answer that is no upgrade.
+	maxRefusalBody = 16 << 10
+	// refusalBodyTimeout bounds the wait for that body, since a server may announce one and not send it.
+	refusalBodyTimeout = time.Second
+)
+
+// StatusError is a server's HTTP answer that is no upgrade.
+type StatusError struct {
+	Status int
+	// Text is the beginning of the body, on one line, for logs.
+	Text string
+	// Header and Body are what to hand on to a client whose own values the server has answered so. Fields that concern the
+	// connection (RFC 9110, section 7.6.1) and the length of the body are not among them. Body is cut off after 16 KiB.
+	Header http.Header
+	Body   []byte
+
+	private bool // the text may repeat a client's secret
+}
+
+func (e *StatusError) Error() string {
+	text := fmt.Sprintf("server answered %d %s instead of upgrading", e.Status, http.StatusText(e.Status))
+	if e.Text != "" && !e.private {
+		text += ": " + e.Text
+	}
+	return text
+}
+
+// Refusal returns the answer for the client.
+func (e *StatusError) Refusal() *Refusal {
+	return &Refusal{Status: e.Status, Reason: e.Error(), Header: e.Header, Body: e.Body}
+}
+
+// newStatusError returns a server's answer with its body, of which early has arrived together with the head. private tells that it
+// answers what a client has said, which the error must not repeat.
+func newStatusError(response *http.Response, early []byte, nc net.Conn, private bool) *StatusError {
+	_ = nc.SetReadDeadline(time.Now().Add(refusalBodyTimeout)) // the connection is closed after this
+	var body io.Reader = io.MultiReader(bytes.NewReader(early), nc)
+	switch {
+	case slices.Contains(response.TransferEncoding, "chunked"):
+		body = httputil.NewChunkedReader(body)
+	case response.ContentLength >= 0:
+		body = io.LimitReader(body, response.ContentLength)
+	}
+	e := &StatusError{Status: response.StatusCode, Header: response.Header.Clone(), private: private}
+	e.Body, _ = io.ReadAll(io.LimitReader(body, maxRefusalBody)) // what has arrived is better than nothing
+	for _, named := range listed(response.Header["Connection"]) {
+		e.Header.Del(named)
+	}
+	for _, name := range connectionFields {
+		e.Header.Del(name)
+	}
+	text, _, _ := strings.Cut(strings.ToValidUTF8(string(e.Body[:min(len(e.Body), 120)]), ""), "\n")
+	e.Text = strings.TrimSpace(text)
+	return e
+}
+
+// connectionFields are the fields of an answer that concern the connection it came over, and not its meaning.
+var connectionFields = []string{
+	"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length",
+}

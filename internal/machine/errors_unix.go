@@ -1,0 +1,14 @@
+//go:build unix
+
+package machine
+
+import "syscall"
+
+var shortages = []shortage{
+	{syscall.EMFILE, descriptors},
+	{syscall.ENFILE, descriptors + " of the whole system"},
+	{syscall.ENOBUFS, memory},
+	{syscall.ENOMEM, memory},
+	{syscall.EADDRNOTAVAIL, ports},
+	{syscall.ENOSPC, "epoll watches (fs.epoll.max_user_watches)"}, // sockets and epoll only: nothing is written to a disk here
+}

@@ -1,0 +1,100 @@
+package machine
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+)
+
+// spares is how many descriptors a listener keeps for the time when there is no other: so many connections it can have then.
+const spares = 4
+
+// KeepDescriptors returns a listener that accepts connections even when the process has no descriptor left: it holds a few open
+// for nothing, and closes one when it needs it. They come back when a connection is closed.
+func KeepDescriptors(l net.Listener) net.Listener {
+	k := &keeper{Listener: l}
+	k.fill()
+	return k
+}
+
+// keeper is a listener with descriptors of its own.
+type keeper struct {
+	net.Listener
+
+	mu     sync.Mutex
+	spare  []*os.File // guarded by mu
+	closed bool       // guarded by mu
+}
+
+// Accept implements [net.Listener].
+func (k *keeper) Accept() (net.Conn, error) {
+	for {
+		nc, err := k.Listener.Accept()
+		if err == nil {
+			return &kept{Conn: nc, by: k}, nil
+		}
+		if !Local(err) || !k.release() { // somebody else may be faster than we are to take it, so there are several
+			return nil, err
+		}
+	}
+}
+
+// release closes a spare descriptor. It returns false when there is none.
+func (k *keeper) release() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := len(k.spare)
+	if n == 0 {
+		return false
+	}
+	_ = k.spare[n-1].Close()
+	k.spare = k.spare[:n-1]
+	return true
+}
+
+// fill opens as many spare descriptors as are missing, or as it can.
+func (k *keeper) fill() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for !k.closed && len(k.spare) < spares {
+		file, err := os.Open(os.DevNull)
+		if err != nil {
+			return
+		}
+		k.spare = append(k.spare, file)
+	}
+}
+
+// Close implements [net.Listener].
+func (k *keeper) Close() error {
+	k.mu.Lock()
+	k.closed = true
+	for _, file := range k.spare {
+		_ = file.Close()
+	}
+	k.spare = nil
+	k.mu.Unlock()
+	return k.Listener.Close()
+}
+
+// kept is a connection that may have taken the place of a spare descriptor.
+type kept struct {
+	net.Conn
+	by *keeper
+}
+
+// CloseWrite ends the stream towards the peer, if the connection can.
+func (c *kept) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// Close implements [net.Conn].
+func (c *kept) Close() error {
+	err := c.Conn.Close()
+	c.by.fill()
+	return err
+}

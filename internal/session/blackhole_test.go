@@ -1,0 +1,93 @@
+package session
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+// closesWith plays a server that ends each session at once.
+func closesWith(code frame.CloseCode) func(*peer) {
+	return func(p *peer) {
+		if h, _, err := p.next(); err == nil && h.Opcode != frame.Close {
+			_, _ = p.Write(p.encode(true, frame.Close, frame.AppendClosePayload(nil, code, "")))
+		}
+		readAll(p)
+	}
+}
+
+// comesAndAsks plays a client that says something, and returns whether it was answered. It stays.
+func (r *rig) comesAndAsks() (p *peer, answered bool) {
+	r.t.Helper()
+	p = r.join()
+	p.send(frame.Text, "hello")
+	h, _, err := p.next()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return p, h.Opcode == frame.Text
+}
+
+// A backend that ends every session at once does not get them all, although it is always the one with the least to do.
+func TestBlackHole(t *testing.T) {
+	for _, code := range []frame.CloseCode{frame.ProtocolError, frame.UnsupportedData, frame.InvalidPayload, frame.InternalError} {
+		t.Run(code.String(), func(t *testing.T) {
+			r := newRig(t, setup{cap: 80, queue: 80, script: &script{serve: closesWith(code)}, more: []*script{{serve: echo}}, backend: func(o *backend.Options) {
+				o.SlowStart = time.Minute
+			}})
+			r.allReady(80, r.backends...)
+			failed := 0
+			for range 60 {
+				if _, answered := r.comesAndAsks(); !answered {
+					failed++
+				}
+				if failed == 5 {
+					eventually(t, "the circuit opens", func() bool { return r.backend.Health().CircuitOpened > 0 })
+				}
+			}
+			if failed > 25 { // five, and some in each trial
+				t.Errorf("%d of 60 sessions failed", failed)
+			}
+			if h := r.backends[1].Health(); h.CircuitOpened > 0 || h.Broken > 0 {
+				t.Errorf("the good backend: %+v", h)
+			}
+		})
+	}
+}
+
+// One client whose sessions the server ends at once takes it away from nobody.
+func TestBadClientTakesNoServerAway(t *testing.T) {
+	poisoned := func(p *peer) {
+		for {
+			h, payload, err := p.next()
+			switch {
+			case err != nil || h.Opcode == frame.Close:
+				return
+			case string(payload) == "poison":
+				_, _ = p.Write(p.encode(true, frame.Close, frame.AppendClosePayload(nil, frame.InternalError, "")))
+			default:
+				_, _ = p.Write(p.encode(true, h.Opcode, payload))
+			}
+		}
+	}
+	var now atomic.Int64
+	now.Store(int64(time.Hour))
+	r := newRig(t, setup{cap: 4, queue: 9, script: &script{serve: poisoned}, now: func() pool.Instant { return pool.Instant(now.Load()) }})
+	good, _ := r.comesAndAsks()
+	now.Add(int64(time.Minute))
+	for range 20 {
+		p := r.join()
+		p.send(frame.Text, "poison")
+		p.expectClose(frame.InternalError, "")
+		_ = p.Close()
+	}
+	if h := r.backend.Health(); h.CircuitOpened > 0 || h.Circuit != "closed" || h.Broken != 20 {
+		t.Errorf("health: %+v", h)
+	}
+	good.send(frame.Text, "still")
+	good.expect(frame.Text, "still")
+}

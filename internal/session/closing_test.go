@@ -1,0 +1,38 @@
+package session
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// A session may look for another connection when the server has closed, or is about to: its search is refused, and starts no
+// goroutine that Close does not wait for. (With a WaitGroup the search would count up from zero while Close waits, which is a
+// misuse that the race detector reports.)
+func TestSeekWhileClosing(t *testing.T) {
+	r := newRig(t, setup{profile: "whisperlive", queue: 1})
+	client, server := r.session()
+	client.send(frame.Text, `{"uid": "a"}`)
+	server.expect(frame.Text, `{"uid": "a"}`)
+	r.server.StopAccepting()
+	release := make(chan struct{})
+	r.server.pending.Go(func() { <-release }) // so that Close waits
+	closed := make(chan struct{})
+	go func() { r.server.Close(); close(closed) }()
+	eventually(t, "the server closes", func() bool {
+		r.server.mu.Lock()
+		defer r.server.mu.Unlock()
+		return r.server.closed
+	})
+	for range 1000 {
+		runtime.Gosched() // it waits now
+	}
+	close(release)
+	<-closed
+	server.send(frame.Text, `{"status": "WAIT"}`)
+	client.expectClose(frame.GoingAway, "shutting down")
+	_ = client.Close()
+	r.expectRecord(fate{"proxy", frame.GoingAway, "shutting down", "discarded"})
+	_ = server.Close()
+}

@@ -1,0 +1,61 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+const oneShotBusy = `
+profiles:
+  p:
+    from: one-shot
+    busy: {json: {status: WAIT}}`
+
+// A client that has closed is not revived: when its server answers "busy" after that, the session does not go to another
+// server, and its place is free at once.
+func TestClosedClientIsNotRevived(t *testing.T) {
+	for name, closing := range map[string]func(server *peer){
+		"busy message":             func(server *peer) { server.send(frame.Text, `{"status": "WAIT"}`) },
+		"busy message, then close": func(server *peer) { server.send(frame.Text, `{"status": "WAIT"}`); server.sendClose(1013, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			second := new(script)
+			r := newRig(t, setup{more: []*script{second}, queue: 2, balance: pool.RoundRobin, backend: func(o *backend.Options) {
+				withYAML(t, oneShotBusy)(o)
+			}})
+			r.allReady(1, r.backends...)
+			client := r.join()
+			client.send(frame.Text, "config")
+			client.sendClose(frame.NormalClosure, "done")
+			r.busyServer(closing)
+			client.expectClose(frame.NormalClosure, "done")
+			_ = client.Close()
+			r.expectRecord(fate{"client", frame.NormalClosure, "done", "discarded"})
+			eventually(t, "the session is gone", func() bool { return r.server.Active() == 0 })
+			leased := r.backends[0].Stats().Totals.Leased + r.backends[1].Stats().Totals.Leased
+			if leased != 1 {
+				t.Errorf("%d connections were leased for a client that had closed; want 1", leased)
+			}
+		})
+	}
+}
+
+// busyServer plays the server of the only session: it reads the client's message and close, and answers so. Which of the two
+// backends has the session is not known.
+func (r *rig) busyServer(answer func(*peer)) {
+	r.t.Helper()
+	for i, b := range r.backends {
+		if b.Stats().Leased == 0 && b.Stats().Totals.Leased == 0 {
+			continue
+		}
+		server := r.scripts[i].take()
+		server.expect(frame.Text, "config")
+		server.expectClose(frame.NormalClosure, "done")
+		answer(server)
+		return
+	}
+	r.t.Fatal("no backend has the session")
+}

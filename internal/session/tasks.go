@@ -1,0 +1,48 @@
+package session
+
+import "sync"
+
+// tasks are goroutines that somebody waits for at the end. Unlike with a [sync.WaitGroup], one may be started at any time, even
+// when there is no other: once the end has begun, it is refused. The zero value is ready.
+type tasks struct {
+	mu      sync.Mutex
+	running int           // guarded by mu
+	ended   chan struct{} // guarded by mu; closed when none runs any more. Not nil once the end has begun
+}
+
+// Go calls f in a goroutine of its own. It returns false, and does not call f, when the end has begun.
+func (t *tasks) Go(f func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended != nil {
+		return false
+	}
+	t.running++
+	go func() {
+		defer t.done()
+		f()
+	}()
+	return true
+}
+
+func (t *tasks) done() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.running--; t.running == 0 && t.ended != nil {
+		close(t.ended)
+	}
+}
+
+// End refuses tasks from now on and waits for those that run.
+func (t *tasks) End() {
+	t.mu.Lock()
+	if t.ended == nil {
+		t.ended = make(chan struct{})
+		if t.running == 0 {
+			close(t.ended)
+		}
+	}
+	ended := t.ended
+	t.mu.Unlock()
+	<-ended
+}
