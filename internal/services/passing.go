@@ -38,7 +38,7 @@ func Dealings(snapshot *config.Snapshot) (handshakes map[string]string, dialedAh
 		if dropped := v.passing.Drops(); dropped != 0 {
 			text += fmt.Sprintf("; drops clients' %s (--pass %s passes them, too)", dropped, v.passing.WordsFor(dropped))
 		}
-		if v.passing.Any() && v.dialsAhead() {
+		if v.passing.Any() && v.dialsAhead() && v.profile.Predial != profile.PredialWithKey {
 			text += "; connections dialed ahead carry none of it, so if the server asks for a key, use --warm 0"
 		}
 		if v.profile.Predial == profile.PredialWithKey && slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return !b.ahead }) {
