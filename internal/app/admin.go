@@ -82,17 +82,13 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	if len(p.adminAt) == 0 {
 		return
 	}
-	p.admin = &http.Server{
-		Handler: p.sparing(admin.Handler(admin.Source{
-			Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
-			Configuration: remote.Handler(store, remote.HandlerOptions{
-				Token: func() string { return p.live.Load().AdminToken }, Writable: fromThisMachine, Profiles: config.CheckProfiles,
-			}),
-		}, p.log)),
-		ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout:       time.Minute,
-		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
-	}
+	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
+		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
+		Configuration: remote.Handler(store, remote.HandlerOptions{
+			Token: func() string { return p.live.Load().AdminToken }, Writable: fromThisMachine, InForce: p.inForce,
+			Profiles: config.CheckProfiles,
+		}),
+	}, p.log)), admin.Limits{}, p.log)
 	for _, listener := range p.adminAt {
 		go func() { _ = p.admin.Serve(listener) }() // until Shutdown closes it
 		if listener.Addr().Network() == "unix" {

@@ -2,12 +2,12 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
 	"github.com/wsbouncer/wsbouncer/internal/config/memory"
+	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/state"
 	"github.com/wsbouncer/wsbouncer/internal/stats"
@@ -33,20 +33,25 @@ func (s *Settings) openStore(ctx context.Context, fixed *fixed) (store config.St
 		}
 	}
 	source = stores.Redact(s.Database)
-	hasCopy := copyFile != "" && follow.IsCopy(copyFile, source)
-	open := func(ctx context.Context) (config.Store, error) {
-		if path, missing := stores.Missing(s.Database); missing && hasCopy { // it would be made anew, and be empty
-			return nil, fmt.Errorf("%s does not exist any more; remove %s as well if you want to begin anew", path, copyFile)
-		}
-		return stores.Open(ctx, s.Database, options)
-	}
+	options.Known = copyFile != "" && follow.IsCopy(copyFile, source)
+	open := func(ctx context.Context) (config.Store, error) { return stores.Open(ctx, s.Database, options) }
 	if store, err = open(ctx); err != nil {
-		if !hasCopy {
+		if !options.Known {
 			return nil, "", "", err
 		}
 		store = stores.OpenLater(open)
 	}
 	return store, source, copyFile, nil
+}
+
+// inForce returns the configuration in force.
+func (p *Proxy) inForce() remote.InForce {
+	status := p.follower.Status()
+	force := remote.InForce{Snapshot: p.services.Snapshot(), Version: status.Version}
+	if status.State != follow.Current {
+		force.Stale = &remote.Stale{Since: status.Since, Reason: status.Reason}
+	}
+	return force
 }
 
 // configuration returns which configuration is in force.

@@ -176,8 +176,9 @@ func (p *Proxy) AdminAddress() net.Addr {
 	return nil
 }
 
-// Ready returns nil when every enabled backend that keeps connections warm has one, clients can be accepted, and the proxy is not
-// draining, or else why it is not ready. That the configuration's source fails is no reason: the last good one is in force.
+// Ready returns nil when every service that has enabled backends has one that can serve a new session, as [services.Services.Ready]
+// says, clients can be accepted, and the proxy is not draining, or else why it is not ready. That the configuration's source fails is
+// no reason: the last good one is in force.
 func (p *Proxy) Ready() error {
 	if p.drained.Err() != nil {
 		return errors.New("not ready: draining")

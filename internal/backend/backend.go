@@ -25,9 +25,8 @@ type Backend struct {
 	report report
 	worker worker[*Conn]
 
-	updating  sync.Mutex // held by Update and Close; never by whoever relays
-	probed    *Probe     // guarded by updating: what the prober that runs was given
-	stopProbe func()     // guarded by updating: ends it and waits; nil when none runs
+	updating sync.Mutex // held by Update; never by whoever relays, and never while anybody waits
+	probing  *probing   // guarded by updating: the last one; nil for none so far
 }
 
 // New returns a backend whose worker has begun to fill the pool. Close ends it.
@@ -54,7 +53,7 @@ func New(o Options) *Backend {
 	go b.worker.run()
 	b.updating.Lock()
 	defer b.updating.Unlock()
-	b.probeBy(o.Probe)
+	b.probeBy(o.Probe, false)
 	return b
 }
 
@@ -63,29 +62,6 @@ func (b *Backend) expect() {
 	if name, ok := b.options().expected(); ok {
 		b.pool.Expect(name)
 	}
-}
-
-// probeBy begins to probe the backend so, and not as before; nil for not at all. It is called with updating held.
-func (b *Backend) probeBy(probe *Probe) {
-	if probe == b.probed || probe != nil && b.probed != nil && probe.equal(b.probed) {
-		return
-	}
-	if b.stopProbe != nil {
-		b.stopProbe()
-		b.worker.probeEnded(probe != nil)
-	}
-	b.probed, b.stopProbe = probe, nil
-	if probe == nil {
-		return
-	}
-	b.report.probes()
-	ctx, cancel := context.WithCancel(b.worker.ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		prober(ctx, *probe, func(ctx context.Context) error { return b.probe(ctx, probe.URL) }, b.worker.probed)
-	}()
-	b.stopProbe = func() { cancel(); <-done }
 }
 
 // Name returns what logs call the backend.
@@ -130,11 +106,7 @@ func (b *Backend) Shed() bool {
 func (b *Backend) Close(ctx context.Context) {
 	b.worker.stop()
 	b.worker.conduct.leave()
-	b.updating.Lock()
-	if b.stopProbe != nil {
-		b.stopProbe()
-	}
-	b.updating.Unlock()
+	b.probesEnd(ctx)
 	b.group.Remove(b.pool)
 	for {
 		// Again and again: one that was dialed is on its way to its loop, another is being reset.
@@ -156,6 +128,7 @@ func (b *Backend) Close(ctx context.Context) {
 // first.
 func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	o := b.recipe.Load()
+	wanted := ctx
 	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
 	target, err := o.target(slot.Variant())
@@ -184,7 +157,7 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	}
 	select {
 	case err = <-ready:
-	case <-b.worker.ctx.Done(): // its boundary bounds the wait, but the proxy does not wait for that
+	case <-wanted.Done(): // its boundary bounds the wait, but nobody waits for that any more
 		l.Call(func() { conn.stream.Post(conn.forgo) })
 		err = <-ready
 	}

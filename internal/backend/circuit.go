@@ -93,5 +93,11 @@ func (c *circuit) established() bool {
 	return closed
 }
 
+// renew forgets all failures, because the backend is dialed in another way from now on. An open circuit stays open until a connection
+// was established in that way, which may be tried at once.
+func (c *circuit) renew() {
+	c.failures, c.trips, c.retryAt, c.countAt = 0, 0, time.Time{}, time.Time{}
+}
+
 // served notes that a session ended well.
 func (c *circuit) served() { c.trips = 0 }

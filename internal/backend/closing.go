@@ -48,7 +48,7 @@ type retirement struct {
 
 // lost notes, while no session is being served, that the connection cannot serve one any more.
 func (c *Conn) lost(why retirement) {
-	if c.broken() == nil && c.lease == 0 && c.young() && !c.private() {
+	if c.broken() == nil && c.lease == 0 && c.young() && !c.private() && !c.outdated() {
 		c.made.backend.worker.lostOnProbation(why.text)
 	}
 	c.withdraw(why)

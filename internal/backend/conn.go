@@ -118,10 +118,10 @@ func adopt(r *recipe, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, 
 	return c
 }
 
-// forgo gives a connection up that is not available yet.
+// forgo gives a connection up that is not available yet, because it is not wanted any more.
 func (c *Conn) forgo() {
 	if c.mode == greeting {
-		c.failed(retirement{pool.Shutdown, frame.GoingAway, "the proxy ends"}, nil)
+		c.failed(retirement{pool.Shutdown, frame.GoingAway, "not wanted any more"}, nil)
 	}
 }
 

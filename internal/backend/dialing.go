@@ -11,9 +11,10 @@ import (
 
 // result is what became of a dial.
 type result[C any] struct {
-	slot  *pool.Slot[C]
-	begun time.Time
-	err   error
+	slot    *pool.Slot[C]
+	renewal int // the worker's when it began
+	begun   time.Time
+	err     error
 }
 
 // fill starts as many dials as the pool wants and the limits allow, and returns when to look again at the latest.
@@ -107,11 +108,11 @@ func (w *worker[C]) try() bool {
 // dial dials a connection, and calls done when that is over.
 func (w *worker[C]) dial(slot *pool.Slot[C], done func()) {
 	w.dialing++
-	begun := time.Now()
+	renewal, begun, ctx := w.renewal, time.Now(), w.dials
 	go func() {
-		err := w.establish(w.ctx, slot)
+		err := w.establish(ctx, slot)
 		done()
-		w.results <- result[C]{slot, begun, err}
+		w.results <- result[C]{slot, renewal, begun, err}
 	}()
 }
 
@@ -119,9 +120,9 @@ func (w *worker[C]) dial(slot *pool.Slot[C], done func()) {
 // another dial would take its place.
 func (w *worker[C]) settle(r result[C]) {
 	w.dialing--
-	ending := w.ctx.Err() != nil
+	ending, old := w.ctx.Err() != nil, r.renewal != w.renewal
 	switch unwanted, refused, anonymous := (unwantedError{}), (clientRefusedError{}), (anonymousRefusedError{}); {
-	case r.err != nil && (ending || errors.As(r.err, &unwanted)): // neither is a failure of the server
+	case r.err != nil && (ending || old || errors.As(r.err, &unwanted)): // none of these is a failure of the server
 		r.slot.Abandoned()
 	case errors.As(r.err, &refused):
 		if w.circuit.state == HalfOpen { // the trial has shown that the server works
@@ -140,7 +141,7 @@ func (w *worker[C]) settle(r result[C]) {
 	case r.err != nil:
 		w.fail(r.err.Error())
 		r.slot.Failed()
-	case !ending:
+	case !ending && !old:
 		if !w.aheadAt.IsZero() && !isPrivate(r.slot.Variant()) {
 			w.aheadAt = time.Time{}
 		}

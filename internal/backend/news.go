@@ -9,6 +9,7 @@ type news struct {
 	full      int    // sessions that the server refused because it is full
 	broken    int    // sessions broken since the last that ended well
 	breaking  string // how the last of them was
+	renewed   bool   // it is dialed in another way from now on
 	probeDown bool   // the last verdict of the probe; not taken away by the look
 }
 
@@ -36,6 +37,14 @@ func (w *worker[C]) served() {
 	if !w.report.get().Reachable {
 		poke(w.wanted)
 	}
+}
+
+// renew notes that the backend is dialed in another way from now on. What was told of the old way is forgotten.
+func (w *worker[C]) renew() {
+	w.tell(func(n *news) {
+		n.renewed = true
+		n.spoiled, n.broken = 0, 0
+	})
 }
 
 // probeEnded notes that the probe that there was speaks no more, and whether another one will.

@@ -118,8 +118,8 @@ func (b *Backend) probeUpgrade(ctx context.Context) error {
 		return err
 	}
 	defer established.Conn.Close()
-	deadline, _ := ctx.Deadline()
-	_ = established.Conn.SetDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { _ = established.Conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
 	var buf [frame.MaxControlSize]byte
 	payload := frame.AppendClosePayload(nil, frame.NormalClosure, "")
 	if _, err := established.Conn.Write(frame.AppendControl(buf[:0], frame.Close, payload, true)); err != nil {

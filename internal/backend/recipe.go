@@ -18,18 +18,29 @@ type recipe struct {
 func (b *Backend) options() *Options { return &b.recipe.Load().Options }
 
 // Leave takes the backend out of its group for good, or until Restore: sessions that there are go on, none begins, and
-// connections are closed that have no session. Close is for when they are gone.
-func (b *Backend) Leave() { b.group.Remove(b.pool) }
+// connections are closed that have no session. It is not probed any more. Close is for when they are gone.
+func (b *Backend) Leave() {
+	b.group.Remove(b.pool)
+	b.updating.Lock()
+	defer b.updating.Unlock()
+	b.probeBy(nil, false)
+}
 
 // Restore takes a backend that was leaving back into its group, as one that is disabled.
-func (b *Backend) Restore() { b.group.Restore(b.pool) }
+func (b *Backend) Restore() {
+	b.group.Restore(b.pool)
+	b.updating.Lock()
+	defer b.updating.Unlock()
+	b.probeBy(b.options().Probe, false)
+}
 
 // Group returns the group that the backend belongs to.
 func (b *Backend) Group() *pool.Group[*Conn] { return b.group }
 
 // Update changes the options. Sessions go on. Group, Variants, Peers, Loops, Log, Descriptors, Mode and the URL of Target stay what they were. With
 // renew, the connections that there are were dialed with what is not wanted any more: those that are idle are replaced little by
-// little, and those in use when their sessions have ended.
+// little, and those in use when their sessions have ended. What failed with them says nothing about those to come: the backend is
+// tried at once, even if its circuit is open.
 func (b *Backend) Update(o Options, renew bool) {
 	b.updating.Lock()
 	defer b.updating.Unlock()
@@ -48,8 +59,9 @@ func (b *Backend) Update(o Options, renew bool) {
 	if renew {
 		b.pool.Renew()
 		b.expect()
+		b.worker.renew() // behind the pool, so that what is dialed then is of the new generation
 	}
-	b.probeBy(o.Probe)
+	b.probeBy(o.Probe, renew)
 }
 
 // outdated tells whether the connection was dialed with what is not wanted any more.

@@ -60,7 +60,7 @@ func (r *recipe) says(variant string) (spoken, private bool) {
 		return false, false
 	}
 	v, _ := r.Variants.lookup(variant)
-	return v.Query != "" || len(v.Header) > 0 || v.Path != "" || len(v.Subprotocols) > 0, v.Private || isPrivate(variant)
+	return v.Query != "" || len(v.Header)+len(v.Path)+len(v.Subprotocols) > 0, v.Private || isPrivate(variant)
 }
 
 // clientsSpeak tells whether clients of the service say something of their own in the handshake.

@@ -23,6 +23,7 @@ type sessionEnd struct {
 	began   pool.Instant // 0 if it was over before it began
 	broken  string       // how the server failed; empty if it did not
 	private bool         // its connection was dialed with what its client said
+	old     bool         // its connection was dialed in a way that has been changed since
 	silent  bool         // it is neither a failure nor a session that went well
 }
 
@@ -42,7 +43,7 @@ func wellCode(code frame.CloseCode) bool {
 
 // endOf returns what the end of a session says. It is called on the connection's loop.
 func (c *Conn) endOf(e *Ending, now pool.Instant) sessionEnd {
-	end := sessionEnd{client: e.Client, began: c.sessionBegan, broken: e.Fault, private: c.private()}
+	end := sessionEnd{client: e.Client, began: c.sessionBegan, broken: e.Fault, private: c.private(), old: c.outdated()}
 	atOnce := e.ClosedWith != 0 && end.quick(now)
 	if end.broken == "" && atOnce && failureCode(e.ClosedWith) {
 		end.broken = fmt.Sprintf("the server ended it at once with code %d", e.ClosedWith)
@@ -139,6 +140,7 @@ func (w *worker[C]) ended(e sessionEnd, now pool.Instant) {
 	w.sessions.end(&e)
 	another := e.client != w.sessions.suspect
 	switch {
+	case e.broken != "" && e.old: // it says nothing about those to come
 	case e.broken != "":
 		if w.sessions.suspect = e.client; w.sessions.counts(&e, now) {
 			n.broken, n.breaking = n.broken+1, e.broken
@@ -149,7 +151,7 @@ func (w *worker[C]) ended(e sessionEnd, now pool.Instant) {
 	w.mu.Unlock()
 	if e.broken != "" {
 		w.report.update(func(h *Health) { h.Broken++ })
-		if another || !e.private {
+		if !e.old && (another || !e.private) {
 			w.conduct.sessionFailed(now)
 		}
 	}

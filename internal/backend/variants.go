@@ -65,6 +65,13 @@ func (v *Variants) Forget(name string) {
 	delete(v.meaning, name)
 }
 
+// anyPrivate tells whether a client has come with values of its own.
+func (v *Variants) anyPrivate() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.private > 0
+}
+
 // choose notes which of the subprotocols that a client offers the server has chosen; empty for none.
 func (v *Variants) choose(name, chosen string) {
 	name = plainName(name)
@@ -74,13 +81,6 @@ func (v *Variants) choose(name, chosen string) {
 		m.chosen = chosen
 		v.meaning[name] = m
 	}
-}
-
-// anyPrivate tells whether a client has come with values of its own.
-func (v *Variants) anyPrivate() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.private > 0
 }
 
 // lookup returns what a name means, or false when it was given up.

@@ -49,17 +49,20 @@ type worker[C any] struct {
 	circuit   circuit
 	ceiling   ceiling
 	dialing   int
-	allowed   int       // dials at once for now: fewer after a failure
-	shortTill time.Time // no dialing before, since something was short on this machine
-	lost      int       // connections in a row that were lost on probation
-	lostAt    time.Time // when the last of them was
-	aheadAt   time.Time // when connections may be dialed ahead again; zero when nothing speaks against it
-	onTrial   time.Time // when another that was dialed since was established; zero for not yet
-	rampBegan time.Time // when a recovered backend came back; zero when that is long ago
-	ramp      int       // steps of it
-	out       bool      // it is left out, because sessions fail on it and not on its peers
-	usable    bool      // as the pool knows it
-	dialable  bool      // as the pool knows it
+	allowed   int                // dials at once for now: fewer after a failure
+	shortTill time.Time          // no dialing before, since something was short on this machine
+	lost      int                // connections in a row that were lost on probation
+	lostAt    time.Time          // when the last of them was
+	aheadAt   time.Time          // when connections may be dialed ahead again; zero when nothing speaks against it
+	onTrial   time.Time          // when another that was dialed since was established; zero for not yet
+	renewal   int                // how often the way of dialing has changed
+	dials     context.Context    // of the dials since then
+	stopDials context.CancelFunc // gives them up
+	rampBegan time.Time          // when a recovered backend came back; zero when that is long ago
+	ramp      int                // steps of it
+	out       bool               // it is left out, because sessions fail on it and not on its peers
+	usable    bool               // as the pool knows it
+	dialable  bool               // as the pool knows it
 
 	// conduct is what the backend's peers are compared by; never nil. It has a lock of its own.
 	conduct *conduct
@@ -75,6 +78,7 @@ func (w *worker[C]) init() {
 	w.gone = make(chan struct{}, 1)
 	w.results = make(chan result[C])
 	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.dials, w.stopDials = context.WithCancel(w.ctx)
 	w.done = make(chan struct{})
 	w.circuit.after = w.failures
 	if w.conduct == nil {
@@ -157,11 +161,14 @@ func (w *worker[C]) review() {
 		w.limits, w.circuit.after = *c, c.failures
 	}
 	n := w.news
-	w.news.spoiled, w.news.served, w.news.ended, w.news.full = 0, false, false, 0
+	w.news.spoiled, w.news.served, w.news.ended, w.news.full, w.news.renewed = 0, false, false, 0, false
 	if n.broken >= w.circuit.after {
 		w.news.broken = 0
 	}
 	w.mu.Unlock()
+	if n.renewed {
+		w.startOver()
+	}
 	now := time.Now()
 	suspected := w.suspected()
 	switch {
@@ -192,6 +199,16 @@ func (w *worker[C]) review() {
 		w.refused(s.Leased+s.Resetting-n.full, s)
 	}
 	w.raise()
+}
+
+// startOver gives up the dials that are under way, and forgets what has failed: the backend is dialed in another way from now on.
+func (w *worker[C]) startOver() {
+	w.stopDials()
+	w.dials, w.stopDials = context.WithCancel(w.ctx)
+	w.renewal++
+	w.circuit.renew()
+	w.lost, w.onTrial, w.aheadAt = 0, time.Time{}, time.Time{}
+	w.pool.SetAhead(true)
 }
 
 // suspected tells whether the server accepts connections only to close them.

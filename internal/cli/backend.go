@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -110,7 +111,7 @@ and how they do.`,
 	}
 	chosen.add(cmd)
 	cmd.Flags().StringVar(&chosen.service, "service", "", "only those of this service")
-	listing(cmd, func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []any, err error) {
+	listing(cmd, func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error) {
 		names, err := chosen.of(content)
 		if err != nil {
 			return nil, nil, nil, err
@@ -192,8 +193,8 @@ func backendRows(content *config.Content, names []string, running *running) (hea
 	return heads, rows
 }
 
-func backendsForPrograms(content *config.Content, names []string, running *running) []any {
-	all := []any{}
+func backendsForPrograms(content *config.Content, names []string, running *running) []json.RawMessage {
+	all := []json.RawMessage{}
 	for _, name := range names {
 		more := running.backend(name).forPrograms()
 		all = append(all, named(config.KindBackend, name, content.Shown(config.KindBackend, name), more))

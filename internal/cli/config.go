@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -56,21 +57,28 @@ func newConfigShowCommand() *cobra.Command {
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return from.use(cmd, false, func(t *target) error {
-				content, version, err := t.content(cmd.Context())
+				v, err := t.view(cmd.Context(), cmd.ErrOrStderr())
 				if err != nil {
 					return err
 				}
+				content, version := v.Content, v.Version
 				running := t.running(cmd.Context(), cmd.ErrOrStderr())
 				out := cmd.OutOrStdout()
 				if form.json() {
-					return printJSON(out, map[string]any{
+					all := map[string]any{
 						"version": version, "services": servicesForPrograms(&content, running),
 						"backends": backendsForPrograms(&content, content.Names(config.KindBackend), running),
 						"profiles": profilesForPrograms(&content),
-					})
+					}
+					if v.Stale != nil {
+						all["stale"] = v.Stale
+					}
+					return printJSON(out, all)
 				}
 				fmt.Fprintf(out, "Version %s of %s", version, t.name)
-				if latest, err := t.History(cmd.Context(), 1); err == nil && len(latest) == 1 {
+				if v.Stale != nil {
+					fmt.Fprint(out, ", which is in force")
+				} else if latest, err := t.History(cmd.Context(), 1); err == nil && len(latest) == 1 {
 					fmt.Fprintf(out, ", changed by %s at %s", latest[0].Who, latest[0].At.UTC().Format(time.RFC3339))
 				}
 				fmt.Fprintln(out)
@@ -108,8 +116,8 @@ func showContent(out io.Writer, content *config.Content, running *running) error
 	return nil
 }
 
-func profilesForPrograms(content *config.Content) []any {
-	all := []any{}
+func profilesForPrograms(content *config.Content) []json.RawMessage {
+	all := []json.RawMessage{}
 	for _, name := range content.Names(config.KindProfile) {
 		all = append(all, named(config.KindProfile, name, content.Values(config.KindProfile, name), nil))
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -235,21 +236,21 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 		Args:    names(kind, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return from.use(cmd, false, func(t *target) error {
-				content, _, err := t.content(cmd.Context())
+				v, err := t.view(cmd.Context(), cmd.ErrOrStderr())
 				if err != nil {
 					return err
 				}
-				if err := known(&content, kind, args[0]); err != nil {
+				if err := known(&v.Content, kind, args[0]); err != nil {
 					return err
 				}
-				values := content.Shown(kind, args[0])
+				values := v.Content.Shown(kind, args[0])
 				var now *runningBackend
 				if kind == config.KindBackend {
 					now = t.running(cmd.Context(), cmd.ErrOrStderr()).backend(args[0])
 				}
 				out := cmd.OutOrStdout()
 				if form.json() {
-					return printJSON(out, named(kind, args[0], values, now.forPrograms()))
+					return printJSON(out, marked([]json.RawMessage{named(kind, args[0], values, now.forPrograms())}, v.Stale)[0])
 				}
 				if err := showFields(out, kind, values); err != nil || now == nil {
 					return err

@@ -52,8 +52,8 @@ func (s *profileSources) load(cmd *cobra.Command) ([]*profile.Profile, map[strin
 // configuration which nobody has asked for may be missing, but not silently.
 func (s *profileSources) stored(cmd *cobra.Command) (stored *config.Content, err error) {
 	err = s.use(cmd, false, func(t *target) error {
-		content, _, err := t.content(cmd.Context())
-		stored = &content
+		v, err := t.view(cmd.Context(), cmd.ErrOrStderr())
+		stored = &v.Content
 		return err
 	})
 	asked := s.admin != "" || s.database != ""

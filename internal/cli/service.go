@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -75,7 +76,7 @@ func newServiceListCommand() *cobra.Command {
 		Example: `  wsbouncer service ls
   wsbouncer service ls --database config.db --output json`,
 	}
-	listing(cmd, func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []any, err error) {
+	listing(cmd, func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error) {
 		if programs {
 			return nil, nil, servicesForPrograms(content, running), nil
 		}
@@ -114,8 +115,8 @@ func serviceRows(content *config.Content, running *running) (heads []string, row
 	return heads, rows
 }
 
-func servicesForPrograms(content *config.Content, running *running) []any {
-	all := []any{}
+func servicesForPrograms(content *config.Content, running *running) []json.RawMessage {
+	all := []json.RawMessage{}
 	for _, name := range content.Names(config.KindService) {
 		var more map[string]any
 		if now := running.service(name); now != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 )
 
 // table prints rows below their heads, in columns. Cells that are empty are shown as -.
@@ -32,22 +33,22 @@ func table(out io.Writer, heads []string, rows [][]string) error {
 }
 
 // listing has a command list entities: rows for people, or all for programs.
-func listing(cmd *cobra.Command, list func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []any, err error)) {
+func listing(cmd *cobra.Command, list func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error)) {
 	var from targetFlags
 	var form output
 	cmd.Args = noArguments
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return from.use(cmd, false, func(t *target) error {
-			content, _, err := t.content(cmd.Context())
+			v, err := t.view(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			heads, rows, all, err := list(&content, t.running(cmd.Context(), cmd.ErrOrStderr()), form.json())
+			heads, rows, all, err := list(&v.Content, t.running(cmd.Context(), cmd.ErrOrStderr()), form.json())
 			switch {
 			case err != nil:
 				return err
 			case form.json():
-				return printJSON(cmd.OutOrStdout(), all)
+				return printJSON(cmd.OutOrStdout(), marked(all, v.Stale))
 			}
 			return table(cmd.OutOrStdout(), heads, rows)
 		})
@@ -85,6 +86,22 @@ func pairs(text string) string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")
+}
+
+// marked returns entities for programs, each of which says that the configuration is stale if it is.
+func marked(all []json.RawMessage, stale *remote.Stale) []json.RawMessage {
+	if stale == nil {
+		return all
+	}
+	text, err := json.Marshal(stale)
+	if err != nil {
+		panic(err) // a time and a text can always be encoded
+	}
+	to := make([]json.RawMessage, len(all))
+	for i, entity := range all {
+		to[i] = fmt.Appendf(nil, `%s,"stale":%s}`, entity[:len(entity)-1], text)
+	}
+	return to
 }
 
 // named returns an entity for programs: its name, its fields, and what else is known of it.

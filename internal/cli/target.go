@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -123,6 +125,31 @@ func explained(err error) error {
 		return fmt.Errorf("%w; does it run? --admin names another one, --database the database itself", err)
 	}
 	return err
+}
+
+// view returns what the configuration says, to look at. If the store fails and a proxy runs, that is what the proxy runs with, and
+// messages get since when and why.
+func (t *target) view(ctx context.Context, messages io.Writer) (remote.View, error) {
+	v, err := t.look(ctx)
+	if err == nil && v.Stale != nil {
+		fmt.Fprintf(messages, "The configuration's store has failed since %s: %s\nThis is version %s, which is in force.\n",
+			v.Stale.Since.UTC().Format(time.RFC3339), v.Stale.Reason, v.Version)
+	}
+	return v, err
+}
+
+func (t *target) look(ctx context.Context) (v remote.View, err error) {
+	if t.proxy != nil && t.Store == config.Store(t.proxy) {
+		return t.proxy.View(ctx)
+	}
+	if v.Content, v.Version, err = t.content(ctx); err == nil || t.proxy == nil || errors.As(err, new(config.Problems)) {
+		return v, err
+	}
+	if v, failed := t.proxy.View(ctx); failed == nil {
+		v.Stale = &remote.Stale{Since: time.Now(), Reason: err.Error()}
+		return v, nil
+	}
+	return v, err
 }
 
 // content loads what the configuration says.

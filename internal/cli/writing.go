@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 )
 
 // writeFlags are those of all commands that change the configuration.
@@ -55,7 +56,7 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 	ctx := cmd.Context()
 	now, version, err := f.present(ctx, t)
 	if err != nil {
-		return "", false, err
+		return "", false, t.needed(err)
 	}
 	change, err := f.change(p, now, version)
 	if err != nil {
@@ -80,12 +81,24 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 		return "", f.expect == "" && change.Content == nil, err // what others did to other fields is no matter
 	}
 	if err != nil {
-		return "", false, listed("the change was not made", err)
+		return "", false, t.needed(listed("the change was not made", err))
 	}
 	if now == nil {
 		edits = t.latest(ctx, after.Version())
 	}
 	return after.Version(), false, f.report(cmd.OutOrStdout(), outcome{Version: after.Version(), Was: version, Edits: edits})
+}
+
+// needed says of an error of the store itself that changes need the store, other than what only shows.
+func (t *target) needed(err error) error {
+	isProxy := t.proxy != nil && t.Store == config.Store(t.proxy)
+	switch {
+	case errors.As(err, new(config.Problems)), errors.Is(err, config.ErrReadOnly), errors.Is(err, context.Canceled):
+		return err
+	case isProxy && !errors.Is(err, remote.ErrStore) && !errors.Is(err, config.ErrSchema):
+		return err
+	}
+	return fmt.Errorf("changing the configuration needs its store, which fails: %w", err)
 }
 
 // change makes the plan's change, and signs it.

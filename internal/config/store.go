@@ -39,6 +39,9 @@ type Options struct {
 	Profiles ProfileCheck
 	// ReadOnly is for who only loads: opening neither makes a database nor brings its schema up to date.
 	ReadOnly bool
+	// Known says that there was a configuration before, a copy of which exists: a place without one is [ErrMissing] then, and
+	// not an empty configuration, and nothing is made there.
+	Known bool
 	// Poll is how often a store looks for changes of others; 0 for its default, which finds them within a second.
 	Poll time.Duration
 }
@@ -65,6 +68,10 @@ func (r Revision) String() string {
 var (
 	// ErrReadOnly: the store cannot be written to, such as a file without permission.
 	ErrReadOnly = errors.New("the configuration can only be read")
+	// ErrMissing: where the configuration was there is none any more. Nothing can be changed until there is one again.
+	ErrMissing = errors.New("the configuration is missing")
+	// ErrUnreachable: the store does not answer. What the error says may be another thing each time, though it is one outage.
+	ErrUnreachable = errors.New("the configuration's store cannot be reached")
 	// ErrNoVersion: the history has no such version, or no longer.
 	ErrNoVersion = errors.New("the history has no such version")
 	// ErrSchema: the database's schema is not the one that this program knows.
@@ -72,6 +79,14 @@ var (
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("the configuration's store is closed")
 )
+
+// Unreachable marks an error as [ErrUnreachable], and leaves its text as it is.
+func Unreachable(err error) error { return unreachable{err} }
+
+type unreachable struct{ error }
+
+func (u unreachable) Unwrap() error        { return u.error }
+func (u unreachable) Is(target error) bool { return target == ErrUnreachable }
 
 // ConflictError says that somebody else changed the configuration meanwhile. Nothing was written.
 type ConflictError struct {

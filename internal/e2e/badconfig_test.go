@@ -203,6 +203,7 @@ func TestStartWithoutDatabase(t *testing.T) {
 		words []string
 	}{
 		{"it is gone", func() error { return os.Remove(d.name) }, []string{"config.db does not exist any more", "last-good.yaml"}},
+		{"it is empty", func() error { return os.WriteFile(d.name, nil, 0o600) }, []string{"config.db is empty (0 bytes)", "config import", "last-good.yaml"}},
 		{"it is damaged", func() error { return os.WriteFile(d.name, []byte(strings.Repeat("no database ", 1000)), 0o600) }, []string{"no SQLite database"}},
 		{"it is of a later version", func() error {
 			db, err := sql.Open("sqlite", "file:"+d.name)
@@ -224,6 +225,12 @@ func TestStartWithoutDatabase(t *testing.T) {
 			session := dialFree(t, p.url("/echo"))
 			session.echo("by the copy")
 			session.close(1000, "")
+			if kept, err := os.ReadFile(filepath.Join(state, "last-good.yaml")); err != nil || !strings.Contains(string(kept), "connections: 3") {
+				t.Errorf("the copy became %s, %v", kept, err)
+			}
+			if r := runCommand(t, "backend", "set", "gpu", "--connections", "9", "--admin", p.socket()); r.status != 1 {
+				t.Errorf("a change without the database: status %d\n%s", r.status, r.stdout)
+			}
 			for _, left := range []string{"-wal", "-shm"} {
 				_ = os.Remove(d.name + left)
 			}

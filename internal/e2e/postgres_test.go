@@ -26,6 +26,7 @@ func TestPostgres(t *testing.T) {
 	t.Run("concurrent writers", func(t *testing.T) { concurrentWriters(t, postgresDatabase(t, server, "writers")) })
 	t.Run("bad rows", func(t *testing.T) { badRows(t, postgresDatabase(t, server, "bad")) })
 	t.Run("bad password", func(t *testing.T) { badPassword(t, server, postgresDatabase(t, server, "password")) })
+	t.Run("views without it", func(t *testing.T) { viewsWithoutPostgres(t, server, postgresDatabase(t, server, "views")) })
 	t.Run("failures", func(t *testing.T) { failures(t, server, postgresDatabase(t, server, "failures")) })
 }
 

@@ -96,12 +96,15 @@ func greeter(t testing.TB, text string) string {
 	return l.Addr().String()
 }
 
-// TestOneBadBackend has one server of two down: clients are served by the other, and /readyz names the one.
+// TestOneBadBackend has one server of two down: clients are served by the other, /readyz is 200, and the statistics name the one.
 func TestOneBadBackend(t *testing.T) {
 	t.Parallel()
 	good, bad := startSim(t), "ws://"+unusedAddress(t)
 	p := startProxy(t, "--backend", bad, "--backend", good.url, "--profile", "echo", "--connections", "1")
-	p.awaitUnready("no connection to "+bad, "refused")
+	p.awaitReady()
+	if b := p.stats().Backends[0]; b.URL != bad || b.Reachable || !strings.Contains(b.Reason, "refused") {
+		t.Errorf("backend: %+v", b)
+	}
 	c := dialFree(t, p.url("/"))
 	c.echo("hello")
 	c.close(1000, "")

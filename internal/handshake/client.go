@@ -244,7 +244,9 @@ func (t *Target) upgrade(nc net.Conn, header string) (Established, error) {
 		return Established{}, fmt.Errorf("reading the answer to the upgrade request: %w", err)
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
-		return Established{}, newStatusError(response, early, nc, t.private())
+		status := newStatusError(response, early, nc)
+		status.private = t.private()
+		return Established{}, status
 	}
 	answer := response.Header
 	chosen := strings.Join(answer["Sec-Websocket-Protocol"], ", ")

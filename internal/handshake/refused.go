@@ -45,9 +45,8 @@ func (e *StatusError) Refusal() *Refusal {
 	return &Refusal{Status: e.Status, Reason: e.Error(), Header: e.Header, Body: e.Body}
 }
 
-// newStatusError returns a server's answer with its body, of which early has arrived together with the head. private tells that it
-// answers what a client has said, which the error must not repeat.
-func newStatusError(response *http.Response, early []byte, nc net.Conn, private bool) *StatusError {
+// newStatusError returns a server's answer with its body, of which early has arrived together with the head.
+func newStatusError(response *http.Response, early []byte, nc net.Conn) *StatusError {
 	_ = nc.SetReadDeadline(time.Now().Add(refusalBodyTimeout)) // the connection is closed after this
 	var body io.Reader = io.MultiReader(bytes.NewReader(early), nc)
 	switch {
@@ -56,7 +55,7 @@ func newStatusError(response *http.Response, early []byte, nc net.Conn, private 
 	case response.ContentLength >= 0:
 		body = io.LimitReader(body, response.ContentLength)
 	}
-	e := &StatusError{Status: response.StatusCode, Header: response.Header.Clone(), private: private}
+	e := &StatusError{Status: response.StatusCode, Header: response.Header.Clone()}
 	e.Body, _ = io.ReadAll(io.LimitReader(body, maxRefusalBody)) // what has arrived is better than nothing
 	for _, named := range listed(response.Header["Connection"]) {
 		e.Header.Del(named)

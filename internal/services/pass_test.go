@@ -201,6 +201,7 @@ func TestPass(t *testing.T) {
 	}
 
 	// Who says nothing of it gets a connection that was dialed ahead.
+	r.settled()
 	before, _ := server.counts()
 	_, got, _ = r.say("/v1", nil)
 	if got.Connection > before || got.Target != "/base/?fixed=1" {

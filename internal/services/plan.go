@@ -166,6 +166,11 @@ func (v *servicePlan) member(name string) *backendPlan {
 	return v.byName[name]
 }
 
+// enabled tells whether a backend of the service is to get sessions.
+func (v *servicePlan) enabled() bool {
+	return slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.mode == pool.Enabled })
+}
+
 // of returns the plan for a backend that runs; nil if it is to go.
 func (p *plan) of(m *member) *backendPlan {
 	planned := p.services[m.service].member(m.plan.name)

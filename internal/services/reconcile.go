@@ -42,8 +42,9 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 
 func (s *Services) newService(name string, plan *servicePlan) *service {
 	v := &service{
-		name: name, later: s.begun, plan: plan, variants: new(backend.Variants), peers: new(backend.Peers),
-		dropped: session.NewDropped(name, s.o.Log), removed: make(chan struct{}), members: make(map[string]*member),
+		name: name, atStart: !s.begun && plan.enabled(), plan: plan,
+		variants: new(backend.Variants), peers: new(backend.Peers), dropped: session.NewDropped(name, s.o.Log),
+		removed: make(chan struct{}), members: make(map[string]*member),
 		group: pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: plan.Queue}),
 	}
 	s.services[name] = v
@@ -114,7 +115,7 @@ func (s *Services) find(v *service, plan *backendPlan) *member {
 
 // begin starts a backend. What the server still holds of others is taken from its cap before it dials.
 func (s *Services) begin(v *service, plan *backendPlan, now time.Time) *member {
-	m := &member{service: v.name, server: plan.server, later: s.begun, plan: plan, mode: plan.mode}
+	m := &member{service: v.name, server: plan.server, atStart: !s.begun && plan.mode == pool.Enabled, plan: plan, mode: plan.mode}
 	m.taken = s.takenFrom(m)
 	if plan.mode == pool.Enabled {
 		v.warm(m, now)
@@ -183,6 +184,9 @@ func (s *Services) remove(v *service) {
 
 // leave takes a backend that is no member any more, or is to be replaced as one, out of the group. Its sessions go on.
 func (s *Services) leave(m *member) {
+	if v := s.services[m.service]; v != nil {
+		v.noteServed(m)
+	}
 	m.mode = pool.Disabled
 	m.Leave()
 	s.leaving = append(s.leaving, m)

@@ -12,7 +12,6 @@ package services
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -56,6 +55,9 @@ type Services struct {
 	woken    chan struct{} // of size one: something is under way
 	done     chan struct{}
 
+	applying sync.Mutex // held by Apply, so that plans are made one after the other; taken before mu
+
+	// mu is never held while anybody waits, for a network or for another goroutine: monitoring is answered under it.
 	mu       sync.Mutex
 	begun    bool                 // guarded by mu: a snapshot was applied before
 	desired  *plan                // guarded by mu: the last that was applied
@@ -70,10 +72,11 @@ type service struct {
 	name     string
 	group    *pool.Group[*backend.Conn] // static
 	variants *backend.Variants          // static
-	dropped  *session.Dropped           // static
 	peers    *backend.Peers             // static
+	dropped  *session.Dropped           // static
 	removed  chan struct{}              // static; closed when the service is removed
-	later    bool                       // static; it was not there at the start
+	atStart  bool                       // static; it had enabled backends at the start
+	served   bool                       // a backend that has gone had a connection
 	plan     *servicePlan
 	members  map[string]*member // by name
 }
@@ -83,7 +86,7 @@ type member struct {
 	*backend.Backend
 	service string
 	server  string // the same for the same server, see config.ServerOf
-	later   bool   // it was not there at the start
+	atStart bool   // it was there at the start, enabled
 	plan    *backendPlan
 	mode    pool.Mode
 	taken   int
@@ -105,16 +108,32 @@ func New(o Options) *Services {
 // Apply makes what runs what the snapshot says. It does not wait for connections or sessions. An error, which is
 // [config.Problems], says that it cannot be made so, and that nothing has changed.
 func (s *Services) Apply(snapshot *config.Snapshot) error {
+	s.applying.Lock()
+	defer s.applying.Unlock()
 	s.mu.Lock()
-	next, err := newPlan(snapshot, s.desired)
-	if err == nil {
-		s.desired = next
-		s.reconcile(time.Now())
-		s.route()
-		s.begun = true
+	before := s.desired
+	s.mu.Unlock()
+	next, err := newPlan(snapshot, before) // which takes a while for thousands of backends
+	if err != nil {
+		return err
 	}
+	s.mu.Lock()
+	s.desired = next
+	s.reconcile(time.Now())
+	s.route()
+	s.begun = true
 	s.unlock()
-	return err
+	return nil
+}
+
+// Snapshot returns what was applied last; nil before the first.
+func (s *Services) Snapshot() *config.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.desired == nil {
+		return nil
+	}
+	return s.desired.snapshot
 }
 
 // say has a line be logged when the mutex is given up, which is held: whoever reads the log may be slow.
@@ -210,43 +229,6 @@ func (v *service) route() *session.Service {
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
 		Passing: v.plan.passing, Dropped: v.dropped, Removed: v.removed,
 	}
-}
-
-// Ready returns nil when every enabled backend that keeps connections warm has one, or else which has none and why. One that came by
-// a change and could never be reached yet is passed over as long as its service does without, or came by a change too: a mistake
-// in the configuration is no reason to send all clients away.
-func (s *Services) Ready() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, v := range s.inOrder() {
-		var missing *member
-		serves := v.later
-		for _, m := range v.inOrder() {
-			book := m.Stats()
-			switch {
-			case book.Idle+book.Leased+book.Resetting > 0:
-				serves = true
-			case book.State != pool.Enabled.String() || min(book.Warm, book.Ceiling) <= 0: // where others hold all of the server there can be none
-			case m.later && book.Totals.Dialed == 0:
-				missing = m
-			default:
-				return notReady(m)
-			}
-		}
-		if missing != nil && !serves {
-			return notReady(missing)
-		}
-	}
-	return nil
-}
-
-// notReady says why there is no connection to a backend.
-func notReady(m *member) error {
-	reason := m.Health().Reason
-	if reason == "" { // the last attempt to dial was fine, and what came of it is gone
-		reason = "the last one was lost, the next is on its way"
-	}
-	return fmt.Errorf("not ready: no connection to %s (backend %s): %s", m.URL(), m.Name(), reason)
 }
 
 // Shed closes up to n idle connections, of all backends in turn, and returns how many.

@@ -68,6 +68,7 @@ type decoder struct {
 	content  config.Content
 	problems config.Problems
 	places   map[place]*yaml.Node // where entities and fields stand
+	defines  bool                 // it has an entity, or an empty mapping in the place of some
 }
 
 // place is an entity, or a field of one.
@@ -106,6 +107,7 @@ func (d *decoder) decode(data []byte) {
 		return
 	}
 	d.lines = strings.Split(string(data), "\n")
+	d.defines = isEmptyMapping(root)
 	known := make([]string, len(sections))
 	for i, s := range sections {
 		known[i] = s.key
@@ -116,10 +118,26 @@ func (d *decoder) decode(data []byte) {
 			d.bad(top.Key, place{}, "%s", config.Unknown("key", top.Key.Value, known))
 			continue
 		}
+		d.defines = d.defines || isEmptyMapping(top.Value)
 		for _, entity := range d.mapping(top.Value, place{}, "names with their fields") {
+			d.defines = true
 			d.places[place{sections[i].kind, entity.Key.Value, ""}] = entity.Key
 			d.entity(sections[i].kind, entity)
 		}
+	}
+}
+
+func isEmptyMapping(n *yaml.Node) bool {
+	return n != nil && n.Kind == yaml.MappingNode && len(n.Content) == 0
+}
+
+// mustDefine complains of a file that says nothing: it is more likely that somebody is writing it, or has lost it, than that
+// there should be no services. Who wants that says so.
+func (d *decoder) mustDefine() {
+	if !d.defines && len(d.problems) == 0 {
+		d.problems = append(d.problems, config.Problem{
+			Place: d.name, Text: `the file defines no services, backends or profiles; if that is what you want, write "services: {}"`,
+		})
 	}
 }
 

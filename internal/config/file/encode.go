@@ -14,11 +14,13 @@ func Encode(content *config.Content) []byte {
 	var b strings.Builder
 	b.WriteString("# Services, backends and profiles of wsbouncer. What is not here has its default. Commands that change the\n" +
 		"# configuration write this file anew, and keep no comments but those in profiles.\n")
+	empty := true
 	for _, s := range sections {
 		names := content.Names(s.kind)
 		if len(names) == 0 {
 			continue
 		}
+		empty = false
 		if s.kind == config.KindProfile {
 			b.WriteString("\n" + string(content.ProfilesYAML()))
 			continue
@@ -27,6 +29,9 @@ func Encode(content *config.Content) []byte {
 		for _, name := range names {
 			writeEntity(&b, s.kind, name, content.Values(s.kind, name))
 		}
+	}
+	if empty { // a store takes a file that says nothing for one that was lost
+		b.WriteString("\nservices: {}\n")
 	}
 	return []byte(b.String())
 }

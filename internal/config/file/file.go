@@ -5,6 +5,9 @@
 // the latest changes that were made through the store; of what others did to the file the store knows only what it finds
 // at the next such change.
 //
+// What others write counts when it is there to stay (see settler). A file that is missing or empty is a store that fails: a
+// configuration without services says so, by an empty mapping.
+//
 // The version of a file is a hash of its bytes.
 package file
 
@@ -30,6 +33,7 @@ import (
 type Store struct {
 	path    string
 	check   config.ProfileCheck
+	settler *settler
 	poller  *config.Poller
 	history history
 	closed  atomic.Bool
@@ -37,11 +41,11 @@ type Store struct {
 
 var _ config.Store = (*Store)(nil)
 
-// defaultPoll is how often the file is looked at.
+// defaultPoll is how often the file is looked at, and the time between two looks that must agree.
 const defaultPoll = 250 * time.Millisecond
 
-// Open returns the store in that file. A file that does not exist is an empty configuration, and is made by the first
-// change; its directory must exist.
+// Open returns the store in that file. A file that does not exist yet is an empty configuration, and is made by the first
+// change; its directory must exist. One that was there before, as this store has seen or options.Known says, is missing.
 func Open(path string, options config.Options) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -60,11 +64,24 @@ func Open(path string, options config.Options) (*Store, error) {
 	if every <= 0 {
 		every = defaultPoll
 	}
-	s.poller = config.NewPoller(every, newWatcher(path, every).look)
+	s.settler = &settler{path: path, gap: every, seen: options.Known, complete: s.history.wrote}
+	s.poller = config.NewPoller(every, (&watcher{settler: s.settler, every: every}).look)
 	return s, nil
 }
 
-// bytes returns the file's content; nothing if there is no file.
+// settled returns the file's content when it is there to stay; nil if there never was a file.
+func (s *Store) settled(ctx context.Context) ([]byte, error) {
+	if s.closed.Load() {
+		return nil, config.ErrClosed
+	}
+	l, err := s.settler.settled(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	return l.data, nil
+}
+
+// bytes returns the file's content as it is at this moment; nil if there is no file.
 func (s *Store) bytes(ctx context.Context) ([]byte, error) {
 	if s.closed.Load() {
 		return nil, config.ErrClosed
@@ -72,14 +89,11 @@ func (s *Store) bytes(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
+	l := lookAt(s.path, nil)
+	if errors.Is(l.err, config.ErrMissing) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the configuration's file: %w", err)
-	}
-	return data, nil
+	return l.data, l.err
 }
 
 // version returns the name of what a file says.
@@ -90,15 +104,24 @@ func version(data []byte) string {
 
 // Load implements [config.Store].
 func (s *Store) Load(ctx context.Context) (*config.Snapshot, error) {
-	data, err := s.bytes(ctx)
+	data, err := s.settled(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return s.snapshot(data)
 }
 
-func (s *Store) snapshot(data []byte) (*config.Snapshot, error) {
+// read reads the content of the file, nil for none, which must say something.
+func (s *Store) read(data []byte) *decoder {
 	d := read(s.path, data)
+	if data != nil {
+		d.mustDefine()
+	}
+	return d
+}
+
+func (s *Store) snapshot(data []byte) (*config.Snapshot, error) {
+	d := s.read(data)
 	snapshot, err := config.NewSnapshot(version(data), &d.content, s.check)
 	if err := d.result(err); err != nil {
 		return nil, err
@@ -122,18 +145,21 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (*config.Snapsh
 		return nil, readOnly(err)
 	}
 	defer unlock()
-	data, err := s.bytes(ctx)
+	data, err := s.settled(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if change.Expect != "" && change.Expect != version(data) {
 		return nil, s.conflict(change.Expect, data)
 	}
-	current, err := Decode(s.path, data, nil)
-	if err != nil && change.Content == nil {
-		return nil, fmt.Errorf("the file must be put right first: %w", err)
+	d := s.read(data)
+	current, invalid := d.content, d.result(d.content.Validate(nil))
+	if invalid != nil {
+		if change.Content == nil {
+			return nil, fmt.Errorf("the file must be put right first: %w", invalid)
+		}
+		current = config.NewContent()
 	}
-	unreadable := err != nil
 	to, err := change.Result(&current)
 	if err != nil {
 		return nil, err
@@ -141,7 +167,7 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (*config.Snapsh
 	if err := to.Validate(s.check); err != nil {
 		return nil, err
 	}
-	if !unreadable && to.Equal(&current) {
+	if invalid == nil && to.Equal(&current) {
 		return s.snapshot(data)
 	}
 	return s.write(data, &current, &to, change)
@@ -167,6 +193,7 @@ func (s *Store) write(before []byte, current, to *config.Content, change config.
 	if err := Replace(s.path, after); err != nil {
 		return nil, readOnly(err)
 	}
+	s.settler.count(&look{version: version(after)})
 	err = s.history.add(record{
 		Version: version(after), At: time.Now(), Who: change.Who, Why: change.Why, Edits: config.Diff(current, to), File: string(after),
 	})
@@ -215,7 +242,7 @@ func (s *Store) History(ctx context.Context, limit int) (revisions []config.Revi
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > 0 && (len(records) == 0 || records[len(records)-1].Version != version(data)) {
+	if data != nil && (len(records) == 0 || records[len(records)-1].Version != version(data)) {
 		records = append(records, outside(records, data, s.modified()))
 	}
 	for i := len(records) - 1; i >= 0 && len(revisions) < limit; i-- {

@@ -79,13 +79,9 @@ func (h history) read() ([]record, error) {
 	}
 	records := make([]record, 0, len(names))
 	for _, name := range names {
-		data, err := os.ReadFile(filepath.Join(h.directory, name))
+		r, err := h.record(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was too old, and removed meanwhile
-		}
-		var r record
-		if err == nil {
-			err = json.Unmarshal(data, &r)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the configuration's history: %s: %w", name, err)
@@ -93,6 +89,25 @@ func (h history) read() ([]record, error) {
 		records = append(records, r)
 	}
 	return records, nil
+}
+
+// wrote tells whether the latest record is of that version: the file has what a store wrote, or what one found there before.
+func (h history) wrote(version string) bool {
+	names, err := h.names()
+	if err != nil || len(names) == 0 {
+		return false
+	}
+	r, err := h.record(names[len(names)-1])
+	return err == nil && r.Version == version
+}
+
+// record returns the record in a file.
+func (h history) record(name string) (r record, err error) {
+	data, err := os.ReadFile(filepath.Join(h.directory, name))
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	return r, err
 }
 
 // add writes a record, and removes those that are too old. The caller has the lock.

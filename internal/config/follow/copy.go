@@ -39,10 +39,23 @@ func writeCopy(path, source string, snapshot *config.Snapshot) error {
 	return file.Replace(path, b.Bytes())
 }
 
-// IsCopy tells whether there is a copy of that source at the path: the source was there before.
+// IsCopy tells whether there is a copy of that source at the path, with anything in it: the source was there before, and had
+// something to lose.
 func IsCopy(path, source string) bool {
 	data, err := os.ReadFile(path)
-	return err == nil && field(data, copySource) == source
+	if err != nil || field(data, copySource) != source {
+		return false
+	}
+	says := body(data)
+	return len(says) > 0 && !bytes.Equal(says, body(file.Encode(&config.Content{})))
+}
+
+// body returns what a file says, without its comments before that and spaces around.
+func body(data []byte) []byte {
+	for bytes.HasPrefix(data, []byte("#")) {
+		_, data, _ = bytes.Cut(data, []byte("\n"))
+	}
+	return bytes.TrimSpace(data)
 }
 
 // readCopy returns the snapshot of a copy, which must be of that source: another one's servers may be the wrong ones.

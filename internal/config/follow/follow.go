@@ -61,7 +61,10 @@ type Follower struct {
 	o      Options
 	cancel context.CancelFunc
 	done   chan struct{}
-	force  *config.Snapshot // the one in force; of the goroutine that follows
+
+	// Of the goroutine that follows, and of Start before there is one.
+	force *config.Snapshot // the one in force
+	said  map[string]bool  // causes of failures that were logged since the store was well last
 
 	mu     sync.Mutex
 	status Status // guarded by mu
@@ -94,6 +97,7 @@ func (f *Follower) begin(ctx context.Context) error {
 	if copyErr == nil {
 		copyErr = f.o.Apply(last)
 	}
+	reason := f.reason(err)
 	if copyErr != nil {
 		if f.o.CopyFile == "" {
 			return fmt.Errorf("the configuration cannot be read from %s: %w", f.o.Source, err)
@@ -102,11 +106,12 @@ func (f *Follower) begin(ctx context.Context) error {
 	}
 	f.force = last
 	f.update(func(s *Status) {
-		s.Version, s.State, s.Since, s.Applied, s.Reason = last.Version(), Copied, time.Now(), time.Now(), err.Error()
+		s.Version, s.State, s.Since, s.Applied, s.Reason = last.Version(), Copied, time.Now(), time.Now(), reason
 		s.Changes++
 	})
 	f.o.Log.Warn("the configuration cannot be read; serving by its last good copy", "source", f.o.Source,
-		"version", last.Version(), "copy", f.o.CopyFile, "reason", err)
+		"version", last.Version(), "copy", f.o.CopyFile, "reason", reason)
+	f.isNews(err, reason)
 	return nil
 }
 
@@ -132,7 +137,7 @@ func (f *Follower) run(ctx context.Context) {
 
 // refresh reads the store, and has what is new applied.
 func (f *Follower) refresh(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, f.o.Timeout, fmt.Errorf("no answer within %v", f.o.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, f.o.Timeout, config.Unreachable(fmt.Errorf("no answer within %v", f.o.Timeout)))
 	defer cancel()
 	next, err := f.o.Store.Load(ctx)
 	if err != nil {
@@ -191,25 +196,25 @@ func (f *Follower) wellAgain(version string) {
 			s.State, s.Since, s.Reason = Current, time.Now(), ""
 		}
 	})
+	f.said = nil
 	if before.State != "" && before.State != Current {
 		f.o.Log.Info("configuration can be read again", "source", f.o.Source, "version", version, "failed_for", time.Since(before.Since).Round(time.Millisecond))
 	}
 }
 
-// failed notes that the store could not be read, or not be made so. Each reason is logged once.
+// failed notes that the store could not be read, or not be made so. Each cause is logged once until the store is well again.
 func (f *Follower) failed(err error) {
-	reason, news := err.Error(), false
+	reason := f.reason(err)
 	var s Status
 	f.update(func(now *Status) {
 		if now.State == Current {
 			now.State, now.Since = Stale, time.Now()
 		}
-		news = now.Reason != reason
 		now.Reason = reason
 		now.Failed++
 		s = *now
 	})
-	if news {
+	if f.isNews(err, reason) {
 		f.o.Log.Error("the configuration cannot be followed; the last good one stays in force", "source", f.o.Source,
 			"version", s.Version, "since", s.Since, "reason", reason)
 	}

@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -58,7 +60,7 @@ func Open(dsn string, options config.Options) (*Store, error) {
 		c.MaxConns = 4
 	}
 	s := new(Store)
-	s.Store = tables.NewStore(s.transact, options.Profiles, func() { s.poller.Ring() })
+	s.Store = tables.NewStore(s.transact, options, func() { s.poller.Ring() })
 	if s.newest, err = tables.Newest(migrations()); err != nil {
 		return nil, err
 	}
@@ -93,9 +95,14 @@ func settle(c *pgx.ConnConfig) {
 func explain(err error) error {
 	var failure *pgconn.PgError
 	if !errors.As(err, &failure) {
+		if isOutage(err) {
+			return config.Unreachable(err)
+		}
 		return err
 	}
 	switch failure.Code {
+	case "57P01", "57P02", "57P03", "08000", "08003", "08006": // it goes, has crashed, or begins; connections that failed
+		return config.Unreachable(err)
 	case "25006", "42501": // read_only_sql_transaction, insufficient_privilege
 		return fmt.Errorf("%w: %w", config.ErrReadOnly, err)
 	case "3F000", "42P01": // invalid_schema_name, undefined_table
@@ -104,6 +111,13 @@ func explain(err error) error {
 		return fmt.Errorf("another transaction has kept the configuration locked for %v: %w", lockTimeout, err)
 	}
 	return err
+}
+
+// isOutage tells whether an error that the server did not send says that the server cannot be reached, or no longer.
+func isOutage(err error) bool {
+	var network net.Error
+	return errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, &network) || pgconn.Timeout(err) ||
+		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 var (

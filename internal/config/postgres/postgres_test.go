@@ -322,3 +322,45 @@ func TestWritersAndSQL(t *testing.T) {
 		}
 	}
 }
+
+// TestMadeAnew drops the tables and makes them anew: nobody has said that there should be nothing, and what somebody adds to that
+// would become all there is. A whole configuration can be put there.
+func TestMadeAnew(t *testing.T) {
+	dsn := migrated(t)
+	fresh, err := Open(dsn, config.Options{Known: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = fresh.Close() }()
+	if _, err := fresh.Load(t.Context()); !errors.Is(err, config.ErrMissing) {
+		t.Errorf("tables that were never written to, where there was a configuration before: %v", err)
+	}
+	s := open(t, dsn)
+	fill(t, s)
+	if _, err := fresh.Load(t.Context()); err != nil {
+		t.Errorf("after it was written to: %v", err)
+	}
+	query(t, dsn, "DROP SCHEMA wsbouncer CASCADE")
+	if _, err := s.Load(t.Context()); !errors.Is(err, config.ErrSchema) {
+		t.Errorf("without tables: %v", err)
+	}
+	if _, _, err := Migrate(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Load(t.Context()); !errors.Is(err, config.ErrMissing) || !strings.Contains(err.Error(), "made anew") {
+		t.Errorf("with new tables: %v", err)
+	}
+	added := config.Change{Who: "x", Mutations: []config.Mutation{
+		{Verb: config.Add, Kind: config.KindService, Name: "mt", Values: config.Values{"path": "/mt"}},
+	}}
+	if _, err := s.Apply(t.Context(), added); !errors.Is(err, config.ErrMissing) {
+		t.Errorf("adding a service to new tables: %v", err)
+	}
+	content := storetest.Small()
+	if _, err := s.Apply(t.Context(), config.Change{Who: "x", Expect: "0", Content: &content}); err != nil {
+		t.Errorf("putting all of it into new tables: %v", err)
+	}
+	if now, err := s.Load(t.Context()); err != nil || now.Version() != "1" {
+		t.Errorf("after that: %v, %v", now, err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -20,9 +21,16 @@ func (h *handler) change(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if dry {
-		return h.try(r.Context(), c)
-	}
+	return inBounds(func(r *http.Request) (any, error) { // the time that it took to arrive is not the store's
+		if dry {
+			return h.try(r.Context(), c)
+		}
+		return h.apply(r, c)
+	})(r)
+}
+
+// apply makes a change that was understood.
+func (h *handler) apply(r *http.Request, c config.Change) (any, error) {
 	before, _ := h.store.Load(r.Context()) // what is not valid may be put right by this change
 	after, err := h.store.Apply(r.Context(), c)
 	if err != nil {
@@ -80,6 +88,9 @@ func (h *handler) read(r *http.Request) (c config.Change, dry bool, err error) {
 	body, err := io.ReadAll(r.Body)
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return c, false, &statusError{http.StatusRequestEntityTooLarge, kindRequest, fmt.Sprintf("the change has more than %d bytes", tooLarge.Limit)}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return c, false, &statusError{http.StatusRequestTimeout, kindRequest, "the change did not arrive in time"}
 	}
 	if err != nil {
 		return c, false, badRequest("the change did not arrive: %v", err)

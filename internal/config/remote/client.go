@@ -88,9 +88,13 @@ func (c *Client) Load(ctx context.Context) (*config.Snapshot, error) {
 func (c *Client) snapshot(d *received) (*config.Snapshot, error) {
 	content, problems := d.content()
 	if len(problems) > 0 {
-		return nil, fmt.Errorf("the proxy at %s is not of this program's version: %w", c.address, problems)
+		return nil, c.notOfThisVersion(problems)
 	}
 	return config.NewSnapshot(d.Version, &content, c.check)
+}
+
+func (c *Client) notOfThisVersion(problems config.Problems) error {
+	return fmt.Errorf("the proxy at %s is not of this program's version: %w", c.address, problems)
 }
 
 // Watch implements [config.Store].

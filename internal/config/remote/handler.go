@@ -20,35 +20,36 @@ type HandlerOptions struct {
 	// a unix socket or a loopback address; nil for never. The others are refused, those that only read as well: a
 	// configuration may have headers whose values are nobody's business.
 	Writable func(*http.Request) bool
+	// InForce returns the configuration in force, for those who look at it while the store fails; nil if there is none to show. It
+	// must not ask the store.
+	InForce func() InForce
 	// Profiles checks the profiles in dry runs, as the store does in changes; nil for no check.
 	Profiles config.ProfileCheck
 }
 
 // Times of the server's side.
 const (
-	bodyTimeout = 30 * time.Second // for a request's body to arrive
-	maxWait     = time.Minute      // for which somebody may wait for another version
-	maxWaiting  = 256              // who do at the same time
+	storeTimeout = 15 * time.Second // for the store, where nobody asked to wait; less than clients wait
+	maxWait      = time.Minute      // for which somebody may wait for another version
+	maxWaiting   = 256              // who do at the same time
 )
 
 // Handler returns the API for a store: everything at and below /api/v1/config. Requests that wait for a change end with their
-// context, and when the store is closed; whoever shuts a server down does one of the two first.
+// context, and when the store is closed; whoever shuts a server down does one of the two first. How long a request may take to
+// arrive is for the server ([http.Server.ReadTimeout]), whose WriteTimeout must be longer than a minute because of those who wait.
 func Handler(store config.Store, o HandlerOptions) http.Handler {
-	h := &handler{store: store, check: o.Profiles, waiting: make(chan struct{}, maxWaiting)}
+	h := &handler{store: store, check: o.Profiles, inForce: o.InForce, waiting: make(chan struct{}, maxWaiting)}
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func(*http.Request) (any, error){
-		"GET " + root:                       h.show,
-		"GET " + root + "/{$}":              h.show,
+		"GET " + root:                       inBounds(h.show),
+		"GET " + root + "/{$}":              inBounds(h.show),
 		"GET " + versionPath:                h.version,
-		"GET " + historyPath:                h.history,
-		"GET " + versionsPath + "{version}": h.at,
+		"GET " + historyPath:                inBounds(h.history),
+		"GET " + versionsPath + "{version}": inBounds(h.at),
 		"POST " + changesPath:               h.change,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
-				deadline := http.NewResponseController(w) // not every writer has one, and then the server's own holds
-				_ = deadline.SetReadDeadline(time.Now().Add(bodyTimeout))
-				defer func() { _ = deadline.SetReadDeadline(time.Time{}) }()
 				r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 			}
 			body, err := serve(r)
@@ -72,14 +73,33 @@ func Handler(store config.Store, o HandlerOptions) http.Handler {
 	})
 }
 
+// inBounds gives a request a limited time, all of which is the store's.
+func inBounds(serve func(*http.Request) (any, error)) func(*http.Request) (any, error) {
+	return func(r *http.Request) (any, error) {
+		ctx, cancel := context.WithTimeoutCause(r.Context(), storeTimeout, fmt.Errorf("the store has not answered within %v", storeTimeout))
+		defer cancel()
+		body, err := serve(r.WithContext(ctx))
+		if err != nil {
+			return nil, inTime(ctx, err)
+		}
+		return body, nil
+	}
+}
+
 type handler struct {
 	store   config.Store
 	check   config.ProfileCheck
-	waiting chan struct{} // a token for each request that waits
+	inForce func() InForce // nil if there is none to show
+	waiting chan struct{}  // a token for each request that waits
 }
 
 // show returns the configuration.
 func (h *handler) show(r *http.Request) (any, error) {
+	if view, err := h.wantsView(r); err != nil {
+		return nil, err
+	} else if view {
+		return h.view(r.Context())
+	}
 	snapshot, err := h.store.Load(r.Context())
 	if err != nil {
 		return nil, err

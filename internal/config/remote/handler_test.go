@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,6 +59,11 @@ func TestRequests(t *testing.T) {
 		{"a dry run, wrong", func() *http.Request {
 			return post(`{"who":"a","dry_run":true,"mutations":[{"verb":"add","kind":"service","name":"stt","values":{"queue":-1}}]}`)
 		}, 422, "-1 is not between 0 and 1000000"},
+		{"stalled", func() *http.Request {
+			r := httptest.NewRequest(http.MethodPost, "/api/v1/config/changes", iotest.ErrReader(os.ErrDeadlineExceeded)) // as of the server's ReadTimeout
+			r.Header.Set("Content-Type", "application/json")
+			return r
+		}, 408, "did not arrive in time"},
 		{"no such version", func() *http.Request {
 			return httptest.NewRequest(http.MethodGet, "/api/v1/config/versions/9", http.NoBody)
 		}, 404, `"kind": "no-version"`},

@@ -137,6 +137,9 @@ func failureOf(err error) failure {
 	return f
 }
 
+// ErrStore: the store of the proxy's configuration fails.
+var ErrStore = errors.New("the store of the configuration fails")
+
 // Error is an error that the proxy answered with. errors.Is and errors.As find what a store would have returned in its place.
 type Error struct {
 	text  string
@@ -163,6 +166,8 @@ func (f *failure) err() error {
 		e.cause = config.ErrNoVersion
 	case f.Kind == kindSchema:
 		e.cause = config.ErrSchema
+	case f.Kind == kindStore:
+		e.cause = ErrStore
 	}
 	return e
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 
 	"github.com/pressly/goose/v3/database"
 
@@ -29,59 +30,100 @@ func migrations() fs.FS {
 // Migrate makes the database's schema, or brings it up to date, and returns the versions that it had and has. Others who do the
 // same at the same time wait for one another. [Open] does so too.
 func Migrate(ctx context.Context, path string) (from, to int64, err error) {
-	s := &Store{path: path}
-	if err := s.connect(); err != nil {
-		return 0, 0, err
-	}
-	defer func() { err = errors.Join(err, s.db.Close()) }()
-	if from, err = s.schema(ctx); err == nil {
-		err = s.migrate(ctx)
-	}
-	if s.readOnly && from < s.newest {
-		err = fmt.Errorf("%w: %s may not be written: %w", config.ErrReadOnly, s.path, err)
-	}
-	return from, s.newest, s.explain(err)
-}
-
-// migrate brings the schema up to date, if it is not.
-func (s *Store) migrate(ctx context.Context) error {
 	newest, err := tables.Newest(migrations())
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	s.newest = newest
-	has, err := s.schema(ctx)
+	s := &Store{path: path}
+	if path != Memory {
+		if s.path, err = filepath.Abs(path); err != nil {
+			return 0, 0, fmt.Errorf("the database's file: %w", err)
+		}
+	}
+	h, err := connect(ctx, s.path, false, false)
+	if err != nil {
+		return 0, 0, s.explain(err)
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	if from, err = h.schema(ctx); err == nil {
+		err = h.migrate(ctx, newest, false)
+	}
+	if h.readOnly && from < newest {
+		err = fmt.Errorf("%w: %s may not be written: %w", config.ErrReadOnly, s.path, err)
+	}
+	return from, newest, s.explain(err)
+}
+
+// migrate brings the schema up to date, if it is not. If there was one before (known), a file without is the wrong one.
+func (h *handle) migrate(ctx context.Context, newest int64, known bool) error {
+	has, err := h.schema(ctx)
+	if err == nil && has == 0 && known {
+		err = h.strange(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	if has >= newest || s.readOnly {
+	if h.readOnly {
 		return tables.CheckSchema(has, newest)
 	}
-	if s.path != Memory {
-		unlock, err := filelock.Lock(ctx, s.path)
+	if has > newest {
+		return tables.CheckSchema(has, newest)
+	}
+	isWAL, err := h.isWAL(ctx)
+	if err != nil || isWAL && has == newest {
+		return err
+	}
+	if h.path != Memory {
+		unlock, err := filelock.Lock(ctx, h.path)
 		if err != nil {
 			return err
 		}
 		defer unlock()
+		if _, err := h.pin.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
+			return err
+		}
 	}
-	_, _, err = tables.Migrate(ctx, dialect, database.DialectSQLite3, s.db, migrations()) // looks again what there is to do
+	_, _, err = tables.Migrate(ctx, dialect, database.DialectSQLite3, h.db, migrations()) // looks again what there is to do
 	return err
 }
 
+// isWAL tells whether readers and a writer do not stop one another in the database's file.
+func (h *handle) isWAL(ctx context.Context) (bool, error) {
+	if h.path == Memory {
+		return true, nil
+	}
+	var mode string
+	err := h.pin.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode)
+	return mode == "wal", err
+}
+
 // schema returns the version that the schema has; 0 for an empty database.
-func (s *Store) schema(ctx context.Context) (version int64, err error) {
+func (h *handle) schema(ctx context.Context) (version int64, err error) {
 	var n int
-	err = s.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name = '"+tables.VersionTable+"'").Scan(&n)
+	err = h.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name = '"+tables.VersionTable+"'").Scan(&n)
 	if err != nil {
 		return 0, err
 	}
 	if n == 0 {
-		err = s.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name IN ('services', 'backends')").Scan(&n)
+		err = h.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name IN ('services', 'backends')").Scan(&n)
 		if err == nil && n > 0 {
-			err = fmt.Errorf("%w: %s is the database of another program", config.ErrSchema, s.path)
+			err = fmt.Errorf("%w: %s is the database of another program", config.ErrSchema, h.path)
 		}
 		return 0, err
 	}
-	err = s.db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM "+tables.VersionTable+" WHERE is_applied").Scan(&version)
+	err = h.db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM "+tables.VersionTable+" WHERE is_applied").Scan(&version)
 	return version, err
+}
+
+// strange says what a database without our tables is, where there were some before.
+func (h *handle) strange(ctx context.Context) error {
+	var n int
+	err := h.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'").Scan(&n)
+	switch {
+	case err != nil:
+		return err
+	case n > 0:
+		return fmt.Errorf("%w: %s is the database of another program", config.ErrSchema, h.path)
+	}
+	return fmt.Errorf("%w: %s has no tables", config.ErrMissing, h.path)
 }

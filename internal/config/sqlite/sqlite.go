@@ -3,16 +3,17 @@
 //
 // Changes of other processes, such as an UPDATE by the program sqlite3, are seen within a second by PRAGMA data_version. The
 // schema is made and brought up to date when the database is opened.
+//
+// A file that is deleted or emptied while it is used is a store that fails, and nothing is written to it: such a change would
+// be confirmed and lost. Another database in its place is opened instead.
 package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,13 +30,18 @@ const Memory = ":memory:"
 // Store is a [config.Store] in an SQLite database.
 type Store struct {
 	*tables.Store
-	db       *sql.DB
-	path     string
-	readOnly bool
-	newest   int64 // version of the schema that this program knows
+	path     string // static
+	readOnly bool   // static: asked for
+	newest   int64  // static: version of the schema that this program knows
 	poller   *config.Poller
-	watcher  *watcher // of the poller's goroutine
 	closed   atomic.Bool
+
+	mu     sync.Mutex
+	handle *handle // guarded by mu: nil while there is no file that can be used
+
+	turn   chan struct{} // has room for one: who opens another file
+	old    *handle       // of who has the turn: one that could not be left yet
+	opened int           // of who has the turn: how many handles there were
 }
 
 var _ config.Store = (*Store)(nil)
@@ -48,24 +54,30 @@ const (
 	busyTimeout = 5 * time.Second
 )
 
-// Open opens a database, and makes it if there is none; its directory must exist. A file that may not be written is opened
-// for reading.
+// Open opens a database, and makes it if there is none, unless options.Known says that there was one before; its directory must
+// exist. A file that may not be written is opened for reading.
 func Open(ctx context.Context, path string, options config.Options) (*Store, error) {
-	s := &Store{path: path, readOnly: options.ReadOnly && path != Memory}
-	s.Store = tables.NewStore(s.transact, options.Profiles, func() { s.poller.Ring() })
-	if err := s.connect(); err != nil {
+	s := &Store{path: path, turn: make(chan struct{}, 1)}
+	if path != Memory {
+		var err error
+		if s.path, err = filepath.Abs(path); err != nil {
+			return nil, fmt.Errorf("the database's file: %w", err)
+		}
+		s.readOnly = options.ReadOnly
+	}
+	s.Store = tables.NewStore(s.transact, options, func() { s.poller.Ring() })
+	var err error
+	if s.newest, err = tables.Newest(migrations()); err != nil {
 		return nil, err
 	}
-	if err := s.migrate(ctx); err != nil {
-		_ = s.db.Close()
+	if s.handle, err = s.open(ctx, options.Known); err != nil {
 		return nil, s.explain(err)
 	}
 	every := options.Poll
 	if every <= 0 {
 		every = defaultPoll
 	}
-	s.watcher = &watcher{store: s, every: every}
-	look := s.watcher.look
+	look := (&watcher{store: s, every: every}).look
 	if path == Memory {
 		look = waitForEnd
 	}
@@ -73,71 +85,81 @@ func Open(ctx context.Context, path string, options config.Options) (*Store, err
 	return s, nil
 }
 
-// connect opens the database, whose schema is not looked at yet.
-func (s *Store) connect() error {
-	name, err := s.name()
+// open opens the file that is at the path, and brings its schema up to date. If there was one before (known), nothing is made.
+func (s *Store) open(ctx context.Context, known bool) (*handle, error) {
+	h, err := connect(ctx, s.path, s.readOnly, known)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if s.db, err = sql.Open("sqlite", name); err != nil {
-		return fmt.Errorf("opening the database %s: %w", s.path, err)
+	err = h.migrate(ctx, s.newest, known)
+	if err == nil {
+		err = h.remember(ctx)
 	}
-	if s.path == Memory { // each connection would have a memory of its own
-		s.db.SetMaxOpenConns(1)
-	} else {
-		s.db.SetMaxOpenConns(8)
+	if err != nil {
+		_ = h.close()
+		return nil, err
 	}
-	return nil
+	s.opened++
+	h.number = s.opened
+	return h, nil
 }
 
-// name returns what the driver calls the database.
-func (s *Store) name() (string, error) {
-	pragmas := url.Values{"_txlock": {"immediate"}, "_pragma": {
-		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "foreign_keys(1)",
-	}}
-	if s.path == Memory {
-		return "file::memory:?" + pragmas.Encode(), nil
+// use returns the handle of the file that is at the path. If that is another one than before, it is opened, and the one before is
+// left. Who has used the handle says so (users.Done).
+func (s *Store) use(ctx context.Context) (*handle, error) {
+	if h, err := s.present(); h != nil || err != nil {
+		return h, err
 	}
-	path, err := filepath.Abs(s.path)
-	if err != nil {
-		return "", fmt.Errorf("the database's file: %w", err)
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	if info, err := os.Stat(filepath.Dir(path)); err != nil {
-		return "", fmt.Errorf("the database's directory: %w", err)
-	} else if !info.IsDir() {
-		return "", fmt.Errorf("the database's directory: %s is none", filepath.Dir(path))
+	defer func() { <-s.turn }()
+	if h, err := s.present(); h != nil || err != nil { // somebody else was quicker
+		return h, err
 	}
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
-		return "", fmt.Errorf("the database's file: %s is a directory; allowed is a file", path)
-	case err != nil && s.readOnly:
-		return "", fmt.Errorf("the database's file: %w", err)
-	case err == nil && (s.readOnly || !writable(path, info)):
-		s.readOnly = true
-		pragmas.Set("mode", "ro")
-	default:
-		if err != nil { // SQLite would let everybody read it
-			file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o640)
-			if err != nil {
-				return "", fmt.Errorf("the database's file: %w", err)
-			}
-			_ = file.Close()
+	s.mu.Lock()
+	if s.handle != nil {
+		s.old, s.handle = s.handle, nil
+	}
+	s.mu.Unlock()
+	if s.old != nil {
+		if err := s.old.leave(ctx); err != nil {
+			return nil, err
 		}
-		pragmas.Add("_pragma", "journal_mode(WAL)")
+		s.old = nil
 	}
-	s.path = path
-	return (&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: pragmas.Encode()}).String(), nil
+	h, err := s.open(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	if s.closed.Load() { // Close waits for the turn
+		return nil, errors.Join(config.ErrClosed, h.close())
+	}
+	h.users.Add(1)
+	s.mu.Lock()
+	s.handle = h
+	s.mu.Unlock()
+	return h, nil
 }
 
-// writable tells whether a file may be written, and its owner wants it to be.
-func writable(path string, info os.FileInfo) bool {
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return false
+// present returns the handle, if it is that of the file at the path; nil if it is not.
+func (s *Store) present() (*handle, error) {
+	if s.closed.Load() {
+		return nil, config.ErrClosed
 	}
-	_ = file.Close()
-	return info.Mode().Perm()&0o222 != 0
+	s.mu.Lock()
+	h := s.handle
+	if h != nil {
+		h.users.Add(1)
+	}
+	s.mu.Unlock()
+	if h == nil || h.check() == nil {
+		return h, nil
+	}
+	h.users.Done()
+	return nil, nil
 }
 
 // explain says what an error of SQLite means to an operator.
@@ -159,19 +181,21 @@ func (s *Store) explain(err error) error {
 
 // transact is a [tables.Transact].
 func (s *Store) transact(ctx context.Context, writing bool, f func(*tables.Tables, tables.Writer) (commit bool, err error)) (err error) {
-	if writing && s.readOnly {
-		return fmt.Errorf("%w: %s may not be written", config.ErrReadOnly, s.path)
-	}
-	if s.closed.Load() {
-		return config.ErrClosed
-	}
 	defer func() {
 		if err != nil && ctx.Err() != nil {
 			err = ctx.Err() // the driver has other words for it
 		}
 		err = s.explain(err)
 	}()
-	conn, err := s.db.Conn(ctx)
+	h, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer h.users.Done()
+	if writing && h.readOnly {
+		return fmt.Errorf("%w: %s may not be written", config.ErrReadOnly, s.path)
+	}
+	conn, err := h.db.Conn(ctx)
 	if err != nil {
 		if s.closed.Load() {
 			return config.ErrClosed
@@ -187,7 +211,11 @@ func (s *Store) transact(ctx context.Context, writing bool, f func(*tables.Table
 	t := &transaction{tx, s.newest}
 	commit, err := f(t.tables(), t)
 	if err == nil && commit {
-		err = tx.Commit()
+		if err = tx.Commit(); err == nil {
+			if err = h.check(); err != nil {
+				err = fmt.Errorf("the change may be lost: somebody changed the files while it was made: %w", err)
+			}
+		}
 	}
 	return err
 }
@@ -196,11 +224,22 @@ func (s *Store) transact(ctx context.Context, writing bool, f func(*tables.Table
 func (s *Store) Watch(ctx context.Context) <-chan struct{} { return s.poller.Watch(ctx) }
 
 // Close implements [config.Store].
-func (s *Store) Close() error {
+func (s *Store) Close() (err error) {
 	if s.closed.Swap(true) {
 		return nil
 	}
 	s.poller.Close()
-	s.watcher.close()
-	return s.db.Close()
+	s.turn <- struct{}{} // who opens a file notices that it is closed
+	defer func() { <-s.turn }()
+	s.mu.Lock()
+	h := s.handle
+	s.handle = nil
+	s.mu.Unlock()
+	if h != nil {
+		err = h.close()
+	}
+	if s.old != nil {
+		err = errors.Join(err, s.old.close())
+	}
+	return err
 }

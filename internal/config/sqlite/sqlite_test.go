@@ -322,18 +322,18 @@ func TestOlderSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := &Store{path: path}
-	if err := old.connect(); err != nil {
+	old, err := sql.Open("sqlite", path)
+	if err != nil {
 		t.Fatal(err)
 	}
 	only := fstest.MapFS{"1_tables.sql": {Data: first}}
-	if _, to, err := tables.Migrate(t.Context(), dialect, database.DialectSQLite3, old.db, only); err != nil || to != 1 {
+	if _, to, err := tables.Migrate(t.Context(), dialect, database.DialectSQLite3, old, only); err != nil || to != 1 {
 		t.Fatalf("the first version: %d, %v", to, err)
 	}
-	if _, err := old.db.ExecContext(t.Context(), "INSERT INTO services (name, path) VALUES ('stt', '/v1')"); err != nil {
+	if _, err := old.ExecContext(t.Context(), "INSERT INTO services (name, path) VALUES ('stt', '/v1')"); err != nil {
 		t.Fatal(err)
 	}
-	if err := old.db.Close(); err != nil {
+	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s, err := Open(t.Context(), path, config.Options{})

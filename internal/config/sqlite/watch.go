@@ -2,31 +2,28 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
+	"fmt"
 	"time"
 )
 
-// watcher looks for changes by any connection, over one that it keeps.
+// watcher looks for changes by any connection, and for another file in the place of the database's. Its fields are of the
+// poller's goroutine.
 type watcher struct {
-	store   *Store
-	every   time.Duration
-	conn    *sql.Conn
-	data    int64  // what PRAGMA data_version said; it changes when another connection has written anything
-	version string // the configuration's
+	store  *Store
+	every  time.Duration
+	handle int    // number of the handle that the rest is about; 0 for none, and after an error
+	data   int64  // what PRAGMA data_version said; it changes when another connection has written anything
+	state  string // the handle and the configuration's version
 }
 
-// look waits for the time between two looks, and returns the configuration's version.
+// look waits for the time between two looks, and returns what tells this state of the database from others.
 func (w *watcher) look(ctx context.Context) (_ string, err error) {
 	defer func() {
 		if err != nil {
-			w.close()
+			w.handle = 0
 		}
 	}()
-	if w.conn == nil {
-		if w.conn, err = w.store.db.Conn(ctx); err != nil {
-			return "", err
-		}
-	} else {
+	if w.handle != 0 {
 		timer := time.NewTimer(w.every)
 		defer timer.Stop()
 		select {
@@ -35,24 +32,24 @@ func (w *watcher) look(ctx context.Context) (_ string, err error) {
 			return "", ctx.Err()
 		}
 	}
-	var data int64
-	if err := w.conn.QueryRowContext(ctx, "PRAGMA data_version").Scan(&data); err != nil {
+	h, err := w.store.use(ctx)
+	if err != nil {
 		return "", err
 	}
-	if data == w.data && w.version != "" {
-		return w.version, nil
+	defer h.users.Done()
+	var data int64
+	if err := h.pin.QueryRowContext(ctx, "PRAGMA data_version").Scan(&data); err != nil {
+		return "", err
 	}
-	w.data = data
-	err = w.conn.QueryRowContext(ctx, "SELECT CAST(revision AS text) FROM head").Scan(&w.version)
-	return w.version, err
-}
-
-// close gives the connection up.
-func (w *watcher) close() {
-	if w.conn != nil {
-		_ = w.conn.Close()
+	if h.number == w.handle && data == w.data {
+		return w.state, nil
 	}
-	w.conn, w.version = nil, ""
+	var version string
+	if err := h.pin.QueryRowContext(ctx, "SELECT CAST(revision AS text) FROM head").Scan(&version); err != nil {
+		return "", err
+	}
+	w.handle, w.data, w.state = h.number, data, fmt.Sprintf("%d %s", h.number, version)
+	return w.state, nil
 }
 
 // waitForEnd is look for a database that nobody else can write.

@@ -34,6 +34,7 @@ func Run(t *testing.T, place func(t *testing.T) Place) {
 		{"one writer wins", testWriters, false},
 		{"no update is lost", testLostUpdate, false},
 		{"history", testHistory, false},
+		{"many versions", testManyVersions, false},
 		{"secrets", testSecrets, false},
 		{"roll back", testRollBack, false},
 		{"watch oneself", testWatchOneself, false},

@@ -14,7 +14,9 @@ func (t *Tables) History(ctx context.Context, limit int) (revisions []config.Rev
 	if limit <= 0 {
 		return nil, nil
 	}
-	rows, err := t.Tx.Query(ctx, "SELECT CAST(revision AS text), "+t.Time+", who, why FROM "+t.Schema+"revisions ORDER BY revision DESC LIMIT "+strconv.Itoa(limit))
+	// By r.revision, the number: PostgreSQL names the first column revision, too, and would sort by that text.
+	rows, err := t.Tx.Query(ctx, "SELECT CAST(r.revision AS text), "+t.Time+", who, why FROM "+t.Schema+
+		"revisions AS r ORDER BY r.revision DESC LIMIT "+strconv.Itoa(limit))
 	if err != nil {
 		return nil, fmt.Errorf("reading the history: %w", err)
 	}

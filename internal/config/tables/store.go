@@ -2,6 +2,8 @@ package tables
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
@@ -14,26 +16,58 @@ type Store struct {
 	transact Transact
 	check    config.ProfileCheck
 	written  func()
+	known    atomic.Bool // there was a configuration: somebody had changed the empty one that a schema begins with
 }
 
-// NewStore returns the store whose transactions are those. written is called after a change was made; check may be nil.
-func NewStore(transact Transact, check config.ProfileCheck, written func()) *Store {
-	return &Store{transact, check, written}
+// NewStore returns the store whose transactions are those. written is called after a change was made.
+func NewStore(transact Transact, options config.Options, written func()) *Store {
+	s := &Store{transact: transact, check: options.Profiles, written: written}
+	s.known.Store(options.Known)
+	return s
 }
+
+// isLost returns an error if that version is the one that tables begin with, though there was a configuration before: then
+// somebody has made them anew, and nobody has ever said that there should be nothing.
+func (s *Store) isLost(version string) error {
+	switch {
+	case version != firstVersion:
+		s.known.Store(true)
+	case s.known.Load():
+		return fmt.Errorf("%w: the database's tables were made anew, and have never been written to", config.ErrMissing)
+	}
+	return nil
+}
+
+// firstVersion is the version of a configuration that nobody has changed yet.
+const firstVersion = "0"
 
 // Load implements [config.Store].
 func (s *Store) Load(ctx context.Context) (snapshot *config.Snapshot, err error) {
 	err = s.transact(ctx, false, func(t *Tables, _ Writer) (bool, error) {
-		snapshot, err = t.Load(ctx, s.check)
+		if snapshot, err = t.Load(ctx, s.check); err == nil {
+			err = s.isLost(snapshot.Version())
+		}
 		return false, err
 	})
-	return snapshot, err
+	if err != nil {
+		return nil, err
+	}
+	return snapshot, nil
 }
 
-// Apply implements [config.Store].
+// Apply implements [config.Store]. Tables that were made anew are not changed, only replaced.
 func (s *Store) Apply(ctx context.Context, change config.Change) (snapshot *config.Snapshot, err error) {
 	written := false
 	err = s.transact(ctx, true, func(t *Tables, w Writer) (bool, error) {
+		if change.Content == nil && s.known.Load() {
+			version, err := t.Version(ctx)
+			if err == nil {
+				err = s.isLost(version)
+			}
+			if err != nil {
+				return false, err
+			}
+		}
 		snapshot, written, err = t.Apply(ctx, w, change, s.check)
 		return written, err
 	})
@@ -41,6 +75,7 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (snapshot *conf
 		return nil, err
 	}
 	if written {
+		s.known.Store(true)
 		s.written()
 	}
 	return snapshot, nil

@@ -1,0 +1,105 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// InForce is the configuration that a proxy runs with, which it knows without its store.
+type InForce struct {
+	Snapshot *config.Snapshot
+	// Version is the store's name for it.
+	Version string
+	// Stale says that the store fails, since when and why; nil while it does not.
+	Stale *Stale
+}
+
+// Stale is why a configuration may not be what the store says.
+type Stale struct {
+	Since  time.Time `json:"since"`
+	Reason string    `json:"reason"`
+}
+
+// View is what a configuration says, for people to look at.
+type View struct {
+	Content config.Content
+	Version string
+	// Stale is given if the store fails: then this is the configuration in force.
+	Stale *Stale
+}
+
+const (
+	staleParameter = "stale"
+	staleAllowed   = "allowed"
+)
+
+// viewTimeout is how long the store may take before the configuration in force is shown in the place of what it says.
+const viewTimeout = 2 * time.Second
+
+// viewed is the answer to a request for a view.
+type viewed struct {
+	document
+	Stale *Stale `json:"stale,omitempty"`
+}
+
+// wantsView tells whether a request prefers the configuration in force to an error.
+func (h *handler) wantsView(r *http.Request) (bool, error) {
+	query := r.URL.Query()
+	if !query.Has(staleParameter) {
+		return false, nil
+	}
+	if text := query.Get(staleParameter); text != staleAllowed {
+		return false, badRequest("%s: %.40q is not known; allowed is %s", staleParameter, text, staleAllowed)
+	}
+	return h.inForce != nil, nil
+}
+
+// view returns what the store says or, if that fails, what is in force. A store that is known to fail is not asked.
+func (h *handler) view(ctx context.Context) (any, error) {
+	force := h.inForce()
+	if force.Stale == nil {
+		asking, cancel := context.WithTimeoutCause(ctx, viewTimeout, fmt.Errorf("no answer within %v", viewTimeout))
+		defer cancel()
+		snapshot, err := h.store.Load(asking)
+		if err == nil {
+			content := snapshot.Content()
+			return encode(snapshot.Version(), &content), nil
+		}
+		if ctx.Err() != nil { // nobody waits for the answer any more
+			return nil, err
+		}
+		force.Stale = &Stale{Since: time.Now(), Reason: inTime(asking, err).Error()}
+	}
+	content := force.Snapshot.Content()
+	return viewed{document: encode(force.Version, &content), Stale: force.Stale}, nil
+}
+
+// inTime returns why a store failed: if it did because the time for it was over, how long that was.
+func inTime(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.DeadlineExceeded) {
+		return cause
+	}
+	return err
+}
+
+// View returns what the proxy's configuration says or, if its store fails, what is in force.
+func (c *Client) View(ctx context.Context) (View, error) {
+	var d struct {
+		received
+		Stale *Stale `json:"stale"`
+	}
+	if err := c.get(ctx, root, url.Values{staleParameter: {staleAllowed}}, &d); err != nil {
+		return View{}, err
+	}
+	content, problems := d.content()
+	if len(problems) > 0 {
+		return View{}, c.notOfThisVersion(problems)
+	}
+	return View{Content: content, Version: d.Version, Stale: d.Stale}, nil
+}

@@ -1,0 +1,194 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// handle is the database in one file. SQLite opens a file by its path whenever a connection is made, and connections that are
+// open go on with a file that was deleted or replaced meanwhile; so a handle remembers which file it is about, and keeps
+// a connection to it for as long as it is open, so that no other file has its identity.
+type handle struct {
+	db       *sql.DB
+	path     string
+	readOnly bool
+	file     os.FileInfo // nil for memory
+	wal      os.FileInfo // FILE-wal, which has what was written last; nil if there is none
+	pin      *sql.Conn   // nil for memory
+	number   int         // of the handles of a store
+	users    sync.WaitGroup
+}
+
+// connect opens the file at a path, and makes it if it may. What is in it is not looked at yet.
+func connect(ctx context.Context, path string, readOnly, known bool) (h *handle, err error) {
+	if path == Memory {
+		h = &handle{path: path}
+		if h.db, err = sql.Open("sqlite", "file::memory:?"+pragmas().Encode()); err != nil {
+			return nil, fmt.Errorf("opening the database %s: %w", path, err)
+		}
+		h.db.SetMaxOpenConns(1) // each connection would have a memory of its own
+		return h, nil
+	}
+	h = &handle{path: path, readOnly: readOnly}
+	if h.file, err = h.prepare(known); err != nil {
+		return nil, err
+	}
+	parameters := pragmas()
+	parameters.Set("mode", "rw") // a file that is gone is not made anew
+	if h.readOnly {
+		parameters.Set("mode", "ro")
+	}
+	name := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: parameters.Encode()}
+	if h.db, err = sql.Open("sqlite", name.String()); err != nil {
+		return nil, fmt.Errorf("opening the database %s: %w", path, err)
+	}
+	h.db.SetMaxOpenConns(8)
+	if h.pin, err = h.db.Conn(ctx); err == nil {
+		err = h.check()
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.close())
+	}
+	return h, nil
+}
+
+func pragmas() url.Values {
+	return url.Values{"_txlock": {"immediate"}, "_pragma": {
+		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "foreign_keys(1)",
+	}}
+}
+
+// prepare returns the file that is at the path. One that is not there is made, unless there was one before (known), and then an
+// empty one is as good as none.
+func (h *handle) prepare(known bool) (os.FileInfo, error) {
+	if info, err := os.Stat(filepath.Dir(h.path)); err != nil {
+		return nil, fmt.Errorf("the database's directory: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("the database's directory: %s is none", filepath.Dir(h.path))
+	}
+	info, err := os.Stat(h.path)
+	switch {
+	case known && errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: %s does not exist any more", config.ErrMissing, h.path)
+	case errors.Is(err, fs.ErrNotExist) && !h.readOnly:
+		file, err := os.OpenFile(h.path, os.O_RDWR|os.O_CREATE, 0o640) // SQLite would let everybody read it
+		if err != nil {
+			return nil, fmt.Errorf("the database's file: %w", err)
+		}
+		defer file.Close()
+		return file.Stat()
+	case err != nil:
+		return nil, fmt.Errorf("the database's file: %w", err)
+	case info.IsDir():
+		return nil, fmt.Errorf("the database's file: %s is a directory; allowed is a file", h.path)
+	case known && info.Size() == 0: // SQLite would remove what it finds beside it
+		return nil, fmt.Errorf("%w: %s is empty (0 bytes)", config.ErrMissing, h.path)
+	}
+	h.readOnly = h.readOnly || !writable(h.path, info)
+	return info, nil
+}
+
+// writable tells whether a file may be written, and its owner wants it to be.
+func writable(path string, info os.FileInfo) bool {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	_ = file.Close()
+	return info.Mode().Perm()&0o222 != 0
+}
+
+// check finds out whether the file is still the one at the path.
+func (h *handle) check() error {
+	if h.file == nil {
+		return nil
+	}
+	now, err := os.Stat(h.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s does not exist any more", config.ErrMissing, h.path)
+	case err != nil:
+		return fmt.Errorf("the database's file: %w", err)
+	case !os.SameFile(h.file, now):
+		return fmt.Errorf("%s was replaced by another file", h.path)
+	case now.Size() == 0 && h.file.Size() > 0:
+		return fmt.Errorf("%w: %s is empty (0 bytes)", config.ErrMissing, h.path)
+	}
+	if h.wal != nil { // there for as long as the pin is
+		if wal, err := os.Stat(h.path + walSuffix); err != nil || !os.SameFile(h.wal, wal) {
+			return fmt.Errorf("%s%s was deleted or replaced", h.path, walSuffix)
+		}
+	}
+	return nil
+}
+
+// walSuffix is behind the name of the file in which SQLite keeps what was written last.
+const walSuffix = "-wal"
+
+// remember takes the file as it is now for what it should be: it is no longer empty. The pin reads something, since a connection
+// that never has cannot make a checkpoint.
+func (h *handle) remember(ctx context.Context) error {
+	if h.file == nil {
+		return nil
+	}
+	var version int
+	if err := h.pin.QueryRowContext(ctx, "PRAGMA schema_version").Scan(&version); err != nil {
+		return err
+	}
+	if err := h.check(); err != nil {
+		return err
+	}
+	if wal, err := os.Stat(h.path + walSuffix); err == nil && !h.readOnly {
+		h.wal = wal
+	}
+	var err error
+	h.file, err = os.Stat(h.path)
+	return err
+}
+
+// checkpointTimeout bounds the time for others to stop using a file that is to be left.
+const checkpointTimeout = time.Second
+
+// leave closes the handle of a file that is no longer at the path. What was written last is in the file FILE-wal beside it, which
+// SQLite would take for that of the next database there; so it goes into the file where it belongs first.
+func (h *handle) leave(ctx context.Context) error {
+	h.users.Wait() // each has a time limit
+	if h.pin != nil && !h.readOnly {
+		busy, err := h.checkpoint(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && busy:
+			return fmt.Errorf("another process still uses the file that was %s before; the present one is not opened until it has ended", h.path)
+		} // with another error there is nothing that could be saved: the file is damaged
+	}
+	return h.close()
+}
+
+// checkpoint moves what is in FILE-wal to the file, and empties FILE-wal, unless others use it.
+func (h *handle) checkpoint(ctx context.Context) (busy bool, err error) {
+	if err := patience(ctx, h.pin, checkpointTimeout); err != nil {
+		return false, err
+	}
+	var others, pages, moved int
+	err = h.pin.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&others, &pages, &moved)
+	return others != 0, err
+}
+
+// close gives everything up.
+func (h *handle) close() error {
+	if h.pin != nil {
+		_ = h.pin.Close() // it goes back to the pool
+	}
+	return h.db.Close()
+}

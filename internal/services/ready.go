@@ -1,0 +1,105 @@
+package services
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+// Ready returns nil when every service that has enabled backends has one that can serve a new session, or else which service has
+// none, and why each of its backends cannot. docs/admin-api.md says what that means.
+//
+// A service that came by a change and could never serve yet is passed over: a mistake in the configuration is no reason to send
+// the clients of all others away.
+func (s *Services) Ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.inOrder() {
+		if err := v.ready(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The functions below are called with Services.mu held.
+
+// ready is Ready for one service.
+func (v *service) ready() error {
+	if !v.atStart && !v.hasServed() {
+		return nil
+	}
+	var reasons []string
+	serves := false
+	for _, m := range v.inOrder() {
+		book := m.Stats()
+		if book.State != pool.Enabled.String() || book.Weight == 0 || book.Ceiling <= 0 { // 0 while another service fills its server
+			continue
+		}
+		switch reason := m.cannotServe(&book); {
+		case reason == "":
+			serves = true
+		case m.atStart && book.Totals.Dialed+book.Totals.DialFailed == 0 && book.Usable: // its first connection is being dialed
+			return fmt.Errorf("not ready: service %s: %s", v.name, reason)
+		default:
+			reasons = append(reasons, reason)
+		}
+	}
+	if serves || len(reasons) == 0 {
+		return nil
+	}
+	const most = 5
+	if more := len(reasons) - most; more > 0 {
+		reasons = append(reasons[:most], fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Errorf("not ready: service %s: %s", v.name, strings.Join(reasons, "; "))
+}
+
+// hasServed tells whether the service has ever had a connection.
+func (v *service) hasServed() bool {
+	for _, m := range v.members {
+		if v.served {
+			break
+		}
+		v.noteServed(m)
+	}
+	return v.served
+}
+
+// noteServed keeps in mind that the service had a connection to a backend, which may be about to go.
+func (v *service) noteServed(m *member) {
+	if book := m.Stats(); book.Totals.Dialed > 0 {
+		v.served = true
+	}
+}
+
+// cannotServe returns why an enabled backend can serve no new session; empty if it can. One whose connections are all in use can:
+// clients wait for them in the queue.
+func (m *member) cannotServe(book *pool.Stats) string {
+	connected := book.Idle+book.Leased+book.Resetting > 0
+	if book.Usable && (connected || book.Warm == 0) { // without warm ones, they are dialed for clients
+		return ""
+	}
+	now := m.Health()
+	what, why := "no connection to", now.Reason
+	if connected {
+		what = "no new sessions for"
+	}
+	state := ""
+	switch {
+	case book.Usable && why == "": // the last attempt to dial was fine, and what came of it is gone
+		why = "the last one was lost, the next is on its way"
+	case book.Usable:
+	case now.Circuit != backend.Closed.String():
+		state, why = ", circuit "+now.Circuit, now.CircuitReason
+	case now.Probe == "down":
+		state, why = ", probe fails", now.ProbeReason
+	case now.Probe == "unknown":
+		why = "its probe has no answer yet"
+	default:
+		why = "it is coming back into service"
+	}
+	return fmt.Sprintf("%s %s (backend %s%s): %s", what, m.URL(), m.Name(), state, why)
+}

@@ -1,0 +1,246 @@
+package services
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// moody is an echo server that drops the connection when it is told to, and takes no new ones while it is in a bad mood.
+type moody struct {
+	url   string
+	bad   atomic.Bool
+	probe atomic.Int32 // what it answers to a plain request
+}
+
+func startMoody(t *testing.T) *moody {
+	t.Helper()
+	m := new(moody)
+	m.probe.Store(http.StatusOK)
+	over := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch {
+		case !websocket.IsWebSocketUpgrade(req):
+			w.WriteHeader(int(m.probe.Load()))
+			return
+		case m.bad.Load():
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		conn, err := new(websocket.Upgrader).Upgrade(w, req, nil)
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		go func() { <-over; _ = conn.Close() }()
+		for {
+			kind, message, err := conn.ReadMessage()
+			if err != nil || string(message) == "drop" || conn.WriteMessage(kind, message) != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(func() { close(over); server.Close() })
+	m.url = "ws" + strings.TrimPrefix(server.URL, "http")
+	return m
+}
+
+// drop has the server break a session, and take no new connections.
+func (m *moody) drop(c *client) {
+	c.t.Helper()
+	m.bad.Store(true)
+	if err := c.WriteMessage(websocket.TextMessage, []byte("drop")); err != nil {
+		c.t.Fatal(err)
+	}
+	if _, _, err := c.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseInternalServerErr) {
+		c.t.Errorf("the client got %v", err)
+	}
+}
+
+// awaitReady waits until the services are ready.
+func (r *rig) awaitReady() {
+	r.t.Helper()
+	var err error
+	defer func() {
+		if r.t.Failed() {
+			r.t.Log(err)
+		}
+	}()
+	eventually(r.t, "ready", func() bool { err = r.services.Ready(); return err == nil })
+}
+
+// awaitUnready waits until they are not, for a reason with these words.
+func (r *rig) awaitUnready(words ...string) {
+	r.t.Helper()
+	var err error
+	defer func() {
+		if r.t.Failed() {
+			r.t.Log(err)
+		}
+	}()
+	eventually(r.t, "not ready", func() bool {
+		err = r.services.Ready()
+		fits := err != nil
+		for _, word := range words {
+			fits = fits && strings.Contains(err.Error(), word)
+		}
+		return fits
+	})
+}
+
+// quickToTrip has a single failure open the circuit.
+func quickToTrip(s *config.Service) { s.CircuitFailures = 1 }
+
+// A service of which no backend gets sessions cannot serve, although one has idle connections still.
+func TestNotReadyWithOpenCircuits(t *testing.T) {
+	r := newRig(t)
+	a := startMoody(t)
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", quickToTrip)
+		putBackend(c, "a", "stt", a.url, 4, func(b *config.Backend) { b.Warm = 2 })
+	})
+	r.idle("a", 2)
+	if err := r.services.Ready(); err != nil {
+		t.Fatal(err)
+	}
+	a.drop(r.join("/stt"))
+	r.awaitUnready("service stt", "no new sessions for "+a.url, "backend a, circuit ")
+	if b := r.backend("a"); b.Idle == 0 {
+		t.Errorf("there is no idle connection: %+v", b.Stats)
+	}
+	a.bad.Store(false)
+	r.awaitReady()
+}
+
+// One backend that serves is enough, whatever is the matter with the others; with none, each is named.
+func TestReadyWithOneOfTwo(t *testing.T) {
+	r := newRig(t)
+	a, b := startMoody(t), nobody(t)
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", quickToTrip)
+		putBackend(c, "a", "stt", a.url, 1, nil)
+		putBackend(c, "b", "stt", b, 1, nil)
+	})
+	r.awaitReady()
+	a.drop(r.join("/stt"))
+	r.awaitUnready("service stt", a.url+" (backend a, circuit ", "no connection to "+b+" (backend b, circuit ", "refused")
+	r.apply(func(c *config.Content) { setState(c, "a", "draining"); setState(c, "b", "disabled") })
+	r.awaitReady() // nobody is to be served
+}
+
+// At the start, it waits for the first connection to each backend, or for why there is none.
+func TestNotReadyBeforeAllWereTried(t *testing.T) {
+	r := newRig(t)
+	a := startMoody(t)
+	slow := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { <-slow; w.WriteHeader(http.StatusForbidden) }))
+	t.Cleanup(server.Close)
+	url := "ws" + strings.TrimPrefix(server.URL, "http")
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", func(s *config.Service) { s.DialTimeout = testTimeout })
+		putBackend(c, "a", "stt", a.url, 1, nil)
+		putBackend(c, "b", "stt", url, 1, nil)
+	})
+	r.idle("a", 1)
+	if err := r.services.Ready(); err == nil || !strings.Contains(err.Error(), "no connection to "+url+" (backend b): not dialed yet") {
+		t.Errorf("got %v", err)
+	}
+	close(slow)
+	r.awaitReady()
+}
+
+// Where connections are dialed for clients, it is the circuit that counts.
+func TestReadyOnDemand(t *testing.T) {
+	for name, onDemand := range map[string]func(*config.Content){
+		"none warm": func(c *config.Content) {
+			b := c.Backends["a"]
+			b.Warm = 0
+			c.Backends["a"] = b
+		},
+		"the profile": func(c *config.Content) {
+			c.Profiles["own"] = config.Profile{YAML: "from: echo\npredial: never\n"}
+			putService(c, "stt", func(s *config.Service) { s.Profile = "own" })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			a := startMoody(t)
+			r.apply(func(c *config.Content) {
+				putService(c, "stt", quickToTrip)
+				putBackend(c, "a", "stt", a.url, 1, nil)
+				onDemand(c)
+			})
+			if err := r.services.Ready(); err != nil {
+				t.Error(err)
+			}
+			a.bad.Store(true)
+			answers := make(chan struct{})
+			go func() { // who waits has it dialed
+				defer close(answers)
+				conn, _, err := (&websocket.Dialer{HandshakeTimeout: testTimeout}).Dial("ws://"+r.address+"/stt", nil)
+				if err == nil {
+					_ = conn.Close()
+				}
+			}()
+			r.awaitUnready("service stt", "no connection to "+a.url, "circuit ", "403")
+			a.bad.Store(false)
+			<-answers
+			r.awaitReady()
+		})
+	}
+}
+
+// A service that came by a change counts as soon as it has served; a mistake in it does not before.
+func TestReadyOfLaterServices(t *testing.T) {
+	r := newRig(t)
+	a, b := startMoody(t), startMoody(t)
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", nil)
+		putBackend(c, "a", "stt", a.url, 1, nil)
+	})
+	r.idle("a", 1)
+	b.bad.Store(true)
+	r.apply(func(c *config.Content) {
+		putService(c, "other", quickToTrip)
+		putBackend(c, "b", "other", b.url, 1, nil)
+		putService(c, "ondemand", quickToTrip)
+		putBackend(c, "c", "ondemand", nobody(t), 1, func(b *config.Backend) { b.Warm = 0 })
+	})
+	eventually(t, "b cannot be reached", func() bool { return r.backend("b").Circuit != "closed" })
+	if err := r.services.Ready(); err != nil {
+		t.Error(err)
+	}
+	b.bad.Store(false)
+	r.idle("b", 1)
+	b.drop(r.join("/other"))
+	r.awaitUnready("service other", b.url)
+	r.apply(func(c *config.Content) { putBackend(c, "b", "other", nobody(t), 1, nil) }) // which has never served, but the service has
+	eventually(t, "the old one is gone", func() bool { return len(r.stats().Leaving) == 0 })
+	r.awaitUnready("service other", "refused")
+	r.apply(func(c *config.Content) { delete(c.Backends, "b") })
+	r.awaitReady()
+}
+
+// A backend whose probe fails serves nobody.
+func TestNotReadyWhileProbesFail(t *testing.T) {
+	r := newRig(t)
+	a := startMoody(t)
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", func(s *config.Service) {
+			s.Probe, s.ProbeInterval, s.ProbeFall, s.ProbeRise = "/", 10*time.Millisecond, 1, 1
+		})
+		putBackend(c, "a", "stt", a.url, 1, nil)
+	})
+	r.idle("a", 1)
+	a.probe.Store(http.StatusServiceUnavailable)
+	r.awaitUnready("service stt", "no new sessions for "+a.url+" (backend a, probe fails)", "503")
+	a.probe.Store(http.StatusOK)
+	r.awaitReady()
+}
