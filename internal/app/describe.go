@@ -40,10 +40,22 @@ func (s *Settings) Describe() string {
 	} else {
 		row("reuse", "%s", p.Reuse)
 	}
+	snapshot, err := fixed.snapshot()
+	if err != nil {
+		return err.Error()
+	}
+	handshakes, dialedAhead, err := Dealings(snapshot)
+	if err != nil {
+		return err.Error()
+	}
 	sessions := 0
 	for _, name := range fixed.names {
 		b := fixed.content.Backends[name]
-		row("backend", "%s, at most %d connections, %d kept warm, weight %g, %s", b.URL, b.Connections, b.WarmCount(), b.Weight, b.State)
+		warm := b.WarmCount()
+		if !dialedAhead[name] {
+			warm = 0
+		}
+		row("backend", "%s, at most %d connections, %d kept warm, weight %g, %s", b.URL, b.Connections, warm, b.Weight, b.State)
 		if b.State == config.DefaultBackend().State && b.Weight > 0 {
 			sessions += b.Connections
 		}
@@ -60,7 +72,7 @@ func (s *Settings) Describe() string {
 	} else if p.Subprotocol != "" {
 		row("subprotocol", "%s", p.Subprotocol)
 	}
-	row("handshake", "%s", fixed.handshake())
+	row("handshake", "%s", handshakes[FixedService])
 	row("sessions", "at most %d at once", sessions)
 	_ = w.Flush()
 	return b.String()

@@ -117,22 +117,10 @@ func (f *fixed) snapshot() (*config.Snapshot, error) {
 	return snapshot, services.Check(snapshot)
 }
 
-// handshake says what of clients' handshakes the servers are told.
-func (f *fixed) handshake() string {
-	snapshot, err := f.snapshot()
-	if err != nil {
-		return err.Error()
-	}
-	said, err := Handshakes(snapshot)
-	if err != nil {
-		return err.Error()
-	}
-	return said[FixedService]
-}
-
-// Handshakes says for each service what of its clients' handshakes the backends are told.
-func Handshakes(snapshot *config.Snapshot) (map[string]string, error) {
-	return services.Handshakes(snapshot)
+// Dealings says for each service what of its clients' handshakes the backends are told, and for each backend whether connections are
+// dialed ahead of clients.
+func Dealings(snapshot *config.Snapshot) (handshakes map[string]string, dialedAhead map[string]bool, err error) {
+	return services.Dealings(snapshot)
 }
 
 // backendName returns a name for a backend that has none but its URL: ws://10.0.0.5:2700/stt is 10.0.0.5-2700-stt.

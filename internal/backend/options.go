@@ -25,6 +25,8 @@ type Options struct {
 	Variants *Variants
 	// Peers compares the backend with the others of the service; nil for no comparison. Shared by the backends of a service.
 	Peers *Peers
+	// Passes tells that the service has its servers told what clients say in their handshakes, beside what the profile says.
+	Passes bool
 	// Settings are the size of the pool and the backend's part of the clients.
 	Settings pool.Settings
 	// Mode is what the operator wants of the backend at first.

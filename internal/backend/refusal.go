@@ -65,7 +65,7 @@ func (r *recipe) says(variant string) (spoken, private bool) {
 
 // clientsSpeak tells whether clients of the service say something of their own in the handshake.
 func (r *recipe) clientsSpeak() bool {
-	return r.Profile.Private() || r.Variants != nil && r.Variants.anyPrivate()
+	return r.Passes || r.Profile.Private() || r.Variants != nil && r.Variants.anyPrivate()
 }
 
 // refusedAhead notes that the server refused a connection that bore no client's values. It works: that closes the circuit. But for

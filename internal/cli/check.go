@@ -111,7 +111,7 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) erro
 		return w.Flush()
 	}
 	row("database", "%s, version %s", l.DatabaseShown(), snapshot.Version())
-	handshakes, err := app.Handshakes(snapshot)
+	handshakes, dialedAhead, err := app.Dealings(snapshot)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) erro
 		row("", "handshake: %s", handshakes[name])
 		for backend, b := range snapshot.Members(name) {
 			row("", "%s: %s, at most %d connections, %s kept warm, weight %g, %s",
-				backend, b.URL, b.Connections, warmWords(&b), b.Weight, b.State)
+				backend, b.URL, b.Connections, warmWords(&b, dialedAhead[backend]), b.Weight, b.State)
 		}
 	}
 	return w.Flush()
@@ -144,7 +144,10 @@ func describeService(name string, s *config.Service, snapshot *config.Snapshot) 
 	return fmt.Sprintf("%s: %s%s, profile %s, backends: %d, sessions: at most %d at once", name, path, host, s.Profile, backends, sessions)
 }
 
-func warmWords(b *config.Backend) string {
+func warmWords(b *config.Backend, dialedAhead bool) string {
+	if !dialedAhead {
+		return "0"
+	}
 	if b.Warm < 0 {
 		return "all"
 	}

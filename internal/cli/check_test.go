@@ -59,7 +59,7 @@ func TestCheckDatabase(t *testing.T) {
 			`listen +:1`, `listen +:2`, `admin +:9090, /s/admin\.sock`, `database +` + regexp.QuoteMeta(database) + `, version \w+`,
 			`service +mt: every path of mt\.example\.org, profile one-shot, backends: 0, sessions: at most 0 at once`,
 			`service +stt: /v1/stt, profile vosk, backends: 2, sessions: at most 32 at once`,
-			` +handshake: passes header:X-Tenant; drops clients' query, Authorization, subprotocols \(--pass query,header:Authorization,subprotocol passes them\); connections dialed ahead carry none of it, .*`,
+			` +handshake: passes header:X-Tenant; drops clients' query, Authorization, subprotocols \(--pass header:X-Tenant,query,header:Authorization,subprotocol passes them, too\); connections dialed ahead carry none of it, .*`,
 			` +gpu-1: ws://127\.0\.0\.1:2700/, at most 32 connections, 8 kept warm, weight 1, enabled`,
 			` +gpu-2: ws://127\.0\.0\.1:2701/, at most 16 connections, all kept warm, weight 1, draining`,
 		} {

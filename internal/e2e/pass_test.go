@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -68,8 +69,12 @@ func TestPass(t *testing.T) {
 		}
 		_ = conn.CloseNow()
 	}
-	if _, response, err := dial("/v1?token=bad-S3CRET-4", "bad-S3CRET-5"); err == nil || response == nil {
-		t.Errorf("the server's refusal: %v, %v", response, err)
+	_, response, err := dial("/v1?token=bad-S3CRET-4", "bad-S3CRET-5")
+	if err == nil || response == nil || response.StatusCode != http.StatusUnauthorized {
+		t.Fatalf("the server's refusal: %v, %v", response, err)
+	}
+	if body, _ := io.ReadAll(response.Body); !strings.Contains(string(body), "not known: /api?token=bad-S3CRET-4|bad-S3CRET-5|") {
+		t.Errorf("its client gets %q", body)
 	}
 	for _, path := range []string{"/api/v1/stats", "/api/v1/config", "/metrics"} {
 		if _, body := p.get(path); strings.Contains(body, "S3CRET") {

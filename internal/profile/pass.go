@@ -17,6 +17,7 @@ type Passed struct {
 	Parameters  []string // parameters of the URL by name
 	Headers     []string // header fields, in canonical form
 	Subprotocol bool     // the subprotocols that the client offers
+	words       []string // that say so
 }
 
 // passWords are the words that [ParsePass] knows; those that end with a colon are followed by a name.
@@ -37,7 +38,7 @@ func CheckPassWord(word string) error {
 
 // ParsePass reads the words in which a configuration says what a service passes on.
 func ParsePass(words []string) (Passed, error) {
-	var p Passed
+	p := Passed{words: words}
 	for _, word := range words {
 		kind, name, named := strings.Cut(word, ":")
 		switch {
@@ -102,7 +103,7 @@ type Request struct {
 }
 
 // Passing is what of its clients' handshakes a service passes on: what its profile's variant says and what the service itself says.
-// It is immutable once it is in use. The zero value of its fields passes what the profile says.
+// It is immutable once it is in use. With the other fields left zero, what the profile says is passed.
 type Passing struct {
 	Profile *Profile
 	Pass    Passed
@@ -142,9 +143,9 @@ func (k Said) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Words returns the words with which a service passes these kinds.
-func (k Said) Words() string {
-	var words []string
+// WordsFor returns the words with which the service would pass these kinds, too.
+func (p *Passing) WordsFor(k Said) string {
+	words := slices.Clone(p.Pass.words)
 	for i, kind := range kindNames {
 		if k>>i&1 != 0 {
 			words = append(words, kind.word)

@@ -45,7 +45,7 @@ func (p *Profile) Variants() bool { return !p.spec.variant.none() }
 // Private tells whether requests may have values that the server is to be told over a connection of the client's own.
 func (p *Profile) Private() bool {
 	v := &p.spec.variant
-	return len(v.privateQuery)+len(v.privateHeaders) > 0 || v.dialUnlisted
+	return len(v.privateQuery)+len(v.privateHeaders) > 0 || v.privateSubprotocol || v.dialUnlisted
 }
 
 // Sticks tells whether sessions can leave settings on a connection, so that others have to go elsewhere.

@@ -67,6 +67,16 @@ func TestKeysOfClients(t *testing.T) {
 			if _, refused := server.counts(); refused > 0 {
 				t.Errorf("%d connections were dialed without a key", refused)
 			}
+			for i := range 12 { // twice as many as open the circuit
+				header := http.Header{c.field: {"bad"}}
+				if i%2 == 0 {
+					header = nil
+				}
+				_, response, err := websocket.Dial(t.Context(), "ws://"+r.address+"/s", &websocket.DialOptions{HTTPHeader: header})
+				if err == nil || response == nil || response.StatusCode != http.StatusUnauthorized {
+					t.Fatalf("a client with the header %v: %v, %v; want the server's 401", header, response, err)
+				}
+			}
 			ask()
 			if b := r.backend("a"); b.Totals.DialFailed > 0 || b.CircuitOpened > 0 {
 				t.Errorf("%+v, %+v", b.Totals, b.Health)

@@ -16,7 +16,7 @@ import (
 func (s *Services) options(v *service, m *member) backend.Options {
 	c := &m.plan.service
 	return backend.Options{
-		Name: m.plan.name, Target: m.plan.target, Profile: m.plan.profile, Group: v.group, Variants: v.variants, Peers: v.peers,
+		Name: m.plan.name, Target: m.plan.target, Profile: m.plan.profile, Group: v.group, Variants: v.variants, Passes: len(c.Pass) > 0, Peers: v.peers,
 		Settings: m.sizes(), Mode: m.mode, Probe: m.plan.probe(),
 		DialTimeout: c.DialTimeout, DialParallel: c.DialParallel, ResetTimeout: c.ResetTimeout, CloseTimeout: c.CloseTimeout,
 		MaxAge: c.ConnectionMaxAge, MaxIdle: c.ConnectionMaxIdle, VariantMaxIdle: variantMaxIdle,

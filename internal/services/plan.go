@@ -2,7 +2,6 @@ package services
 
 import (
 	"fmt"
-	"net/textproto"
 	"slices"
 	"strings"
 
@@ -157,67 +156,6 @@ func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan
 		return nil, err
 	}
 	return planned, nil
-}
-
-// passes returns what of its clients' handshakes the service passes on.
-func (v *servicePlan) passes(pass profile.Passed) *profile.Passing {
-	passing := &profile.Passing{Profile: v.profile, Pass: pass, Own: ownHeaders(v.backends), Subprotocol: v.Subprotocol}
-	if passing.Subprotocol == "" {
-		passing.Subprotocol = v.profile.Subprotocol
-	}
-	keyless := v.profile.Predial == profile.PredialWithKey && !slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.ahead })
-	passing.Alone = passing.Any() && len(v.backends) > 0 && (keyless || v.profile.Reuse == profile.OneShot && !v.dialsAhead())
-	return passing
-}
-
-// dialsAhead tells whether connections to any backend are dialed before clients come.
-func (v *servicePlan) dialsAhead() bool {
-	return slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.ahead && b.Warm != 0 })
-}
-
-// Handshakes says for each service of a snapshot that can be put in force what of its clients' handshakes the backends are told.
-func Handshakes(snapshot *config.Snapshot) (map[string]string, error) {
-	p, err := newPlan(snapshot, nil)
-	if err != nil {
-		return nil, err
-	}
-	said := make(map[string]string)
-	for name, v := range p.services {
-		text := "passes " + v.passing.String()
-		if dropped := v.passing.Drops(); dropped != 0 {
-			text += fmt.Sprintf("; drops clients' %s (--pass %s passes them)", dropped, dropped.Words())
-		}
-		if v.passing.Any() && v.dialsAhead() {
-			text += "; connections dialed ahead carry none of it, so if the server asks for a key, use --warm 0"
-		}
-		if v.profile.Predial == profile.PredialWithKey && slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return !b.ahead }) {
-			text += "; nothing is dialed ahead to backends that do not set the key themselves"
-		}
-		said[name] = text
-	}
-	return said, nil
-}
-
-// ownHeaders returns the names of the headers that the backend sets itself, in canonical form.
-func (b *backendPlan) ownHeaders() []string {
-	names := make([]string, 0, len(b.Headers))
-	for name := range b.Headers {
-		names = append(names, textproto.CanonicalMIMEHeaderKey(name))
-	}
-	return names
-}
-
-// ownHeaders returns the headers that all of the backends set themselves, which replace what a client says.
-func ownHeaders(backends []*backendPlan) (own []string) {
-	for i, b := range backends {
-		names := b.ownHeaders()
-		if i == 0 {
-			own = names
-			continue
-		}
-		own = slices.DeleteFunc(own, func(name string) bool { return !slices.Contains(names, name) })
-	}
-	return own
 }
 
 // member returns the plan for a backend; nil if there is none.

@@ -28,7 +28,7 @@ func (s *Service) variant(req *handshake.Request) (string, error) {
 		return "", &handshake.Refusal{Status: http.StatusBadRequest, Reason: err.Error()}
 	}
 	if dropped != 0 && s.Dropped != nil {
-		s.Dropped.tell(dropped, passing.Subprotocol != "" && req.Offers(passing.Subprotocol))
+		s.Dropped.tell(passing, dropped, passing.Subprotocol != "" && req.Offers(passing.Subprotocol))
 	}
 	if !passing.Any() {
 		return "", nil
@@ -103,11 +103,11 @@ func NewDropped(service string, log *slog.Logger) *Dropped {
 
 // tell tells what of a client's handshake was dropped. granted tells whether the client gets one of the subprotocols that it offers.
 // What the client said is never told, since it may be a secret.
-func (d *Dropped) tell(dropped profile.Said, granted bool) {
+func (d *Dropped) tell(passing *profile.Passing, dropped profile.Said, granted bool) {
 	if dropped &^= profile.Said(d.told.Or(uint32(dropped))); dropped == 0 {
 		return
 	}
-	about := []any{"service", d.service, "dropped", dropped.String(), "to_pass_it", "--pass " + dropped.Words()}
+	about := []any{"service", d.service, "dropped", dropped.String(), "to_pass_it", "--pass " + passing.WordsFor(dropped)}
 	if dropped&profile.SaysSubprotocol != 0 && !granted {
 		about = append(about, "consequence", "browsers fail with code 1006, since they are granted none of the subprotocols that they offer")
 	}

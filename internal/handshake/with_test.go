@@ -1,0 +1,94 @@
+package handshake
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// What a client says of its path and subprotocols is appended to the target's own path, and offered in the place of its own
+// subprotocol.
+func TestTargetWithClient(t *testing.T) {
+	for _, c := range []struct{ url, path, want string }{
+		{"ws://h/a", "/b%2Fc", "/a/b%2Fc"},
+		{"ws://h/a/?y=2", "/b/", "/a/b/?y=2"},
+		{"ws://h", "/b", "/b"},
+		{"ws://h/", "//evil.example/b", "/evil.example/b"},
+		{"ws://h/a", "//b", "/a//b"},
+	} {
+		target, err := ParseTarget(c.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := target.With(ClientPart{Path: c.path}).request; got != c.want {
+			t.Errorf("%s with %q asks for %q; want %q", c.url, c.path, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		chosen string // by the server
+		offers []string
+		want   string // the error
+	}{
+		{"a", []string{"b", "a"}, ""},
+		{"", []string{"b", "a"}, ""},
+		{"S3CRET", []string{"b", "a"}, "server chose a subprotocol that its client did not offer"},
+		{"b, a", []string{"b", "a"}, "server chose a subprotocol that its client did not offer"},
+		{"own", nil, ""},
+		{"", nil, `server chose the subprotocol ""; asked for was "own"`},
+	} {
+		var offered string
+		target := scripted(t, func(r *http.Request) string {
+			offered = r.Header.Get("Sec-WebSocket-Protocol")
+			if c.chosen == "" {
+				return upgraded("")(r)
+			}
+			return upgraded("", "Sec-WebSocket-Protocol: "+c.chosen)(r)
+		}, nil)
+		target.Protocol = "own"
+		established, err := target.With(ClientPart{Offers: c.offers}).Dial(t.Context())
+		text := ""
+		if err != nil {
+			text = err.Error()
+		} else if _ = established.Conn.Close(); established.Protocol != c.chosen {
+			t.Errorf("%+v: chosen is %q", c, established.Protocol)
+		}
+		if want := strings.Join(c.offers, ", "); offered != want && (c.offers != nil || offered != "own") || text != c.want {
+			t.Errorf("%+v: offered %q, %q", c, offered, text)
+		}
+	}
+}
+
+// What a server says of a client's secret is not in the error, which ends up in logs.
+func TestPrivateStatusError(t *testing.T) {
+	target := scripted(t, always("HTTP/1.1 401 Unauthorized\r\nContent-Length: 21\r\n\r\nthe key S3CRET is bad"), nil)
+	_, err := target.With(ClientPart{Private: true}).Dial(t.Context())
+	status := (*StatusError)(nil)
+	if !errors.As(err, &status) || status.Status != 401 || strings.Contains(err.Error(), "S3CRET") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A target can be dialed with more than its URL says, and stays as it was.
+func TestTargetWith(t *testing.T) {
+	for _, c := range []struct{ url, query, want string }{
+		{"ws://h/a", "", "/a"},
+		{"ws://h/a", "x=1", "/a?x=1"},
+		{"ws://h/a?y=2", "x=1&z=3", "/a?y=2&x=1&z=3"},
+		{"ws://h", "x=1", "/?x=1"},
+	} {
+		target, err := ParseTarget(c.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := target.With(ClientPart{Query: c.query, Header: []Field{{"A", "1"}}})
+		two := one.With(ClientPart{Header: []Field{{"B", "2"}}})
+		other := one.With(ClientPart{Header: []Field{{"C", "3"}}})
+		if one.request != c.want || two.request != c.want {
+			t.Errorf("%s with %q asks for %q; want %q", c.url, c.query, one.request, c.want)
+		}
+		if len(target.Header) != 0 || len(one.Header) != 1 || two.Header[1].Name != "B" || other.Header[1].Name != "C" {
+			t.Errorf("headers: %v, %v, %v, %v", target.Header, one.Header, two.Header, other.Header)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package services
+
+import (
+	"fmt"
+	"net/textproto"
+	"slices"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// passes returns what of its clients' handshakes the service passes on.
+func (v *servicePlan) passes(pass profile.Passed) *profile.Passing {
+	passing := &profile.Passing{Profile: v.profile, Pass: pass, Own: ownHeaders(v.backends), Subprotocol: v.Subprotocol}
+	if passing.Subprotocol == "" {
+		passing.Subprotocol = v.profile.Subprotocol
+	}
+	keyless := v.profile.Predial == profile.PredialWithKey && !slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.ahead })
+	passing.Alone = passing.Any() && len(v.backends) > 0 && (keyless || v.profile.Reuse == profile.OneShot && !v.dialsAhead())
+	return passing
+}
+
+// dialsAhead tells whether connections to any backend are dialed before clients come.
+func (v *servicePlan) dialsAhead() bool {
+	return slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.ahead && b.Warm != 0 })
+}
+
+// Dealings says for each service of a snapshot that can be put in force what of its clients' handshakes the backends are told, and
+// for each backend whether connections are dialed ahead of clients, if any are to be kept warm.
+func Dealings(snapshot *config.Snapshot) (handshakes map[string]string, dialedAhead map[string]bool, err error) {
+	p, err := newPlan(snapshot, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	handshakes, dialedAhead = make(map[string]string), make(map[string]bool)
+	for name, v := range p.services {
+		text := "passes " + v.passing.String()
+		if dropped := v.passing.Drops(); dropped != 0 {
+			text += fmt.Sprintf("; drops clients' %s (--pass %s passes them, too)", dropped, v.passing.WordsFor(dropped))
+		}
+		if v.passing.Any() && v.dialsAhead() && v.profile.Predial != profile.PredialWithKey {
+			text += "; connections dialed ahead carry none of it, so if the server asks for a key, use --warm 0"
+		}
+		if v.profile.Predial == profile.PredialWithKey && slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return !b.ahead }) {
+			text += "; nothing is dialed ahead to backends that do not set the key themselves"
+		}
+		handshakes[name] = text
+		for _, b := range v.backends {
+			dialedAhead[b.name] = b.ahead
+		}
+	}
+	return handshakes, dialedAhead, nil
+}
+
+// ownHeaders returns the names of the headers that the backend sets itself, in canonical form.
+func (b *backendPlan) ownHeaders() []string {
+	names := make([]string, 0, len(b.Headers))
+	for name := range b.Headers {
+		names = append(names, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	return names
+}
+
+// ownHeaders returns the headers that all of the backends set themselves, which replace what a client says.
+func ownHeaders(backends []*backendPlan) (own []string) {
+	for i, b := range backends {
+		names := b.ownHeaders()
+		if i == 0 {
+			own = names
+			continue
+		}
+		own = slices.DeleteFunc(own, func(name string) bool { return !slices.Contains(names, name) })
+	}
+	return own
+}
