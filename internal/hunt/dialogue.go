@@ -113,6 +113,14 @@ func from(text, mark string) func(m Message) []byte {
 	}
 }
 
+// until returns a function that cuts off what f returns at a text.
+func until(text string, f func(m Message) []byte) func(m Message) []byte {
+	return func(m Message) []byte {
+		final, _, _ := bytes.Cut(f(m), []byte(text))
+		return final
+	}
+}
+
 // says returns a function that says one text.
 func says(message string) func(p *Progress) []Message {
 	said := []Message{{frame.Text, []byte(message)}}

@@ -126,7 +126,7 @@ var dialogues = []Dialogue{
 			return withWord("/v1/listen?encoding=linear16&sample_rate=16000", "&keyterm=", p)
 		},
 		End: says(`{"type":"CloseStream"}`), Last: ends(`"type":"Metadata"`), Closes: true,
-		Final:   from(`"transcript":`, `"is_final":true`),
+		Final:   until(`"words":`, from(`"transcript":`, `"is_final":true`)),
 		Answers: func(p *Progress) int { return p.Audio + 2 },
 	},
 	{
