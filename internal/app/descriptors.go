@@ -14,6 +14,7 @@ func (p *Proxy) countDescriptors() *machine.Descriptors {
 		Connections: p.loops.Connections,
 		Clients:     func() int64 { return p.sessions.Active() },
 		Shed:        func(n int) int { return p.services.Shed(n) },
+		Share:       func() { p.services.Share() },
 		Log:         p.log,
 	})
 }

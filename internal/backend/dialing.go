@@ -54,10 +54,11 @@ func (w *worker[C]) fill() time.Duration {
 		next = min(next, wait)
 	}
 	for w.dialing < w.allowed {
-		done, ok := w.descriptors.Dial()
+		s := w.pool.Stats()
+		done, ok := w.descriptors.Dial(s.Used())
 		if !ok {
-			if w.lacks() {
-				w.descriptors.Denied()
+			if lacks(&s) || w.pool.Demanded() {
+				w.descriptors.Denied(s.Used())
 			}
 			next = min(next, shortPause)
 			break
@@ -77,8 +78,7 @@ func (w *worker[C]) fill() time.Duration {
 const shortPause = time.Second
 
 // lacks tells whether connections would be dialed if the machine allowed it.
-func (w *worker[C]) lacks() bool {
-	s := w.pool.Stats()
+func lacks(s *pool.Stats) bool {
 	return s.State == pool.Enabled.String() && s.Idle+s.Dialing < s.Warm && s.Used() < s.Ceiling
 }
 
@@ -89,7 +89,8 @@ func (w *worker[C]) try() bool {
 	if w.dialing > 0 {
 		return true
 	}
-	done, ok := w.descriptors.Dial()
+	s := w.pool.Stats()
+	done, ok := w.descriptors.Dial(s.Used())
 	if !ok {
 		return false
 	}
@@ -98,7 +99,7 @@ func (w *worker[C]) try() bool {
 		return true
 	}
 	done()
-	if s := w.pool.Stats(); s.State == pool.Enabled.String() && s.Retiring == 0 {
+	if s.State == pool.Enabled.String() && s.Retiring == 0 {
 		if conn, ok := w.pool.RetireOldest(pool.Suspected); ok {
 			w.retire(conn) // the worker is signalled when it is gone
 		}

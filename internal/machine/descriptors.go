@@ -34,6 +34,9 @@ type Options struct {
 	Clients func() int64
 	// Shed closes about so many idle connections to servers, to make room for clients, and returns how many. It must not block.
 	Shed func(n int) int
+	// Share closes an idle connection to the server that has the most, if those are several, to make room for one that has none. It
+	// must not block; default none.
+	Share func()
 	// Log gets a line when a shortage begins and one when it is over.
 	Log *slog.Logger
 }
@@ -49,6 +52,7 @@ type Descriptors struct {
 	mu       sync.Mutex
 	episodes [activities]episode // guarded by mu
 	shedAt   time.Time           // guarded by mu: when idle connections were closed last
+	starving time.Time           // guarded by mu: when a server without any connection was refused one last
 	timer    *time.Timer         // guarded by mu: looks whether it is over; nil while nothing is short
 	closed   bool                // guarded by mu
 }
@@ -98,9 +102,10 @@ func (d *Descriptors) used() int {
 // reserve returns how many descriptors are left alone by dialing: for handshakes, clients that wait and the admin API.
 func reserve(limit int) int { return min(max(limit/8, 8), 256) }
 
-// Dial asks whether another connection to a server may be dialed. If so, the caller calls done when its dial is over, whether the
-// connection was established or not. A connection that serves nobody needs a descriptor for its client some day, which is kept.
-func (d *Descriptors) Dial() (done func(), ok bool) {
+// Dial asks whether another connection may be dialed to a server that has so many. If so, the caller calls done when its dial is
+// over, whether the connection was established or not. A connection that serves nobody needs a descriptor for its client some day,
+// which is kept. While a server that has none waits for room, no other gets more.
+func (d *Descriptors) Dial(has int) (done func(), ok bool) {
 	if d == nil {
 		return func() {}, true
 	}
@@ -108,15 +113,21 @@ func (d *Descriptors) Dial() (done func(), ok bool) {
 	limit := d.o.Limit()
 	clients := d.o.Clients()
 	unserved := max(d.o.Connections()-2*clients, 0) + dialing // each session has two
-	if limit < unlimited && d.o.Used()+int(perDial*dialing+unserved)+reserve(limit) > limit || d.isShort(Accepting) {
+	if limit < unlimited && d.o.Used()+int(perDial*dialing+unserved)+reserve(limit) > limit || d.isShort(Accepting) || has > 0 && d.isStarving() {
 		d.dialing.Add(-1)
 		return nil, false
 	}
 	return sync.OnceFunc(func() { d.dialing.Add(-1) }), true
 }
 
-// Denied notes that a connection which is wanted is not dialed, since Dial has said so.
-func (d *Descriptors) Denied() {
+// Denied notes that a connection which is wanted is not dialed to a server that has so many, since Dial has said so.
+func (d *Descriptors) Denied(has int) {
+	if has == 0 && d.o.Share != nil {
+		d.mu.Lock()
+		d.starving = time.Now()
+		d.mu.Unlock()
+		d.o.Share()
+	}
 	d.note(Dialing, fmt.Sprintf("the others of %d file descriptors are kept for clients", d.o.Limit()))
 }
 
@@ -206,6 +217,13 @@ func (d *Descriptors) look() {
 	if e := over[Dialing]; !e.begun.IsZero() {
 		d.o.Log.Info("dialing as many connections as wanted again", "attempts_put_off", e.failed, "after", e.last.Sub(e.begun).Round(time.Millisecond))
 	}
+}
+
+// isStarving tells whether a server without any connection waits for room.
+func (d *Descriptors) isStarving() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.starving.IsZero() && time.Since(d.starving) < calm
 }
 
 // isShort tells whether an activity fails at present because something is short.

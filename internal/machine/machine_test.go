@@ -68,7 +68,7 @@ func TestDialLeavesDescriptors(t *testing.T) {
 		{"no limit", process{limit: unlimited, used: unlimited}, true},
 	} {
 		d := c.process.book()
-		done, ok := d.Dial()
+		done, ok := d.Dial(1)
 		if ok != c.ok {
 			t.Errorf("%s: %t", c.name, ok)
 		}
@@ -88,7 +88,7 @@ func TestDialsAtOnce(t *testing.T) {
 	d := p.book()
 	var all []func()
 	for {
-		done, ok := d.Dial()
+		done, ok := d.Dial(1)
 		if !ok {
 			break
 		}
@@ -100,9 +100,46 @@ func TestDialsAtOnce(t *testing.T) {
 	for _, done := range all {
 		done()
 	}
-	if _, ok := d.Dial(); !ok {
+	if _, ok := d.Dial(1); !ok {
 		t.Error("none is allowed when they are over")
 	}
+}
+
+// A server without any connection gets one before the others get more: the one that has the most gives one up.
+func TestServersWithoutConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := process{limit: 64, used: 60}
+		d := p.book()
+		defer d.Close()
+		shared := 0
+		d.o.Share = func() { shared++ }
+		for has := range 2 {
+			if _, ok := d.Dial(has); ok {
+				t.Fatalf("a dial is allowed to a server that has %d connections", has)
+			}
+		}
+		d.Denied(5)
+		if shared > 0 {
+			t.Error("room was made for a server that has connections")
+		}
+		d.Denied(0)
+		if shared != 1 {
+			t.Errorf("room was made %d times", shared)
+		}
+		p.used = 40 // there is room
+		if _, ok := d.Dial(5); ok {
+			t.Error("a server that has connections got the room")
+		}
+		done, ok := d.Dial(0)
+		if !ok {
+			t.Fatal("the server that has none did not")
+		}
+		done()
+		time.Sleep(calm)
+		if _, ok := d.Dial(5); !ok {
+			t.Error("the others do not get any more, although nobody starves")
+		}
+	})
 }
 
 // A shortage is logged when it begins and when it is over, whatever fails in between.
@@ -123,7 +160,7 @@ func TestShortageIsLoggedOnce(t *testing.T) {
 		if err := d.Accepting(); err == nil || !strings.Contains(err.Error(), "out of file descriptors, of which there are 64") {
 			t.Errorf("reason: %v", err)
 		}
-		if _, ok := d.Dial(); ok {
+		if _, ok := d.Dial(1); ok {
 			t.Error("a server is dialed while clients cannot be accepted")
 		}
 		if n := len(p.asked); n != 100 || p.asked[0] < 4 {
@@ -134,7 +171,7 @@ func TestShortageIsLoggedOnce(t *testing.T) {
 		if d.Accepting() != nil {
 			t.Error("it is not over")
 		}
-		if _, ok := d.Dial(); !ok {
+		if _, ok := d.Dial(1); !ok {
 			t.Error("no server is dialed any more")
 		}
 		lines := strings.Split(strings.TrimSpace(p.log.String()), "\n")
@@ -152,7 +189,7 @@ func TestNothingIsClosedForDials(t *testing.T) {
 		d := p.book()
 		defer d.Close()
 		d.Failed(Dialing, syscall.EADDRNOTAVAIL)
-		d.Denied()
+		d.Denied(1)
 		if len(p.asked) != 0 || d.Accepting() != nil || d.Dialing() == nil {
 			t.Errorf("asked: %v; accepting: %v; dialing: %v", p.asked, d.Accepting(), d.Dialing())
 		}
@@ -161,7 +198,7 @@ func TestNothingIsClosedForDials(t *testing.T) {
 
 func TestNilBook(t *testing.T) {
 	var d *Descriptors
-	done, ok := d.Dial()
+	done, ok := d.Dial(1)
 	if !ok || d.Accepting() != nil || d.Dialing() != nil || !d.Failed(Dialing, syscall.EMFILE) || d.Failed(Dialing, io.EOF) {
 		t.Error("a nil book limits something")
 	}

@@ -20,6 +20,13 @@ func (p *Pool[C]) Reserve() (*Slot[C], bool) {
 	return p.reserve(v, demanded)
 }
 
+// Demanded tells whether a connection is to be dialed for a client that waits.
+func (p *Pool[C]) Demanded() bool {
+	p.group.mu.Lock()
+	defer p.group.mu.Unlock()
+	return p.room() && p.demanded() != nil
+}
+
 // ReserveTrial takes a slot for a connection that is to show whether the backend is well, whether it is wanted or not. It is
 // of the variant that was used last.
 func (p *Pool[C]) ReserveTrial() (*Slot[C], bool) {

@@ -234,6 +234,24 @@ func (v *service) route() *session.Service {
 	}
 }
 
+// Share closes an idle connection of the backend that has the most, if those are several, to make room for one that has none.
+func (s *Services) Share() {
+	s.mu.Lock()
+	var richest *member
+	most := 1
+	for _, v := range s.services {
+		for _, m := range v.members {
+			if book := m.Stats(); book.Idle > most {
+				richest, most = m, book.Idle
+			}
+		}
+	}
+	s.mu.Unlock()
+	if richest != nil {
+		richest.Shed()
+	}
+}
+
 // Shed closes up to n idle connections, of all backends in turn, and returns how many.
 func (s *Services) Shed(n int) (shed int) {
 	s.mu.Lock()
