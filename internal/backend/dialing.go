@@ -134,6 +134,11 @@ func (w *worker[C]) settle(r result[C]) {
 		if w.circuit.state == HalfOpen { // the trial has shown that the server works
 			w.recover()
 		}
+		if refused.failing {
+			now := w.now()
+			w.conduct.sessionBegan(now)
+			w.conduct.sessionFailed(now)
+		}
 		r.slot.Refused(refused.error)
 	case errors.As(r.err, &anonymous):
 		w.refusedAhead(anonymous.Error())

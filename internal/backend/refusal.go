@@ -21,7 +21,11 @@ import (
 const aheadPause = 30 * time.Second
 
 // clientRefusedError is a server's answer to what clients say in their handshake.
-type clientRefusedError struct{ error }
+type clientRefusedError struct {
+	error
+	// failing tells that the answer is one of a server that fails, so that it is compared with its peers by it.
+	failing bool
+}
 
 func (e clientRefusedError) Unwrap() error { return e.error }
 
@@ -40,12 +44,12 @@ func (r *recipe) judge(variant string, err error) error {
 	code := status.Status
 	switch {
 	case private && isClientError(code):
-		return clientRefusedError{err}
+		return clientRefusedError{error: err}
 	case saysFull(code) || r.Profile.BusyStatus(code):
 		return fmt.Errorf("%w: %w", errFull, err)
 	case private && code >= http.StatusInternalServerError && code != http.StatusBadGateway && code != http.StatusGatewayTimeout,
 		spoken && isClientError(code) && code != http.StatusUnauthorized && code != http.StatusForbidden:
-		return clientRefusedError{err}
+		return clientRefusedError{err, code >= http.StatusInternalServerError}
 	case !spoken && isClientError(code) && r.clientsSpeak():
 		return anonymousRefusedError{err}
 	}

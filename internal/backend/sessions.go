@@ -66,7 +66,6 @@ type sessionBook struct {
 	first   netip.Addr // of the clients whose sessions have ended
 	several bool       // there was more than one address
 	failed  netip.Addr // whose session was the last that counted as a failure
-	suspect netip.Addr // whose was the last of all that failed
 }
 
 // second returns the second of an instant, and its place in young.
@@ -138,11 +137,10 @@ func (w *worker[C]) ended(e sessionEnd, now pool.Instant) {
 	n := &w.news
 	before := n.broken
 	w.sessions.end(&e)
-	another := e.client != w.sessions.suspect
 	switch {
 	case e.broken != "" && e.old: // it says nothing about those to come
 	case e.broken != "":
-		if w.sessions.suspect = e.client; w.sessions.counts(&e, now) {
+		if w.sessions.counts(&e, now) {
 			n.broken, n.breaking = n.broken+1, e.broken
 		}
 	case !e.silent:
@@ -151,7 +149,7 @@ func (w *worker[C]) ended(e sessionEnd, now pool.Instant) {
 	w.mu.Unlock()
 	if e.broken != "" {
 		w.report.update(func(h *Health) { h.Broken++ })
-		if !e.old && (another || !e.private) {
+		if !e.old {
 			w.conduct.sessionFailed(now)
 		}
 	}

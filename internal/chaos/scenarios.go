@@ -61,7 +61,7 @@ var everywhere = []scenario{
 	{name: "refuses-403", about: "HTTP 403 to each upgrade", behave: refuses(403), allow: allowance{statuses: []int{403}, refusal: true}},
 	{name: "refuses-404", about: "HTTP 404 to each upgrade", behave: refuses(404), allow: allowance{statuses: []int{404}, refusal: true}},
 	{name: "refuses-429", about: "HTTP 429 to each upgrade", behave: refuses(429), allow: allowance{statuses: []int{429}, refusal: true}},
-	{name: "refuses-500", about: "HTTP 500 to each upgrade", behave: refuses(500)},
+	{name: "refuses-500", about: "HTTP 500 to each upgrade", behave: refuses(500), allow: allowance{statuses: []int{500}}},
 	{name: "refuses-503", about: "HTTP 503 to each upgrade", behave: refuses(503), allow: allowance{statuses: []int{503}}},
 	{name: "ends-1011", about: "ends every session at once with 1011", behave: ends(closing(frame.InternalError, reason))},
 	{name: "silent", about: "accepts the connection and says nothing", behave: silent, allow: allowance{statuses: []int{503}}},
