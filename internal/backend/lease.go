@@ -71,7 +71,7 @@ type Ending struct {
 	Fault string
 	// Full tells that the server refused the session because it takes no more for now.
 	Full bool
-	// ClosedWith is the code of the server's close frame, if that ended the session; 0 if it did not.
+	// ClosedWith is the code that the session ended with, if it was the server who ended it; 0 if it was not.
 	ClosedWith frame.CloseCode
 	// Client is the address of the session's client; the zero value if it is not known.
 	Client netip.Addr

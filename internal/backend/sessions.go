@@ -44,7 +44,7 @@ func wellCode(code frame.CloseCode) bool {
 // endOf returns what the end of a session says. It is called on the connection's loop.
 func (c *Conn) endOf(e *Ending, now pool.Instant) sessionEnd {
 	end := sessionEnd{client: e.Client, began: c.sessionBegan, broken: e.Fault, private: c.private(), old: c.outdated()}
-	atOnce := e.ClosedWith != 0 && end.quick(now)
+	atOnce := c.closeReceived && e.ClosedWith != 0 && end.quick(now)
 	if end.broken == "" && atOnce && failureCode(e.ClosedWith) {
 		end.broken = fmt.Sprintf("the server ended it at once with code %d", e.ClosedWith)
 	}

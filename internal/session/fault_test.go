@@ -1,6 +1,7 @@
 package session
 
 import (
+	"syscall"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
@@ -70,6 +71,26 @@ func TestFaults(t *testing.T) {
 		server.send(frame.Text, "unasked")
 		r.expectFault(1, "broken")
 	})
+}
+
+// A connection that TCP gives up while its server is not read, since the client reads nothing, is not the server's fault.
+func TestTimedOutWhileClientStalls(t *testing.T) {
+	for _, stalls := range []bool{true, false} {
+		r := newRig(t, setup{})
+		client, _ := r.session()
+		r.on(func(s *Session) {
+			if stalls {
+				s.backend.Stream().Pause()
+			}
+			s.backend.Stream().Fail(syscall.ETIMEDOUT)
+		})
+		client.expectClose(frame.InternalError, "backend connection lost: connection timed out")
+		broken := uint64(1)
+		if stalls {
+			broken = 0
+		}
+		r.expectFault(broken, "lost")
+	}
 }
 
 // expectFault checks how many sessions the backend has broken, and why the first connection went.

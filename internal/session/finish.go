@@ -232,7 +232,7 @@ func (s *Session) release() {
 	s.linger()
 }
 
-// closedWith returns the code with which the backend ended the session; 0 if it did not, or not with a close frame.
+// closedWith returns the code with which the backend ended the session; 0 if it did not.
 func (s *Session) closedWith() frame.CloseCode {
 	if s.record.By != byBackend || s.fault != "" {
 		return 0

@@ -1,6 +1,9 @@
 package session
 
 import (
+	"errors"
+	"syscall"
+
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
@@ -205,9 +208,11 @@ func (h *backendSide) Flushed(*loop.Conn) {
 	}
 }
 
-// Ended implements [loop.Handler].
-func (h *backendSide) Ended(_ *loop.Conn, err error) {
-	if reason := "backend connection lost: " + err.Error(); machine.Local(err) {
+// Ended implements [loop.Handler]. A connection that TCP gives up while the server is not read, since the client is slow, is not the
+// server's fault: it may take nothing itself because what it says is not taken.
+func (h *backendSide) Ended(c *loop.Conn, err error) {
+	reason := "backend connection lost: " + err.Error()
+	if machine.Local(err) || errors.Is(err, syscall.ETIMEDOUT) && c.Paused() {
 		(*Session)(h).backendGone(reason)
 	} else {
 		(*Session)(h).backendBroke(reason)
