@@ -114,6 +114,9 @@ func (c *conduct) look(now pool.Instant, least int) (out bool, why string) {
 	c.peers.mu.Lock()
 	defer c.peers.mu.Unlock()
 	c.age(now)
+	if !c.out && c.failed < float64(least)-0.5 { // as nearly always: there is nothing to compare
+		return false, ""
+	}
 	serving, outside := 0, 0 // of the others
 	var failed, began float64
 	for _, other := range c.peers.list {
@@ -136,7 +139,7 @@ func (c *conduct) look(now pool.Instant, least int) (out bool, why string) {
 		c.out, c.began, c.failed = false, 0, 0 // a new chance
 	case c.out && (!worse || serving == 0):
 		c.out, c.until = false, now
-	case !c.out && worse && c.failed >= float64(least)-0.5 && serving > outside:
+	case !c.out && worse && serving > outside:
 		if time.Duration(now-c.until) > outlierForget {
 			c.times = 0
 		}
