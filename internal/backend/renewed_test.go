@@ -150,7 +150,10 @@ func TestOldConnectionsDoNotCount(t *testing.T) {
 	old := r.use()
 	r.change(true, func(o *Options) { o.Target.Protocol = "v2" })
 	old.finish(Ending{Fault: "server broke it"})
-	r.ready(1)
+	eventually(t, "a connection of the new way is idle, and none of the old one", func() bool {
+		all := r.Variants()
+		return len(all) == 1 && all[0].Idle == 1 && all[0].Outdated == 0 && all[0].Total == 1
+	})
 	if h := r.Health(); h.CircuitOpened != 0 || h.Broken != 1 {
 		t.Errorf("health: %+v", h)
 	}
