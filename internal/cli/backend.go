@@ -102,8 +102,9 @@ func ownService(now *config.Content, values config.Values) error {
 func newBackendListCommand() *cobra.Command {
 	var chosen selection
 	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List the backends",
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the backends",
 		Long: `List the backends, and what a running proxy says of them: idle connections, those in use by sessions,
 and how they do.`,
 		Example: `  wsbouncer backend ls

@@ -160,6 +160,7 @@ func newRemoveCommand(kind config.Kind, long, example string, members config.Kin
 	var withMembers bool
 	cmd := &cobra.Command{
 		Use:     "rm NAME...",
+		Aliases: []string{"remove", "delete"},
 		Short:   fmt.Sprintf("Remove %ss", kind),
 		Long:    long,
 		Example: example,

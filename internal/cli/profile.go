@@ -42,8 +42,9 @@ func newProfileListCommand() *cobra.Command {
 	var from profileSources
 	var form output
 	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List the profiles",
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the profiles",
 		Long: `List the profiles, built-in ones first, then those of files and those of the configuration: how
 connections are proven fit for the next session, whether they are dialed before there is a
 client, and what each is for.

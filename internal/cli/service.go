@@ -70,9 +70,10 @@ func adding(now *config.Content, kind config.Kind, name string, values config.Va
 
 func newServiceListCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List the services",
-		Long:  "List the services, and what a running proxy says of their queues.",
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the services",
+		Long:    "List the services, and what a running proxy says of their queues.",
 		Example: `  wsbouncer service ls
   wsbouncer service ls --database config.db --output json`,
 	}
