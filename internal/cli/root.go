@@ -150,6 +150,9 @@ func addCompletionCommand(root *cobra.Command) {
 			cmd.Example = "  # For the running bash\n  source <(wsbouncer completion bash)"
 			cmd.Args = noArguments
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			for _, shell := range cmd.Commands() {
+				shell.Args = noArguments
+			}
 		}
 	}
 }

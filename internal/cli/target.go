@@ -92,6 +92,9 @@ func (f *targetFlags) open(ctx context.Context, making bool) (*target, error) {
 	if database == "" {
 		return t, nil
 	}
+	if err := stores.Check(database); err != nil {
+		return nil, usageError(fmt.Errorf("--database: %w", err))
+	}
 	if database == stores.Memory {
 		return nil, usageError(fmt.Errorf("--database: %s would end with this command; allowed are databases that stay, and --admin for a proxy that runs with it", database))
 	}
