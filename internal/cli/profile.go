@@ -136,8 +136,8 @@ written, a built-in one with the source of each fact; one of a file, or any with
 is off, the last line says why.`,
 		Example: `  wsbouncer profile show vosk
   wsbouncer profile show mine --profile-file my-profiles.yaml`,
-		Args:      names(config.KindProfile, false),
-		ValidArgs: profile.Names(),
+		Args:              names(config.KindProfile, false),
+		ValidArgsFunction: completeProfiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, stored, err := from.load(cmd)
 			if err != nil {
