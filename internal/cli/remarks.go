@@ -14,8 +14,8 @@ import (
 // remarkTimeout is how long a proxy may take to say what a remark needs; the change itself is made by then.
 const remarkTimeout = 2 * time.Second
 
-// remark tells people what they may not expect of a change, from one content to another. before is nil if nobody knows what was
-// there.
+// remark warns about what a change from one content to another brings about that its author may not expect. before is nil if what was
+// there is not known; isMade tells a change from a dry run, and from one that changes nothing.
 func (t *target) remark(ctx context.Context, messages io.Writer, before, after *config.Content, isMade bool) {
 	var without []string
 	if before != nil {
