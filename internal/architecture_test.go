@@ -91,7 +91,7 @@ var mayImport = map[string][]string{
 	"internal/cli": {
 		"internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
 		"internal/config/value", "internal/demo", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/profile",
-		"internal/settings", "internal/sim", "internal/state", "internal/wav",
+		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/wav",
 	},
 	"cmd/wsbouncer": {"internal/cli"},
 

@@ -13,6 +13,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
+// SourceFlags is what the source of the configuration is called in flags-only operation.
+const SourceFlags = "flags"
+
 // openStore opens the store that the configuration comes from. For flags-only operation that is this process's memory, which
 // begins with what they say. It returns also what people call the source, and where the last good snapshot is kept.
 func (s *Settings) openStore(ctx context.Context, fixed *fixed) (store config.Store, source, copyFile string, err error) {
@@ -22,7 +25,7 @@ func (s *Settings) openStore(ctx context.Context, fixed *fixed) (store config.St
 		if err != nil {
 			return nil, "", "", err
 		}
-		return store, "flags", "", nil
+		return store, SourceFlags, "", nil
 	}
 	if s.StateDirectory != "" {
 		if err := os.MkdirAll(s.StateDirectory, 0o750); err != nil {

@@ -57,6 +57,7 @@ The service may be left out when there is only one.`,
 			}
 			return nil
 		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				url := fieldFlag{kind: config.KindBackend, values: values, field: config.Field{Name: "url"}}
@@ -102,8 +103,9 @@ func ownService(now *config.Content, values config.Values) error {
 func newBackendListCommand() *cobra.Command {
 	var chosen selection
 	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List the backends",
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the backends",
 		Long: `List the backends, and what a running proxy says of them: idle connections, those in use by sessions,
 and how they do.`,
 		Example: `  wsbouncer backend ls
@@ -111,6 +113,7 @@ and how they do.`,
 	}
 	chosen.add(cmd)
 	cmd.Flags().StringVar(&chosen.service, "service", "", "only those of this service")
+	completeFlag(cmd, "service", config.KindService)
 	listing(cmd, func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error) {
 		names, err := chosen.of(content)
 		if err != nil {

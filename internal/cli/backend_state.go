@@ -94,10 +94,11 @@ func newBackendStateCommand(to transition) *cobra.Command {
 	var waiting waitFlags
 	var chosen selection
 	cmd := &cobra.Command{
-		Use:     to.verb + " NAME...",
-		Short:   to.short,
-		Long:    to.long,
-		Example: to.example,
+		Use:               to.verb + " NAME...",
+		Short:             to.short,
+		Long:              to.long,
+		Example:           to.example,
+		ValidArgsFunction: completeNames(config.KindBackend, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 0) == (len(chosen.labels) == 0) {
 				return usageError(fmt.Errorf("%s takes the names of backends or --selector; allowed is one of them", cmd.CommandPath()))

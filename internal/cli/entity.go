@@ -91,6 +91,9 @@ func addFieldFlags(cmd *cobra.Command, kind config.Kind, without ...string) conf
 		if field.Default == "false" {
 			flag.NoOptDefVal = "true"
 		}
+		if named := config.Kind(field.Name); named == config.KindService || named == config.KindProfile { // such as a backend's service
+			completeFlag(cmd, field.Name, named)
+		}
 	}
 	return values
 }
@@ -128,8 +131,9 @@ func newSetCommand(kind config.Kind, example string, without ...string) *cobra.C
 		Long: fmt.Sprintf(`Change fields of a %s. The others stay as they are; an empty value is the default.
 
 Running sessions are not touched by any change.`, kind),
-		Example: example,
-		Args:    names(kind, false),
+		Example:           example,
+		Args:              names(kind, false),
+		ValidArgsFunction: completeNames(kind, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(values) == 0 {
 				return usageError(fmt.Errorf("%s: nothing to change; give a flag for each field, such as --%s",
@@ -159,11 +163,13 @@ func newRemoveCommand(kind config.Kind, long, example string, members config.Kin
 	var write writeFlags
 	var withMembers bool
 	cmd := &cobra.Command{
-		Use:     "rm NAME...",
-		Short:   fmt.Sprintf("Remove %ss", kind),
-		Long:    long,
-		Example: example,
-		Args:    names(kind, true),
+		Use:               "rm NAME...",
+		Aliases:           []string{"remove", "delete"},
+		Short:             fmt.Sprintf("Remove %ss", kind),
+		Long:              long,
+		Example:           example,
+		Args:              names(kind, true),
+		ValidArgsFunction: completeNames(kind, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return write.use(cmd, false, func(t *target) error {
 				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
@@ -229,11 +235,12 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 	var from targetFlags
 	var form output
 	cmd := &cobra.Command{
-		Use:     "show NAME",
-		Short:   fmt.Sprintf("Show all fields of a %s", kind),
-		Long:    fmt.Sprintf("Show all fields of a %s, those that have their default as well. Values that may be secret are not\nshown ('wsbouncer config export' has them).", kind),
-		Example: example,
-		Args:    names(kind, false),
+		Use:               "show NAME",
+		Short:             fmt.Sprintf("Show all fields of a %s", kind),
+		Long:              fmt.Sprintf("Show all fields of a %s, those that have their default as well. Values that may be secret are not\nshown ('wsbouncer config export' has them).", kind),
+		Example:           example,
+		Args:              names(kind, false),
+		ValidArgsFunction: completeNames(kind, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return from.use(cmd, false, func(t *target) error {
 				v, err := t.view(cmd.Context(), cmd.ErrOrStderr())

@@ -34,6 +34,9 @@ owns the schema, which the proxy's should not (docs/configuration.md).`,
 						databaseVariable, path, stores.Allowed))
 				}
 			}
+			if err := stores.Check(database); err != nil {
+				return usageError(fmt.Errorf("--database: %w", err))
+			}
 			from, to, err := stores.Migrate(cmd.Context(), database)
 			switch shown := stores.Redact(database); {
 			case errors.Is(err, stores.ErrNoSchema):

@@ -42,8 +42,9 @@ func newProfileListCommand() *cobra.Command {
 	var from profileSources
 	var form output
 	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List the profiles",
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the profiles",
 		Long: `List the profiles, built-in ones first, then those of files and those of the configuration: how
 connections are proven fit for the next session, whether they are dialed before there is a
 client, and what each is for.
@@ -135,8 +136,8 @@ written, a built-in one with the source of each fact; one of a file, or any with
 is off, the last line says why.`,
 		Example: `  wsbouncer profile show vosk
   wsbouncer profile show mine --profile-file my-profiles.yaml`,
-		Args:      names(config.KindProfile, false),
-		ValidArgs: profile.Names(),
+		Args:              names(config.KindProfile, false),
+		ValidArgsFunction: completeProfiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, stored, err := from.load(cmd)
 			if err != nil {

@@ -78,8 +78,9 @@ func newProfileWriteCommand(verb config.Verb) *cobra.Command {
 		Short: map[config.Verb]string{config.Add: "Add a profile of your own", config.Set: "Replace a profile of your own"}[verb],
 		Long: map[config.Verb]string{config.Add: "Add a profile", config.Set: "Replace a profile"}[verb] + ` from a YAML file: what the profile
 is, such as "from: vosk", or a file with profiles by name, of which it is one. Comments are kept.`,
-		Example: fmt.Sprintf("  wsbouncer profile %s mine --file mine.yaml\n  echo 'from: vosk' | wsbouncer profile %s mine --file -", verb, verb),
-		Args:    names(config.KindProfile, false),
+		Example:           fmt.Sprintf("  wsbouncer profile %s mine --file mine.yaml\n  echo 'from: vosk' | wsbouncer profile %s mine --file -", verb, verb),
+		Args:              names(config.KindProfile, false),
+		ValidArgsFunction: completeWritten(verb),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if from == "" {
 				return usageError(errors.New("--file: it must be given; allowed are a YAML file, and - for standard input"))
@@ -112,6 +113,14 @@ is, such as "from: vosk", or a file with profiles by name, of which it is one. C
 	cmd.Flags().StringVarP(&from, "file", "f", "", "YAML file with the profile, - for standard input")
 	write.add(cmd)
 	return cmd
+}
+
+// completeWritten has shells complete the name of the profile to replace; one to add has a name of its own.
+func completeWritten(verb config.Verb) cobra.CompletionFunc {
+	if verb == config.Add {
+		return cobra.NoFileCompletions
+	}
+	return completeNames(config.KindProfile, false)
 }
 
 // profileIn returns the profile that a file has: the file itself, or in a file of profiles the one of that name.

@@ -104,7 +104,10 @@ PostgreSQL, for WebSocket servers.`,
 		Args:          noArguments,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(flagError(err)) })
+	root.Version = buildVersion() // has the library answer --version
+	root.SetVersionTemplate(versionLine())
+	root.Flags().Bool("version", false, "print the version")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(flagError(cmd.Flags(), err)) })
 	root.AddCommand(
 		newServeCommand(),
 		newDemoCommand(),
@@ -147,6 +150,9 @@ func addCompletionCommand(root *cobra.Command) {
 			cmd.Example = "  # For the running bash\n  source <(wsbouncer completion bash)"
 			cmd.Args = noArguments
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			for _, shell := range cmd.Commands() {
+				shell.Args = noArguments
+			}
 		}
 	}
 }

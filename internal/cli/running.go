@@ -9,8 +9,13 @@ import (
 
 // running is what of a running proxy's statistics the commands show. Fields that a proxy does not send are missing.
 type running struct {
-	Services []runningService `json:"services"`
-	Backends []runningBackend `json:"backends"`
+	Configuration runningConfiguration `json:"configuration"`
+	Services      []runningService     `json:"services"`
+	Backends      []runningBackend     `json:"backends"`
+}
+
+type runningConfiguration struct {
+	Source string `json:"source"`
 }
 
 type runningService struct {

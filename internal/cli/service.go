@@ -45,7 +45,8 @@ func newServiceAddCommand() *cobra.Command {
 		Long:  "Add a service. Clients of it wait until it has a backend ('wsbouncer backend add').",
 		Example: `  wsbouncer service add stt --path /v1/stt --profile vosk
   wsbouncer service add mt --path /v1/mt --host mt.example.org --queue 100`,
-		Args: names(config.KindService, false),
+		Args:              names(config.KindService, false),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return write.use(cmd, true, func(t *target) error {
 				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
@@ -70,9 +71,10 @@ func adding(now *config.Content, kind config.Kind, name string, values config.Va
 
 func newServiceListCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List the services",
-		Long:  "List the services, and what a running proxy says of their queues.",
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the services",
+		Long:    "List the services, and what a running proxy says of their queues.",
 		Example: `  wsbouncer service ls
   wsbouncer service ls --database config.db --output json`,
 	}

@@ -74,6 +74,11 @@ func (f *targetFlags) choose() (admin, database string, err error) {
 
 // open opens the configuration. A database in a file is made only for commands that put something there.
 func (f *targetFlags) open(ctx context.Context, making bool) (*target, error) {
+	return f.openFor(ctx, making, config.Options{Profiles: config.CheckProfiles})
+}
+
+// openFor is open with options for the database's store.
+func (f *targetFlags) openFor(ctx context.Context, making bool, options config.Options) (*target, error) {
 	admin, database, err := f.choose()
 	if err != nil {
 		return nil, err
@@ -92,6 +97,9 @@ func (f *targetFlags) open(ctx context.Context, making bool) (*target, error) {
 	if database == "" {
 		return t, nil
 	}
+	if err := stores.Check(database); err != nil {
+		return nil, usageError(fmt.Errorf("--database: %w", err))
+	}
 	if database == stores.Memory {
 		return nil, usageError(fmt.Errorf("--database: %s would end with this command; allowed are databases that stay, and --admin for a proxy that runs with it", database))
 	}
@@ -99,7 +107,7 @@ func (f *targetFlags) open(ctx context.Context, making bool) (*target, error) {
 		return nil, fmt.Errorf("there is no database %s; 'wsbouncer serve', 'migrate', 'service add' and 'config import' would make it", path)
 	}
 	t.name = stores.Redact(database)
-	if t.Store, err = stores.Open(ctx, database, config.Options{Profiles: config.CheckProfiles}); err != nil {
+	if t.Store, err = stores.Open(ctx, database, options); err != nil {
 		return nil, fmt.Errorf("--database: %w", err)
 	}
 	return t, nil

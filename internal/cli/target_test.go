@@ -53,7 +53,7 @@ func TestNoTarget(t *testing.T) {
 		{[]string{"backend", "ls"}, 2, "no proxy and no database is named, and no proxy of this machine has its admin socket at " + filepath.Join(directory, "admin.sock")},
 		{[]string{"backend", "ls", "--database", missing}, 1, "there is no database " + missing},
 		{[]string{"backend", "set", "gpu-1", "--weight", "1", "--database", missing}, 1, "there is no database " + missing},
-		{[]string{"backend", "ls", "--database", "mysql://a:s3cret@b/c"}, 1, `--database: "mysql://a:xxxxx@b/c" is not a database`},
+		{[]string{"backend", "ls", "--database", "mysql://a:s3cret@b/c"}, 2, `--database: "mysql://a:xxxxx@b/c" is not a database`},
 		{[]string{"backend", "ls", "--database", ":memory:"}, 2, ":memory: would end with this command"},
 		{[]string{"backend", "ls", "--admin", "gpu"}, 2, `"gpu" is not the address of an admin API: it has no port`},
 		{

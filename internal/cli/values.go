@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // sizeValue is a flag for a size in bytes: 4096, 512KiB, 16MiB, 1GiB.
@@ -59,7 +60,10 @@ var allowedValues = map[string]string{
 }
 
 // flagError makes an error in parsing flags name the flag, its value and what is allowed, as all others do.
-func flagError(err error) error {
+func flagError(flags *pflag.FlagSet, err error) error {
+	if unknown := new(pflag.NotExistError); errors.As(err, &unknown) {
+		return unknownFlag(flags, unknown)
+	}
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
 		return err
@@ -69,4 +73,23 @@ func flagError(err error) error {
 		return fmt.Errorf("--%s: %q is not %s", flag.Name, invalid.GetValue(), allowed)
 	}
 	return fmt.Errorf("--%s: %w", flag.Name, invalid.Unwrap())
+}
+
+// unknownFlag names the flag that a mistyped one most likely stands for.
+func unknownFlag(flags *pflag.FlagSet, unknown *pflag.NotExistError) error {
+	dashes, name := "--", unknown.GetSpecifiedName()
+	if letters := unknown.GetSpecifiedShortnames(); letters != "" { // behind one dash, letters or a name that lacks the other dash
+		dashes, name = "-", letters
+	}
+	var known []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, f.Name)
+		}
+	})
+	text := "unknown flag " + dashes + name
+	if near := spelling.Nearest(name, known); near != "" && len(name) > 1 {
+		text += ": did you mean --" + near + "?"
+	}
+	return errors.New(text)
 }

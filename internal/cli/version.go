@@ -18,11 +18,15 @@ func newVersionCommand() *cobra.Command {
 		Example: "  wsbouncer version",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "wsbouncer %s (%s, %s/%s)\n",
-				buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}
+}
+
+// versionLine is what 'wsbouncer version' and --version print.
+func versionLine() string {
+	return fmt.Sprintf("wsbouncer %s (%s, %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // buildVersion is what the linker set, or else what the module system knows.

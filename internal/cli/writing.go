@@ -73,7 +73,9 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 		}
 		edits = config.Diff(now, &to)
 		if f.dryRun {
-			return version, false, f.report(cmd.OutOrStdout(), outcome{Version: version, Was: version, Edits: edits, DryRun: true})
+			err = f.report(cmd.OutOrStdout(), outcome{Version: version, Was: version, Edits: edits, DryRun: true})
+			t.remark(ctx, cmd.ErrOrStderr(), now, &to, false)
+			return version, false, err
 		}
 	}
 	after, err := t.Apply(ctx, change)
@@ -86,7 +88,10 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 	if now == nil {
 		edits = t.latest(ctx, after.Version())
 	}
-	return after.Version(), false, f.report(cmd.OutOrStdout(), outcome{Version: after.Version(), Was: version, Edits: edits})
+	err = f.report(cmd.OutOrStdout(), outcome{Version: after.Version(), Was: version, Edits: edits})
+	content := after.Content()
+	t.remark(ctx, cmd.ErrOrStderr(), now, &content, after.Version() != version)
+	return after.Version(), false, err
 }
 
 // needed says of an error of the store itself that changes need the store, other than what only shows.

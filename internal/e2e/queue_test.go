@@ -105,7 +105,7 @@ func TestQueue(t *testing.T) {
 			var positions []int
 			for _, r := range p.logged("session ended") {
 				positions = append(positions, r.number("queue_position"))
-				if waited, _ := r["waited"].(float64); waited <= 0 {
+				if waited, _ := r["waited_seconds"].(float64); waited <= 0 {
 					t.Errorf("session: %v", r)
 				}
 			}

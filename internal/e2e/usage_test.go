@@ -24,7 +24,7 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"unknown command", []string{"serv"}, []string{`"serv"`, `did you mean "serve"?`, "wsbouncer --help"}},
 		{"unknown command, far off", []string{"xyzzy"}, []string{`unknown command "xyzzy"`}},
-		{"unknown flag", []string{"serve", "--backends", good}, []string{"unknown flag: --backends", "wsbouncer serve --help"}},
+		{"unknown flag", []string{"serve", "--backends", good}, []string{"unknown flag --backends: did you mean --backend?", "wsbouncer serve --help"}},
 		{"argument", []string{"serve", good}, []string{"takes no arguments", good}},
 		{"flag without its value", []string{"check", "--backend"}, []string{"flag needs an argument", "--backend"}},
 		{"a service's flag without a backend", []string{"serve", "--queue", "5"}, []string{"--queue", "--backend", "'wsbouncer service set NAME --queue 5'"}},

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"sync/atomic"
+	"time"
 )
 
 // Log is a log whose level and format can change while it is used.
@@ -18,9 +19,18 @@ type Log struct {
 func NewLog(w io.Writer, s *Settings) *Log {
 	l := new(Log)
 	l.Set(s)
-	options := &slog.HandlerOptions{Level: &l.level}
+	options := &slog.HandlerOptions{Level: &l.level, ReplaceAttr: inSeconds}
 	l.Logger = slog.New(&formats{slog.NewTextHandler(w, options), slog.NewJSONHandler(w, options), &l.asJSON})
 	return l
+}
+
+// inSeconds has durations logged as seconds, with the unit in the key: waited_seconds=1.5. By itself, slog writes 1.5s as text, and
+// a number of nanoseconds as JSON.
+func inSeconds(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Round(time.Microsecond).Seconds())
+	}
+	return a
 }
 
 // Set changes the level and the format of what is logged from now on, also by loggers that were derived before.

@@ -113,7 +113,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"services: [a]\nbackends: text\n", []string{`c.yaml:1:11: this is not a mapping; allowed are names`, `c.yaml:2:11: this is not a mapping`}},
 		{"- a\n", []string{`c.yaml:1:1: this is not a mapping; allowed are the keys services, backends and profiles`}},
 		{"services: {}\n---\nbackends: {}\n", []string{`c.yaml:2: here begins a second document; allowed is one`}},
-		{"services:\n\tstt: {}\n", []string{`c.yaml:2: no valid YAML: found character that cannot start any token`}},
+		{"services:\n\tstt: {}\n", []string{`c.yaml:2: a tab; YAML is indented with spaces`}},
 		{"services:\n  stt: \"open\n", []string{`no valid YAML: found unexpected end of stream`}},
 		{"services:\n  \xff: {}\n", []string{`c.yaml:2: this is not UTF-8`}},
 		{strings.Repeat("[", 100_000), []string{`c.yaml: no valid YAML: exceeded max depth`}},

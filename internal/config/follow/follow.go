@@ -157,7 +157,7 @@ func (f *Follower) refresh(ctx context.Context) error {
 	if err := f.o.Apply(next); err != nil {
 		return fmt.Errorf("version %s cannot be put in force: %w", next.Version(), err)
 	}
-	f.logChange(next, edits)
+	before := f.force
 	f.force = next
 	f.update(func(s *Status) { s.Applied = time.Now(); s.Changes++ })
 	f.wellAgain(next.Version())
@@ -166,24 +166,8 @@ func (f *Follower) refresh(ctx context.Context) error {
 			f.o.Log.Warn("the last good configuration cannot be kept on disk", "copy", f.o.CopyFile, "error", err)
 		}
 	}
+	f.logChange(ctx, before, next, edits) // at last, since it asks the store for who made the change
 	return nil
-}
-
-// mostEdits is how many differences of one change are logged.
-const mostEdits = 50
-
-func (f *Follower) logChange(next *config.Snapshot, edits config.Edits) {
-	if f.force == nil {
-		return // what there is at the start is for whoever starts it to say
-	}
-	f.o.Log.Info("configuration changed", "version", next.Version(), "before", f.force.Version(), "edits", len(edits))
-	for i, edit := range edits {
-		if i == mostEdits {
-			f.o.Log.Info("configuration changed: and more", "edits", len(edits)-mostEdits)
-			return
-		}
-		f.o.Log.Info("configuration changed: " + edit.String())
-	}
 }
 
 // wellAgain notes that the snapshot in force is what the store says, under that version.

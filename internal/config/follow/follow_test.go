@@ -4,10 +4,13 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
 const (
@@ -236,6 +239,46 @@ func TestCopyCannotBeWritten(t *testing.T) {
 		r.expect("2", Current, "")
 		if n := r.log.count(noCopyKept); n != 2 {
 			t.Errorf("%d lines in the log, want 2", n)
+		}
+	})
+}
+
+// What is logged of a change names who made it and why, as far as the store knows.
+func TestWhoAndWhy(t *testing.T) {
+	r := newRig(t)
+	revisions := []config.Revision{ // the newest first
+		{Version: "6", Who: "dora"}, // not loaded yet
+		{Version: "5", Who: "carol", Why: "long weekend"},
+		{Version: "4", Who: "bob"},
+		{Version: "3", Who: "carol", Why: "new model"},
+		{Version: "2", Who: "alice", Why: "busy"},
+		{Version: "1", Who: "zoe", Why: "first"},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r.store.say(snapshot(t, "1", 1), nil)
+		defer r.mustStart()()
+		for _, c := range []struct {
+			version  string
+			history  []config.Revision
+			who, why string
+		}{
+			{"2", revisions, "alice", "busy"},
+			{"5", revisions, "carol, bob", "new model; long weekend"}, // several at once
+			{"7", nil, "", ""},       // the history cannot be read
+			{"8", revisions, "", ""}, // or does not know the version
+		} {
+			time.Sleep(time.Second)
+			r.store.mu.Lock()
+			r.store.history = c.history
+			r.store.mu.Unlock()
+			queue, _ := strconv.Atoi(c.version)
+			r.store.say(snapshot(t, c.version, queue), nil)
+			r.expect(c.version, Current, "")
+			said := r.log.attributes("configuration changed")
+			_, hasWhy := said["why"]
+			if said["version"] != c.version || said["who"] != c.who || said["why"] != c.why || hasWhy != (c.why != "") {
+				t.Errorf("version %s: %v; want %q, %q", c.version, said, c.who, c.why)
+			}
 		}
 	})
 }

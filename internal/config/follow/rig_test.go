@@ -23,10 +23,20 @@ type store struct {
 	bell         config.Bell
 
 	mu       sync.Mutex
-	snapshot *config.Snapshot // guarded by mu
-	err      error            // guarded by mu
-	hangs    bool             // guarded by mu: it does not answer
-	loads    int              // guarded by mu
+	snapshot *config.Snapshot  // guarded by mu
+	err      error             // guarded by mu
+	hangs    bool              // guarded by mu: it does not answer
+	loads    int               // guarded by mu
+	history  []config.Revision // guarded by mu; nil: it has none
+}
+
+func (s *store) History(_ context.Context, limit int) ([]config.Revision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.history == nil {
+		return nil, errDown
+	}
+	return s.history[:min(limit, len(s.history))], nil
 }
 
 func (s *store) Load(ctx context.Context) (*config.Snapshot, error) {
@@ -135,7 +145,8 @@ func snapshot(t *testing.T, version string, queue int) *config.Snapshot {
 // journal counts lines of a log by their message.
 type journal struct {
 	mu    sync.Mutex
-	lines map[string]int // guarded by mu
+	lines map[string]int               // guarded by mu
+	last  map[string]map[string]string // guarded by mu: the attributes of the last line with a message
 }
 
 func (j *journal) Enabled(context.Context, slog.Level) bool { return true }
@@ -146,8 +157,13 @@ func (j *journal) Handle(_ context.Context, r slog.Record) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.lines == nil {
-		j.lines = make(map[string]int)
+		j.lines, j.last = make(map[string]int), make(map[string]map[string]string)
 	}
+	j.last[r.Message] = make(map[string]string)
+	r.Attrs(func(a slog.Attr) bool {
+		j.last[r.Message][a.Key] = a.Value.String()
+		return true
+	})
 	j.lines[r.Message]++
 	return nil
 }
@@ -156,6 +172,13 @@ func (j *journal) count(message string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lines[message]
+}
+
+// attributes returns those of the last line with a message.
+func (j *journal) attributes(message string) map[string]string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.last[message]
 }
 
 var errDown = errors.New("connection refused")

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -33,12 +36,12 @@ func Parse(data []byte, most int) (root *yaml.Node, where string, err error) {
 	if err := decoder.Decode(&first); errors.Is(err, io.EOF) {
 		return nil, "", nil
 	} else if err != nil {
-		return noYAML(err)
+		return noYAML(data, err)
 	}
 	if err := decoder.Decode(&second); err == nil {
 		return nil, fmt.Sprintf(":%d", second.Line), errors.New("here begins a second document; allowed is one")
 	} else if !errors.Is(err, io.EOF) {
-		return noYAML(err)
+		return noYAML(data, err)
 	}
 	if len(first.Content) == 0 {
 		return nil, "", nil
@@ -61,7 +64,7 @@ func firstInvalid(data []byte) (at int) {
 // withLine is an error of the library, most of which have a line.
 var withLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
-func noYAML(err error) (*yaml.Node, string, error) {
+func noYAML(data []byte, err error) (*yaml.Node, string, error) {
 	where, text := "", err.Error()
 	if match := withLine.FindStringSubmatch(text); match != nil {
 		if match[1] != "" {
@@ -69,5 +72,32 @@ func noYAML(err error) (*yaml.Node, string, error) {
 		}
 		text = match[2]
 	}
+	if line := tabLine(data, strings.TrimPrefix(where, ":"), text); line > 0 {
+		return nil, fmt.Sprintf(":%d", line), errors.New("a tab; YAML is indented with spaces")
+	}
 	return nil, where, fmt.Errorf("no valid YAML: %s", text)
+}
+
+// tabbed is a line with a tab where only spaces may stand.
+var tabbed = regexp.MustCompile(`^[ -]*\t`)
+
+// tabLine returns the line whose tab the library complains about in other words, near the one that it names; 0 if it does not.
+func tabLine(data []byte, named, text string) int {
+	first := 1 // which the library leaves out
+	if n, err := strconv.Atoi(named); err == nil {
+		first = n
+	}
+	last := first
+	switch {
+	case strings.Contains(text, "a tab character"): // it may name the line where the block begins
+		last = math.MaxInt
+	case !strings.Contains(text, "cannot start any token"):
+		return 0
+	}
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		if n := i + 1; n >= first && n <= last && tabbed.Match(line) {
+			return n
+		}
+	}
+	return 0
 }

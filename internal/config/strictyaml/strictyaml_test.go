@@ -11,13 +11,22 @@ import (
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                      "nothing",
-		"# only this\n":         "nothing",
-		"a: 1\n":                "mapping",
-		"a: 1\n---\nb: 2\n":     ":2: here begins a second document; allowed is one",
-		"a: [\n":                ":1: no valid YAML: did not find expected node content",
-		"a: 1\n\xff: 2\n":       ":2: this is not UTF-8, which YAML must be",
-		strings.Repeat("x", 65): ": the file has 65 bytes; allowed are 64",
+		"":                          "nothing",
+		"# only this\n":             "nothing",
+		"a: 1\n":                    "mapping",
+		"a: 1\n---\nb: 2\n":         ":2: here begins a second document; allowed is one",
+		"a: [\n":                    ":1: no valid YAML: did not find expected node content",
+		"a: 1\n\xff: 2\n":           ":2: this is not UTF-8, which YAML must be",
+		"a:\n\tb: 1\n":              ":2: a tab; YAML is indented with spaces",
+		"\ta: 1\n":                  ":1: a tab; YAML is indented with spaces",
+		"a:\n  b: 1\n\tc: 2\n":      ":3: a tab; YAML is indented with spaces",
+		"a:\n  b: 1\n\n\tc: 2\n":    ":4: a tab; YAML is indented with spaces",
+		"a:\n  b:\n  \tc: 1\n":      ":3: a tab; YAML is indented with spaces",
+		"a: |\n  x\n\ty\n":          ":3: a tab; YAML is indented with spaces",
+		"a:\n  - x\n\t- y\n":        ":3: a tab; YAML is indented with spaces",
+		"a:\n-\tb: 1\n\tc: 2\n":     ":2: a tab; YAML is indented with spaces",
+		"a: |\n  x\n  \ty\nb: @d\n": ":4: no valid YAML: found character that cannot start any token", // tabs in a text are fine
+		strings.Repeat("x", 65):     ": the file has 65 bytes; allowed are 64",
 	} {
 		root, where, err := Parse([]byte(text), 64)
 		got := "nothing"

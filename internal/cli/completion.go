@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// completionTimeout is how long somebody who pressed the tab key waits for the names of what there is.
+const completionTimeout = time.Second
+
+// completeNames has shells complete the names of one entity, or of several, in the place of a command's arguments.
+func completeNames(kind config.Kind, several bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 && !several {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return fitting(storedNames(cmd, kind), args, word), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeProfiles has shells complete the names of profiles, those that are built in as well.
+func completeProfiles(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return fitting(append(profile.Names(), storedNames(cmd, config.KindProfile)...), nil, word), cobra.ShellCompDirectiveNoFileComp
+}
+
+// fitting returns the names that begin with what was typed so far, without those that were given already.
+func fitting(names, given []string, word string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, word) || slices.Contains(given, name) })
+}
+
+// completeFlag has shells complete the value of a flag that names an entity.
+func completeFlag(cmd *cobra.Command, flag string, kind config.Kind) {
+	complete := completeNames(kind, false)
+	if kind == config.KindProfile {
+		complete = completeProfiles
+	}
+	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return complete(cmd, nil, word) // whatever arguments there are
+	})
+	if err != nil {
+		panic(err) // there is no such flag, or it was done already
+	}
+}
+
+// storedNames returns the names that the configuration has, which the command's flags or the environment name. Nobody reads messages
+// while a word is completed: there are no names if nothing answers in time.
+func storedNames(cmd *cobra.Command, kind config.Kind) []string {
+	var from targetFlags
+	for flag, value := range map[string]*string{"admin": &from.admin, "admin-token": &from.token, "database": &from.database} {
+		if f := cmd.Flags().Lookup(flag); f != nil {
+			*value = f.Value.String()
+		}
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	t, err := from.openFor(ctx, false, config.Options{Profiles: config.CheckProfiles, ReadOnly: true})
+	if err != nil {
+		return nil
+	}
+	defer t.Close()
+	v, err := t.look(ctx)
+	if err != nil {
+		return nil
+	}
+	return v.Content.Names(kind)
+}

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// A mistyped flag is answered with the nearest one, in every command and for the flags of every command.
+func TestUnknownFlags(t *testing.T) {
+	alone(t)
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"backend", "set", "gpu-1", "--conections", "3"}, "unknown flag --conections: did you mean --connections?"},
+		{[]string{"backend", "set", "gpu-1", "--conections=3"}, "unknown flag --conections: did you mean --connections?"},
+		{[]string{"backend", "add", "-connections", "3"}, "unknown flag -connections: did you mean --connections?"},
+		{[]string{"serve", "--lisen", ":1"}, "unknown flag --lisen: did you mean --listen?"},
+		{[]string{"backend", "ls", "--help-me-out-of-this"}, "unknown flag --help-me-out-of-this\n"},
+		{[]string{"backend", "ls", "-z"}, "unknown flag -z\n"},
+		{[]string{"backend", "ls", "-oz=3", "-z"}, `--output: "z=3" is not table or json`},
+		{[]string{"--verion"}, "unknown flag --verion: did you mean --version?"},
+	} {
+		status, out, messages := command(c.args...)
+		if status != 2 || out != "" || !strings.Contains(messages, c.says) {
+			t.Errorf("%v: status %d, printed %q, said\n%s\nwant 2,\n%s", c.args, status, out, messages, c.says)
+		}
+	}
+}
+
+func TestVersionFlag(t *testing.T) {
+	_, want, _ := command("version")
+	status, out, messages := command("--version")
+	if status != 0 || out != want || messages != "" {
+		t.Errorf("--version: status %d, printed %q, said %q; want what 'version' prints: %q", status, out, messages, want)
+	}
+}
+
+// What people of other tools type works as well.
+func TestAliases(t *testing.T) {
+	s := onDatabase(t).begin()
+	for _, group := range []string{"service", "backend", "profile"} {
+		if s.must(group+" list") != s.must(group+" ls") {
+			t.Errorf("%s list prints other things than ls", group)
+		}
+	}
+	s.must("profile add mine --file "+s.write("from: vosk\n"), "profile delete mine", "backend remove gpu-1", "backend delete gpu-2", "service remove stt")
+	if out := s.must("service ls"); strings.Contains(out, "stt") {
+		t.Errorf("the service is still there:\n%s", out)
+	}
+}
+
+// sameMistakes has for each command the arguments of a call with each mistake; empty where a command cannot be called so. An unknown
+// flag and an argument too many are mistakes of all of them.
+var sameMistakes = map[string]struct {
+	tooMany, missing string // 2
+	unknownName      string // 1: what the command is about is not there
+	badValue         string // 2
+}{
+	"serve":                 {"x", "", "", "--connections x"},
+	"demo":                  {"x", "", "", "--help=x"},
+	"check":                 {"x", "", "", "--listen x"},
+	"service":               {"x", "", "", "--help=x"},
+	"service ls":            {"x", "", "", "--output x"},
+	"service show":          {"stt x", "-o json", "nosuch", "stt -o x"},
+	"service add":           {"x y", "--queue 1", "", "x --queue y"},
+	"service set":           {"stt x --queue 1", "--queue 1", "nosuch --queue 1", "stt --balance x"},
+	"service rm":            {"", "--dry-run", "nosuch", "stt --dry-run=x"},
+	"backend":               {"x", "", "", "--help=x"},
+	"backend ls":            {"x", "", "--service nosuch", "--selector =x"},
+	"backend show":          {"gpu-1 x", "-o json", "nosuch", "gpu-1 -o x"},
+	"backend add":           {"x ws://h y", "--weight 1", "", "x ws://h --connections y"},
+	"backend set":           {"gpu-1 x --weight 1", "--weight 1", "nosuch --weight 1", "gpu-1 --state x"},
+	"backend rm":            {"", "--dry-run", "nosuch", "gpu-1 -o x"},
+	"backend drain":         {"", "--dry-run", "nosuch", "gpu-1 --wait --timeout 0s"},
+	"backend enable":        {"", "--dry-run", "nosuch", "gpu-1 --wait --timeout x"},
+	"backend disable":       {"", "--dry-run", "nosuch", "--selector =x"},
+	"profile":               {"x", "", "", "--help=x"},
+	"profile ls":            {"x", "", "", "-o x"},
+	"profile show":          {"vosk x", "--effective", "nosuch", "vosk --effective=x"},
+	"profile add":           {"x y --file -", "--file -", "", "x --file - -o y"},
+	"profile set":           {"x y --file -", "--file -", "", "x --file - -o y"},
+	"profile rm":            {"", "--dry-run", "nosuch", "x -o y"},
+	"config":                {"x", "", "", "--help=x"},
+	"config show":           {"x", "", "", "-o x"},
+	"config export":         {"x", "", "", "--help=x"},
+	"config diff":           {"x y", "--prune", "", "x --prune=y"},
+	"config apply":          {"x y", "--prune", "", "x --prune=y"},
+	"config import":         {"x y", "--dry-run", "", "x --dry-run=y"},
+	"config history":        {"x", "", "", "--limit 0"},
+	"config rollback":       {"1 2", "--dry-run", "99", "1 --dry-run=x"},
+	"config init":           {"x", "", "", "--force=x"},
+	"migrate":               {"x", "", "", "--database mysql://h/x"},
+	"sim":                   {"x", "", "", "--protocol x"},
+	"bench":                 {"", "--rate 1", "", "ws://h --connections 0"},
+	"version":               {"x", "", "", "--help=x"},
+	"help":                  {"version x", "", "", "--help=x"},
+	"completion":            {"x", "", "", "--help=x"},
+	"completion bash":       {"x", "", "", "--no-descriptions=x"},
+	"completion fish":       {"x", "", "", "--no-descriptions=x"},
+	"completion zsh":        {"x", "", "", "--no-descriptions=x"},
+	"completion powershell": {"x", "", "", "--no-descriptions=x"},
+}
+
+// The same mistake has the same exit status in every command.
+func TestSameMistakeSameStatus(t *testing.T) {
+	s := onDatabase(t).begin()
+	t.Setenv(databaseVariable, s.database)
+	var all []string
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			all = append(all, strings.TrimPrefix(sub.CommandPath(), "wsbouncer "))
+			walk(sub)
+		}
+	}
+	walk(newRootCommand())
+	if len(all) != len(sameMistakes) {
+		t.Errorf("%d commands, but the mistakes of %d", len(all), len(sameMistakes))
+	}
+	for _, name := range all {
+		c, ok := sameMistakes[name]
+		if !ok {
+			t.Errorf("%s is not in the table", name)
+			continue
+		}
+		for _, m := range []struct {
+			mistake, args string
+			status        int
+		}{
+			{"an unknown flag", "--nosuch", 2},
+			{"an argument too many", c.tooMany, 2},
+			{"a missing argument", c.missing, 2},
+			{"an unknown name", c.unknownName, 1},
+			{"a bad value", c.badValue, 2},
+			{"a bad database", badDatabase(name), 2},
+		} {
+			if m.args == "" {
+				continue
+			}
+			status, out, messages := command(append(strings.Fields(name), strings.Fields(m.args)...)...)
+			if status != m.status || out != "" || !strings.HasPrefix(messages, "Error: ") {
+				t.Errorf("%s: %s %s: status %d, printed %q, said %q; want status %d", m.mistake, name, m.args, status, out, messages, m.status)
+			}
+		}
+	}
+}
+
+// badDatabase returns the arguments of an otherwise right call of a command with a database that cannot be; empty if it takes none.
+func badDatabase(name string) string {
+	right := map[string]string{
+		"serve": " ", "check": " ", "migrate": " ", "service ls": " ", "service show": "stt", "service add": "x", "service set": "stt --queue 1",
+		"service rm": "stt", "backend ls": " ", "backend show": "gpu-1", "backend add": "x ws://h", "backend set": "gpu-1 --weight 1", "backend rm": "gpu-1",
+		"backend drain": "gpu-1", "profile ls": " ", "profile show": "vosk", "profile rm": "x", "config show": " ", "config export": " ",
+		"config history": " ", "config rollback": "1",
+	}
+	if right[name] == "" {
+		return ""
+	}
+	return right[name] + " --database mysql://h/x"
+}
