@@ -1,7 +1,7 @@
 package results
 
 import (
-	"github.com/wsbouncer/wsbouncer/bench/plot"
+	"github.com/wsbouncer/wsbouncer/internal/load/report"
 )
 
 // Drawing is a plot of the report.
@@ -24,9 +24,9 @@ func (r *Report) Drawings() []Drawing {
 		{"memory.svg", "Memory of the proxy with all sessions open", "MiB", "open_mb"},
 		{"latency-p99.svg", "99th percentile of the round trip under load", "ms", "p99_ms"},
 	} {
-		chart := plot.Chart{Title: d.title, X: "sessions, with the same number of messages a second in all", Y: d.axis, LogX: true, LogY: true}
+		chart := report.Chart{Title: d.title, X: "sessions, with the same number of messages a second in all", Y: d.axis}
 		for _, rival := range s.Rivals {
-			chart.Series = append(chart.Series, s.growth(rival, d.key, rival == r.Base))
+			chart.Lines = append(chart.Lines, s.growth(rival, d.key, rival == r.Base))
 		}
 		svg, err := chart.SVG()
 		all = append(all, Drawing{d.file, d.title, svg, err})
@@ -35,30 +35,30 @@ func (r *Report) Drawings() []Drawing {
 }
 
 // growth is a rival's line: a metric by number of sessions, with messages of 1 KiB.
-func (s *Scenario) growth(rival, key string, strong bool) plot.Series {
-	series, overloaded := plot.Series{Name: rival, Strong: strong}, 0
+func (s *Scenario) growth(rival, key string, strong bool) report.ChartLine {
+	line, overloaded := report.ChartLine{Name: rival, Strong: strong}, 0
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		v := c.Values(rival, key)
 		if c.Size != 1024 || c.light() || v.Count == 0 || v.Median <= 0 {
 			continue
 		}
-		point := plot.Point{X: float64(c.Sessions), Y: v.Median}
+		point := report.ChartPoint{X: float64(c.Sessions), Y: v.Median}
 		if v.Count > 1 && v.Min > 0 {
 			point.Min, point.Max = v.Min, v.Max
 		}
 		if c.trouble(rival).overload != "" {
 			overloaded++
 		}
-		series.Points = append(series.Points, point)
+		line.Points = append(line.Points, point)
 	}
 	switch {
-	case len(series.Points) == 0:
-		series.Note = "no numbers"
-	case overloaded == len(series.Points):
-		series.Note = "overloaded"
+	case len(line.Points) == 0:
+		line.Note = "no numbers"
+	case overloaded == len(line.Points):
+		line.Note = "overloaded"
 	case overloaded > 0:
-		series.Note = "partly overloaded"
+		line.Note = "partly overloaded"
 	}
-	return series
+	return line
 }

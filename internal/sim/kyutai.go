@@ -3,8 +3,9 @@ package sim
 import (
 	"slices"
 
+	"github.com/tinylib/msgp/msgp"
+
 	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/sim/msgpack"
 )
 
 const (
@@ -33,44 +34,35 @@ type kyutaiMarker struct {
 
 func (d *kyutaiDialogue) greet(v *voice) {
 	if !v.place() {
-		message := message("Error", 1)
-		v.binary(remark, msgpack.AppendString(msgpack.AppendString(message, "message"), "no free channels"))
+		b := msgp.AppendString(AppendKyutai(nil, "Error", 1), "message")
+		v.binary(remark, msgp.AppendString(b, "no free channels"))
 		v.end(frame.NormalClosure, "")
 		return
 	}
-	v.binary(opening, message("Ready", 0)) // the server sends itself Init
-}
-
-// message begins a message of that type with so many fields besides.
-func message(kind string, fields int) []byte {
-	b := msgpack.AppendMap(nil, 1+fields)
-	return msgpack.AppendString(msgpack.AppendString(b, "type"), kind)
+	v.binary(opening, AppendKyutai(nil, "Ready", 0)) // the server sends itself Init
 }
 
 func (d *kyutaiDialogue) hear(v *voice, kind frame.Opcode, payload []byte) {
 	if kind != frame.Binary {
 		return // the real server passes it over
 	}
-	value, _, err := msgpack.Decode(payload)
-	said, ok := value.(map[string]any)
-	if err != nil || !ok {
+	said, _, err := ReadKyutai(payload)
+	if err != nil {
 		v.end(frame.NormalClosure, "")
 		return
 	}
-	switch said["type"] {
+	switch said.Type {
 	case "Init":
 		if v.hit(v.nasty.ResetIgnored) {
 			return
 		}
 		d.heard.clear()
 		d.text = nil
-		v.binary(opening, message("Ready", 0))
+		v.binary(opening, AppendKyutai(nil, "Ready", 0))
 	case "Marker":
-		id, _ := said["id"].(int64)
-		d.markers = append(d.markers, kyutaiMarker{id, d.step + kyutaiDelay + len(d.waiting)/kyutaiFrame})
+		d.markers = append(d.markers, kyutaiMarker{said.ID, d.step + kyutaiDelay + len(d.waiting)/kyutaiFrame})
 	case "Audio":
-		pcm, _ := said["pcm"].(msgpack.Floats)
-		d.waiting = append(d.waiting, pcm...)
+		d.waiting = append(d.waiting, said.PCM...)
 		for len(d.waiting) >= kyutaiFrame {
 			d.take(v, d.waiting[:kyutaiFrame])
 			d.waiting = append(d.waiting[:0], d.waiting[kyutaiFrame:]...)
@@ -90,23 +82,23 @@ func (d *kyutaiDialogue) take(v *voice, audio []byte) {
 	d.heard.next()
 	d.text = append(d.text, word)
 	d.step++
-	b := msgpack.AppendInt(msgpack.AppendString(message("Step", 3), "step_idx"), int64(d.step))
-	b = msgpack.AppendFloats(msgpack.AppendString(b, "prs"), make(msgpack.Floats, 16))
-	v.binary(remark, msgpack.AppendInt(msgpack.AppendString(b, "buffered_pcm"), int64(len(d.waiting)/4)))
+	b := msgp.AppendInt64(msgp.AppendString(AppendKyutai(nil, "Step", 3), "step_idx"), int64(d.step))
+	b = appendFloats(msgp.AppendString(b, "prs"), make([]byte, 16))
+	v.binary(remark, msgp.AppendInt64(msgp.AppendString(b, "buffered_pcm"), int64(len(d.waiting)/4)))
 	if len(d.text) > kyutaiDelay {
 		word, d.text = d.text[0], d.text[1:]
 		if word != "" {
-			b = msgpack.AppendString(msgpack.AppendString(message("Word", 2), "text"), word)
+			b = msgp.AppendString(msgp.AppendString(AppendKyutai(nil, "Word", 2), "text"), word)
 			start := float64(d.step-kyutaiDelay) * 0.08
-			v.binary(final, msgpack.AppendFloat(msgpack.AppendString(b, "start_time"), start))
-			b = msgpack.AppendString(message("EndWord", 1), "stop_time")
-			v.binary(remark, msgpack.AppendFloat(b, start+0.08))
+			v.binary(final, msgp.AppendFloat64(msgp.AppendString(b, "start_time"), start))
+			b = msgp.AppendString(AppendKyutai(nil, "EndWord", 1), "stop_time")
+			v.binary(remark, msgp.AppendFloat64(b, start+0.08))
 		}
 	}
 	d.markers = slices.DeleteFunc(d.markers, func(m kyutaiMarker) bool {
 		due := m.due <= d.step
 		if due {
-			v.binary(last, msgpack.AppendInt(msgpack.AppendString(message("Marker", 1), "id"), m.id))
+			v.binary(last, msgp.AppendInt64(msgp.AppendString(AppendKyutai(nil, "Marker", 1), "id"), m.id))
 		}
 		return due
 	})

@@ -6,8 +6,7 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
-
-	"github.com/wsbouncer/wsbouncer/internal/sim/msgpack"
+	"github.com/tinylib/msgp/msgp"
 )
 
 // kyutaiClient speaks MessagePack and tells in a line what it hears, steps aside.
@@ -20,30 +19,29 @@ func (c kyutaiClient) send(t *testing.T, message []byte) {
 
 func (c kyutaiClient) audio(t *testing.T, m Mark, bytes int) {
 	t.Helper()
-	pcm := make(msgpack.Floats, bytes)
+	pcm := make([]byte, bytes)
 	if m != (Mark{}) {
 		pcm = AppendMark(nil, m, bytes/MarkSize)
 	}
-	c.send(t, msgpack.AppendFloats(msgpack.AppendString(message("Audio", 1), "pcm"), pcm))
+	c.send(t, AppendKyutaiAudio(nil, pcm))
 }
 
 func (c kyutaiClient) hear(t *testing.T) string {
 	t.Helper()
 	for {
 		_, b := hear(t, c.Conn)
-		value, rest, err := msgpack.Decode(b)
-		said, ok := value.(map[string]any)
-		if err != nil || !ok || len(rest) > 0 {
+		said, rest, err := ReadKyutai(b)
+		if err != nil || len(rest) > 0 {
 			t.Fatalf("got %x: %v", b, err)
 		}
-		switch said["type"] {
+		switch said.Type {
 		case "Step", "EndWord":
 		case "Word":
-			return "Word " + said["text"].(string)
+			return "Word " + said.Text
 		case "Marker":
-			return fmt.Sprint("Marker ", said["id"])
+			return fmt.Sprint("Marker ", said.ID)
 		default:
-			return strings.TrimSpace(fmt.Sprintf("%s %v", said["type"], said["message"]))
+			return strings.TrimSpace(said.Type + " " + said.Message)
 		}
 	}
 }
@@ -60,14 +58,14 @@ func (c kyutaiClient) wants(t *testing.T, lines ...string) {
 func TestKyutai(t *testing.T) {
 	s := start(t, Options{Protocol: Kyutai, Nasty: NastyOptions{Full: 1}})
 	c := kyutaiClient{dial(t, s)}
-	c.wants(t, "Ready <nil>")
+	c.wants(t, "Ready")
 	full := kyutaiClient{dial(t, s)}
 	full.wants(t, "Error no free channels")
 	converse(t, full.Conn, 0, "< close 1000")
 
 	c.audio(t, Mark{Session: 7, Seq: 1}, kyutaiFrame)
 	c.audio(t, Mark{Session: 7, Seq: 2}, kyutaiFrame)
-	c.send(t, msgpack.AppendInt(msgpack.AppendString(message("Marker", 1), "id"), 300))
+	c.send(t, msgp.AppendInt64(msgp.AppendString(AppendKyutai(nil, "Marker", 1), "id"), 300))
 	for range kyutaiDelay {
 		c.audio(t, Mark{}, kyutaiFrame)
 	}
@@ -76,8 +74,8 @@ func TestKyutai(t *testing.T) {
 	// Init clears the model, but not what is less than a step.
 	c.audio(t, Mark{Session: 7, Seq: 3}, kyutaiFrame)
 	c.audio(t, Mark{Session: 7, Seq: 4}, kyutaiFrame/2)
-	c.send(t, message("Init", 0))
-	c.wants(t, "Ready <nil>")
+	c.send(t, AppendKyutai(nil, "Init", 0))
+	c.wants(t, "Ready")
 	c.audio(t, Mark{Session: 8, Seq: 1}, kyutaiFrame/2)
 	for range kyutaiDelay {
 		c.audio(t, Mark{}, kyutaiFrame)

@@ -4,33 +4,27 @@ package filelock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/gofrs/flock"
 )
+
+// pollInterval is how often Lock tries again.
+const pollInterval = 10 * time.Millisecond
 
 // Lock waits until it has the lock of a file, which is one on the file path.lock, or ctx ends. It also keeps out others in
 // the same process. The lock's file stays, since removing it would let two have the lock.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
-	file, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o640)
+	lock := flock.New(path+".lock", flock.SetFlag(os.O_RDWR|os.O_CREATE), flock.SetPermissions(0o640))
+	_, err = lock.TryLockContext(ctx, pollInterval)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil, fmt.Errorf("waiting for the lock %s: %w", lock, err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("locking: %w", err)
+		return nil, fmt.Errorf("locking %s: %w", lock, err)
 	}
-	const again = 10 * time.Millisecond
-	for {
-		locked, err := tryLock(file)
-		if locked {
-			return func() { _ = file.Close() }, nil
-		}
-		if err != nil {
-			_ = file.Close()
-			return nil, fmt.Errorf("locking %s: %w", file.Name(), err)
-		}
-		select {
-		case <-time.After(again):
-		case <-ctx.Done():
-			_ = file.Close()
-			return nil, fmt.Errorf("waiting for the lock %s: %w", file.Name(), ctx.Err())
-		}
-	}
+	return func() { _ = lock.Unlock() }, nil
 }

@@ -107,30 +107,35 @@ func newPlot(title, about string, x axis, places []float64, y axis, all []series
 		Left: plotLeft, Right: plotWidth - plotRight, Top: plotTop, Bottom: plotHeight - plotBottom,
 	}
 	for _, s := range all {
-		c := curve{Name: s.name, Class: s.class}
-		var path strings.Builder
-		drawing := false
-		for i, v := range s.values {
-			if math.IsNaN(v) {
-				drawing = false
-				continue
-			}
-			at := dot{x.at(places[i]), y.at(v)}
-			if drawing {
-				fmt.Fprintf(&path, "L%g %g", at.X, at.Y)
-			} else {
-				fmt.Fprintf(&path, "M%g %g", at.X, at.Y)
-			}
-			drawing = true
-			c.Dots = append(c.Dots, at)
-		}
-		if len(c.Dots) > fewDots {
-			c.Dots = nil
-		}
-		c.Path = path.String()
-		p.Curves = append(p.Curves, c)
+		p.Curves = append(p.Curves, newCurve(s, x, places, y))
 	}
 	return p
+}
+
+// newCurve makes the curve of a series.
+func newCurve(s series, x axis, places []float64, y axis) curve {
+	c := curve{Name: s.name, Class: s.class}
+	var path strings.Builder
+	drawing := false
+	for i, v := range s.values {
+		if math.IsNaN(v) {
+			drawing = false
+			continue
+		}
+		at := dot{x.at(places[i]), y.at(v)}
+		if drawing {
+			fmt.Fprintf(&path, "L%g %g", at.X, at.Y)
+		} else {
+			fmt.Fprintf(&path, "M%g %g", at.X, at.Y)
+		}
+		drawing = true
+		c.Dots = append(c.Dots, at)
+	}
+	if len(c.Dots) > fewDots {
+		c.Dots = nil
+	}
+	c.Path = path.String()
+	return c
 }
 
 // fewDots is up to how many places a curve marks each.
@@ -161,6 +166,9 @@ func round(v float64) float64 {
 	return 10 * power
 }
 
+// decadeRoom is how much room a logarithmic axis needs for a power of ten to have a tick at 1, 2 and 5 times it.
+const decadeRoom = 83
+
 // logarithmic returns an axis for values above 0, and its ticks.
 func logarithmic(smallest, largest float64, low, high float64, label func(float64) string) (axis, []tick) {
 	if !(smallest > 0) || !(largest >= smallest) {
@@ -168,7 +176,7 @@ func logarithmic(smallest, largest float64, low, high float64, label func(float6
 	}
 	a := axis{low: low, high: high, log: true}
 	multiples := []float64{1, 2, 5, 10}
-	if math.Log10(largest/smallest) > 2.5 {
+	if math.Log10(largest/smallest)*decadeRoom > math.Abs(high-low) {
 		multiples = []float64{1, 10}
 	}
 	power := math.Pow(10, math.Floor(math.Log10(smallest)))

@@ -44,6 +44,9 @@ func TestAxes(t *testing.T) {
 			t.Errorf("%v to %v: %q, %+v", c.smallest, c.largest, got, a)
 		}
 	}
+	if _, ticks := logarithmic(0.1, 90, 340, 0, number); len(ticks) != 10 {
+		t.Errorf("with room for 1, 2 and 5 of three powers of ten: %q", labels(ticks))
+	}
 	for _, c := range []struct {
 		end   float64
 		count int

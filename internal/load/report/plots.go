@@ -178,7 +178,7 @@ func distributionPlot(rows []row) plot {
 			at := min(rest(step.Quantile), float64(r.Times.Count())) // what is beyond cannot be told
 			places, values = append(places, at), append(values, milliseconds(step.Time))
 		}
-		drawn := newPlot("", "", x, places, y, []series{{r.Name, classes[i%len(classes)], values}}).Curves[0]
+		drawn := newCurve(series{r.Name, classes[i%len(classes)], values}, x, places, y)
 		drawn.Dots = nil
 		p.Curves = append(p.Curves, drawn)
 	}

@@ -1,7 +1,8 @@
 // Package report writes down what a load has shown: as a table for people, as JSON for programs, as a time series, and as
 // one HTML file with plots.
 //
-// All of it is made of a [Report], which is static once filled in; its methods may be called by several goroutines.
+// All of it is made of a [Report], which is static once filled in; its methods may be called by several goroutines. A [Chart]
+// compares several loads.
 package report
 
 import (
