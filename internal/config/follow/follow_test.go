@@ -264,8 +264,8 @@ func TestWhoAndWhy(t *testing.T) {
 		}{
 			{"2", revisions, "alice", "busy"},
 			{"5", revisions, "carol, bob", "new model; long weekend"}, // several at once
-			{"7", nil, "", ""},       // the history cannot be read
-			{"8", revisions, "", ""}, // or does not know the version
+			{"7", nil, "", ""},                                        // the history cannot be read
+			{"8", revisions, "", ""},                                  // or does not know the version
 		} {
 			time.Sleep(time.Second)
 			r.store.mu.Lock()
