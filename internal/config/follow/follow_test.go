@@ -263,9 +263,11 @@ func TestWhoAndWhy(t *testing.T) {
 			who, why string
 		}{
 			{"2", revisions, "alice", "busy"},
-			{"5", revisions, "carol, bob", "new model; long weekend"}, // several at once
-			{"7", nil, "", ""},                                        // the history cannot be read
-			{"8", revisions, "", ""},                                  // or does not know the version
+			// Several at once.
+			{"5", revisions, "carol, bob", "new model; long weekend"},
+			// The history cannot be read, or does not know the version.
+			{"7", nil, "", ""},
+			{"8", revisions, "", ""},
 		} {
 			time.Sleep(time.Second)
 			r.store.mu.Lock()
