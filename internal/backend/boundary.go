@@ -13,7 +13,7 @@ import (
 
 // Lessee is a session as far as its connection needs it.
 type Lessee interface {
-	loop.Handler
+	loop.TimerHandler // it passes Expired on to the connection
 	// SendPing sends a ping to the server, with the payload that [Conn.Ping] returns, as soon as a frame boundary allows.
 	SendPing()
 	// Act does what the boundary asks for, but [Conn.Perform].
@@ -60,7 +60,7 @@ func (c *Conn) perform(s profile.Step) {
 		if c.alarm == nil {
 			c.alarm = new(loop.Timer)
 		}
-		c.alarm.Set(c.stream.Loop(), s.Timer, c.alarmed)
+		c.alarm.Set(c.stream, s.Timer, timerAlarmed)
 	}
 }
 

@@ -95,6 +95,9 @@ func (s *session) Flushed(*loop.Conn) {}
 // Ended implements [loop.Handler].
 func (s *session) Ended(_ *loop.Conn, err error) { s.ended = err }
 
+// Expired implements [Lessee].
+func (s *session) Expired(c *loop.Conn, t *loop.Timer) { s.conn.Expired(c, t) }
+
 // Act implements [Lessee].
 func (s *session) Act(profile.Step) {}
 
