@@ -8,7 +8,7 @@ import (
 type Drawing struct {
 	File, Title string
 	SVG         string
-	Err         error // there is nothing to draw
+	Err         error // why it could not be drawn
 }
 
 // Drawings are the plots of how costs grow with the number of sessions.
@@ -25,8 +25,14 @@ func (r *Report) Drawings() []Drawing {
 		{"latency-p99.svg", "99th percentile of the round trip under load", "ms", "p99_ms"},
 	} {
 		chart := report.Chart{Title: d.title, X: "sessions, with the same number of messages a second in all", Y: d.axis}
+		points := 0
 		for _, rival := range s.Rivals {
-			chart.Lines = append(chart.Lines, s.growth(rival, d.key, rival == r.Base))
+			line := s.growth(rival, d.key, rival == r.Base)
+			chart.Lines = append(chart.Lines, line)
+			points += len(line.Points)
+		}
+		if points == 0 {
+			continue // this plan did not measure it
 		}
 		svg, err := chart.SVG()
 		all = append(all, Drawing{d.file, d.title, svg, err})
