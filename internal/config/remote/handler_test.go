@@ -34,12 +34,12 @@ func TestRequests(t *testing.T) {
 			return r
 		}, 200, `"version": "1"`},
 		{"nothing", func() *http.Request { return post("") }, 400, "the change is not understood: EOF; allowed are the keys who"},
-		{"an unknown key", func() *http.Request { return post(`{"who":"a","mutation":[]}`) }, 400, `unknown field \"mutation\"; allowed are the keys`},
+		{"an unknown key", func() *http.Request { return post(`{"who":"a","mutation":[]}`) }, 400, `unknown field \"mutation\": use one of the keys`},
 		{"two values", func() *http.Request { return post(addition + addition) }, 400, "something follows"},
 		{"no change", func() *http.Request { return post(`{"who":"a"}`) }, 400, "the change changes nothing"},
 		{"nobody", func() *http.Request { return post(strings.Replace(addition, "alice", "", 1)) }, 400, "who makes the change must be given"},
 		{"no version", func() *http.Request { return post(`{"who":"a","configuration":{}}`) }, 400, "a whole content needs the version"},
-		{"unknown sections", func() *http.Request { return post(`{"who":"a","expect":"0","configuration":{"service":{}}}`) }, 400, `unknown field \"service\"; allowed are the keys version, services`},
+		{"unknown sections", func() *http.Request { return post(`{"who":"a","expect":"0","configuration":{"service":{}}}`) }, 400, `unknown field \"service\": use one of the keys version, services`},
 		{"too much", func() *http.Request { return post(`{"who":"` + strings.Repeat("a", maxRequest) + `"}`) }, 413, "more than 8388608 bytes"},
 		{"half of it", func() *http.Request {
 			r := post("")
@@ -51,7 +51,7 @@ func TestRequests(t *testing.T) {
 		}, 422, `0 is not between 1 and 100000`},
 		{"everything else wrong, too", func() *http.Request {
 			return post(`{"who":"a","expect":"0","configuration":{"backends":{"gpu-1":{"connections":0,"service":"x","url":"ws://a/"}}}}`)
-		}, 422, `there is no service \"x\"; there is none`},
+		}, 422, `unknown service \"x\": none exists`},
 		{"unknown kind", func() *http.Request { return post(strings.Replace(addition, `"service"`, `"servce"`, 1)) }, 422, `did you mean \"service\"?`},
 		{"an old version", func() *http.Request { return post(strings.Replace(addition, "{", `{"expect":"7",`, 1)) }, 409, `"current": "0"`},
 		{"an old version, dry", func() *http.Request { return post(strings.Replace(addition, "{", `{"expect":"7","dry_run":true,`, 1)) }, 409, `"current": "0"`},
