@@ -183,7 +183,7 @@ func TestMistakes(t *testing.T) {
 			`w.yaml:4:13: max-header: 1 is not between 512 and 1MiB`,
 		}},
 		{given{file: "log-format: xml\nwat: 1\nloops: [1]\nadmin: {a: b}\nlog-format: text\n"}, []string{
-			`w.yaml:1:13: log-format: unknown log format "xml": use one of text, json`, `w.yaml:2:1: unknown setting "wat"; allowed are`,
+			`w.yaml:1:13: log-format: unknown log format "xml": use one of text, json`, `w.yaml:2:1: unknown setting "wat": use one of`,
 			`w.yaml:3:8: loops: this is not a single value`, `w.yaml:4:8: admin: this is not a single value`, `w.yaml:5:1: "log-format" is there twice`,
 		}},
 		{given{file: "listen: []\n"}, []string{`w.yaml:1:9: listen: the list is empty; allowed is a list of host:port`}},

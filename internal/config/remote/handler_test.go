@@ -34,12 +34,12 @@ func TestRequests(t *testing.T) {
 			return r
 		}, 200, `"version": "1"`},
 		{"nothing", func() *http.Request { return post("") }, 400, "the change is not understood: EOF; allowed are the keys who"},
-		{"an unknown key", func() *http.Request { return post(`{"who":"a","mutation":[]}`) }, 400, `unknown field \"mutation\": use one of the keys`},
+		{"an unknown key", func() *http.Request { return post(`{"who":"a","mutation":[]}`) }, 400, `unknown field \"mutation\"; allowed are the keys`},
 		{"two values", func() *http.Request { return post(addition + addition) }, 400, "something follows"},
 		{"no change", func() *http.Request { return post(`{"who":"a"}`) }, 400, "the change changes nothing"},
 		{"nobody", func() *http.Request { return post(strings.Replace(addition, "alice", "", 1)) }, 400, "who makes the change must be given"},
 		{"no version", func() *http.Request { return post(`{"who":"a","configuration":{}}`) }, 400, "a whole content needs the version"},
-		{"unknown sections", func() *http.Request { return post(`{"who":"a","expect":"0","configuration":{"service":{}}}`) }, 400, `unknown field \"service\": use one of the keys version, services`},
+		{"unknown sections", func() *http.Request { return post(`{"who":"a","expect":"0","configuration":{"service":{}}}`) }, 400, `unknown field \"service\"; allowed are the keys version, services`},
 		{"too much", func() *http.Request { return post(`{"who":"` + strings.Repeat("a", maxRequest) + `"}`) }, 413, "more than 8388608 bytes"},
 		{"half of it", func() *http.Request {
 			r := post("")
