@@ -70,7 +70,7 @@ func (l *line) message(d Direction, op Opcode, whole bool, frames []string) (s S
 	if d == FromServer {
 		count, under = &l.traffic.Received, &l.traffic.ReceivingMessage
 	}
-	shown := op == Continuation || l.b.Watch(d)&(1<<op) != 0
+	shown := op == Continuation || l.b.Inspect(d)&(1<<op) != 0
 	for i, frame := range frames {
 		last := whole && i == len(frames)-1
 		if !shown {
