@@ -54,7 +54,7 @@ func TestAgesAreSpread(t *testing.T) {
 				t.Error("nobody looks at its age")
 			}
 		})
-		defer s.conn.GiveBack()
+		defer s.conn.ReturnUnused()
 	}
 	if len(ages) < connections/2 {
 		t.Errorf("only %d different ages", len(ages))
@@ -65,7 +65,7 @@ func TestAgesAreSpread(t *testing.T) {
 func TestAgedInUse(t *testing.T) {
 	for name, end := range map[string]func(*session, *wstest.Peer){
 		"clean":     func(s *session, _ *wstest.Peer) { s.end(0) },
-		"abandoned": func(s *session, _ *wstest.Peer) { s.on(s.conn.Abandon) },
+		"abandoned": func(s *session, _ *wstest.Peer) { s.on(s.conn.EndUnused) },
 		"reset": func(s *session, p *wstest.Peer) {
 			s.ask("1")
 			p.Expect(frame.Text, "1")

@@ -65,7 +65,7 @@ func TestSaidBeforeGivingBack(t *testing.T) {
 		s.on(func() { noticed = c.stream.Paused() })
 		return noticed
 	})
-	c.GiveBack()
+	c.ReturnUnused()
 	p.Send(frame.Ping, "are you there?")
 	p.Expect(frame.Pong, "are you there?")
 	again := r.use()

@@ -171,7 +171,7 @@ func TestNoPingWhileFull(t *testing.T) {
 	s.look()
 	p.Send(frame.Pong, p.ExpectPing())
 	s.settled()
-	s.conn.GiveBack()
+	s.conn.ReturnUnused()
 	r.ready(1)
 }
 

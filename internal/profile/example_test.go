@@ -46,7 +46,7 @@ func ExampleBoundary() {
 	tell(profile.FromServer, profile.Text, `{"partial":""}`)
 	tell(profile.FromClient, profile.Binary, "audio")
 	if s := tell(profile.FromClient, profile.Text, `{"eof" : 1}`); s.Then == profile.Replaced {
-		s = b.Finish(traffic)
+		s = b.ReplaceEnd(traffic)
 		for i := range s.Send {
 			m := &s.Send[i]
 			fmt.Printf("sent: %.13q binary: %v\n", m.Append(nil, b.Token()), m.Binary)
