@@ -53,7 +53,7 @@ func TestAgesAreSpread(t *testing.T) {
 				t.Error("nobody looks at its age")
 			}
 		})
-		defer s.conn.GiveBack()
+		defer s.conn.ReturnUnused()
 	}
 	if len(ages) < connections/2 {
 		t.Errorf("only %d different ages", len(ages))
@@ -64,7 +64,7 @@ func TestAgesAreSpread(t *testing.T) {
 func TestAgedInUse(t *testing.T) {
 	for name, end := range map[string]func(*session, *peer){
 		"clean":     func(s *session, _ *peer) { s.end(0) },
-		"abandoned": func(s *session, _ *peer) { s.on(s.conn.Abandon) },
+		"abandoned": func(s *session, _ *peer) { s.on(s.conn.EndUnused) },
 		"reset": func(s *session, p *peer) {
 			s.ask("1")
 			p.expect(frame.Text, "1")

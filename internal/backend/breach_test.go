@@ -119,7 +119,7 @@ func TestBreachInSession(t *testing.T) {
 			s, p := r.use(), r.accepted()
 			s.on(func() {
 				s.conn.CloseReceived()
-				s.conn.Broke(frame.ErrCloseReason)
+				s.conn.RecordProtocolError(frame.ErrCloseReason)
 			})
 			if got := s.finish(e); got != Discarded {
 				t.Errorf("outcome %v", got)

@@ -77,7 +77,7 @@ func (c *Conn) TakeTimers() (put func(*loop.Loop)) {
 type kept struct {
 	greeting []byte      // frames sent before the session of a connection that serves only one
 	pong     []byte      // the answer to its last ping, when the stream was full; nil for none
-	farewell *Farewell   // nil as long as the server has not ended the connection
+	farewell *EarlyEnd   // nil as long as the server has not ended the connection
 	broken   *retirement // why it must not serve a session, or not another one; nil if it may
 }
 

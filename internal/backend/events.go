@@ -131,7 +131,7 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 // failed takes the connection out of service, whatever it was doing. closing is the payload of the server's close frame; nil if
 // it has sent none.
 func (c *Conn) failed(why retirement, closing []byte) {
-	if c.Farewell() != nil || c.leaveToClient(why, closing) {
+	if c.EarlyEnd() != nil || c.leaveToClient(why, closing) {
 		return
 	}
 	switch c.mode {

@@ -18,7 +18,7 @@ func TestGiveBack(t *testing.T) {
 			r.ready(1)
 			p := r.accepted()
 			first := r.lease()
-			first.GiveBack()
+			first.ReturnUnused()
 			r.ready(1)
 			p.send(frame.Ping, "idle as before")
 			p.expect(frame.Pong, "idle as before")
@@ -26,7 +26,7 @@ func TestGiveBack(t *testing.T) {
 			if s.conn != first {
 				t.Error("another connection")
 			}
-			s.on(s.conn.Abandon) // in the last moment
+			s.on(s.conn.EndUnused) // in the last moment
 			if st := r.Stats(); st.Totals.Leased != 2 || st.Totals.Returned != 2 || st.Totals.Dialed != 1 || st.Idle != 1 {
 				t.Errorf("stats: %+v", st)
 			}
@@ -43,11 +43,11 @@ func TestGiveBackServesQueue(t *testing.T) {
 	if _, ok, err := r.group.Acquire(&waiter); ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	c.GiveBack()
+	c.ReturnUnused()
 	if got := <-waiter.Ready(); got != c {
 		t.Error("another connection")
 	}
-	c.GiveBack()
+	c.ReturnUnused()
 	r.ready(1)
 }
 
@@ -60,7 +60,7 @@ func TestGiveBackKeepsGreeting(t *testing.T) {
 	p.write(hello)
 	p.send(frame.Ping, "")
 	p.expect(frame.Pong, "")
-	r.lease().GiveBack()
+	r.lease().ReturnUnused()
 	r.ready(1)
 	if s := r.use(); !bytes.Equal(s.greeting, hello) {
 		t.Errorf("greeting %q", s.greeting)
@@ -80,7 +80,7 @@ func TestGiveBackOfLost(t *testing.T) {
 		s.on(func() { lost = s.conn.broken() != nil })
 		return lost
 	})
-	s.conn.GiveBack()
+	s.conn.ReturnUnused()
 	p.expectClose(1012, "closed by the server: 1012 restart")
 	_ = p.Close()
 	r.accepted()

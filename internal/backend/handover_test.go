@@ -64,7 +64,7 @@ func TestSaidBeforeGivingBack(t *testing.T) {
 		s.on(func() { noticed = c.stream.Paused() })
 		return noticed
 	})
-	c.GiveBack()
+	c.ReturnUnused()
 	p.send(frame.Ping, "are you there?")
 	p.expect(frame.Pong, "are you there?")
 	again := r.use()

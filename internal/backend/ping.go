@@ -64,7 +64,7 @@ func (c *Conn) look() {
 	}
 	c.pinged = 0
 	if c.mode == serving {
-		c.stream.Handler().(Lessee).SendPing()
+		c.stream.Handler().(LeaseHolder).SendPing()
 	} else if c.stream.Pending() == 0 {
 		c.sendControl(frame.Ping, c.Ping())
 	}

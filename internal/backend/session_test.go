@@ -64,7 +64,7 @@ func (s *session) end(sent uint64) Outcome {
 // finish ends the lease, and fills in what the server has sent.
 func (s *session) finish(e Ending) (verdict Outcome) {
 	s.on(func() {
-		e.Traffic.Received, e.Traffic.ReceivingMessage = s.conn.Answered()
+		e.Traffic.Received, e.Traffic.ReceivingMessage = s.conn.MessagesReceived()
 		verdict = s.conn.End(e)
 	})
 	return verdict
@@ -95,10 +95,10 @@ func (s *session) Flushed(*loop.Conn) {}
 // Ended implements [loop.Handler].
 func (s *session) Ended(_ *loop.Conn, err error) { s.ended = err }
 
-// Act implements [Lessee].
-func (s *session) Act(profile.Step) {}
+// Apply implements [LeaseHolder].
+func (s *session) Apply(profile.Step) {}
 
-// SendPing implements [Lessee].
+// SendPing implements [LeaseHolder].
 func (s *session) SendPing() {
 	s.pings++
 	if !s.busy {

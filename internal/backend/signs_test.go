@@ -170,7 +170,7 @@ func TestNoPingWhileFull(t *testing.T) {
 	s.look()
 	p.send(frame.Pong, p.awaitPing())
 	s.settled()
-	s.conn.GiveBack()
+	s.conn.ReturnUnused()
 	r.ready(1)
 }
 

@@ -175,13 +175,13 @@ func TestConfigShow(t *testing.T) {
 Version 5 of `+s.database+`, changed by `+whoami()+` at `+then+`
 
 Services
-NAME  PATH     HOST   PROFILE  BALANCE       QUEUE  BACKENDS  CONNECTIONS
+NAME  PATH     HOST   PROFILE  BALANCE       QUEUE  BACKENDS  CAP
 stt   /v1/stt  (any)  vosk     least-loaded  1000   2         80
 
 Backends
-NAME   SERVICE  URL                                 CONNECTIONS  WARM  WEIGHT  STATE    LABELS
-gpu-1  stt      ws://10.0.0.5:2700                  48           cap   1       enabled  zone=a
-gpu-2  stt      ws://10.0.0.6:2700/?token=(hidden)  32           8     1       enabled  zone=b
+NAME   SERVICE  URL                                 CAP  WARM  WEIGHT  STATE    LABELS
+gpu-1  stt      ws://10.0.0.5:2700                  48   cap   1       enabled  zone=a
+gpu-2  stt      ws://10.0.0.6:2700/?token=(hidden)  32   8     1       enabled  zone=b
 
 Profiles: mine`)
 	var shown struct {

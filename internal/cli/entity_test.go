@@ -136,19 +136,19 @@ func TestTables(t *testing.T) {
 	s := onDatabase(t).begin()
 	s.must("service add mt --path /v1/mt --host mt.example.org --balance hash")
 	same(t, "services", s.must("service ls"), `
-NAME  PATH     HOST            PROFILE   BALANCE       QUEUE  BACKENDS  CONNECTIONS
+NAME  PATH     HOST            PROFILE   BALANCE       QUEUE  BACKENDS  CAP
 mt    /v1/mt   mt.example.org  one-shot  hash          1000   0         0
 stt   /v1/stt  (any)           vosk      least-loaded  1000   2         80`)
 	same(t, "backends", s.must("backend ls"), `
-NAME   SERVICE  URL                                 CONNECTIONS  WARM  WEIGHT  STATE    LABELS
-gpu-1  stt      ws://10.0.0.5:2700                  48           cap   1       enabled  zone=a
-gpu-2  stt      ws://10.0.0.6:2700/?token=(hidden)  32           8     1       enabled  zone=b`)
+NAME   SERVICE  URL                                 CAP  WARM  WEIGHT  STATE    LABELS
+gpu-1  stt      ws://10.0.0.5:2700                  48   cap   1       enabled  zone=a
+gpu-2  stt      ws://10.0.0.6:2700/?token=(hidden)  32   8     1       enabled  zone=b`)
 	for _, arguments := range []string{"--selector zone=a", "-l zone -l zone=a", "--service stt -l zone=a"} {
 		if out := s.must("backend ls " + arguments); !strings.Contains(out, "gpu-1") || strings.Contains(out, "gpu-2") {
 			t.Errorf("%s:\n%s", arguments, out)
 		}
 	}
-	same(t, "none of them", s.must("backend ls --service mt"), "NAME  SERVICE  URL  CONNECTIONS  WARM  WEIGHT  STATE")
+	same(t, "none of them", s.must("backend ls --service mt"), "NAME  SERVICE  URL  CAP  WARM  WEIGHT  STATE")
 	same(t, "a backend", s.must("backend show gpu-2"), `
 FIELD                     VALUE
 service                   stt

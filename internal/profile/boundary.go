@@ -14,7 +14,7 @@ import (
 //
 //	New, Dialed                                   Frame and Feed of the greeting
 //	(Ready) Begin                                 Frame and Feed of what Watch names; Plausible
-//	        [Replaced: Finish]                    Frame and Feed of everything from the server
+//	        [Replaced: ReplaceEnd]                Frame and Feed of everything from the server
 //	        End, when the lease ends              Frame and Feed of everything from the server
 //	(Ready) Begin ...
 //
@@ -56,7 +56,7 @@ const (
 	opening                // a session has begun, its first message is awaited
 	waiting                // the first message was sent, the server is not ready yet
 	streaming              // messages pass both ways
-	replacing              // the client's end message came; Finish is awaited
+	replacing              // the client's end message came; ReplaceEnd is awaited
 	finishing              // the reset was sent, the client waits for its last answer
 	resetting              // the session is over, the reset is to succeed
 	settling               // it has; nothing more may come for a while

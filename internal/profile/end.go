@@ -2,9 +2,9 @@ package profile
 
 import "github.com/wsbouncer/wsbouncer/internal/frame"
 
-// Finish follows on a Step that says Replaced: it puts the reset in the place of the client's end message. Everything from
+// ReplaceEnd follows on a Step that says Replaced: it puts the reset in the place of the client's end message. Everything from
 // the server goes on to the client until its last answer came (Finished).
-func (b *Boundary) Finish(t Traffic) (s Step) {
+func (b *Boundary) ReplaceEnd(t Traffic) (s Step) {
 	t = withEnd(t)
 	if b.state != replacing || !b.Plausible(t) {
 		return b.breaks(Step{Close: frame.InternalError}, Unsolicited)

@@ -48,7 +48,7 @@ func ExampleBoundary() {
 	tell(profile.FromServer, frame.Text, `{"partial":""}`)
 	tell(profile.FromClient, frame.Binary, "audio")
 	if s := tell(profile.FromClient, frame.Text, `{"eof" : 1}`); s.Then == profile.Replaced {
-		s = b.Finish(traffic)
+		s = b.ReplaceEnd(traffic)
 		for i := range s.Send {
 			m := &s.Send[i]
 			fmt.Printf("sent: %.13q binary: %v\n", m.Append(nil, b.Token()), m.Binary)

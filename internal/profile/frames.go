@@ -24,7 +24,7 @@ func (b *Boundary) Frame(d Direction, op frame.Opcode, length int64, fin bool) S
 // piece's first byte, with its lowest bits for that byte; 0 for a payload that is not masked. end tells that the piece is the
 // message's last. The payload is not kept, and is as before when Feed returns.
 //
-// The first piece is what was received together with the header, also when that is nothing. After Finish and End, the rest of
+// The first piece is what was received together with the header, also when that is nothing. After ReplaceEnd and End, the rest of
 // the server's message that is under way is presented as well, whether it was presented until then or not.
 func (b *Boundary) Feed(d Direction, payload []byte, key uint32, end bool) Step {
 	m := &b.remembered().messages[d]

@@ -170,7 +170,7 @@ func TestResetFails(t *testing.T) {
 		l.client(frame.Binary, "audio")
 		l.server(voskPartial)
 		l.client(frame.Text, `{"eof" : 1}`)
-		l.b.Finish(l.traffic)
+		l.b.ReplaceEnd(l.traffic)
 		s := c.event(&l.b)
 		if l.want(c.what+" while finishing", s, Broken, c.reason); s.Close != 1011 {
 			t.Errorf("%s: close code %d", c.what, s.Close)
@@ -184,7 +184,7 @@ func TestFinishing(t *testing.T) {
 	l.begin()
 	l.client(frame.Binary, "audio")
 	l.client(frame.Text, `{"eof" : 1}`)
-	l.b.Finish(l.traffic)
+	l.b.ReplaceEnd(l.traffic)
 	if l.client(frame.Binary, "more"); l.pass != Drop {
 		t.Errorf("behind the end: %v", l.pass)
 	}

@@ -240,7 +240,7 @@ func (c *conn) do(s Step) {
 	case Finished:
 		c.leave(s.Close)
 	case Replaced:
-		c.do(c.b.Finish(c.traffic()))
+		c.do(c.b.ReplaceEnd(c.traffic()))
 	case Elsewhere:
 		opening := c.b.Opening()
 		c.visit = nil

@@ -51,7 +51,7 @@ func (s *Session) presentFromBackend(conn *backend.Conn, run *frame.Run, b []byt
 		if s.serves(conn) {
 			s.backendStep(step, raw, ends, begins)
 		} else { // it has ended in the middle of the piece
-			conn.Act(step)
+			conn.Apply(step)
 		}
 	})
 }
@@ -83,12 +83,12 @@ func boundaryAt(raw []byte, ends bool) int {
 
 // act does what a step asks for, besides passing on what it came for.
 func (s *Session) act(step profile.Step) {
-	s.backend.Perform(step)
+	s.backend.ApplyToServer(step)
 	s.follow(step)
 }
 
-// Act implements [backend.Lessee].
-func (h *backendSide) Act(step profile.Step) { (*Session)(h).follow(step) }
+// Apply implements [backend.LeaseHolder].
+func (h *backendSide) Apply(step profile.Step) { (*Session)(h).follow(step) }
 
 // follow does what a step asks of the session.
 func (s *Session) follow(step profile.Step) {
@@ -141,7 +141,7 @@ func (s *Session) conclude() {
 	s.up.closed = true
 	s.deadline.Stop()
 	s.timer.Stop() // the boundary has its own
-	s.act(s.backend.Finish(s.traffic(s.sent)))
+	s.act(s.backend.ReplaceEnd(s.traffic(s.sent)))
 }
 
 // unfit ends a session whose connection cannot serve it to its end.

@@ -104,13 +104,13 @@ func TestWaitingClientIsReadToALimit(t *testing.T) {
 		conn, err := r.acquire(nc, req, time.Now(), func() {
 			go func() {
 				<-enough
-				held.GiveBack()
+				held.ReturnUnused()
 			}()
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn.GiveBack()
+		conn.ReturnUnused()
 		if want := slicesOf(request, data[:limit]); !bytes.Equal(req.Early, want) {
 			t.Errorf("%d bytes of %d were read; want the first %d", len(req.Early)-len(request), size, limit)
 		}

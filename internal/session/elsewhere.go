@@ -88,7 +88,7 @@ func (s *Server) find(session *Session, search *search) {
 		}
 		ok = client.Post(func() { session.found(search, conn, err) })
 		if !ok && conn != nil {
-			conn.GiveBack()
+			conn.ReturnUnused()
 		}
 	})
 	if !started { // the server has closed
@@ -101,7 +101,7 @@ func (s *Session) found(search *search, conn *backend.Conn, err error) {
 	switch {
 	case s.seek != search: // the session has ended meanwhile
 		if conn != nil {
-			conn.GiveBack()
+			conn.ReturnUnused()
 		}
 	case s.server.drained.Err() != nil && err != nil:
 		s.end(byProxy, frame.GoingAway, "shutting down")
@@ -155,7 +155,7 @@ func (s *Session) resume(search *search, conn *backend.Conn, alive bool) {
 		}
 		return
 	case alive:
-		conn.Abandon()
+		conn.EndUnused()
 	}
 	s.client.Post(func() { // it has been lost since it was found
 		if s.seek == search {
@@ -176,7 +176,7 @@ func (s *Session) presentFirst() {
 	}
 	step := b.Frame(profile.FromClient, op, int64(len(first.Payload)), true)
 	if step.Feed {
-		s.backend.Perform(step)
+		s.backend.ApplyToServer(step)
 		step = b.Feed(profile.FromClient, first.Payload, 0, true)
 	}
 	if step.Pass == profile.Relay || step.Pass == profile.Release {

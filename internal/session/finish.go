@@ -106,7 +106,7 @@ func (s *Session) clientEnding() {
 func (s *Session) backendClosed(payload []byte) {
 	code, reason, err := frame.ParseClose(payload)
 	if err != nil {
-		s.backend.Broke(err)
+		s.backend.RecordProtocolError(err)
 	}
 	step := s.backend.Boundary().Closed(code)
 	switch {
@@ -127,7 +127,7 @@ func (s *Session) backendClosed(payload []byte) {
 
 // refusedAtOnce ends a session whose server has accepted the upgrade and ended the connection right behind it. That was
 // dialed for this client, who gets the server's end as it would directly, and no other connection.
-func (s *Session) refusedAtOnce(end *backend.Farewell) {
+func (s *Session) refusedAtOnce(end *backend.EarlyEnd) {
 	switch {
 	case end.Close != nil:
 		s.backendClosed(end.Close)

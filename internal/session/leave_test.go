@@ -85,7 +85,7 @@ func (r *rig) hold() *backend.Conn {
 func (r *rig) handOver(conn *backend.Conn) {
 	r.t.Helper()
 	served := r.group.Queue().Totals.Served
-	conn.GiveBack()
+	conn.ReturnUnused()
 	eventually(r.t, "the connection is handed over", func() bool { return r.group.Queue().Totals.Served == served+1 })
 }
 
@@ -118,7 +118,7 @@ func TestHandedOverAtTheLastMoment(t *testing.T) {
 						t.Fatalf("leased: %v, %v; want %s", leased, err, c.leased)
 					}
 					if err == nil {
-						conn.GiveBack()
+						conn.ReturnUnused()
 					}
 					_, _ = nc.Close(), client.Close()
 					r.ready(1)
@@ -189,5 +189,5 @@ func TestPatienceBeginsInQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn.GiveBack()
+	conn.ReturnUnused()
 }

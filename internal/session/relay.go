@@ -136,7 +136,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 			}
 		}
 		if err != nil {
-			conn.Broke(err)
+			conn.RecordProtocolError(err)
 			s.backendBroke(brokeProtocol + err.Error())
 			pos = len(b)
 		} else if run.HasControl() {
@@ -219,5 +219,5 @@ func (h *backendSide) Ended(c *loop.Conn, err error) {
 	}
 }
 
-// SendPing implements [backend.Lessee]: it asks the backend for a sign of life.
+// SendPing implements [backend.LeaseHolder]: it asks the backend for a sign of life.
 func (h *backendSide) SendPing() { h.up.sendPing() }

@@ -104,7 +104,7 @@ func (s *Session) serve() {
 	s.framesBefore, s.bytesBefore = s.backend.Scanner.Frames, s.backend.Scanner.Bytes
 	s.phase = relaying
 	s.backend.Stream().SetHandler((*backendSide)(s))
-	if end := s.backend.Farewell(); end != nil {
+	if end := s.backend.EarlyEnd(); end != nil {
 		s.refusedAtOnce(end)
 		return
 	}
@@ -160,7 +160,7 @@ func (s *Session) sentNow() sent {
 
 // traffic says what has passed over the leased connection.
 func (s *Session) traffic(sent sent) profile.Traffic {
-	received, receiving := s.backend.Answered()
+	received, receiving := s.backend.MessagesReceived()
 	return profile.Traffic{
 		Sent: sent.messages, SendingMessage: sent.midMessage,
 		Received: received, ReceivingMessage: receiving,
