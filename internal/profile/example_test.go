@@ -112,6 +112,6 @@ profiles:
 	// Output:
 	// key "language=en", to the server "language=en", error: <nil>
 	// key "language=ja", to the server "language=ja", error: <nil>
-	// key "", to the server "", error: parameter language: "xx" is not allowed; allowed are en, ja
+	// key "", to the server "", error: invalid value "xx" for parameter language: use one of en, ja
 	// key "", private: true, to the server "language=en" and 1 header field
 }

@@ -75,10 +75,10 @@ func TestVariants(t *testing.T) {
 func TestVariantsRefused(t *testing.T) {
 	r := newRig(t, setup{backend: withYAML(t, withModels)})
 	for query, text := range map[string]string{
-		"?model=de":          `parameter model: "de" is not allowed; allowed are en, ja`,
-		"?model=en&model=ja": "parameter model is given twice",
-		"?lang=en":           `parameter "lang" is not known; allowed are model, token`,
-		"?model=%zz":         "the query of the URL is not understood",
+		"?model=de":          `invalid value "de" for parameter model: use one of en, ja`,
+		"?model=en&model=ja": "parameter model is given more than once",
+		"?lang=en":           `unknown parameter "lang": use one of model, token`,
+		"?model=%zz":         "the query of the URL is malformed",
 	} {
 		p, response := r.request(upgradeRequest("/v1/test" + query))
 		body, err := io.ReadAll(response.Body)
