@@ -117,6 +117,18 @@ func TestAgedBeforeUse(t *testing.T) {
 	}
 }
 
+// alarm owns a timer that closes a channel.
+type alarm struct {
+	rung chan struct{}
+	loop *loop.Loop
+}
+
+// Loop implements [loop.Owner].
+func (a alarm) Loop() *loop.Loop { return a.loop }
+
+// Expired implements [loop.Owner].
+func (a alarm) Expired(*loop.Timer) { close(a.rung) }
+
 // A session on an old connection is not asked for pings more often than others.
 func TestAgedIsPingedAsOthers(t *testing.T) {
 	r := newRig(t, "echo", func(o *Options, s *server) {
@@ -138,12 +150,12 @@ func TestAgedIsPingedAsOthers(t *testing.T) {
 	s.grown()
 	s.look()
 	s.settled()
-	passed := make(chan struct{})
-	var alarm loop.Timer
+	passed := alarm{make(chan struct{}), s.conn.stream.Loop()}
+	var timer loop.Timer
 	s.on(func() { // later than anything that is set to happen at once
-		alarm.Set(s.conn.stream.Loop(), 250*time.Millisecond, func() { close(passed) })
+		timer.Set(passed, 250*time.Millisecond, 0)
 	})
-	<-passed
+	<-passed.rung
 	s.on(func() {
 		if s.pings != 1 {
 			t.Errorf("%d pings", s.pings)

@@ -185,6 +185,8 @@ func (c *Conn) Ended(_ *loop.Conn, err error) {
 
 // MoveTo implements [loop.Mover].
 func (c *Conn) MoveTo(to *loop.Loop) {
-	put := c.TakeTimers()
-	loop.Move(to, func() { put(to) }, c.stream)
+	c.TakeTimers()
+	if !loop.Move(to, c.PutTimers, c.stream) {
+		c.PutTimers()
+	}
 }

@@ -113,9 +113,7 @@ func (c *Conn) End(e Ending) Outcome {
 		c.mode = resetting
 		c.timer.Stop()
 		if limit := c.made.backend.options().ResetTimeout; limit > 0 {
-			c.timer.Set(c.stream.Loop(), limit, func() {
-				c.retire(retirement{pool.ResetFailed, frame.GoingAway, "no answer in time"})
-			})
+			c.timer.Set(c.stream, limit, timerReset)
 		}
 		c.slot.Reset(c.lease)
 		return Resetting

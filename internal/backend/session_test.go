@@ -95,6 +95,9 @@ func (s *session) Flushed(*loop.Conn) {}
 // Ended implements [loop.Handler].
 func (s *session) Ended(_ *loop.Conn, err error) { s.ended = err }
 
+// Expired implements [LeaseHolder].
+func (s *session) Expired(c *loop.Conn, t *loop.Timer) { s.conn.Expired(c, t) }
+
 // Apply implements [LeaseHolder].
 func (s *session) Apply(profile.Step) {}
 

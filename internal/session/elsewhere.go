@@ -117,14 +117,12 @@ func (s *Session) found(search *search, conn *backend.Conn, err error) {
 // join takes the client to the connection's loop, and goes on there.
 func (s *Session) join(search *search, conn *backend.Conn) {
 	to := conn.Stream().Home()
-	limited := s.deadline.Take()
+	s.deadline.Take()
 	delete(s.shard.sessions, s)
 	arrived := func() {
 		s.shard = &s.server.shards[s.client.Loop().ID()]
 		s.shard.sessions[s] = struct{}{}
-		if limited {
-			s.deadline.Put(s.client.Loop())
-		}
+		s.deadline.Put()
 		conn.Use(func(alive bool) { s.resume(search, conn, alive) })
 	}
 	if !loop.Move(to, arrived, s.client) {

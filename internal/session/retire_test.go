@@ -6,9 +6,16 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
+
+// panicsInTimer is a session that panics when one of its timers expires.
+type panicsInTimer struct{ *clientSide }
+
+// Expired implements [loop.TimerHandler].
+func (panicsInTimer) Expired(*loop.Conn, *loop.Timer) { panic("timer") }
 
 // A panic in one session's book-keeping, or of its slot, ends that session: its client is told, its connection's slot is given up, and
 // another connection is dialed. The others go on.
@@ -17,8 +24,11 @@ func TestPanicEndsOneSession(t *testing.T) {
 	for name, hurt := range map[string]func(r *rig, s *Session){
 		"client's event":  func(_ *rig, s *Session) { s.up.scanner, s.up.to = nil, nil },
 		"backend's event": func(_ *rig, s *Session) { s.down.to = nil },
-		"timer":           func(_ *rig, s *Session) { s.timer.Set(s.client.Loop(), 0, func() { panic("timer") }) },
-		"posted":          func(_ *rig, s *Session) { s.client.Post(func() { panic("posted") }) },
+		"timer": func(_ *rig, s *Session) {
+			s.client.SetHandler(panicsInTimer{(*clientSide)(s)})
+			s.timer.Set(s.client, 0, 0)
+		},
+		"posted": func(_ *rig, s *Session) { s.client.Post(func() { panic("posted") }) },
 		"backend's event, when the lease has just ended": func(_ *rig, s *Session) {
 			s.backend.Stream().Post(func() { s.backend.End(endingOf(s)); panic("the session does not get to know") })
 		},
