@@ -61,7 +61,7 @@ func (c *Conn) inspected() frame.Kinds {
 	if c.greeted() && c.made.Profile.Reuse != profile.OneShot && c.private() {
 		return 0
 	}
-	return frame.Kinds(c.boundary.Inspect(profile.FromServer))
+	return c.boundary.Watch(profile.FromServer)
 }
 
 // greeted tells whether the server has said what it says at first, and no session has begun.
@@ -117,7 +117,7 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 			return
 		}
 		code, reason, err := frame.ParseClose(payload)
-		if c.mode == greeting && c.boundary.Closed(uint16(code)).Reason == profile.Busy {
+		if c.mode == greeting && c.boundary.Closed(code).Reason == profile.Busy {
 			c.dialing.refusal = errFull
 		}
 		if err != nil {

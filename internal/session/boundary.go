@@ -12,8 +12,8 @@ import (
 // inspect has the scanners stop at the messages that the boundary inspects.
 func (s *Session) inspect() {
 	b := s.backend.Boundary()
-	s.scanner.Inspect = frame.Kinds(b.Inspect(profile.FromClient))
-	s.backend.Scanner.Inspect = frame.Kinds(b.Inspect(profile.FromServer))
+	s.scanner.Watch = b.Watch(profile.FromClient)
+	s.backend.Scanner.Watch = b.Watch(profile.FromServer)
 }
 
 // presentFromClient presents a piece of a client's message, and passes it on as the boundary says. It returns the piece's
@@ -33,7 +33,7 @@ func (s *Session) clientStep(step profile.Step, raw []byte, ends bool) {
 		s.up.pass(raw, boundaryAt(raw, ends))
 	case profile.Release:
 		op, payload, fin := s.backend.Boundary().Held(profile.FromClient)
-		s.sendUp(frame.Opcode(op), payload, fin)
+		s.sendUp(op, payload, fin)
 	}
 	s.act(step)
 }
@@ -65,7 +65,7 @@ func (s *Session) backendStep(step profile.Step, raw []byte, ends, begins bool) 
 		}
 	case profile.Release:
 		op, payload, fin := conn.Boundary().Held(profile.FromServer)
-		whole := frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), frame.Opcode(op), fin, payload, false)
+		whole := frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), op, fin, payload, false)
 		s.fromBackend(whole, len(whole), true)
 	}
 	if s.serves(conn) {
@@ -151,7 +151,7 @@ func (s *Session) unfit(step profile.Step) {
 	}
 	code := frame.InternalError
 	if step.Close != 0 {
-		code = frame.CloseCode(step.Close)
+		code = step.Close
 	}
 	if s.concluding { // it did not come to its end after all
 		s.record.end(byBackend, code, step.Reason.String())

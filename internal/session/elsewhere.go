@@ -167,9 +167,9 @@ func (s *Session) presentFirst() {
 	first := s.first
 	s.first = profile.Opening{}
 	b := s.backend.Boundary()
-	op := profile.Opcode(first.Opcode)
-	if b.Inspect(profile.FromClient)&(1<<op) == 0 {
-		s.sendUp(frame.Opcode(op), first.Payload, true)
+	op := first.Opcode
+	if b.Watch(profile.FromClient)&(1<<op) == 0 {
+		s.sendUp(op, first.Payload, true)
 		return
 	}
 	step := b.Frame(profile.FromClient, op, int64(len(first.Payload)), true)
@@ -178,7 +178,7 @@ func (s *Session) presentFirst() {
 		step = b.Feed(profile.FromClient, first.Payload, 0, true)
 	}
 	if step.Pass == profile.Relay || step.Pass == profile.Release {
-		s.sendUp(frame.Opcode(op), first.Payload, true)
+		s.sendUp(op, first.Payload, true)
 	}
 	s.act(step)
 }

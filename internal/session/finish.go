@@ -111,7 +111,7 @@ func (s *Session) backendClosed(payload []byte) {
 	if err != nil {
 		s.backend.RecordProtocolError(err)
 	}
-	step := s.backend.Boundary().Closed(uint16(code))
+	step := s.backend.Boundary().Closed(code)
 	switch {
 	case step.Then == profile.Elsewhere:
 		s.act(step)
