@@ -61,7 +61,7 @@ func (c *Conn) inspected() frame.Kinds {
 	if c.greeted() && c.made.Profile.Reuse != profile.OneShot && c.private() {
 		return 0
 	}
-	return c.boundary.Watch(profile.FromServer)
+	return c.boundary.Inspect(profile.FromServer)
 }
 
 // greeted tells whether the server has said what it says at first, and no session has begun.

@@ -47,8 +47,8 @@ func (i *Inspector) Present(b *profile.Boundary, d profile.Direction, scanner *f
 
 // inspectRest has the rest of the message under way presented, whether it was until now or not. The boundary expects that when
 // a session is over ([profile.Boundary.Feed]).
-func (w *Watcher) watchRest(b *profile.Boundary, scanner *frame.Scanner) {
-	scanner.Watch = b.Watch(profile.FromServer)
-	scanner.WatchRest()
-	w.feeding = true
+func (i *Inspector) inspectRest(b *profile.Boundary, scanner *frame.Scanner) {
+	scanner.Inspect = b.Inspect(profile.FromServer)
+	scanner.InspectRest()
+	i.feeding = true
 }

@@ -18,7 +18,7 @@ func ExampleBoundary() {
 	b := profile.New(vosk)
 	var traffic profile.Traffic // of the session, counted by the caller
 
-	// tell presents a whole message in one frame, as far as the Boundary watches it.
+	// tell presents a whole message in one frame, as far as the Boundary inspects it.
 	tell := func(d profile.Direction, op frame.Opcode, payload string) profile.Step {
 		switch d {
 		case profile.FromClient:

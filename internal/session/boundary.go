@@ -12,8 +12,8 @@ import (
 // inspect has the scanners stop at the messages that the boundary inspects.
 func (s *Session) inspect() {
 	b := s.backend.Boundary()
-	s.scanner.Watch = b.Watch(profile.FromClient)
-	s.backend.Scanner.Watch = b.Watch(profile.FromServer)
+	s.scanner.Inspect = b.Inspect(profile.FromClient)
+	s.backend.Scanner.Inspect = b.Inspect(profile.FromServer)
 }
 
 // presentFromClient presents a piece of a client's message, and passes it on as the boundary says. It returns the piece's
