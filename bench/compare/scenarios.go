@@ -48,7 +48,7 @@ func scenarios() []scenario {
 			text: "3,000 clients connect at the same moment, with no ramp, and each sends a message at once. Failures are a result here.",
 			base: "wsbouncer", take: proxies, open: echoServers, observe: observeBurst, expected: relayTime,
 			metrics: []metric{
-				{"failures", "failures", 0, false, false, func(o observation) float64 { return float64(o.load.ConnectFailures + o.load.Failed) }},
+				{"failures", "failures", 0, false, false, func(o observation) float64 { return float64(int64(o.load.ConnectFailures) + o.load.Failed) }},
 				{"last_echo_ms", "last client's first echo, ms", 0, true, false, func(o observation) float64 { return o.load.FirstEcho.Max }},
 				{"median_echo_ms", "median first echo, ms", 0, true, false, func(o observation) float64 { return o.load.FirstEcho.P50 }},
 				{"peak_mb", "peak resident, MiB", 1, true, false, mib(func(o observation) float64 { return o.peak })},
@@ -81,7 +81,7 @@ func scenarios() []scenario {
 				{"session_us", "CPU per session, µs", 0, true, false, func(o observation) float64 {
 					return float64(o.cpu.Total.Microseconds()) / float64(max(1, o.sessions))
 				}},
-				{"failures", "failures", 0, false, false, func(o observation) float64 { return float64(o.load.ConnectFailures + o.load.Failed) }},
+				{"failures", "failures", 0, false, false, func(o observation) float64 { return float64(int64(o.load.ConnectFailures) + o.load.Failed) }},
 				{"first_ms", "first echo, median, ms", 1, true, false, func(o observation) float64 { return o.load.FirstEcho.P50 }},
 				{"slowest_ms", "first echo, slowest, ms", 1, false, false, func(o observation) float64 { return o.load.FirstEcho.Max }},
 				{"peak_mb", "peak resident, MiB", 1, true, false, mib(func(o observation) float64 { return o.peak })},

@@ -81,10 +81,7 @@ func (r *Report) conclusions(b *strings.Builder) {
 	if len(rows) == 0 {
 		b.WriteString("None was measured.\n")
 	} else {
-		head(b, []string{"budget", "verdict", "measured"})
-	}
-	for _, row := range rows {
-		line(b, row)
+		WriteTable(b, []string{"budget", "verdict", "measured"}, rows)
 	}
 	b.WriteString("\n## Where a rival is better\n\n")
 	rivals, floors := r.better()
@@ -123,13 +120,14 @@ func (r *Report) scenarios(b *strings.Builder) {
 // rivals lists who was compared.
 func (r *Report) rivals(b *strings.Builder) {
 	b.WriteString("## The rivals\n\n")
-	head(b, []string{"rival", "what it is", "version"})
+	var rows [][]string
 	for _, rival := range r.Rivals {
 		version := rival.Version
 		if rival.Missing != "" {
-			version = "skipped: " + strings.ReplaceAll(rival.Missing, "|", "/")
+			version = "skipped: " + rival.Missing
 		}
-		line(b, []string{rival.Name, rival.Title, version})
+		rows = append(rows, []string{rival.Name, rival.Title, version})
 	}
+	WriteTable(b, []string{"rival", "what it is", "version"}, rows)
 	b.WriteString("\nTheir configurations and sources are in [bench/rivals](../bench/rivals) and [bench/relays](../bench/relays).\n")
 }
