@@ -60,6 +60,7 @@ var mayImport = map[string][]string{
 	"internal/state":                  {},
 
 	// For tests, demo and benchmarks.
+	"internal/wstest":      {"internal/frame", "internal/handshake", "internal/secure", "internal/secure/securetest"},
 	"internal/sim":         {"internal/frame", "internal/handshake", "internal/loop", "internal/secure"},
 	"internal/hunt":        {"internal/frame", "internal/sim"},
 	"internal/hunt/stage":  {"internal/app", "internal/sim", "internal/stats"},
