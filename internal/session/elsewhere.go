@@ -168,7 +168,7 @@ func (s *Session) presentFirst() {
 	s.first = profile.Opening{}
 	b := s.backend.Boundary()
 	op := first.Opcode
-	if b.Watch(profile.FromClient)&(1<<op) == 0 {
+	if b.Inspect(profile.FromClient)&(1<<op) == 0 {
 		s.sendUp(op, first.Payload, true)
 		return
 	}

@@ -26,7 +26,7 @@ type Session struct {
 	down    direction     // from the backend to the client
 	scanner frame.Scanner // of what the client sends; the backend's is its connection's own
 
-	fromClient backend.Watcher // presents to the boundary what is watched of what the client sends
+	fromClient backend.Inspector // presents to the boundary what is inspected of what the client sends
 	// heldBack: the boundary lets no more of the client's messages through for now, so that the client is not read.
 	heldBack bool
 	// concluding: the client has sent its last message, in whose place the reset was sent; its last answer is awaited.
