@@ -23,7 +23,7 @@ backends:
 // fill puts a configuration into a database.
 func fill(t *testing.T, database, text string) {
 	t.Helper()
-	from, err := stores.Open(t.Context(), write(t, "c.yaml", text), config.Options{})
+	from, err := stores.Open(write(t, "c.yaml", text), config.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func fill(t *testing.T, database, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := stores.Open(t.Context(), database, config.Options{})
+	to, err := stores.Open(database, config.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestCheckFindsMistakes(t *testing.T) {
 func TestCheckWarns(t *testing.T) {
 	t.Setenv("WSBOUNCER_LISTN", ":1")
 	status, _, messages := run("check", "--backend", oneBackend)
-	if want := "Warning: there is no setting for the environment variable WSBOUNCER_LISTN; did you mean WSBOUNCER_LISTEN?\n"; status != 0 || messages != want {
+	if want := "Warning: unknown environment variable WSBOUNCER_LISTN: did you mean WSBOUNCER_LISTEN?\n"; status != 0 || messages != want {
 		t.Errorf("status %d, %q; want %q", status, messages, want)
 	}
 }
