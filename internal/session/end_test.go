@@ -349,10 +349,10 @@ func (r *rig) looks(f func()) (ended bool) {
 	for range 2 * idleLooks {
 		f()
 		r.on(func(s *Session) {
-			if s.phase == relaying {
+			if s.life.state == relaying {
 				s.watchIdle()
 			}
-			ended = s.phase != relaying
+			ended = s.life.state != relaying
 		})
 		if ended {
 			return true
@@ -397,8 +397,8 @@ func TestCloseWaitsForFrame(t *testing.T) {
 	client.expectBytes(first[:300])
 	r.server.EndAll(frame.GoingAway, "enough")
 	r.on(func(s *Session) {
-		if s.phase != finishing {
-			t.Errorf("phase %v; want finishing", s.phase)
+		if s.life.state != closing {
+			t.Errorf("state %v; want closing", s.life.state)
 		}
 	})
 	client.send(frame.Text, "not passed on any more")
@@ -464,7 +464,7 @@ func TestNothingIsInsertedIntoHalfFrame(t *testing.T) {
 		sent <- err
 	}()
 	eventually(t, "the backend is slow", func() (slow bool) {
-		r.on(func(s *Session) { slow = s.backend.Stream().Pending() > 0 })
+		r.on(func(s *Session) { slow = s.leg.conn.Stream().Pending() > 0 })
 		return slow
 	})
 	server.send(frame.Ping, "are you there?")
@@ -485,7 +485,7 @@ func TestNothingIsInsertedIntoHalfFrame(t *testing.T) {
 		received <- b
 	}()
 	eventually(t, "the backend has read what was kept for it", func() (empty bool) {
-		r.on(func(s *Session) { empty = s.backend.Stream().Pending() == 0 })
+		r.on(func(s *Session) { empty = s.leg.conn.Stream().Pending() == 0 })
 		return empty
 	})
 	server.write(answer[300:])

@@ -153,7 +153,7 @@ func TestEchoCompletesFrameForClosingClient(t *testing.T) {
 	client.sendClose(4000, "")
 	r.on(func(*Session) {})
 	eventually(t, "the close is seen", func() (seen bool) {
-		r.on(func(s *Session) { seen = s.phase == finishing })
+		r.on(func(s *Session) { seen = s.life.state == closing })
 		return seen
 	})
 	server.write(answer[10:])

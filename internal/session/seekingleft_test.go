@@ -18,7 +18,7 @@ func TestLeftWhileSeeking(t *testing.T) {
 			client.send(frame.Text, `{"uid": "a"}`)
 			server.expect(frame.Text, `{"uid": "a"}`)
 			server.send(frame.Text, `{"status": "WAIT"}`)
-			server.expectClose(frame.GoingAway, "session goes elsewhere") // and is not closed by the test: the cap is used up
+			server.expectClose(frame.GoingAway, "session moved to another connection") // and is not closed by the test: the cap is used up
 			eventually(t, "the session waits", func() bool { return r.group.Queue().Waiting == 1 })
 			leave(client)
 			eventually(t, "the search ends", func() bool { return r.group.Queue().Waiting == 0 })
