@@ -60,7 +60,7 @@ func New(o Options) *Backend {
 // expect has the variant kept warm that clients who say nothing want.
 func (b *Backend) expect() {
 	if name, ok := b.options().expected(); ok {
-		b.pool.Expect(name)
+		b.pool.KeepWarm(name)
 	}
 }
 
@@ -87,9 +87,6 @@ func (b *Backend) Set(s pool.Settings) { b.pool.Set(keepSettingsTo(s, b.options(
 
 // SetMode notes what the operator wants of the backend. Sessions go on.
 func (b *Backend) SetMode(m pool.Mode) { b.pool.SetMode(m) }
-
-// Expect has connections of a variant kept warm, as if a client had come for it.
-func (b *Backend) Expect(variant string) { b.pool.Expect(variant) }
 
 // Shed closes the idle connection that was used longest ago, because its file descriptor is needed for clients. It returns false
 // when none is idle.

@@ -11,19 +11,19 @@ import (
 
 // This file is the connection's part in what its boundary asks for.
 
-// Lessee is a session as far as its connection needs it.
-type Lessee interface {
-	loop.Handler
+// LeaseHolder is a session as far as its connection needs it.
+type LeaseHolder interface {
+	loop.TimerHandler // it passes Expired on to the connection
 	// SendPing sends a ping to the server, with the payload that [Conn.Ping] returns, as soon as a frame boundary allows.
 	SendPing()
-	// Act does what the boundary asks for, but [Conn.Perform].
-	Act(profile.Step)
+	// Apply does what the boundary asks for, but [Conn.ApplyToServer].
+	Apply(profile.Step)
 }
 
 // Boundary returns the boundary of the connection's sessions, for the session that holds the lease.
 func (c *Conn) Boundary() *profile.Boundary { return &c.boundary }
 
-// Begin begins the session at the boundary. The session has to do what the step asks for, with [Conn.Perform] among it.
+// Begin begins the session at the boundary. The session has to do what the step asks for, with [Conn.ApplyToServer] among it.
 func (c *Conn) Begin() profile.Step {
 	c.begun = c.Scanner.Messages
 	w := &c.made.backend.worker
@@ -32,16 +32,16 @@ func (c *Conn) Begin() profile.Step {
 	return c.boundary.Begin(rand.Uint64())
 }
 
-// Finish puts the profile's reset in the place of the client's last message, see [profile.Boundary.Finish].
-func (c *Conn) Finish(t profile.Traffic) profile.Step {
-	step := c.boundary.Finish(t)
+// ReplaceEnd puts the profile's reset in the place of the client's last message, see [profile.Boundary.ReplaceEnd].
+func (c *Conn) ReplaceEnd(t profile.Traffic) profile.Step {
+	step := c.boundary.ReplaceEnd(t)
 	c.FromServer.watchRest(&c.boundary, &c.Scanner)
 	return step
 }
 
-// Perform does what a step asks of the connection: it sends messages to the server, whose stream must be at a message
+// ApplyToServer does what a step asks of the connection: it sends messages to the server, whose stream must be at a message
 // boundary, and sets the boundary's timer. The rest of the step is for its handler.
-func (c *Conn) Perform(s profile.Step) { c.perform(s) }
+func (c *Conn) ApplyToServer(s profile.Step) { c.perform(s) }
 
 func (c *Conn) perform(s profile.Step) {
 	for i := range s.Send {
@@ -60,7 +60,7 @@ func (c *Conn) perform(s profile.Step) {
 		if c.alarm == nil {
 			c.alarm = new(loop.Timer)
 		}
-		c.alarm.Set(c.stream.Loop(), s.Timer, c.alarmed)
+		c.alarm.Set(c.stream, s.Timer, timerAlarmed)
 	}
 }
 
@@ -75,15 +75,15 @@ func (c *Conn) alarmed() {
 	step := c.boundary.Timer(c.stream.Held() == 0 && c.Scanner.AtMessageBoundary())
 	if c.mode == serving {
 		c.perform(step)
-		c.stream.Handler().(Lessee).Act(step)
+		c.stream.Handler().(LeaseHolder).Apply(step)
 		return
 	}
 	c.act(step)
 	c.rest(nil)
 }
 
-// Act does what a step asks for that came for a piece of a message after the session has ended.
-func (c *Conn) Act(s profile.Step) { c.act(s) }
+// Apply does what a step asks for that came for a piece of a message after the session has ended.
+func (c *Conn) Apply(s profile.Step) { c.act(s) }
 
 // act does what a step asks for while no session is there.
 func (c *Conn) act(s profile.Step) {

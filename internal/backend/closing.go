@@ -15,9 +15,9 @@ func (c *Conn) SendClose(payload []byte) {
 // CloseReceived notes that the server sent its close frame to the session.
 func (c *Conn) CloseReceived() { c.closeReceived = true }
 
-// Broke notes that the server broke RFC 6455 while a session was served. Whatever the session ends with, the server is told
+// RecordProtocolError notes that the server broke RFC 6455 while a session was served. Whatever the session ends with, the server is told
 // what it did.
-func (c *Conn) Broke(err error) { c.keep().broken = breach(err) }
+func (c *Conn) RecordProtocolError(err error) { c.keep().broken = breach(err) }
 
 // broken returns why the connection must not serve a session, or not another one; nil if it may.
 func (c *Conn) broken() *retirement {
@@ -104,7 +104,7 @@ func (c *Conn) close(why retirement) {
 	if c.closeReceived || c.cut || why.reason == pool.Broken {
 		c.stream.CloseWrite()
 	}
-	c.timer.Set(c.stream.Loop(), c.made.backend.options().CloseTimeout, c.finish)
+	c.timer.Set(c.stream, c.made.backend.options().CloseTimeout, timerClose)
 }
 
 // finish gives the connection and its slot up.

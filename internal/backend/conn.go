@@ -60,16 +60,44 @@ type dialing struct {
 	refusal error       // why it cannot be used
 }
 
-// TakeTimers takes the connection's timers off its loop, for a move to another one. What it returns sets them on that loop.
-func (c *Conn) TakeTimers() (put func(*loop.Loop)) {
-	looks, alarms := c.timer.Take(), c.alarm != nil && c.alarm.Take()
-	return func(l *loop.Loop) {
-		if looks {
-			c.timer.Put(l)
-		}
-		if alarms {
-			c.alarm.Put(l)
-		}
+// What the connection's timers are set for.
+const (
+	timerLook    loop.Purpose = iota // the next look at the connection
+	timerPong                        // the pong should be there
+	timerReset                       // the reset has taken too long
+	timerClose                       // the server's part in closing has taken too long
+	timerAlarmed                     // the boundary asked for it
+)
+
+// Expired implements [loop.TimerHandler]. A session that is the handler of the stream calls it for the connection's timers.
+func (c *Conn) Expired(_ *loop.Conn, t *loop.Timer) {
+	switch t.Purpose() {
+	case timerLook:
+		c.look()
+	case timerPong:
+		c.pongDue()
+	case timerReset:
+		c.retire(retirement{pool.ResetFailed, frame.GoingAway, "no answer in time"})
+	case timerClose:
+		c.finish()
+	case timerAlarmed:
+		c.alarmed()
+	}
+}
+
+// TakeTimers takes the connection's timers off its loop before a move to another one.
+func (c *Conn) TakeTimers() {
+	c.timer.Take()
+	if c.alarm != nil {
+		c.alarm.Take()
+	}
+}
+
+// PutTimers sets the timers that TakeTimers has taken on the connection's present loop.
+func (c *Conn) PutTimers() {
+	c.timer.Put()
+	if c.alarm != nil {
+		c.alarm.Put()
 	}
 }
 
@@ -77,7 +105,7 @@ func (c *Conn) TakeTimers() (put func(*loop.Loop)) {
 type kept struct {
 	greeting []byte      // frames sent before the session of a connection that serves only one
 	pong     []byte      // the answer to its last ping, when the stream was full; nil for none
-	farewell *Farewell   // nil as long as the server has not ended the connection
+	farewell *EarlyEnd   // nil as long as the server has not ended the connection
 	broken   *retirement // why it must not serve a session, or not another one; nil if it may
 }
 

@@ -61,7 +61,7 @@ func (c *Conn) watched() frame.Kinds {
 	if c.greeted() && c.made.Profile.Reuse != profile.OneShot && c.private() {
 		return 0
 	}
-	return frame.Kinds(c.boundary.Watch(profile.FromServer))
+	return c.boundary.Watch(profile.FromServer)
 }
 
 // greeted tells whether the server has said what it says at first, and no session has begun.
@@ -117,7 +117,7 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 			return
 		}
 		code, reason, err := frame.ParseClose(payload)
-		if c.mode == greeting && c.boundary.Closed(uint16(code)).Reason == profile.Busy {
+		if c.mode == greeting && c.boundary.Closed(code).Reason == profile.Busy {
 			c.dialing.refusal = errFull
 		}
 		if err != nil {
@@ -131,7 +131,7 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 // failed takes the connection out of service, whatever it was doing. closing is the payload of the server's close frame; nil if
 // it has sent none.
 func (c *Conn) failed(why retirement, closing []byte) {
-	if c.Farewell() != nil || c.leaveToClient(why, closing) {
+	if c.EarlyEnd() != nil || c.leaveToClient(why, closing) {
 		return
 	}
 	switch c.mode {
@@ -185,6 +185,8 @@ func (c *Conn) Ended(_ *loop.Conn, err error) {
 
 // MoveTo implements [loop.Mover].
 func (c *Conn) MoveTo(to *loop.Loop) {
-	put := c.TakeTimers()
-	loop.Move(to, func() { put(to) }, c.stream)
+	c.TakeTimers()
+	if !loop.Move(to, c.PutTimers, c.stream) {
+		c.PutTimers()
+	}
 }

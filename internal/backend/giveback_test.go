@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // Leases that no session has come of.
@@ -18,15 +19,15 @@ func TestGiveBack(t *testing.T) {
 			r.ready(1)
 			p := r.accepted()
 			first := r.lease()
-			first.GiveBack()
+			first.ReturnUnused()
 			r.ready(1)
-			p.send(frame.Ping, "idle as before")
-			p.expect(frame.Pong, "idle as before")
+			p.Send(frame.Ping, "idle as before")
+			p.Expect(frame.Pong, "idle as before")
 			s := r.use()
 			if s.conn != first {
 				t.Error("another connection")
 			}
-			s.on(s.conn.Abandon) // in the last moment
+			s.on(s.conn.EndUnused) // in the last moment
 			if st := r.Stats(); st.Totals.Leased != 2 || st.Totals.Returned != 2 || st.Totals.Dialed != 1 || st.Idle != 1 {
 				t.Errorf("stats: %+v", st)
 			}
@@ -43,11 +44,11 @@ func TestGiveBackServesQueue(t *testing.T) {
 	if _, ok, err := r.group.Acquire(&waiter); ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	c.GiveBack()
+	c.ReturnUnused()
 	if got := <-waiter.Ready(); got != c {
 		t.Error("another connection")
 	}
-	c.GiveBack()
+	c.ReturnUnused()
 	r.ready(1)
 }
 
@@ -56,11 +57,11 @@ func TestGiveBackKeepsGreeting(t *testing.T) {
 	r := newRig(t, "one-shot", nil)
 	r.ready(1)
 	p := r.accepted()
-	hello := wire(true, frame.Text, "hello")
-	p.write(hello)
-	p.send(frame.Ping, "")
-	p.expect(frame.Pong, "")
-	r.lease().GiveBack()
+	hello := wstest.ServerFrame(true, frame.Text, "hello")
+	p.SendBytes(hello)
+	p.Send(frame.Ping, "")
+	p.Expect(frame.Pong, "")
+	r.lease().ReturnUnused()
 	r.ready(1)
 	if s := r.use(); !bytes.Equal(s.greeting, hello) {
 		t.Errorf("greeting %q", s.greeting)
@@ -75,13 +76,13 @@ func TestGiveBackOfLost(t *testing.T) {
 	r.ready(1)
 	p := r.accepted()
 	s := &session{t: t, conn: r.lease()}
-	p.sendClose(1012, "restart")
-	eventually(t, "the loss is noticed", func() (lost bool) {
+	p.SendClose(1012, "restart")
+	wstest.Eventually(t, "the loss is noticed", func() (lost bool) {
 		s.on(func() { lost = s.conn.broken() != nil })
 		return lost
 	})
-	s.conn.GiveBack()
-	p.expectClose(1012, "closed by the server: 1012 restart")
+	s.conn.ReturnUnused()
+	p.ExpectClose(1012, "closed by the server: 1012 restart")
 	_ = p.Close()
 	r.accepted()
 	r.ready(1)

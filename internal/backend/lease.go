@@ -13,7 +13,7 @@ import (
 func (c *Conn) Use(f func(alive bool)) {
 	ok := c.stream.Post(func() {
 		c.lease = c.slot.Sessions()
-		if why := c.broken(); why != nil && c.Farewell() == nil {
+		if why := c.broken(); why != nil && c.EarlyEnd() == nil {
 			if !c.stream.Closed() {
 				c.retire(*why)
 			}
@@ -23,7 +23,7 @@ func (c *Conn) Use(f func(alive bool)) {
 		c.sendPong()
 		c.mode = serving
 		c.stream.Resume() // see Received
-		if c.Farewell() == nil {
+		if c.EarlyEnd() == nil {
 			c.made.backend.worker.served()
 		}
 		f(true)
@@ -33,27 +33,27 @@ func (c *Conn) Use(f func(alive bool)) {
 	}
 }
 
-// GiveBack ends the lease of a connection that its session will not use after all, instead of Use. It may be called from
+// ReturnUnused ends the lease of a connection that its session will not use after all, instead of Use. It may be called from
 // any goroutine.
-func (c *Conn) GiveBack() {
+func (c *Conn) ReturnUnused() {
 	c.Use(func(alive bool) {
 		if alive {
-			c.Abandon()
+			c.EndUnused()
 		}
 	})
 }
 
-// Abandon ends the lease of a connection that was to be used, but that nothing was sent over.
-func (c *Conn) Abandon() {
-	if f := c.Farewell(); f != nil {
+// EndUnused ends the lease of a connection that was to be used, but that nothing was sent over.
+func (c *Conn) EndUnused() {
+	if f := c.EarlyEnd(); f != nil {
 		c.retire(retirement{pool.Closed, frame.GoingAway, f.Reason})
 		return
 	}
 	_ = c.idle()
 }
 
-// Answered returns how many whole messages the server has sent in this session, and whether another is under way.
-func (c *Conn) Answered() (whole uint64, another bool) {
+// MessagesReceived returns how many whole messages the server has sent in this session, and whether another is under way.
+func (c *Conn) MessagesReceived() (whole uint64, another bool) {
 	return c.Scanner.Messages - c.begun, !c.Scanner.AtMessageBoundary()
 }
 
@@ -64,7 +64,7 @@ type Ending struct {
 	// MidFrame tells that a frame to the server was cut off, so that not even a close frame can be sent.
 	MidFrame bool
 	// Code and Text are for the close frame to the server, if the connection is closed, none has been sent, and the server has
-	// not to be told that it broke RFC 6455 ([Conn.Broke]).
+	// not to be told that it broke RFC 6455 ([Conn.RecordProtocolError]).
 	Code frame.CloseCode
 	Text string
 	// Fault is how the server broke the session; empty if it did not.
@@ -113,9 +113,7 @@ func (c *Conn) End(e Ending) Outcome {
 		c.mode = resetting
 		c.timer.Stop()
 		if limit := c.made.backend.options().ResetTimeout; limit > 0 {
-			c.timer.Set(c.stream.Loop(), limit, func() {
-				c.retire(retirement{pool.ResetFailed, frame.GoingAway, "no answer in time"})
-			})
+			c.timer.Set(c.stream, limit, timerReset)
 		}
 		c.slot.Reset(c.lease)
 		return Resetting

@@ -83,7 +83,7 @@ func (w *worker[C]) refusedAhead(reason string) {
 			"backend", w.report.named(), "reason", reason)
 	}
 	w.aheadAt = time.Now().Add(jittered(aheadPause))
-	w.pool.SetAhead(false)
+	w.pool.SetPredial(false)
 }
 
 // dialAhead has connections dialed ahead again when it is time to try, and returns how long that takes; 0 when they are.
@@ -93,7 +93,7 @@ func (w *worker[C]) dialAhead() time.Duration {
 	}
 	wait := time.Until(w.aheadAt)
 	if wait <= 0 {
-		w.pool.SetAhead(true)
+		w.pool.SetPredial(true)
 	}
 	return max(wait, 0)
 }

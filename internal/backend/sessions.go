@@ -48,7 +48,7 @@ func (c *Conn) endOf(e *Ending, now pool.Instant) sessionEnd {
 	if end.broken == "" && atOnce && failureCode(e.ClosedWith) {
 		end.broken = fmt.Sprintf("the server ended it at once with code %d", e.ClosedWith)
 	}
-	end.silent = end.broken == "" && (atOnce && !wellCode(e.ClosedWith) || c.Farewell() != nil)
+	end.silent = end.broken == "" && (atOnce && !wellCode(e.ClosedWith) || c.EarlyEnd() != nil)
 	return end
 }
 

@@ -36,7 +36,7 @@ func (v *Variants) Name(variant profile.Variant) string {
 	defer v.mu.Unlock()
 	if variant.Private {
 		v.private++
-		name = pool.Passing + "private " + strconv.FormatUint(v.private, 10)
+		name = pool.TransientPrefix + "private " + strconv.FormatUint(v.private, 10)
 	}
 	if name == "" {
 		return ""
@@ -51,8 +51,8 @@ func (v *Variants) Name(variant profile.Variant) string {
 // WithSettings returns the name for connections of that variant that are for sessions with these settings, which stand for
 // what the profile calls sticky; 0 for those that nobody has set anything on.
 func (v *Variants) WithSettings(name string, settings uint64) string {
-	name, _, _ = strings.Cut(strings.TrimPrefix(name, pool.Passing), settingsMark)
-	return pool.Passing + name + settingsMark + strconv.FormatUint(settings, 16)
+	name, _, _ = strings.Cut(strings.TrimPrefix(name, pool.TransientPrefix), settingsMark)
+	return pool.TransientPrefix + name + settingsMark + strconv.FormatUint(settings, 16)
 }
 
 // Forget gives up the name of a private variant, whose client needs no connection any more. Others stay.
@@ -103,16 +103,16 @@ func (v *Variants) find(name string) (variant profile.Variant, chosen string, ok
 // plainName returns a name without what sessions have set.
 func plainName(name string) string {
 	if plain, _, ok := strings.Cut(name, settingsMark); ok {
-		name = strings.TrimPrefix(plain, pool.Passing)
-		if isPrivate(pool.Passing + name) {
-			name = pool.Passing + name
+		name = strings.TrimPrefix(plain, pool.TransientPrefix)
+		if isPrivate(pool.TransientPrefix + name) {
+			name = pool.TransientPrefix + name
 		}
 	}
 	return name
 }
 
 // isPrivate tells whether connections of that name are for one client alone.
-func isPrivate(name string) bool { return strings.HasPrefix(name, pool.Passing+"private ") }
+func isPrivate(name string) bool { return strings.HasPrefix(name, pool.TransientPrefix+"private ") }
 
 // unwantedError is why a connection was not dialed after all: the client that it was for has left.
 type unwantedError struct{ variant string }

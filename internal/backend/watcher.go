@@ -21,7 +21,7 @@ func (w *Watcher) Present(b *profile.Boundary, d profile.Direction, scanner *fra
 ) (int, error) {
 	step, headed := profile.Step{}, run.Begins
 	if headed {
-		step = b.Frame(d, profile.Opcode(run.Header.Opcode), run.Header.Length, run.Header.Fin)
+		step = b.Frame(d, run.Header.Opcode, run.Header.Length, run.Header.Fin)
 		if step.Pass == profile.Keep {
 			act(step, nil, false)
 			return 0, nil
@@ -48,7 +48,7 @@ func (w *Watcher) Present(b *profile.Boundary, d profile.Direction, scanner *fra
 // watchRest has the rest of the message under way presented, whether it was until now or not. The boundary expects that when
 // a session is over ([profile.Boundary.Feed]).
 func (w *Watcher) watchRest(b *profile.Boundary, scanner *frame.Scanner) {
-	scanner.Watch = frame.Kinds(b.Watch(profile.FromServer))
+	scanner.Watch = b.Watch(profile.FromServer)
 	scanner.WatchRest()
 	w.feeding = true
 }

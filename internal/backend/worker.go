@@ -223,7 +223,7 @@ func (w *worker[C]) startOver() {
 	w.renewal++
 	w.circuit.renew()
 	w.lost, w.onTrial, w.aheadAt = 0, time.Time{}, time.Time{}
-	w.pool.SetAhead(true)
+	w.pool.SetPredial(true)
 }
 
 // suspected tells whether the server accepts connections only to close them.

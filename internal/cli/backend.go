@@ -166,7 +166,7 @@ func (s *selection) of(content *config.Content) (chosen []string, err error) {
 }
 
 func backendRows(content *config.Content, names []string, running *running) (heads []string, rows [][]string) {
-	heads = []string{"NAME", "SERVICE", "URL", "CONNECTIONS", "WARM", "WEIGHT", "STATE"}
+	heads = []string{"NAME", "SERVICE", "URL", "CAP", "WARM", "WEIGHT", "STATE"}
 	if running.knowsBackends() {
 		heads = append(heads, "IDLE", "LEASED", "HEALTH")
 	}

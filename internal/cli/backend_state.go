@@ -58,7 +58,7 @@ func sessionsLeft(b *runningBackend) string {
 
 func connectionsMissing(b *runningBackend) string {
 	wanted := min(b.Warm, b.Ceiling-b.Leased-b.Resetting-b.Retiring)
-	if b.Idle >= wanted && b.health() == "well" {
+	if b.Idle >= wanted && b.health() == healthy {
 		return ""
 	}
 	text := fmt.Sprintf("%d of %d warm connections", b.Idle, max(wanted, 0))

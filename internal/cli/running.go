@@ -96,7 +96,10 @@ func (r *running) backend(name string) *runningBackend {
 	return nil
 }
 
-// health says in a word or two how a backend does.
+// healthy is the health of a backend that works.
+const healthy = "healthy"
+
+// health says in a word or two how a backend is.
 func (b *runningBackend) health() string {
 	switch {
 	case b.Circuit != "" && b.Circuit != "closed":
@@ -108,13 +111,13 @@ func (b *runningBackend) health() string {
 	case !b.Reachable:
 		return "unreachable"
 	}
-	return "well"
+	return healthy
 }
 
-// trouble says why a backend does not do well; empty if it does.
+// trouble says why a backend is not healthy; empty if it is.
 func (b *runningBackend) trouble() string {
 	switch b.health() {
-	case "well":
+	case healthy:
 		return ""
 	case "probe fails":
 		return b.ProbeReason

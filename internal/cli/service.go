@@ -89,7 +89,7 @@ func newServiceListCommand() *cobra.Command {
 }
 
 func serviceRows(content *config.Content, running *running) (heads []string, rows [][]string) {
-	heads = []string{"NAME", "PATH", "HOST", "PROFILE", "BALANCE", "QUEUE", "BACKENDS", "CONNECTIONS"}
+	heads = []string{"NAME", "PATH", "HOST", "PROFILE", "BALANCE", "QUEUE", "BACKENDS", "CAP"}
 	if running.knowsServices() {
 		heads = append(heads, "WAITING")
 	}

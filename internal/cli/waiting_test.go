@@ -124,7 +124,7 @@ func TestHealth(t *testing.T) {
 		b             runningBackend
 		health, about string
 	}{
-		{runningBackend{Reachable: true, Circuit: "closed", Probe: "up"}, "well", ""},
+		{runningBackend{Reachable: true, Circuit: "closed", Probe: "up"}, "healthy", ""},
 		{runningBackend{Reachable: true, Circuit: "half-open", CircuitReason: "a", Probe: "down"}, "circuit half-open", "a"},
 		{runningBackend{Reachable: true, Circuit: "closed", Probe: "down", ProbeReason: "b"}, "probe fails", "b"},
 		{runningBackend{Circuit: "closed", Probe: "off", Reason: "c"}, "unreachable", "c"},
@@ -144,7 +144,7 @@ func TestStates(t *testing.T) {
 		same(t, "disable", s.must("backend disable gpu-2 --dry-run"), "backend gpu-2: state draining -> disabled\nDry run: nothing was changed. The configuration has version 6.")
 		same(t, "again", s.must("backend enable gpu-1"), "Nothing to change. The configuration has version 6.")
 		s.refuse(
-			refusal{[]string{"backend", "drain", "gpu-1", "gpu-3"}, 1, `there is no backend "gpu-3"; did you mean "gpu-1"? allowed are gpu-1, gpu-2`},
+			refusal{[]string{"backend", "drain", "gpu-1", "gpu-3"}, 1, `unknown backend "gpu-3": did you mean "gpu-1"? Use one of gpu-1, gpu-2`},
 			refusal{[]string{"backend", "drain"}, 2, "takes the names of backends or --selector"},
 			refusal{[]string{"backend", "drain", "gpu-1", "-l", "zone"}, 2, "takes the names of backends or --selector"},
 			refusal{[]string{"backend", "drain", "-l", "zone=c"}, 1, "no backend has these labels"},
@@ -175,9 +175,9 @@ func TestRunning(t *testing.T) {
 		return running{Services: []runningService{service}, Backends: []runningBackend{served, down}}
 	})
 	same(t, "backends", s.must("backend ls"), `
-NAME   SERVICE  URL                                 CONNECTIONS  WARM  WEIGHT  STATE    IDLE  LEASED  HEALTH       LABELS
-gpu-1  stt      ws://10.0.0.5:2700                  48           cap   1       enabled  29    3       well         zone=a
-gpu-2  stt      ws://10.0.0.6:2700/?token=(hidden)  32           8     1       enabled  0     0       unreachable  zone=b`)
+NAME   SERVICE  URL                                 CAP  WARM  WEIGHT  STATE    IDLE  LEASED  HEALTH       LABELS
+gpu-1  stt      ws://10.0.0.5:2700                  48   cap   1       enabled  29    3       healthy      zone=a
+gpu-2  stt      ws://10.0.0.6:2700/?token=(hidden)  32   8     1       enabled  0     0       unreachable  zone=b`)
 	if out := s.must("backend show gpu-2"); !strings.Contains(out, "\n\nNOW  ") || !strings.Contains(out, "unreachable: connection refused") {
 		t.Errorf("one backend:\n%s", out)
 	}
@@ -185,8 +185,8 @@ gpu-2  stt      ws://10.0.0.6:2700/?token=(hidden)  32           8     1       e
 		t.Errorf("for programs:\n%s", out)
 	}
 	same(t, "services", s.must("service ls"), `
-NAME  PATH     HOST   PROFILE  BALANCE       QUEUE  BACKENDS  CONNECTIONS  WAITING
-stt   /v1/stt  (any)  vosk     least-loaded  1000   2         80           12`)
+NAME  PATH     HOST   PROFILE  BALANCE       QUEUE  BACKENDS  CAP  WAITING
+stt   /v1/stt  (any)  vosk     least-loaded  1000   2         80   12`)
 	status, out, messages := s.run("backend", "drain", "gpu-2", "--wait", "--database", s.database)
 	if status != 0 || !strings.Contains(out, "Version 4 -> 5") || !strings.Contains(messages, "gpu-2: done after") {
 		t.Errorf("status %d, %s, %s", status, out, messages)

@@ -16,11 +16,11 @@ var views = []struct {
 	args  []string
 	shows []string
 }{
-	{[]string{"backend", "ls"}, []string{"gpu", "IDLE", "well"}},
+	{[]string{"backend", "ls"}, []string{"gpu", "IDLE", "healthy"}},
 	{[]string{"backend", "show", "gpu"}, []string{"connections", "NOW", "idle"}},
 	{[]string{"service", "ls"}, []string{"echo", "WAITING"}},
 	{[]string{"service", "show", "echo"}, []string{"/echo"}},
-	{[]string{"config", "show"}, []string{"Version ", "which is in force", "gpu", "well", "own"}},
+	{[]string{"config", "show"}, []string{"Version ", "which is in force", "gpu", "healthy", "own"}},
 	{[]string{"profile", "ls"}, []string{"own", "vosk"}},
 	{[]string{"profile", "show", "own"}, []string{"from: echo"}},
 }

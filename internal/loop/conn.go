@@ -50,6 +50,9 @@ func (c *Conn) isOn(l *Loop) bool { return c.home.Load() == l && c.on == l }
 // Loop returns the loop that owns the connection.
 func (c *Conn) Loop() *Loop { return c.on }
 
+// Expired implements [Owner] for the connection's timers.
+func (c *Conn) Expired(t *Timer) { c.handler.(TimerHandler).Expired(c, t) }
+
 // Home returns the loop that owns the connection, or will when it has arrived there. Any goroutine may call it; on all but
 // that loop's, the answer may be old.
 func (c *Conn) Home() *Loop { return c.home.Load() }

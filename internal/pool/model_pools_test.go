@@ -81,7 +81,7 @@ func (m *model) setDialable(t *rapid.T) {
 func (m *model) setAhead(t *rapid.T) {
 	p := draw(t, "pool", m.pools)
 	p.passive = !p.passive
-	p.SetAhead(!p.passive)
+	p.SetPredial(!p.passive)
 	m.serve(t)
 }
 

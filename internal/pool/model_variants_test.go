@@ -244,7 +244,7 @@ func (m *model) servable() *modelClient {
 func (m *model) expect(t *rapid.T) {
 	p := draw(t, "pool", m.pools)
 	name := m.name(t)
-	p.Expect(name)
+	p.KeepWarm(name)
 	m.use(p, name)
 	m.serve(t)
 }

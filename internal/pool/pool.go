@@ -55,7 +55,7 @@ type Pool[C any] struct {
 	mode     Mode
 	usable   bool
 	dialable bool
-	ahead    bool // connections are dialed ahead, see SetAhead
+	ahead    bool // connections are dialed ahead, see SetPredial
 	counts   [states]int
 	probes   int           // of those dialing, the ones that never become connections of the pool
 	base     variant[C]    // the one without a name
@@ -122,9 +122,9 @@ func (p *Pool[C]) SetUsable(usable bool) { p.update(func() { p.usable = usable }
 // that the other backends of the group take over.
 func (p *Pool[C]) SetDialable(dialable bool) { p.update(func() { p.dialable = dialable }) }
 
-// SetAhead notes whether connections are dialed ahead, to be warm for clients to come. It is for a server that wants to know from
+// SetPredial notes whether connections are dialed ahead, to be warm for clients to come. It is for a server that wants to know from
 // the start whose connection it is: those for clients that wait are dialed all the same.
-func (p *Pool[C]) SetAhead(ahead bool) { p.update(func() { p.ahead = ahead }) }
+func (p *Pool[C]) SetPredial(ahead bool) { p.update(func() { p.ahead = ahead }) }
 
 // SetRamp sets the part of the weight that counts, above 0 and at most 1, for a backend that has recovered and is to get
 // its clients little by little.

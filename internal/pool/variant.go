@@ -20,9 +20,9 @@ type variant[C any] struct {
 	usedAt Instant // a client came for it
 }
 
-// Passing begins the names of variants of which no connection is kept warm, since only one client, or few, will ever ask for
+// TransientPrefix begins the names of variants of which no connection is kept warm, since only one client, or few, will ever ask for
 // them.
-const Passing = "~"
+const TransientPrefix = "~"
 
 // VariantStats is what there is of a variant at one instant.
 type VariantStats struct {
@@ -48,9 +48,9 @@ func (p *Pool[C]) Variants() []VariantStats {
 	return all
 }
 
-// Expect has the pool keep connections of the variant warm, as if a client had come for it: for those that are wanted before
+// KeepWarm has the pool keep connections of the variant warm, as if a client had come for it: for those that are wanted before
 // the first client comes.
-func (p *Pool[C]) Expect(variant string) {
+func (p *Pool[C]) KeepWarm(variant string) {
 	p.group.mu.Lock()
 	if p.most > 0 {
 		p.use(p.know(variant))
@@ -116,7 +116,7 @@ func (p *Pool[C]) use(v *variant[C]) {
 		return
 	}
 	v.usedAt = p.group.now()
-	if strings.HasPrefix(v.name, Passing) {
+	if strings.HasPrefix(v.name, TransientPrefix) {
 		return
 	}
 	v.kept = true

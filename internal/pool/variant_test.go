@@ -69,7 +69,7 @@ func (p *rigPool) expectVariants(want ...string) {
 func TestVariantsAreApart(t *testing.T) {
 	r := newRig(t, Options{Queue: 9}, varied(9, 2))
 	p := r.pools[0]
-	p.Expect("en")
+	p.KeepWarm("en")
 	if got := p.work(); !slices.Equal(got, []string{"en", "en"}) {
 		t.Errorf("dialed %q", got)
 	}
@@ -95,7 +95,7 @@ func TestWarmConnectionsAreShared(t *testing.T) {
 	come := func(variant string) {
 		t.Helper()
 		r.clock++
-		p.Expect(variant)
+		p.KeepWarm(variant)
 		p.work()
 	}
 	if got := p.work(); got != nil {
@@ -137,8 +137,8 @@ func TestWarmConnectionsAreShared(t *testing.T) {
 func TestDisplacement(t *testing.T) {
 	r := newRig(t, Options{Queue: 9}, varied(3, 3), varied(3, 3))
 	a, b := r.pools[0], r.pools[1]
-	a.Expect("en")
-	b.Expect("en")
+	a.KeepWarm("en")
+	b.KeepWarm("en")
 	a.work()
 	b.work()
 	r.leaseOf("en")
@@ -198,7 +198,7 @@ func TestDemandInOrder(t *testing.T) {
 func TestNobodyStarves(t *testing.T) {
 	r := newRig(t, Options{Queue: 99}, varied(1, 1))
 	p := r.pools[0]
-	p.Expect("en")
+	p.KeepWarm("en")
 	p.work()
 	session := r.leaseOf("en")
 	first := r.waitFor("en")
@@ -235,7 +235,7 @@ func TestHeldBackUntilTheOtherLeaves(t *testing.T) {
 	r := newRig(t, Options{Queue: 99}, varied(1, 1))
 	r.patience = 0
 	p := r.pools[0]
-	p.Expect("en")
+	p.KeepWarm("en")
 	p.work()
 	session := r.leaseOf("en")
 	ja, en := r.waitFor("ja"), r.waitFor("en")
@@ -262,7 +262,7 @@ func TestVariantOfAServiceWithoutVariants(t *testing.T) {
 	p.expectVariants(" 1/1", "en 0/0")
 	discard(s, Served)
 	s.Gone()
-	p.Expect("ja")
+	p.KeepWarm("ja")
 	p.expectVariants(" 1/1")
 }
 
@@ -301,8 +301,8 @@ func TestCeiling(t *testing.T) {
 func TestLeaseOfVariantAllocatesNothing(t *testing.T) {
 	r := newRig(t, Options{Queue: 1}, varied(4, 4))
 	p := r.pools[0]
-	p.Expect("a")
-	p.Expect("b")
+	p.KeepWarm("a")
+	p.KeepWarm("b")
 	p.work()
 	a, b := &Waiter[int]{Variant: "a"}, &Waiter[int]{Variant: "b"}
 	if n := testing.AllocsPerRun(1000, func() {

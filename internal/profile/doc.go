@@ -22,7 +22,7 @@
 //	the connection is leased                     Begin; Greeting goes to the client first
 //	a message from the server begins, in a       Plausible; when it says no, the session ends, nothing of that message is
 //	  session                                    passed on
-//	a Step said Replaced                         Finish, with the traffic of the session so far
+//	a Step said Replaced                         ReplaceEnd, with the traffic of the session so far
 //	a Step said Elsewhere                        Opening, then End; Begin on another connection, where the opening is presented first
 //	the lease ends, for whatever reason          End, with the traffic of the session
 //	the time that a Step asked for has passed    Timer
@@ -34,7 +34,7 @@
 //
 // When a message begins, and only then, the caller asks [Boundary.Watch] whether messages of that kind are watched at present. If
 // not, nothing of the message is presented: neither its further frames nor its payload. Audio is not watched, as a rule,
-// by any profile: the fast path of a frame is one load and one test of a bit. Two exceptions: after Finish and after End, all of
+// by any profile: the fast path of a frame is one load and one test of a bit. Two exceptions: after ReplaceEnd and after End, all of
 // what the server sends is presented, and the rest of a message that was not watched when it began is presented by Feed alone.
 //
 // # What a Step means
@@ -57,7 +57,7 @@
 //	audio          ->                             ->        Frame: Relay; from now on binary messages are not watched
 //	               <-                  {"partial"}          (not watched; counted by the caller, Plausible)
 //	{"eof" : 1}    held                                     Frame: Hold; Feed: Drop, Replaced
-//	               {"reset" : 1}, silence,        ->        Finish: Send, Timer 5s; everything from the server is watched
+//	               {"reset" : 1}, silence,        ->        ReplaceEnd: Send, Timer 5s; everything from the server is watched
 //	               {"reset" : 1}
 //	               <-                     {"text"}          Frame: Relay; Feed: Relay, Finished, Close 1000
 //	close 1000     <-                                       End -> Resetting

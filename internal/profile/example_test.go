@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 // A session with Vosk whose client ends it properly: the server never sees the end message, which would make it close.
@@ -17,7 +19,7 @@ func ExampleBoundary() {
 	var traffic profile.Traffic // of the session, counted by the caller
 
 	// tell presents a whole message in one frame, as far as the Boundary watches it.
-	tell := func(d profile.Direction, op profile.Opcode, payload string) profile.Step {
+	tell := func(d profile.Direction, op frame.Opcode, payload string) profile.Step {
 		switch d {
 		case profile.FromClient:
 			traffic.Sent++
@@ -42,22 +44,22 @@ func ExampleBoundary() {
 
 	fmt.Println("dialed:", b.Dialed().Then)
 	b.Begin(0x1122334455667788)
-	tell(profile.FromClient, profile.Binary, "audio")
-	tell(profile.FromServer, profile.Text, `{"partial":""}`)
-	tell(profile.FromClient, profile.Binary, "audio")
-	if s := tell(profile.FromClient, profile.Text, `{"eof" : 1}`); s.Then == profile.Replaced {
-		s = b.Finish(traffic)
+	tell(profile.FromClient, frame.Binary, "audio")
+	tell(profile.FromServer, frame.Text, `{"partial":""}`)
+	tell(profile.FromClient, frame.Binary, "audio")
+	if s := tell(profile.FromClient, frame.Text, `{"eof" : 1}`); s.Then == profile.Replaced {
+		s = b.ReplaceEnd(traffic)
 		for i := range s.Send {
 			m := &s.Send[i]
 			fmt.Printf("sent: %.13q binary: %v\n", m.Append(nil, b.Token()), m.Binary)
 		}
 	}
-	tell(profile.FromServer, profile.Text, `{"partial":""}`) // of the audio
-	s := tell(profile.FromServer, profile.Text, `{"text":"hi"}`)
+	tell(profile.FromServer, frame.Text, `{"partial":""}`) // of the audio
+	s := tell(profile.FromServer, frame.Text, `{"text":"hi"}`)
 	fmt.Println("close the client with", s.Close)
 	fmt.Println("end:", b.End(traffic).Then)
-	tell(profile.FromServer, profile.Text, `{"partial":""}`) // of the silence
-	tell(profile.FromServer, profile.Text, `{"text":""}`)    // of the second reset
+	tell(profile.FromServer, frame.Text, `{"partial":""}`) // of the silence
+	tell(profile.FromServer, frame.Text, `{"text":""}`)    // of the second reset
 
 	// Output:
 	// dialed: ready
@@ -110,6 +112,6 @@ profiles:
 	// Output:
 	// key "language=en", to the server "language=en", error: <nil>
 	// key "language=ja", to the server "language=ja", error: <nil>
-	// key "", to the server "", error: parameter language: "xx" is not allowed; allowed are en, ja
+	// key "", to the server "", error: invalid value "xx" for parameter language: use one of en, ja
 	// key "", private: true, to the server "language=en" and 1 header field
 }

@@ -1,6 +1,10 @@
 package profile
 
-import "time"
+import (
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
 
 // Step is what the caller of a [Boundary] has to do after an event. The zero value: pass on what was presented, and nothing
 // else.
@@ -19,8 +23,8 @@ type Step struct {
 	// Settings, with Elsewhere because of OtherSettings, stands for what the session sets: the same number for all sessions
 	// that can share connections. A connection that was used for no others will do.
 	Settings uint64
-	// Close is the code of the close frame for the client that is still there, with Finish and Discard; 0 for none.
-	Close uint16
+	// Close is the code of the close frame for the client that is still there, with Finished and Discard; 0 for none.
+	Close frame.CloseCode
 	// Timer is when to call [Boundary.Timer]: this long from now, instead of what was asked before. 0 leaves what was asked
 	// before, [StopTimer] takes it back.
 	Timer time.Duration
@@ -80,7 +84,7 @@ const (
 	// client. Take [Boundary.Opening], end this lease ([Boundary.End] says what becomes of the connection), and
 	// present the opening to another connection's Boundary first.
 	Elsewhere
-	// Replaced: the client has sent its last message, in whose place the reset is to be sent: call [Boundary.Finish].
+	// Replaced: the client has sent its last message, in whose place the reset is to be sent: call [Boundary.ReplaceEnd].
 	Replaced
 	// Finished: the client has got its last answer, once this message is relayed. Close it with Step.Close and end the
 	// lease.

@@ -156,7 +156,7 @@ func TestKeyOfTheBackend(t *testing.T) {
 				t.Errorf("%+v", b)
 			}
 			for _, v := range b.Variants {
-				if strings.HasPrefix(v.Variant, pool.Passing) {
+				if strings.HasPrefix(v.Variant, pool.TransientPrefix) {
 					t.Errorf("a connection of its own: %+v", v)
 				}
 			}

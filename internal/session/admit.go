@@ -100,7 +100,7 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 		_ = nc.SetDeadline(time.Time{}) // that of the handshake: not every driver takes the socket out of nc
 		socket, err := loop.Detach(nc)
 		if err != nil {
-			conn.Abandon()
+			conn.EndUnused()
 			if s.options.Descriptors.Failed(machine.Accepting, err) {
 				err = unavailable("the proxy is short of file descriptors")
 			}

@@ -13,8 +13,8 @@ import (
 func (s *Session) watch() {
 	conn := s.leg.conn
 	b := conn.Boundary()
-	s.scanner.Watch = frame.Kinds(b.Watch(profile.FromClient))
-	conn.Scanner.Watch = frame.Kinds(b.Watch(profile.FromServer))
+	s.scanner.Watch = b.Watch(profile.FromClient)
+	conn.Scanner.Watch = b.Watch(profile.FromServer)
 }
 
 // presentFromClient presents a piece of a client's message, and passes it on as the boundary says. It returns the piece's
@@ -34,7 +34,7 @@ func (s *Session) clientStep(step profile.Step, raw []byte, ends bool) {
 		s.leg.up.pass(raw, boundaryAt(raw, ends))
 	case profile.Release:
 		op, payload, fin := s.leg.conn.Boundary().Held(profile.FromClient)
-		s.sendUp(frame.Opcode(op), payload, fin)
+		s.sendUp(op, payload, fin)
 	}
 	s.act(step)
 }
@@ -52,7 +52,7 @@ func (s *Session) presentFromBackend(conn *backend.Conn, run *frame.Run, b []byt
 		if s.holds(conn) {
 			s.backendStep(step, raw, ends, begins)
 		} else { // it has ended in the middle of the piece
-			conn.Act(step)
+			conn.Apply(step)
 		}
 	})
 }
@@ -66,7 +66,7 @@ func (s *Session) backendStep(step profile.Step, raw []byte, ends, begins bool) 
 		}
 	case profile.Release:
 		op, payload, fin := conn.Boundary().Held(profile.FromServer)
-		whole := frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), frame.Opcode(op), fin, payload, false)
+		whole := frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), op, fin, payload, false)
 		s.fromBackend(whole, len(whole), true)
 	}
 	if s.holds(conn) {
@@ -84,12 +84,12 @@ func boundaryAt(raw []byte, ends bool) int {
 
 // act does what a step asks for, besides passing on what it came for.
 func (s *Session) act(step profile.Step) {
-	s.leg.conn.Perform(step)
+	s.leg.conn.ApplyToServer(step)
 	s.follow(step)
 }
 
-// Act implements [backend.Lessee].
-func (h *backendSide) Act(step profile.Step) { (*Session)(h).follow(step) }
+// Apply implements [backend.LeaseHolder].
+func (h *backendSide) Apply(step profile.Step) { (*Session)(h).follow(step) }
 
 // follow does what a step asks of the session.
 func (s *Session) follow(step profile.Step) {

@@ -60,9 +60,9 @@ func (s *Session) serverClosed(payload []byte) {
 	conn := s.leg.conn
 	code, reason, err := frame.ParseClose(payload)
 	if err != nil {
-		conn.Broke(err)
+		conn.RecordProtocolError(err)
 	}
-	step := conn.Boundary().Closed(uint16(code))
+	step := conn.Boundary().Closed(code)
 	switch {
 	case step.Then == profile.Elsewhere:
 		s.act(step)
@@ -90,7 +90,7 @@ func (s *Session) connectionLost(reason string) {
 
 // refusedAtOnce ends a session whose server accepted the upgrade and ended the connection right after it. The connection was dialed
 // for this client, who gets the server's end as it would directly, and no other connection.
-func (s *Session) refusedAtOnce(end *backend.Farewell) {
+func (s *Session) refusedAtOnce(end *backend.EarlyEnd) {
 	switch {
 	case end.Close != nil:
 		s.serverClosed(end.Close)
@@ -118,7 +118,7 @@ func (s *Session) cannotServe(kind eventKind, step profile.Step) {
 	}
 	e.fault = kind == unfit && !e.full
 	if step.Close != 0 {
-		e.code = frame.CloseCode(step.Close)
+		e.code = step.Close
 	}
 	s.handle(e)
 }

@@ -71,7 +71,7 @@ func (s *Session) sentNow() sent {
 
 // traffic returns what has passed over the leg.
 func (l *leg) traffic(sent sent) profile.Traffic {
-	received, receiving := l.conn.Answered()
+	received, receiving := l.conn.MessagesReceived()
 	return profile.Traffic{
 		Sent: sent.messages, SendingMessage: sent.midMessage,
 		Received: received, ReceivingMessage: receiving,

@@ -63,7 +63,7 @@ func (s *Session) startSearch() {
 		}
 		ok = client.Post(func() { s.searched(search, conn, err) })
 		if !ok && conn != nil {
-			conn.GiveBack()
+			conn.ReturnUnused()
 		}
 	})
 	if !started { // the server has closed
@@ -85,7 +85,7 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 	switch {
 	case s.search != search: // the session has ended meanwhile
 		if conn != nil {
-			conn.GiveBack()
+			conn.ReturnUnused()
 		}
 		return
 	case err == nil && search.waiter.Refused() == nil:
@@ -104,14 +104,12 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 // join takes the client to the connection's loop, and goes on there.
 func (s *Session) join(search *search, conn *backend.Conn) {
 	to := conn.Stream().Home()
-	limited := s.deadline.Take()
+	s.deadline.Take()
 	delete(s.shard.sessions, s)
 	arrived := func() {
 		s.shard = &s.server.shards[s.client.Loop().ID()]
 		s.shard.sessions[s] = struct{}{}
-		if limited {
-			s.deadline.Put(s.client.Loop())
-		}
+		s.deadline.Put()
 		conn.Use(func(alive bool) { s.resume(search, conn, alive) })
 	}
 	if !loop.Move(to, arrived, s.client) {
@@ -129,7 +127,7 @@ func (s *Session) resume(search *search, conn *backend.Conn, alive bool) {
 		s.handle(event{kind: found})
 		return
 	case alive:
-		conn.Abandon()
+		conn.EndUnused()
 	}
 	s.client.Post(func() { // it has been lost since it was found
 		if s.search == search {
@@ -144,18 +142,18 @@ func (s *Session) presentFirst() {
 	first := s.leg.first
 	s.leg.first = profile.Opening{}
 	b := s.leg.conn.Boundary()
-	op := profile.Opcode(first.Opcode)
+	op := first.Opcode
 	if b.Watch(profile.FromClient)&(1<<op) == 0 {
-		s.sendUp(frame.Opcode(op), first.Payload, true)
+		s.sendUp(op, first.Payload, true)
 		return
 	}
 	step := b.Frame(profile.FromClient, op, int64(len(first.Payload)), true)
 	if step.Feed {
-		s.leg.conn.Perform(step)
+		s.leg.conn.ApplyToServer(step)
 		step = b.Feed(profile.FromClient, first.Payload, 0, true)
 	}
 	if step.Pass == profile.Relay || step.Pass == profile.Release {
-		s.sendUp(frame.Opcode(op), first.Payload, true)
+		s.sendUp(op, first.Payload, true)
 	}
 	s.act(step)
 }

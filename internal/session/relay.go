@@ -133,7 +133,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 			}
 		}
 		if err != nil {
-			conn.Broke(err)
+			conn.RecordProtocolError(err)
 			s.serverFailed(brokeProtocol + err.Error())
 			pos = len(b)
 		} else if run.HasControl() {
@@ -211,5 +211,5 @@ func (h *backendSide) Ended(c *loop.Conn, err error) {
 	}
 }
 
-// SendPing implements [backend.Lessee]: it asks the backend for a sign of life.
+// SendPing implements [backend.LeaseHolder]: it asks the backend for a sign of life.
 func (h *backendSide) SendPing() { h.leg.up.sendPing() }

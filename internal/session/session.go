@@ -66,7 +66,7 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening) {
 	s.leg = s.newLeg(conn, first)
 	s.record.Backend = conn.Backend()
 	conn.Stream().SetHandler((*backendSide)(s))
-	if end := conn.Farewell(); end != nil {
+	if end := conn.EarlyEnd(); end != nil {
 		s.refusedAtOnce(end)
 		return
 	}
@@ -116,7 +116,7 @@ func (s *Session) handle(e event) {
 func (s *Session) enforce(r rules) {
 	s.timer.Stop()
 	if r.bounded {
-		s.timer.Set(s.client.Loop(), s.service.CloseTimeout, s.expired)
+		s.timer.Set(s.client, s.service.CloseTimeout, timeState)
 	}
 	if !r.limited {
 		s.deadline.Stop()
@@ -140,7 +140,7 @@ func (s *Session) perform(a action, e *event) {
 	case relayClose:
 		s.relayClose(e)
 	case sendReset:
-		s.act(s.leg.conn.Finish(s.leg.traffic(s.leg.sent)))
+		s.act(s.leg.conn.ReplaceEnd(s.leg.traffic(s.leg.sent)))
 	case queueClose:
 		s.leg.down.queueClose(s.record.Code, s.record.Reason)
 	case sendClose:
@@ -170,18 +170,16 @@ func (s *Session) moveTo(to *loop.Loop) {
 	if conn == nil {
 		return // it looks for a connection, or waits for the client's close frame only
 	}
-	timed, limited, put := s.timer.Take(), s.deadline.Take(), conn.TakeTimers()
+	s.timer.Take()
+	s.deadline.Take()
+	conn.TakeTimers()
 	delete(s.shard.sessions, s)
 	arrived := func() {
 		s.shard = &s.server.shards[s.client.Loop().ID()]
 		s.shard.sessions[s] = struct{}{}
-		if timed {
-			s.timer.Put(s.client.Loop())
-		}
-		if limited {
-			s.deadline.Put(s.client.Loop())
-		}
-		put(s.client.Loop())
+		s.timer.Put()
+		s.deadline.Put()
+		conn.PutTimers()
 	}
 	if !loop.Move(to, arrived, s.client, conn.Stream()) {
 		arrived()

@@ -47,7 +47,7 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 	conn, err = s.queued(service, waiter, arrival.until, client.left)
 	req.Early = append(req.Early, client.stop()...)
 	if conn != nil && client.hasLeft() {
-		conn.GiveBack()
+		conn.ReturnUnused()
 		return nil, errLeft
 	}
 	return conn, err
@@ -83,7 +83,7 @@ func (s *Server) queued(service *Service, waiter *pool.Waiter[*backend.Conn], un
 	case why == pool.TimedOut:
 		return conn, nil
 	}
-	conn.GiveBack()
+	conn.ReturnUnused()
 	return nil, err
 }
 

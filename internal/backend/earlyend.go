@@ -8,10 +8,10 @@ import (
 // A connection may be dialed for one client, with that client's own key or parameters. When the server accepts the upgrade and ends
 // the connection right behind it, what it said and its close are an answer to that client: the client gets them, as it would
 // directly, and no other connection is dialed for it. With a one-shot profile the session simply hears all of it (see
-// [Conn.forSession]). Otherwise the connection's boundary could not tell what to make of it, and it is kept as a Farewell.
+// [Conn.forSession]). Otherwise the connection's boundary could not tell what to make of it, and it is kept as an EarlyEnd.
 
-// Farewell is how a server ended a connection that had been dialed for one client, before the session of that client began.
-type Farewell struct {
+// EarlyEnd is how a server ended a connection that had been dialed for one client, before the session of that client began.
+type EarlyEnd struct {
 	// Close is the payload of the server's close frame; nil if it ended the connection without one.
 	Close []byte
 	// Full tells that it said that it is full.
@@ -20,9 +20,9 @@ type Farewell struct {
 	Reason string
 }
 
-// Farewell returns how the server has ended the connection before the session that leased it began; nil if it has not. The
+// EarlyEnd returns how the server has ended the connection before the session that leased it began; nil if it has not. The
 // session presents to its client what [Conn.TakeGreeting] returns, and then this end, and ends the lease with [Conn.End].
-func (c *Conn) Farewell() *Farewell {
+func (c *Conn) EarlyEnd() *EarlyEnd {
 	if c.kept == nil {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (c *Conn) leaveToClient(why retirement, closing []byte) bool {
 	default:
 		return false
 	}
-	c.keep().farewell = &Farewell{Close: closing, Full: why.reason == pool.Full, Reason: why.text}
+	c.keep().farewell = &EarlyEnd{Close: closing, Full: why.reason == pool.Full, Reason: why.text}
 	if why.reason == pool.Broken { // the server is told, whatever its client is
 		c.kept.broken = &why
 	}
@@ -65,7 +65,7 @@ func (c *Conn) leaveToClient(why retirement, closing []byte) bool {
 func (c *Conn) TakeGreeting() []byte {
 	var frames []byte
 	for op, payload := range c.boundary.Greeting() {
-		frames = frame.AppendMessage(frames, frame.Opcode(op), true, payload, false)
+		frames = frame.AppendMessage(frames, op, true, payload, false)
 	}
 	if c.kept != nil {
 		frames = append(frames, c.kept.greeting...)
