@@ -35,7 +35,7 @@ func (c *Conn) Begin() profile.Step {
 // ReplaceEnd puts the profile's reset in the place of the client's last message, see [profile.Boundary.ReplaceEnd].
 func (c *Conn) ReplaceEnd(t profile.Traffic) profile.Step {
 	step := c.boundary.ReplaceEnd(t)
-	c.FromServer.watchRest(&c.boundary, &c.Scanner)
+	c.FromServer.inspectRest(&c.boundary, &c.Scanner)
 	return step
 }
 

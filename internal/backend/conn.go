@@ -17,7 +17,7 @@ const maxGreeting = 64 << 10
 //
 // While a session holds the lease, the session is the handler of the stream's events and scans what the server sends
 // with Scanner; at all other times Conn is the handler itself. What the server's protocol demands is the business of the
-// connection's boundary: whoever is the handler presents to it what it watches, and does what its steps say.
+// connection's boundary: whoever is the handler presents to it what it inspects, and does what its steps say.
 //
 // Thousands of connections may be idle, so the fields are in an order that leaves no gaps, and what is rarely needed is behind
 // a pointer.
@@ -41,9 +41,9 @@ type Conn struct {
 	boundary profile.Boundary
 	timer    loop.Timer // bounds resetting and retiring; when waiting and serving, the next look
 
-	// Scanner follows what the server sends, over all sessions, and FromServer presents what is watched of it.
+	// Scanner follows what the server sends, over all sessions, and FromServer presents what is inspected of it.
 	Scanner    frame.Scanner
-	FromServer Watcher
+	FromServer Inspector
 
 	mode                     mode
 	clean                    bool // the boundary says that the connection may serve a session

@@ -104,7 +104,7 @@ func (c *Conn) End(e Ending) Outcome {
 		return Discarded
 	}
 	step := c.boundary.End(e.Traffic)
-	c.FromServer.watchRest(&c.boundary, &c.Scanner)
+	c.FromServer.inspectRest(&c.boundary, &c.Scanner)
 	c.perform(step)
 	switch {
 	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise it is the beginning of something that nobody asked for

@@ -32,7 +32,7 @@ func (s *session) begin() (alive bool) {
 		defer close(done)
 		if alive = ok; ok {
 			s.conn.Begin()
-			s.conn.Scanner.Watch = 0
+			s.conn.Scanner.Inspect = 0
 			s.greeting = s.conn.TakeGreeting()
 			s.conn.Stream().SetHandler(s)
 		}

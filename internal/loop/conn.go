@@ -71,7 +71,7 @@ func (c *Conn) Pending() int {
 }
 
 // Stalled tells whether Pending is more than 0, as far as is known: what was written since the loop was woken may not have been
-// sent yet. That is cheaper, for a handler that implements [StallWatcher] and so gets to know the rest.
+// sent yet. That is cheaper, for a handler that implements [StallHandler] and so gets to know the rest.
 func (c *Conn) Stalled() bool { return len(c.out) > 0 }
 
 // Held returns how many received bytes the handler has left unconsumed.

@@ -34,9 +34,9 @@ type Handler interface {
 	Ended(c *Conn, err error)
 }
 
-// EndWatcher is a [Handler] that wants to know when a peer ends its direction of the stream while reading is paused, so that
+// EndingHandler is a [Handler] that wants to know when a peer ends its direction of the stream while reading is paused, so that
 // Ended cannot be called yet. The portable driver does not notice that.
-type EndWatcher interface {
+type EndingHandler interface {
 	Handler
 	// Ending is called once or more often.
 	Ending(c *Conn)
@@ -56,8 +56,8 @@ type Retirer interface {
 	Retire(c *Conn)
 }
 
-// StallWatcher is a [Handler] that asks Stalled, and not Pending, whether the socket has taken what was written.
-type StallWatcher interface {
+// StallHandler is a [Handler] that asks Stalled, and not Pending, whether the socket has taken what was written.
+type StallHandler interface {
 	Handler
 	// Stalled is called when the socket turns out not to have taken all of what was written earlier. That may be in the middle of
 	// another connection's event: it must do no more than pause reading.

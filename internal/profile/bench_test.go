@@ -18,7 +18,7 @@ func streamingIn(tb testing.TB, name string) *Boundary {
 	b.Dialed()
 	b.Begin(testToken)
 	say := func(d Direction, op frame.Opcode, payload string) {
-		if b.Watch(d)&(1<<op) != 0 {
+		if b.Inspect(d)&(1<<op) != 0 {
 			if s := b.Frame(d, op, int64(len(payload)), true); s.Feed {
 				b.Feed(d, []byte(payload), 0, true)
 			}
@@ -37,12 +37,12 @@ func streamingIn(tb testing.TB, name string) *Boundary {
 
 var audioProfiles = []string{"echo", "vosk", "funasr", "dashscope"}
 
-// In a session that streams, audio is not presented, so that it costs a call of Watch and nothing else.
-func TestAudioIsNotWatched(t *testing.T) {
+// In a session that streams, audio is not presented, so that it costs a call of Inspect and nothing else.
+func TestAudioIsNotInspected(t *testing.T) {
 	for _, name := range audioProfiles {
 		b := streamingIn(t, name)
-		if b.Watch(FromClient)&1<<frame.Binary != 0 {
-			t.Errorf("%s: audio is watched", name)
+		if b.Inspect(FromClient)&1<<frame.Binary != 0 {
+			t.Errorf("%s: audio is inspected", name)
 		}
 		if n := testing.AllocsPerRun(100, func() { audioFrame(b) }); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
@@ -52,7 +52,7 @@ func TestAudioIsNotWatched(t *testing.T) {
 
 // audioFrame does what a caller does for a frame of 3,200 bytes of audio.
 func audioFrame(b *Boundary) (presented int) {
-	if b.Watch(FromClient)&1<<frame.Binary != 0 {
+	if b.Inspect(FromClient)&1<<frame.Binary != 0 {
 		b.Frame(FromClient, frame.Binary, 3200, true)
 		presented++
 	}
@@ -82,7 +82,7 @@ func BenchmarkResult(b *testing.B) {
 			payload := []byte(`{"header":{"task_id":"1","event":"result-generated","attributes":{}},"payload":{"output":{"sentence":{"begin_time":170,"end_time":null,"text":"the quick brown fox","words":[{"begin_time":170,"end_time":295,"text":"the","punctuation":""}]}},"usage":null}}`)
 			b.ReportAllocs()
 			for b.Loop() {
-				if boundary.Watch(FromServer)&1<<frame.Text == 0 {
+				if boundary.Inspect(FromServer)&1<<frame.Text == 0 {
 					continue
 				}
 				if s := boundary.Frame(FromServer, frame.Text, int64(len(payload)), true); s.Feed {

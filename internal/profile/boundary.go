@@ -13,7 +13,7 @@ import (
 // The order of calls, with what may come in between:
 //
 //	New, Dialed                                   Frame and Feed of the greeting
-//	(Ready) Begin                                 Frame and Feed of what Watch names; Plausible
+//	(Ready) Begin                                 Frame and Feed of what Inspect names; Plausible
 //	        [Replaced: ReplaceEnd]                Frame and Feed of everything from the server
 //	        End, when the lease ends              Frame and Feed of everything from the server
 //	(Ready) Begin ...
@@ -34,7 +34,7 @@ type Boundary struct {
 	state    state
 	flags    flags
 	reason   Reason // why the connection is spoiled
-	watch    [2]frame.Kinds
+	inspect  [2]frame.Kinds
 	restarts uint16 // of the settle window
 }
 
@@ -109,9 +109,9 @@ type kept struct {
 // New returns the Boundary of a connection that is being dialed with the profile.
 func New(p *Profile) Boundary { return Boundary{program: p.program, state: greeting} }
 
-// Watch returns the kinds of messages in a direction that are to be presented at present. It is asked when a message
+// Inspect returns the kinds of messages in a direction that are to be presented at present. It is asked when a message
 // begins, costs nothing, and changes only by other calls.
-func (b *Boundary) Watch(d Direction) frame.Kinds { return b.watch[d] }
+func (b *Boundary) Inspect(d Direction) frame.Kinds { return b.inspect[d] }
 
 // Token returns the number that stands for $token in what is to be sent.
 func (b *Boundary) Token() uint64 {
@@ -134,7 +134,7 @@ func (b *Boundary) Dialed() Step {
 }
 
 // Greeting returns the messages of the server's greeting, to be sent to the client at the start of each session. With a
-// one-shot profile that was watched while it was idle, what the server has said since is among them.
+// one-shot profile that was inspected while it was idle, what the server has said since is among them.
 func (b *Boundary) Greeting() iter.Seq2[frame.Opcode, []byte] {
 	return func(yield func(frame.Opcode, []byte) bool) {
 		if b.kept == nil {
@@ -235,27 +235,27 @@ func (b *Boundary) Owed(t Traffic) bool {
 // look works out what is to be presented from now on.
 func (b *Boundary) look() {
 	p := b.program
-	b.watch = [2]frame.Kinds{}
+	b.inspect = [2]frame.Kinds{}
 	switch b.state {
 	case idle:
 		if p.reuse != OneShot || p.listens() {
-			b.watch[FromServer] = allMessages
+			b.inspect[FromServer] = allMessages
 		}
 	case opening, waiting, streaming, replacing:
-		b.watch = [2]frame.Kinds{p.fromClient.kinds(^class(0)), p.streamed()}
+		b.inspect = [2]frame.Kinds{p.fromClient.kinds(^class(0)), p.streamed()}
 		if b.state != streaming || b.flags&ended != 0 || b.flags&(silent|replay) == silent|replay && p.refuses() {
-			b.watch[FromClient] = allMessages
+			b.inspect[FromClient] = allMessages
 		}
 		if b.flags&silent != 0 && (p.refuses() || p.readies) {
-			b.watch[FromServer] = allMessages
+			b.inspect[FromServer] = allMessages
 		}
 		if b.flags&asked != 0 { // the client is to wait, and what comes first is not for it
-			b.watch = [2]frame.Kinds{allMessages, allMessages}
+			b.inspect = [2]frame.Kinds{allMessages, allMessages}
 		}
 	case finishing:
-		b.watch = [2]frame.Kinds{allMessages, allMessages}
+		b.inspect = [2]frame.Kinds{allMessages, allMessages}
 	default:
-		b.watch[FromServer] = allMessages
+		b.inspect[FromServer] = allMessages
 	}
 }
 

@@ -18,7 +18,7 @@ func ExampleBoundary() {
 	b := profile.New(vosk)
 	var traffic profile.Traffic // of the session, counted by the caller
 
-	// tell presents a whole message in one frame, as far as the Boundary watches it.
+	// tell presents a whole message in one frame, as far as the Boundary inspects it.
 	tell := func(d profile.Direction, op frame.Opcode, payload string) profile.Step {
 		switch d {
 		case profile.FromClient:
@@ -26,8 +26,8 @@ func ExampleBoundary() {
 		case profile.FromServer:
 			traffic.Received++
 		}
-		if b.Watch(d)&(1<<op) == 0 {
-			fmt.Printf("%-14s not watched\n", payload)
+		if b.Inspect(d)&(1<<op) == 0 {
+			fmt.Printf("%-14s not inspected\n", payload)
 			return profile.Step{}
 		}
 		s := b.Frame(d, op, int64(len(payload)), true)
@@ -64,8 +64,8 @@ func ExampleBoundary() {
 	// Output:
 	// dialed: ready
 	// audio          relayed, continue
-	// {"partial":""} not watched
-	// audio          not watched
+	// {"partial":""} not inspected
+	// audio          not inspected
 	// {"eof" : 1}    dropped, replaced
 	// sent: "{\"reset\" : 1}" binary: false
 	// sent: "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" binary: true

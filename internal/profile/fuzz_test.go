@@ -174,7 +174,7 @@ type outcome struct {
 
 // pieces presents a message piece by piece. A caller that is told that it is over presents nothing more.
 func (l *line) pieces(d Direction, op frame.Opcode, key uint32, frames [][][]byte) (o outcome) {
-	shown := l.b.Watch(d)&(1<<op) != 0 || d == FromServer && l.b.state >= finishing
+	shown := l.b.Inspect(d)&(1<<op) != 0 || d == FromServer && l.b.state >= finishing
 	var held string
 	var s Step
 presenting:

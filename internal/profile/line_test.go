@@ -76,7 +76,7 @@ func (l *line) message(d Direction, op frame.Opcode, whole bool, frames []string
 	if d == FromServer {
 		count, under = &l.traffic.Received, &l.traffic.ReceivingMessage
 	}
-	shown := op == frame.Continuation || l.b.Watch(d)&(1<<op) != 0
+	shown := op == frame.Continuation || l.b.Inspect(d)&(1<<op) != 0
 	for i, text := range frames {
 		last := whole && i == len(frames)-1
 		if !shown {

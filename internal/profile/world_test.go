@@ -315,7 +315,7 @@ func (c *conn) leave(code frame.CloseCode) {
 // present shows a piece to the Boundary and returns what passes on.
 func (c *conn) present(d Direction, f *lane, p piece, all bool) (out []piece) {
 	if p.first && p.op != frame.Continuation {
-		f.shown = c.b.Watch(d)&(1<<p.op) != 0
+		f.shown = c.b.Inspect(d)&(1<<p.op) != 0
 	}
 	var s Step
 	if p.first {

@@ -6,22 +6,22 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// This file is the session's part in what the boundary of its connection asks for. The boundary watches few messages: the
+// This file is the session's part in what the boundary of its connection asks for. The boundary inspects few messages: the
 // first ones, those that end something, or none. All others pass without it.
 
-// watch has the scanners stop at the messages that the boundary watches.
-func (s *Session) watch() {
+// inspect has the scanners stop at the messages that the boundary inspects.
+func (s *Session) inspect() {
 	conn := s.leg.conn
 	b := conn.Boundary()
-	s.scanner.Watch = b.Watch(profile.FromClient)
-	conn.Scanner.Watch = b.Watch(profile.FromServer)
+	s.scanner.Inspect = b.Inspect(profile.FromClient)
+	conn.Scanner.Inspect = b.Inspect(profile.FromServer)
 }
 
 // presentFromClient presents a piece of a client's message, and passes it on as the boundary says. It returns the piece's
 // length, or 0 when it has to be presented again.
 func (s *Session) presentFromClient(run *frame.Run, b []byte) (int, error) {
 	if s.life.state != relaying { // the session is over
-		piece, err := s.scanner.Enter(b)
+		piece, err := s.scanner.NextPiece(b)
 		return piece.Size, err
 	}
 	return s.fromClient.Present(s.leg.conn.Boundary(), profile.FromClient, &s.scanner, run, b, s.clientStep)
@@ -119,7 +119,7 @@ func (s *Session) follow(step profile.Step) {
 		s.cannotServe(unfit, step)
 	}
 	if s.holds(conn) {
-		s.watch()
+		s.inspect()
 	}
 }
 

@@ -58,4 +58,4 @@ func TestClientLeavesBeforeBackendGoesOn(t *testing.T) {
 	r.expectRecord(fate{"client", frame.AbnormalClosure, "client left without a close frame", "discarded"})
 }
 
-var _ loop.EndWatcher = (*clientSide)(nil)
+var _ loop.EndingHandler = (*clientSide)(nil)

@@ -143,7 +143,7 @@ func (s *Session) presentFirst() {
 	s.leg.first = profile.Opening{}
 	b := s.leg.conn.Boundary()
 	op := first.Opcode
-	if b.Watch(profile.FromClient)&(1<<op) == 0 {
+	if b.Inspect(profile.FromClient)&(1<<op) == 0 {
 		s.sendUp(op, first.Payload, true)
 		return
 	}

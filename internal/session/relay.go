@@ -43,7 +43,7 @@ func (s *Session) relayFromClient(b []byte) (pos int) {
 			s.leg.up.pass(b[pos:pos+run.Data], run.Boundary)
 		}
 		pos += run.Consumed
-		if err == nil && run.Watched {
+		if err == nil && run.Inspect {
 			var n int
 			n, err = s.presentFromClient(&run, b[pos:])
 			pos += n
@@ -53,7 +53,7 @@ func (s *Session) relayFromClient(b []byte) (pos int) {
 			s.clientBroke(err)
 		case run.HasControl():
 			s.clientControl(run.Control, run.Payload)
-		case !run.Watched:
+		case !run.Inspect:
 			return pos
 		}
 		if s.life.discardInput {
@@ -82,7 +82,7 @@ func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 	}
 }
 
-// Stalled implements [loop.StallWatcher]: the client does not read, so the backend is not read either.
+// Stalled implements [loop.StallHandler]: the client does not read, so the backend is not read either.
 func (h *clientSide) Stalled(*loop.Conn) {
 	if conn := h.leg.conn; conn != nil {
 		conn.Stream().Pause()
@@ -97,7 +97,7 @@ func (h *clientSide) Flushed(*loop.Conn) {
 	}
 }
 
-// Ending implements [loop.EndWatcher].
+// Ending implements [loop.EndingHandler].
 func (h *clientSide) Ending(*loop.Conn) { (*Session)(h).clientEnding() }
 
 // Ended implements [loop.Handler].
@@ -124,7 +124,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 			}
 		}
 		pos += run.Consumed
-		if err == nil && run.Watched {
+		if err == nil && run.Inspect {
 			var n int
 			n, err = s.presentFromBackend(conn, &run, b[pos:])
 			pos += n
@@ -138,7 +138,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 			pos = len(b)
 		} else if run.HasControl() {
 			s.backendControl(run.Control, run.Payload)
-		} else if !run.Watched {
+		} else if !run.Inspect {
 			break
 		}
 	}
@@ -185,7 +185,7 @@ func (s *Session) backendControl(op frame.Opcode, payload []byte) {
 	}
 }
 
-// Stalled implements [loop.StallWatcher]: the backend does not read, so the client is not read either.
+// Stalled implements [loop.StallHandler]: the backend does not read, so the client is not read either.
 func (h *backendSide) Stalled(*loop.Conn) {
 	if h.life.state == relaying {
 		h.client.Pause()

@@ -27,7 +27,7 @@ type Session struct {
 	leg     leg
 	scanner frame.Scanner // of what the client sends; the server's is its connection's own
 
-	fromClient backend.Watcher // presents to the boundary what is watched of what the client sends
+	fromClient backend.Inspector // presents to the boundary what is inspected of what the client sends
 
 	timer    loop.Timer // bounds the present state, or looks for idleness
 	deadline loop.Timer // ends a session that lasts too long
