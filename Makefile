@@ -5,6 +5,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 LDFLAGS = -s -w -X github.com/wsbouncer/wsbouncer/internal/cli.version=$(VERSION)
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 FUZZTIME ?= 60s
+# The benchmarks are a Go module of their own.
+BENCH = $(GO) -C bench
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo demo-stt test test-stt test-browser test-sdks test-portable cross lint fmt vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
@@ -49,8 +51,10 @@ test-sdks: build ## Test the simulated services and the proxy with the vendors' 
 
 test: cross test-portable ## Run all tests with the race detector, and build for the other systems
 	$(GO) vet ./...
+	$(BENCH) vet ./...
 	$(GO) test -timeout 5m ./internal/loop -io-uring=off
 	$(GO) test -race -timeout 9m ./...
+	$(BENCH) test -race -timeout 9m ./...
 
 test-portable: ## Run the tests of what runs on event loops with the portable driver instead of epoll
 	$(GO) vet -tags portableloop ./...
@@ -63,7 +67,9 @@ cross: ## Check that it builds for macOS and Windows
 lint: ## Check formatting and run staticcheck
 	@out=$$($(GO) tool gofumpt -l .); if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
+	$(BENCH) vet ./...
 	$(GO) tool staticcheck ./...
+	cd bench && $$($(GO) -C .. tool -n staticcheck) ./...
 
 fmt: ## Format the code
 	$(GO) tool gofumpt -w .
@@ -74,16 +80,16 @@ vuln: ## Look for known vulnerabilities (needs the network)
 		echo "vuln: the vulnerability database cannot be reached, so nothing was checked"; fi; exit $$status
 
 bench: ## Measure against nginx, HAProxy, Envoy, Caddy, Go, Python and C, and write docs/benchmarks.md: 40 minutes, or BENCH_FLAGS=-quick
-	$(GO) run ./bench/compare $(BENCH_FLAGS)
+	$(BENCH) run ./compare $(BENCH_FLAGS)
 
 bench-profiles: ## Measure what session profiles cost and gain: relay, return to idle, session start (see bench/README.md; BENCH_FLAGS)
-	$(GO) run ./bench/profiles $(BENCH_FLAGS)
+	$(BENCH) run ./profiles $(BENCH_FLAGS)
 
 chaos: build ## Run it for ten minutes among hostile servers, clients and operators (CHAOS_FLAGS, e.g. '-duration 20s -only bad-keys')
 	$(GO) run ./internal/chaos/cmd -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
 chaos-restart: build ## Kill and restart a backend under 3,000 sessions, and see what the others and the pools make of it (CHAOS_FLAGS)
-	$(GO) run ./bench/chaos -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
+	$(BENCH) run ./chaos -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
 fuzz: ## Fuzz the frame scanner, the opening handshake, and the profiles' matchers and YAML, FUZZTIME each
 	for target in FuzzScanner FuzzHostileServer; do \

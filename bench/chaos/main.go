@@ -4,8 +4,8 @@
 // backend ever sees more connections than its cap, the sessions with the other two do not notice, and the third gets its
 // connections and clients back. It shows the proxy's statistics each second meanwhile.
 //
-//	go run ./bench/chaos
-//	go run ./bench/chaos -sessions 300 -duration 20s
+//	go -C bench run ./chaos
+//	go -C bench run ./chaos -sessions 300 -duration 20s
 package main
 
 import (
@@ -64,7 +64,7 @@ func main() {
 
 // run starts everything, goes through the story and judges it. All children have ended when it returns.
 func run(ctx context.Context, o options) (held bool, err error) {
-	if err := raiseDescriptorLimit(); err != nil {
+	if _, err := child.Enter(ctx); err != nil {
 		return false, err
 	}
 	binary, err := child.Build(ctx, o.wsbouncer)

@@ -80,16 +80,12 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the end of what was written, in one line.
+// String returns the end of what was written in one line.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(t.text), "")), " ")
-	if text == "" {
-		return "no output"
+	if text := end(strings.ToValidUTF8(string(t.text), "")); text != "" {
+		return text
 	}
-	if len(text) > 300 {
-		text = "..." + text[len(text)-300:]
-	}
-	return text
+	return "no output"
 }

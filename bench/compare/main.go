@@ -3,9 +3,9 @@
 // Command compare measures wsbouncer and its rivals in one run: the same load, the same backends, in interleaved rounds. It
 // prints ratios and writes a report with plots. See bench/README.md.
 //
-//	go run ./bench/compare
-//	go run ./bench/compare -quick
-//	go run ./bench/compare -scenario cpu -sessions 500,3000 -size 1KiB -rounds 3 -only wsbouncer,nginx
+//	go -C bench run ./compare
+//	go -C bench run ./compare -quick
+//	go -C bench run ./compare -scenario cpu -sessions 500,3000 -size 1KiB -rounds 3 -only wsbouncer,nginx
 package main
 
 import (
@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/bench/child"
 	"github.com/wsbouncer/wsbouncer/bench/results"
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
@@ -86,6 +87,10 @@ func run(ctx context.Context, o options) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("%q is no flag; see -h", flag.Arg(0))
 	}
+	root, err := child.Enter(ctx)
+	if err != nil {
+		return err
+	}
 	if o.from != "" {
 		report, err := results.Read(o.from)
 		if err != nil {
@@ -97,10 +102,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := raiseDescriptorLimit(); err != nil {
-		return err
-	}
-	st, err := newStage(ctx, p, o)
+	st, err := newStage(ctx, root, p, o)
 	if err != nil {
 		return err
 	}

@@ -18,24 +18,11 @@ func publish(r *results.Report, folder string) error {
 	if err := os.MkdirAll(images, 0o755); err != nil {
 		return err
 	}
-	var drawn []results.Drawing
-	var failed []error
-	for _, d := range r.Drawings() {
-		err := d.Err
-		if err == nil {
-			err = os.WriteFile(filepath.Join(images, d.File), []byte(d.SVG), 0o644)
-		}
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		drawn = append(drawn, d)
+	drawings, err := r.Drawings()
+	for _, d := range drawings {
+		err = errors.Join(err, os.WriteFile(filepath.Join(images, d.File), []byte(d.SVG), 0o644))
 	}
-	failed = append(
-		failed,
-		r.Write(filepath.Join(folder, "benchmarks.json")),
-		os.WriteFile(filepath.Join(folder, "benchmarks.md"), []byte(r.Markdown(drawn)), 0o644),
-	)
-	fmt.Printf("report: %s\n", filepath.Join(folder, "benchmarks.md"))
-	return errors.Join(failed...)
+	page := filepath.Join(folder, "benchmarks.md")
+	fmt.Printf("report: %s\n", page)
+	return errors.Join(err, r.Write(filepath.Join(folder, "benchmarks.json")), os.WriteFile(page, []byte(r.Markdown(drawings)), 0o644))
 }

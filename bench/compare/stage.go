@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/bench/child"
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
@@ -27,7 +28,7 @@ type stage struct {
 }
 
 // newStage builds and installs what is needed. The caller closes it.
-func newStage(ctx context.Context, p plan, o options) (*stage, error) {
+func newStage(ctx context.Context, root string, p plan, o options) (*stage, error) {
 	workers, err := rivals.Workers(o.workers)
 	if err != nil {
 		return nil, err
@@ -37,17 +38,13 @@ func newStage(ctx context.Context, p plan, o options) (*stage, error) {
 		st.settle = 300 * time.Millisecond
 		st.resolution = 2.1 // it only doubles or halves
 	}
-	root, err := rivals.Output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}")
-	if err != nil {
-		return nil, err
-	}
 	if st.dir, err = os.MkdirTemp("", "compare-"); err != nil {
 		return nil, err
 	}
 	if st.wsbouncer == "" {
 		st.wsbouncer = filepath.Join(st.dir, "wsbouncer")
 		flags := "-X github.com/wsbouncer/wsbouncer/internal/cli.version=" + commit(ctx, root)
-		if _, err := rivals.Output(ctx, root, "go", "build", "-trimpath", "-ldflags", "-s -w "+flags, "-o", st.wsbouncer, "./cmd/wsbouncer"); err != nil {
+		if _, err := child.Output(ctx, root, "go", "build", "-trimpath", "-ldflags", "-s -w "+flags, "-o", st.wsbouncer, "./cmd/wsbouncer"); err != nil {
 			st.close()
 			return nil, err
 		}
@@ -85,7 +82,7 @@ func (st *stage) close() { _ = os.RemoveAll(st.dir) }
 
 // commit names what is measured.
 func commit(ctx context.Context, root string) string {
-	text, err := rivals.Output(ctx, root, "git", "describe", "--tags", "--always", "--dirty")
+	text, err := child.Output(ctx, root, "git", "describe", "--tags", "--always", "--dirty")
 	if err != nil {
 		return "devel"
 	}

@@ -1,8 +1,8 @@
 // Command pools compares wsbouncer's pool with two simpler designs, in one run on one machine, and prints a table. See
 // docs/pool.md for what the designs are and which of them fails how; the tests of this package show the failures.
 //
-//	go run ./bench/pools
-//	go run ./bench/pools -goroutines 64 -rounds 1 -duration 2s
+//	go -C bench run ./pools
+//	go -C bench run ./pools -goroutines 64 -rounds 1 -duration 2s
 //
 // An interrupt ends it early, with a table of what was measured by then.
 package main

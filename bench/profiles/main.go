@@ -4,8 +4,8 @@
 // that passes through it, how soon a connection serves its next client, and how soon a session has its first answer, in
 // comparison with HAProxy. It prints the tables in Markdown.
 //
-//	go run ./bench/profiles
-//	go run ./bench/profiles -only idle,start -rounds 1
+//	go -C bench run ./profiles
+//	go -C bench run ./profiles -only idle,start -rounds 1
 package main
 
 import (

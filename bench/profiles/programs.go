@@ -5,13 +5,14 @@ package main
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
 // accepting are profiles that accept the risk for which the built-in ones use a connection once.
@@ -30,9 +31,9 @@ type programs struct {
 
 // prepare builds what has to be built and looks for the rest. The caller removes it.
 func prepare(ctx context.Context, o options) (*programs, error) {
-	root, err := output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}")
+	root, err := child.Enter(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("run this inside the module: %w", err)
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "profiles-")
 	if err != nil {
@@ -41,7 +42,7 @@ func prepare(ctx context.Context, o options) (*programs, error) {
 	p := &programs{dir: dir, root: root, wsbouncer: o.wsbouncer, profiles: filepath.Join(dir, "profiles.yaml")}
 	if err = os.WriteFile(p.profiles, accepting, 0o644); err == nil && p.wsbouncer == "" {
 		p.wsbouncer = filepath.Join(dir, "wsbouncer")
-		_, err = output(ctx, root, "go", "build", "-o", p.wsbouncer, "./cmd/wsbouncer")
+		_, err = child.Output(ctx, root, "go", "build", "-o", p.wsbouncer, "./cmd/wsbouncer")
 	}
 	if err != nil {
 		p.remove()
@@ -60,7 +61,7 @@ func (p *programs) remove() { _ = os.RemoveAll(p.dir) }
 
 // settle returns how long a profile lets a connection be quiet after the reset, as the program shows the profile.
 func (p *programs) settle(ctx context.Context, profile string) (time.Duration, error) {
-	text, err := output(ctx, "", p.wsbouncer, "profile", "show", profile, "--profile-file", p.profiles)
+	text, err := child.Output(ctx, "", p.wsbouncer, "profile", "show", profile, "--profile-file", p.profiles)
 	if err != nil {
 		return 0, err
 	}
@@ -82,14 +83,4 @@ func settleIn(text string) (time.Duration, error) {
 		return 0, nil
 	}
 	return time.ParseDuration(found[1])
-}
-
-func output(ctx context.Context, dir, name string, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, name, args...)
-	command.Dir = dir
-	text, err := command.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, text)
-	}
-	return strings.TrimSpace(string(text)), nil
 }

@@ -8,8 +8,8 @@
 //
 // Usage:
 //
-//	go run ./bench/reconfigure
-//	go run ./bench/reconfigure -rounds 2 -phase 2s
+//	go -C bench run ./reconfigure
+//	go -C bench run ./reconfigure -rounds 2 -phase 2s
 package main
 
 import (
@@ -65,6 +65,9 @@ func main() {
 
 // run measures with each database there is. All children have ended when it returns.
 func run(ctx context.Context, o options) error {
+	if _, err := child.Enter(ctx); err != nil {
+		return err
+	}
 	binary, err := child.Build(ctx, o.wsbouncer)
 	if err != nil {
 		return err

@@ -1,6 +1,8 @@
 package results
 
 import (
+	"fmt"
+
 	"github.com/wsbouncer/wsbouncer/internal/load/report"
 )
 
@@ -8,14 +10,13 @@ import (
 type Drawing struct {
 	File, Title string
 	SVG         string
-	Err         error // there is nothing to draw
 }
 
-// Drawings are the plots of how costs grow with the number of sessions.
-func (r *Report) Drawings() []Drawing {
+// Drawings returns the plots of how costs grow with the number of sessions, without those that nothing was measured for.
+func (r *Report) Drawings() ([]Drawing, error) {
 	s := r.Scenario(relaying)
 	if s == nil {
-		return nil
+		return nil, nil
 	}
 	var all []Drawing
 	for _, d := range []struct{ file, title, axis, key string }{
@@ -25,13 +26,22 @@ func (r *Report) Drawings() []Drawing {
 		{"latency-p99.svg", "99th percentile of the round trip under load", "ms", "p99_ms"},
 	} {
 		chart := report.Chart{Title: d.title, X: "sessions, with the same number of messages a second in all", Y: d.axis}
+		points := 0
 		for _, rival := range s.Rivals {
-			chart.Lines = append(chart.Lines, s.growth(rival, d.key, rival == r.Base))
+			line := s.growth(rival, d.key, rival == r.Base)
+			chart.Lines = append(chart.Lines, line)
+			points += len(line.Points)
+		}
+		if points == 0 {
+			continue // this plan did not measure it
 		}
 		svg, err := chart.SVG()
-		all = append(all, Drawing{d.file, d.title, svg, err})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", d.file, err)
+		}
+		all = append(all, Drawing{d.file, d.title, svg})
 	}
-	return all
+	return all, nil
 }
 
 // growth is a rival's line: a metric by number of sessions, with messages of 1 KiB.

@@ -11,6 +11,8 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
 // debian returns the path of a program: the one that is installed, or that of Debian's package, which is unpacked in the cache.
@@ -35,7 +37,7 @@ func (o Options) debian(ctx context.Context, program string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := Output(ctx, download, "apt-get", "download", program); err != nil {
+	if _, err := child.Output(ctx, download, "apt-get", "download", program); err != nil {
 		return "", fmt.Errorf("%s is not installed, and Debian's package could not be had: %w", program, err)
 	}
 	packages, err := filepath.Glob(filepath.Join(download, "*.deb"))
@@ -45,7 +47,7 @@ func (o Options) debian(ctx context.Context, program string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	if _, err := Output(ctx, "", "dpkg", "-x", packages[0], dir); err != nil {
+	if _, err := child.Output(ctx, "", "dpkg", "-x", packages[0], dir); err != nil {
 		return "", err
 	}
 	if path := Find(inside...); path != "" {
@@ -74,10 +76,10 @@ func (o Options) environment(ctx context.Context, name, requirements string) (st
 		return "", errors.New("python3 is not installed")
 	}
 	log.Printf("installing %s in the cache", name)
-	if _, err := Output(ctx, "", interpreter, "-m", "venv", "--clear", dir); err != nil {
+	if _, err := child.Output(ctx, "", interpreter, "-m", "venv", "--clear", dir); err != nil {
 		return "", fmt.Errorf("no virtual environment (Debian: python3-venv): %w", err)
 	}
-	if _, err := Output(ctx, "", filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "-r", requirements); err != nil {
+	if _, err := child.Output(ctx, "", filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "-r", requirements); err != nil {
 		return "", fmt.Errorf("its Python packages could not be installed: %w", err)
 	}
 	return dir, os.WriteFile(mark, stamp, 0o644)

@@ -8,17 +8,19 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
-// gorilla is the Go program in the folder gorilla, a module of its own.
+// gorilla is the Go program in the folder gorilla.
 func gorilla(ctx context.Context, o Options) []Rival {
 	r := Rival{Name: "gorilla", Title: "Go with gorilla/websocket, whole messages, channel pool"}
 	program, source := filepath.Join(o.Dir, "gorilla"), filepath.Join(o.Root, "bench/rivals/gorilla")
-	if _, err := Output(ctx, source, "go", "build", "-o", program, "."); err != nil {
+	if _, err := child.Output(ctx, source, "go", "build", "-o", program, "."); err != nil {
 		r.Missing = err.Error()
 		return []Rival{r}
 	}
-	r.Version, _ = Output(ctx, source, "go", "list", "-m", "-f", "{{.Version}}", "github.com/gorilla/websocket")
+	r.Version, _ = child.Output(ctx, source, "go", "list", "-m", "-f", "{{.Version}}", "github.com/gorilla/websocket")
 	r.Command = func(t Task) ([]string, error) {
 		argv := []string{program, "-listen", t.Listen, "-size", strconv.Itoa(poolSize(t))}
 		if t.CA != "" {

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // setUpAll sets all rivals up that need nothing to be installed.
 func setUpAll(t *testing.T) (Options, []Rival) {
 	t.Helper()
-	root, err := Output(t.Context(), "", "go", "list", "-m", "-f", "{{.Dir}}")
+	root, err := child.Root(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func setUpAll(t *testing.T) (Options, []Rival) {
 	}
 	o := Options{Root: root, Cache: filepath.Join(root, ".cache", "bench"), Dir: t.TempDir(), Workers: chosen, Offline: true}
 	o.WSBouncer = filepath.Join(o.Dir, "wsbouncer")
-	if _, err := Output(t.Context(), root, "go", "build", "-o", o.WSBouncer, "./cmd/wsbouncer"); err != nil {
+	if _, err := child.Output(t.Context(), root, "go", "build", "-o", o.WSBouncer, "./cmd/wsbouncer"); err != nil {
 		t.Fatal(err)
 	}
 	return o, SetUp(t.Context(), o)

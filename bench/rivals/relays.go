@@ -35,7 +35,7 @@ func compiled(ctx context.Context, o Options, r Rival, source string) Rival {
 		return r
 	}
 	program := filepath.Join(o.Dir, r.Name)
-	if _, err := Output(ctx, o.Root, compiler, "-O2", "-o", program, filepath.Join("bench/relays", source)); err != nil {
+	if _, err := child.Output(ctx, o.Root, compiler, "-O2", "-o", program, filepath.Join("bench/relays", source)); err != nil {
 		r.Missing = err.Error()
 		return r
 	}
@@ -76,7 +76,7 @@ func refused(r Rival) string {
 // Waiting are the Go relay's ways of waiting, behind the C relay.
 func Waiting(ctx context.Context, o Options) ([]Rival, error) {
 	program := filepath.Join(o.Dir, "waiting")
-	if _, err := Output(ctx, o.Root, "go", "build", "-o", program, "./bench/relays/waiting"); err != nil {
+	if _, err := child.Output(ctx, filepath.Join(o.Root, "bench"), "go", "build", "-o", program, "./relays/waiting"); err != nil {
 		return nil, err
 	}
 	all := []Rival{compiled(ctx, o, Rival{Name: "c-relay", Title: "C, epoll, one thread"}, "epoll.c")}

@@ -4,15 +4,15 @@ package rivals
 
 import (
 	"context"
-	"fmt"
 	"log"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
 // Options say how to set the rivals up.
@@ -74,28 +74,6 @@ func Find(names ...string) string {
 	return ""
 }
 
-// Output runs a program in a folder, and returns what it wrote. An error has that in it.
-func Output(ctx context.Context, dir, name string, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, name, args...)
-	command.Dir = dir
-	command.WaitDelay = time.Second
-	text, err := command.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", filepath.Base(name), strings.Join(args, " "), err, end(string(text)))
-	}
-	return strings.TrimSpace(string(text)), nil
-}
-
-// end returns the end of a text, in one line.
-func end(text string) string {
-	const most = 300
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > most {
-		text = "..." + text[len(text)-most:]
-	}
-	return text
-}
-
 // anonymous leaves this machine's folders out of a message.
 func (o Options) anonymous(text string) string {
 	home, _ := os.UserHomeDir()
@@ -118,7 +96,7 @@ func Anonymous(text string, folders ...string) string {
 
 // version returns the first line of what a program says to some arguments.
 func version(ctx context.Context, name string, args ...string) (string, error) {
-	text, err := Output(ctx, "", name, args...)
+	text, err := child.Output(ctx, "", name, args...)
 	line, _, _ := strings.Cut(text, "\n")
 	return strings.TrimSpace(line), err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // givenBackend is a backend as a flag describes it.
@@ -20,8 +21,7 @@ type givenBackend struct {
 func (s *Settings) parseBackend(text string) (*givenBackend, error) {
 	address, own := cutOwnSettings(text)
 	if unknown := unknownSetting(address); unknown != "" {
-		return nil, fmt.Errorf("%q: there is no setting %q; allowed are %s (and a comma in a path is written as %%2C)",
-			text, unknown, strings.Join(ownSettings, ", "))
+		return nil, fmt.Errorf("%q: %w (write a comma in a path as %%2C)", text, spelling.Unknown("setting", unknown, ownSettings))
 	}
 	given := &givenBackend{Backend: config.DefaultBackend(), text: text}
 	given.Service, given.URL, given.Connections, given.Warm = FixedService, address, s.Connections, s.Warm
@@ -30,7 +30,7 @@ func (s *Settings) parseBackend(text string) (*givenBackend, error) {
 		name, value, _ := strings.Cut(setting, "=")
 		switch {
 		case slices.Contains(given.own, name):
-			return nil, fmt.Errorf("%q: %s is given twice; allowed is once", text, name)
+			return nil, fmt.Errorf("%q: %s is set twice", text, name)
 		case value == "":
 			return nil, fmt.Errorf("%q: %s: it has no value", text, name)
 		}

@@ -80,13 +80,13 @@ func TestBadBackends(t *testing.T) {
 		"ws://h,weight=1e999":                      `weight: "1e999" is not a number between 0 and 1000`,
 		"ws://h,weight=":                           "weight: it has no value",
 		"ws://h,weight=half":                       `weight: "half" is not a number between 0 and 1000`,
-		"ws://h,state=off":                         `state: there is no state "off"; allowed are enabled, draining, disabled`,
-		"ws://h,state=Enabled":                     `state: there is no state "Enabled"; did you mean "enabled"? allowed are enabled, draining, disabled`,
+		"ws://h,state=off":                         `state: unknown state "off": use one of enabled, draining, disabled`,
+		"ws://h,state=Enabled":                     `state: unknown state "Enabled": did you mean "enabled"? Use one of enabled, draining, disabled`,
 		"ws://h,state=":                            "state: it has no value",
-		"ws://h,warm=1,warm=2":                     "warm is given twice; allowed is once",
-		"ws://h/stt,conections=32":                 `there is no setting "conections"; allowed are connections, warm, weight, state (and a comma in a path is written as %2C)`,
-		"ws://h,Warm=3":                            `there is no setting "Warm"; allowed are connections, warm, weight, state (and a comma in a path is written as %2C)`,
-		"ws://h,timeout=3,warm=2":                  `there is no setting "timeout"; allowed are connections, warm, weight, state (and a comma in a path is written as %2C)`,
+		"ws://h,warm=1,warm=2":                     "warm is set twice",
+		"ws://h/stt,conections=32":                 `unknown setting "conections": did you mean "connections"? Use one of connections, warm, weight, state (write a comma in a path as %2C)`,
+		"ws://h,Warm=3":                            `unknown setting "Warm": did you mean "warm"? Use one of connections, warm, weight, state (write a comma in a path as %2C)`,
+		"ws://h,timeout=3,warm=2":                  `unknown setting "timeout": use one of connections, warm, weight, state (write a comma in a path as %2C)`,
 		"ws://h,state=draining,weight=x,warm=nine": `warm: "nine" is not a number of connections; allowed are whole numbers from 0 to the cap, or cap for all of it`, // the first that is found
 	} {
 		s := settings()

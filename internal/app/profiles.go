@@ -3,9 +3,9 @@ package app
 import (
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // Profiles returns the built-in profiles and, behind them, those of the files. The error says everything that is wrong in the
@@ -53,5 +53,5 @@ func FindProfile(name string, files []string) (*profile.Profile, error) {
 		}
 		names = append(names, p.Name)
 	}
-	return nil, fmt.Errorf("there is no profile %q; allowed are %s", name, strings.Join(names, ", "))
+	return nil, spelling.Unknown("profile", name, names)
 }

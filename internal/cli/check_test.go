@@ -123,7 +123,7 @@ func TestCheckFindsMistakes(t *testing.T) {
 func TestCheckWarns(t *testing.T) {
 	t.Setenv("WSBOUNCER_LISTN", ":1")
 	status, _, messages := run("check", "--backend", oneBackend)
-	if want := "Warning: there is no setting for the environment variable WSBOUNCER_LISTN; did you mean WSBOUNCER_LISTEN?\n"; status != 0 || messages != want {
+	if want := "Warning: unknown environment variable WSBOUNCER_LISTN: did you mean WSBOUNCER_LISTEN?\n"; status != 0 || messages != want {
 		t.Errorf("status %d, %q; want %q", status, messages, want)
 	}
 }

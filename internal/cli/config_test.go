@@ -150,12 +150,12 @@ func TestFileMistakes(t *testing.T) {
 	loose := s.write("backends:\n  gpu-9: {service: sst, url: ws://10.0.0.9:2700}\n")
 	empty := s.write("# nothing\n")
 	s.refuse(
-		refusal{[]string{"config", "import", bad}, 2, "the file is not valid:\n  " + bad + `:2:9: service stt: there is no key "pth"; did you mean "path"?`},
-		refusal{[]string{"config", "import", bad}, 2, bad + `:4:20: backend gpu-1: service: there is no service "sst"; did you mean "stt"?`},
+		refusal{[]string{"config", "import", bad}, 2, "the file is not valid:\n  " + bad + `:2:9: service stt: unknown key "pth": did you mean "path"?`},
+		refusal{[]string{"config", "import", bad}, 2, bad + `:4:20: backend gpu-1: service: unknown service "sst": did you mean "stt"?`},
 		refusal{[]string{"config", "import", bad}, 2, bad + ":4:63: backend gpu-1: connections: 0 is not between 1 and 100000"},
 		refusal{[]string{"config", "apply", bad}, 2, bad + ":4:63: backend gpu-1: connections: 0 is not between 1 and 100000"},
-		refusal{[]string{"config", "apply", loose}, 2, `backend gpu-9: service: there is no service "sst"; did you mean "stt"?`},
-		refusal{[]string{"config", "diff", loose}, 2, `backend gpu-9: service: there is no service "sst"; did you mean "stt"?`},
+		refusal{[]string{"config", "apply", loose}, 2, `backend gpu-9: service: unknown service "sst": did you mean "stt"?`},
+		refusal{[]string{"config", "diff", loose}, 2, `backend gpu-9: service: unknown service "sst": did you mean "stt"?`},
 		refusal{[]string{"config", "diff", "none.yaml"}, 2, "none.yaml: no such file"},
 		refusal{[]string{"config", "import", "none.yaml"}, 1, "none.yaml: no such file"},
 		refusal{[]string{"config", "import"}, 2, "takes one YAML file, or - for standard input, but got 0"},

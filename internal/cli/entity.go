@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // fieldFlag is the flag of one field of an entity. Its values are checked as the configuration checks them.
@@ -115,7 +116,7 @@ func names(kind config.Kind, several bool) cobra.PositionalArgs {
 func known(content *config.Content, kind config.Kind, wanted ...string) error {
 	for _, name := range wanted {
 		if !content.Has(kind, name) {
-			return errors.New(config.Unknown(string(kind), name, content.Names(kind)))
+			return spelling.Unknown(string(kind), name, content.Names(kind))
 		}
 	}
 	return nil

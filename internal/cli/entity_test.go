@@ -78,21 +78,21 @@ func TestMistakes(t *testing.T) {
 			refusal{[]string{"service", "add", "s t"}, 2, `"s t" cannot be a name`},
 			refusal{[]string{"service", "add", "x", "--profile", "vosc", "--path", "/v1/stt"}, 2, "the change is not valid, and was not made:\n" +
 				`  service x: path: "/v1/stt" is asked for by the service stt already; allowed is another path or host` + "\n" +
-				`  service x: profile: there is no profile "vosc"; did you mean "vosk"?`},
-			refusal{[]string{"service", "set", "sst", "--queue", "1"}, 1, `there is no service "sst"; did you mean "stt"? allowed are stt`},
+				`  service x: profile: unknown profile "vosc": did you mean "vosk"?`},
+			refusal{[]string{"service", "set", "sst", "--queue", "1"}, 1, `unknown service "sst": did you mean "stt"?`},
 			refusal{[]string{"service", "set", "stt", "--queue", "x"}, 2, `--queue: "x" is not a whole number; allowed are 0 to 1000000`},
-			refusal{[]string{"service", "set", "stt", "--balance", "leastloaded"}, 2, `--balance: there is no balance "leastloaded"; did you mean "least-loaded"?`},
-			refusal{[]string{"service", "set", "stt", "--pass", "qury,path"}, 2, `--pass: "qury" is not something that can be passed; did you mean "query"?`},
+			refusal{[]string{"service", "set", "stt", "--balance", "leastloaded"}, 2, `--balance: unknown balance "leastloaded": did you mean "least-loaded"?`},
+			refusal{[]string{"service", "set", "stt", "--pass", "qury,path"}, 2, `--pass: unknown value "qury": did you mean "query"?`},
 			refusal{[]string{"service", "set", "stt", "--pass", "header:Upgrade"}, 2, `--pass: "header:Upgrade": this header belongs to the handshake itself`},
 			refusal{[]string{"service", "set", "stt", "--pass", "query", "--queue", "0"}, 2, "service stt: pass: query needs a queue and a queue-timeout, for clients to wait while a connection of their own is dialed"},
 			refusal{[]string{"service", "set", "stt"}, 2, "nothing to change"},
-			refusal{[]string{"service", "show", "st"}, 1, `there is no service "st"; did you mean "stt"?`},
+			refusal{[]string{"service", "show", "st"}, 1, `unknown service "st": did you mean "stt"?`},
 			refusal{[]string{"service", "rm", "stt"}, 1, "the service stt is used by backend gpu-1, backend gpu-2; remove them first, or with it by --with-backends"},
 			refusal{[]string{"backend", "add", "gpu-3"}, 2, "backend gpu-3: url: it must be given"},
 			refusal{[]string{"backend", "add", "gpu-3", "ws://a:s3cret@b"}, 2, "carries a user name"},
 			refusal{[]string{"backend", "add", "gpu-3", "ws://a", "--url", "ws://b"}, 2, "the URL is given twice"},
 			refusal{[]string{"backend", "add", "gpu-3", "ws://10.0.0.5:2700"}, 2, `"ws://10.0.0.5:2700" is the backend gpu-1 already`},
-			refusal{[]string{"backend", "set", "gpu-2", "--warm", "33", "--service", "st"}, 2, "  backend gpu-2: service: there is no service \"st\"; did you mean \"stt\"? allowed are stt\n" +
+			refusal{[]string{"backend", "set", "gpu-2", "--warm", "33", "--service", "st"}, 2, "  backend gpu-2: service: unknown service \"st\": did you mean \"stt\"?\n" +
 				"  backend gpu-2: warm: 33 is not between 0 and the cap of 32 connections\n"},
 			refusal{[]string{"backend", "set", "gpu-2", "--header", "Authorization=Bearer s3cret"}, 2, "--header: Authorization looks like a secret"},
 			refusal{[]string{"backend", "set", "gpu-2", "--header", "s3cret"}, 2, "--header: this is not NAME=VALUE"},
@@ -100,9 +100,9 @@ func TestMistakes(t *testing.T) {
 			refusal{[]string{"backend", "set", "gpu-2", "--weight", "1", "--who", strings.Repeat("x", 1001)}, 2, "up to 1000 bytes"},
 			refusal{[]string{"backend", "set", "gpu-2", "--weight", "1", "-o", "table"}, 2, `--output: "table" is not lines or json`},
 			refusal{[]string{"backend", "rm"}, 2, "takes the names of backends, but got none"},
-			refusal{[]string{"backend", "rm", "gpu-9"}, 1, `there is no backend "gpu-9"; did you mean "gpu-1"?`},
+			refusal{[]string{"backend", "rm", "gpu-9"}, 1, `unknown backend "gpu-9": did you mean "gpu-1"?`},
 			refusal{[]string{"backend", "ls", "--selector", "=a"}, 2, `--selector: "=a" names no label`},
-			refusal{[]string{"backend", "ls", "--service", "st"}, 1, `there is no service "st"`},
+			refusal{[]string{"backend", "ls", "--service", "st"}, 1, `unknown service "st"`},
 		)
 		if out := s.must("config history"); strings.Count(out, "alice")+strings.Count(out, "bob") != 4 || !strings.Contains(out, "\n4 ") || strings.Contains(out, "\n5 ") {
 			t.Errorf("something was changed:\n%s", out)
@@ -216,11 +216,11 @@ func TestProfiles(t *testing.T) {
 			refusal{[]string{"profile", "add", "mine", "--file", one}, 1, "there is a profile mine already; 'wsbouncer profile set mine' changes it"},
 			refusal{[]string{"profile", "add", "vosk", "--file", one}, 2, `"vosk" is built in`},
 			refusal{[]string{"profile", "add", "x"}, 2, "--file: it must be given"},
-			refusal{[]string{"profile", "add", "x", "--file", many}, 2, `there is no profile "x"; allowed are mine, other`},
+			refusal{[]string{"profile", "add", "x", "--file", many}, 2, `unknown profile "x": use one of mine, other`},
 			refusal{[]string{"profile", "add", "x", "--file", s.write("\n")}, 2, "is empty; allowed is YAML such as from: vosk"},
 			refusal{[]string{"profile", "add", "x", "--file", "none.yaml"}, 1, "none.yaml: no such file"},
-			refusal{[]string{"profile", "set", "mine", "--file", bad}, 2, `profile mine: yaml: line 2, column 1: unknown key "rest"; did you mean "reset"?`},
-			refusal{[]string{"profile", "set", "min", "--file", one}, 1, `there is no profile "min"; did you mean "mine"?`},
+			refusal{[]string{"profile", "set", "mine", "--file", bad}, 2, `profile mine: yaml: line 2, column 1: unknown key "rest": did you mean "reset"?`},
+			refusal{[]string{"profile", "set", "min", "--file", one}, 1, `unknown profile "min": did you mean "mine"?`},
 			refusal{[]string{"profile", "rm", "mine"}, 1, "the profile mine is used by service stt; give them another one first"},
 			refusal{[]string{"profile", "ls", "--profile-file", s.write("profiles: {mine: {from: echo}}")}, 1, `the profile "mine" is in the configuration and in`},
 		)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 func newProfileCommand() *cobra.Command {
@@ -149,7 +149,7 @@ is off, the last line says why.`,
 				for _, p := range all {
 					known = append(known, p.Name)
 				}
-				return errors.New(config.Unknown("profile", args[0], known))
+				return spelling.Unknown("profile", args[0], known)
 			}
 			p := all[i]
 			text := profile.BuiltInYAML(p.Name)

@@ -144,7 +144,7 @@ func TestStates(t *testing.T) {
 		same(t, "disable", s.must("backend disable gpu-2 --dry-run"), "backend gpu-2: state draining -> disabled\nDry run: nothing was changed. The configuration has version 6.")
 		same(t, "again", s.must("backend enable gpu-1"), "Nothing to change. The configuration has version 6.")
 		s.refuse(
-			refusal{[]string{"backend", "drain", "gpu-1", "gpu-3"}, 1, `there is no backend "gpu-3"; did you mean "gpu-1"? allowed are gpu-1, gpu-2`},
+			refusal{[]string{"backend", "drain", "gpu-1", "gpu-3"}, 1, `unknown backend "gpu-3": did you mean "gpu-1"? Use one of gpu-1, gpu-2`},
 			refusal{[]string{"backend", "drain"}, 2, "takes the names of backends or --selector"},
 			refusal{[]string{"backend", "drain", "gpu-1", "-l", "zone"}, 2, "takes the names of backends or --selector"},
 			refusal{[]string{"backend", "drain", "-l", "zone=c"}, 1, "no backend has these labels"},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // Verb is what a mutation does.
@@ -78,16 +80,16 @@ func (c *Change) Result(current *Content) (Content, error) {
 
 func (c *Content) mutate(m Mutation) (problems Problems) {
 	if _, ok := tables[m.Kind]; !ok {
-		return Problems{{Text: Unknown("kind of entity", string(m.Kind), kindNames())}}
+		return Problems{{Text: spelling.Unknown("kind of entity", string(m.Kind), kindNames()).Error()}}
 	}
 	exists := c.Has(m.Kind, m.Name)
 	switch {
 	case m.Verb != Add && m.Verb != Set && m.Verb != Remove:
-		problems.add(m.Kind, m.Name, "", "%s", Unknown("verb", string(m.Verb), []string{string(Add), string(Set), string(Remove)}))
+		problems.add(m.Kind, m.Name, "", "%v", spelling.Unknown("verb", string(m.Verb), []string{string(Add), string(Set), string(Remove)}))
 	case m.Verb == Add && exists:
 		problems.add(m.Kind, m.Name, "", "there is one of that name already; allowed is another name, or to set its fields")
 	case m.Verb != Add && !exists:
-		problems = append(problems, Problem{Text: Unknown(string(m.Kind), m.Name, c.Names(m.Kind))})
+		problems = append(problems, Problem{Text: spelling.Unknown(string(m.Kind), m.Name, c.Names(m.Kind)).Error()})
 	case m.Verb == Remove:
 		c.Remove(m.Kind, m.Name)
 	default:

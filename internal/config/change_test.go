@@ -20,14 +20,14 @@ func TestMutations(t *testing.T) {
 		t.Fatal("they are accepted")
 	}
 	for _, says := range []string{
-		`there is no backend "gpu-3"; did you mean "gpu-1"? allowed are gpu-1, gpu-2`,
-		`backend gpu-1: there is no field "conections"; did you mean "connections"? allowed are service, url, connections`,
+		`unknown backend "gpu-3": did you mean "gpu-1"? Use one of gpu-1, gpu-2`,
+		`backend gpu-1: unknown field "conections": did you mean "connections"? Use one of service, url, connections`,
 		`backend gpu-1: warm: "some" is not a number of connections`,
 		`backend gpu-1: labels.a b: "a b" cannot be a label's name`,
-		`backend gpu-1: there is no field "state.x"`,
-		`backend gpu-1: there is no verb "put"; did you mean "set"? allowed are add, set, remove`,
-		`there is no kind of entity "server"; did you mean "service"? allowed are profile, service, backend`,
-		`there is no service "sst"; did you mean "stt"?`,
+		`backend gpu-1: unknown field "state.x"`,
+		`backend gpu-1: unknown verb "put": did you mean "set"? Use one of add, set, remove`,
+		`unknown kind of entity "server": did you mean "service"? Use one of profile, service, backend`,
+		`unknown service "sst": did you mean "stt"?`,
 	} {
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("the error is\n%v\nand should say\n%s", err, says)

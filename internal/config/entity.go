@@ -1,6 +1,10 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
+)
 
 // Names returns the names of all entities of a kind, in order.
 func (c *Content) Names(kind Kind) []string {
@@ -38,7 +42,7 @@ func (c *Content) Value(kind Kind, name, field string) string {
 func (c *Content) Set(kind Kind, name string, values Values) Problems {
 	t, ok := tables[kind]
 	if !ok {
-		return Problems{{Text: Unknown("kind of entity", string(kind), kindNames())}}
+		return Problems{{Text: spelling.Unknown("kind of entity", string(kind), kindNames()).Error()}}
 	}
 	return t.set(c, name, values)
 }

@@ -19,82 +19,82 @@ type field[E any] struct {
 // their names, ranges and forms.
 
 var serviceFields = []field[Service]{
-	{"path", "path that clients ask for; empty for any", func(s *Service) value.Value {
+	{"path", "path that clients request; empty for any", func(s *Service) value.Value {
 		return value.NewText(&s.Path, "a path such as /v1/stt", checkPath)
 	}},
-	{"host", "host that clients ask for; empty for any", func(s *Service) value.Value {
+	{"host", "host that clients request; empty for any", func(s *Service) value.Value {
 		return value.NewText(&s.Host, "a host name or address in lower case, without a port", checkHost)
 	}},
-	{"profile", "the backends' message protocol", func(s *Service) value.Value {
+	{"profile", "message protocol of the backends", func(s *Service) value.Value {
 		return value.NewText(&s.Profile, "the name of a profile", checkAny) // whether there is one is for Validate
 	}},
-	{"subprotocol", "Sec-WebSocket-Protocol to ask the backends for, and to grant to clients that offer it; empty for the profile's", func(s *Service) value.Value {
+	{"subprotocol", "Sec-WebSocket-Protocol to request from the backends, and to grant to clients that offer it; empty for the profile's", func(s *Service) value.Value {
 		return value.NewText(&s.Subprotocol, "a token", checkSubprotocol)
 	}},
-	{"pass", "what of a client's handshake the backends are told, beside what the profile says; a client that says any of it gets a connection of its own", func(s *Service) value.Value {
+	{"pass", "parts of a client's handshake to pass to the backend, in addition to those that the profile passes; a client that sends any of them gets a connection of its own", func(s *Service) value.Value {
 		return value.NewList(&s.Pass, profile.PassWords, profile.CheckPassWord)
 	}},
-	{"allow-origin", "accept browsers from these values of Origin only; empty for any", func(s *Service) value.Value {
+	{"allow-origin", "accept browsers from these origins only; empty for any", func(s *Service) value.Value {
 		return value.NewList(&s.AllowOrigin, "values of Origin such as https://example.org", checkOrigin)
 	}},
-	{"balance", "how a backend is chosen for a client", func(s *Service) value.Value {
+	{"balance", "how to choose a backend for a client", func(s *Service) value.Value {
 		return value.NewChoice(&s.Balance, "balance", balances)
 	}},
-	{"hash-by", "with balance hash, what names a client", func(s *Service) value.Value {
+	{"hash-by", "what identifies a client, with balance hash", func(s *Service) value.Value {
 		return value.NewText(&s.HashBy, "client (its address), header:NAME, query:NAME", checkHashBy)
 	}},
-	{"queue", "most clients that wait when all connections are in use; 0 refuses them at once", func(s *Service) value.Value {
+	{"queue", "maximum number of clients that wait when all connections are in use; 0 refuses them at once", func(s *Service) value.Value {
 		return value.NewCount(&s.Queue, 0, 1_000_000)
 	}},
-	{"queue-timeout", "for a connection to come free for a client that waits", func(s *Service) value.Value {
+	{"queue-timeout", "maximum time that a client waits for a connection", func(s *Service) value.Value {
 		return value.NewDuration(&s.QueueTimeout, 0)
 	}},
-	{"max-message", "largest message from a client; 0 for no limit", func(s *Service) value.Value { return value.NewSize(&s.MaxMessage, 0, math.MaxInt64) }},
-	{"idle-timeout", "end sessions without a frame for so long; 0 for never", func(s *Service) value.Value {
+	{"max-message", "maximum size of a client's message; 0 for no limit", func(s *Service) value.Value { return value.NewSize(&s.MaxMessage, 0, math.MaxInt64) }},
+	{"idle-timeout", "end a session after this time without a frame; 0 for never", func(s *Service) value.Value {
 		return value.NewDuration(&s.IdleTimeout, 0)
 	}},
-	{"max-session", "end sessions that last longer; 0 for never", func(s *Service) value.Value { return value.NewDuration(&s.MaxSession, 0) }},
-	{"connection-max-age", "replace connections to backends that are older, once idle; 0 for never", func(s *Service) value.Value {
+	{"max-session", "maximum duration of a session; 0 for no limit", func(s *Service) value.Value { return value.NewDuration(&s.MaxSession, 0) }},
+	{"connection-max-age", "replace a connection at this age or up to a quarter earlier, once it is idle; 0 for never", func(s *Service) value.Value {
 		return value.NewDuration(&s.ConnectionMaxAge, 0)
 	}},
-	{"connection-max-idle", "close connections beyond the warm ones that nobody used for so long", func(s *Service) value.Value {
+	{"connection-max-idle", "close a connection beyond the warm ones after this time without a session", func(s *Service) value.Value {
 		return value.NewDuration(&s.ConnectionMaxIdle, 0)
 	}},
-	{"connection-max-sessions", "replace connections that have served so many sessions; 0 for no limit", func(s *Service) value.Value {
+	{"connection-max-sessions", "replace a connection after this number of sessions; 0 for no limit", func(s *Service) value.Value {
 		return value.NewCount(&s.ConnectionMaxSessions, 0, math.MaxInt32)
 	}},
-	{"dial-parallel", "connections dialed at once to each backend", func(s *Service) value.Value { return value.NewCount(&s.DialParallel, 1, 10_000) }},
-	{"dial-timeout", "for a backend to accept a connection", func(s *Service) value.Value {
+	{"dial-parallel", "maximum number of connections to dial at once to each backend", func(s *Service) value.Value { return value.NewCount(&s.DialParallel, 1, 10_000) }},
+	{"dial-timeout", "maximum time to dial a backend: TCP, TLS and upgrade", func(s *Service) value.Value {
 		return value.NewDuration(&s.DialTimeout, time.Millisecond)
 	}},
-	{"reset-timeout", "for a connection's reset after a session; 0 for as long as its profile allows", func(s *Service) value.Value {
+	{"reset-timeout", "maximum time to reset a connection after a session; 0 for the profile's limit", func(s *Service) value.Value {
 		return value.NewDuration(&s.ResetTimeout, 0)
 	}},
-	{"close-timeout", "for each side's part in closing a connection", func(s *Service) value.Value {
+	{"close-timeout", "maximum time for each side to close a connection", func(s *Service) value.Value {
 		return value.NewDuration(&s.CloseTimeout, time.Millisecond)
 	}},
-	{"ping-interval", "between two pings on each connection to a backend; 0 for none", func(s *Service) value.Value {
+	{"ping-interval", "time between two pings on each connection to a backend, or up to a quarter less; 0 for no pings", func(s *Service) value.Value {
 		return value.NewDuration(&s.PingInterval, 0)
 	}},
-	{"ping-timeout", "for a backend to answer a ping, or to send anything else", func(s *Service) value.Value {
+	{"ping-timeout", "maximum time for a backend to answer a ping or to send anything else", func(s *Service) value.Value {
 		return value.NewDuration(&s.PingTimeout, time.Millisecond)
 	}},
-	{"tcp-user-timeout", "for a backend's system to acknowledge what it was sent (Linux); 0 for the system's limit", func(s *Service) value.Value {
+	{"tcp-user-timeout", "maximum time for a backend's kernel to acknowledge data (Linux); 0 for the system's limit", func(s *Service) value.Value {
 		return value.NewDuration(&s.TCPUserTimeout, 0)
 	}},
-	{"probe", "how each backend is asked whether it is well; empty for not at all", func(s *Service) value.Value {
+	{"probe", "active health check of each backend; empty for none", func(s *Service) value.Value {
 		return value.NewText(&s.Probe, "upgrade, a path such as /health, or a URL such as http://127.0.0.1:8000/health", checkProbe)
 	}},
-	{"probe-interval", "between two probes", func(s *Service) value.Value { return value.NewDuration(&s.ProbeInterval, 10*time.Millisecond) }},
-	{"probe-timeout", "for a probe to succeed", func(s *Service) value.Value { return value.NewDuration(&s.ProbeTimeout, time.Millisecond) }},
-	{"probe-fall", "failed probes in a row that take a backend out of service", func(s *Service) value.Value {
+	{"probe-interval", "time between two health checks, plus or minus a fifth", func(s *Service) value.Value { return value.NewDuration(&s.ProbeInterval, 10*time.Millisecond) }},
+	{"probe-timeout", "maximum duration of a health check", func(s *Service) value.Value { return value.NewDuration(&s.ProbeTimeout, time.Millisecond) }},
+	{"probe-fall", "consecutive failed health checks that take a backend out of service", func(s *Service) value.Value {
 		return value.NewCount(&s.ProbeFall, 1, 1000)
 	}},
-	{"probe-rise", "successful probes in a row that bring it back", func(s *Service) value.Value { return value.NewCount(&s.ProbeRise, 1, 1000) }},
-	{"circuit-failures", "failures in a row, of dialing or of sessions that the backend broke, that take it out of service for a while", func(s *Service) value.Value {
+	{"probe-rise", "consecutive successful health checks that return a backend to service", func(s *Service) value.Value { return value.NewCount(&s.ProbeRise, 1, 1000) }},
+	{"circuit-failures", "consecutive failures, of dials or of sessions that the backend broke, that open the circuit breaker", func(s *Service) value.Value {
 		return value.NewCount(&s.CircuitFailures, 1, 1_000_000)
 	}},
-	{"slow-start", "for a backend that was out of service to get its full share of clients back; 0 for at once", func(s *Service) value.Value {
+	{"slow-start", "time until a backend that returns to service has its full share of clients; 0 for at once", func(s *Service) value.Value {
 		return value.NewDuration(&s.SlowStart, 0)
 	}},
 }
@@ -103,41 +103,41 @@ var serviceFields = []field[Service]{
 const maxConnections = 100_000
 
 var backendFields = []field[Backend]{
-	{"service", "name of the service that it belongs to; must be given", func(b *Backend) value.Value {
+	{"service", "service that the backend belongs to; required", func(b *Backend) value.Value {
 		return value.NewText(&b.Service, "the name of a service", checkAny) // whether there is one is for Validate
 	}},
-	{"url", "address of the inference server; must be given", func(b *Backend) value.Value {
+	{"url", "URL of the inference server; required", func(b *Backend) value.Value {
 		return value.NewText(&b.URL, "ws://host:port/path or wss://host:port/path", checkURL)
 	}},
-	{"connections", "cap: connections that the server ever sees at once", func(b *Backend) value.Value {
+	{"connections", "connection cap: the most connections that the server ever sees at once", func(b *Backend) value.Value {
 		return value.NewCount(&b.Connections, 1, maxConnections)
 	}},
-	{"warm", "connections kept ready beside those in use", func(b *Backend) value.Value { return warmValue{&b.Warm} }},
-	{"weight", "how much of the clients it gets, relative to its cap and to the others; 0 for none", func(b *Backend) value.Value {
+	{"warm", "connections to keep ready in addition to those in use, within the cap", func(b *Backend) value.Value { return warmValue{&b.Warm} }},
+	{"weight", "share of the clients, relative to the backend's cap and to the other backends; 0 for none", func(b *Backend) value.Value {
 		return value.NewNumber(&b.Weight, 1000)
 	}},
-	{"state", "what an operator wants of it", func(b *Backend) value.Value { return value.NewChoice(&b.State, "state", states) }},
-	{"labels", "for people and selectors", func(b *Backend) value.Value {
+	{"state", "desired state", func(b *Backend) value.Value { return value.NewChoice(&b.State, "state", states) }},
+	{"labels", "labels for people and selectors", func(b *Backend) value.Value {
 		return value.NewMap(&b.Labels, "names of letters, digits and ._/- with texts", checkLabel)
 	}},
-	{"tls-ca", "file with the certificates to trust; empty for the system's", func(b *Backend) value.Value {
+	{"tls-ca", "file with the CA certificates to trust; empty for the system's", func(b *Backend) value.Value {
 		return value.NewText(&b.TLSCA, "a path", checkFile)
 	}},
 	{"tls-server-name", "name that the server's certificate must have; empty for the URL's host", func(b *Backend) value.Value {
 		return value.NewText(&b.TLSServerName, "a host name in lower case", checkHost)
 	}},
-	{"tls-insecure-skip-verify", "trust any certificate: for tests", func(b *Backend) value.Value { return value.NewFlag(&b.TLSInsecureSkipVerify) }},
-	{"tls-certificate", "file with the client certificate to show; empty for none", func(b *Backend) value.Value {
+	{"tls-insecure-skip-verify", "accept any certificate; for tests only", func(b *Backend) value.Value { return value.NewFlag(&b.TLSInsecureSkipVerify) }},
+	{"tls-certificate", "file with the client certificate; empty for none", func(b *Backend) value.Value {
 		return value.NewText(&b.TLSCertificate, "a path", checkFile)
 	}},
-	{"tls-key", "file with the client certificate's key", func(b *Backend) value.Value { return value.NewText(&b.TLSKey, "a path", checkFile) }},
-	{"headers", "headers of the upgrade request; secrets as env:NAME or file:/path", func(b *Backend) value.Value {
+	{"tls-key", "file with the key of the client certificate", func(b *Backend) value.Value { return value.NewText(&b.TLSKey, "a path", checkFile) }},
+	{"headers", "headers of the upgrade request; write secrets as env:NAME or file:/path", func(b *Backend) value.Value {
 		return value.NewMap(&b.Headers, "names of headers with texts, whose last word may be env:NAME or file:/path", checkHeader)
 	}},
 }
 
 var profileFields = []field[Profile]{
-	{"yaml", "the profile as docs/profiles.md describes it", func(p *Profile) value.Value {
+	{"yaml", "the profile, as docs/profiles.md describes it", func(p *Profile) value.Value {
 		return yamlValue{&p.YAML}
 	}},
 }

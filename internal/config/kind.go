@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // Kind is a kind of entity.
@@ -133,7 +134,7 @@ func (t *entities[E]) set(c *Content, name string, values Values) (problems Prob
 		field, entry, isEntry := strings.Cut(key, ".")
 		i, known := t.byName[field]
 		if !known || isEntry && !t.described[i].IsMap {
-			problems.add(t.kind, name, "", "%s", Unknown("field", key, fieldNames(t.kind)))
+			problems.add(t.kind, name, "", "%v", spelling.Unknown("field", key, fieldNames(t.kind)))
 			continue
 		}
 		v := t.list[i].value(&e)

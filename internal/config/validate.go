@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // ProfileCheck checks profiles that users wrote: YAML with the one key profiles, as [Content.ProfilesYAML] makes it. The
@@ -104,7 +105,7 @@ func (c *Content) checkServices(problems *Problems) {
 	for _, name := range sortedKeys(c.Services) {
 		s := c.Services[name]
 		if !slices.Contains(known, s.Profile) {
-			problems.add(KindService, name, "profile", "%s", Unknown("profile", s.Profile, known))
+			problems.add(KindService, name, "profile", "%v", spelling.Unknown("profile", s.Profile, known))
 		}
 		if len(s.Pass) > 0 && (s.Queue == 0 || s.QueueTimeout == 0) {
 			problems.add(KindService, name, "pass", "%s needs a queue and a queue-timeout, for clients to wait while a connection of their own is dialed", strings.Join(s.Pass, ","))
@@ -129,7 +130,7 @@ func (c *Content) checkBackends(problems *Problems) {
 		case b.Service == "":
 			problems.add(KindBackend, name, "service", "it must be given; allowed are %s", strings.Join(services, ", "))
 		case !ok:
-			problems.add(KindBackend, name, "service", "%s", Unknown("service", b.Service, services))
+			problems.add(KindBackend, name, "service", "%v", spelling.Unknown("service", b.Service, services))
 		default:
 			counts[b.Service]++
 			weights[b.Service] += b.Weight

@@ -112,9 +112,9 @@ func TestAllMistakesAtOnce(t *testing.T) {
 			"--listen", "nowhere", "--admin", "nowhere:either:", "--path", "x", "--drain-timeout", "-1s", "--max-header", "1",
 			"--log-level", "loud", "--log-format", "xml")
 		want := []string{
-			`--backend: "http://a"`, "--connections: 0", `--profile: there is no profile "none"`, `--listen: "nowhere"`,
-			`--admin: "nowhere:either:"`, `--path: "x"`, "--drain-timeout: -1s", "--max-header: 1 ", `--log-level: there is no log level "loud"`,
-			`--log-format: there is no log format "xml"`,
+			`--backend: "http://a"`, "--connections: 0", `--profile: unknown profile "none"`, `--listen: "nowhere"`,
+			`--admin: "nowhere:either:"`, `--path: "x"`, "--drain-timeout: -1s", "--max-header: 1 ", `--log-level: unknown log level "loud"`,
+			`--log-format: unknown log format "xml"`,
 		}
 		if r.status != 2 || !containsAll(r.stderr, want...) {
 			t.Errorf("%s: exit status %d, and not all of %q in:\n%s", command, r.status, want, r.stderr)

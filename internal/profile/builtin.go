@@ -4,8 +4,9 @@ import (
 	"embed"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
+
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // The built-in profiles are files, so that each fact stands next to where it is known from.
@@ -28,7 +29,7 @@ var builtIn = struct {
 // Named returns the built-in profile of that name, the same one every time.
 func Named(name string) (*Profile, error) {
 	if !slices.Contains(builtInNames, name) {
-		return nil, fmt.Errorf("there is no profile %q; allowed are %s", name, strings.Join(builtInNames, ", "))
+		return nil, spelling.Unknown("profile", name, builtInNames)
 	}
 	builtIn.Lock()
 	p := builtIn.profiles[name]
@@ -38,7 +39,7 @@ func Named(name string) (*Profile, error) {
 	}
 	list, err := parse("builtin/"+name+".yaml", BuiltInYAML(name), func(string) bool { return false })
 	if err == nil && (len(list) != 1 || list[0].Name != name) {
-		err = fmt.Errorf("builtin/%s.yaml is to hold the profile %s and no other", name, name)
+		err = fmt.Errorf("builtin/%s.yaml must contain the profile %s and no other", name, name)
 	}
 	if err != nil { // a test parses them all
 		return nil, fmt.Errorf("the built-in profile %s: %w", name, err)

@@ -60,13 +60,13 @@ func (r *reader) checkTokens(s *spec) {
 				switch count := strings.Count(text, tokenMark); {
 				case count == 0:
 				case key != "reset.until" || m.contains != "" || m.binary != nil:
-					r.problem(s.place(key, strings.SplitN(key, ".", 2)[0]), "%s stands for a number that is sent with the reset; allowed is in the texts and JSON texts of reset.send and reset.until", tokenMark)
+					r.problem(s.place(key, strings.SplitN(key, ".", 2)[0]), "%s stands for a number that is sent with the reset: use it only in text and JSON text of reset.send and reset.until", tokenMark)
 				case count > 1:
-					r.problem(s.place(key, "reset"), "%s is there twice; allowed is once in a text", tokenMark)
+					r.problem(s.place(key, "reset"), "%s is used %d times in one text: use it once", tokenMark, count)
 				case !sent:
-					r.problem(s.place(key, "reset"), "%s is awaited but not sent; allowed is with %s in reset.send", tokenMark, tokenMark)
+					r.problem(s.place(key, "reset"), "%s is expected in the acknowledgement but not sent: add %s to reset.send", tokenMark, tokenMark)
 				case s.end.resets:
-					r.problem(s.place("end.resets", "end"), "a client's own end message cannot bear %s, which reset.until asks for; allowed is end.resets without it", tokenMark)
+					r.problem(s.place("end.resets", "end"), "reset.until expects %s, which a client's own end message cannot contain: remove %s or end.resets", tokenMark, tokenMark)
 				}
 			}
 		}
@@ -74,7 +74,7 @@ func (r *reader) checkTokens(s *spec) {
 	for key, list := range map[string][]Message{"setup": s.setup, "keepalive.send": s.keepalive.send} {
 		for _, m := range list {
 			if m.marked {
-				r.problem(s.place(key, "keepalive"), "%s stands for a number that is sent with the reset; allowed is in reset.send and reset.until", tokenMark)
+				r.problem(s.place(key, "keepalive"), "%s stands for a number that is sent with the reset: use it only in reset.send and reset.until", tokenMark)
 			}
 		}
 	}
@@ -92,11 +92,11 @@ func (r *reader) checkLengths(s *spec) {
 				length += len(text)
 			}
 			if length > s.limits.Message {
-				r.problem(s.place(key, "limits.message", parent, "limits"), "impossible matcher: its %d bytes are more than limits.message (%d); longer messages are not looked into", length, s.limits.Message)
+				r.problem(s.place(key, "limits.message", parent, "limits"), "impossible matcher: it has %d bytes, and messages longer than limits.message (%d) are not examined", length, s.limits.Message)
 			}
 		}
 	}
 	if conditions > 64 {
-		r.problem(s.at, "%d JSON conditions in the matchers; allowed are 62", conditions-2)
+		r.problem(s.at, "%d JSON conditions in the matchers: use at most 62", conditions-2)
 	}
 }

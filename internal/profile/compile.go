@@ -51,11 +51,11 @@ func (s *spec) effective() (Reuse, string) {
 	case s.reuse == OneShot && s.reason != "":
 		return OneShot, s.reason
 	case s.reuse == OneShot:
-		return OneShot, "the profile says one-shot"
+		return OneShot, "the profile declares one-shot"
 	case s.reuse == Quiet && s.unsafe&acceptQuiet == 0:
-		return OneShot, "quiet proves nothing, and the profile does not say unsafe: quiet"
+		return OneShot, "quiet proves nothing, and the profile does not set unsafe: quiet"
 	case s.doubt != "" && s.unsafe&acceptDoubt == 0:
-		return OneShot, "in doubt, and the profile does not say unsafe: doubt: " + s.doubt
+		return OneShot, "in doubt, and the profile does not set unsafe: doubt: " + s.doubt
 	}
 	return s.reuse, ""
 }

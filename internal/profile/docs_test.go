@@ -68,8 +68,8 @@ func allowedAt(path, what string) []string {
 	var problems Problems
 	errors.As(err, &problems)
 	for _, p := range problems {
-		if list, ok := strings.CutPrefix(p.Text, fmt.Sprintf("unknown %s %q; allowed are ", what, unheard)); ok {
-			return strings.Split(list, ", ")
+		if list, ok := strings.CutPrefix(p.Text, fmt.Sprintf("unknown %s %q: use ", what, unheard)); ok {
+			return strings.Split(strings.TrimPrefix(list, "one of "), ", ")
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func (r *reader) key(s *spec, e entry) {
 			break
 		}
 		if r.setText(&s.subprotocol, e.value); s.subprotocol != "" && !isToken(s.subprotocol) {
-			r.problem(placeOf(e.value), "%q is no subprotocol; allowed is one name of letters, digits and !#$%%&'*+-.^_`|~ (RFC 6455, section 4.1)", s.subprotocol)
+			r.problem(placeOf(e.value), "invalid subprotocol %q: use one name of letters, digits and !#$%%&'*+-.^_`|~ (RFC 6455, section 4.1)", s.subprotocol)
 		}
 	case "setup":
 		s.setup = r.messages(e.value)
@@ -183,7 +183,7 @@ func (r *reader) setPath(to *jsonPath, n ast.Node) {
 	}
 	path, err := parsePath(text)
 	if err != nil {
-		r.problem(placeOf(n), "no path: %v", err)
+		r.problem(placeOf(n), "%v", err)
 		return
 	}
 	*to = path
@@ -226,7 +226,7 @@ func (r *reader) until(s *spec, n ast.Node) {
 			continue
 		}
 		if s.reset.count > 0 {
-			r.problem(fields[0].at, "the count is given twice")
+			r.problem(fields[0].at, "count is defined twice")
 		}
 		if count, ok := r.number(fields[0].value, 1, 1000); ok {
 			s.reset.count = int(count)

@@ -1,11 +1,13 @@
 package profile
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // matcher tells messages (or the ways in which a server refuses) from others. It is a profile's data; what is run is made
@@ -14,11 +16,11 @@ type matcher struct {
 	at place
 
 	// A message, in exactly one of these ways.
-	text     *string     // a text message of exactly these bytes
-	contains string      // a text message with these bytes in it
-	binary   *string     // a binary message of exactly these bytes
-	json     []condition // a text message that is JSON, of which all this is true
-	opcode   Opcode      // any message of this kind
+	text     *string      // a text message of exactly these bytes
+	contains string       // a text message with these bytes in it
+	binary   *string      // a binary message of exactly these bytes
+	json     []condition  // a text message that is JSON, of which all this is true
+	opcode   frame.Opcode // any message of this kind
 
 	// A refusal, in exactly one of these ways.
 	close  []codeRange // the server's close code
@@ -77,13 +79,13 @@ func (r *reader) matchers(n ast.Node, keys []string) []matcher {
 		fields := r.fields(item, keys...)
 		if len(fields) == 0 {
 			if len(r.problems) == before {
-				r.problem(placeOf(item), "this matcher says nothing; allowed is one of %s", strings.Join(keys, ", "))
+				r.problem(placeOf(item), "empty matcher: use %s", spelling.OneOf(keys))
 			}
 			continue
 		}
 		if len(fields) > 1 {
-			r.problem(fields[1].at, "impossible matcher: nothing is %q and %q at the same time; allowed is one of %s in a matcher, and a list of matchers of which any may fit",
-				fields[0].key, fields[1].key, strings.Join(keys, ", "))
+			r.problem(fields[1].at, "this matcher has both %q and %q: use %s in each matcher, and a list of matchers where any of them may match",
+				fields[0].key, fields[1].key, spelling.OneOf(keys))
 			continue
 		}
 		if m, ok := r.matcher(fields[0]); ok {
@@ -102,7 +104,7 @@ func (r *reader) matcher(f entry) (m matcher, ok bool) {
 		m.text = &s
 	case "contains":
 		if m.contains, ok = r.text(f.value); ok && m.contains == "" {
-			r.problem(placeOf(f.value), `every text contains ""; allowed is a text that is not empty, or {opcode: text}`)
+			r.problem(placeOf(f.value), `every text contains "": use a text that is not empty, or {opcode: text}`)
 			ok = false
 		}
 	case "binary":
@@ -114,7 +116,7 @@ func (r *reader) matcher(f entry) (m matcher, ok bool) {
 	case "opcode":
 		var i int
 		i, ok = r.word(f.value, "text", "binary")
-		m.opcode = []Opcode{Text, Binary}[i]
+		m.opcode = []frame.Opcode{frame.Text, frame.Binary}[i]
 	case "close":
 		m.close, ok = r.codes(f.value, 1000, 4999, "a close code that a server may send (RFC 6455, section 7.4), or a range such as 4000-4099")
 		for _, c := range m.close {
@@ -138,12 +140,12 @@ func (r *reader) bytes(n ast.Node) (string, bool) {
 		if s, isText := n.(*ast.StringNode); isText && s.Value == "empty" {
 			return "", true
 		}
-		r.problem(placeOf(n), "the payload of a binary message is expected; allowed is %s", forms)
+		r.wrong(n, "the payload of a binary message: "+forms)
 		return "", false
 	}
 	fields := r.fields(n, "base64", "text")
 	if len(fields) != 1 {
-		r.problem(placeOf(n), "a binary message has exactly one payload; allowed is %s", forms)
+		r.problem(placeOf(n), "a binary message has exactly one payload: use %s", forms)
 		return "", false
 	}
 	if fields[0].key == "text" {
@@ -171,7 +173,7 @@ func (r *reader) codes(n ast.Node, low, high uint16, wanted string) ([]codeRange
 		a, errA := strconv.ParseUint(from, 10, 16)
 		b, errB := strconv.ParseUint(to, 10, 16)
 		if errA != nil || errB != nil || a < uint64(low) || b > uint64(high) || a > b {
-			r.problem(placeOf(item), "impossible matcher: %q; allowed is %s", item.GetToken().Value, wanted)
+			r.problem(placeOf(item), "invalid code %q: use %s", item.GetToken().Value, wanted)
 			return nil, false
 		}
 		ranges = append(ranges, codeRange{uint16(a), uint16(b)})
@@ -191,24 +193,25 @@ func (r *reader) conditions(n ast.Node) ([]condition, bool) {
 		return nil, false
 	}
 	if len(list) == 0 {
-		r.problem(placeOf(n), `this matcher says nothing; allowed is a path and a value, such as {type: Begin} or {result.text: "*"}`)
+		r.problem(placeOf(n), `empty matcher: use a path and a value, such as {type: Begin} or {result.text: "*"}`)
 		return nil, false
 	}
 	return list, true
 }
 
 func (r *reader) conditionsBelow(n ast.Node, prefix jsonPath, list *[]condition, places []place) []place {
+	const plainValue = "impossible matcher: %s has a plain value, so %s cannot exist"
 	entries, _ := r.mapping(n, `a mapping from paths to values, such as {type: Begin} or {result.text: "*"}`)
 	if prefix != nil && len(entries) == 0 {
-		r.problem(placeOf(n), "nothing is asked for inside %s; allowed is a path and a value, or %s: \"*\"", prefix, prefix)
+		r.problem(placeOf(n), "%s has no condition: use a path and a value, or %s: \"*\"", prefix, prefix)
 	}
 	for _, e := range entries {
 		below, err := parsePath(e.key)
 		if err == nil && len(prefix)+len(below) > maxPath {
-			err = fmt.Errorf("%q has more than %d steps", e.key, maxPath)
+			err = errTooLong(e.key)
 		}
 		if err != nil {
-			r.problem(e.at, "impossible matcher: no path: %v", err)
+			r.problem(e.at, "%v", err)
 			continue
 		}
 		path := append(prefix[:len(prefix):len(prefix)], below...)
@@ -224,9 +227,11 @@ func (r *reader) conditionsBelow(n ast.Node, prefix jsonPath, list *[]condition,
 		for i, other := range *list {
 			switch {
 			case other.path.String() == path.String():
-				r.problem(e.at, "impossible matcher: %s is asked for in line %d as well", path, places[i].line)
-			case other.kind != jsonAny && path.leadsThrough(other.path), c.kind != jsonAny && other.path.leadsThrough(path):
-				r.problem(e.at, "impossible matcher: of %s and %s, the shorter has a plain value and so nothing inside", other.path, path)
+				r.problem(e.at, "%s is defined twice, first in line %d", path, places[i].line)
+			case other.kind != jsonAny && path.leadsThrough(other.path):
+				r.problem(e.at, plainValue, other.path, path)
+			case c.kind != jsonAny && other.path.leadsThrough(path):
+				r.problem(e.at, plainValue, path, other.path)
 			}
 		}
 		*list = append(*list, c)
@@ -254,12 +259,12 @@ func (r *reader) condition(n ast.Node) (condition, bool) {
 	case *ast.IntegerNode, *ast.FloatNode:
 		text := n.GetToken().Value
 		if _, err := strconv.ParseFloat(text, 64); err != nil || !validNumber(text) {
-			r.problem(placeOf(n), "impossible matcher: JSON has no number such as %s; allowed is a decimal number, or text in quotes", text)
+			r.problem(placeOf(n), "impossible matcher: JSON has no number such as %s: use a decimal number, or text in quotes", text)
 			return condition{}, false
 		}
 		return condition{kind: jsonNumber, text: text}, true
 	}
-	r.problem(placeOf(n), `impossible matcher: this is %s; allowed is text, a number, true, false, null, or "*" for anything that is there`, kindOf(n))
+	r.wrong(n, `text, a number, true, false, null, or "*" for any value`)
 	return condition{}, false
 }
 

@@ -89,7 +89,7 @@ func (r *reader) message(n ast.Node) (m Message, ok bool) {
 		if len(r.problems) > before {
 			return m, false
 		}
-		r.problem(placeOf(n), "a message has exactly one payload; allowed is %s", messageForms)
+		r.problem(placeOf(n), "a message has exactly one payload: use %s", messageForms)
 		return m, false
 	}
 	switch f := fields[0]; f.key {
@@ -118,7 +118,7 @@ func (r *reader) base64(n ast.Node) ([]byte, bool) {
 	}
 	b, err := base64.StdEncoding.DecodeString(s)
 	if err != nil {
-		r.problem(placeOf(n), "%q is not base64: %v; allowed is the standard alphabet with padding (RFC 4648, section 4)", s, err)
+		r.problem(placeOf(n), "invalid base64 %q (%v): use the standard alphabet with padding (RFC 4648, section 4)", s, err)
 		return nil, false
 	}
 	return b, true

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // place is where something stands in a file.
@@ -46,8 +48,10 @@ func kindOf(n ast.Node) string {
 		return "a list"
 	case *ast.StringNode, *ast.LiteralNode:
 		return "text"
-	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+	case *ast.IntegerNode, *ast.FloatNode:
 		return "a number"
+	case *ast.InfinityNode, *ast.NanNode:
+		return "a number that is not finite"
 	case *ast.BoolNode:
 		return "a boolean"
 	case *ast.NullNode:
@@ -62,7 +66,7 @@ func kindOf(n ast.Node) string {
 
 // wrong notes that a node is not what it should be.
 func (r *reader) wrong(n ast.Node, wanted string) {
-	r.problem(placeOf(n), "this is %s; allowed is %s", kindOf(n), wanted)
+	r.problem(placeOf(n), "found %s; expected %s", kindOf(n), wanted)
 }
 
 // entry is one key of a mapping with its value.
@@ -88,15 +92,15 @@ func (r *reader) mapping(n ast.Node, wanted string) (entries []entry, ok bool) {
 		case ast.ScalarNode: // 0: and true: are as good as "0": and "true":
 			e.key = key.GetToken().Value
 		default:
-			r.problem(e.at, "this kind of key is not understood; allowed is plain or quoted text")
+			r.problem(e.at, "unsupported kind of key: use plain or quoted text")
 			continue
 		}
 		if v.Key.IsMergeKey() {
-			r.problem(e.at, "merge keys are not understood; use from: to share settings")
+			r.problem(e.at, "merge keys are not supported: use from: to share settings")
 			continue
 		}
 		if seen[e.key] {
-			r.problem(e.at, "%q is given twice", e.key)
+			r.problem(e.at, "%q is defined twice", e.key)
 			continue
 		}
 		seen[e.key] = true
@@ -114,11 +118,15 @@ var belongs = map[string]string{
 
 // fields returns the entries of a mapping whose keys must be among allowed.
 func (r *reader) fields(n ast.Node, allowed ...string) []entry {
-	entries, _ := r.mapping(n, "a mapping with "+strings.Join(allowed, ", "))
+	keys := "the keys "
+	if len(allowed) == 1 {
+		keys = "the key "
+	}
+	entries, _ := r.mapping(n, "a mapping with "+keys+strings.Join(allowed, ", "))
 	known := entries[:0]
 	for _, e := range entries {
 		if !slices.Contains(allowed, e.key) {
-			text := unknown("key", e.key, allowed)
+			text := spelling.Unknown("key", e.key, allowed).Error()
 			if where := belongs[e.key]; where != "" {
 				text += fmt.Sprintf("; %s belongs under %s", e.key, where)
 			}
@@ -153,11 +161,11 @@ func (r *reader) text(n ast.Node) (string, bool) {
 	case *ast.LiteralNode:
 		s = n.Value.Value
 	default:
-		r.wrong(n, "text (in quotes, if it looks like something else)")
+		r.wrong(n, "text (in quotes if it looks like something else)")
 		return "", false
 	}
 	if !utf8.ValidString(s) {
-		r.problem(placeOf(n), "this text is not UTF-8, which text messages must be (RFC 6455, section 5.6); allowed is UTF-8, or a binary message: {base64: ...}")
+		r.problem(placeOf(n), "invalid UTF-8 in a text message (RFC 6455, section 5.6): use UTF-8, or a binary message {base64: ...}")
 		return "", false
 	}
 	return s, true
@@ -167,7 +175,7 @@ func (r *reader) text(n ast.Node) (string, bool) {
 func (r *reader) word(n ast.Node, allowed ...string) (int, bool) {
 	s, isText := n.(*ast.StringNode)
 	if !isText {
-		r.wrong(n, strings.Join(allowed, ", "))
+		r.wrong(n, spelling.OneOf(allowed))
 		return 0, false
 	}
 	for i, w := range allowed {
@@ -175,7 +183,7 @@ func (r *reader) word(n ast.Node, allowed ...string) (int, bool) {
 			return i, true
 		}
 	}
-	r.problem(placeOf(n), "%s", unknown("value", s.Value, allowed))
+	r.problem(placeOf(n), "%v", spelling.Unknown("value", s.Value, allowed))
 	return 0, false
 }
 
@@ -199,7 +207,7 @@ func (r *reader) number(n ast.Node, low, high int64) (int64, bool) {
 	}
 	value, err := strconv.ParseInt(fmt.Sprint(i.Value), 10, 64)
 	if err != nil || value < low || value > high {
-		r.problem(placeOf(n), "%s is out of range; allowed is %s", i.GetToken().Value, wanted)
+		r.problem(placeOf(n), "%s is out of range: use %s", i.GetToken().Value, wanted)
 		return 0, false
 	}
 	return value, true
@@ -208,9 +216,9 @@ func (r *reader) number(n ast.Node, low, high int64) (int64, bool) {
 // maxDuration is the longest time that a profile may give: more is a slip.
 const maxDuration = 30 * 24 * time.Hour
 
-// duration returns a length of time such as 30ms, 5s or 10m, or 0.
+// duration returns a duration such as 30ms, 5s or 10m, or 0.
 func (r *reader) duration(n ast.Node) (time.Duration, bool) {
-	const wanted = "a length of time such as 30ms, 5s or 10m, or 0"
+	const wanted = "a duration from 0 to 720h, such as 30ms, 5s or 10m"
 	var text string
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -223,7 +231,7 @@ func (r *reader) duration(n ast.Node) (time.Duration, bool) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > maxDuration {
-		r.problem(placeOf(n), "%q is no length of time, negative, or longer than 30 days; allowed is %s", text, wanted)
+		r.problem(placeOf(n), "invalid duration %q: use %s", text, wanted)
 		return 0, false
 	}
 	return d, true
@@ -237,7 +245,7 @@ func (r *reader) size(n ast.Node, low, high int64) (int, bool) {
 				return int(value << 10), true
 			}
 		}
-		r.problem(placeOf(n), "%q is not understood or out of range; allowed is a number of bytes from %d to %d, such as 64KiB", s.Value, low, high)
+		r.problem(placeOf(n), "invalid size %q: use a number of bytes from %d to %d, such as 65536 or 64KiB", s.Value, low, high)
 		return 0, false
 	}
 	value, ok := r.number(n, low, high)

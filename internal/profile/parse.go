@@ -9,6 +9,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // Parse reads profiles from YAML: a mapping with the one key profiles, which maps names to profiles (docs/profiles.md). The
@@ -45,9 +47,9 @@ func (r *reader) specs(data []byte, taken func(string) bool) []*spec {
 		for _, e := range entries {
 			switch {
 			case taken(e.key):
-				r.problem(e.at, "%q is built in; allowed is another name, with from: %s to start from it", e.key, e.key)
+				r.problem(e.at, "%q is a built-in profile: choose another name, and use from: %s to inherit from it", e.key, e.key)
 			case !isName(e.key):
-				r.problem(e.at, "%q is no name for a profile; allowed are lower-case letters, digits and hyphens, at most 64", e.key)
+				r.problem(e.at, "invalid profile name %q: use at most 64 lower-case letters, digits and hyphens, not beginning with a hyphen", e.key)
 			default:
 				f.nodes[e.key] = e
 				f.order = append(f.order, e.key)
@@ -74,20 +76,20 @@ const maxFile = 256 << 10
 // root returns the file's one mapping, or nil.
 func (r *reader) root(data []byte) (root ast.Node) {
 	if len(data) > maxFile {
-		r.problem(place{1, 1}, "the file has %d bytes; allowed are %d", len(data), maxFile)
+		r.problem(place{1, 1}, "the file has %d bytes: use at most %d", len(data), maxFile)
 		return nil
 	}
 	if at, ok := firstInvalid(data); !ok {
-		r.problem(at, "this byte is not UTF-8, which YAML and the text messages of WebSocket must be (RFC 6455, section 5.6); allowed is UTF-8, or a binary message: {base64: ...}")
+		r.problem(at, "invalid UTF-8: YAML and WebSocket text messages must be UTF-8 (RFC 6455, section 5.6); use a binary message {base64: ...} for other bytes")
 		return nil
 	}
 	if at, ok := firstTooDeep(data); !ok {
-		r.problem(at, "this nests too deeply; allowed are %d brackets inside of one another, and lines that begin with %d spaces and signs", deepest, 4*deepest)
+		r.problem(at, "nested too deeply: use at most %d nested brackets, and at most %d spaces and signs at the beginning of a line", deepest, 4*deepest)
 		return nil
 	}
 	defer func() { // a defect of the YAML library must not end the proxy
 		if failure := recover(); failure != nil {
-			r.problem(place{1, 1}, "this YAML is not understood: %v", failure)
+			r.problem(place{1, 1}, "cannot parse this YAML: %v", failure)
 			root = nil
 		}
 	}()
@@ -101,20 +103,20 @@ func (r *reader) root(data []byte) (root ast.Node) {
 				at = place{max(1, t.Position.Line), max(1, t.Position.Column)}
 			}
 		}
-		r.problem(at, "no valid YAML: %s", text)
+		r.problem(at, "invalid YAML: %s", text)
 		return nil
 	}
 	for _, doc := range file.Docs {
 		switch {
 		case doc.Body == nil:
 		case root != nil:
-			r.problem(placeOf(doc.Body), "a second document; allowed is one")
+			r.problem(placeOf(doc.Body), "a second YAML document: use only one")
 		default:
 			root = doc.Body
 		}
 	}
 	if root == nil {
-		r.problem(place{1, 1}, "there is nothing here; allowed is profiles: {name: {...}}")
+		r.problem(place{1, 1}, "the file is empty: use profiles: {name: {...}}")
 	}
 	return root
 }
@@ -203,6 +205,6 @@ func (f *family) parent(name string, n ast.Node, heirs []string) (*spec, bool) {
 		return p.spec, true
 	}
 	allowed := slices.Concat(f.order, builtInNames)
-	f.problem(placeOf(n), "%s", unknown("profile", from.Value, slices.DeleteFunc(allowed, func(s string) bool { return s == name })))
+	f.problem(placeOf(n), "%v", spelling.Unknown("profile", from.Value, slices.DeleteFunc(allowed, func(s string) bool { return s == name })))
 	return nil, false
 }

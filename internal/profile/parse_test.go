@@ -107,7 +107,7 @@ profiles:
 
 var update = flag.Bool("update", false, "write testdata/refused.txt anew")
 
-// testdata/refused.txt has profiles that are refused, and under each what is said about it.
+// testdata/refused.txt has profiles that are refused, and under each the errors that Parse returns.
 func TestRefused(t *testing.T) {
 	const file = "testdata/refused.txt"
 	data, err := os.ReadFile(file)
@@ -146,8 +146,8 @@ func TestRefused(t *testing.T) {
 // Files may hold bytes that are no text at all.
 func TestRefusedBytes(t *testing.T) {
 	for _, c := range []struct{ what, yaml, want string }{
-		{"not UTF-8", "profiles:\n  é: {setup: \"h\xffi\"}\n", "f.yaml:2:16: this byte is not UTF-8, which YAML and the text messages of WebSocket must be (RFC 6455, section 5.6); allowed is UTF-8, or a binary message: {base64: ...}"},
-		{"nothing", "", "f.yaml:1:1: there is nothing here; allowed is profiles: {name: {...}}"},
+		{"not UTF-8", "profiles:\n  é: {setup: \"h\xffi\"}\n", "f.yaml:2:16: invalid UTF-8: YAML and WebSocket text messages must be UTF-8 (RFC 6455, section 5.6); use a binary message {base64: ...} for other bytes"},
+		{"nothing", "", "f.yaml:1:1: the file is empty: use profiles: {name: {...}}"},
 		{"zero bytes", "\x00\x00", ""},
 	} {
 		_, err := Parse("f.yaml", []byte(c.yaml))

@@ -50,20 +50,20 @@ func ParsePass(words []string) (Passed, error) {
 			p.Subprotocol = true
 		case kind == "query" && named:
 			if name == "" {
-				return Passed{}, fmt.Errorf("%q names no parameter; use query:NAME, or query for all of them", word)
+				return Passed{}, fmt.Errorf("%q names no parameter: use query:NAME, or query for all parameters", word)
 			}
 			p.Parameters = append(p.Parameters, name)
 		case kind == "header" && named:
 			canonical := textproto.CanonicalMIMEHeaderKey(name)
 			switch {
 			case !isToken(name):
-				return Passed{}, fmt.Errorf("%q names no header; use header:NAME, such as header:Authorization", word)
+				return Passed{}, fmt.Errorf("%q names no header: use header:NAME, such as header:Authorization", word)
 			case canonical == "Sec-Websocket-Protocol":
-				return Passed{}, fmt.Errorf("%q: this header belongs to the handshake itself; use the word subprotocol to pass it", word)
+				return Passed{}, fmt.Errorf("%q: this header belongs to the handshake itself; use subprotocol to pass it", word)
 			case slices.Contains(handshakeHeaders, canonical) || strings.HasPrefix(canonical, "Sec-Websocket-"):
 				return Passed{}, fmt.Errorf("%q: this header belongs to the handshake itself and cannot be passed", word)
 			case slices.Contains(hopHeaders, canonical):
-				return Passed{}, fmt.Errorf("%q: this header is for the proxy itself (hop by hop) and cannot be passed", word)
+				return Passed{}, fmt.Errorf("%q: this header is meant for the proxy itself (hop-by-hop) and cannot be passed", word)
 			}
 			if !slices.Contains(p.Headers, canonical) {
 				p.Headers = append(p.Headers, canonical)
@@ -80,14 +80,11 @@ func unknownPass(word, kind, name string, named bool) error {
 	if named {
 		mistyped += ":"
 	}
-	text := fmt.Sprintf("%q is not something that can be passed; ", word)
-	if near := spelling.Nearest(mistyped, known); near != "" {
-		if strings.HasSuffix(near, ":") {
-			near += name
-		}
-		text += fmt.Sprintf("did you mean %q? ", near)
+	near := spelling.Nearest(mistyped, known)
+	if strings.HasSuffix(near, ":") {
+		near += name
 	}
-	return fmt.Errorf("%sallowed are %s", text, PassWords)
+	return spelling.UnknownNear("value", word, near, strings.Split(PassWords, ", "))
 }
 
 // Request is what a client says in its handshake.

@@ -16,22 +16,22 @@ func TestParsePass(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-	const allowed = "allowed are path, query, query:NAME, header:NAME, subprotocol"
+	const use = "se one of path, query, query:NAME, header:NAME, subprotocol"
 	for word, want := range map[string]string{
-		"qury":                          `"qury" is not something that can be passed; did you mean "query"? ` + allowed,
-		"headers:Authorization":         `"headers:Authorization" is not something that can be passed; did you mean "header:Authorization"? ` + allowed,
-		"subprotocols":                  `"subprotocols" is not something that can be passed; did you mean "subprotocol"? ` + allowed,
-		"everything":                    `"everything" is not something that can be passed; ` + allowed,
-		"":                              `"" is not something that can be passed; ` + allowed,
-		"query:":                        `"query:" names no parameter; use query:NAME, or query for all of them`,
-		"header:":                       `"header:" names no header; use header:NAME, such as header:Authorization`,
-		"header:a b":                    `"header:a b" names no header; use header:NAME, such as header:Authorization`,
+		"qury":                          `unknown value "qury": did you mean "query"? U` + use,
+		"headers:Authorization":         `unknown value "headers:Authorization": did you mean "header:Authorization"? U` + use,
+		"subprotocols":                  `unknown value "subprotocols": did you mean "subprotocol"? U` + use,
+		"everything":                    `unknown value "everything": u` + use,
+		"":                              `unknown value "": u` + use,
+		"query:":                        `"query:" names no parameter: use query:NAME, or query for all parameters`,
+		"header:":                       `"header:" names no header: use header:NAME, such as header:Authorization`,
+		"header:a b":                    `"header:a b" names no header: use header:NAME, such as header:Authorization`,
 		"header:host":                   `"header:host" : this header belongs to the handshake itself and cannot be passed`,
 		"header:Upgrade":                `"header:Upgrade" : this header belongs to the handshake itself and cannot be passed`,
 		"header:te":                     `"header:te" : this header belongs to the handshake itself and cannot be passed`,
 		"header:Sec-WebSocket-Key":      `"header:Sec-WebSocket-Key" : this header belongs to the handshake itself and cannot be passed`,
-		"header:Sec-WebSocket-Protocol": `"header:Sec-WebSocket-Protocol" : this header belongs to the handshake itself; use the word subprotocol to pass it`,
-		"header:Proxy-Authorization":    `"header:Proxy-Authorization" : this header is for the proxy itself (hop by hop) and cannot be passed`,
+		"header:Sec-WebSocket-Protocol": `"header:Sec-WebSocket-Protocol" : this header belongs to the handshake itself; use subprotocol to pass it`,
+		"header:Proxy-Authorization":    `"header:Proxy-Authorization" : this header is meant for the proxy itself (hop-by-hop) and cannot be passed`,
 	} {
 		if err := CheckPassWord(word); err == nil || err.Error() != strings.Replace(want, `" :`, `":`, 1) {
 			t.Errorf("%q: %v; want %s", word, err, want)

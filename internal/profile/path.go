@@ -28,12 +28,12 @@ func parsePath(text string) (jsonPath, error) {
 		case c == '\\':
 			i++
 			if i == len(text) || !strings.ContainsRune(`.[]\`, rune(text[i])) {
-				return nil, fmt.Errorf(`%q: a backslash stands before a dot, a bracket or a backslash`, text)
+				return nil, fmt.Errorf(`invalid path %q: a backslash must be followed by a dot, a bracket or a backslash`, text)
 			}
 			key.WriteByte(text[i])
 		case c == '.':
 			if key.Len() == 0 && (i == 0 || text[i-1] != ']') {
-				return nil, fmt.Errorf("%q: a key is missing at a dot", text)
+				return nil, fmt.Errorf("invalid path %q: a key is missing before a dot", text)
 			}
 			if key.Len() > 0 {
 				add()
@@ -44,12 +44,12 @@ func parsePath(text string) (jsonPath, error) {
 			}
 			end := strings.IndexByte(text[i:], ']')
 			if end < 0 || !isIndex(text[i+1:i+end]) {
-				return nil, fmt.Errorf("%q: brackets hold the number of an item, from 0", text)
+				return nil, fmt.Errorf("invalid path %q: brackets must contain the number of an item, from 0", text)
 			}
 			path = append(path, newSegment(text[i+1:i+end]))
 			i += end
 			if i+1 < len(text) && text[i+1] != '.' && text[i+1] != '[' {
-				return nil, fmt.Errorf("%q: a dot or a bracket follows on brackets", text)
+				return nil, fmt.Errorf("invalid path %q: brackets must be followed by a dot or a bracket", text)
 			}
 		default:
 			key.WriteByte(c)
@@ -58,12 +58,16 @@ func parsePath(text string) (jsonPath, error) {
 	if key.Len() > 0 {
 		add()
 	} else if len(path) == 0 || text[len(text)-1] != ']' {
-		return nil, fmt.Errorf("%q: a key is missing at the end", text)
+		return nil, fmt.Errorf("invalid path %q: a key is missing at the end", text)
 	}
 	if len(path) > maxPath {
-		return nil, fmt.Errorf("%q has more than %d steps", text, maxPath)
+		return nil, errTooLong(text)
 	}
 	return path, nil
+}
+
+func errTooLong(text string) error {
+	return fmt.Errorf("invalid path %q: use at most %d steps", text, maxPath)
 }
 
 // isIndex tells whether a text is the number of an array's item.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // Problem is one thing that is wrong in a profile's YAML.
@@ -38,13 +36,4 @@ func (p Problems) sorted() Problems {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Text, b.Text))
 	})
 	return slices.Compact(p)
-}
-
-// unknown says that a name is not one of those allowed.
-func unknown(what, name string, allowed []string) string {
-	text := fmt.Sprintf("unknown %s %q; ", what, name)
-	if near := spelling.Nearest(name, allowed); near != "" {
-		text += fmt.Sprintf("did you mean %q? ", near)
-	}
-	return text + "allowed are " + strings.Join(allowed, ", ")
 }

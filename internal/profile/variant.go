@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // Variant is what of a client's request the server must be told in its handshake. Connections of one variant are alike.
@@ -116,7 +118,7 @@ func (p *Passing) header(v *Variant, r Request) (key []string, err error) {
 		}
 	}
 	for _, name := range spec.headers {
-		value, listed, err := spec.value("header field", name, r.Field(name))
+		value, listed, err := spec.value("header", name, r.Field(name))
 		switch {
 		case slices.Contains(p.Pass.Headers, name) && (err != nil || !listed):
 			add(name)
@@ -167,9 +169,9 @@ func (p *Passing) query(v *Variant, query string) (private string, key []string,
 			kept = append(kept, raw)
 			v.Private = true
 		case !ok && !spec.none():
-			return "", nil, false, badParameter("the query of the URL is not understood")
+			return "", nil, false, badParameter("the query of the URL is malformed")
 		case spec.refuseOther:
-			return "", nil, false, badParameter("parameter %s is not known; allowed are %s", shown(name), strings.Join(append(slices.Clone(spec.query), spec.privateQuery...), ", "))
+			return "", nil, false, badParameter("%v", spelling.Unknown("parameter", shorten(name), slices.Concat(spec.query, spec.privateQuery)))
 		default:
 			lost = true
 		}
@@ -224,10 +226,10 @@ func (v *variantSpec) value(what, name string, values []string) (value *string, 
 		if v.dialUnlisted {
 			return &values[0], false, nil
 		}
-		return nil, false, badParameter("%s %s: %s is not allowed; allowed are %s", what, name, shown(values[0]), strings.Join(v.allow[name], ", "))
+		return nil, false, badParameter("invalid value %q for %s %s: use %s", shorten(values[0]), what, name, spelling.OneOf(v.allow[name]))
 	}
-	return nil, false, badParameter("%s %s is given twice", what, name)
+	return nil, false, badParameter("%s %s is given more than once", what, name)
 }
 
-// shown returns a client's text, shortened, for the answer to that client.
-func shown(s string) string { return fmt.Sprintf("%.40q", s) }
+// shorten returns the beginning of a client's text, for the answer to that client.
+func shorten(s string) string { return fmt.Sprintf("%.40s", s) }

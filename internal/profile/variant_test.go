@@ -58,12 +58,12 @@ func TestVariant(t *testing.T) {
 		header map[string][]string
 		want   string
 	}{
-		{"model=large", nil, `parameter model: "large" is not allowed; allowed are small, a&b=c`},
-		{"model=", nil, `parameter model: "" is not allowed; allowed are small, a&b=c`},
-		{"model=small&model=small", nil, "parameter model is given twice"},
-		{"model=" + strings.Repeat("x", 99), nil, `parameter model: "` + strings.Repeat("x", 40) + `" is not allowed; allowed are small, a&b=c`},
-		{"%zz", nil, "the query of the URL is not understood"},
-		{"", map[string][]string{"X-Speaker": {"c"}}, `header field X-Speaker: "c" is not allowed; allowed are a, b`},
+		{"model=large", nil, `invalid value "large" for parameter model: use one of small, a&b=c`},
+		{"model=", nil, `invalid value "" for parameter model: use one of small, a&b=c`},
+		{"model=small&model=small", nil, "parameter model is given more than once"},
+		{"model=" + strings.Repeat("x", 99), nil, `invalid value "` + strings.Repeat("x", 40) + `" for parameter model: use one of small, a&b=c`},
+		{"%zz", nil, "the query of the URL is malformed"},
+		{"", map[string][]string{"X-Speaker": {"c"}}, `invalid value "c" for header X-Speaker: use one of a, b`},
 	} {
 		v, err := p.Variant(c.query, fields(c.header))
 		if bad := new(BadParameter); !errors.As(err, &bad) || err.Error() != c.want || v.Key+v.Query != "" {
@@ -79,7 +79,7 @@ func TestVariantUnlisted(t *testing.T) {
 	if err != nil || !v.Private || v.Key != "" || v.Query != "model=large&language=en" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if _, err := p.Variant("color=red", fields(nil)); err == nil || err.Error() != `parameter "color" is not known; allowed are model, language, jwt` {
+	if _, err := p.Variant("color=red", fields(nil)); err == nil || err.Error() != `unknown parameter "color": use one of model, language, jwt` {
 		t.Errorf("%v", err)
 	}
 	p = mustParse(t, "profiles: {p: {variant: {private: {query: ['*']}}}}")

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // variantSpec says which parameters of a client's request the server needs in its own handshake.
@@ -124,13 +126,13 @@ func (r *reader) names(n ast.Node, header bool) []string {
 		}
 		switch {
 		case name == "" || header && !isToken(name):
-			r.problem(placeOf(item), "%q is no name of a parameter or header field", name)
+			r.problem(placeOf(item), "invalid name %q of a parameter or header", name)
 			continue
 		case header && slices.Contains(handshakeHeaders, name):
-			r.problem(placeOf(item), "%s belongs to the handshake itself and cannot be passed on", name)
+			r.problem(placeOf(item), "%s belongs to the handshake itself and cannot be passed", name)
 			continue
 		case slices.Contains(names, name):
-			r.problem(placeOf(item), "%q is given twice", name)
+			r.problem(placeOf(item), "%q is listed twice", name)
 			continue
 		}
 		names = append(names, name)
@@ -170,23 +172,23 @@ func (r *reader) checkVariant(s *spec) {
 			at = s.place("variant.headers", "variant")
 		}
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(v.allow)), func(k string) bool { return canonical(k) == name }) {
-			r.problem(at, "%q has no list of allowed values: any client could make the proxy keep connections for any value; allowed is variant: {allow: {%s: [...]}}, or variant: {private: ...} for connections of the client's own", name, name)
+			r.problem(at, "%q has no list of allowed values, so any client could make the proxy keep connections for any value: set variant: {allow: {%s: [...]}}, or variant: {private: ...} to give each client a connection of its own", name, name)
 		}
 		if slices.Contains(secretNames, strings.ToLower(name)) {
-			r.problem(at, "%q looks like a secret, which must not be part of a key that another client can hit; allowed is to list it under variant: {private: ...}", name)
+			r.problem(at, "%q looks like a secret, which must not be part of a key that clients share: list it under variant: {private: ...}", name)
 		}
 		if name == "*" {
-			r.problem(at, `"*" would be any parameter; allowed is "*" under variant: {private: {query: ...}} only`)
+			r.problem(at, `"*" stands for all other parameters: use it only in variant: {private: {query: ...}}`)
 		}
 	}
 	allow := make(map[string][]string)
 	for _, key := range slices.Sorted(maps.Keys(v.allow)) {
 		at := s.place("variant.allow."+key, "variant")
 		if !slices.Contains(named, canonical(key)) {
-			r.problem(at, "%q is listed under neither variant.query nor variant.headers", key)
+			r.problem(at, "%q is listed neither in variant.query nor in variant.headers: add it to one of them", key)
 		}
 		if len(v.allow[key]) == 0 {
-			r.problem(at, "%q has no allowed values; allowed is a list of at least one", key)
+			r.problem(at, "%q has no allowed values: list at least one", key)
 		}
 		allow[canonical(key)] = v.allow[key]
 	}
@@ -194,15 +196,15 @@ func (r *reader) checkVariant(s *spec) {
 	for _, key := range slices.Sorted(maps.Keys(v.defaults)) {
 		name := canonical(key)
 		if !slices.Contains(named, name) {
-			r.problem(s.place("variant.default."+key, "variant"), "%q is listed under neither variant.query nor variant.headers", key)
+			r.problem(s.place("variant.default."+key, "variant"), "%q is listed neither in variant.query nor in variant.headers: add it to one of them", key)
 		} else if !slices.Contains(allow[name], v.defaults[key]) {
-			r.problem(s.place("variant.default."+key, "variant"), "the default %q of %q is not among its allowed values: %s", v.defaults[key], key, strings.Join(allow[name], ", "))
+			r.problem(s.place("variant.default."+key, "variant"), "invalid default %q for %q: use %s", v.defaults[key], key, spelling.OneOf(allow[name]))
 		}
 		defaults[name] = v.defaults[key]
 	}
 	for _, name := range append(v.privateQuery[:len(v.privateQuery):len(v.privateQuery)], v.privateHeaders...) {
 		if slices.Contains(named, name) {
-			r.problem(s.place("variant.private.query", "variant.private.headers", "variant"), "%q is listed under variant.private as well as outside it", name)
+			r.problem(s.place("variant.private.query", "variant.private.headers", "variant"), "%q is listed in variant.private and outside it: remove one", name)
 		}
 	}
 	v.allow, v.defaults = allow, defaults

@@ -105,7 +105,7 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 	}
 	v := &servicePlan{Service: settings, profile: p.profile(settings.Profile), byName: make(map[string]*backendPlan)}
 	if v.profile == nil {
-		return nil, bad("profile", fmt.Errorf("there is no profile %q", settings.Profile))
+		return nil, bad("profile", fmt.Errorf("unknown profile %q", settings.Profile))
 	}
 	var err error
 	if v.balance, err = pool.ParseBalance(settings.Balance); err != nil {

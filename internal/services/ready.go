@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )

@@ -64,10 +64,10 @@ func (l *loading) environment(all []string) {
 		if injected.MatchString(name) {
 			continue
 		}
-		text := fmt.Sprintf("there is no setting for the environment variable %s", name)
+		text := fmt.Sprintf("unknown environment variable %s", name)
 		given := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", "-")
 		if near := spelling.Nearest(given, append(names(), configFlag)); near != "" {
-			text += "; did you mean " + Variable(near) + "?"
+			text += ": did you mean " + Variable(near) + "?"
 		}
 		l.warnings = append(l.warnings, text)
 	}

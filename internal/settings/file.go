@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/strictyaml"
-	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // maxFile is the size in bytes of the largest file, a hundred times what is needed.
@@ -61,7 +61,7 @@ func (l *loading) decode(name string, data []byte) {
 			bad(entry.Key, fmt.Sprintf("%q are no setting of the process, but the configuration; a file with them is a database (database: services.yaml)", entry.Key.Value))
 			continue
 		case !ok:
-			bad(entry.Key, value.Unknown("setting", entry.Key.Value, names()))
+			bad(entry.Key, spelling.Unknown("setting", entry.Key.Value, names()).Error())
 			continue
 		}
 		about = s.name + ": "

@@ -171,19 +171,19 @@ func TestMistakes(t *testing.T) {
 		given given
 		says  []string // how the lines begin
 	}{
-		{given{file: "listn: x\n"}, []string{`w.yaml:1:1: there is no setting "listn"; did you mean "listen"? allowed are listen, admin`}},
+		{given{file: "listn: x\n"}, []string{`w.yaml:1:1: unknown setting "listn": did you mean "listen"? Use one of listen, admin`}},
 		{given{file: "services: {stt: {path: /v1}}\nbackends:\n"}, []string{
 			`w.yaml:1:1: "services" are no setting of the process, but the configuration; a file with them is a database`, `w.yaml:2:1: "backends" are no setting`,
 		}},
 		{given{file: "loops: 1\nloops: 2\n"}, []string{`w.yaml:2:1: "loops" is there twice; allowed is once`}},
 		{given{file: "loops: many\nlog-level: loud\ndrain-timeout: 5\nmax-header: 1\n"}, []string{
 			`w.yaml:1:8: loops: "many" is not a whole number; allowed are 0 to 1024`,
-			`w.yaml:2:12: log-level: there is no log level "loud"; allowed are debug, info, warn, error`,
+			`w.yaml:2:12: log-level: unknown log level "loud": use one of debug, info, warn, error`,
 			`w.yaml:3:16: drain-timeout: "5" is not a duration; allowed are numbers with their unit`,
 			`w.yaml:4:13: max-header: 1 is not between 512 and 1MiB`,
 		}},
 		{given{file: "log-format: xml\nwat: 1\nloops: [1]\nadmin: {a: b}\nlog-format: text\n"}, []string{
-			`w.yaml:1:13: log-format: there is no log format "xml"; allowed are text, json`, `w.yaml:2:1: there is no setting "wat"; allowed are`,
+			`w.yaml:1:13: log-format: unknown log format "xml": use one of text, json`, `w.yaml:2:1: unknown setting "wat": use one of`,
 			`w.yaml:3:8: loops: this is not a single value`, `w.yaml:4:8: admin: this is not a single value`, `w.yaml:5:1: "log-format" is there twice`,
 		}},
 		{given{file: "listen: []\n"}, []string{`w.yaml:1:9: listen: the list is empty; allowed is a list of host:port`}},
@@ -255,8 +255,8 @@ func TestUnknownVariables(t *testing.T) {
 		"WSBOUNCER_PORT_80_TCP=tcp://10.0.0.1:80", "WSBOUNCER_PORT_80_TCP_PROTO=tcp", "WSBOUNCER_PORT_80_TCP_PORT=80", "WSBOUNCER_PORT_80_TCP_ADDR=10.0.0.1",
 		"WSBOUNCER_ADMIN_SERVICE_HOST=10.0.0.1", "WSBOUNCER_ADMIN_PORT_90_UDP_ADDR=10.0.0.1",
 	}}.load(t)
-	want := "there is no setting for the environment variable WSBOUNCER_LISTN; did you mean WSBOUNCER_LISTEN?\n" +
-		"there is no setting for the environment variable WSBOUNCER_XYZZY"
+	want := "unknown environment variable WSBOUNCER_LISTN: did you mean WSBOUNCER_LISTEN?\n" +
+		"unknown environment variable WSBOUNCER_XYZZY"
 	if got := strings.Join(l.Warnings, "\n"); got != want {
 		t.Errorf("warnings:\n%s\nwant\n%s", got, want)
 	}

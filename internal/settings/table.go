@@ -22,7 +22,7 @@ type setting struct {
 
 // table is the one place that knows all settings, in the order in which they are shown.
 var table = []setting{
-	{name: "listen", help: "addresses for clients", value: func(s *Settings) value.Value {
+	{name: "listen", help: "addresses to listen on for clients", value: func(s *Settings) value.Value {
 		return value.NewList(&s.Listen, "host:port such as 127.0.0.1:8080", value.CheckAddress).Repeatable(value.AnyPort)
 	}},
 	{
@@ -39,47 +39,47 @@ var table = []setting{
 		},
 	},
 	{
-		name: "admin-token", help: "token that the admin API asks for", unset: "none", live: true, value: func(s *Settings) value.Value {
+		name: "admin-token", help: "token that callers of the admin API must send", unset: "none", live: true, value: func(s *Settings) value.Value {
 			return value.NewText(&s.AdminToken, "env:NAME or file:/path; "+Variable("admin-token")+" may also be the token itself", orEmpty(checkReference))
 		},
 	},
 	{
-		name: "database", help: "where services, backends and profiles are kept", unset: "wsbouncer.db in the state directory",
+		name: "database", help: "where services, backends and profiles are stored", unset: "wsbouncer.db in the state directory",
 		value: func(s *Settings) value.Value {
 			return value.NewText(&s.Database, stores.Allowed, orEmpty(stores.Check))
 		},
 		show: stores.Redact,
 	},
 	{
-		name: "state-directory", help: "directory for what must be found again after a restart",
+		name: "state-directory", help: "directory for data that must survive a restart",
 		unset: "systemd's StateDirectory=; otherwise /var/lib/wsbouncer for root and ~/.local/state/wsbouncer for others",
 		value: func(s *Settings) value.Value { return value.NewText(&s.StateDirectory, "a path", orEmpty(checkPath)) },
 	},
-	{name: "loops", help: "most event loops awake at once; 0 for one per processor that the process may use", value: func(s *Settings) value.Value {
+	{name: "loops", help: "maximum number of event loops awake at once; 0 for one per processor that the process may use", value: func(s *Settings) value.Value {
 		return value.NewCount(&s.Loops, 0, 1024)
 	}},
-	{name: "io-uring", help: "whether event loops send with io_uring, which is cheaper; auto: where the kernel allows it", value: func(s *Settings) value.Value {
+	{name: "io-uring", help: "whether event loops send with io_uring, which needs less CPU; auto: where the kernel allows it", value: func(s *Settings) value.Value {
 		return value.NewChoice(&s.IOURing, "way to send", []string{"auto", "on", "off"})
 	}},
-	{name: "loop-wait", help: "how event loops wait while they are busy; raw: without the Go scheduler, which is cheaper; block: in ordinary system calls; auto: raw where it works", value: func(s *Settings) value.Value {
+	{name: "loop-wait", help: "how busy event loops wait; raw: outside the Go scheduler, which needs less CPU; block: in ordinary system calls; auto: raw where it works", value: func(s *Settings) value.Value {
 		return value.NewChoice(&s.LoopWait, "way to wait", []string{"auto", "raw", "block"})
 	}},
-	{name: "max-header", help: "largest upgrade request", live: true, value: func(s *Settings) value.Value {
+	{name: "max-header", help: "maximum size of an upgrade request", live: true, value: func(s *Settings) value.Value {
 		return value.NewSize(&s.MaxHeader, 512, 1<<20)
 	}},
-	{name: "handshake-timeout", help: "for a client's upgrade request to arrive", live: true, value: func(s *Settings) value.Value {
+	{name: "handshake-timeout", help: "maximum time for a client to send its upgrade request", live: true, value: func(s *Settings) value.Value {
 		return value.NewDuration(&s.HandshakeTimeout, time.Millisecond)
 	}},
-	{name: "close-timeout", help: "for connections to close when the process ends; with --backend also for each side's part in closing any connection", live: true, value: func(s *Settings) value.Value {
+	{name: "close-timeout", help: "maximum time for connections to close when the process ends; with --backend, also for each side to close any connection", live: true, value: func(s *Settings) value.Value {
 		return value.NewDuration(&s.CloseTimeout, time.Millisecond)
 	}},
-	{name: "drain-timeout", help: "for sessions to finish after SIGTERM", live: true, value: func(s *Settings) value.Value {
+	{name: "drain-timeout", help: "maximum time for sessions to finish after SIGTERM", live: true, value: func(s *Settings) value.Value {
 		return value.NewDuration(&s.DrainTimeout, 0)
 	}},
-	{name: "log-level", help: "what is logged; info has a line for each session", live: true, value: func(s *Settings) value.Value {
+	{name: "log-level", help: "lowest level to log; info logs one line for each session", live: true, value: func(s *Settings) value.Value {
 		return value.NewChoice(&s.LogLevel, "log level", []string{"debug", "info", "warn", "error"})
 	}},
-	{name: "log-format", help: "how it is logged, to standard error", live: true, value: func(s *Settings) value.Value {
+	{name: "log-format", help: "format of the log, which goes to standard error", live: true, value: func(s *Settings) value.Value {
 		return value.NewChoice(&s.LogFormat, "log format", []string{"text", "json"})
 	}},
 }

@@ -12,12 +12,13 @@ import (
 // comments. Defaults are comments, too, so that a newer version's hold when they change.
 func Template() []byte {
 	var b strings.Builder
-	b.WriteString(`# Settings of wsbouncer's process. What it serves is not here, but in the database (wsbouncer service, wsbouncer backend).
+	b.WriteString(`# Settings of the wsbouncer process. Services, backends and profiles are not here: 'wsbouncer service' and 'wsbouncer backend'
+# keep them in the database.
 #
-# Each setting stands here with its default. Remove the # before it to change it. Environment variables win over this file, and
-# flags over both. 'wsbouncer check --config FILE' says what is wrong, and docs/settings.md more of each.
+# Each setting shows its default. Remove the # in front of a setting to change it. Environment variables override this file, and
+# flags override both. 'wsbouncer check --config FILE' reports mistakes; docs/settings.md describes the settings.
 #
-# A process that gets the signal SIGHUP reads this file again. Settings marked with * change then; others need a restart.
+# SIGHUP makes the process read this file again. Settings marked with * change at once; the others need a restart.
 `)
 	defaults := Defaults()
 	for i := range table {
@@ -28,7 +29,7 @@ func Template() []byte {
 		}
 		fmt.Fprintf(&b, "\n# %s (%s, --%s)%s\n# Allowed: %s.\n", capital(s.help), Variable(s.name), s.name, mark, s.value(&defaults).Allowed())
 		if s.unset != "" {
-			fmt.Fprintf(&b, "# If it is empty: %s.\n", s.unset)
+			fmt.Fprintf(&b, "# Default if empty: %s.\n", s.unset)
 		}
 		fmt.Fprintf(&b, "#%s: %s\n", s.name, s.yaml(&defaults))
 	}

@@ -1,4 +1,4 @@
-// Package spelling finds the name that a mistyped one most likely stands for.
+// Package spelling finds the name that a mistyped one most likely stands for, and words the error about it.
 package spelling
 
 import "strings"

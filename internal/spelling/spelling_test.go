@@ -1,6 +1,9 @@
 package spelling
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestNearest(t *testing.T) {
 	known := []string{"connections", "connection-max-age", "warm", "weight"}
@@ -9,6 +12,26 @@ func TestNearest(t *testing.T) {
 	} {
 		if got := Nearest(name, known); got != want {
 			t.Errorf("nearest to %q is %q; it should be %q", name, got, want)
+		}
+	}
+}
+
+func TestUnknown(t *testing.T) {
+	many := strings.Split(strings.Repeat("n", maxListed+1), "")
+	for _, c := range []struct {
+		name  string
+		known []string
+		want  string
+	}{
+		{"wram", []string{"warm", "weight"}, `unknown field "wram": did you mean "warm"? Use one of warm, weight`},
+		{"zzz", []string{"warm", "weight"}, `unknown field "zzz": use one of warm, weight`},
+		{"wram", []string{"warm"}, `unknown field "wram": did you mean "warm"?`},
+		{"zzz", []string{"warm"}, `unknown field "zzz": use warm`},
+		{"zzz", nil, `unknown field "zzz": none exists`},
+		{"zzz", many, `unknown field "zzz": use one of n` + strings.Repeat(", n", maxListed-1) + " and 1 more"},
+	} {
+		if got := Unknown("field", c.name, c.known).Error(); got != c.want {
+			t.Errorf("%s; want %s", got, c.want)
 		}
 	}
 }

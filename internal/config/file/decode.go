@@ -9,6 +9,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/strictyaml"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // maxFile is the size in bytes of the largest file: about 25,000 backends.
@@ -115,7 +116,7 @@ func (d *decoder) decode(data []byte) {
 	for _, top := range d.mapping(root, place{}, "the keys services, backends and profiles") {
 		i := slices.Index(known, top.Key.Value)
 		if i < 0 {
-			d.bad(top.Key, place{}, "%s", config.Unknown("key", top.Key.Value, known))
+			d.bad(top.Key, place{}, "%v", spelling.Unknown("key", top.Key.Value, known))
 			continue
 		}
 		d.defines = d.defines || isEmptyMapping(top.Value)
@@ -164,7 +165,7 @@ func (d *decoder) fields(kind config.Kind, e strictyaml.Entry, values config.Val
 			for i := range fields {
 				names[i] = fields[i].Name
 			}
-			d.bad(f.Key, place{kind, e.Key.Value, ""}, "%s", config.Unknown("key", name, names))
+			d.bad(f.Key, place{kind, e.Key.Value, ""}, "%v", spelling.Unknown("key", name, names))
 			continue
 		}
 		here := place{kind, e.Key.Value, name}

@@ -89,16 +89,16 @@ func TestDecodeRefuses(t *testing.T) {
 		text string
 		says []string
 	}{
-		{"service:\n  stt: {}\n", []string{`c.yaml:1:1: there is no key "service"; did you mean "services"? allowed are services, backends, profiles`}},
+		{"service:\n  stt: {}\n", []string{`c.yaml:1:1: unknown key "service": did you mean "services"? Use one of services, backends, profiles`}},
 		{start + "    conections: 5\n    labels:\n      zone: [a]\n    wram: 3\n", []string{
-			`c.yaml:8:5: backend gpu-1: there is no key "conections"; did you mean "connections"? allowed are service, url`,
+			`c.yaml:8:5: backend gpu-1: unknown key "conections": did you mean "connections"? Use one of service, url`,
 			`c.yaml:10:13: backend gpu-1: labels.zone: this is not a single value`,
-			`c.yaml:11:5: backend gpu-1: there is no key "wram"; did you mean "warm"?`,
+			`c.yaml:11:5: backend gpu-1: unknown key "wram": did you mean "warm"?`,
 		}},
 		{start + "    connections: lots\n    warm: 5000\n  gpu-2: {service: sst, url: ws://a/}\n", []string{
 			`c.yaml:8:18: backend gpu-1: connections: "lots" is not a whole number`,
 			`c.yaml:9:11: backend gpu-1: warm: 5000 is not between 0 and the cap`,
-			`c.yaml:10:20: backend gpu-2: service: there is no service "sst"; did you mean "stt"?`,
+			`c.yaml:10:20: backend gpu-2: service: unknown service "sst": did you mean "stt"?`,
 			`c.yaml:10:30: backend gpu-2: url: "ws://a/" is the backend gpu-1 already`,
 		}},
 		{start + "    url: ws://b/\n  gpu-1: {}\n", []string{`c.yaml:8:5: backend gpu-1: "url" is there twice`, `c.yaml:9:3: "gpu-1" is there twice`}},

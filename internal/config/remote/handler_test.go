@@ -51,7 +51,7 @@ func TestRequests(t *testing.T) {
 		}, 422, `0 is not between 1 and 100000`},
 		{"everything else wrong, too", func() *http.Request {
 			return post(`{"who":"a","expect":"0","configuration":{"backends":{"gpu-1":{"connections":0,"service":"x","url":"ws://a/"}}}}`)
-		}, 422, `there is no service \"x\"; there is none`},
+		}, 422, `unknown service \"x\": none exists`},
 		{"unknown kind", func() *http.Request { return post(strings.Replace(addition, `"service"`, `"servce"`, 1)) }, 422, `did you mean \"service\"?`},
 		{"an old version", func() *http.Request { return post(strings.Replace(addition, "{", `{"expect":"7",`, 1)) }, 409, `"current": "0"`},
 		{"an old version, dry", func() *http.Request { return post(strings.Replace(addition, "{", `{"expect":"7","dry_run":true,`, 1)) }, 409, `"current": "0"`},

@@ -152,7 +152,7 @@ func TestInvalidRows(t *testing.T) {
 	}
 	for _, says := range []string{
 		`service stt: queue-timeout: "soon" is not a duration`, "backend gpu-1: warm: 33 is not between 0 and the cap of 32",
-		`backend gpu-2: service: there is no service "sst"; did you mean "stt"?`,
+		`backend gpu-2: service: unknown service "sst": did you mean "stt"?`,
 	} {
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("the error is\n%v\nand should say\n%s", err, says)

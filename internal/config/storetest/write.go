@@ -105,18 +105,18 @@ func testRefused(t *testing.T, p Place) {
 		says   []string
 	}{
 		{"content", config.Change{Who: "x", Expect: want.Version(), Content: &invalid}, []string{
-			`backend gpu-1: service: there is no service "st"; did you mean "stt"?`, "backend gpu-1: connections: 0 is not between 1 and 100000",
-			`backend gpu-1: state: there is no state "drained"`,
+			`backend gpu-1: service: unknown service "st": did you mean "stt"?`, "backend gpu-1: connections: 0 is not between 1 and 100000",
+			`backend gpu-1: state: unknown state "drained"`,
 		}},
 		{"mutation", config.Change{Who: "x", Mutations: set("gpu-1", config.Values{"warm": "33"})}, []string{
 			"backend gpu-1: warm: 33 is not between 0 and the cap of 32 connections",
 		}},
 		{"half of it", config.Change{Who: "x", Mutations: append(set("gpu-1", config.Values{"connections": "5"}),
-			set("gpu-11", config.Values{"warm": "1"})...)}, []string{`there is no backend "gpu-11"; did you mean "gpu-1"?`}},
+			set("gpu-11", config.Values{"warm": "1"})...)}, []string{`unknown backend "gpu-11": did you mean "gpu-1"?`}},
 		{
 			"service in use",
 			config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindService, Name: "stt"}}},
-			[]string{`backend gpu-1: service: there is no service "stt"`, `backend gpu-2: service:`},
+			[]string{`backend gpu-1: service: unknown service "stt"`, `backend gpu-2: service:`},
 		},
 		{
 			"there already",

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // Value is one setting, or one field of an entity, as text.
@@ -74,7 +76,7 @@ func (v choice) Allowed() string { return strings.Join(v.names, ", ") }
 
 func (v choice) Set(text string) error {
 	if !slices.Contains(v.names, text) {
-		return fmt.Errorf("%s", Unknown(v.what, text, v.names))
+		return spelling.Unknown(v.what, text, v.names)
 	}
 	*v.p = text
 	return nil

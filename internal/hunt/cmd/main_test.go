@@ -75,11 +75,11 @@ func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"-protocols chat":                          `protocol: "chat" is unknown`,
 		"-protocols vosk -unsafe vosk":             `-unsafe: "vosk" is not of the form protocol=risk`,
-		"-protocols vosk -unsafe vosk=fun":         `unknown value "fun"; allowed are quiet, doubt, blind`,
+		"-protocols vosk -unsafe vosk=fun":         `unknown value "fun": use one of quiet, doubt, blind`,
 		"-protocols vosk -nasty rude":              "unknown switch",
 		"-protocols vosk -fail rude":               "unknown failure",
 		"-manners rude:1":                          `"rude" is unknown`,
-		"-protocols vosk -profile chat":            `there is no profile "chat"`,
+		"-protocols vosk -profile chat":            `unknown profile "chat"`,
 		"-protocols vosk -sessions 0":              "sessions: 0 is out of range",
 		"vosk":                                     `"vosk" is not a flag`,
 		"-protocols vosk -sessions 5 -nasty full":  "allowed is full:n",

@@ -1,5 +1,0 @@
-module github.com/wsbouncer/wsbouncer/bench/rivals/gorilla
-
-go 1.26.0
-
-require github.com/gorilla/websocket v1.5.3
