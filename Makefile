@@ -89,7 +89,7 @@ chaos: build ## Run it for ten minutes among hostile servers, clients and operat
 	$(GO) run ./internal/chaos/cmd -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
 chaos-restart: build ## Kill and restart a backend under 3,000 sessions, and see what the others and the pools make of it (CHAOS_FLAGS)
-	$(BENCH) run ./chaos -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
+	$(BENCH) run ./restart -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
 fuzz: ## Fuzz the frame scanner, the opening handshake, and the profiles' matchers and YAML, FUZZTIME each
 	for target in FuzzScanner FuzzHostileServer; do \
