@@ -42,9 +42,9 @@ func newSetCommand(kind config.Kind, example string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set NAME",
 		Short: fmt.Sprintf("Change fields of a %s", kind),
-		Long: fmt.Sprintf(`Change fields of a %s. The others stay as they are; an empty value is the default.
+		Long: fmt.Sprintf(`Change fields of a %s. The others stay as they are; an empty value restores the default.
 
-Running sessions are not touched by any change.`, kind),
+No change ends a running session.`, kind),
 		Example:           example,
 		Args:              names(kind, false),
 		ValidArgsFunction: completeNames(kind, false),
@@ -114,7 +114,7 @@ func newRemoveCommand(kind config.Kind, long, example string, members config.Kin
 		},
 	}
 	if members != "" {
-		cmd.Flags().BoolVar(&withMembers, "with-"+string(members)+"s", false, fmt.Sprintf("remove its %ss, too", members))
+		cmd.Flags().BoolVar(&withMembers, "with-"+string(members)+"s", false, fmt.Sprintf("also remove its %ss", members))
 	}
 	write.add(cmd)
 	return cmd
@@ -154,7 +154,7 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "show NAME",
 		Short:             fmt.Sprintf("Show all fields of a %s", kind),
-		Long:              fmt.Sprintf("Show all fields of a %s, those that have their default as well. Values that may be secret are not\nshown ('wsbouncer config export' has them).", kind),
+		Long:              fmt.Sprintf("Show all fields of a %s, including those with their default. Values that may be secret are hidden;\n'wsbouncer config export' prints them.", kind),
 		Example:           example,
 		Args:              names(kind, false),
 		ValidArgsFunction: completeNames(kind, false),

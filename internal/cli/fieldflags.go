@@ -30,7 +30,7 @@ func newFieldFlags(to *pflag.FlagSet, kind config.Kind, wanted func(field string
 		case field.IsMap:
 			help += " (repeat for several; NAME= removes one)"
 		case field.IsList:
-			help += " (several with commas between them, or repeat)"
+			help += " (separate several by commas, or repeat)"
 		}
 		if field.Type != "duration" && field.Type != "bool" {
 			help += "; allowed: " + field.Allowed

@@ -30,14 +30,14 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	process := newFlagSet()
 	f.process.Add(process)
 	f.about = newFlagSet()
-	f.about.StringArrayVar(&f.backends, "backend", nil, "URL of an inference server, ws://host:port/path or wss:// (repeat for several); settings of its own may follow, each after a comma: connections=N, warm=N, weight=X, state=enabled|draining|disabled")
+	f.about.StringArrayVar(&f.backends, "backend", nil, "URL of an inference server, ws://host:port/path or wss:// (repeat for several); settings of this server may follow, each after a comma: connections=N, warm=N, weight=X, state=enabled|draining|disabled")
 	f.backend = newFieldFlags(f.about, config.KindBackend, func(field string) bool { return field == "connections" || field == "warm" })
 	f.about.StringArrayVar(&f.files, "profile-file", nil, "YAML file with profiles of your own (repeat for several)")
 	f.service = newFieldFlags(f.about, config.KindService, func(field string) bool { return process.Lookup(field) == nil })
 	cmd.Flags().SortFlags = false
 	cmd.Flags().AddFlagSet(process)
 	cmd.Flags().AddFlagSet(f.about)
-	groupFlags(cmd, flagGroup{"Settings of the process (in a file: their names; in the environment: WSBOUNCER_LISTEN and so on)", process},
+	groupFlags(cmd, flagGroup{"Settings of the process (the same names in a file; WSBOUNCER_LISTEN and so on in the environment)", process},
 		flagGroup{"One service by flags, without a database", f.about})
 }
 

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // startShort runs wsbouncer serve with a limit of file descriptors.
@@ -52,7 +54,7 @@ func TestFewDescriptors(t *testing.T) {
 	for _, c := range clients {
 		c.close(1000, "")
 	}
-	eventually(t, "sessions are over", func() bool { return p.stats().Sessions.Active == 0 })
+	wstest.Eventually(t, "sessions are over", func() bool { return p.stats().Sessions.Active == 0 })
 	b := p.stats().Backends[0]
 	if b.Circuit != "closed" || b.CircuitOpened > 0 || b.Totals.DialFailed > 0 || !b.Reachable {
 		t.Errorf("the backend is blamed: %+v", b)
@@ -84,7 +86,7 @@ func TestNoDescriptors(t *testing.T) {
 		held = append(held, nc)
 	}
 	p.awaitUnready("clients cannot be accepted", "out of file descriptors, of which there are 64")
-	eventually(t, "idle connections are closed", func() bool { return p.stats().Backends[0].Totals.Reasons["shed"] > 0 })
+	wstest.Eventually(t, "idle connections are closed", func() bool { return p.stats().Backends[0].Totals.Reasons["shed"] > 0 })
 	for _, path := range []string{"/healthz", "/api/v1/stats", "/metrics"} {
 		if status, body := p.get(path); status != http.StatusOK {
 			t.Errorf("%s: %d %s", path, status, body)

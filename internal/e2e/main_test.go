@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -50,18 +49,4 @@ func run(m *testing.M) int {
 		}
 	}
 	return status
-}
-
-// patience is only a way out of a test that hangs: a test that passes never waits for it.
-const patience = 30 * time.Second
-
-// eventually waits until the condition holds. It is the one place where these tests wait for what tells nobody when it
-// happens.
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v in vain: %s", patience, what)
-		}
-	}
 }

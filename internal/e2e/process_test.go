@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // environment is what the processes get. The race detector lets a process sleep for a second at its end otherwise.
@@ -33,7 +35,7 @@ type runResult struct {
 // runCommand runs the binary to its end.
 func runCommand(t testing.TB, args ...string) runResult {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = environment()
@@ -141,10 +143,10 @@ func (c *child) ended() syscall.WaitStatus {
 	c.judged = true
 	select {
 	case <-c.done:
-	case <-time.After(patience):
+	case <-time.After(wstest.Timeout):
 		_ = c.cmd.Process.Kill()
 		<-c.done
-		c.t.Errorf("%s did not end within %v", c.name, patience)
+		c.t.Errorf("%s did not end within %v", c.name, wstest.Timeout)
 	}
 	return c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
@@ -206,7 +208,7 @@ func (c *child) logged(message string) []record {
 func (c *child) awaitLog(message string) record {
 	c.t.Helper()
 	var found []record
-	eventually(c.t, c.name+" logs "+message, func() bool {
+	wstest.Eventually(c.t, c.name+" logs "+message, func() bool {
 		select {
 		case <-c.done:
 			found = c.logged(message)
