@@ -133,7 +133,7 @@ func TestKeyUpdate(t *testing.T) {
 	c := add(t, group(t, 1).Pick(), near, &script{
 		received: func(c *Conn, b []byte) int {
 			arrived <- string(b)
-			if !c.finish {
+			if !c.halfClose {
 				c.Write(b)
 			}
 			return len(b)

@@ -55,7 +55,7 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 	conns, fars := several(t, l, outboxEntries+3)
 	want := make([][]byte, len(conns))
 	call(t, l, func() {
-		for round, size := range []int{1, 1000, mostPutOff, 3, mostPutOff + 1, 7, 100, 3000} {
+		for round, size := range []int{1, 1000, maxBatched, 3, maxBatched + 1, 7, 100, 3000} {
 			for i, c := range conns {
 				b := randomBytes(size, uint64(round*1000+i))
 				want[i] = append(want[i], b...)
@@ -88,12 +88,12 @@ func TestOutboxFallsShort(t *testing.T) {
 	slow.handler = &stalling{script{flushed: func(*Conn) { close(flushed) }}, stalled}
 	var sent []byte
 	for round := 0; len(stalled) == 0; round++ {
-		a, b := randomBytes(mostPutOff, uint64(round)), randomBytes(100, uint64(round))
+		a, b := randomBytes(maxBatched, uint64(round)), randomBytes(100, uint64(round))
 		sent = append(sent, a...)
 		call(t, l, func() { slow.Write(a); quick.Write(b) })
 		mustRead(t, fars[1], b, false)
 	}
-	if n := wait(t, stalled, "Stalled"); n <= 0 || n > mostPutOff {
+	if n := wait(t, stalled, "Stalled"); n <= 0 || n > maxBatched {
 		t.Errorf("%d bytes are kept, want some, and no more than were put off", n)
 	}
 	last := randomBytes(2000, 99)
@@ -231,7 +231,7 @@ func TestProbeRefuses(t *testing.T) {
 	fd := r.fd
 	defer func() { r.fd = fd }()
 	r.fd = -1
-	if err := r.probe(make([]byte, outboxSize)); err == nil || !strings.Contains(err.Error(), "not taken") {
+	if err := r.probe(make([]byte, outboxSize)); err == nil || !strings.Contains(err.Error(), "does not take") {
 		t.Errorf("a ring without a kernel is accepted: %v", err)
 	}
 }

@@ -19,7 +19,7 @@ func TestTLSCloseNotifyIsKept(t *testing.T) {
 		if c.Pending() == 0 {
 			t.Error("the socket has taken everything")
 		}
-		c.finish = true
+		c.halfClose = true
 		c.shutdownWrite() // as if the socket had become full with the very last byte
 	})
 	if got, err := io.ReadAll(far); err != nil || !bytes.Equal(got, sent) {

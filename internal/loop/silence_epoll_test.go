@@ -15,8 +15,8 @@ func TestSilence(t *testing.T) {
 	l := group(t, 1).Pick()
 	near, far := pair(t)
 	arrived := make(chan int)
-	add(t, l, near, &script{received: func(_ *Conn, b []byte) int { arrived <- l.driver.silent; return len(b) }}, nil)
-	silent := func() (n int) { call(t, l, func() { n = l.driver.silent }); return n }
+	add(t, l, near, &script{received: func(_ *Conn, b []byte) int { arrived <- l.driver.silentWakeups; return len(b) }}, nil)
+	silent := func() (n int) { call(t, l, func() { n = l.driver.silentWakeups }); return n }
 	for range silentAfter {
 		silent()
 	}

@@ -276,7 +276,7 @@ func TestTimersRingTogether(t *testing.T) {
 			d := time.Hour + time.Duration(i)*time.Millisecond
 			earliest := Now().After(d)
 			timer.SetRoughly(&timer, d, 0)
-			if timer.when < earliest || timer.when > Now().After(d)+together {
+			if timer.when < earliest || timer.when > Now().After(d)+rounding {
 				t.Errorf("asked for %v, set for %v", earliest, timer.when)
 			}
 			rings[timer.when] = true
