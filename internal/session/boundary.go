@@ -45,7 +45,7 @@ func (s *Session) sendUp(op frame.Opcode, payload []byte, fin bool) {
 	s.leg.up.pass(b, len(b))
 }
 
-// presentFromBackend presents a piece of a server's message, and passes it on as the boundary says.
+// presentFromBackend presents a piece of a backend's message, and passes it on as the boundary says.
 func (s *Session) presentFromBackend(conn *backend.Conn, run *frame.Run, b []byte) (int, error) {
 	begins := run.Begins
 	return conn.FromServer.Present(conn.Boundary(), profile.FromServer, &conn.Scanner, run, b, func(step profile.Step, raw []byte, ends bool) {

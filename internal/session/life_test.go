@@ -35,15 +35,15 @@ var steps = []step{
 	{"client closes", (*world).clientCloses},
 	{"client breaks the protocol", (*world).clientBreaks},
 	{"client vanishes", (*world).clientVanishes},
-	{"server begins a frame", (*world).frameBegins},
-	{"server ends a frame", (*world).frameEnds},
-	{"server closes", (*world).serverCloses},
-	{"server vanishes", (*world).serverVanishes},
-	{"server cannot serve the session, another may", (*world).serverFull},
-	{"server cannot serve the session", (*world).serverUnfit},
-	{"server sends an unsolicited answer", (*world).serverUnsolicited},
+	{"backend begins a frame", (*world).frameBegins},
+	{"backend ends a frame", (*world).frameEnds},
+	{"backend closes", (*world).backendCloses},
+	{"backend vanishes", (*world).backendVanishes},
+	{"backend cannot serve the session, another may", (*world).backendFull},
+	{"backend cannot serve the session", (*world).backendUnfit},
+	{"backend sends an unsolicited answer", (*world).backendUnsolicited},
 	{"client sends its last message", (*world).lastMessage},
-	{"server sends its last answer", (*world).lastAnswer},
+	{"backend sends its last answer", (*world).lastAnswer},
 	{"pool finds a connection", (*world).connectionFound},
 	{"pool finds none", (*world).noConnection},
 	{"timer expires", (*world).timerExpires},
@@ -119,36 +119,36 @@ func (w *world) frameEnds() {
 	}
 }
 
-func (w *world) serverCloses() {
+func (w *world) backendCloses() {
 	if !w.leased || w.midFrame {
 		return
 	}
-	w.happens(event{kind: serverClosed, by: byBackend, code: frame.GoingAway})
+	w.happens(event{kind: backendClosed, by: byBackend, code: frame.GoingAway})
 }
 
-func (w *world) serverVanishes() {
+func (w *world) backendVanishes() {
 	if !w.leased {
 		return
 	}
 	w.cut = w.midFrame
-	w.happens(event{kind: serverLost, by: byBackend, code: frame.InternalError, fault: rapid.Bool().Draw(w.t, "fault")})
+	w.happens(event{kind: backendLost, by: byBackend, code: frame.InternalError, fault: rapid.Bool().Draw(w.t, "fault")})
 }
 
-func (w *world) serverFull() {
+func (w *world) backendFull() {
 	if !w.leased || w.midFrame {
 		return
 	}
 	w.happens(event{kind: notServed, by: byBackend, code: frame.InternalError, full: rapid.Bool().Draw(w.t, "full")})
 }
 
-func (w *world) serverUnfit() {
+func (w *world) backendUnfit() {
 	if !w.leased {
 		return
 	}
 	w.happens(event{kind: unfit, by: byBackend, code: frame.InternalError, fault: true})
 }
 
-func (w *world) serverUnsolicited() {
+func (w *world) backendUnsolicited() {
 	if !w.leased {
 		return
 	}
@@ -235,7 +235,7 @@ func (w *world) perform(a action, e *event) {
 		}
 		w.recorded, w.by, w.code = true, e.by, e.code
 	case relayClose, sendReset:
-		w.must(w.leased, "the server of a session without a lease is sent something")
+		w.must(w.leased, "the backend of a session without a lease is sent something")
 	case queueClose:
 		w.must(w.midFrame && w.recorded, "a close frame is queued behind nothing")
 		w.closeQueued = true
@@ -253,10 +253,10 @@ func (w *world) perform(a action, e *event) {
 		w.must(!w.leased && w.searching, "a lease begins that nobody looked for")
 		w.leased, w.searching = true, false
 		w.leases++
-	case leaveServer, endLease:
+	case leaveBackend, endLease:
 		w.must(w.leased, "a lease ends that is over")
 		w.leased, w.closeQueued = false, false
-		if a == leaveServer {
+		if a == leaveBackend {
 			w.midFrame = false
 		}
 		w.leaseEnds++

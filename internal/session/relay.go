@@ -134,7 +134,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 		}
 		if err != nil {
 			conn.RecordProtocolError(err)
-			s.serverFailed(brokeProtocol + err.Error())
+			s.backendFailed(brokeProtocol + err.Error())
 			pos = len(b)
 		} else if run.HasControl() {
 			s.backendControl(run.Control, run.Payload)
@@ -181,7 +181,7 @@ func (s *Session) backendControl(op frame.Opcode, payload []byte) {
 		s.leg.conn.Pong(payload)
 	case frame.Close:
 		s.leg.conn.CloseReceived()
-		s.serverClosed(payload)
+		s.backendClosed(payload)
 	}
 }
 
@@ -200,14 +200,14 @@ func (h *backendSide) Flushed(*loop.Conn) {
 	}
 }
 
-// Ended implements [loop.Handler]. A connection that TCP gives up while the server is not read, since the client is slow, is not the
+// Ended implements [loop.Handler]. A connection that TCP gives up while the backend is not read, since the client is slow, is not the
 // server's fault: it may take nothing itself because what it says is not taken.
 func (h *backendSide) Ended(c *loop.Conn, err error) {
 	reason := "backend connection lost: " + err.Error()
 	if machine.Local(err) || errors.Is(err, syscall.ETIMEDOUT) && c.Paused() {
 		(*Session)(h).connectionLost(reason)
 	} else {
-		(*Session)(h).serverFailed(reason)
+		(*Session)(h).backendFailed(reason)
 	}
 }
 
