@@ -82,7 +82,7 @@ vuln: ## Look for known vulnerabilities (needs the network)
 bench: ## Measure against nginx, HAProxy, Envoy, Caddy, Go, Python and C, and write docs/benchmarks.md: 40 minutes, or BENCH_FLAGS=-quick
 	$(BENCH) run ./compare $(BENCH_FLAGS)
 
-bench-profiles: ## Measure what session profiles cost and gain: relay, return to idle, session start (see bench/README.md; BENCH_FLAGS)
+bench-profiles: ## Measure what session profiles cost and gain: relay, return to idle (see bench/README.md; BENCH_FLAGS)
 	$(BENCH) run ./profiles $(BENCH_FLAGS)
 
 chaos: build ## Run it for ten minutes among hostile servers, clients and operators (CHAOS_FLAGS, e.g. '-duration 20s -only bad-keys')
