@@ -34,8 +34,9 @@ var mayImport = map[string][]string{
 	"internal/handshake":         {"internal/secure"},
 
 	// The data plane: it never sees the admin API, a database or metrics.
-	"internal/backend": {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
-	"internal/session": {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
+	"internal/backend/health": {"internal/pool"},
+	"internal/backend":        {"internal/backend/health", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
+	"internal/session":        {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
 
 	// What others count: their types, not how they work; and who shows it.
 	"internal/stats":   {"internal/backend", "internal/frame", "internal/loop", "internal/pool"},
@@ -73,7 +74,7 @@ var mayImport = map[string][]string{
 
 	// What makes of the desired state what runs.
 	"internal/services": {
-		"internal/backend", "internal/config", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
+		"internal/backend", "internal/backend/health", "internal/config", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
 		"internal/session", "internal/stats",
 	},
 

@@ -10,8 +10,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gobwas/ws"
+
 	"github.com/wsbouncer/wsbouncer/bench/backends"
-	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/bench/results"
+	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
 // startsPerRound is how many sessions each way has for each round.
@@ -55,7 +59,7 @@ func measureStart(ctx context.Context, p *programs, o options) (*table, error) {
 	}
 	defer stop()
 	var ways []*way
-	var warm *proxy // whose connections serve all sessions
+	var warm *child.Proxy // whose connections serve all sessions
 	for _, profile := range []string{"echo", "one-shot"} {
 		// One-shot connections are replaced meanwhile, which takes a few sessions' time.
 		x, err := p.startProxy(ctx, profile, far, warmConnections)
@@ -63,28 +67,34 @@ func measureStart(ctx context.Context, p *programs, o options) (*table, error) {
 			return nil, err
 		}
 		defer x.Stop()
-		ways = append(ways, &way{Name: "wsbouncer, --profile " + profile, begin: newSession(x.listen)})
+		ways = append(ways, &way{Name: "wsbouncer, --profile " + profile, begin: newSession(x.Listen)})
 		if profile == "echo" {
 			warm = x
-			open, err := openedSession(ctx, x.listen)
+			open, err := openedSession(ctx, x.Listen)
 			if err != nil {
 				return nil, err
 			}
 			ways = slices.Insert(ways, 0, &way{Name: openSession, begin: open})
 		}
 	}
-	ways = append(ways, &way{Name: byHAProxy})
-	if p.haproxy == "" {
-		ways[len(ways)-1].Missing = "HAProxy is not installed"
-	} else {
-		dialing, listen, err := p.startHAProxy(ctx, far)
+	haproxy, err := p.haproxy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dialing := &way{Name: byHAProxy, Missing: haproxy.Missing}
+	if haproxy.Missing == "" {
+		free, err := child.FreeAddresses(1)
 		if err != nil {
 			return nil, err
 		}
-		defer dialing.Stop()
-		ways[len(ways)-1].begin = newSession(listen)
+		process, address, err := haproxy.Start(ctx, rivals.Task{Listen: free[0], Backends: []string{far}, Dir: p.dir})
+		if err != nil {
+			return nil, err
+		}
+		defer process.Stop()
+		dialing.begin = newSession(address)
 	}
-	ways = append(ways, &way{Name: "no proxy", begin: newSession(far)})
+	ways = append(ways, dialing, &way{Name: "no proxy", begin: newSession(far)})
 	for n := range o.rounds * startsPerRound {
 		for i := range ways {
 			w := ways[(i+n)%len(ways)]
@@ -101,23 +111,23 @@ func measureStart(ctx context.Context, p *programs, o options) (*table, error) {
 			w.Replied = append(w.Replied, milliseconds(replied))
 		}
 	}
-	s, err := warm.stats(ctx)
+	dialed, _, err := backendTotals(ctx, warm)
 	if err != nil {
 		return nil, err
 	}
-	if dialed := s.backend().Totals.Dialed; dialed != warmConnections {
+	if dialed != warmConnections {
 		return nil, fmt.Errorf("%d connections were dialed instead of %d: sessions have begun on others than warm ones", dialed, warmConnections)
 	}
 	for _, w := range ways {
 		if w.Missing == "" {
-			log.Printf("start %s: first reply after %.1f ms", w.Name, median(w.Replied))
+			log.Printf("start %s: first reply after %.1f ms", w.Name, results.Median(w.Replied))
 		}
 	}
 	return startTable(ways, o), nil
 }
 
 // question is a client's first message, and what an echo server answers.
-func question() message { return message{frame.Binary, make([]byte, frameSize)} }
+func question() ws.Frame { return ws.NewBinaryFrame(make([]byte, frameSize)) }
 
 // newSession returns a function that holds a session of one message at an address. The TCP connection to there is not part of
 // what is timed.
@@ -128,7 +138,7 @@ func newSession(address string) func(ctx context.Context) (granted, replied time
 			return 0, 0, err
 		}
 		began := time.Now()
-		if err := errors.Join(c.ask(""), c.granted()); err != nil {
+		if err := errors.Join(c.ask(""), c.upgraded()); err != nil {
 			return 0, 0, err
 		}
 		granted = time.Since(began)
@@ -152,7 +162,7 @@ func openedSession(ctx context.Context, address string) (func(ctx context.Contex
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(c.ask(""), c.granted()); err != nil {
+	if err := errors.Join(c.ask(""), c.upgraded()); err != nil {
 		return nil, err
 	}
 	return func(context.Context) (granted, replied time.Duration, err error) {
@@ -180,9 +190,9 @@ func startTable(ways []*way, o options) *table {
 		switch {
 		case len(w.Replied) == 0:
 		case w.Name == openSession:
-			least = quantile(w.Replied, 0.5)
+			least = results.Quantile(w.Replied, 0.5)
 		case w.Name == byHAProxy:
-			dialing = quantile(w.Replied, 0.5)
+			dialing = results.Quantile(w.Replied, 0.5)
 		}
 	}
 	for _, w := range ways {
@@ -193,10 +203,10 @@ func startTable(ways []*way, o options) *table {
 		}
 		granted := "-"
 		if len(w.Granted) > 0 {
-			granted = inMilliseconds(quantile(w.Granted, 0.5))
+			granted = inMilliseconds(results.Quantile(w.Granted, 0.5))
 		}
-		p50 := quantile(w.Replied, 0.5)
-		t.Rows = append(t.Rows, append(row, granted, inMilliseconds(p50), inMilliseconds(quantile(w.Replied, 0.99)), over(p50, least), over(p50, dialing)))
+		p50 := results.Quantile(w.Replied, 0.5)
+		t.Rows = append(t.Rows, append(row, granted, inMilliseconds(p50), inMilliseconds(results.Quantile(w.Replied, 0.99)), over(p50, least), over(p50, dialing)))
 	}
 	return t
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
-const onlyBytes = "it passes bytes on, and speaks no TLS"
+const onlyBytes = "it only passes bytes on, without TLS"
 
 // relays are the two relays in C: the floors.
 func relays(ctx context.Context, o Options) []Rival {

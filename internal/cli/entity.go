@@ -80,7 +80,7 @@ func addFieldFlags(cmd *cobra.Command, kind config.Kind, without ...string) conf
 		case field.IsMap:
 			help += " (repeat for several; NAME= removes one)"
 		case field.IsList:
-			help += " (several with commas between them, or repeat)"
+			help += " (separate several by commas, or repeat)"
 		}
 		if field.Default != "true" && field.Default != "false" {
 			help += "; allowed: " + field.Allowed
@@ -129,9 +129,9 @@ func newSetCommand(kind config.Kind, example string, without ...string) *cobra.C
 	cmd := &cobra.Command{
 		Use:   "set NAME",
 		Short: fmt.Sprintf("Change fields of a %s", kind),
-		Long: fmt.Sprintf(`Change fields of a %s. The others stay as they are; an empty value is the default.
+		Long: fmt.Sprintf(`Change fields of a %s. The others stay as they are; an empty value restores the default.
 
-Running sessions are not touched by any change.`, kind),
+No change ends a running session.`, kind),
 		Example:           example,
 		Args:              names(kind, false),
 		ValidArgsFunction: completeNames(kind, false),
@@ -198,7 +198,7 @@ func newRemoveCommand(kind config.Kind, long, example string, members config.Kin
 		},
 	}
 	if members != "" {
-		cmd.Flags().BoolVar(&withMembers, "with-"+string(members)+"s", false, fmt.Sprintf("remove its %ss, too", members))
+		cmd.Flags().BoolVar(&withMembers, "with-"+string(members)+"s", false, fmt.Sprintf("also remove its %ss", members))
 	}
 	write.add(cmd)
 	return cmd
@@ -238,7 +238,7 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "show NAME",
 		Short:             fmt.Sprintf("Show all fields of a %s", kind),
-		Long:              fmt.Sprintf("Show all fields of a %s, those that have their default as well. Values that may be secret are not\nshown ('wsbouncer config export' has them).", kind),
+		Long:              fmt.Sprintf("Show all fields of a %s, including those with their default. Values that may be secret are hidden;\n'wsbouncer config export' prints them.", kind),
 		Example:           example,
 		Args:              names(kind, false),
 		ValidArgsFunction: completeNames(kind, false),

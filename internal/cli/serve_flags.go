@@ -33,7 +33,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().AddFlagSet(process)
 	cmd.Flags().AddFlagSet(f.about)
-	groupFlags(cmd, flagGroup{"Settings of the process (in a file: their names; in the environment: WSBOUNCER_LISTEN and so on)", process},
+	groupFlags(cmd, flagGroup{"Settings of the process (the same names in a file; WSBOUNCER_LISTEN and so on in the environment)", process},
 		flagGroup{"One service by flags, without a database", f.about})
 }
 
@@ -44,12 +44,12 @@ func newFlagSet() *pflag.FlagSet {
 }
 
 func addServiceFlags(f *pflag.FlagSet, s *app.Settings) {
-	f.StringArrayVar(&s.Backends, "backend", nil, "URL of an inference server, ws://host:port/path or wss:// (repeat for several); settings of its own may follow, each after a comma: connections=N, warm=N, weight=X, state=enabled|draining|disabled")
+	f.StringArrayVar(&s.Backends, "backend", nil, "URL of an inference server, ws://host:port/path or wss:// (repeat for several); settings of this server may follow, each after a comma: connections=N, warm=N, weight=X, state=enabled|draining|disabled")
 	f.StringVar(&s.Path, "path", s.Path, "path that clients ask for; others get 404 (default: any)")
-	f.StringVar(&s.Profile, "profile", s.Profile, "the servers' message protocol, such as vosk; one-shot, which uses a connection once, is right for all ('wsbouncer profile ls' lists them)")
+	f.StringVar(&s.Profile, "profile", s.Profile, "message protocol of the servers, such as vosk; one-shot uses each connection once and suits every server ('wsbouncer profile ls' lists the profiles)")
 	f.StringArrayVar(&s.ProfileFiles, "profile-file", nil, "YAML file with profiles of your own (repeat for several)")
 	f.StringVar(&s.Subprotocol, "subprotocol", s.Subprotocol, "Sec-WebSocket-Protocol to ask the servers for, and to grant to clients that offer it (default: the profile's)")
-	f.StringSliceVar(&s.Pass, "pass", nil, "what of a client's handshake the servers are told, beside what the profile says: "+profile.PassWords+" (several with commas between them, or repeat); a client that says any of it gets a connection of its own")
+	f.StringSliceVar(&s.Pass, "pass", nil, "what of a client's handshake the servers are told, beside what the profile says: "+profile.PassWords+" (separate several by commas, or repeat); a client that says any of it gets a connection of its own")
 	f.StringArrayVar(&s.AllowOrigin, "allow-origin", nil, "accept browsers from this Origin only (repeat for several; default: any)")
 	f.IntVar(&s.Connections, "connections", s.Connections, "cap of each server: connections that it ever sees at once")
 	f.Var(warmValue{&s.Warm}, "warm", "connections kept ready beside those in use, within the cap (default: the cap)")

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
@@ -116,7 +117,7 @@ func TestEmpty(t *testing.T) {
 
 // TestStates names the states that the collector knows from elsewhere, and one that it does not know.
 func TestStates(t *testing.T) {
-	for i, state := range []backend.CircuitState{backend.Closed, backend.HalfOpen, backend.Open} {
+	for i, state := range []health.CircuitState{health.Closed, health.HalfOpen, health.Open} {
 		if circuitStates[i] != state.String() {
 			t.Errorf("circuit state %q; want %q", circuitStates[i], state)
 		}

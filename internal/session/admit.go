@@ -107,8 +107,8 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 			done <- outcome{err: err}
 			return
 		}
-		session := s.newSession(service, conn, nc, arrival)
-		session.begin(socket, req)
+		session := s.newSession(service, nc, arrival)
+		session.begin(conn, socket, req)
 		done <- outcome{started: true}
 	})
 	o := <-done

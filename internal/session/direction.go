@@ -48,16 +48,23 @@ func (d *direction) sendPing() {
 	d.insertNow()
 }
 
-// sendClose sends a close frame, as soon as a frame boundary allows.
-func (d *direction) sendClose(code frame.CloseCode, reason string) {
-	d.close = frame.AppendClosePayload(make([]byte, 0, 2+len(reason)), code, reason)
-	d.inserting = true
-	d.insertNow()
+// closePayload returns the payload of a close frame; it is never nil.
+func closePayload(code frame.CloseCode, reason string) []byte {
+	return frame.AppendClosePayload(make([]byte, 0, 2+len(reason)), code, reason)
 }
+
+// queueClose sends a close frame when the frame that is passing is complete.
+func (d *direction) queueClose(code frame.CloseCode, reason string) {
+	d.close = closePayload(code, reason)
+	d.inserting = true
+}
+
+// midFrame tells whether what has passed ends within a frame.
+func (d *direction) midFrame() bool { return d.scanner != nil && !d.scanner.AtFrameBoundary() }
 
 // insertNow inserts what waits, if what has passed ends with a whole frame.
 func (d *direction) insertNow() {
-	if d.inserting && d.scanner.AtFrameBoundary() {
+	if d.inserting && !d.midFrame() {
 		d.insert()
 	}
 }
@@ -84,6 +91,11 @@ func (d *direction) insert() {
 }
 
 func (d *direction) control(op frame.Opcode, payload []byte) {
+	writeControl(d.to, op, payload, d.masked)
+}
+
+// writeControl writes a control frame, which must be at a frame boundary.
+func writeControl(to *loop.Conn, op frame.Opcode, payload []byte, masked bool) {
 	var buf [frame.MaxControlSize]byte
-	d.to.Write(frame.AppendControl(buf[:0], op, payload, d.masked))
+	to.Write(frame.AppendControl(buf[:0], op, payload, masked))
 }

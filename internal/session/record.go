@@ -32,6 +32,8 @@ type Record struct {
 	Ended    time.Time // its end was decided
 	Relayed  Relayed
 
+	Backend *backend.Backend // that served it last
+
 	By     party
 	Code   frame.CloseCode // the client's close code; AbnormalClosure when it left without one
 	Reason string
@@ -48,14 +50,14 @@ func (r *Record) end(who party, code frame.CloseCode, reason string) {
 }
 
 // log writes the record as one line.
-func (r *Record) log(log *slog.Logger, service, backend string) {
+func (r *Record) log(log *slog.Logger, service string) {
 	if !log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
 	log.LogAttrs(context.Background(), slog.LevelInfo, "session ended",
 		slog.Uint64("id", r.ID),
 		slog.String("service", service),
-		slog.String("backend", backend),
+		slog.String("backend", r.Backend.Name()),
 		slog.String("client", r.Client.String()),
 		slog.Duration("waited", r.Leased.Sub(r.Arrived)),
 		slog.Int("queue_position", r.Position),

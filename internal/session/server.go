@@ -211,7 +211,7 @@ func (s *Server) EndAll(code frame.CloseCode, reason string) {
 		l.Post(func() {
 			for session := range s.shards[i].sessions {
 				l.Handling(session.client)
-				session.end(byProxy, code, reason)
+				session.end(code, reason)
 			}
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 )
 
 // inReport runs f with a report of its own, in a bubble for the sake of the clock.
@@ -56,24 +58,24 @@ func TestReportReachable(t *testing.T) {
 func TestReportCircuit(t *testing.T) {
 	inReport(t, false, func(r *report, log *capture) {
 		begun := r.get().CircuitSince
-		r.setCircuit(Closed, "")
+		r.setCircuit(health.Closed, "")
 		if h := r.get(); !h.CircuitSince.Equal(begun) {
 			t.Errorf("health: %+v", h)
 		}
 		for n := range uint64(2) {
 			changed := time.Now()
 			for range 3 {
-				r.setCircuit(Open, "refused")
+				r.setCircuit(health.Open, "refused")
 				time.Sleep(time.Second)
-				r.setCircuit(HalfOpen, "")
-				r.setCircuit(HalfOpen, "")
+				r.setCircuit(health.HalfOpen, "")
+				r.setCircuit(health.HalfOpen, "")
 				if h := r.get(); h.Circuit != "half-open" || h.CircuitReason != "refused" || h.CircuitOpened != n+1 || !h.CircuitSince.Equal(changed) {
 					t.Errorf("health: %+v", h)
 				}
 			}
 			changed = time.Now()
 			for range 2 {
-				r.setCircuit(Closed, "")
+				r.setCircuit(health.Closed, "")
 				if h := r.get(); h.Circuit != "closed" || h.CircuitReason != "" || !h.CircuitSince.Equal(changed) {
 					t.Errorf("health: %+v", h)
 				}

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 )
 
 // Health is what is known of how a backend does. The times are those of the last change.
@@ -51,7 +53,7 @@ type report struct {
 func (r *report) init(name string, log *slog.Logger, probed bool) {
 	now := time.Now()
 	r.name, r.log = name, log
-	r.health = Health{Since: now, Reason: notDialed, Circuit: Closed.String(), CircuitSince: now, Probe: "off"}
+	r.health = Health{Since: now, Reason: notDialed, Circuit: health.Closed.String(), CircuitSince: now, Probe: "off"}
 	if probed {
 		r.health.Probe, r.health.ProbeSince = "unknown", now
 	}
@@ -119,26 +121,26 @@ func (r *report) setReachable(reachable bool, reason string) {
 }
 
 // setCircuit notes the state of the circuit. Its trials are no change worth a line.
-func (r *report) setCircuit(state CircuitState, reason string) {
+func (r *report) setCircuit(state health.CircuitState, reason string) {
 	var before string
 	r.update(func(h *Health) {
 		if before = h.Circuit; before == state.String() {
 			return
 		}
 		h.Circuit = state.String()
-		if (before == Closed.String()) == (state == Closed) {
+		if (before == health.Closed.String()) == (state == health.Closed) {
 			return // a trial, or its failure
 		}
 		h.CircuitSince, h.CircuitReason = time.Now(), reason
-		if state == Open {
+		if state == health.Open {
 			h.CircuitOpened++
 		}
 	})
 	switch {
 	case before == state.String():
-	case before == Closed.String():
+	case before == health.Closed.String():
 		r.log.Warn("backend taken out of service, circuit open", "backend", r.named(), "reason", reason)
-	case state == Closed:
+	case state == health.Closed:
 		r.log.Info("backend back in service, circuit closed", "backend", r.named())
 	}
 }
@@ -175,6 +177,27 @@ func (r *report) setOutlier(out bool, reason string) {
 		r.log.Warn("backend gets no new sessions for a while, far more fail on it than on the others", "backend", r.named(), "reason", reason)
 	} else {
 		r.log.Info("backend gets new sessions again", "backend", r.named())
+	}
+}
+
+// changed reports a change of the server's health.
+func (r *report) changed(c health.Change) {
+	switch c := c.(type) {
+	case health.ReachabilityChange:
+		r.setReachable(c.Reachable, c.Reason)
+	case health.CircuitChange:
+		r.setCircuit(c.State, c.Reason)
+	case health.OutlierChange:
+		r.setOutlier(c.LeftOut, c.Reason)
+	case health.PredialRefused:
+		r.log.Warn("no connections are dialed ahead: the server refuses those without a client's own values",
+			"backend", r.named(), "reason", c.Reason)
+	case health.CeilingChange:
+		if c.Ceiling > 0 {
+			r.log.Warn("backend is full, takes fewer connections for a while", "backend", r.named(), "connections", c.Ceiling, "cap", c.Cap)
+		} else {
+			r.log.Info("backend may have all its connections again", "backend", r.named(), "cap", c.Cap)
+		}
 	}
 }
 

@@ -1,11 +1,11 @@
 //go:build linux
 
-// Command chaos kills one of three backends under load, starts it again, and says whether the proxy kept what it promises: no
-// backend ever sees more connections than its cap, the sessions with the other two do not notice, and the third gets its
-// connections and clients back. It shows the proxy's statistics each second meanwhile.
+// Command restart kills one of three backends under load, starts it again, and says whether the proxy kept what it promises: no
+// backend ever sees more connections than its cap, the sessions on the other two notice nothing, and the third gets its
+// connections and clients back. It prints the proxy's statistics each second meanwhile.
 //
-//	go -C bench run ./chaos
-//	go -C bench run ./chaos -sessions 300 -duration 20s
+//	go -C bench run ./restart
+//	go -C bench run ./restart -sessions 300 -duration 20s
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -36,11 +37,12 @@ func parseFlags() options {
 	flag.Float64Var(&o.rate, "rate", 2, "messages per second and client")
 	flag.IntVar(&o.size, "size", 256, "bytes in a message")
 	flag.DurationVar(&o.duration, "duration", 40*time.Second, "how long the first wave streams, at least; the server is killed after a fifth of that and started again after two fifths")
-	flag.StringVar(&o.admin, "admin", "", "address of the proxy's admin API, to look at it from elsewhere (default: a free port)")
+	flag.StringVar(&o.admin, "admin", "", "address of the proxy's admin API, to watch it from elsewhere (default: a free port)")
 	flag.StringVar(&o.wsbouncer, "wsbouncer", "", "binary to use (default: build bin/wsbouncer)")
 	flag.Parse()
 	if flag.NArg() > 0 || o.sessions < 30 || o.duration < 5*time.Second || o.rate <= 0 {
-		log.Fatal("usage: chaos [flags], with 30 sessions or more, a rate, and 5 s or more")
+		log.Print("usage: restart [flags], with 30 sessions or more, a rate above 0, and 5 s or more")
+		os.Exit(2)
 	}
 	return o
 }
@@ -71,12 +73,30 @@ func run(ctx context.Context, o options) (held bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s := &stage{options: o, binary: binary}
-	defer s.clear()
-	if err := s.set(ctx); err != nil {
+	addresses, err := child.FreeAddresses(3)
+	if err != nil {
 		return false, err
 	}
-	seen, err := s.play(ctx)
+	s := &stage{options: o, binary: binary, begun: time.Now()}
+	defer s.stop()
+	size := strconv.Itoa(o.cap())
+	flags := []string{"--profile", "echo", "--connections", size, "--warm", size, "--log-level", "warn"}
+	if o.admin != "" {
+		flags = append(flags, "--admin", o.admin)
+	}
+	for i, address := range addresses {
+		if err := s.startServer(ctx, i, address); err != nil {
+			return false, err
+		}
+		flags = append(flags, "--backend", "ws://"+address)
+	}
+	if s.proxy, err = child.StartProxy(ctx, binary, flags...); err != nil {
+		return false, err
+	}
+	if o.admin != "" {
+		s.proxy.Admin = o.admin
+	}
+	seen, err := s.play(ctx, addresses[victim])
 	if err != nil {
 		return false, err
 	}

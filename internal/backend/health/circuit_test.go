@@ -1,4 +1,4 @@
-package backend
+package health
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 
 // The circuit by itself: it is told the time.
 
-var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+const noon = Instant(12 * time.Hour)
 
 // event is something that a circuit is told, and what it must be like then.
 type event struct {
@@ -22,26 +22,26 @@ type event struct {
 // after it says so by name.
 func (c *circuit) tell(t *testing.T, e event) {
 	t.Helper()
-	now := noon.Add(e.at)
+	now := noon + Instant(e.at)
 	switch e.what {
 	case "fails":
-		c.failed(now)
+		c.fail(now)
 	case "fails with the last one":
-		c.countAt = now.Add(1)
-		c.failed(now)
+		c.countAfter = now + 1
+		c.fail(now)
 	case "sessions break":
 		c.trip(now)
 	case "a session ends well":
-		c.served()
+		c.sessionWentWell()
 	case "is established":
 		c.established()
 	case "is on probation":
-		c.hold(now)
-		if wait := c.wait(now); wait < probation {
+		c.holdOff(now)
+		if wait := c.wait(now); wait < Probation {
 			t.Errorf("%+v: waits %v", e, wait)
 		}
 	case "must wait":
-		c.retryAt = now.Add(time.Second)
+		c.retryAt = now + Instant(time.Second)
 		if wait := c.wait(now); wait != time.Second {
 			t.Errorf("%+v: waits %v", e, wait)
 		}
@@ -140,8 +140,8 @@ func TestCircuit(t *testing.T) {
 
 // Probation does not shorten a wait.
 func TestProbationIsNoShortcut(t *testing.T) {
-	c := &circuit{retryAt: noon.Add(time.Minute)}
-	c.hold(noon)
+	c := &circuit{retryAt: noon + Instant(time.Minute)}
+	c.holdOff(noon)
 	if wait := c.wait(noon); wait != time.Minute {
 		t.Errorf("waits %v", wait)
 	}
@@ -161,14 +161,14 @@ func TestCircuitTellsWhenItCloses(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	const samples = 400
 	for n := range 20 {
-		bound := lastBackoff
+		bound := LastBackoff
 		if n < 6 {
-			bound = firstBackoff << n
+			bound = FirstBackoff << n
 		}
 		for name, sample := range map[string]func() *circuit{
 			"failures": func() *circuit {
 				c := &circuit{after: 1000, failures: n}
-				c.failed(noon)
+				c.fail(noon)
 				return c
 			},
 			"trips": func() *circuit {
@@ -178,14 +178,14 @@ func TestBackoff(t *testing.T) {
 			},
 			"both": func() *circuit {
 				c := &circuit{after: 1000, failures: n / 2, trips: n - n/2}
-				c.failed(noon)
+				c.fail(noon)
 				return c
 			},
 		} {
 			longest, total := time.Duration(0), time.Duration(0)
 			for range samples {
 				c := sample()
-				wait := c.retryAt.Sub(noon)
+				wait := time.Duration(c.retryAt - noon)
 				if wait < 0 || wait >= bound {
 					t.Errorf("%v after %d %s; want at most %v", wait, n+1, name, bound)
 				}

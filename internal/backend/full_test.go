@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -50,7 +51,7 @@ func TestFullServer(t *testing.T) {
 			t.Fatalf("%+v, %+v; want a ceiling of 12 on a backend that is well", s, f.report.get())
 		}
 		begun, _ := f.attempts()
-		f.after(fullHold*3/4 - 2*time.Second)
+		f.after(health.FullPause*3/4 - 2*time.Second)
 		if again, _ := f.attempts(); len(again) > len(begun) {
 			t.Errorf("a full server was dialed %d times within the hold time", len(again)-len(begun))
 		}
@@ -110,7 +111,7 @@ func TestSessionIsRefused(t *testing.T) {
 		f.lease()
 		f.lease()
 		refused := f.lease()
-		f.worker.full()
+		f.worker.sessionRefused()
 		f.after(0)
 		f.discard(refused, pool.Full)
 		f.after(0)
