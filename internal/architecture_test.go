@@ -86,8 +86,8 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/config/value", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
-		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/spelling", "internal/state", "internal/stats",
+		"internal/config/remote", "internal/config/stores", "internal/frame", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
+		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/stats",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stats", "internal/wav"},
 	"internal/cli": {
