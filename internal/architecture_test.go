@@ -61,15 +61,16 @@ var mayImport = map[string][]string{
 	"internal/state":                  {},
 
 	// For tests, demo and benchmarks.
-	"internal/wstest":      {"internal/frame", "internal/handshake", "internal/secure", "internal/secure/securetest"},
-	"internal/sim":         {"internal/frame", "internal/handshake", "internal/loop", "internal/secure"},
-	"internal/hunt":        {"internal/frame", "internal/sim"},
-	"internal/hunt/stage":  {"internal/app", "internal/sim", "internal/stats"},
-	"internal/hunt/cmd":    {"internal/app", "internal/hunt", "internal/hunt/stage", "internal/profile", "internal/sim"},
-	"internal/chaos":       {"internal/frame", "internal/handshake", "internal/hunt", "internal/sim", "internal/stats"},
-	"internal/chaos/cmd":   {"internal/chaos"},
-	"internal/load":        {"internal/frame", "internal/handshake", "internal/loop", "internal/wav"},
-	"internal/load/report": {"internal/frame", "internal/load"},
+	"internal/proxyprocess": {"internal/stats"},
+	"internal/wstest":       {"internal/frame", "internal/handshake", "internal/secure", "internal/secure/securetest"},
+	"internal/sim":          {"internal/frame", "internal/handshake", "internal/loop", "internal/secure"},
+	"internal/hunt":         {"internal/frame", "internal/sim"},
+	"internal/hunt/stage":   {"internal/app", "internal/sim", "internal/stats"},
+	"internal/hunt/cmd":     {"internal/app", "internal/hunt", "internal/hunt/stage", "internal/profile", "internal/sim"},
+	"internal/chaos":        {"internal/frame", "internal/handshake", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/stats"},
+	"internal/chaos/cmd":    {"internal/chaos"},
+	"internal/load":         {"internal/frame", "internal/handshake", "internal/loop", "internal/wav"},
+	"internal/load/report":  {"internal/frame", "internal/load"},
 
 	// What makes of the desired state what runs.
 	"internal/services": {
