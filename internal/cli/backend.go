@@ -42,7 +42,7 @@ go on until they end.`, "  wsbouncer backend rm gpu-2 --why \"returned to the po
 
 func newBackendAddCommand() *cobra.Command {
 	var write writeFlags
-	var values config.Values
+	var fields *fieldFlags
 	cmd := &cobra.Command{
 		Use:   "add NAME URL",
 		Short: "Add a backend",
@@ -60,26 +60,26 @@ You may omit --service while only one service exists.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
-				url := fieldFlag{kind: config.KindBackend, values: values, field: config.Field{Name: "url"}}
-				if values["url"] != "" {
+				if fields.values["url"] != "" {
 					return usageError(errors.New("the URL is given twice, as an argument and by --url; allowed is once"))
 				}
-				if err := url.Set(args[1]); err != nil {
-					return usageError(err)
-				}
+				fields.values["url"] = args[1]
+			}
+			if err := fields.check(); err != nil {
+				return err
 			}
 			return write.use(cmd, true, func(t *target) error {
 				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
-					if err := ownService(now, values); err != nil {
+					if err := ownService(now, fields.values); err != nil {
 						return config.Change{}, err
 					}
-					return adding(now, config.KindBackend, args[0], values)
+					return adding(now, config.KindBackend, args[0], fields.values)
 				})
 				return err
 			})
 		},
 	}
-	values = addFieldFlags(cmd, config.KindBackend)
+	fields = addFieldFlags(cmd, config.KindBackend)
 	write.add(cmd)
 	return cmd
 }

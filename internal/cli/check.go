@@ -50,7 +50,10 @@ func check(cmd *cobra.Command, flags *serveFlags) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 	}
 	if flags.onlyFlags() {
-		all := flags.settings(loaded)
+		all, err := flags.settings(loaded)
+		if err != nil {
+			return usageError(err)
+		}
 		warnOfLimits(cmd, all.Need())
 		_, err = fmt.Fprint(cmd.OutOrStdout(), all.Describe())
 		return err

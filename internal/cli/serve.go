@@ -61,7 +61,10 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 	if loaded.File != "" {
 		log.Info("settings read", "file", loaded.File)
 	}
-	all := flags.settings(loaded)
+	all, err := flags.settings(loaded)
+	if err != nil {
+		return usageError(err)
+	}
 	all.RecoverPanics = true
 	proxy, err := app.Start(all, buildVersion(), log.Logger)
 	if err != nil {
@@ -70,7 +73,7 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 	r := reloader{
 		load:    func() (*settings.Loaded, error) { return flags.loadProcess(sources) },
 		inForce: loaded, log: log,
-		apply: func(now *settings.Loaded) { proxy.Reconfigure(flags.settings(now)) },
+		apply: func(now *settings.Loaded) { proxy.Reconfigure(now.InUse(!flags.onlyFlags()), now.Token) },
 	}
 	r.run(cmd.Context(), requests)
 	proxy.Shutdown()
@@ -83,11 +86,8 @@ func (f *serveFlags) load(sources settings.Sources) (*settings.Loaded, error) {
 	if !f.onlyFlags() {
 		return loaded, err
 	}
-	all := f.service // with the defaults of what has mistakes
-	if loaded != nil {
-		all = f.settings(loaded)
-	}
-	if err := errors.Join(err, all.Check()); err != nil {
+	all, mistakes := f.settings(loaded)
+	if err := errors.Join(err, mistakes, all.Check()); err != nil {
 		return nil, err
 	}
 	return loaded, nil

@@ -38,7 +38,7 @@ To remove a service that still has backends, use --with-backends, which removes 
 
 func newServiceAddCommand() *cobra.Command {
 	var write writeFlags
-	var values config.Values
+	var fields *fieldFlags
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add a service",
@@ -48,15 +48,18 @@ func newServiceAddCommand() *cobra.Command {
 		Args:              names(config.KindService, false),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fields.check(); err != nil {
+				return err
+			}
 			return write.use(cmd, true, func(t *target) error {
 				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
-					return adding(now, config.KindService, args[0], values)
+					return adding(now, config.KindService, args[0], fields.values)
 				})
 				return err
 			})
 		},
 	}
-	values = addFieldFlags(cmd, config.KindService)
+	fields = addFieldFlags(cmd, config.KindService)
 	write.add(cmd)
 	return cmd
 }
