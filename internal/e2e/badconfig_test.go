@@ -133,7 +133,7 @@ func TestBombInFile(t *testing.T) {
 	write(fmt.Sprintf(good, 2))
 	p := (&database{t: t, name: path}).serve()
 	p.awaitCap("gpu", 2)
-	before := residentMemory(t, p.cmd.Process.Pid)
+	before := residentMemory(t, p.PID())
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c <= 'z'; c++ {
 		bomb += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 9), ","))
@@ -149,7 +149,7 @@ func TestBombInFile(t *testing.T) {
 		p.awaitCap("gpu", 3+i)
 		p.awaitState("current")
 	}
-	if after := residentMemory(t, p.cmd.Process.Pid); after > before+100<<20 {
+	if after := residentMemory(t, p.PID()); after > before+100<<20 {
 		t.Errorf("resident memory grew from %d to %d bytes", before, after)
 	}
 }
@@ -177,7 +177,7 @@ func badPassword(t *testing.T, server *pgtest.Server, d *database) {
 		}
 	}
 	for what, text := range map[string]string{
-		"the statistics": statistics, "the metrics": metrics, "the log": strings.Join(p.errors(), "\n"),
+		"the statistics": statistics, "the metrics": metrics, "the log": strings.Join(p.stderr.Lines(), "\n"),
 		"backend ls": list.stdout + list.stderr, "serve": served.stdout + served.stderr, "backend set": through.stdout + through.stderr,
 	} {
 		if strings.Contains(text, secret) {

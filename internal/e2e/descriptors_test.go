@@ -59,7 +59,7 @@ func TestFewDescriptors(t *testing.T) {
 	if b.Circuit != "closed" || b.CircuitOpened > 0 || b.Totals.DialFailed > 0 || !b.Reachable {
 		t.Errorf("the backend is blamed: %+v", b)
 	}
-	if n := len(p.errors()); n > 40+warm { // a line for each session
+	if n := len(p.stderr.Lines()); n > 40+warm { // a line for each session
 		t.Errorf("%d lines are logged", n)
 	}
 	sim.stopAndCheckPeak(60)
@@ -110,7 +110,7 @@ func TestNoDescriptors(t *testing.T) {
 	if b := p.stats().Backends[0]; b.CircuitOpened > 0 || b.Totals.DialFailed > 0 {
 		t.Errorf("the backend is blamed: %+v", b)
 	}
-	if n := len(p.errors()); n > 40 {
+	if n := len(p.stderr.Lines()); n > 40 {
 		t.Errorf("%d lines are logged", n)
 	}
 }
@@ -119,9 +119,9 @@ func TestNoDescriptors(t *testing.T) {
 func TestCheckDescriptors(t *testing.T) {
 	t.Parallel()
 	c := startLimited(t, 64, "check", "--backend", "ws://127.0.0.1:9", "--connections", "60", "--queue", "0")
-	<-c.done
+	<-c.Ended()
 	c.wait(0)
-	if text := strings.Join(c.errors(), "\n"); !containsAll(text, "Warning:", "limit is 64", "up to 320 may be needed", "ulimit -n 320") {
+	if text := strings.Join(c.stderr.Lines(), "\n"); !containsAll(text, "Warning:", "limit is 64", "up to 320 may be needed", "ulimit -n 320") {
 		t.Errorf("check says %q", text)
 	}
 }

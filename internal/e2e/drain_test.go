@@ -109,7 +109,7 @@ func TestSecondSignal(t *testing.T) {
 	p.awaitUnready("draining")
 	p.signal(syscall.SIGTERM)
 	if status := p.ended(); !status.Signaled() || status.Signal() != syscall.SIGTERM {
-		t.Errorf("ended with %v, want by the signal", p.cmd.ProcessState)
+		t.Errorf("ended with %v, want by the signal", p.State())
 	}
 	if _, err := c.r.ReadByte(); err == nil || isTimeout(err) {
 		t.Errorf("the client got %v, want the end of its connection", err)

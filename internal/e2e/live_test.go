@@ -228,7 +228,7 @@ func (p *proxy) socket() string {
 // descriptors returns how many the process has open.
 func (c *child) descriptors() int {
 	c.t.Helper()
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.cmd.Process.Pid))
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.PID()))
 	if err != nil {
 		c.t.Skip("this system does not tell descriptors: ", err)
 	}

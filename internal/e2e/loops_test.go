@@ -85,7 +85,7 @@ func TestLoopsFollowLoad(t *testing.T) {
 	bench.signal(syscall.SIGINT)
 	bench.wait(0)
 	var result struct{ Connected, Sent, Received, Lost, Mixed, Failed int }
-	if err := json.Unmarshal([]byte(strings.Join(bench.output(), "\n")), &result); err != nil {
+	if err := json.Unmarshal([]byte(strings.Join(bench.stdout.Lines(), "\n")), &result); err != nil {
 		t.Fatal(err)
 	}
 	if result.Connected != others || result.Sent == 0 || result.Received != result.Sent || result.Lost+result.Mixed+result.Failed > 0 {

@@ -84,7 +84,7 @@ func TestPass(t *testing.T) {
 		}
 	}
 	p.stop()
-	for _, line := range p.errors() {
+	for _, line := range p.stderr.Lines() {
 		if strings.Contains(line, "S3CRET") {
 			t.Errorf("the log tells a secret: %s", line)
 		}

@@ -199,7 +199,7 @@ func failures(t *testing.T, server *pgtest.Server, d *database) {
 	restartPostgres(t, server)
 	p.awaitState("current")
 	resize("back after a start without it", 47)
-	if log := strings.Join(p.errors(), "\n"); strings.Contains(log, pgtest.Password) {
+	if log := strings.Join(p.stderr.Lines(), "\n"); strings.Contains(log, pgtest.Password) {
 		t.Errorf("the log has the password:\n%s", log)
 	}
 	p.signal(syscall.SIGTERM)

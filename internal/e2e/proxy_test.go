@@ -264,8 +264,8 @@ type simulator struct {
 func startSim(t testing.TB, flags ...string) *simulator {
 	t.Helper()
 	s := &simulator{child: startChild(t, append([]string{"sim", "--listen", "127.0.0.1:0"}, flags...)...)}
-	wstest.Eventually(t, "the simulated server prints its URL", func() bool { return len(s.output()) > 0 })
-	s.url = s.output()[0]
+	wstest.Eventually(t, "the simulated server prints its URL", func() bool { return len(s.stdout.Lines()) > 0 })
+	s.url = s.stdout.Lines()[0]
 	return s
 }
 
@@ -277,7 +277,7 @@ var peakField = regexp.MustCompile(`simulated server ends.* peak=(\d+)`)
 // peak returns how many connections were open at once at most. The server must have ended.
 func (s *simulator) peak() int {
 	s.t.Helper()
-	m := peakField.FindStringSubmatch(strings.Join(s.errors(), "\n"))
+	m := peakField.FindStringSubmatch(strings.Join(s.stderr.Lines(), "\n"))
 	if m == nil {
 		s.t.Fatalf("the simulated server did not report its peak")
 	}

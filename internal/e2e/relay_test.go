@@ -264,7 +264,7 @@ func TestBackendControlFrames(t *testing.T) {
 func TestNothingMixedUp(t *testing.T) {
 	t.Parallel()
 	clients, messages := 200, 50
-	if raceDetector { // with it everything takes several times as long, and the libraries have limits of their own
+	if wstest.Race { // with it everything takes several times as long, and the libraries have limits of their own
 		clients = 100
 	}
 	for _, profile := range profiles {

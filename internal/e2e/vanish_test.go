@@ -262,13 +262,13 @@ func TestSlowReaders(t *testing.T) {
 	p := startReady(t, "--backend", backend.URL, "--connections", "2")
 	slow := dialRaw(t, p.url("/"))
 	slow.echo("hello")
-	before := residentMemory(t, p.cmd.Process.Pid)
+	before := residentMemory(t, p.PID())
 	slow.send(ws.NewTextFrame([]byte("flood")))
 	awaitStall(t, func() int { return len(progress) })
 	if n := len(progress); n == count {
 		t.Fatalf("nothing stalled: all %d MiB went somewhere", count*size>>20)
 	}
-	if grown := residentMemory(t, p.cmd.Process.Pid) - before; grown > 8<<20 {
+	if grown := residentMemory(t, p.PID()) - before; grown > 8<<20 {
 		t.Errorf("the proxy grew by %d KiB for a client that does not read", grown>>10)
 	}
 	other := dialRaw(t, p.url("/"))

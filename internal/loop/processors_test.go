@@ -7,12 +7,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
-// scheduler notes what it is told, in the place of the runtime's.
+// scheduler takes the place of the runtime's, and notes what GOMAXPROCS is set to.
 type scheduler struct {
 	limit float64
-	told  []int // 0 for following the limit by itself
+	told  []int // 0 for following the limit
 }
 
 func (s *scheduler) budget(gomaxprocs, godebug string) *processorBudget {
@@ -25,18 +27,18 @@ func (s *scheduler) budget(gomaxprocs, godebug string) *processorBudget {
 func (s *scheduler) expect(t *testing.T, want ...int) {
 	t.Helper()
 	if !slices.Equal(s.told, want) {
-		t.Errorf("the scheduler is told %v; want %v", s.told, want)
+		t.Errorf("GOMAXPROCS is set to %v; want %v", s.told, want)
 	}
 	s.told = nil
 }
 
-// The Ps are as many as the limit of processors, rounded up, and those of the loops, and follow both.
+// There are as many Ps as the limit of processors, rounded up, and the loops say, also when these change.
 func TestProcessorsFollowLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scheduler{limit: 4}
 		b := s.budget("", "")
 		b.refresh(time.Now())
-		s.expect(t) // the runtime follows the limit by itself
+		s.expect(t) // the runtime follows the limit
 		b.add(1)
 		s.expect(t, 5)
 		b.add(1)
@@ -63,7 +65,7 @@ func TestProcessorsFollowLimit(t *testing.T) {
 	})
 }
 
-func TestProcessorsSaidByTheEnvironment(t *testing.T) {
+func TestProcessorsOfEnvironment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scheduler{limit: 8}
 		b := s.budget("3", "")
@@ -84,13 +86,13 @@ func TestProcessorsSaidByTheEnvironment(t *testing.T) {
 		}
 		for _, text := range []string{"", "x", "0", "-1"} {
 			if b := s.budget(text, ""); b.fixed != 0 {
-				t.Errorf("GOMAXPROCS=%s is taken for %d", text, b.fixed)
+				t.Errorf("GOMAXPROCS=%s is read as %d", text, b.fixed)
 			}
 		}
 	})
 }
 
-// The loops that may be awake are as many as processors, and follow their number; those that were never needed do not run.
+// As many loops may be awake as there are processors, also when that changes. Loops that were never needed do not run.
 func TestLoopsFollowLimit(t *testing.T) {
 	s := scheduler{limit: 0.5}
 	b := s.budget("", "")
@@ -113,10 +115,10 @@ func TestLoopsFollowLimit(t *testing.T) {
 		t.Errorf("with many processors there may be %d loops awake of %d", n, len(g.loops))
 	}
 	if len(g.loops) < 2 {
-		t.Skip("there is one processor only, so one loop")
+		t.Skip("there is only one processor, so only one loop")
 	}
 	if g.loops[1].Post(func() {}) || g.loops[1].Call(func() {}) {
-		t.Error("a loop that does not run yet takes functions")
+		t.Error("a function can be posted to a loop that does not run yet")
 	}
 	g.act(decision{verdict: wakeOne})
 	if !g.loops[1].Call(func() {}) || g.awake.Load() != 2 || len(must(g.Stats())) != 2 {
@@ -157,14 +159,14 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// Loops that block need no P of their own, and the runtime goes on to follow the limit.
+// Loops that block need no more Ps, and the runtime keeps following the limit.
 func TestBlockingNeedsNoProcessor(t *testing.T) {
 	s := scheduler{limit: 2}
 	g, err := NewGroup(Options{budget: s.budget("", ""), Wait: WaitBlock, Interval: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	add(t, g.Pick(), near, &script{received: func(c *Conn, b []byte) int { c.Write(b); return len(b) }}, nil)
 	for range 5 {
 		if _, err := far.Write([]byte("ping")); err != nil {

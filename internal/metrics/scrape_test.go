@@ -133,8 +133,8 @@ func TestStates(t *testing.T) {
 func TestOddNames(t *testing.T) {
 	odd := stats.Stats{Services: []stats.Service{{Name: "stt", Path: "/\xff/\"\n"}}}
 	err := testutil.CollectAndCompare(fixed(odd), strings.NewReader(
-		"# HELP wsbouncer_service_info Always 1. The labels tell the host and path that clients ask for (empty for any), "+
-			"the backends' profile, and how a backend is chosen.\n"+
+		"# HELP wsbouncer_service_info Always 1. The labels are the host and path that clients request (empty for any), "+
+			"the profile, and how the proxy chooses a backend.\n"+
 			"# TYPE wsbouncer_service_info gauge\n"+
 			`wsbouncer_service_info{balance="",host="",path="/`+"\uFFFD"+`/\"\n",profile="",service="stt"} 1`+"\n"),
 		"wsbouncer_service_info")

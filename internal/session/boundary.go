@@ -6,10 +6,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// This file is the session's part in what the boundary of its connection asks for. The boundary inspects few messages: the
-// first ones, those that end something, or none. All others pass without it.
+// This file presents messages to the boundary of the leased connection, and does what the boundary asks of the session. The
+// boundary inspects few messages: the first ones, those that end something, or none. All others pass without it.
 
-// inspect has the scanners stop at the messages that the boundary inspects.
+// inspect makes the scanners stop at the messages that the boundary inspects now.
 func (s *Session) inspect() {
 	conn := s.leg.conn
 	b := conn.Boundary()
@@ -17,8 +17,8 @@ func (s *Session) inspect() {
 	conn.Scanner.Inspect = b.Inspect(profile.FromServer)
 }
 
-// presentFromClient presents a piece of a client's message, and passes it on as the boundary says. It returns the piece's
-// length, or 0 when it has to be presented again.
+// presentFromClient presents a piece of a client's message to the boundary, and passes it on if the boundary says so. It returns
+// the length of the piece, or 0 if the piece must be presented again.
 func (s *Session) presentFromClient(run *frame.Run, b []byte) (int, error) {
 	if s.life.state != relaying { // the session is over
 		piece, err := s.scanner.NextPiece(b)
@@ -27,7 +27,7 @@ func (s *Session) presentFromClient(run *frame.Run, b []byte) (int, error) {
 	return s.fromClient.Present(s.leg.conn.Boundary(), profile.FromClient, &s.scanner, run, b, s.clientStep)
 }
 
-// clientStep does what a step says that came for a piece of a client's message.
+// clientStep carries out the boundary's step for a piece of a client's message.
 func (s *Session) clientStep(step profile.Step, raw []byte, ends bool) {
 	switch step.Pass {
 	case profile.Relay:
@@ -39,19 +39,19 @@ func (s *Session) clientStep(step profile.Step, raw []byte, ends bool) {
 	s.act(step)
 }
 
-// sendUp sends the backend a frame that was not received as it is.
+// sendUp sends the backend a frame that the proxy has made.
 func (s *Session) sendUp(op frame.Opcode, payload []byte, fin bool) {
 	b := frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), op, fin, payload, true)
 	s.leg.up.pass(b, len(b))
 }
 
-// presentFromBackend presents a piece of a server's message, and passes it on as the boundary says.
+// presentFromBackend presents a piece of a backend's message to the boundary, and passes it on if the boundary says so.
 func (s *Session) presentFromBackend(conn *backend.Conn, run *frame.Run, b []byte) (int, error) {
 	begins := run.Begins
 	return conn.FromServer.Present(conn.Boundary(), profile.FromServer, &conn.Scanner, run, b, func(step profile.Step, raw []byte, ends bool) {
 		if s.holds(conn) {
 			s.backendStep(step, raw, ends, begins)
-		} else { // it has ended in the middle of the piece
+		} else { // the lease ended in the middle of the piece
 			conn.Apply(step)
 		}
 	})
@@ -74,7 +74,7 @@ func (s *Session) backendStep(step profile.Step, raw []byte, ends, begins bool) 
 	}
 }
 
-// boundaryAt returns where a frame ends in the piece of one, or -1.
+// boundaryAt returns the offset at which a frame ends within raw, or -1.
 func boundaryAt(raw []byte, ends bool) int {
 	if ends {
 		return len(raw)
@@ -82,7 +82,7 @@ func boundaryAt(raw []byte, ends bool) int {
 	return -1
 }
 
-// act does what a step asks for, besides passing on what it came for.
+// act carries out a step, apart from passing on the piece that the step is about.
 func (s *Session) act(step profile.Step) {
 	s.leg.conn.ApplyToServer(step)
 	s.follow(step)
@@ -91,7 +91,7 @@ func (s *Session) act(step profile.Step) {
 // Apply implements [backend.LeaseHolder].
 func (h *backendSide) Apply(step profile.Step) { (*Session)(h).follow(step) }
 
-// follow does what a step asks of the session.
+// follow carries out what a step asks of the session.
 func (s *Session) follow(step profile.Step) {
 	conn := s.leg.conn
 	if s.life.state == relaying {
@@ -114,7 +114,7 @@ func (s *Session) follow(step profile.Step) {
 	case profile.Elsewhere:
 		s.cannotServe(notServed, step)
 	case profile.Foreign:
-		s.unsolicitedAnswer(true) // it was held back until it was known
+		s.unsolicitedAnswer(true) // none of it was passed on
 	case profile.Broken:
 		s.cannotServe(unfit, step)
 	}
@@ -123,7 +123,7 @@ func (s *Session) follow(step profile.Step) {
 	}
 }
 
-// letThrough reads the client again, whose first message may have been kept for the connection.
+// letThrough reads the client again, and first presents its first message if an earlier leg has kept that.
 func (s *Session) letThrough() {
 	s.leg.hold = false
 	conn := s.leg.conn

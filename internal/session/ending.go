@@ -14,7 +14,7 @@ func (s *Session) recordEnd(e *event) {
 	s.record.Relayed.FramesFromClients, s.record.Relayed.BytesFromClients = s.scanner.Frames, s.scanner.Bytes
 }
 
-// relayClose tells the server that the client has ended its part, if the connection serves no other session.
+// relayClose tells the backend that the client has ended its part, if the connection serves no other session.
 func (s *Session) relayClose(e *event) {
 	if s.leg.conn.Profile().Reuse == profile.OneShot {
 		s.leg.conn.SendClose(e.payload)

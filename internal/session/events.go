@@ -11,8 +11,8 @@ import (
 // This file says what it means for the session that one of its sides closes, fails or leaves. What becomes of the session is
 // decided by its life.
 
-// clientClosed acts on the client's close frame. Over a connection that serves one session, the server gets it too, and answers
-// it when it has said all. Otherwise nobody is interested in what the server still owes.
+// clientClosed acts on the client's close frame. Over a connection that serves one session, the backend gets it too, and answers
+// it when it has said all. Otherwise nobody is interested in what the backend still owes.
 func (s *Session) clientClosed(payload []byte) {
 	code, reason, err := frame.ParseClose(payload)
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *Session) clientEnding() {
 	}
 }
 
-// serverClosed acts on the server's close frame.
-func (s *Session) serverClosed(payload []byte) {
+// backendClosed acts on the backend's close frame.
+func (s *Session) backendClosed(payload []byte) {
 	conn := s.leg.conn
 	code, reason, err := frame.ParseClose(payload)
 	if err != nil {
@@ -67,41 +67,41 @@ func (s *Session) serverClosed(payload []byte) {
 	case step.Then == profile.Elsewhere:
 		s.act(step)
 	case errors.Is(err, frame.ErrCloseCode):
-		s.serverFailed(brokeProtocol + err.Error() + ": " + code.String())
+		s.backendFailed(brokeProtocol + err.Error() + ": " + code.String())
 	case err != nil:
-		s.serverFailed(brokeProtocol + err.Error())
+		s.backendFailed(brokeProtocol + err.Error())
 	default:
-		s.handle(event{kind: serverClosed, by: byBackend, code: code, reason: string(reason)})
+		s.handle(event{kind: backendClosed, by: byBackend, code: code, reason: string(reason)})
 	}
 }
 
-// brokeProtocol begins the reason why a session ends whose server broke RFC 6455.
+// brokeProtocol begins the reason why a session ends whose backend broke RFC 6455.
 const brokeProtocol = "backend broke the protocol: "
 
-// serverFailed acts on the failure of the server's connection, or on what the server may not send.
-func (s *Session) serverFailed(reason string) {
-	s.handle(event{kind: serverLost, by: byBackend, code: frame.InternalError, reason: reason, fault: true})
+// backendFailed acts on the failure of the backend's connection, or on what the backend may not send.
+func (s *Session) backendFailed(reason string) {
+	s.handle(event{kind: backendLost, by: byBackend, code: frame.InternalError, reason: reason, fault: true})
 }
 
-// connectionLost acts on the loss of the server's connection for which the server is not to blame.
+// connectionLost acts on the loss of the backend's connection for which the backend is not to blame.
 func (s *Session) connectionLost(reason string) {
-	s.handle(event{kind: serverLost, by: byBackend, code: frame.InternalError, reason: reason})
+	s.handle(event{kind: backendLost, by: byBackend, code: frame.InternalError, reason: reason})
 }
 
-// refusedAtOnce ends a session whose server accepted the upgrade and ended the connection right after it. The connection was dialed
-// for this client, who gets the server's end as it would directly, and no other connection.
+// refusedAtOnce ends a session whose backend accepted the upgrade and ended the connection right after it. The connection was dialed
+// for this client, who gets the backend's end as it would directly, and no other connection.
 func (s *Session) refusedAtOnce(end *backend.EarlyEnd) {
 	switch {
 	case end.Close != nil:
-		s.serverClosed(end.Close)
+		s.backendClosed(end.Close)
 	case end.Full:
-		s.handle(event{kind: serverClosed, by: byBackend, code: frame.TryAgainLater, reason: end.Reason})
+		s.handle(event{kind: backendClosed, by: byBackend, code: frame.TryAgainLater, reason: end.Reason})
 	default:
-		s.serverFailed(end.Reason)
+		s.backendFailed(end.Reason)
 	}
 }
 
-// unsolicitedAnswer ends the session because the server sent what the session did not ask for, none of which has been passed on.
+// unsolicitedAnswer ends the session because the backend sent what the session did not ask for, none of which has been passed on.
 // between tells that it began with a new frame, so that the client can still be sent a close frame.
 func (s *Session) unsolicitedAnswer(between bool) {
 	s.handle(event{

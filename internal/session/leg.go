@@ -11,12 +11,12 @@ import (
 // zero value stands for none. All of it is owned by the session's loop.
 type leg struct {
 	conn *backend.Conn // nil when no connection is leased
-	up   direction     // from the client to the server
-	down direction     // from the server to the client
+	up   direction     // from the client to the backend
+	down direction     // from the backend to the client
 
 	// What the scanners had counted when the leg began.
 	messagesBefore            uint64 // of the client
-	framesBefore, bytesBefore uint64 // of the server
+	framesBefore, bytesBefore uint64 // of the backend
 
 	// first is the client's first message, which another connection could not serve. It is sent once the boundary lets it.
 	first profile.Opening
@@ -24,8 +24,8 @@ type leg struct {
 	hold bool
 
 	sent  sent   // set when the client's part ends
-	fault string // how the server broke the session; empty if it did not
-	full  bool   // the server would not serve the session, since it is full
+	fault string // how the backend broke the session; empty if it did not
+	full  bool   // the backend would not serve the session, since it is full
 }
 
 // newLeg returns the leg of a connection that was leased for the session. first is what the client has said on an earlier leg,
@@ -46,7 +46,7 @@ func (s *Session) newLeg(conn *backend.Conn, first profile.Opening) leg {
 	return l
 }
 
-// sent is how far the client's frames have got to the server when the client's part ends. What comes later is not passed on.
+// sent is how far the client's frames have got to the backend when the client's part ends. What comes later is not passed on.
 type sent struct {
 	messages             uint64
 	midMessage, midFrame bool
@@ -78,5 +78,5 @@ func (l *leg) traffic(sent sent) profile.Traffic {
 	}
 }
 
-// owed tells whether the server may have something left to say to what the client has sent.
+// owed tells whether the backend may have something left to say to what the client has sent.
 func (s *Session) owed() bool { return s.leg.conn.Boundary().Owed(s.leg.traffic(s.sentNow())) }

@@ -13,11 +13,11 @@ type state uint8
 const (
 	// relaying: frames pass both ways.
 	relaying state = iota
-	// moving: the server could not serve the session, and the session waits for another connection.
+	// moving: the backend could not serve the session, and the session waits for another connection.
 	moving
-	// answering: the client has ended its part. What the server still has to say reaches the client.
+	// answering: the client has ended its part. What the backend still has to say reaches the client.
 	answering
-	// completing: the client has sent its last message, and the server got the profile's reset instead. The server's last
+	// completing: the client has sent its last message, and the backend got the profile's reset instead. The backend's last
 	// answer still reaches the client.
 	completing
 	// closing: the session's end is decided. The frame on its way to the client is completed before the close frame.
@@ -49,24 +49,24 @@ var transitions = [states][]state{
 type reading uint8
 
 const (
-	whileTaken reading = iota // while the server and the boundary take what the client sends
+	whileTaken reading = iota // while the backend and the boundary take what the client sends
 	never
 	always // so that the client's end is seen
 )
 
 // rules say what a session does in a state.
 type rules struct {
-	leased   bool    // it holds a lease, and what the server sends reaches the client
-	toServer bool    // what the client sends reaches the server
-	client   reading // when the client is read
-	limited  bool    // the service's limit on a session's duration applies
-	bounded  bool    // it lasts no longer than the service's CloseTimeout
+	leased    bool    // it holds a lease, and what the backend sends reaches the client
+	toBackend bool    // what the client sends reaches the backend
+	client    reading // when the client is read
+	limited   bool    // the service's limit on a session's duration applies
+	bounded   bool    // it lasts no longer than the service's CloseTimeout
 }
 
 // rulesOf has the rules of each state. The search for a connection bounds moving, and the profile's reset timeout bounds
 // completing.
 var rulesOf = [states]rules{
-	relaying:   {leased: true, toServer: true, limited: true},
+	relaying:   {leased: true, toBackend: true, limited: true},
 	moving:     {client: never, limited: true},
 	answering:  {leased: true, client: always, bounded: true},
 	completing: {leased: true, client: always},
@@ -85,19 +85,19 @@ const (
 	clientBroke
 	// clientLost: nothing more can come from the client.
 	clientLost
-	// serverClosed: the server sent a valid close frame.
-	serverClosed
-	// serverLost: nothing more can come from the server that could be passed on, so that a frame on its way to the client
+	// backendClosed: the backend sent a valid close frame.
+	backendClosed
+	// backendLost: nothing more can come from the backend that could be passed on, so that a frame on its way to the client
 	// stays incomplete.
-	serverLost
-	// unsolicited: the server sent what the session did not ask for, none of which has been passed on.
+	backendLost
+	// unsolicited: the backend sent what the session did not ask for, none of which has been passed on.
 	unsolicited
 	// unfit: the boundary says that the connection cannot serve the session to its end.
 	unfit
 	// notServed: the boundary says that the connection cannot serve the session, but that another one may. Nothing that the
-	// server said has reached the client.
+	// backend said has reached the client.
 	notServed
-	// replaced: the boundary says that the client's message was its last, and that the server is to get the reset instead.
+	// replaced: the boundary says that the client's message was its last, and that the backend is to get the reset instead.
 	replaced
 	// answered: the client has got the last answer that it may expect.
 	answered
@@ -122,12 +122,12 @@ type event struct {
 	code   frame.CloseCode
 	reason string
 
-	fault bool // the server is to blame, for the event's reason
-	full  bool // the server said that it is full
-	owed  bool // the client has ended its part, and the server may still have something to say to it
+	fault bool // the backend is to blame, for the event's reason
+	full  bool // the backend said that it is full
+	owed  bool // the client has ended its part, and the backend may still have something to say to it
 
 	// For actions; no decision depends on it.
-	payload  []byte         // of the close frame that the server is to get, with owed; valid until handle returns
+	payload  []byte         // of the close frame that the backend is to get, with owed; valid until handle returns
 	why      profile.Reason // with notServed
 	settings uint64         // with notServed because of OtherSettings
 
@@ -140,18 +140,18 @@ type event struct {
 type action uint8
 
 const (
-	recordEnd   action = iota // record who ends the session and why
-	relayClose                // tell the server that the client has ended its part
-	sendReset                 // send the server the profile's reset instead of the client's last message
-	queueClose                // send the client a close frame as soon as the frame on its way is complete
-	sendClose                 // send the client a close frame now
-	leaveServer               // end the lease, so that another server can serve the session
-	startSearch               // look for another connection
-	stopSearch                // stop looking for one
-	startLeg                  // start relaying over the connection that was found
-	endLease                  // end the lease
-	endStream                 // end the stream towards the client
-	forget                    // close the client's connection and forget the session
+	recordEnd    action = iota // record who ends the session and why
+	relayClose                 // tell the backend that the client has ended its part
+	sendReset                  // send the backend the profile's reset instead of the client's last message
+	queueClose                 // send the client a close frame as soon as the frame on its way is complete
+	sendClose                  // send the client a close frame now
+	leaveBackend               // end the lease, so that another backend can serve the session
+	startSearch                // look for another connection
+	stopSearch                 // stop looking for one
+	startLeg                   // start relaying over the connection that was found
+	endLease                   // end the lease
+	endStream                  // end the stream towards the client
+	forget                     // close the client's connection and forget the session
 )
 
 // maxMoves is how many connections are tried for a session.
@@ -209,16 +209,16 @@ func (l *life) whileRelaying(e *event, do []action) []action {
 			return append(do, recordEnd, relayClose)
 		}
 		return l.end(e, append(do, recordEnd))
-	case clientLost, serverClosed, unfit, stopped:
+	case clientLost, backendClosed, unfit, stopped:
 		return l.end(e, append(do, recordEnd))
-	case serverLost, unsolicited:
+	case backendLost, unsolicited:
 		return l.endNow(e, append(do, recordEnd))
 	case replaced:
 		l.enter(completing)
 		return append(do, recordEnd, sendReset)
 	case notServed:
 		l.enter(moving)
-		do = append(do, leaveServer)
+		do = append(do, leaveBackend)
 		if l.moves++; l.moves > maxMoves {
 			e.by, e.code = byProxy, frame.TryAgainLater
 			return l.endUnserved(e, append(do, stopSearch, recordEnd))
@@ -241,11 +241,11 @@ func (l *life) whileMoving(e *event, do []action) []action {
 
 func (l *life) whileAnswering(e *event, do []action) []action {
 	switch e.kind {
-	case answered, clientLost, serverClosed, unfit, stopped, expired:
+	case answered, clientLost, backendClosed, unfit, stopped, expired:
 		return l.end(e, do)
-	case notServed: // a client that has closed needs no other server
+	case notServed: // a client that has closed needs no other backend
 		return l.end(e, do)
-	case serverLost, unsolicited:
+	case backendLost, unsolicited:
 		return l.endNow(e, do)
 	}
 	return do
@@ -258,10 +258,10 @@ func (l *life) whileCompleting(e *event, do []action) []action {
 	case unfit, notServed:
 		e.fault = !e.full
 		return l.end(e, append(do, recordEnd))
-	case serverClosed:
-		*e = serverGone(profile.ServerClosed.String(), e)
+	case backendClosed:
+		*e = backendGone(profile.ServerClosed.String(), e)
 		return l.end(e, append(do, recordEnd))
-	case serverLost:
+	case backendLost:
 		return l.endNow(e, append(do, recordEnd))
 	case unsolicited:
 		return l.endNow(e, do)
@@ -276,7 +276,7 @@ func (l *life) whileClosing(e *event, do []action) []action {
 		return l.release(e, do)
 	case unsolicited:
 		return l.endNow(e, do)
-	case clientLost, serverLost, expired:
+	case clientLost, backendLost, expired:
 		return l.release(e, do)
 	}
 	return do
@@ -342,7 +342,7 @@ func (l *life) retire() (was state, do bool) {
 	return was, was != gone
 }
 
-// serverGone is what a failure of the server does to a session that still needs it. other is the event that it takes the place of.
-func serverGone(reason string, other *event) event {
+// backendGone is what a failure of the backend does to a session that still needs it. other is the event that it takes the place of.
+func backendGone(reason string, other *event) event {
 	return event{kind: other.kind, by: byBackend, code: frame.InternalError, reason: reason, fault: true, clientEnded: other.clientEnded, midFrame: other.midFrame}
 }

@@ -14,7 +14,7 @@ const idleLooks = 4
 type progress struct {
 	count      uint64 // what had passed at the last look: data frames and bytes both ways, or the client's bytes
 	quietLooks int    // looks in a row at which nothing had passed since the one before
-	pending    int    // bytes for the server that its socket had not taken at the last look
+	pending    int    // bytes for the backend that its socket had not taken at the last look
 }
 
 // What a session's timers are set for.
@@ -40,7 +40,7 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 	}
 }
 
-// Expired implements [loop.TimerHandler] for the timers of the server's connection.
+// Expired implements [loop.TimerHandler] for the timers of the backend's connection.
 func (h *backendSide) Expired(c *loop.Conn, t *loop.Timer) { h.leg.conn.Expired(c, t) }
 
 // watchIdle ends the session if nothing has passed for as long as the service allows. It looks now and then whether anything has
@@ -61,8 +61,8 @@ func (s *Session) watchIdle() {
 	s.timer.Set(s.client, limit/idleLooks, lookIdle)
 }
 
-// watchLeaving looks after the CloseTimeout whether the server still takes what the client had sent before it ended its stream. The
-// server may take all of it, but the session need not hold its lease for ever.
+// watchLeaving looks after the CloseTimeout whether the backend still takes what the client had sent before it ended its stream. The
+// backend may take all of it, but the session need not hold its lease for ever.
 func (s *Session) watchLeaving() {
 	s.progress = progress{count: s.scanner.Bytes, pending: s.leg.up.to.Pending()}
 	s.timer.Set(s.client, s.service.CloseTimeout, lookLeaving)

@@ -12,7 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// A connection may turn out to be unable to serve the session that leased it: the server is full after all, or earlier sessions left
+// A connection may turn out to be unable to serve the session that leased it: the backend is full after all, or earlier sessions left
 // settings on the connection. The client has got no answer then, and what it has said is known, so that another connection can serve
 // it: the session moves there, and its client does not notice.
 
@@ -29,15 +29,15 @@ type search struct {
 }
 
 // newSearch returns a search for a connection of the variant that the key chooses. It ends in vain at until. first is what the
-// connection's server is to be told first.
+// connection's backend is sent first.
 func newSearch(key uint64, variant string, until time.Time, first profile.Opening) *search {
 	s := &search{until: until, ended: make(chan struct{}), first: first}
 	s.waiter.Key, s.waiter.Variant = key, variant
 	return s
 }
 
-// leaveServer ends the lease of a connection that cannot serve the session.
-func (s *Session) leaveServer(e *event) {
+// leaveBackend ends the lease of a connection that cannot serve the session.
+func (s *Session) leaveBackend(e *event) {
 	l := &s.leg
 	l.sent.midMessage, l.sent.midFrame = false, false // nothing of it was sent
 	variant := s.variant

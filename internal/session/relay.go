@@ -65,7 +65,7 @@ func (s *Session) relayFromClient(b []byte) (pos int) {
 	}
 }
 
-// holdsBack tells whether the client's messages have to wait: for the boundary, or for another connection.
+// holdsBack reports whether the client's messages wait for the boundary or for another connection.
 func (s *Session) holdsBack() bool {
 	return s.life.state == moving || s.life.state == relaying && s.leg.hold
 }
@@ -74,7 +74,7 @@ func (s *Session) holdsBack() bool {
 func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 	switch op {
 	case frame.Ping:
-		if s.leg.conn != nil { // otherwise the client is about to go
+		if s.leg.conn != nil { // without a lease, the client has its close frame, or is not read
 			s.leg.down.sendPong(payload)
 		}
 	case frame.Close:
@@ -118,7 +118,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 		run, err := scanner.Next(b[pos:])
 		if run.Data > 0 {
 			s.fromBackend(b[pos:pos+run.Data], run.Boundary, between)
-			if !s.holds(conn) { // what stands behind the data is not the session's any more, not even an error
+			if !s.holds(conn) { // what follows the data does not concern this session, not even an error
 				pos += run.Data
 				break
 			}
@@ -134,7 +134,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 		}
 		if err != nil {
 			conn.RecordProtocolError(err)
-			s.serverFailed(brokeProtocol + err.Error())
+			s.backendFailed(brokeProtocol + err.Error())
 			pos = len(b)
 		} else if run.HasControl() {
 			s.backendControl(run.Control, run.Payload)
@@ -144,7 +144,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 	}
 	s.shard.relayed.FramesFromBackends += scanner.Frames - frames
 	s.shard.relayed.BytesFromBackends += scanner.Bytes - bytes
-	if !s.holds(conn) { // the lease has ended: what follows is not for this client
+	if !s.holds(conn) { // the lease has ended, so what follows is not for this client
 		if c.Closed() {
 			return len(b)
 		}
@@ -156,7 +156,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 	return pos
 }
 
-// fromBackend passes data frames on to the client, unless they cannot be meant for it. between tells that they begin with
+// fromBackend passes data frames on to the client, unless they cannot belong to this session. between is true if they begin with
 // a new frame.
 func (s *Session) fromBackend(b []byte, boundary int, between bool) {
 	if !s.leg.conn.Boundary().Plausible(s.leg.traffic(s.sentNow())) {
@@ -181,7 +181,7 @@ func (s *Session) backendControl(op frame.Opcode, payload []byte) {
 		s.leg.conn.Pong(payload)
 	case frame.Close:
 		s.leg.conn.CloseReceived()
-		s.serverClosed(payload)
+		s.backendClosed(payload)
 	}
 }
 
@@ -200,16 +200,16 @@ func (h *backendSide) Flushed(*loop.Conn) {
 	}
 }
 
-// Ended implements [loop.Handler]. A connection that TCP gives up while the server is not read, since the client is slow, is not the
-// server's fault: it may take nothing itself because what it says is not taken.
+// Ended implements [loop.Handler]. A TCP time-out while the backend is not read, because the client is slow, is not the backend's
+// fault: it may accept nothing because nobody reads what it sends.
 func (h *backendSide) Ended(c *loop.Conn, err error) {
 	reason := "backend connection lost: " + err.Error()
 	if machine.Local(err) || errors.Is(err, syscall.ETIMEDOUT) && c.Paused() {
 		(*Session)(h).connectionLost(reason)
 	} else {
-		(*Session)(h).serverFailed(reason)
+		(*Session)(h).backendFailed(reason)
 	}
 }
 
-// SendPing implements [backend.LeaseHolder]: it asks the backend for a sign of life.
+// SendPing implements [backend.LeaseHolder]: it sends the backend a ping.
 func (h *backendSide) SendPing() { h.leg.up.sendPing() }

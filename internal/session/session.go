@@ -25,7 +25,7 @@ type Session struct {
 	life    life
 	client  *loop.Conn
 	leg     leg
-	scanner frame.Scanner // of what the client sends; the server's is its connection's own
+	scanner frame.Scanner // of what the client sends; the backend's is its connection's own
 
 	fromClient backend.Inspector // presents to the boundary what is inspected of what the client sends
 
@@ -121,7 +121,7 @@ func (s *Session) enforce(r rules) {
 	if !r.limited {
 		s.deadline.Stop()
 	}
-	if !r.toServer {
+	if !r.toBackend {
 		s.leg.up.closed = true
 	}
 	switch r.client {
@@ -145,8 +145,8 @@ func (s *Session) perform(a action, e *event) {
 		s.leg.down.queueClose(s.record.Code, s.record.Reason)
 	case sendClose:
 		s.sendClose()
-	case leaveServer:
-		s.leaveServer(e)
+	case leaveBackend:
+		s.leaveBackend(e)
 	case startSearch:
 		s.startSearch()
 	case stopSearch:

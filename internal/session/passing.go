@@ -11,7 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// variant returns the name of the variant of connections that a request needs. The error is a refusal.
+// variant returns the variant of connections that a request needs. The error is a [handshake.Refusal].
 func (s *Service) variant(req *handshake.Request) (string, error) {
 	passing := s.Passing
 	if passing == nil {
@@ -28,7 +28,7 @@ func (s *Service) variant(req *handshake.Request) (string, error) {
 		return "", &handshake.Refusal{Status: http.StatusBadRequest, Reason: err.Error()}
 	}
 	if dropped != 0 && s.Dropped != nil {
-		s.Dropped.tell(passing, dropped, passing.Subprotocol != "" && req.Offers(passing.Subprotocol))
+		s.Dropped.report(passing, dropped, passing.Subprotocol != "" && req.Offers(passing.Subprotocol))
 	}
 	if !passing.Any() {
 		return "", nil
@@ -36,14 +36,14 @@ func (s *Service) variant(req *handshake.Request) (string, error) {
 	return s.Variants.Name(v), nil
 }
 
-// rest returns what follows the service's path in the client's, as the client wrote it, if that is passed on.
+// rest returns the part of the client's path that follows the service's path, as the client wrote it, if the service passes it on.
 func (s *Service) rest(u *url.URL, passing *profile.Passing) (string, *handshake.Refusal) {
 	if !passing.Pass.Path || u.Path == s.Path {
 		return "", nil
 	}
 	base, path := prefixOf(s.Path), u.EscapedPath()
 	end := segments(path, strings.Count(base, "/"))
-	if head, err := url.PathUnescape(path[:end]); err != nil || head != base { // a slash was written as %2F
+	if head, err := url.PathUnescape(path[:end]); err != nil || head != base { // the client wrote a slash as %2F
 		return "", &handshake.Refusal{Status: http.StatusNotFound, Reason: "there is no service for this path"}
 	}
 	rest := path[end:]
@@ -53,13 +53,13 @@ func (s *Service) rest(u *url.URL, passing *profile.Passing) (string, *handshake
 	if rest != "" && rest[0] != '/' { // GET *
 		return "", &handshake.Refusal{Status: http.StatusNotFound, Reason: "there is no service for this path"}
 	}
-	if climbs(rest) {
+	if hasDotSegment(rest) {
 		return "", &handshake.Refusal{Status: http.StatusBadRequest, Reason: "a path with . or .. in it is not passed on"}
 	}
 	return rest, nil
 }
 
-// segments returns how many bytes the first n segments of a path have, each with the slash before it.
+// segments returns the length in bytes of the first n segments of a path, each with the slash before it.
 func segments(path string, n int) int {
 	end := 0
 	for range n {
@@ -72,9 +72,9 @@ func segments(path string, n int) int {
 	return end
 }
 
-// climbs tells whether a server could take an encoded path for one that leads elsewhere, by . or .. in it. Backslashes count as
-// slashes, and parameters of a segment (behind a semicolon) do not count, since some servers see it so.
-func climbs(path string) bool {
+// hasDotSegment reports whether an encoded path has a segment . or .., which a server could follow to another path. A backslash
+// counts as a slash, and what follows a semicolon in a segment is ignored, since some servers do the same.
+func hasDotSegment(path string) bool {
 	plain, err := url.PathUnescape(path)
 	if err != nil {
 		return true
@@ -88,23 +88,23 @@ func climbs(path string) bool {
 	return false
 }
 
-// Dropped tells the log what a service drops of its clients' handshakes, each kind once. It may be used from any goroutine, and is
-// shared by all versions of a service.
+// Dropped logs what a service does not pass on from its clients' handshakes, once for each kind. Any goroutine may use it, and all
+// versions of a service share one.
 type Dropped struct {
-	log     *slog.Logger // static
-	service string       // static
-	told    atomic.Uint32
+	log      *slog.Logger  // static
+	service  string        // static
+	reported atomic.Uint32 // kinds that were logged
 }
 
-// NewDropped returns what tells the log for the service of that name.
+// NewDropped returns a Dropped for the service of that name.
 func NewDropped(service string, log *slog.Logger) *Dropped {
 	return &Dropped{log: log, service: service}
 }
 
-// tell tells what of a client's handshake was dropped. granted tells whether the client gets one of the subprotocols that it offers.
-// What the client said is never told, since it may be a secret.
-func (d *Dropped) tell(passing *profile.Passing, dropped profile.Said, granted bool) {
-	if dropped &^= profile.Said(d.told.Or(uint32(dropped))); dropped == 0 {
+// report logs what was dropped from a client's handshake, but not its values, which may be secrets. granted is true if the client
+// gets one of the subprotocols that it offers.
+func (d *Dropped) report(passing *profile.Passing, dropped profile.Said, granted bool) {
+	if dropped &^= profile.Said(d.reported.Or(uint32(dropped))); dropped == 0 {
 		return
 	}
 	about := []any{"service", d.service, "dropped", dropped.String(), "to_pass_it", "--pass " + passing.WordsFor(dropped)}

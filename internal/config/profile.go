@@ -1,6 +1,22 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
+)
+
+// Profile is a message protocol as a user describes it. Its name is its key in [Content].
+type Profile struct {
+	// YAML is the profile as it was written: what stands behind its name in a file of profiles.
+	YAML string
+}
+
+var profileFields = []field[Profile]{
+	{"yaml", "", "the profile, as docs/profiles.md describes it", func(p *Profile) value.Value {
+		return yamlValue{&p.YAML}
+	}},
+}
 
 // yamlValue is a text of YAML, which is kept without the indentation that all of it has, and with one line's end at its end.
 type yamlValue struct{ p *string }

@@ -3,51 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/pflag"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/value"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
-
-// sizeValue is a flag for a size in bytes: 4096, 512KiB, 16MiB, 1GiB.
-type sizeValue int64
-
-// Set implements pflag.Value.
-func (v *sizeValue) Set(text string) error {
-	n, err := value.ParseSize(text)
-	*v = sizeValue(n)
-	return err
-}
-
-func (v *sizeValue) String() string { return value.FormatSize(int64(*v)) }
-
-// Type implements pflag.Value.
-func (v *sizeValue) Type() string { return "size" }
-
-// warmValue is the flag for the number of warm connections, whose default is the cap.
-type warmValue struct{ target *int }
-
-// Set implements pflag.Value.
-func (v warmValue) Set(text string) error {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return fmt.Errorf("%q is not a number of connections; allowed are whole numbers from 0 to the cap", text)
-	}
-	*v.target = n
-	return nil
-}
-
-func (v warmValue) String() string {
-	if v.target == nil || *v.target < 0 {
-		return ""
-	}
-	return strconv.Itoa(*v.target)
-}
-
-// Type implements pflag.Value.
-func (v warmValue) Type() string { return "int" }
 
 // allowedValues says, for flags whose type is pflag's own, what their value may be.
 var allowedValues = map[string]string{

@@ -14,20 +14,20 @@ import (
 
 // arrival is how a client came to its session.
 type arrival struct {
-	at       time.Time // its connection was accepted
-	position int       // in the queue when it began to wait; 0 when it did not
-	until    time.Time // when it has waited long enough; zero when it did not wait
-	key      uint64    // what its backend is chosen by
-	variant  string    // of the connection that it needs
+	at       time.Time // when its connection was accepted
+	position int       // in the queue when it began to wait; 0 if it did not wait
+	until    time.Time // when its wait times out; zero if it did not wait
+	key      uint64    // hash that chooses its backend
+	variant  string    // variant of the connection that it needs
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.
 const maxEarly = 64 << 10
 
-// errLeft is returned when a client has gone while it waited.
+// errLeft means that a client left while it waited for a connection.
 var errLeft = errors.New("client left the queue")
 
-// acquire leases a connection for the client, which waits for it in the service's queue if it must.
+// acquire leases a connection for the client. If none is idle, the client waits in the service's queue.
 func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, arrival *arrival) (*backend.Conn, error) {
 	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
 	arrival.key = service.HashBy.key(req, host)
@@ -40,10 +40,10 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 		return conn, nil
 	}
 	arrival.position = max(arrival.position, waiter.Position())
-	if arrival.until.IsZero() { // otherwise it has found its connection lost, and does not wait longer for that
+	if arrival.until.IsZero() { // otherwise its first connection was lost, and the wait goes on
 		arrival.until = time.Now().Add(service.QueueTimeout)
 	}
-	client := listen(nc)
+	client := readEarly(nc)
 	conn, err = s.queued(service, waiter, arrival.until, client.left)
 	req.Early = append(req.Early, client.stop()...)
 	if conn != nil && client.hasLeft() {
@@ -53,11 +53,11 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 	return conn, err
 }
 
-// queued returns the connection for a client in the queue, or an error: when it has waited until the given time in vain, when
-// left is closed because the client has gone (errLeft), when nobody is admitted any more, or when the service was removed.
+// queued waits for the connection of a client in the queue. It returns an error when the time is up, when left is closed because
+// the client left (errLeft), when the server stops admitting clients, or when the service is removed.
 func (s *Server) queued(service *Service, waiter *pool.Waiter[*backend.Conn], until time.Time, left <-chan struct{}) (*backend.Conn, error) {
-	patience := time.NewTimer(time.Until(until))
-	defer patience.Stop()
+	timeout := time.NewTimer(time.Until(until))
+	defer timeout.Stop()
 	why, err := pool.TimedOut, error(nil)
 	select {
 	case conn := <-waiter.Ready():
@@ -65,7 +65,7 @@ func (s *Server) queued(service *Service, waiter *pool.Waiter[*backend.Conn], un
 			return nil, refusal(refused)
 		}
 		return conn, nil
-	case <-patience.C:
+	case <-timeout.C:
 		err = unavailable("no connection came free in time")
 	case <-left:
 		why, err = pool.LeftEarly, errLeft
@@ -74,7 +74,7 @@ func (s *Server) queued(service *Service, waiter *pool.Waiter[*backend.Conn], un
 	case <-service.Removed:
 		why, err = pool.TurnedAway, &handshake.Refusal{Status: http.StatusNotFound, Reason: "the service was removed"}
 	}
-	conn, leased := service.Group.Leave(waiter, why) // leased at the last moment
+	conn, leased := service.Group.Leave(waiter, why) // leased if it got a connection at the last moment
 	switch {
 	case !leased && waiter.Refused() != nil: // at the last moment
 		return nil, refusal(waiter.Refused())
@@ -87,7 +87,7 @@ func (s *Server) queued(service *Service, waiter *pool.Waiter[*backend.Conn], un
 	return nil, err
 }
 
-// refusal returns the answer for a client whose own values the server has refused: the server's.
+// refusal returns the HTTP answer for a client whose own values the backend refused: the backend's answer.
 func refusal(err error) error {
 	if status := (*handshake.StatusError)(nil); errors.As(err, &status) {
 		return status.Refusal()
@@ -95,39 +95,39 @@ func refusal(err error) error {
 	return &handshake.Refusal{Status: http.StatusBadGateway, Reason: err.Error()}
 }
 
-// listener reads what a client sends while it waits, to see whether it leaves.
-type listener struct {
+// earlyReader reads what a client sends while it waits in the queue, to notice when it leaves.
+type earlyReader struct {
 	nc    net.Conn
 	left  chan struct{} // closed when the client has left
 	done  chan struct{} // closed when the goroutine has ended
-	early []byte        // what was received; for whoever has waited for done
+	early []byte        // what was received; owned by the goroutine until done is closed
 }
 
-// listen reads from nc in a goroutine of its own until stop is called.
-func listen(nc net.Conn) *listener {
-	l := &listener{nc: nc, left: make(chan struct{}), done: make(chan struct{})}
-	_ = nc.SetDeadline(time.Time{}) // the request is there: that of the handshake is over
+// readEarly starts a goroutine that reads from nc until stop is called.
+func readEarly(nc net.Conn) *earlyReader {
+	r := &earlyReader{nc: nc, left: make(chan struct{}), done: make(chan struct{})}
+	_ = nc.SetDeadline(time.Time{}) // the request has been read, so the handshake's deadline no longer applies
 	go func() {
-		defer close(l.done)
-		for len(l.early) < maxEarly { // what else there is stays in the socket, and its end with it
+		defer close(r.done)
+		for len(r.early) < maxEarly { // the rest stays in the socket, and so does the end of the stream
 			var buf [512]byte
 			n, err := nc.Read(buf[:])
-			l.early = append(l.early, buf[:n]...)
+			r.early = append(r.early, buf[:n]...)
 			if err != nil {
 				if !errors.Is(err, os.ErrDeadlineExceeded) {
-					close(l.left)
+					close(r.left)
 				}
 				return
 			}
 		}
 	}()
-	return l
+	return r
 }
 
-// hasLeft tells whether the client was seen to leave.
-func (l *listener) hasLeft() bool {
+// hasLeft reports whether the client has left.
+func (r *earlyReader) hasLeft() bool {
 	select {
-	case <-l.left:
+	case <-r.left:
 		return true
 	default:
 		return false
@@ -135,9 +135,9 @@ func (l *listener) hasLeft() bool {
 }
 
 // stop ends the reading and returns what was received.
-func (l *listener) stop() []byte {
-	_ = l.nc.SetReadDeadline(time.Unix(1, 0))
-	<-l.done
-	_ = l.nc.SetReadDeadline(time.Time{})
-	return l.early
+func (r *earlyReader) stop() []byte {
+	_ = r.nc.SetReadDeadline(time.Unix(1, 0))
+	<-r.done
+	_ = r.nc.SetReadDeadline(time.Time{})
+	return r.early
 }
