@@ -1,5 +1,5 @@
 // The benchmarks and the rivals they compare with. They are a module of their own, so that the product's go.mod lists what the
-// product needs. From the repository's root: go -C bench run ./compare
+// product needs. From the root: go -C bench run ./compare; and go -C bench mod tidy, after the root's go.mod has changed.
 module github.com/wsbouncer/wsbouncer/bench
 
 go 1.26.0
@@ -44,6 +44,7 @@ require (
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rs/xid v1.4.0 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/sync v0.24.0 // indirect
