@@ -82,7 +82,7 @@ vuln: ## Check for known vulnerabilities (needs the network)
 bench: ## Compare with nginx, HAProxy, Envoy, Caddy, Go, Python and C, and write docs/benchmarks.md: 40 minutes, or BENCH_FLAGS=-quick
 	$(BENCH) run ./compare $(BENCH_FLAGS)
 
-bench-profiles: ## Measure what profiles cost and gain: relay, return to idle, session start (BENCH_FLAGS; see bench/README.md)
+bench-profiles: ## Measure what profiles cost and gain: relay, return to idle (BENCH_FLAGS; see bench/README.md)
 	$(BENCH) run ./profiles $(BENCH_FLAGS)
 
 chaos: build ## Run the proxy for ten minutes among hostile servers, clients and operators (CHAOS_FLAGS, e.g. '-duration 20s -only bad-keys')

@@ -77,19 +77,13 @@ func (c *client) write(b []byte) error {
 	return err
 }
 
-// receive returns the server's next message. Pings are answered on the way.
-func (c *client) receive() ([]byte, error) {
-	payload, _, err := wsutil.ReadServerData(struct {
-		io.Reader
-		io.Writer
-	}{c.in, c.conn})
-	return payload, err
-}
-
-// await receives messages until one contains these bytes.
+// await receives messages until one contains these bytes. Pings are answered on the way.
 func (c *client) await(part string) error {
 	for {
-		payload, err := c.receive()
+		payload, _, err := wsutil.ReadServerData(struct {
+			io.Reader
+			io.Writer
+		}{c.in, c.conn})
 		if err != nil {
 			return fmt.Errorf("waiting for %q: %w", part, err)
 		}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
-	"github.com/wsbouncer/wsbouncer/bench/rivals"
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
@@ -92,18 +91,6 @@ func backendTotals(ctx context.Context, x *child.Proxy) (dialed, discarded uint6
 		return 0, 0, fmt.Errorf("no statistics of the backend: %w", err)
 	}
 	return s.Backends[0].Totals.Dialed, s.Backends[0].Totals.Discarded, nil
-}
-
-// haproxy is HAProxy as the comparison with rivals sets it up, with one thread. Nothing is installed.
-func (p *programs) haproxy(ctx context.Context) (rivals.Rival, error) {
-	workers, err := rivals.Workers("haproxy=1")
-	if err != nil {
-		return rivals.Rival{}, err
-	}
-	return rivals.SetUp(ctx, rivals.Options{
-		Root: p.root, Cache: filepath.Join(p.root, ".cache", "bench"), Dir: p.dir, Workers: workers, Offline: true,
-		Wanted: func(name string) bool { return name == "haproxy" },
-	})[0], nil
 }
 
 // settle returns how long a profile lets a connection be quiet after the reset, as the program shows the profile.

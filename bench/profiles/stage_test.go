@@ -3,14 +3,12 @@
 package main
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/wsbouncer/wsbouncer/bench/backends"
 	"github.com/wsbouncer/wsbouncer/bench/results"
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -110,27 +108,5 @@ func TestDialedAgainIsNoReturn(t *testing.T) {
 	rows, err := p.returns(t.Context(), &d, time.Millisecond, 2)
 	if err == nil || !strings.Contains(err.Error(), "not used again") {
 		t.Errorf("one-shot connections returned after %v (%v)", rows, err)
-	}
-}
-
-// TestNewSessionTakesRoundTrips begins sessions on the slow network itself: the upgrade takes one round trip, the reply another.
-func TestNewSessionTakesRoundTrips(t *testing.T) {
-	p := built(t)
-	server, address, err := p.startServer(t.Context(), "echo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Stop()
-	far, stop, err := backends.FarAway(address, eachWay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	granted, replied, err := newSession(far)(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if granted < 2*eachWay || replied < granted+2*eachWay {
-		t.Errorf("upgraded after %v, replied after %v; a round trip takes %v", granted, replied, 2*eachWay)
 	}
 }
