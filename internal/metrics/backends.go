@@ -85,7 +85,7 @@ func healthOf(backend each[stats.Backend]) []family {
 			"1 for the result of the health check, 0 for the others: up, down, unknown (none yet) or off (not configured).",
 			func(b *stats.Backend, put put) { putState(put, b.Probe, probeStates...) }, "state"),
 		backend.counter("backend_broken_sessions_total",
-			"Sessions that the backend broke: it vanished, broke the protocol, sent an answer to nothing, or ended them at "+
+			"Sessions that the backend broke: it vanished, broke the protocol, sent an unsolicited answer, or ended them at "+
 				"once with an error.",
 			func(b *stats.Backend, put put) { put(float64(b.Broken)) }),
 		backend.gauge("backend_round_trip_seconds",
