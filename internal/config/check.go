@@ -169,9 +169,9 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-// checkYAML checks what a profile may be before a parser sees it: parsers of YAML can be made to take very long, and much memory.
+// checkYAML checks what a profile may be before a parser sees it.
 func checkYAML(text string) error {
-	const most, deepest = 64 << 10, 50
+	const most = 64 << 10
 	switch {
 	case len(text) > most:
 		return fmt.Errorf("it has %d bytes; allowed are %d", len(text), most)
@@ -179,23 +179,6 @@ func checkYAML(text string) error {
 		return errors.New("it is not UTF-8, which YAML must be")
 	case strings.ContainsRune(text, 0):
 		return errors.New("it has a zero byte, which YAML cannot have")
-	}
-	depth := 0 // of brackets, those in texts included, which come in pairs as a rule
-	for i := range len(text) {
-		switch text[i] {
-		case '[', '{':
-			depth++
-		case ']', '}':
-			depth = max(0, depth-1)
-		}
-		if depth > deepest {
-			return fmt.Errorf("it has more than %d brackets inside of one another; allowed are %d", deepest, deepest)
-		}
-	}
-	for line := range strings.Lines(text) {
-		if indent := len(line) - len(strings.TrimLeft(line, " -?:!")); indent > 4*deepest {
-			return fmt.Errorf("it has a line that begins with %d spaces and signs; allowed are %d", indent, 4*deepest)
-		}
 	}
 	return nil
 }
