@@ -138,7 +138,7 @@ func TestBenchRefusesBadFlags(t *testing.T) {
 		want string
 	}{
 		{nil, "URL: none given"},
-		{[]string{"127.0.0.1:1"}, "has no scheme"},
+		{[]string{"127.0.0.1:1"}, "the scheme is missing"},
 		{[]string{url, "--text", "--binary"}, "--text and --binary exclude each other"},
 		{[]string{url, "--audio", wav, "--size", "100"}, "--audio and --size exclude each other"},
 		{[]string{url, "--chunk", "1s"}, "--chunk goes with --audio only"},
