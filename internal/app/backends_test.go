@@ -61,25 +61,25 @@ type size struct {
 // TestBadBackends has each mistake named with its flag, the backend, its value and what is allowed.
 func TestBadBackends(t *testing.T) {
 	for text, want := range map[string]string{
-		"ws://h,connections=0":                     "connections: 0 is not between 1 and 100000",
-		"ws://h,connections=-5":                    "connections: -5 is not between 1 and 100000",
-		"ws://h,connections=100001":                "connections: 100001 is not between 1 and 100000",
+		"ws://h,connections=0":                     `connections: invalid number "0": use a whole number from 1 to 100000`,
+		"ws://h,connections=-5":                    `connections: invalid number "-5": use a whole number from 1 to 100000`,
+		"ws://h,connections=100001":                `connections: invalid number "100001": use a whole number from 1 to 100000`,
 		"ws://h,connections=":                      "connections: it has no value",
-		"ws://h,connections=many":                  `connections: "many" is not a whole number; allowed are 1 to 100000`,
-		"ws://h,connections=1.5":                   `connections: "1.5" is not a whole number; allowed are 1 to 100000`,
-		"ws://h,connections=99999999999999999999":  `connections: "99999999999999999999" is not a whole number; allowed are 1 to 100000`,
+		"ws://h,connections=many":                  `connections: invalid number "many": use a whole number from 1 to 100000`,
+		"ws://h,connections=1.5":                   `connections: invalid number "1.5": use a whole number from 1 to 100000`,
+		"ws://h,connections=99999999999999999999":  `connections: invalid number "99999999999999999999": use a whole number from 1 to 100000`,
 		"ws://h,warm=-1":                           `warm: "-1" is not a number of connections; allowed are whole numbers from 0 to the cap, or cap for all of it`,
 		"ws://h,warm=101":                          "warm: 101 is not between 0 and the cap of 100 connections",
 		"ws://h,connections=5,warm=6":              "warm: 6 is not between 0 and the cap of 5 connections",
 		"ws://h,warm=6,connections=5":              "warm: 6 is not between 0 and the cap of 5 connections",
 		"ws://h,warm=few":                          `warm: "few" is not a number of connections; allowed are whole numbers from 0 to the cap, or cap for all of it`,
-		"ws://h,weight=-1":                         `weight: "-1" is not a number between 0 and 1000`,
-		"ws://h,weight=NaN":                        `weight: "NaN" is not a number between 0 and 1000`,
-		"ws://h,weight=Inf":                        `weight: "Inf" is not a number between 0 and 1000`,
-		"ws://h,weight=1001":                       `weight: "1001" is not a number between 0 and 1000`,
-		"ws://h,weight=1e999":                      `weight: "1e999" is not a number between 0 and 1000`,
+		"ws://h,weight=-1":                         `weight: invalid number "-1": use a number from 0 to 1000`,
+		"ws://h,weight=NaN":                        `weight: invalid number "NaN": use a number from 0 to 1000`,
+		"ws://h,weight=Inf":                        `weight: invalid number "Inf": use a number from 0 to 1000`,
+		"ws://h,weight=1001":                       `weight: invalid number "1001": use a number from 0 to 1000`,
+		"ws://h,weight=1e999":                      `weight: invalid number "1e999": use a number from 0 to 1000`,
 		"ws://h,weight=":                           "weight: it has no value",
-		"ws://h,weight=half":                       `weight: "half" is not a number between 0 and 1000`,
+		"ws://h,weight=half":                       `weight: invalid number "half": use a number from 0 to 1000`,
 		"ws://h,state=off":                         `state: unknown state "off": use one of enabled, draining, disabled`,
 		"ws://h,state=Enabled":                     `state: unknown state "Enabled": did you mean "enabled"? Use one of enabled, draining, disabled`,
 		"ws://h,state=":                            "state: it has no value",
@@ -103,7 +103,7 @@ func TestBadBackends(t *testing.T) {
 	}
 	s = settings() // what is wrong for all is named once
 	s.Connections, s.Backends = 0, []string{"ws://a,weight=2", "ws://b,state=draining", "ws://c,connections=5"}
-	if err := s.Check(); err == nil || err.Error() != "--connections: 0 is not between 1 and 100000" {
+	if err := s.Check(); err == nil || err.Error() != `--connections: invalid number "0": use a whole number from 1 to 100000` {
 		t.Errorf("got %v", err)
 	}
 	for text, want := range map[string]string{

@@ -88,7 +88,7 @@ func (s *Settings) check() (fixed *fixed, err error) {
 
 func (s *Settings) checkAddresses(bad complaint) {
 	if len(s.Listen) == 0 {
-		bad("listen", "no address to listen on; give one such as 127.0.0.1:8080")
+		bad("listen", "no address to listen on: give one, such as 127.0.0.1:8080")
 	}
 	for i, address := range s.Listen {
 		if err := value.CheckAddress(address); err != nil {
@@ -101,7 +101,7 @@ func (s *Settings) checkAddresses(bad complaint) {
 		if err := value.CheckAddress(s.Admin); err != nil {
 			bad("admin", "%v", err)
 		} else if slices.Contains(s.Listen, s.Admin) && !value.AnyPort(s.Admin) {
-			bad("admin", "%q is an address of --listen; the admin API needs one of its own", s.Admin)
+			bad("admin", "--listen already uses %q: give the admin API another address", s.Admin)
 		}
 	}
 }
@@ -127,6 +127,6 @@ func (s *Settings) checkLimits(bad complaint) {
 		}
 	}
 	if s.MaxHead < 512 || s.MaxHead > 1<<20 {
-		bad("max-header", "%d bytes is not between 512B and 1MiB", s.MaxHead)
+		bad("max-header", "invalid size \"%d\": use a size from 512 to 1MiB", s.MaxHead)
 	}
 }

@@ -152,8 +152,8 @@ func TestFileMistakes(t *testing.T) {
 	s.refuse(
 		refusal{[]string{"config", "import", bad}, 2, "the file is not valid:\n  " + bad + `:2:9: service stt: unknown key "pth": did you mean "path"?`},
 		refusal{[]string{"config", "import", bad}, 2, bad + `:4:20: backend gpu-1: service: unknown service "sst": did you mean "stt"?`},
-		refusal{[]string{"config", "import", bad}, 2, bad + ":4:63: backend gpu-1: connections: 0 is not between 1 and 100000"},
-		refusal{[]string{"config", "apply", bad}, 2, bad + ":4:63: backend gpu-1: connections: 0 is not between 1 and 100000"},
+		refusal{[]string{"config", "import", bad}, 2, bad + `:4:63: backend gpu-1: connections: invalid number "0": use a whole number from 1 to 100000`},
+		refusal{[]string{"config", "apply", bad}, 2, bad + `:4:63: backend gpu-1: connections: invalid number "0": use a whole number from 1 to 100000`},
 		refusal{[]string{"config", "apply", loose}, 2, `backend gpu-9: service: unknown service "sst": did you mean "stt"?`},
 		refusal{[]string{"config", "diff", loose}, 2, `backend gpu-9: service: unknown service "sst": did you mean "stt"?`},
 		refusal{[]string{"config", "diff", "none.yaml"}, 2, "none.yaml: no such file"},

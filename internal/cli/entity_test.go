@@ -80,7 +80,7 @@ func TestMistakes(t *testing.T) {
 				`  service x: path: "/v1/stt" is asked for by the service stt already; allowed is another path or host` + "\n" +
 				`  service x: profile: unknown profile "vosc": did you mean "vosk"?`},
 			refusal{[]string{"service", "set", "sst", "--queue", "1"}, 1, `unknown service "sst": did you mean "stt"?`},
-			refusal{[]string{"service", "set", "stt", "--queue", "x"}, 2, `--queue: "x" is not a whole number; allowed are 0 to 1000000`},
+			refusal{[]string{"service", "set", "stt", "--queue", "x"}, 2, `--queue: invalid number "x": use a whole number from 0 to 1000000`},
 			refusal{[]string{"service", "set", "stt", "--balance", "leastloaded"}, 2, `--balance: unknown balance "leastloaded": did you mean "least-loaded"?`},
 			refusal{[]string{"service", "set", "stt", "--pass", "qury,path"}, 2, `--pass: unknown value "qury": did you mean "query"?`},
 			refusal{[]string{"service", "set", "stt", "--pass", "header:Upgrade"}, 2, `--pass: "header:Upgrade": this header belongs to the handshake itself`},

@@ -86,7 +86,7 @@ func TestReload(t *testing.T) {
 	p.signal(syscall.SIGHUP)
 	p.awaitLog("settings stay as they are, because of mistakes")
 	if r := p.logged("mistake in settings")[0]; r.text("error") != path+
-		`:1:20: handshake-timeout: "5" is not a duration; allowed are numbers with their unit, such as 500ms, 10s or 1m30s` {
+		`:1:20: handshake-timeout: invalid duration "5": use a number with a unit, such as 500ms, 10s or 1m30s` {
 		t.Errorf("logged %v", r)
 	}
 

@@ -35,7 +35,7 @@ func readFile(path string) ([]byte, error) {
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s is a directory; allowed is a file", path)
+		return nil, fmt.Errorf("%s is a directory: use a file", path)
 	}
 	return io.ReadAll(io.LimitReader(file, maxFile+1))
 }
@@ -58,7 +58,7 @@ func (l *loading) decode(name string, data []byte) {
 		s, ok := find(entry.Key.Value)
 		switch {
 		case !ok && slices.Contains([]string{"services", "backends", "profiles"}, entry.Key.Value):
-			bad(entry.Key, fmt.Sprintf("%q are no setting of the process, but the configuration; a file with them is a database (database: services.yaml)", entry.Key.Value))
+			bad(entry.Key, fmt.Sprintf("%q belongs to the configuration, not to the settings: put it into another file and set database to that file", entry.Key.Value))
 			continue
 		case !ok:
 			bad(entry.Key, spelling.Unknown("setting", entry.Key.Value, names()).Error())
@@ -86,7 +86,7 @@ func (l *loading) texts(s *setting, n *yaml.Node, bad strictyaml.Bad) ([]string,
 	}
 	texts, ok := strictyaml.List(n, bad)
 	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-		bad(n, "the list is empty; allowed is "+s.value(new(Settings)).Allowed())
+		bad(n, "the list is empty: use "+s.value(new(Settings)).Allowed())
 		return nil, false
 	}
 	return texts, ok

@@ -94,7 +94,7 @@ func (l *loading) set(s *setting, source, head string, texts []string) {
 func (l *loading) checkTogether() {
 	s := &l.settings
 	if s.Admin != "" && slices.Contains(s.Listen, s.Admin) && !value.AnyPort(s.Admin) {
-		l.bad("%s%q is an address of listen; the admin API needs one of its own", l.heads["admin"], s.Admin)
+		l.bad("%slisten already uses %q: give the admin API another address", l.heads["admin"], s.Admin)
 	}
 }
 

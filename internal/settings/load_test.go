@@ -177,10 +177,10 @@ func TestMistakes(t *testing.T) {
 		}},
 		{given{file: "loops: 1\nloops: 2\n"}, []string{`w.yaml:2:1: "loops" is there twice; allowed is once`}},
 		{given{file: "loops: many\nlog-level: loud\ndrain-timeout: 5\nmax-header: 1\n"}, []string{
-			`w.yaml:1:8: loops: "many" is not a whole number; allowed are 0 to 1024`,
+			`w.yaml:1:8: loops: invalid number "many": use a whole number from 0 to 1024`,
 			`w.yaml:2:12: log-level: unknown log level "loud": use one of debug, info, warn, error`,
-			`w.yaml:3:16: drain-timeout: "5" is not a duration; allowed are numbers with their unit`,
-			`w.yaml:4:13: max-header: 1 is not between 512 and 1MiB`,
+			`w.yaml:3:16: drain-timeout: invalid duration "5": use a number with a unit`,
+			`w.yaml:4:13: max-header: invalid size "1": use a size from 512 to 1MiB`,
 		}},
 		{given{file: "log-format: xml\nwat: 1\nloops: [1]\nadmin: {a: b}\nlog-format: text\n"}, []string{
 			`w.yaml:1:13: log-format: unknown log format "xml": use one of text, json`, `w.yaml:2:1: unknown setting "wat": use one of`,
@@ -196,12 +196,12 @@ func TestMistakes(t *testing.T) {
 		{given{file: "loops: 1\n\xff"}, []string{`w.yaml:2: this is not UTF-8`}},
 		{given{file: strings.Repeat("#", maxFile+1)}, []string{`w.yaml: the file has 1048577 bytes; allowed are 1048576`}},
 		{given{environment: []string{"WSBOUNCER_LISTEN=a:1,b", "WSBOUNCER_LOOPS=-1"}}, []string{
-			`WSBOUNCER_LISTEN: "b" is not an address; allowed is host:port`, `WSBOUNCER_LOOPS: -1 is not between 0 and 1024`,
+			`WSBOUNCER_LISTEN: invalid address "b": use host:port`, `WSBOUNCER_LOOPS: invalid number "-1": use a whole number from 0 to 1024`,
 		}},
-		{given{environment: []string{"WSBOUNCER_LISTEN=a:1,"}}, []string{`WSBOUNCER_LISTEN: "" is not an address`}},
+		{given{environment: []string{"WSBOUNCER_LISTEN=a:1,"}}, []string{`WSBOUNCER_LISTEN: invalid address ""`}},
 		{given{flags: []string{"--listen", "", "--loops", "x", "--loops", "y", "--database", "mysql://a:s3cret@b/c"}}, []string{
-			`--listen: "" is not an address; allowed is host:port`, `--database: "mysql://a:xxxxx@b/c" is not a database; allowed are a path`,
-			`--loops: "y" is not a whole number`,
+			`--listen: invalid address "": use host:port`, `--database: "mysql://a:xxxxx@b/c" is not a database; allowed are a path`,
+			`--loops: invalid number "y"`,
 		}},
 		{given{file: "loops: x\n", environment: []string{"WSBOUNCER_LOOPS=y"}, flags: []string{"--loops", "z"}}, []string{
 			`w.yaml:1:8: loops: "x" is not`, `WSBOUNCER_LOOPS: "y" is not`, `--loops: "z" is not`,

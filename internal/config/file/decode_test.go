@@ -96,7 +96,7 @@ func TestDecodeRefuses(t *testing.T) {
 			`c.yaml:11:5: backend gpu-1: unknown key "wram": did you mean "warm"?`,
 		}},
 		{start + "    connections: lots\n    warm: 5000\n  gpu-2: {service: sst, url: ws://a/}\n", []string{
-			`c.yaml:8:18: backend gpu-1: connections: "lots" is not a whole number`,
+			`c.yaml:8:18: backend gpu-1: connections: invalid number "lots"`,
 			`c.yaml:9:11: backend gpu-1: warm: 5000 is not between 0 and the cap`,
 			`c.yaml:10:20: backend gpu-2: service: unknown service "sst": did you mean "stt"?`,
 			`c.yaml:10:30: backend gpu-2: url: "ws://a/" is the backend gpu-1 already`,

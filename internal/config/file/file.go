@@ -49,15 +49,15 @@ const defaultPoll = 250 * time.Millisecond
 func Open(path string, options config.Options) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, fmt.Errorf("the configuration's file: %w", err)
+		return nil, fmt.Errorf("configuration file: %w", err)
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil {
-		return nil, fmt.Errorf("the configuration's directory: %w", err)
+		return nil, fmt.Errorf("configuration directory: %w", err)
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("the configuration's directory: %s is none", filepath.Dir(path))
+		return nil, fmt.Errorf("configuration directory: %s is not a directory", filepath.Dir(path))
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("the configuration's file: %s is a directory; allowed is a file", path)
+		return nil, fmt.Errorf("configuration file: %s is a directory: use a file", path)
 	}
 	s := &Store{path: path, check: options.Profiles, history: history{path + ".history"}}
 	every := options.Poll
@@ -156,7 +156,7 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (*config.Snapsh
 	current, invalid := d.content, d.result(d.content.Validate(nil))
 	if invalid != nil {
 		if change.Content == nil {
-			return nil, fmt.Errorf("the file must be put right first: %w", invalid)
+			return nil, fmt.Errorf("correct the file first: %w", invalid)
 		}
 		current = config.NewContent()
 	}
@@ -178,7 +178,7 @@ func (s *Store) write(before []byte, current, to *config.Content, change config.
 	after := Encode(to)
 	written, err := Decode(s.path, after, nil)
 	if err != nil || !written.Equal(to) {
-		return nil, fmt.Errorf("the change cannot be written as YAML, a profile in it is probably none: %w", err)
+		return nil, fmt.Errorf("cannot write the change as YAML (is the YAML of each profile valid?): %w", err)
 	}
 	snapshot, err := config.NewSnapshot(version(after), to, nil)
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *Store) write(before []byte, current, to *config.Content, change config.
 	})
 	s.poller.Ring()
 	if err != nil {
-		return snapshot, fmt.Errorf("the change was made, but not noted in the history: %w", err)
+		return snapshot, fmt.Errorf("the change was made, but not recorded in the history: %w", err)
 	}
 	return snapshot, nil
 }

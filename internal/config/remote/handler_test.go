@@ -48,7 +48,7 @@ func TestRequests(t *testing.T) {
 		}, 400, "the change did not arrive: unexpected EOF"},
 		{"everything wrong", func() *http.Request {
 			return post(`{"who":"a","expect":"0","configuration":{"backends":{"gpu-1":{"connections":0,"service":"x","url":"ws://a/"}}}}`)
-		}, 422, `0 is not between 1 and 100000`},
+		}, 422, `invalid number "0": use a whole number from 1 to 100000`},
 		{"everything else wrong, too", func() *http.Request {
 			return post(`{"who":"a","expect":"0","configuration":{"backends":{"gpu-1":{"connections":0,"service":"x","url":"ws://a/"}}}}`)
 		}, 422, `unknown service \"x\": none exists`},
@@ -58,7 +58,7 @@ func TestRequests(t *testing.T) {
 		{"a dry run", func() *http.Request { return post(strings.Replace(addition, "{", `{"dry_run":true,`, 1)) }, 200, `"dry_run": true`},
 		{"a dry run, wrong", func() *http.Request {
 			return post(`{"who":"a","dry_run":true,"mutations":[{"verb":"add","kind":"service","name":"stt","values":{"queue":-1}}]}`)
-		}, 422, "-1 is not between 0 and 1000000"},
+		}, 422, `invalid number "-1": use a whole number from 0 to 1000000`},
 		{"stalled", func() *http.Request {
 			r := httptest.NewRequest(http.MethodPost, "/api/v1/config/changes", iotest.ErrReader(os.ErrDeadlineExceeded)) // as of the server's ReadTimeout
 			r.Header.Set("Content-Type", "application/json")

@@ -151,7 +151,7 @@ func TestInvalidRows(t *testing.T) {
 		t.Fatalf("loading: %v", err)
 	}
 	for _, says := range []string{
-		`service stt: queue-timeout: "soon" is not a duration`, "backend gpu-1: warm: 33 is not between 0 and the cap of 32",
+		`service stt: queue-timeout: invalid duration "soon"`, "backend gpu-1: warm: 33 is not between 0 and the cap of 32",
 		`backend gpu-2: service: unknown service "sst": did you mean "stt"?`,
 	} {
 		if !strings.Contains(err.Error(), says) {

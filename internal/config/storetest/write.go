@@ -105,7 +105,7 @@ func testRefused(t *testing.T, p Place) {
 		says   []string
 	}{
 		{"content", config.Change{Who: "x", Expect: want.Version(), Content: &invalid}, []string{
-			`backend gpu-1: service: unknown service "st": did you mean "stt"?`, "backend gpu-1: connections: 0 is not between 1 and 100000",
+			`backend gpu-1: service: unknown service "st": did you mean "stt"?`, "backend gpu-1: connections: invalid number \"0\": use a whole number from 1 to 100000",
 			`backend gpu-1: state: unknown state "drained"`,
 		}},
 		{"mutation", config.Change{Who: "x", Mutations: set("gpu-1", config.Values{"warm": "33"})}, []string{
