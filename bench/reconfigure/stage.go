@@ -38,7 +38,7 @@ func set(ctx context.Context, o options, binary string, d database) (s *stage, e
 	if s.state, err = os.MkdirTemp("", "reconfigure"); err != nil {
 		return nil, err
 	}
-	if s.store, err = stores.Open(ctx, d.name, config.Options{Profiles: config.CheckProfiles}); err != nil {
+	if s.store, err = stores.Open(d.name, config.Options{Profiles: config.CheckProfiles}); err != nil {
 		return nil, err
 	}
 	if err := s.change(ctx, config.Mutation{Verb: config.Add, Kind: config.KindService, Name: "echo", Values: config.Values{

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"os"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -18,7 +17,7 @@ const SourceFlags = "flags"
 
 // openStore opens the store that the configuration comes from. For flags-only operation that is this process's memory, which
 // begins with what they say. It returns also what people call the source, and where the last good snapshot is kept.
-func (s *Settings) openStore(ctx context.Context, fixed *fixed) (store config.Store, source, copyFile string, err error) {
+func (s *Settings) openStore(fixed *fixed) (store config.Store, source, copyFile string, err error) {
 	options := config.Options{Profiles: config.CheckProfiles}
 	if fixed != nil {
 		store, err := memory.New(fixed.content, options)
@@ -37,14 +36,8 @@ func (s *Settings) openStore(ctx context.Context, fixed *fixed) (store config.St
 	}
 	source = stores.Redact(s.Database)
 	options.Known = copyFile != "" && follow.IsCopy(copyFile, source)
-	open := func(ctx context.Context) (config.Store, error) { return stores.Open(ctx, s.Database, options) }
-	if store, err = open(ctx); err != nil {
-		if !options.Known {
-			return nil, "", "", err
-		}
-		store = stores.OpenLater(open)
-	}
-	return store, source, copyFile, nil
+	store, err = stores.Open(s.Database, options)
+	return store, source, copyFile, err
 }
 
 // inForce returns the configuration in force.

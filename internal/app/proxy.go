@@ -110,7 +110,7 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 func (p *Proxy) follow(fixed *fixed) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	store, source, copyFile, err := p.settings.openStore(ctx, fixed)
+	store, source, copyFile, err := p.settings.openStore(fixed)
 	if err != nil {
 		return err
 	}

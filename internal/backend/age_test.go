@@ -7,6 +7,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // Limits of how long a connection is kept: its age and the sessions that it has served.
@@ -18,26 +19,26 @@ func (s *session) grown() { s.on(func() { s.conn.retireAt = loop.Now() }) }
 func TestAgedWhileIdle(t *testing.T) {
 	const age = 200 * time.Millisecond
 	begun := time.Now()
-	r := newRig(t, "echo", func(o *Options, _ *server) { o.MaxAge = age })
+	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.MaxAge = age })
 	for range 4 { // more than would be suspicious if they were lost
 		p := r.accepted()
-		p.expectClose(frame.GoingAway, tooOld)
+		p.ExpectClose(frame.GoingAway, tooOld)
 		if took := time.Since(begun); took < age*3/4 {
 			t.Errorf("closed after %v", took)
 		}
 		begun = time.Now() // the next is dialed when this one is gone
-		p.sendClose(frame.GoingAway, "")
+		p.SendClose(frame.GoingAway, "")
 		_ = p.Close()
 	}
-	eventually(t, "they are noted", func() bool { return r.Stats().Totals.Reasons[pool.Aged] >= 4 })
+	wstest.Eventually(t, "they are noted", func() bool { return r.Stats().Totals.Reasons[pool.Aged] >= 4 })
 	r.log.await(t, reachable)
 }
 
 // The ages at which connections are retired are spread.
 func TestAgesAreSpread(t *testing.T) {
 	const connections = 24
-	r := newRig(t, "echo", func(o *Options, s *server) {
-		o.Settings.Cap, o.Settings.Warm, o.MaxAge, s.serve = connections, connections, time.Hour, echo
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
+		o.Settings.Cap, o.Settings.Warm, o.MaxAge, s.Serve = connections, connections, time.Hour, wstest.Echo
 	})
 	r.ready(connections)
 	ages := make(map[time.Duration]bool)
@@ -62,20 +63,20 @@ func TestAgesAreSpread(t *testing.T) {
 
 // A session is never cut for the age of its connection, which is retired when the lease ends, whichever way it does.
 func TestAgedInUse(t *testing.T) {
-	for name, end := range map[string]func(*session, *peer){
-		"clean":     func(s *session, _ *peer) { s.end(0) },
-		"abandoned": func(s *session, _ *peer) { s.on(s.conn.EndUnused) },
-		"reset": func(s *session, p *peer) {
+	for name, end := range map[string]func(*session, *wstest.Peer){
+		"clean":     func(s *session, _ *wstest.Peer) { s.end(0) },
+		"abandoned": func(s *session, _ *wstest.Peer) { s.on(s.conn.EndUnused) },
+		"reset": func(s *session, p *wstest.Peer) {
 			s.ask("1")
-			p.expect(frame.Text, "1")
+			p.Expect(frame.Text, "1")
 			if v := s.end(1); v != Resetting {
 				s.t.Errorf("outcome %v", v)
 			}
-			p.send(frame.Text, "1")
+			p.Send(frame.Text, "1")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "echo", func(o *Options, _ *server) { o.MaxAge = time.Hour })
+			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.MaxAge = time.Hour })
 			r.ready(1)
 			p := r.accepted()
 			s := r.use()
@@ -88,7 +89,7 @@ func TestAgedInUse(t *testing.T) {
 				t.Error("the session was cut")
 			}
 			end(s, p)
-			p.expectClose(frame.GoingAway, tooOld)
+			p.ExpectClose(frame.GoingAway, tooOld)
 			_ = p.Close()
 			r.accepted()
 			if st := r.Stats(); st.Totals.Reasons[pool.Aged] != 1 || st.Totals.Discarded != 1 || st.Totals.Returned != 0 {
@@ -102,7 +103,7 @@ func TestAgedInUse(t *testing.T) {
 func TestAgedBeforeUse(t *testing.T) {
 	for name, pings := range map[string]time.Duration{"with pings": time.Hour, "without": 0} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "echo", func(o *Options, _ *server) { o.MaxAge, o.PingInterval = time.Hour, pings })
+			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.MaxAge, o.PingInterval = time.Hour, pings })
 			s := &session{t: t, conn: r.lease()}
 			s.grown()
 			s.look()
@@ -117,19 +118,31 @@ func TestAgedBeforeUse(t *testing.T) {
 	}
 }
 
+// alarm owns a timer that closes a channel.
+type alarm struct {
+	rung chan struct{}
+	loop *loop.Loop
+}
+
+// Loop implements [loop.Owner].
+func (a alarm) Loop() *loop.Loop { return a.loop }
+
+// Expired implements [loop.Owner].
+func (a alarm) Expired(*loop.Timer) { close(a.rung) }
+
 // A session on an old connection is not asked for pings more often than others.
 func TestAgedIsPingedAsOthers(t *testing.T) {
-	r := newRig(t, "echo", func(o *Options, s *server) {
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.MaxAge = time.Hour
 		o.PingInterval, o.PingTimeout = time.Hour, time.Hour
-		s.serve = func(p *peer) { // all pongs
+		s.Serve = func(p *wstest.Peer) { // all pongs
 			for {
-				h, payload, err := p.next()
+				h, payload, err := p.Next()
 				if err != nil {
 					return
 				}
 				if h.Opcode == frame.Ping {
-					_, _ = p.Conn.Write(wire(true, frame.Pong, string(payload)))
+					_, _ = p.Conn.Write(wstest.ServerFrame(true, frame.Pong, string(payload)))
 				}
 			}
 		}
@@ -138,12 +151,12 @@ func TestAgedIsPingedAsOthers(t *testing.T) {
 	s.grown()
 	s.look()
 	s.settled()
-	passed := make(chan struct{})
-	var alarm loop.Timer
+	passed := alarm{make(chan struct{}), s.conn.stream.Loop()}
+	var timer loop.Timer
 	s.on(func() { // later than anything that is set to happen at once
-		alarm.Set(s.conn.stream.Loop(), 250*time.Millisecond, func() { close(passed) })
+		timer.Set(passed, 250*time.Millisecond, 0)
 	})
-	<-passed
+	<-passed.rung
 	s.on(func() {
 		if s.pings != 1 {
 			t.Errorf("%d pings", s.pings)
@@ -156,21 +169,21 @@ func TestAgedIsPingedAsOthers(t *testing.T) {
 func TestMaxSessions(t *testing.T) {
 	for name, owed := range map[string]uint64{"clean at once": 0, "after a reset": 1} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "echo", func(o *Options, _ *server) { o.MaxSessions = 3 })
+			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.MaxSessions = 3 })
 			r.ready(1)
 			p := r.accepted()
 			for n := 1; n <= 3; n++ {
 				s := r.use()
 				for range owed {
 					s.ask("1")
-					p.expect(frame.Text, "1")
+					p.Expect(frame.Text, "1")
 				}
 				s.end(owed)
 				for range owed {
-					p.send(frame.Text, "1")
+					p.Send(frame.Text, "1")
 				}
 			}
-			p.expectClose(frame.GoingAway, "served its sessions")
+			p.ExpectClose(frame.GoingAway, "served its sessions")
 			_ = p.Close()
 			r.accepted()
 			r.ready(1)

@@ -13,7 +13,7 @@ import (
 
 // LeaseHolder is a session as far as its connection needs it.
 type LeaseHolder interface {
-	loop.Handler
+	loop.TimerHandler // it passes Expired on to the connection
 	// SendPing sends a ping to the server, with the payload that [Conn.Ping] returns, as soon as a frame boundary allows.
 	SendPing()
 	// Apply does what the boundary asks for, but [Conn.ApplyToServer].
@@ -35,7 +35,7 @@ func (c *Conn) Begin() profile.Step {
 // ReplaceEnd puts the profile's reset in the place of the client's last message, see [profile.Boundary.ReplaceEnd].
 func (c *Conn) ReplaceEnd(t profile.Traffic) profile.Step {
 	step := c.boundary.ReplaceEnd(t)
-	c.FromServer.watchRest(&c.boundary, &c.Scanner)
+	c.FromServer.inspectRest(&c.boundary, &c.Scanner)
 	return step
 }
 
@@ -60,7 +60,7 @@ func (c *Conn) perform(s profile.Step) {
 		if c.alarm == nil {
 			c.alarm = new(loop.Timer)
 		}
-		c.alarm.Set(c.stream.Loop(), s.Timer, c.alarmed)
+		c.alarm.Set(c.stream, s.Timer, timerAlarmed)
 	}
 }
 

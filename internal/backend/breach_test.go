@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // A server that breaks RFC 6455 while no session is there is told what it did.
@@ -19,32 +20,32 @@ var breaches = []struct {
 	{"reserved opcode", []byte{0x83, 0}, frame.ErrReservedOpcode},
 	{"reserved bits", []byte{0xf2, 0}, frame.ErrReservedBits},
 	{"masked frame", []byte{0x82, 0x80}, frame.ErrMasked},
-	{"close with half a code", wire(true, frame.Close, "\x03"), frame.ErrClosePayload},
-	{"close with 999", wire(true, frame.Close, "\x03\xe7gone"), frame.ErrCloseCode},
-	{"close with 1005", wire(true, frame.Close, "\x03\xed"), frame.ErrCloseCode},
-	{"close with 5000", wire(true, frame.Close, "\x13\x88"), frame.ErrCloseCode},
-	{"close reason not UTF-8", wire(true, frame.Close, "\x03\xe8\xff"), frame.ErrCloseReason},
+	{"close with half a code", wstest.ServerFrame(true, frame.Close, "\x03"), frame.ErrClosePayload},
+	{"close with 999", wstest.ServerFrame(true, frame.Close, "\x03\xe7gone"), frame.ErrCloseCode},
+	{"close with 1005", wstest.ServerFrame(true, frame.Close, "\x03\xed"), frame.ErrCloseCode},
+	{"close with 5000", wstest.ServerFrame(true, frame.Close, "\x13\x88"), frame.ErrCloseCode},
+	{"close reason not UTF-8", wstest.ServerFrame(true, frame.Close, "\x03\xe8\xff"), frame.ErrCloseReason},
 }
 
 func TestBreachBetweenSessions(t *testing.T) {
 	for _, c := range []struct {
 		name, profile string
-		reach         func(*rig) *peer // brings the connection where it is broken
+		reach         func(*rig) *wstest.Peer // brings the connection where it is broken
 		retired       uint64
 	}{
-		{"idle", "echo", func(r *rig) *peer {
+		{"idle", "echo", func(r *rig) *wstest.Peer {
 			r.ready(1)
 			return r.accepted()
 		}, 1},
-		{"idle, one-shot", "one-shot", func(r *rig) *peer {
+		{"idle, one-shot", "one-shot", func(r *rig) *wstest.Peer {
 			r.ready(1)
 			return r.accepted()
 		}, 1},
-		{"resetting", "echo", func(r *rig) *peer {
+		{"resetting", "echo", func(r *rig) *wstest.Peer {
 			r.ready(1)
 			p, s := r.accepted(), r.use()
 			s.ask("1")
-			p.expect(frame.Text, "1")
+			p.Expect(frame.Text, "1")
 			s.end(1)
 			return p
 		}, 1},
@@ -54,15 +55,15 @@ func TestBreachBetweenSessions(t *testing.T) {
 			t.Run(c.name+", "+b.name, func(t *testing.T) {
 				r := newRig(t, c.profile, nil)
 				p := c.reach(r)
-				p.write(b.wire)
-				p.expectClose(b.told.Code, b.told.Reason)
-				p.expectEnd()
+				p.SendBytes(b.wire)
+				p.ExpectClose(b.told.Code, b.told.Reason)
+				p.ExpectEnd()
 				if s := r.Stats(); s.Retiring+s.Dialing != 1 || s.Idle != 0 {
 					t.Errorf("the server still has the connection: %+v", s)
 				}
 				_ = p.Close()
 				if c.retired == 0 {
-					eventually(t, "the dial has failed", func() bool { return r.Stats().Totals.DialFailed == 1 && r.Health().Reason != notDialed })
+					wstest.Eventually(t, "the dial has failed", func() bool { return r.Stats().Totals.DialFailed == 1 && r.Health().Reason != notDialed })
 					if h := r.Health(); h.Reason != b.told.Reason {
 						t.Errorf("health: %+v; want the reason %q", h, b.told.Reason)
 					}
@@ -81,25 +82,25 @@ func TestBreachBetweenSessions(t *testing.T) {
 // just closed would be reset, and the server might never see what it was told.
 func TestSendsOnAfterBreach(t *testing.T) {
 	for name, more := range map[string][]byte{
-		"messages": wire(true, frame.Text, strings.Repeat("x", 60_000)),
-		"breaches": append(wire(true, frame.Text, "x"), 0x83, 0),
-		"pings":    wire(true, frame.Ping, "are you there?"),
-		"closes":   wire(true, frame.Close, "\x03\xe8"),
+		"messages": wstest.ServerFrame(true, frame.Text, strings.Repeat("x", 60_000)),
+		"breaches": append(wstest.ServerFrame(true, frame.Text, "x"), 0x83, 0),
+		"pings":    wstest.ServerFrame(true, frame.Ping, "are you there?"),
+		"closes":   wstest.ServerFrame(true, frame.Close, "\x03\xe8"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "echo", nil)
 			r.ready(1)
 			p := r.accepted()
-			p.write([]byte{0x83, 0})
+			p.SendBytes([]byte{0x83, 0})
 			for sent := 0; sent < 8<<20; sent += 64 << 10 {
 				var b []byte
 				for len(b) < 64<<10 {
 					b = append(b, more...)
 				}
-				p.write(b)
+				p.SendBytes(b)
 			}
-			p.expectClose(frame.ProtocolError, "reserved opcode")
-			p.expectEnd()
+			p.ExpectClose(frame.ProtocolError, "reserved opcode")
+			p.ExpectEnd()
 			if s := r.Stats(); s.Retiring != 1 {
 				t.Errorf("the server still has the connection: %+v", s)
 			}
@@ -124,8 +125,8 @@ func TestBreachInSession(t *testing.T) {
 			if got := s.finish(e); got != Discarded {
 				t.Errorf("outcome %v", got)
 			}
-			p.expectClose(frame.InvalidPayload, "close reason is not UTF-8")
-			p.expectEnd()
+			p.ExpectClose(frame.InvalidPayload, "close reason is not UTF-8")
+			p.ExpectEnd()
 			want := uint64(0)
 			if e.Fault != "" {
 				want = 1

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // capture keeps the log above level debug.
@@ -52,7 +54,7 @@ func (c *capture) expect(t testing.TB, want ...string) {
 // await waits for the lines where other goroutines write them, some time after what they tell of.
 func (c *capture) await(t testing.TB, want ...string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("the log is %q", want), func() bool { return alike(c.all(), want) })
+	wstest.Eventually(t, fmt.Sprintf("the log is %q", want), func() bool { return alike(c.all(), want) })
 }
 
 func alike(got, want []string) bool {

@@ -104,7 +104,7 @@ func (c *Conn) close(why retirement) {
 	if c.closeReceived || c.cut || why.reason == pool.Broken {
 		c.stream.CloseWrite()
 	}
-	c.timer.Set(c.stream.Loop(), c.made.backend.options().CloseTimeout, c.finish)
+	c.timer.Set(c.stream, c.made.backend.options().CloseTimeout, timerClose)
 }
 
 // finish gives the connection and its slot up.

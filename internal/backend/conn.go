@@ -17,7 +17,7 @@ const maxGreeting = 64 << 10
 //
 // While a session holds the lease, the session is the handler of the stream's events and scans what the server sends
 // with Scanner; at all other times Conn is the handler itself. What the server's protocol demands is the business of the
-// connection's boundary: whoever is the handler presents to it what it watches, and does what its steps say.
+// connection's boundary: whoever is the handler presents to it what it inspects, and does what its steps say.
 //
 // Thousands of connections may be idle, so the fields are in an order that leaves no gaps, and what is rarely needed is behind
 // a pointer.
@@ -41,9 +41,9 @@ type Conn struct {
 	boundary profile.Boundary
 	timer    loop.Timer // bounds resetting and retiring; when waiting and serving, the next look
 
-	// Scanner follows what the server sends, over all sessions, and FromServer presents what is watched of it.
+	// Scanner follows what the server sends, over all sessions, and FromServer presents what is inspected of it.
 	Scanner    frame.Scanner
-	FromServer Watcher
+	FromServer Inspector
 
 	mode                     mode
 	clean                    bool // the boundary says that the connection may serve a session
@@ -60,16 +60,44 @@ type dialing struct {
 	refusal error       // why it cannot be used
 }
 
-// TakeTimers takes the connection's timers off its loop, for a move to another one. What it returns sets them on that loop.
-func (c *Conn) TakeTimers() (put func(*loop.Loop)) {
-	looks, alarms := c.timer.Take(), c.alarm != nil && c.alarm.Take()
-	return func(l *loop.Loop) {
-		if looks {
-			c.timer.Put(l)
-		}
-		if alarms {
-			c.alarm.Put(l)
-		}
+// What the connection's timers are set for.
+const (
+	timerLook    loop.Purpose = iota // the next look at the connection
+	timerPong                        // the pong should be there
+	timerReset                       // the reset has taken too long
+	timerClose                       // the server's part in closing has taken too long
+	timerAlarmed                     // the boundary asked for it
+)
+
+// Expired implements [loop.TimerHandler]. A session that is the handler of the stream calls it for the connection's timers.
+func (c *Conn) Expired(_ *loop.Conn, t *loop.Timer) {
+	switch t.Purpose() {
+	case timerLook:
+		c.look()
+	case timerPong:
+		c.pongDue()
+	case timerReset:
+		c.retire(retirement{pool.ResetFailed, frame.GoingAway, "no answer in time"})
+	case timerClose:
+		c.finish()
+	case timerAlarmed:
+		c.alarmed()
+	}
+}
+
+// TakeTimers takes the connection's timers off its loop before a move to another one.
+func (c *Conn) TakeTimers() {
+	c.timer.Take()
+	if c.alarm != nil {
+		c.alarm.Take()
+	}
+}
+
+// PutTimers sets the timers that TakeTimers has taken on the connection's present loop.
+func (c *Conn) PutTimers() {
+	c.timer.Put()
+	if c.alarm != nil {
+		c.alarm.Put()
 	}
 }
 

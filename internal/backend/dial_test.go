@@ -9,6 +9,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // Dialing over real sockets; how the worker goes on after it is in worker_test.go and failing_test.go.
@@ -16,27 +17,27 @@ import (
 // A server that fails is tried again after a while, and when it is back the pool is filled. The log says so once each.
 func TestServerFailsAndRecovers(t *testing.T) {
 	begun := time.Now()
-	r := newRig(t, "echo", func(o *Options, s *server) {
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings.Cap, o.Settings.Warm, o.DialParallel, o.CircuitFailures = 8, 8, 1, 3
-		s.refuse = true
+		s.HangUp(true)
 	})
 	const attempts = 5
-	eventually(t, "some attempts", func() bool { n, _ := r.server.counts(); return n >= attempts })
+	wstest.Eventually(t, "some attempts", func() bool { return r.server.Counts().Attempts >= attempts })
 	// Four waits of up to 0.25, 0.5, 1 and 2 s: that they are so short together does not happen in a million runs, and
 	// five attempts without waiting take a few milliseconds.
 	if took := time.Since(begun); took < 50*time.Millisecond {
 		t.Errorf("%d attempts within %v: the server is hammered", attempts, took)
 	}
-	eventually(t, "they have failed", func() bool { return r.Stats().Totals.DialFailed >= attempts })
+	wstest.Eventually(t, "they have failed", func() bool { return r.Stats().Totals.DialFailed >= attempts })
 	if h := r.Health(); h.Reachable || h.Reason == "" || h.Since.Before(begun) || h.Circuit == "closed" || h.CircuitReason == "" {
 		t.Errorf("health: %+v", h)
 	}
 	if s := r.Stats(); s.Idle != 0 || s.Usable {
 		t.Errorf("stats: %+v", s)
 	}
-	r.server.refusing(false)
+	r.server.HangUp(false)
 	r.ready(8)
-	eventually(t, "it is reachable", func() bool { h := r.Health(); return h.Reachable && h.Circuit == "closed" })
+	wstest.Eventually(t, "it is reachable", func() bool { h := r.Health(); return h.Reachable && h.Circuit == "closed" })
 	if h := r.Health(); h.Reason != "" || h.CircuitReason != "" || h.CircuitOpened != 1 {
 		t.Errorf("health: %+v", h)
 	}
@@ -46,28 +47,19 @@ func TestServerFailsAndRecovers(t *testing.T) {
 
 // What the server answers instead of upgrading is the reason that people see.
 func TestReasons(t *testing.T) {
-	refuse := func(status int, text string) func(net.Conn, *handshake.Request) bool {
-		return func(nc net.Conn, _ *handshake.Request) bool {
-			handshake.Refuse(nc, &handshake.Refusal{Status: status, Reason: text})
-			return false
-		}
-	}
 	for _, c := range []struct {
 		name   string
-		answer func(net.Conn, *handshake.Request) bool
+		answer wstest.Answer
 		change func(*Options)
 		want   []string
 	}{
-		{"403", refuse(http.StatusForbidden, "no token"), nil, []string{"403", "Forbidden"}},
-		{"503", refuse(http.StatusServiceUnavailable, "model is loading"), nil, []string{"503", "Service Unavailable"}},
-		{"wrong subprotocol", accept("stt.v2"), func(o *Options) { o.Target.Protocol = "stt.v1" }, []string{"stt.v1", "stt.v2"}},
-		{"no subprotocol", accept(""), func(o *Options) { o.Target.Protocol = "stt.v1" }, []string{"stt.v1"}},
-		{"subprotocol that nobody asked for", accept("stt.v2"), nil, []string{"stt.v2"}},
+		{"403", wstest.Refuse(http.StatusForbidden, "no token"), nil, []string{"403", "Forbidden"}},
+		{"503", wstest.Refuse(http.StatusServiceUnavailable, "model is loading"), nil, []string{"503", "Service Unavailable"}},
+		{"wrong subprotocol", wstest.Accept("stt.v2"), func(o *Options) { o.Target.Protocol = "stt.v1" }, []string{"stt.v1", "stt.v2"}},
+		{"no subprotocol", wstest.Accept(""), func(o *Options) { o.Target.Protocol = "stt.v1" }, []string{"stt.v1"}},
+		{"subprotocol that nobody asked for", wstest.Accept("stt.v2"), nil, []string{"stt.v2"}},
 		{
-			"no answer", func(nc net.Conn, _ *handshake.Request) bool {
-				_, _ = nc.Read(make([]byte, 1)) // until the proxy gives up
-				return false
-			},
+			"no answer", wstest.Hang,
 			func(o *Options) { o.DialTimeout = 30 * time.Millisecond },
 			// Where the machine is so busy that not even the connection was there in time, it is said so.
 			[]string{"o"},
@@ -78,13 +70,13 @@ func TestReasons(t *testing.T) {
 		}, nil, []string{"HTTP"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, "echo", func(o *Options, s *server) {
-				s.answer = c.answer
+			r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
+				s.Answer = c.answer
 				if c.change != nil {
 					c.change(o)
 				}
 			})
-			eventually(t, "a failure", func() bool { return r.Stats().Totals.DialFailed > 0 && r.Health().Reason != notDialed })
+			wstest.Eventually(t, "a failure", func() bool { return r.Stats().Totals.DialFailed > 0 && r.Health().Reason != notDialed })
 			h := r.Health()
 			for _, word := range c.want {
 				if !strings.Contains(h.Reason, word) {
@@ -99,11 +91,11 @@ func TestReasons(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	r := newRig(t, "echo", func(o *Options, s *server) {
-		_ = s.listener.Close()
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
+		_ = s.Listener.Close()
 		o.CircuitFailures = 1000
 	})
-	eventually(t, "some failures", func() bool { return r.Stats().Totals.DialFailed > 2 })
+	wstest.Eventually(t, "some failures", func() bool { return r.Stats().Totals.DialFailed > 2 })
 	if h := r.Health(); !strings.Contains(h.Reason, "refused") {
 		t.Errorf("health: %+v", h)
 	}
@@ -113,16 +105,15 @@ func TestNobodyListens(t *testing.T) {
 // Close does not wait for a dial that takes long, and starts no other.
 func TestCloseDuringLongDial(t *testing.T) {
 	asked := make(chan struct{}, 100)
-	r := newRig(t, "echo", func(o *Options, s *server) {
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.DialTimeout = time.Hour
-		s.answer = func(nc net.Conn, _ *handshake.Request) bool {
+		s.Answer = func(nc net.Conn, req *handshake.Request) bool {
 			asked <- struct{}{}
-			_, _ = nc.Read(make([]byte, 1))
-			return false
+			return wstest.Hang(nc, req)
 		}
 	})
 	<-asked
-	r.Close(within(t))
+	r.Close(wstest.Context(t))
 	if s := r.Stats(); s.Used() != 0 || s.Totals.DialFailed != 0 || s.Totals.Dialed != 0 {
 		t.Errorf("stats: %+v", s) // the end of the proxy is no failure of the server
 	}
@@ -130,15 +121,15 @@ func TestCloseDuringLongDial(t *testing.T) {
 		t.Errorf("health: %+v", h)
 	}
 	r.log.expect(t)
-	if attempts, _ := r.server.counts(); attempts != 1 {
+	if attempts := r.server.Counts().Attempts; attempts != 1 {
 		t.Errorf("%d attempts", attempts)
 	}
 }
 
 // The operator's wishes reach the pool, and the log says so once each.
 func TestModes(t *testing.T) {
-	r := newRig(t, "echo", func(o *Options, s *server) {
-		s.serve, o.Mode = echo, pool.Disabled
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
+		s.Serve, o.Mode = wstest.Echo, pool.Disabled
 		o.Settings = pool.Settings{Cap: 4, Warm: 2, Weight: 3}
 	})
 	if s := r.Stats(); s.State != "disabled" || s.Used() != 0 || s.Weight != 3 {
@@ -155,7 +146,7 @@ func TestModes(t *testing.T) {
 	r.SetMode(pool.Enabled)
 	r.ready(3)
 	r.SetMode(pool.Disabled)
-	eventually(t, "all are closed", func() bool { s := r.Stats(); return s.Used() == 0 })
+	wstest.Eventually(t, "all are closed", func() bool { s := r.Stats(); return s.Used() == 0 })
 	if s := r.Stats(); s.Totals.Reasons[pool.Withdrawn] != 3 || s.Cap != 5 {
 		t.Errorf("stats: %+v", s)
 	}

@@ -65,7 +65,7 @@ func (c *Conn) leaveToClient(why retirement, closing []byte) bool {
 func (c *Conn) TakeGreeting() []byte {
 	var frames []byte
 	for op, payload := range c.boundary.Greeting() {
-		frames = frame.AppendMessage(frames, frame.Opcode(op), true, payload, false)
+		frames = frame.AppendMessage(frames, op, true, payload, false)
 	}
 	if c.kept != nil {
 		frames = append(frames, c.kept.greeting...)

@@ -22,13 +22,13 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 			c.stream.PauseBefore(b[pos:])
 			return len(b)
 		}
-		c.Scanner.Watch = c.watched()
+		c.Scanner.Inspect = c.inspected()
 		run, err := c.Scanner.Next(b[pos:])
 		if run.Data > 0 && c.greeted() {
 			c.dataWhileIdle(b[pos : pos+run.Data])
 		}
 		pos += run.Consumed
-		if err == nil && run.Watched {
+		if err == nil && run.Inspect {
 			var n int
 			n, err = c.FromServer.Present(&c.boundary, profile.FromServer, &c.Scanner, &run, b[pos:], func(s profile.Step, _ []byte, _ bool) { c.act(s) })
 			pos += n
@@ -42,7 +42,7 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 			return len(b)
 		case run.HasControl():
 			c.control(run.Control, run.Payload)
-		case !run.Watched:
+		case !run.Inspect:
 			c.rest(b[pos:])
 			if c.mode == waiting && pos < len(b) && !frame.Opcode(b[pos]&0xf).IsControl() {
 				c.dataWhileIdle(nil) // the beginning of a header, which a session would take for that of its first answer
@@ -55,13 +55,13 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 	}
 }
 
-// watched returns the kinds of messages that the boundary is to see. What a server says to a client of its own before that
+// inspected returns the kinds of messages that the boundary is to see. What a server says to a client of its own before that
 // client's session is the client's.
-func (c *Conn) watched() frame.Kinds {
+func (c *Conn) inspected() frame.Kinds {
 	if c.greeted() && c.made.Profile.Reuse != profile.OneShot && c.private() {
 		return 0
 	}
-	return frame.Kinds(c.boundary.Watch(profile.FromServer))
+	return c.boundary.Inspect(profile.FromServer)
 }
 
 // greeted tells whether the server has said what it says at first, and no session has begun.
@@ -80,7 +80,7 @@ func (c *Conn) forSession(b []byte) bool {
 	return c.slot.State() == pool.Leased
 }
 
-// dataWhileIdle takes pieces of data frames that no session is there for, and that the boundary does not watch.
+// dataWhileIdle takes pieces of data frames that no session is there for, and that the boundary does not inspect.
 func (c *Conn) dataWhileIdle(b []byte) {
 	if c.made.Profile.Reuse != profile.OneShot && !c.private() {
 		c.failed(retirement{pool.Unsolicited, frame.PolicyViolation, profile.Unsolicited.String()}, nil)
@@ -117,7 +117,7 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 			return
 		}
 		code, reason, err := frame.ParseClose(payload)
-		if c.mode == greeting && c.boundary.Closed(uint16(code)).Reason == profile.Busy {
+		if c.mode == greeting && c.boundary.Closed(code).Reason == profile.Busy {
 			c.dialing.refusal = errFull
 		}
 		if err != nil {
@@ -185,6 +185,8 @@ func (c *Conn) Ended(_ *loop.Conn, err error) {
 
 // MoveTo implements [loop.Mover].
 func (c *Conn) MoveTo(to *loop.Loop) {
-	put := c.TakeTimers()
-	loop.Move(to, func() { put(to) }, c.stream)
+	c.TakeTimers()
+	if !loop.Move(to, c.PutTimers, c.stream) {
+		c.PutTimers()
+	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // Leases that no session has come of.
@@ -20,8 +21,8 @@ func TestGiveBack(t *testing.T) {
 			first := r.lease()
 			first.ReturnUnused()
 			r.ready(1)
-			p.send(frame.Ping, "idle as before")
-			p.expect(frame.Pong, "idle as before")
+			p.Send(frame.Ping, "idle as before")
+			p.Expect(frame.Pong, "idle as before")
 			s := r.use()
 			if s.conn != first {
 				t.Error("another connection")
@@ -56,10 +57,10 @@ func TestGiveBackKeepsGreeting(t *testing.T) {
 	r := newRig(t, "one-shot", nil)
 	r.ready(1)
 	p := r.accepted()
-	hello := wire(true, frame.Text, "hello")
-	p.write(hello)
-	p.send(frame.Ping, "")
-	p.expect(frame.Pong, "")
+	hello := wstest.ServerFrame(true, frame.Text, "hello")
+	p.SendBytes(hello)
+	p.Send(frame.Ping, "")
+	p.Expect(frame.Pong, "")
 	r.lease().ReturnUnused()
 	r.ready(1)
 	if s := r.use(); !bytes.Equal(s.greeting, hello) {
@@ -75,13 +76,13 @@ func TestGiveBackOfLost(t *testing.T) {
 	r.ready(1)
 	p := r.accepted()
 	s := &session{t: t, conn: r.lease()}
-	p.sendClose(1012, "restart")
-	eventually(t, "the loss is noticed", func() (lost bool) {
+	p.SendClose(1012, "restart")
+	wstest.Eventually(t, "the loss is noticed", func() (lost bool) {
 		s.on(func() { lost = s.conn.broken() != nil })
 		return lost
 	})
 	s.conn.ReturnUnused()
-	p.expectClose(1012, "closed by the server: 1012 restart")
+	p.ExpectClose(1012, "closed by the server: 1012 restart")
 	_ = p.Close()
 	r.accepted()
 	r.ready(1)

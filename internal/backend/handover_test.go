@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // What a server says between the lease of a connection and the beginning of the session.
@@ -14,25 +15,25 @@ import (
 // for a session that is not there yet. Only before the lease it is the pool's.
 func TestSaidBeforeSession(t *testing.T) {
 	for name, said := range map[string][]byte{
-		"close":         append(wire(true, frame.Text, "answer"), wire(true, frame.Close, "\x03\xe9over")...),
+		"close":         append(wstest.ServerFrame(true, frame.Text, "answer"), wstest.ServerFrame(true, frame.Close, "\x03\xe9over")...),
 		"breach":        {0x83, 0},
 		"broken ping":   {0x09, 0},
 		"masked ping":   {0x89, 0x80, 0, 0, 0, 0},
-		"large message": wire(true, frame.Binary, strings.Repeat("x", 4*maxGreeting)),
-		"behind a ping": append(wire(true, frame.Ping, "are you there?"), 0x83, 0),
+		"large message": wstest.ServerFrame(true, frame.Binary, strings.Repeat("x", 4*maxGreeting)),
+		"behind a ping": append(wstest.ServerFrame(true, frame.Ping, "are you there?"), 0x83, 0),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "one-shot", nil)
 			r.ready(1)
 			p := r.accepted()
-			kept := wire(true, frame.Text, "kept")
-			p.write(kept)
-			p.send(frame.Ping, "kept?")
-			p.expect(frame.Pong, "kept?")
+			kept := wstest.ServerFrame(true, frame.Text, "kept")
+			p.SendBytes(kept)
+			p.Send(frame.Ping, "kept?")
+			p.Expect(frame.Pong, "kept?")
 			c := r.lease()
-			p.write(said)
+			p.SendBytes(said)
 			s := &session{t: t, conn: c}
-			eventually(t, "it is noticed", func() (noticed bool) {
+			wstest.Eventually(t, "it is noticed", func() (noticed bool) {
 				s.on(func() { noticed = c.stream.Paused() })
 				return noticed
 			})
@@ -57,16 +58,16 @@ func TestSaidBeforeGivingBack(t *testing.T) {
 	r := newRig(t, "one-shot", nil)
 	r.ready(1)
 	p, c := r.accepted(), r.lease()
-	hello := wire(true, frame.Text, "hello")
-	p.write(hello)
+	hello := wstest.ServerFrame(true, frame.Text, "hello")
+	p.SendBytes(hello)
 	s := &session{t: t, conn: c}
-	eventually(t, "it is noticed", func() (noticed bool) {
+	wstest.Eventually(t, "it is noticed", func() (noticed bool) {
 		s.on(func() { noticed = c.stream.Paused() })
 		return noticed
 	})
 	c.ReturnUnused()
-	p.send(frame.Ping, "are you there?")
-	p.expect(frame.Pong, "are you there?")
+	p.Send(frame.Ping, "are you there?")
+	p.Expect(frame.Pong, "are you there?")
 	again := r.use()
 	if string(again.greeting) != string(hello) {
 		t.Errorf("greeting %q", again.greeting)
@@ -77,13 +78,13 @@ func TestSaidBeforeGivingBack(t *testing.T) {
 // A server whose connections are lost between lease and session, again and again, counts as not reachable: clients that wait
 // must not make the proxy flood it with dials.
 func TestLostBeforeSession(t *testing.T) {
-	for name, end := range map[string]func(*peer){
-		"end of the stream": func(p *peer) { _ = p.Close() },
-		"data":              func(p *peer) { p.send(frame.Text, "unasked") },
-		"close frame":       func(p *peer) { p.sendClose(1013, "") },
+	for name, end := range map[string]func(*wstest.Peer){
+		"end of the stream": func(p *wstest.Peer) { _ = p.Close() },
+		"data":              func(p *wstest.Peer) { p.Send(frame.Text, "unasked") },
+		"close frame":       func(p *wstest.Peer) { p.SendClose(1013, "") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "echo", func(o *Options, _ *server) { o.Settings.Warm = 0 })
+			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.Settings.Warm = 0 })
 			for range strikes {
 				var w pool.Waiter[*Conn]
 				if c, ok, err := r.group.Acquire(&w); ok || err != nil {
@@ -92,7 +93,7 @@ func TestLostBeforeSession(t *testing.T) {
 				p := r.accepted()
 				s := &session{t: t, conn: <-w.Ready()}
 				end(p)
-				eventually(t, "the loss is noticed", func() (lost bool) {
+				wstest.Eventually(t, "the loss is noticed", func() (lost bool) {
 					s.on(func() { lost = s.conn.broken() != nil })
 					return lost
 				})
@@ -100,9 +101,9 @@ func TestLostBeforeSession(t *testing.T) {
 					t.Fatal("alive")
 				}
 				_ = p.Close()
-				eventually(t, "it is gone", func() bool { s := r.Stats(); return s.Used() == 0 })
+				wstest.Eventually(t, "it is gone", func() bool { s := r.Stats(); return s.Used() == 0 })
 			}
-			eventually(t, "the server counts as not reachable", func() bool { return !r.Health().Reachable })
+			wstest.Eventually(t, "the server counts as not reachable", func() bool { return !r.Health().Reachable })
 			if h := r.Health(); !strings.HasPrefix(h.Reason, lostEarlyReason) {
 				t.Errorf("health: %+v", h)
 			}

@@ -8,12 +8,13 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // Connections are dialed until enough are warm, never more than the cap.
 func TestFill(t *testing.T) {
-	r := newRig(t, "echo", func(o *Options, s *server) {
-		o.Settings.Cap, o.Settings.Warm, s.serve = 5, 2, echo
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
+		o.Settings.Cap, o.Settings.Warm, s.Serve = 5, 2, wstest.Echo
 	})
 	r.ready(2)
 	var held []*session
@@ -30,7 +31,7 @@ func TestFill(t *testing.T) {
 	for _, s := range held {
 		s.end(0)
 	}
-	if _, peak := r.server.counts(); peak != 5 {
+	if peak := r.server.Counts().Peak; peak != 5 {
 		t.Errorf("the server saw %d connections at once; want 5", peak)
 	}
 }
@@ -38,15 +39,15 @@ func TestFill(t *testing.T) {
 // However fast connections are used up, the server never sees more than the cap at once.
 func TestCapHoldsWhileConnectionsAreReplaced(t *testing.T) {
 	const limit, sessions = 4, 150
-	r := newRig(t, "one-shot", func(o *Options, s *server) {
-		o.Settings.Cap, o.Settings.Warm, s.serve = limit, limit, echo
+	r := newRig(t, "one-shot", func(o *Options, s *wstest.Server) {
+		o.Settings.Cap, o.Settings.Warm, s.Serve = limit, limit, wstest.Echo
 	})
 	done := make(chan int)
 	for range limit + 2 {
 		go func() {
 			served := 0
 			for served < sessions/limit {
-				c, err := r.acquire(testTimeout)
+				c, err := r.acquire(wstest.Timeout)
 				if err != nil {
 					t.Error(err)
 					break
@@ -64,12 +65,12 @@ func TestCapHoldsWhileConnectionsAreReplaced(t *testing.T) {
 		<-done
 	}
 	r.ready(limit)
-	attempts, peak := r.server.counts()
-	if peak > limit {
-		t.Errorf("the server saw %d connections at once; its cap is %d", peak, limit)
+	seen := r.server.Counts()
+	if seen.Peak > limit {
+		t.Errorf("the server saw %d connections at once; its cap is %d", seen.Peak, limit)
 	}
-	if attempts < sessions {
-		t.Errorf("%d connections for %d sessions", attempts, sessions)
+	if seen.Attempts < sessions {
+		t.Errorf("%d connections for %d sessions", seen.Attempts, sessions)
 	}
 }
 
@@ -77,15 +78,15 @@ func TestCapHoldsWhileConnectionsAreReplaced(t *testing.T) {
 func TestServerEndsIdleConnection(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		end  func(*peer)
+		end  func(*wstest.Peer)
 		code frame.CloseCode // of the answer; 0 for none
 	}{
-		{"close frame", func(p *peer) { p.sendClose(1012, "new model") }, 1012},
-		{"close frame without a code", func(p *peer) { p.sendClose(frame.NoStatus, "") }, frame.NoStatus},
-		{"close frame with a bad code", func(p *peer) { p.send(frame.Close, "\x03\xee") }, frame.ProtocolError},
-		{"breach of the protocol", func(p *peer) { p.write([]byte{0x83, 0}) }, frame.ProtocolError},
-		{"end of the stream", func(p *peer) { _ = p.Close() }, 0},
-		{"reset", (*peer).reset, 0},
+		{"close frame", func(p *wstest.Peer) { p.SendClose(1012, "new model") }, 1012},
+		{"close frame without a code", func(p *wstest.Peer) { p.SendClose(frame.NoStatus, "") }, frame.NoStatus},
+		{"close frame with a bad code", func(p *wstest.Peer) { p.Send(frame.Close, "\x03\xee") }, frame.ProtocolError},
+		{"breach of the protocol", func(p *wstest.Peer) { p.SendBytes([]byte{0x83, 0}) }, frame.ProtocolError},
+		{"end of the stream", func(p *wstest.Peer) { _ = p.Close() }, 0},
+		{"reset", (*wstest.Peer).Reset, 0},
 	} {
 		for _, profile := range []string{"echo", "one-shot"} {
 			t.Run(c.name+", "+profile, func(t *testing.T) {
@@ -94,7 +95,7 @@ func TestServerEndsIdleConnection(t *testing.T) {
 				p := r.accepted()
 				c.end(p)
 				if c.code != 0 {
-					h, payload, err := p.next()
+					h, payload, err := p.Next()
 					code, _, _ := frame.ParseClose(payload)
 					if err != nil || h.Opcode != frame.Close || code != c.code {
 						t.Fatalf("got %v %q, %v; want close %v", h.Opcode, payload, err, c.code)
@@ -122,42 +123,42 @@ func TestCloseIsAnsweredWithEnd(t *testing.T) {
 	r := newRig(t, "echo", nil)
 	r.ready(1)
 	p := r.accepted()
-	p.sendClose(1001, "restart")
-	p.expectClose(1001, "closed by the server: 1001 restart")
-	p.expectEnd()
+	p.SendClose(1001, "restart")
+	p.ExpectClose(1001, "closed by the server: 1001 restart")
+	p.ExpectEnd()
 }
 
 // A server that never plays its part in closing keeps the slot for a limited time only.
 func TestServerNeverCloses(t *testing.T) {
-	r := newRig(t, "echo", func(o *Options, _ *server) { o.CloseTimeout = 20 * time.Millisecond })
+	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.CloseTimeout = 20 * time.Millisecond })
 	r.ready(1)
 	p := r.accepted()
-	p.send(frame.Text, "unsolicited")
-	p.expectClose(frame.PolicyViolation, "unsolicited message")
+	p.Send(frame.Text, "unsolicited")
+	p.ExpectClose(frame.PolicyViolation, "unsolicited message")
 	r.accepted()
-	p.expectEnd()
+	p.ExpectEnd()
 }
 
 // With a profile that reuses connections, data while idle may be another session's: the connection is retired. The
 // beginning of a header is enough to tell.
 func TestDataWhileIdle(t *testing.T) {
-	whole := wire(true, frame.Text, "unsolicited")
+	whole := wstest.ServerFrame(true, frame.Text, "unsolicited")
 	for name, data := range map[string][]byte{
-		"frame": whole, "fragment": wire(false, frame.Binary, "x"), "half a frame": whole[:5],
-		"header": whole[:2], "half a header": whole[:1], "behind a ping": append(wire(true, frame.Ping, ""), whole[0]),
+		"frame": whole, "fragment": wstest.ServerFrame(false, frame.Binary, "x"), "half a frame": whole[:5],
+		"header": whole[:2], "half a header": whole[:1], "behind a ping": append(wstest.ServerFrame(true, frame.Ping, ""), whole[0]),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "echo", nil)
 			r.ready(1)
 			p := r.accepted()
-			p.write(data)
+			p.SendBytes(data)
 			if name == "behind a ping" {
-				p.expect(frame.Pong, "")
+				p.Expect(frame.Pong, "")
 			}
-			p.expectClose(frame.PolicyViolation, "unsolicited message")
-			p.write(whole) // dropped
-			p.sendClose(frame.PolicyViolation, "")
-			p.expectEnd()
+			p.ExpectClose(frame.PolicyViolation, "unsolicited message")
+			p.SendBytes(whole) // dropped
+			p.SendClose(frame.PolicyViolation, "")
+			p.ExpectEnd()
 			_ = p.Close()
 			r.accepted()
 			r.ready(1)
@@ -167,21 +168,21 @@ func TestDataWhileIdle(t *testing.T) {
 
 // With a profile of one session per connection, data while idle is for its client.
 func TestGreetingIsKept(t *testing.T) {
-	hello, more := wire(true, frame.Text, "hello"), wire(false, frame.Text, strings.Repeat("m", 1000))
+	hello, more := wstest.ServerFrame(true, frame.Text, "hello"), wstest.ServerFrame(false, frame.Text, strings.Repeat("m", 1000))
 	for name, early := range map[string][]byte{"with the answer": append(bytes.Clone(hello), more[:500]...), "after it": nil} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "one-shot", func(_ *Options, s *server) { s.answer = accept("", early...) })
+			r := newRig(t, "one-shot", func(_ *Options, s *wstest.Server) { s.Answer = wstest.Accept("", early...) })
 			r.ready(1)
 			p := r.accepted()
-			ping := wire(true, frame.Ping, "seen?")
+			ping := wstest.ServerFrame(true, frame.Ping, "seen?")
 			rest := more[500+len(ping):]
 			if early == nil {
-				p.write(append(bytes.Clone(hello), more[:500]...))
+				p.SendBytes(append(bytes.Clone(hello), more[:500]...))
 			}
-			p.write(ping) // within a frame, so it is payload
+			p.SendBytes(ping) // within a frame, so it is payload
 			want := append(append(bytes.Clone(hello), more[:500]...), ping...)
 			s := r.use()
-			p.write(rest)
+			p.SendBytes(rest)
 			s.expectSaid(append(want, rest...))
 			s.end(0)
 		})
@@ -192,8 +193,8 @@ func TestGreetingHasLimit(t *testing.T) {
 	r := newRig(t, "one-shot", nil)
 	r.ready(1)
 	p := r.accepted()
-	p.write(wire(true, frame.Binary, strings.Repeat("x", maxGreeting+1)))
-	p.expectClose(frame.MessageTooBig, "more than 64 KiB before the session")
+	p.SendBytes(wstest.ServerFrame(true, frame.Binary, strings.Repeat("x", maxGreeting+1)))
+	p.ExpectClose(frame.MessageTooBig, "more than 64 KiB before the session")
 	_ = p.Close()
 	r.accepted()
 }
@@ -207,11 +208,11 @@ func TestPingsWhileWaiting(t *testing.T) {
 			p := r.accepted()
 			ping := func(text string) {
 				t.Helper()
-				p.send(frame.Pong, "unsolicited")
-				b := wire(true, frame.Ping, text)
-				p.write(b[:1])
-				p.write(b[1:])
-				p.expect(frame.Pong, text)
+				p.Send(frame.Pong, "unsolicited")
+				b := wstest.ServerFrame(true, frame.Ping, text)
+				p.SendBytes(b[:1])
+				p.SendBytes(b[1:])
+				p.Expect(frame.Pong, text)
 			}
 			ping("")
 			ping("idle")
@@ -228,7 +229,7 @@ func TestPingsWhileWaiting(t *testing.T) {
 
 // Idle connections move between loops and go on as before.
 func TestMove(t *testing.T) {
-	r := newRig(t, "echo", func(o *Options, _ *server) { o.CloseTimeout = 50 * time.Millisecond })
+	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.CloseTimeout = 50 * time.Millisecond })
 	r.ready(1)
 	p := r.accepted()
 	s := &session{t: t, conn: r.lease()}
@@ -237,12 +238,12 @@ func TestMove(t *testing.T) {
 	move := func() {
 		s.on(func() { c.MoveTo(loops[1-c.stream.Loop().ID()]) })
 	}
-	half := wire(true, frame.Ping, "in two pieces")
+	half := wstest.ServerFrame(true, frame.Ping, "in two pieces")
 	for range 50 {
-		p.write(half[:5])
+		p.SendBytes(half[:5])
 		move()
-		p.write(half[5:])
-		p.expect(frame.Pong, "in two pieces")
+		p.SendBytes(half[5:])
+		p.Expect(frame.Pong, "in two pieces")
 	}
 	var at *loop.Loop
 	s.on(func() { at = c.stream.Loop() })
@@ -257,9 +258,9 @@ func TestMove(t *testing.T) {
 	})
 	s.end(0)
 	// Its timers go with it.
-	p.send(frame.Text, "unsolicited")
-	p.expectClose(frame.PolicyViolation, "unsolicited message")
+	p.Send(frame.Text, "unsolicited")
+	p.ExpectClose(frame.PolicyViolation, "unsolicited message")
 	move()
 	r.accepted()
-	p.expectEnd()
+	p.ExpectEnd()
 }

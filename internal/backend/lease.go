@@ -104,7 +104,7 @@ func (c *Conn) End(e Ending) Outcome {
 		return Discarded
 	}
 	step := c.boundary.End(e.Traffic)
-	c.FromServer.watchRest(&c.boundary, &c.Scanner)
+	c.FromServer.inspectRest(&c.boundary, &c.Scanner)
 	c.perform(step)
 	switch {
 	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise it is the beginning of something that nobody asked for
@@ -113,9 +113,7 @@ func (c *Conn) End(e Ending) Outcome {
 		c.mode = resetting
 		c.timer.Stop()
 		if limit := c.made.backend.options().ResetTimeout; limit > 0 {
-			c.timer.Set(c.stream.Loop(), limit, func() {
-				c.retire(retirement{pool.ResetFailed, frame.GoingAway, "no answer in time"})
-			})
+			c.timer.Set(c.stream, limit, timerReset)
 		}
 		c.slot.Reset(c.lease)
 		return Resetting

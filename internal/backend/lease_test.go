@@ -9,12 +9,13 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // How a lease ends that leaves the connection unfit.
 func TestDiscard(t *testing.T) {
-	r := newRig(t, "echo", func(o *Options, _ *server) { o.Settings.Cap, o.Settings.Warm = 1, 1 })
-	next := func() (*session, *peer) {
+	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.Settings.Cap, o.Settings.Warm = 1, 1 })
+	next := func() (*session, *wstest.Peer) {
 		r.ready(1)
 		return r.use(), r.accepted()
 	}
@@ -30,9 +31,9 @@ func TestDiscard(t *testing.T) {
 	// Within a message, a close frame can be sent.
 	s, p := next()
 	end(s, profile.Traffic{SendingMessage: true}, false, 1001, "session ended")
-	p.expectClose(1001, "session ended")
-	p.sendClose(1001, "")
-	p.expectEnd()
+	p.ExpectClose(1001, "session ended")
+	p.SendClose(1001, "")
+	p.ExpectEnd()
 	_ = p.Close()
 
 	// Within a frame, it would be taken for the rest of it.
@@ -41,7 +42,7 @@ func TestDiscard(t *testing.T) {
 	end(s, profile.Traffic{SendingMessage: true}, true, 1001, "session ended")
 	rest := new(strings.Builder)
 	for b := make([]byte, 100); ; {
-		n, err := p.in.Read(b)
+		n, err := p.Read(b)
 		rest.Write(b[:n])
 		if err != nil {
 			break
@@ -55,35 +56,35 @@ func TestDiscard(t *testing.T) {
 	// The close frame is sent once.
 	s, p = next()
 	s.on(func() { s.conn.SendClose([]byte("\x0f\xa0bye")) })
-	p.expect(frame.Close, "\x0f\xa0bye")
+	p.Expect(frame.Close, "\x0f\xa0bye")
 	end(s, profile.Traffic{}, false, 1000, "")
-	p.sendClose(1000, "")
-	p.expectEnd()
+	p.SendClose(1000, "")
+	p.ExpectEnd()
 	_ = p.Close()
 
 	// The server's close frame, which the session has seen, is answered.
 	s, p = next()
 	s.on(func() { s.conn.CloseReceived() })
 	end(s, profile.Traffic{}, false, 1012, "")
-	p.expectClose(1012, "")
-	p.expectEnd()
+	p.ExpectClose(1012, "")
+	p.ExpectEnd()
 	_ = p.Close()
 
 	// The beginning of a frame has arrived that nobody asked for.
 	s, p = next()
-	p.write(wire(true, frame.Text, "unsolicited")[:1])
-	eventually(t, "it has arrived", func() (held bool) {
+	p.SendBytes(wstest.ServerFrame(true, frame.Text, "unsolicited")[:1])
+	wstest.Eventually(t, "it has arrived", func() (held bool) {
 		s.on(func() { held = s.conn.stream.Held() > 0 })
 		return held
 	})
 	end(s, profile.Traffic{}, false, 1008, "")
-	p.expectClose(1008, "")
+	p.ExpectClose(1008, "")
 	_ = p.Close()
 
 	// It has ended.
 	s, p = next()
 	_ = p.Close()
-	eventually(t, "the end is seen", func() (ended bool) {
+	wstest.Eventually(t, "the end is seen", func() (ended bool) {
 		s.on(func() { ended = s.conn.stream.Ended() })
 		return ended
 	})
@@ -97,11 +98,11 @@ func TestDiscard(t *testing.T) {
 
 // A connection that is lost between Lease and Use is not alive, and its slot comes free.
 func TestLeasedConnectionIsLost(t *testing.T) {
-	for name, lose := range map[string]func(*peer){
-		"close frame":       func(p *peer) { p.sendClose(1001, "") },
-		"end of the stream": func(p *peer) { _ = p.Close() },
-		"reset":             (*peer).reset,
-		"data":              func(p *peer) { p.send(frame.Text, "unsolicited") },
+	for name, lose := range map[string]func(*wstest.Peer){
+		"close frame":       func(p *wstest.Peer) { p.SendClose(1001, "") },
+		"end of the stream": func(p *wstest.Peer) { _ = p.Close() },
+		"reset":             (*wstest.Peer).Reset,
+		"data":              func(p *wstest.Peer) { p.Send(frame.Text, "unsolicited") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "echo", nil)
@@ -109,7 +110,7 @@ func TestLeasedConnectionIsLost(t *testing.T) {
 			p := r.accepted()
 			s := &session{t: t, conn: r.lease()}
 			lose(p)
-			eventually(t, "the loss is noticed", func() (lost bool) {
+			wstest.Eventually(t, "the loss is noticed", func() (lost bool) {
 				s.on(func() { lost = s.conn.broken() != nil })
 				return lost
 			})
@@ -120,7 +121,7 @@ func TestLeasedConnectionIsLost(t *testing.T) {
 				t.Fatal("alive")
 			}
 			if name == "close frame" || name == "data" {
-				if h, _, err := p.next(); err != nil || h.Opcode != frame.Close {
+				if h, _, err := p.Next(); err != nil || h.Opcode != frame.Close {
 					t.Errorf("got %v, %v; want a close frame", h.Opcode, err)
 				}
 			}
@@ -138,22 +139,22 @@ func TestLeasedConnectionIsLost(t *testing.T) {
 // and each session sees its own answers only.
 func TestLeasesAlwaysEnd(t *testing.T) {
 	const limit, workers, rounds = 4, 6, 100
-	r := newRig(t, "echo", func(o *Options, s *server) {
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings.Cap, o.Settings.Warm = limit, limit
 		o.ResetTimeout, o.CloseTimeout = time.Second, time.Second
-		s.serve = func(p *peer) {
+		s.Serve = func(p *wstest.Peer) {
 			for n := 0; ; n++ {
-				h, payload, err := p.next()
+				h, payload, err := p.Next()
 				switch {
 				case err != nil:
 					return
 				case n > 0 && rand.IntN(20) == 0:
-					_ = p.tcp().SetLinger(0) // the server counts it as gone before it resets it
+					_ = p.TCP().SetLinger(0) // the server counts it as gone before it resets it
 					return
 				case n > 0 && rand.IntN(20) == 0:
-					_, _ = p.Conn.Write(wire(true, frame.Close, "\x03\xe9"))
+					_, _ = p.Conn.Write(wstest.ServerFrame(true, frame.Close, "\x03\xe9"))
 				}
-				if _, err := p.Conn.Write(wire(h.Fin, h.Opcode, string(payload))); err != nil || h.Opcode == frame.Close {
+				if _, err := p.Conn.Write(wstest.ServerFrame(h.Fin, h.Opcode, string(payload))); err != nil || h.Opcode == frame.Close {
 					return
 				}
 			}
@@ -164,7 +165,7 @@ func TestLeasesAlwaysEnd(t *testing.T) {
 		tasks.Go(func() {
 			own := strings.Repeat(string(rune('a'+w)), 10)
 			for done := 0; done < rounds; {
-				c, err := r.acquire(testTimeout)
+				c, err := r.acquire(wstest.Timeout)
 				if err != nil {
 					t.Error(err)
 					return
@@ -179,8 +180,8 @@ func TestLeasesAlwaysEnd(t *testing.T) {
 					s.ask(own)
 				}
 				if rand.IntN(2) == 0 { // some wait for the answers, unless the connection ends
-					wire := len(wire(true, frame.Text, own))
-					eventually(t, "answers", func() (enough bool) {
+					wire := len(wstest.ServerFrame(true, frame.Text, own))
+					wstest.Eventually(t, "answers", func() (enough bool) {
 						s.on(func() {
 							enough = len(s.received) >= questions*wire || c.stream.Ended() || !c.Scanner.AtMessageBoundary()
 						})
@@ -195,11 +196,11 @@ func TestLeasesAlwaysEnd(t *testing.T) {
 		})
 	}
 	tasks.Wait()
-	eventually(t, "all leases end", func() bool { s := r.Stats(); return s.Leased == 0 && s.Resetting == 0 })
+	wstest.Eventually(t, "all leases end", func() bool { s := r.Stats(); return s.Leased == 0 && s.Resetting == 0 })
 	if s := r.Stats().Totals; s.Leased != workers*rounds || s.Returned+s.Discarded != s.Leased || s.Returned == 0 || s.Discarded == 0 {
 		t.Errorf("totals: %+v", s)
 	}
-	if _, peak := r.server.counts(); peak > limit {
+	if peak := r.server.Counts().Peak; peak > limit {
 		t.Errorf("the server saw %d connections at once; its cap is %d", peak, limit)
 	}
 }

@@ -38,7 +38,7 @@ func (c *Conn) watch() {
 		}
 	}
 	if next > 0 || expires {
-		c.timer.SetRoughly(c.stream.Loop(), next, c.look)
+		c.timer.SetRoughly(c.stream, next, timerLook)
 	} else {
 		c.timer.Stop() // it may still bound the reset that has just succeeded
 	}
@@ -68,7 +68,7 @@ func (c *Conn) look() {
 	} else if c.stream.Pending() == 0 {
 		c.sendControl(frame.Ping, c.Ping())
 	}
-	c.timer.SetRoughly(c.stream.Loop(), o.PingTimeout, c.pongDue)
+	c.timer.SetRoughly(c.stream, o.PingTimeout, timerPong)
 }
 
 // Ping returns the payload of a ping that is being sent now.
@@ -108,7 +108,7 @@ func (c *Conn) pongDue() {
 		return
 	}
 	if left := c.pinged.After(timeout).Until(); left > 0 { // it was sent later than it was due
-		c.timer.Set(c.stream.Loop(), left, c.pongDue)
+		c.timer.Set(c.stream, left, timerPong)
 		return
 	}
 	c.silent = true

@@ -7,19 +7,10 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // Pings over real sockets: that they are sent, and what comes of it. What counts as a sign of life is in signs_test.go.
-
-// awaitPing receives a ping of the proxy and returns its payload.
-func (p *peer) awaitPing() string {
-	p.t.Helper()
-	h, payload, err := p.next()
-	if err != nil || h.Opcode != frame.Ping || len(payload) != pingPayload {
-		p.t.Fatalf("got %v %q, %v; want a ping", h.Opcode, payload, err)
-	}
-	return string(payload)
-}
 
 // look has the connection look at itself now, which sends a ping.
 func (s *session) look() { s.on(s.conn.look) }
@@ -38,7 +29,7 @@ func (s *session) due() {
 // settled waits until a ping has been answered, and returns the round trip.
 func (s *session) settled() (roundTrip time.Duration) {
 	s.t.Helper()
-	eventually(s.t, "the pong has arrived", func() (settled bool) {
+	wstest.Eventually(s.t, "the pong has arrived", func() (settled bool) {
 		s.on(func() { settled, roundTrip = s.conn.pinged == 0, time.Duration(s.conn.roundTrip)*time.Microsecond })
 		return settled
 	})
@@ -46,23 +37,25 @@ func (s *session) settled() (roundTrip time.Duration) {
 }
 
 // pinging are options under which pings are sent and awaited only when a test says so.
-func pinging(o *Options, _ *server) { o.PingInterval, o.PingTimeout = time.Hour, time.Hour/2 }
+func pinging(o *Options, _ *wstest.Server) { o.PingInterval, o.PingTimeout = time.Hour, time.Hour/2 }
 
 // A connection whose pings are answered stays, be it idle or in use, and it is known how long that takes.
 func TestPingsAreAnswered(t *testing.T) {
-	r := newRig(t, "echo", func(o *Options, _ *server) { o.PingInterval, o.PingTimeout = 20*time.Millisecond, testTimeout })
+	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) {
+		o.PingInterval, o.PingTimeout = 20*time.Millisecond, wstest.Timeout
+	})
 	r.ready(1)
 	p := r.accepted()
 	seen := make(map[string]bool)
 	answer := func() {
 		t.Helper()
 		for range 2 {
-			payload := p.awaitPing()
+			payload := p.ExpectPing()
 			if seen[payload] {
 				t.Errorf("the same payload %x again", payload)
 			}
 			seen[payload] = true
-			p.send(frame.Pong, payload)
+			p.Send(frame.Pong, payload)
 		}
 	}
 	answer()
@@ -72,7 +65,7 @@ func TestPingsAreAnswered(t *testing.T) {
 		t.Error("the session was not asked to send a ping")
 	}
 	answer()
-	eventually(t, "the round trip is known", func() bool { return r.Health().RoundTripSeconds > 0 })
+	wstest.Eventually(t, "the round trip is known", func() bool { return r.Health().RoundTripSeconds > 0 })
 	if st := r.Stats(); st.Totals.Dialed != 1 || st.Idle != 1 {
 		t.Errorf("stats: %+v", st)
 	}
@@ -82,15 +75,15 @@ func TestPingsAreAnswered(t *testing.T) {
 func TestSilentWhileIdle(t *testing.T) {
 	const interval, timeout = 40 * time.Millisecond, 60 * time.Millisecond
 	begun := time.Now()
-	r := newRig(t, "echo", func(o *Options, _ *server) { o.PingInterval, o.PingTimeout = interval, timeout })
+	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.PingInterval, o.PingTimeout = interval, timeout })
 	p := r.accepted()
-	p.awaitPing()
-	p.expectEnd() // no close frame: nobody is there to read it
+	p.ExpectPing()
+	p.ExpectEnd() // no close frame: nobody is there to read it
 	if took := time.Since(begun); took < interval*3/4+timeout {
 		t.Errorf("given up after %v", took)
 	}
 	r.accepted()
-	eventually(t, "it is noted", func() bool { return r.Stats().Totals.Reasons[pool.Silent] > 0 })
+	wstest.Eventually(t, "it is noted", func() bool { return r.Stats().Totals.Reasons[pool.Silent] > 0 })
 }
 
 // A session whose connection does not answer is told.
@@ -99,7 +92,7 @@ func TestSilentInUse(t *testing.T) {
 	s := r.use()
 	s.look()
 	s.due()
-	eventually(t, "the session is told", func() (told bool) {
+	wstest.Eventually(t, "the session is told", func() (told bool) {
 		s.on(func() { told = s.ended != nil })
 		return told
 	})
@@ -124,7 +117,7 @@ func TestSilentBeforeUse(t *testing.T) {
 	s := &session{t: t, conn: r.lease()}
 	s.look()
 	s.due()
-	eventually(t, "it is noticed", func() (lost bool) {
+	wstest.Eventually(t, "it is noticed", func() (lost bool) {
 		s.on(func() { lost = s.conn.broken() != nil })
 		return lost
 	})
@@ -142,9 +135,9 @@ func TestNoTimer(t *testing.T) {
 	s := r.use()
 	s.ask("1")
 	p := r.accepted()
-	p.expect(frame.Text, "1")
+	p.Expect(frame.Text, "1")
 	s.end(1)
-	p.send(frame.Text, "1")
+	p.Send(frame.Text, "1")
 	r.ready(1)
 	s.on(func() {
 		if s.conn.timer.Active() {

@@ -3,7 +3,6 @@ package backend
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,7 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // Probes over real sockets.
@@ -51,7 +50,7 @@ func TestProbeHTTP(t *testing.T) {
 	for path, want := range map[string]string{
 		"/200": "", "/204": "", "/500": "503 Service Unavailable", "/redirect": "302 Found", "/hang": "deadline exceeded",
 	} {
-		ctx, cancel := within(t), context.CancelFunc(func() {})
+		ctx, cancel := wstest.Context(t), context.CancelFunc(func() {})
 		if path == "/hang" {
 			ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
 		}
@@ -66,28 +65,28 @@ func TestProbeHTTP(t *testing.T) {
 		t.Errorf("%v by %v", method.Load(), agent.Load())
 	}
 	// What keeps a password in its URL does not show it.
-	if err := probeHTTP(within(t), parse(t, strings.Replace(s.URL, "//", "//me:secret@", 1)), nil); err == nil || strings.Contains(err.Error(), "secret") {
+	if err := probeHTTP(wstest.Context(t), parse(t, strings.Replace(s.URL, "//", "//me:secret@", 1)), nil); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error: %v", err)
 	}
 	s.Close()
-	if err := probeHTTP(within(t), parse(t, s.URL), nil); err == nil {
+	if err := probeHTTP(wstest.Context(t), parse(t, s.URL), nil); err == nil {
 		t.Error("nobody listens, and all is well")
 	}
 }
 
 // A probe by upgrade has a place of the pool while it runs, and closes its connection in order.
 func TestProbeUpgrade(t *testing.T) {
-	r := newRig(t, "echo", func(o *Options, _ *server) { o.Settings.Cap = 2 })
+	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.Settings.Cap = 2 })
 	r.ready(1)
 	r.accepted()
 	result := make(chan error)
-	go func() { result <- r.probeUpgrade(within(t)) }()
+	go func() { result <- r.probeUpgrade(wstest.Context(t)) }()
 	p := r.accepted()
 	if s := r.Stats(); s.Dialing != 1 || s.Used() != 2 {
 		t.Errorf("it has no place: %+v", s)
 	}
-	p.expectClose(frame.NormalClosure, "")
-	if err := r.probeUpgrade(within(t)); !errors.Is(err, errNoRoom) {
+	p.ExpectClose(frame.NormalClosure, "")
+	if err := r.probeUpgrade(wstest.Context(t)); !errors.Is(err, errNoRoom) {
 		t.Errorf("a third connection of two: %v", err)
 	}
 	_ = p.Close() // no answer, which is none of its business
@@ -101,21 +100,15 @@ func TestProbeUpgrade(t *testing.T) {
 
 // One that fails gives its place back, too.
 func TestProbeUpgradeFails(t *testing.T) {
-	for name, answer := range map[string]func(net.Conn, *handshake.Request) bool{
-		"refused": func(nc net.Conn, _ *handshake.Request) bool {
-			handshake.Refuse(nc, &handshake.Refusal{Status: http.StatusServiceUnavailable, Reason: "loading"})
-			return false
-		},
-		"hangs": func(nc net.Conn, _ *handshake.Request) bool {
-			_, _ = nc.Read(make([]byte, 1))
-			return false
-		},
+	for name, answer := range map[string]wstest.Answer{
+		"refused": wstest.Refuse(http.StatusServiceUnavailable, "loading"),
+		"hangs":   wstest.Hang,
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "echo", func(o *Options, s *server) {
-				o.Settings.Cap, o.Settings.Warm, s.answer = 1, 0, answer
+			r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
+				o.Settings.Cap, o.Settings.Warm, s.Answer = 1, 0, answer
 			})
-			ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+			ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 			if name == "hangs" {
 				cancel()
 				ctx, cancel = context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -133,7 +126,7 @@ func TestProbeUpgradeFails(t *testing.T) {
 
 // A server that accepts the connection but never ends it is well; the probe ends in its time.
 func TestProbeUpgradeIsNotClosed(t *testing.T) {
-	r := newRig(t, "echo", func(o *Options, _ *server) { o.Settings.Warm = 0 })
+	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.Settings.Warm = 0 })
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	if err := r.probeUpgrade(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) { // a machine may be so busy
@@ -150,13 +143,13 @@ func TestProbing(t *testing.T) {
 	status.Store(http.StatusOK)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
 	defer web.Close()
-	r := newRig(t, "echo", func(o *Options, s *server) {
-		s.serve = echo
-		o.Probe = &Probe{URL: parse(t, web.URL), Interval: 5 * time.Millisecond, Timeout: testTimeout, Fall: 2, Rise: 2}
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
+		s.Serve = wstest.Echo
+		o.Probe = &Probe{URL: parse(t, web.URL), Interval: 5 * time.Millisecond, Timeout: wstest.Timeout, Fall: 2, Rise: 2}
 	})
 	verdict := func(probe string, usable bool) {
 		t.Helper()
-		eventually(t, "the probe is "+probe, func() bool { return r.Health().Probe == probe && r.Stats().Usable == usable })
+		wstest.Eventually(t, "the probe is "+probe, func() bool { return r.Health().Probe == probe && r.Stats().Usable == usable })
 	}
 	verdict("up", true)
 	r.ready(1)
@@ -175,25 +168,25 @@ func TestProbing(t *testing.T) {
 
 // A probe by upgrade that finds no place says nothing.
 func TestProbingWithoutRoom(t *testing.T) {
-	r := newRig(t, "echo", func(o *Options, s *server) {
-		s.serve = echo
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
+		s.Serve = wstest.Echo
 		o.Probe = &Probe{Interval: 5 * time.Millisecond}
 		o.Settings.Warm = 0
 	})
-	eventually(t, "there is room", func() bool { return r.Health().Probe == "up" })
+	wstest.Eventually(t, "there is room", func() bool { return r.Health().Probe == "up" })
 	s := r.use() // takes the only place
-	r.server.refusing(true)
-	before, _ := r.server.counts()
+	r.server.HangUp(true)
+	before := r.server.Counts().Attempts
 	for range 10 {
-		if err := r.probe(within(t), nil); !errors.Is(err, errNoRoom) {
+		if err := r.probe(wstest.Context(t), nil); !errors.Is(err, errNoRoom) {
 			t.Errorf("error: %v", err)
 		}
 	}
 	if h := r.Health(); h.Probe != "up" {
 		t.Errorf("health: %+v", h)
 	}
-	if now, peak := r.server.counts(); now != before || peak > 1 {
-		t.Errorf("%d attempts, %d at once", now-before, peak)
+	if c := r.server.Counts(); c.Attempts != before || c.Peak > 1 {
+		t.Errorf("%d attempts, %d at once", c.Attempts-before, c.Peak)
 	}
 	s.end(0)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // Failures of the way in which a backend was dialed before say nothing about the way in which it is dialed now.
@@ -93,19 +94,18 @@ func TestRenewalGivesDialsUp(t *testing.T) {
 // A dial that hangs takes the only place; it is given up for one that says what the server wants to hear.
 func TestUpdateGivesDialsUp(t *testing.T) {
 	asked := make(chan string, 10)
-	r := newRig(t, "echo", func(o *Options, s *server) {
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.DialTimeout = time.Hour
-		s.answer = func(nc net.Conn, req *handshake.Request) bool {
+		s.Answer = func(nc net.Conn, req *handshake.Request) bool {
 			protocol := req.Header.Get("Sec-WebSocket-Protocol")
 			asked <- protocol
 			if protocol == "" {
-				_, _ = nc.Read(make([]byte, 1)) // until it is given up
-				return false
+				return wstest.Hang(nc, req)
 			}
-			return accept(protocol)(nc, req)
+			return wstest.Accept(protocol)(nc, req)
 		}
 	})
-	await(t, asked)
+	wstest.Receive(t, asked, "the server is asked")
 	r.change(true, func(o *Options) { o.Target.Protocol = "v2" })
 	r.ready(1)
 	if s := r.Stats(); <-asked != "v2" || s.Totals.DialFailed != 0 {
@@ -117,19 +117,19 @@ func TestUpdateGivesDialsUp(t *testing.T) {
 func TestUpdateGivesGreetingsUp(t *testing.T) {
 	greeting := frame.AppendMessage(nil, frame.Binary, true, []byte("ready"), false)
 	asked := make(chan string, 10)
-	r := newRig(t, "kyutai", func(o *Options, s *server) {
+	r := newRig(t, "kyutai", func(o *Options, s *wstest.Server) {
 		o.Variants = new(Variants)
-		s.serve = echo
-		s.answer = func(nc net.Conn, req *handshake.Request) bool {
+		s.Serve = wstest.Echo
+		s.Answer = func(nc net.Conn, req *handshake.Request) bool {
 			protocol := req.Header.Get("Sec-WebSocket-Protocol")
 			asked <- protocol
 			if protocol == "" {
-				return accept("")(nc, req)
+				return wstest.Accept("")(nc, req)
 			}
-			return accept(protocol, greeting...)(nc, req)
+			return wstest.Accept(protocol, greeting...)(nc, req)
 		}
 	})
-	await(t, asked)
+	wstest.Receive(t, asked, "the server is asked")
 	r.change(true, func(o *Options) { o.Target.Protocol = "v2" })
 	r.ready(1)
 	if s := r.Stats(); s.Totals.DialFailed != 0 {
@@ -139,18 +139,18 @@ func TestUpdateGivesGreetingsUp(t *testing.T) {
 
 // What becomes of connections that were dialed in the old way does not count against the new one.
 func TestOldConnectionsDoNotCount(t *testing.T) {
-	r := newRig(t, "echo", func(o *Options, s *server) {
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings = pool.Settings{Cap: 4, Warm: 1, Weight: 1}
 		o.CircuitFailures = 1
-		s.answer = func(nc net.Conn, req *handshake.Request) bool {
-			return accept(req.Header.Get("Sec-WebSocket-Protocol"))(nc, req)
+		s.Answer = func(nc net.Conn, req *handshake.Request) bool {
+			return wstest.Accept(req.Header.Get("Sec-WebSocket-Protocol"))(nc, req)
 		}
 	})
 	r.ready(1)
 	old := r.use()
 	r.change(true, func(o *Options) { o.Target.Protocol = "v2" })
 	old.finish(Ending{Fault: "server broke it"})
-	eventually(t, "a connection of the new way is idle, and none of the old one", func() bool {
+	wstest.Eventually(t, "a connection of the new way is idle, and none of the old one", func() bool {
 		all := r.Variants()
 		return len(all) == 1 && all[0].Idle == 1 && all[0].Outdated == 0
 	})
@@ -159,37 +159,25 @@ func TestOldConnectionsDoNotCount(t *testing.T) {
 	}
 	fresh := r.use()
 	fresh.finish(Ending{Fault: "server broke it"})
-	eventually(t, "one of the new way does count", func() bool { return r.Health().CircuitOpened == 1 })
+	wstest.Eventually(t, "one of the new way does count", func() bool { return r.Health().CircuitOpened == 1 })
 }
 
 // A probe that failed asks again at once, and its next answer is the verdict.
 func TestUpdateProbesAnew(t *testing.T) {
 	var well atomic.Bool
-	r := newRig(t, "echo", func(o *Options, s *server) {
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings = pool.Settings{Cap: 4, Warm: 0, Weight: 1}
-		o.Probe = &Probe{Interval: time.Hour, Timeout: testTimeout, Fall: 1, Rise: 2}
-		s.serve = echo
-		s.answer = func(nc net.Conn, req *handshake.Request) bool {
+		o.Probe = &Probe{Interval: time.Hour, Timeout: wstest.Timeout, Fall: 1, Rise: 2}
+		s.Serve = wstest.Echo
+		s.Answer = func(nc net.Conn, req *handshake.Request) bool {
 			if !well.Load() {
-				handshake.Refuse(nc, &handshake.Refusal{Status: http.StatusUnauthorized, Reason: "no"})
-				return false
+				return wstest.Refuse(http.StatusUnauthorized, "no")(nc, req)
 			}
-			return accept("")(nc, req)
+			return wstest.Accept("")(nc, req)
 		}
 	})
-	eventually(t, "the probe fails", func() bool { return r.Health().Probe == "down" && !r.Stats().Usable })
+	wstest.Eventually(t, "the probe fails", func() bool { return r.Health().Probe == "down" && !r.Stats().Usable })
 	well.Store(true)
 	r.change(true, func(*Options) {})
-	eventually(t, "the probe succeeds", func() bool { return r.Health().Probe == "up" && r.Stats().Usable })
-}
-
-// await returns what comes by a channel, which must be something.
-func await[T any](t *testing.T, from <-chan T) (value T) {
-	t.Helper()
-	select {
-	case value = <-from:
-	case <-time.After(testTimeout):
-		t.Fatal("nothing came")
-	}
-	return value
+	wstest.Eventually(t, "the probe succeeds", func() bool { return r.Health().Probe == "up" && r.Stats().Usable })
 }

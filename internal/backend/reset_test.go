@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // What becomes of a connection that still owes answers to a session.
@@ -19,25 +20,25 @@ func TestResetDropsLateAnswers(t *testing.T) {
 		s := r.use()
 		for _, text := range []string{"1", "2", "3"} {
 			s.ask(text)
-			p.expect(frame.Text, text)
+			p.Expect(frame.Text, text)
 		}
-		p.send(frame.Text, "1")
-		second := wire(true, frame.Text, "the second answer")
-		p.write(second[:7])
-		s.hear(len(wire(true, frame.Text, "1")) + 7)
+		p.Send(frame.Text, "1")
+		second := wstest.ServerFrame(true, frame.Text, "the second answer")
+		p.SendBytes(second[:7])
+		s.hear(len(wstest.ServerFrame(true, frame.Text, "1")) + 7)
 		if v := s.end(3); v != Resetting {
 			t.Fatalf("outcome %v", v)
 		}
 		if _, ok := r.tryLease(); ok {
 			t.Fatal("a connection that is being reset was leased")
 		}
-		p.write(second[7:])
-		p.send(frame.Ping, "in between")
-		p.expect(frame.Pong, "in between")
+		p.SendBytes(second[7:])
+		p.Send(frame.Ping, "in between")
+		p.Expect(frame.Pong, "in between")
 		if st := r.Stats(); st.Resetting != 1 {
 			t.Fatalf("stats: %+v", st)
 		}
-		p.write(append(wire(false, frame.Text, "third"), wire(true, frame.Continuation, "")...))
+		p.SendBytes(append(wstest.ServerFrame(false, frame.Text, "third"), wstest.ServerFrame(true, frame.Continuation, "")...))
 		r.ready(1)
 		s.on(func() {
 			if s.conn.timer.Active() {
@@ -57,30 +58,30 @@ func TestResetDropsLateAnswers(t *testing.T) {
 func TestResetFails(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		play   func(*peer)
+		play   func(*wstest.Peer)
 		code   frame.CloseCode // of the close frame that the server gets; 0 for none
 		reason string
 	}{
-		{"too many answers", func(p *peer) {
-			p.write(append(wire(true, frame.Text, "1"), wire(true, frame.Text, "2")...))
+		{"too many answers", func(p *wstest.Peer) {
+			p.SendBytes(append(wstest.ServerFrame(true, frame.Text, "1"), wstest.ServerFrame(true, frame.Text, "2")...))
 		}, frame.PolicyViolation, "unsolicited message"},
-		{"beginning of another answer", func(p *peer) {
-			p.write(append(wire(true, frame.Text, "1"), wire(false, frame.Text, "2")...))
+		{"beginning of another answer", func(p *wstest.Peer) {
+			p.SendBytes(append(wstest.ServerFrame(true, frame.Text, "1"), wstest.ServerFrame(false, frame.Text, "2")...))
 		}, frame.PolicyViolation, "unsolicited message"},
-		{"header of another answer", func(p *peer) {
-			p.write(append(wire(true, frame.Text, "1"), wire(true, frame.Text, "2")[:2]...))
+		{"header of another answer", func(p *wstest.Peer) {
+			p.SendBytes(append(wstest.ServerFrame(true, frame.Text, "1"), wstest.ServerFrame(true, frame.Text, "2")[:2]...))
 		}, frame.PolicyViolation, "unsolicited message"},
-		{"half a header of another answer", func(p *peer) {
-			p.write(append(wire(true, frame.Text, "1"), wire(true, frame.Text, "2")[:1]...))
+		{"half a header of another answer", func(p *wstest.Peer) {
+			p.SendBytes(append(wstest.ServerFrame(true, frame.Text, "1"), wstest.ServerFrame(true, frame.Text, "2")[:1]...))
 		}, frame.PolicyViolation, "unsolicited message"},
-		{"no answer", func(*peer) {}, frame.GoingAway, "no answer in time"},
-		{"half an answer", func(p *peer) { p.write(wire(false, frame.Text, "1")) }, frame.GoingAway, "no answer in time"},
-		{"close", func(p *peer) { p.sendClose(1001, "") }, 1001, "closed by the server: 1001 "},
-		{"breach of the protocol", func(p *peer) { p.write([]byte{0x83, 0}) }, frame.ProtocolError, "reserved opcode"},
-		{"end of the stream", func(p *peer) { _ = p.Close() }, 0, ""},
+		{"no answer", func(*wstest.Peer) {}, frame.GoingAway, "no answer in time"},
+		{"half an answer", func(p *wstest.Peer) { p.SendBytes(wstest.ServerFrame(false, frame.Text, "1")) }, frame.GoingAway, "no answer in time"},
+		{"close", func(p *wstest.Peer) { p.SendClose(1001, "") }, 1001, "closed by the server: 1001 "},
+		{"breach of the protocol", func(p *wstest.Peer) { p.SendBytes([]byte{0x83, 0}) }, frame.ProtocolError, "reserved opcode"},
+		{"end of the stream", func(p *wstest.Peer) { _ = p.Close() }, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, "echo", func(o *Options, _ *server) {
+			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) {
 				if c.reason == "no answer in time" {
 					o.ResetTimeout = 30 * time.Millisecond
 				}
@@ -89,13 +90,13 @@ func TestResetFails(t *testing.T) {
 			p := r.accepted()
 			s := r.use()
 			s.ask("1")
-			p.expect(frame.Text, "1")
+			p.Expect(frame.Text, "1")
 			if v := s.end(1); v != Resetting {
 				t.Fatalf("outcome %v", v)
 			}
 			c.play(p)
 			if c.code != 0 {
-				p.expectClose(c.code, c.reason)
+				p.ExpectClose(c.code, c.reason)
 				_ = p.Close()
 			}
 			r.accepted()
@@ -111,7 +112,7 @@ func TestResetFails(t *testing.T) {
 func TestResetMoves(t *testing.T) {
 	for name, answer := range map[string]bool{"answered": true, "not answered": false} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "echo", func(o *Options, _ *server) {
+			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) {
 				if !answer {
 					o.ResetTimeout = 50 * time.Millisecond
 				}
@@ -120,17 +121,17 @@ func TestResetMoves(t *testing.T) {
 			p := r.accepted()
 			s := r.use()
 			s.ask("1")
-			p.expect(frame.Text, "1")
+			p.Expect(frame.Text, "1")
 			s.on(func() {
 				s.conn.End(Ending{Traffic: profile.Traffic{Sent: 1}, Code: frame.GoingAway})
 				s.conn.stream.Post(func() { s.conn.MoveTo(r.loops.Loops()[1-s.conn.stream.Loop().ID()]) })
 			})
 			if answer {
-				p.send(frame.Text, "1")
+				p.Send(frame.Text, "1")
 				r.ready(1)
 				return
 			}
-			p.expectClose(frame.GoingAway, "no answer in time")
+			p.ExpectClose(frame.GoingAway, "no answer in time")
 		})
 	}
 }

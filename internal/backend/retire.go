@@ -26,9 +26,6 @@ func (c *Conn) Retire(*loop.Conn) {
 	c.slot.GiveUp()
 }
 
-// Owns implements [loop.Retirer].
-func (c *Conn) Owns(t *loop.Timer) bool { return t == &c.timer || c.alarm != nil && t == c.alarm }
-
 // RetireLease is Retire for a session that may hold the lease: it does nothing if the connection is the pool's or another session's
 // by now. It returns whether the session held it.
 func (c *Conn) RetireLease(l LeaseHolder) bool {

@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,13 +10,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // rig is a backend and the server that the test plays for it.
 type rig struct {
 	*Backend
 	t      testing.TB
-	server *server
+	server *wstest.Server
 	group  *pool.Group[*Conn]
 	loops  *loop.Group
 	log    *capture
@@ -25,9 +25,10 @@ type rig struct {
 
 // newRig starts a backend of one connection with the profile, and what change makes of it. Nothing happens by itself, at
 // least not for as long as a test takes: no pings, no age, and connections beyond the warm ones stay.
-func newRig(t testing.TB, name string, change func(*Options, *server)) *rig {
+func newRig(t testing.TB, name string, change func(*Options, *wstest.Server)) *rig {
 	t.Helper()
-	r := &rig{t: t, server: newServer(t), group: pool.NewGroup[*Conn](pool.Options{Queue: 100}), log: new(capture)}
+	r := &rig{t: t, server: new(wstest.Server), group: pool.NewGroup[*Conn](pool.Options{Queue: 100}), log: new(capture)}
+	r.server.Listen(t, overTLS)
 	var err error
 	if r.loops, err = loop.NewGroup(loop.Options{Min: 2, Max: 2, IOURing: loop.IOURingAuto}); err != nil {
 		t.Fatal(err)
@@ -37,14 +38,14 @@ func newRig(t testing.TB, name string, change func(*Options, *server)) *rig {
 		t.Fatal(err)
 	}
 	o := Options{
-		Target: r.server.target(), Profile: p, Group: r.group, Settings: pool.Settings{Cap: 1, Warm: 1, Weight: 1},
+		Target: r.server.Target(), Profile: p, Group: r.group, Settings: pool.Settings{Cap: 1, Warm: 1, Weight: 1},
 		Loops: r.loops, Log: slog.New(r.log),
-		ResetTimeout: testTimeout, CloseTimeout: testTimeout, MaxIdle: time.Hour,
+		ResetTimeout: wstest.Timeout, CloseTimeout: wstest.Timeout, MaxIdle: time.Hour,
 	}
 	if change != nil {
 		change(&o, r.server)
 	}
-	r.server.start()
+	r.server.Start()
 	r.Backend = New(o)
 	t.Cleanup(r.end)
 	return r
@@ -52,48 +53,36 @@ func newRig(t testing.TB, name string, change func(*Options, *server)) *rig {
 
 // end takes everything down and checks that the books balance.
 func (r *rig) end() {
-	r.server.close()
-	eventually(r.t, "all leases end", func() bool {
+	r.server.Close()
+	wstest.Eventually(r.t, "all leases end", func() bool {
 		s := r.Stats()
 		return s.Leased == 0 && s.Resetting == 0
 	})
 	if s := r.Stats().Totals; s.Leased != s.Returned+s.Discarded {
 		r.t.Errorf("the books do not balance: %+v", s)
 	}
-	r.Close(within(r.t))
+	r.Close(wstest.Context(r.t))
 	if s := r.Stats(); s.Used() != 0 {
 		r.t.Errorf("connections are left after Close: %+v", s)
 	}
 	r.loops.Close()
 }
 
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func (r *rig) ready(n int) {
 	r.t.Helper()
-	eventually(r.t, fmt.Sprintf("%d connections are idle", n), func() bool { return r.Stats().Idle == n })
+	wstest.Eventually(r.t, fmt.Sprintf("%d connections are idle", n), func() bool { return r.Stats().Idle == n })
 }
 
 // accepted returns the server's side of the next connection, once it is idle.
-func (r *rig) accepted() *peer {
+func (r *rig) accepted() *wstest.Peer {
 	r.t.Helper()
-	select {
-	case p := <-r.server.accepted:
-		return p
-	case <-time.After(testTimeout):
-		r.t.Fatal("no connection to the server")
-		return nil
-	}
+	return r.server.Take()
 }
 
 // lease leases a connection, and waits for it if it must.
 func (r *rig) lease() *Conn {
 	r.t.Helper()
-	c, err := r.acquire(testTimeout)
+	c, err := r.acquire(wstest.Timeout)
 	if err != nil {
 		r.t.Fatal(err)
 	}

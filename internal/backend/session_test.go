@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // session holds a lease the way a client's session does.
@@ -31,7 +32,7 @@ func (s *session) begin() (alive bool) {
 		defer close(done)
 		if alive = ok; ok {
 			s.conn.Begin()
-			s.conn.Scanner.Watch = 0
+			s.conn.Scanner.Inspect = 0
 			s.greeting = s.conn.TakeGreeting()
 			s.conn.Stream().SetHandler(s)
 		}
@@ -53,7 +54,7 @@ func (s *session) write(b []byte) { s.on(func() { s.conn.Stream().Write(b) }) }
 
 // ask sends a whole message.
 func (s *session) ask(text string) {
-	s.write(frame.Append(nil, frame.Header{Fin: true, Opcode: frame.Text, Masked: true, Mask: 1}, []byte(text)))
+	s.write(wstest.ClientFrame(true, frame.Text, text))
 }
 
 // end ends the lease after so many messages were sent.
@@ -95,6 +96,9 @@ func (s *session) Flushed(*loop.Conn) {}
 // Ended implements [loop.Handler].
 func (s *session) Ended(_ *loop.Conn, err error) { s.ended = err }
 
+// Expired implements [LeaseHolder].
+func (s *session) Expired(c *loop.Conn, t *loop.Timer) { s.conn.Expired(c, t) }
+
 // Apply implements [LeaseHolder].
 func (s *session) Apply(profile.Step) {}
 
@@ -114,7 +118,7 @@ func (s *session) ping() {
 
 // hear waits until the session has received so many bytes.
 func (s *session) hear(n int) {
-	eventually(s.t, "the answer arrives", func() (all bool) {
+	wstest.Eventually(s.t, "the answer arrives", func() (all bool) {
 		s.on(func() { all = len(s.received) >= n })
 		return all
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // The verdict on a ping is asked for here, so that no test depends on how busy the machine is.
@@ -15,45 +16,45 @@ import (
 func TestSignsOfLife(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		sign  func(*session, *peer, string)
+		sign  func(*session, *wstest.Peer, string)
 		alive bool
 	}{
-		{"nothing", func(*session, *peer, string) {}, false},
-		{"nothing more than before", func(*session, *peer, string) {}, false},
-		{"the pong", func(s *session, p *peer, ping string) {
-			p.send(frame.Pong, ping)
+		{"nothing", func(*session, *wstest.Peer, string) {}, false},
+		{"nothing more than before", func(*session, *wstest.Peer, string) {}, false},
+		{"the pong", func(s *session, p *wstest.Peer, ping string) {
+			p.Send(frame.Pong, ping)
 			s.settled()
 		}, true},
-		{"pongs that answer no ping", func(s *session, p *peer, ping string) {
+		{"pongs that answer no ping", func(s *session, p *wstest.Peer, ping string) {
 			for _, payload := range []string{"", "unasked", ping + "x", ping[:7], "12345678"} {
-				p.send(frame.Pong, payload)
+				p.Send(frame.Pong, payload)
 			}
-			p.send(frame.Ping, "passed them") // the session does not answer pings, but sees them
-			eventually(s.t, "they have arrived", func() (all bool) {
+			p.Send(frame.Ping, "passed them") // the session does not answer pings, but sees them
+			wstest.Eventually(s.t, "they have arrived", func() (all bool) {
 				s.on(func() { all = s.pinged > 0 })
 				return all
 			})
 		}, false},
-		{"a message", func(s *session, p *peer, _ string) {
-			p.send(frame.Text, "the answer comes first")
+		{"a message", func(s *session, p *wstest.Peer, _ string) {
+			p.Send(frame.Text, "the answer comes first")
 			s.hear(5)
 		}, true},
-		{"an empty message", func(s *session, p *peer, _ string) {
-			p.send(frame.Binary, "")
+		{"an empty message", func(s *session, p *wstest.Peer, _ string) {
+			p.Send(frame.Binary, "")
 			s.hear(2)
 		}, true},
-		{"more of a message that had begun before", func(s *session, p *peer, _ string) {
-			p.write([]byte("more"))
+		{"more of a message that had begun before", func(s *session, p *wstest.Peer, _ string) {
+			p.SendBytes([]byte("more"))
 			s.hear(3 + 2 + 4)
 		}, true},
-		{"the beginning of a header", func(s *session, p *peer, _ string) {
-			p.write(wire(true, frame.Text, strings.Repeat("x", 200))[:2])
-			eventually(s.t, "it has arrived", func() (held bool) {
+		{"the beginning of a header", func(s *session, p *wstest.Peer, _ string) {
+			p.SendBytes(wstest.ServerFrame(true, frame.Text, strings.Repeat("x", 200))[:2])
+			wstest.Eventually(s.t, "it has arrived", func() (held bool) {
 				s.on(func() { held = s.conn.stream.Held() > 0 })
 				return held
 			})
 		}, true},
-		{"the proxy does not read", func(s *session, _ *peer, _ string) { s.on(s.conn.stream.Pause) }, true},
+		{"the proxy does not read", func(s *session, _ *wstest.Peer, _ string) { s.on(s.conn.stream.Pause) }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, "echo", pinging)
@@ -61,15 +62,15 @@ func TestSignsOfLife(t *testing.T) {
 			p := r.accepted()
 			s := r.use()
 			if c.name == "nothing more than before" {
-				p.send(frame.Text, "hello")
+				p.Send(frame.Text, "hello")
 				s.hear(2 + 5)
 			}
 			if strings.HasPrefix(c.name, "more") {
-				p.write([]byte{0x82, 9, 'b', 'e', 'g'})
+				p.SendBytes([]byte{0x82, 9, 'b', 'e', 'g'})
 				s.hear(2 + 3)
 			}
 			s.look()
-			c.sign(s, p, p.awaitPing())
+			c.sign(s, p, p.ExpectPing())
 			s.due()
 			s.on(func() {}) // after what the verdict has led to
 			s.on(func() {
@@ -92,10 +93,10 @@ func TestRoundTrip(t *testing.T) {
 	p := r.accepted()
 	s := r.use()
 	s.look()
-	first := p.awaitPing()
+	first := p.ExpectPing()
 	s.look()
-	second := p.awaitPing()
-	p.send(frame.Pong, first) // too late
+	second := p.ExpectPing()
+	p.Send(frame.Pong, first) // too late
 	s.on(func() {             // as if it had been sent a minute ago, which its payload depends on
 		if second != string(binary.BigEndian.AppendUint64(nil, s.conn.token())) {
 			t.Errorf("the second ping was %q", second)
@@ -103,14 +104,14 @@ func TestRoundTrip(t *testing.T) {
 		s.conn.pinged = s.conn.pinged.After(-time.Minute)
 		second = string(binary.BigEndian.AppendUint64(nil, s.conn.token()))
 	})
-	p.send(frame.Pong, second)
-	if d := s.settled(); d < time.Minute || d > time.Minute+testTimeout {
+	p.Send(frame.Pong, second)
+	if d := s.settled(); d < time.Minute || d > time.Minute+wstest.Timeout {
 		t.Errorf("round trip %v", d)
 	}
-	if h := r.Health(); h.RoundTripSeconds < 60 || h.RoundTripSeconds > 60+testTimeout.Seconds() {
+	if h := r.Health(); h.RoundTripSeconds < 60 || h.RoundTripSeconds > 60+wstest.Timeout.Seconds() {
 		t.Errorf("health: %+v", h)
 	}
-	p.send(frame.Pong, second) // answers nothing any more
+	p.Send(frame.Pong, second) // answers nothing any more
 	s.end(0)
 	r.ready(1)
 }
@@ -123,7 +124,7 @@ func TestPingWaitsForBoundary(t *testing.T) {
 	p := r.accepted()
 	s := r.use()
 	s.look()
-	p.awaitPing() // never answered, nor judged
+	p.ExpectPing() // never answered, nor judged
 	s.on(func() { s.busy = true })
 	s.look()
 	s.due() // no ping was sent this time
@@ -138,7 +139,7 @@ func TestPingWaitsForBoundary(t *testing.T) {
 			t.Error("not awaited")
 		}
 	})
-	p.send(frame.Pong, p.awaitPing())
+	p.Send(frame.Pong, p.ExpectPing())
 	s.settled()
 	s.end(0)
 	r.ready(1)
@@ -164,11 +165,11 @@ func TestNoPingWhileFull(t *testing.T) {
 			t.Error("pinged or judged")
 		}
 	})
-	if h, _, err := p.next(); err != nil || h.Opcode != frame.Binary {
+	if h, _, err := p.Next(); err != nil || h.Opcode != frame.Binary {
 		t.Fatalf("%v, %v", h.Opcode, err)
 	}
 	s.look()
-	p.send(frame.Pong, p.awaitPing())
+	p.Send(frame.Pong, p.ExpectPing())
 	s.settled()
 	s.conn.ReturnUnused()
 	r.ready(1)
@@ -181,16 +182,16 @@ func TestPingOverlapsSession(t *testing.T) {
 	p := r.accepted()
 	s := &session{t: t, conn: r.lease()}
 	s.look()
-	ping := p.awaitPing()
+	ping := p.ExpectPing()
 	if !s.begin() {
 		t.Fatal("not alive")
 	}
-	p.send(frame.Pong, ping)
+	p.Send(frame.Pong, ping)
 	s.settled()
 	s.look()
-	ping = p.awaitPing()
+	ping = p.ExpectPing()
 	s.end(0)
-	p.send(frame.Pong, ping)
+	p.Send(frame.Pong, ping)
 	s.settled()
 	s.on(func() {
 		if !s.conn.timer.Active() {

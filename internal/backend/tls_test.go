@@ -20,6 +20,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // overTLS has the tests' servers be reached by TLS.
@@ -86,15 +87,15 @@ func TestReasonsOverTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			withTLS(func() {
-				r := newRig(t, "echo", func(o *Options, s *server) {
+				r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 					if c.server != nil {
-						c.server(s.tls)
+						c.server(s.TLS)
 					}
 					if c.settings != nil {
-						o.Target.SetTLS(c.settings(secure.Settings{CA: s.ca}))
+						o.Target.SetTLS(c.settings(secure.Settings{CA: s.CA}))
 					}
 				})
-				eventually(t, "a failure", func() bool { return r.Stats().Totals.DialFailed > 0 && r.Health().Reason != notDialed })
+				wstest.Eventually(t, "a failure", func() bool { return r.Stats().Totals.DialFailed > 0 && r.Health().Reason != notDialed })
 				h := r.Health()
 				for _, word := range c.want {
 					if !strings.Contains(h.Reason, word) {
@@ -115,12 +116,12 @@ func TestClientCertificate(t *testing.T) {
 	good := clients.Issue(nil)
 	certificate, key := securetest.Files(t, securetest.NewAuthority(t).Issue(nil))
 	withTLS(func() {
-		r := newRig(t, "echo", func(o *Options, s *server) {
-			s.tls.ClientAuth, s.tls.ClientCAs = tls.RequireAndVerifyClientCert, clients.Pool()
-			o.Target.SetTLS(secure.Settings{CA: s.ca, Certificate: certificate, Key: key})
+		r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
+			s.TLS.ClientAuth, s.TLS.ClientCAs = tls.RequireAndVerifyClientCert, clients.Pool()
+			o.Target.SetTLS(secure.Settings{CA: s.CA, Certificate: certificate, Key: key})
 			o.CircuitFailures = 1000
 		})
-		eventually(t, "a failure", func() bool { return r.Stats().Totals.DialFailed > 0 })
+		wstest.Eventually(t, "a failure", func() bool { return r.Stats().Totals.DialFailed > 0 })
 		right, rightKey := securetest.Files(t, good)
 		for from, to := range map[string]string{right: certificate, rightKey: key} {
 			if err := os.Rename(from, to); err != nil {
@@ -135,7 +136,7 @@ func TestClientCertificate(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "token")
 	tokens := make(chan string, 100)
-	r := newRig(t, "echo", func(o *Options, s *server) {
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.CircuitFailures = 1000
 		o.Target.Resolve = func() (http.Header, error) {
 			token, err := os.ReadFile(secret)
@@ -144,13 +145,13 @@ func TestHeaders(t *testing.T) {
 			}
 			return http.Header{"Authorization": {"Bearer " + string(token)}}, nil
 		}
-		answer := s.answer
-		s.answer = func(nc net.Conn, req *handshake.Request) bool {
+		answer := s.Answer
+		s.Answer = func(nc net.Conn, req *handshake.Request) bool {
 			tokens <- req.Header.Get("Authorization")
 			return answer(nc, req)
 		}
 	})
-	eventually(t, "a failure", func() bool { return r.Health().Reason != notDialed })
+	wstest.Eventually(t, "a failure", func() bool { return r.Health().Reason != notDialed })
 	if h := r.Health(); !strings.Contains(h.Reason, "header: Authorization: file:"+secret) {
 		t.Errorf("reason %q", h.Reason)
 	}
@@ -180,13 +181,13 @@ func TestProbeHTTPS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := probeHTTP(within(t), parse(t, server.URL), config); err != nil {
+	if err := probeHTTP(wstest.Context(t), parse(t, server.URL), config); err != nil {
 		t.Errorf("the backend's host: %v", err)
 	}
 	if config, err := probeTLS(parse(t, "https://localhost:2/"), target); config != nil || err != nil {
 		t.Errorf("another host: %v, %v", config, err)
 	}
-	if err := probeHTTP(within(t), parse(t, server.URL), nil); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+	if err := probeHTTP(wstest.Context(t), parse(t, server.URL), nil); err == nil || !strings.Contains(err.Error(), "unknown authority") {
 		t.Errorf("without the settings: %v", err)
 	}
 	target.SetTLS(secure.Settings{CA: filepath.Join(t.TempDir(), "missing.pem")})
@@ -203,9 +204,9 @@ func TestProbeHTTPS(t *testing.T) {
 
 // What a server says right behind its answer, in the same record of TLS, is neither lost nor doubled.
 func TestGreetingInTheAnswersRecord(t *testing.T) {
-	greeting := bytes.Repeat(wire(true, frame.Text, "hello"), 2000)
+	greeting := bytes.Repeat(wstest.ServerFrame(true, frame.Text, "hello"), 2000)
 	withTLS(func() {
-		r := newRig(t, "one-shot", func(_ *Options, s *server) { s.answer = accept("", greeting...) })
+		r := newRig(t, "one-shot", func(_ *Options, s *wstest.Server) { s.Answer = wstest.Accept("", greeting...) })
 		s := r.use()
 		s.expectSaid(greeting)
 		s.end(0)

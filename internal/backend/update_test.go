@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // change updates the backend's options.
@@ -22,12 +23,12 @@ func (r *rig) change(renew bool, f func(*Options)) {
 // its session has ended.
 func TestUpdateRenews(t *testing.T) {
 	protocols := make(chan string, 10)
-	r := newRig(t, "echo", func(o *Options, s *server) {
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings = pool.Settings{Cap: 6, Warm: 2, Weight: 1} // closing takes as long as the test lets it
-		s.answer = func(nc net.Conn, req *handshake.Request) bool {
+		s.Answer = func(nc net.Conn, req *handshake.Request) bool {
 			protocol := req.Header.Get("Sec-WebSocket-Protocol")
 			protocols <- protocol
-			return accept(protocol)(nc, req)
+			return wstest.Accept(protocol)(nc, req)
 		}
 	})
 	r.ready(2)
@@ -37,7 +38,7 @@ func TestUpdateRenews(t *testing.T) {
 	if r.Name() != "renamed" {
 		t.Errorf("the name is %s", r.Name())
 	}
-	eventually(t, "the idle connections are replaced", func() bool {
+	wstest.Eventually(t, "the idle connections are replaced", func() bool {
 		s := r.Stats()
 		return s.Idle == 2 && s.Totals.Reasons[pool.Outdated] == 2
 	})
@@ -72,7 +73,7 @@ func TestUpdateKeepsConnections(t *testing.T) {
 	if got := s.end(0); got != Discarded {
 		t.Errorf("after as many sessions as are allowed now it was %v", got)
 	}
-	eventually(t, "it is closed as worn out", func() bool { return r.Stats().Totals.Reasons[pool.WornOut] == 1 })
+	wstest.Eventually(t, "it is closed as worn out", func() bool { return r.Stats().Totals.Reasons[pool.WornOut] == 1 })
 	if n := r.Stats().Totals.Reasons[pool.Outdated]; n != 0 {
 		t.Errorf("%d connections were outdated", n)
 	}
@@ -80,18 +81,18 @@ func TestUpdateKeepsConnections(t *testing.T) {
 
 // A probe can come, change and go.
 func TestUpdateProbe(t *testing.T) {
-	r := newRig(t, "echo", func(o *Options, s *server) {
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings = pool.Settings{Cap: 2, Warm: 1, Weight: 1}
-		s.answer = accept("")
+		s.Answer = wstest.Accept("")
 	})
 	r.ready(1)
 	probe := &Probe{Interval: time.Millisecond, Timeout: 10 * time.Millisecond, Fall: 1, Rise: 1} // the server does not answer the close
 	r.change(false, func(o *Options) { o.Probe = probe })
-	eventually(t, "the probe succeeds", func() bool { return r.Health().Probe == "up" })
+	wstest.Eventually(t, "the probe succeeds", func() bool { return r.Health().Probe == "up" })
 	r.change(false, func(o *Options) {
 		o.Probe = &Probe{Interval: time.Millisecond, Timeout: time.Nanosecond, Fall: 1, Rise: 1}
 	})
-	eventually(t, "another probe fails", func() bool { return r.Health().Probe == "down" && !r.Stats().Usable })
+	wstest.Eventually(t, "another probe fails", func() bool { return r.Health().Probe == "down" && !r.Stats().Usable })
 	r.change(false, func(o *Options) { o.Probe = nil })
-	eventually(t, "without a probe it is used", func() bool { return r.Health().Probe == "off" && r.Stats().Usable })
+	wstest.Eventually(t, "without a probe it is used", func() bool { return r.Health().Probe == "off" && r.Stats().Usable })
 }

@@ -83,7 +83,7 @@ func readDatabase(ctx context.Context, database string) (*config.Snapshot, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	store, err := stores.Open(ctx, database, config.Options{Profiles: config.CheckProfiles, ReadOnly: true})
+	store, err := stores.Open(database, config.Options{Profiles: config.CheckProfiles, ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}

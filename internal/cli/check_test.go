@@ -23,7 +23,7 @@ backends:
 // fill puts a configuration into a database.
 func fill(t *testing.T, database, text string) {
 	t.Helper()
-	from, err := stores.Open(t.Context(), write(t, "c.yaml", text), config.Options{})
+	from, err := stores.Open(write(t, "c.yaml", text), config.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func fill(t *testing.T, database, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := stores.Open(t.Context(), database, config.Options{})
+	to, err := stores.Open(database, config.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

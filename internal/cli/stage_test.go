@@ -55,7 +55,7 @@ func onDatabase(t *testing.T) *stage {
 func onProxy(t *testing.T, o remote.HandlerOptions) *stage {
 	t.Helper()
 	s := onDatabase(t)
-	store, err := stores.Open(t.Context(), s.database, config.Options{Profiles: config.CheckProfiles})
+	store, err := stores.Open(s.database, config.Options{Profiles: config.CheckProfiles})
 	if err != nil {
 		t.Fatal(err)
 	}

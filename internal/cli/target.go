@@ -107,7 +107,7 @@ func (f *targetFlags) openFor(ctx context.Context, making bool, options config.O
 		return nil, fmt.Errorf("there is no database %s; 'wsbouncer serve', 'migrate', 'service add' and 'config import' would make it", path)
 	}
 	t.name = stores.Redact(database)
-	if t.Store, err = stores.Open(ctx, database, options); err != nil {
+	if t.Store, err = stores.Open(database, options); err != nil {
 		return nil, fmt.Errorf("--database: %w", err)
 	}
 	return t, nil

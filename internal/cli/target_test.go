@@ -87,7 +87,7 @@ func TestAdminToken(t *testing.T) {
 // A configuration that somebody made invalid by hand is named, and can be put right by a command.
 func TestInvalidConfiguration(t *testing.T) {
 	s := onDatabase(t).begin()
-	store, err := stores.Open(t.Context(), s.database, config.Options{}) // without a check of profiles
+	store, err := stores.Open(s.database, config.Options{}) // without a check of profiles
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestConcurrentWriters(t *testing.T) {
 		})
 	}
 	all.Wait()
-	store, err := stores.Open(t.Context(), s.database, config.Options{})
+	store, err := stores.Open(s.database, config.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

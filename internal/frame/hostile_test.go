@@ -39,9 +39,9 @@ func hostileStreams() [][]byte {
 	}
 }
 
-// feedWatching gives a server's stream to a scanner as whoever watches all messages does. What comes behind a breach is scanned from
+// feedInspecting gives a server's stream to a scanner as whoever inspects all messages does. What comes behind a breach is scanned from
 // wherever the next piece begins, as it is while the proxy waits for the server to end a connection.
-func feedWatching(t *testing.T, s *Scanner, pieces [][]byte) outcome {
+func feedInspecting(t *testing.T, s *Scanner, pieces [][]byte) outcome {
 	t.Helper()
 	var o outcome
 	var b []byte
@@ -53,9 +53,9 @@ func feedWatching(t *testing.T, s *Scanner, pieces [][]byte) outcome {
 				t.Fatalf("run %+v of %d bytes", run, len(b))
 			}
 			raw, rest := b[:run.Data], b[run.Consumed:]
-			if err == nil && run.Watched {
+			if err == nil && run.Inspect {
 				var p Piece
-				if p, err = s.Enter(rest); p.Size > len(rest) || len(p.Payload) > p.Size || err == nil && p.Size == 0 {
+				if p, err = s.NextPiece(rest); p.Size > len(rest) || len(p.Payload) > p.Size || err == nil && p.Size == 0 {
 					t.Fatalf("piece %+v of %d bytes", p, len(rest))
 				}
 				raw, rest = append(bytes.Clone(raw), rest[:p.Size]...), rest[p.Size:]
@@ -70,7 +70,7 @@ func feedWatching(t *testing.T, s *Scanner, pieces [][]byte) outcome {
 			if b = rest; err != nil {
 				b = nil
 			}
-			if err != nil || !run.HasControl() && !run.Watched {
+			if err != nil || !run.HasControl() && !run.Inspect {
 				break
 			}
 		}
@@ -81,23 +81,23 @@ func feedWatching(t *testing.T, s *Scanner, pieces [][]byte) outcome {
 	return o
 }
 
-// FuzzHostileServer holds a scanner that watches all messages against one that watches none: the same frames and the same
+// FuzzHostileServer holds a scanner that inspects all messages against one that inspects none: the same frames and the same
 // verdict, wherever the stream is cut; and both bear whatever comes behind a breach.
 func FuzzHostileServer(f *testing.F) {
 	for _, b := range hostileStreams() {
 		f.Add(b, uint8(3))
 		f.Add(b, uint8(1<<Text))
 	}
-	f.Fuzz(func(t *testing.T, stream []byte, watch uint8) {
+	f.Fuzz(func(t *testing.T, stream []byte, inspect uint8) {
 		if len(stream) > 320 { // every split costs its square
 			return
 		}
 		everySplit(stream, func(pieces [][]byte) {
-			watching, other := NewServerScanner(), NewServerScanner()
-			watching.Watch = Kinds(watch) & (1<<Text | 1<<Binary)
-			got, want := feedWatching(t, &watching, pieces), feed(t, &other, pieces...)
+			inspecting, other := NewServerScanner(), NewServerScanner()
+			inspecting.Inspect = Kinds(inspect) & (1<<Text | 1<<Binary)
+			got, want := feedInspecting(t, &inspecting, pieces), feed(t, &other, pieces...)
 			if got.err != want.err || !bytes.Equal(got.passed, want.passed) || !slices.Equal(got.controls, want.controls) {
-				t.Fatalf("watching %b, in %d pieces: %+v; want %+v", watching.Watch, len(pieces), got, want)
+				t.Fatalf("inspecting %b, in %d pieces: %+v; want %+v", inspecting.Inspect, len(pieces), got, want)
 			}
 		})
 	})

@@ -8,6 +8,9 @@ import (
 // ApplyMask masks or unmasks b in place (RFC 6455, section 5.3) and returns the key turned so that it fits the byte
 // after b, for payloads that come in pieces.
 func ApplyMask(b []byte, key uint32) uint32 {
+	if key == 0 { // a server's payload
+		return 0
+	}
 	wide := uint64(key) | uint64(key)<<32
 	for len(b) >= 8 {
 		binary.LittleEndian.PutUint64(b, binary.LittleEndian.Uint64(b)^wide)

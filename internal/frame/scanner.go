@@ -10,18 +10,18 @@ type Scanner struct {
 	Messages uint64 // messages that ended: every byte of the last frame has passed
 	Bytes    uint64 // payload bytes of data frames
 
-	limit     int64  // largest message in bytes; 0 for no limit
-	remaining int64  // payload bytes of the current data frame that are still to come
-	message   int64  // payload bytes announced for the current message
-	key       uint32 // masking key, turned to the next payload byte
-	text      textChecker
-	opcode    Opcode // Text or Binary inside a message, Continuation (0) between messages
-	fin       bool   // the current frame ends its message
-	watched   bool   // the message under way is watched
+	limit      int64  // largest message in bytes; 0 for no limit
+	remaining  int64  // payload bytes of the current data frame that are still to come
+	message    int64  // payload bytes announced for the current message
+	key        uint32 // masking key, turned to the next payload byte
+	text       textChecker
+	opcode     Opcode // Text or Binary inside a message, Continuation (0) between messages
+	fin        bool   // the current frame ends its message
+	inspecting bool   // the message under way is inspected
 
-	// Watch is the kinds of messages that Next does not pass over: it stops at each of their frames, for [Scanner.Enter].
+	// Inspect is the kinds of messages that Next does not pass over: it stops at each of their frames, which [Scanner.NextPiece] takes.
 	// Whoever owns the scanner sets it between two calls. It is for messages that begin from then on.
-	Watch      Kinds
+	Inspect    Kinds
 	fromClient bool
 }
 
@@ -50,8 +50,8 @@ type Run struct {
 	// call when there is a control frame; otherwise it is the incomplete start of a frame (at most MaxControlSize
 	// bytes) and has to be presented again with the bytes that follow it on the wire.
 	Consumed int
-	// Watched tells that a piece of a watched message follows the data: Enter is to be called with the bytes behind it.
-	Watched bool
+	// Inspect tells that a piece of a message to inspect follows the data: call NextPiece with the bytes that follow.
+	Inspect bool
 	// Begins tells that the piece begins a frame, whose header is Header.
 	Begins bool
 	Header Header
@@ -69,8 +69,8 @@ func (s *Scanner) Next(b []byte) (Run, error) {
 	run := Run{Boundary: -1}
 	pos := 0
 	if s.remaining > 0 {
-		if s.watched {
-			run.Watched = len(b) > 0
+		if s.inspecting {
+			run.Inspect = len(b) > 0
 			return run, nil
 		}
 		n, err := s.payload(b)
@@ -107,9 +107,9 @@ func (s *Scanner) Next(b []byte) (Run, error) {
 			run.Data, run.Consumed = pos, end
 			return run, nil
 		}
-		if s.Watch != 0 || s.watched {
-			if h.Opcode == Continuation && s.watched || h.Opcode != Continuation && s.Watch&(1<<h.Opcode) != 0 {
-				run.Data, run.Consumed, run.Watched, run.Begins, run.Header = pos, pos, true, true, h
+		if s.Inspect != 0 || s.inspecting {
+			if h.Opcode == Continuation && s.inspecting || h.Opcode != Continuation && s.Inspect&(1<<h.Opcode) != 0 {
+				run.Data, run.Consumed, run.Inspect, run.Begins, run.Header = pos, pos, true, true, h
 				return run, nil
 			}
 		}
@@ -195,7 +195,7 @@ func (s *Scanner) payload(b []byte) (int, error) {
 		s.Messages++
 		s.opcode = Continuation
 		s.message = 0
-		s.watched = false
+		s.inspecting = false
 	}
 	return n, nil
 }

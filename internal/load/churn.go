@@ -22,7 +22,7 @@ const notEnded = "not ended after the close frames"
 // session that failed, the client waits for as long as a session before it tries again.
 type churn struct {
 	echo
-	timer  loop.Timer // what comes next: see when it is set
+	timer  loop.Timer // its purpose is what comes next
 	state  sessionState
 	halted bool // no further session
 }
@@ -36,6 +36,31 @@ const (
 	parting                     // the last echoes are awaited
 	closing                     // the end of the connection is awaited
 )
+
+// What the timer of a churn is set for.
+const (
+	timerNext    loop.Purpose = iota // another session begins
+	timerPart                        // the session begins to end
+	timerBye                         // the last echoes are awaited no longer
+	timerAbandon                     // the end of the connection is awaited no longer
+)
+
+// Loop implements [loop.Owner].
+func (c *churn) Loop() *loop.Loop { return c.lane.loop }
+
+// Expired implements [loop.Owner].
+func (c *churn) Expired(t *loop.Timer) {
+	switch t.Purpose() {
+	case timerNext:
+		c.next()
+	case timerPart:
+		c.part()
+	case timerBye:
+		c.bye()
+	case timerAbandon:
+		c.abandon()
+	}
+}
 
 // length returns how long a session is to be.
 func (s *stage) length() time.Duration {
@@ -53,9 +78,9 @@ func (c *churn) begin() {
 		length = time.Duration(float64(length) * rand.Float64())
 	}
 	if c.state == talking {
-		c.timer.Set(c.lane.loop, length, c.part)
+		c.timer.Set(c, length, timerPart)
 	} else if !c.timer.Active() {
-		c.timer.Set(c.lane.loop, length, c.next)
+		c.timer.Set(c, length, timerNext)
 	}
 }
 
@@ -72,7 +97,7 @@ func (c *churn) opened() {
 	c.state = talking
 	c.echo.opened()
 	if c.lane.steady {
-		c.timer.Set(c.lane.loop, c.lane.length(), c.part)
+		c.timer.Set(c, c.lane.length(), timerPart)
 	}
 }
 
@@ -111,7 +136,7 @@ func (c *churn) part() {
 		c.bye()
 		return
 	}
-	c.timer.Set(c.lane.loop, c.lane.patience, c.bye)
+	c.timer.Set(c, c.lane.patience, timerBye)
 }
 
 // bye closes the connection.
@@ -119,7 +144,7 @@ func (c *churn) bye() {
 	c.echo.account()
 	c.state = closing
 	c.control(frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))
-	c.timer.Set(c.lane.loop, closeTimeout, c.abandon)
+	c.timer.Set(c, closeTimeout, timerAbandon)
 	c.lane.settle(c.client)
 }
 
@@ -158,7 +183,7 @@ func (c *churn) failed() {
 		c.echo.failed()
 	}
 	c.state = closing
-	c.timer.Set(c.lane.loop, closeTimeout, c.abandon)
+	c.timer.Set(c, closeTimeout, timerAbandon)
 }
 
 // ended implements talk.
@@ -169,7 +194,7 @@ func (c *churn) ended() {
 	switch {
 	case c.halted || c.lane.closing:
 	case c.broken:
-		c.timer.Set(c.lane.loop, c.lane.length(), c.next)
+		c.timer.Set(c, c.lane.length(), timerNext)
 	default:
 		c.next()
 	}
@@ -181,6 +206,6 @@ func (c *churn) refused(kind string) {
 	c.counts().error(kind)
 	c.lane.settle(c.client)
 	if !c.halted {
-		c.timer.Set(c.lane.loop, c.lane.length(), c.next)
+		c.timer.Set(c, c.lane.length(), timerNext)
 	}
 }

@@ -22,7 +22,13 @@ func (p *pacer) start(l *loop.Loop, ring func()) error {
 }
 
 // set has the function called after d, instead of when it was to be called before.
-func (p *pacer) set(d time.Duration) { p.timer.Set(p.loop, max(d, 0), p.ring) }
+func (p *pacer) set(d time.Duration) { p.timer.Set(p, max(d, 0), 0) }
+
+// Loop implements [loop.Owner].
+func (p *pacer) Loop() *loop.Loop { return p.loop }
+
+// Expired implements [loop.Owner].
+func (p *pacer) Expired(*loop.Timer) { p.ring() }
 
 // stop ends the pacer.
 func (p *pacer) stop() { p.timer.Stop() }

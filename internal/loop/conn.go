@@ -50,6 +50,9 @@ func (c *Conn) isOn(l *Loop) bool { return c.home.Load() == l && c.on == l }
 // Loop returns the loop that owns the connection.
 func (c *Conn) Loop() *Loop { return c.on }
 
+// Expired implements [Owner] for the connection's timers.
+func (c *Conn) Expired(t *Timer) { c.handler.(TimerHandler).Expired(c, t) }
+
 // Home returns the loop that owns the connection, or will when it has arrived there. Any goroutine may call it; on all but
 // that loop's, the answer may be old.
 func (c *Conn) Home() *Loop { return c.home.Load() }
@@ -68,7 +71,7 @@ func (c *Conn) Pending() int {
 }
 
 // Stalled tells whether Pending is more than 0, as far as is known: what was written since the loop was woken may not have been
-// sent yet. That is cheaper, for a handler that implements [StallWatcher] and so gets to know the rest.
+// sent yet. That is cheaper, for a handler that implements [StallHandler] and so gets to know the rest.
 func (c *Conn) Stalled() bool { return len(c.out) > 0 }
 
 // Held returns how many received bytes the handler has left unconsumed.

@@ -19,9 +19,9 @@ import (
 type socket struct {
 	fd         int32
 	generation int32
-	interest   uint32 // the events that epoll watches for
+	interest   uint32 // the events that epoll reports
 	plain      bool   // the descriptor is no socket, but a timer for instance
-	watched    bool   // the descriptor is in the epoll set
+	registered bool   // the descriptor is in the epoll set
 	missed     bool   // there may be something to read that epoll has told of before, and will not again
 	entry      int32  // where it is in the outbox, if that has something of it
 
@@ -95,38 +95,38 @@ func (c *Conn) join(l *Loop) {
 	c.generation = d.generation
 	d.conns[c.fd] = c
 	l.count(1)
-	c.watch()
+	c.register()
 	if len(c.early) > 0 {
 		c.deliverEarlyLater()
 	}
 }
 
-func (c *Conn) watch() {
+func (c *Conn) register() {
 	c.interest = c.wanted()
 	event := unix.EpollEvent{Events: c.interest, Fd: c.fd, Pad: c.generation}
 	if err := unix.EpollCtl(c.on.driver.epoll, unix.EPOLL_CTL_ADD, int(c.fd), &event); err != nil {
-		c.fail(fmt.Errorf("watching a connection: %w", err))
+		c.fail(fmt.Errorf("adding a connection to epoll: %w", err))
 		return
 	}
-	c.watched = true
+	c.registered = true
 }
 
 func (c *Conn) leave() {
 	c.settle()
 	d := &c.on.driver
-	c.unwatch()
+	c.unregister()
 	d.conns[c.fd] = nil
 	c.on.count(-1)
 }
 
-func (c *Conn) unwatch() {
-	if c.watched {
-		c.watched = false
+func (c *Conn) unregister() {
+	if c.registered {
+		c.registered = false
 		_ = unix.EpollCtl(c.on.driver.epoll, unix.EPOLL_CTL_DEL, int(c.fd), nil)
 	}
 }
 
-// wanted returns the events to watch for, edge-triggered: epoll tells of each change once, and when the set of events
+// wanted returns the events that epoll is to report, edge-triggered: epoll tells of each change once, and when the set of events
 // changes of what is there already. It has nothing to look at again then after each event.
 func (c *Conn) wanted() uint32 {
 	events := uint32(unix.EPOLLET)
@@ -148,9 +148,9 @@ func (c *Conn) interestChanged() {
 	}
 	events := c.wanted()
 	switch {
-	case !c.watched:
+	case !c.registered:
 		if events&unix.EPOLLIN != 0 && !c.closed { // see handle
-			c.watch()
+			c.register()
 		}
 	case events != c.interest || c.missed && events&unix.EPOLLIN != 0:
 		c.interest = events
@@ -172,11 +172,11 @@ func (c *Conn) handle(events uint32) {
 		c.read(events&(unix.EPOLLRDHUP|broken) != 0)
 	case events&unix.EPOLLRDHUP != 0 && !c.ended && events&broken == 0:
 		c.missed = true
-		if h, ok := c.handler.(EndWatcher); ok {
+		if h, ok := c.handler.(EndingHandler); ok {
 			h.Ending(c)
 		}
 	case events&broken != 0:
-		c.unwatch() // there is nothing more to tell
+		c.unregister() // there is nothing more to tell
 		if c.paused && !c.ended && events&unix.EPOLLERR == 0 {
 			return // both sides have ended in order: what is unread and the end itself are for whoever resumes reading
 		}

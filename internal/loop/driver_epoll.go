@@ -61,7 +61,7 @@ func (d *driver) open(l *Loop, use IOURing) (err error) {
 	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, waker, &event); err != nil {
 		_ = unix.Close(waker)
 		_ = unix.Close(epoll)
-		return fmt.Errorf("watching an eventfd: %w", err)
+		return fmt.Errorf("adding an eventfd to epoll: %w", err)
 	}
 	d.loop, d.epoll, d.waker, d.silent, d.raw = l, epoll, waker, silentAfter, l.group.raw
 	d.buffer = make([]byte, MaxHeld+readSize)

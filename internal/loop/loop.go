@@ -34,26 +34,30 @@ type Handler interface {
 	Ended(c *Conn, err error)
 }
 
-// EndWatcher is a [Handler] that wants to know when a peer ends its direction of the stream while reading is paused, so that
+// EndingHandler is a [Handler] that wants to know when a peer ends its direction of the stream while reading is paused, so that
 // Ended cannot be called yet. The portable driver does not notice that.
-type EndWatcher interface {
+type EndingHandler interface {
 	Handler
 	// Ending is called once or more often.
 	Ending(c *Conn)
 }
 
-// Retirer is a [Handler] that can give up what belongs to its connection after a panic in the midst of one of its events, or of one
-// of its timers.
+// TimerHandler is the [Handler] of a connection that owns timers.
+type TimerHandler interface {
+	Handler
+	// Expired is called when one of the connection's timers expires.
+	Expired(c *Conn, t *Timer)
+}
+
+// Retirer is a [Handler] that can give up what belongs to its connection after a panic in the midst of one of its events.
 type Retirer interface {
 	Handler
 	// Retire closes the connection, and all that belongs to it.
 	Retire(c *Conn)
-	// Owns tells whether a timer belongs to the connection.
-	Owns(t *Timer) bool
 }
 
-// StallWatcher is a [Handler] that asks Stalled, and not Pending, whether the socket has taken what was written.
-type StallWatcher interface {
+// StallHandler is a [Handler] that asks Stalled, and not Pending, whether the socket has taken what was written.
+type StallHandler interface {
 	Handler
 	// Stalled is called when the socket turns out not to have taken all of what was written earlier. That may be in the middle of
 	// another connection's event: it must do no more than pause reading.
@@ -76,7 +80,6 @@ type Loop struct {
 	stopped bool
 	current *Conn   // whose event is being handled; nil for nobody's
 	handler Handler // current's when the event began
-	firing  *Timer  // whose function is being called
 
 	// load is conns, published for Group.Pick.
 	load atomic.Int64

@@ -144,7 +144,7 @@ func (c *Conn) keepLate(rest []byte) {
 	if !c.keep(rest) {
 		return
 	}
-	if w, ok := c.handler.(StallWatcher); ok {
+	if w, ok := c.handler.(StallHandler); ok {
 		l := c.on
 		current, handler := l.current, l.handler
 		l.Handling(c)

@@ -26,13 +26,8 @@ func (l *Loop) recovered() {
 // resume gives up the connection for which a handler has panicked, and does what else was under way.
 func (l *Loop) resume() {
 	defer l.recovered() // then it is called again
-	c, h, t := l.current, l.handler, l.firing
-	l.current, l.handler, l.firing = nil, nil, nil
-	if t != nil {
-		if c = l.ownerOf(t); c != nil {
-			h = c.handler
-		}
-	}
+	c, h := l.current, l.handler
+	l.current, l.handler = nil, nil
 	if c != nil && c.isOn(l) {
 		l.retire(c, h)
 	}
@@ -43,16 +38,6 @@ func (l *Loop) resume() {
 	l.driver.sendOutbox()
 	l.runLater()
 	l.runRunning()
-}
-
-// ownerOf returns the connection that a timer belongs to; nil for none.
-func (l *Loop) ownerOf(t *Timer) (owner *Conn) {
-	l.driver.each(func(c *Conn) {
-		if r, ok := c.handler.(Retirer); ok && owner == nil && r.Owns(t) {
-			owner = c
-		}
-	})
-	return owner
 }
 
 // retire gives a connection up: that is for whoever was its handler when the event began, and for who is now, if it has changed hands.

@@ -27,8 +27,8 @@ func newRetired() *retired {
 	return r
 }
 
-func (r *retired) Retire(c *Conn)     { c.Close(); close(r.gone) }
-func (r *retired) Owns(t *Timer) bool { return t == &r.timer }
+func (r *retired) Retire(c *Conn)        { c.Close(); close(r.gone) }
+func (r *retired) Expired(*Conn, *Timer) { panic("timer") }
 
 // recovering starts one loop that goes on after panics, and returns their values.
 func recovering(t *testing.T) (l *Loop, values func() []any) {
@@ -59,7 +59,7 @@ func TestPanicEndsOneConnection(t *testing.T) {
 			c.Post(func() { c.later(func() { panic("later") }) })
 		},
 		"in a timer": func(c *Conn, r *retired, _ net.Conn) {
-			c.Post(func() { r.timer.Set(c.Loop(), 0, func() { panic("timer") }) })
+			c.Post(func() { r.timer.Set(c, 0, 0) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,9 +104,9 @@ func TestPanicEndsOneConnection(t *testing.T) {
 			if got := values(); len(got) != 1 {
 				t.Errorf("panics: %v", got)
 			}
-			var timed Timer
+			var timed funcTimer
 			fired := make(chan struct{})
-			call(t, l, func() { timed.Set(l, time.Millisecond, func() { close(fired) }) })
+			call(t, l, func() { timed.call(l, time.Millisecond, func() { close(fired) }) })
 			wait(t, fired, "a timer that was set after it")
 			var left int
 			call(t, l, func() { left = l.conns })

@@ -5,13 +5,27 @@ import (
 	"time"
 )
 
-// Timer calls a function on a loop at a time. It is made to be a field of what it times; the zero value is a timer that
-// is not set. It may be used only on the loop that it was last set on, or moved to.
+// Timer tells its owner when a time has come. It is made to be a field of what it times; the zero value is a timer that
+// is not set. Its methods may be called on its owner's loop only. All fields are owned by that loop's goroutine.
 type Timer struct {
-	loop  *Loop
-	when  Instant
-	f     func()
-	index int // in the loop's heap, plus one; 0 when not set
+	owner   Owner
+	when    Instant
+	index   int32 // in the loop's heap, plus one; 0 when not set, taken between Take and Put
+	purpose Purpose
+}
+
+// taken is the index of a timer that Take has removed from its loop.
+const taken = -1
+
+// Purpose says what a timer was set for. Each owner numbers the purposes of its timers as it likes.
+type Purpose uint8
+
+// Owner owns timers. It is a [Conn] whose handler is a [TimerHandler], or something else that stays on one loop.
+type Owner interface {
+	// Loop returns the loop that the owner lives on.
+	Loop() *Loop
+	// Expired is called on that loop when one of the owner's timers expires. The timer is not set any more.
+	Expired(t *Timer)
 }
 
 // Instant is a time on a monotonic clock, in nanoseconds. It takes a third of the memory of a time.Time.
@@ -29,78 +43,80 @@ func (i Instant) After(d time.Duration) Instant { return i + Instant(d) }
 // Until returns the time from now to the instant; negative when it has passed.
 func (i Instant) Until() time.Duration { return time.Duration(i - Now()) }
 
-// Set has f called on loop l after d, instead of what the timer was set to before.
-func (t *Timer) Set(l *Loop, d time.Duration, f func()) {
-	t.set(l, Now().After(d), f)
-}
+// Set has the owner's Expired called after d. It replaces what the timer was set to before.
+func (t *Timer) Set(o Owner, d time.Duration, p Purpose) { t.set(o, Now().After(d), p) }
 
 // together is the distance of the times that SetRoughly rounds to.
 const together = Instant(100 * time.Millisecond)
 
 // SetRoughly is Set for what does not matter to a tenth of a second: it rounds up, so that thousands of timers which are
 // due some time in the next minute wake the loop ten times a second, and not each for itself.
-func (t *Timer) SetRoughly(l *Loop, d time.Duration, f func()) {
+func (t *Timer) SetRoughly(o Owner, d time.Duration, p Purpose) {
 	when := Now().After(d) + together - 1
-	t.set(l, when-when%together, f)
+	t.set(o, when-when%together, p)
 }
 
-func (t *Timer) set(l *Loop, when Instant, f func()) {
+func (t *Timer) set(o Owner, when Instant, p Purpose) {
 	t.Stop()
-	t.loop, t.when, t.f = l, when, f
-	l.timers.add(t)
+	t.owner, t.when, t.purpose = o, when, p
+	t.start()
 }
 
-// Stop unsets the timer; its function is not called any more.
+// start adds the timer to those of its owner's loop.
+func (t *Timer) start() {
+	l := t.owner.Loop()
+	heap.Push(&l.timers.heap, t)
+	l.timers.arm(l)
+}
+
+// Purpose returns what the timer was last set for.
+func (t *Timer) Purpose() Purpose { return t.purpose }
+
+// Stop stops the timer: Expired is not called.
 func (t *Timer) Stop() {
-	if t.index > 0 {
-		t.loop.timers.remove(t)
-		t.f = nil
+	if t.Active() {
+		heap.Remove(&t.owner.Loop().timers.heap, int(t.index)-1)
 	}
+	t.index = 0
 }
 
 // Active tells whether the timer is set.
 func (t *Timer) Active() bool { return t.index > 0 }
 
-// Take removes a set timer from its loop, so that Put can set it on another at the same time. It returns false
-// when the timer is not set.
-func (t *Timer) Take() bool {
-	if t.index == 0 {
-		return false
+// Take takes the timer off its loop if it is set. It is called before the owner moves to another loop, and Put once the
+// owner has arrived there.
+func (t *Timer) Take() {
+	if t.Active() {
+		t.Stop()
+		t.index = taken
 	}
-	t.loop.timers.remove(t)
-	return true
 }
 
-// Put sets a timer that was taken from another loop on loop l.
-func (t *Timer) Put(l *Loop) {
-	t.loop = l
-	l.timers.add(t)
+// Put sets a timer that was taken, and not stopped since, on the loop that its owner lives on now. It expires when it would
+// have expired before. A timer that was not set when Take was called stays so.
+func (t *Timer) Put() {
+	if t.index == taken {
+		t.start()
+	}
 }
 
-// timerHeap holds the set timers of a loop, the next to fire first, and one timer of the runtime that wakes the loop
-// for it.
+// timerHeap holds the set timers of a loop, the next to expire first, and one timer of the runtime that wakes the loop
+// for it. It is owned by the loop's goroutine.
 type timerHeap struct {
 	heap  timerOrder
 	alarm *time.Timer
 	at    Instant // when alarm rings; 0 when it is not set
 }
 
-func (h *timerHeap) add(t *Timer) {
-	heap.Push(&h.heap, t)
-	h.arm(t.loop)
-}
-
-func (h *timerHeap) remove(t *Timer) { heap.Remove(&h.heap, t.index-1) }
-
-// fire calls what is due at now.
-func (h *timerHeap) fire(now Instant) {
+// expire tells the owners of the timers that are due at now.
+func (h *timerHeap) expire(l *Loop, now Instant) {
 	for len(h.heap) > 0 && h.heap[0].when <= now {
 		t := heap.Pop(&h.heap).(*Timer)
-		f, l := t.f, t.loop
-		t.f = nil
-		l.current, l.firing = nil, t
-		f()
-		l.firing = nil
+		l.current, l.handler = nil, nil
+		if c, ok := t.owner.(*Conn); ok {
+			l.Handling(c)
+		}
+		t.owner.Expired(t)
 	}
 }
 
@@ -125,7 +141,7 @@ func (h *timerHeap) arm(l *Loop) {
 // ring runs on the loop when the alarm went off.
 func (h *timerHeap) ring(l *Loop) {
 	h.at = 0
-	h.fire(Now())
+	h.expire(l, Now())
 	h.arm(l)
 }
 
@@ -142,14 +158,14 @@ func (o timerOrder) Len() int           { return len(o) }
 func (o timerOrder) Less(i, j int) bool { return o[i].when < o[j].when }
 func (o timerOrder) Swap(i, j int) {
 	o[i], o[j] = o[j], o[i]
-	o[i].index, o[j].index = i+1, j+1
+	o[i].index, o[j].index = int32(i+1), int32(j+1)
 }
 
 // Push implements heap.Interface.
 func (o *timerOrder) Push(x any) {
 	t := x.(*Timer)
 	*o = append(*o, t)
-	t.index = len(*o)
+	t.index = int32(len(*o))
 }
 
 // Pop implements heap.Interface.

@@ -8,6 +8,26 @@ import (
 	"time"
 )
 
+// funcTimer is a timer that owns itself, and calls a function.
+type funcTimer struct {
+	Timer
+	loop *Loop
+	f    func()
+}
+
+// call has f called on l after d.
+func (t *funcTimer) call(l *Loop, d time.Duration, f func()) {
+	t.Stop()
+	t.loop, t.f = l, f
+	t.Set(t, d, 0)
+}
+
+// Loop implements [Owner].
+func (t *funcTimer) Loop() *Loop { return t.loop }
+
+// Expired implements [Owner].
+func (t *funcTimer) Expired(*Timer) { t.f() }
+
 func TestTimersFireInOrder(t *testing.T) {
 	l := group(t, 1).Pick()
 	const n = 300
@@ -17,12 +37,12 @@ func TestTimersFireInOrder(t *testing.T) {
 	}
 	var fired []firing
 	done := make(chan struct{})
-	timers := make([]Timer, n)
+	timers := make([]funcTimer, n)
 	call(t, l, func() {
 		random := rand.New(rand.NewPCG(3, 4))
 		for i := range timers {
 			timer := &timers[i]
-			timer.Set(l, time.Duration(random.IntN(20_000))*time.Microsecond, func() {
+			timer.call(l, time.Duration(random.IntN(20_000))*time.Microsecond, func() {
 				fired = append(fired, firing{timer.when, Now() < timer.when})
 				if timer.Active() {
 					t.Error("active while it fires")
@@ -47,17 +67,17 @@ func TestTimersFireInOrder(t *testing.T) {
 
 func TestTimerStopAndSetAgain(t *testing.T) {
 	l := group(t, 1).Pick()
-	var stopped, changed, unset, last Timer
+	var stopped, changed, unset, last funcTimer
 	var calls []string
 	done := make(chan struct{})
 	note := func(text string) func() { return func() { calls = append(calls, text) } }
 	call(t, l, func() {
 		unset.Stop() // a timer that is not set may be stopped
-		stopped.Set(l, time.Millisecond, note("stopped"))
-		changed.Set(l, time.Hour, note("too late"))
-		changed.Set(l, 2*time.Millisecond, note("changed"))
-		last.Set(l, time.Millisecond, note("too early"))
-		last.Set(l, 5*time.Millisecond, func() {
+		stopped.call(l, time.Millisecond, note("stopped"))
+		changed.call(l, time.Hour, note("too late"))
+		changed.call(l, 2*time.Millisecond, note("changed"))
+		last.call(l, time.Millisecond, note("too early"))
+		last.call(l, 5*time.Millisecond, func() {
 			calls = append(calls, "last")
 			close(done)
 		})
@@ -81,12 +101,12 @@ func TestTimerStopAndSetAgain(t *testing.T) {
 // Stopping the first timer leaves the loop's alarm set too early; the second must fire all the same.
 func TestTimerBehindAStoppedOne(t *testing.T) {
 	l := group(t, 1).Pick()
-	var first, second, third Timer
+	var first, second, third funcTimer
 	done := make(chan string, 3)
 	call(t, l, func() {
-		first.Set(l, time.Millisecond, func() { done <- "first" })
-		second.Set(l, 10*time.Millisecond, func() { done <- "second" })
-		third.Set(l, 20*time.Millisecond, func() { done <- "third" })
+		first.call(l, time.Millisecond, func() { done <- "first" })
+		second.call(l, 10*time.Millisecond, func() { done <- "second" })
+		third.call(l, 20*time.Millisecond, func() { done <- "third" })
 		first.Stop()
 	})
 	if got := wait(t, done, "a timer"); got != "second" {
@@ -100,11 +120,11 @@ func TestTimerBehindAStoppedOne(t *testing.T) {
 // A timer that is due before the one that the alarm is set for must move the alarm.
 func TestTimerInFrontOfAnother(t *testing.T) {
 	l := group(t, 1).Pick()
-	var long, short Timer
+	var long, short funcTimer
 	done := make(chan struct{})
 	call(t, l, func() {
-		long.Set(l, time.Hour, func() { t.Error("the later one fired") })
-		short.Set(l, 5*time.Millisecond, func() { close(done) })
+		long.call(l, time.Hour, func() { t.Error("the later one fired") })
+		short.call(l, 5*time.Millisecond, func() { close(done) })
 	})
 	wait(t, done, "the shorter timer")
 }
@@ -112,23 +132,23 @@ func TestTimerInFrontOfAnother(t *testing.T) {
 // Functions of timers set, stop and move timers themselves.
 func TestTimersWithinTimers(t *testing.T) {
 	l := group(t, 1).Pick()
-	var chain, victim, now Timer
+	var chain, victim, now funcTimer
 	n := 0
 	done := make(chan struct{})
 	var next func()
 	next = func() {
 		if n++; n < 50 {
-			chain.Set(l, time.Duration(n%3)*time.Millisecond, next)
+			chain.call(l, time.Duration(n%3)*time.Millisecond, next)
 			return
 		}
 		close(done)
 	}
 	call(t, l, func() {
 		// Both are due in the same round; the one that comes first stops the other.
-		now.Set(l, 0, func() { victim.Stop() })
-		victim.Set(l, 0, func() { t.Error("called though stopped") })
+		now.call(l, 0, func() { victim.Stop() })
+		victim.call(l, 0, func() { t.Error("called though stopped") })
 		victim.when = now.when + 1
-		chain.Set(l, 0, next)
+		chain.call(l, 0, next)
 	})
 	wait(t, done, "the chain")
 }
@@ -137,27 +157,33 @@ func TestTimerIsTakenToAnotherLoop(t *testing.T) {
 	g := group(t, 2)
 	w := watchLoops(t, g)
 	from, to := g.Loops()[0], g.Loops()[1]
-	var timer, unset Timer
+	var timer, unset funcTimer
 	fired := make(chan Instant, 2)
 	var when Instant
 	call(t, from, func() {
-		if unset.Take() {
-			t.Error("took a timer that is not set")
-		}
-		timer.Set(from, 20*time.Millisecond, func() {
+		unset.loop = from
+		unset.Take()
+		timer.call(from, 20*time.Millisecond, func() {
 			w.check(to)
 			fired <- Now()
 		})
 		when = timer.when
-		if !timer.Take() || timer.Active() || timer.Take() {
-			t.Error("not taken, or taken twice")
+		timer.Take()
+		timer.Take()
+		if timer.Active() {
+			t.Error("active though taken")
 		}
 	})
 	settle(t, from)
 	call(t, to, func() {
-		timer.Put(to)
+		timer.loop, unset.loop = to, to
+		timer.Put()
+		unset.Put()
 		if !timer.Active() || timer.when != when {
 			t.Errorf("active %v, due at %v; want %v", timer.Active(), timer.when, when)
+		}
+		if unset.Active() {
+			t.Error("a timer that was not set is set now")
 		}
 	})
 	if at := wait(t, fired, "the timer"); at < when {
@@ -169,11 +195,71 @@ func TestTimerIsTakenToAnotherLoop(t *testing.T) {
 	}
 }
 
+// A taken timer that is stopped is not set again.
+func TestTakenTimerIsStopped(t *testing.T) {
+	l := group(t, 1).Pick()
+	var timer funcTimer
+	call(t, l, func() {
+		timer.call(l, time.Hour, func() {})
+		timer.Take()
+		timer.Stop()
+		timer.Put()
+		if timer.Active() {
+			t.Error("set again")
+		}
+	})
+}
+
+// timed is a handler that passes on what its connection's timers were set for.
+type timed struct {
+	script
+	expired chan Purpose
+}
+
+// Expired implements [TimerHandler].
+func (h *timed) Expired(_ *Conn, t *Timer) { h.expired <- t.Purpose() }
+
+// A connection's timers are its handler's, whoever that is when they expire, and move with the connection.
+func TestTimersOfAConnection(t *testing.T) {
+	g := group(t, 2)
+	from, to := g.Loops()[0], g.Loops()[1]
+	near, _ := pair(t)
+	first, second := &timed{expired: make(chan Purpose, 1)}, &timed{expired: make(chan Purpose, 1)}
+	c := add(t, from, near, first, nil)
+	var timer, other Timer
+	on(t, c, func() { timer.Set(c, 0, 3) })
+	if p := wait(t, first.expired, "the timer"); p != 3 {
+		t.Errorf("set for 3, expired for %d", p)
+	}
+	on(t, c, func() {
+		timer.Set(c, time.Hour, 4)
+		other.Set(c, 5*time.Millisecond, 5)
+		c.SetHandler(second)
+		timer.Take()
+		other.Take()
+		Move(to, func() { timer.Put(); other.Put() }, c)
+	})
+	if p := wait(t, second.expired, "the other timer"); p != 5 {
+		t.Errorf("set for 5, expired for %d", p)
+	}
+	on(t, c, func() {
+		if !timer.Active() || len(to.timers.heap) != 1 {
+			t.Error("the first timer is not set on the new loop")
+		}
+		timer.Stop()
+	})
+	call(t, from, func() {
+		if len(from.timers.heap) != 0 {
+			t.Error("a timer is still set on the former loop")
+		}
+	})
+}
+
 func TestTimersOfAStoppedLoopAreSilent(t *testing.T) {
 	g := group(t, 1)
 	l := g.Pick()
-	var timer Timer
-	call(t, l, func() { timer.Set(l, time.Hour, func() { t.Error("called") }) })
+	var timer funcTimer
+	call(t, l, func() { timer.call(l, time.Hour, func() { t.Error("called") }) })
 	l.stop()
 	if l.timers.alarm.Stop() {
 		t.Error("the alarm was still set")
@@ -186,10 +272,10 @@ func TestTimersRingTogether(t *testing.T) {
 	call(t, l, func() {
 		rings := make(map[Instant]bool)
 		for i := range 1000 {
-			var timer Timer
+			timer := funcTimer{loop: l}
 			d := time.Hour + time.Duration(i)*time.Millisecond
 			earliest := Now().After(d)
-			timer.SetRoughly(l, d, func() {})
+			timer.SetRoughly(&timer, d, 0)
 			if timer.when < earliest || timer.when > Now().After(d)+together {
 				t.Errorf("asked for %v, set for %v", earliest, timer.when)
 			}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 // The actions of a world. Each does nothing when there is nothing to do.
@@ -55,7 +57,7 @@ func (c *conn) clientSends() {
 		return
 	}
 	p := v.sending[0]
-	if v.paused && !(p.first && p.op != Continuation && c.w.chooser.chance(2)) {
+	if v.paused && !(p.first && p.op != frame.Continuation && c.w.chooser.chance(2)) {
 		return // the proxy does not read, or only what it had read before
 	}
 	v.sending = v.sending[1:]
@@ -149,7 +151,7 @@ func (c *conn) arrives() {
 		t.ReceivingMessage = true
 		if !c.b.Plausible(t) {
 			c.w.log("conn %d: implausible", c.id)
-			c.leave(closeInternal)
+			c.leave(frame.InternalError)
 			return
 		}
 	}
@@ -178,7 +180,7 @@ func (c *conn) tick() {
 	}
 	c.timer = false
 	c.w.log("conn %d: timer", c.id)
-	c.do(c.b.Timer(len(c.toProxy) == 0 || c.toProxy[0].first && c.toProxy[0].op != Continuation))
+	c.do(c.b.Timer(len(c.toProxy) == 0 || c.toProxy[0].first && c.toProxy[0].op != frame.Continuation))
 }
 
 // dies makes the server close, at any point.
@@ -203,7 +205,7 @@ func (w *world) check(v *visit, m said) {
 		w.fail("session %d gets %q", v.id, m.payload)
 	}
 	var a answer
-	if m.op == Text && m.payload[0] == '{' {
+	if m.op == frame.Text && m.payload[0] == '{' {
 		if err := json.Unmarshal([]byte(m.payload), &a); err != nil {
 			w.fail("session %d gets %q: %v", v.id, m.payload, err)
 		}

@@ -1,14 +1,14 @@
 package profile
 
 import (
-	"encoding/binary"
-	"math/bits"
 	"sync"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 // assembly puts the message together that is under way in one direction, as far as it is looked at.
 type assembly struct {
-	opcode  Opcode
+	opcode  frame.Opcode
 	fate    fate
 	long    bool // it is longer than anything that can be told; it is not collected any more
 	split   bool // it has come in more than one piece
@@ -37,7 +37,7 @@ func (f fate) looked() bool { return f == looking || f == holding || f == droppi
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1<<10); return &b }}
 
 // begin begins a message.
-func (a *assembly) begin(op Opcode, f fate, limit int) {
+func (a *assembly) begin(op frame.Opcode, f fate, limit int) {
 	a.free()
 	*a = assembly{opcode: op, fate: f, limit: limit}
 }
@@ -64,7 +64,7 @@ func (a *assembly) collect(piece []byte, key uint32) {
 	}
 	start := len(*a.buffer)
 	*a.buffer = append(*a.buffer, piece...)
-	applyMask((*a.buffer)[start:], key)
+	frame.ApplyMask((*a.buffer)[start:], key)
 }
 
 // collected returns what was collected.
@@ -73,20 +73,4 @@ func (a *assembly) collected() []byte {
 		return nil
 	}
 	return *a.buffer
-}
-
-// applyMask masks or unmasks b in place (RFC 6455, section 5.3). The key's lowest bits are for the first byte.
-func applyMask(b []byte, key uint32) {
-	if key == 0 {
-		return
-	}
-	wide := uint64(key) | uint64(key)<<32
-	for len(b) >= 8 {
-		binary.LittleEndian.PutUint64(b, binary.LittleEndian.Uint64(b)^wide)
-		b = b[8:]
-	}
-	for i := range b {
-		b[i] ^= byte(key)
-		key = bits.RotateLeft32(key, -8)
-	}
 }

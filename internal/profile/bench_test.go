@@ -3,6 +3,8 @@ package profile
 import (
 	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 // streamingIn returns a connection in the middle of a session: the client streams audio, the server has answered.
@@ -15,8 +17,8 @@ func streamingIn(tb testing.TB, name string) *Boundary {
 	b := New(mustParse(tb, yaml))
 	b.Dialed()
 	b.Begin(testToken)
-	say := func(d Direction, op Opcode, payload string) {
-		if b.Watch(d)&(1<<op) != 0 {
+	say := func(d Direction, op frame.Opcode, payload string) {
+		if b.Inspect(d)&(1<<op) != 0 {
 			if s := b.Frame(d, op, int64(len(payload)), true); s.Feed {
 				b.Feed(d, []byte(payload), 0, true)
 			}
@@ -24,23 +26,23 @@ func streamingIn(tb testing.TB, name string) *Boundary {
 	}
 	switch name {
 	case "funasr":
-		say(FromClient, Text, `{"is_speaking":true}`)
+		say(FromClient, frame.Text, `{"is_speaking":true}`)
 	case "dashscope":
-		say(FromClient, Text, runTask("1"))
-		say(FromServer, Text, event("task-started", "1"))
+		say(FromClient, frame.Text, runTask("1"))
+		say(FromServer, frame.Text, event("task-started", "1"))
 	}
-	say(FromClient, Binary, strings.Repeat("a", 3200))
+	say(FromClient, frame.Binary, strings.Repeat("a", 3200))
 	return &b
 }
 
 var audioProfiles = []string{"echo", "vosk", "funasr", "dashscope"}
 
-// In a session that streams, audio is not presented, so that it costs a call of Watch and nothing else.
-func TestAudioIsNotWatched(t *testing.T) {
+// In a session that streams, audio is not presented, so that it costs a call of Inspect and nothing else.
+func TestAudioIsNotInspected(t *testing.T) {
 	for _, name := range audioProfiles {
 		b := streamingIn(t, name)
-		if b.Watch(FromClient)&BinaryMessages != 0 {
-			t.Errorf("%s: audio is watched", name)
+		if b.Inspect(FromClient)&1<<frame.Binary != 0 {
+			t.Errorf("%s: audio is inspected", name)
 		}
 		if n := testing.AllocsPerRun(100, func() { audioFrame(b) }); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
@@ -50,8 +52,8 @@ func TestAudioIsNotWatched(t *testing.T) {
 
 // audioFrame does what a caller does for a frame of 3,200 bytes of audio.
 func audioFrame(b *Boundary) (presented int) {
-	if b.Watch(FromClient)&BinaryMessages != 0 {
-		b.Frame(FromClient, Binary, 3200, true)
+	if b.Inspect(FromClient)&1<<frame.Binary != 0 {
+		b.Frame(FromClient, frame.Binary, 3200, true)
 		presented++
 	}
 	return presented
@@ -80,10 +82,10 @@ func BenchmarkResult(b *testing.B) {
 			payload := []byte(`{"header":{"task_id":"1","event":"result-generated","attributes":{}},"payload":{"output":{"sentence":{"begin_time":170,"end_time":null,"text":"the quick brown fox","words":[{"begin_time":170,"end_time":295,"text":"the","punctuation":""}]}},"usage":null}}`)
 			b.ReportAllocs()
 			for b.Loop() {
-				if boundary.Watch(FromServer)&TextMessages == 0 {
+				if boundary.Inspect(FromServer)&1<<frame.Text == 0 {
 					continue
 				}
-				if s := boundary.Frame(FromServer, Text, int64(len(payload)), true); s.Feed {
+				if s := boundary.Frame(FromServer, frame.Text, int64(len(payload)), true); s.Feed {
 					if s = boundary.Feed(FromServer, payload, 0, true); s.Pass != Relay {
 						b.Fatalf("%+v", s)
 					}
@@ -102,12 +104,12 @@ func BenchmarkSession(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		boundary.Begin(testToken)
-		if s := boundary.Frame(FromClient, Binary, 3200, true); s.Feed {
+		if s := boundary.Frame(FromClient, frame.Binary, 3200, true); s.Feed {
 			boundary.Feed(FromClient, partial, 0, true)
 		}
 		boundary.End(Traffic{Sent: 1, Received: 1})
 		for _, answer := range [][]byte{final, partial, final} {
-			boundary.Frame(FromServer, Text, int64(len(answer)), true)
+			boundary.Frame(FromServer, frame.Text, int64(len(answer)), true)
 			boundary.Feed(FromServer, answer, 0, true)
 		}
 		if boundary.state != idle {

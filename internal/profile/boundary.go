@@ -2,6 +2,8 @@ package profile
 
 import (
 	"iter"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 // Boundary follows one connection to a server over all its sessions and tells where one ends and the next may begin. It is
@@ -11,7 +13,7 @@ import (
 // The order of calls, with what may come in between:
 //
 //	New, Dialed                                   Frame and Feed of the greeting
-//	(Ready) Begin                                 Frame and Feed of what Watch names; Plausible
+//	(Ready) Begin                                 Frame and Feed of what Inspect names; Plausible
 //	        [Replaced: ReplaceEnd]                Frame and Feed of everything from the server
 //	        End, when the lease ends              Frame and Feed of everything from the server
 //	(Ready) Begin ...
@@ -32,7 +34,7 @@ type Boundary struct {
 	state    state
 	flags    flags
 	reason   Reason // why the connection is spoiled
-	watch    [2]Kinds
+	inspect  [2]frame.Kinds
 	restarts uint16 // of the settle window
 }
 
@@ -93,13 +95,13 @@ type session struct {
 
 // Opening is a client's first message: what another connection's server has to be told when this one's cannot serve it.
 type Opening struct {
-	Opcode  Opcode // 0 when the client has said nothing yet
+	Opcode  frame.Opcode // 0 when the client has said nothing yet
 	Payload []byte
 }
 
 // kept is the greeting: whole messages, with their kinds.
 type kept struct {
-	opcodes  []Opcode
+	opcodes  []frame.Opcode
 	payloads [][]byte
 	size     int
 }
@@ -107,9 +109,9 @@ type kept struct {
 // New returns the Boundary of a connection that is being dialed with the profile.
 func New(p *Profile) Boundary { return Boundary{program: p.program, state: greeting} }
 
-// Watch returns the kinds of messages in a direction that are to be presented at present. It is asked when a message
+// Inspect returns the kinds of messages in a direction that are to be presented at present. It is asked when a message
 // begins, costs nothing, and changes only by other calls.
-func (b *Boundary) Watch(d Direction) Kinds { return b.watch[d] }
+func (b *Boundary) Inspect(d Direction) frame.Kinds { return b.inspect[d] }
 
 // Token returns the number that stands for $token in what is to be sent.
 func (b *Boundary) Token() uint64 {
@@ -132,9 +134,9 @@ func (b *Boundary) Dialed() Step {
 }
 
 // Greeting returns the messages of the server's greeting, to be sent to the client at the start of each session. With a
-// one-shot profile that was watched while it was idle, what the server has said since is among them.
-func (b *Boundary) Greeting() iter.Seq2[Opcode, []byte] {
-	return func(yield func(Opcode, []byte) bool) {
+// one-shot profile that was inspected while it was idle, what the server has said since is among them.
+func (b *Boundary) Greeting() iter.Seq2[frame.Opcode, []byte] {
+	return func(yield func(frame.Opcode, []byte) bool) {
 		if b.kept == nil {
 			return
 		}
@@ -149,7 +151,7 @@ func (b *Boundary) Greeting() iter.Seq2[Opcode, []byte] {
 // Begin begins a session on a Ready connection. The token is a number that nobody can guess, another for each session.
 func (b *Boundary) Begin(token uint64) (s Step) {
 	if b.state != idle { // the caller is wrong
-		return b.breaks(Step{Close: closeInternal}, b.reason)
+		return b.breaks(Step{Close: frame.InternalError}, b.reason)
 	}
 	former := b.session
 	b.session = &session{token: token}
@@ -187,7 +189,7 @@ func (p *program) listens() bool { return p.busys || p.alives }
 
 // sticks tells whether sessions leave settings on the connection.
 func (p *program) sticks() bool {
-	return (p.fromClient.can[Text]|p.fromClient.can[Binary])&isSticky != 0
+	return (p.fromClient.can[frame.Text]|p.fromClient.can[frame.Binary])&isSticky != 0
 }
 
 // Opening returns what the client has said so far, with Elsewhere. It is valid until End.
@@ -233,32 +235,32 @@ func (b *Boundary) Owed(t Traffic) bool {
 // look works out what is to be presented from now on.
 func (b *Boundary) look() {
 	p := b.program
-	b.watch = [2]Kinds{}
+	b.inspect = [2]frame.Kinds{}
 	switch b.state {
 	case idle:
 		if p.reuse != OneShot || p.listens() {
-			b.watch[FromServer] = allMessages
+			b.inspect[FromServer] = allMessages
 		}
 	case opening, waiting, streaming, replacing:
-		b.watch = [2]Kinds{p.fromClient.kinds(^class(0)), p.streamed()}
+		b.inspect = [2]frame.Kinds{p.fromClient.kinds(^class(0)), p.streamed()}
 		if b.state != streaming || b.flags&ended != 0 || b.flags&(silent|replay) == silent|replay && p.refuses() {
-			b.watch[FromClient] = allMessages
+			b.inspect[FromClient] = allMessages
 		}
 		if b.flags&silent != 0 && (p.refuses() || p.readies) {
-			b.watch[FromServer] = allMessages
+			b.inspect[FromServer] = allMessages
 		}
 		if b.flags&asked != 0 { // the client is to wait, and what comes first is not for it
-			b.watch = [2]Kinds{allMessages, allMessages}
+			b.inspect = [2]frame.Kinds{allMessages, allMessages}
 		}
 	case finishing:
-		b.watch = [2]Kinds{allMessages, allMessages}
+		b.inspect = [2]frame.Kinds{allMessages, allMessages}
 	default:
-		b.watch[FromServer] = allMessages
+		b.inspect[FromServer] = allMessages
 	}
 }
 
 // streamed returns the kinds of the server's messages that are looked at all through a session.
-func (p *program) streamed() Kinds {
+func (p *program) streamed() frame.Kinds {
 	switch {
 	case p.reuse == Tagged:
 		return allMessages

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 // A server's message that is under way when the session ends belongs to that session, up to its last byte.
@@ -15,8 +17,8 @@ func TestEndWithinMessage(t *testing.T) {
 	)
 	l := builtin(t, "dashscope")
 	l.begin()
-	l.client(Text, run)
-	l.client(Text, finish)
+	l.client(frame.Text, run)
+	l.client(frame.Text, finish)
 	l.server(finished)
 	l.serverBegins(`{"header":{"event":"result-`)
 	l.want("end", l.end(), Resetting, NoReason)
@@ -29,9 +31,9 @@ func TestEndWithinMessage(t *testing.T) {
 	// Where the acknowledgement has to be the last, a message behind it proves that it was not.
 	l = builtin(t, "watson")
 	l.begin()
-	l.client(Text, `{"action":"start"}`)
+	l.client(frame.Text, `{"action":"start"}`)
 	l.server(`{"state":"listening"}`)
-	l.client(Text, `{"action":"stop"}`)
+	l.client(frame.Text, `{"action":"stop"}`)
 	l.server(`{"state":"listening"}`)
 	l.serverBegins(`{"results":`)
 	l.want("end behind the acknowledgement", l.end(), Broken, LateMessage)
@@ -52,7 +54,7 @@ func TestKeepaliveBeforeSession(t *testing.T) {
 		if s := l.begin(); s.Client != Pause || s.Timer != 5*time.Second {
 			t.Errorf("begin: %+v", s)
 		}
-		if s := l.client(Text, "audio"); s.Pass != Keep {
+		if s := l.client(frame.Text, "audio"); s.Pass != Keep {
 			t.Errorf("client: %+v", s)
 		}
 		var s Step
@@ -66,7 +68,7 @@ func TestKeepaliveBeforeSession(t *testing.T) {
 			if s.Client != Resume {
 				t.Errorf("the client is not read again: %+v", s)
 			}
-			l.client(Text, "audio")
+			l.client(frame.Text, "audio")
 			if l.pass != Relay {
 				t.Errorf("audio: %v", l.pass)
 			}
@@ -118,7 +120,7 @@ func TestLongFirstMessage(t *testing.T) {
 	used := func() *line {
 		l := builtin(t, "vosk")
 		l.begin()
-		l.client(Binary, "audio")
+		l.client(frame.Binary, "audio")
 		l.server(`{"partial":""}`)
 		l.end()
 		l.server(`{"text":""}`)
@@ -128,13 +130,13 @@ func TestLongFirstMessage(t *testing.T) {
 		return l
 	}
 	l := used()
-	if s := l.client(Text, long); s.Pass != Keep {
+	if s := l.client(frame.Text, long); s.Pass != Keep {
 		t.Errorf("whole: %+v", s)
 	} else {
 		l.want("whole", s, Elsewhere, OtherSettings)
 	}
 	l = used()
-	s := l.client(Text, long[:10], long[10:])
+	s := l.client(frame.Text, long[:10], long[10:])
 	l.want("in two frames", s, Broken, OtherSettings)
 	if s.Close != 1009 || l.pass != Drop || len(l.passed) > 0 {
 		t.Errorf("in two frames: %+v, passed %d frames", s, len(l.passed))
@@ -144,7 +146,7 @@ func TestLongFirstMessage(t *testing.T) {
 	for _, frames := range [][]string{{long}, {long[:10], long[10:]}} {
 		l := builtin(t, "vosk")
 		l.begin()
-		l.client(Text, frames...)
+		l.client(frame.Text, frames...)
 		if got := strings.Join(l.passed, ""); got != long {
 			t.Errorf("in %d frames: %d bytes passed; want %d", len(frames), len(got), len(long))
 		}
@@ -222,8 +224,8 @@ func TestFinishCounts(t *testing.T) {
 	for _, counted := range []bool{true, false} {
 		l := builtin(t, "vosk")
 		l.begin()
-		l.client(Binary, "audio")
-		l.want("end message", l.client(Text, `{"eof" : 1}`), Replaced, NoReason)
+		l.client(frame.Binary, "audio")
+		l.want("end message", l.client(frame.Text, `{"eof" : 1}`), Replaced, NoReason)
 		if l.pass != Drop || len(l.passed) != 1 {
 			t.Errorf("the end message: %v; passed: %q", l.pass, l.passed)
 		}

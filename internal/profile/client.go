@@ -1,9 +1,13 @@
 package profile
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
 
 // clientBegins judges the beginning of a client's message.
-func (b *Boundary) clientBegins(op Opcode, length int64) Step {
+func (b *Boundary) clientBegins(op frame.Opcode, length int64) Step {
 	p, m := b.program, &b.session.messages[FromClient]
 	m.begin(op, relayed, 0)
 	switch {
@@ -38,7 +42,7 @@ func (b *Boundary) clientBegins(op Opcode, length int64) Step {
 }
 
 // opens judges the beginning of a session's first message.
-func (b *Boundary) opens(m *assembly, op Opcode, length int64) Step {
+func (b *Boundary) opens(m *assembly, op frame.Opcode, length int64) Step {
 	m.fate = unseen
 	p := b.program
 	f := looking
@@ -53,7 +57,7 @@ func (b *Boundary) opens(m *assembly, op Opcode, length int64) Step {
 			}
 		}
 	}
-	if p.replace && p.fromClient.can[op]&isEnd != 0 || p.reuse == Tagged && b.flags&used != 0 && op == Text {
+	if p.replace && p.fromClient.can[op]&isEnd != 0 || p.reuse == Tagged && b.flags&used != 0 && op == frame.Text {
 		f = holding
 	}
 	s := b.take(FromClient, op, length, f)

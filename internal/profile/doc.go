@@ -18,7 +18,7 @@
 //
 //	what happens                                 call
 //	the connection is there                      New, Dialed
-//	a data frame begins whose message is watched Frame, and if its Step says Feed, Feed for every piece of the payload
+//	a data frame begins whose message is inspected Frame, and if its Step says Feed, Feed for every piece of the payload
 //	the connection is leased                     Begin; Greeting goes to the client first
 //	a message from the server begins, in a       Plausible; when it says no, the session ends, nothing of that message is
 //	  session                                    passed on
@@ -32,10 +32,10 @@
 //
 // # What costs nothing
 //
-// When a message begins, and only then, the caller asks [Boundary.Watch] whether messages of that kind are watched at present. If
-// not, nothing of the message is presented: neither its further frames nor its payload. Audio is not watched, as a rule,
+// When a message begins, and only then, the caller asks [Boundary.Inspect] whether messages of that kind are inspected at present. If
+// not, nothing of the message is presented: neither its further frames nor its payload. Audio is not inspected, as a rule,
 // by any profile: the fast path of a frame is one load and one test of a bit. Two exceptions: after ReplaceEnd and after End, all of
-// what the server sends is presented, and the rest of a message that was not watched when it began is presented by Feed alone.
+// what the server sends is presented, and the rest of a message that was not inspected when it began is presented by Feed alone.
 //
 // # What a Step means
 //
@@ -53,11 +53,11 @@
 //
 //	client         proxy                          server   calls
 //	                                                        Dialed -> Ready
-//	               leased                                   Begin -> the first message is watched
-//	audio          ->                             ->        Frame: Relay; from now on binary messages are not watched
-//	               <-                  {"partial"}          (not watched; counted by the caller, Plausible)
+//	               leased                                   Begin -> the first message is inspected
+//	audio          ->                             ->        Frame: Relay; from now on binary messages are not inspected
+//	               <-                  {"partial"}          (not inspected; counted by the caller, Plausible)
 //	{"eof" : 1}    held                                     Frame: Hold; Feed: Drop, Replaced
-//	               {"reset" : 1}, silence,        ->        ReplaceEnd: Send, Timer 5s; everything from the server is watched
+//	               {"reset" : 1}, silence,        ->        ReplaceEnd: Send, Timer 5s; everything from the server is inspected
 //	               {"reset" : 1}
 //	               <-                     {"text"}          Frame: Relay; Feed: Relay, Finished, Close 1000
 //	close 1000     <-                                       End -> Resetting

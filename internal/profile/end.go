@@ -1,11 +1,13 @@
 package profile
 
+import "github.com/wsbouncer/wsbouncer/internal/frame"
+
 // ReplaceEnd follows on a Step that says Replaced: it puts the reset in the place of the client's end message. Everything from
 // the server goes on to the client until its last answer came (Finished).
 func (b *Boundary) ReplaceEnd(t Traffic) (s Step) {
 	t = withEnd(t)
 	if b.state != replacing || !b.Plausible(t) {
-		return b.breaks(Step{Close: closeInternal}, Unsolicited)
+		return b.breaks(Step{Close: frame.InternalError}, Unsolicited)
 	}
 	session := b.session
 	if b.program.reuse == Lockstep {
@@ -29,14 +31,6 @@ func withEnd(t Traffic) Traffic {
 	}
 	return t
 }
-
-// The close codes for clients (RFC 6455, section 7.4.1, and the IANA registry).
-const (
-	closeNormal   = 1000
-	closeTooBig   = 1009
-	closeInternal = 1011
-	closeTryAgain = 1013
-)
 
 // tail settles what becomes of the rest of the server's message that is under way, as far as it has been presented.
 func (b *Boundary) tail(s state) {
@@ -190,7 +184,7 @@ func (b *Boundary) counts(f found) (s Step) {
 		}
 	}
 	if b.state == finishing && session.answers == 0 {
-		s.Then, s.Close = Finished, closeNormal
+		s.Then, s.Close = Finished, frame.NormalClosure
 		b.state = resetting
 	}
 	if session.expected == 0 {
@@ -208,7 +202,7 @@ func (b *Boundary) counts(f found) (s Step) {
 func (b *Boundary) mismatch() Step {
 	var s Step
 	if b.state == finishing {
-		s.Close = closeInternal
+		s.Close = frame.InternalError
 	}
 	return b.breaks(s, ResetMismatch)
 }
@@ -241,7 +235,7 @@ func (b *Boundary) Timer(between bool) (s Step) {
 	case waiting:
 		return b.elsewhere(NotReady)
 	case replacing, finishing:
-		return b.breaks(Step{Close: closeInternal}, ResetTimeout)
+		return b.breaks(Step{Close: frame.InternalError}, ResetTimeout)
 	case resetting:
 		return b.breaks(s, ResetTimeout)
 	case settling:
@@ -274,8 +268,8 @@ func (b *Boundary) keepsAlive(between bool) Step {
 }
 
 // Closed presents that the server has closed the connection, with the close code or 0 for none, or that it is lost.
-func (b *Boundary) Closed(code uint16) Step {
-	full := fits(code, b.program.busyClose)
+func (b *Boundary) Closed(code frame.CloseCode) Step {
+	full := fits(uint16(code), b.program.busyClose)
 	switch b.state {
 	case opening, waiting, streaming:
 		if full && b.replayable() {
@@ -284,7 +278,7 @@ func (b *Boundary) Closed(code uint16) Step {
 		b.spoil(ServerClosed)
 		return Step{Then: Broken, Reason: ServerClosed, Timer: StopTimer}
 	case replacing, finishing:
-		return b.breaks(Step{Close: closeInternal}, ServerClosed)
+		return b.breaks(Step{Close: frame.InternalError}, ServerClosed)
 	case greeting:
 		if full {
 			return b.breaks(Step{}, Busy)

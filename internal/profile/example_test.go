@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 // A session with Vosk whose client ends it properly: the server never sees the end message, which would make it close.
@@ -16,16 +18,16 @@ func ExampleBoundary() {
 	b := profile.New(vosk)
 	var traffic profile.Traffic // of the session, counted by the caller
 
-	// tell presents a whole message in one frame, as far as the Boundary watches it.
-	tell := func(d profile.Direction, op profile.Opcode, payload string) profile.Step {
+	// tell presents a whole message in one frame, as far as the Boundary inspects it.
+	tell := func(d profile.Direction, op frame.Opcode, payload string) profile.Step {
 		switch d {
 		case profile.FromClient:
 			traffic.Sent++
 		case profile.FromServer:
 			traffic.Received++
 		}
-		if b.Watch(d)&(1<<op) == 0 {
-			fmt.Printf("%-14s not watched\n", payload)
+		if b.Inspect(d)&(1<<op) == 0 {
+			fmt.Printf("%-14s not inspected\n", payload)
 			return profile.Step{}
 		}
 		s := b.Frame(d, op, int64(len(payload)), true)
@@ -42,28 +44,28 @@ func ExampleBoundary() {
 
 	fmt.Println("dialed:", b.Dialed().Then)
 	b.Begin(0x1122334455667788)
-	tell(profile.FromClient, profile.Binary, "audio")
-	tell(profile.FromServer, profile.Text, `{"partial":""}`)
-	tell(profile.FromClient, profile.Binary, "audio")
-	if s := tell(profile.FromClient, profile.Text, `{"eof" : 1}`); s.Then == profile.Replaced {
+	tell(profile.FromClient, frame.Binary, "audio")
+	tell(profile.FromServer, frame.Text, `{"partial":""}`)
+	tell(profile.FromClient, frame.Binary, "audio")
+	if s := tell(profile.FromClient, frame.Text, `{"eof" : 1}`); s.Then == profile.Replaced {
 		s = b.ReplaceEnd(traffic)
 		for i := range s.Send {
 			m := &s.Send[i]
 			fmt.Printf("sent: %.13q binary: %v\n", m.Append(nil, b.Token()), m.Binary)
 		}
 	}
-	tell(profile.FromServer, profile.Text, `{"partial":""}`) // of the audio
-	s := tell(profile.FromServer, profile.Text, `{"text":"hi"}`)
+	tell(profile.FromServer, frame.Text, `{"partial":""}`) // of the audio
+	s := tell(profile.FromServer, frame.Text, `{"text":"hi"}`)
 	fmt.Println("close the client with", s.Close)
 	fmt.Println("end:", b.End(traffic).Then)
-	tell(profile.FromServer, profile.Text, `{"partial":""}`) // of the silence
-	tell(profile.FromServer, profile.Text, `{"text":""}`)    // of the second reset
+	tell(profile.FromServer, frame.Text, `{"partial":""}`) // of the silence
+	tell(profile.FromServer, frame.Text, `{"text":""}`)    // of the second reset
 
 	// Output:
 	// dialed: ready
 	// audio          relayed, continue
-	// {"partial":""} not watched
-	// audio          not watched
+	// {"partial":""} not inspected
+	// audio          not inspected
 	// {"eof" : 1}    dropped, replaced
 	// sent: "{\"reset\" : 1}" binary: false
 	// sent: "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" binary: true

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 const (
@@ -17,10 +19,10 @@ func watsonStopped(t *testing.T) *line {
 	t.Helper()
 	l := builtin(t, "watson")
 	l.begin()
-	l.client(Text, watsonStart)
+	l.client(frame.Text, watsonStart)
 	l.server(listening)
-	l.client(Binary, "audio")
-	l.client(Text, watsonStop)
+	l.client(frame.Binary, "audio")
+	l.client(frame.Text, watsonStop)
 	l.want("end", l.end(), Resetting, NoReason)
 	return l
 }
@@ -50,7 +52,7 @@ func TestSettleQuiet(t *testing.T) {
 	settling := func() *line {
 		l := idling(t, p)
 		l.begin()
-		l.client(Binary, "audio")
+		l.client(frame.Binary, "audio")
 		if s := l.end(); s.Then != Resetting || len(s.Send) != 1 {
 			t.Fatalf("end: %+v", s)
 		}
@@ -83,8 +85,8 @@ func TestSettleQuiet(t *testing.T) {
 func TestAcknowledgementsCounted(t *testing.T) {
 	l := builtin(t, "watson")
 	l.begin()
-	l.client(Text, watsonStart)
-	l.client(Text, watsonStop)
+	l.client(frame.Text, watsonStart)
+	l.client(frame.Text, watsonStop)
 	if !l.b.Owed(l.traffic) {
 		t.Error("nothing is owed")
 	}
@@ -94,7 +96,7 @@ func TestAcknowledgementsCounted(t *testing.T) {
 
 	l = builtin(t, "watson")
 	l.begin()
-	l.client(Text, watsonStart)
+	l.client(frame.Text, watsonStart)
 	l.want("of the start", l.server(listening), Continue, NoReason)
 	if len(l.passed) != 2 {
 		t.Errorf("passed: %q", l.passed)
@@ -110,11 +112,11 @@ func TestAcknowledgementsCounted(t *testing.T) {
 func TestNotEnded(t *testing.T) {
 	l := builtin(t, "watson")
 	l.begin()
-	l.client(Text, watsonStart)
+	l.client(frame.Text, watsonStart)
 	l.server(listening)
-	l.client(Text, watsonStop)
+	l.client(frame.Text, watsonStop)
 	l.server(listening)
-	l.client(Binary, "audio")
+	l.client(frame.Binary, "audio")
 	l.want("audio behind the end", l.end(), Broken, LeftEarly)
 }
 
@@ -125,7 +127,7 @@ func TestToken(t *testing.T) {
 	for i := range uint64(2) {
 		l.traffic = Traffic{}
 		l.b.Begin(testToken + i)
-		l.client(Text, `{"is_speaking":false,"is_end":true,"wav_name":"x"}`)
+		l.client(frame.Text, `{"is_speaking":false,"is_end":true,"wav_name":"x"}`)
 		s := l.end()
 		if l.want("end", s, Resetting, NoReason); len(s.Send) != 2 {
 			t.Fatalf("end: %+v", s)

@@ -1,11 +1,13 @@
 package profile
 
-// Frame presents the header of a data frame, of a message whose kind [Boundary.Watch] named when it began; messages that it
+import "github.com/wsbouncer/wsbouncer/internal/frame"
+
+// Frame presents the header of a data frame, of a message whose kind [Boundary.Inspect] named when it began; messages that it
 // did not name then are not presented, nor are their further frames. op is the frame's own, length its payload's in bytes,
 // and fin tells whether it is the message's last.
-func (b *Boundary) Frame(d Direction, op Opcode, length int64, fin bool) Step {
+func (b *Boundary) Frame(d Direction, op frame.Opcode, length int64, fin bool) Step {
 	m := &b.remembered().messages[d]
-	if op != Continuation {
+	if op != frame.Continuation {
 		if d == FromClient {
 			return b.clientBegins(op, length)
 		}
@@ -36,9 +38,9 @@ func (b *Boundary) Feed(d Direction, payload []byte, key uint32, end bool) Step 
 	}
 	m.split = m.split || !end
 	if !m.long && end && !m.split {
-		applyMask(payload, key)
+		frame.ApplyMask(payload, key)
 		s := b.told(d, m, payload)
-		applyMask(payload, key)
+		frame.ApplyMask(payload, key)
 		return s
 	}
 	if !m.long {
@@ -108,7 +110,7 @@ func (b *Boundary) tooLong(d Direction) Step {
 	case d == FromClient && b.state == opening && b.program.fromClient.can[m.opcode]&isSticky != 0:
 		// It may set something, and its beginning is held, so it can neither be kept for another connection nor be told.
 		if _, fits := b.fit(unknownSettings); !fits {
-			return b.breaks(Step{Pass: Drop, Close: closeTooBig}, OtherSettings)
+			return b.breaks(Step{Pass: Drop, Close: frame.MessageTooBig}, OtherSettings)
 		}
 	}
 	if m.fate == holding {
@@ -123,13 +125,13 @@ func (b *Boundary) tooLong(d Direction) Step {
 // they are. It is to be asked once, right after the Step that says [Release], and the payload is valid until the next call.
 //
 // The frame that the Step came for is not part of a beginning: it goes on as it is.
-func (b *Boundary) Held(d Direction) (op Opcode, payload []byte, fin bool) {
+func (b *Boundary) Held(d Direction) (op frame.Opcode, payload []byte, fin bool) {
 	m := &b.session.messages[d]
 	return m.opcode, m.collected(), !m.partial
 }
 
 // take begins to look at a message, or does not when its length tells that it is nothing of interest.
-func (b *Boundary) take(d Direction, op Opcode, length int64, f fate) Step {
+func (b *Boundary) take(d Direction, op frame.Opcode, length int64, f fate) Step {
 	set := b.program.fromServer
 	if d == FromClient {
 		set = b.program.fromClient

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 // FuzzParse looks for YAML that breaks the parser, for problems without a place, and for profiles that do not survive being
@@ -60,7 +62,7 @@ var fuzzed = []func(testing.TB) *line{
 	func(t testing.TB) *line { // a later one
 		l := builtin(t, "watson")
 		l.begin()
-		l.client(Text, watsonStart)
+		l.client(frame.Text, watsonStart)
 		return l
 	},
 	func(t testing.TB) *line { // a first message for a server with settings
@@ -82,13 +84,13 @@ var fuzzed = []func(testing.TB) *line{
 	func(t testing.TB) *line { // what may be another session's
 		l := taskDone(t, "1")
 		l.begin()
-		l.client(Text, runTask("2"))
+		l.client(frame.Text, runTask("2"))
 		return l
 	},
 	func(t testing.TB) *line { // what may say that the server is full
 		l := builtin(t, "whisperlive")
 		l.begin()
-		l.client(Text, options)
+		l.client(frame.Text, options)
 		return l
 	},
 	func(t testing.TB) *line { // the same, before a session
@@ -97,14 +99,14 @@ var fuzzed = []func(testing.TB) *line{
 	func(t testing.TB) *line { // an acknowledgement with a token
 		l := idling(t, mustParse(t, "profiles: {p: {from: funasr, unsafe: doubt}}"))
 		l.begin()
-		l.client(Binary, "audio")
+		l.client(frame.Binary, "audio")
 		l.end()
 		return l
 	},
 	func(t testing.TB) *line { // an end message
 		l := idling(t, mustParse(t, "profiles: {p: {from: sherpa-onnx, unsafe: quiet}}"))
 		l.begin()
-		l.client(Binary, "audio")
+		l.client(frame.Binary, "audio")
 		return l
 	},
 }
@@ -121,12 +123,12 @@ func FuzzMatch(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, which uint8, fromClient, text bool, message []byte, key uint32, cuts []byte) {
-		d, op := FromServer, Binary
+		d, op := FromServer, frame.Binary
 		if fromClient {
 			d = FromClient
 		}
 		if text {
-			op = Text
+			op = frame.Text
 		}
 		if !fromClient {
 			key = 0 // servers do not mask
@@ -171,15 +173,15 @@ type outcome struct {
 }
 
 // pieces presents a message piece by piece. A caller that is told that it is over presents nothing more.
-func (l *line) pieces(d Direction, op Opcode, key uint32, frames [][][]byte) (o outcome) {
-	shown := l.b.Watch(d)&(1<<op) != 0 || d == FromServer && l.b.state >= finishing
+func (l *line) pieces(d Direction, op frame.Opcode, key uint32, frames [][][]byte) (o outcome) {
+	shown := l.b.Inspect(d)&(1<<op) != 0 || d == FromServer && l.b.state >= finishing
 	var held string
 	var s Step
 presenting:
-	for i, frame := range frames {
+	for i, pieces := range frames {
 		last := i == len(frames)-1
 		length := 0
-		for _, piece := range frame {
+		for _, piece := range pieces {
 			length += len(piece)
 		}
 		pass, feed := Relay, false
@@ -198,13 +200,13 @@ presenting:
 				break presenting
 			}
 		}
-		op = Continuation
+		op = frame.Continuation
 		at := 0
-		for j, piece := range frame {
+		for j, piece := range pieces {
 			if feed {
 				masked := append([]byte(nil), piece...)
-				applyMask(masked, turned(key, at))
-				s = l.b.Feed(d, masked, turned(key, at), last && j == len(frame)-1)
+				frame.ApplyMask(masked, turned(key, at))
+				s = l.b.Feed(d, masked, turned(key, at), last && j == len(pieces)-1)
 				pass = s.Pass
 			}
 			at += len(piece)

@@ -1,6 +1,10 @@
 package profile
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
 
 // line is one connection, whose events a test writes down one after another.
 type line struct {
@@ -50,33 +54,35 @@ func (l *line) begin() Step {
 func (l *line) end() Step { return l.b.End(l.traffic) }
 
 // client presents a message of the client's, in the given frames, and returns what the last call said.
-func (l *line) client(op Opcode, frames ...string) Step {
+func (l *line) client(op frame.Opcode, frames ...string) Step {
 	return l.message(FromClient, op, true, frames)
 }
 
 // server presents a message from the server.
-func (l *line) server(frames ...string) Step { return l.message(FromServer, Text, true, frames) }
+func (l *line) server(frames ...string) Step { return l.message(FromServer, frame.Text, true, frames) }
 
 // serverBegins presents the beginning of a message from the server.
-func (l *line) serverBegins(frames ...string) Step { return l.message(FromServer, Text, false, frames) }
+func (l *line) serverBegins(frames ...string) Step {
+	return l.message(FromServer, frame.Text, false, frames)
+}
 
 // serverEnds presents the rest of a message from the server.
 func (l *line) serverEnds(frames ...string) Step {
-	return l.message(FromServer, Continuation, true, frames)
+	return l.message(FromServer, frame.Continuation, true, frames)
 }
 
-func (l *line) message(d Direction, op Opcode, whole bool, frames []string) (s Step) {
+func (l *line) message(d Direction, op frame.Opcode, whole bool, frames []string) (s Step) {
 	count, under := &l.traffic.Sent, &l.traffic.SendingMessage
 	if d == FromServer {
 		count, under = &l.traffic.Received, &l.traffic.ReceivingMessage
 	}
-	shown := op == Continuation || l.b.Watch(d)&(1<<op) != 0
-	for i, frame := range frames {
+	shown := op == frame.Continuation || l.b.Inspect(d)&(1<<op) != 0
+	for i, text := range frames {
 		last := whole && i == len(frames)-1
 		if !shown {
 			l.pass = Relay
 		} else {
-			s = l.b.Frame(d, op, int64(len(frame)), last)
+			s = l.b.Frame(d, op, int64(len(text)), last)
 			l.pass = s.Pass
 			switch s.Pass {
 			case Keep:
@@ -93,7 +99,7 @@ func (l *line) message(d Direction, op Opcode, whole bool, frames []string) (s S
 		}
 		if shown && s.Feed {
 			first := s
-			s = l.b.Feed(d, []byte(frame), 0, last)
+			s = l.b.Feed(d, []byte(text), 0, last)
 			if first.Then != Continue {
 				l.t.Errorf("Frame says %v and asks for Feed", first.Then)
 			}
@@ -101,12 +107,12 @@ func (l *line) message(d Direction, op Opcode, whole bool, frames []string) (s S
 		}
 		switch l.pass {
 		case Relay:
-			l.passed = append(l.passed, frame)
+			l.passed = append(l.passed, text)
 		case Release:
 			_, held, _ := l.b.Held(d)
 			l.passed = append(l.passed, string(held))
 		}
-		op = Continuation
+		op = frame.Continuation
 	}
 	return s
 }

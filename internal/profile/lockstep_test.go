@@ -1,6 +1,10 @@
 package profile
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
 
 const (
 	voskPartial = `{"partial" : ""}`
@@ -11,9 +15,9 @@ const (
 func voskSession(l *line, first string) Step {
 	l.begin()
 	if first != "" {
-		l.client(Text, first)
+		l.client(frame.Text, first)
 	}
-	l.client(Binary, "audio")
+	l.client(frame.Binary, "audio")
 	l.server(voskPartial)
 	return l.end()
 }
@@ -43,9 +47,9 @@ func TestLockstepReset(t *testing.T) {
 func TestLockstepOwed(t *testing.T) {
 	l := builtin(t, "vosk")
 	l.begin()
-	l.client(Text, `{"config" : {}}`)
-	l.client(Binary, "audio")
-	l.client(Binary, "audio")
+	l.client(frame.Text, `{"config" : {}}`)
+	l.client(frame.Binary, "audio")
+	l.client(frame.Binary, "audio")
 	if !l.b.Owed(l.traffic) {
 		t.Error("nothing is owed")
 	}
@@ -73,7 +77,7 @@ func TestLockstepMismatch(t *testing.T) {
 func TestLockstepImplausible(t *testing.T) {
 	l := builtin(t, "vosk")
 	l.begin()
-	l.client(Binary, "audio")
+	l.client(frame.Binary, "audio")
 	l.server(voskPartial)
 	if !l.b.Plausible(l.traffic) || l.b.Owed(l.traffic) {
 		t.Error("one answer for one question is not plausible, or not enough")
@@ -83,7 +87,7 @@ func TestLockstepImplausible(t *testing.T) {
 
 	l = builtin(t, "vosk")
 	l.begin()
-	l.client(Binary, "audio")
+	l.client(frame.Binary, "audio")
 	l.traffic.Received = 2
 	if l.b.Plausible(l.traffic) {
 		t.Error("two answers for one question are plausible")
@@ -93,7 +97,7 @@ func TestLockstepImplausible(t *testing.T) {
 
 	l = builtin(t, "vosk")
 	l.begin()
-	l.client(Text, `{"config" : {}}`)
+	l.client(frame.Text, `{"config" : {}}`)
 	l.traffic.Received = 1
 	if l.b.Plausible(l.traffic) {
 		t.Error("an answer to what is not answered is plausible")
@@ -127,8 +131,8 @@ func TestCut(t *testing.T) {
 	for _, name := range []string{"vosk", "watson", "dashscope", "echo", "one-shot"} {
 		l := builtin(t, name)
 		l.begin()
-		l.client(Binary, "audio")
-		l.message(FromClient, Binary, false, []string{"aud"})
+		l.client(frame.Binary, "audio")
+		l.message(FromClient, frame.Binary, false, []string{"aud"})
 		l.want(name, l.end(), Broken, Cut)
 	}
 }
@@ -137,7 +141,7 @@ func TestCut(t *testing.T) {
 func TestUnsolicited(t *testing.T) {
 	for _, name := range []string{"vosk", "watson", "dashscope", "echo"} {
 		l := builtin(t, name)
-		if s := l.b.Frame(FromServer, Text, 5, true); s.Then != Broken || s.Reason != Unsolicited {
+		if s := l.b.Frame(FromServer, frame.Text, 5, true); s.Then != Broken || s.Reason != Unsolicited {
 			t.Errorf("%s: %+v", name, s)
 		}
 		l = builtin(t, name)
@@ -163,9 +167,9 @@ func TestResetFails(t *testing.T) {
 
 		l = builtin(t, "vosk")
 		l.begin()
-		l.client(Binary, "audio")
+		l.client(frame.Binary, "audio")
 		l.server(voskPartial)
-		l.client(Text, `{"eof" : 1}`)
+		l.client(frame.Text, `{"eof" : 1}`)
 		l.b.ReplaceEnd(l.traffic)
 		s := c.event(&l.b)
 		if l.want(c.what+" while finishing", s, Broken, c.reason); s.Close != 1011 {
@@ -178,10 +182,10 @@ func TestResetFails(t *testing.T) {
 func TestFinishing(t *testing.T) {
 	l := builtin(t, "vosk")
 	l.begin()
-	l.client(Binary, "audio")
-	l.client(Text, `{"eof" : 1}`)
+	l.client(frame.Binary, "audio")
+	l.client(frame.Text, `{"eof" : 1}`)
 	l.b.ReplaceEnd(l.traffic)
-	if l.client(Binary, "more"); l.pass != Drop {
+	if l.client(frame.Binary, "more"); l.pass != Drop {
 		t.Errorf("behind the end: %v", l.pass)
 	}
 	l.want("end", l.end(), Resetting, NoReason)

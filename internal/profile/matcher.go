@@ -6,6 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
@@ -15,11 +16,11 @@ type matcher struct {
 	at place
 
 	// A message, in exactly one of these ways.
-	text     *string     // a text message of exactly these bytes
-	contains string      // a text message with these bytes in it
-	binary   *string     // a binary message of exactly these bytes
-	json     []condition // a text message that is JSON, of which all this is true
-	opcode   Opcode      // any message of this kind
+	text     *string      // a text message of exactly these bytes
+	contains string       // a text message with these bytes in it
+	binary   *string      // a binary message of exactly these bytes
+	json     []condition  // a text message that is JSON, of which all this is true
+	opcode   frame.Opcode // any message of this kind
 
 	// A refusal, in exactly one of these ways.
 	close  []codeRange // the server's close code
@@ -115,7 +116,7 @@ func (r *reader) matcher(f entry) (m matcher, ok bool) {
 	case "opcode":
 		var i int
 		i, ok = r.word(f.value, "text", "binary")
-		m.opcode = []Opcode{Text, Binary}[i]
+		m.opcode = []frame.Opcode{frame.Text, frame.Binary}[i]
 	case "close":
 		m.close, ok = r.codes(f.value, 1000, 4999, "a close code that a server may send (RFC 6455, section 7.4), or a range such as 4000-4099")
 		for _, c := range m.close {

@@ -3,27 +3,11 @@ package profile
 import (
 	"bytes"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// Opcode is the kind of a message, with the values of RFC 6455, section 5.2.
-type Opcode uint8
-
-// The opcodes of data frames.
-const (
-	Continuation Opcode = 0 // a further frame of a message
-	Text         Opcode = 1
-	Binary       Opcode = 2
-)
-
-// Kinds is a set of the kinds of messages.
-type Kinds uint8
-
-// The members of Kinds.
-const (
-	TextMessages   Kinds = 1 << Text
-	BinaryMessages Kinds = 1 << Binary
-	allMessages          = TextMessages | BinaryMessages
-)
+const allMessages frame.Kinds = 1<<frame.Text | 1<<frame.Binary
 
 // class is a set of the things that a message can be in a profile.
 type class uint16
@@ -75,7 +59,7 @@ type use struct {
 func newMatchSet(limit int, capture jsonPath, uses ...use) *matchSet {
 	s := &matchSet{}
 	var conditions []condition
-	see := func(op Opcode, c class, length int) {
+	see := func(op frame.Opcode, c class, length int) {
 		s.can[op] |= c
 		s.limit[op] = max(s.limit[op], length)
 	}
@@ -88,17 +72,17 @@ func newMatchSet(limit int, capture jsonPath, uses ...use) *matchSet {
 				if strings.Contains(*m.text, tokenMark) {
 					length += tokenSize - len(tokenMark)
 				}
-				see(Text, u.class, length)
+				see(frame.Text, u.class, length)
 			case m.contains != "":
-				see(Text, u.class, limit)
+				see(frame.Text, u.class, limit)
 			case m.json != nil:
 				for _, c := range m.json {
 					a.needed |= 1 << len(conditions)
 					conditions = append(conditions, c)
 				}
-				see(Text, u.class, limit)
+				see(frame.Text, u.class, limit)
 			case m.binary != nil:
-				see(Binary, u.class, len(*m.binary))
+				see(frame.Binary, u.class, len(*m.binary))
 			case m.opcode != 0:
 				see(m.opcode, u.class, 0)
 			default: // a refusal, which is no message
@@ -109,7 +93,7 @@ func newMatchSet(limit int, capture jsonPath, uses ...use) *matchSet {
 	}
 	if capture != nil {
 		conditions = append(conditions, condition{path: capture})
-		see(Text, isTagged, limit)
+		see(frame.Text, isTagged, limit)
 	}
 	if len(conditions) > 0 {
 		s.program = newJSONProgram(conditions, capture != nil)
@@ -118,8 +102,8 @@ func newMatchSet(limit int, capture jsonPath, uses ...use) *matchSet {
 }
 
 // kinds returns the kinds of messages that can be one of the wanted things.
-func (s *matchSet) kinds(wanted class) (k Kinds) {
-	for _, op := range []Opcode{Text, Binary} {
+func (s *matchSet) kinds(wanted class) (k frame.Kinds) {
+	for _, op := range []frame.Opcode{frame.Text, frame.Binary} {
 		if s.can[op]&wanted != 0 {
 			k |= 1 << op
 		}
@@ -136,12 +120,12 @@ type found struct {
 }
 
 // tooLong returns what is known of a message that is too long to be looked at.
-func (s *matchSet) tooLong(op Opcode) (f found) {
+func (s *matchSet) tooLong(op frame.Opcode) (f found) {
 	for i := range s.alternatives {
 		switch a := &s.alternatives[i]; {
 		case a.opcode == op:
 			f.class |= a.class
-		case op == Text && (a.json != nil || a.contains != ""):
+		case op == frame.Text && (a.json != nil || a.contains != ""):
 			f.doubt |= a.class
 		}
 	}
@@ -150,11 +134,11 @@ func (s *matchSet) tooLong(op Opcode) (f found) {
 }
 
 // match tells what a whole message is.
-func (s *matchSet) match(op Opcode, payload []byte, token uint64) (f found) {
+func (s *matchSet) match(op frame.Opcode, payload []byte, token uint64) (f found) {
 	f.length = len(payload)
 	var scanner jsonScanner
 	valid := false
-	if op == Text && s.program != nil {
+	if op == frame.Text && s.program != nil {
 		scanner = jsonScanner{b: payload, program: s.program, digits: tokenDigits(token)}
 		valid = scanner.scan()
 	}
@@ -165,8 +149,8 @@ func (s *matchSet) match(op Opcode, payload []byte, token uint64) (f found) {
 		case a.opcode != 0:
 			is = a.opcode == op
 		case a.binary != nil:
-			is = op == Binary && string(payload) == *a.binary
-		case op != Text:
+			is = op == frame.Binary && string(payload) == *a.binary
+		case op != frame.Text:
 		case a.text != nil:
 			is = equalWithToken(payload, *a.text, token)
 		case a.contains != "":

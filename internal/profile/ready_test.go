@@ -3,6 +3,8 @@ package profile
 import (
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 const (
@@ -15,18 +17,18 @@ const (
 func TestReady(t *testing.T) {
 	l := builtin(t, "whisperlive")
 	l.begin()
-	s := l.client(Text, options)
+	s := l.client(frame.Text, options)
 	if l.want("options", s, Continue, NoReason); s.Client != Pause || s.Timer != time.Minute || len(l.passed) != 1 {
 		t.Errorf("options: %+v; passed: %q", s, l.passed)
 	}
-	if s := l.client(Binary, "audio"); s.Pass != Keep {
+	if s := l.client(frame.Binary, "audio"); s.Pass != Keep {
 		t.Errorf("audio before: %+v", s)
 	}
 	s = l.server(serverReady)
 	if l.want("ready", s, Continue, NoReason); s.Client != Resume || s.Timer != StopTimer || len(l.passed) != 2 {
 		t.Errorf("ready: %+v; passed: %q", s, l.passed)
 	}
-	if l.client(Binary, "audio"); len(l.passed) != 3 {
+	if l.client(frame.Binary, "audio"); len(l.passed) != 3 {
 		t.Errorf("audio: passed: %q", l.passed)
 	}
 	if l.server(serverFull); len(l.passed) != 4 {
@@ -38,12 +40,12 @@ func TestReady(t *testing.T) {
 func TestFull(t *testing.T) {
 	l := builtin(t, "whisperlive")
 	l.begin()
-	l.client(Text, options[:3], options[3:])
+	l.client(frame.Text, options[:3], options[3:])
 	s := l.server(serverFull[:4], serverFull[4:])
 	if l.want("full", s, Elsewhere, Busy); s.Client != Pause || s.Timer != StopTimer || len(l.passed) != 2 {
 		t.Errorf("full: %+v; passed: %q", s, l.passed)
 	}
-	if o := l.b.Opening(); o.Opcode != Text || string(o.Payload) != options {
+	if o := l.b.Opening(); o.Opcode != frame.Text || string(o.Payload) != options {
 		t.Errorf("opening: %+v", o)
 	}
 	l.want("end", l.end(), Broken, Served)
@@ -51,7 +53,7 @@ func TestFull(t *testing.T) {
 	// When the client has got something from this server, nobody else can go on.
 	l = builtin(t, "whisperlive")
 	l.begin()
-	l.client(Text, options)
+	l.client(frame.Text, options)
 	l.server(`{"status":"WARNING"}`)
 	if s := l.server(serverFull); s.Then == Elsewhere {
 		t.Errorf("full behind something else: %+v", s)
@@ -72,22 +74,22 @@ func TestFull(t *testing.T) {
 		l := idling(t, p)
 		l.begin()
 		for _, message := range c.says {
-			l.client(Binary, message)
+			l.client(frame.Binary, message)
 		}
 		l.want(c.what, l.b.Closed(1013), c.then, c.reason)
 	}
 	l = idling(t, mustParse(t, "profiles: {p: {busy: {close: 1013}, reuse: lockstep, stateless: true, unanswered: {text: x}}}"))
 	l.begin()
-	l.client(Text, "1")
-	l.client(Text, "2")
+	l.client(frame.Text, "1")
+	l.client(frame.Text, "2")
 	l.want("two messages that are looked at", l.b.Closed(1013), Broken, ServerClosed)
 	l = idling(t, p)
 	l.begin()
-	l.client(Binary, "1")
+	l.client(frame.Binary, "1")
 	l.want("another code", l.b.Closed(1000), Broken, ServerClosed)
 	l = idling(t, p)
 	l.begin()
-	l.client(Binary, "1")
+	l.client(frame.Binary, "1")
 	l.server("hello")
 	l.want("after an answer", l.b.Closed(1013), Broken, ServerClosed)
 }
@@ -96,12 +98,12 @@ func TestFull(t *testing.T) {
 func TestNeverReady(t *testing.T) {
 	l := builtin(t, "whisperlive")
 	l.begin()
-	l.client(Text, options)
+	l.client(frame.Text, options)
 	l.want("timer", l.b.Timer(true), Elsewhere, NotReady)
 
 	l = builtin(t, "whisperlive")
 	l.begin()
-	l.client(Text, options)
+	l.client(frame.Text, options)
 	l.server(`{"status":"WARNING"}`)
 	s := l.b.Timer(true)
 	if l.want("timer behind an answer", s, Broken, NotReady); s.Close != 1013 {
@@ -110,7 +112,7 @@ func TestNeverReady(t *testing.T) {
 
 	l = idling(t, mustParse(t, "profiles: {p: {reuse: lockstep, stateless: true, ready: {text: ready}}}"))
 	l.begin()
-	l.client(Text, options)
+	l.client(frame.Text, options)
 	l.want("end", l.end(), Broken, NotReady)
 }
 

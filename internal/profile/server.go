@@ -1,9 +1,13 @@
 package profile
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
 
 // serverBegins judges the beginning of a message from the server.
-func (b *Boundary) serverBegins(op Opcode, length int64) Step {
+func (b *Boundary) serverBegins(op frame.Opcode, length int64) Step {
 	p, m := b.program, &b.session.messages[FromServer]
 	m.begin(op, relayed, 0)
 	switch b.state {
@@ -34,7 +38,7 @@ func (b *Boundary) serverBegins(op Opcode, length int64) Step {
 }
 
 // keeps begins to look at a message that is kept for the client, unless it is something else.
-func (b *Boundary) keeps(op Opcode, length int64) Step {
+func (b *Boundary) keeps(op frame.Opcode, length int64) Step {
 	s := b.take(FromServer, op, length, dropping)
 	m := &b.session.messages[FromServer]
 	m.limit = b.program.longestGreeting
@@ -45,7 +49,7 @@ func (b *Boundary) keeps(op Opcode, length int64) Step {
 }
 
 // streams judges the beginning of a server's message in a session.
-func (b *Boundary) streams(op Opcode, length int64) Step {
+func (b *Boundary) streams(op frame.Opcode, length int64) Step {
 	p, m := b.program, &b.session.messages[FromServer]
 	can := p.fromServer.can[op]
 	if b.flags&asked != 0 {
@@ -83,7 +87,7 @@ func (b *Boundary) elsewhere(why Reason) Step {
 	b.spoil(why)
 	s := Step{Pass: Drop, Then: Elsewhere, Client: Pause, Reason: why, Timer: StopTimer}
 	if !b.replayable() {
-		s.Then, s.Close = Broken, closeTryAgain
+		s.Then, s.Close = Broken, frame.TryAgainLater
 	}
 	return s
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 // nasty says how a simulated server misbehaves.
@@ -21,7 +23,7 @@ func say(fields map[string]any, from []int) said {
 		fields["from"] = slices.Compact(slices.Sorted(slices.Values(from)))
 	}
 	b, _ := json.Marshal(fields)
-	return said{op: Text, payload: string(b)}
+	return said{op: frame.Text, payload: string(b)}
 }
 
 // speaker returns the session whose audio a message is, or 0.
@@ -33,10 +35,10 @@ func speaker(payload string) (id int) {
 // audio is some of a session's audio.
 func audio(c chooser, v *visit) said {
 	v.spoken++
-	return said{op: Binary, payload: fmt.Sprintf("audio of %d, %d.", v.id, v.spoken) + strings.Repeat("~", c(40))}
+	return said{op: frame.Binary, payload: fmt.Sprintf("audio of %d, %d.", v.id, v.spoken) + strings.Repeat("~", c(40))}
 }
 
-func text(s string) said { return said{op: Text, payload: s} }
+func text(s string) said { return said{op: frame.Text, payload: s} }
 
 // vosk is alphacep/vosk-server with the states of alphacep/vosk-api's recogniser.
 type voskServer struct {
@@ -50,11 +52,11 @@ type voskServer struct {
 	silent  bool
 }
 
-func (s *voskServer) hear(op Opcode, payload string) []said {
+func (s *voskServer) hear(op frame.Opcode, payload string) []said {
 	if s.silent = s.silent || s.nasty.dies && s.c.chance(1); s.silent {
 		return nil
 	}
-	if op == Text && strings.Contains(payload, "config") {
+	if op == frame.Text && strings.Contains(payload, "config") {
 		s.config = payload
 		return nil
 	}
@@ -63,7 +65,7 @@ func (s *voskServer) hear(op Opcode, payload string) []said {
 		s.frozen = &frozen
 	}
 	switch {
-	case op == Binary:
+	case op == frame.Binary:
 		begins := !s.running
 		if begins { // what was not decoded of the last utterance begins the next
 			s.words, s.running = s.rest, true
@@ -134,7 +136,7 @@ type echoServer struct {
 	nasty nasty
 }
 
-func (s *echoServer) hear(_ Opcode, payload string) []said {
+func (s *echoServer) hear(_ frame.Opcode, payload string) []said {
 	if id := speaker(payload); id != 0 {
 		return []said{say(map[string]any{}, []int{id})}
 	}
@@ -158,14 +160,14 @@ type funasrServer struct {
 	silent   bool
 }
 
-func (s *funasrServer) hear(op Opcode, payload string) (list []said) {
+func (s *funasrServer) hear(op frame.Opcode, payload string) (list []said) {
 	if s.silent = s.silent || s.nasty.dies && s.c.chance(1); s.silent {
 		return nil
 	}
 	result := func() said {
 		return say(map[string]any{"mode": "2pass-online", "wav_name": s.name, "params": s.hotwords}, s.buffered)
 	}
-	if op == Binary {
+	if op == frame.Binary {
 		s.buffered = append(s.buffered, speaker(payload))
 		for range s.c(3) {
 			list = append(list, result())
@@ -228,18 +230,18 @@ type watsonServer struct {
 	silent bool
 }
 
-func (s *watsonServer) hear(op Opcode, payload string) (list []said) {
+func (s *watsonServer) hear(op frame.Opcode, payload string) (list []said) {
 	if s.silent = s.silent || s.nasty.dies && s.c.chance(1); s.silent {
 		return nil
 	}
 	listening := text(`{"state": "listening"}`)
 	result := func() said { return say(map[string]any{"results": 1, "params": s.params}, s.heard) }
 	switch {
-	case op == Text && strings.Contains(payload, "start"):
+	case op == frame.Text && strings.Contains(payload, "start"):
 		s.params, s.active = payload, true
 		return []said{listening}
-	case op == Text && strings.Contains(payload, "stop"), // less strict than the matchers
-		op == Binary && payload == "":
+	case op == frame.Text && strings.Contains(payload, "stop"), // less strict than the matchers
+		op == frame.Binary && payload == "":
 		if s.nasty.ignoresReset && s.c.chance(10) {
 			return nil
 		}
@@ -250,7 +252,7 @@ func (s *watsonServer) hear(op Opcode, payload string) (list []said) {
 		}
 		s.heard = nil
 		return append(list, listening)
-	case op == Binary:
+	case op == frame.Binary:
 		s.heard = append(s.heard, speaker(payload))
 		for range s.c(2) {
 			list = append(list, result())
@@ -274,7 +276,7 @@ func watsonClient(c chooser, v *visit) (list []said) {
 			list = append(list, audio(c, v))
 		}
 		if c.chance(80) {
-			list = append(list, []said{text(`{"action": "stop"}`), {op: Binary}}[c(2)])
+			list = append(list, []said{text(`{"action": "stop"}`), {op: frame.Binary}}[c(2)])
 		}
 		if c.chance(3) {
 			v.later = []string{`{"action": "start", "keywords": ["c"]}`}
@@ -292,11 +294,11 @@ type dashscopeServer struct {
 	heard []int
 }
 
-func (s *dashscopeServer) hear(op Opcode, payload string) (list []said) {
+func (s *dashscopeServer) hear(op frame.Opcode, payload string) (list []said) {
 	event := func(name string, from []int) said {
 		return say(map[string]any{"header": map[string]any{"event": name, "task_id": s.task}}, from)
 	}
-	if op == Binary {
+	if op == frame.Binary {
 		s.heard = append(s.heard, speaker(payload))
 		for range s.c(2) {
 			list = append(list, event("result-generated", s.heard))
@@ -351,8 +353,8 @@ type sherpaServer struct {
 	heard []int
 }
 
-func (s *sherpaServer) hear(op Opcode, payload string) (list []said) {
-	if op == Binary {
+func (s *sherpaServer) hear(op frame.Opcode, payload string) (list []said) {
+	if op == frame.Binary {
 		s.heard = append(s.heard, speaker(payload))
 		if s.c.chance(50) {
 			list = append(list, say(map[string]any{"text": "..."}, s.heard))
@@ -388,7 +390,7 @@ type aliveServer struct {
 
 func (s *aliveServer) greet() []said { return []said{text("one moment"), text("hello")} }
 
-func (s *aliveServer) hear(op Opcode, payload string) []said {
+func (s *aliveServer) hear(op frame.Opcode, payload string) []said {
 	switch payload {
 	case "hi":
 		return nil
@@ -404,7 +406,7 @@ type whisperServer struct {
 	ready bool
 }
 
-func (s *whisperServer) hear(op Opcode, payload string) []said {
+func (s *whisperServer) hear(op frame.Opcode, payload string) []said {
 	switch {
 	case !s.ready && s.c.chance(30):
 		return []said{text(`{"uid": "x", "status": "WAIT", "message": 3}`), {close: 1000}}
@@ -422,5 +424,5 @@ func whisperClient(c chooser, v *visit) (list []said) {
 	for range c(6) {
 		list = append(list, audio(c, v))
 	}
-	return append(list, said{op: Binary, payload: "END_OF_AUDIO"})
+	return append(list, said{op: frame.Binary, payload: "END_OF_AUDIO"})
 }

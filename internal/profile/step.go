@@ -1,6 +1,10 @@
 package profile
 
-import "time"
+import (
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
 
 // Step is what the caller of a [Boundary] has to do after an event. The zero value: pass on what was presented, and nothing
 // else.
@@ -20,7 +24,7 @@ type Step struct {
 	// that can share connections. A connection that was used for no others will do.
 	Settings uint64
 	// Close is the code of the close frame for the client that is still there, with Finished and Discard; 0 for none.
-	Close uint16
+	Close frame.CloseCode
 	// Timer is when to call [Boundary.Timer]: this long from now, instead of what was asked before. 0 leaves what was asked
 	// before, [StopTimer] takes it back.
 	Timer time.Duration

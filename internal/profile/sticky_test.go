@@ -3,6 +3,8 @@ package profile
 import (
 	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 // What sticks decides which sessions a connection is for.
@@ -28,9 +30,9 @@ func TestSticky(t *testing.T) {
 		l.begin()
 		var s Step
 		if c.second != "" {
-			s = l.client(Text, c.second)
+			s = l.client(frame.Text, c.second)
 		} else {
-			s = l.client(Binary, "audio")
+			s = l.client(frame.Binary, "audio")
 		}
 		if c.fits {
 			if l.want(c.first+c.second, s, Continue, NoReason); len(l.passed) != 1 {
@@ -42,13 +44,13 @@ func TestSticky(t *testing.T) {
 		if len(l.passed) > 0 {
 			t.Errorf("%s, %s: something passed", c.first, c.second)
 		}
-		if o := l.b.Opening(); string(o.Payload) != c.second || (o.Opcode == Text) != (c.second != "") {
+		if o := l.b.Opening(); string(o.Payload) != c.second || (o.Opcode == frame.Text) != (c.second != "") {
 			t.Errorf("%s, %s: opening %+v", c.first, c.second, o)
 		}
 		l.want("end", l.end(), Ready, NoReason) // for a session that fits
 		l.begin()
 		if c.first != "" {
-			l.want("the same again", l.client(Text, c.first), Continue, NoReason)
+			l.want("the same again", l.client(frame.Text, c.first), Continue, NoReason)
 		}
 	}
 }
@@ -69,12 +71,12 @@ func TestUnclean(t *testing.T) {
 		l := builtin(t, c.profile)
 		l.begin()
 		if c.first != "" {
-			l.client(Text, c.first)
+			l.client(frame.Text, c.first)
 		} else {
-			l.client(Binary, "audio")
+			l.client(frame.Binary, "audio")
 		}
 		if c.then != "" {
-			l.client(Text, c.then)
+			l.client(frame.Text, c.then)
 		}
 		if want := 1 + min(len(c.then), 1); len(l.passed) != want {
 			t.Errorf("%+v: %d messages passed", c, len(l.passed))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 func runTask(id string) string {
@@ -23,9 +25,9 @@ func taskDone(t testing.TB, id string) *line {
 	t.Helper()
 	l := builtin(t, "dashscope")
 	l.begin()
-	l.client(Text, runTask(id))
-	l.client(Binary, "audio")
-	l.client(Text, finishTask(id))
+	l.client(frame.Text, runTask(id))
+	l.client(frame.Binary, "audio")
+	l.client(frame.Text, finishTask(id))
 	l.server(event("task-finished", id))
 	l.want("end", l.end(), Ready, NoReason)
 	return l
@@ -48,13 +50,13 @@ func TestTags(t *testing.T) {
 	} {
 		l := taskDone(t, "1")
 		l.begin()
-		l.client(Text, runTask("2"))
+		l.client(frame.Text, runTask("2"))
 		l.passed = nil
 		l.server(c.message)
 		if passed := len(l.passed) == 1; passed != c.passes {
 			t.Errorf("%s: passed: %v", c.message, passed)
 		}
-		l.client(Text, finishTask("2"))
+		l.client(frame.Text, finishTask("2"))
 		l.server(event("task-finished", "2"))
 		if c.tells {
 			l.want(c.message, l.end(), Ready, NoReason)
@@ -67,17 +69,17 @@ func TestTags(t *testing.T) {
 // What bears no tag may be the session's own or another's: it is neither shown nor dropped without a word, but ends the session.
 func TestUntagged(t *testing.T) {
 	for _, c := range []struct {
-		op      Opcode
+		op      frame.Opcode
 		message string
 	}{
-		{Binary, "audio"},
-		{Text, `{"header":{"event":"result-generated"}}`},
-		{Text, `{"header":{"event":"task-failed"}}`},
-		{Text, event("result-generated", "2") + strings.Repeat(" ", 1<<16)},
+		{frame.Binary, "audio"},
+		{frame.Text, `{"header":{"event":"result-generated"}}`},
+		{frame.Text, `{"header":{"event":"task-failed"}}`},
+		{frame.Text, event("result-generated", "2") + strings.Repeat(" ", 1<<16)},
 	} {
 		l := taskDone(t, "1")
 		l.begin()
-		l.client(Text, runTask("2"))
+		l.client(frame.Text, runTask("2"))
 		l.passed = nil
 		l.want(c.message[:5], l.message(FromServer, c.op, true, []string{c.message}), Foreign, Unsolicited)
 		if len(l.passed) > 0 {
@@ -87,13 +89,13 @@ func TestUntagged(t *testing.T) {
 		// In the first session it can only be the session's own, and no other session must come after it.
 		l = builtin(t, "dashscope")
 		l.begin()
-		l.client(Text, runTask("1"))
+		l.client(frame.Text, runTask("1"))
 		l.passed = nil
 		l.want(c.message[:5], l.message(FromServer, c.op, true, []string{c.message}), Continue, NoReason)
 		if len(l.passed) != 1 {
 			t.Errorf("%.40s does not reach the client", c.message)
 		}
-		l.client(Text, finishTask("1"))
+		l.client(frame.Text, finishTask("1"))
 		l.server(event("task-finished", "1"))
 		if s := l.end(); s.Then != Broken {
 			t.Errorf("%.40s: the connection is %v for the next session", c.message, s.Then)
@@ -105,7 +107,7 @@ func TestUntagged(t *testing.T) {
 func TestTagsOfFirstSession(t *testing.T) {
 	l := builtin(t, "dashscope")
 	l.begin()
-	l.client(Text, runTask("1"))
+	l.client(frame.Text, runTask("1"))
 	l.passed = nil
 	for _, message := range []string{event("x", "2"), "not JSON"} {
 		l.server(message)
@@ -119,18 +121,18 @@ func TestTagsOfFirstSession(t *testing.T) {
 func TestTagAgain(t *testing.T) {
 	l := taskDone(t, "1")
 	l.begin()
-	l.want("first", l.client(Text, runTask("1")), Elsewhere, OtherSettings)
+	l.want("first", l.client(frame.Text, runTask("1")), Elsewhere, OtherSettings)
 	if o := l.b.Opening(); string(o.Payload) != runTask("1") || len(l.passed) > 0 {
 		t.Errorf("opening: %+v; passed: %q", o, l.passed)
 	}
 	l.want("end", l.end(), Ready, NoReason)
 
 	l.begin()
-	l.client(Text, runTask("2"))
-	l.client(Text, finishTask("2"))
+	l.client(frame.Text, runTask("2"))
+	l.client(frame.Text, finishTask("2"))
 	l.server(event("task-finished", "2"))
-	l.client(Text, runTask("1"))
-	l.client(Text, finishTask("1"))
+	l.client(frame.Text, runTask("1"))
+	l.client(frame.Text, finishTask("1"))
 	l.passed = nil
 	if l.server(event("result-generated", "1")); len(l.passed) > 0 {
 		t.Error("what may be the former session's reaches this one")
@@ -155,10 +157,10 @@ func TestTasksUnclean(t *testing.T) {
 		l := builtin(t, "dashscope")
 		l.begin()
 		for _, message := range c.says {
-			l.client(Text, message)
+			l.client(frame.Text, message)
 		}
 		for _, id := range []string{"1", "2", "3", "4", "5"} {
-			l.client(Text, finishTask(id))
+			l.client(frame.Text, finishTask(id))
 			l.server(event("task-finished", id))
 		}
 		l.want(c.what, l.end(), Broken, Unclean)
@@ -169,8 +171,8 @@ func TestTasksUnclean(t *testing.T) {
 	l.begin()
 	for i := range 7 {
 		id := fmt.Sprint(i % 6)
-		l.client(Text, runTask(id))
-		l.client(Text, finishTask(id))
+		l.client(frame.Text, runTask(id))
+		l.client(frame.Text, finishTask(id))
 		l.server(event("task-finished", id))
 	}
 	l.want("one after the other", l.end(), Ready, NoReason)
@@ -181,23 +183,23 @@ func TestTasksUnclean(t *testing.T) {
 func TestTaskLeftEarly(t *testing.T) {
 	l := builtin(t, "dashscope")
 	l.begin()
-	l.client(Text, runTask("1"))
-	l.client(Text, finishTask("1"))
+	l.client(frame.Text, runTask("1"))
+	l.client(frame.Text, finishTask("1"))
 	l.want("not done", l.end(), Broken, LeftEarly)
 
 	l = builtin(t, "dashscope")
 	l.begin()
-	l.client(Text, runTask("1"))
-	l.client(Text, finishTask("1"))
+	l.client(frame.Text, runTask("1"))
+	l.client(frame.Text, finishTask("1"))
 	l.server(event("task-finished", "1"))
-	l.client(Binary, "audio")
+	l.client(frame.Binary, "audio")
 	l.want("audio behind the end", l.end(), Broken, LeftEarly)
 
 	p := mustParse(t, "profiles: {p: {from: dashscope, early: reset}}")
 	l = idling(t, p)
 	l.begin()
-	l.client(Text, runTask("1"))
-	l.client(Text, runTask("2"))
+	l.client(frame.Text, runTask("1"))
+	l.client(frame.Text, runTask("2"))
 	l.want("reset", l.end(), Resetting, NoReason)
 	for _, message := range []string{event("task-finished", "3"), event("task-finished", "1"), event("task-finished", "1")} {
 		if l.want(message, l.server(message), Continue, NoReason); l.pass != Drop {
@@ -212,8 +214,8 @@ func TestTaskFailed(t *testing.T) {
 	for _, failure := range []string{event("task-failed", "1"), `{"header":{"event":"task-failed"}}`} {
 		l := builtin(t, "dashscope")
 		l.begin()
-		l.client(Text, runTask("1"))
-		l.client(Text, finishTask("1"))
+		l.client(frame.Text, runTask("1"))
+		l.client(frame.Text, finishTask("1"))
 		l.passed = nil
 		if l.server(failure); len(l.passed) != 1 {
 			t.Errorf("%s does not reach the client", failure)
@@ -223,7 +225,7 @@ func TestTaskFailed(t *testing.T) {
 
 		l = idling(t, mustParse(t, "profiles: {p: {from: dashscope, early: reset}}"))
 		l.begin()
-		l.client(Text, runTask("1"))
+		l.client(frame.Text, runTask("1"))
 		l.end()
 		l.want(failure+" while resetting", l.server(failure), Broken, TaskFailed)
 	}

@@ -3,6 +3,8 @@ package profile
 import (
 	"fmt"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 // world is a proxy with a few connections to simulated servers, and clients that come and go. It does with a [Boundary] what
@@ -32,21 +34,21 @@ func (c chooser) chance(percent int) bool { return c(100) < percent }
 
 // said is a whole message, or none when it stands for a close.
 type said struct {
-	op      Opcode
+	op      frame.Opcode
 	payload string
-	close   uint16 // the server closes with this code instead
-	late    bool   // it may be overtaken by what is said after it
+	close   frame.CloseCode // the server closes with this code instead
+	late    bool            // it may be overtaken by what is said after it
 }
 
 // server is the server's part of one connection.
 type server interface {
 	// hear takes a message and returns what the server says to it.
-	hear(op Opcode, payload string) []said
+	hear(op frame.Opcode, payload string) []said
 }
 
 // piece is part of a frame, as the network delivers it.
 type piece struct {
-	op          Opcode
+	op          frame.Opcode
 	length      int64
 	fin         bool
 	first, last bool // of its frame
@@ -69,7 +71,7 @@ func cut(c chooser, m said, masked bool) (pieces []piece) {
 		var key uint32
 		if masked {
 			key = uint32(c(1<<16))<<16 | uint32(c(1<<16))
-			applyMask(body, key)
+			frame.ApplyMask(body, key)
 		}
 		for at := 0; ; {
 			k := len(body) - at
@@ -85,7 +87,7 @@ func cut(c chooser, m said, masked bool) (pieces []piece) {
 		if fin {
 			return pieces
 		}
-		op = Continuation
+		op = frame.Continuation
 	}
 }
 
@@ -101,7 +103,7 @@ type lane struct {
 
 // joiner puts messages together from what passes.
 type joiner struct {
-	op      Opcode
+	op      frame.Opcode
 	payload []byte
 	within  bool // a message
 	inFrame bool
@@ -109,13 +111,13 @@ type joiner struct {
 }
 
 func (j *joiner) add(p piece) (m said, whole bool) {
-	j.wrong = j.wrong || p.first == j.inFrame || p.first && (p.op == Continuation) != j.within
-	if p.first && p.op != Continuation {
+	j.wrong = j.wrong || p.first == j.inFrame || p.first && (p.op == frame.Continuation) != j.within
+	if p.first && p.op != frame.Continuation {
 		*j = joiner{op: p.op, wrong: j.wrong}
 	}
 	j.within, j.inFrame = !p.last || !p.fin, !p.last
 	data := append([]byte(nil), p.data...)
-	applyMask(data, p.key)
+	frame.ApplyMask(data, p.key)
 	j.payload = append(j.payload, data...)
 	if p.last && p.fin {
 		return said{op: j.op, payload: string(j.payload)}, true
@@ -130,7 +132,7 @@ type visit struct {
 	sending []piece // on its way to the proxy
 	paused  bool
 	left    bool
-	ending  uint16 // the proxy's close code
+	ending  frame.CloseCode // the proxy's close code
 	got     joiner
 	answers int
 	first   string   // its first text message, which sets what sticks
@@ -153,7 +155,7 @@ type conn struct {
 	timer    bool
 	ready    bool
 	gone     bool
-	closed   uint16 // the server has closed, behind toProxy
+	closed   frame.CloseCode // the server has closed, behind toProxy
 	visit    *visit
 	sessions int
 }
@@ -193,9 +195,9 @@ func (c *conn) traffic() Traffic {
 func (c *conn) do(s Step) {
 	for i := range s.Send {
 		payload := string(s.Send[i].Append(nil, c.b.Token()))
-		op := Text
+		op := frame.Text
 		if s.Send[i].Binary {
-			op = Binary
+			op = frame.Binary
 		}
 		c.w.log("conn %d: proxy says %.60q", c.id, payload)
 		if c.up.midFrame {
@@ -234,7 +236,7 @@ func (c *conn) do(s Step) {
 		}
 		c.drop()
 	case Foreign:
-		c.leave(closeInternal)
+		c.leave(frame.InternalError)
 	case Finished:
 		c.leave(s.Close)
 	case Replaced:
@@ -289,7 +291,7 @@ func (c *conn) begin(v *visit) {
 }
 
 // leave ends the session, with the proxy's close code or 0 when the client has left.
-func (c *conn) leave(code uint16) {
+func (c *conn) leave(code frame.CloseCode) {
 	v := c.visit
 	if v == nil {
 		return
@@ -312,8 +314,8 @@ func (c *conn) leave(code uint16) {
 
 // present shows a piece to the Boundary and returns what passes on.
 func (c *conn) present(d Direction, f *lane, p piece, all bool) (out []piece) {
-	if p.first && p.op != Continuation {
-		f.shown = c.b.Watch(d)&(1<<p.op) != 0
+	if p.first && p.op != frame.Continuation {
+		f.shown = c.b.Inspect(d)&(1<<p.op) != 0
 	}
 	var s Step
 	if p.first {

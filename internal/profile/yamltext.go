@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
 func list(items []string) string {
@@ -122,9 +124,9 @@ func (m *matcher) yaml() string {
 		return "{binary: empty}"
 	case m.binary != nil:
 		return "{binary: {base64: " + quoteValue(base64.StdEncoding.EncodeToString([]byte(*m.binary))) + "}}"
-	case m.opcode == Text:
+	case m.opcode == frame.Text:
 		return "{opcode: text}"
-	case m.opcode == Binary:
+	case m.opcode == frame.Binary:
 		return "{opcode: binary}"
 	case m.close != nil:
 		return "{close: " + codesYAML(m.close) + "}"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // failing is a listener that cannot accept as long as there are failures left.
@@ -30,7 +31,7 @@ func (l *failing) Accept() (net.Conn, error) {
 func TestAcceptWithoutDescriptors(t *testing.T) {
 	var shed, connections atomic.Int64
 	var book *machine.Descriptors
-	r := newRig(t, setup{profile: "echo", script: &script{serve: echo}, options: func(o *Options) {
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, options: func(o *Options) {
 		book = machine.NewDescriptors(machine.Options{
 			Limit: func() int { return 64 }, Used: func() int { return 64 },
 			Connections: connections.Load, Clients: func() int64 { return 0 },
@@ -49,12 +50,12 @@ func TestAcceptWithoutDescriptors(t *testing.T) {
 	r.address = inner.Addr().String()
 	r.server.Serve(l)
 	client := r.join()
-	client.send(frame.Text, "hello")
-	client.expect(frame.Text, "hello")
+	client.Send(frame.Text, "hello")
+	client.Expect(frame.Text, "hello")
 	if book.Accepting() == nil || shed.Load() == 0 {
 		t.Errorf("the book says %v, and idle connections were closed %d times", book.Accepting(), shed.Load())
 	}
-	client.closeNormally()
+	client.CloseNormally()
 	r.expectRecord(fate{"client", frame.NormalClosure, "", "returned"})
 	for len(r.log.lines) > 0 {
 		if line := <-r.log.lines; line.message == "cannot accept a client" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // What is no session gets an honest HTTP answer, and costs no connection.
@@ -17,14 +18,14 @@ func TestRefusals(t *testing.T) {
 		service: func(s *Service) { s.Origins = []string{"https://allowed.example"} },
 		options: func(o *Options) { o.Limits.HandshakeTimeout = 300 * time.Millisecond },
 	})
-	good := upgradeRequest("/v1/test")
+	good := wstest.UpgradeRequest("/v1/test")
 	for _, c := range []struct {
 		name    string
 		request string
 		status  int
 		header  http.Header
 	}{
-		{"no such path", upgradeRequest("/v2/test"), 404, nil},
+		{"no such path", wstest.UpgradeRequest("/v2/test"), 404, nil},
 		{"no such path, and no upgrade either", "GET / HTTP/1.1\r\nHost: test\r\n\r\n", 404, nil},
 		{
 			"not an upgrade", "GET /v1/test HTTP/1.1\r\nHost: test\r\n\r\n",
@@ -40,8 +41,8 @@ func TestRefusals(t *testing.T) {
 		{"short key", strings.Replace(good, "AAAAAAAA", "", 1), 400, nil},
 		{"no host", strings.Replace(good, "Host: test\r\n", "", 1), 400, nil},
 		{"method", strings.Replace(good, "GET", "POST", 1), 400, nil},
-		{"foreign origin", upgradeRequest("/v1/test", "Origin: https://foreign.example"), 403, nil},
-		{"long head", upgradeRequest("/v1/test", "X-Long: "+strings.Repeat("x", 5<<10)), 431, nil},
+		{"foreign origin", wstest.UpgradeRequest("/v1/test", "Origin: https://foreign.example"), 403, nil},
+		{"long head", wstest.UpgradeRequest("/v1/test", "X-Long: "+strings.Repeat("x", 5<<10)), 431, nil},
 		{"slow head", good[:40], 408, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,7 +59,7 @@ func TestRefusals(t *testing.T) {
 			if body, err := io.ReadAll(response.Body); err != nil || len(body) < 10 {
 				t.Errorf("the answer says %q, %v; want the reason", body, err)
 			}
-			p.expectEnd()
+			p.ExpectEnd()
 			if got := r.server.Stats().Refused[c.status]; got != before+1 {
 				t.Errorf("%d refusals counted; want %d", got, before+1)
 			}
@@ -80,29 +81,29 @@ func TestOriginsThatAreAccepted(t *testing.T) {
 }
 
 func TestNoCapacity(t *testing.T) {
-	r := newRig(t, setup{profile: "echo", script: &script{serve: echo}})
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}})
 	first := r.join()
-	r.connect(upgradeRequest("/v1/test")).expectUnavailable("all connections are in use")
-	first.closeNormally()
-	r.join().closeNormally()
+	expectUnavailable(t, r.connect(wstest.UpgradeRequest("/v1/test")), "all connections are in use")
+	first.CloseNormally()
+	r.join().CloseNormally()
 }
 
 // A request that is on its way when the proxy begins to drain is refused; sessions go on.
 func TestDraining(t *testing.T) {
-	r := newRig(t, setup{cap: 2, script: &script{serve: echo}})
+	r := newRig(t, setup{cap: 2, script: &wstest.Server{Serve: wstest.Echo}})
 	r.ready(2)
 	p := r.join()
 	late := r.connect("GET /v1/test HTTP/1.1\r\n")
-	eventually(t, "the request is being read", func() bool {
+	wstest.Eventually(t, "the request is being read", func() bool {
 		r.server.mu.Lock()
 		defer r.server.mu.Unlock()
 		return len(r.server.handshakes) == 1
 	})
 	r.server.StopAccepting()
-	late.write([]byte(strings.TrimPrefix(upgradeRequest("/v1/test"), "GET /v1/test HTTP/1.1\r\n")))
-	late.expectUnavailable("shutting down")
-	p.send(frame.Text, "still here")
-	p.expect(frame.Text, "still here")
+	late.SendBytes([]byte(strings.TrimPrefix(wstest.UpgradeRequest("/v1/test"), "GET /v1/test HTTP/1.1\r\n")))
+	expectUnavailable(t, late, "shutting down")
+	p.Send(frame.Text, "still here")
+	p.Expect(frame.Text, "still here")
 }
 
 // Close does not wait for clients that do not finish their request, however long they may take.
@@ -119,7 +120,7 @@ func TestCloseCutsHandshakesShort(t *testing.T) {
 		begun := time.Now()
 		r.server.StopAccepting()
 		r.server.Close()
-		if took := time.Since(begun); took > testTimeout/2 {
+		if took := time.Since(begun); took > wstest.Timeout/2 {
 			t.Fatalf("Close took %v", took)
 		}
 		<-left
@@ -130,11 +131,11 @@ func TestCloseCutsHandshakesShort(t *testing.T) {
 func TestClientLeavesDuringHandshake(t *testing.T) {
 	r := newRig(t, setup{})
 	for range 20 {
-		r.connect("GET /v1/test HTTP/1.1\r\n").reset()
-		r.connect("").reset()
-		r.connect(upgradeRequest("/nowhere")).reset()
+		r.connect("GET /v1/test HTTP/1.1\r\n").Reset()
+		r.connect("").Reset()
+		r.connect(wstest.UpgradeRequest("/nowhere")).Reset()
 	}
-	eventually(t, "all handshakes end", func() bool {
+	wstest.Eventually(t, "all handshakes end", func() bool {
 		r.server.mu.Lock()
 		defer r.server.mu.Unlock()
 		return len(r.server.handshakes) == 0
@@ -148,19 +149,19 @@ func TestClientLeavesDuringHandshake(t *testing.T) {
 // The deadline of the handshake must not end the session after it.
 func TestSessionOutlivesHandshakeTimeout(t *testing.T) {
 	const limit = 50 * time.Millisecond
-	r := newRig(t, setup{script: &script{serve: echo}, options: func(o *Options) { o.Limits.HandshakeTimeout = limit }})
+	r := newRig(t, setup{script: &wstest.Server{Serve: wstest.Echo}, options: func(o *Options) { o.Limits.HandshakeTimeout = limit }})
 	begun := time.Now()
 	p := r.join()
 	for n := 0; time.Since(begun) < 3*limit; n++ {
 		text := fmt.Sprint(n)
-		p.send(frame.Text, text)
-		p.expect(frame.Text, text)
+		p.Send(frame.Text, text)
+		p.Expect(frame.Text, text)
 	}
 }
 
 // The backends' subprotocol is chosen when the client offers it, and only then.
 func TestSubprotocol(t *testing.T) {
-	r := newRig(t, setup{cap: 4, script: &script{protocol: "stt.v1", serve: echo}})
+	r := newRig(t, setup{cap: 4, script: &wstest.Server{Protocol: "stt.v1", Serve: wstest.Echo}})
 	for _, c := range []struct{ offer, chosen string }{
 		{"", ""},
 		{"stt.v1", "stt.v1"},
@@ -168,9 +169,9 @@ func TestSubprotocol(t *testing.T) {
 		{"other", ""},
 	} {
 		r.ready(1)
-		request := upgradeRequest("/v1/test")
+		request := wstest.UpgradeRequest("/v1/test")
 		if c.offer != "" {
-			request = upgradeRequest("/v1/test", "Sec-WebSocket-Protocol: "+c.offer)
+			request = wstest.UpgradeRequest("/v1/test", "Sec-WebSocket-Protocol: "+c.offer)
 		}
 		_, response := r.request(request)
 		chosen, given := response.Header["Sec-Websocket-Protocol"]
@@ -182,12 +183,12 @@ func TestSubprotocol(t *testing.T) {
 
 // What a server of a one-shot profile says at connect reaches its one client, whatever part of it had come before.
 func TestGreeting(t *testing.T) {
-	greeting := (&peer{server: true}).encode(true, frame.Text, []byte(`{"ready": true}`))
+	greeting := wstest.ServerFrame(true, frame.Text, []byte(`{"ready": true}`))
 	for _, cut := range []int{1, 2, 10, len(greeting)} {
-		r := newRig(t, setup{script: &script{greeting: greeting[:cut]}})
+		r := newRig(t, setup{script: &wstest.Server{Answer: wstest.Accept("", greeting[:cut]...)}})
 		client, server := r.session()
-		server.write(greeting[cut:], server.encode(true, frame.Text, []byte("and more")))
-		client.expect(frame.Text, `{"ready": true}`)
-		client.expect(frame.Text, "and more")
+		server.SendBytes(greeting[cut:], server.Encode(true, frame.Text, []byte("and more")))
+		client.Expect(frame.Text, `{"ready": true}`)
+		client.Expect(frame.Text, "and more")
 	}
 }

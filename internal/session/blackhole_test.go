@@ -8,24 +8,25 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // closesWith plays a server that ends each session at once.
-func closesWith(code frame.CloseCode) func(*peer) {
-	return func(p *peer) {
-		if h, _, err := p.next(); err == nil && h.Opcode != frame.Close {
-			_, _ = p.Write(p.encode(true, frame.Close, frame.AppendClosePayload(nil, code, "")))
+func closesWith(code frame.CloseCode) func(*wstest.Peer) {
+	return func(p *wstest.Peer) {
+		if h, _, err := p.Next(); err == nil && h.Opcode != frame.Close {
+			_, _ = p.Write(p.Encode(true, frame.Close, frame.AppendClosePayload(nil, code, "")))
 		}
 		readAll(p)
 	}
 }
 
 // comesAndAsks plays a client that says something, and returns whether it was answered. It stays.
-func (r *rig) comesAndAsks() (p *peer, answered bool) {
+func (r *rig) comesAndAsks() (p *wstest.Peer, answered bool) {
 	r.t.Helper()
 	p = r.join()
-	p.send(frame.Text, "hello")
-	h, _, err := p.next()
+	p.Send(frame.Text, "hello")
+	h, _, err := p.Next()
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func (r *rig) comesAndAsks() (p *peer, answered bool) {
 func TestBlackHole(t *testing.T) {
 	for _, code := range []frame.CloseCode{frame.ProtocolError, frame.UnsupportedData, frame.InvalidPayload, frame.InternalError} {
 		t.Run(code.String(), func(t *testing.T) {
-			r := newRig(t, setup{cap: 80, queue: 80, script: &script{serve: closesWith(code)}, more: []*script{{serve: echo}}, backend: func(o *backend.Options) {
+			r := newRig(t, setup{cap: 80, queue: 80, script: &wstest.Server{Serve: closesWith(code)}, more: []*wstest.Server{{Serve: wstest.Echo}}, backend: func(o *backend.Options) {
 				o.SlowStart = time.Minute
 			}})
 			r.allReady(80, r.backends...)
@@ -46,7 +47,7 @@ func TestBlackHole(t *testing.T) {
 					failed++
 				}
 				if failed == 5 {
-					eventually(t, "the circuit opens", func() bool { return r.backend.Health().CircuitOpened > 0 })
+					wstest.Eventually(t, "the circuit opens", func() bool { return r.backend.Health().CircuitOpened > 0 })
 				}
 			}
 			if failed > 25 { // five, and some in each trial
@@ -61,33 +62,33 @@ func TestBlackHole(t *testing.T) {
 
 // One client whose sessions the server ends at once takes it away from nobody.
 func TestBadClientTakesNoServerAway(t *testing.T) {
-	poisoned := func(p *peer) {
+	poisoned := func(p *wstest.Peer) {
 		for {
-			h, payload, err := p.next()
+			h, payload, err := p.Next()
 			switch {
 			case err != nil || h.Opcode == frame.Close:
 				return
 			case string(payload) == "poison":
-				_, _ = p.Write(p.encode(true, frame.Close, frame.AppendClosePayload(nil, frame.InternalError, "")))
+				_, _ = p.Write(p.Encode(true, frame.Close, frame.AppendClosePayload(nil, frame.InternalError, "")))
 			default:
-				_, _ = p.Write(p.encode(true, h.Opcode, payload))
+				_, _ = p.Write(p.Encode(true, h.Opcode, payload))
 			}
 		}
 	}
 	var now atomic.Int64
 	now.Store(int64(time.Hour))
-	r := newRig(t, setup{cap: 4, queue: 9, script: &script{serve: poisoned}, now: func() pool.Instant { return pool.Instant(now.Load()) }})
+	r := newRig(t, setup{cap: 4, queue: 9, script: &wstest.Server{Serve: poisoned}, now: func() pool.Instant { return pool.Instant(now.Load()) }})
 	good, _ := r.comesAndAsks()
 	now.Add(int64(time.Minute))
 	for range 20 {
 		p := r.join()
-		p.send(frame.Text, "poison")
-		p.expectClose(frame.InternalError, "")
+		p.Send(frame.Text, "poison")
+		p.ExpectClose(frame.InternalError, "")
 		_ = p.Close()
 	}
 	if h := r.backend.Health(); h.CircuitOpened > 0 || h.Circuit != "closed" || h.Broken != 20 {
 		t.Errorf("health: %+v", h)
 	}
-	good.send(frame.Text, "still")
-	good.expect(frame.Text, "still")
+	good.Send(frame.Text, "still")
+	good.Expect(frame.Text, "still")
 }

@@ -6,21 +6,21 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// This file is the session's part in what the boundary of its connection asks for. The boundary watches few messages: the
+// This file is the session's part in what the boundary of its connection asks for. The boundary inspects few messages: the
 // first ones, those that end something, or none. All others pass without it.
 
-// watch has the scanners stop at the messages that the boundary watches.
-func (s *Session) watch() {
+// inspect has the scanners stop at the messages that the boundary inspects.
+func (s *Session) inspect() {
 	b := s.backend.Boundary()
-	s.scanner.Watch = frame.Kinds(b.Watch(profile.FromClient))
-	s.backend.Scanner.Watch = frame.Kinds(b.Watch(profile.FromServer))
+	s.scanner.Inspect = b.Inspect(profile.FromClient)
+	s.backend.Scanner.Inspect = b.Inspect(profile.FromServer)
 }
 
 // presentFromClient presents a piece of a client's message, and passes it on as the boundary says. It returns the piece's
 // length, or 0 when it has to be presented again.
 func (s *Session) presentFromClient(run *frame.Run, b []byte) (int, error) {
 	if s.phase != relaying { // the session is over
-		piece, err := s.scanner.Enter(b)
+		piece, err := s.scanner.NextPiece(b)
 		return piece.Size, err
 	}
 	return s.fromClient.Present(s.backend.Boundary(), profile.FromClient, &s.scanner, run, b, s.clientStep)
@@ -33,7 +33,7 @@ func (s *Session) clientStep(step profile.Step, raw []byte, ends bool) {
 		s.up.pass(raw, boundaryAt(raw, ends))
 	case profile.Release:
 		op, payload, fin := s.backend.Boundary().Held(profile.FromClient)
-		s.sendUp(frame.Opcode(op), payload, fin)
+		s.sendUp(op, payload, fin)
 	}
 	s.act(step)
 }
@@ -65,7 +65,7 @@ func (s *Session) backendStep(step profile.Step, raw []byte, ends, begins bool) 
 		}
 	case profile.Release:
 		op, payload, fin := conn.Boundary().Held(profile.FromServer)
-		whole := frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), frame.Opcode(op), fin, payload, false)
+		whole := frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), op, fin, payload, false)
 		s.fromBackend(whole, len(whole), true)
 	}
 	if s.serves(conn) {
@@ -116,7 +116,7 @@ func (s *Session) follow(step profile.Step) {
 		s.unfit(step)
 	}
 	if s.serves(conn) {
-		s.watch()
+		s.inspect()
 	}
 }
 
@@ -151,7 +151,7 @@ func (s *Session) unfit(step profile.Step) {
 	}
 	code := frame.InternalError
 	if step.Close != 0 {
-		code = frame.CloseCode(step.Close)
+		code = step.Close
 	}
 	if s.concluding { // it did not come to its end after all
 		s.record.end(byBackend, code, step.Reason.String())

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // A session may look for another connection when the server has closed, or is about to: its search is refused, and starts no
@@ -13,14 +14,14 @@ import (
 func TestSeekWhileClosing(t *testing.T) {
 	r := newRig(t, setup{profile: "whisperlive", queue: 1})
 	client, server := r.session()
-	client.send(frame.Text, `{"uid": "a"}`)
-	server.expect(frame.Text, `{"uid": "a"}`)
+	client.Send(frame.Text, `{"uid": "a"}`)
+	server.Expect(frame.Text, `{"uid": "a"}`)
 	r.server.StopAccepting()
 	release := make(chan struct{})
 	r.server.pending.Go(func() { <-release }) // so that Close waits
 	closed := make(chan struct{})
 	go func() { r.server.Close(); close(closed) }()
-	eventually(t, "the server closes", func() bool {
+	wstest.Eventually(t, "the server closes", func() bool {
 		r.server.mu.Lock()
 		defer r.server.mu.Unlock()
 		return r.server.closed
@@ -30,8 +31,8 @@ func TestSeekWhileClosing(t *testing.T) {
 	}
 	close(release)
 	<-closed
-	server.send(frame.Text, `{"status": "WAIT"}`)
-	client.expectClose(frame.GoingAway, "shutting down")
+	server.Send(frame.Text, `{"status": "WAIT"}`)
+	client.ExpectClose(frame.GoingAway, "shutting down")
 	_ = client.Close()
 	r.expectRecord(fate{"proxy", frame.GoingAway, "shutting down", "discarded"})
 	_ = server.Close()

@@ -7,32 +7,33 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // The proxy answers pings itself, at the end of the frame that is under way to whoever pings, and only the last of them.
 // Neither pings nor pongs are passed on.
 func TestPingDuringLargeFrame(t *testing.T) {
-	play := func(t *testing.T, from, to *peer) {
+	play := func(t *testing.T, from, to *wstest.Peer) {
 		// A message of two frames; while the first is on its way, its receiver pings.
-		first, second := from.encode(false, frame.Binary, noise(1, 300_000)), from.encode(true, frame.Continuation, noise(2, 1000))
-		from.write(first[:100_000])
-		to.expectBytes(first[:100_000])
+		first, second := from.Encode(false, frame.Binary, wstest.Noise(1, 300_000)), from.Encode(true, frame.Continuation, wstest.Noise(2, 1000))
+		from.SendBytes(first[:100_000])
+		to.ExpectBytes(first[:100_000])
 		for i := range 5 {
-			to.send(frame.Ping, fmt.Sprintf("ping %d", i))
+			to.Send(frame.Ping, fmt.Sprintf("ping %d", i))
 		}
-		to.send(frame.Pong, "nobody asked")
-		to.send(frame.Text, "behind the pings") // when this has arrived, the proxy has seen them
-		from.expect(frame.Text, "behind the pings")
-		from.write(first[100_000:])
-		to.expectBytes(first[100_000:])
-		to.expect(frame.Pong, "ping 4")
-		from.write(second)
-		to.expectBytes(second)
+		to.Send(frame.Pong, "nobody asked")
+		to.Send(frame.Text, "behind the pings") // when this has arrived, the proxy has seen them
+		from.Expect(frame.Text, "behind the pings")
+		from.SendBytes(first[100_000:])
+		to.ExpectBytes(first[100_000:])
+		to.Expect(frame.Pong, "ping 4")
+		from.SendBytes(second)
+		to.ExpectBytes(second)
 		// Between frames there is nothing to wait for.
 		for i := range 3 {
 			text := strings.Repeat("x", 62*i)
-			to.send(frame.Ping, text)
-			to.expect(frame.Pong, text)
+			to.Send(frame.Ping, text)
+			to.Expect(frame.Pong, text)
 		}
 	}
 	for _, profile := range []string{"one-shot", "echo"} {
@@ -40,16 +41,16 @@ func TestPingDuringLargeFrame(t *testing.T) {
 			r := newRig(t, setup{profile: profile})
 			client, server := r.session()
 			for range 2 { // what is answered here
-				client.send(frame.Text, "question")
-				server.expect(frame.Text, "question")
+				client.Send(frame.Text, "question")
+				server.Expect(frame.Text, "question")
 			}
 			play(t, server, client)
 		})
 		t.Run("from the backend, "+profile, func(t *testing.T) {
 			r := newRig(t, setup{profile: profile})
 			client, server := r.session()
-			client.send(frame.Text, "question")
-			server.expect(frame.Text, "question")
+			client.Send(frame.Text, "question")
+			server.Expect(frame.Text, "question")
 			play(t, client, server)
 		})
 	}
@@ -59,27 +60,27 @@ func TestPingDuringLargeFrame(t *testing.T) {
 func TestControlFramesInPieces(t *testing.T) {
 	r := newRig(t, setup{})
 	client, server := r.session()
-	for _, ends := range []struct{ from, to *peer }{{client, server}, {server, client}} {
+	for _, ends := range []struct{ from, to *wstest.Peer }{{client, server}, {server, client}} {
 		from, to := ends.from, ends.to
 		stream := slicesOf(
-			from.encode(false, frame.Text, []byte("fragm")),
-			from.encode(true, frame.Ping, []byte("a")),
-			from.encode(true, frame.Pong, []byte("b")),
-			from.encode(true, frame.Continuation, []byte("ented ä")),
-			from.encode(true, frame.Ping, nil),
-			from.encode(true, frame.Binary, noise(3, 200)),
+			from.Encode(false, frame.Text, []byte("fragm")),
+			from.Encode(true, frame.Ping, []byte("a")),
+			from.Encode(true, frame.Pong, []byte("b")),
+			from.Encode(true, frame.Continuation, []byte("ented ä")),
+			from.Encode(true, frame.Ping, nil),
+			from.Encode(true, frame.Binary, wstest.Noise(3, 200)),
 		)
 		for _, cut := range []int{1, 2, 3, 7, 50} {
 			for rest := stream; len(rest) > 0; rest = rest[min(cut, len(rest)):] {
-				from.write(rest[:min(cut, len(rest))])
+				from.SendBytes(rest[:min(cut, len(rest))])
 			}
-			to.expect(frame.Text, "fragm")
-			to.expect(frame.Continuation, "ented ä")
-			to.expect(frame.Binary, string(noise(3, 200)))
+			to.Expect(frame.Text, "fragm")
+			to.Expect(frame.Continuation, "ented ä")
+			to.Expect(frame.Binary, string(wstest.Noise(3, 200)))
 			// Pieces may arrive together, and then only the last ping is answered.
-			h, payload, err := from.next()
+			h, payload, err := from.Next()
 			if err == nil && string(payload) == "a" {
-				h, payload, err = from.next()
+				h, payload, err = from.Next()
 			}
 			if err != nil || h.Opcode != frame.Pong || len(payload) != 0 {
 				t.Fatalf("got %v %q, %v; want an empty pong", h.Opcode, payload, err)
@@ -114,12 +115,12 @@ func TestPingFlood(t *testing.T) {
 				for range 1000 {
 					i++
 					binary.BigEndian.PutUint32(text, uint32(i))
-					batch = append(batch, pest.encode(true, frame.Ping, text)...)
+					batch = append(batch, pest.Encode(true, frame.Ping, text)...)
 				}
-				pest.write(batch)
+				pest.SendBytes(batch)
 			}
-			pest.send(frame.Text, "over")
-			other.expect(frame.Text, "over")
+			pest.Send(frame.Text, "over")
+			other.Expect(frame.Text, "over")
 			r.on(func(s *Session) {
 				d := &s.down
 				if from == "backend" {
@@ -131,7 +132,7 @@ func TestPingFlood(t *testing.T) {
 			})
 			last, answers := uint32(0), 0
 			for last != pings {
-				h, payload, err := pest.next()
+				h, payload, err := pest.Next()
 				if err != nil || h.Opcode != frame.Pong || len(payload) != len(text) {
 					t.Fatalf("got %v %q, %v behind %d pongs", h.Opcode, payload, err, answers)
 				}

@@ -11,27 +11,27 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // What a client sends behind its request, before it has the answer, is the beginning of its frames.
 func TestEarlyData(t *testing.T) {
 	r := newRig(t, setup{})
 	r.ready(1)
-	c := &peer{}
-	first, second := c.encode(true, frame.Text, []byte("first")), c.encode(true, frame.Binary, noise(1, 3000))
+	first, second := wstest.ClientFrame(true, frame.Text, "first"), wstest.ClientFrame(true, frame.Binary, wstest.Noise(1, 3000))
 	for _, cut := range []int{1, 7, 2000} { // of the second frame: in its header and in its payload
-		client, response := r.request(upgradeRequest("/v1/test") + string(first) + string(second[:cut]))
+		client, response := r.request(wstest.UpgradeRequest("/v1/test") + string(first) + string(second[:cut]))
 		if response.StatusCode != http.StatusSwitchingProtocols {
 			t.Fatalf("got %s", response.Status)
 		}
 		server := r.accepted()
-		server.expect(frame.Text, "first")
-		client.write(second[cut:])
-		server.expect(frame.Binary, string(noise(1, 3000)))
-		client.sendClose(frame.NormalClosure, "")
-		server.expectClose(frame.NormalClosure, "")
-		server.sendClose(frame.NormalClosure, "")
-		client.expectClose(frame.NormalClosure, "")
+		server.Expect(frame.Text, "first")
+		client.SendBytes(second[cut:])
+		server.Expect(frame.Binary, string(wstest.Noise(1, 3000)))
+		client.SendClose(frame.NormalClosure, "")
+		server.ExpectClose(frame.NormalClosure, "")
+		server.SendClose(frame.NormalClosure, "")
+		client.ExpectClose(frame.NormalClosure, "")
 		_ = server.Close()
 		r.ready(1)
 	}
@@ -45,8 +45,8 @@ func TestEarlyDataOfWaitingClient(t *testing.T) {
 	for _, size := range []int{1, 125, 1000, maxEarly - 20, maxEarly, maxEarly + 1, 2*maxEarly + 1, 4 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			client := r.queued()
-			payload := noise(byte(size), size)
-			wire := slicesOf(client.encode(true, frame.Text, []byte("early")), client.encode(true, frame.Binary, payload))
+			payload := wstest.Noise(byte(size), size)
+			wire := slicesOf(client.Encode(true, frame.Text, []byte("early")), client.Encode(true, frame.Binary, payload))
 			begun, sent := make(chan struct{}), make(chan error, 1)
 			go func() { // in two pieces, so that the waiting may end in between
 				half := len(wire) / 2
@@ -58,15 +58,15 @@ func TestEarlyDataOfWaitingClient(t *testing.T) {
 				sent <- err
 			}()
 			<-begun
-			holder.closeNormally()
-			client.expectUpgrade()
-			server.expectBytes(wire)
+			holder.CloseNormally()
+			client.ExpectUpgrade()
+			server.ExpectBytes(wire)
 			if err := <-sent; err != nil {
 				t.Fatal(err)
 			}
 			for _, text := range []string{"early", "binary"} {
-				server.send(frame.Text, "answer to "+text)
-				client.expect(frame.Text, "answer to "+text)
+				server.Send(frame.Text, "answer to "+text)
+				client.Expect(frame.Text, "answer to "+text)
 			}
 			holder = client
 		})
@@ -82,7 +82,7 @@ func TestWaitingClientIsReadToALimit(t *testing.T) {
 		r := newRig(t, setup{queue: 1})
 		held := r.hold()
 		client, nc := net.Pipe() // what is written is what is read
-		data, limit := noise(1, size), min(size, maxEarly)
+		data, limit := wstest.Noise(1, size), min(size, maxEarly)
 		enough, written := make(chan struct{}), make(chan int, 1)
 		go func() {
 			n := 0
@@ -127,19 +127,19 @@ func TestWaitingClientIsReadToALimit(t *testing.T) {
 
 // Control frames that come early are answered, and mistakes are, once the session has begun.
 func TestEarlyControlFrames(t *testing.T) {
-	r := newRig(t, setup{profile: "echo", queue: 2, script: &script{serve: echo}})
+	r := newRig(t, setup{profile: "echo", queue: 2, script: &wstest.Server{Serve: wstest.Echo}})
 	holder := r.join()
 	polite, rude := r.queued(), r.queued()
-	polite.write(polite.encode(true, frame.Ping, []byte("early")), polite.encode(true, frame.Text, []byte("question")))
-	rude.write([]byte("\x81\x01x"))
-	holder.closeNormally()
-	polite.expectUpgrade()
-	polite.expect(frame.Pong, "early")
-	polite.expect(frame.Text, "question")
-	polite.closeNormally()
-	rude.expectUpgrade()
-	rude.expectClose(frame.ProtocolError, "client frame not masked")
-	rude.expectEnd()
+	polite.SendBytes(polite.Encode(true, frame.Ping, []byte("early")), polite.Encode(true, frame.Text, []byte("question")))
+	rude.SendBytes([]byte("\x81\x01x"))
+	holder.CloseNormally()
+	polite.ExpectUpgrade()
+	polite.Expect(frame.Pong, "early")
+	polite.Expect(frame.Text, "question")
+	polite.CloseNormally()
+	rude.ExpectUpgrade()
+	rude.ExpectClose(frame.ProtocolError, "client frame not masked")
+	rude.ExpectEnd()
 	_ = rude.Close()
 	r.ready(1)
 	if s := r.backend.Stats().Totals; s.Dialed != 1 || s.Returned != 3 {

@@ -117,14 +117,12 @@ func (s *Session) found(search *search, conn *backend.Conn, err error) {
 // join takes the client to the connection's loop, and goes on there.
 func (s *Session) join(search *search, conn *backend.Conn) {
 	to := conn.Stream().Home()
-	limited := s.deadline.Take()
+	s.deadline.Take()
 	delete(s.shard.sessions, s)
 	arrived := func() {
 		s.shard = &s.server.shards[s.client.Loop().ID()]
 		s.shard.sessions[s] = struct{}{}
-		if limited {
-			s.deadline.Put(s.client.Loop())
-		}
+		s.deadline.Put()
 		conn.Use(func(alive bool) { s.resume(search, conn, alive) })
 	}
 	if !loop.Move(to, arrived, s.client) {
@@ -169,9 +167,9 @@ func (s *Session) presentFirst() {
 	first := s.first
 	s.first = profile.Opening{}
 	b := s.backend.Boundary()
-	op := profile.Opcode(first.Opcode)
-	if b.Watch(profile.FromClient)&(1<<op) == 0 {
-		s.sendUp(frame.Opcode(op), first.Payload, true)
+	op := first.Opcode
+	if b.Inspect(profile.FromClient)&(1<<op) == 0 {
+		s.sendUp(op, first.Payload, true)
 		return
 	}
 	step := b.Frame(profile.FromClient, op, int64(len(first.Payload)), true)
@@ -180,7 +178,7 @@ func (s *Session) presentFirst() {
 		step = b.Feed(profile.FromClient, first.Payload, 0, true)
 	}
 	if step.Pass == profile.Relay || step.Pass == profile.Release {
-		s.sendUp(frame.Opcode(op), first.Payload, true)
+		s.sendUp(op, first.Payload, true)
 	}
 	s.act(step)
 }

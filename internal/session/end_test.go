@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // A client gets its own code back, whatever the profile makes of the connection.
@@ -26,13 +27,13 @@ func TestClientCloses(t *testing.T) {
 	} {
 		for profile, connection := range map[string]string{"one-shot": "discarded", "echo": "returned"} {
 			t.Run(c.name+", "+profile, func(t *testing.T) {
-				r := newRig(t, setup{profile: profile, script: &script{serve: echo}})
+				r := newRig(t, setup{profile: profile, script: &wstest.Server{Serve: wstest.Echo}})
 				p := r.join()
-				p.send(frame.Text, "hello")
-				p.expect(frame.Text, "hello")
-				p.sendClose(c.code, c.reason)
-				p.expectClose(c.code, c.reason)
-				p.expectEnd()
+				p.Send(frame.Text, "hello")
+				p.Expect(frame.Text, "hello")
+				p.SendClose(c.code, c.reason)
+				p.ExpectClose(c.code, c.reason)
+				p.ExpectEnd()
 				_ = p.Close()
 				r.expectRecord(fate{"client", c.code, c.reason, connection})
 			})
@@ -56,12 +57,12 @@ func TestBackendCloses(t *testing.T) {
 			t.Run(c.name+", "+profile, func(t *testing.T) {
 				r := newRig(t, setup{profile: profile})
 				client, server := r.session()
-				server.send(frame.Close, c.payload)
-				client.expectClose(c.code, c.reason)
-				server.expectClose(c.code, "") // answered with the same code
-				server.expectEnd()
-				client.sendClose(c.code, "")
-				client.expectEnd()
+				server.Send(frame.Close, c.payload)
+				client.ExpectClose(c.code, c.reason)
+				server.ExpectClose(c.code, "") // answered with the same code
+				server.ExpectEnd()
+				client.SendClose(c.code, "")
+				client.ExpectEnd()
 				_ = client.Close()
 				r.expectRecord(fate{"backend", c.code, c.reason, "discarded"})
 			})
@@ -73,23 +74,23 @@ func TestBackendCloses(t *testing.T) {
 func TestBackendLost(t *testing.T) {
 	for _, c := range []struct {
 		name, reason string
-		lose         func(server *peer)
+		lose         func(server *wstest.Peer)
 	}{
-		{"ends the stream", "backend connection lost: EOF", func(p *peer) { _ = p.Close() }},
-		{"resets", "backend connection lost: ", (*peer).reset},
-		{"masks", "backend broke the protocol: server frame masked", func(p *peer) { p.write([]byte{0x82, 0x81, 0, 0, 0, 0, 'x'}) }},
-		{"reserved opcode", "backend broke the protocol: reserved opcode", func(p *peer) { p.write([]byte{0x83, 0}) }},
-		{"continuation of nothing", "backend broke the protocol: continuation", func(p *peer) { p.send(frame.Continuation, "x") }},
+		{"ends the stream", "backend connection lost: EOF", func(p *wstest.Peer) { _ = p.Close() }},
+		{"resets", "backend connection lost: ", (*wstest.Peer).Reset},
+		{"masks", "backend broke the protocol: server frame masked", func(p *wstest.Peer) { p.SendBytes([]byte{0x82, 0x81, 0, 0, 0, 0, 'x'}) }},
+		{"reserved opcode", "backend broke the protocol: reserved opcode", func(p *wstest.Peer) { p.SendBytes([]byte{0x83, 0}) }},
+		{"continuation of nothing", "backend broke the protocol: continuation", func(p *wstest.Peer) { p.Send(frame.Continuation, "x") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, setup{})
 			client, server := r.session()
-			client.send(frame.Text, "question")
-			server.expect(frame.Text, "question")
-			server.send(frame.Text, "answer")
-			client.expect(frame.Text, "answer")
+			client.Send(frame.Text, "question")
+			server.Expect(frame.Text, "question")
+			server.Send(frame.Text, "answer")
+			client.Expect(frame.Text, "answer")
 			c.lose(server)
-			h, payload, err := client.next()
+			h, payload, err := client.Next()
 			if err != nil || h.Opcode != frame.Close {
 				t.Fatalf("got %v %q, %v; want a close frame", h.Opcode, payload, err)
 			}
@@ -97,8 +98,8 @@ func TestBackendLost(t *testing.T) {
 			if err != nil || code != frame.InternalError || !strings.HasPrefix(string(reason), c.reason) {
 				t.Errorf("got %v %q, %v; want 1011 %q", code, reason, err, c.reason)
 			}
-			client.sendClose(code, "")
-			client.expectEnd()
+			client.SendClose(code, "")
+			client.ExpectEnd()
 			_ = client.Close()
 			r.expectRecord(fate{"backend", frame.InternalError, string(reason), "discarded"})
 		})
@@ -108,18 +109,18 @@ func TestBackendLost(t *testing.T) {
 // The client of a backend that is lost in the middle of a frame gets what had come, and no close frame, which it would
 // take for the rest.
 func TestBackendLostInFrame(t *testing.T) {
-	for name, lose := range map[string]func(*peer){
-		"ends the stream": func(p *peer) { _ = p.Close() },
-		"resets":          (*peer).reset,
+	for name, lose := range map[string]func(*wstest.Peer){
+		"ends the stream": func(p *wstest.Peer) { _ = p.Close() },
+		"resets":          (*wstest.Peer).Reset,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, setup{})
 			client, server := r.session()
-			half := server.encode(true, frame.Binary, noise(1, 1000))[:500]
-			server.write(half)
-			client.expectBytes(half)
+			half := server.Encode(true, frame.Binary, wstest.Noise(1, 1000))[:500]
+			server.SendBytes(half)
+			client.ExpectBytes(half)
 			lose(server)
-			client.expectEnd()
+			client.ExpectEnd()
 			_ = client.Close()
 			if a := r.record(); a["by"].String() != "backend" || a["code"].Int64() != 1011 || a["connection"].String() != "discarded" {
 				t.Errorf("record: %v", a)
@@ -131,7 +132,7 @@ func TestBackendLostInFrame(t *testing.T) {
 // Whatever a client breaks, it is told so, and the backend sees nothing of it; its connection is as clean as it was.
 func TestClientBreaksProtocol(t *testing.T) {
 	encode := func(fin bool, op frame.Opcode, payload string) string {
-		return string((&peer{}).encode(fin, op, []byte(payload)))
+		return string(wstest.ClientFrame(fin, op, []byte(payload)))
 	}
 	part := encode(false, frame.Text, "part ")
 	for _, c := range []struct {
@@ -160,26 +161,26 @@ func TestClientBreaksProtocol(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, setup{profile: "echo", service: func(s *Service) { s.MaxMessage = 100 }})
 			client, server := r.session()
-			client.write([]byte(c.before + c.bad + encode(true, frame.Text, "too late")))
+			client.SendBytes([]byte(c.before + c.bad + encode(true, frame.Text, "too late")))
 			if c.before != "" {
-				server.expectBytes([]byte(c.before))
+				server.ExpectBytes([]byte(c.before))
 			}
-			h, payload, err := client.next()
+			h, payload, err := client.Next()
 			code, reason, _ := frame.ParseClose(payload)
 			if err != nil || h.Opcode != frame.Close || code != c.code || len(reason) == 0 {
 				t.Fatalf("got %v %q, %v; want close %v and a reason", h.Opcode, payload, err, c.code)
 			}
-			client.expectEnd()
+			client.ExpectEnd()
 			_ = client.Close()
 			if c.before != "" { // the backend waits for the rest of the message
 				r.expectRecord(fate{"client", c.code, string(reason), "discarded"})
-				server.expectClose(frame.GoingAway, "session ended")
+				server.ExpectClose(frame.GoingAway, "session ended")
 				return
 			}
 			r.expectRecord(fate{"client", c.code, string(reason), "returned"})
 			next := r.join()
-			next.send(frame.Text, "next")
-			server.expect(frame.Text, "next")
+			next.Send(frame.Text, "next")
+			server.Expect(frame.Text, "next")
 		})
 	}
 }
@@ -189,14 +190,14 @@ func TestClientBreaksProtocol(t *testing.T) {
 func TestTextTurnsBad(t *testing.T) {
 	r := newRig(t, setup{profile: "echo"})
 	client, server := r.session()
-	whole := client.encode(true, frame.Text, []byte("good \xff"))
+	whole := client.Encode(true, frame.Text, []byte("good \xff"))
 	half := whole[:len(whole)-3]
-	client.write(half)
-	server.expectBytes(half)
-	client.write(whole[len(half):])
-	client.expectClose(frame.InvalidPayload, "text is not UTF-8")
-	client.expectEnd()
-	server.expectEnd()
+	client.SendBytes(half)
+	server.ExpectBytes(half)
+	client.SendBytes(whole[len(half):])
+	client.ExpectClose(frame.InvalidPayload, "text is not UTF-8")
+	client.ExpectEnd()
+	server.ExpectEnd()
 	_ = client.Close()
 	r.expectRecord(fate{"client", frame.InvalidPayload, "text is not UTF-8", "discarded"})
 }
@@ -210,30 +211,30 @@ func TestBadTextSparesConnection(t *testing.T) {
 		answered bool
 		fate     string
 	}{
-		{"answered", testTimeout, true, "returned"},
+		{"answered", wstest.Timeout, true, "returned"},
 		{"answered too late", 30 * time.Millisecond, false, "resetting"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, setup{profile: "echo", service: func(s *Service) { s.CloseTimeout = c.timeout }})
 			client, server := r.session()
-			client.write(client.encode(true, frame.Text, []byte("good")), client.encode(true, frame.Text, []byte("bad \xff")))
-			server.expect(frame.Text, "good")
+			client.SendBytes(client.Encode(true, frame.Text, []byte("good")), client.Encode(true, frame.Text, []byte("bad \xff")))
+			server.Expect(frame.Text, "good")
 			if c.answered {
-				server.send(frame.Text, "good")
-				client.expect(frame.Text, "good")
+				server.Send(frame.Text, "good")
+				client.Expect(frame.Text, "good")
 			}
-			client.expectClose(frame.InvalidPayload, "text is not UTF-8")
-			client.expectEnd()
+			client.ExpectClose(frame.InvalidPayload, "text is not UTF-8")
+			client.ExpectEnd()
 			_ = client.Close()
 			r.expectRecord(fate{"client", frame.InvalidPayload, "text is not UTF-8", c.fate})
 			if !c.answered {
-				server.send(frame.Text, "good")
+				server.Send(frame.Text, "good")
 			}
 			next := r.join()
-			next.send(frame.Text, "next")
-			server.expect(frame.Text, "next")
-			server.send(frame.Text, "answer")
-			next.expect(frame.Text, "answer") // and not "good"
+			next.Send(frame.Text, "next")
+			server.Expect(frame.Text, "next")
+			server.Send(frame.Text, "answer")
+			next.Expect(frame.Text, "answer") // and not "good"
 		})
 	}
 }
@@ -243,54 +244,54 @@ func TestBadTextSparesConnection(t *testing.T) {
 func TestAnswersReachClientThatBrokeProtocol(t *testing.T) {
 	r := newRig(t, setup{})
 	client, server := r.session()
-	client.write(client.encode(true, frame.Text, []byte("good")), []byte("\x81\x01x"))
-	server.expect(frame.Text, "good")
-	server.expectClose(frame.GoingAway, "client broke the protocol")
-	server.send(frame.Text, "answer")
-	server.sendClose(frame.GoingAway, "")
-	client.expect(frame.Text, "answer")
-	client.expectClose(frame.ProtocolError, "client frame not masked")
-	client.expectEnd()
+	client.SendBytes(client.Encode(true, frame.Text, []byte("good")), []byte("\x81\x01x"))
+	server.Expect(frame.Text, "good")
+	server.ExpectClose(frame.GoingAway, "client broke the protocol")
+	server.Send(frame.Text, "answer")
+	server.SendClose(frame.GoingAway, "")
+	client.Expect(frame.Text, "answer")
+	client.ExpectClose(frame.ProtocolError, "client frame not masked")
+	client.ExpectEnd()
 	_ = client.Close()
 	r.expectRecord(fate{"client", frame.ProtocolError, "client frame not masked", "discarded"})
 }
 
 // A client that leaves without a close frame is recorded as 1006.
 func TestClientLeaves(t *testing.T) {
-	for name, leave := range map[string]func(*peer){"ends the stream": func(p *peer) { _ = p.Close() }, "resets": (*peer).reset} {
+	for name, leave := range map[string]func(*wstest.Peer){"ends the stream": func(p *wstest.Peer) { _ = p.Close() }, "resets": (*wstest.Peer).Reset} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, setup{})
 			client, server := r.session()
 			leave(client)
-			server.expectClose(frame.GoingAway, "session ended")
+			server.ExpectClose(frame.GoingAway, "session ended")
 			r.expectRecord(fate{"client", frame.AbnormalClosure, "client left without a close frame", "discarded"})
 		})
 	}
 }
 
 func TestSessionLimit(t *testing.T) {
-	r := newRig(t, setup{script: &script{serve: echo}, service: func(s *Service) { s.MaxDuration = 30 * time.Millisecond }})
+	r := newRig(t, setup{script: &wstest.Server{Serve: wstest.Echo}, service: func(s *Service) { s.MaxDuration = 30 * time.Millisecond }})
 	p := r.join()
 	begun := time.Now()
-	p.expectClose(frame.PolicyViolation, "session limit reached")
+	p.ExpectClose(frame.PolicyViolation, "session limit reached")
 	if took := time.Since(begun); took < 10*time.Millisecond {
 		t.Errorf("ended after %v", took)
 	}
-	p.sendClose(frame.PolicyViolation, "")
-	p.expectEnd()
+	p.SendClose(frame.PolicyViolation, "")
+	p.ExpectEnd()
 	_ = p.Close()
 	r.expectRecord(fate{"proxy", frame.PolicyViolation, "session limit reached", "discarded"})
 }
 
 func TestIdleLimit(t *testing.T) {
-	r := newRig(t, setup{profile: "echo", script: &script{serve: echo}, service: func(s *Service) { s.IdleTimeout = 40 * time.Millisecond }})
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, service: func(s *Service) { s.IdleTimeout = 40 * time.Millisecond }})
 	for range 2 { // on a new connection and on one that has relayed before
 		p := r.join()
-		p.send(frame.Text, "hello")
-		p.expect(frame.Text, "hello")
-		p.expectClose(frame.PolicyViolation, "idle limit reached")
-		p.sendClose(frame.PolicyViolation, "")
-		p.expectEnd()
+		p.Send(frame.Text, "hello")
+		p.Expect(frame.Text, "hello")
+		p.ExpectClose(frame.PolicyViolation, "idle limit reached")
+		p.SendClose(frame.PolicyViolation, "")
+		p.ExpectEnd()
 		_ = p.Close()
 		r.expectRecord(fate{"proxy", frame.PolicyViolation, "idle limit reached", "returned"})
 	}
@@ -299,25 +300,25 @@ func TestIdleLimit(t *testing.T) {
 // Anything of a data frame, in either direction, keeps a session; pings do not. The looks are made here, not by the timer.
 func TestWhatIsIdle(t *testing.T) {
 	for name, c := range map[string]struct {
-		pass func(client, server *peer)
+		pass func(client, server *wstest.Peer)
 		idle bool
 	}{
-		"nothing": {func(*peer, *peer) {}, true},
-		"from the client": {func(client, server *peer) {
-			client.send(frame.Text, "x")
-			server.expect(frame.Text, "x")
+		"nothing": {func(*wstest.Peer, *wstest.Peer) {}, true},
+		"from the client": {func(client, server *wstest.Peer) {
+			client.Send(frame.Text, "x")
+			server.Expect(frame.Text, "x")
 		}, false},
-		"empty messages": {func(client, server *peer) {
-			client.send(frame.Text, "")
-			server.expect(frame.Text, "")
+		"empty messages": {func(client, server *wstest.Peer) {
+			client.Send(frame.Text, "")
+			server.Expect(frame.Text, "")
 		}, false},
-		"from the backend": {func(client, server *peer) {
-			server.send(frame.Text, "x")
-			client.expect(frame.Text, "x")
+		"from the backend": {func(client, server *wstest.Peer) {
+			server.Send(frame.Text, "x")
+			client.Expect(frame.Text, "x")
 		}, false},
-		"pings": {func(client, _ *peer) {
-			client.send(frame.Ping, "x")
-			client.expect(frame.Pong, "x")
+		"pings": {func(client, _ *wstest.Peer) {
+			client.Send(frame.Ping, "x")
+			client.Expect(frame.Pong, "x")
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -332,10 +333,10 @@ func TestWhatIsIdle(t *testing.T) {
 	t.Run("a large frame that takes its time", func(t *testing.T) {
 		r := newRig(t, setup{service: func(s *Service) { s.IdleTimeout = time.Hour }})
 		client, server := r.session()
-		large := client.encode(true, frame.Binary, noise(1, 10_000))
+		large := client.Encode(true, frame.Binary, wstest.Noise(1, 10_000))
 		if r.looks(func() {
-			client.write(large[:100])
-			server.expectBytes(large[:100])
+			client.SendBytes(large[:100])
+			server.ExpectBytes(large[:100])
 			large = large[100:]
 		}) {
 			t.Error("ended while bytes were passing")
@@ -363,13 +364,13 @@ func (r *rig) looks(f func()) (ended bool) {
 
 func TestEndAll(t *testing.T) {
 	const clients = 8
-	r := newRig(t, setup{profile: "echo", cap: clients, loops: 2, script: &script{serve: echo}})
+	r := newRig(t, setup{profile: "echo", cap: clients, loops: 2, script: &wstest.Server{Serve: wstest.Echo}})
 	r.ready(clients)
-	var peers []*peer
+	var peers []*wstest.Peer
 	for range clients {
 		p := r.join()
-		p.send(frame.Text, "hello")
-		p.expect(frame.Text, "hello")
+		p.Send(frame.Text, "hello")
+		p.Expect(frame.Text, "hello")
 		peers = append(peers, p)
 	}
 	if s := r.server.Stats(); s.Active != clients || s.Total != clients {
@@ -377,9 +378,9 @@ func TestEndAll(t *testing.T) {
 	}
 	r.server.EndAll(frame.GoingAway, "proxy shutting down")
 	for _, p := range peers {
-		p.expectClose(frame.GoingAway, "proxy shutting down")
-		p.sendClose(frame.GoingAway, "")
-		p.expectEnd()
+		p.ExpectClose(frame.GoingAway, "proxy shutting down")
+		p.SendClose(frame.GoingAway, "")
+		p.ExpectEnd()
 		_ = p.Close()
 		r.expectRecord(fate{"proxy", frame.GoingAway, "proxy shutting down", "returned"})
 	}
@@ -392,27 +393,27 @@ func TestEndAll(t *testing.T) {
 func TestCloseWaitsForFrame(t *testing.T) {
 	r := newRig(t, setup{})
 	client, server := r.session()
-	first, rest := server.encode(false, frame.Binary, noise(1, 1000)), server.encode(true, frame.Continuation, noise(2, 1000))
-	server.write(first[:300])
-	client.expectBytes(first[:300])
+	first, rest := server.Encode(false, frame.Binary, wstest.Noise(1, 1000)), server.Encode(true, frame.Continuation, wstest.Noise(2, 1000))
+	server.SendBytes(first[:300])
+	client.ExpectBytes(first[:300])
 	r.server.EndAll(frame.GoingAway, "enough")
 	r.on(func(s *Session) {
 		if s.phase != finishing {
 			t.Errorf("phase %v; want finishing", s.phase)
 		}
 	})
-	client.send(frame.Text, "not passed on any more")
-	server.write(first[300:], rest)
-	client.expectBytes(first[300:])
+	client.Send(frame.Text, "not passed on any more")
+	server.SendBytes(first[300:], rest)
+	client.ExpectBytes(first[300:])
 	// Whether the rest of the message came in time is chance; the close frame comes between frames.
-	h, payload, err := client.next()
+	h, payload, err := client.Next()
 	if err == nil && h.Opcode == frame.Continuation {
-		h, payload, err = client.next()
+		h, payload, err = client.Next()
 	}
 	if err != nil || h.Opcode != frame.Close || string(payload) != "\x03\xe9enough" {
 		t.Fatalf("got %v %q, %v", h.Opcode, payload, err)
 	}
-	server.expectClose(frame.GoingAway, "session ended")
+	server.ExpectClose(frame.GoingAway, "session ended")
 }
 
 // A frame that is never completed is not waited for without limit, and neither is a client's part in closing.
@@ -421,28 +422,28 @@ func TestCloseTimeout(t *testing.T) {
 	t.Run("frame not completed", func(t *testing.T) {
 		r := newRig(t, setup{service: short})
 		client, server := r.session()
-		half := server.encode(true, frame.Binary, noise(1, 1000))[:300]
-		server.write(half)
-		client.expectBytes(half)
+		half := server.Encode(true, frame.Binary, wstest.Noise(1, 1000))[:300]
+		server.SendBytes(half)
+		client.ExpectBytes(half)
 		r.server.EndAll(frame.GoingAway, "enough")
-		client.expectEnd()
-		server.expectClose(frame.GoingAway, "session ended")
+		client.ExpectEnd()
+		server.ExpectClose(frame.GoingAway, "session ended")
 		r.expectRecord(fate{"proxy", frame.GoingAway, "enough", "discarded"})
 	})
 	t.Run("client does not answer", func(t *testing.T) {
 		r := newRig(t, setup{service: short})
 		client, _ := r.session()
 		r.server.EndAll(frame.GoingAway, "enough")
-		client.expectClose(frame.GoingAway, "enough")
-		client.expectEnd()
+		client.ExpectClose(frame.GoingAway, "enough")
+		client.ExpectEnd()
 		r.expectRecord(fate{"proxy", frame.GoingAway, "enough", "discarded"})
 	})
 	t.Run("client goes on sending", func(t *testing.T) {
 		r := newRig(t, setup{service: short})
 		client, server := r.session()
 		r.server.EndAll(frame.GoingAway, "enough")
-		server.expectClose(frame.GoingAway, "session ended")
-		chunk := client.encode(true, frame.Binary, noise(1, 1000))
+		server.ExpectClose(frame.GoingAway, "session ended")
+		chunk := client.Encode(true, frame.Binary, wstest.Noise(1, 1000))
 		for { // until the proxy closes, at the latest when its time is over
 			if _, err := client.Conn.Write(chunk); err != nil {
 				break
@@ -457,25 +458,25 @@ func TestCloseTimeout(t *testing.T) {
 func TestNothingIsInsertedIntoHalfFrame(t *testing.T) {
 	r := newRig(t, setup{})
 	client, server := r.session()
-	question := client.encode(true, frame.Binary, noise(1, 12<<20))
+	question := client.Encode(true, frame.Binary, wstest.Noise(1, 12<<20))
 	sent := make(chan error, 1)
 	go func() {
 		_, err := client.Conn.Write(question)
 		sent <- err
 	}()
-	eventually(t, "the backend is slow", func() (slow bool) {
+	wstest.Eventually(t, "the backend is slow", func() (slow bool) {
 		r.on(func(s *Session) { slow = s.backend.Stream().Pending() > 0 })
 		return slow
 	})
-	server.send(frame.Ping, "are you there?")
-	answer := server.encode(true, frame.Binary, noise(2, 1000))
-	server.write(answer[:300])
-	client.expectBytes(answer[:300])
+	server.Send(frame.Ping, "are you there?")
+	answer := server.Encode(true, frame.Binary, wstest.Noise(2, 1000))
+	server.SendBytes(answer[:300])
+	client.ExpectBytes(answer[:300])
 	r.server.EndAll(frame.GoingAway, "enough")
 	if err := <-sent; err != nil { // it was read, and dropped
 		t.Fatal(err)
 	}
-	eventually(t, "the client's frame is complete", func() (complete bool) {
+	wstest.Eventually(t, "the client's frame is complete", func() (complete bool) {
 		r.on(func(s *Session) { complete = s.scanner.AtFrameBoundary() })
 		return complete
 	})
@@ -484,13 +485,13 @@ func TestNothingIsInsertedIntoHalfFrame(t *testing.T) {
 		b, _ := io.ReadAll(server)
 		received <- b
 	}()
-	eventually(t, "the backend has read what was kept for it", func() (empty bool) {
+	wstest.Eventually(t, "the backend has read what was kept for it", func() (empty bool) {
 		r.on(func(s *Session) { empty = s.backend.Stream().Pending() == 0 })
 		return empty
 	})
-	server.write(answer[300:])
-	client.expectBytes(answer[300:])
-	client.expectClose(frame.GoingAway, "enough")
+	server.SendBytes(answer[300:])
+	client.ExpectBytes(answer[300:])
+	client.ExpectClose(frame.GoingAway, "enough")
 	if got := <-received; len(got) == 0 || !bytes.HasPrefix(question, got) {
 		t.Errorf("the backend got %d bytes that are not the beginning of the client's frame", len(got))
 	}

@@ -7,48 +7,49 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // What is the backend's fault counts against it, and nothing else does. The books say why the connection went.
 func TestFaults(t *testing.T) {
-	half := (&peer{}).encode(true, frame.Text, []byte("question"))[:9]
+	half := wstest.ClientFrame(true, frame.Text, []byte("question"))[:9]
 	for _, c := range []struct {
 		name    string
-		play    func(client, server *peer)
+		play    func(client, server *wstest.Peer)
 		broken  uint64
 		oneShot string // the reason, with each of the profiles; empty if the connection is returned
 		echo    string
 	}{
-		{"ends the stream", func(_, server *peer) { _ = server.Close() }, 1, "lost", "lost"},
-		{"resets", func(_, server *peer) { server.reset() }, 1, "lost", "lost"},
-		{"ends the stream in a frame", func(client, server *peer) {
-			client.send(frame.Text, "question")
-			server.expect(frame.Text, "question")
-			server.write([]byte("\x81\x06ans"))
+		{"ends the stream", func(_, server *wstest.Peer) { _ = server.Close() }, 1, "lost", "lost"},
+		{"resets", func(_, server *wstest.Peer) { server.Reset() }, 1, "lost", "lost"},
+		{"ends the stream in a frame", func(client, server *wstest.Peer) {
+			client.Send(frame.Text, "question")
+			server.Expect(frame.Text, "question")
+			server.SendBytes([]byte("\x81\x06ans"))
 			_ = server.Close()
 		}, 1, "lost", "lost"},
-		{"breaks the protocol", func(_, server *peer) { server.write([]byte{0x83, 0}) }, 1, "broken", "broken"},
-		{"closes", func(_, server *peer) { server.sendClose(frame.GoingAway, "restart") }, 0, "closed", "closed"},
-		{"closes at once with an error", func(_, server *peer) { server.sendClose(frame.InternalError, "oh") }, 1, "closed", "closed"},
-		{"closes for a reason of its own", func(_, server *peer) { server.sendClose(frame.PolicyViolation, "oh") }, 0, "closed", "closed"},
-		{"closes with a code that may not be sent", func(_, server *peer) { server.send(frame.Close, "\x03\xee") }, 1, "broken", "broken"},
-		{"closes in a message", func(client, server *peer) {
-			client.write(client.encode(false, frame.Text, []byte("part")))
-			server.expect(frame.Text, "part")
-			server.sendClose(frame.NormalClosure, "enough")
+		{"breaks the protocol", func(_, server *wstest.Peer) { server.SendBytes([]byte{0x83, 0}) }, 1, "broken", "broken"},
+		{"closes", func(_, server *wstest.Peer) { server.SendClose(frame.GoingAway, "restart") }, 0, "closed", "closed"},
+		{"closes at once with an error", func(_, server *wstest.Peer) { server.SendClose(frame.InternalError, "oh") }, 1, "closed", "closed"},
+		{"closes for a reason of its own", func(_, server *wstest.Peer) { server.SendClose(frame.PolicyViolation, "oh") }, 0, "closed", "closed"},
+		{"closes with a code that may not be sent", func(_, server *wstest.Peer) { server.Send(frame.Close, "\x03\xee") }, 1, "broken", "broken"},
+		{"closes in a message", func(client, server *wstest.Peer) {
+			client.SendBytes(client.Encode(false, frame.Text, []byte("part")))
+			server.Expect(frame.Text, "part")
+			server.SendClose(frame.NormalClosure, "enough")
 		}, 0, "closed", "closed"},
-		{"closes and ends the stream", func(_, server *peer) {
-			server.sendClose(frame.NormalClosure, "")
+		{"closes and ends the stream", func(_, server *wstest.Peer) {
+			server.SendClose(frame.NormalClosure, "")
 			_ = server.Close()
 		}, 0, "closed", "closed"},
-		{"client closes", func(client, server *peer) { client.sendClose(frame.NormalClosure, "") }, 0, "served", ""},
-		{"client vanishes", func(client, _ *peer) { client.reset() }, 0, "served", ""},
-		{"client vanishes in a frame", func(client, server *peer) {
-			client.write(half)
-			server.expectBytes(half)
-			client.reset()
+		{"client closes", func(client, server *wstest.Peer) { client.SendClose(frame.NormalClosure, "") }, 0, "served", ""},
+		{"client vanishes", func(client, _ *wstest.Peer) { client.Reset() }, 0, "served", ""},
+		{"client vanishes in a frame", func(client, server *wstest.Peer) {
+			client.SendBytes(half)
+			server.ExpectBytes(half)
+			client.Reset()
 		}, 0, "cut", "cut"},
-		{"client breaks the protocol", func(client, _ *peer) { client.write([]byte{0x83, 0}) }, 0, "served", ""},
+		{"client breaks the protocol", func(client, _ *wstest.Peer) { client.SendBytes([]byte{0x83, 0}) }, 0, "served", ""},
 	} {
 		for profile, reason := range map[string]string{"one-shot": c.oneShot, "echo": c.echo} {
 			t.Run(c.name+", "+profile, func(t *testing.T) {
@@ -56,7 +57,7 @@ func TestFaults(t *testing.T) {
 				client, server := r.session()
 				c.play(client, server)
 				if profile == "one-shot" && reason == "served" { // the backend is told, and answers or just goes
-					if h, _, err := server.next(); err != nil || h.Opcode != frame.Close {
+					if h, _, err := server.Next(); err != nil || h.Opcode != frame.Close {
 						t.Fatalf("got %v, %v; want a close frame", h.Opcode, err)
 					}
 					_ = server.Close()
@@ -68,7 +69,7 @@ func TestFaults(t *testing.T) {
 	t.Run("answers unasked", func(t *testing.T) {
 		r := newRig(t, setup{profile: "echo"})
 		_, server := r.session()
-		server.send(frame.Text, "unasked")
+		server.Send(frame.Text, "unasked")
 		r.expectFault(1, "broken")
 	})
 }
@@ -84,7 +85,7 @@ func TestTimedOutWhileClientStalls(t *testing.T) {
 			}
 			s.backend.Stream().Fail(syscall.ETIMEDOUT)
 		})
-		client.expectClose(frame.InternalError, "backend connection lost: connection timed out")
+		client.ExpectClose(frame.InternalError, "backend connection lost: connection timed out")
 		broken := uint64(1)
 		if stalls {
 			broken = 0
@@ -96,7 +97,7 @@ func TestTimedOutWhileClientStalls(t *testing.T) {
 // expectFault checks how many sessions the backend has broken, and why the first connection went.
 func (r *rig) expectFault(broken uint64, reason string) {
 	r.t.Helper()
-	eventually(r.t, "the lease ends", func() bool {
+	wstest.Eventually(r.t, "the lease ends", func() bool {
 		s := r.backend.Stats().Totals
 		return s.Returned+s.Discarded == 1
 	})
@@ -115,21 +116,21 @@ func (r *rig) expectFault(broken uint64, reason string) {
 // was not the backend.
 func TestBrokenSessionsOpenCircuit(t *testing.T) {
 	r := newRig(t, setup{queue: 1, backend: func(o *backend.Options) { o.CircuitFailures = 2 }})
-	play := func(end func(client, server *peer)) {
+	play := func(end func(client, server *wstest.Peer)) {
 		t.Helper()
-		client := r.connect(upgradeRequest("/v1/test"))
-		client.expectUpgrade()
+		client := r.connect(wstest.UpgradeRequest("/v1/test"))
+		client.ExpectUpgrade()
 		server := r.accepted()
 		end(client, server)
 		_, _ = client.Close(), server.Close()
 		r.record()
 	}
-	vanish := func(client, server *peer) {
+	vanish := func(client, server *wstest.Peer) {
 		_ = server.Close()
-		client.expectClose(frame.InternalError, "backend connection lost: EOF")
+		client.ExpectClose(frame.InternalError, "backend connection lost: EOF")
 	}
-	closed := func(_, server *peer) { server.sendClose(frame.NormalClosure, "") }
-	for _, end := range []func(client, server *peer){vanish, closed, vanish} {
+	closed := func(_, server *wstest.Peer) { server.SendClose(frame.NormalClosure, "") }
+	for _, end := range []func(client, server *wstest.Peer){vanish, closed, vanish} {
 		play(end)
 		r.ready(1)
 		if h := r.backend.Health(); h.Circuit != "closed" || h.CircuitOpened != 0 {
@@ -137,9 +138,9 @@ func TestBrokenSessionsOpenCircuit(t *testing.T) {
 		}
 	}
 	play(vanish)
-	eventually(t, "the circuit was open", func() bool { return r.backend.Health().CircuitOpened == 1 })
+	wstest.Eventually(t, "the circuit was open", func() bool { return r.backend.Health().CircuitOpened == 1 })
 	r.ready(1) // again, after its trial
-	eventually(t, "the circuit is closed", func() bool { return r.backend.Health().Circuit == "closed" })
+	wstest.Eventually(t, "the circuit is closed", func() bool { return r.backend.Health().Circuit == "closed" })
 	play(closed)
 	if h := r.backend.Health(); h.Broken != 3 {
 		t.Errorf("health: %+v", h)

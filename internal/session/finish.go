@@ -59,7 +59,7 @@ func (s *Session) leave(code frame.CloseCode, reason string, toBackend []byte) {
 	if s.backend.Profile().Reuse == profile.OneShot {
 		s.backend.SendClose(toBackend)
 	}
-	s.timer.Set(s.client.Loop(), s.service.CloseTimeout, s.answerClient)
+	s.timer.Set(s.client, s.service.CloseTimeout, timerLeave)
 }
 
 // answerClient ends a session whose client has left, with the code that was decided then.
@@ -89,17 +89,20 @@ func (s *Session) clientEnding() {
 	if s.phase != relaying {
 		return
 	}
-	kept, scanned := s.up.to.Pending(), s.scanner.Bytes
-	s.timer.Set(s.client.Loop(), s.service.CloseTimeout, func() {
-		switch {
-		case !s.client.Paused():
-			s.watchIdle()
-		case s.up.to.Pending() < kept, s.scanner.Bytes > scanned:
-			s.clientEnding()
-		default:
-			s.end(byClient, frame.AbnormalClosure, "client left, and its backend took nothing more")
-		}
-	})
+	s.keptAtEnding, s.scannedAtEnding = s.up.to.Pending(), s.scanner.Bytes
+	s.timer.Set(s.client, s.service.CloseTimeout, timerEnding)
+}
+
+// clientEnded looks, some time after clientEnding, whether the backend has taken anything since.
+func (s *Session) clientEnded() {
+	switch {
+	case !s.client.Paused():
+		s.watchIdle()
+	case s.up.to.Pending() < s.keptAtEnding, s.scanner.Bytes > s.scannedAtEnding:
+		s.clientEnding()
+	default:
+		s.end(byClient, frame.AbnormalClosure, "client left, and its backend took nothing more")
+	}
 }
 
 // backendClosed acts on the backend's close frame.
@@ -108,7 +111,7 @@ func (s *Session) backendClosed(payload []byte) {
 	if err != nil {
 		s.backend.RecordProtocolError(err)
 	}
-	step := s.backend.Boundary().Closed(uint16(code))
+	step := s.backend.Boundary().Closed(code)
 	switch {
 	case step.Then == profile.Elsewhere:
 		s.act(step)
@@ -193,7 +196,7 @@ func (s *Session) end(who party, code frame.CloseCode, reason string) {
 		s.release()
 		return
 	}
-	s.timer.Set(s.client.Loop(), s.service.CloseTimeout, s.release)
+	s.timer.Set(s.client, s.service.CloseTimeout, timerFinish)
 }
 
 // decide notes who ends the session and why. It returns false when that has been decided before.
@@ -250,7 +253,7 @@ func (s *Session) linger() {
 	if s.deaf || !s.down.closed {
 		s.client.CloseWrite()
 	}
-	s.timer.Set(s.client.Loop(), s.service.CloseTimeout, s.gone)
+	s.timer.Set(s.client, s.service.CloseTimeout, timerLinger)
 }
 
 // gone ends the session for good.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // A server that breaks RFC 6455 is told what it did, with 1002 or 1007; its client, who did nothing wrong, gets 1011.
@@ -25,12 +26,11 @@ type breach struct {
 
 // breaches are one frame for each rule that a server can break.
 func breaches() []breach {
-	server := &peer{server: true}
 	plain := func(fin bool, op frame.Opcode, payload string) string {
-		return string(server.encode(fin, op, []byte(payload)))
+		return string(wstest.ServerFrame(fin, op, payload))
 	}
 	masked := func(op frame.Opcode, payload string) string {
-		return string((&peer{}).encode(true, op, []byte(payload)))
+		return string(wstest.ClientFrame(true, op, payload))
 	}
 	list := []breach{
 		{name: "masked text", wire: masked(frame.Text, "masked"), err: frame.ErrMasked},
@@ -77,22 +77,22 @@ func breaches() []breach {
 }
 
 // expectBreach plays the end of a session that the server has broken, and the beginning of the next one.
-func (r *rig) expectBreach(client, server *peer, b breach) {
+func (r *rig) expectBreach(client, server *wstest.Peer, b breach) {
 	r.t.Helper()
-	client.expectClose(frame.InternalError, b.reason)
-	server.expectOwn(frame.Close, string(frame.AppendClosePayload(nil, b.err.Code, b.err.Reason)))
-	server.expectEnd() // nothing that it says now would be understood
+	client.ExpectClose(frame.InternalError, b.reason)
+	server.ExpectOwn(frame.Close, string(frame.AppendClosePayload(nil, b.err.Code, b.err.Reason)))
+	server.ExpectEnd() // nothing that it says now would be understood
 	_ = server.Close()
-	client.sendClose(frame.InternalError, "")
-	client.expectEnd()
+	client.SendClose(frame.InternalError, "")
+	client.ExpectEnd()
 	_ = client.Close()
 	r.expectRecord(fate{"backend", frame.InternalError, b.reason, "discarded"})
 	r.expectFault(1, "broken")
 	client, server = r.session()
-	client.send(frame.Text, "next")
-	server.expect(frame.Text, "next")
-	server.send(frame.Text, "answer")
-	client.expect(frame.Text, "answer")
+	client.Send(frame.Text, "next")
+	server.Expect(frame.Text, "next")
+	server.Send(frame.Text, "answer")
+	client.Expect(frame.Text, "answer")
 	_ = client.Close()
 }
 
@@ -103,10 +103,10 @@ func TestServerBreaksProtocol(t *testing.T) {
 				t.Run(b.name+", "+profile, func(t *testing.T) {
 					r := newRig(t, setup{profile: profile})
 					client, server := r.session()
-					client.send(frame.Text, "question")
-					server.expect(frame.Text, "question")
-					server.write(server.encode(true, frame.Text, []byte("answer")), []byte(b.wire))
-					client.expect(frame.Text, "answer")
+					client.Send(frame.Text, "question")
+					server.Expect(frame.Text, "question")
+					server.SendBytes(wstest.ServerFrame(true, frame.Text, "answer"), []byte(b.wire))
+					client.Expect(frame.Text, "answer")
 					r.expectBreach(client, server, b)
 				})
 			}
@@ -114,10 +114,10 @@ func TestServerBreaksProtocol(t *testing.T) {
 				t.Run(b.name+" in a message, "+profile, func(t *testing.T) {
 					r := newRig(t, setup{profile: profile})
 					client, server := r.session()
-					client.send(frame.Text, "question")
-					server.expect(frame.Text, "question")
-					server.write(server.encode(false, frame.Text, []byte("ans")), []byte(b.wire))
-					client.expect(frame.Text, "ans")
+					client.Send(frame.Text, "question")
+					server.Expect(frame.Text, "question")
+					server.SendBytes(server.Encode(false, frame.Text, []byte("ans")), []byte(b.wire))
+					client.Expect(frame.Text, "ans")
 					r.expectBreach(client, server, b)
 				})
 			}
@@ -134,9 +134,9 @@ func TestServerBreaksProtocolAtTheEnd(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			r := newRig(t, setup{profile: "vosk"})
 			client, server := r.session()
-			client.send(frame.Text, voskEnd)
-			server.expectReset()
-			server.write([]byte(b.wire))
+			client.Send(frame.Text, voskEnd)
+			expectReset(t, server)
+			server.SendBytes([]byte(b.wire))
 			r.expectBreach(client, server, b)
 		})
 	}
@@ -152,10 +152,10 @@ func TestServerAnswersCloseBadly(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			r := newRig(t, setup{})
 			client, server := r.session()
-			client.sendClose(4000, "done")
-			server.expectClose(4000, "done")
-			server.write([]byte(b.wire))
-			client.expectClose(4000, "done")
+			client.SendClose(4000, "done")
+			server.ExpectClose(4000, "done")
+			server.SendBytes([]byte(b.wire))
+			client.ExpectClose(4000, "done")
 			_ = client.Close()
 			r.expectRecord(fate{"client", 4000, "done", "discarded"})
 			_ = server.Close()
@@ -166,16 +166,15 @@ func TestServerAnswersCloseBadly(t *testing.T) {
 
 // A client that a connection was dialed for gets all that the server says behind its 101, however soon it closes.
 func TestServerClosesAtOnce(t *testing.T) {
-	server := &peer{server: true}
-	answer, large := server.encode(true, frame.Text, []byte("answer")), server.encode(true, frame.Binary, noise(1, 200_000))
+	answer, large := wstest.ServerFrame(true, frame.Text, "answer"), wstest.ServerFrame(true, frame.Binary, wstest.Noise(1, 200_000))
 	for name, c := range map[string]struct {
 		said   []byte
 		code   frame.CloseCode
 		reason string
 	}{
-		"close":         {append(answer, server.encode(true, frame.Close, []byte("\x0f\xa0over"))...), 4000, "over"},
+		"close":         {append(answer, wstest.ServerFrame(true, frame.Close, "\x0f\xa0over")...), 4000, "over"},
 		"breach":        {append(answer, 0x83, 0), frame.InternalError, brokeProtocol + "reserved opcode"},
-		"large message": {append(large, server.encode(true, frame.Close, []byte("\x0f\xa0over"))...), 4000, "over"},
+		"large message": {append(large, wstest.ServerFrame(true, frame.Close, "\x0f\xa0over")...), 4000, "over"},
 	} {
 		for profile, yaml := range map[string]string{
 			"one-shot": "profiles: {x: {from: one-shot}}",
@@ -183,23 +182,23 @@ func TestServerClosesAtOnce(t *testing.T) {
 		} {
 			t.Run(name+", "+profile, func(t *testing.T) {
 				served := make(chan struct{}, 1000)
-				play := func(p *peer) {
+				play := func(p *wstest.Peer) {
 					served <- struct{}{}
 					_, _ = io.Copy(io.Discard, p) // until the proxy ends the stream
 				}
 				use := withYAML(t, yaml)
 				r := newRig(t, setup{
-					queue: 1, script: &script{greeting: c.said, serve: play},
+					queue: 1, script: &wstest.Server{Answer: wstest.Accept("", c.said...), Serve: play},
 					backend: func(o *backend.Options) { use(o); o.Settings.Warm = 0 },
 				})
-				client := r.connect(upgradeRequest("/v1/test"))
-				client.expectUpgrade()
+				client := r.connect(wstest.UpgradeRequest("/v1/test"))
+				client.ExpectUpgrade()
 				if bytes.HasPrefix(c.said, large) {
-					client.expectBytes(large)
+					client.ExpectBytes(large)
 				} else {
-					client.expect(frame.Text, "answer")
+					client.Expect(frame.Text, "answer")
 				}
-				client.expectClose(c.code, c.reason)
+				client.ExpectClose(c.code, c.reason)
 				_ = client.Close()
 				r.expectRecord(fate{"backend", c.code, c.reason, "discarded"})
 				if n := len(served); n != 1 {
@@ -223,7 +222,7 @@ func TestHostileServer(t *testing.T) {
 		open := false
 		for n := random.IntN(6); n > 0 || open && b.first || !open && b.within; n-- {
 			if random.IntN(3) == 0 {
-				sent = append(sent, server.encode(true, frame.Pong, noise(1, random.IntN(126)))...)
+				sent = append(sent, server.Encode(true, frame.Pong, wstest.Noise(1, random.IntN(126)))...)
 				continue
 			}
 			op := frame.Binary
@@ -231,11 +230,11 @@ func TestHostileServer(t *testing.T) {
 				op = frame.Continuation
 			}
 			fin := random.IntN(2) == 0
-			whole := server.encode(fin, op, noise(2, random.IntN(300)))
+			whole := server.Encode(fin, op, wstest.Noise(2, random.IntN(300)))
 			passed, sent, open = append(passed, whole...), append(sent, whole...), !fin
 		}
 		sent = append(sent, b.wire...)
-		sent = append(sent, noise(byte(round), random.IntN(100))...)
+		sent = append(sent, wstest.Noise(byte(round), random.IntN(100))...)
 		for len(sent) > 0 {
 			n := 1 + random.IntN(len(sent))
 			if _, err := server.Conn.Write(sent[:n]); err != nil { // the proxy need not read on
@@ -243,10 +242,10 @@ func TestHostileServer(t *testing.T) {
 			}
 			sent = sent[n:]
 		}
-		client.expectBytes(passed)
-		client.expectClose(frame.InternalError, b.reason)
-		server.expectOwn(frame.Close, string(frame.AppendClosePayload(nil, b.err.Code, b.err.Reason)))
-		server.expectEnd()
+		client.ExpectBytes(passed)
+		client.ExpectClose(frame.InternalError, b.reason)
+		server.ExpectOwn(frame.Close, string(frame.AppendClosePayload(nil, b.err.Code, b.err.Reason)))
+		server.ExpectEnd()
 		_, _ = server.Close(), client.Close()
 		if t.Failed() {
 			t.Fatalf("round %d: %s", round, b.name)

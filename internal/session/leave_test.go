@@ -9,35 +9,36 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // A client that leaves gives its place in the queue up, and gets no connection.
 func TestWaitingClientLeaves(t *testing.T) {
-	for name, leave := range map[string]func(*peer){
-		"ends the stream": func(p *peer) { _ = p.Close() },
-		"half closes":     func(p *peer) { _ = p.Conn.(*net.TCPConn).CloseWrite() },
-		"resets":          (*peer).reset,
-		"ends the stream behind a message": func(p *peer) {
-			p.send(frame.Text, "never mind")
+	for name, leave := range map[string]func(*wstest.Peer){
+		"ends the stream": func(p *wstest.Peer) { _ = p.Close() },
+		"half closes":     func(p *wstest.Peer) { _ = p.Conn.(*net.TCPConn).CloseWrite() },
+		"resets":          (*wstest.Peer).Reset,
+		"ends the stream behind a message": func(p *wstest.Peer) {
+			p.Send(frame.Text, "never mind")
 			_ = p.Close()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, setup{profile: "echo", queue: 3, script: &script{serve: echo}})
+			r := newRig(t, setup{profile: "echo", queue: 3, script: &wstest.Server{Serve: wstest.Echo}})
 			holder := r.join()
 			first, second, third := r.queued(), r.queued(), r.queued()
 			leave(second)
-			eventually(t, "its place is free", func() bool { return r.group.Queue().Waiting == 2 })
+			wstest.Eventually(t, "its place is free", func() bool { return r.group.Queue().Waiting == 2 })
 			fourth := r.queued() // the queue was full with the one that has left
 			leave(first)         // the head
-			eventually(t, "its place is free", func() bool { return r.group.Queue().Waiting == 2 })
-			for _, next := range []*peer{third, fourth} {
-				holder.closeNormally()
-				next.expectUpgrade()
-				next.ask("hello")
+			wstest.Eventually(t, "its place is free", func() bool { return r.group.Queue().Waiting == 2 })
+			for _, next := range []*wstest.Peer{third, fourth} {
+				holder.CloseNormally()
+				next.ExpectUpgrade()
+				next.Ask("hello")
 				holder = next
 			}
-			holder.closeNormally()
+			holder.CloseNormally()
 			r.ready(1)
 			if s := r.backend.Stats().Totals; s.Leased != 3 || s.Returned != 3 || s.Dialed != 1 {
 				t.Errorf("totals: %+v; want three leases", s)
@@ -86,7 +87,7 @@ func (r *rig) handOver(conn *backend.Conn) {
 	r.t.Helper()
 	served := r.group.Queue().Totals.Served
 	conn.ReturnUnused()
-	eventually(r.t, "the connection is handed over", func() bool { return r.group.Queue().Totals.Served == served+1 })
+	wstest.Eventually(r.t, "the connection is handed over", func() bool { return r.group.Queue().Totals.Served == served+1 })
 }
 
 // A connection that is handed over at the moment in which its client is seen to leave, or in which the proxy begins to
@@ -127,8 +128,8 @@ func TestHandedOverAtTheLastMoment(t *testing.T) {
 					}
 					if c.leased != "perhaps" { // it still serves
 						client, server := r.session()
-						client.send(frame.Text, "hello")
-						server.expect(frame.Text, "hello")
+						client.Send(frame.Text, "hello")
+						server.Expect(frame.Text, "hello")
 					}
 				}
 			})
@@ -141,7 +142,7 @@ func TestLeavingRaces(t *testing.T) {
 	const rounds = 60
 	for _, profile := range []string{"one-shot", "echo"} {
 		t.Run(profile, func(t *testing.T) {
-			r := newRig(t, setup{profile: profile, queue: 1, script: &script{serve: echo}})
+			r := newRig(t, setup{profile: profile, queue: 1, script: &wstest.Server{Serve: wstest.Echo}})
 			for i := range rounds {
 				holder := r.join()
 				p := r.queued()
@@ -149,7 +150,7 @@ func TestLeavingRaces(t *testing.T) {
 				go func() {
 					defer close(closed)
 					if i%2 == 0 {
-						p.reset()
+						p.Reset()
 					} else {
 						_ = p.Close()
 					}
@@ -157,9 +158,9 @@ func TestLeavingRaces(t *testing.T) {
 				if i%3 > 0 { // otherwise the client is gone before the connection comes free, as like as not
 					<-closed
 				}
-				holder.closeNormally()
+				holder.CloseNormally()
 				<-closed
-				eventually(t, "all is over", func() bool {
+				wstest.Eventually(t, "all is over", func() bool {
 					return r.server.Active() == 0 && r.group.Queue().Waiting == 0 && r.backend.Stats().Idle == 1
 				})
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // A client that ends its part while its backend takes nothing is noticed, though nothing is read from it, and does not
@@ -16,11 +17,11 @@ import (
 func TestClientLeavesWhileBackendIsSlow(t *testing.T) {
 	r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = 50 * time.Millisecond }})
 	client, _ := r.session()
-	chunk := client.encode(true, frame.Binary, noise(1, 32<<10))
-	eventually(t, "the client is not read any more", func() (paused bool) {
+	chunk := client.Encode(true, frame.Binary, wstest.Noise(1, 32<<10))
+	wstest.Eventually(t, "the client is not read any more", func() (paused bool) {
 		r.on(func(s *Session) { paused = s.client.Paused() })
 		if !paused {
-			client.write(chunk)
+			client.SendBytes(chunk)
 		}
 		return paused
 	})
@@ -34,12 +35,12 @@ func TestClientLeavesWhileBackendIsSlow(t *testing.T) {
 func TestClientLeavesBeforeBackendGoesOn(t *testing.T) {
 	r := newRig(t, setup{})
 	client, server := r.session()
-	chunk := client.encode(true, frame.Binary, noise(1, 32<<10))
+	chunk := client.Encode(true, frame.Binary, wstest.Noise(1, 32<<10))
 	sent := 0
-	eventually(t, "the client is not read any more", func() (paused bool) {
+	wstest.Eventually(t, "the client is not read any more", func() (paused bool) {
 		r.on(func(s *Session) { paused = s.client.Paused() })
 		if !paused {
-			client.write(chunk)
+			client.SendBytes(chunk)
 			sent++
 		}
 		return paused
@@ -47,14 +48,14 @@ func TestClientLeavesBeforeBackendGoesOn(t *testing.T) {
 	if err := client.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end is noticed", func() (noticed bool) {
+	wstest.Eventually(t, "the end is noticed", func() (noticed bool) {
 		r.on(func(s *Session) { noticed = s.timer.Active() })
 		return noticed
 	})
 	for range sent {
-		server.expect(frame.Binary, string(noise(1, 32<<10)))
+		server.Expect(frame.Binary, string(wstest.Noise(1, 32<<10)))
 	}
 	r.expectRecord(fate{"client", frame.AbnormalClosure, "client left without a close frame", "discarded"})
 }
 
-var _ loop.EndWatcher = (*clientSide)(nil)
+var _ loop.EndingHandler = (*clientSide)(nil)

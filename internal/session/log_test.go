@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // fate is how a session ended, according to its record.
@@ -25,7 +26,7 @@ func (r *rig) record() map[string]slog.Value {
 			if line.message == "session ended" {
 				return line.attrs
 			}
-		case <-time.After(testTimeout):
+		case <-time.After(wstest.Timeout):
 			r.t.Fatal("no session ended")
 		}
 	}

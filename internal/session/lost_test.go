@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // A connection that is lost between its lease and the beginning of the session costs the client nothing: it waits for
@@ -16,22 +17,22 @@ func TestLeasedConnectionIsLost(t *testing.T) {
 	busy, release := make(chan struct{}), make(chan struct{})
 	r.loops.Loops()[0].Post(func() { close(busy); <-release })
 	<-busy
-	client := r.connect(upgradeRequest("/v1/test"))
-	eventually(t, "the connection is leased", func() bool { return r.backend.Stats().Leased == 1 })
-	r.accepted().reset() // the loop sees this before it begins the session
+	client := r.connect(wstest.UpgradeRequest("/v1/test"))
+	wstest.Eventually(t, "the connection is leased", func() bool { return r.backend.Stats().Leased == 1 })
+	r.accepted().Reset() // the loop sees this before it begins the session
 	close(release)
-	client.expectUpgrade()
+	client.ExpectUpgrade()
 	server := r.accepted()
-	client.send(frame.Text, "hello")
-	server.expect(frame.Text, "hello")
+	client.Send(frame.Text, "hello")
+	server.Expect(frame.Text, "hello")
 	if s := r.backend.Stats().Totals; s.Leased != 2 || s.Discarded != 1 || s.Dialed != 2 {
 		t.Errorf("totals: %+v; want two leases", s)
 	}
 	if got := r.server.Stats(); got.Total != 1 || len(got.Refused) != 0 {
 		t.Errorf("stats: %+v", got)
 	}
-	client.sendClose(frame.NormalClosure, "")
-	client.expectClose(frame.NormalClosure, "")
+	client.SendClose(frame.NormalClosure, "")
+	client.ExpectClose(frame.NormalClosure, "")
 	_ = client.Close()
 	if a := r.record(); a["id"].Uint64() != 1 {
 		t.Errorf("record: %v", a)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // mover takes all sessions from one loop to the other and back without end, the way a group does, until stopped.
@@ -42,7 +43,7 @@ func (r *rig) mover() (moves *atomic.Int64, stop func()) {
 // ways, and pings are answered in between.
 func TestMoveWhileStreaming(t *testing.T) {
 	const clients, total = 4, 4 << 20
-	r := newRig(t, setup{profile: "echo", cap: clients, loops: 2, script: &script{serve: echo}})
+	r := newRig(t, setup{profile: "echo", cap: clients, loops: 2, script: &wstest.Server{Serve: wstest.Echo}})
 	r.ready(clients)
 	moves, stop := r.mover()
 	defer stop()
@@ -52,7 +53,7 @@ func TestMoveWhileStreaming(t *testing.T) {
 		err    error
 	}
 	var enough atomic.Bool // moves
-	var peers []*peer
+	var peers []*wstest.Peer
 	sums, sent := make([][sha256.Size]byte, clients), make([]uint64, clients)
 	back := make([]outcome, clients)
 	var senders, readers sync.WaitGroup
@@ -64,12 +65,12 @@ func TestMoveWhileStreaming(t *testing.T) {
 			if sums[i], sent[i], err = flow(p, uint64(i), total, &enough); err != nil {
 				t.Errorf("client %d: %v", i, err)
 			}
-			_, _ = p.Conn.Write(p.encode(true, frame.Ping, nil))
+			_, _ = p.Conn.Write(p.Encode(true, frame.Ping, nil))
 		})
 		readers.Go(func() {
 			o := &back[i]
 			for o.digest = sha256.New(); ; {
-				h, payload, err := p.next()
+				h, payload, err := p.Next()
 				switch {
 				case err != nil || h.Opcode == frame.Close:
 					o.err = err
@@ -77,12 +78,12 @@ func TestMoveWhileStreaming(t *testing.T) {
 				case h.Opcode == frame.Pong:
 					o.pongs++
 				default:
-					o.digest.Write(p.encode(h.Fin, h.Opcode, payload))
+					o.digest.Write(p.Encode(h.Fin, h.Opcode, payload))
 				}
 			}
 		})
 	}
-	eventually(t, "sessions are moved often", func() bool { return moves.Load() >= 20 })
+	wstest.Eventually(t, "sessions are moved often", func() bool { return moves.Load() >= 20 })
 	enough.Store(true)
 	senders.Wait()
 	stop() // the last answers arrive on loops that the sessions stay on
@@ -90,7 +91,7 @@ func TestMoveWhileStreaming(t *testing.T) {
 	for _, n := range sent {
 		messages += n
 	}
-	eventually(t, "everything is answered", func() bool {
+	wstest.Eventually(t, "everything is answered", func() bool {
 		asked, answered := uint64(0), uint64(0) // what has been written may still be in a socket
 		for i, l := range r.loops.Loops() {
 			l.Call(func() {
@@ -105,7 +106,7 @@ func TestMoveWhileStreaming(t *testing.T) {
 		return asked == messages && answered == messages
 	})
 	for _, p := range peers {
-		p.sendClose(frame.NormalClosure, "")
+		p.SendClose(frame.NormalClosure, "")
 	}
 	readers.Wait()
 	for i, o := range back {
@@ -126,13 +127,13 @@ func TestMoveTakesTimers(t *testing.T) {
 			r := newRig(t, setup{loops: 2, service: limit})
 			client, _ := r.session()
 			moves, stop := r.mover()
-			client.expectClose(frame.PolicyViolation, name+" reached")
+			client.ExpectClose(frame.PolicyViolation, name+" reached")
 			stop()
 			if moves.Load() == 0 {
 				t.Error("the session was not moved")
 			}
-			client.sendClose(frame.PolicyViolation, "")
-			client.expectEnd()
+			client.SendClose(frame.PolicyViolation, "")
+			client.ExpectEnd()
 		})
 	}
 }
@@ -140,10 +141,10 @@ func TestMoveTakesTimers(t *testing.T) {
 // A client that lingers, and pings, has nothing to do with the session that its connection serves by then, perhaps on
 // another loop. (It takes the race detector to see that.)
 func TestLingeringClientTouchesNothing(t *testing.T) {
-	r := newRig(t, setup{profile: "echo", loops: 2, script: &script{serve: echo}})
+	r := newRig(t, setup{profile: "echo", loops: 2, script: &wstest.Server{Serve: wstest.Echo}})
 	lingering := r.join()
 	r.server.EndAll(frame.GoingAway, "enough")
-	lingering.expectClose(frame.GoingAway, "enough")
+	lingering.ExpectClose(frame.GoingAway, "enough")
 	client := r.join()
 	moved := false // once: going to and fro would put in order what the race detector is to find without
 	loops := r.loops.Loops()
@@ -158,10 +159,10 @@ func TestLingeringClientTouchesNothing(t *testing.T) {
 		})
 	}
 	for range 200 {
-		lingering.send(frame.Ping, "still here")
-		client.send(frame.Text, "hello")
-		client.expect(frame.Text, "hello")
+		lingering.Send(frame.Ping, "still here")
+		client.Send(frame.Text, "hello")
+		client.Expect(frame.Text, "hello")
 	}
-	lingering.sendClose(frame.GoingAway, "")
-	lingering.expectEnd()
+	lingering.SendClose(frame.GoingAway, "")
+	lingering.ExpectEnd()
 }

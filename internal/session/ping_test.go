@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // pinging has pings sent often, and gives a server that answers them time enough even when the machine is busy.
@@ -23,14 +24,14 @@ type lively struct {
 	deaf  atomic.Bool // pings are not answered
 	pings chan string // the payloads of those that came
 	// instead is called with each data frame and ping, and returns true when that is all there is to do.
-	instead func(p *peer, op frame.Opcode, payload string) bool
+	instead func(p *wstest.Peer, op frame.Opcode, payload string) bool
 }
 
 func newLively() *lively { return &lively{pings: make(chan string, 1000)} }
 
-func (l *lively) serve(p *peer) {
+func (l *lively) serve(p *wstest.Peer) {
 	for {
-		h, payload, err := p.next()
+		h, payload, err := p.Next()
 		if err != nil {
 			return
 		}
@@ -46,7 +47,7 @@ func (l *lively) serve(p *peer) {
 		case h.Opcode == frame.Ping:
 			h.Opcode = frame.Pong
 		}
-		if _, err := p.Conn.Write(p.encode(h.Fin, h.Opcode, payload)); err != nil || h.Opcode == frame.Close {
+		if _, err := p.Conn.Write(p.Encode(h.Fin, h.Opcode, payload)); err != nil || h.Opcode == frame.Close {
 			return
 		}
 	}
@@ -64,7 +65,7 @@ func (l *lively) awaitPings(t *testing.T, n int) {
 			if len(payload) != 8 {
 				t.Errorf("ping with the payload %q", payload)
 			}
-		case <-time.After(testTimeout):
+		case <-time.After(wstest.Timeout):
 			t.Fatal("no ping came")
 		}
 	}
@@ -77,20 +78,20 @@ func TestPingsKeepIdleSession(t *testing.T) {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
 			l := newLively()
-			r := newRig(t, setup{profile: profile, script: &script{serve: l.serve}, backend: pinging(testTimeout)})
+			r := newRig(t, setup{profile: profile, script: &wstest.Server{Serve: l.serve}, backend: pinging(wstest.Timeout)})
 			client := r.join()
 			l.awaitPings(t, 6) // the next is not sent before the last was answered
-			client.ask("still here")
-			client.send(frame.Ping, "my own")
-			client.expect(frame.Pong, "my own")
+			client.Ask("still here")
+			client.Send(frame.Ping, "my own")
+			client.Expect(frame.Pong, "my own")
 			l.awaitPings(t, 2)
 			if h := r.backend.Health(); h.RoundTripSeconds <= 0 || h.Broken != 0 {
 				t.Errorf("health: %+v", h)
 			}
-			client.closeNormally()
+			client.CloseNormally()
 			r.ready(1)
 			l.awaitPings(t, 2) // between sessions as well
-			r.join().ask("the next")
+			r.join().Ask("the next")
 		})
 	}
 }
@@ -99,20 +100,20 @@ func TestPingsKeepIdleSession(t *testing.T) {
 func TestPongsAreNotRelayed(t *testing.T) {
 	t.Parallel()
 	l := newLively()
-	l.instead = func(p *peer, op frame.Opcode, payload string) bool {
+	l.instead = func(p *wstest.Peer, op frame.Opcode, payload string) bool {
 		if op != frame.Ping || !l.deaf.Load() {
 			return false
 		}
 		for _, text := range []string{"", payload[1:], payload + "x", "12345678"} {
-			_, _ = p.Conn.Write(p.encode(true, frame.Pong, []byte(text)))
+			_, _ = p.Conn.Write(p.Encode(true, frame.Pong, []byte(text)))
 		}
 		return true
 	}
-	r := newRig(t, setup{script: &script{serve: l.serve}, backend: pinging(pongTimeout)})
+	r := newRig(t, setup{script: &wstest.Server{Serve: l.serve}, backend: pinging(pongTimeout)})
 	client := r.join()
-	client.ask("still here")
+	client.Ask("still here")
 	l.deaf.Store(true)
-	client.expectClose(frame.InternalError, "backend connection lost: no answer to a ping within 1s")
+	client.ExpectClose(frame.InternalError, "backend connection lost: no answer to a ping within 1s")
 }
 
 // A backend that answers nothing any more, not even its connection's end, ends the session.
@@ -123,13 +124,13 @@ func TestSilentBackend(t *testing.T) {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
 			l := newLively()
-			r := newRig(t, setup{profile: profile, script: &script{serve: l.serve}, backend: pinging(pongTimeout)})
+			r := newRig(t, setup{profile: profile, script: &wstest.Server{Serve: l.serve}, backend: pinging(pongTimeout)})
 			client := r.join()
-			client.ask("hello")
+			client.Ask("hello")
 			l.deaf.Store(true)
-			client.expectClose(frame.InternalError, reason)
-			client.sendClose(frame.InternalError, "")
-			client.expectEnd()
+			client.ExpectClose(frame.InternalError, reason)
+			client.SendClose(frame.InternalError, "")
+			client.ExpectEnd()
 			_ = client.Close()
 			r.expectRecord(fate{"backend", frame.InternalError, reason, "discarded"})
 			if s, h := r.backend.Stats().Totals, r.backend.Health(); s.Discarded != 1 || s.Reasons[pool.Silent] == 0 || h.Broken != 1 {
@@ -143,19 +144,19 @@ func TestSilentBackend(t *testing.T) {
 func TestTalkingBackendIsNotJudged(t *testing.T) {
 	t.Parallel()
 	l := newLively()
-	l.instead = func(p *peer, op frame.Opcode, _ string) bool {
+	l.instead = func(p *wstest.Peer, op frame.Opcode, _ string) bool {
 		if op != frame.Ping || !l.deaf.Load() {
 			return false
 		}
-		_, _ = p.Conn.Write(p.encode(true, frame.Text, []byte("busy")))
+		_, _ = p.Conn.Write(p.Encode(true, frame.Text, []byte("busy")))
 		return true
 	}
-	r := newRig(t, setup{script: &script{serve: l.serve}, backend: pinging(pongTimeout)})
+	r := newRig(t, setup{script: &wstest.Server{Serve: l.serve}, backend: pinging(pongTimeout)})
 	client := r.join()
-	client.ask("hello")
+	client.Ask("hello")
 	l.deaf.Store(true)
 	for range 3 { // a ping follows each that was judged
-		client.expect(frame.Text, "busy")
+		client.Expect(frame.Text, "busy")
 	}
 	l.deaf.Store(false)
 	l.awaitPings(t, 3)
@@ -168,9 +169,9 @@ func TestTalkingBackendIsNotJudged(t *testing.T) {
 func TestBackendOfSlowClientIsNotJudged(t *testing.T) {
 	t.Parallel()
 	l := newLively()
-	large := (&peer{server: true}).encode(true, frame.Binary, noise(1, 16<<20))
+	large := wstest.ServerFrame(true, frame.Binary, wstest.Noise(1, 16<<20))
 	sent := make(chan error, 1)
-	l.instead = func(p *peer, _ frame.Opcode, text string) bool {
+	l.instead = func(p *wstest.Peer, _ frame.Opcode, text string) bool {
 		if text != "flood" {
 			return false
 		}
@@ -181,17 +182,17 @@ func TestBackendOfSlowClientIsNotJudged(t *testing.T) {
 		}()
 		return true
 	}
-	r := newRig(t, setup{script: &script{serve: l.serve}, backend: pinging(pongTimeout)})
+	r := newRig(t, setup{script: &wstest.Server{Serve: l.serve}, backend: pinging(pongTimeout)})
 	client := r.join()
-	client.ask("hello")
-	client.send(frame.Text, "flood")
-	eventually(t, "the backend is not read any more", func() (paused bool) {
+	client.Ask("hello")
+	client.Send(frame.Text, "flood")
+	wstest.Eventually(t, "the backend is not read any more", func() (paused bool) {
 		r.on(func(s *Session) { paused = s.backend.Stream().Paused() })
 		return paused
 	})
 	l.awaitPings(t, 3) // a ping follows each that was judged
 	l.deaf.Store(false)
-	client.expectBytes(large)
+	client.ExpectBytes(large)
 	if err := <-sent; err != nil {
 		t.Fatal(err)
 	}

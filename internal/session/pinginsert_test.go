@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // A ping to the backend waits for the end of the client's frame that is on its way, and is put behind it, together with
@@ -13,40 +14,40 @@ import (
 // frame there.)
 func TestPingWaitsForFrame(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, setup{backend: pinging(testTimeout)})
+	r := newRig(t, setup{backend: pinging(wstest.Timeout)})
 	client, server := r.session()
 	waits := func() {
 		t.Helper()
-		eventually(t, "a ping waits", func() (waits bool) {
+		wstest.Eventually(t, "a ping waits", func() (waits bool) {
 			r.on(func(s *Session) { waits = s.up.pinging })
 			return waits
 		})
 	}
-	whole := client.encode(true, frame.Text, []byte("a message in one frame"))
-	first := client.encode(false, frame.Text, nil)
-	second := client.encode(false, frame.Continuation, []byte("in the middle of a message"))
-	third := client.encode(true, frame.Continuation, []byte("the end of the message"))
+	whole := client.Encode(true, frame.Text, []byte("a message in one frame"))
+	first := client.Encode(false, frame.Text, nil)
+	second := client.Encode(false, frame.Continuation, []byte("in the middle of a message"))
+	third := client.Encode(true, frame.Continuation, []byte("the end of the message"))
 
 	// In the middle of a payload; whole frames and a part of another come together with the rest.
-	client.write(whole[:8])
-	server.answerPings()
-	server.expectBytes(whole[:8])
+	client.SendBytes(whole[:8])
+	server.AnswerPings()
+	server.ExpectBytes(whole[:8])
 	waits()
-	server.send(frame.Ping, "mine")
-	server.send(frame.Text, "behind it")
-	client.expect(frame.Text, "behind it")
-	client.write(whole[8:], first, second, third[:10])
-	server.expectBytes(slicesOf(whole[8:], first, second))
-	server.expect(frame.Pong, "mine")
-	server.answerPing()
+	server.Send(frame.Ping, "mine")
+	server.Send(frame.Text, "behind it")
+	client.Expect(frame.Text, "behind it")
+	client.SendBytes(whole[8:], first, second, third[:10])
+	server.ExpectBytes(slicesOf(whole[8:], first, second))
+	server.Expect(frame.Pong, "mine")
+	server.AnswerPing()
 
 	// Within a message, and that part of a frame is still under way: the next ping waits again.
-	server.expectBytes(third[:10])
+	server.ExpectBytes(third[:10])
 	waits()
-	client.write(third[10:])
-	server.expectBytes(third[10:])
-	server.answerPing()
-	client.send(frame.Text, "in order")
-	server.answerPings()
-	server.expect(frame.Text, "in order")
+	client.SendBytes(third[10:])
+	server.ExpectBytes(third[10:])
+	server.AnswerPing()
+	client.Send(frame.Text, "in order")
+	server.AnswerPings()
+	server.Expect(frame.Text, "in order")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // mostPending is the most that may be kept for a slow receiver: one read, with what was held before it, and a control
@@ -19,14 +20,14 @@ const mostPending = 64<<10 + loop.MaxHeld + frame.MaxControlSize
 
 // flow writes frames of all sizes, in messages of one or more, and returns the sum over what it wrote, and how many messages
 // that was: total bytes, and then on until enough is true.
-func flow(p *peer, seed uint64, total int, enough *atomic.Bool) (sum [sha256.Size]byte, messages uint64, err error) {
+func flow(p *wstest.Peer, seed uint64, total int, enough *atomic.Bool) (sum [sha256.Size]byte, messages uint64, err error) {
 	random := rand.New(rand.NewPCG(seed, 0))
-	payload := noise(byte(seed), 1<<20)
+	payload := wstest.Noise(byte(seed), 1<<20)
 	digest := sha256.New()
 	op, fin := frame.Binary, false
 	for sent := 0; sent < total || !fin || !enough.Load(); {
 		fin = random.IntN(3) > 0
-		b := p.encode(fin, op, payload[:random.IntN(1<<random.IntN(20)+1)])
+		b := p.Encode(fin, op, payload[:random.IntN(1<<random.IntN(20)+1)])
 		op = frame.Continuation
 		if fin {
 			op = frame.Binary
@@ -43,18 +44,21 @@ func flow(p *peer, seed uint64, total int, enough *atomic.Bool) (sum [sha256.Siz
 
 // drain reads frames, and adds them to the sum as they were on the wire, until the close frame, whose payload it returns.
 // Each time that it has read some MB it calls look.
-func drain(p *peer, look func()) (sum [sha256.Size]byte, closing []byte, err error) {
+func drain(p *wstest.Peer, look func()) (sum [sha256.Size]byte, closing []byte, err error) {
 	digest := sha256.New()
-	from := &peer{server: !p.server}
+	encode := wstest.ClientFrame[[]byte]
+	if p.Request == nil {
+		encode = wstest.ServerFrame[[]byte]
+	}
 	for read := 0; ; {
-		h, payload, err := p.next()
+		h, payload, err := p.Next()
 		if err != nil {
 			return sum, nil, err
 		}
 		if h.Opcode == frame.Close {
 			return [sha256.Size]byte(digest.Sum(nil)), payload, nil
 		}
-		digest.Write(from.encode(h.Fin, h.Opcode, payload))
+		digest.Write(encode(h.Fin, h.Opcode, payload))
 		if read += len(payload); read > 4<<20 {
 			read = 0
 			look()
@@ -68,11 +72,11 @@ func TestBackpressure(t *testing.T) {
 	const total = 24 << 20
 	for _, c := range []struct {
 		name     string
-		ends     func(client, server *peer) (from, to *peer)
+		ends     func(client, server *wstest.Peer) (from, to *wstest.Peer)
 		receiver func(*Session) *loop.Conn
 	}{
-		{"slow client", func(client, server *peer) (*peer, *peer) { return server, client }, func(s *Session) *loop.Conn { return s.client }},
-		{"slow backend", func(client, server *peer) (*peer, *peer) { return client, server }, func(s *Session) *loop.Conn { return s.backend.Stream() }},
+		{"slow client", func(client, server *wstest.Peer) (*wstest.Peer, *wstest.Peer) { return server, client }, func(s *Session) *loop.Conn { return s.client }},
+		{"slow backend", func(client, server *wstest.Peer) (*wstest.Peer, *wstest.Peer) { return client, server }, func(s *Session) *loop.Conn { return s.backend.Stream() }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, setup{service: func(s *Service) { s.MaxMessage = 0 }})
@@ -90,11 +94,11 @@ func TestBackpressure(t *testing.T) {
 			go func() {
 				sum, _, err := flow(from, 7, total, &full)
 				if err == nil {
-					_, err = from.Conn.Write(from.encode(true, frame.Close, []byte("\x0f\xa0done")))
+					_, err = from.Conn.Write(from.Encode(true, frame.Close, []byte("\x0f\xa0done")))
 				}
 				sent <- result{sum, err}
 			}()
-			eventually(t, "the receiver's socket is full", func() bool {
+			wstest.Eventually(t, "the receiver's socket is full", func() bool {
 				look()
 				return most > 0
 			})
@@ -128,7 +132,7 @@ func TestBackpressure(t *testing.T) {
 // Both ways at once, through a session that takes its answers late: each direction waits for its own receiver only.
 func TestBackpressureBothWays(t *testing.T) {
 	const total = 16 << 20
-	r := newRig(t, setup{profile: "echo", script: &script{serve: echo}})
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}})
 	p := r.join()
 	type result struct {
 		sum      [sha256.Size]byte
@@ -145,7 +149,7 @@ func TestBackpressureBothWays(t *testing.T) {
 	look := func() {
 		r.on(func(s *Session) { most = max(most, s.client.Pending(), s.backend.Stream().Pending()) })
 	}
-	eventually(t, "all buffers between the two ends are full", func() (both bool) {
+	wstest.Eventually(t, "all buffers between the two ends are full", func() (both bool) {
 		r.on(func(s *Session) { both = s.client.Pending() > 0 && s.backend.Stream().Pending() > 0 })
 		return both
 	})
@@ -154,26 +158,26 @@ func TestBackpressureBothWays(t *testing.T) {
 	echoed, ended := sha256.New(), make(chan error, 1)
 	go func() { // the echo comes with the same frames, not masked
 		for {
-			h, payload, err := p.next()
+			h, payload, err := p.Next()
 			if err != nil || h.Opcode == frame.Close {
 				ended <- err
 				return
 			}
-			echoed.Write(p.encode(h.Fin, h.Opcode, payload))
+			echoed.Write(p.Encode(h.Fin, h.Opcode, payload))
 		}
 	}()
 	want := <-sent
 	if want.err != nil {
 		t.Fatal(want.err)
 	}
-	eventually(t, "everything is answered", func() (answered bool) {
+	wstest.Eventually(t, "everything is answered", func() (answered bool) {
 		look()
 		r.on(func(s *Session) {
 			answered = s.backend.Scanner.Messages == want.messages && s.client.Pending() == 0
 		})
 		return answered
 	})
-	p.sendClose(frame.NormalClosure, "")
+	p.SendClose(frame.NormalClosure, "")
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
@@ -189,13 +193,13 @@ func TestBackpressureBothWays(t *testing.T) {
 func TestCloseOfSlowClient(t *testing.T) {
 	r := newRig(t, setup{})
 	client, server := r.session()
-	large := server.encode(true, frame.Binary, noise(1, 16<<20))
+	large := server.Encode(true, frame.Binary, wstest.Noise(1, 16<<20))
 	sent := make(chan error, 1)
 	go func() {
 		_, err := server.Conn.Write(large)
 		sent <- err
 	}()
-	eventually(t, "the client's socket is full", func() (full bool) {
+	wstest.Eventually(t, "the client's socket is full", func() (full bool) {
 		r.on(func(s *Session) { full = s.client.Pending() > 0 })
 		return full
 	})
@@ -204,7 +208,7 @@ func TestCloseOfSlowClient(t *testing.T) {
 	if _, err := io.ReadFull(client, got); err != nil || !bytes.Equal(got, large) {
 		t.Fatalf("the frame did not arrive unchanged: %v", err)
 	}
-	client.expectClose(frame.GoingAway, "enough")
+	client.ExpectClose(frame.GoingAway, "enough")
 	if err := <-sent; err != nil {
 		t.Error(err)
 	}
@@ -214,8 +218,8 @@ func TestCloseOfSlowClient(t *testing.T) {
 func TestSlowClientIsGivenUp(t *testing.T) {
 	r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = 20 * time.Millisecond }})
 	client, server := r.session()
-	go func() { _, _ = server.Conn.Write(server.encode(true, frame.Binary, noise(1, 16<<20))) }()
-	eventually(t, "the client's socket is full", func() (full bool) {
+	go func() { _, _ = server.Conn.Write(server.Encode(true, frame.Binary, wstest.Noise(1, 16<<20))) }()
+	wstest.Eventually(t, "the client's socket is full", func() (full bool) {
 		r.on(func(s *Session) { full = s.client.Pending() > 0 })
 		return full
 	})

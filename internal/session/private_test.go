@@ -9,6 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 const withKeys = `
@@ -32,12 +33,12 @@ func wantsKey(req *handshake.Request) *handshake.Refusal {
 // A server that refuses a client's key has answered that client, which gets the answer as it is. The server serves all others
 // as before, however often that happens.
 func TestBadKeyHarmsNobodyElse(t *testing.T) {
-	r := newRig(t, setup{cap: 4, queue: 8, script: &script{refuse: wantsKey}, backend: withYAML(t, withKeys)})
+	r := newRig(t, setup{cap: 4, queue: 8, script: &wstest.Server{Answer: wstest.AcceptUnless(wantsKey)}, backend: withYAML(t, withKeys)})
 	good := r.askFor("", "Authorization: Token good")
 	server := r.accepted()
-	talk(good, server, "before")
+	talk(t, good, server, "before")
 	for range 20 {
-		p, response := r.request(upgradeRequest("/v1/test", "Authorization: Token bad"))
+		p, response := r.request(wstest.UpgradeRequest("/v1/test", "Authorization: Token bad"))
 		body, err := io.ReadAll(response.Body)
 		if err != nil || response.StatusCode != http.StatusUnauthorized || string(body) != `{"err_code":"INVALID_AUTH"}` ||
 			response.Header.Get("Content-Type") != "application/json" || response.Header.Get("Dg-Error") != "bad key" {
@@ -49,12 +50,12 @@ func TestBadKeyHarmsNobodyElse(t *testing.T) {
 	if h.Circuit != "closed" || h.CircuitOpened != 0 || !h.Reachable || s.Totals.DialFailed != 0 || s.Totals.Refused != 20 {
 		t.Errorf("health %+v, stats %+v", h, s)
 	}
-	if n := r.script.upgrades.Load(); n != 21 {
+	if n := r.script.Counts().Upgrades; n != 21 {
 		t.Errorf("%d upgrade requests for 21 clients", n)
 	}
 	other := r.askFor("", "Authorization: Token good")
-	talk(other, r.accepted(), "after")
-	talk(good, server, "still")
+	talk(t, other, r.accepted(), "after")
+	talk(t, good, server, "still")
 	if q := r.group.Queue(); q.Totals.Refused != 20 || q.Waiting != 0 {
 		t.Errorf("queue: %+v", q)
 	}
@@ -71,15 +72,15 @@ func TestTrialWithoutKeyClosesCircuit(t *testing.T) {
 			return &handshake.Refusal{Status: http.StatusBadGateway, Reason: "starting"}
 		}
 	}
-	r := newRig(t, setup{cap: 1, queue: 1, script: &script{refuse: refuse}, backend: func(o *backend.Options) {
+	r := newRig(t, setup{cap: 1, queue: 1, script: &wstest.Server{Answer: wstest.AcceptUnless(refuse)}, backend: func(o *backend.Options) {
 		withYAML(t, withKeys)(o)
 		o.CircuitFailures = 1
 	}})
-	p := r.connect(upgradeRequest("/v1/test", "Authorization: Token good"))
-	eventually(t, "the circuit opens", func() bool { return r.backend.Health().CircuitOpened == 1 })
+	p := r.connect(wstest.UpgradeRequest("/v1/test", "Authorization: Token good"))
+	wstest.Eventually(t, "the circuit opens", func() bool { return r.backend.Health().CircuitOpened == 1 })
 	close(down)
-	p.expectUpgrade()
-	talk(p, r.accepted(), "back")
+	p.ExpectUpgrade()
+	talk(t, p, r.accepted(), "back")
 	if h := r.backend.Health(); h.Circuit != "closed" {
 		t.Errorf("health: %+v", h)
 	}
@@ -89,19 +90,19 @@ func TestTrialWithoutKeyClosesCircuit(t *testing.T) {
 // served.
 func TestDialingAheadWithoutKeyHarmsNobody(t *testing.T) {
 	ahead := strings.Replace(withKeys, "predial: never", "predial: idle", 1)
-	r := newRig(t, setup{cap: 2, queue: 8, script: &script{refuse: wantsKey}, backend: func(o *backend.Options) {
+	r := newRig(t, setup{cap: 2, queue: 8, script: &wstest.Server{Answer: wstest.AcceptUnless(wantsKey)}, backend: func(o *backend.Options) {
 		withYAML(t, ahead)(o)
 		o.CircuitFailures = 1
 	}})
 	for range 5 {
 		client := r.askFor("", "Authorization: Token good")
 		server := r.accepted()
-		talk(client, server, "hello")
+		talk(t, client, server, "hello")
 		_ = client.Close()
 		_ = server.Close()
 	}
-	eventually(t, "the leases end", func() bool { s := r.backend.Stats(); return s.Used() == 0 })
-	if n := r.script.upgrades.Load(); n > 5+4 { // two are dialed ahead at once, and none again
+	wstest.Eventually(t, "the leases end", func() bool { s := r.backend.Stats(); return s.Used() == 0 })
+	if n := r.script.Counts().Upgrades; n > 5+4 { // two are dialed ahead at once, and none again
 		t.Errorf("%d upgrade requests for 5 clients", n)
 	}
 	if h := r.backend.Health(); h.CircuitOpened != 0 {
@@ -112,23 +113,22 @@ func TestDialingAheadWithoutKeyHarmsNobody(t *testing.T) {
 // What a server says right behind its 101, and its end, belong to the client that the connection was dialed for. It is not
 // asked again for that client.
 func TestRefusedBehindUpgrade(t *testing.T) {
-	s := &peer{server: true}
-	closing := s.encode(true, frame.Close, frame.AppendClosePayload(nil, frame.PolicyViolation, "bad key"))
-	says := s.encode(true, frame.Text, []byte(`{"type":"error"}`))
-	long := s.encode(true, frame.Binary, make([]byte, 300<<10))
+	closing := wstest.ServerFrame(true, frame.Close, frame.AppendClosePayload(nil, frame.PolicyViolation, "bad key"))
+	says := wstest.ServerFrame(true, frame.Text, `{"type":"error"}`)
+	long := wstest.ServerFrame(true, frame.Binary, make([]byte, 300<<10))
 	for name, c := range map[string]struct {
 		greeting []byte
-		expect   func(*peer)
+		expect   func(*wstest.Peer)
 	}{
-		"message and close": {append(says[:len(says):len(says)], closing...), func(p *peer) {
-			p.expect(frame.Text, `{"type":"error"}`)
-			p.expectClose(frame.PolicyViolation, "bad key")
+		"message and close": {append(says[:len(says):len(says)], closing...), func(p *wstest.Peer) {
+			p.Expect(frame.Text, `{"type":"error"}`)
+			p.ExpectClose(frame.PolicyViolation, "bad key")
 		}},
-		"close":                {closing, func(p *peer) { p.expectClose(frame.PolicyViolation, "bad key") }},
-		"close without a code": {s.encode(true, frame.Close, nil), func(p *peer) { p.expect(frame.Close, "") }},
-		"a long message and close": {append(long[:len(long):len(long)], closing...), func(p *peer) {
-			p.expect(frame.Binary, string(make([]byte, 300<<10)))
-			p.expectClose(frame.PolicyViolation, "bad key")
+		"close":                {closing, func(p *wstest.Peer) { p.ExpectClose(frame.PolicyViolation, "bad key") }},
+		"close without a code": {wstest.ServerFrame(true, frame.Close, ""), func(p *wstest.Peer) { p.Expect(frame.Close, "") }},
+		"a long message and close": {append(long[:len(long):len(long)], closing...), func(p *wstest.Peer) {
+			p.Expect(frame.Binary, string(make([]byte, 300<<10)))
+			p.ExpectClose(frame.PolicyViolation, "bad key")
 		}},
 	} {
 		for kind, setup := range map[string]setup{
@@ -141,15 +141,15 @@ func TestRefusedBehindUpgrade(t *testing.T) {
 				if kind != "private" && kind != "one-shot on demand" && name == "a long message and close" {
 					t.Skip("such a profile knows no message that is as long: the session ends with 1011")
 				}
-				setup.cap, setup.queue, setup.script = 2, 8, &script{greeting: c.greeting, serve: readAll}
+				setup.cap, setup.queue, setup.script = 2, 8, &wstest.Server{Answer: wstest.Accept("", c.greeting...), Serve: readAll}
 				r := newRig(t, setup)
 				for range 8 {
 					p := r.askFor("", "Authorization: Token bad")
 					c.expect(p)
 					_ = p.Close()
 				}
-				eventually(t, "the leases end", func() bool { return r.backend.Stats().Leased == 0 })
-				if n := r.script.upgrades.Load(); n != 8 {
+				wstest.Eventually(t, "the leases end", func() bool { return r.backend.Stats().Leased == 0 })
+				if n := r.script.Counts().Upgrades; n != 8 {
 					t.Errorf("%d upgrade requests for 8 clients", n)
 				}
 				if h := r.backend.Health(); h.CircuitOpened != 0 || h.Broken != 0 {
@@ -161,21 +161,21 @@ func TestRefusedBehindUpgrade(t *testing.T) {
 }
 
 // readAll plays a server that has no more to say.
-func readAll(p *peer) { _, _ = io.Copy(io.Discard, p) }
+func readAll(p *wstest.Peer) { _, _ = io.Copy(io.Discard, p) }
 
 // A connection that was dialed for one client and then vanishes is not dialed again for it.
 func TestVanishedBehindUpgrade(t *testing.T) {
-	r := newRig(t, setup{cap: 2, queue: 8, script: &script{serve: func(*peer) {}}, backend: withYAML(t, withKeys)})
+	r := newRig(t, setup{cap: 2, queue: 8, script: &wstest.Server{Serve: func(*wstest.Peer) {}}, backend: withYAML(t, withKeys)})
 	for range 8 {
 		p := r.askFor("", "Authorization: Token bad")
-		h, payload, err := p.next()
+		h, payload, err := p.Next()
 		if err != nil || h.Opcode != frame.Close || !strings.HasPrefix(string(payload), "\x03\xf3backend connection lost") &&
 			!strings.HasPrefix(string(payload), "\x03\xf3server ended the connection") {
 			t.Fatalf("%v %q, %v; want a close with 1011", h.Opcode, payload, err)
 		}
 		_ = p.Close()
 	}
-	if n := r.script.upgrades.Load(); n != 8 {
+	if n := r.script.Counts().Upgrades; n != 8 {
 		t.Errorf("%d upgrade requests for 8 clients", n)
 	}
 	if h := r.backend.Health(); h.CircuitOpened != 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 const (
@@ -28,19 +29,19 @@ func withYAML(t *testing.T, text string) func(*backend.Options) {
 }
 
 // expectReset receives Vosk's reset as the profile sends it.
-func (p *peer) expectReset() {
-	p.t.Helper()
-	p.expectOwn(frame.Text, voskReset)
-	p.expectOwn(frame.Binary, strings.Repeat("\x00", 640))
-	p.expectOwn(frame.Text, voskReset)
+func expectReset(t testing.TB, p *wstest.Peer) {
+	t.Helper()
+	p.ExpectOwn(frame.Text, voskReset)
+	p.ExpectOwn(frame.Binary, strings.Repeat("\x00", 640))
+	p.ExpectOwn(frame.Text, voskReset)
 }
 
 // answerReset answers it.
-func (p *peer) answerReset(last string) {
-	p.t.Helper()
-	p.send(frame.Text, last)
-	p.send(frame.Text, `{"partial" : ""}`)
-	p.send(frame.Text, `{"text" : ""}`)
+func answerReset(t testing.TB, p *wstest.Peer, last string) {
+	t.Helper()
+	p.Send(frame.Text, last)
+	p.Send(frame.Text, `{"partial" : ""}`)
+	p.Send(frame.Text, `{"text" : ""}`)
 }
 
 // A client's own end message would make the server close. The reset goes in its place; the client gets the final result, and
@@ -49,17 +50,17 @@ func TestEndReplacedByReset(t *testing.T) {
 	r := newRig(t, setup{profile: "vosk"})
 	client, server := r.session()
 	for _, words := range []string{"one two", "three"} {
-		client.send(frame.Text, voskConfig)
-		client.send(frame.Binary, "audio")
-		server.expect(frame.Text, voskConfig)
-		server.expect(frame.Binary, "audio")
-		server.send(frame.Text, `{"partial" : "`+words+`"}`)
-		client.expect(frame.Text, `{"partial" : "`+words+`"}`)
-		client.send(frame.Text, voskEnd)
-		server.expectReset()
-		server.answerReset(`{"text" : "` + words + `"}`)
-		client.expect(frame.Text, `{"text" : "`+words+`"}`)
-		client.expectClose(frame.NormalClosure, "the session is over")
+		client.Send(frame.Text, voskConfig)
+		client.Send(frame.Binary, "audio")
+		server.Expect(frame.Text, voskConfig)
+		server.Expect(frame.Binary, "audio")
+		server.Send(frame.Text, `{"partial" : "`+words+`"}`)
+		client.Expect(frame.Text, `{"partial" : "`+words+`"}`)
+		client.Send(frame.Text, voskEnd)
+		expectReset(t, server)
+		answerReset(t, server, `{"text" : "`+words+`"}`)
+		client.Expect(frame.Text, `{"text" : "`+words+`"}`)
+		client.ExpectClose(frame.NormalClosure, "the session is over")
 		_ = client.Close()
 		r.expectRecord(fate{"client", frame.NormalClosure, "the session is over", "resetting"})
 		client = r.join()
@@ -74,18 +75,18 @@ func TestEndReplacedByReset(t *testing.T) {
 func TestEndInPieces(t *testing.T) {
 	r := newRig(t, setup{profile: "vosk"})
 	client, server := r.session()
-	whole := append(client.encode(true, frame.Binary, []byte("audio")), client.encode(true, frame.Text, []byte(voskEnd))...)
-	whole = append(whole, client.encode(true, frame.Binary, []byte("too late"))...)
+	whole := append(client.Encode(true, frame.Binary, []byte("audio")), client.Encode(true, frame.Text, []byte(voskEnd))...)
+	whole = append(whole, client.Encode(true, frame.Binary, []byte("too late"))...)
 	for _, b := range whole {
-		client.write([]byte{b})
+		client.SendBytes([]byte{b})
 	}
-	server.expect(frame.Binary, "audio")
-	server.expectReset()
-	server.send(frame.Text, `{"partial" : "a"}`)
-	server.answerReset(`{"text" : "a"}`)
-	client.expect(frame.Text, `{"partial" : "a"}`)
-	client.expect(frame.Text, `{"text" : "a"}`)
-	client.expectClose(frame.NormalClosure, "the session is over")
+	server.Expect(frame.Binary, "audio")
+	expectReset(t, server)
+	server.Send(frame.Text, `{"partial" : "a"}`)
+	answerReset(t, server, `{"text" : "a"}`)
+	client.Expect(frame.Text, `{"partial" : "a"}`)
+	client.Expect(frame.Text, `{"text" : "a"}`)
+	client.ExpectClose(frame.NormalClosure, "the session is over")
 	_ = client.Close()
 	r.ready(1)
 }
@@ -94,16 +95,16 @@ func TestEndInPieces(t *testing.T) {
 func TestHeldBackAndReleased(t *testing.T) {
 	r := newRig(t, setup{profile: "vosk"})
 	client, server := r.session()
-	client.send(frame.Text, `{"eof" : 2}`)
-	server.expect(frame.Text, `{"eof" : 2}`)
-	client.write(client.encode(false, frame.Text, []byte(`{"eo`)))
-	client.send(frame.Ping, "in between")
-	client.expect(frame.Pong, "in between")
-	client.write(client.encode(true, frame.Continuation, []byte(`f":1 }`)))
-	server.expectOwn(frame.Text, `{"eof":1 }`)
+	client.Send(frame.Text, `{"eof" : 2}`)
+	server.Expect(frame.Text, `{"eof" : 2}`)
+	client.SendBytes(client.Encode(false, frame.Text, []byte(`{"eo`)))
+	client.Send(frame.Ping, "in between")
+	client.Expect(frame.Pong, "in between")
+	client.SendBytes(client.Encode(true, frame.Continuation, []byte(`f":1 }`)))
+	server.ExpectOwn(frame.Text, `{"eof":1 }`)
 	long := strings.Repeat("x", 1000)
-	client.send(frame.Text, long)
-	server.expect(frame.Text, long)
+	client.Send(frame.Text, long)
+	server.Expect(frame.Text, long)
 	_ = client.Close()
 }
 
@@ -111,47 +112,47 @@ func TestHeldBackAndReleased(t *testing.T) {
 func TestLeftEarly(t *testing.T) {
 	r := newRig(t, setup{profile: "vosk"})
 	client, server := r.session()
-	client.send(frame.Binary, "secret")
-	server.expect(frame.Binary, "secret")
-	client.sendClose(frame.NormalClosure, "")
-	client.expectClose(frame.NormalClosure, "")
+	client.Send(frame.Binary, "secret")
+	server.Expect(frame.Binary, "secret")
+	client.SendClose(frame.NormalClosure, "")
+	client.ExpectClose(frame.NormalClosure, "")
 	_ = client.Close()
-	server.expectReset()
-	server.send(frame.Text, `{"partial" : "secret"}`)
-	server.write(server.encode(false, frame.Text, []byte(`{"text" : `)), server.encode(true, frame.Continuation, []byte(`"secret"}`)))
-	server.send(frame.Text, `{"partial" : ""}`)
-	server.send(frame.Text, `{"text" : ""}`)
+	expectReset(t, server)
+	server.Send(frame.Text, `{"partial" : "secret"}`)
+	server.SendBytes(server.Encode(false, frame.Text, []byte(`{"text" : `)), server.Encode(true, frame.Continuation, []byte(`"secret"}`)))
+	server.Send(frame.Text, `{"partial" : ""}`)
+	server.Send(frame.Text, `{"text" : ""}`)
 	client = r.join()
-	client.send(frame.Binary, "mine")
-	server.expect(frame.Binary, "mine")
-	server.send(frame.Text, `{"partial" : "mine"}`)
-	client.expect(frame.Text, `{"partial" : "mine"}`)
+	client.Send(frame.Binary, "mine")
+	server.Expect(frame.Binary, "mine")
+	server.Send(frame.Text, `{"partial" : "mine"}`)
+	client.Expect(frame.Text, `{"partial" : "mine"}`)
 	_ = client.Close()
 }
 
 // A server that ends the session in the place of its last answer leaves the client without it, which the code says.
 func TestServerGoneInsteadOfLastAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
-		play   func(*peer)
+		play   func(*wstest.Peer)
 		code   frame.CloseCode
 		reason string
 	}{
-		"close":    {func(p *peer) { p.sendClose(frame.NormalClosure, "") }, frame.InternalError, "closed by the server"},
-		"end":      {func(p *peer) { _ = p.Close() }, frame.InternalError, "backend connection lost: EOF"},
-		"mismatch": {func(p *peer) { p.send(frame.Text, "1"); p.send(frame.Text, "2"); p.send(frame.Text, "3") }, frame.NormalClosure, "the session is over"},
+		"close":    {func(p *wstest.Peer) { p.SendClose(frame.NormalClosure, "") }, frame.InternalError, "closed by the server"},
+		"end":      {func(p *wstest.Peer) { _ = p.Close() }, frame.InternalError, "backend connection lost: EOF"},
+		"mismatch": {func(p *wstest.Peer) { p.Send(frame.Text, "1"); p.Send(frame.Text, "2"); p.Send(frame.Text, "3") }, frame.NormalClosure, "the session is over"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, setup{profile: "vosk"})
 			client, server := r.session()
-			client.send(frame.Text, voskEnd)
-			server.expectReset()
+			client.Send(frame.Text, voskEnd)
+			expectReset(t, server)
 			c.play(server)
 			if name == "mismatch" { // the session got its answer; the connection is of no use any more
-				client.expect(frame.Text, "1")
+				client.Expect(frame.Text, "1")
 			}
-			client.expectClose(c.code, c.reason)
+			client.ExpectClose(c.code, c.reason)
 			_ = client.Close()
-			eventually(t, "the connection is discarded", func() bool { return r.backend.Stats().Totals.Discarded == 1 })
+			wstest.Eventually(t, "the connection is discarded", func() bool { return r.backend.Stats().Totals.Discarded == 1 })
 		})
 	}
 }
@@ -160,12 +161,12 @@ func TestServerGoneInsteadOfLastAnswer(t *testing.T) {
 func TestLastAnswerTimeout(t *testing.T) {
 	r := newRig(t, setup{backend: withYAML(t, "profiles: {quick: {from: vosk, reset: {timeout: 30ms}}}")})
 	client, server := r.session()
-	client.send(frame.Text, voskEnd)
-	server.expectReset()
-	client.expectClose(frame.InternalError, "reset timed out")
+	client.Send(frame.Text, voskEnd)
+	expectReset(t, server)
+	client.ExpectClose(frame.InternalError, "reset timed out")
 	_ = client.Close()
-	server.expectClose(frame.InternalError, "")
-	eventually(t, "the connection is discarded", func() bool { return r.backend.Stats().Totals.Discarded == 1 })
+	server.ExpectClose(frame.InternalError, "")
+	wstest.Eventually(t, "the connection is discarded", func() bool { return r.backend.Stats().Totals.Discarded == 1 })
 }
 
 // A greeting is awaited before the connection is there, and each session begins with it.
@@ -173,31 +174,31 @@ func TestAwaitedGreeting(t *testing.T) {
 	const greeting = `{"type": "session.created", "id": 1}`
 	r := newRig(t, setup{backend: withYAML(t, "profiles: {p: {from: echo, greeting: {json: {type: session.created}}}}")})
 	server := r.accepted()
-	server.send(frame.Text, `{"type": "model.loading"}`)
+	server.Send(frame.Text, `{"type": "model.loading"}`)
 	if s := r.backend.Stats(); s.Idle != 0 || s.Dialing != 1 {
 		t.Errorf("before the greeting: %+v", s)
 	}
-	server.send(frame.Text, greeting)
+	server.Send(frame.Text, greeting)
 	for range 2 {
 		client := r.join()
-		client.expect(frame.Text, `{"type": "model.loading"}`)
-		client.expect(frame.Text, greeting)
-		client.send(frame.Text, "audio")
-		server.expect(frame.Text, "audio")
-		server.send(frame.Text, "answer")
-		client.expect(frame.Text, "answer")
-		client.closeNormally()
+		client.Expect(frame.Text, `{"type": "model.loading"}`)
+		client.Expect(frame.Text, greeting)
+		client.Send(frame.Text, "audio")
+		server.Expect(frame.Text, "audio")
+		server.Send(frame.Text, "answer")
+		client.Expect(frame.Text, "answer")
+		client.CloseNormally()
 	}
 }
 
 // A server that does not greet is one that cannot be reached.
 func TestNoGreeting(t *testing.T) {
-	for name, play := range map[string]func(*peer){
-		"silence":   func(*peer) {},
-		"close":     func(p *peer) { p.sendClose(frame.InternalError, "no") },
-		"end":       func(p *peer) { _ = p.Close() },
-		"bad frame": func(p *peer) { p.write([]byte{0x83, 0}) },
-		"too long":  func(p *peer) { p.send(frame.Text, strings.Repeat("x", 100<<10)) },
+	for name, play := range map[string]func(*wstest.Peer){
+		"silence":   func(*wstest.Peer) {},
+		"close":     func(p *wstest.Peer) { p.SendClose(frame.InternalError, "no") },
+		"end":       func(p *wstest.Peer) { _ = p.Close() },
+		"bad frame": func(p *wstest.Peer) { p.SendBytes([]byte{0x83, 0}) },
+		"too long":  func(p *wstest.Peer) { p.Send(frame.Text, strings.Repeat("x", 100<<10)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			profile := withYAML(t, "profiles: {p: {from: echo, greeting: {json: {type: session.created}}, timeouts: {greeting: 50ms}}}")
@@ -207,7 +208,7 @@ func TestNoGreeting(t *testing.T) {
 			}})
 			server := r.accepted()
 			play(server)
-			eventually(t, "the dial has failed", func() bool { return r.backend.Stats().Totals.DialFailed > 0 })
+			wstest.Eventually(t, "the dial has failed", func() bool { return r.backend.Stats().Totals.DialFailed > 0 })
 			if s := r.backend.Stats(); s.Idle != 0 || s.Totals.Dialed != 0 {
 				t.Errorf("stats: %+v", s)
 			}
@@ -221,47 +222,47 @@ func TestReady(t *testing.T) {
 	r := newRig(t, setup{profile: "whisperlive"})
 	client, server := r.session()
 	var all []byte
-	all = append(all, client.encode(true, frame.Text, []byte(`{"uid": "a"}`))...)
+	all = append(all, client.Encode(true, frame.Text, []byte(`{"uid": "a"}`))...)
 	for _, word := range []string{"audio 1", "audio 2"} {
-		all = append(all, client.encode(true, frame.Binary, []byte(word))...)
+		all = append(all, client.Encode(true, frame.Binary, []byte(word))...)
 	}
-	all = append(all, client.encode(true, frame.Binary, []byte("audio 3"))[:5]...)
-	client.write(all)
-	server.expect(frame.Text, `{"uid": "a"}`)
-	server.send(frame.Ping, "nothing has come before the answer to this")
-	server.expect(frame.Pong, "nothing has come before the answer to this")
-	server.send(frame.Text, `{"uid": "a", "message": "SERVER_READY"}`)
-	client.expect(frame.Text, `{"uid": "a", "message": "SERVER_READY"}`)
-	server.expect(frame.Binary, "audio 1")
-	server.expect(frame.Binary, "audio 2")
-	client.write(client.encode(true, frame.Binary, []byte("audio 3"))[5:])
-	server.expect(frame.Binary, "audio 3")
+	all = append(all, client.Encode(true, frame.Binary, []byte("audio 3"))[:5]...)
+	client.SendBytes(all)
+	server.Expect(frame.Text, `{"uid": "a"}`)
+	server.Send(frame.Ping, "nothing has come before the answer to this")
+	server.Expect(frame.Pong, "nothing has come before the answer to this")
+	server.Send(frame.Text, `{"uid": "a", "message": "SERVER_READY"}`)
+	client.Expect(frame.Text, `{"uid": "a", "message": "SERVER_READY"}`)
+	server.Expect(frame.Binary, "audio 1")
+	server.Expect(frame.Binary, "audio 2")
+	client.SendBytes(client.Encode(true, frame.Binary, []byte("audio 3"))[5:])
+	server.Expect(frame.Binary, "audio 3")
 	_ = client.Close()
 }
 
 // A full server's answer is not for the client: its session goes elsewhere, with what it has said so far.
 func TestBusy(t *testing.T) {
-	for name, play := range map[string]func(*peer){
-		"message": func(p *peer) { p.send(frame.Text, `{"uid": "a", "status": "WAIT", "message": 5}`) },
-		"message in pieces": func(p *peer) {
-			p.write(p.encode(false, frame.Text, []byte(`{"status"`)), p.encode(true, frame.Continuation, []byte(`: "WAIT"}`)))
+	for name, play := range map[string]func(*wstest.Peer){
+		"message": func(p *wstest.Peer) { p.Send(frame.Text, `{"uid": "a", "status": "WAIT", "message": 5}`) },
+		"message in pieces": func(p *wstest.Peer) {
+			p.SendBytes(p.Encode(false, frame.Text, []byte(`{"status"`)), p.Encode(true, frame.Continuation, []byte(`: "WAIT"}`)))
 		},
-		"message and close": func(p *peer) {
-			p.send(frame.Text, `{"uid": "a", "status": "WAIT", "message": 5}`)
-			p.sendClose(frame.NormalClosure, "")
+		"message and close": func(p *wstest.Peer) {
+			p.Send(frame.Text, `{"uid": "a", "status": "WAIT", "message": 5}`)
+			p.SendClose(frame.NormalClosure, "")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, setup{profile: "whisperlive", more: []*script{{}}, queue: 1, loops: 2, balance: pool.RoundRobin})
+			r := newRig(t, setup{profile: "whisperlive", more: []*wstest.Server{{}}, queue: 1, loops: 2, balance: pool.RoundRobin})
 			r.allReady(1, r.backends...)
-			client := r.connect(upgradeRequest("/v1/test"))
-			client.expectUpgrade()
-			client.write(client.encode(true, frame.Text, []byte(`{"uid": "a"}`)), client.encode(true, frame.Binary, []byte("audio")))
-			full, other := r.scripts[0].take(), r.scripts[1].take()
-			served := make(chan *peer, 1)
-			for _, p := range []*peer{full, other} {
+			client := r.connect(wstest.UpgradeRequest("/v1/test"))
+			client.ExpectUpgrade()
+			client.SendBytes(client.Encode(true, frame.Text, []byte(`{"uid": "a"}`)), client.Encode(true, frame.Binary, []byte("audio")))
+			full, other := r.scripts[0].Take(), r.scripts[1].Take()
+			served := make(chan *wstest.Peer, 1)
+			for _, p := range []*wstest.Peer{full, other} {
 				go func() {
-					if _, payload, err := p.next(); err == nil && string(payload) == `{"uid": "a"}` {
+					if _, payload, err := p.Next(); err == nil && string(payload) == `{"uid": "a"}` {
 						served <- p
 					}
 				}()
@@ -272,11 +273,11 @@ func TestBusy(t *testing.T) {
 			if first == second {
 				t.Fatal("the session came back to the server that is full")
 			}
-			second.send(frame.Text, `{"uid": "a", "message": "SERVER_READY"}`)
-			client.expect(frame.Text, `{"uid": "a", "message": "SERVER_READY"}`)
-			second.expect(frame.Binary, "audio")
-			second.send(frame.Text, `{"segments": []}`)
-			client.expect(frame.Text, `{"segments": []}`)
+			second.Send(frame.Text, `{"uid": "a", "message": "SERVER_READY"}`)
+			client.Expect(frame.Text, `{"uid": "a", "message": "SERVER_READY"}`)
+			second.Expect(frame.Binary, "audio")
+			second.Send(frame.Text, `{"segments": []}`)
+			client.Expect(frame.Text, `{"segments": []}`)
 			_ = client.Close()
 			full.Close()
 			other.Close()
@@ -288,20 +289,20 @@ func TestBusy(t *testing.T) {
 func TestAllBusy(t *testing.T) {
 	r := newRig(t, setup{
 		profile: "whisperlive", queue: 1, service: func(s *Service) { s.QueueTimeout = 50 * time.Millisecond },
-		script: &script{serve: func(p *peer) {
+		script: &wstest.Server{Serve: func(p *wstest.Peer) {
 			for {
-				if h, _, err := p.next(); err != nil || h.Opcode == frame.Close {
+				if h, _, err := p.Next(); err != nil || h.Opcode == frame.Close {
 					return
 				}
-				if _, err := p.Write(p.encode(true, frame.Text, []byte(`{"status": "WAIT"}`))); err != nil {
+				if _, err := p.Write(p.Encode(true, frame.Text, []byte(`{"status": "WAIT"}`))); err != nil {
 					return
 				}
 			}
 		}},
 	})
 	client := r.join()
-	client.send(frame.Text, `{"uid": "a"}`)
-	h, payload, err := client.next()
+	client.Send(frame.Text, `{"uid": "a"}`)
+	h, payload, err := client.Next()
 	if err != nil || h.Opcode != frame.Close {
 		t.Fatalf("got %v %q, %v; want a close frame", h.Opcode, payload, err)
 	}
@@ -318,43 +319,43 @@ profiles: {p: {from: echo, keepalive: {send: '{"type": "KeepAlive"}', every: 20m
 	r.ready(1)
 	server := r.accepted()
 	for range 3 {
-		server.expectOwn(frame.Text, `{"type": "KeepAlive"}`)
-		server.send(frame.Text, `{"type": "KeepAlive"}`)
+		server.ExpectOwn(frame.Text, `{"type": "KeepAlive"}`)
+		server.Send(frame.Text, `{"type": "KeepAlive"}`)
 	}
-	server.expectOwn(frame.Text, `{"type": "KeepAlive"}`)
-	client := r.connect(upgradeRequest("/v1/test")) // while its answer is awaited
-	client.expectUpgrade()
-	client.send(frame.Text, "audio")
-	server.send(frame.Text, `{"type": "KeepAlive"}`)
-	server.expect(frame.Text, "audio")
-	server.send(frame.Text, "answer")
-	client.expect(frame.Text, "answer")
-	client.closeNormally()
+	server.ExpectOwn(frame.Text, `{"type": "KeepAlive"}`)
+	client := r.connect(wstest.UpgradeRequest("/v1/test")) // while its answer is awaited
+	client.ExpectUpgrade()
+	client.Send(frame.Text, "audio")
+	server.Send(frame.Text, `{"type": "KeepAlive"}`)
+	server.Expect(frame.Text, "audio")
+	server.Send(frame.Text, "answer")
+	client.Expect(frame.Text, "answer")
+	client.CloseNormally()
 }
 
 // With a fenced profile, what comes between the client's leaving and the acknowledgement with the session's own number is
 // dropped, and an acknowledgement that any client could cause proves nothing.
 func TestFence(t *testing.T) {
-	r := newRig(t, setup{backend: withYAML(t, "profiles: {p: {from: funasr, unsafe: doubt}}"), script: &script{protocol: "binary"}})
+	r := newRig(t, setup{backend: withYAML(t, "profiles: {p: {from: funasr, unsafe: doubt}}"), script: &wstest.Server{Protocol: "binary"}})
 	client, server := r.session("Sec-WebSocket-Protocol: binary")
-	client.send(frame.Binary, "audio")
-	server.expect(frame.Binary, "audio")
+	client.Send(frame.Binary, "audio")
+	server.Expect(frame.Binary, "audio")
 	_ = client.Close()
-	_, fence, err := server.next()
+	_, fence, err := server.Next()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err = server.next(); err != nil {
+	if _, _, err = server.Next(); err != nil {
 		t.Fatal(err)
 	}
-	server.send(frame.Text, `{"text": "late", "is_end": true, "wav_name": "mine"}`)
+	server.Send(frame.Text, `{"text": "late", "is_end": true, "wav_name": "mine"}`)
 	name := string(fence)[strings.Index(string(fence), `"wav_name": "`)+len(`"wav_name": "`):]
-	server.send(frame.Text, `{"is_end": true, "wav_name": "`+name[:16]+`"}`)
+	server.Send(frame.Text, `{"is_end": true, "wav_name": "`+name[:16]+`"}`)
 	client = r.join("Sec-WebSocket-Protocol: binary")
-	client.send(frame.Binary, "audio of the next")
-	server.expect(frame.Binary, "audio of the next")
-	server.send(frame.Text, `{"text": "next"}`)
-	client.expect(frame.Text, `{"text": "next"}`)
+	client.Send(frame.Binary, "audio of the next")
+	server.Expect(frame.Binary, "audio of the next")
+	server.Send(frame.Text, `{"text": "next"}`)
+	client.Expect(frame.Text, `{"text": "next"}`)
 	_ = client.Close()
 	if s := r.backend.Stats().Totals; s.Dialed != 1 || s.Leased != 2 {
 		t.Errorf("stats: %+v", s)
@@ -367,19 +368,19 @@ func TestUntaggedEndsSession(t *testing.T) {
 	const finished = `{"header":{"event":"task-finished","task_id":"1"}}`
 	r := newRig(t, setup{profile: "dashscope"})
 	client, server := r.session()
-	client.send(frame.Text, `{"header":{"action":"run-task","task_id":"1"}}`)
-	client.send(frame.Text, `{"header":{"action":"finish-task","task_id":"1"}}`)
-	server.expect(frame.Text, `{"header":{"action":"run-task","task_id":"1"}}`)
-	server.expect(frame.Text, `{"header":{"action":"finish-task","task_id":"1"}}`)
-	server.send(frame.Text, finished)
-	client.expect(frame.Text, finished)
-	client.closeNormally()
+	client.Send(frame.Text, `{"header":{"action":"run-task","task_id":"1"}}`)
+	client.Send(frame.Text, `{"header":{"action":"finish-task","task_id":"1"}}`)
+	server.Expect(frame.Text, `{"header":{"action":"run-task","task_id":"1"}}`)
+	server.Expect(frame.Text, `{"header":{"action":"finish-task","task_id":"1"}}`)
+	server.Send(frame.Text, finished)
+	client.Expect(frame.Text, finished)
+	client.CloseNormally()
 	client = r.join()
-	client.send(frame.Text, `{"header":{"action":"run-task","task_id":"2"}}`)
-	server.expect(frame.Text, `{"header":{"action":"run-task","task_id":"2"}}`)
-	server.send(frame.Binary, "audio")
-	client.expectClose(frame.InternalError, "backend sent an answer that nobody asked for")
+	client.Send(frame.Text, `{"header":{"action":"run-task","task_id":"2"}}`)
+	server.Expect(frame.Text, `{"header":{"action":"run-task","task_id":"2"}}`)
+	server.Send(frame.Binary, "audio")
+	client.ExpectClose(frame.InternalError, "backend sent an answer that nobody asked for")
 	_ = client.Close()
-	server.expectClose(frame.InternalError, "")
+	server.ExpectClose(frame.InternalError, "")
 	_ = server.Close()
 }

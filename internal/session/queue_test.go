@@ -7,34 +7,27 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
-	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // queued connects a client for whom there is no connection, and returns when it is in the queue.
-func (r *rig) queued(header ...string) *peer {
+func (r *rig) queued(header ...string) *wstest.Peer {
 	r.t.Helper()
 	before := r.group.Queue().Totals.Queued
-	p := r.connect(upgradeRequest("/v1/test", header...))
-	eventually(r.t, "the client is in the queue", func() bool { return r.group.Queue().Totals.Queued == before+1 })
+	p := r.connect(wstest.UpgradeRequest("/v1/test", header...))
+	wstest.Eventually(r.t, "the client is in the queue", func() bool { return r.group.Queue().Totals.Queued == before+1 })
 	return p
-}
-
-// ask has the client's question answered, by a server that echoes.
-func (p *peer) ask(question string) {
-	p.t.Helper()
-	p.send(frame.Text, question)
-	p.expect(frame.Text, question)
 }
 
 // Clients wait in one queue for the connections of all backends: whichever comes free first is for the one that has waited
 // longest.
 func TestQueueIsServedInOrder(t *testing.T) {
-	r := newRig(t, setup{profile: "echo", queue: 10, script: &script{serve: echo}, more: []*script{{serve: echo}}})
+	r := newRig(t, setup{profile: "echo", queue: 10, script: &wstest.Server{Serve: wstest.Echo}, more: []*wstest.Server{{Serve: wstest.Echo}}})
 	r.allReady(1, r.backends...)
-	served := []*peer{r.join(), r.connect(upgradeRequest("/v1/test"))} // one by each backend
-	served[1].expectUpgrade()
+	served := []*wstest.Peer{r.join(), r.connect(wstest.UpgradeRequest("/v1/test"))} // one by each backend
+	served[1].ExpectUpgrade()
 	order := []int{0, 0, 1, 0, 1, 1, 1} // which of the two sessions ends next
-	var waiting []*peer
+	var waiting []*wstest.Peer
 	for range order {
 		waiting = append(waiting, r.queued())
 	}
@@ -51,14 +44,14 @@ func TestQueueIsServedInOrder(t *testing.T) {
 	for i, p := range waiting {
 		k := order[i]
 		waited := time.Since(begun)
-		served[k].closeNormally()
+		served[k].CloseNormally()
 		a := r.record()
 		if e := expected[k]; a["queue_position"].Int64() != e.position || a["waited"].Duration() < e.waited ||
 			e.backend != "" && a["backend"].String() != e.backend {
 			t.Errorf("record %v; want %+v", a, e)
 		}
-		p.expectUpgrade()
-		p.ask(fmt.Sprint("client ", i))
+		p.ExpectUpgrade()
+		p.Ask(fmt.Sprint("client ", i))
 		served[k], expected[k] = p, expectation{int64(i + 1), a["backend"].String(), waited}
 	}
 	if expected[0].backend == expected[1].backend {
@@ -79,12 +72,12 @@ func TestQueueIsServedInOrder(t *testing.T) {
 func TestQueueTimeout(t *testing.T) {
 	const limit = 50 * time.Millisecond
 	r := newRig(t, setup{
-		profile: "echo", queue: 10, script: &script{serve: echo}, service: func(s *Service) { s.QueueTimeout = limit },
+		profile: "echo", queue: 10, script: &wstest.Server{Serve: wstest.Echo}, service: func(s *Service) { s.QueueTimeout = limit },
 	})
 	holder := r.join()
 	for range 2 {
 		begun := time.Now()
-		r.connect(upgradeRequest("/v1/test")).expectUnavailable("no connection came free in time")
+		expectUnavailable(t, r.connect(wstest.UpgradeRequest("/v1/test")), "no connection came free in time")
 		if took := time.Since(begun); took < limit {
 			t.Errorf("given up after %v", took)
 		}
@@ -95,9 +88,9 @@ func TestQueueTimeout(t *testing.T) {
 	if got := r.server.Stats().Refused; len(got) != 1 || got[503] != 2 {
 		t.Errorf("refused: %v", got)
 	}
-	holder.ask("nothing happened")
-	holder.closeNormally()
-	r.join().closeNormally()
+	holder.Ask("nothing happened")
+	holder.CloseNormally()
+	r.join().CloseNormally()
 	if s := r.backend.Stats().Totals; s.Leased != 2 || s.Returned != 2 {
 		t.Errorf("totals: %+v", s)
 	}
@@ -105,37 +98,37 @@ func TestQueueTimeout(t *testing.T) {
 
 // Without a place in the queue there is no waiting.
 func TestQueueIsFull(t *testing.T) {
-	r := newRig(t, setup{profile: "echo", queue: 2, script: &script{serve: echo}})
+	r := newRig(t, setup{profile: "echo", queue: 2, script: &wstest.Server{Serve: wstest.Echo}})
 	holder := r.join()
 	first, second := r.queued(), r.queued()
 	for range 3 {
-		r.connect(upgradeRequest("/v1/test")).expectUnavailable("all connections are in use and the queue is full")
+		expectUnavailable(t, r.connect(wstest.UpgradeRequest("/v1/test")), "all connections are in use and the queue is full")
 	}
 	if q := r.group.Queue(); q.Waiting != 2 || q.Totals.Full != 3 || q.Totals.Queued != 2 {
 		t.Errorf("queue: %+v", q)
 	}
-	for _, next := range []*peer{first, second} {
-		holder.closeNormally()
-		next.expectUpgrade()
-		next.ask("at last")
+	for _, next := range []*wstest.Peer{first, second} {
+		holder.CloseNormally()
+		next.ExpectUpgrade()
+		next.Ask("at last")
 		holder = next
 	}
 }
 
 // Those who wait when the proxy begins to drain are told so at once; sessions go on.
 func TestDrainingTurnsWaitersAway(t *testing.T) {
-	r := newRig(t, setup{profile: "echo", queue: 10, script: &script{serve: echo}})
+	r := newRig(t, setup{profile: "echo", queue: 10, script: &wstest.Server{Serve: wstest.Echo}})
 	holder := r.join()
-	waiting := []*peer{r.queued(), r.queued(), r.queued()}
+	waiting := []*wstest.Peer{r.queued(), r.queued(), r.queued()}
 	r.server.StopAccepting()
 	for _, p := range waiting {
-		p.expectUnavailable("shutting down")
+		expectUnavailable(t, p, "shutting down")
 	}
 	if q := r.group.Queue(); q.Waiting != 0 || q.Totals.TurnedAway != 3 {
 		t.Errorf("queue: %+v", q)
 	}
-	holder.ask("still here")
-	holder.closeNormally()
+	holder.Ask("still here")
+	holder.CloseNormally()
 	r.ready(1)
 }
 
@@ -145,22 +138,22 @@ func TestDialingOnDemand(t *testing.T) {
 	for profile, dialed := range map[string]uint64{"echo": 2, "one-shot": 5} {
 		t.Run(profile, func(t *testing.T) {
 			r := newRig(t, setup{
-				profile: profile, cap: 2, queue: 10, script: &script{serve: echo},
+				profile: profile, cap: 2, queue: 10, script: &wstest.Server{Serve: wstest.Echo},
 				backend: func(o *backend.Options) { o.Settings.Warm = 0 },
 			})
 			if s := r.backend.Stats(); s.Used() != 0 {
 				t.Errorf("dialed without a client: %+v", s)
 			}
-			clients := []*peer{r.queued()}
-			clients[0].expectUpgrade()
-			clients[0].ask("first")
+			clients := []*wstest.Peer{r.queued()}
+			clients[0].ExpectUpgrade()
+			clients[0].Ask("first")
 			if s := r.backend.Stats(); s.Leased != 1 || s.Used() != 1 {
 				t.Errorf("for one client: %+v", s)
 			}
 			for i := range 4 {
 				clients = append(clients, r.queued())
 				if i == 0 {
-					clients[1].expectUpgrade()
+					clients[1].ExpectUpgrade()
 				}
 			}
 			if s := r.backend.Stats(); s.Leased != 2 || s.Used() != 2 {
@@ -168,10 +161,10 @@ func TestDialingOnDemand(t *testing.T) {
 			}
 			for i, p := range clients {
 				if i >= 2 {
-					p.expectUpgrade()
+					p.ExpectUpgrade()
 				}
-				p.ask("hello")
-				p.closeNormally()
+				p.Ask("hello")
+				p.CloseNormally()
 				if a := r.record(); a["queue_position"].Int64() != []int64{1, 1, 1, 2, 3}[i] {
 					t.Errorf("record %d: %v", i, a)
 				}
@@ -186,24 +179,24 @@ func TestDialingOnDemand(t *testing.T) {
 // Clients that wait hold nobody up: neither those of other services nor those that are refused, however many they are.
 func TestWaitingHoldsNobodyUp(t *testing.T) {
 	const many = 2*turns + 10
-	r := newRig(t, setup{profile: "echo", queue: many, script: &script{serve: echo}, other: &script{serve: echo}})
+	r := newRig(t, setup{profile: "echo", queue: many, script: &wstest.Server{Serve: wstest.Echo}, other: &wstest.Server{Serve: wstest.Echo}})
 	r.allReady(1, r.backends...)
 	holder := r.join()
 	for range many {
 		r.queued()
 	}
-	other := r.connect(upgradeRequest("/v1/other"))
-	other.expectUpgrade()
-	other.ask("another service")
+	other := r.connect(wstest.UpgradeRequest("/v1/other"))
+	other.ExpectUpgrade()
+	other.Ask("another service")
 	for request, status := range map[string]int{
-		upgradeRequest("/nowhere"): 404, "GET /v1/test HTTP/1.1\r\nHost: test\r\n\r\n": 426, upgradeRequest("/v1/test"): 503,
-		strings.Replace(upgradeRequest("/v1/test"), "GET", "PUT", 1): 400,
+		wstest.UpgradeRequest("/nowhere"): 404, "GET /v1/test HTTP/1.1\r\nHost: test\r\n\r\n": 426, wstest.UpgradeRequest("/v1/test"): 503,
+		strings.Replace(wstest.UpgradeRequest("/v1/test"), "GET", "PUT", 1): 400,
 	} {
 		if _, response := r.request(request); response.StatusCode != status {
 			t.Errorf("got %s; want %d", response.Status, status)
 		}
 	}
-	holder.ask("the session goes on")
+	holder.Ask("the session goes on")
 	if q := r.group.Queue(); q.Waiting != many {
 		t.Errorf("queue: %+v", q)
 	}

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // The one line about a session says everything about it, and the statistics add up.
 func TestRecord(t *testing.T) {
-	r := newRig(t, setup{profile: "echo", script: &script{serve: echo}})
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}})
 	want := Relayed{}
 	for i, c := range []struct {
 		frames, size int
@@ -17,23 +18,23 @@ func TestRecord(t *testing.T) {
 	}{{3, 100, 4000}, {5, 70_000, 1000}, {0, 0, 4000}} {
 		begun := time.Now()
 		p := r.join()
-		p.send(frame.Ping, "not counted")
-		p.expect(frame.Pong, "not counted")
+		p.Send(frame.Ping, "not counted")
+		p.Expect(frame.Pong, "not counted")
 		for j := range c.frames {
-			payload := string(noise(byte(j), c.size))
-			p.send(frame.Binary, payload)
-			p.expect(frame.Binary, payload)
+			payload := string(wstest.Noise(byte(j), c.size))
+			p.Send(frame.Binary, payload)
+			p.Expect(frame.Binary, payload)
 		}
 		client := p.LocalAddr().String()
-		p.sendClose(c.code, "why not")
-		p.expectClose(c.code, "why not")
-		p.expectEnd()
+		p.SendClose(c.code, "why not")
+		p.ExpectClose(c.code, "why not")
+		p.ExpectEnd()
 		_ = p.Close()
 		a := r.record()
 		took := time.Since(begun)
 		frames, bytes := uint64(c.frames), uint64(c.frames*c.size)
 		for name, value := range map[string]any{
-			"id": uint64(i + 1), "service": "test", "backend": r.script.target().URL, "client": client,
+			"id": uint64(i + 1), "service": "test", "backend": r.script.Target().URL, "client": client,
 			"frames_from_client": frames, "bytes_from_client": bytes,
 			"frames_from_backend": frames, "bytes_from_backend": bytes,
 			"by": "client", "code": int64(c.code), "reason": "why not", "connection": "returned",

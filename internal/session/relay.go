@@ -44,7 +44,7 @@ func (s *Session) relayFromClient(b []byte) (pos int) {
 			s.up.pass(b[pos:pos+run.Data], run.Boundary)
 		}
 		pos += run.Consumed
-		if err == nil && run.Watched {
+		if err == nil && run.Inspect {
 			var n int
 			n, err = s.presentFromClient(&run, b[pos:])
 			pos += n
@@ -54,7 +54,7 @@ func (s *Session) relayFromClient(b []byte) (pos int) {
 			s.clientBroke(err)
 		case run.HasControl():
 			s.clientControl(run.Control, run.Payload)
-		case !run.Watched:
+		case !run.Inspect:
 			return pos
 		}
 		if s.deaf {
@@ -82,7 +82,7 @@ func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 	}
 }
 
-// Stalled implements [loop.StallWatcher]: the client does not read, so the backend is not read either.
+// Stalled implements [loop.StallHandler]: the client does not read, so the backend is not read either.
 func (h *clientSide) Stalled(*loop.Conn) {
 	s := (*Session)(h)
 	if s.phase < seeking {
@@ -100,7 +100,7 @@ func (h *clientSide) Flushed(*loop.Conn) {
 	s.backend.Stream().Resume()
 }
 
-// Ending implements [loop.EndWatcher].
+// Ending implements [loop.EndingHandler].
 func (h *clientSide) Ending(*loop.Conn) { (*Session)(h).clientEnding() }
 
 // Ended implements [loop.Handler].
@@ -127,7 +127,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 			}
 		}
 		pos += run.Consumed
-		if err == nil && run.Watched {
+		if err == nil && run.Inspect {
 			var n int
 			n, err = s.presentFromBackend(conn, &run, b[pos:])
 			pos += n
@@ -141,7 +141,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 			pos = len(b)
 		} else if run.HasControl() {
 			s.backendControl(run.Control, run.Payload)
-		} else if !run.Watched {
+		} else if !run.Inspect {
 			break
 		}
 	}
@@ -191,7 +191,7 @@ func (s *Session) backendControl(op frame.Opcode, payload []byte) {
 	}
 }
 
-// Stalled implements [loop.StallWatcher]: the backend does not read, so the client is not read either.
+// Stalled implements [loop.StallHandler]: the backend does not read, so the client is not read either.
 func (h *backendSide) Stalled(*loop.Conn) {
 	s := (*Session)(h)
 	if s.phase == relaying {

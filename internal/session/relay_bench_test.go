@@ -7,24 +7,25 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // circle is a running session in which a message goes to the server and comes back, with nothing allocated at the ends.
 type circle struct {
-	client    *peer
+	client    *wstest.Peer
 	out, back []byte
 	got       []byte
 }
 
 func newCircle(t testing.TB, size int) *circle {
-	payload := noise(1, size)
-	out := (&peer{}).encode(true, frame.Binary, payload)
-	back := (&peer{server: true}).encode(true, frame.Binary, payload)
-	r := newRig(t, setup{profile: "echo", script: &script{serve: func(p *peer) {
+	payload := wstest.Noise(1, size)
+	out := wstest.ClientFrame(true, frame.Binary, payload)
+	back := wstest.ServerFrame(true, frame.Binary, payload)
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: func(p *wstest.Peer) {
 		_ = p.SetDeadline(time.Time{})
 		got := make([]byte, len(out))
 		for {
-			if _, err := io.ReadFull(p.in, got); err != nil {
+			if _, err := io.ReadFull(p, got); err != nil {
 				return
 			}
 			if _, err := p.Conn.Write(back); err != nil {
@@ -42,7 +43,7 @@ func (c *circle) run() error {
 	if _, err := c.client.Conn.Write(c.out); err != nil {
 		return err
 	}
-	_, err := io.ReadFull(c.client.in, c.got)
+	_, err := io.ReadFull(c.client, c.got)
 	return err
 }
 

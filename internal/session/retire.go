@@ -13,12 +13,6 @@ func (h *clientSide) Retire(*loop.Conn) { (*Session)(h).retire() }
 // Retire implements [loop.Retirer].
 func (h *backendSide) Retire(*loop.Conn) { (*Session)(h).retire() }
 
-// Owns implements [loop.Retirer].
-func (h *clientSide) Owns(t *loop.Timer) bool { return t == &h.timer || t == &h.deadline }
-
-// Owns implements [loop.Retirer].
-func (h *backendSide) Owns(t *loop.Timer) bool { return h.backend.Owns(t) }
-
 // retire ends the session after a panic has left it in nobody knows which state: both connections are closed at once, and the lease ends
 // if it was the session's. The client is told if a frame can be sent to it.
 func (s *Session) retire() {

@@ -6,9 +6,17 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
+
+// panicsInTimer is a session that panics when one of its timers expires.
+type panicsInTimer struct{ *clientSide }
+
+// Expired implements [loop.TimerHandler].
+func (panicsInTimer) Expired(*loop.Conn, *loop.Timer) { panic("timer") }
 
 // A panic in one session's book-keeping, or of its slot, ends that session: its client is told, its connection's slot is given up, and
 // another connection is dialed. The others go on.
@@ -17,8 +25,11 @@ func TestPanicEndsOneSession(t *testing.T) {
 	for name, hurt := range map[string]func(r *rig, s *Session){
 		"client's event":  func(_ *rig, s *Session) { s.up.scanner, s.up.to = nil, nil },
 		"backend's event": func(_ *rig, s *Session) { s.down.to = nil },
-		"timer":           func(_ *rig, s *Session) { s.timer.Set(s.client.Loop(), 0, func() { panic("timer") }) },
-		"posted":          func(_ *rig, s *Session) { s.client.Post(func() { panic("posted") }) },
+		"timer": func(_ *rig, s *Session) {
+			s.client.SetHandler(panicsInTimer{(*clientSide)(s)})
+			s.timer.Set(s.client, 0, 0)
+		},
+		"posted": func(_ *rig, s *Session) { s.client.Post(func() { panic("posted") }) },
 		"backend's event, when the lease has just ended": func(_ *rig, s *Session) {
 			s.backend.Stream().Post(func() { s.backend.End(endingOf(s)); panic("the session does not get to know") })
 		},
@@ -28,24 +39,24 @@ func TestPanicEndsOneSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var guard *mistake.Guard
-			r := newRig(t, setup{profile: "echo", cap: others + 1, script: &script{serve: echo}, recovers: func(g *mistake.Guard) { guard = g }})
+			r := newRig(t, setup{profile: "echo", cap: others + 1, script: &wstest.Server{Serve: wstest.Echo}, recovers: func(g *mistake.Guard) { guard = g }})
 			r.ready(others + 1)
 			victim := r.join()
-			victim.send(frame.Text, "hello")
-			victim.expect(frame.Text, "hello")
+			victim.Send(frame.Text, "hello")
+			victim.Expect(frame.Text, "hello")
 			r.on(func(s *Session) { hurt(r, s) })
-			var peers []*peer
+			var peers []*wstest.Peer
 			for range others {
 				peers = append(peers, r.join())
 			}
 			if name == "client's event" || name == "backend's event" {
-				victim.send(frame.Text, "boom")
+				victim.Send(frame.Text, "boom")
 			}
-			eventually(t, "the session is over", func() bool { return r.server.Active() == others })
+			wstest.Eventually(t, "the session is over", func() bool { return r.server.Active() == others })
 			for i, p := range peers {
 				text := fmt.Sprint("still here ", i)
-				p.send(frame.Text, text)
-				p.expect(frame.Text, text)
+				p.Send(frame.Text, text)
+				p.Expect(frame.Text, text)
 			}
 			if a := r.record(); frame.CloseCode(a["code"].Int64()) != frame.InternalError || a["reason"].String() != "internal error" || a["by"].String() != "proxy" {
 				t.Errorf("session ended with %v", a)
@@ -53,14 +64,14 @@ func TestPanicEndsOneSession(t *testing.T) {
 			if n := guard.Count(); n == 0 {
 				t.Error("nothing was counted")
 			}
-			eventually(t, "the connection is replaced", func() bool { s := r.backend.Stats(); return s.Idle == 1 && s.Leased == others && s.Used() == others+1 })
+			wstest.Eventually(t, "the connection is replaced", func() bool { s := r.backend.Stats(); return s.Idle == 1 && s.Leased == others && s.Used() == others+1 })
 			if s := r.backend.Stats(); s.Totals.Reasons[pool.InternalError] != 1 && name != "slot" || s.Totals.DialFailed != 0 {
 				t.Errorf("the books are %+v", s)
 			}
 			for _, p := range peers {
-				p.closeNormally()
+				p.CloseNormally()
 			}
-			eventually(t, "all sessions are over", func() bool { return r.server.Active() == 0 })
+			wstest.Eventually(t, "all sessions are over", func() bool { return r.server.Active() == 0 })
 		})
 	}
 }

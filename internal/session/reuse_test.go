@@ -1,15 +1,14 @@
 package session
 
 import (
-	"bufio"
 	"fmt"
-	"net"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // A one-shot service behaves like a direct connection when the client closes: the backend learns the code and reason, and
@@ -19,31 +18,31 @@ func TestOneShotRelaysClose(t *testing.T) {
 		name          string
 		code          frame.CloseCode
 		reason        string
-		serverClosing func(*peer)
+		serverClosing func(*wstest.Peer)
 	}{
-		{"answered with the same code", 4001, "end of speech", func(p *peer) { p.sendClose(4001, "end of speech") }},
-		{"answered with another code", 1000, "", func(p *peer) { p.sendClose(1011, "mine is another") }},
-		{"answered with a bad code", 1000, "", func(p *peer) { p.send(frame.Close, "\x03\xee") }},
-		{"without a code", frame.NoStatus, "", func(p *peer) { p.sendClose(frame.NoStatus, "") }},
-		{"backend ends the stream", 1001, "x", func(p *peer) { _ = p.Close() }},
-		{"backend resets", 1001, "x", (*peer).reset},
-		{"backend breaks the protocol", 1001, "x", func(p *peer) { p.write([]byte{0x83, 0}) }},
+		{"answered with the same code", 4001, "end of speech", func(p *wstest.Peer) { p.SendClose(4001, "end of speech") }},
+		{"answered with another code", 1000, "", func(p *wstest.Peer) { p.SendClose(1011, "mine is another") }},
+		{"answered with a bad code", 1000, "", func(p *wstest.Peer) { p.Send(frame.Close, "\x03\xee") }},
+		{"without a code", frame.NoStatus, "", func(p *wstest.Peer) { p.SendClose(frame.NoStatus, "") }},
+		{"backend ends the stream", 1001, "x", func(p *wstest.Peer) { _ = p.Close() }},
+		{"backend resets", 1001, "x", (*wstest.Peer).Reset},
+		{"backend breaks the protocol", 1001, "x", func(p *wstest.Peer) { p.SendBytes([]byte{0x83, 0}) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, setup{})
 			client, server := r.session()
-			client.send(frame.Text, "audio")
-			client.sendClose(c.code, c.reason)
-			client.send(frame.Text, "behind the close frame, where nothing may be")
-			server.expect(frame.Text, "audio")
-			server.expectClose(c.code, c.reason)
-			server.send(frame.Ping, "not answered: a close frame was sent")
-			server.write(server.encode(false, frame.Text, []byte("final ")), server.encode(true, frame.Continuation, []byte("result")))
-			client.expect(frame.Text, "final ")
-			client.expect(frame.Continuation, "result")
+			client.Send(frame.Text, "audio")
+			client.SendClose(c.code, c.reason)
+			client.Send(frame.Text, "behind the close frame, where nothing may be")
+			server.Expect(frame.Text, "audio")
+			server.ExpectClose(c.code, c.reason)
+			server.Send(frame.Ping, "not answered: a close frame was sent")
+			server.SendBytes(server.Encode(false, frame.Text, []byte("final ")), server.Encode(true, frame.Continuation, []byte("result")))
+			client.Expect(frame.Text, "final ")
+			client.Expect(frame.Continuation, "result")
 			c.serverClosing(server)
-			client.expectClose(c.code, c.reason)
-			client.expectEnd()
+			client.ExpectClose(c.code, c.reason)
+			client.ExpectEnd()
 			_ = client.Close()
 			r.expectRecord(fate{"client", c.code, c.reason, "discarded"})
 		})
@@ -54,10 +53,10 @@ func TestOneShotRelaysClose(t *testing.T) {
 func TestOneShotCloseTimeout(t *testing.T) {
 	r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = 30 * time.Millisecond }})
 	client, server := r.session()
-	client.sendClose(4001, "bye")
-	server.expectClose(4001, "bye")
-	client.expectClose(4001, "bye")
-	client.expectEnd()
+	client.SendClose(4001, "bye")
+	server.ExpectClose(4001, "bye")
+	client.ExpectClose(4001, "bye")
+	client.ExpectEnd()
 	r.expectRecord(fate{"client", 4001, "bye", "discarded"})
 }
 
@@ -65,16 +64,16 @@ func TestOneShotCloseTimeout(t *testing.T) {
 func TestOneShotClientGoneAfterClose(t *testing.T) {
 	r := newRig(t, setup{})
 	client, server := r.session()
-	client.sendClose(4001, "bye")
+	client.SendClose(4001, "bye")
 	_ = client.Close()
-	server.expectClose(4001, "bye")
+	server.ExpectClose(4001, "bye")
 	r.expectRecord(fate{"client", 4001, "bye", "discarded"})
 }
 
 // A connection serves one client after the other, as long as it is clean.
 func TestEchoReusesConnection(t *testing.T) {
 	r := newRig(t, setup{profile: "echo"})
-	var server *peer
+	var server *wstest.Peer
 	const clients = 5
 	for i := range clients {
 		client := r.join()
@@ -83,12 +82,12 @@ func TestEchoReusesConnection(t *testing.T) {
 		}
 		for _, op := range []frame.Opcode{frame.Text, frame.Binary} {
 			text := fmt.Sprintf("client %d", i)
-			client.send(op, text)
-			server.expect(op, text)
-			server.write(server.encode(false, op, []byte(text)), server.encode(true, frame.Continuation, nil))
-			client.expectBytes(append(server.encode(false, op, []byte(text)), server.encode(true, frame.Continuation, nil)...))
+			client.Send(op, text)
+			server.Expect(op, text)
+			server.SendBytes(server.Encode(false, op, []byte(text)), server.Encode(true, frame.Continuation, nil))
+			client.ExpectBytes(append(server.Encode(false, op, []byte(text)), server.Encode(true, frame.Continuation, nil)...))
 		}
-		client.closeNormally()
+		client.CloseNormally()
 		r.expectRecord(fate{"client", frame.NormalClosure, "", "returned"})
 	}
 	if s := r.backend.Stats().Totals; s.Dialed != 1 || s.Leased != clients || s.Returned != clients {
@@ -98,13 +97,13 @@ func TestEchoReusesConnection(t *testing.T) {
 
 // What the server owes to a client that has gone is dropped, and the next client sees nothing of it.
 func TestEchoDropsLateAnswers(t *testing.T) {
-	for name, leave := range map[string]func(*rig, *peer){
-		"closes": func(_ *rig, p *peer) { p.closeNormally() },
-		"leaves": func(_ *rig, p *peer) { _ = p.Close() },
-		"resets": func(_ *rig, p *peer) { p.reset() },
-		"ended by the proxy": func(r *rig, p *peer) {
+	for name, leave := range map[string]func(*rig, *wstest.Peer){
+		"closes": func(_ *rig, p *wstest.Peer) { p.CloseNormally() },
+		"leaves": func(_ *rig, p *wstest.Peer) { _ = p.Close() },
+		"resets": func(_ *rig, p *wstest.Peer) { p.Reset() },
+		"ended by the proxy": func(r *rig, p *wstest.Peer) {
 			r.server.EndAll(frame.GoingAway, "enough")
-			p.expectClose(frame.GoingAway, "enough")
+			p.ExpectClose(frame.GoingAway, "enough")
 			_ = p.Close()
 		},
 	} {
@@ -112,28 +111,28 @@ func TestEchoDropsLateAnswers(t *testing.T) {
 			r := newRig(t, setup{profile: "echo"})
 			client, server := r.session()
 			for i := range 3 {
-				client.send(frame.Text, fmt.Sprint(i))
-				server.expect(frame.Text, fmt.Sprint(i))
+				client.Send(frame.Text, fmt.Sprint(i))
+				server.Expect(frame.Text, fmt.Sprint(i))
 			}
-			server.send(frame.Text, "0")
-			client.expect(frame.Text, "0")
+			server.Send(frame.Text, "0")
+			client.Expect(frame.Text, "0")
 			leave(r, client)
 			if a := r.record(); a["connection"].String() != "resetting" {
 				t.Errorf("record: %v", a)
 			}
-			server.write(server.encode(false, frame.Text, noise(1, 100_000)))
+			server.SendBytes(server.Encode(false, frame.Text, wstest.Noise(1, 100_000)))
 			if s := r.backend.Stats(); s.Resetting != 1 || s.Idle != 0 {
 				t.Errorf("the connection is not being reset: %+v", s)
 			}
-			server.send(frame.Continuation, "1")
-			server.send(frame.Ping, "alive?")
-			server.expect(frame.Pong, "alive?")
-			server.send(frame.Text, "2")
+			server.Send(frame.Continuation, "1")
+			server.Send(frame.Ping, "alive?")
+			server.Expect(frame.Pong, "alive?")
+			server.Send(frame.Text, "2")
 			next := r.join()
-			next.send(frame.Text, "next")
-			server.expect(frame.Text, "next")
-			server.send(frame.Text, "answer")
-			next.expect(frame.Text, "answer")
+			next.Send(frame.Text, "next")
+			server.Expect(frame.Text, "next")
+			server.Send(frame.Text, "answer")
+			next.Expect(frame.Text, "answer")
 			if s := r.backend.Stats().Totals; s.Dialed != 1 {
 				t.Errorf("totals: %+v; want the same connection", s)
 			}
@@ -145,21 +144,21 @@ func TestEchoDropsLateAnswers(t *testing.T) {
 func TestEchoCompletesFrameForClosingClient(t *testing.T) {
 	r := newRig(t, setup{profile: "echo"})
 	client, server := r.session()
-	client.send(frame.Text, "question")
-	server.expect(frame.Text, "question")
-	answer := server.encode(true, frame.Binary, noise(1, 1000))
-	server.write(answer[:10])
-	client.expectBytes(answer[:10])
-	client.sendClose(4000, "")
+	client.Send(frame.Text, "question")
+	server.Expect(frame.Text, "question")
+	answer := server.Encode(true, frame.Binary, wstest.Noise(1, 1000))
+	server.SendBytes(answer[:10])
+	client.ExpectBytes(answer[:10])
+	client.SendClose(4000, "")
 	r.on(func(*Session) {})
-	eventually(t, "the close is seen", func() (seen bool) {
+	wstest.Eventually(t, "the close is seen", func() (seen bool) {
 		r.on(func(s *Session) { seen = s.phase == finishing })
 		return seen
 	})
-	server.write(answer[10:])
-	client.expectBytes(answer[10:])
-	client.expectClose(4000, "")
-	client.expectEnd()
+	server.SendBytes(answer[10:])
+	client.ExpectBytes(answer[10:])
+	client.ExpectClose(4000, "")
+	client.ExpectEnd()
 	_ = client.Close()
 	r.expectRecord(fate{"client", 4000, "", "returned"})
 }
@@ -170,44 +169,44 @@ func TestEchoCompletesFrameForClosingClient(t *testing.T) {
 func TestBehindTheLastFrame(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		behind func(*peer) []byte
+		behind func(*wstest.Peer) []byte
 		reused bool
 	}{
-		{"nothing", func(*peer) []byte { return nil }, true},
-		{"ping", func(p *peer) []byte { return p.encode(true, frame.Ping, []byte("alive?")) }, true},
-		{"close", func(p *peer) []byte { return p.encode(true, frame.Close, []byte("\x03\xe8")) }, false},
-		{"breach", func(*peer) []byte { return []byte{0x83, 0} }, false},
-		{"beginning of a frame", func(*peer) []byte { return []byte{0x82} }, false},
+		{"nothing", func(*wstest.Peer) []byte { return nil }, true},
+		{"ping", func(p *wstest.Peer) []byte { return p.Encode(true, frame.Ping, []byte("alive?")) }, true},
+		{"close", func(p *wstest.Peer) []byte { return p.Encode(true, frame.Close, []byte("\x03\xe8")) }, false},
+		{"breach", func(*wstest.Peer) []byte { return []byte{0x83, 0} }, false},
+		{"beginning of a frame", func(*wstest.Peer) []byte { return []byte{0x82} }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, setup{profile: "echo"})
 			client, server := r.session()
-			client.send(frame.Text, "question")
-			server.expect(frame.Text, "question")
-			answer := server.encode(true, frame.Binary, noise(1, 1000))
-			server.write(answer[:10])
-			client.expectBytes(answer[:10])
+			client.Send(frame.Text, "question")
+			server.Expect(frame.Text, "question")
+			answer := server.Encode(true, frame.Binary, wstest.Noise(1, 1000))
+			server.SendBytes(answer[:10])
+			client.ExpectBytes(answer[:10])
 			r.server.EndAll(frame.GoingAway, "enough")
 			r.on(func(*Session) {})
-			server.write(answer[10:], c.behind(server))
-			client.expectBytes(answer[10:])
-			client.expectClose(frame.GoingAway, "enough")
+			server.SendBytes(answer[10:], c.behind(server))
+			client.ExpectBytes(answer[10:])
+			client.ExpectClose(frame.GoingAway, "enough")
 			_ = client.Close()
 			if c.name == "ping" {
-				server.expect(frame.Pong, "alive?")
+				server.Expect(frame.Pong, "alive?")
 			}
 			if !c.reused {
-				if h, payload, err := server.next(); err != nil || h.Opcode != frame.Close {
+				if h, payload, err := server.Next(); err != nil || h.Opcode != frame.Close {
 					t.Fatalf("got %v %q, %v; want a close frame", h.Opcode, payload, err)
 				}
 				_ = server.Close()
 				server = r.accepted()
 			}
 			next := r.join()
-			next.send(frame.Text, "next")
-			server.expect(frame.Text, "next")
-			server.send(frame.Text, "answer")
-			next.expect(frame.Text, "answer")
+			next.Send(frame.Text, "next")
+			server.Expect(frame.Text, "next")
+			server.Send(frame.Text, "answer")
+			next.Expect(frame.Text, "answer")
 		})
 	}
 }
@@ -216,49 +215,49 @@ func TestBehindTheLastFrame(t *testing.T) {
 func TestEchoClientVanishes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		send   func(*peer) []byte
+		send   func(*wstest.Peer) []byte
 		reused bool
 	}{
-		{"before anything", func(*peer) []byte { return nil }, true},
-		{"between messages", func(p *peer) []byte { return p.encode(true, frame.Text, []byte("whole")) }, true},
-		{"in a frame", func(p *peer) []byte { return p.encode(true, frame.Binary, noise(1, 100))[:50] }, false},
-		{"behind a header", func(p *peer) []byte { return p.encode(true, frame.Binary, noise(1, 100))[:6] }, false},
-		{"in a message", func(p *peer) []byte { return p.encode(false, frame.Binary, noise(1, 100)) }, false},
-		{"in a message, behind a ping", func(p *peer) []byte {
-			return append(p.encode(false, frame.Text, nil), p.encode(true, frame.Ping, nil)...)
+		{"before anything", func(*wstest.Peer) []byte { return nil }, true},
+		{"between messages", func(p *wstest.Peer) []byte { return p.Encode(true, frame.Text, []byte("whole")) }, true},
+		{"in a frame", func(p *wstest.Peer) []byte { return p.Encode(true, frame.Binary, wstest.Noise(1, 100))[:50] }, false},
+		{"behind a header", func(p *wstest.Peer) []byte { return p.Encode(true, frame.Binary, wstest.Noise(1, 100))[:6] }, false},
+		{"in a message", func(p *wstest.Peer) []byte { return p.Encode(false, frame.Binary, wstest.Noise(1, 100)) }, false},
+		{"in a message, behind a ping", func(p *wstest.Peer) []byte {
+			return append(p.Encode(false, frame.Text, nil), p.Encode(true, frame.Ping, nil)...)
 		}, false},
 	} {
-		for how, vanish := range map[string]func(*peer){"ends": func(p *peer) { _ = p.Close() }, "resets": (*peer).reset} {
+		for how, vanish := range map[string]func(*wstest.Peer){"ends": func(p *wstest.Peer) { _ = p.Close() }, "resets": (*wstest.Peer).Reset} {
 			t.Run(c.name+", "+how, func(t *testing.T) {
 				r := newRig(t, setup{profile: "echo"})
 				client, server := r.session()
 				sent := c.send(client)
-				client.write(sent)
+				client.SendBytes(sent)
 				whole := sent
 				if c.name == "in a message, behind a ping" {
 					whole = sent[:6]
-					client.expect(frame.Pong, "")
+					client.Expect(frame.Pong, "")
 				}
-				server.expectBytes(whole)
+				server.ExpectBytes(whole)
 				vanish(client)
 				if c.reused {
 					if c.name == "between messages" {
-						server.send(frame.Text, "whole")
+						server.Send(frame.Text, "whole")
 					}
 					next := r.join()
-					next.send(frame.Text, "next")
-					server.expect(frame.Text, "next")
-					server.send(frame.Text, "answer")
-					next.expect(frame.Text, "answer")
+					next.Send(frame.Text, "next")
+					server.Expect(frame.Text, "next")
+					server.Send(frame.Text, "answer")
+					next.Expect(frame.Text, "answer")
 					return
 				}
 				r.expectRecord(fate{"client", frame.AbnormalClosure, "client left without a close frame", "discarded"})
 				if c.name == "in a frame" || c.name == "behind a header" {
-					server.expectEnd() // nothing can follow half a frame
+					server.ExpectEnd() // nothing can follow half a frame
 				} else {
-					server.expectClose(frame.GoingAway, "session ended")
-					server.sendClose(frame.GoingAway, "")
-					server.expectEnd()
+					server.ExpectClose(frame.GoingAway, "session ended")
+					server.SendClose(frame.GoingAway, "")
+					server.ExpectEnd()
 				}
 				_ = server.Close()
 				r.accepted() // its replacement
@@ -272,34 +271,34 @@ func TestUnsolicitedAnswer(t *testing.T) {
 	const reason = "backend sent an answer that nobody asked for"
 	for _, c := range []struct {
 		name    string
-		play    func(client, server *peer)
+		play    func(client, server *wstest.Peer)
 		between bool
 	}{
-		{"to a client that asked nothing", func(_, server *peer) {
-			server.send(frame.Text, "secret")
+		{"to a client that asked nothing", func(_, server *wstest.Peer) {
+			server.Send(frame.Text, "secret")
 		}, true},
-		{"the beginning of one", func(_, server *peer) {
-			server.write(server.encode(false, frame.Text, []byte("secret"))[:3])
+		{"the beginning of one", func(_, server *wstest.Peer) {
+			server.SendBytes(server.Encode(false, frame.Text, []byte("secret"))[:3])
 		}, true},
-		{"behind the answer", func(client, server *peer) {
-			client.send(frame.Text, "question")
-			server.expect(frame.Text, "question")
-			server.send(frame.Text, "answer")
-			client.expect(frame.Text, "answer")
-			server.send(frame.Text, "secret")
+		{"behind the answer", func(client, server *wstest.Peer) {
+			client.Send(frame.Text, "question")
+			server.Expect(frame.Text, "question")
+			server.Send(frame.Text, "answer")
+			client.Expect(frame.Text, "answer")
+			server.Send(frame.Text, "secret")
 		}, true},
-		{"together with the answer", func(client, server *peer) {
-			client.send(frame.Text, "question")
-			server.expect(frame.Text, "question")
-			server.write(server.encode(true, frame.Text, []byte("answer")), server.encode(true, frame.Text, []byte("secret")))
+		{"together with the answer", func(client, server *wstest.Peer) {
+			client.Send(frame.Text, "question")
+			server.Expect(frame.Text, "question")
+			server.SendBytes(server.Encode(true, frame.Text, []byte("answer")), server.Encode(true, frame.Text, []byte("secret")))
 		}, true},
-		{"together with the end of the answer", func(client, server *peer) {
-			client.send(frame.Text, "question")
-			server.expect(frame.Text, "question")
-			answer := server.encode(true, frame.Text, []byte("answer"))
-			server.write(answer[:4])
-			client.expectBytes(answer[:4])
-			server.write(answer[4:], server.encode(true, frame.Text, []byte("secret")))
+		{"together with the end of the answer", func(client, server *wstest.Peer) {
+			client.Send(frame.Text, "question")
+			server.Expect(frame.Text, "question")
+			answer := server.Encode(true, frame.Text, []byte("answer"))
+			server.SendBytes(answer[:4])
+			client.ExpectBytes(answer[:4])
+			server.SendBytes(answer[4:], server.Encode(true, frame.Text, []byte("secret")))
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -307,13 +306,13 @@ func TestUnsolicitedAnswer(t *testing.T) {
 			client, server := r.session()
 			c.play(client, server)
 			if c.between {
-				client.expectClose(frame.InternalError, reason)
-				client.sendClose(frame.InternalError, "")
+				client.ExpectClose(frame.InternalError, reason)
+				client.SendClose(frame.InternalError, "")
 			}
-			client.expectEnd()
+			client.ExpectEnd()
 			_ = client.Close()
 			r.expectRecord(fate{"backend", frame.InternalError, reason, "discarded"})
-			server.expectClose(frame.InternalError, "")
+			server.ExpectClose(frame.InternalError, "")
 			_ = server.Close()
 			r.accepted() // its replacement
 		})
@@ -324,7 +323,7 @@ func TestUnsolicitedAnswer(t *testing.T) {
 func TestManyClientsFewConnections(t *testing.T) {
 	const workers, rounds, connections = 8, 60, 4
 	r := newRig(t, setup{
-		profile: "echo", cap: connections, loops: 2, script: &script{serve: echo},
+		profile: "echo", cap: connections, loops: 2, script: &wstest.Server{Serve: wstest.Echo},
 		backend: func(o *backend.Options) { o.CloseTimeout = time.Second },
 	})
 	r.ready(connections)
@@ -346,24 +345,23 @@ func TestManyClientsFewConnections(t *testing.T) {
 // or another.
 func (r *rig) askInTurns(worker, rounds int) error {
 	for round := range rounds {
-		nc, err := net.Dial("tcp", r.address)
+		p, err := wstest.TryDial(r.t, r.address)
 		if err != nil {
 			return err
 		}
-		p := newPeer(r.t, nc, bufio.NewReader(nc), false)
 		if err := r.askSome(p, fmt.Sprintf("%d/%d", worker, round), round); err != nil {
-			_ = nc.Close()
+			_ = p.Close()
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *rig) askSome(p *peer, name string, round int) error {
-	if _, err := p.Conn.Write([]byte(upgradeRequest("/v1/test"))); err != nil {
+func (r *rig) askSome(p *wstest.Peer, name string, round int) error {
+	if _, err := p.Conn.Write([]byte(wstest.UpgradeRequest("/v1/test"))); err != nil {
 		return err
 	}
-	response, err := http.ReadResponse(p.in, nil)
+	response, err := p.TryResponse()
 	if err != nil {
 		return err
 	}
@@ -372,22 +370,22 @@ func (r *rig) askSome(p *peer, name string, round int) error {
 	}
 	const questions = 5
 	for i := range questions {
-		if _, err := p.Conn.Write(p.encode(true, frame.Text, fmt.Appendf(nil, "%s/%d", name, i))); err != nil {
+		if _, err := p.Conn.Write(p.Encode(true, frame.Text, fmt.Appendf(nil, "%s/%d", name, i))); err != nil {
 			return err
 		}
 	}
 	for i := range round % (questions + 1) {
-		_, payload, err := p.next()
+		_, payload, err := p.Next()
 		if want := fmt.Sprintf("%s/%d", name, i); err != nil || string(payload) != want {
 			return fmt.Errorf("got %q, %v; want %q", payload, err, want)
 		}
 	}
 	if round%3 == 0 {
-		p.reset()
+		p.Reset()
 		return nil
 	}
 	if round%3 == 1 {
-		_, _ = p.Conn.Write(p.encode(true, frame.Close, nil))
+		_, _ = p.Conn.Write(p.Encode(true, frame.Close, nil))
 	}
 	return p.Close()
 }

@@ -13,18 +13,19 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // rig is a proxy between clients and a server that the test plays. Unless the test asks for more, there is one connection
 // to the server, so that the test knows which one a client gets, and clients do not wait for it.
 type rig struct {
 	t        testing.TB
-	script   *script
+	script   *wstest.Server
 	loops    *loop.Group
 	group    *pool.Group[*backend.Conn]
 	backend  *backend.Backend
 	backends []*backend.Backend // all, the one above first
-	scripts  []*script          // theirs
+	scripts  []*wstest.Server   // theirs
 	peers    backend.Peers
 	server   *Server
 	service  *Service
@@ -40,9 +41,9 @@ type setup struct {
 	queue   int    // default 0: clients do not wait; otherwise they do for an hour
 	balance pool.Balance
 	now     func() pool.Instant // the group's clock; default the real one
-	script  *script
-	more    []*script // of further backends of the service
-	other   *script   // of the only backend of another service, at /v1/other
+	script  *wstest.Server
+	more    []*wstest.Server // of further backends of the service
+	other   *wstest.Server   // of the only backend of another service, at /v1/other
 	options func(*Options)
 	// recovers is told the guard of a rig that goes on after panics; nil for one that does not.
 	recovers func(*mistake.Guard)
@@ -53,7 +54,7 @@ type setup struct {
 func newRig(t testing.TB, o setup) *rig {
 	t.Helper()
 	if o.script == nil {
-		o.script = new(script)
+		o.script = new(wstest.Server)
 	}
 	r := &rig{t: t, script: o.script, log: &capture{lines: make(chan logged, 4096)}}
 	var err error
@@ -71,24 +72,24 @@ func newRig(t testing.TB, o setup) *rig {
 	r.group = pool.NewGroup[*backend.Conn](pool.Options{Balance: o.balance, Queue: o.queue, Now: o.now})
 	r.service = &Service{
 		Name: "test", Path: "/v1/test", Group: r.group, QueueTimeout: time.Hour, Variants: new(backend.Variants),
-		MaxMessage: 64 << 20, CloseTimeout: testTimeout,
+		MaxMessage: 64 << 20, CloseTimeout: wstest.Timeout,
 	}
 	if o.service != nil {
 		o.service(r.service)
 	}
 	services := []*Service{r.service}
-	for _, s := range append([]*script{o.script}, o.more...) {
+	for _, s := range append([]*wstest.Server{o.script}, o.more...) {
 		r.startBackend(s, r.group, o)
 	}
 	r.backend = r.backends[0]
 	r.service.Profile = r.backend.Profile()
 	if o.other != nil {
 		group := pool.NewGroup[*backend.Conn](pool.Options{})
-		services = append(services, &Service{Name: "other", Path: "/v1/other", Group: group, Profile: r.service.Profile, CloseTimeout: testTimeout})
+		services = append(services, &Service{Name: "other", Path: "/v1/other", Group: group, Profile: r.service.Profile, CloseTimeout: wstest.Timeout})
 		r.startBackend(o.other, group, o)
 	}
 	options := Options{
-		Services: services, Loops: r.loops, Limits: Limits{MaxHead: 4 << 10, HandshakeTimeout: testTimeout}, Guard: guard, Log: slog.New(r.log),
+		Services: services, Loops: r.loops, Limits: Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}, Guard: guard, Log: slog.New(r.log),
 	}
 	if o.options != nil {
 		o.options(&options)
@@ -106,18 +107,18 @@ func newRig(t testing.TB, o setup) *rig {
 
 // startBackend starts the script's server, and a backend for it. Nothing happens by itself, at least not for as long as a
 // test takes: no pings, no age, and connections beyond the warm ones stay.
-func (r *rig) startBackend(s *script, group *pool.Group[*backend.Conn], o setup) {
+func (r *rig) startBackend(s *wstest.Server, group *pool.Group[*backend.Conn], o setup) {
 	r.t.Helper()
-	s.t = r.t
-	s.start()
+	s.Listen(r.t, overTLS)
+	s.Start()
 	p, err := profile.Named(or(o.profile, "one-shot"))
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	options := backend.Options{
-		Target: s.target(), Profile: p, Variants: r.service.Variants, Peers: &r.peers, Group: group, Loops: r.loops, Log: slog.New(r.log),
+		Target: s.Target(), Profile: p, Variants: r.service.Variants, Peers: &r.peers, Group: group, Loops: r.loops, Log: slog.New(r.log),
 		Settings:     pool.Settings{Cap: max(o.cap, 1), Warm: max(o.cap, 1), Weight: 1},
-		ResetTimeout: testTimeout, CloseTimeout: testTimeout, MaxIdle: time.Hour,
+		ResetTimeout: wstest.Timeout, CloseTimeout: wstest.Timeout, MaxIdle: time.Hour,
 	}
 	if o.backend != nil {
 		o.backend(&options)
@@ -137,20 +138,20 @@ func or(text, otherwise string) string {
 func (r *rig) close() {
 	r.server.StopAccepting()
 	r.server.Close()
-	eventually(r.t, "all sessions end", func() bool {
+	wstest.Eventually(r.t, "all sessions end", func() bool {
 		r.server.EndAll(frame.GoingAway, "test over")
 		return r.server.Active() == 0
 	})
 	for _, s := range r.scripts {
-		s.close()
+		s.Close()
 	}
 	if n := r.group.Queue().Waiting; n != 0 {
 		r.t.Errorf("%d clients are left in the queue", n)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 	defer cancel()
 	for _, b := range r.backends {
-		eventually(r.t, "all leases end", func() bool {
+		wstest.Eventually(r.t, "all leases end", func() bool {
 			s := b.Stats()
 			return s.Leased == 0 && s.Resetting == 0
 		})
@@ -180,18 +181,18 @@ func (r *rig) ready(n int) {
 func (r *rig) allReady(n int, servers ...*backend.Backend) {
 	r.t.Helper()
 	for _, b := range servers {
-		eventually(r.t, "connections are idle", func() bool { return b.Stats().Idle >= n })
+		wstest.Eventually(r.t, "connections are idle", func() bool { return b.Stats().Idle >= n })
 	}
 }
 
 // accepted returns the server's side of the next connection that the proxy made.
-func (r *rig) accepted() *peer {
+func (r *rig) accepted() *wstest.Peer {
 	r.t.Helper()
-	return r.script.take()
+	return r.script.Take()
 }
 
 // session begins a session and returns both ends, of a rig with one connection that was not used before.
-func (r *rig) session(header ...string) (client, server *peer) {
+func (r *rig) session(header ...string) (client, server *wstest.Peer) {
 	r.t.Helper()
 	client = r.join(header...)
 	return client, r.accepted()
@@ -200,7 +201,7 @@ func (r *rig) session(header ...string) (client, server *peer) {
 // on calls f with the only session there is, on its loop.
 func (r *rig) on(f func(*Session)) {
 	r.t.Helper()
-	eventually(r.t, "there is a session", func() bool {
+	wstest.Eventually(r.t, "there is a session", func() bool {
 		found := false
 		for i, l := range r.loops.Loops() {
 			l.Call(func() {

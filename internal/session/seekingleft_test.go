@@ -6,22 +6,23 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // A client that leaves while another connection is looked for ends the search. (The portable driver notices it when the search
 // ends.)
 func TestLeftWhileSeeking(t *testing.T) {
-	for name, leave := range map[string]func(*peer){"end": func(p *peer) { _ = p.Close() }, "reset": (*peer).reset} {
+	for name, leave := range map[string]func(*wstest.Peer){"end": func(p *wstest.Peer) { _ = p.Close() }, "reset": (*wstest.Peer).Reset} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, setup{profile: "whisperlive", queue: 1})
 			client, server := r.session()
-			client.send(frame.Text, `{"uid": "a"}`)
-			server.expect(frame.Text, `{"uid": "a"}`)
-			server.send(frame.Text, `{"status": "WAIT"}`)
-			server.expectClose(frame.GoingAway, "session goes elsewhere") // and is not closed by the test: the cap is used up
-			eventually(t, "the session waits", func() bool { return r.group.Queue().Waiting == 1 })
+			client.Send(frame.Text, `{"uid": "a"}`)
+			server.Expect(frame.Text, `{"uid": "a"}`)
+			server.Send(frame.Text, `{"status": "WAIT"}`)
+			server.ExpectClose(frame.GoingAway, "session goes elsewhere") // and is not closed by the test: the cap is used up
+			wstest.Eventually(t, "the session waits", func() bool { return r.group.Queue().Waiting == 1 })
 			leave(client)
-			eventually(t, "the search ends", func() bool { return r.group.Queue().Waiting == 0 })
+			wstest.Eventually(t, "the search ends", func() bool { return r.group.Queue().Waiting == 0 })
 			r.expectRecord(fate{"client", frame.AbnormalClosure, "client left without a close frame", "discarded"})
 			_ = server.Close()
 		})

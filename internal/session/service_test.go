@@ -10,12 +10,13 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // Sessions go to the backend of which the smallest share is in use.
 func TestLeastLoaded(t *testing.T) {
 	caps := []int{6, 3}
-	r := newRig(t, setup{profile: "echo", script: &script{serve: echo}, more: []*script{{serve: echo}}, backend: func(o *backend.Options) {
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, more: []*wstest.Server{{Serve: wstest.Echo}}, backend: func(o *backend.Options) {
 		o.Settings.Cap, caps = caps[0], caps[1:]
 		o.Settings.Warm = o.Settings.Cap
 	}})
@@ -24,19 +25,19 @@ func TestLeastLoaded(t *testing.T) {
 	r.allReady(3, small)
 	for round := 1; round <= 3; round++ {
 		for range 3 {
-			r.connect(upgradeRequest("/v1/test")).expectUpgrade()
+			r.connect(wstest.UpgradeRequest("/v1/test")).ExpectUpgrade()
 		}
 		if l, s := large.Stats().Leased, small.Stats().Leased; l != 2*round || s != round {
 			t.Errorf("%d and %d connections are leased; want %d and %d", l, s, 2*round, round)
 		}
 	}
-	r.connect(upgradeRequest("/v1/test")).expectUnavailable("all connections are in use")
+	expectUnavailable(t, r.connect(wstest.UpgradeRequest("/v1/test")), "all connections are in use")
 }
 
 // Clients of the same name get the same backend, and those of other names are spread.
 func TestHashBalance(t *testing.T) {
-	header := func(name string) string { return upgradeRequest("/v1/test", "X-Device: "+name) }
-	query := func(name string) string { return upgradeRequest("/v1/test?a=b&device=" + url.QueryEscape(name)) }
+	header := func(name string) string { return wstest.UpgradeRequest("/v1/test", "X-Device: "+name) }
+	query := func(name string) string { return wstest.UpgradeRequest("/v1/test?a=b&device=" + url.QueryEscape(name)) }
 	for _, c := range []struct {
 		name    string
 		by      HashBy
@@ -51,7 +52,7 @@ func TestHashBalance(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, setup{
-				profile: "echo", cap: 2, balance: pool.Hash, script: &script{serve: echo}, more: []*script{{serve: echo}, {serve: echo}},
+				profile: "echo", cap: 2, balance: pool.Hash, script: &wstest.Server{Serve: wstest.Echo}, more: []*wstest.Server{{Serve: wstest.Echo}, {Serve: wstest.Echo}},
 				service: func(s *Service) { s.HashBy = c.by },
 			})
 			r.allReady(2, r.backends...)
@@ -62,9 +63,9 @@ func TestHashBalance(t *testing.T) {
 				for range 3 {
 					r.allReady(2, r.backends...)
 					p := r.connect(c.request(name))
-					p.expectUpgrade()
-					p.sendClose(frame.NormalClosure, "")
-					p.expectClose(frame.NormalClosure, "")
+					p.ExpectUpgrade()
+					p.SendClose(frame.NormalClosure, "")
+					p.ExpectClose(frame.NormalClosure, "")
 					_ = p.Close()
 					address := r.record()["backend"].String()
 					if before != "" && address != before {

@@ -26,7 +26,7 @@ type Session struct {
 	down    direction     // from the backend to the client
 	scanner frame.Scanner // of what the client sends; the backend's is its connection's own
 
-	fromClient backend.Watcher // presents to the boundary what is watched of what the client sends
+	fromClient backend.Inspector // presents to the boundary what is inspected of what the client sends
 	// heldBack: the boundary lets no more of the client's messages through for now, so that the client is not read.
 	heldBack bool
 	// concluding: the client has sent its last message, in whose place the reset was sent; its last answer is awaited.
@@ -36,6 +36,9 @@ type Session struct {
 	deadline   loop.Timer // ends a session that lasts too long
 	lastCount  uint64     // data frames and their bytes, both ways, at the last look for idleness
 	quietLooks int        // looks in a row without any
+
+	keptAtEnding    int    // bytes that the backend had not taken when the client's end was seen
+	scannedAtEnding uint64 // bytes of the client's that were scanned then
 
 	messagesBefore            uint64 // what the client's scanner had counted when the lease began
 	framesBefore, bytesBefore uint64 // what the backend's scanner had counted then
@@ -129,15 +132,13 @@ func (s *Session) watchIdle() {
 		s.end(byProxy, frame.PolicyViolation, "idle limit reached")
 		return
 	}
-	s.timer.Set(s.client.Loop(), limit/idleLooks, s.watchIdle)
+	s.timer.Set(s.client, limit/idleLooks, timerIdle)
 }
 
 // limitDuration ends the session when it has lasted too long.
 func (s *Session) limitDuration() {
 	if limit := s.service.MaxDuration; limit > 0 {
-		s.deadline.Set(s.client.Loop(), limit, func() {
-			s.end(byProxy, frame.PolicyViolation, "session limit reached")
-		})
+		s.deadline.Set(s.client, limit, timerDuration)
 	}
 }
 
@@ -172,18 +173,16 @@ func (s *Session) moveTo(to *loop.Loop) {
 	if s.phase >= seeking {
 		return // it has no backend connection, or soon another, or none any more
 	}
-	timed, limited, put := s.timer.Take(), s.deadline.Take(), s.backend.TakeTimers()
+	s.timer.Take()
+	s.deadline.Take()
+	s.backend.TakeTimers()
 	delete(s.shard.sessions, s)
 	arrived := func() {
 		s.shard = &s.server.shards[s.client.Loop().ID()]
 		s.shard.sessions[s] = struct{}{}
-		if timed {
-			s.timer.Put(s.client.Loop())
-		}
-		if limited {
-			s.deadline.Put(s.client.Loop())
-		}
-		put(s.client.Loop())
+		s.timer.Put()
+		s.deadline.Put()
+		s.backend.PutTimers()
 	}
 	if !loop.Move(to, arrived, s.client, s.backend.Stream()) {
 		arrived()

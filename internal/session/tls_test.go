@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // overTLS has the tests' servers be reached by TLS.
@@ -39,18 +40,18 @@ func TestSizesOverTLS(t *testing.T) {
 	defer func() { overTLS = false }()
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		t.Run(tls.VersionName(version), func(t *testing.T) {
-			s := &script{serve: echo, version: version}
+			s := &wstest.Server{Serve: wstest.Echo, MaxTLS: version}
 			r := newRig(t, setup{profile: "echo", script: s})
 			p := r.join()
 			sizes := []int{0, 1, 125, 126, 1 << 10, 16<<10 - 8, 16<<10 - 7, 16 << 10, 48 << 10, 64<<10 - 1, 64 << 10, 1 << 20}
 			for _, size := range sizes {
-				payload := noise(byte(size), size)
+				payload := wstest.Noise(byte(size), size)
 				sent := make(chan error, 1)
 				go func() {
-					_, err := p.Conn.Write(p.encode(true, frame.Binary, payload))
+					_, err := p.Conn.Write(p.Encode(true, frame.Binary, payload))
 					sent <- err
 				}()
-				p.expect(frame.Binary, string(payload))
+				p.Expect(frame.Binary, string(payload))
 				if err := <-sent; err != nil {
 					t.Fatal(err)
 				}
@@ -60,18 +61,18 @@ func TestSizesOverTLS(t *testing.T) {
 			go func() {
 				var all []byte
 				for i := range burst {
-					all = append(all, p.encode(true, frame.Text, fmt.Append(nil, i))...)
+					all = append(all, p.Encode(true, frame.Text, fmt.Append(nil, i))...)
 				}
 				_, err := p.Conn.Write(all)
 				sent <- err
 			}()
 			for i := range burst {
-				p.expect(frame.Text, fmt.Sprint(i))
+				p.Expect(frame.Text, fmt.Sprint(i))
 			}
 			if err := <-sent; err != nil {
 				t.Fatal(err)
 			}
-			p.closeNormally()
+			p.CloseNormally()
 		})
 	}
 }
@@ -83,14 +84,14 @@ func TestPingsOverTLS(t *testing.T) {
 	defer func() { overTLS = false }()
 	l := newLively()
 	r := newRig(t, setup{
-		profile: "echo", script: &script{serve: l.serve},
-		backend: func(o *backend.Options) { o.PingInterval, o.PingTimeout = 10*time.Millisecond, testTimeout },
+		profile: "echo", script: &wstest.Server{Serve: l.serve},
+		backend: func(o *backend.Options) { o.PingInterval, o.PingTimeout = 10*time.Millisecond, wstest.Timeout },
 	})
 	r.ready(1)
 	l.awaitPings(t, 3)
 	p := r.join()
 	l.awaitPings(t, 3)
-	p.closeNormally()
+	p.CloseNormally()
 	r.ready(1)
 	if s := r.backend.Stats(); s.Totals.Dialed != 1 {
 		t.Errorf("%d connections were dialed; want 1: %+v", s.Totals.Dialed, s.Totals.Reasons)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 const withModels = `
@@ -23,20 +24,20 @@ profiles:
       other: refuse`
 
 // askFor begins a session with a query and further header lines.
-func (r *rig) askFor(query string, header ...string) *peer {
+func (r *rig) askFor(query string, header ...string) *wstest.Peer {
 	r.t.Helper()
-	p := r.connect(upgradeRequest("/v1/test"+query, header...))
-	p.expectUpgrade()
+	p := r.connect(wstest.UpgradeRequest("/v1/test"+query, header...))
+	p.ExpectUpgrade()
 	return p
 }
 
 // talk exchanges a message over a session, which shows which connection it has.
-func talk(client, server *peer, text string) {
-	client.t.Helper()
-	client.send(frame.Text, text)
-	server.expect(frame.Text, text)
-	server.send(frame.Text, text)
-	client.expect(frame.Text, text)
+func talk(t testing.TB, client, server *wstest.Peer, text string) {
+	t.Helper()
+	client.Send(frame.Text, text)
+	server.Expect(frame.Text, text)
+	server.Send(frame.Text, text)
+	client.Expect(frame.Text, text)
 }
 
 // Each variant has connections of its own, dialed with its parameters, and shared by those who ask for them in any way.
@@ -47,24 +48,24 @@ func TestVariants(t *testing.T) {
 	}})
 	first := r.askFor("")
 	en := r.accepted()
-	if en.target != "/?model=en" {
-		t.Errorf("dialed with %q", en.target)
+	if en.Request.URL.RequestURI() != "/?model=en" {
+		t.Errorf("dialed with %q", en.Request.URL.RequestURI())
 	}
-	talk(first, en, "hello")
+	talk(t, first, en, "hello")
 	second := r.askFor("?model=ja")
 	ja := r.accepted()
-	if ja.target != "/?model=ja" {
-		t.Errorf("dialed with %q", ja.target)
+	if ja.Request.URL.RequestURI() != "/?model=ja" {
+		t.Errorf("dialed with %q", ja.Request.URL.RequestURI())
 	}
-	talk(second, ja, "konnichiwa")
-	first.closeNormally()
-	second.closeNormally()
+	talk(t, second, ja, "konnichiwa")
+	first.CloseNormally()
+	second.CloseNormally()
 	for range 3 {
 		first, second = r.askFor("?model=ja"), r.askFor("?model=en")
-		talk(first, ja, "ja")
-		talk(second, en, "en")
-		first.closeNormally()
-		second.closeNormally()
+		talk(t, first, ja, "ja")
+		talk(t, second, en, "en")
+		first.CloseNormally()
+		second.CloseNormally()
 	}
 	if s := r.backend.Stats(); s.Totals.Dialed != 2 {
 		t.Errorf("stats: %+v", s)
@@ -80,7 +81,7 @@ func TestVariantsRefused(t *testing.T) {
 		"?lang=en":           `unknown parameter "lang": use one of model, token`,
 		"?model=%zz":         "the query of the URL is malformed",
 	} {
-		p, response := r.request(upgradeRequest("/v1/test" + query))
+		p, response := r.request(wstest.UpgradeRequest("/v1/test" + query))
 		body, err := io.ReadAll(response.Body)
 		if err != nil || response.StatusCode != http.StatusBadRequest || strings.TrimSpace(string(body)) != text {
 			t.Errorf("%s: %s, %q, %v; want 400, %q", query, response.Status, body, err, text)
@@ -98,26 +99,26 @@ func TestPrivateVariants(t *testing.T) {
 	}})
 	one := r.askFor("?token=secret", "Api-Key: k1")
 	server := r.accepted()
-	if server.target != "/?token=secret&model=en" || !slices.Equal(server.header["Api-Key"], []string{"k1"}) {
-		t.Errorf("dialed with %q, %v", server.target, server.header)
+	if server.Request.URL.RequestURI() != "/?token=secret&model=en" || !slices.Equal(server.Request.Header["Api-Key"], []string{"k1"}) {
+		t.Errorf("dialed with %q, %v", server.Request.URL.RequestURI(), server.Request.Header)
 	}
-	talk(one, server, "one")
+	talk(t, one, server, "one")
 	two := r.askFor("?token=secret", "Api-Key: k1") // the same secret, but who knows whose
 	other := r.accepted()
-	talk(two, other, "two")
-	one.closeNormally()
-	server.expectClose(frame.GoingAway, "served its client")
+	talk(t, two, other, "two")
+	one.CloseNormally()
+	server.ExpectClose(frame.GoingAway, "served its client")
 	_ = server.Close()
-	two.closeNormally()
-	other.expectClose(frame.GoingAway, "served its client")
+	two.CloseNormally()
+	other.ExpectClose(frame.GoingAway, "served its client")
 	_ = other.Close()
 	three := r.askFor("")
 	plain := r.accepted()
-	if plain.target != "/?model=en" || plain.header["Api-Key"] != nil {
-		t.Errorf("dialed with %q, %v", plain.target, plain.header)
+	if plain.Request.URL.RequestURI() != "/?model=en" || plain.Request.Header["Api-Key"] != nil {
+		t.Errorf("dialed with %q, %v", plain.Request.URL.RequestURI(), plain.Request.Header)
 	}
-	talk(three, plain, "three")
-	three.closeNormally()
+	talk(t, three, plain, "three")
+	three.CloseNormally()
 	for _, v := range r.backend.Variants() {
 		if strings.Contains(v.Variant, "secret") || strings.Contains(v.Variant, "k1") {
 			t.Errorf("the name of a variant tells a secret: %q", v.Variant)
@@ -130,18 +131,18 @@ func TestPrivateClientLeaves(t *testing.T) {
 	r := newRig(t, setup{cap: 1, queue: 4, backend: withYAML(t, withModels)})
 	holder := r.askFor("")
 	server := r.accepted()
-	if server.target != "/?model=en" {
-		t.Errorf("the connection that is kept warm was dialed with %q", server.target)
+	if server.Request.URL.RequestURI() != "/?model=en" {
+		t.Errorf("the connection that is kept warm was dialed with %q", server.Request.URL.RequestURI())
 	}
-	talk(holder, server, "here")
-	waiter := r.connect(upgradeRequest("/v1/test?token=x"))
-	eventually(t, "the client waits", func() bool { return r.group.Queue().Waiting == 1 })
+	talk(t, holder, server, "here")
+	waiter := r.connect(wstest.UpgradeRequest("/v1/test?token=x"))
+	wstest.Eventually(t, "the client waits", func() bool { return r.group.Queue().Waiting == 1 })
 	_ = waiter.Close()
-	eventually(t, "the client has left", func() bool { return r.group.Queue().Waiting == 0 })
-	holder.closeNormally()
+	wstest.Eventually(t, "the client has left", func() bool { return r.group.Queue().Waiting == 0 })
+	holder.CloseNormally()
 	again := r.askFor("")
-	talk(again, server, "again")
-	again.closeNormally()
+	talk(t, again, server, "again")
+	again.CloseNormally()
 	if s, h := r.backend.Stats(), r.backend.Health(); s.Totals.DialFailed != 0 || !h.Reachable {
 		t.Errorf("stats: %+v, %+v", s, h)
 	}
@@ -150,17 +151,17 @@ func TestPrivateClientLeaves(t *testing.T) {
 // Clients that set what sticks get connections that others with the same settings have used, or fresh ones; when there is no
 // room for one, the connection that was used longest ago makes some.
 func TestSettingsOfOthers(t *testing.T) {
-	r := newRig(t, setup{profile: "vosk", cap: 2, queue: 4, script: &script{serve: vosk}})
+	r := newRig(t, setup{profile: "vosk", cap: 2, queue: 4, script: &wstest.Server{Serve: vosk}})
 	for range 3 {
 		for _, rate := range []string{"8000", "16000", "44100"} {
-			client := r.connect(upgradeRequest("/v1/test"))
-			client.expectUpgrade()
-			client.send(frame.Text, `{"config" : {"sample_rate" : `+rate+`}}`)
-			client.send(frame.Binary, "audio")
-			client.expect(frame.Text, `{"partial" : "`+rate+`"}`)
-			client.send(frame.Text, voskEnd)
-			client.expect(frame.Text, `{"text" : "`+rate+`"}`)
-			client.expectClose(frame.NormalClosure, "the session is over")
+			client := r.connect(wstest.UpgradeRequest("/v1/test"))
+			client.ExpectUpgrade()
+			client.Send(frame.Text, `{"config" : {"sample_rate" : `+rate+`}}`)
+			client.Send(frame.Binary, "audio")
+			client.Expect(frame.Text, `{"partial" : "`+rate+`"}`)
+			client.Send(frame.Text, voskEnd)
+			client.Expect(frame.Text, `{"text" : "`+rate+`"}`)
+			client.ExpectClose(frame.NormalClosure, "the session is over")
 			_ = client.Close()
 		}
 	}
@@ -170,14 +171,14 @@ func TestSettingsOfOthers(t *testing.T) {
 }
 
 // vosk plays Vosk's server: the first configuration sticks, and each answer names it.
-func vosk(p *peer) {
+func vosk(p *wstest.Peer) {
 	rate, begun := "none", false
 	say := func(text string) bool {
-		_, err := p.Write(p.encode(true, frame.Text, []byte(text)))
+		_, err := p.Write(p.Encode(true, frame.Text, []byte(text)))
 		return err == nil
 	}
 	for {
-		h, payload, err := p.next()
+		h, payload, err := p.Next()
 		text := string(payload)
 		switch {
 		case err != nil || h.Opcode == frame.Close:

@@ -163,7 +163,7 @@ func (k *conn) hangUp() {
 	k.flush()
 	if !k.socket.Closed() {
 		k.socket.CloseWrite()
-		k.linger.Set(k.socket.Loop(), lingerTime, k.socket.Close)
+		k.linger.Set(k.socket, lingerTime, timerLinger)
 	}
 }
 
@@ -210,6 +210,34 @@ func (k *conn) throttle() {
 		k.socket.Pause()
 	} else {
 		k.socket.Resume()
+	}
+}
+
+// What a connection's timers are set for.
+const (
+	timerLinger    loop.Purpose = iota // the client has had its time to end the connection
+	timerSilence                       // the client has perhaps been silent for too long
+	timerReply                         // answers are due
+	timerLateReply                     // answers out of turn are due
+	timerUnasked                       // a late message that nobody asked for is due
+	timerChatter                       // chatter is due
+)
+
+// Expired implements loop.TimerHandler.
+func (k *conn) Expired(_ *loop.Conn, t *loop.Timer) {
+	switch t.Purpose() {
+	case timerLinger:
+		k.socket.Close()
+	case timerSilence:
+		k.replies.silence.judge()
+	case timerReply:
+		k.replies.sendDue()
+	case timerLateReply:
+		k.replies.sendLateOnes()
+	case timerUnasked:
+		k.replies.pests.sayLate()
+	case timerChatter:
+		k.replies.pests.chat()
 	}
 }
 

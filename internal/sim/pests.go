@@ -39,27 +39,32 @@ func (p *pests) sendLate() {
 	if after == 0 {
 		after = defaultLateAfter
 	}
-	p.late.Set(p.conn.socket.Loop(), after, func() {
-		p.lates++
-		p.say(fmt.Sprintf(`{"late" : %d}`, p.lates))
-		p.conn.flush()
-	})
+	p.late.Set(p.conn.socket, after, timerUnasked)
 }
 
+// sayLate sends the late message that is due.
+func (p *pests) sayLate() {
+	p.lates++
+	p.say(fmt.Sprintf(`{"late" : %d}`, p.lates))
+	p.conn.flush()
+}
+
+// chatLater sets the time of the next chatter, if any was asked for.
 func (p *pests) chatLater() {
-	every := p.conn.server.options.Fail.Chatter
-	if every == 0 {
-		return
+	if every := p.conn.server.options.Fail.Chatter; every > 0 {
+		p.chatter.Set(p.conn.socket, every, timerChatter)
 	}
-	p.chatter.Set(p.conn.socket.Loop(), every, func() {
-		p.chatLater()
-		if p.conn.socket.Pending() > 0 {
-			return // to a client that does not read, nothing is piled up
-		}
-		p.chats++
-		p.say(fmt.Sprintf(`{"chatter" : %d}`, p.chats))
-		p.conn.flush()
-	})
+}
+
+// chat sends the chatter that is due.
+func (p *pests) chat() {
+	p.chatLater()
+	if p.conn.socket.Pending() > 0 {
+		return // to a client that does not read, nothing is piled up
+	}
+	p.chats++
+	p.say(fmt.Sprintf(`{"chatter" : %d}`, p.chats))
+	p.conn.flush()
 }
 
 func (p *pests) say(text string) {

@@ -158,7 +158,7 @@ func (r *replies) send(said reply) {
 	r.queue = append(r.queue, a)
 	r.queued += len(a.payload)
 	if len(r.queue) == 1 {
-		r.timer.Set(r.conn.socket.Loop(), delay, r.sendDue)
+		r.timer.Set(r.conn.socket, delay, timerReply)
 	}
 }
 
@@ -168,7 +168,7 @@ func (r *replies) sendLate(a answer, delay time.Duration) {
 	a.due = time.Now().Add(delay)
 	r.late = append(r.late, a)
 	slices.SortStableFunc(r.late, func(a, b answer) int { return a.due.Compare(b.due) })
-	r.lateTimer.Set(r.conn.socket.Loop(), time.Until(r.late[0].due), r.sendLateOnes)
+	r.lateTimer.Set(r.conn.socket, time.Until(r.late[0].due), timerLateReply)
 }
 
 // sendLateOnes sends the late replies whose time has come.
@@ -180,7 +180,7 @@ func (r *replies) sendLateOnes() {
 		r.carryOut(&a) // may stop everything
 	}
 	if len(r.late) > 0 {
-		r.lateTimer.Set(r.conn.socket.Loop(), time.Until(r.late[0].due), r.sendLateOnes)
+		r.lateTimer.Set(r.conn.socket, time.Until(r.late[0].due), timerLateReply)
 	}
 	r.conn.flush()
 }
@@ -201,7 +201,7 @@ func (r *replies) sendDue() {
 	if len(r.queue) == 0 {
 		r.queue = nil
 	} else {
-		r.timer.Set(r.conn.socket.Loop(), time.Until(r.queue[0].due), r.sendDue)
+		r.timer.Set(r.conn.socket, time.Until(r.queue[0].due), timerReply)
 	}
 	r.conn.flush()
 }

@@ -17,7 +17,7 @@ type silence struct {
 func (s *silence) start() {
 	if s.limit > 0 {
 		s.heard = loop.Now()
-		s.timer.Set(s.conn.socket.Loop(), s.limit, s.judge)
+		s.timer.Set(s.conn.socket, s.limit, timerSilence)
 	}
 }
 
@@ -32,7 +32,7 @@ func (s *silence) broken() {
 
 func (s *silence) judge() {
 	if left := s.heard.After(s.limit).Until(); left > 0 {
-		s.timer.Set(s.conn.socket.Loop(), left, s.judge)
+		s.timer.Set(s.conn.socket, left, timerSilence)
 		return
 	}
 	k := s.conn

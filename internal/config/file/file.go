@@ -44,20 +44,13 @@ var _ config.Store = (*Store)(nil)
 // defaultPoll is how often the file is looked at, and the time between two looks that must agree.
 const defaultPoll = 250 * time.Millisecond
 
-// Open returns the store in that file. A file that does not exist yet is an empty configuration, and is made by the first
-// change; its directory must exist. One that was there before, as this store has seen or options.Known says, is missing.
+// Open returns the store in that file, which is looked at when the store is used. A file that does not exist yet is an empty
+// configuration, and is made by the first change; its directory must exist. One that was there before, as this store has seen or
+// options.Known says, is missing.
 func Open(path string, options config.Options) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("configuration file: %w", err)
-	}
-	if info, err := os.Stat(filepath.Dir(path)); err != nil {
-		return nil, fmt.Errorf("configuration directory: %w", err)
-	} else if !info.IsDir() {
-		return nil, fmt.Errorf("configuration directory: %s is not a directory", filepath.Dir(path))
-	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("configuration file: %s is a directory: use a file", path)
 	}
 	s := &Store{path: path, check: options.Profiles, history: history{path + ".history"}}
 	every := options.Poll

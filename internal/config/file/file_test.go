@@ -239,7 +239,12 @@ func TestOpenRefuses(t *testing.T) {
 		filepath.Join(directory, "none", "c.yaml"): "the configuration's directory",
 		directory: "is a directory; allowed is a file",
 	} {
-		if _, err := Open(path, config.Options{}); err == nil || !strings.Contains(err.Error(), says) {
+		s, err := Open(path, config.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, err := s.Load(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -85,7 +86,7 @@ func (s *settler) settled(ctx context.Context, withData bool) (*look, error) {
 		began := time.Now()
 		l := lookAt(s.path, counted)
 		if errors.Is(l.err, config.ErrMissing) && s.isNew() {
-			return &look{version: version(nil)}, nil
+			return &look{version: version(nil)}, checkDirectory(filepath.Dir(s.path))
 		}
 		wait := s.judge(l, began, time.Now())
 		if wait > 0 && l.err == nil && s.complete(l.version) {
@@ -136,6 +137,17 @@ func (s *settler) count(l *look) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counted, s.pending, s.seen = &look{info: l.info, version: l.version}, nil, true
+}
+
+// checkDirectory returns why no file can be made in a directory.
+func checkDirectory(path string) error {
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return fmt.Errorf("configuration directory: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("configuration directory: %s is not a directory", path)
+	}
+	return nil
 }
 
 // isNew tells whether there never was a file.

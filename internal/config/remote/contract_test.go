@@ -33,7 +33,7 @@ func local(*http.Request) bool { return true }
 // serve serves a database on a unix socket, or if there is none on a loopback address, and returns a client of it.
 func serve(t testing.TB, database, socket string, options config.Options) *proxied {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), database, options)
+	store, err := sqlite.Open(database, options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // opened returns a new store.
 func opened(t *testing.T) config.Store {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "config.db"), config.Options{})
+	store, err := sqlite.Open(filepath.Join(t.TempDir(), "config.db"), config.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,14 +15,10 @@ func TestContract(t *testing.T) {
 	})
 }
 
-func TestContractInMemory(t *testing.T) {
-	storetest.Run(t, func(*testing.T) storetest.Place { return storetest.Place{Open: opener(Memory), Single: true} })
-}
-
 func opener(path string) func(testing.TB, config.Options) config.Store {
 	return func(t testing.TB, options config.Options) config.Store {
 		t.Helper()
-		s, err := Open(t.Context(), path, options)
+		s, err := Open(path, options)
 		if err != nil {
 			t.Fatal(err)
 		}

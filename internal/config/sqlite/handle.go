@@ -22,29 +22,23 @@ type handle struct {
 	db       *sql.DB
 	path     string
 	readOnly bool
-	file     os.FileInfo // nil for memory
+	file     os.FileInfo
 	wal      os.FileInfo // FILE-wal, which has what was written last; nil if there is none
-	pin      *sql.Conn   // nil for memory
-	number   int         // of the handles of a store
+	pin      *sql.Conn
+	number   int // of the handles of a store
 	users    sync.WaitGroup
 }
 
 // connect opens the file at a path, and makes it if it may. What is in it is not looked at yet.
 func connect(ctx context.Context, path string, readOnly, known bool) (h *handle, err error) {
-	if path == Memory {
-		h = &handle{path: path}
-		if h.db, err = sql.Open("sqlite", "file::memory:?"+pragmas().Encode()); err != nil {
-			return nil, fmt.Errorf("opening the database %s: %w", path, err)
-		}
-		h.db.SetMaxOpenConns(1) // each connection would have a memory of its own
-		return h, nil
-	}
 	h = &handle{path: path, readOnly: readOnly}
 	if h.file, err = h.prepare(known); err != nil {
 		return nil, err
 	}
-	parameters := pragmas()
-	parameters.Set("mode", "rw") // a file that is gone is not made anew
+	parameters := url.Values{
+		"_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "foreign_keys(1)"},
+		"mode": {"rw"}, // a file that is gone is not made anew
+	}
 	if h.readOnly {
 		parameters.Set("mode", "ro")
 	}
@@ -60,12 +54,6 @@ func connect(ctx context.Context, path string, readOnly, known bool) (h *handle,
 		return nil, errors.Join(err, h.close())
 	}
 	return h, nil
-}
-
-func pragmas() url.Values {
-	return url.Values{"_txlock": {"immediate"}, "_pragma": {
-		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "foreign_keys(1)",
-	}}
 }
 
 // prepare returns the file that is at the path. One that is not there is made, unless there was one before (known), and then an
@@ -110,9 +98,6 @@ func writable(path string, info os.FileInfo) bool {
 
 // check finds out whether the file is still the one at the path.
 func (h *handle) check() error {
-	if h.file == nil {
-		return nil
-	}
 	now, err := os.Stat(h.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -138,9 +123,6 @@ const walSuffix = "-wal"
 // remember takes the file as it is now for what it should be: it is no longer empty. The pin reads something, since a connection
 // that never has cannot make a checkpoint.
 func (h *handle) remember(ctx context.Context) error {
-	if h.file == nil {
-		return nil
-	}
 	var version int
 	if err := h.pin.QueryRowContext(ctx, "PRAGMA schema_version").Scan(&version); err != nil {
 		return err
@@ -163,7 +145,7 @@ const checkpointTimeout = time.Second
 // SQLite would take for that of the next database there; so it goes into the file where it belongs first.
 func (h *handle) leave(ctx context.Context) error {
 	h.users.Wait() // each has a time limit
-	if h.pin != nil && !h.readOnly {
+	if !h.readOnly {
 		busy, err := h.checkpoint(ctx)
 		switch {
 		case ctx.Err() != nil:

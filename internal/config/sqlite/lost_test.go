@@ -105,10 +105,7 @@ func TestOpenKnown(t *testing.T) {
 		text:  {nil, "is no SQLite database, or is damaged"},
 	} {
 		before, wal := read(t, path), read(t, path+"-wal")
-		s, err := Open(t.Context(), path, config.Options{Known: true})
-		if err == nil {
-			_ = s.Close()
-		}
+		err := used(t, path, config.Options{Known: true})
 		if err == nil || !strings.Contains(err.Error(), want.says) || want.is != nil && !errors.Is(err, want.is) {
 			t.Errorf("%s: %v; want %s", path, err, want.says)
 		}
@@ -125,13 +122,13 @@ func TestOpenKnown(t *testing.T) {
 	if _, _, err := Migrate(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(t.Context(), made, config.Options{Known: true})
+	s, err := Open(made, config.Options{Known: true})
 	must(t, err)
 	defer s.Close()
 	if _, err := s.Load(t.Context()); !errors.Is(err, config.ErrMissing) || !strings.Contains(err.Error(), "were made anew") {
 		t.Errorf("new tables: %v", err)
 	}
-	restored, err := Open(t.Context(), backup(t, 48), config.Options{Known: true})
+	restored, err := Open(backup(t, 48), config.Options{Known: true})
 	must(t, err)
 	defer restored.Close()
 	if n := connectionsOf(t, restored); n != 48 {
@@ -195,6 +192,9 @@ func TestLostInUse(t *testing.T) {
 			must(t, s.Close()) // so that nothing is left in the -wal, from which a truncated file could be made again
 			s = opener(path)(t, config.Options{})
 			defer s.Close()
+			if _, err := s.Load(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			if name != "truncated" { // for all others there is something
 				if _, err := s.Apply(t.Context(), setConnections(33)); err != nil {
 					t.Fatal(err)
@@ -296,7 +296,7 @@ func TestLostMeanwhile(t *testing.T) {
 		"replaced": func(t *testing.T, path string) error { return os.Rename(backup(t, 48), path) },
 	} {
 		path := filepath.Join(t.TempDir(), "config.db")
-		s, err := Open(t.Context(), path, config.Options{})
+		s, err := Open(path, config.Options{})
 		must(t, err)
 		defer s.Close()
 		fill(t, s)
@@ -314,7 +314,7 @@ func TestLostMeanwhile(t *testing.T) {
 func TestReplacedWhileUsed(t *testing.T) {
 	unixOnly(t)
 	path := filepath.Join(t.TempDir(), "config.db")
-	s, err := Open(t.Context(), path, config.Options{})
+	s, err := Open(path, config.Options{})
 	must(t, err)
 	defer s.Close()
 	fill(t, s)

@@ -28,17 +28,15 @@ func migrations() fs.FS {
 }
 
 // Migrate makes the database's schema, or brings it up to date, and returns the versions that it had and has. Others who do the
-// same at the same time wait for one another. [Open] does so too.
+// same at the same time wait for one another. A [Store] does so, too.
 func Migrate(ctx context.Context, path string) (from, to int64, err error) {
 	newest, err := tables.Newest(migrations())
 	if err != nil {
 		return 0, 0, err
 	}
-	s := &Store{path: path}
-	if path != Memory {
-		if s.path, err = filepath.Abs(path); err != nil {
-			return 0, 0, fmt.Errorf("database file: %w", err)
-		}
+	s := new(Store)
+	if s.path, err = filepath.Abs(path); err != nil {
+		return 0, 0, fmt.Errorf("database file: %w", err)
 	}
 	h, err := connect(ctx, s.path, false, false)
 	if err != nil {
@@ -63,38 +61,34 @@ func (h *handle) migrate(ctx context.Context, newest int64, known bool) error {
 	if err != nil {
 		return err
 	}
-	if h.readOnly {
+	if h.readOnly || has > newest {
 		return tables.CheckSchema(has, newest)
 	}
-	if has > newest {
-		return tables.CheckSchema(has, newest)
-	}
-	isWAL, err := h.isWAL(ctx)
-	if err != nil || isWAL && has == newest {
+	upToDate, err := h.isUpToDate(ctx, has, newest)
+	if err != nil || upToDate {
 		return err
 	}
-	if h.path != Memory {
-		unlock, err := filelock.Lock(ctx, h.path)
-		if err != nil {
-			return err
-		}
-		defer unlock()
-		if _, err := h.pin.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
-			return err
-		}
+	unlock, err := filelock.Lock(ctx, h.path)
+	if err != nil {
+		return err
 	}
-	_, _, err = tables.Migrate(ctx, dialect, database.DialectSQLite3, h.db, migrations()) // looks again what there is to do
-	return err
+	defer unlock()
+	if _, err := h.pin.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil { // so that readers and a writer do not stop one another
+		return err
+	}
+	if _, _, err = tables.Migrate(ctx, dialect, database.DialectSQLite3, h.db, migrations()); err != nil { // looks again what there is to do
+		return err
+	}
+	return h.makeTriggers(ctx)
 }
 
-// isWAL tells whether readers and a writer do not stop one another in the database's file.
-func (h *handle) isWAL(ctx context.Context) (bool, error) {
-	if h.path == Memory {
-		return true, nil
-	}
+// isUpToDate tells whether a database that has one version of the schema lacks nothing of the newest.
+func (h *handle) isUpToDate(ctx context.Context, has, newest int64) (bool, error) {
 	var mode string
-	err := h.pin.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode)
-	return mode == "wal", err
+	if err := h.pin.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" || has != newest {
+		return false, err
+	}
+	return h.hasTriggers(ctx)
 }
 
 // schema returns the version that the schema has; 0 for an empty database.

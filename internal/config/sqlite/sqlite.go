@@ -1,8 +1,7 @@
-// Package sqlite keeps a configuration in an SQLite database: a file that any number of processes may read and write, or,
-// with the path :memory:, memory of this process.
+// Package sqlite keeps a configuration in an SQLite database: a file that any number of processes may read and write.
 //
-// Changes of other processes, such as an UPDATE by the program sqlite3, are seen within a second by PRAGMA data_version. The
-// schema is made and brought up to date when the database is opened.
+// Opening a store does not open the file: the first use does, and makes the schema or brings it up to date. Changes of other
+// processes, such as an UPDATE by the program sqlite3, are seen within a second by PRAGMA data_version.
 //
 // A file that is deleted or emptied while it is used is a store that fails, and nothing is written to it: such a change would
 // be confirmed and lost. Another database in its place is opened instead.
@@ -24,20 +23,18 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
 )
 
-// Memory is the path of a database that ends with the store.
-const Memory = ":memory:"
-
 // Store is a [config.Store] in an SQLite database.
 type Store struct {
 	*tables.Store
 	path     string // static
 	readOnly bool   // static: asked for
+	known    bool   // static: there was a configuration before
 	newest   int64  // static: version of the schema that this program knows
 	poller   *config.Poller
 	closed   atomic.Bool
 
 	mu     sync.Mutex
-	handle *handle // guarded by mu: nil while there is no file that can be used
+	handle *handle // guarded by mu: nil before the first use, and while there is no file that can be used
 
 	turn   chan struct{} // has room for one: who opens another file
 	old    *handle       // of who has the turn: one that could not be left yet
@@ -54,34 +51,23 @@ const (
 	busyTimeout = 5 * time.Second
 )
 
-// Open opens a database, and makes it if there is none, unless options.Known says that there was one before; its directory must
-// exist. A file that may not be written is opened for reading.
-func Open(ctx context.Context, path string, options config.Options) (*Store, error) {
-	s := &Store{path: path, turn: make(chan struct{}, 1)}
-	if path != Memory {
-		var err error
-		if s.path, err = filepath.Abs(path); err != nil {
-			return nil, fmt.Errorf("database file: %w", err)
-		}
-		s.readOnly = options.ReadOnly
+// Open returns the store in a database's file. Its first use makes the file if there is none, unless options.Known says that
+// there was one before; its directory must exist. A file that may not be written is only read.
+func Open(path string, options config.Options) (*Store, error) {
+	s := &Store{readOnly: options.ReadOnly, known: options.Known, turn: make(chan struct{}, 1)}
+	var err error
+	if s.path, err = filepath.Abs(path); err != nil {
+		return nil, fmt.Errorf("database file: %w", err)
 	}
 	s.Store = tables.NewStore(s.transact, options, func() { s.poller.Ring() })
-	var err error
 	if s.newest, err = tables.Newest(migrations()); err != nil {
 		return nil, err
-	}
-	if s.handle, err = s.open(ctx, options.Known); err != nil {
-		return nil, s.explain(err)
 	}
 	every := options.Poll
 	if every <= 0 {
 		every = defaultPoll
 	}
-	look := (&watcher{store: s, every: every}).look
-	if path == Memory {
-		look = waitForEnd
-	}
-	s.poller = config.NewPoller(every, look)
+	s.poller = config.NewPoller(every, (&watcher{store: s, every: every}).look)
 	return s, nil
 }
 
@@ -104,8 +90,8 @@ func (s *Store) open(ctx context.Context, known bool) (*handle, error) {
 	return h, nil
 }
 
-// use returns the handle of the file that is at the path. If that is another one than before, it is opened, and the one before is
-// left. Who has used the handle says so (users.Done).
+// use returns the handle of the file that is at the path. If that is another one than before, or the first, it is opened, and the
+// one before is left. Who has used the handle says so (users.Done).
 func (s *Store) use(ctx context.Context) (*handle, error) {
 	if h, err := s.present(); h != nil || err != nil {
 		return h, err
@@ -130,7 +116,7 @@ func (s *Store) use(ctx context.Context) (*handle, error) {
 		}
 		s.old = nil
 	}
-	h, err := s.open(ctx, true)
+	h, err := s.open(ctx, s.known || s.opened > 0)
 	if err != nil {
 		return nil, err
 	}

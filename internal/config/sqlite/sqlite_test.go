@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,14 @@ func opened(t *testing.T) (s config.Store, path string) {
 	s = opener(path)(t, config.Options{})
 	t.Cleanup(func() { _ = s.Close() })
 	return s, path
+}
+
+// used opens a database and reads it once.
+func used(t *testing.T, path string, options config.Options) error {
+	t.Helper()
+	s := opener(path)(t, options)
+	_, err := s.Load(t.Context())
+	return errors.Join(err, s.Close())
 }
 
 // query runs statements on a file as the program sqlite3 would: without our settings.
@@ -183,7 +192,7 @@ func TestNewerSchema(t *testing.T) {
 	}
 	_, loading := s.Load(t.Context())
 	_, writing := s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-1"}}})
-	_, opening := Open(t.Context(), path, config.Options{})
+	opening := used(t, path, config.Options{})
 	for i, err := range []error{loading, writing, opening} {
 		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), "it has version 999, and this program knows versions up to 2; use a newer wsbouncer") {
 			t.Errorf("call %d: %v", i, err)
@@ -227,7 +236,7 @@ func TestOpenReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]error{none: fs.ErrNotExist, empty: config.ErrSchema} {
-		if _, err := Open(t.Context(), path, config.Options{ReadOnly: true}); !errors.Is(err, want) {
+		if err := used(t, path, config.Options{ReadOnly: true}); !errors.Is(err, want) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -288,7 +297,7 @@ func TestOpenRefuses(t *testing.T) {
 		text:                                     "is no SQLite database, or is damaged",
 		other:                                    "is the database of another program",
 	} {
-		if _, err := Open(t.Context(), path, config.Options{}); err == nil || !strings.Contains(err.Error(), says) {
+		if err := used(t, path, config.Options{}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -300,7 +309,7 @@ func TestOpenedAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 6 {
 		all.Go(func() {
-			s, err := Open(t.Context(), path, config.Options{})
+			s, err := Open(path, config.Options{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -314,48 +323,103 @@ func TestOpenedAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// TestOlderSchema brings a database of the first version up to date: what is in it stays, and what is new can be set and has a
-// history.
+// TestOlderSchema brings databases up to date that older programs have made, with their own triggers: what is in them stays, what
+// is new can be set and has a history, and the triggers are those of a new database.
 func TestOlderSchema(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "old.db")
-	first, err := fs.ReadFile(migrations(), "1_tables.sql")
+	for version := range int64(2) {
+		path := filepath.Join(t.TempDir(), "old.db")
+		old, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		released := make(fstest.MapFS)
+		for _, file := range []string{"1_tables.sql", "2_pass.sql"}[:version+1] {
+			data, err := os.ReadFile(filepath.Join("testdata", "released", file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			released[file] = &fstest.MapFile{Data: data}
+		}
+		if _, to, err := tables.Migrate(t.Context(), dialect, database.DialectSQLite3, old, released); err != nil || to != version+1 {
+			t.Fatalf("version %d: %d, %v", version+1, to, err)
+		}
+		if _, err := old.ExecContext(t.Context(), "INSERT INTO services (name, path) VALUES ('stt', '/v1')"); err != nil {
+			t.Fatal(err)
+		}
+		if err := old.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s := opener(path)(t, config.Options{})
+		defer s.Close()
+		_, err = s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{{
+			Verb: config.Set, Kind: config.KindService, Name: "stt", Values: config.Values{"pass": "path,query"},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		snapshot, err := s.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if service, _ := snapshot.Service("stt"); service.Path != "/v1" || !slices.Equal(service.Pass, []string{"path", "query"}) {
+			t.Errorf("version %d: %+v", version+1, service)
+		}
+		var got []string
+		history, err := s.History(t.Context(), 2)
+		for _, r := range history {
+			got = append(got, r.String())
+		}
+		want := []string{`x: service stt: pass (none) -> "[\"path\",\"query\"]"`, "(SQL): service stt: added (path /v1)"}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("version %d: %q, %v", version+1, got, err)
+		}
+		if has := triggersOf(t, path); !maps.Equal(has, triggers()) {
+			t.Errorf("version %d: the triggers are %v", version+1, has)
+		}
+	}
+}
+
+// triggersOf returns the statements that made a database's triggers, by the triggers' names.
+func triggersOf(t *testing.T, path string) map[string]string {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := sql.Open("sqlite", path)
+	defer db.Close()
+	rows, err := db.QueryContext(t.Context(), "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
 	if err != nil {
 		t.Fatal(err)
 	}
-	only := fstest.MapFS{"1_tables.sql": {Data: first}}
-	if _, to, err := tables.Migrate(t.Context(), dialect, database.DialectSQLite3, old, only); err != nil || to != 1 {
-		t.Fatalf("the first version: %d, %v", to, err)
+	defer rows.Close()
+	all := make(map[string]string)
+	for rows.Next() {
+		var name, statement string
+		if err := rows.Scan(&name, &statement); err != nil {
+			t.Fatal(err)
+		}
+		all[name] = statement
 	}
-	if _, err := old.ExecContext(t.Context(), "INSERT INTO services (name, path) VALUES ('stt', '/v1')"); err != nil {
+	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := old.Close(); err != nil {
+	return all
+}
+
+// TestTriggersMissing is about a database whose migration was interrupted before its triggers were made.
+func TestTriggersMissing(t *testing.T) {
+	s, path := opened(t)
+	fill(t, s)
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(t.Context(), path, config.Options{})
-	if err != nil {
+	if err := query(t, path, "DROP TRIGGER services_changed", "DROP TRIGGER backends_added"); err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	_, err = s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{{
-		Verb: config.Set, Kind: config.KindService, Name: "stt", Values: config.Values{"pass": "path,query"},
-	}}})
-	if err != nil {
+	if err := used(t, path, config.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	snapshot, err := s.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if service, _ := snapshot.Service("stt"); service.Path != "/v1" || !slices.Equal(service.Pass, []string{"path", "query"}) {
-		t.Errorf("%+v", service)
-	}
-	history, err := s.History(t.Context(), 1)
-	if err != nil || len(history) != 1 || history[0].Edits.String() != `service stt: pass (none) -> "[\"path\",\"query\"]"` {
-		t.Errorf("%+v, %v", history, err)
+	if has := triggersOf(t, path); !maps.Equal(has, triggers()) {
+		t.Errorf("the triggers are %v", has)
 	}
 }

@@ -51,9 +51,3 @@ func (w *watcher) look(ctx context.Context) (_ string, err error) {
 	w.handle, w.data, w.state = h.number, data, fmt.Sprintf("%d %s", h.number, version)
 	return w.state, nil
 }
-
-// waitForEnd is look for a database that nobody else can write.
-func waitForEnd(ctx context.Context) (string, error) {
-	<-ctx.Done()
-	return "", ctx.Err()
-}

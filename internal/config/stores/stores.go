@@ -25,35 +25,26 @@ const Allowed = "a path (SQLite; ending in .yaml or .yml: a YAML file), sqlite:P
 // Memory is the database that ends with its store.
 const Memory = ":memory:"
 
-// Open opens a database. A file that does not exist is made; a PostgreSQL server that cannot be reached is no error yet. No
-// error shows a password.
-func Open(ctx context.Context, database string, options config.Options) (config.Store, error) {
+// Open returns the store that keeps a configuration there. Nothing is read, made or connected to before the store's first use: that
+// says what is wrong with it, again and again until it is right. No error shows a password.
+func Open(database string, options config.Options) (config.Store, error) {
 	where, path, err := parse(database)
 	if err != nil {
 		return nil, err
 	}
-	// Each store of its own, since a nil pointer in an interface is not nil.
 	switch where {
 	case inPostgres:
-		s, err := postgres.Open(path, options)
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
+		return notNil(postgres.Open(path, options))
 	case inFile:
-		s, err := file.Open(path, options)
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
+		return notNil(file.Open(path, options))
 	case inMemory:
-		s, err := memory.New(config.NewContent(), options)
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
+		return notNil(memory.New(config.NewContent(), options))
 	}
-	s, err := sqlite.Open(ctx, path, options)
+	return notNil(sqlite.Open(path, options))
+}
+
+// notNil returns a store, or nil with an error: a nil pointer in an interface is not nil.
+func notNil[S config.Store](s S, err error) (config.Store, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package stores
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,7 @@ func TestMistakes(t *testing.T) {
 		"file://host/config.yaml":     `"file://host/config.yaml" is not a database`,
 		"postgres://a:s3cret@b:port/": "the database is not understood; allowed are postgres://",
 	} {
-		_, err := Open(t.Context(), database, config.Options{})
+		_, err := Open(database, config.Options{})
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v; want %s", database, err, says)
 		}
@@ -77,7 +78,7 @@ func TestOpen(t *testing.T) {
 		":memory:":                             func(s config.Store) bool { _, ok := s.(*memory.Store); return ok },
 		"postgres://nobody@127.0.0.1:1/nobody": func(s config.Store) bool { _, ok := s.(*postgres.Store); return ok },
 	} {
-		s, err := Open(t.Context(), database, config.Options{})
+		s, err := Open(database, config.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", database, err)
 			continue
@@ -91,14 +92,46 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// While what it keeps cannot be read, whoever watches is told to ask why, and when it can.
+func TestUseFails(t *testing.T) {
+	for _, name := range []string{"a.db", "a.yaml"} {
+		directory := filepath.Join(t.TempDir(), "none")
+		s, err := Open(filepath.Join(directory, name), config.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, err := s.Load(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: loading it: %v", name, err)
+		}
+		if _, err := s.Apply(t.Context(), config.Change{Who: "test"}); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: changing it: %v", name, err)
+		}
+		changes := s.Watch(t.Context())
+		for range 3 {
+			<-changes
+		}
+		if err := os.Mkdir(directory, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		for range changes {
+			if _, err := s.Load(t.Context()); err == nil {
+				break
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Load(t.Context()); !errors.Is(err, config.ErrClosed) {
+			t.Errorf("%s: after Close: %v", name, err)
+		}
+	}
+}
+
 // What cannot be opened is nil, not an interface with a nil pointer in it.
 func TestOpenFails(t *testing.T) {
-	directory := t.TempDir()
-	for _, name := range []string{"a.db", "a.yaml"} {
-		s, err := Open(t.Context(), filepath.Join(directory, "none", name), config.Options{})
-		if s != nil || err == nil {
-			t.Errorf("%s in no directory: %v, %v", name, s, err)
-		}
+	if s, err := Open("postgres://a@b:port/", config.Options{}); s != nil || err == nil {
+		t.Errorf("%v, %v", s, err)
 	}
 }
 

@@ -5,9 +5,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// Watcher presents the watched messages of one direction to a connection's boundary, piece by piece as they arrive. The
+// Inspector presents the inspected messages of one direction to a connection's boundary, piece by piece as they arrive. The
 // zero value is ready. It belongs to whoever owns the direction's scanner.
-type Watcher struct {
+type Inspector struct {
 	feeding bool         // the payload of the frame under way is presented too
 	pass    profile.Pass // what becomes of the frame under way, when it is not
 }
@@ -16,25 +16,25 @@ type Watcher struct {
 // with what the boundary makes of it: for the frame's header and for the payload. raw is the piece as it is on the wire, nil
 // when a second call will have it, and ends tells that its frame ends with it. Present returns the length of the piece; it
 // is 0 when the boundary did not take it ([profile.Keep]), so that it has to be presented again.
-func (w *Watcher) Present(b *profile.Boundary, d profile.Direction, scanner *frame.Scanner, run *frame.Run, data []byte,
+func (i *Inspector) Present(b *profile.Boundary, d profile.Direction, scanner *frame.Scanner, run *frame.Run, data []byte,
 	act func(step profile.Step, raw []byte, ends bool),
 ) (int, error) {
 	step, headed := profile.Step{}, run.Begins
 	if headed {
-		step = b.Frame(d, profile.Opcode(run.Header.Opcode), run.Header.Length, run.Header.Fin)
+		step = b.Frame(d, run.Header.Opcode, run.Header.Length, run.Header.Fin)
 		if step.Pass == profile.Keep {
 			act(step, nil, false)
 			return 0, nil
 		}
-		w.feeding, w.pass = step.Feed, step.Pass
+		i.feeding, i.pass = step.Feed, step.Pass
 	}
-	piece, err := scanner.Enter(data)
+	piece, err := scanner.NextPiece(data)
 	if err != nil {
 		return 0, err
 	}
 	raw := data[:piece.Size]
-	if !w.feeding {
-		step.Pass = w.pass
+	if !i.feeding {
+		step.Pass = i.pass
 		act(step, raw, piece.FrameEnds)
 		return piece.Size, nil
 	}
@@ -45,10 +45,10 @@ func (w *Watcher) Present(b *profile.Boundary, d profile.Direction, scanner *fra
 	return piece.Size, nil
 }
 
-// watchRest has the rest of the message under way presented, whether it was until now or not. The boundary expects that when
+// inspectRest has the rest of the message under way presented, whether it was until now or not. The boundary expects that when
 // a session is over ([profile.Boundary.Feed]).
-func (w *Watcher) watchRest(b *profile.Boundary, scanner *frame.Scanner) {
-	scanner.Watch = frame.Kinds(b.Watch(profile.FromServer))
-	scanner.WatchRest()
-	w.feeding = true
+func (i *Inspector) inspectRest(b *profile.Boundary, scanner *frame.Scanner) {
+	scanner.Inspect = b.Inspect(profile.FromServer)
+	scanner.InspectRest()
+	i.feeding = true
 }

@@ -1,6 +1,6 @@
 package frame
 
-// Piece is a part of a watched message: the payload of one of its frames, or some of it, with the header in front if it
+// Piece is a part of an inspected message: the payload of one of its frames, or some of it, with the header in front if it
 // begins the frame.
 type Piece struct {
 	// Size is the piece's length in bytes on the wire, with the header.
@@ -13,9 +13,9 @@ type Piece struct {
 	FrameEnds, MessageEnds bool
 }
 
-// Enter takes the piece of a watched message at the start of b, where [Scanner.Next] has stopped. Like Next, it checks it and
+// NextPiece takes the piece of an inspected message at the start of b, where [Scanner.Next] has stopped. Like Next, it checks it and
 // counts it. An error is final, and an [*Error]; when the piece begins its frame, the scanner is left before that frame.
-func (s *Scanner) Enter(b []byte) (Piece, error) {
+func (s *Scanner) NextPiece(b []byte) (Piece, error) {
 	before := *s
 	header := 0
 	if s.remaining == 0 {
@@ -24,7 +24,7 @@ func (s *Scanner) Enter(b []byte) (Piece, error) {
 			return Piece{}, err
 		}
 		s.begin(h)
-		s.watched = true
+		s.inspecting = true
 		header = size
 	}
 	piece := Piece{Key: s.key}
@@ -43,10 +43,10 @@ func (s *Scanner) Enter(b []byte) (Piece, error) {
 	return piece, nil
 }
 
-// WatchRest watches what is still to come of the message under way, if there is one and its kind is in Watch.
-func (s *Scanner) WatchRest() {
-	if s.opcode != Continuation && s.Watch&(1<<s.opcode) != 0 {
-		s.watched = true
+// InspectRest has the rest of the message under way inspected, if there is one and its kind is in Inspect.
+func (s *Scanner) InspectRest() {
+	if s.opcode != Continuation && s.Inspect&(1<<s.opcode) != 0 {
+		s.inspecting = true
 	}
 }
 

@@ -1,0 +1,42 @@
+// Package wstest has what tests of WebSocket connections share: a server and a client that the test plays frame by frame,
+// TCP connections, and ways to wait. Only tests may import it. All of it ends the test that it is given when something fails,
+// so it is called from the goroutine of that test, unless a comment says otherwise.
+package wstest
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Timeout ends a test that hangs. A test that passes never waits for it.
+const Timeout = 20 * time.Second
+
+// Eventually waits until the condition holds. It is for what no channel announces, and the only place where tests poll.
+func Eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(Timeout); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never happened: %s", what)
+		}
+	}
+}
+
+// Receive returns the next value of a channel.
+func Receive[T any](t testing.TB, from <-chan T, what string) T {
+	t.Helper()
+	select {
+	case value := <-from:
+		return value
+	case <-time.After(Timeout):
+		t.Fatalf("never happened: %s", what)
+		panic("not reached")
+	}
+}
+
+// Context returns a context that ends after Timeout, or with the test.
+func Context(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
+	t.Cleanup(cancel)
+	return ctx
+}
