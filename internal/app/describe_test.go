@@ -49,7 +49,7 @@ func TestDescribe(t *testing.T) {
 			"balance round-robin",
 			"queue at most 5 clients, for 1.5s each",
 			"subprotocol audio.v1",
-			"handshake passes path,query:model,header:Authorization,subprotocol; connections dialed ahead carry none of it, so if the server asks for a key, use --warm 0",
+			"handshake passes path,query:model,header:Authorization,subprotocol; connections dialed before clients arrive carry none of it: use --warm 0 if the server requires a key",
 			"sessions at most 68 at once", // the three that get clients
 		}},
 		"nothing dialed ahead": {func(s *Settings) { s.Warm, s.Pass = 0, []string{"query"} }, []string{
@@ -59,7 +59,7 @@ func TestDescribe(t *testing.T) {
 			"backend ws://127.0.0.1:9001, at most 100 connections, 0 kept warm, weight 1, enabled",
 		}},
 		"reuse":    {func(s *Settings) { s.Profile = "vosk" }, []string{"reuse lockstep"}},
-		"no queue": {func(s *Settings) { s.Queue = 0 }, []string{"queue none: clients for whom there is no connection are refused"}},
+		"no queue": {func(s *Settings) { s.Queue = 0 }, []string{"queue none: clients are refused when no connection is idle"}},
 	} {
 		s := settings()
 		c.change(&s)

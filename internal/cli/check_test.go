@@ -104,10 +104,10 @@ func TestCheckMakesNothing(t *testing.T) {
 func TestCheckFindsMistakes(t *testing.T) {
 	empty := write(t, "empty.db", "")
 	for database, says := range map[string]string{
-		write(t, "c.yaml", "services: {stt: {path: v1}}\nbackends: {a: {service: sst}}\n"): `c.yaml:1:24: service stt: path: "v1" does not begin with /`,
+		write(t, "c.yaml", "services: {stt: {path: v1}}\nbackends: {a: {service: sst}}\n"): `c.yaml:1:24: service stt: path: invalid path "v1": begin it with /`,
 		write(t, "d.db", "this is no database, but a text of some length"):                 "is no SQLite database, or is damaged",
 		empty: "run wsbouncer migrate",
-		"postgres://nobody:s3cret@127.0.0.1:1/none": "the database postgres://nobody:xxxxx@127.0.0.1:1/none: ",
+		"postgres://nobody:s3cret@127.0.0.1:1/none": "database postgres://nobody:xxxxx@127.0.0.1:1/none: ",
 	} {
 		status, out, messages := run("check", "--database", database)
 		if status != 1 || out != "" || !strings.Contains(messages, says) || strings.Contains(messages, "s3cret") {

@@ -69,7 +69,7 @@ Dry run: nothing was changed. The configuration has version 4.`)
 			t.Errorf("what is back:\n%s", out)
 		}
 		s.refuse(
-			refusal{[]string{"config", "rollback", "99"}, 1, `the history has no such version: "99"; allowed are 0 to 6; 'wsbouncer config history' lists them`},
+			refusal{[]string{"config", "rollback", "99"}, 1, `the history has no such version: "99": use 0 to 6: 'wsbouncer config history' lists the versions`},
 			refusal{[]string{"config", "rollback"}, 2, "takes one version, but got 0"},
 			refusal{[]string{"config", "rollback", "3", "--expect", "4"}, 1, "it has version 6, not 4"},
 		)
@@ -165,7 +165,7 @@ func TestFileMistakes(t *testing.T) {
 	same(t, "an empty part", s.must("config apply "+empty), "Nothing to change. The configuration has version 4.")
 	s.must("config import --allow-empty " + empty)
 	same(t, "show", times.ReplaceAllString(s.must("config show --database "+s.database), then),
-		"Version 5 of "+s.database+", changed by "+whoami()+" at "+then+"\nIt is empty; 'wsbouncer service add NAME' begins one.")
+		"Version 5 of "+s.database+", changed by "+whoami()+" at "+then+"\nThe configuration is empty: add a service with 'wsbouncer service add NAME'.")
 }
 
 func TestConfigShow(t *testing.T) {
@@ -204,11 +204,11 @@ func TestMigrate(t *testing.T) {
 		out    string
 		says   string
 	}{
-		{nil, 2, "", "--database: it must be given (or WSBOUNCER_DATABASE), because this machine has none at " + filepath.Join(directory, "wsbouncer.db")},
-		{[]string{"--database", database}, 0, database + ": the schema was made, version 2\n", ""},
-		{[]string{"--database", database}, 0, database + ": the schema has version 2 already\n", ""},
+		{nil, 2, "", "--database: the value is missing (or set WSBOUNCER_DATABASE), since this machine has no database at " + filepath.Join(directory, "wsbouncer.db")},
+		{[]string{"--database", database}, 0, database + ": created the schema, version 2\n", ""},
+		{[]string{"--database", database}, 0, database + ": the schema already has version 2\n", ""},
 		{[]string{"--database", "x.yaml"}, 0, "Nothing to do: x.yaml is a YAML file: it has no schema\n", ""},
-		{[]string{"--database", "postgres://a:s3cret@127.0.0.1:1/b"}, 1, "", "--database: the database: "},
+		{[]string{"--database", "postgres://a:s3cret@127.0.0.1:1/b"}, 1, "", "--database: database: "},
 		{[]string{"x"}, 2, "", "takes no arguments"},
 	} {
 		status, out, messages := command(append([]string{"migrate"}, c.args...)...)

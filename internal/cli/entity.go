@@ -28,7 +28,7 @@ func (f *fieldFlag) Set(text string) error {
 	case f.field.IsMap:
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
-			return fmt.Errorf("this is not NAME=VALUE (nothing behind the = removes it)") // it may be a secret, and is not shown
+			return fmt.Errorf("invalid value: use NAME=VALUE, or NAME= to remove it") // it may be a secret, and is not shown
 		}
 		name, text = name+"."+key, value
 	case f.field.IsList:
@@ -137,7 +137,7 @@ Running sessions are not touched by any change.`, kind),
 		ValidArgsFunction: completeNames(kind, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(values) == 0 {
-				return usageError(fmt.Errorf("%s: nothing to change; give a flag for each field, such as --%s",
+				return usageError(fmt.Errorf("%s: nothing to change: set at least one field, such as --%s",
 					cmd.CommandPath(), flagOf(config.Fields(kind)[2])))
 			}
 			return write.use(cmd, false, func(t *target) error {
@@ -226,9 +226,9 @@ func dependents(content *config.Content, kind config.Kind, name string) (users [
 // afterwards says what to do about what refers to an entity.
 func afterwards(kind config.Kind) string {
 	if kind == config.KindService {
-		return "remove them first, or with it by --with-backends"
+		return "remove them first, or use --with-backends to remove them as well"
 	}
-	return "give them another one first"
+	return "set another one for them first"
 }
 
 // newShowCommand returns the command that prints all fields of an entity.

@@ -120,7 +120,7 @@ func TestFlagsOfAService(t *testing.T) {
 			t.Errorf("--%s is no field of a service or backend", flag.Name)
 		}
 		status, out, messages := run("check", "--database", ":memory:", "--"+flag.Name, value)
-		want := "Error: --" + flag.Name + ": it describes a service by flags, together with --backend; in the database, " + command + " does it\n"
+		want := "Error: --" + flag.Name + " works only with --backend: use " + command + " to change the database\n"
 		if status != 2 || out != "" || !strings.HasPrefix(messages, want) {
 			t.Errorf("status %d, %q, %q; want %q", status, out, messages, want)
 		}

@@ -64,7 +64,7 @@ func newServiceAddCommand() *cobra.Command {
 // adding is the change that adds an entity.
 func adding(now *config.Content, kind config.Kind, name string, values config.Values) (config.Change, error) {
 	if now != nil && now.Has(kind, name) {
-		return config.Change{}, fmt.Errorf("there is a %s %s already; 'wsbouncer %s set %s' changes it", kind, name, kind, name)
+		return config.Change{}, fmt.Errorf("the %s %s already exists: use 'wsbouncer %s set %s' to change it", kind, name, kind, name)
 	}
 	return config.Change{Mutations: []config.Mutation{{Verb: config.Add, Kind: kind, Name: name, Values: values}}}, nil
 }

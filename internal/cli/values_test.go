@@ -21,7 +21,7 @@ func TestSizes(t *testing.T) {
 	for _, text := range []string{"", "B", "MiB", "-1", "-1KiB", "1.5MiB", "16MB", "16 MiB", "16mib", "0x10", "8589934592GiB", "9223372036854775808"} {
 		v := sizeValue(7)
 		err := v.Set(text)
-		if err == nil || !strings.Contains(err.Error(), "allowed") {
+		if err == nil || !strings.Contains(err.Error(), "use a number of bytes") {
 			t.Errorf("%q: error %v", text, err)
 		}
 	}

@@ -83,7 +83,7 @@ func TestWaitForResets(t *testing.T) {
 
 func TestWaitTooLong(t *testing.T) {
 	messages, took, err := waitFor(t, draining, time.Minute, backends(leased("gpu-1", "draining", 5), leased("gpu-2", "draining", 0)))
-	const want = "not done after 1m0s: gpu-1: 5 sessions left; the configuration stays as it is"
+	const want = "not done after 1m0s: gpu-1: 5 sessions left; the configuration change stays in force"
 	if err == nil || err.Error() != want || took != time.Minute {
 		t.Errorf("%v after %v; want %s", err, took, want)
 	}
@@ -148,7 +148,7 @@ func TestStates(t *testing.T) {
 			refusal{[]string{"backend", "drain"}, 2, "takes the names of backends or --selector"},
 			refusal{[]string{"backend", "drain", "gpu-1", "-l", "zone"}, 2, "takes the names of backends or --selector"},
 			refusal{[]string{"backend", "drain", "-l", "zone=c"}, 1, "no backend has these labels"},
-			refusal{[]string{"backend", "drain", "gpu-1", "--timeout", "1m"}, 2, "--timeout is for --wait"},
+			refusal{[]string{"backend", "drain", "gpu-1", "--timeout", "1m"}, 2, "--timeout works only with --wait"},
 			refusal{[]string{"backend", "drain", "gpu-1", "--wait", "--timeout", "0s"}, 2, "--timeout: 0s is not a time to wait"},
 		)
 	})
@@ -197,7 +197,7 @@ stt   /v1/stt  (any)  vosk     least-loaded  1000   2         80   12`)
 	}
 	s.playing(nil)
 	status, out, messages = s.run("backend", "ls")
-	if status != 0 || strings.Contains(out, "IDLE") || !strings.Contains(messages, "Without what the proxy is doing at present: ") {
+	if status != 0 || strings.Contains(out, "IDLE") || !strings.Contains(messages, "The present state of the proxy is not shown: ") {
 		t.Errorf("a proxy that does not know: status %d, %s, %s", status, out, messages)
 	}
 }

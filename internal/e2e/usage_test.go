@@ -40,7 +40,7 @@ func TestMistakes(t *testing.T) {
 		{"backend twice, with the default port", check("--backend", "ws://h", "--backend", "ws://H:80"), []string{"--backend", "already"}},
 		{"listen twice", check("--listen", "127.0.0.1:81", "--listen", "127.0.0.1:81"), []string{"--listen", `"127.0.0.1:81"`, "twice"}},
 		{"admin where clients are served", check("--listen", "127.0.0.1:81", "--admin", "127.0.0.1:81"), []string{"--admin", `"127.0.0.1:81"`, "an address of listen"}},
-		{"warm over cap", check("--connections", "5", "--warm", "6"), []string{"--warm", "6 is not between 0 and the cap of 5"}},
+		{"warm over cap", check("--connections", "5", "--warm", "6"), []string{"--warm", `invalid number "6": use a whole number from 0 to the cap of 5`}},
 		{"warm 0 without a queue", check("--warm", "0", "--queue", "0"), []string{"--warm", "0 needs a queue and a queue-timeout", "allowed are 1 to 100 without"}},
 		{"warm negative", check("--warm", "-1"), []string{"--warm", `"-1"`, "allowed"}},
 		{"warm no number", check("--warm", "all"), []string{"--warm", `"all"`, "allowed"}},

@@ -80,7 +80,7 @@ func withoutStore(t *testing.T, d *database, fail func()) {
 	for _, args := range [][]string{
 		{"backend", "drain", "gpu"}, {"backend", "set", "gpu", "--connections", "4"}, {"service", "rm", "echo", "--with-backends"},
 	} {
-		if r := ask(args...); r.status != 1 || !strings.Contains(r.stderr, "changing the configuration needs its store, which fails: ") {
+		if r := ask(args...); r.status != 1 || !strings.Contains(r.stderr, "cannot change the configuration because its store fails: ") {
 			t.Errorf("%q: status %d\n%s%s", args, r.status, r.stdout, r.stderr)
 		}
 	}

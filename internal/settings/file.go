@@ -54,7 +54,7 @@ func (l *loading) decode(name string, data []byte) {
 		l.bad("%s: %s%w", strictyaml.Place(name, n), about, errors.New(text))
 		lines[l.problems[len(l.problems)-1]] = n.Line
 	}
-	for _, entry := range strictyaml.Mapping(root, "settings such as listen and database, with their values", bad) {
+	for _, entry := range strictyaml.Mapping(root, "of settings, such as listen and database, to values", bad) {
 		s, ok := find(entry.Key.Value)
 		switch {
 		case !ok && slices.Contains([]string{"services", "backends", "profiles"}, entry.Key.Value):

@@ -155,7 +155,7 @@ func TestConfigFile(t *testing.T) {
 	}{
 		{given{environment: []string{ConfigVariable + "=" + path + "x"}}, ConfigVariable + ": open " + path + "x: no such file"},
 		{given{flags: []string{"--config", path + "x"}}, "--config: open " + path + "x: no such file"},
-		{given{flags: []string{"--config", directory}}, "--config: " + directory + " is a directory; allowed is a file"},
+		{given{flags: []string{"--config", directory}}, "--config: " + directory + " is a directory: use a file"},
 	} {
 		if got := c.given.mistakes(t); len(got) != 1 || !strings.HasPrefix(got[0], c.says) {
 			t.Errorf("%+v: %q; want %q", c.given, got, c.says)
@@ -175,7 +175,7 @@ func TestMistakes(t *testing.T) {
 		{given{file: "services: {stt: {path: /v1}}\nbackends:\n"}, []string{
 			`w.yaml:1:1: "services" are no setting of the process, but the configuration; a file with them is a database`, `w.yaml:2:1: "backends" are no setting`,
 		}},
-		{given{file: "loops: 1\nloops: 2\n"}, []string{`w.yaml:2:1: "loops" is there twice; allowed is once`}},
+		{given{file: "loops: 1\nloops: 2\n"}, []string{`w.yaml:2:1: "loops" is defined twice`}},
 		{given{file: "loops: many\nlog-level: loud\ndrain-timeout: 5\nmax-header: 1\n"}, []string{
 			`w.yaml:1:8: loops: invalid number "many": use a whole number from 0 to 1024`,
 			`w.yaml:2:12: log-level: unknown log level "loud": use one of debug, info, warn, error`,
@@ -184,34 +184,34 @@ func TestMistakes(t *testing.T) {
 		}},
 		{given{file: "log-format: xml\nwat: 1\nloops: [1]\nadmin: {a: b}\nlog-format: text\n"}, []string{
 			`w.yaml:1:13: log-format: unknown log format "xml": use one of text, json`, `w.yaml:2:1: unknown setting "wat": use one of`,
-			`w.yaml:3:8: loops: this is not a single value`, `w.yaml:4:8: admin: this is not a single value`, `w.yaml:5:1: "log-format" is there twice`,
+			`w.yaml:3:8: loops: expected a single value`, `w.yaml:4:8: admin: expected a single value`, `w.yaml:5:1: "log-format" is defined twice`,
 		}},
-		{given{file: "listen: []\n"}, []string{`w.yaml:1:9: listen: the list is empty; allowed is a list of host:port`}},
-		{given{file: "listen: [a:1, {a: b}]\n"}, []string{`w.yaml:1:15: listen: this is not a single value`}},
+		{given{file: "listen: []\n"}, []string{`w.yaml:1:9: listen: the list is empty: use a list of host:port`}},
+		{given{file: "listen: [a:1, {a: b}]\n"}, []string{`w.yaml:1:15: listen: expected a single value`}},
 		{given{file: "listen: [a:1, a:1]\n"}, []string{`w.yaml:1:9: listen: "a:1" is listed twice`}},
-		{given{file: "loops: &a 1\nadmin: *a\n"}, []string{`w.yaml:1:8: loops: anchors, aliases and tags are not understood`, `w.yaml:2:8: admin: anchors`}},
-		{given{file: "- loops\n"}, []string{`w.yaml:1:1: this is not a mapping; allowed are settings such as listen and database`}},
-		{given{file: "loops: 1\n---\nloops: 2\n"}, []string{`w.yaml:2: here begins a second document`}},
-		{given{file: "loops: \"1\n"}, []string{`w.yaml:2: no valid YAML: found unexpected end of stream`}},
-		{given{file: "loops: 1\n\xff"}, []string{`w.yaml:2: this is not UTF-8`}},
+		{given{file: "loops: &a 1\nadmin: *a\n"}, []string{`w.yaml:1:8: loops: anchors, aliases and tags are not supported`, `w.yaml:2:8: admin: anchors`}},
+		{given{file: "- loops\n"}, []string{`w.yaml:1:1: expected a mapping of settings, such as listen and database, to values`}},
+		{given{file: "loops: 1\n---\nloops: 2\n"}, []string{`w.yaml:2: a second YAML document`}},
+		{given{file: "loops: \"1\n"}, []string{`w.yaml:2: invalid YAML: found unexpected end of stream`}},
+		{given{file: "loops: 1\n\xff"}, []string{`w.yaml:2: invalid UTF-8: YAML must be UTF-8`}},
 		{given{file: strings.Repeat("#", maxFile+1)}, []string{`w.yaml: the file has 1048577 bytes; allowed are 1048576`}},
 		{given{environment: []string{"WSBOUNCER_LISTEN=a:1,b", "WSBOUNCER_LOOPS=-1"}}, []string{
 			`WSBOUNCER_LISTEN: invalid address "b": use host:port`, `WSBOUNCER_LOOPS: invalid number "-1": use a whole number from 0 to 1024`,
 		}},
 		{given{environment: []string{"WSBOUNCER_LISTEN=a:1,"}}, []string{`WSBOUNCER_LISTEN: invalid address ""`}},
 		{given{flags: []string{"--listen", "", "--loops", "x", "--loops", "y", "--database", "mysql://a:s3cret@b/c"}}, []string{
-			`--listen: invalid address "": use host:port`, `--database: "mysql://a:xxxxx@b/c" is not a database; allowed are a path`,
+			`--listen: invalid address "": use host:port`, `--database: invalid database "mysql://a:xxxxx@b/c": use a path`,
 			`--loops: invalid number "y"`,
 		}},
 		{given{file: "loops: x\n", environment: []string{"WSBOUNCER_LOOPS=y"}, flags: []string{"--loops", "z"}}, []string{
 			`w.yaml:1:8: loops: "x" is not`, `WSBOUNCER_LOOPS: "y" is not`, `--loops: "z" is not`,
 		}},
-		{given{file: "admin: 127.0.0.1:8080\n"}, []string{`w.yaml:1:8: admin: "127.0.0.1:8080" is an address of listen; the admin API needs one of its own`}},
-		{given{file: "admin: a:1\n", flags: []string{"--listen", "a:1"}}, []string{`w.yaml:1:8: admin: "a:1" is an address of listen`}},
+		{given{file: "admin: 127.0.0.1:8080\n"}, []string{`w.yaml:1:8: admin: listen already uses "127.0.0.1:8080": give the admin API another address`}},
+		{given{file: "admin: a:1\n", flags: []string{"--listen", "a:1"}}, []string{`w.yaml:1:8: admin: listen already uses "a:1"`}},
 		{given{file: "admin-token: s3cret\n"}, []string{`w.yaml:1:14: admin-token: this is not a reference; allowed are env:NAME and file:/path (the token itself may stand in the environment variable WSBOUNCER_ADMIN_TOKEN)`}},
 		{given{flags: []string{"--admin-token", "Bearer env:HOME s3cret"}}, []string{`--admin-token: this is not a reference`}},
-		{given{file: "admin-token: env:NONE_SUCH\n"}, []string{`w.yaml:1:14: admin-token: env:NONE_SUCH: the environment has no such variable`}},
-		{given{flags: []string{"--admin-token", "env:EMPTY"}}, []string{`--admin-token: env:EMPTY: it is empty`}},
+		{given{file: "admin-token: env:NONE_SUCH\n"}, []string{`w.yaml:1:14: admin-token: env:NONE_SUCH: the environment variable is not set`}},
+		{given{flags: []string{"--admin-token", "env:EMPTY"}}, []string{`--admin-token: env:EMPTY: the value is empty`}},
 		{given{flags: []string{"--admin-token", "env:SPACES"}}, []string{`--admin-token: env:SPACES: it has characters that a token cannot have; allowed is`}},
 		{given{environment: []string{"WSBOUNCER_ADMIN_TOKEN=file:/none/such"}}, []string{`WSBOUNCER_ADMIN_TOKEN: file:/none/such: open /none/such: no such file`}},
 	} {

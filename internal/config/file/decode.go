@@ -113,14 +113,14 @@ func (d *decoder) decode(data []byte) {
 	for i, s := range sections {
 		known[i] = s.key
 	}
-	for _, top := range d.mapping(root, place{}, "the keys services, backends and profiles") {
+	for _, top := range d.mapping(root, place{}, "with the keys services, backends and profiles") {
 		i := slices.Index(known, top.Key.Value)
 		if i < 0 {
 			d.bad(top.Key, place{}, "%v", spelling.Unknown("key", top.Key.Value, known))
 			continue
 		}
 		d.defines = d.defines || isEmptyMapping(top.Value)
-		for _, entity := range d.mapping(top.Value, place{}, "names with their fields") {
+		for _, entity := range d.mapping(top.Value, place{}, "of names to fields") {
 			d.defines = true
 			d.places[place{sections[i].kind, entity.Key.Value, ""}] = entity.Key
 			d.entity(sections[i].kind, entity)
@@ -157,7 +157,7 @@ func (d *decoder) entity(kind config.Kind, e strictyaml.Entry) {
 
 func (d *decoder) fields(kind config.Kind, e strictyaml.Entry, values config.Values) {
 	fields := config.Fields(kind)
-	for _, f := range d.mapping(e.Value, place{kind, e.Key.Value, ""}, "fields with their values") {
+	for _, f := range d.mapping(e.Value, place{kind, e.Key.Value, ""}, "of fields to values") {
 		name := f.Key.Value
 		i := slices.IndexFunc(fields, func(known config.Field) bool { return known.Name == name })
 		if i < 0 {
@@ -173,7 +173,7 @@ func (d *decoder) fields(kind config.Kind, e strictyaml.Entry, values config.Val
 		switch {
 		case fields[i].IsMap:
 			entries := make(map[string]string)
-			for _, item := range d.mapping(f.Value, here, "names with their texts") {
+			for _, item := range d.mapping(f.Value, here, "of names to texts") {
 				below := place{kind, e.Key.Value, name + "." + item.Key.Value}
 				d.places[below] = item.Value
 				if text, ok := d.scalar(item.Value, below); ok {

@@ -166,12 +166,17 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (*config.Snapsh
 	return s.write(data, &current, &to, change)
 }
 
+var errNotYAML = errors.New("cannot write the change as YAML: is the YAML of each profile valid?")
+
 // write replaces the file, and keeps what it said in the history.
 func (s *Store) write(before []byte, current, to *config.Content, change config.Change) (*config.Snapshot, error) {
 	after := Encode(to)
 	written, err := Decode(s.path, after, nil)
-	if err != nil || !written.Equal(to) {
-		return nil, fmt.Errorf("cannot write the change as YAML (is the YAML of each profile valid?): %w", err)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotYAML, err)
+	}
+	if !written.Equal(to) {
+		return nil, errNotYAML
 	}
 	snapshot, err := config.NewSnapshot(version(after), to, nil)
 	if err != nil {

@@ -137,7 +137,7 @@ func TestInvalidRows(t *testing.T) {
 	query(t, dsn, `UPDATE wsbouncer.services SET queue_timeout = 'soon'`, `UPDATE wsbouncer.backends SET warm = 33 WHERE name = 'gpu-1'`)
 	until(t, s, watcher, "the mistakes", func(_ *config.Snapshot, err error) bool {
 		return err != nil && strings.Contains(err.Error(), `service stt: queue-timeout: invalid duration "soon"`) &&
-			strings.Contains(err.Error(), "backend gpu-1: warm: 33 is not between 0 and the cap of 32") && errors.As(err, new(config.Problems))
+			strings.Contains(err.Error(), `backend gpu-1: warm: invalid number "33": use a whole number from 0 to the cap of 32`) && errors.As(err, new(config.Problems))
 	})
 	query(t, dsn, `UPDATE wsbouncer.services SET queue_timeout = '5s'`, `UPDATE wsbouncer.backends SET warm = NULL`)
 	until(t, s, watcher, "that they were put right", func(_ *config.Snapshot, err error) bool { return err == nil })

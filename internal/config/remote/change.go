@@ -83,7 +83,7 @@ func (h *handler) read(r *http.Request) (c config.Change, dry bool, err error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" { // which pages of others cannot send without being asked about first (CORS)
 		return c, false, &statusError{http.StatusUnsupportedMediaType, kindRequest, fmt.Sprintf(
-			"the request's Content-Type is %.100q; allowed is application/json", r.Header.Get("Content-Type"))}
+			"invalid Content-Type %.100q: use application/json", r.Header.Get("Content-Type"))}
 	}
 	body, err := io.ReadAll(r.Body)
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {

@@ -33,19 +33,19 @@ func TestRequests(t *testing.T) {
 			r.Header.Set("Content-Type", "application/json; charset=utf-8")
 			return r
 		}, 200, `"version": "1"`},
-		{"nothing", func() *http.Request { return post("") }, 400, "the change is not understood: EOF; allowed are the keys who"},
-		{"an unknown key", func() *http.Request { return post(`{"who":"a","mutation":[]}`) }, 400, `unknown field \"mutation\"; allowed are the keys`},
+		{"nothing", func() *http.Request { return post("") }, 400, "invalid change: EOF: use the keys who"},
+		{"an unknown key", func() *http.Request { return post(`{"who":"a","mutation":[]}`) }, 400, `unknown field \"mutation\": use the keys`},
 		{"two values", func() *http.Request { return post(addition + addition) }, 400, "something follows"},
-		{"no change", func() *http.Request { return post(`{"who":"a"}`) }, 400, "the change changes nothing"},
-		{"nobody", func() *http.Request { return post(strings.Replace(addition, "alice", "", 1)) }, 400, "who makes the change must be given"},
-		{"no version", func() *http.Request { return post(`{"who":"a","configuration":{}}`) }, 400, "a whole content needs the version"},
-		{"unknown sections", func() *http.Request { return post(`{"who":"a","expect":"0","configuration":{"service":{}}}`) }, 400, `unknown field \"service\"; allowed are the keys version, services`},
+		{"no change", func() *http.Request { return post(`{"who":"a"}`) }, 400, "the change is empty"},
+		{"nobody", func() *http.Request { return post(strings.Replace(addition, "alice", "", 1)) }, 400, "who is missing"},
+		{"no version", func() *http.Request { return post(`{"who":"a","configuration":{}}`) }, 400, "a whole configuration needs the version"},
+		{"unknown sections", func() *http.Request { return post(`{"who":"a","expect":"0","configuration":{"service":{}}}`) }, 400, `unknown field \"service\": use the keys version, services`},
 		{"too much", func() *http.Request { return post(`{"who":"` + strings.Repeat("a", maxRequest) + `"}`) }, 413, "more than 8388608 bytes"},
 		{"half of it", func() *http.Request {
 			r := post("")
 			r.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
 			return r
-		}, 400, "the change did not arrive: unexpected EOF"},
+		}, 400, "cannot read the change: unexpected EOF"},
 		{"everything wrong", func() *http.Request {
 			return post(`{"who":"a","expect":"0","configuration":{"backends":{"gpu-1":{"connections":0,"service":"x","url":"ws://a/"}}}}`)
 		}, 422, `invalid number "0": use a whole number from 1 to 100000`},

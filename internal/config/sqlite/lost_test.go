@@ -96,12 +96,12 @@ func TestOpenKnown(t *testing.T) {
 		is   error
 		says string
 	}{
-		none:  {config.ErrMissing, "none.db does not exist any more"},
-		gone:  {config.ErrMissing, "gone.db does not exist any more"},
+		none:  {config.ErrMissing, "none.db no longer exists"},
+		gone:  {config.ErrMissing, "gone.db no longer exists"},
 		empty: {config.ErrMissing, "empty.db is empty (0 bytes)"},
 		left:  {config.ErrMissing, "left.db is empty (0 bytes)"},
 		bare:  {config.ErrMissing, "bare.db has no tables"},
-		other: {config.ErrSchema, "other.db is the database of another program"},
+		other: {config.ErrSchema, "other.db belongs to another program"},
 		text:  {nil, "is no SQLite database, or is damaged"},
 	} {
 		before, wal := read(t, path), read(t, path+"-wal")
@@ -151,12 +151,12 @@ func TestLostInUse(t *testing.T) {
 		is    error
 		says  string
 	}{
-		"deleted": {func(t *testing.T, path string) { must(t, os.Remove(path)) }, config.ErrMissing, "does not exist any more"},
+		"deleted": {func(t *testing.T, path string) { must(t, os.Remove(path)) }, config.ErrMissing, "no longer exists"},
 		"deleted with the files beside it": {func(t *testing.T, path string) {
 			for _, suffix := range []string{"", "-wal", "-shm"} {
 				must(t, os.Remove(path+suffix))
 			}
-		}, config.ErrMissing, "does not exist any more"},
+		}, config.ErrMissing, "no longer exists"},
 		"truncated": {func(t *testing.T, path string) { must(t, os.Truncate(path, 0)) }, config.ErrMissing, "is empty (0 bytes)"},
 		"emptied": {func(t *testing.T, path string) {
 			replaced(t, path, func(other string) error { return os.WriteFile(other, nil, 0o600) })
@@ -184,7 +184,7 @@ func TestLostInUse(t *testing.T) {
 		"directory": {func(t *testing.T, path string) {
 			must(t, os.Remove(path))
 			must(t, os.Mkdir(path, 0o700))
-		}, nil, "is a directory; allowed is a file"},
+		}, nil, "is a directory: use a file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, path := opened(t)

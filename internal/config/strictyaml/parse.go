@@ -22,13 +22,13 @@ import (
 func Parse(data []byte, most int) (root *yaml.Node, where string, err error) {
 	switch {
 	case len(data) > most:
-		return nil, "", fmt.Errorf("the file has %d bytes; allowed are %d", len(data), most)
+		return nil, "", fmt.Errorf("the file has %d bytes: use at most %d", len(data), most)
 	case !utf8.Valid(data):
-		return nil, fmt.Sprintf(":%d", 1+bytes.Count(data[:firstInvalid(data)], []byte("\n"))), errors.New("this is not UTF-8, which YAML must be")
+		return nil, fmt.Sprintf(":%d", 1+bytes.Count(data[:firstInvalid(data)], []byte("\n"))), errors.New("invalid UTF-8: YAML must be UTF-8")
 	}
 	defer func() { // a defect of the library must not end the proxy
 		if failure := recover(); failure != nil {
-			root, where, err = nil, "", fmt.Errorf("this YAML is not understood: %v", failure)
+			root, where, err = nil, "", fmt.Errorf("cannot parse this YAML: %v", failure)
 		}
 	}()
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -39,7 +39,7 @@ func Parse(data []byte, most int) (root *yaml.Node, where string, err error) {
 		return noYAML(data, err)
 	}
 	if err := decoder.Decode(&second); err == nil {
-		return nil, fmt.Sprintf(":%d", second.Line), errors.New("here begins a second document; allowed is one")
+		return nil, fmt.Sprintf(":%d", second.Line), errors.New("a second YAML document: use only one")
 	} else if !errors.Is(err, io.EOF) {
 		return noYAML(data, err)
 	}
@@ -73,9 +73,9 @@ func noYAML(data []byte, err error) (*yaml.Node, string, error) {
 		text = match[2]
 	}
 	if line := tabLine(data, strings.TrimPrefix(where, ":"), text); line > 0 {
-		return nil, fmt.Sprintf(":%d", line), errors.New("a tab; YAML is indented with spaces")
+		return nil, fmt.Sprintf(":%d", line), errors.New("invalid YAML: a tab: indent with spaces")
 	}
-	return nil, where, fmt.Errorf("no valid YAML: %s", text)
+	return nil, where, fmt.Errorf("invalid YAML: %s", text)
 }
 
 // tabbed is a line with a tab where only spaces may stand.

@@ -14,18 +14,18 @@ func TestParse(t *testing.T) {
 		"":                          "nothing",
 		"# only this\n":             "nothing",
 		"a: 1\n":                    "mapping",
-		"a: 1\n---\nb: 2\n":         ":2: here begins a second document; allowed is one",
-		"a: [\n":                    ":1: no valid YAML: did not find expected node content",
-		"a: 1\n\xff: 2\n":           ":2: this is not UTF-8, which YAML must be",
-		"a:\n\tb: 1\n":              ":2: a tab; YAML is indented with spaces",
-		"\ta: 1\n":                  ":1: a tab; YAML is indented with spaces",
-		"a:\n  b: 1\n\tc: 2\n":      ":3: a tab; YAML is indented with spaces",
-		"a:\n  b: 1\n\n\tc: 2\n":    ":4: a tab; YAML is indented with spaces",
-		"a:\n  b:\n  \tc: 1\n":      ":3: a tab; YAML is indented with spaces",
-		"a: |\n  x\n\ty\n":          ":3: a tab; YAML is indented with spaces",
-		"a:\n  - x\n\t- y\n":        ":3: a tab; YAML is indented with spaces",
-		"a:\n-\tb: 1\n\tc: 2\n":     ":2: a tab; YAML is indented with spaces",
-		"a: |\n  x\n  \ty\nb: @d\n": ":4: no valid YAML: found character that cannot start any token", // tabs in a text are fine
+		"a: 1\n---\nb: 2\n":         ":2: a second YAML document",
+		"a: [\n":                    ":1: invalid YAML: did not find expected node content",
+		"a: 1\n\xff: 2\n":           ":2: invalid UTF-8: YAML must be UTF-8",
+		"a:\n\tb: 1\n":              ":2: invalid YAML: a tab: indent with spaces",
+		"\ta: 1\n":                  ":1: invalid YAML: a tab: indent with spaces",
+		"a:\n  b: 1\n\tc: 2\n":      ":3: invalid YAML: a tab: indent with spaces",
+		"a:\n  b: 1\n\n\tc: 2\n":    ":4: invalid YAML: a tab: indent with spaces",
+		"a:\n  b:\n  \tc: 1\n":      ":3: invalid YAML: a tab: indent with spaces",
+		"a: |\n  x\n\ty\n":          ":3: invalid YAML: a tab: indent with spaces",
+		"a:\n  - x\n\t- y\n":        ":3: invalid YAML: a tab: indent with spaces",
+		"a:\n-\tb: 1\n\tc: 2\n":     ":2: invalid YAML: a tab: indent with spaces",
+		"a: |\n  x\n  \ty\nb: @d\n": ":4: invalid YAML: found character that cannot start any token", // tabs in a text are fine
 		strings.Repeat("x", 65):     ": the file has 65 bytes; allowed are 64",
 	} {
 		root, where, err := Parse([]byte(text), 64)
@@ -51,7 +51,7 @@ func walk(t *testing.T, text string) (values, problems []string) {
 		t.Fatal(err)
 	}
 	bad := func(n *yaml.Node, text string) { problems = append(problems, Place("f", n)+": "+text) }
-	for _, e := range Mapping(root, "keys", bad) {
+	for _, e := range Mapping(root, "of keys to values", bad) {
 		if list, ok := List(e.Value, bad); ok {
 			values = append(values, e.Key.Value+"="+strings.Join(list, "+"))
 		}
@@ -65,13 +65,13 @@ func TestWalk(t *testing.T) {
 		problems     []string
 	}{
 		{"a: x\nb: [1, 2]\nc:\nd: ~\ne: ''\nf:\n- y\n", "a=x b=1+2 c= d= e= f=y", nil},
-		{"a: {b: c}\nd: x\n", "d=x", []string{"f:1:4: this is not a single value; allowed is a text or number"}},
-		{"a: x\na: y\n", "a=x", []string{`f:2:1: "a" is there twice; allowed is once`}},
-		{"[a]: x\n", "", []string{"f:1:1: this is not a name; allowed are texts"}},
+		{"a: {b: c}\nd: x\n", "d=x", []string{"f:1:4: expected a single value: use text or a number"}},
+		{"a: x\na: y\n", "a=x", []string{`f:2:1: "a" is defined twice`}},
+		{"[a]: x\n", "", []string{"f:1:1: invalid key: use text"}},
 		{"a: &x 1\nb: *x\nc: &y [1]\nd: !!str 1\ne: [*x]\n", "", []string{
-			"f:1:4: anchors, aliases and tags are not understood; allowed is to write it out", "f:2:4: anchors", "f:3:4: anchors", "f:4:4: anchors", "f:5:5: anchors",
+			"f:1:4: anchors, aliases and tags are not supported", "f:2:4: anchors", "f:3:4: anchors", "f:4:4: anchors", "f:5:5: anchors",
 		}},
-		{"- a\n", "", []string{"f:1:1: this is not a mapping; allowed are keys"}},
+		{"- a\n", "", []string{"f:1:1: expected a mapping of keys to values"}},
 	} {
 		values, problems := walk(t, c.text)
 		if got := strings.Join(values, " "); got != c.values {

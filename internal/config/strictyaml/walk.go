@@ -17,13 +17,13 @@ func Place(file string, n *yaml.Node) string {
 	return fmt.Sprintf("%s:%d:%d", file, max(1, n.Line), max(1, n.Column))
 }
 
-// Mapping returns a mapping's entries; nothing is an empty one. what says in words what the entries are.
+// Mapping returns a mapping's entries; nothing is an empty one. what describes the entries: "of names to texts".
 func Mapping(n *yaml.Node, what string, bad Bad) (entries []Entry) {
 	if IsNothing(n) || IsSpecial(n, bad) {
 		return nil
 	}
 	if n.Kind != yaml.MappingNode {
-		bad(n, "this is not a mapping; allowed are "+what)
+		bad(n, "expected a mapping "+what)
 		return nil
 	}
 	seen := make(map[string]bool, len(n.Content)/2)
@@ -32,9 +32,9 @@ func Mapping(n *yaml.Node, what string, bad Bad) (entries []Entry) {
 		switch {
 		case IsSpecial(e.Key, bad):
 		case e.Key.Kind != yaml.ScalarNode:
-			bad(e.Key, "this is not a name; allowed are texts")
+			bad(e.Key, "invalid key: use text")
 		case seen[e.Key.Value]:
-			bad(e.Key, fmt.Sprintf("%q is there twice; allowed is once", e.Key.Value))
+			bad(e.Key, fmt.Sprintf("%q is defined twice", e.Key.Value))
 		default:
 			seen[e.Key.Value] = true
 			entries = append(entries, e)
@@ -51,7 +51,7 @@ func Scalar(n *yaml.Node, bad Bad) (text string, ok bool) {
 	case IsSpecial(n, bad):
 		return "", false
 	case n.Kind != yaml.ScalarNode:
-		bad(n, "this is not a single value; allowed is a text or number")
+		bad(n, "expected a single value: use text or a number")
 		return "", false
 	}
 	return n.Value, true
@@ -77,7 +77,7 @@ func List(n *yaml.Node, bad Bad) (list []string, ok bool) {
 // IsSpecial tells, also to bad, whether a node has what makes YAML hard to read.
 func IsSpecial(n *yaml.Node, bad Bad) bool {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 {
-		bad(n, "anchors, aliases and tags are not understood; allowed is to write it out")
+		bad(n, "anchors, aliases and tags are not supported: write the value out")
 		return true
 	}
 	return false
