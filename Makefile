@@ -1,4 +1,4 @@
-# wsbouncer: the same commands at home and in CI. `make help` lists them.
+# wsbouncer: developers and CI run the same commands. `make help` lists them.
 
 GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -17,10 +17,10 @@ help: ## List the targets
 build: ## Build bin/wsbouncer
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/wsbouncer ./cmd/wsbouncer
 
-demo: build ## See it work: three simulated servers, the proxy, clients that stream speech (DEMO_SECONDS=10 ends it)
+demo: build ## Run the demonstration: three simulated servers, the proxy, clients that stream speech (DEMO_SECONDS=10 ends it)
 	@bin/wsbouncer demo
 
-# What the example recogniser needs: POCKETSPHINX_PYTHON makes the virtual environment, once.
+# The example recogniser needs a virtual environment; POCKETSPHINX_PYTHON creates it once.
 POCKETSPHINX_PYTHON ?= python3
 POCKETSPHINX = .cache/pocketsphinx
 STT_PROFILE ?= vosk
@@ -32,21 +32,21 @@ $(POCKETSPHINX)/ready: examples/pocketsphinx/requirements.txt
 		echo "the example recogniser's packages could not be installed (examples/pocketsphinx/requirements.txt)"; exit 1; }
 	@touch $@
 
-demo-stt: build $(POCKETSPHINX)/ready ## See it work with real recognisers, which it installs; fails unless the proxy changes no letter (STT_FLAGS)
+demo-stt: build $(POCKETSPHINX)/ready ## Run the demonstration with real recognisers, which it installs; fails if the proxy changes a letter (STT_FLAGS)
 	@$(GO) run ./examples/stt -profile $(STT_PROFILE) -python $(POCKETSPHINX)/bin/python $(STT_FLAGS)
 
-test-stt: ## Test the example recogniser, and the proxy in front of it (skipped where it cannot be installed)
+test-stt: ## Test the example recogniser, and the proxy in front of it (skipped if it cannot be installed)
 	@if $(MAKE) --no-print-directory $(POCKETSPHINX)/ready; then \
 		(cd examples/pocketsphinx && PYTHONDONTWRITEBYTECODE=1 $(CURDIR)/$(POCKETSPHINX)/bin/python -m unittest) && \
 		STT_PYTHON=$(CURDIR)/$(POCKETSPHINX)/bin/python $(GO) test -count=1 ./examples/stt; \
 	else echo "test-stt: skipped, since the recogniser cannot be installed here"; fi
 
-test-browser: ## Test the example page in headless Chromium, which it installs if it can, and is skipped if not (CHROMIUM)
+test-browser: ## Test the example page in headless Chromium, which it installs if it can (skipped otherwise; CHROMIUM)
 	@if chromium=$$(CHROMIUM="$(CHROMIUM)" examples/browser/chromium.sh); then \
 		CHROMIUM="$$chromium" $(GO) test -count=1 ./examples/browser; \
 	else echo "test-browser: skipped"; fi
 
-test-sdks: build ## Test the simulated services and the proxy with the vendors' own SDKs, which it installs (SDKS_FLAGS)
+test-sdks: build ## Test the simulated services and the proxy with the vendors' SDKs, which it installs (SDKS_FLAGS)
 	conformance/sdks/run $(SDKS_FLAGS)
 
 test: cross test-portable ## Run all tests with the race detector, and build for the other systems
@@ -56,11 +56,11 @@ test: cross test-portable ## Run all tests with the race detector, and build for
 	$(GO) test -race -timeout 9m ./...
 	$(BENCH) test -race -timeout 9m ./...
 
-test-portable: ## Run the tests of what runs on event loops with the portable driver instead of epoll
+test-portable: ## Test the packages that use event loops with the portable driver instead of epoll
 	$(GO) vet -tags portableloop ./...
 	$(GO) test -tags portableloop -timeout 5m ./internal/loop ./internal/handshake ./internal/backend ./internal/session ./internal/sim ./internal/load
 
-cross: ## Check that it builds for macOS and Windows
+cross: ## Check that the code builds for macOS and Windows
 	GOOS=darwin GOARCH=arm64 $(GO) build ./internal/... ./cmd/...
 	GOOS=windows GOARCH=amd64 $(GO) build ./internal/... ./cmd/...
 
@@ -74,39 +74,39 @@ lint: ## Check formatting and run staticcheck
 fmt: ## Format the code
 	$(GO) tool gofumpt -w .
 
-vuln: ## Look for known vulnerabilities (needs the network)
+vuln: ## Check for known vulnerabilities (needs the network)
 	@out=$$($(GO) run $(GOVULNCHECK) ./... 2>&1); status=$$?; echo "$$out"; \
 	if [ $$status -ne 0 ] && echo "$$out" | grep -q -e 'dial tcp' -e 'fetching vulnerabilities' -e 'lookup ' -e 'Forbidden'; then \
 		echo "vuln: the vulnerability database cannot be reached, so nothing was checked"; fi; exit $$status
 
-bench: ## Measure against nginx, HAProxy, Envoy, Caddy, Go, Python and C, and write docs/benchmarks.md: 40 minutes, or BENCH_FLAGS=-quick
+bench: ## Compare with nginx, HAProxy, Envoy, Caddy, Go, Python and C, and write docs/benchmarks.md: 40 minutes, or BENCH_FLAGS=-quick
 	$(BENCH) run ./compare $(BENCH_FLAGS)
 
-bench-profiles: ## Measure what session profiles cost and gain: relay, return to idle, session start (see bench/README.md; BENCH_FLAGS)
+bench-profiles: ## Measure what profiles cost and gain: relay, return to idle (BENCH_FLAGS; see bench/README.md)
 	$(BENCH) run ./profiles $(BENCH_FLAGS)
 
-chaos: build ## Run it for ten minutes among hostile servers, clients and operators (CHAOS_FLAGS, e.g. '-duration 20s -only bad-keys')
+chaos: build ## Run the proxy for ten minutes among hostile servers, clients and operators (CHAOS_FLAGS, e.g. '-duration 20s -only bad-keys')
 	$(GO) run ./internal/chaos/cmd -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
-chaos-restart: build ## Kill and restart a backend under 3,000 sessions, and see what the others and the pools make of it (CHAOS_FLAGS)
-	$(BENCH) run ./chaos -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
+chaos-restart: build ## Kill and restart a backend under 3,000 sessions, and check the other backends and the pools (CHAOS_FLAGS)
+	$(BENCH) run ./restart -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
-fuzz: ## Fuzz the frame scanner, the opening handshake, and the profiles' matchers and YAML, FUZZTIME each
+fuzz: ## Fuzz the frame scanner, the opening handshake, and the profiles' matchers and YAML, for FUZZTIME each
 	for target in FuzzScanner FuzzHostileServer; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/frame || exit 1; done
 	$(GO) test -run '^$$' -fuzz FuzzReadRequest -fuzztime $(FUZZTIME) ./internal/handshake
 	for target in FuzzMatch FuzzJSON FuzzParse; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/profile || exit 1; done
 
-soak: ## Hold a million sessions through the proxy and look for anything that reaches the wrong one, also while garbage is collected all the time (SOAK_FLAGS, e.g. '-sessions 20000')
+soak: ## Hold a million sessions through the proxy and check whose results reach each one; again with constant garbage collection (SOAK_FLAGS, e.g. '-sessions 20000')
 	$(GO) run ./internal/hunt/cmd $(SOAK_FLAGS)
 	$(GO) run ./internal/hunt/cmd -sessions 20000 -gc-every 5ms
 
 conformance: build ## Run the Autobahn|Testsuite through the proxy (see conformance/README.md)
 	conformance/run
 
-conformance-server: build ## Run Autobahn's hostile server as the backend, straight and through the proxy
+conformance-server: build ## Run Autobahn's hostile server as the backend, directly and through the proxy
 	conformance/run-server
 
-clean: ## Remove what was built and downloaded
+clean: ## Remove built and downloaded files
 	rm -rf bin .cache

@@ -2,7 +2,7 @@
 
 import json
 
-from harness import say
+from processes import say
 
 WIRE_LOGS = 8  # how many of the worse cases are shown frame by frame
 

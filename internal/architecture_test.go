@@ -34,8 +34,9 @@ var mayImport = map[string][]string{
 	"internal/handshake":         {"internal/secure"},
 
 	// The data plane: it never sees the admin API, a database or metrics.
-	"internal/backend": {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
-	"internal/session": {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
+	"internal/backend/health": {"internal/pool"},
+	"internal/backend":        {"internal/backend/health", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
+	"internal/session":        {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
 
 	// What others count: their types, not how they work; and who shows it.
 	"internal/stats":   {"internal/backend", "internal/frame", "internal/loop", "internal/pool"},
@@ -60,19 +61,20 @@ var mayImport = map[string][]string{
 	"internal/state":                  {},
 
 	// For tests, demo and benchmarks.
-	"internal/wstest":      {"internal/frame", "internal/handshake", "internal/secure", "internal/secure/securetest"},
-	"internal/sim":         {"internal/frame", "internal/handshake", "internal/loop", "internal/secure"},
-	"internal/hunt":        {"internal/frame", "internal/sim"},
-	"internal/hunt/stage":  {"internal/app", "internal/sim", "internal/stats"},
-	"internal/hunt/cmd":    {"internal/app", "internal/hunt", "internal/hunt/stage", "internal/profile", "internal/sim"},
-	"internal/chaos":       {"internal/frame", "internal/handshake", "internal/hunt", "internal/sim", "internal/stats"},
-	"internal/chaos/cmd":   {"internal/chaos"},
-	"internal/load":        {"internal/frame", "internal/handshake", "internal/loop", "internal/wav"},
-	"internal/load/report": {"internal/frame", "internal/load"},
+	"internal/proxyprocess": {"internal/stats"},
+	"internal/wstest":       {"internal/frame", "internal/handshake", "internal/secure", "internal/secure/securetest"},
+	"internal/sim":          {"internal/frame", "internal/handshake", "internal/loop", "internal/secure"},
+	"internal/hunt":         {"internal/frame", "internal/sim"},
+	"internal/hunt/stage":   {"internal/app", "internal/sim", "internal/stats"},
+	"internal/hunt/cmd":     {"internal/app", "internal/hunt", "internal/hunt/stage", "internal/profile", "internal/sim"},
+	"internal/chaos":        {"internal/frame", "internal/handshake", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/stats"},
+	"internal/chaos/cmd":    {"internal/chaos"},
+	"internal/load":         {"internal/frame", "internal/handshake", "internal/loop", "internal/wav"},
+	"internal/load/report":  {"internal/frame", "internal/load"},
 
 	// What makes of the desired state what runs.
 	"internal/services": {
-		"internal/backend", "internal/config", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
+		"internal/backend", "internal/backend/health", "internal/config", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
 		"internal/session", "internal/stats",
 	},
 
@@ -84,8 +86,8 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/config/value", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
-		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/spelling", "internal/state", "internal/stats",
+		"internal/config/remote", "internal/config/stores", "internal/frame", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
+		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/stats",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stats", "internal/wav"},
 	"internal/cli": {

@@ -1,13 +1,11 @@
 //go:build linux
 
-// Package backends runs the servers that stand behind the proxies which are compared: echo servers, and in front of them,
-// where a comparison asks for it, TLS and a slow network. It needs Linux. Its functions may be called from any goroutine.
+// Package backends runs the servers behind the proxies that are compared: echo servers and, where a comparison asks for it, TLS
+// and a slow network in front of them. It needs Linux. Its functions may be called from any goroutine.
 package backends
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
 )
@@ -24,15 +22,12 @@ func StartEcho(ctx context.Context, wsbouncer string, count int) (addresses []st
 		return nil, nil, err
 	}
 	for _, address := range addresses {
-		p, err := child.Start([]string{wsbouncer, "sim", "--listen", address, "--protocol", "echo", "--quiet"})
-		if err == nil {
-			started = append(started, p)
-			err = child.WaitFor(ctx, p, "backend", 10*time.Second, child.Accepts(address))
-		}
+		p, err := child.StartSimulator(ctx, wsbouncer, address, "echo", "--quiet")
 		if err != nil {
 			stop()
-			return nil, nil, fmt.Errorf("backend: %w", err)
+			return nil, nil, err
 		}
+		started = append(started, p)
 	}
 	return addresses, stop, nil
 }

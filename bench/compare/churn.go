@@ -80,25 +80,23 @@ func churn(ctx context.Context, address string, l load) ([]*loads.Result, error)
 
 // summary adds the waves up. The median is that of the waves' medians, the longest that of all.
 func summary(waves []*loads.Result) loadResult {
-	sum := loadResult{Errors: map[string]int{}}
+	sum := loadResult{Figures: loads.Figures{Errors: map[string]int64{}}}
 	var medians []float64
 	for _, w := range waves {
 		sum.Connections += w.Connections
 		sum.Connected += w.Connected
 		sum.ConnectFailures += w.ConnectFailures
-		sum.Sent += int(w.Sent)
-		sum.Received += int(w.Received)
-		sum.Lost += int(w.Lost)
-		sum.Mixed += int(w.Mixed)
-		sum.Failed += int(w.Failed)
+		sum.Sent += w.Sent
+		sum.Received += w.Received
+		sum.Lost += w.Lost
+		sum.Mixed += w.Mixed
+		sum.Failed += w.Failed
 		medians = append(medians, milliseconds(w.FirstEcho.Quantile(0.5)))
 		sum.FirstEcho.Max = max(sum.FirstEcho.Max, milliseconds(w.FirstEcho.Max()))
 		for kind, n := range w.Errors {
-			sum.Errors[kind] += int(n)
+			sum.Errors[kind] += n
 		}
 	}
 	sum.FirstEcho.P50 = results.NewSpread(medians).Median
 	return sum
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -32,11 +32,11 @@ func observeIdle(ctx context.Context, st *stage, r rivals.Rival, l load, b behin
 		return observation{}, err
 	}
 	defer w.stop()
-	if err := pause(ctx, settleIdle); err != nil {
+	if err := child.Pause(ctx, settleIdle); err != nil {
 		return observation{}, err
 	}
 	w.begin()
-	if err := pause(ctx, l.duration); err != nil {
+	if err := child.Pause(ctx, l.duration); err != nil {
 		return observation{}, err
 	}
 	w.end()

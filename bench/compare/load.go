@@ -3,21 +3,14 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"os/exec"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/bench/child"
+	loads "github.com/wsbouncer/wsbouncer/internal/load"
 )
 
-// load is what wsbouncer's load generator is asked for.
+// load is what the load generator is asked for.
 type load struct {
 	label    string // in tables
 	sessions int
@@ -31,34 +24,23 @@ type load struct {
 }
 
 // quantiles are in milliseconds.
-type quantiles struct {
-	P50  float64 `json:"p50"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p99.9"`
-	Max  float64 `json:"max"`
+type quantiles struct{ P50, P99, P999, Max float64 }
+
+func quantilesOf(t loads.Times) quantiles {
+	return quantiles{milliseconds(t.Quantile(0.5)), milliseconds(t.Quantile(0.99)), milliseconds(t.Quantile(0.999)), milliseconds(t.Max())}
 }
 
-// loadResult is what the load generator says when it is done.
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// loadResult is what a load has shown. The quantiles replace the distributions that they are taken from.
 type loadResult struct {
-	Connections     int            `json:"connections"`
-	Connected       int            `json:"connected"`
-	ConnectFailures int            `json:"connect_failures"`
-	Sent            int            `json:"sent"`
-	Received        int            `json:"received"`
-	PerSecond       float64        `json:"messages_per_second"`
-	Unsent          int            `json:"unsent"`
-	Lost            int            `json:"lost"`
-	Mixed           int            `json:"mixed"`
-	Failed          int            `json:"failed"`
-	Latency         quantiles      `json:"latency_ms"`
-	Connect         quantiles      `json:"connect_ms"`
-	FirstEcho       quantiles      `json:"first_echo_ms"`
-	Errors          map[string]int `json:"errors"`
+	loads.Figures
+	Latency, Connect, FirstEcho quantiles
 }
 
-// broken tells what makes a load's other numbers meaningless: sessions that did not connect or failed, echoes that went astray.
+// broken tells what makes the other numbers of a load meaningless: sessions that did not connect or failed, echoes that went astray.
 func (r loadResult) broken() error {
-	if r.ConnectFailures+r.Failed+r.Mixed == 0 && r.Connected > 0 {
+	if r.Failed+r.Mixed == 0 && r.ConnectFailures == 0 && r.Connected > 0 {
 		return nil
 	}
 	return fmt.Errorf("%d of %d did not connect, %d failed, %d of %d messages lost, %d mixed up, errors %v",
@@ -69,56 +51,35 @@ func (r loadResult) broken() error {
 func (r loadResult) behind(l load) string {
 	const enough = 0.95
 	offered := float64(l.sessions) * l.rate
-	if r.PerSecond >= enough*offered && (r.Lost+r.Unsent)*1000 <= r.Sent {
+	if r.MessagesPerSecond >= enough*offered && (r.Lost+r.Unsent)*1000 <= r.Sent {
 		return ""
 	}
-	return fmt.Sprintf("it answered %.0f of %.0f messages/s", r.PerSecond, offered)
+	return fmt.Sprintf("it answered %.0f of %.0f messages/s", r.MessagesPerSecond, offered)
 }
 
-// offer runs the load generator against an address. It calls steady once all clients are connected and stream, and done when the
-// streaming ends.
-func offer(ctx context.Context, binary, address string, l load, steady, done func()) (loadResult, error) {
+// offer offers a load to an address. It calls steady once all clients are connected and stream, and done when nothing more is
+// waited for.
+func offer(ctx context.Context, address string, l load, steady, done func()) (loadResult, error) {
 	const patience = 120 * time.Second // for connecting and closing
 	ctx, cancel := context.WithTimeout(ctx, l.duration+patience)
 	defer cancel()
-	kind := "--text"
-	if l.binary {
-		kind = "--binary"
-	}
-	command := exec.CommandContext(ctx, binary, "bench", "ws://"+address+"/",
-		"--connections", strconv.Itoa(l.sessions),
-		"--rate", strconv.FormatFloat(l.rate, 'f', -1, 64),
-		"--size", strconv.Itoa(l.size), kind,
-		"--duration", l.duration.String(), "--ramp", l.ramp.String(), "--dial-parallel", strconv.Itoa(l.parallel),
-		"--connect-timeout", "40s", "--drain", "2s", "--json")
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	var output bytes.Buffer
-	command.Stdout = &output
-	messages, err := command.StderrPipe()
-	if err != nil {
-		return loadResult{}, err
-	}
-	if err := command.Start(); err != nil {
-		return loadResult{}, err
-	}
-	var said child.Tail
-	for lines := bufio.NewScanner(messages); lines.Scan(); {
-		switch line := lines.Text(); strings.TrimSpace(line) {
-		case "steady":
+	result, err := loads.Run(ctx, loads.Options{
+		URLs: []string{"ws://" + address + "/"}, Connections: l.sessions, Rate: l.rate, Size: l.size, Text: !l.binary,
+		Duration: l.duration, Ramp: l.ramp, DialParallel: l.parallel, ConnectTimeout: 40 * time.Second, Drain: 2 * time.Second,
+	}, func(p loads.Progress) {
+		switch {
+		case !p.Begins:
+		case p.Phase == loads.Steady:
 			steady()
-		case "done":
+		case p.Phase == loads.Done:
 			done()
-		default:
-			fmt.Fprintln(&said, line)
 		}
+	})
+	if err == nil {
+		err = context.Cause(ctx)
 	}
-	exit := command.Wait()
-	if ctx.Err() != nil {
-		return loadResult{}, fmt.Errorf("load: %w", context.Cause(ctx))
+	if err != nil {
+		return loadResult{}, fmt.Errorf("load: %w", err)
 	}
-	var result loadResult
-	if err := json.Unmarshal(output.Bytes(), &result); err != nil {
-		return loadResult{}, fmt.Errorf("load (%v) gave no result: %s", exit, &said)
-	}
-	return result, nil
+	return loadResult{result.Figures, quantilesOf(result.Latency), quantilesOf(result.Connect), quantilesOf(result.FirstEcho)}, nil
 }

@@ -64,7 +64,7 @@ func parseFlags() options {
 		o.variants = append(o.variants, v)
 		return err
 	})
-	flag.StringVar(&o.tools, "tools", "", "a wsbouncer binary for the backends and the load (default: the one that is measured)")
+	flag.StringVar(&o.tools, "tools", "", "a wsbouncer binary for the backends (default: the one that is measured)")
 	flag.StringVar(&o.out, "out", "", "folder for benchmarks.md, benchmarks.json and img/ (default: docs for the whole plan, .cache/bench/report for any other)")
 	flag.StringVar(&o.from, "from", "", "measure nothing: make the report from this JSON again")
 	flag.Parse()

@@ -54,7 +54,7 @@ func startRival(ctx context.Context, st *stage, r rivals.Rival, sessions int, b 
 		}
 		os.RemoveAll(dir)
 	}
-	if err := pause(ctx, st.settle); err != nil {
+	if err := child.Pause(ctx, st.settle); err != nil {
 		w.stop()
 		return nil, err
 	}
@@ -79,16 +79,16 @@ func observeBurst(ctx context.Context, st *stage, r rivals.Rival, l load, b behi
 		return observation{}, err
 	}
 	defer w.stop()
-	err = w.offer(ctx, st, l)
+	err = w.offer(ctx, l)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.seen, cmp.Or(err, w.failed)
 }
 
 // offer offers a load and reads what the proxy uses of the machine meanwhile.
-func (w *watch) offer(ctx context.Context, st *stage, l load) error {
+func (w *watch) offer(ctx context.Context, l load) error {
 	var late *time.Timer
-	result, err := offer(ctx, st.tools, w.address, l, func() {
+	result, err := offer(ctx, w.address, l, func() {
 		w.begin()
 		late = time.AfterFunc(l.duration*3/4, func() {
 			open := w.read(child.ReadPSS)
@@ -153,13 +153,4 @@ func (w *watch) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failed = cmp.Or(w.failed, err)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

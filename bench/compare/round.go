@@ -192,7 +192,7 @@ func (t turn) evaluate(into results.Round, seen map[string]observation) {
 			}
 		}
 		if observed.overload != "" {
-			values["answered"] = observed.load.PerSecond / (float64(t.load.sessions) * t.load.rate)
+			values["answered"] = observed.load.MessagesPerSecond / (float64(t.load.sessions) * t.load.rate)
 		}
 		into[name] = results.Run{Values: values, Overload: observed.overload}
 	}

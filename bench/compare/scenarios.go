@@ -12,14 +12,14 @@ func scenarios() []scenario {
 	return []scenario{
 		{
 			name: "relay", title: "Processor time, memory and latency under load",
-			text: "The same number of messages a second in all, from few sessions or from many, and messages of other sizes from 500 sessions. " +
-				"The light load is one that every rival bears; at the others, a rival that fell behind has the numbers of an overloaded proxy (marked with an asterisk: its costs " +
-				"per message are then lower than they would otherwise be, since each wake-up finds more to do).",
+			text: "The total rate of messages is the same for few sessions and for many; other message sizes use 500 sessions. " +
+				"Every rival carries the light load. At the other loads, an asterisk marks a rival that fell behind: its costs per message " +
+				"are lower than they would otherwise be, because each wake-up of an overloaded proxy finds more to do.",
 			base: "wsbouncer", take: proxies, open: echoServers, observe: observe, expected: relayTime,
 			metrics: []metric{
 				{"cpu_us", "CPU per round trip, µs", 1, true, false, perRoundTrip(totalTime)},
-				{"user_us", "user part of it, µs", 1, false, false, perRoundTrip(userTime)},
-				{"system_us", "system part of it, µs", 1, false, false, perRoundTrip(systemTime)},
+				{"user_us", "of it in user mode, µs", 1, false, false, perRoundTrip(userTime)},
+				{"system_us", "of it in the kernel, µs", 1, false, false, perRoundTrip(systemTime)},
 				{"added_kb", "memory that a session adds, KiB", 2, true, false, perSession},
 				{"whole_kb", "memory of a session with its part of the pool, KiB", 2, true, false, unknown},
 				{"before_mb", "memory before any client, MiB", 1, false, false, mib(func(o observation) float64 { return o.before })},
@@ -31,7 +31,7 @@ func scenarios() []scenario {
 		},
 		{
 			name: "latency", title: "Latency at low load",
-			text: "50 sessions x 20 messages/s of 1 KiB, and what a proxy adds to a direct connection in the same round.",
+			text: "50 sessions x 20 messages/s of 1 KiB; the table also shows what a proxy adds to a direct connection in the same round.",
 			base: "wsbouncer", without: "direct", take: withDirect, open: echoServers, observe: observe, expected: relayTime,
 			metrics: []metric{
 				{"p50_ms", "p50, ms", 3, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
@@ -45,10 +45,10 @@ func scenarios() []scenario {
 		},
 		{
 			name: "burst", title: "All clients at once",
-			text: "3,000 clients connect at the same moment, with no ramp, and each sends a message at once. Failures are a result here.",
+			text: "3,000 clients connect at the same moment, without a ramp, and each sends a message at once. Failures are a result here.",
 			base: "wsbouncer", take: proxies, open: echoServers, observe: observeBurst, expected: relayTime,
 			metrics: []metric{
-				{"failures", "failures", 0, false, false, func(o observation) float64 { return float64(o.load.ConnectFailures + o.load.Failed) }},
+				{"failures", "failures", 0, false, false, func(o observation) float64 { return float64(int64(o.load.ConnectFailures) + o.load.Failed) }},
 				{"last_echo_ms", "last client's first echo, ms", 0, true, false, func(o observation) float64 { return o.load.FirstEcho.Max }},
 				{"median_echo_ms", "median first echo, ms", 0, true, false, func(o observation) float64 { return o.load.FirstEcho.P50 }},
 				{"peak_mb", "peak resident, MiB", 1, true, false, mib(func(o observation) float64 { return o.peak })},
@@ -56,14 +56,14 @@ func scenarios() []scenario {
 		},
 		{
 			name: "rate", title: "Highest sustained rate",
-			text:   "The highest rate at which 500 sessions get every answer, 99 % of them within 50 ms, found by halving; load and backends share the machine.",
+			text:   "The highest rate at which 500 sessions get every answer, 99 % of them within 50 ms, found by bisection; load generator and backends share the machine.",
 			rounds: 2, higher: []string{"per_second"}, base: "wsbouncer", take: proxies, open: echoServers, observe: search(promptly), expected: searchTime,
 			metrics: searched(metric{"per_second", "messages/s", 0, true, false, func(o observation) float64 { return o.rate }}),
 		},
 		{
-			name: "check", title: "The original's own check",
-			text: "3 echo servers, 3,000 clients at once with no ramp, text messages of 1 KiB, at the highest multiple of 100 messages/s each at which none is lost and none fails, " +
-				"and the last of them is answered within a second.",
+			name: "check", title: "Highest rate after a burst",
+			text: "3 echo servers, 3,000 clients at once without a ramp, and text messages of 1 KiB: the highest multiple of 100 messages/s each at which no message is lost, " +
+				"no connection fails, and the last message is answered within a second.",
 			rounds: 1, higher: []string{"multiple", "per_second"}, base: "wsbouncer", take: proxies, open: echoServers, observe: search(completely), expected: searchTime,
 			metrics: searched(
 				metric{"multiple", "x 100/s each", 3, true, false, func(o observation) float64 { return o.rate / 100 / float64(max(1, o.load.Connected)) }},
@@ -71,17 +71,17 @@ func scenarios() []scenario {
 			),
 		},
 		started("start", "Session start, backends 20 ms away", farServer, "No TLS."),
-		started("start-tls", "Session start, backends 20 ms away over TLS", farSecureServer, "TLS between proxy and backend; the certificate is verified."),
+		started("start-tls", "Session start, backends 20 ms away over TLS", farSecureServer, "TLS between proxy and backend, with a verified certificate."),
 		{
 			name: "churn", title: "Short sessions",
-			text:   "500 sessions at a time that last one second, with 10 messages of 1 KiB: every tenth of a second 50 come and 50 go.",
+			text:   "500 sessions at a time that last one second, with 10 messages of 1 KiB: 50 start and 50 end every tenth of a second.",
 			rounds: 2, base: "wsbouncer", take: withVariant, open: echoServers, observe: observeChurn,
 			expected: func(l load) time.Duration { return l.duration + 2200*time.Millisecond },
 			metrics: []metric{
 				{"session_us", "CPU per session, µs", 0, true, false, func(o observation) float64 {
 					return float64(o.cpu.Total.Microseconds()) / float64(max(1, o.sessions))
 				}},
-				{"failures", "failures", 0, false, false, func(o observation) float64 { return float64(o.load.ConnectFailures + o.load.Failed) }},
+				{"failures", "failures", 0, false, false, func(o observation) float64 { return float64(int64(o.load.ConnectFailures) + o.load.Failed) }},
 				{"first_ms", "first echo, median, ms", 1, true, false, func(o observation) float64 { return o.load.FirstEcho.P50 }},
 				{"slowest_ms", "first echo, slowest, ms", 1, false, false, func(o observation) float64 { return o.load.FirstEcho.Max }},
 				{"peak_mb", "peak resident, MiB", 1, true, false, mib(func(o observation) float64 { return o.peak })},
@@ -107,7 +107,7 @@ func scenarios() []scenario {
 			base: "c-relay", take: waitingRelays, open: echoServers, observe: observe, expected: relayTime,
 			metrics: []metric{
 				{"cpu_us", "CPU per round trip, µs", 1, true, false, perRoundTrip(totalTime)},
-				{"user_us", "user part of it, µs", 1, false, false, perRoundTrip(userTime)},
+				{"user_us", "of it in user mode, µs", 1, false, false, perRoundTrip(userTime)},
 				{"p50_ms", "p50, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
 				{"p99_ms", "p99, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P99 }},
 				outside,

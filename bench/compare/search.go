@@ -52,7 +52,7 @@ func judge(r loadResult, l load, bears func(loadResult, load) bool) answer {
 	switch {
 	case bears(r, l):
 		return borne
-	case r.broken() != nil || r.PerSecond < 0.9*l.rate*float64(l.sessions):
+	case r.broken() != nil || r.MessagesPerSecond < 0.9*l.rate*float64(l.sessions):
 		return failed
 	}
 	return missed
@@ -71,7 +71,7 @@ func search(bears func(loadResult, load) bool) func(context.Context, *stage, riv
 		highest, err := highestRate(firstTotal, leastTotal, st.resolution, func(total float64) (answer, error) {
 			l.rate = total / float64(l.sessions)
 			w.failed = nil // what went wrong in one trial says nothing of the next
-			trial := w.offer(ctx, st, l)
+			trial := w.offer(ctx, l)
 			if ctx.Err() != nil {
 				return failed, ctx.Err()
 			}

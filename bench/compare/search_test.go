@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/bench/results"
+	loads "github.com/wsbouncer/wsbouncer/internal/load"
 )
 
 func TestHighestRate(t *testing.T) {
@@ -54,16 +55,21 @@ func TestANearMissIsTriedAgain(t *testing.T) {
 	}
 }
 
+// answered returns the figures of ten sessions, all of whose messages were answered.
+func answered(messages int64) loads.Figures {
+	return loads.Figures{Connections: 10, Connected: 10, Sent: messages, Received: messages, MessagesPerSecond: float64(messages)}
+}
+
 func TestJudge(t *testing.T) {
 	l := load{sessions: 10, rate: 100}
-	r := loadResult{Connections: 10, Connected: 10, Sent: 1000, Received: 1000, PerSecond: 1000, Latency: quantiles{P99: 60}}
+	r := loadResult{Figures: answered(1000), Latency: quantiles{P99: 60}}
 	if got := judge(r, l, promptly); got != missed {
 		t.Errorf("late answers: %v", got)
 	}
 	if got := judge(r, l, completely); got != borne {
 		t.Errorf("all answers: %v", got)
 	}
-	r.PerSecond = 800
+	r.MessagesPerSecond = 800
 	if got := judge(r, l, completely); got != failed {
 		t.Errorf("few answers: %v", got)
 	}
@@ -71,7 +77,7 @@ func TestJudge(t *testing.T) {
 
 func TestWhatALoadTells(t *testing.T) {
 	l := load{sessions: 10, rate: 100}
-	good := loadResult{Connections: 10, Connected: 10, Sent: 1000, Received: 1000, PerSecond: 1000, Latency: quantiles{P99: 40, Max: 900}}
+	good := loadResult{Figures: answered(1000), Latency: quantiles{P99: 40, Max: 900}}
 	if good.broken() != nil || good.behind(l) != "" || !promptly(good, l) {
 		t.Errorf("a good load: %v, %q", good.broken(), good.behind(l))
 	}
@@ -79,7 +85,7 @@ func TestWhatALoadTells(t *testing.T) {
 		"slow":         func(r *loadResult) { r.Latency.P99 = 51 },
 		"very slow":    func(r *loadResult) { r.Latency.Max = 1001 },
 		"lost one":     func(r *loadResult) { r.Lost = 1 },
-		"fell behind":  func(r *loadResult) { r.PerSecond = 940 },
+		"fell behind":  func(r *loadResult) { r.MessagesPerSecond = 940 },
 		"one missing":  func(r *loadResult) { r.Connected, r.ConnectFailures = 9, 1 },
 		"mixed up one": func(r *loadResult) { r.Mixed = 1 },
 	} {

@@ -18,7 +18,7 @@ import (
 type stage struct {
 	dir        string // temporary
 	wsbouncer  string // the binary that is measured
-	tools      string // the wsbouncer that provides backends and load
+	tools      string // the wsbouncer that provides the backends
 	all        []rivals.Rival
 	setUp      rivals.Options
 	calm       float64

@@ -19,8 +19,8 @@ const eachWay = 10 * time.Millisecond
 func started(name, title string, open func(context.Context, *stage) (behind, error), text string) scenario {
 	s := scenario{
 		name: name, title: title,
-		text: "From connecting until the first message (3,200 bytes, binary) is answered; sessions begin one by one, 75 ms or more apart. The backend is behind Toxiproxy, " +
-			"which adds 10 ms on each way but completes TCP handshakes itself: a real network would take 20 ms longer for each connection that is dialed. " + text,
+		text: "Time from the start of the connection until the first message (3,200 bytes, binary) is answered; sessions start one by one, at least 75 ms apart. The backend is behind " +
+			"Toxiproxy, which adds 10 ms in each direction but completes TCP handshakes itself: on a real network, each dial would take 20 ms longer. " + text,
 		rounds: 2, base: "wsbouncer", take: withVariant, open: open, observe: observe,
 		expected: func(l load) time.Duration { return l.ramp + 1500*time.Millisecond },
 		metrics: []metric{

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -5,14 +7,13 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/pools/network"
-	"github.com/wsbouncer/wsbouncer/bench/pools/rival"
 )
 
 // filled returns a full pool that nothing happens to while it is used.
-func filled(t testing.TB, d design, size int) rival.Pool {
+func filled(t testing.TB, d design, size int) connPool {
 	n := network.New(time.Microsecond)
-	p := d.begin(rival.Settings{
-		Network: n, Size: size, CheckInterval: time.Hour, PingTimeout: time.Second, DialTimeout: time.Second,
+	p := d.begin(settings{
+		network: n, size: size, checkInterval: time.Hour, pingTimeout: time.Second, dialTimeout: time.Second,
 	})
 	t.Cleanup(p.Close)
 	leased := make([]*network.Conn, size)

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -7,9 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/wsbouncer/wsbouncer/bench/naivepool"
 	"github.com/wsbouncer/wsbouncer/bench/pools/network"
-	"github.com/wsbouncer/wsbouncer/bench/pools/rival"
 )
 
 // No goroutine of a pool may outlive it.
@@ -71,18 +71,18 @@ func expect(t *testing.T, c check, d design) {
 // rig is a full pool on a fake clock.
 type rig struct {
 	network *network.Network
-	pool    rival.Pool
+	pool    connPool
 	size    int
 }
 
 func newRig(d design) *rig {
 	r := &rig{network: network.New(roundTrip), size: 4}
-	s := rival.Settings{
-		Network: r.network, Size: r.size,
-		CheckInterval: checkInterval, PingTimeout: pingTimeout, DialTimeout: dialTimeout,
+	s := settings{
+		network: r.network, size: r.size,
+		checkInterval: checkInterval, pingTimeout: pingTimeout, dialTimeout: dialTimeout,
 	}
 	if d.name == "naivepool" {
-		r.pool = naivepool.NewLocked(s, make(chanLock, 1)) // see there
+		r.pool = newLockedNaivePool(s, make(chanLock, 1)) // see there
 	} else {
 		r.pool = d.begin(s)
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command pools compares wsbouncer's pool with two simpler designs, in one run on one machine, and prints a table. See
 // docs/pool.md for what the designs are and which of them fails how; the tests of this package show the failures.
 //
@@ -63,13 +65,13 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	results := make(results)
-	results.gather(ctx, o)
-	results.print(os.Stdout, o)
+	all := make(outcomes)
+	all.gather(ctx, o)
+	all.print(os.Stdout, o)
 }
 
 // gather measures round by round, until ctx ends.
-func (r results) gather(ctx context.Context, o options) {
+func (r outcomes) gather(ctx context.Context, o options) {
 	for round := range o.rounds {
 		for _, n := range o.goroutines {
 			for i := range designs {

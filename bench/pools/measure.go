@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -7,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/bench/child"
 	"github.com/wsbouncer/wsbouncer/bench/pools/network"
-	"github.com/wsbouncer/wsbouncer/bench/pools/rival"
 )
 
 // statsInterval is the time between two looks at a pool's statistics.
@@ -32,8 +34,8 @@ type outcome struct {
 func measure(d design, goroutines int, o options) outcome {
 	runtime.GC() // what the one before has left
 	n := network.New(o.roundTrip)
-	p := d.begin(rival.Settings{
-		Network: n, Size: size(goroutines), CheckInterval: o.check, PingTimeout: time.Second, DialTimeout: time.Second,
+	p := d.begin(settings{
+		network: n, size: size(goroutines), checkInterval: o.check, pingTimeout: time.Second, dialTimeout: time.Second,
 	})
 	for n.Open() < size(goroutines) {
 		time.Sleep(o.roundTrip)
@@ -46,12 +48,12 @@ func measure(d design, goroutines int, o options) outcome {
 	background.Go(func() { every(statsInterval, stop, func() { p.Stats() }) })
 	background.Go(func() { every(o.breakage, stop, n.BreakOne) })
 
-	before, err := readMachine()
+	before, err := child.ReadMachine()
 	latency, dead := paced(p, goroutines, o)
 	count, took := saturated(p, goroutines, o.duration)
 	others := math.NaN()
-	if after, failed := readMachine(); err == nil && failed == nil {
-		others = after.others(before)
+	if after, failed := child.ReadMachine(); err == nil && failed == nil {
+		others = after.Others(before)
 	}
 
 	close(stop)
@@ -80,7 +82,7 @@ func every(interval time.Duration, stop <-chan struct{}, f func()) {
 }
 
 // saturated leases and returns as fast as it goes, and returns how often and in which time that was done.
-func saturated(p rival.Pool, goroutines int, duration time.Duration) (count int64, took time.Duration) {
+func saturated(p connPool, goroutines int, duration time.Duration) (count int64, took time.Duration) {
 	var stop atomic.Bool
 	var total atomic.Int64
 	var running sync.WaitGroup
@@ -104,7 +106,7 @@ func saturated(p rival.Pool, goroutines int, duration time.Duration) (count int6
 }
 
 // lease leases a connection, and waits for it if it must.
-func lease(p rival.Pool) *network.Conn {
+func lease(p connPool) *network.Conn {
 	for {
 		if c, ok := p.Lease(); ok {
 			return c
@@ -114,7 +116,7 @@ func lease(p rival.Pool) *network.Conn {
 }
 
 // giveBack ends the lease, and tells whether the connection was fit to be returned.
-func giveBack(p rival.Pool, c *network.Conn) bool {
+func giveBack(p connPool, c *network.Conn) bool {
 	if !c.Alive() {
 		p.Discard(c)
 		return false

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -8,8 +10,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-
-	"github.com/wsbouncer/wsbouncer/bench/pools/rival"
 )
 
 // newHistogram returns a histogram of latencies in nanoseconds, exact to a hundredth.
@@ -20,7 +20,7 @@ func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(t
 //
 // Clients do not come later because the pool is slow. So what takes longer than the time to a goroutine's next lease counts
 // for those as well that could not begin meanwhile (the correction of HdrHistogram for coordinated omission).
-func paced(p rival.Pool, goroutines int, o options) (*hdrhistogram.Histogram, int64) {
+func paced(p connPool, goroutines int, o options) (*hdrhistogram.Histogram, int64) {
 	period := time.Duration(float64(goroutines) / o.rate * float64(time.Second))
 	end := time.Now().Add(o.duration)
 	var dead atomic.Int64

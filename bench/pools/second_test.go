@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -77,7 +79,7 @@ func miscounts(r *rig) error {
 	if !asked {
 		r.endAll(all)
 	}
-	if s.Idle+s.Leased != r.size {
+	if s.idle+s.leased != r.size {
 		return fmt.Errorf("the statistics are %+v, of %d", s, r.size)
 	}
 	return nil

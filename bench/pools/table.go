@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -7,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/results"
 )
 
 // series is a pool and the number of goroutines that used it.
@@ -15,77 +19,66 @@ type series struct {
 	design     string
 }
 
-// results are the outcomes of each series, round by round.
-type results map[series][]outcome
+// outcomes are the outcomes of each series, round by round.
+type outcomes map[series][]outcome
 
-// print writes the table, as Markdown: medians over the rounds, and the median of the rounds' ratios.
-func (r results) print(w io.Writer, o options) {
-	fmt.Fprintf(w, "%d processors, %s, %d rounds of %v; dials and pings take %v, latency at %g leases/s in all.\n",
-		runtime.GOMAXPROCS(0), runtime.Version(), o.rounds, o.duration, o.roundTrip, o.rate)
-	fmt.Fprintf(w, "Other processes used %.2f processors at most.\n\n", r.disturbance())
-	header := []string{
-		"goroutines", "pool", "leases/s", "p50", "p99", "p99.9", "maximum", "p99 / " + ours, "dead ones leased", "most open (size)",
+// print writes the table in Markdown: medians over the rounds, and the median of the rounds' ratios.
+func (r outcomes) print(w io.Writer, o options) {
+	disturbance := 0.0
+	for _, all := range r {
+		for _, measured := range all {
+			disturbance = max(disturbance, measured.others)
+		}
 	}
-	fmt.Fprintf(w, "| %s |\n|%s\n", strings.Join(header, " | "), strings.Repeat(" --- |", len(header)))
+	var rows [][]string
 	for _, n := range o.goroutines {
 		for _, d := range designs {
 			if s := (series{n, d.name}); len(r[s]) > 0 {
-				fmt.Fprintf(w, "| %s |\n", strings.Join(r.row(s), " | "))
+				rows = append(rows, r.row(s))
 			}
 		}
 	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d processors, %s, %d rounds of %v; dials and pings take %v, latency at %g leases/s in all.\n",
+		runtime.GOMAXPROCS(0), runtime.Version(), o.rounds, o.duration, o.roundTrip, o.rate)
+	fmt.Fprintf(&b, "Other processes used %.2f processors at most.\n\n", disturbance)
+	results.WriteTable(&b, []string{
+		"goroutines", "pool", "leases/s", "p50", "p99", "p99.9", "maximum", "p99 / " + ours, "dead ones leased", "most open (size)",
+	}, rows)
+	_, _ = io.WriteString(w, b.String())
 }
 
-// disturbance returns how many processors others used in the measurement that they disturbed most.
-func (r results) disturbance() (most float64) {
-	for _, all := range r {
-		for _, o := range all {
-			most = max(most, o.others)
-		}
-	}
-	return most
-}
-
-func (r results) row(s series) []string {
+func (r outcomes) row(s series) []string {
 	all, base := r[s], r[series{s.goroutines, ours}]
+	median := func(of func(outcome) float64) float64 {
+		var values []float64
+		for _, o := range all {
+			values = append(values, of(o))
+		}
+		return results.Median(values)
+	}
+	latency := func(of func(outcome) time.Duration) string {
+		return short(time.Duration(median(func(o outcome) float64 { return float64(of(o)) })))
+	}
 	var ratios []float64
 	for i := range min(len(all), len(base)) {
 		ratios = append(ratios, float64(all[i].p99)/float64(base[i].p99))
 	}
-	times := func(of func(outcome) time.Duration) string { return short(middle(all, of)) }
 	ratio := "-"
 	if len(ratios) > 0 {
-		ratio = fmt.Sprintf("%.3g", median(ratios))
+		ratio = fmt.Sprintf("%.3g", results.Median(ratios))
 	}
 	return []string{
 		fmt.Sprint(s.goroutines), s.design,
-		grouped(int(middle(all, func(o outcome) float64 { return o.perSecond }))),
-		times(func(o outcome) time.Duration { return o.p50 }),
-		times(func(o outcome) time.Duration { return o.p99 }),
-		times(func(o outcome) time.Duration { return o.p999 }),
-		times(func(o outcome) time.Duration { return o.max }),
+		grouped(int(median(func(o outcome) float64 { return o.perSecond }))),
+		latency(func(o outcome) time.Duration { return o.p50 }),
+		latency(func(o outcome) time.Duration { return o.p99 }),
+		latency(func(o outcome) time.Duration { return o.p999 }),
+		latency(func(o outcome) time.Duration { return o.max }),
 		ratio,
-		fmt.Sprint(middle(all, func(o outcome) int64 { return o.dead })),
+		fmt.Sprintf("%.0f", median(func(o outcome) float64 { return float64(o.dead) })),
 		fmt.Sprintf("%d (%d)", slices.MaxFunc(all, func(a, b outcome) int { return a.most - b.most }).most, size(s.goroutines)),
 	}
-}
-
-// middle returns the median of what the outcomes are asked for.
-func middle[N int64 | float64 | time.Duration](all []outcome, of func(outcome) N) N {
-	values := make([]N, len(all))
-	for i, o := range all {
-		values[i] = of(o)
-	}
-	return median(values)
-}
-
-func median[N int64 | float64 | time.Duration](values []N) N {
-	sorted := slices.Sorted(slices.Values(values))
-	half := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[half]
-	}
-	return (sorted[half-1] + sorted[half]) / 2
 }
 
 // short writes a time with three digits.

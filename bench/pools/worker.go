@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -9,9 +11,6 @@ import (
 )
 
 const (
-	tick     = 5 * time.Second // between two looks at the pool without a signal, plus jitter
-	parallel = 32              // most dials at once
-
 	firstBackoff = 250 * time.Millisecond // upper bound of the wait after the first failure; doubles
 	lastBackoff  = 15 * time.Second
 )

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -5,14 +7,13 @@ import (
 	"sync"
 
 	"github.com/wsbouncer/wsbouncer/bench/pools/network"
-	"github.com/wsbouncer/wsbouncer/bench/pools/rival"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
-// bouncer is the pool of wsbouncer as a [rival.Pool]: the book is that of package pool; the worker and the connections
+// bouncer is the pool of wsbouncer as a [connPool]: the book is that of package pool; the worker and the connections
 // do over the simulated network what those of package backend do over sockets.
 type bouncer struct {
-	settings rival.Settings // static
+	settings settings // static
 	group    *pool.Group[*conn]
 	pool     *pool.Pool[*conn]
 	worker   worker
@@ -21,7 +22,7 @@ type bouncer struct {
 	waiters sync.Pool
 }
 
-func newBouncer(s rival.Settings) *bouncer {
+func newBouncer(s settings) *bouncer {
 	b := &bouncer{settings: s, group: pool.NewGroup[*conn](pool.Options{})}
 	b.waiters.New = func() any { return new(pool.Waiter[*conn]) }
 	b.worker = worker{
@@ -29,13 +30,13 @@ func newBouncer(s rival.Settings) *bouncer {
 		establish: b.establish, allowed: parallel,
 	}
 	b.worker.ctx, b.worker.cancel = context.WithCancel(context.Background())
-	b.pool = b.group.Add("server", pool.Settings{Cap: s.Size, Warm: s.Size, Weight: 1}, b.worker.signal)
+	b.pool = b.group.Add("server", pool.Settings{Cap: s.size, Warm: s.size, Weight: 1}, b.worker.signal)
 	b.worker.pool = b.pool
 	go b.worker.run()
 	return b
 }
 
-// Lease implements [rival.Pool]. Nobody waits here, so that the group has no queue.
+// Lease implements [connPool]. Nobody waits here, so that the group has no queue.
 func (b *bouncer) Lease() (*network.Conn, bool) {
 	w := b.waiters.Get().(*pool.Waiter[*conn])
 	defer b.waiters.Put(w)
@@ -54,7 +55,7 @@ func (b *bouncer) Lease() (*network.Conn, bool) {
 	}
 }
 
-// Return implements [rival.Pool].
+// Return implements [connPool].
 func (b *bouncer) Return(link *network.Conn) {
 	c := link.Tag.(*conn)
 	if c.lost.Load() {
@@ -69,19 +70,19 @@ func (b *bouncer) Return(link *network.Conn) {
 	}
 }
 
-// Discard implements [rival.Pool].
+// Discard implements [connPool].
 func (b *bouncer) Discard(link *network.Conn) { link.Tag.(*conn).retire(pool.Unclean) }
 
-// Resize implements [rival.Pool].
+// Resize implements [connPool].
 func (b *bouncer) Resize(size int) { b.pool.Set(pool.Settings{Cap: size, Warm: size, Weight: 1}) }
 
-// Stats implements [rival.Pool].
-func (b *bouncer) Stats() rival.Stats {
+// Stats implements [connPool].
+func (b *bouncer) Stats() counts {
 	s := b.pool.Stats()
-	return rival.Stats{Idle: s.Idle, Leased: s.Leased + s.Resetting, Unwell: s.Retiring}
+	return counts{idle: s.Idle, leased: s.Leased + s.Resetting, unwell: s.Retiring}
 }
 
-// Close implements [rival.Pool].
+// Close implements [connPool].
 func (b *bouncer) Close() {
 	b.worker.stop()
 	b.group.Remove(b.pool)
@@ -98,13 +99,13 @@ func (b *bouncer) Close() {
 
 // establish dials a connection and fills the slot.
 func (b *bouncer) establish(ctx context.Context, slot *pool.Slot[*conn]) error {
-	ctx, cancel := context.WithTimeout(ctx, b.settings.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.settings.dialTimeout)
 	defer cancel()
-	link, err := b.settings.Network.Dial(ctx)
+	link, err := b.settings.network.Dial(ctx)
 	if err != nil {
 		return err
 	}
-	c := &conn{link: link, slot: slot, interval: b.settings.CheckInterval, timeout: b.settings.PingTimeout}
+	c := &conn{link: link, slot: slot, interval: b.settings.checkInterval, timeout: b.settings.pingTimeout}
 	link.Tag = c
 	c.set(jittered(c.interval), c.look)
 	slot.Filled(c)

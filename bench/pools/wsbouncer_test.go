@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -24,7 +26,7 @@ func TestReplacesLost(t *testing.T) {
 		r.network.Break()
 		time.Sleep(roundTrip)
 		synctest.Wait()
-		if s := r.pool.Stats(); s.Idle != r.size {
+		if s := r.pool.Stats(); s.idle != r.size {
 			t.Errorf("%+v after one round trip; want %d idle", s, r.size)
 		}
 		if n := r.network.Most(); n != r.size {
@@ -55,7 +57,7 @@ func TestResizes(t *testing.T) {
 		for _, size := range []int{1, 3, 2, r.size} {
 			r.pool.Resize(size)
 			time.Sleep(time.Second)
-			if s := r.pool.Stats(); s.Idle != size || r.network.Open() != size {
+			if s := r.pool.Stats(); s.idle != size || r.network.Open() != size {
 				t.Errorf("%+v, %d open; want %d", s, r.network.Open(), size)
 			}
 		}

@@ -6,34 +6,27 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/gobwas/ws"
+	"github.com/gobwas/ws/wsutil"
 )
 
-// message is a whole WebSocket message.
-type message struct {
-	opcode  frame.Opcode
-	payload []byte
-}
-
 // text returns a text message.
-func text(payload string) message { return message{frame.Text, []byte(payload)} }
+func text(payload string) ws.Frame { return ws.NewTextFrame([]byte(payload)) }
+
+// goodbye is the client's close frame.
+func goodbye() ws.Frame { return ws.NewCloseFrame(ws.NewCloseFrameBody(ws.StatusNormalClosure, "")) }
 
 // client is a WebSocket client whose steps are separate, so that each can be timed. It is for one goroutine.
 type client struct {
 	conn net.Conn
 	in   *bufio.Reader
 }
-
-// errClosed is returned when the server has sent a close frame.
-var errClosed = errors.New("the server has closed the connection")
 
 // connect opens the TCP connection and nothing else. The caller closes it.
 func connect(ctx context.Context, address string) (*client, error) {
@@ -44,7 +37,7 @@ func connect(ctx context.Context, address string) (*client, error) {
 	return &client{conn: conn, in: bufio.NewReader(conn)}, nil
 }
 
-// ask asks for the upgrade. The key is always the same: what becomes of it is for tests to see.
+// ask asks for the upgrade. The key is always the same, and the answer to it is not checked: that is for tests.
 func (c *client) ask(subprotocol string) error {
 	request := "GET / HTTP/1.1\r\nHost: " + c.conn.RemoteAddr().String() + "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: bWVhc3VyaW5nIHN0YXJ0cw==\r\n"
@@ -54,8 +47,8 @@ func (c *client) ask(subprotocol string) error {
 	return c.write([]byte(request + "\r\n"))
 }
 
-// granted waits for the answer to that.
-func (c *client) granted() error {
+// upgraded waits for the answer to that.
+func (c *client) upgraded() error {
 	response, err := http.ReadResponse(c.in, nil)
 	if err != nil {
 		return err
@@ -66,76 +59,35 @@ func (c *client) granted() error {
 	return nil
 }
 
-// send sends messages in one write.
-func (c *client) send(messages ...message) error {
-	var b []byte
-	for _, m := range messages {
-		b = frame.Append(b, frame.Header{Fin: true, Opcode: m.opcode, Masked: true, Mask: rand.Uint32()}, m.payload)
+// send sends frames in one write.
+func (c *client) send(frames ...ws.Frame) error {
+	var b bytes.Buffer
+	for _, f := range frames {
+		if err := ws.WriteFrame(&b, ws.MaskFrame(f)); err != nil {
+			return err
+		}
 	}
-	return c.write(b)
+	return c.write(b.Bytes())
 }
 
-// write sends bytes. What follows on them has to come within patience.
+// write sends bytes. The answer to them must arrive within patience.
 func (c *client) write(b []byte) error {
 	_ = c.conn.SetDeadline(time.Now().Add(patience))
 	_, err := c.conn.Write(b)
 	return err
 }
 
-// goodbye is the client's close frame.
-func goodbye() message {
-	return message{frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, "")}
-}
-
-// receive returns the next message of the server, or errClosed. The servers and proxies here do not fragment.
-func (c *client) receive() (message, error) {
-	for {
-		h, size, err := c.header()
-		if err != nil {
-			return message{}, err
-		}
-		whole := make([]byte, size+int(h.Length))
-		if _, err := io.ReadFull(c.in, whole); err != nil {
-			return message{}, err
-		}
-		switch payload := whole[size:]; {
-		case h.Opcode == frame.Close:
-			return message{}, errClosed
-		case h.Opcode == frame.Ping:
-			if err := c.send(message{frame.Pong, payload}); err != nil {
-				return message{}, err
-			}
-		case h.Opcode.IsControl():
-		case !h.Fin || h.Opcode == frame.Continuation:
-			return message{}, errors.New("the server has fragmented a message, which is not expected here")
-		default:
-			return message{h.Opcode, payload}, nil
-		}
-	}
-}
-
-// header looks at the next frame's header.
-func (c *client) header() (frame.Header, int, error) {
-	for n := 2; ; n++ {
-		b, err := c.in.Peek(n)
-		if err != nil {
-			return frame.Header{}, 0, err
-		}
-		h, size, err := frame.ParseHeader(b)
-		if err != nil || size > 0 {
-			return h, size, err
-		}
-	}
-}
-
-// await receives messages until one has these bytes in it.
+// await receives messages until one contains these bytes. Pings are answered on the way.
 func (c *client) await(part string) error {
 	for {
-		m, err := c.receive()
+		payload, _, err := wsutil.ReadServerData(struct {
+			io.Reader
+			io.Writer
+		}{c.in, c.conn})
 		if err != nil {
 			return fmt.Errorf("waiting for %q: %w", part, err)
 		}
-		if bytes.Contains(m.payload, []byte(part)) {
+		if bytes.Contains(payload, []byte(part)) {
 			return nil
 		}
 	}

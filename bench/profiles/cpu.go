@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/bench/results"
 )
 
 // cpuProfiles are those whose relay is measured. The others are compared with the first.
@@ -57,29 +58,29 @@ func (p *programs) relay(ctx context.Context, profile, address string, d time.Du
 		return cpuRun{}, err
 	}
 	defer x.Stop()
-	const margin = time.Second / 2 // before and behind what is measured
+	const margin = time.Second / 2 // before and after what is measured
 	var measured cpuRun
-	failed := errors.New("the load never became steady")
-	err = p.offer(ctx, x.listen, d+2*margin, func() {
-		measured, failed = x.watch(ctx, margin, d)
+	err = offer(ctx, x.Listen, d+2*margin, func() error {
+		measured, err = watch(ctx, x, margin, d)
+		return err
 	})
 	measured.Profile = profile
-	return measured, errors.Join(err, failed)
+	return measured, err
 }
 
 // watch measures for a time, after a while.
-func (x *proxy) watch(ctx context.Context, after, d time.Duration) (cpuRun, error) {
-	if err := pause(ctx, after); err != nil {
+func watch(ctx context.Context, x *child.Proxy, after, d time.Duration) (cpuRun, error) {
+	if err := child.Pause(ctx, after); err != nil {
 		return cpuRun{}, err
 	}
-	first, err := x.read(ctx)
+	first, err := read(ctx, x)
 	if err != nil {
 		return cpuRun{}, err
 	}
-	if err := pause(ctx, d); err != nil {
+	if err := child.Pause(ctx, d); err != nil {
 		return cpuRun{}, err
 	}
-	last, err := x.read(ctx)
+	last, err := read(ctx, x)
 	if err != nil {
 		return cpuRun{}, err
 	}
@@ -93,8 +94,8 @@ type reading struct {
 	machine child.Machine
 }
 
-func (x *proxy) read(ctx context.Context) (r reading, err error) {
-	s, err := x.stats(ctx)
+func read(ctx context.Context, x *child.Proxy) (r reading, err error) {
+	s, err := x.Stats(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -128,37 +129,20 @@ func cpuTable(runs []cpuRun, o options) *table {
 		Header:  []string{"profile", "CPU per round trip, µs", "/ " + cpuProfiles[0], "round trips in all", "others' processors"},
 		Numbers: runs,
 	}
-	base, _, _ := cpuValues(runs, cpuProfiles[0], o.rounds)
+	trips := map[string]uint64{}
+	cell := results.Cell{Rounds: make([]results.Round, o.rounds)}
+	for _, r := range runs {
+		if cell.Rounds[r.Round] == nil {
+			cell.Rounds[r.Round] = results.Round{}
+		}
+		cell.Rounds[r.Round][r.Profile] = results.Run{Values: map[string]float64{"cpu": r.Micros, "others": r.Others}}
+		trips[r.Profile] += r.Trips
+	}
 	for _, profile := range cpuProfiles {
-		micros, trips, others := cpuValues(runs, profile, o.rounds)
 		t.Rows = append(t.Rows, []string{
-			profile, spread(measured(micros), 1), spread(ratios(micros, base), 3), strconv.FormatUint(trips, 10), spread(others, 2),
+			profile, cell.Values(profile, "cpu").Text(1), cell.Ratios(profile, cpuProfiles[0], "cpu").Text(3),
+			strconv.FormatUint(trips[profile], 10), cell.Values(profile, "others").Text(2),
 		})
 	}
 	return t
-}
-
-// cpuValues returns a profile's values by round, 0 for a round that it was not measured in.
-func cpuValues(runs []cpuRun, profile string, rounds int) (micros []float64, trips uint64, others []float64) {
-	micros = make([]float64, rounds)
-	for _, r := range runs {
-		if r.Profile == profile {
-			micros[r.Round] = r.Micros
-			trips += r.Trips
-			others = append(others, r.Others)
-		}
-	}
-	return micros, trips, others
-}
-
-// pause waits, unless ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

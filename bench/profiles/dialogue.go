@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/gobwas/ws"
 )
 
 // dialogue is what a client says in a protocol, and with which profile the proxy listens. It is immutable.
@@ -15,9 +15,9 @@ type dialogue struct {
 	profile     string
 	protocol    string
 	subprotocol string
-	start       func(id string) []message // nil for nothing
-	ready       string                    // in the message that audio has to wait for; empty when it need not
-	end         func(id string) []message
+	start       func(id string) []ws.Frame // nil for nothing
+	ready       string                     // in the message that audio has to wait for; empty when it need not
+	end         func(id string) []ws.Frame
 	last        string // in the server's last message of a session, and in none between the start and the end
 	manners     []manner
 }
@@ -53,13 +53,13 @@ var dialogues = []dialogue{
 	},
 	{
 		profile: "dashscope-reused", protocol: "dashscope",
-		start: func(id string) []message {
-			return []message{text(`{"header":{"action":"run-task","task_id":"` + id + `","streaming":"duplex"},"payload":{"task_group":` +
+		start: func(id string) []ws.Frame {
+			return []ws.Frame{text(`{"header":{"action":"run-task","task_id":"` + id + `","streaming":"duplex"},"payload":{"task_group":` +
 				`"audio","task":"asr","function":"recognition","model":"paraformer-realtime-v2","parameters":{},"input":{}}}`)}
 		},
 		ready: `"event":"task-started"`,
-		end: func(id string) []message {
-			return []message{text(`{"header":{"action":"finish-task","task_id":"` + id + `","streaming":"duplex"},"payload":{"input":{}}}`)}
+		end: func(id string) []ws.Frame {
+			return []ws.Frame{text(`{"header":{"action":"finish-task","task_id":"` + id + `","streaming":"duplex"},"payload":{"input":{}}}`)}
 		},
 		last:    `"event":"task-finished"`,
 		manners: []manner{stays},
@@ -73,8 +73,8 @@ var dialogues = []dialogue{
 }
 
 // says returns a function that says one text.
-func says(payload string) func(string) []message {
-	return func(string) []message { return []message{text(payload)} }
+func says(payload string) func(string) []ws.Frame {
+	return func(string) []ws.Frame { return []ws.Frame{text(payload)} }
 }
 
 // begin begins a session, up to its audio.
@@ -91,9 +91,9 @@ func (d *dialogue) begin(c *client, id string) error {
 }
 
 // speech is what is said in a session: a moment of audio.
-func speech() []message {
-	audio := message{frame.Binary, make([]byte, frameSize)}
-	return []message{audio, audio, audio}
+func speech() []ws.Frame {
+	audio := ws.NewBinaryFrame(make([]byte, frameSize))
+	return []ws.Frame{audio, audio, audio}
 }
 
 // leave has the client speak and leave, and returns when it left: when it began to send its close frame, or what ends with
@@ -119,7 +119,7 @@ func (d *dialogue) leave(c *client, id string, how manner) (time.Time, error) {
 // answer returns how long the server takes from the end of a session to its last message, without a proxy.
 func (d *dialogue) answer(c *client, id string) (time.Duration, error) {
 	defer c.drain()
-	if err := errors.Join(c.ask(d.subprotocol), c.granted(), d.begin(c, id)); err != nil {
+	if err := errors.Join(c.ask(d.subprotocol), c.upgraded(), d.begin(c, id)); err != nil {
 		return 0, err
 	}
 	began := time.Now()

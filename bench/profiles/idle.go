@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"log"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/results"
+	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // latencies are the simulated servers' times for an answer.
@@ -42,7 +45,7 @@ func measureIdle(ctx context.Context, p *programs, o options) (*table, error) {
 			}
 			for _, r := range measured {
 				r.Settle = milliseconds(settle)
-				log.Printf("idle %s, %v: a client that %s: idle after %.1f ms", d.profile, latency, r.Client, median(r.Returns))
+				log.Printf("idle %s, %v: a client that %s: idle after %.1f ms", d.profile, latency, r.Client, results.Median(r.Returns))
 				rows = append(rows, r)
 			}
 		}
@@ -89,7 +92,7 @@ func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address
 	}
 	defer x.Stop()
 	enter := func() (*client, error) {
-		c, err := connect(ctx, x.listen)
+		c, err := connect(ctx, x.Listen)
 		if err == nil {
 			err = c.ask(d.subprotocol)
 		}
@@ -97,7 +100,7 @@ func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address
 	}
 	holder, err := enter()
 	if err == nil {
-		err = holder.granted()
+		err = holder.upgraded()
 	}
 	if err != nil {
 		return nil, err
@@ -112,14 +115,16 @@ func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address
 		if err != nil {
 			return nil, err
 		}
-		if _, err := x.await(ctx, func(s stats) bool { return s.waiting() == 1 }); err != nil {
+		if err := x.Await(ctx, "a client that waits", patience, func(s *stats.Stats) bool {
+			return len(s.Services) == 1 && s.Services[0].Queue.Waiting == 1
+		}); err != nil {
 			return nil, err
 		}
 		left, err := d.leave(holder, id, how)
 		if err != nil {
 			return nil, err
 		}
-		if err := next.granted(); err != nil {
+		if err := next.upgraded(); err != nil {
 			return nil, err
 		}
 		returns = append(returns, milliseconds(time.Since(left)))
@@ -130,8 +135,8 @@ func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address
 		return nil, err
 	}
 	holder.drain()
-	s, err := x.stats(ctx)
-	if totals := s.backend().Totals; err == nil && (totals.Dialed != 1 || totals.Discarded != 0) {
+	dialed, discarded, err := backendTotals(ctx, x)
+	if err == nil && (dialed != 1 || discarded != 0) {
 		err = errors.New("the connection was not used again: the proxy's log may say why")
 	}
 	return returns, err
@@ -151,11 +156,11 @@ func idleTable(rows []idleRow, o options) *table {
 		Numbers: rows,
 	}
 	for _, r := range rows {
-		answer, p50 := median(r.Answers), quantile(r.Returns, 0.5)
+		answer, p50 := results.Median(r.Answers), results.Quantile(r.Returns, 0.5)
 		budget := answer + r.Settle
 		t.Rows = append(t.Rows, []string{
 			r.Profile, fmt.Sprint(r.Latency), inMilliseconds(answer), fmt.Sprint(r.Settle), string(r.Client),
-			inMilliseconds(p50), inMilliseconds(quantile(r.Returns, 0.99)), inMilliseconds(p50 - budget), fmt.Sprintf("%.2f", p50/budget),
+			inMilliseconds(p50), inMilliseconds(results.Quantile(r.Returns, 0.99)), inMilliseconds(p50 - budget), fmt.Sprintf("%.2f", p50/budget),
 		})
 	}
 	return t

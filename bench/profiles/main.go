@@ -1,11 +1,10 @@
 //go:build linux
 
-// Command profiles measures what session profiles cost and what they gain, in one run: the proxy's processor time for audio
-// that passes through it, how soon a connection serves its next client, and how soon a session has its first answer, in
-// comparison with HAProxy. It prints the tables in Markdown.
+// Command profiles measures what session profiles cost and gain: the proxy's processor time for audio that passes through it, and
+// how soon a connection serves its next client. It prints the tables in Markdown.
 //
 //	go -C bench run ./profiles
-//	go -C bench run ./profiles -only idle,start -rounds 1
+//	go -C bench run ./profiles -only idle -rounds 1
 package main
 
 import (
@@ -19,8 +18,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/rs/zerolog"
 )
 
 // options are the command's flags.
@@ -40,7 +37,7 @@ type measurement struct {
 
 // measurements returns all of them, in their order.
 func measurements() []measurement {
-	return []measurement{{"cpu", measureCPU}, {"idle", measureIdle}, {"start", measureStart}}
+	return []measurement{{"cpu", measureCPU}, {"idle", measureIdle}}
 }
 
 func parseFlags() (options, error) {
@@ -81,7 +78,6 @@ const (
 
 func main() {
 	log.SetFlags(0)
-	zerolog.SetGlobalLevel(zerolog.Disabled) // toxics log to standard error
 	o, err := parseFlags()
 	if err != nil {
 		log.Print(err)

@@ -5,15 +5,20 @@ package main
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
+
+// patience is how long anything may take whose duration is not measured.
+const patience = 15 * time.Second
 
 // accepting are profiles that accept the risk for which the built-in ones use a connection once.
 //
@@ -23,41 +28,70 @@ var accepting []byte
 // programs are the programs that are measured and their files. The methods may be called once prepare has returned.
 type programs struct {
 	dir       string // temporary
-	root      string // of the module
+	root      string // of the repository
 	wsbouncer string
-	haproxy   string // empty when it is not installed
 	profiles  string // file with the profiles in accepting
 }
 
-// prepare builds what has to be built and looks for the rest. The caller removes it.
-func prepare(ctx context.Context, o options) (*programs, error) {
-	root, err := child.Enter(ctx)
-	if err != nil {
+// prepare builds what has to be built. The caller removes it.
+func prepare(ctx context.Context, o options) (p *programs, err error) {
+	p = &programs{wsbouncer: o.wsbouncer}
+	if p.root, err = child.Enter(ctx); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "profiles-")
-	if err != nil {
+	if p.dir, err = os.MkdirTemp("", "profiles-"); err != nil {
 		return nil, err
 	}
-	p := &programs{dir: dir, root: root, wsbouncer: o.wsbouncer, profiles: filepath.Join(dir, "profiles.yaml")}
+	p.profiles = filepath.Join(p.dir, "profiles.yaml")
 	if err = os.WriteFile(p.profiles, accepting, 0o644); err == nil && p.wsbouncer == "" {
-		p.wsbouncer = filepath.Join(dir, "wsbouncer")
-		_, err = child.Output(ctx, root, "go", "build", "-o", p.wsbouncer, "./cmd/wsbouncer")
+		p.wsbouncer = filepath.Join(p.dir, "wsbouncer")
+		_, err = child.Output(ctx, p.root, "go", "build", "-o", p.wsbouncer, "./cmd/wsbouncer")
 	}
 	if err != nil {
 		p.remove()
 		return nil, err
 	}
-	for _, name := range []string{"haproxy", "/usr/sbin/haproxy"} {
-		if path, err := exec.LookPath(name); err == nil {
-			p.haproxy = path
-			break
-		}
-	}
 	return p, nil
 }
 
 func (p *programs) remove() { _ = os.RemoveAll(p.dir) }
+
+// startServer starts a simulated server, and returns its address. The caller stops the process.
+func (p *programs) startServer(ctx context.Context, protocol string, flags ...string) (*child.Process, string, error) {
+	addresses, err := child.FreeAddresses(1)
+	if err != nil {
+		return nil, "", err
+	}
+	server, err := child.StartSimulator(ctx, p.wsbouncer, addresses[0], protocol, append(flags, "--quiet")...)
+	return server, addresses[0], err
+}
+
+// startProxy starts the proxy with a profile and so many connections to a backend, and returns when all of them are idle. The
+// caller stops it.
+func (p *programs) startProxy(ctx context.Context, profile, backend string, connections int) (*child.Proxy, error) {
+	x, err := child.StartProxy(ctx, p.wsbouncer, "--backend", "ws://"+backend, "--log-level", "warn",
+		"--profile", profile, "--profile-file", p.profiles, "--connections", strconv.Itoa(connections))
+	if err != nil {
+		return nil, fmt.Errorf("profile %s: %w", profile, err)
+	}
+	err = x.Await(ctx, "connections with the profile "+profile, patience, func(s *stats.Stats) bool {
+		return len(s.Backends) == 1 && s.Backends[0].Idle == connections
+	})
+	if err != nil {
+		x.Stop()
+		return nil, err
+	}
+	return x, nil
+}
+
+// backendTotals returns the totals of a proxy's one backend.
+func backendTotals(ctx context.Context, x *child.Proxy) (dialed, discarded uint64, err error) {
+	s, err := x.Stats(ctx)
+	if err != nil || len(s.Backends) != 1 {
+		return 0, 0, fmt.Errorf("no statistics of the backend: %w", err)
+	}
+	return s.Backends[0].Totals.Dialed, s.Backends[0].Totals.Discarded, nil
+}
 
 // settle returns how long a profile lets a connection be quiet after the reset, as the program shows the profile.
 func (p *programs) settle(ctx context.Context, profile string) (time.Duration, error) {

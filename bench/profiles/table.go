@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/results"
 )
 
 // table is what a measurement has shown.
@@ -25,21 +27,12 @@ type table struct {
 func (t *table) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s (%s)\n\n%s\n\n", t.Title, t.Name, t.Text)
-	line := func(cells []string) {
-		for len(cells) < len(t.Header) {
-			cells = append(cells, "")
-		}
-		fmt.Fprintf(&b, "| %s |\n", strings.ReplaceAll(strings.Join(cells, " \x00 "), "|", "/"))
-	}
-	line(t.Header)
-	fmt.Fprintf(&b, "|%s\n", strings.Repeat(" --- |", len(t.Header)))
-	for _, row := range t.Rows {
-		line(row)
-	}
-	return strings.ReplaceAll(b.String(), "\x00", "|") + "\n"
+	results.WriteTable(&b, t.Header, t.Rows)
+	b.WriteString("\n")
+	return b.String()
 }
 
-// writeJSON writes what stands behind the tables, so that other statistics can be made of it.
+// writeJSON writes the numbers behind the tables, so that other statistics can be made of them.
 func writeJSON(file string, tables []*table) error {
 	if file == "" {
 		return nil
@@ -55,3 +48,9 @@ func writeJSON(file string, tables []*table) error {
 	}
 	return os.WriteFile(file, append(encoded, '\n'), 0o644)
 }
+
+// milliseconds returns a time as tables show it.
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// inMilliseconds shows a number of milliseconds.
+func inMilliseconds(v float64) string { return fmt.Sprintf("%.2f", v) }

@@ -64,25 +64,9 @@ func TestIdleTable(t *testing.T) {
 		"| watson | 20 | 20.00 | 100 | "+string(ends)+" | 126.00 | 150.00 | 6.00 | 1.05 |")
 }
 
-func TestStartTable(t *testing.T) {
-	ways := []*way{
-		{Name: openSession, Replied: []float64{20, 20, 90}},
-		{Name: "new", Granted: []float64{1, 2, 3}, Replied: []float64{30, 22, 21}},
-		{Name: byHAProxy, Granted: []float64{20, 20, 20}, Replied: []float64{44, 44, 44}},
-	}
-	wantRows(t, startTable(ways, options{rounds: 1}),
-		"| "+openSession+" | - | 20.00 | 90.00 | 1.00 | 0.45 |",
-		"| new | 2.00 | 22.00 | 30.00 | 1.10 | 0.50 |",
-		"| HAProxy | 20.00 | 44.00 | 44.00 | 2.20 | 1.00 |")
-	ways[2] = &way{Name: byHAProxy, Missing: "HAProxy is not installed"}
-	wantRows(t, startTable(ways, options{rounds: 1}),
-		"| new | 2.00 | 22.00 | 30.00 | 1.10 | - |",
-		"| HAProxy | skipped: HAProxy is not installed |  |  |  |  |")
-}
-
 func TestJSONHasEveryNumber(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "numbers.json")
-	if err := writeJSON(file, []*table{{Name: "start", Numbers: []*way{{Name: "x", Replied: []float64{1, 2}}}}}); err != nil {
+	if err := writeJSON(file, []*table{{Name: "idle", Numbers: []idleRow{{Profile: "x", Returns: []float64{1, 2}}}}}); err != nil {
 		t.Fatal(err)
 	}
 	written, err := os.ReadFile(file)
@@ -93,14 +77,14 @@ func TestJSONHasEveryNumber(t *testing.T) {
 		Tables []struct {
 			Name    string
 			Numbers []struct {
-				Replied []float64 `json:"replied_ms"`
+				Returns []float64 `json:"returns_ms"`
 			}
 		}
 	}
 	if err := json.Unmarshal(written, &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Tables) != 1 || got.Tables[0].Name != "start" || len(got.Tables[0].Numbers) != 1 || len(got.Tables[0].Numbers[0].Replied) != 2 {
+	if len(got.Tables) != 1 || got.Tables[0].Name != "idle" || len(got.Tables[0].Numbers) != 1 || len(got.Tables[0].Numbers[0].Returns) != 2 {
 		t.Errorf("numbers are missing in %s", written)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // force measures how long it takes until the first session runs on a new backend. A client waits for it in the queue of a
 // service that has no other.
 func (s *stage) force(ctx context.Context) error {
-	target, err := handshake.ParseTarget("ws://" + s.address + "/echo")
+	target, err := handshake.ParseTarget("ws://" + s.proxy.Listen + "/echo")
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (s *stage) relay(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {
 		result, err := load.Run(ctx, load.Options{
-			URLs: []string{"ws://" + s.address + "/echo"}, Connections: s.sessions, Ramp: time.Second, Rate: s.rate, Size: 1024, Text: true,
+			URLs: []string{"ws://" + s.proxy.Listen + "/echo"}, Connections: s.sessions, Ramp: time.Second, Rate: s.rate, Size: 1024, Text: true,
 			Duration: time.Duration(2*s.rounds+2) * (s.phase + time.Second),
 		}, nil)
 		if err == nil {
@@ -93,7 +93,7 @@ func (s *stage) idle(ctx context.Context) error {
 
 // cost returns the processor time of the proxy per round trip, in microseconds, during one part of a round.
 func (s *stage) cost(ctx context.Context, changing bool) (float64, error) {
-	before, err := s.stats(ctx)
+	before, err := s.proxy.Stats(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -108,7 +108,7 @@ func (s *stage) cost(ctx context.Context, changing bool) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	after, err := s.stats(ctx)
+	after, err := s.proxy.Stats(ctx)
 	if err != nil {
 		return 0, err
 	}

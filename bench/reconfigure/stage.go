@@ -4,9 +4,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -20,11 +18,11 @@ import (
 // stage is a simulated server, the proxy, and a store that changes what the proxy is to do.
 type stage struct {
 	options
-	state          string
-	store          config.Store
-	server, proxy  *child.Process
-	behind         string // URL of the server
-	address, admin string
+	state  string
+	store  config.Store
+	server *child.Process
+	proxy  *child.Proxy
+	behind string // URL of the server
 }
 
 // set starts everything. The service has no backend yet.
@@ -46,32 +44,25 @@ func set(ctx context.Context, o options, binary string, d database) (s *stage, e
 	}}); err != nil {
 		return nil, err
 	}
-	addresses, err := child.FreeAddresses(3)
+	addresses, err := child.FreeAddresses(1)
 	if err != nil {
 		return nil, err
 	}
-	s.behind, s.address, s.admin = "ws://"+addresses[0], addresses[1], addresses[2]
-	if s.server, err = child.Start([]string{binary, "sim", "--listen", addresses[0]}); err != nil {
+	s.behind = "ws://" + addresses[0]
+	if s.server, err = child.StartSimulator(ctx, binary, addresses[0], "echo"); err != nil {
 		return nil, err
 	}
-	if err := child.WaitFor(ctx, s.server, "simulated server", 10*time.Second, child.Accepts(addresses[0])); err != nil {
-		return nil, err
-	}
-	if s.proxy, err = child.Start([]string{
-		binary, "serve", "--listen", s.address, "--admin", s.admin, "--database", d.name, "--state-directory", s.state,
-		"--log-level", "error", "--drain-timeout", "0s",
-	}); err != nil {
-		return nil, err
-	}
-	return s, child.WaitFor(ctx, s.proxy, "proxy", 10*time.Second, child.Accepts(s.address))
+	s.proxy, err = child.StartProxy(ctx, binary, "--database", d.name, "--state-directory", s.state, "--log-level", "error", "--drain-timeout", "0s")
+	return s, err
 }
 
 // clear ends everything.
 func (s *stage) clear() {
-	for _, p := range []*child.Process{s.proxy, s.server} {
-		if p != nil {
-			p.Stop()
-		}
+	if s.proxy != nil {
+		s.proxy.Stop()
+	}
+	if s.server != nil {
+		s.server.Stop()
 	}
 	if s.store != nil {
 		_ = s.store.Close()
@@ -97,29 +88,9 @@ func remove(name string) config.Mutation {
 	return config.Mutation{Verb: config.Remove, Kind: config.KindBackend, Name: name}
 }
 
-// stats asks the proxy for its statistics.
-func (s *stage) stats(ctx context.Context) (all stats.Stats, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.admin+"/api/v1/stats", nil)
-	if err != nil {
-		return all, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return all, err
-	}
-	defer response.Body.Close()
-	return all, json.NewDecoder(response.Body).Decode(&all)
-}
-
-// await waits until the statistics are so.
-func (s *stage) await(ctx context.Context, what string, so func(*stats.Stats) bool) error {
-	return child.WaitFor(ctx, s.proxy, what, 30*time.Second, func(ctx context.Context) error {
-		now, err := s.stats(ctx)
-		if err == nil && !so(&now) {
-			err = fmt.Errorf("not yet: %+v", now.Configuration)
-		}
-		return err
-	})
+// await waits until the proxy's statistics are as they should be.
+func (s *stage) await(ctx context.Context, what string, are func(*stats.Stats) bool) error {
+	return s.proxy.Await(ctx, what, 30*time.Second, are)
 }
 
 // show prints a row of the table.

@@ -20,7 +20,7 @@ type budget struct {
 // budgets are all of them, in the order of the report.
 func budgets() []budget {
 	all := []budget{
-		{"CPU per round trip: at least 6 x less than Python's, where Python bears the load", func(r *Report) []limit {
+		{"CPU per round trip: at least 6 x less than Python's, where Python can carry the load", func(r *Report) []limit {
 			return r.compare(ours, pythonic, "cpu_us", 1.0/6, func(c *Cell) bool { return c.trouble(pythonic).overload == "" })
 		}},
 	}
@@ -45,7 +45,7 @@ func budgets() []budget {
 		}})
 	}
 	for _, rival := range servers {
-		all = append(all, budget{"Memory with all sessions open, our pool included: below " + rival + "'s", func(r *Report) []limit {
+		all = append(all, budget{"Memory with all sessions open, including wsbouncer's pool: below " + rival + "'s", func(r *Report) []limit {
 			return r.compare(ours, rival, "open_mb", 1, func(c *Cell) bool { return c.Sessions >= 500 })
 		}})
 	}

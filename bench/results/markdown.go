@@ -17,16 +17,16 @@ func (r *Report) Tables() string {
 // Markdown is the whole report. Drawings are in the folder img beside it.
 func (r *Report) Markdown(drawn []Drawing) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Benchmarks\n\nMade by `%s`, which measures all of this anew; [bench/README.md](../bench/README.md) says how. Do not edit.\n\n", r.Command)
+	fmt.Fprintf(&b, "# Benchmarks\n\nMade by `%s`, which repeats all measurements ([bench/README.md](../bench/README.md)). Do not edit.\n\n", r.Command)
 	if r.Plan != "whole" {
-		fmt.Fprintf(&b, "**This is not the whole plan (%s), and no measure of anything but what it shows.**\n\n", r.Plan)
+		fmt.Fprintf(&b, "**This run did not measure the whole plan (%s): draw no other conclusions from it.**\n\n", r.Plan)
 	}
 	r.facts(&b)
 	r.conclusions(&b)
 	for _, d := range drawn {
 		fmt.Fprintf(&b, "![%s](img/%s)\n\n", d.Title, d.File)
 	}
-	b.WriteString("# All numbers\n\nMedian of all rounds (least - most). A ratio is that of two runs in the same round, and its median that of the rounds' ratios.\n\n")
+	b.WriteString("# All numbers\n\nMedian of all rounds (minimum - maximum). A ratio compares two runs of the same round; its median is the median of the rounds' ratios.\n\n")
 	r.scenarios(&b)
 	r.rivals(&b)
 	return b.String()
@@ -37,9 +37,9 @@ func (r *Report) facts(b *strings.Builder) {
 	m := r.Machine
 	fmt.Fprintf(b, "- Date: %s; it took %s\n", r.Time.Format("2006-01-02 15:04 UTC"), time.Duration(r.Took*float64(time.Second)).Round(time.Second))
 	fmt.Fprintf(b, "- Machine: %d processors (%s), %.0f GiB, %s, %s, %s\n", m.Processors, m.Model, m.Memory, m.Kernel, m.System, m.Go)
-	b.WriteString("- Load, proxy and backends share its processors, on the loopback interface\n")
+	b.WriteString("- Load generator, proxy and backends share the processors and use the loopback interface\n")
 	if o := r.others(); o.Count > 0 {
-		fmt.Fprintf(b, "- Everything else on the machine kept %.2f processors busy meanwhile (median of all runs; most %.2f); the numbers are to be trusted if that is near 0\n", o.Median, o.Max)
+		fmt.Fprintf(b, "- Everything else on the machine used %.2f processors (median of all runs; maximum %.2f); trust the numbers only if this is near 0\n", o.Median, o.Max)
 	}
 	if r.Interrupted != "" {
 		fmt.Fprintf(b, "- %s\n", r.Interrupted)
@@ -66,11 +66,11 @@ func (r *Report) others() Spread {
 
 // conclusions are what to read first.
 func (r *Report) conclusions(b *strings.Builder) {
-	fmt.Fprintf(b, "## In short\n\nEach rival's number divided by that of %s in the same round (median): above 1, the rival needs more. An asterisk: it did not bear that load.\n\n", r.Base)
+	fmt.Fprintf(b, "## In short\n\nEach rival's number divided by that of %s in the same round (median): above 1, the rival needs more. An asterisk: the rival could not carry that load.\n\n", r.Base)
 	r.summary(b)
 	b.WriteString("## Budgets\n\n")
 	if r.Plan == "whole" {
-		b.WriteString("[performance.md](performance.md) says why one is missed, and what was tried.\n\n")
+		b.WriteString("[performance.md](performance.md) says why a budget is missed, and what was tried.\n\n")
 	}
 	var rows [][]string
 	for _, v := range r.Judge() {
@@ -81,10 +81,7 @@ func (r *Report) conclusions(b *strings.Builder) {
 	if len(rows) == 0 {
 		b.WriteString("None was measured.\n")
 	} else {
-		head(b, []string{"budget", "verdict", "measured"})
-	}
-	for _, row := range rows {
-		line(b, row)
+		WriteTable(b, []string{"budget", "verdict", "measured"}, rows)
 	}
 	b.WriteString("\n## Where a rival is better\n\n")
 	rivals, floors := r.better()
@@ -102,8 +99,8 @@ func (r *Report) conclusions(b *strings.Builder) {
 			b.WriteString("\n")
 		}
 	}
-	list("In every round of this run (ratio):", "In no number that is compared was a rival better than "+r.Base+" in every round.", rivals)
-	list("The floors, which neither parse, check nor pool anything:", "", floors)
+	list("In every round of this run (ratio):", "No rival was better in every round, in any number, than "+r.Base+" in every round.", rivals)
+	list("The floors, which do not parse, check or pool anything:", "", floors)
 }
 
 // scenarios writes the tables of all scenarios.
@@ -123,13 +120,14 @@ func (r *Report) scenarios(b *strings.Builder) {
 // rivals lists who was compared.
 func (r *Report) rivals(b *strings.Builder) {
 	b.WriteString("## The rivals\n\n")
-	head(b, []string{"rival", "what it is", "version"})
+	var rows [][]string
 	for _, rival := range r.Rivals {
 		version := rival.Version
 		if rival.Missing != "" {
-			version = "skipped: " + strings.ReplaceAll(rival.Missing, "|", "/")
+			version = "skipped: " + rival.Missing
 		}
-		line(b, []string{rival.Name, rival.Title, version})
+		rows = append(rows, []string{rival.Name, rival.Title, version})
 	}
+	WriteTable(b, []string{"rival", "what it is", "version"}, rows)
 	b.WriteString("\nTheir configurations and sources are in [bench/rivals](../bench/rivals) and [bench/relays](../bench/relays).\n")
 }

@@ -14,7 +14,7 @@ func TestReportNamesEveryRival(t *testing.T) {
 	for _, want := range []string{
 		"- Date: 2026-01-02 03:04 UTC; it took 1m30s",
 		"- Machine: 2 processors (A processor), 8 GiB, Linux 6.1, Debian, go1.26",
-		"- Everything else on the machine kept 0.25 processors busy meanwhile (median of all runs; most 0.25); the numbers are to be trusted if that is near 0",
+		"- Everything else on the machine used 0.25 processors (median of all runs; maximum 0.25); trust the numbers only if this is near 0",
 		"| rival | 500 x 1 KiB | 9000 x 1 KiB |",
 		"| nginx | 2.00 (1.50 - 4.00) | 2.00 (1.04 - 4.00) |",
 		"| wsbouncer | 20.0 (10.0 - 40.0) | 22.0 (11.0 - 48.0) |",
@@ -33,12 +33,12 @@ func TestReportNamesEveryRival(t *testing.T) {
 			t.Errorf("no line %q in:\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "This is not the whole plan") {
+	if strings.Contains(text, "did not measure the whole plan") {
 		t.Error("the whole plan is said not to be whole")
 	}
 	r := fixture()
 	r.Plan = "quick"
-	if !strings.Contains(r.Markdown(nil), "This is not the whole plan (quick)") {
+	if !strings.Contains(r.Markdown(nil), "did not measure the whole plan (quick)") {
 		t.Error("a part of the plan is not said to be one")
 	}
 }

@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -16,21 +17,35 @@ func NewSpread(values []float64) Spread {
 	if len(values) == 0 {
 		return Spread{}
 	}
-	sorted := slices.Sorted(slices.Values(values))
-	middle := len(sorted) / 2
-	median := sorted[middle]
-	if len(sorted)%2 == 0 {
-		median = (sorted[middle-1] + median) / 2
-	}
-	return Spread{median, sorted[0], sorted[len(sorted)-1], len(sorted)}
+	return Spread{Median(values), slices.Min(values), slices.Max(values), len(values)}
 }
 
-// text shows the median, and the extremes if there is more than one round. There is at least one.
-func (s Spread) text(digits int) string {
-	if s.Count == 1 {
+// Text shows the median, and the extremes if there is more than one round; a hyphen if there is none.
+func (s Spread) Text(digits int) string {
+	switch s.Count {
+	case 0:
+		return "-"
+	case 1:
 		return fmt.Sprintf("%.*f", digits, s.Median)
 	}
 	return fmt.Sprintf("%.*f (%.*f - %.*f)", digits, s.Median, digits, s.Min, digits, s.Max)
+}
+
+// Median returns the middle of some values, or the mean of the two in the middle. There must be at least one.
+func Median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// Quantile returns the least of some values that is not exceeded by a share q of them (nearest rank). There must be at least one.
+func Quantile(values []float64, q float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	rank := int(math.Ceil(q * float64(len(sorted))))
+	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
 // Values returns the spread of a rival's values of one metric.

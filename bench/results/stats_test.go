@@ -16,6 +16,41 @@ func TestSpread(t *testing.T) {
 			t.Errorf("%v: %+v, want %+v", test.values, got, test.want)
 		}
 	}
+	for text, s := range map[string]Spread{"2.0 (1.0 - 30.0)": NewSpread([]float64{2, 30, 1}), "2.0": NewSpread([]float64{2}), "-": {}} {
+		if got := s.Text(1); got != text {
+			t.Errorf("%+v is shown as %q, want %q", s, got, text)
+		}
+	}
+}
+
+func TestQuantiles(t *testing.T) {
+	hundred := make([]float64, 100) // 100, 99 ... 1
+	for i := range hundred {
+		hundred[i] = float64(100 - i)
+	}
+	for _, c := range []struct {
+		values []float64
+		q      float64
+		want   float64
+	}{
+		{hundred, 0.5, 50},
+		{hundred, 0.99, 99},
+		{hundred, 1, 100},
+		{hundred, 0, 1},
+		{[]float64{3, 1}, 0.5, 1},
+		{[]float64{3, 1}, 0.51, 3},
+		{[]float64{7}, 0.99, 7},
+	} {
+		if got := Quantile(c.values, c.q); got != c.want {
+			t.Errorf("quantile %v of %d values = %v, want %v", c.q, len(c.values), got, c.want)
+		}
+	}
+	if got := Median([]float64{9, 1, 4}); got != 4 {
+		t.Errorf("median of three = %v, want 4", got)
+	}
+	if got := Median([]float64{9, 1, 4, 6}); got != 5 {
+		t.Errorf("median of four = %v, want 5", got)
+	}
 }
 
 func TestRatiosAreThoseOfARound(t *testing.T) {

@@ -60,7 +60,7 @@ func (r *Report) summary(b *strings.Builder) {
 	for _, col := range shown {
 		header = append(header, col.title)
 	}
-	head(b, header)
+	var rows [][]string
 	for _, rival := range r.Rivals {
 		if rival.Name == r.Base {
 			continue
@@ -69,8 +69,9 @@ func (r *Report) summary(b *strings.Builder) {
 		for i, col := range shown {
 			row = append(row, cells[i].brief(rival.Name, r.Base, col.key))
 		}
-		line(b, row)
+		rows = append(rows, row)
 	}
+	WriteTable(b, header, rows)
 	b.WriteString("\n")
 }
 

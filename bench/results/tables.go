@@ -34,8 +34,7 @@ func (s *Scenario) wide(b *strings.Builder) {
 			for _, c := range s.Cells {
 				header = append(header, c.Label)
 			}
-			fmt.Fprintf(b, "**%s**\n\n", title)
-			head(b, header)
+			var rows [][]string
 			for _, rival := range s.Rivals {
 				if ratios && rival == s.Base {
 					continue
@@ -44,8 +43,10 @@ func (s *Scenario) wide(b *strings.Builder) {
 				for i := range s.Cells {
 					row = append(row, s.Cells[i].show(rival, s.Base, m, ratios))
 				}
-				line(b, row)
+				rows = append(rows, row)
 			}
+			fmt.Fprintf(b, "**%s**\n\n", title)
+			WriteTable(b, header, rows)
 			b.WriteString("\n")
 		}
 	}
@@ -61,7 +62,7 @@ func (s *Scenario) narrow(b *strings.Builder, c *Cell) {
 			header = append(header, "/ "+s.Base)
 		}
 	}
-	head(b, header)
+	var rows [][]string
 	for _, rival := range s.Rivals {
 		row := []string{rival}
 		for _, m := range s.Metrics {
@@ -70,8 +71,9 @@ func (s *Scenario) narrow(b *strings.Builder, c *Cell) {
 				row = append(row, c.show(rival, s.Base, m, true))
 			}
 		}
-		line(b, row)
+		rows = append(rows, row)
 	}
+	WriteTable(b, header, rows)
 	b.WriteString("\n")
 	s.footnotes(b)
 }
@@ -91,7 +93,7 @@ func (c *Cell) show(rival, base string, m Metric, ratio bool) string {
 	case spread.Count == 0:
 		return "-"
 	}
-	text := spread.text(digits)
+	text := spread.Text(digits)
 	if t.overload != "" {
 		text += " *"
 	}
@@ -131,9 +133,22 @@ func (s *Scenario) footnotes(b *strings.Builder) {
 	}
 }
 
-func head(b *strings.Builder, cells []string) {
-	line(b, cells)
-	b.WriteString("|" + strings.Repeat(" --- |", len(cells)) + "\n")
+// WriteTable writes a table in Markdown. Rows that are too short end with empty cells.
+func WriteTable(b *strings.Builder, header []string, rows [][]string) {
+	line := func(cells []string) {
+		b.WriteString("|")
+		for i := range header {
+			cell := ""
+			if i < len(cells) {
+				cell = strings.ReplaceAll(cells[i], "|", "/")
+			}
+			fmt.Fprintf(b, " %s |", cell)
+		}
+		b.WriteString("\n")
+	}
+	line(header)
+	b.WriteString("|" + strings.Repeat(" --- |", len(header)) + "\n")
+	for _, row := range rows {
+		line(row)
+	}
 }
-
-func line(b *strings.Builder, cells []string) { fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | ")) }

@@ -54,9 +54,9 @@ func judge(text string, limits []limit) Verdict {
 		v.Verdict = fmt.Sprintf("**missed** at %d of %d: %s", len(missed), measured, strings.Join(missed, "; "))
 	}
 	if measured > 0 {
-		v.Measured = fmt.Sprintf("worst %s %s at %s; limit %.*f", worst.value.text(worst.digits), worst.unit, worst.where, worst.digits, worst.most)
+		v.Measured = fmt.Sprintf("worst %s %s at %s; limit %.*f", worst.value.Text(worst.digits), worst.unit, worst.where, worst.digits, worst.most)
 		if worst.besideOverload {
-			v.Measured += "; not all bore this load"
+			v.Measured += "; not all carried this load"
 		}
 	}
 	if len(absent) > 0 {

@@ -27,7 +27,7 @@ func TestVerdicts(t *testing.T) {
 		{"at most envoy's", "not measured", "500 x 1 KiB: no numbers", false},
 		{"1.05 x the C epoll relay's", "**missed** at 1 of 2: 9000 x 1 KiB by 4.8 %", "worst 1.100 (1.100 - 1.200) x at 9000 x 1 KiB; limit 1.050", false},
 		{"at 9,000 sessions: at most 1.1 x", "**met**", "worst 1.100 (1.100 - 1.200) x", true},
-		{"less than Python's, where Python bears", "not measured", "9000 x 1 KiB: no numbers", false},
+		{"less than Python's, where Python can carry", "not measured", "9000 x 1 KiB: no numbers", false},
 		{"clients at once: no failure", "not measured", "", false},
 	} {
 		v := find(t, fixture(), test.budget)

@@ -29,7 +29,7 @@ func gorilla(ctx context.Context, o Options) []Rival {
 		return append(argv, urls(t)...), nil
 	}
 	r.Ready = func(t Task) func(context.Context) error {
-		return func(ctx context.Context) error { return get(ctx, "http://"+t.Listen+"/ready", nil) }
+		return func(ctx context.Context) error { return child.Get(ctx, "http://"+t.Listen+"/ready", nil) }
 	}
 	return []Rival{r}
 }
@@ -54,9 +54,9 @@ func python(ctx context.Context, o Options) []Rival {
 			"--log-level", "warning", "relay:app",
 		}, nil
 	}
-	// gunicorn listens before its workers serve, and a FastAPI application without pages answers 404.
+	// gunicorn listens before its workers serve. FastAPI answers this page by itself.
 	r.Ready = func(t Task) func(context.Context) error {
-		return func(ctx context.Context) error { return answers(ctx, "http://"+t.Listen+"/") }
+		return func(ctx context.Context) error { return child.Get(ctx, "http://"+t.Listen+"/openapi.json", nil) }
 	}
 	return []Rival{r}
 }

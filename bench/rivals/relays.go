@@ -13,7 +13,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
-const onlyBytes = "it passes bytes on, and speaks no TLS"
+const onlyBytes = "it only passes bytes on, without TLS"
 
 // relays are the two relays in C: the floors.
 func relays(ctx context.Context, o Options) []Rival {
@@ -80,7 +80,7 @@ func Waiting(ctx context.Context, o Options) ([]Rival, error) {
 		return nil, err
 	}
 	all := []Rival{compiled(ctx, o, Rival{Name: "c-relay", Title: "C, epoll, one thread"}, "epoll.c")}
-	for _, wait := range []string{"block", "yield", "poller", "poller-drain", "raw", "alert"} {
+	for _, wait := range []string{"block", "poller", "raw", "alert"} {
 		for loops := 1; loops <= 2; loops++ {
 			r := Rival{Name: fmt.Sprintf("%s-%d", wait, loops), Title: fmt.Sprintf("Go, -wait %s, loops: %d", wait, loops)}
 			all = append(all, tcp(r, program, "-wait", wait, "-loops", strconv.Itoa(loops)))

@@ -5,10 +5,7 @@ package rivals
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -104,7 +101,7 @@ func refusesTLS(binary string) error {
 	}
 	defer p.Stop()
 	err = child.WaitFor(context.Background(), p, "wsbouncer", 5*time.Second, func(ctx context.Context) error {
-		return get(ctx, "http://"+addresses[1]+"/healthz", nil)
+		return child.Get(ctx, "http://"+addresses[1]+"/healthz", nil)
 	})
 	if p.Failure() != nil {
 		return fmt.Errorf("%w: this wsbouncer has no backends over TLS: %w", ErrSkipped, err)
@@ -117,7 +114,7 @@ func poolSize(t Task) int { return (t.Sessions*11/10)/len(t.Backends) + 8 }
 
 // warm asks the admin API whether the proxy is ready and all its pools have so many idle connections.
 func warm(ctx context.Context, t Task, each int) error {
-	if err := get(ctx, "http://"+t.Admin+"/readyz", nil); err != nil {
+	if err := child.Get(ctx, "http://"+t.Admin+"/readyz", nil); err != nil {
 		return err
 	}
 	var stats struct {
@@ -125,7 +122,7 @@ func warm(ctx context.Context, t Task, each int) error {
 			Idle int `json:"idle"`
 		} `json:"backends"`
 	}
-	if err := get(ctx, "http://"+t.Admin+"/api/v1/stats", &stats); err != nil {
+	if err := child.Get(ctx, "http://"+t.Admin+"/api/v1/stats", &stats); err != nil {
 		return err
 	}
 	idle, want := 0, each*len(t.Backends)
@@ -136,39 +133,4 @@ func warm(ctx context.Context, t Task, each int) error {
 		return fmt.Errorf("%d of %d connections are idle", idle, want)
 	}
 	return nil
-}
-
-// get asks for a page, which has to be there, and decodes it.
-func get(ctx context.Context, url string, into any) error {
-	response, err := ask(ctx, url)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 200))
-		return fmt.Errorf("%s: %s: %s", url, response.Status, text)
-	}
-	if into == nil {
-		return nil
-	}
-	return json.NewDecoder(response.Body).Decode(into)
-}
-
-// answers asks for a page, whatever the answer.
-func answers(ctx context.Context, url string) error {
-	response, err := ask(ctx, url)
-	if err != nil {
-		return err
-	}
-	return response.Body.Close()
-}
-
-func ask(ctx context.Context, url string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Close = true // leave no connection behind that would count as memory
-	return http.DefaultClient.Do(request)
 }

@@ -6,26 +6,20 @@ import json
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+import processes
+from processes import ROOT, Failure, free_port, install, tail, virtual_environment, wait_ok
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 CACHE = ROOT / ".cache" / "sdks"
 LOGS = CACHE / "logs"
 
-PATIENCE = 60  # seconds for what takes two or three
-
-
-class Failure(Exception):
-    """The run could not be made; the message says why."""
-
-
-def tail(log, lines=15):
-    return "\n".join("    " + line for line in log.read_text(errors="replace").splitlines()[-lines:])
+# How long an SDK's client may run, in seconds. It usually takes two or three.
+CLIENT_TIMEOUT = 60
 
 
 def clean_environment():
@@ -35,24 +29,11 @@ def clean_environment():
 
 
 def python():
-    """The interpreter of a virtual environment with the SDKs, made anew only when it or the pins have changed."""
+    """The interpreter of a virtual environment with the SDKs."""
     pins = HERE / "requirements.txt"
-    path = CACHE / "python"
-    interpreter = path / ("Scripts" if os.name == "nt" else "bin") / "python"
-    stamp = path / "made-from"
-    wanted = "%s %s %s" % (sys.executable, sys.version, hashlib.sha256(pins.read_bytes()).hexdigest())
-    if stamp.exists() and stamp.read_text() == wanted:
-        return interpreter
-    print("installing the SDKs in %s ..." % path.relative_to(ROOT), flush=True)
-    shutil.rmtree(path, ignore_errors=True)
-    log = LOGS / "python.log"
-    with open(log, "w") as out:
-        for command in ([sys.executable, "-m", "venv", str(path)],
-                        [str(interpreter), "-m", "pip", "install", "--disable-pip-version-check", "-r", str(pins)]):
-            if subprocess.run(command, stdout=out, stderr=subprocess.STDOUT).returncode:
-                raise Failure("%s failed:\n%s" % (" ".join(command), tail(log)))
-    stamp.write_text(wanted)
-    return interpreter
+    made_from = "%s %s %s" % (sys.executable, sys.version, hashlib.sha256(pins.read_bytes()).hexdigest())
+    create = [sys.executable, "-m", "venv"]
+    return virtual_environment(CACHE / "python", create, pins, made_from, LOGS / "python.log") / "python"
 
 
 def node():
@@ -69,16 +50,11 @@ def node():
     path.mkdir(exist_ok=True)
     for source in (HERE / "node").iterdir():
         shutil.copy(source, path)
-    stamp = path / "made-from"
-    wanted = version + hashlib.sha256((path / "package-lock.json").read_bytes()).hexdigest()
-    if not (stamp.exists() and stamp.read_text() == wanted):
-        print("installing the SDK for browsers in %s ..." % path.relative_to(ROOT), flush=True)
-        log = LOGS / "node.log"
-        with open(log, "w") as out:
-            command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-            if subprocess.run(command, cwd=path, stdout=out, stderr=subprocess.STDOUT).returncode:
-                return "%s failed:\n%s" % (" ".join(command), tail(log))
-        stamp.write_text(wanted)
+    made_from = version + hashlib.sha256((path / "package-lock.json").read_bytes()).hexdigest()
+    try:
+        install(path, made_from, LOGS / "node.log", ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=path)
+    except Failure as failure:
+        return str(failure)
     return ["node"] + (["--experimental-websocket"] if major < 22 else [])
 
 
@@ -93,34 +69,12 @@ def certificate():
     return made, key
 
 
-@contextlib.contextmanager
 def running(command, log, extra=(), **options):
-    """A process that lives as long as the block and is asked, then made, to end. It is in a group of its own, so that an interrupt
-    reaches it through this program only."""
-    with open(log, "w") as errors:
-        process = subprocess.Popen([str(word) for word in command], stderr=errors, env=clean_environment() | dict(extra),
-                                   start_new_session=True, **options)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if process.stdout:
-            process.stdout.close()
+    return processes.running(command, log, env=clean_environment() | dict(extra), **options)
 
 
-@contextlib.contextmanager
 def announced(command, log):
-    """A process that prints its URL once it listens; yields the URL."""
-    with running(command, log, stdout=subprocess.PIPE, text=True) as process:
-        url = process.stdout.readline().strip()
-        if not url:
-            raise Failure("%s did not start:\n%s" % (command[1], tail(log)))
-        yield url
+    return processes.announced(command, log, env=clean_environment())
 
 
 def service(binary, name, protocol, *flags):
@@ -134,12 +88,6 @@ def tls(name, url, files):
     return announced(command, LOGS / (name + ".log"))
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 @contextlib.contextmanager
 def proxy(binary, name, backend, *flags):
     """wsbouncer in front of a backend; yields its URL."""
@@ -148,22 +96,8 @@ def proxy(binary, name, backend, *flags):
     command = [binary, "serve", "--listen", listen, "--admin", admin, "--state-directory", CACHE / "state",
                "--backend", backend, "--connections", "4", "--drain-timeout", "0s", *flags]
     with running(command, log, stdout=subprocess.DEVNULL) as process:
-        wait_until_live(process, "http://%s/healthz" % admin, log)
+        wait_ok(process, log, "http://%s/healthz" % admin)  # not /readyz: with a bad key no connection is ever dialed in advance
         yield "ws://" + listen
-
-
-def wait_until_live(process, url, log):
-    """Wait until the proxy listens. Not until it is ready: with a bad key no connection is ever established in advance."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise Failure("wsbouncer ended with status %d:\n%s" % (process.returncode, tail(log)))
-        with contextlib.suppress(OSError):  # refused, or an HTTP status other than 200
-            with opener.open(url, timeout=2):
-                return
-        time.sleep(0.05)
-    raise Failure("wsbouncer did not answer within %d s (%s):\n%s" % (PATIENCE, url, tail(log)))
 
 
 def client(command, name, trust=None, **arguments):
@@ -175,9 +109,9 @@ def client(command, name, trust=None, **arguments):
     extra = {"NODE_EXTRA_CA_CERTS": str(trust)} if trust else {}
     with running(command, log, extra, stdout=subprocess.PIPE, text=True) as process:
         try:
-            out, _ = process.communicate(timeout=PATIENCE)
+            out, _ = process.communicate(timeout=CLIENT_TIMEOUT)
         except subprocess.TimeoutExpired:
-            return "did not end within %d s" % PATIENCE
+            return "did not end within %d s" % CLIENT_TIMEOUT
     if process.returncode:
         return "ended with status %d:\n%s" % (process.returncode, tail(log))
     try:

@@ -5,6 +5,9 @@ import (
 	"io"
 	"sync"
 	"text/tabwriter"
+
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // board shows transcripts as they come, a line for each change. Its methods may be called from any goroutine.
@@ -42,7 +45,7 @@ func (b *board) stream(client int, name string) func(answer) {
 
 // report shows what the recogniser says of each clip without the proxy, how many sessions through the proxy got exactly
 // that, and how many connections served them.
-func report(out io.Writer, clips []clip, sessions []session, direct map[string]transcript, pools []poolStats) {
+func report(out io.Writer, clips []clip, sessions []session, direct map[string]transcript, backends []stats.Backend) {
 	type tally struct{ sessions, equal int }
 	tallies := make(map[string]*tally)
 	answers := 0
@@ -69,12 +72,16 @@ func report(out io.Writer, clips []clip, sessions []session, direct map[string]t
 	}
 	_ = w.Flush() // a failure to write is seen by nobody
 	fmt.Fprintf(out, "\n%d answers to %d sessions, compared to the letter\n", answers, len(sessions))
-	var all poolTotals
-	for _, p := range pools {
-		fmt.Fprintf(out, "%s: %s\n", p.URL, p.Totals)
-		all.Leased += p.Totals.Leased
-		all.Dialed += p.Totals.Dialed
-		all.Returned += p.Totals.Returned
+	var all pool.Totals
+	for _, b := range backends {
+		fmt.Fprintf(out, "%s: %s\n", b.URL, totals(b.Totals))
+		all.Leased += b.Totals.Leased
+		all.Dialed += b.Totals.Dialed
+		all.Returned += b.Totals.Returned
 	}
-	fmt.Fprintf(out, "in all: %s\n", all)
+	fmt.Fprintf(out, "in all: %s\n", totals(all))
+}
+
+func totals(t pool.Totals) string {
+	return fmt.Sprintf("%d sessions, %d connections dialed, %d times one was returned for another session", t.Leased, t.Dialed, t.Returned)
 }

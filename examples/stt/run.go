@@ -28,7 +28,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if ctx.Err() != nil {
 		return interrupted(ctx, nil)
 	}
-	pools, err := stage.pools(ctx)
+	backends, err := stage.backendStats(ctx)
 	if err != nil {
 		return interrupted(ctx, err)
 	}
@@ -38,7 +38,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 			return interrupted(ctx, fmt.Errorf("%s, without the proxy: %w", c.name, err))
 		}
 	}
-	report(out, clips, sessions, direct, pools)
+	report(out, clips, sessions, direct, backends)
 	return judge(sessions, direct)
 }
 

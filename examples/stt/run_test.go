@@ -23,7 +23,7 @@ func testOptions(backends ...string) options {
 
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -172,9 +172,9 @@ func TestRunSaysWhatCannotBeStarted(t *testing.T) {
 		want   string
 	}{
 		{"no Python", func(o *options) { o.backends, o.python = nil, "/nowhere/python" }, "starting recogniser 1: "},
-		{"a recogniser that ends", func(o *options) { o.backends, o.python, o.server = nil, proxyBinary, "version" }, "recogniser 1 ended (exit status 2): "},
+		{"a recogniser that ends", func(o *options) { o.backends, o.python, o.server = nil, proxyBinary, "version" }, "recogniser 1 has ended (exit status 2): "},
 		{"no proxy", func(o *options) { o.proxy = "/nowhere/wsbouncer" }, "starting the proxy: "},
-		{"a profile that does not exist", func(o *options) { o.profile = "nobody's" }, `the proxy ended (exit status 2): `},
+		{"a profile that does not exist", func(o *options) { o.profile = "nobody's" }, `the proxy has ended (exit status 2): `},
 		{"no file", func(o *options) { o.clips = []string{"/nowhere/speech.wav"} }, "/nowhere/speech.wav: no such file"},
 		{"no WAV file", func(o *options) { o.clips = []string{"run_test.go"} }, "run_test.go: not a WAV file"},
 	} {

@@ -2,34 +2,36 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
+	"os/exec"
 	"regexp"
 	"strconv"
-	"sync"
-	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // stage is the processes of the demonstration: the recognisers and the proxy in front of them.
 type stage struct {
-	processes []*process
-	backends  []string // the recognisers' URLs
-	proxyURL  string
-	adminURL  string
-	client    http.Client // for the admin API
+	recognisers []child
+	proxy       child
+	backends    []string // the recognisers' URLs
+	proxyURL    string
+	admin       *proxyprocess.Admin
 }
 
-// What the processes print once they listen.
-var (
-	serverListens = regexp.MustCompile(`^listening on (ws://\S+)$`)
-	proxyListens  = regexp.MustCompile(`msg=listening address=(\S+)`)
-	adminListens  = regexp.MustCompile(`msg="admin API" address=(\S+)`)
-)
+// child is a process with what it writes.
+type child struct {
+	*proxyprocess.Process
+	output *proxyprocess.Output
+}
+
+// serverListens matches what a recogniser prints once it listens.
+var serverListens = regexp.MustCompile(`^listening on (ws://\S+)$`)
 
 // setStage starts the processes and waits until they are ready.
 func setStage(ctx context.Context, o options) (_ *stage, err error) {
-	s := &stage{backends: o.backends, client: http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	s := &stage{backends: o.backends}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -49,30 +51,36 @@ func setStage(ctx context.Context, o options) (_ *stage, err error) {
 	for _, url := range s.backends {
 		arguments = append(arguments, "--backend", url)
 	}
-	proxy, err := s.start("the proxy", o.proxy, arguments...)
-	if err != nil {
+	if s.proxy, err = start("the proxy", o.proxy, arguments...); err != nil {
 		return nil, err
 	}
-	address, err := proxy.await(ctx, proxyListens)
+	address, err := s.proxy.Await(ctx, s.proxy.output, proxyprocess.Listening)
 	if err != nil {
 		return nil, err
 	}
 	s.proxyURL = "ws://" + address + "/"
-	if s.adminURL, err = proxy.await(ctx, adminListens); err != nil {
+	adminURL, err := s.proxy.Await(ctx, s.proxy.output, proxyprocess.AdminListening)
+	if err != nil {
 		return nil, err
 	}
-	return s, s.awaitReady(ctx, proxy)
+	s.admin = proxyprocess.NewAdmin(adminURL)
+	return s, s.proxy.Until(ctx, "the proxy has a connection for a client", func() (bool, error) {
+		_, err := s.admin.Get(ctx, "/readyz")
+		return err == nil, nil
+	})
 }
 
 // startServers starts the recognisers at the same time: each takes a while to load.
 func (s *stage) startServers(ctx context.Context, o options) error {
 	for i := range o.servers {
-		if _, err := s.start(fmt.Sprintf("recogniser %d", i+1), o.python, o.server, "--listen", "127.0.0.1:0", "--workers", "1"); err != nil {
+		p, err := start(fmt.Sprintf("recogniser %d", i+1), o.python, o.server, "--listen", "127.0.0.1:0", "--workers", "1")
+		if err != nil {
 			return err
 		}
+		s.recognisers = append(s.recognisers, p)
 	}
-	for _, p := range s.processes {
-		url, err := p.await(ctx, serverListens)
+	for _, p := range s.recognisers {
+		url, err := p.Await(ctx, p.output, serverListens)
 		if err != nil {
 			return err
 		}
@@ -81,106 +89,39 @@ func (s *stage) startServers(ctx context.Context, o options) error {
 	return nil
 }
 
-func (s *stage) start(name, binary string, arguments ...string) (*process, error) {
-	p, err := startProcess(name, binary, arguments...)
-	if err == nil {
-		s.processes = append(s.processes, p)
-	}
-	return p, err
+func start(name, binary string, arguments ...string) (child, error) {
+	command, output := exec.Command(binary, arguments...), new(proxyprocess.Output)
+	command.Stdout, command.Stderr = output, output
+	proxyprocess.Separate(command)
+	p, err := proxyprocess.Start(name, command)
+	return child{p, output}, err
 }
 
-// awaitReady waits until the proxy has a connection for a client.
-func (s *stage) awaitReady(ctx context.Context, proxy *process) error {
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for s.get(ctx, "/readyz", nil) != nil {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-proxy.ended:
-			return proxy.failure()
-		case <-ticker.C:
-		}
-	}
-	return nil
-}
-
-// close ends the processes, the proxy first, and returns when they are gone.
+// close stops the processes and returns when they have ended.
 func (s *stage) close() {
-	for i := len(s.processes) - 1; i >= 0; i-- {
-		s.processes[i].terminate()
+	var all []*proxyprocess.Process
+	if s.proxy.Process != nil {
+		all = append(all, s.proxy.Process)
 	}
-	var ending sync.WaitGroup
-	for _, p := range s.processes {
-		ending.Go(p.wait)
+	for _, p := range s.recognisers {
+		all = append(all, p.Process)
 	}
-	ending.Wait()
+	proxyprocess.StopAll(all...)
 }
 
-// poolStats is what the proxy's admin API tells of a backend's pool.
-type poolStats struct {
-	URL       string     `json:"url"`
-	Leased    int        `json:"leased"`
-	Resetting int        `json:"resetting"`
-	Totals    poolTotals `json:"totals"`
-}
-
-// poolTotals are counts since the proxy's start.
-type poolTotals struct {
-	Dialed   uint64 `json:"dialed"`
-	Leased   uint64 `json:"leased"`
-	Returned uint64 `json:"returned"`
-}
-
-func (t poolTotals) String() string {
-	return fmt.Sprintf("%d sessions, %d connections dialed, %d times one was returned for another session", t.Leased, t.Dialed, t.Returned)
-}
-
-// pools returns the statistics of the backends' pools, once all sessions have ended there.
-func (s *stage) pools(ctx context.Context) ([]poolStats, error) {
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		var stats struct {
-			Backends []poolStats `json:"backends"`
+// backendStats returns the statistics of the backends when all sessions have ended.
+func (s *stage) backendStats(ctx context.Context) (backends []stats.Backend, err error) {
+	err = s.proxy.Until(ctx, "all sessions have ended", func() (bool, error) {
+		all, err := s.admin.Stats(ctx)
+		if err != nil {
+			return false, err
 		}
-		if err := s.get(ctx, "/api/v1/stats", &stats); err != nil {
-			return nil, err
-		}
+		backends = all.Backends
 		busy := 0
-		for _, p := range stats.Backends {
-			busy += p.Leased + p.Resetting
+		for _, b := range backends {
+			busy += b.Leased + b.Resetting
 		}
-		if busy == 0 {
-			return stats.Backends, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-ticker.C:
-		}
-	}
-}
-
-// get asks the admin API, and reads the JSON that it answers with unless into is nil.
-func (s *stage) get(ctx context.Context, path string, into any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.adminURL+path, nil)
-	if err != nil {
-		return err
-	}
-	response, err := s.client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s%s: %s", s.adminURL, path, response.Status)
-	}
-	if into == nil {
-		return nil
-	}
-	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
-		return fmt.Errorf("%s%s: %w", s.adminURL, path, err)
-	}
-	return nil
+		return busy == 0, nil
+	})
+	return backends, err
 }

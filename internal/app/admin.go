@@ -85,7 +85,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{
-			Token: func() string { return p.live.Load().AdminToken }, Writable: fromThisMachine, InForce: p.inForce,
+			Token: func() string { return p.live.Load().Token }, Writable: fromThisMachine, InForce: p.inForce,
 			Profiles: config.CheckProfiles,
 		}),
 	}, p.log)), admin.Limits{}, p.log)

@@ -35,7 +35,7 @@ func TestBackendsOwnSettings(t *testing.T) {
 		{"ws://h/?tags=a,b,lang=de,weight=3", "ws://h/?tags=a,b,lang=de", size{10, 4, 3}, "enabled"},
 		{"ws://h/?a=b%2Cwarm=2", "ws://h/?a=b%2Cwarm=2", size{10, 4, 1}, "enabled"},
 	} {
-		s := settings()
+		s := validSettings()
 		s.Connections, s.Warm = 10, 4
 		given, err := s.parseBackend(c.text)
 		if err != nil {
@@ -46,7 +46,7 @@ func TestBackendsOwnSettings(t *testing.T) {
 			t.Errorf("%s is %+v; want %s, %+v, %v", c.text, given.Backend, c.url, c.settings, c.mode)
 		}
 	}
-	s := settings() // without a number for all, all connections are warm
+	s := validSettings() // without a number for all, all connections are warm
 	if given, err := s.parseBackend("ws://h,connections=7"); err != nil || given.WarmCount() != 7 {
 		t.Errorf("%+v, %v; want 7 warm", given, err)
 	}
@@ -89,19 +89,19 @@ func TestBadBackends(t *testing.T) {
 		"ws://h,timeout=3,warm=2":                  `unknown setting "timeout": use one of connections, warm, weight, state (write a comma in a path as %2C)`,
 		"ws://h,state=draining,weight=x,warm=nine": `warm: invalid number "nine": use a whole number from 0 to the cap, or cap for all of it`, // the first that is found
 	} {
-		s := settings()
+		s := validSettings()
 		s.Backends = []string{"ws://other", text}
 		want := fmt.Sprintf("--backend: %q: %s", text, want)
 		if err := s.Check(); err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
 	}
-	s := settings()
+	s := validSettings()
 	s.Queue, s.Backends = 0, []string{"ws://h,warm=0"}
 	if err := s.Check(); err == nil || !strings.HasPrefix(err.Error(), `--backend: "ws://h,warm=0": warm: 0 needs a queue and a queue-timeout, `) {
 		t.Errorf("got %v", err)
 	}
-	s = settings() // what is wrong for all is named once
+	s = validSettings() // what is wrong for all is named once
 	s.Connections, s.Backends = 0, []string{"ws://a,weight=2", "ws://b,state=draining", "ws://c,connections=5"}
 	if err := s.Check(); err == nil || err.Error() != `--connections: invalid number "0": use a whole number from 1 to 100000` {
 		t.Errorf("got %v", err)
@@ -112,7 +112,7 @@ func TestBadBackends(t *testing.T) {
 		"warm=1":          `invalid URL "warm=1": use a URL such as ws://10.0.0.5:2700/path`,
 		"ws://:9,warm=1":  `invalid URL "ws://:9": the host is missing: use a URL such as ws://10.0.0.5:2700/path`,
 	} {
-		s := settings()
+		s := validSettings()
 		s.Backends = []string{text}
 		if err := s.Check(); err == nil || err.Error() != "--backend: "+want {
 			t.Errorf("got  %v\nwant --backend: %s", err, want)
@@ -131,14 +131,14 @@ func TestAllWeightsZero(t *testing.T) {
 		{[]string{"ws://a,weight=0", "ws://b"}, true},
 		{[]string{"ws://a,weight=0", "ws://b,weight=0.001"}, true},
 	} {
-		s := settings()
+		s := validSettings()
 		s.Backends = c.backends
 		err := s.Check()
 		if (err == nil) != c.fine || err != nil && !strings.HasPrefix(err.Error(), "--backend: the weights of all its backends are 0, ") {
 			t.Errorf("%q: %v", c.backends, err)
 		}
 	}
-	s := settings()
+	s := validSettings()
 	s.Backends = []string{"ws://a,weight=0", "http://b"} // the other may have a weight once it is right
 	if err := s.Check(); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v, want one mistake", err)
@@ -155,7 +155,7 @@ func TestSameBackend(t *testing.T) {
 		"ws://other.example/a?b=c": false, "ws://host.example:80/a?b=c,d": false,
 	} {
 		for _, own := range []string{"", ",connections=7"} {
-			s := settings()
+			s := validSettings()
 			s.Backends = []string{first + own, second}
 			err := s.Check()
 			if (err != nil) != same || err != nil && !strings.HasSuffix(err.Error(), " already; its cap would not hold") {
@@ -180,7 +180,7 @@ func TestBadProbes(t *testing.T) {
 		"http://h:65536/x":     `invalid probe "http://h:65536/x" (the port must be a number from 1 to 65535): use upgrade, `,
 		"http://:65536/health": `invalid probe "http://:65536/health" (the port must be a number from 1 to 65535): use upgrade, `,
 	} {
-		s := settings()
+		s := validSettings()
 		s.Probe, s.Backends = probe, []string{"ws://a", "ws://b"}
 		err := s.Check()
 		if err == nil || !strings.HasPrefix(err.Error(), "--probe: "+want) || strings.Contains(err.Error(), "\n") {

@@ -61,7 +61,7 @@ func TestDescribe(t *testing.T) {
 		"reuse":    {func(s *Settings) { s.Profile = "vosk" }, []string{"reuse lockstep"}},
 		"no queue": {func(s *Settings) { s.Queue = 0 }, []string{"queue none: clients are refused when no connection is idle"}},
 	} {
-		s := settings()
+		s := validSettings()
 		c.change(&s)
 		if err := s.Check(); err != nil {
 			t.Fatal(err)

@@ -25,7 +25,9 @@ type fixed struct {
 // fixed returns the configuration that the flags describe, and says what is wrong with it in terms of flags.
 func (s *Settings) fixed(bad complaint) *fixed {
 	f := &fixed{content: config.NewContent(), given: make(map[string]*givenBackend)}
-	f.content.Services[FixedService] = s.Service
+	service := s.Service
+	service.CloseTimeout = s.CloseTimeout
+	f.content.Services[FixedService] = service
 	f.readProfiles(s.ProfileFiles, bad)
 	if len(s.Backends) == 0 {
 		bad("backend", "no backend: give at least one, such as ws://127.0.0.1:9001")
@@ -92,6 +94,7 @@ func (f *fixed) check(fine bool, bad complaint) {
 		p.Text = strings.Replace(p.Text, " of the service "+FixedService, "", 1) // which has no name in flags
 		given := f.given[p.Name]
 		switch {
+		case p.Field == "close-timeout": // it is checked as the process's
 		case p.Kind != config.KindBackend && p.Field != "":
 			say(p.Field, p.Text)
 		case p.Kind != config.KindBackend:

@@ -10,7 +10,7 @@ func TestReleaseProgram(t *testing.T) {
 	if released := releaseProgram(); released < 1<<20 {
 		t.Errorf("%d bytes were given back", released)
 	}
-	s := settings()
+	s := validSettings()
 	if err := s.Check(); err != nil { // code and constants are what they were
 		t.Error(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
+	"github.com/wsbouncer/wsbouncer/internal/settings"
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
@@ -49,13 +50,13 @@ type Proxy struct {
 
 // Start checks the settings, opens the listeners, reads the configuration, and begins to serve and to fill the pools. Backends
 // that cannot be reached are no error: they are tried until they can. Shutdown ends the proxy.
-func Start(settings Settings, version string, log *slog.Logger) (*Proxy, error) {
-	fixed, err := settings.check()
+func Start(o Settings, version string, log *slog.Logger) (*Proxy, error) {
+	fixed, err := o.check()
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{settings: settings, version: version, log: log, started: time.Now()}
-	p.live.Store(&settings)
+	p := &Proxy{settings: o, version: version, log: log, started: time.Now()}
+	p.live.Store(&o)
 	p.drained, p.drain = context.WithCancel(context.Background())
 	if err := p.listen(); err != nil {
 		p.closeListeners()
@@ -135,14 +136,16 @@ func (p *Proxy) follow(fixed *fixed) error {
 
 // limits returns the limits of clients that have no session yet.
 func (s *Settings) limits() session.Limits {
-	return session.Limits{MaxHead: s.MaxHead, HandshakeTimeout: s.HandshakeTimeout}
+	return session.Limits{MaxHead: int(s.MaxHeader), HandshakeTimeout: s.HandshakeTimeout}
 }
 
-// Reconfigure changes what can change while the proxy runs: the limits of upgrade requests, and the times that its end may take.
-// The settings must have passed Check. All others stay what they were.
-func (p *Proxy) Reconfigure(settings Settings) {
-	p.live.Store(&settings)
-	p.sessions.SetLimits(settings.limits())
+// Reconfigure changes what of the process's settings, which must have passed Check, can change while the proxy runs: the limits of
+// upgrade requests, the times that its end may take, and the admin API's token. All others stay what they were.
+func (p *Proxy) Reconfigure(process settings.Settings, token string) {
+	now := *p.live.Load()
+	now.Settings, now.Token = process, token
+	p.live.Store(&now)
+	p.sessions.SetLimits(now.limits())
 }
 
 // listen opens all addresses, or none.

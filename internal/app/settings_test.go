@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// settings returns settings that are fine.
-func settings() Settings {
+// validSettings returns settings that are fine.
+func validSettings() Settings {
 	s := DefaultSettings()
 	s.Backends = []string{"ws://127.0.0.1:9001"}
 	return s
@@ -19,7 +19,7 @@ func TestDefaultsNeedABackendOnly(t *testing.T) {
 	if err := s.Check(); err == nil || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "--backend: ") {
 		t.Errorf("the defaults: %v", err)
 	}
-	s = settings()
+	s = validSettings()
 	if err := s.Check(); err != nil {
 		t.Errorf("with a backend: %v", err)
 	}
@@ -53,10 +53,10 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.IOURing = "maybe" }, "--io-uring: unknown way to send \"maybe\""},
 		{func(s *Settings) { s.MaxMessage = 0 }, ""},
 		{func(s *Settings) { s.MaxMessage = -1 }, `--max-message: invalid size "-1"`},
-		{func(s *Settings) { s.MaxHead = 512 }, ""},
-		{func(s *Settings) { s.MaxHead = 1 << 20 }, ""},
-		{func(s *Settings) { s.MaxHead = 511 }, `--max-header: invalid size "511"`},
-		{func(s *Settings) { s.MaxHead = 1<<20 + 1 }, `--max-header: invalid size "1048577"`},
+		{func(s *Settings) { s.MaxHeader = 512 }, ""},
+		{func(s *Settings) { s.MaxHeader = 1 << 20 }, ""},
+		{func(s *Settings) { s.MaxHeader = 511 }, `--max-header: invalid size "511"`},
+		{func(s *Settings) { s.MaxHeader = 1<<20 + 1 }, `--max-header: invalid size "1048577"`},
 		{func(s *Settings) { s.HandshakeTimeout = time.Millisecond }, ""},
 		{func(s *Settings) { s.HandshakeTimeout = 0 }, `--handshake-timeout: invalid duration "0s"`},
 		{func(s *Settings) { s.DialTimeout = -1 }, `--dial-timeout: invalid duration "-1ns"`},
@@ -109,10 +109,10 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.Listen = []string{"a:1", "a:1"} }, `--listen: "a:1" is listed twice`},
 		{func(s *Settings) { s.Admin = "127.0.0.1:0" }, ""},
 		{func(s *Settings) { s.Admin = "127.0.0.1" }, `--admin: invalid address "127.0.0.1"`},
-		{func(s *Settings) { s.Admin = s.Listen[0] }, `--admin: --listen already uses "127.0.0.1:8080"`},
+		{func(s *Settings) { s.Admin = s.Listen[0] }, `--admin: listen already uses "127.0.0.1:8080"`},
 		{func(s *Settings) { s.Listen, s.Admin = []string{"a:0"}, "a:0" }, ""},
 	} {
-		s := settings()
+		s := validSettings()
 		c.change(&s)
 		err := s.Check()
 		switch {
@@ -126,14 +126,14 @@ func TestBounds(t *testing.T) {
 
 func TestHashBy(t *testing.T) {
 	for _, text := range []string{"client", "header:X-Device", "query:device", "query:a:b"} {
-		s := settings()
+		s := validSettings()
 		s.HashBy = text
 		if err := s.Check(); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	for _, text := range []string{"", "Client", "client:", "address", "header", "header:", "header:a b", "header:ä", "query", "query:", "cookie:a"} {
-		s := settings()
+		s := validSettings()
 		s.HashBy = text
 		want := fmt.Sprintf("--hash-by: invalid value %q: use client, header:NAME or query:NAME", text)
 		if err := s.Check(); err == nil || err.Error() != want {
@@ -143,15 +143,16 @@ func TestHashBy(t *testing.T) {
 }
 
 func TestAllMistakes(t *testing.T) {
-	s := Settings{Backends: []string{"http://a", "b"}, Listen: []string{"x", "y"}, Admin: "z"}
+	var s Settings
+	s.Backends, s.Listen, s.Admin = []string{"http://a", "b"}, []string{"x", "y"}, "z"
 	s.Path, s.Profile, s.Subprotocol = "p", "q", "r s"
 	err := s.Check()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	// Eight above, three that have no value, and twelve numbers and durations that need one.
-	if got := strings.Count(err.Error(), "\n") + 1; got != 24 {
-		t.Errorf("%d mistakes, want 24:\n%v", got, err)
+	// Seven above, six that have no value, and twelve numbers and durations that need one.
+	if got := strings.Count(err.Error(), "\n") + 1; got != 25 {
+		t.Errorf("%d mistakes, want 25:\n%v", got, err)
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if !strings.HasPrefix(line, "--") {

@@ -45,7 +45,7 @@ func New(o Options) *Backend {
 	b.pool = o.Group.Add(o.Target.URL, o.Settings, b.worker.signal)
 	b.pool.SetMode(o.Mode)
 	b.worker.pool = b.pool
-	b.worker.conduct = o.Peers.join(func() bool {
+	b.worker.peer = o.Peers.join(func() bool {
 		s := b.pool.Stats()
 		return s.Usable && s.State == pool.Enabled.String() && s.Weight > 0 && s.Ceiling > 0
 	})
@@ -102,7 +102,7 @@ func (b *Backend) Shed() bool {
 // sessions must have ended before, or else their connections stay.
 func (b *Backend) Close(ctx context.Context) {
 	b.worker.stop()
-	b.worker.conduct.leave()
+	b.worker.peer.leave()
 	b.probesEnd(ctx)
 	b.group.Remove(b.pool)
 	for {
@@ -114,7 +114,7 @@ func (b *Backend) Close(ctx context.Context) {
 			return
 		}
 		select {
-		case <-b.worker.gone:
+		case <-b.worker.changed:
 		case <-ctx.Done():
 			return
 		}

@@ -28,7 +28,7 @@ func (c *Conn) Begin() profile.Step {
 	c.begun = c.Scanner.Messages
 	w := &c.made.backend.worker
 	c.sessionBegan = w.now()
-	w.began(c.sessionBegan)
+	w.sessionBegan(c.sessionBegan)
 	return c.boundary.Begin(rand.Uint64())
 }
 

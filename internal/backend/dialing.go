@@ -2,9 +2,9 @@ package backend
 
 import (
 	"errors"
-	"math/rand/v2"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
@@ -13,54 +13,35 @@ import (
 // result is what became of a dial.
 type result[C any] struct {
 	slot    *pool.Slot[C]
-	renewal int // the worker's when it began
-	begun   time.Time
+	attempt health.Attempt
 	err     error
 }
 
-// fill starts as many dials as the pool wants and the limits allow, and returns when to look again at the latest.
-func (w *worker[C]) fill() time.Duration {
-	next := tick + rand.N(tick)
-	if w.suspected() {
-		next = probation
-	}
-	if !w.rampBegan.IsZero() {
-		next = min(next, w.rampTime/rampSteps)
-	}
-	if w.maxIdle > 0 {
-		next = min(next, max(w.maxIdle/4, 10*time.Millisecond))
-	}
-	if w.out {
-		next = min(next, outlierLook)
-	}
-	if w.ceiling.value > 0 {
-		next = min(next, max(time.Until(w.ceiling.raiseAt), time.Millisecond))
-	}
-	wait := w.circuit.wait(time.Now())
-	if wait > 0 {
+// dialWanted starts as many dials as the pool wants and the server's health and this machine allow. It returns when to review again
+// at the latest.
+func (w *worker[C]) dialWanted(p *health.Permit, now pool.Instant) time.Duration {
+	switch {
+	case p.BackingOff:
 		w.setDialable(false)
-		return min(wait, next)
-	}
-	if wait := time.Until(w.shortTill); wait > 0 {
-		return min(wait, next)
-	}
-	if w.circuit.state == HalfOpen {
-		if !w.try() {
-			next = min(next, shortPause)
+		return p.Within
+	case p.Short:
+		return p.Within
+	case p.Trial:
+		if p.Dials > 0 && !w.dialTrial(now) {
+			return health.ShortPause
 		}
-		return next
+		return p.Within
 	}
-	if wait := w.dialAhead(); wait > 0 {
-		next = min(next, wait)
-	}
-	for w.dialing < w.allowed {
+	next := p.Within
+	left := p.Dials
+	for ; left > 0; left-- {
 		s := w.pool.Stats()
 		done, ok := w.descriptors.Dial(s.Used())
 		if !ok {
-			if lacks(&s) || w.pool.Demanded() {
+			if lacksWarm(&s) || w.pool.Demanded() {
 				w.descriptors.Denied(s.Used())
 			}
-			next = min(next, shortPause)
+			next = min(next, health.ShortPause)
 			break
 		}
 		slot, ok := w.pool.Reserve()
@@ -68,34 +49,27 @@ func (w *worker[C]) fill() time.Duration {
 			done()
 			break
 		}
-		w.dial(slot, done)
+		w.dial(slot, done, now)
 	}
-	w.setDialable(w.dialing < w.allowed) // otherwise it is for the other backends to dial for clients that wait
+	w.setDialable(left > 0)
 	return next
 }
 
-// shortPause is the time until another attempt when something was short on this machine.
-const shortPause = time.Second
-
-// lacks tells whether connections would be dialed if the machine allowed it.
-func lacks(s *pool.Stats) bool {
+// lacksWarm tells whether connections would be dialed if the machine allowed it.
+func lacksWarm(s *pool.Stats) bool {
 	return s.State == pool.Enabled.String() && s.Idle+s.Dialing < s.Warm && s.Used() < s.Ceiling
 }
 
-// try dials the connection that shows whether the backend is well. When the pool is full, an idle one makes room. It returns false
-// when the machine does not allow it for now.
-func (w *worker[C]) try() bool {
-	w.report.setCircuit(HalfOpen, "")
-	if w.dialing > 0 {
-		return true
-	}
+// dialTrial dials the connection that shows whether the server works again. When the pool is full, an idle one makes room. It
+// returns false when the machine does not allow it for now.
+func (w *worker[C]) dialTrial(now pool.Instant) bool {
 	s := w.pool.Stats()
 	done, ok := w.descriptors.Dial(s.Used())
 	if !ok {
 		return false
 	}
 	if slot, ok := w.pool.ReserveTrial(); ok {
-		w.dial(slot, done)
+		w.dial(slot, done, now)
 		return true
 	}
 	done()
@@ -108,71 +82,82 @@ func (w *worker[C]) try() bool {
 }
 
 // dial dials a connection, and calls done when that is over.
-func (w *worker[C]) dial(slot *pool.Slot[C], done func()) {
+func (w *worker[C]) dial(slot *pool.Slot[C], done func(), now pool.Instant) {
 	w.dialing++
-	renewal, begun, ctx := w.renewal, time.Now(), w.dials
+	var attempt health.Attempt
+	w.locked(func(t *health.Tracker) { attempt = t.Dial(now) })
+	ctx := w.dials
 	go func() {
 		err := mistake.Err // if it panics
 		defer func() {
 			done()
-			w.results <- result[C]{slot, renewal, begun, err}
+			w.results <- result[C]{slot, attempt, err}
 		}()
 		defer w.guard.Recover("dialing", nil)
 		err = w.establish(ctx, slot)
 	}()
 }
 
-// settle takes the result of a dial. The slot of one that failed is given up when that has been noted, and not before:
+// dialed tells the server's health what became of a dial. The slot of one that failed is given up after that, and not before:
 // another dial would take its place.
-func (w *worker[C]) settle(r result[C]) {
+func (w *worker[C]) dialed(r result[C]) {
 	w.dialing--
-	ending, old := w.ctx.Err() != nil, r.renewal != w.renewal
-	switch unwanted, refused, anonymous := (unwantedError{}), (clientRefusedError{}), (anonymousRefusedError{}); {
-	case r.err != nil && (ending || old || errors.As(r.err, &unwanted)): // none of these is a failure of the server
-		r.slot.Abandoned()
-	case errors.As(r.err, &refused):
-		if w.circuit.state == HalfOpen { // the trial has shown that the server works
-			w.recover()
-		}
-		if refused.failing {
-			now := w.now()
-			w.conduct.sessionBegan(now)
-			w.conduct.sessionFailed(now)
-		}
+	now := w.now()
+	private := isPrivate(r.slot.Variant())
+	outcome, failing := w.outcome(r)
+	ended := health.DialResult{Outcome: outcome, Private: private}
+	if r.err != nil {
+		ended.Reason = r.err.Error()
+	}
+	if outcome == health.Full {
+		ended.Pool = connectionsOf(w.pool.Stats())
+	}
+	w.locked(func(t *health.Tracker) { t.DialEnded(r.attempt, ended, now) })
+	w.publish(now)
+	if failing {
+		w.peer.sessionBegan(now)
+		w.peer.sessionFailed(now)
+	}
+	refused := clientRefusedError{}
+	switch {
+	case outcome == health.Established:
+	case outcome == health.ClientRefused && errors.As(r.err, &refused):
 		r.slot.Refused(refused.error)
-	case errors.As(r.err, &anonymous):
-		w.refusedAhead(anonymous.Error())
-		r.slot.Abandoned()
-	case errors.Is(r.err, mistake.Err): // nor does this
-		w.shortTill = time.Now().Add(shortPause)
+	case errors.Is(r.err, mistake.Err):
 		r.slot.GiveUp()
-	case w.descriptors.Failed(machine.Dialing, r.err): // this says nothing about the server
-		w.shortTill = time.Now().Add(shortPause)
-		r.slot.Abandoned()
-	case errors.Is(r.err, errFull) && w.refusedDial(w.pool.Stats()):
-		w.allowed = 1
+	case outcome == health.Failed, outcome == health.Full:
 		r.slot.Failed()
 	case r.err != nil:
-		w.fail(r.err.Error())
-		r.slot.Failed()
-	case !ending && !old:
-		if !w.aheadAt.IsZero() && !isPrivate(r.slot.Variant()) {
-			w.aheadAt = time.Time{}
-		}
-		w.established(r.begun)
+		r.slot.Abandoned()
 	}
 }
 
-// established notes that a connection was, which has been dialed since begun.
-func (w *worker[C]) established(begun time.Time) {
-	now := time.Now()
-	if w.lost > 0 && w.onTrial.IsZero() && !begun.Before(w.lostAt) { // an earlier one may be lost already
-		w.onTrial = now
+// outcome returns what the result of a dial says about the server, and whether the server is compared with its peers by it like by a
+// session that failed.
+func (w *worker[C]) outcome(r result[C]) (o health.Outcome, failing bool) {
+	outdated := false
+	w.locked(func(t *health.Tracker) { outdated = t.Outdated(r.attempt) })
+	unwanted, refused, anonymous := (unwantedError{}), (clientRefusedError{}), (anonymousRefusedError{})
+	switch {
+	case outdated, w.ctx.Err() != nil, errors.As(r.err, &unwanted):
+		return health.Dropped, false
+	case r.err == nil:
+		return health.Established, false
+	case errors.As(r.err, &refused):
+		return health.ClientRefused, refused.failing
+	case errors.As(r.err, &anonymous):
+		return health.AnonymousRefused, false
+	case errors.Is(r.err, mistake.Err), w.descriptors.Failed(machine.Dialing, r.err):
+		return health.LocalShortage, false
+	case errors.Is(r.err, errFull):
+		return health.Full, false
 	}
-	if w.suspected() { // the last ones were established too, and were lost
-		w.circuit.hold(now)
-		return
+	return health.Failed, false
+}
+
+// connectionsOf returns the numbers that matter to the server's health.
+func connectionsOf(s pool.Stats) health.Connections {
+	return health.Connections{
+		Cap: s.Cap, InUse: s.Leased + s.Resetting, Held: s.Idle + s.Leased + s.Resetting + s.Retiring, All: s.Used(),
 	}
-	w.recover()
-	w.allowed = min(2*w.allowed, w.parallel)
 }

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
@@ -33,7 +34,7 @@ func (c *Conn) EarlyEnd() *EarlyEnd {
 func (c *Conn) private() bool { return isPrivate(c.slot.Variant()) }
 
 // young tells whether the connection was established a moment ago.
-func (c *Conn) young() bool { return -c.established.Until() < probation }
+func (c *Conn) young() bool { return -c.established.Until() < health.Probation }
 
 // leaveToClient keeps the end of the connection for the client that it was dialed for, if there is one, and tells whether it
 // did. closing is the payload of the server's close frame; nil if it has sent none.

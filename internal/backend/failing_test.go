@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -22,7 +23,7 @@ const (
 func TestOneAttemptAtATimeWhileFailing(t *testing.T) {
 	const takes = 10 * time.Millisecond
 	inBubble(t, pool.Settings{Cap: 16, Warm: 16}, func(f *fake) {
-		f.worker.circuit.after = 1 << 30
+		f.limit(func(l *limits) { l.Failures = 1 << 30 })
 		f.refuse(takes)
 	}, func(f *fake) {
 		f.after(takes)
@@ -39,9 +40,9 @@ func TestOneAttemptAtATimeWhileFailing(t *testing.T) {
 		begun = begun[15:]
 		total, longest := time.Duration(0), time.Duration(0)
 		for n := range len(begun) - 1 {
-			bound := lastBackoff
+			bound := health.LastBackoff
 			if n < 6 {
-				bound = firstBackoff << n
+				bound = health.FirstBackoff << n
 			}
 			wait := begun[n+1].Sub(begun[n]) - takes
 			if wait < 0 || wait > bound {
@@ -51,7 +52,7 @@ func TestOneAttemptAtATimeWhileFailing(t *testing.T) {
 		}
 		// The mean of some 960 has a standard deviation of 0.14 s.
 		if mean := total / time.Duration(len(begun)-1); mean < 6500*time.Millisecond || mean > 8500*time.Millisecond || longest < 14*time.Second {
-			t.Errorf("%v on the average, %v at most; want half of %v", mean, longest, lastBackoff)
+			t.Errorf("%v on the average, %v at most; want half of %v", mean, longest, health.LastBackoff)
 		}
 		if s := f.pool.Stats(); !s.Usable || s.Totals.DialFailed != uint64(len(begun)+15) {
 			t.Errorf("%d dials: %+v", len(begun)+15, s)
@@ -63,7 +64,7 @@ func TestOneAttemptAtATimeWhileFailing(t *testing.T) {
 // After so many failures in a row the circuit opens: not even what is idle is leased. It is tried now and then by one
 // dial, and closes when that succeeds.
 func TestCircuitOpens(t *testing.T) {
-	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, func(f *fake) { f.worker.circuit.after = 3 }, func(f *fake) {
+	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, func(f *fake) { f.limit(func(l *limits) { l.Failures = 3 }) }, func(f *fake) {
 		f.refuse(time.Second)
 		held := f.lease()
 		f.after(time.Second) // the first failure
@@ -189,7 +190,7 @@ func TestProbationIsPassed(t *testing.T) {
 			t.Fatal("nothing to lease")
 		}
 		f.log.expect(t, reachable, notReachable+lostEarly)
-		f.worker.served() // the fourth serves a session
+		f.worker.serves() // the fourth serves a session
 		f.after(0)
 		f.log.expect(t, reachable, notReachable+lostEarly, reachable)
 		f.giveBack(number)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -70,7 +71,7 @@ func newFake(t errorer, group *pool.Group[int], s pool.Settings) *fake {
 	s.Weight = 1
 	f.report.init("ws://fake", slog.New(f.log), false)
 	f.worker = worker[int]{
-		report: &f.report, limits: limits{parallel: 32, failures: 5, maxIdle: time.Hour}, now: group.Now,
+		report: &f.report, limits: limits{Limits: health.Limits{Parallel: 32, Failures: 5}, maxIdle: time.Hour}, now: group.Now,
 		establish: f.establish, retire: f.close,
 	}
 	f.worker.init()
@@ -80,7 +81,13 @@ func newFake(t errorer, group *pool.Group[int], s pool.Settings) *fake {
 }
 
 // parallel sets the most dials at once, before the worker is started.
-func (f *fake) parallel(n int) { f.worker.parallel, f.worker.allowed = n, n }
+func (f *fake) parallel(n int) { f.limit(func(l *limits) { l.Parallel = n }) }
+
+// limit changes the limits, before the worker is started.
+func (f *fake) limit(change func(*limits)) {
+	change(&f.worker.limits)
+	f.worker.health = health.New(f.worker.limits.Limits)
+}
 
 // end stops the worker and checks that the books balance.
 func (f *fake) end() {
@@ -190,7 +197,7 @@ func (f *fake) establish(ctx context.Context, slot *pool.Slot[int]) error {
 func (f *fake) lose(number int) {
 	f.mu.Lock()
 	c := f.conns[number]
-	young := time.Since(c.established) < probation
+	young := time.Since(c.established) < health.Probation
 	c.broken = true
 	f.mu.Unlock()
 	if young && c.slot.Sessions() == 0 {
@@ -233,7 +240,7 @@ func (f *fake) tryLease() (int, bool) {
 		number, ok = f.group.Leave(&w, pool.LeftEarly)
 	}
 	if ok {
-		f.worker.served()
+		f.worker.serves()
 	}
 	return number, ok
 }
@@ -248,7 +255,7 @@ func (f *fake) slot(number int) *pool.Slot[int] {
 // giveBack ends leases well.
 func (f *fake) giveBack(numbers ...int) {
 	for _, number := range numbers {
-		f.worker.ended(sessionEnd{broken: ""}, f.worker.now())
+		f.worker.sessionEnded(health.SessionEnd{}, f.worker.now())
 		giveBack(f.slot(number))
 	}
 	f.after(0)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
@@ -85,7 +86,7 @@ func TestLostBeforeSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.Settings.Warm = 0 })
-			for range strikes {
+			for range health.Strikes {
 				var w pool.Waiter[*Conn]
 				if c, ok, err := r.group.Acquire(&w); ok || err != nil {
 					t.Fatal(c, ok, err)

@@ -1,8 +1,10 @@
 package backend
 
 import (
+	"fmt"
 	"net/netip"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -24,7 +26,7 @@ func (c *Conn) Use(f func(alive bool)) {
 		c.mode = serving
 		c.stream.Resume() // see Received
 		if c.EarlyEnd() == nil {
-			c.made.backend.worker.served()
+			c.made.backend.worker.serves()
 		}
 		f(true)
 	})
@@ -87,12 +89,10 @@ func (c *Conn) End(e Ending) Outcome {
 	}
 	w := &c.made.backend.worker
 	if e.Full && !c.private() { // otherwise it may be full for this client
-		w.full()
+		w.sessionRefused()
 	}
 	now := w.now()
-	end := c.endOf(&e, now)
-	end.silent = end.silent || e.Full
-	w.ended(end, now)
+	w.sessionEnded(c.sessionEnd(&e, now), now)
 	c.sessionBegan = 0
 	c.cut = e.MidFrame
 	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" || c.broken() != nil {
@@ -120,6 +120,31 @@ func (c *Conn) End(e Ending) Outcome {
 	}
 	c.retire(retirement{c.reason(e, step.Reason), e.Code, e.Text})
 	return Discarded
+}
+
+// sessionEnd returns what the end of a session says about the server.
+func (c *Conn) sessionEnd(e *Ending, now pool.Instant) health.SessionEnd {
+	end := health.SessionEnd{Client: e.Client, Began: c.sessionBegan, Fault: e.Fault, Private: c.private(), Outdated: c.outdated()}
+	atOnce := c.closeReceived && e.ClosedWith != 0 && end.AtOnce(now)
+	if end.Fault == "" && atOnce && failureCode(e.ClosedWith) {
+		end.Fault = fmt.Sprintf("the server ended it at once with code %d", e.ClosedWith)
+	}
+	end.Neutral = e.Full || end.Fault == "" && (atOnce && !wellCode(e.ClosedWith) || c.EarlyEnd() != nil)
+	return end
+}
+
+// failureCode tells whether a server that ends a session at once with this code says that something is wrong.
+func failureCode(code frame.CloseCode) bool {
+	switch code {
+	case frame.ProtocolError, frame.UnsupportedData, frame.InvalidPayload, frame.InternalError:
+		return true
+	}
+	return false
+}
+
+// wellCode tells whether a server that closes with this code says that all is well.
+func wellCode(code frame.CloseCode) bool {
+	return code == frame.NormalClosure || code == frame.GoingAway || code == frame.NoStatus
 }
 
 // reason tells why a connection is discarded after a session, for which the boundary may have a reason.

@@ -69,10 +69,12 @@ func (w *world) init(t *rapid.T) {
 		f.first = i * 1_000_000
 		f.pool.Set(s)
 		f.parallel(rapid.IntRange(1, 4).Draw(t, "parallel"))
-		f.worker.maxIdle = rapid.SampledFrom([]time.Duration{0, 10 * time.Second, time.Minute}).Draw(t, "maxIdle")
-		f.worker.forgetAfter = rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "forgetAfter")
-		f.worker.rampTime = rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(t, "rampTime")
-		f.worker.circuit.after = rapid.IntRange(1, 4).Draw(t, "circuit")
+		f.limit(func(l *limits) {
+			l.maxIdle = rapid.SampledFrom([]time.Duration{0, 10 * time.Second, time.Minute}).Draw(t, "maxIdle")
+			l.variantMaxIdle = rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "variantMaxIdle")
+			l.SlowStart = rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(t, "slowStart")
+			l.Failures = rapid.IntRange(1, 4).Draw(t, "failures")
+		})
 		f.closing = rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second}).Draw(t, "closing")
 		w.backends = append(w.backends, f)
 		go f.worker.run()

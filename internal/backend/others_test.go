@@ -65,7 +65,7 @@ func TestOtherDialsWhileBusy(t *testing.T) {
 func TestOtherDialsWhileFailing(t *testing.T) {
 	for name, fail := range map[string]func(*fake){
 		"refused":         func(f *fake) { f.refuse(0) },
-		"circuit is open": func(f *fake) { f.worker.circuit.after = 1; f.refuse(0) },
+		"circuit is open": func(f *fake) { f.limit(func(l *limits) { l.Failures = 1 }); f.refuse(0) },
 		"probe fails":     func(f *fake) { f.accept(time.Hour); f.worker.probed(false, "500") },
 		"draining":        func(f *fake) { f.accept(time.Hour); f.pool.SetMode(pool.Draining) },
 		"disabled":        func(f *fake) { f.accept(time.Hour); f.pool.SetMode(pool.Disabled) },

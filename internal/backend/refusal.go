@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 )
@@ -17,8 +16,8 @@ import (
 //     that connections cannot be dialed ahead for nobody in particular.
 //   - Otherwise it is a failure of the server, or of how it is configured.
 
-// aheadPause is how long no connection is dialed ahead after the server has refused one that bore no client's values.
-const aheadPause = 30 * time.Second
+// errFull is what a server said that is well but takes no more connections. Dialing errors wrap it.
+var errFull = errors.New("the server is full")
 
 // clientRefusedError is a server's answer to what clients say in their handshake.
 type clientRefusedError struct {
@@ -70,30 +69,4 @@ func (r *recipe) says(variant string) (spoken, private bool) {
 // clientsSpeak tells whether clients of the service say something of their own in the handshake.
 func (r *recipe) clientsSpeak() bool {
 	return r.Passes || r.Profile.Private() || r.Variants != nil && r.Variants.anyPrivate()
-}
-
-// refusedAhead notes that the server refused a connection that bore no client's values. It works: that closes the circuit. But for
-// a while none is dialed ahead.
-func (w *worker[C]) refusedAhead(reason string) {
-	if w.circuit.state != Closed {
-		w.recover()
-	}
-	if w.aheadAt.IsZero() {
-		w.report.log.Warn("no connections are dialed ahead: the server refuses those without a client's own values",
-			"backend", w.report.named(), "reason", reason)
-	}
-	w.aheadAt = time.Now().Add(jittered(aheadPause))
-	w.pool.SetPredial(false)
-}
-
-// dialAhead has connections dialed ahead again when it is time to try, and returns how long that takes; 0 when they are.
-func (w *worker[C]) dialAhead() time.Duration {
-	if w.aheadAt.IsZero() {
-		return 0
-	}
-	wait := time.Until(w.aheadAt)
-	if wait <= 0 {
-		w.pool.SetPredial(true)
-	}
-	return max(wait, 0)
 }

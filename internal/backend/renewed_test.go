@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
@@ -40,9 +41,9 @@ func TestRenewalBeginsBackoffAnew(t *testing.T) {
 		f.after(time.Hour)
 		before, _ := f.attempts()
 		f.worker.renew()
-		f.after(firstBackoff)
+		f.after(health.FirstBackoff)
 		if after, _ := f.attempts(); len(after) < len(before)+2 {
-			t.Errorf("%d attempts within %v", len(after)-len(before), firstBackoff)
+			t.Errorf("%d attempts within %v", len(after)-len(before), health.FirstBackoff)
 		}
 		if h := f.report.get(); h.Circuit == "closed" || f.pool.Stats().Usable {
 			t.Errorf("without a connection the circuit is closed: %+v", h)

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
@@ -12,7 +13,7 @@ func (c *Conn) Retire(*loop.Conn) {
 	c.timer.Stop()
 	c.stopAlarm()
 	if w := &c.made.backend.worker; c.sessionBegan != 0 {
-		w.ended(sessionEnd{began: c.sessionBegan, silent: true}, w.now())
+		w.sessionEnded(health.SessionEnd{Began: c.sessionBegan, Neutral: true}, w.now())
 		c.sessionBegan = 0
 	}
 	c.mode, c.kept = retiring, nil

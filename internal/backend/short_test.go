@@ -6,10 +6,12 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
@@ -52,7 +54,7 @@ func TestShortMachineIsNoFailure(t *testing.T) {
 				if s := f.pool.Stats(); s.Totals.DialFailed != 0 || !s.Usable {
 					t.Errorf("the backend is blamed: %+v", s)
 				}
-				if h := f.report.get(); h.Circuit != Closed.String() || h.Reason != notDialed {
+				if h := f.report.get(); h.Circuit != health.Closed.String() || h.Reason != notDialed {
 					t.Errorf("the backend is blamed: %+v", h)
 				}
 				if begun, _ := f.attempts(); len(begun) > 3*62 {
@@ -90,21 +92,18 @@ func TestDescriptorsAreKept(t *testing.T) {
 
 // A backend whose circuit is open is tried again when there is room.
 func TestTrialWaitsForDescriptors(t *testing.T) {
-	limit := 1000
+	var limit atomic.Int64
+	limit.Store(1000)
 	inBubble(t, pool.Settings{Cap: 2, Warm: 2}, func(f *fake) {
 		f.worker.descriptors = machine.NewDescriptors(machine.Options{
-			Limit: func() int { return limit }, Used: func() int { return 50 },
+			Limit: func() int { return int(limit.Load()) }, Used: func() int { return 50 },
 			Connections: func() int64 { return 0 }, Clients: func() int64 { return 0 },
 			Shed: func(int) int { return 0 }, Log: slog.New(f.log),
 		})
 		f.refuse(0)
 	}, func(f *fake) {
-		f.until("the circuit opens", func() bool { return f.report.get().Circuit == Open.String() })
-		f.worker.stop() // so that the limit can be changed
-		limit = 50
-		f.worker.init()
-		f.worker.circuit.state = Open
-		go f.worker.run()
+		f.until("the circuit opens", func() bool { return f.report.get().Circuit == health.Open.String() })
+		limit.Store(50)
 		f.accept(0)
 		before, _ := f.attempts()
 		f.after(time.Minute)

@@ -12,7 +12,7 @@ import (
 // What is idle beyond the warm connections is retired when nobody has used it for a while, and not before.
 func TestShrinksWhenIdle(t *testing.T) {
 	const maxIdle = 40 * time.Second
-	inBubble(t, pool.Settings{Cap: 6, Warm: 2}, func(f *fake) { f.worker.maxIdle = maxIdle }, func(f *fake) {
+	inBubble(t, pool.Settings{Cap: 6, Warm: 2}, func(f *fake) { f.limit(func(l *limits) { l.maxIdle = maxIdle }) }, func(f *fake) {
 		var held []int
 		for range 5 {
 			held = append(held, f.lease())
@@ -42,7 +42,7 @@ func TestShrinksWhenIdle(t *testing.T) {
 
 // With no time to wait, it is retired at once.
 func TestShrinksAtOnce(t *testing.T) {
-	inBubble(t, pool.Settings{Cap: 4, Warm: 1}, func(f *fake) { f.worker.maxIdle = 0 }, func(f *fake) {
+	inBubble(t, pool.Settings{Cap: 4, Warm: 1}, func(f *fake) { f.limit(func(l *limits) { l.maxIdle = 0 }) }, func(f *fake) {
 		held := []int{f.lease(), f.lease()}
 		f.expect(1, 2)
 		f.giveBack(held...)
@@ -52,7 +52,7 @@ func TestShrinksAtOnce(t *testing.T) {
 
 // When fewer are to be warm, the others go after their time.
 func TestWarmIsLowered(t *testing.T) {
-	inBubble(t, pool.Settings{Cap: 8, Warm: 6}, func(f *fake) { f.worker.maxIdle = time.Minute }, func(f *fake) {
+	inBubble(t, pool.Settings{Cap: 8, Warm: 6}, func(f *fake) { f.limit(func(l *limits) { l.maxIdle = time.Minute }) }, func(f *fake) {
 		f.after(30 * time.Second)
 		f.pool.Set(pool.Settings{Cap: 8, Warm: 2, Weight: 1})
 		f.after(0)

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -64,7 +65,7 @@ func TestStopStartsNoDial(t *testing.T) {
 			before, _ := f.attempts()
 			for range 3 {
 				f.worker.signal()
-				f.worker.ended(sessionEnd{broken: "backend vanished"}, f.worker.now())
+				f.worker.sessionEnded(health.SessionEnd{Fault: "backend vanished"}, f.worker.now())
 				f.after(time.Minute)
 			}
 			if now, _ := f.attempts(); len(now) != len(before) {

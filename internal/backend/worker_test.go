@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -120,7 +121,7 @@ func TestDialsForWaitingClients(t *testing.T) {
 func TestClientLeavesWhileDialing(t *testing.T) {
 	inBubble(t, pool.Settings{Cap: 4}, func(f *fake) {
 		f.accept(time.Second)
-		f.worker.maxIdle = 0
+		f.limit(func(l *limits) { l.maxIdle = 0 })
 	}, func(f *fake) {
 		var w pool.Waiter[int]
 		_, _, _ = f.group.Acquire(&w)
@@ -154,7 +155,7 @@ func TestSignalsCoalesce(t *testing.T) {
 		}
 		for range 1000 {
 			f.worker.signal()
-			f.worker.tell(func(n *news) {})
+			f.worker.tell(func(*health.Tracker) {})
 		}
 		close(busy)
 		synctest.Wait()
@@ -169,7 +170,7 @@ func TestSafetyNet(t *testing.T) {
 	var looks []time.Time
 	inBubble(t, pool.Settings{Cap: 1}, func(f *fake) {
 		now := f.worker.now
-		f.worker.maxIdle = 0
+		f.limit(func(l *limits) { l.maxIdle = 0 })
 		f.worker.now = func() pool.Instant {
 			looks = append(looks, time.Now())
 			return now()
@@ -178,7 +179,7 @@ func TestSafetyNet(t *testing.T) {
 		f.after(10 * time.Minute)
 		f.worker.stop()
 		for i, at := range looks[1:] {
-			if d := at.Sub(looks[i]); d < tick || d > 2*tick {
+			if d := at.Sub(looks[i]); d < reviewEvery || d > 2*reviewEvery {
 				t.Errorf("%v between two looks", d)
 			}
 		}

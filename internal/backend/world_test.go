@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -85,7 +86,7 @@ func (w *world) operations() map[string]func() func() {
 			return func() { f.takes(n) }
 		},
 		"session is told full": func() func() {
-			return w.ends(&w.held, func(f *fake, n int) { f.worker.full(); f.finish(n, "told full") })
+			return w.ends(&w.held, func(f *fake, n int) { f.worker.sessionRefused(); f.finish(n, "told full") })
 		},
 		"server hangs up": func() func() {
 			f, lasts := w.backend(), duration(0, 0, time.Millisecond, 100*time.Millisecond, 2*time.Second)
@@ -112,7 +113,7 @@ func (w *world) got(number int) {
 		w.t.Errorf("connection %d serves two sessions", number)
 	}
 	w.held = append(w.held, number)
-	w.of(number).worker.served()
+	w.of(number).worker.serves()
 }
 
 // of returns the backend of a connection.
@@ -164,7 +165,7 @@ func (f *fake) sees() (there int) {
 
 // finish ends a lease: the connection is idle again, unless it or the session was broken.
 func (f *fake) finish(number int, fault string) {
-	f.worker.ended(sessionEnd{broken: fault}, f.worker.now())
+	f.worker.sessionEnded(health.SessionEnd{Fault: fault}, f.worker.now())
 	f.mu.Lock()
 	broken := f.conns[number].broken
 	f.mu.Unlock()

@@ -21,7 +21,7 @@ func (r *run) drain(ctx context.Context, p *proxy, directory string) {
 		return
 	}
 	left := ""
-	err := p.await(ctx, "nothing is left over", func() (bool, error) {
+	err := p.until(ctx, "nothing is left over", func() (bool, error) {
 		left = r.left(ctx, p)
 		return left == "", nil
 	})
@@ -37,7 +37,7 @@ func (r *run) drain(ctx context.Context, p *proxy, directory string) {
 		wrong("a fresh proxy cannot be started to compare with", "%v", err)
 		return
 	}
-	defer fresh.kill()
+	defer fresh.Kill()
 	before, err := fresh.goroutines()
 	if err != nil {
 		wrong("no goroutines to compare with", "%v", err)
@@ -55,7 +55,7 @@ func (r *run) drain(ctx context.Context, p *proxy, directory string) {
 
 // left says what of sessions and connections a proxy and its servers still have; empty for nothing.
 func (r *run) left(ctx context.Context, p *proxy) string {
-	s, err := p.stats(ctx)
+	s, err := p.Stats(ctx)
 	if err != nil {
 		return err.Error()
 	}

@@ -108,8 +108,8 @@ func (r *run) start(ctx context.Context, name, directory string, m machine, serv
 	if err := config.write(config.text()); err != nil {
 		return nil, err
 	}
-	return p, p.await(ctx, "healthy servers have connections", func() (bool, error) {
-		s, err := p.stats(ctx)
+	return p, p.until(ctx, "healthy servers have connections", func() (bool, error) {
+		s, err := p.Stats(ctx)
 		if err != nil || len(s.Backends) != len(config.backends) {
 			return false, nil
 		}
@@ -125,7 +125,7 @@ func (r *run) start(ctx context.Context, name, directory string, m machine, serv
 // clear ends what is left.
 func (r *run) clear() {
 	for _, p := range r.proxies {
-		p.kill()
+		p.Kill()
 	}
 	for _, s := range r.staged {
 		s.stop()

@@ -10,8 +10,6 @@ import (
 const (
 	// watchInterval is the time between two looks at a proxy.
 	watchInterval = 250 * time.Millisecond
-	// adminPatience is how long the admin API may take for an answer.
-	adminPatience = 5 * time.Second
 	// maxBurst is the most upgrade requests within a second that a hostile server may see: some tens.
 	maxBurst = 50
 )
@@ -39,7 +37,7 @@ func newWatcher(p *proxy, services []*service, l *ledger, operand *service) *wat
 // watch looks until ctx ends.
 func (w *watcher) watch(ctx context.Context) {
 	for wait(ctx, watchInterval) == nil {
-		s, err := w.proxy.stats(ctx)
+		s, err := w.proxy.Stats(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return

@@ -16,9 +16,9 @@ import (
 func newBackendCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backend",
-		Short: "List, change, drain and enable inference servers",
-		Long: `A backend is one inference server, with a hard cap of connections. It belongs to a service.
-Changes are in force at once, and touch no running session.`,
+		Short: "List, change, drain and enable inference servers (backends)",
+		Long: `A backend is one inference server, with a hard connection cap. It belongs to a service.
+Changes are in force at once and end no session.`,
 		Example: `  wsbouncer backend add gpu-2 ws://10.0.0.6:2700 --service stt --connections 32
   wsbouncer backend set gpu-2 --connections 48
   wsbouncer backend drain gpu-2 --wait --timeout 10m
@@ -32,8 +32,8 @@ Changes are in force at once, and touch no running session.`,
 		newBackendAddCommand(),
 		newSetCommand(config.KindBackend, `  wsbouncer backend set gpu-2 --connections 48 --label zone=a
   wsbouncer backend set gpu-2 --warm cap --dry-run`),
-		newRemoveCommand(config.KindBackend, `Remove backends. They get no more clients, their connections are closed once idle, and sessions that
-run there go on until they end.`, "  wsbouncer backend rm gpu-2 --why \"returned to the pool\"", ""),
+		newRemoveCommand(config.KindBackend, `Remove backends. They get no more clients, and the proxy closes their idle connections. Running sessions
+go on until they end.`, "  wsbouncer backend rm gpu-2 --why \"returned to the pool\"", ""),
 		newBackendStateCommand(draining),
 		newBackendStateCommand(enabling),
 		newBackendStateCommand(disabling),
@@ -43,13 +43,13 @@ run there go on until they end.`, "  wsbouncer backend rm gpu-2 --why \"returned
 
 func newBackendAddCommand() *cobra.Command {
 	var write writeFlags
-	var values config.Values
+	var fields *fieldFlags
 	cmd := &cobra.Command{
 		Use:   "add NAME URL",
 		Short: "Add a backend",
 		Long: `Add a backend. It gets clients as soon as it has connections.
 
-The service may be left out when there is only one.`,
+You may omit --service while only one service exists.`,
 		Example: `  wsbouncer backend add gpu-2 ws://10.0.0.6:2700 --service stt --connections 32
   wsbouncer backend add gpu-3 wss://gpu-3.example.org/asr --header "Authorization=Bearer env:STT_TOKEN" --label zone=a`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -61,26 +61,26 @@ The service may be left out when there is only one.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
-				url := fieldFlag{kind: config.KindBackend, values: values, field: config.Field{Name: "url"}}
-				if values["url"] != "" {
+				if fields.values["url"] != "" {
 					return usageError(errors.New("the URL is given twice: use either the argument or --url"))
 				}
-				if err := url.Set(args[1]); err != nil {
-					return usageError(err)
-				}
+				fields.values["url"] = args[1]
+			}
+			if err := fields.check(); err != nil {
+				return err
 			}
 			return write.use(cmd, true, func(t *target) error {
 				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
-					if err := ownService(now, values); err != nil {
+					if err := ownService(now, fields.values); err != nil {
 						return config.Change{}, err
 					}
-					return adding(now, config.KindBackend, args[0], values)
+					return adding(now, config.KindBackend, args[0], fields.values)
 				})
 				return err
 			})
 		},
 	}
-	values = addFieldFlags(cmd, config.KindBackend)
+	fields = addFieldFlags(cmd, config.KindBackend)
 	write.add(cmd)
 	return cmd
 }
@@ -107,13 +107,12 @@ func newBackendListCommand() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the backends",
-		Long: `List the backends, and what a running proxy says of them: idle connections, those in use by sessions,
-and how they do.`,
+		Long:    `List the backends. A running proxy adds their idle connections, those leased to sessions, and their health.`,
 		Example: `  wsbouncer backend ls
   wsbouncer backend ls --selector zone=a --output json`,
 	}
 	chosen.add(cmd)
-	cmd.Flags().StringVar(&chosen.service, "service", "", "only those of this service")
+	cmd.Flags().StringVar(&chosen.service, "service", "", "only backends of this service")
 	completeFlag(cmd, "service", config.KindService)
 	listing(cmd, func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error) {
 		names, err := chosen.of(content)
@@ -136,7 +135,7 @@ type selection struct {
 }
 
 func (s *selection) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVarP(&s.labels, "selector", "l", nil, "only backends with this label, NAME=VALUE, or NAME for any value (repeat for several, which all must fit)")
+	cmd.Flags().StringArrayVarP(&s.labels, "selector", "l", nil, "only backends with this label: NAME=VALUE, or NAME for any value (repeat to require several)")
 }
 
 // of returns the names of the backends that are chosen.

@@ -21,25 +21,25 @@ type transition struct {
 
 var (
 	draining = transition{
-		"drain", "draining", "Send no more clients to backends, and let their sessions end",
-		`Send no more clients to backends, and let their sessions end. Idle connections stay, for the day when
-'wsbouncer backend enable' takes it back; 'wsbouncer backend disable' closes them.`,
+		"drain", "draining", "Send no new clients to backends, and let their sessions end",
+		`Send no new clients to backends, and let their sessions end. Idle connections stay open until
+'wsbouncer backend enable' puts the backends back into service; 'wsbouncer backend disable' closes them.`,
 		"until no session is left",
 		"  wsbouncer backend drain gpu-2 --wait --timeout 10m --why \"new model\"\n  wsbouncer backend drain --selector zone=a",
 		sessionsLeft,
 	}
 	disabling = transition{
 		"disable", "disabled", "Take backends out of service",
-		`Take backends out of service: they get no more clients, and all connections are closed but those of
-sessions, which go on until they end.`,
+		`Take backends out of service: they get no new clients, and the proxy closes their idle connections. Running
+sessions go on until they end.`,
 		"until no session is left",
 		"  wsbouncer backend disable gpu-2 --wait",
 		sessionsLeft,
 	}
 	enabling = transition{
-		"enable", "enabled", "Put backends into service",
-		"Put backends into service again, after they were drained or disabled.",
-		"until the warm connections are established",
+		"enable", "enabled", "Put backends back into service",
+		"Put drained or disabled backends back into service.",
+		"until the warm connections are open",
 		"  wsbouncer backend enable gpu-2 --wait --timeout 1m",
 		connectionsMissing,
 	}
@@ -76,7 +76,7 @@ type waitFlags struct {
 
 func (f *waitFlags) add(cmd *cobra.Command, until string) {
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait "+until+"; needs a running proxy")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "with --wait, for how long; then the exit status is 1")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "maximum time to wait; then the exit status is 1")
 }
 
 func (f *waitFlags) check(cmd *cobra.Command) error {

@@ -31,26 +31,26 @@ func newBenchCommand() *cobra.Command {
 	options := load.Options{}
 	cmd := &cobra.Command{
 		Use:   "bench URL...",
-		Short: "Offer load to a WebSocket server and measure how it copes",
-		Long: `Offer load to a WebSocket server, or to the proxy in front of it, and measure how it copes.
+		Short: "Put load on a WebSocket server and measure how it copes",
+		Long: `Put load on a WebSocket server, or on the proxy in front of it, and measure how it copes.
 
-All clients connect, at once unless --ramp is given, and each sends its first message
+All clients connect, at once or spread over --ramp, and each sends its first message
 right away. When the first echoes are back, each client sends --rate messages a second
-for --duration. The server must answer every message with the same message; each
-answer is compared in full. Clients take several URLs in turn.
+for --duration. The server must answer every message with the same message; bench
+compares each answer in full. Clients take several URLs in turn.
 
 With --session-length, each client ends its session in order after that time, up to a
-tenth more or less, and begins another. With --audio, clients stream a recording to a
-speech server with Vosk's protocol instead, in real time and session after session;
-every session must give the same final texts.
+tenth more or less, and starts another. With --audio, clients instead stream a recording
+to a speech server with Vosk's protocol, in real time and session after session; every
+session must give the same final texts.
 
-Latency counts from the time when a message was due, not from when it could be sent, so
-that a server that stalls does not look better by slowing the clients down.
+Latency counts from the time when a message was due, not when it could be sent, so a
+server that stalls does not look better by slowing the clients down.
 
-The exit status is 1 when a message was lost or mixed up, or a connection failed, or
-none could be made; or when something is as a --fail-if says. A --fail-if for lost or
-mixed messages, or for failures or their rate, says alone how many of them there may be.
-Interrupted, the command ends early and prints the results so far.
+The exit status is 1 if a message was lost or mixed up, a connection failed, no client
+could connect, or a --fail-if threshold is met. A --fail-if for lost or mixed messages,
+or for failures or their rate, replaces the default condition for them.
+If interrupted, the command ends early and prints the results so far.
 
 The result goes to standard output, progress to standard error. Metrics for --fail-if,
 each with one of > >= < <= and a limit:
@@ -58,7 +58,7 @@ each with one of > >= < <= and a limit:
 		Example: `  # 3000 clients, 100 messages of 1 KiB a second each
   wsbouncer bench ws://127.0.0.1:8080/v1/echo --connections 3000 --rate 100 --size 1024 --text
 
-  # 32 people who talk to a speech server
+  # 32 clients that stream speech to a speech server
   wsbouncer bench ws://127.0.0.1:8080/v1/stt --connections 32 --audio speech.wav --duration 1m
 
   # 500 clients that arrive over ten seconds, results as JSON
@@ -81,31 +81,31 @@ each with one of > >= < <= and a limit:
 	f := cmd.Flags()
 	f.IntVarP(&options.Connections, "connections", "c", 100, "number of clients")
 	f.Float64VarP(&options.Rate, "rate", "r", 10, "messages per second and client; 0 leaves the connections idle")
-	f.IntVarP(&options.Size, "size", "s", 1024, "length of a message in bytes")
+	f.IntVarP(&options.Size, "size", "s", 1024, "size of a message in bytes")
 	f.BoolVar(&flags.text, "text", false, "send text messages")
 	f.BoolVar(&flags.binary, "binary", false, "send binary messages (the default)")
-	f.BoolVar(&flags.unicode, "unicode", false, "with --text: characters of one to four bytes, not ASCII alone")
+	f.BoolVar(&flags.unicode, "unicode", false, "with --text: use characters of one to four bytes, not only ASCII")
 	f.StringVar(&flags.audio, "audio", "", "WAV `file` (mono, 16 bits) to stream instead")
-	f.DurationVar(&options.Chunk, "chunk", 100*time.Millisecond, "with --audio: how much audio a message holds")
-	f.StringVar(&flags.config, "config", `{"config" : {"sample_rate" : RATE}}`, "with --audio: `text` to begin sessions with, RATE standing for the file's; empty for none")
-	f.DurationVarP(&options.Duration, "duration", "d", 30*time.Second, "how long to send")
+	f.DurationVar(&options.Chunk, "chunk", 100*time.Millisecond, "with --audio: length of the audio in a message")
+	f.StringVar(&flags.config, "config", `{"config" : {"sample_rate" : RATE}}`, "with --audio: `text` that begins each session; RATE stands for the file's sample rate; empty for none")
+	f.DurationVarP(&options.Duration, "duration", "d", 30*time.Second, "length of the steady phase")
 	f.DurationVar(&options.Ramp, "ramp", 0, "time over which the clients connect (default all at once)")
-	f.IntVar(&options.DialParallel, "dial-parallel", 0, "most connections being opened at a time (default no limit)")
-	f.DurationVar(&options.ConnectTimeout, "connect-timeout", 10*time.Second, "how long opening a connection may take, and the first echo after it")
-	f.DurationVar(&options.Drain, "drain", 5*time.Second, "how long to wait for the last echoes")
-	f.IntVar(&options.Window, "window", 0, "most messages a client sends ahead of their echoes (default no limit)")
+	f.IntVar(&options.DialParallel, "dial-parallel", 0, "maximum number of clients that connect at a time (default no limit)")
+	f.DurationVar(&options.ConnectTimeout, "connect-timeout", 10*time.Second, "maximum time to connect, and then to wait for the last first echoes")
+	f.DurationVar(&options.Drain, "drain", 5*time.Second, "maximum time to wait for the last echoes")
+	f.IntVar(&options.Window, "window", 0, "maximum number of messages without an echo per client (default no limit)")
 	f.IntVar(&options.Loops, "loops", 0, "number of event loops (default half of the processors)")
-	f.DurationVar(&options.SessionLength, "session-length", 0, "how long a session lasts before its client begins another (default as long as the run)")
-	f.BoolVar(&options.NoJitter, "no-jitter", false, "with --session-length: all sessions last exactly as long")
-	f.StringArrayVarP(&options.Header, "header", "H", nil, "`field` of the upgrade request, such as 'Authorization: Bearer abc'; may be repeated")
-	f.StringVar(&options.Subprotocol, "subprotocol", "", "`name` of the WebSocket subprotocol to ask for")
-	f.DurationVar(&options.Tick, "tick", 100*time.Microsecond, "shortest time between two wake-ups to send; more is cheaper and less even")
+	f.DurationVar(&options.SessionLength, "session-length", 0, "length of a session, after which its client starts another (default the whole run)")
+	f.BoolVar(&options.NoJitter, "no-jitter", false, "with --session-length: do not vary the length of sessions")
+	f.StringArrayVarP(&options.Header, "header", "H", nil, "`header` of the upgrade request, such as 'Authorization: Bearer abc' (repeat for several)")
+	f.StringVar(&options.Subprotocol, "subprotocol", "", "`name` of the WebSocket subprotocol to request")
+	f.DurationVar(&options.Tick, "tick", 100*time.Microsecond, "minimum time between two wake-ups to send; a longer time needs less CPU and spreads the load less evenly")
 	f.StringVarP(&flags.output, "output", "o", "table", "`format` of the result: table or json")
 	f.BoolVar(&flags.json, "json", false, "the same as --output json")
-	f.StringVar(&flags.series, "series", "", "`file` to write a line for each second to: name.csv or name.json")
-	f.StringVar(&flags.report, "report", "", "`file` to write a report with plots to, in HTML")
-	f.Var(&flags.failIf, "fail-if", "`threshold` that makes the exit status 1, such as 'p99>50ms' (see above); may be repeated")
-	f.BoolVarP(&flags.quiet, "quiet", "q", false, "do not show progress")
+	f.StringVar(&flags.series, "series", "", "write a line for each second to this `file`: name.csv or name.json")
+	f.StringVar(&flags.report, "report", "", "write an HTML report with plots to this `file`")
+	f.Var(&flags.failIf, "fail-if", "`threshold` for exit status 1, such as 'p99>50ms' (see above; repeat for several)")
+	f.BoolVarP(&flags.quiet, "quiet", "q", false, "do not print progress")
 	return cmd
 }
 

@@ -23,14 +23,14 @@ func newCheckCommand() *cobra.Command {
 	var flags serveFlags
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Validate settings and configuration, and say what would be served",
-		Long: `Validate what serve would be run with, and say what it would serve: the settings of the
-process, from file, environment and flags; and the database, which is only read, or the
-flags that describe a service. Nobody is dialed, and nothing is made or changed.
-It warns when the limit of file descriptors is too low for what would be served.
+		Short: "Validate settings and configuration, and print what the proxy would serve",
+		Long: `Validate the settings of the process (file, environment and flags) and the configuration
+(the database, or the flags that describe a service), and print what the proxy would serve.
+The command only reads: it dials nobody, and creates or changes nothing. It warns if the
+file-descriptor limit is too low.
 
-Every mistake is named at once. The exit status is 2 when there is any in settings or
-flags, and 1 when the database cannot be read or what it says is not valid.`,
+It reports every mistake at once. The exit status is 2 for mistakes in settings or flags,
+and 1 if the database cannot be read or its configuration is invalid.`,
 		Example: `  wsbouncer check --config /etc/wsbouncer/wsbouncer.yaml
   wsbouncer check --database services.yaml
   wsbouncer check --backend ws://127.0.0.1:9001 --profile echo --connections 32`,
@@ -50,7 +50,10 @@ func check(cmd *cobra.Command, flags *serveFlags) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 	}
 	if flags.onlyFlags() {
-		all := flags.settings(loaded)
+		all, err := flags.settings(loaded)
+		if err != nil {
+			return usageError(err)
+		}
 		warnOfLimits(cmd, all.Need())
 		_, err = fmt.Fprint(cmd.OutOrStdout(), all.Describe())
 		return err

@@ -18,16 +18,16 @@ import (
 func newConfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show, export, import, compare and roll back the whole configuration; write a file of settings",
+		Short: "Show, export, import, compare and roll back the configuration; write a settings file",
 		Long: `The configuration is all services, backends and profiles. It has a version, and a history of who
 changed what.
 
-  export  prints it as YAML                     diff      shows what apply would change
-  apply   makes it say what a file says         import    replaces all of it by a file
-  history shows who changed what                rollback  makes it say what it said at a version
+  export   prints it as YAML                  diff      shows what apply would change
+  apply    updates it from a file             import    replaces all of it by a file
+  history  shows who changed what             rollback  restores an older version
 
-The settings of the process (addresses, limits, the database) are something else: they are in a file,
-which init writes.`,
+The settings of the process (addresses, limits, the database) are not part of it: they are in a
+settings file, which init writes.`,
 		Example: `  wsbouncer config export --file config.yaml
   wsbouncer config diff config.yaml
   wsbouncer config apply config.yaml --why "gpu-2 is back"
@@ -52,7 +52,7 @@ func newConfigShowCommand() *cobra.Command {
 		Short: "Show the configuration",
 		Long: `Show the version, the latest change, and tables of services, backends and profiles.
 
---output json has all fields. Neither shows values that may be secret ('wsbouncer config export' does).`,
+--output json prints all fields. Both hide values that may be secret; 'wsbouncer config export' prints them.`,
 		Example: "  wsbouncer config show",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -130,8 +130,8 @@ func newConfigExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Print the configuration as YAML",
-		Long: `Print the configuration as YAML, as 'apply', 'import', 'diff' and the file store read it: everything that is
-not the default, in an order that stays the same. The values of headers are in it.`,
+		Long: `Print the configuration as YAML, in the format that 'apply', 'import', 'diff' and the file store read: every
+value that differs from the default, in a stable order. The output includes the values of headers.`,
 		Example: `  wsbouncer config export --file config.yaml
   wsbouncer config export --version 42 | wsbouncer config diff -`,
 		Args: noArguments,
@@ -161,7 +161,7 @@ not the default, in an order that stays the same. The values of headers are in i
 		},
 	}
 	cmd.Flags().StringVarP(&to, "file", "f", "", "write to this file (default: standard output)")
-	cmd.Flags().StringVar(&version, "version", "", "what it said at this version (default: what it says now)")
+	cmd.Flags().StringVar(&version, "version", "", "print this version (default: the current one)")
 	from.add(cmd)
 	return cmd
 }

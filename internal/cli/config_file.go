@@ -39,16 +39,16 @@ func replacing(wanted *config.Content, prune bool) plan {
 	}
 }
 
-const applyRules = `Services, backends and profiles in the file become as they stand there: fields that the file does not
-have get their default. Others stay as they are, unless --prune removes them.`
+const applyRules = `Services, backends and profiles in the file become what the file says: fields that the file omits get
+their default. Others stay as they are, unless --prune removes them.`
 
 func newConfigApplyCommand() *cobra.Command {
 	var write writeFlags
 	var prune, allowEmpty bool
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
-		Short: "Make the configuration say what a YAML file says",
-		Long: `Make the configuration say what a YAML file says (- for standard input), in one change.
+		Short: "Update the configuration from a YAML file",
+		Long: `Update the configuration from a YAML file (- for standard input), in one change.
 
 ` + applyRules,
 		Example: `  wsbouncer config apply config.yaml --dry-run
@@ -58,7 +58,7 @@ func newConfigApplyCommand() *cobra.Command {
 			return applyFile(cmd, &write, args[0], prune, allowEmpty)
 		},
 	}
-	cmd.Flags().BoolVar(&prune, "prune", false, "remove what is not in the file")
+	cmd.Flags().BoolVar(&prune, "prune", false, "remove entities that are not in the file")
 	addAllowEmpty(cmd, &allowEmpty)
 	write.add(cmd)
 	return cmd
@@ -70,11 +70,11 @@ func newConfigImportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Replace the whole configuration by a YAML file",
-		Long: `Replace the whole configuration by what a YAML file says (- for standard input), in one change: what is
-not in the file is removed. It is the same as 'apply --prune'.
+		Long: `Replace the whole configuration by a YAML file (- for standard input), in one change. Entities that are
+not in the file are removed, as by 'apply --prune'.
 
-With --database, a database in a file is made if there is none: this moves a configuration from one
-store to another.`,
+With --database, the command creates a missing database file: this moves a configuration from one store
+to another.`,
 		Example: `  wsbouncer config import config.yaml --dry-run
   wsbouncer config export --database config.db | wsbouncer config import - --database postgres://admin@db/wsbouncer`,
 		Args: oneFile,
@@ -88,7 +88,7 @@ store to another.`,
 }
 
 func addAllowEmpty(cmd *cobra.Command, allow *bool) {
-	cmd.Flags().BoolVar(allow, "allow-empty", false, "take a file without services, backends and profiles for what is meant")
+	cmd.Flags().BoolVar(allow, "allow-empty", false, "accept a file without services, backends and profiles")
 }
 
 func applyFile(cmd *cobra.Command, write *writeFlags, name string, prune, allowEmpty bool) error {
@@ -112,9 +112,9 @@ func newConfigDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff FILE",
 		Short: "Show what 'config apply' would change",
-		Long: `Show what 'config apply' of a YAML file (- for standard input) would change; with --prune, what it would with
-that, or 'config import'. Like diff, it exits with status 0 if there is no difference, 1 if there are some,
-and 2 if it cannot tell.`,
+		Long: `Show what 'config apply' of a YAML file (- for standard input) would change; with --prune, what 'config
+import' would change. Like diff, it exits with status 0 if there is no difference, 1 if there are
+differences, and 2 after an error.`,
 		Example: `  wsbouncer config diff config.yaml
   wsbouncer config diff config.yaml --prune --output json`,
 		Args: oneFile,
@@ -149,7 +149,7 @@ and 2 if it cannot tell.`,
 			return exit{status: 1}
 		},
 	}
-	cmd.Flags().BoolVar(&prune, "prune", false, "as if what is not in the file were removed")
+	cmd.Flags().BoolVar(&prune, "prune", false, "include the removal of entities that are not in the file")
 	from.add(cmd)
 	form.add(cmd, "lines")
 	return cmd

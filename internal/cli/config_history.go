@@ -18,8 +18,8 @@ func newConfigHistoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history",
 		Short: "Show who changed what, and when",
-		Long: `Show the latest changes, the newest first: the version that each made, when, by whom, and what was
-changed. 'wsbouncer config rollback VERSION' makes the configuration say again what it said at one.`,
+		Long: `Show the latest changes, newest first: version, time, author, and what changed.
+'wsbouncer config rollback VERSION' restores a version.`,
 		Example: "  wsbouncer config history --limit 5",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,7 +38,7 @@ changed. 'wsbouncer config rollback VERSION' makes the configuration say again w
 			})
 		},
 	}
-	cmd.Flags().IntVar(&limit, "limit", 20, "most changes to show")
+	cmd.Flags().IntVar(&limit, "limit", 20, "maximum number of changes to show")
 	from.add(cmd)
 	form.add(cmd, "table")
 	return cmd
@@ -70,9 +70,9 @@ func newConfigRollbackCommand() *cobra.Command {
 	var write writeFlags
 	cmd := &cobra.Command{
 		Use:   "rollback VERSION",
-		Short: "Make the configuration say again what it said at a version",
-		Long: `Make the configuration say again what it said at a version ('wsbouncer config history' lists them). That is a
-change like any other: it has a version of its own, and can itself be rolled back.`,
+		Short: "Restore an older version of the configuration",
+		Long: `Restore an older version of the configuration ('wsbouncer config history' lists the versions). This is a
+change like any other: it has a version of its own, and you can roll it back.`,
 		Example: `  wsbouncer config rollback 42 --dry-run
   wsbouncer config rollback 42 --why "the new server is too slow"`,
 		Args: func(cmd *cobra.Command, args []string) error {

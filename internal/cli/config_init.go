@@ -17,12 +17,12 @@ func newConfigInitCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Write a file with every setting of the process, explained",
-		Long: `Write a YAML file for 'wsbouncer serve --config FILE': every setting of the process with
-what it is, its default, and what is allowed. All are comments: a setting that stays one
-has the default, also when a newer version has another.
+		Short: "Write a settings file that explains every setting of the process",
+		Long: `Write a YAML file for 'wsbouncer serve --config FILE': every setting of the process with its
+meaning, its default, and what is allowed. All settings are commented out: as long as a
+setting is a comment, it follows the default, even if a newer version changes that.
 
-Services, backends and profiles are not in it. They are in the database.`,
+Services, backends and profiles are not in the file: they are in the database.`,
 		Example: `  wsbouncer config init
   wsbouncer config init --file /etc/wsbouncer/wsbouncer.yaml
   wsbouncer config init --file - | less`,
@@ -40,7 +40,7 @@ Services, backends and profiles are not in it. They are in the database.`,
 		},
 	}
 	cmd.Flags().StringVar(&path, "file", "wsbouncer.yaml", "file to write; - for standard output")
-	cmd.Flags().BoolVar(&force, "force", false, "replace a file that exists")
+	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	return cmd
 }
 

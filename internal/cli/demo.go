@@ -16,15 +16,15 @@ func newDemoCommand() *cobra.Command {
 	var o demo.Options
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "See the proxy work, with simulated servers and clients that stream speech",
+		Short: "Run a demonstration with simulated servers and clients that stream speech",
 		Long: `Run three simulated inference servers, the proxy in front of them, and clients that
 stream speech through it in real time and get transcripts back, all in one process.
 
-The "transcripts" tell how long and how loud the sounds in the audio were, so that the
-same audio has the same transcript, and audio of another client would show.
+The "transcripts" say how long and how loud the sounds in the audio were. So the same
+audio has the same transcript, and another client's audio would be noticed.
 
-It ends on Ctrl-C, after --duration, or after DEMO_SECONDS seconds if the environment
-has that variable. The exit status is 1 if any stream failed or was mixed up.`,
+The demonstration ends on Ctrl-C, after --duration, or after DEMO_SECONDS seconds if this
+environment variable is set. The exit status is 1 if any stream failed or was mixed up.`,
 		Example: `  wsbouncer demo
   wsbouncer demo --clients 200 --duration 30s`,
 		Args: noArguments,
@@ -49,8 +49,8 @@ has that variable. The exit status is 1 if any stream failed or was mixed up.`,
 	f := cmd.Flags()
 	f.IntVar(&o.Clients, "clients", 24, "clients that stream at the same time")
 	f.IntVar(&o.Servers, "servers", 3, "simulated servers")
-	f.DurationVar(&o.Duration, "duration", 0, "end after so long; 0 for never")
-	f.StringVar(&o.Listen, "listen", "127.0.0.1:0", "address of the proxy; port 0 takes a free one")
-	f.StringVar(&o.Admin, "admin", "127.0.0.1:0", "address of the admin API; port 0 takes a free one")
+	f.DurationVar(&o.Duration, "duration", 0, "end after this time; 0 for never")
+	f.StringVar(&o.Listen, "listen", "127.0.0.1:0", "address of the proxy; port 0 chooses a free one")
+	f.StringVar(&o.Admin, "admin", "127.0.0.1:0", "address of the admin API; port 0 chooses a free one")
 	return cmd
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,92 +11,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
-
-// fieldFlag is the flag of one field of an entity. Its values are checked as the configuration checks them.
-type fieldFlag struct {
-	kind   config.Kind
-	field  config.Field
-	values config.Values // of all flags of the command
-	list   []string      // given so far, of a field that holds several
-}
-
-// Set implements pflag.Value.
-func (f *fieldFlag) Set(text string) error {
-	name := f.field.Name
-	switch {
-	case f.field.IsMap:
-		key, value, ok := strings.Cut(text, "=")
-		if !ok || key == "" {
-			return fmt.Errorf("invalid value: use NAME=VALUE, or NAME= to remove it") // it may be a secret, and is not shown
-		}
-		name, text = name+"."+key, value
-	case f.field.IsList:
-		if text != "" {
-			f.list = append(f.list, strings.Split(text, ",")...)
-		}
-		text = config.ListText(f.list)
-	}
-	scratch := config.NewContent()
-	if problems := scratch.Set(f.kind, "x", config.Values{name: text}); len(problems) > 0 {
-		return errors.New(problems[0].Text)
-	}
-	f.values[name] = text
-	return nil
-}
-
-func (f *fieldFlag) String() string { return "" }
-
-// Type implements pflag.Value.
-func (f *fieldFlag) Type() string {
-	switch {
-	case f.field.IsMap:
-		return "name=value"
-	case f.field.Default == "true" || f.field.Default == "false":
-		return "bool"
-	}
-	return "value"
-}
-
-// flagOf returns the name of a field's flag: that of the field, or for those that hold several, of one.
-func flagOf(f config.Field) string {
-	if f.IsMap {
-		return strings.TrimSuffix(f.Name, "s")
-	}
-	return f.Name
-}
-
-// addFieldFlags adds a flag for each field of a kind, but for some, and returns where their values go. Empty values are the
-// default.
-func addFieldFlags(cmd *cobra.Command, kind config.Kind, without ...string) config.Values {
-	values := make(config.Values)
-	cmd.Flags().SortFlags = false
-	for _, field := range config.Fields(kind) {
-		if slices.Contains(without, field.Name) {
-			continue
-		}
-		help := field.Help
-		switch {
-		case field.IsMap:
-			help += " (repeat for several; NAME= removes one)"
-		case field.IsList:
-			help += " (several with commas between them, or repeat)"
-		}
-		if field.Default != "true" && field.Default != "false" {
-			help += "; allowed: " + field.Allowed
-		}
-		if field.Default != "" {
-			help += " (default " + field.Default + ")"
-		}
-		flag := cmd.Flags().VarPF(&fieldFlag{kind: kind, field: field, values: values}, flagOf(field), "", help)
-		if field.Default == "false" {
-			flag.NoOptDefVal = "true"
-		}
-		if named := config.Kind(field.Name); named == config.KindService || named == config.KindProfile { // such as a backend's service
-			completeFlag(cmd, field.Name, named)
-		}
-	}
-	return values
-}
 
 // names checks that a command got the names of one entity, or of several.
 func names(kind config.Kind, several bool) cobra.PositionalArgs {
@@ -123,22 +36,25 @@ func known(content *config.Content, kind config.Kind, wanted ...string) error {
 }
 
 // newSetCommand returns the command that changes fields of an entity.
-func newSetCommand(kind config.Kind, example string, without ...string) *cobra.Command {
+func newSetCommand(kind config.Kind, example string) *cobra.Command {
 	var write writeFlags
-	var values config.Values
+	var fields *fieldFlags
 	cmd := &cobra.Command{
 		Use:   "set NAME",
 		Short: fmt.Sprintf("Change fields of a %s", kind),
-		Long: fmt.Sprintf(`Change fields of a %s. The others stay as they are; an empty value is the default.
+		Long: fmt.Sprintf(`Change fields of a %s. The others stay as they are; an empty value restores the default.
 
-Running sessions are not touched by any change.`, kind),
+No change ends a running session.`, kind),
 		Example:           example,
 		Args:              names(kind, false),
 		ValidArgsFunction: completeNames(kind, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(values) == 0 {
+			if len(fields.values) == 0 {
 				return usageError(fmt.Errorf("%s: nothing to change: set at least one field, such as --%s",
 					cmd.CommandPath(), flagOf(config.Fields(kind)[2])))
+			}
+			if err := fields.check(); err != nil {
+				return err
 			}
 			return write.use(cmd, false, func(t *target) error {
 				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
@@ -147,13 +63,13 @@ Running sessions are not touched by any change.`, kind),
 							return config.Change{}, err
 						}
 					}
-					return config.Change{Mutations: []config.Mutation{{Verb: config.Set, Kind: kind, Name: args[0], Values: values}}}, nil
+					return config.Change{Mutations: []config.Mutation{{Verb: config.Set, Kind: kind, Name: args[0], Values: fields.values}}}, nil
 				})
 				return err
 			})
 		},
 	}
-	values = addFieldFlags(cmd, kind, without...)
+	fields = addFieldFlags(cmd, kind)
 	write.add(cmd)
 	return cmd
 }
@@ -198,7 +114,7 @@ func newRemoveCommand(kind config.Kind, long, example string, members config.Kin
 		},
 	}
 	if members != "" {
-		cmd.Flags().BoolVar(&withMembers, "with-"+string(members)+"s", false, fmt.Sprintf("remove its %ss, too", members))
+		cmd.Flags().BoolVar(&withMembers, "with-"+string(members)+"s", false, fmt.Sprintf("also remove its %ss", members))
 	}
 	write.add(cmd)
 	return cmd
@@ -238,7 +154,7 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "show NAME",
 		Short:             fmt.Sprintf("Show all fields of a %s", kind),
-		Long:              fmt.Sprintf("Show all fields of a %s, those that have their default as well. Values that may be secret are not\nshown ('wsbouncer config export' has them).", kind),
+		Long:              fmt.Sprintf("Show all fields of a %s, including those with their default. Values that may be secret are hidden;\n'wsbouncer config export' prints them.", kind),
 		Example:           example,
 		Args:              names(kind, false),
 		ValidArgsFunction: completeNames(kind, false),

@@ -15,12 +15,12 @@ func newMigrateCommand() *cobra.Command {
 	var database string
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring a database's schema up to date",
-		Long: `Make the schema of a database, or bring it to the version that this program knows. Others who do the
-same at the same time wait for one another; running it again does nothing.
+		Short: "Create or update the schema of a database",
+		Long: `Create the schema of a database, or update it to the version of this program. Concurrent migrations wait
+for one another; a second one changes nothing.
 
-SQLite databases are also brought up to date by whoever opens them. With PostgreSQL this needs a role that
-owns the schema, which the proxy's should not (docs/configuration.md).`,
+The proxy and the commands update SQLite databases when they open them. For PostgreSQL, migrate needs a role
+that owns the schema; the proxy's role should not own it (docs/configuration.md).`,
 		Example: `  wsbouncer migrate --database postgres://wsbouncer_owner@db.example.org/wsbouncer`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

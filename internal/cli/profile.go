@@ -16,15 +16,15 @@ import (
 func newProfileCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile",
-		Short: "Show what the proxy knows of servers' message protocols, and add to it",
-		Long: `A profile says what the proxy must know of a server's message protocol: what the server
-says first, when it is ready or full, how a session ends, and what makes its connection
-fit for the next one. A service uses one by its name. Some are built in; your own are
-written in YAML and usually start from one of those (docs/profiles.md).`,
+		Short: "List, show, add and remove profiles of message protocols",
+		Long: `A profile describes a server's message protocol: what the server says first, when it is
+ready or full, how a session ends, and what makes a connection fit for the next one. A
+service names its profile. Some profiles are built in; write your own in YAML, usually
+starting from a built-in one (docs/profiles.md).`,
 		Example: `  wsbouncer profile ls
   wsbouncer profile show vosk
 
-  # One of your own, in a file and in the configuration
+  # A profile of your own, from a file and in the configuration
   wsbouncer profile show mine --profile-file my-profiles.yaml
   wsbouncer profile add mine --file my-profiles.yaml`,
 		Args: noArguments,
@@ -45,13 +45,13 @@ func newProfileListCommand() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the profiles",
-		Long: `List the profiles, built-in ones first, then those of files and those of the configuration: how
-connections are proven fit for the next session, whether they are dialed before there is a
-client, and what each is for.
+		Long: `List the profiles: built-in ones, then those in files, then those in the configuration. REUSE
+says how the proxy proves that a connection is fit for the next session, DIALED AHEAD whether it
+dials before a client comes.
 
-one-shot: they are not, and each serves one session. With another class in brackets that
-is off, the profile describes a way of reuse that is not proven and that you have not
-accepted ('wsbouncer profile show NAME' says why).`,
+With one-shot, a connection serves one session. If the column adds that another class is off, the
+profile describes a way of reuse that is not proven and that you have not accepted ('wsbouncer
+profile show NAME' says why).`,
 		Example: `  wsbouncer profile ls
   wsbouncer profile ls --profile-file my-profiles.yaml --output json`,
 		Args: noArguments,
@@ -130,10 +130,10 @@ func newProfileShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Print a profile as YAML",
-		Long: `Print a profile as YAML. A built-in one or one of the configuration is shown as it was
-written, a built-in one with the source of each fact; one of a file, or any with
---effective, with everything that it inherits and without comments. When its way of reuse
-is off, the last line says why.`,
+		Long: `Print a profile as YAML. A built-in profile, or one in the configuration, is printed as
+written; a built-in one gives the source of each fact. A profile from a file, or any with
+--effective, is printed with everything that it inherits and without comments. If its way of
+reuse is off, the last line says why.`,
 		Example: `  wsbouncer profile show vosk
   wsbouncer profile show mine --profile-file my-profiles.yaml`,
 		Args:              names(config.KindProfile, false),
@@ -171,6 +171,6 @@ is off, the last line says why.`,
 		},
 	}
 	from.add(cmd)
-	cmd.Flags().BoolVar(&effective, "effective", false, "print with all that it inherits, without comments")
+	cmd.Flags().BoolVar(&effective, "effective", false, "print everything that it inherits, without comments")
 	return cmd
 }

@@ -76,8 +76,8 @@ func newProfileWriteCommand(verb config.Verb) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   string(verb) + " NAME",
 		Short: map[config.Verb]string{config.Add: "Add a profile of your own", config.Set: "Replace a profile of your own"}[verb],
-		Long: map[config.Verb]string{config.Add: "Add a profile", config.Set: "Replace a profile"}[verb] + ` from a YAML file: what the profile
-is, such as "from: vosk", or a file with profiles by name, of which it is one. Comments are kept.`,
+		Long: map[config.Verb]string{config.Add: "Add a profile", config.Set: "Replace a profile"}[verb] + ` from a YAML file. The file contains
+either the profile itself, such as "from: vosk", or several profiles by name. Comments are kept.`,
 		Example:           fmt.Sprintf("  wsbouncer profile %s mine --file mine.yaml\n  echo 'from: vosk' | wsbouncer profile %s mine --file -", verb, verb),
 		Args:              names(config.KindProfile, false),
 		ValidArgsFunction: completeWritten(verb),

@@ -89,12 +89,12 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "wsbouncer",
 		Short: "A pooling WebSocket proxy for streaming inference",
-		Long: `wsbouncer is a pooling WebSocket proxy for streaming inference.
+		Long: `wsbouncer is a pooling WebSocket proxy for streaming inference: what PgBouncer is to
+PostgreSQL, wsbouncer is to WebSocket inference servers.
 
-It holds connections to your inference servers open and ready, leases each client
-one of them for its session, and relays frames both ways: what PgBouncer is to
-PostgreSQL, for WebSocket servers.`,
-		Example: `  # See it work: three simulated servers, the proxy, and clients that stream speech
+It keeps connections to your inference servers open, leases one to each client for
+its session, and relays frames both ways.`,
+		Example: `  # Try it: three simulated servers, the proxy, and clients that stream speech
   wsbouncer demo
 
   # Serve two inference servers, 32 connections each
@@ -147,7 +147,7 @@ func addCompletionCommand(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
-			cmd.Example = "  # For the running bash\n  source <(wsbouncer completion bash)"
+			cmd.Example = "  # For the current bash\n  source <(wsbouncer completion bash)"
 			cmd.Args = noArguments
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 			for _, shell := range cmd.Commands() {

@@ -19,25 +19,26 @@ func newServeCommand() *cobra.Command {
 		Short: "Run the proxy",
 		Long: `Run the proxy until SIGINT or SIGTERM.
 
-It serves what its database says (wsbouncer service, wsbouncer backend), which may change
-while it runs; or, with --backend, one service that flags describe. Settings of the
-process come from a YAML file ('wsbouncer config init' writes one), environment variables
-and flags, of which later ones win. On SIGHUP it reads file and environment again.
+The proxy serves the services and backends in its database, which may change while it runs
+('wsbouncer service', 'wsbouncer backend'); or, with --backend, one service that flags
+describe. Settings of the process come from a YAML file ('wsbouncer config init' writes
+one), environment variables and flags; later ones win. On SIGHUP, the proxy reads the file
+and the environment again.
 
-When told to end, it stops accepting, lets sessions finish for up to --drain-timeout,
-closes those that have not with code 1001, and exits with status 0. A second signal ends
-it at once.`,
-		Example: `  # What the database in the state directory says
+On SIGINT or SIGTERM, the proxy stops accepting clients, lets sessions finish for up to
+--drain-timeout, closes the others with code 1001, and exits with status 0. A second signal
+ends it at once.`,
+		Example: `  # The services in the database of the state directory
   wsbouncer serve --listen 127.0.0.1:8080 --admin 127.0.0.1:9090
 
-  # Settings in a file, the configuration in PostgreSQL
+  # Settings from a file, the configuration in PostgreSQL
   wsbouncer serve --config /etc/wsbouncer/wsbouncer.yaml --database postgres://wsbouncer_proxy@db/wsbouncer
 
-  # Two servers that answer every message with exactly one: connections are reused
+  # Two servers that answer every message with exactly one, so connections are reused
   wsbouncer serve --backend ws://127.0.0.1:9001 --backend ws://127.0.0.1:9002 \
       --profile echo --connections 1000 --warm 1000
 
-  # Any server: each connection is dialed in advance, used once, and replaced
+  # Any server: each connection is opened in advance, used once, and replaced
   wsbouncer serve --backend ws://127.0.0.1:2700 --connections 32`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, &flags) },
@@ -60,7 +61,10 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 	if loaded.File != "" {
 		log.Info("settings read", "file", loaded.File)
 	}
-	all := flags.settings(loaded)
+	all, err := flags.settings(loaded)
+	if err != nil {
+		return usageError(err)
+	}
 	all.RecoverPanics = true
 	proxy, err := app.Start(all, buildVersion(), log.Logger)
 	if err != nil {
@@ -69,7 +73,7 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 	r := reloader{
 		load:    func() (*settings.Loaded, error) { return flags.loadProcess(sources) },
 		inForce: loaded, log: log,
-		apply: func(now *settings.Loaded) { proxy.Reconfigure(flags.settings(now)) },
+		apply: func(now *settings.Loaded) { proxy.Reconfigure(now.InUse(!flags.onlyFlags()), now.Token) },
 	}
 	r.run(cmd.Context(), requests)
 	proxy.Shutdown()
@@ -82,11 +86,8 @@ func (f *serveFlags) load(sources settings.Sources) (*settings.Loaded, error) {
 	if !f.onlyFlags() {
 		return loaded, err
 	}
-	all := f.service // with the defaults of what has mistakes
-	if loaded != nil {
-		all = f.settings(loaded)
-	}
-	if err := errors.Join(err, all.Check()); err != nil {
+	all, mistakes := f.settings(loaded)
+	if err := errors.Join(err, mistakes, all.Check()); err != nil {
 		return nil, err
 	}
 	return loaded, nil

@@ -56,8 +56,8 @@ func TestDefaultsOfTheProcess(t *testing.T) {
 	}
 	want := app.DefaultSettings()
 	want.Backends = []string{oneBackend}
-	if got := f.settings(l); !reflect.DeepEqual(got, want) {
-		t.Errorf("without flags the settings are\n%+v\nwant\n%+v", got, want)
+	if got, err := f.settings(l); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("without flags the settings are\n%+v, %v\nwant\n%+v", got, err, want)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestSettingsOfTheProcess(t *testing.T) {
 		"--handshake-timeout", "5s", "--close-timeout", "6s", "--drain-timeout", "7s",
 	}
 	want := app.DefaultSettings()
-	want.Listen, want.Admin, want.AdminSocket, want.AdminToken, want.Loops, want.IOURing, want.MaxHead = []string{":1"}, ":2", "/run/a", "t0ken", 3, "off", 4<<10
+	want.Listen, want.Admin, want.AdminSocket, want.AdminToken, want.Token, want.Loops, want.IOURing, want.MaxHeader = []string{":1"}, ":2", "/run/a", "env:TOKEN", "t0ken", 3, "off", 4<<10
 	want.LoopWait = "block"
 	want.HandshakeTimeout, want.CloseTimeout, want.DrainTimeout = 5e9, 6e9, 7e9
 	for _, c := range []struct {
@@ -87,8 +87,8 @@ func TestSettingsOfTheProcess(t *testing.T) {
 		}
 		want := want
 		c.change(&want)
-		if got := f.settings(l); !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: the settings are\n%+v\nwant\n%+v", c.args, got, want)
+		if got, err := f.settings(l); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: the settings are\n%+v, %v\nwant\n%+v", c.args, got, err, want)
 		}
 	}
 }

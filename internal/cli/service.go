@@ -13,9 +13,9 @@ import (
 func newServiceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "service",
-		Short: "List and change what clients can ask for",
-		Long: `A service is what clients ask for by path and host: a profile, a queue, limits, and the backends
-that belong to it. Changes are in force at once, and touch no running session.`,
+		Short: "List and change services: what clients can request",
+		Long: `A service is what clients request by path and host: a profile, a queue, limits, and the backends that
+belong to it. Changes are in force at once and end no session.`,
 		Example: `  wsbouncer service add stt --path /v1/stt --profile vosk
   wsbouncer service set stt --queue-timeout 20s --why "long weekend"
   wsbouncer service ls`,
@@ -28,9 +28,9 @@ that belong to it. Changes are in force at once, and touch no running session.`,
 		newServiceAddCommand(),
 		newSetCommand(config.KindService, `  wsbouncer service set stt --queue 200 --queue-timeout 20s
   wsbouncer service set stt --queue "" --dry-run   # back to the default`),
-		newRemoveCommand(config.KindService, `Remove services. New clients get 404, and running sessions are not touched.
+		newRemoveCommand(config.KindService, `Remove services. New clients get 404; running sessions go on.
 
-A service that still has backends is removed together with them only by --with-backends.`,
+To remove a service that still has backends, use --with-backends, which removes them too.`,
 			"  wsbouncer service rm stt --with-backends --dry-run", config.KindBackend),
 	)
 	return cmd
@@ -38,25 +38,28 @@ A service that still has backends is removed together with them only by --with-b
 
 func newServiceAddCommand() *cobra.Command {
 	var write writeFlags
-	var values config.Values
+	var fields *fieldFlags
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add a service",
-		Long:  "Add a service. Clients of it wait until it has a backend ('wsbouncer backend add').",
+		Long:  "Add a service. Its clients wait until it has a backend ('wsbouncer backend add').",
 		Example: `  wsbouncer service add stt --path /v1/stt --profile vosk
   wsbouncer service add mt --path /v1/mt --host mt.example.org --queue 100`,
 		Args:              names(config.KindService, false),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fields.check(); err != nil {
+				return err
+			}
 			return write.use(cmd, true, func(t *target) error {
 				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
-					return adding(now, config.KindService, args[0], values)
+					return adding(now, config.KindService, args[0], fields.values)
 				})
 				return err
 			})
 		},
 	}
-	values = addFieldFlags(cmd, config.KindService)
+	fields = addFieldFlags(cmd, config.KindService)
 	write.add(cmd)
 	return cmd
 }
@@ -74,7 +77,7 @@ func newServiceListCommand() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the services",
-		Long:    "List the services, and what a running proxy says of their queues.",
+		Long:    "List the services. A running proxy adds the number of clients that wait.",
 		Example: `  wsbouncer service ls
   wsbouncer service ls --database config.db --output json`,
 	}

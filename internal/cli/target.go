@@ -29,8 +29,8 @@ type targetFlags struct{ admin, token, database string }
 
 func (f *targetFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.admin, "admin", "", "admin API of a running proxy: "+remote.AllowedAddresses+" (or "+adminVariable+")")
-	cmd.Flags().StringVar(&f.token, "admin-token", "", "token that the admin API asks for (better in "+tokenVariable+")")
-	cmd.Flags().StringVar(&f.database, "database", "", "straight to the database: "+stores.Allowed+" (or "+databaseVariable+")")
+	cmd.Flags().StringVar(&f.token, "admin-token", "", "token of the admin API (better in "+tokenVariable+")")
+	cmd.Flags().StringVar(&f.database, "database", "", "use this database directly: "+stores.Allowed+" (or "+databaseVariable+")")
 }
 
 // target is the configuration that a command is about.

@@ -27,10 +27,10 @@ type writeFlags struct {
 
 func (f *writeFlags) add(cmd *cobra.Command) {
 	f.targetFlags.add(cmd)
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would be changed, and change nothing")
-	cmd.Flags().StringVar(&f.why, "why", "", "reason, for the history")
-	cmd.Flags().StringVar(&f.who, "who", "", "who makes the change, for the history (default: you, user@host)")
-	cmd.Flags().StringVar(&f.expect, "expect", "", "version that you have seen; if it is another one by now, nothing is changed")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the change without making it")
+	cmd.Flags().StringVar(&f.why, "why", "", "reason for the change, for the history")
+	cmd.Flags().StringVar(&f.who, "who", "", "author of the change, for the history (default: user@host)")
+	cmd.Flags().StringVar(&f.expect, "expect", "", "version that you have seen; the command fails if the configuration has another one")
 	f.output.add(cmd, "lines")
 }
 

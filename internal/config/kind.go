@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -37,8 +38,30 @@ type Field struct {
 	Help    string // what it is, one line
 	Default string // what holds when nothing is said
 	Allowed string // what may be said, in words
+	Type    string // as flags name it, see [value.Kind]
 	IsMap   bool   // whether it holds texts by name, so that Name.KEY is one of them
 	IsList  bool   // whether it holds several texts
+}
+
+// field is a field of an entity of type E, as the tables of fields have it.
+type field[E any] struct {
+	name     string               // as the flag
+	standard string               // default; empty for the zero value
+	help     string               // what it is, one line
+	value    func(*E) value.Value // reads, checks and writes the entity's field
+}
+
+// withDefaults returns an entity whose fields all have their default.
+func withDefaults[E any](list []field[E]) (e E) {
+	for _, f := range list {
+		if f.standard == "" {
+			continue
+		}
+		if err := f.value(&e).Set(f.standard); err != nil {
+			panic(fmt.Sprintf("the default of %s: %v", f.name, err))
+		}
+	}
+	return e
 }
 
 // Fields returns the fields of a kind of entity in the order in which they are shown; nil for an unknown kind.
@@ -56,6 +79,7 @@ type Values map[string]string
 type table interface {
 	fields() []Field
 	names(*Content) []string
+	clone(from, to *Content)
 	has(c *Content, name string) bool
 	get(c *Content, name string) Values
 	set(c *Content, name string, values Values) Problems
@@ -65,9 +89,9 @@ type table interface {
 }
 
 var tables = map[Kind]table{
-	KindProfile: newTable(KindProfile, profileFields, func() Profile { return Profile{} }, func(c *Content) map[string]Profile { return c.Profiles }),
-	KindService: newTable(KindService, serviceFields, DefaultService, func(c *Content) map[string]Service { return c.Services }),
-	KindBackend: newTable(KindBackend, backendFields, DefaultBackend, func(c *Content) map[string]Backend { return c.Backends }),
+	KindProfile: newTable(KindProfile, profileFields, func(c *Content) map[string]Profile { return c.Profiles }),
+	KindService: newTable(KindService, serviceFields, func(c *Content) map[string]Service { return c.Services }),
+	KindBackend: newTable(KindBackend, backendFields, func(c *Content) map[string]Backend { return c.Backends }),
 }
 
 // entities is the table of one kind.
@@ -76,21 +100,19 @@ type entities[E any] struct {
 	list      []field[E]
 	described []Field
 	byName    map[string]int
-	fresh     func() E
+	fresh     E // with all defaults
 	all       func(*Content) map[string]E
 }
 
-func newTable[E any](kind Kind, list []field[E], fresh func() E, all func(*Content) map[string]E) *entities[E] {
-	t := &entities[E]{kind: kind, list: list, byName: make(map[string]int), fresh: fresh, all: all}
-	e := fresh()
+func newTable[E any](kind Kind, list []field[E], all func(*Content) map[string]E) *entities[E] {
+	t := &entities[E]{kind: kind, list: list, byName: make(map[string]int), fresh: withDefaults(list), all: all}
+	e := t.fresh
 	for i, f := range list {
 		v := f.value(&e)
-		_, isMap := v.(value.Map)
-		_, isList := v.(value.List)
 		t.byName[f.name] = i
-		t.described = append(t.described, Field{
-			Name: f.name, Help: f.help, Default: v.Text(), Allowed: v.Allowed(), IsMap: isMap, IsList: isList,
-		})
+		d := Field{Name: f.name, Help: f.help, Default: v.Text(), Allowed: v.Allowed(), Type: value.Kind(v)}
+		d.IsMap, d.IsList = d.Type == value.KindMap, d.Type == value.KindList
+		t.described = append(t.described, d)
 	}
 	return t
 }
@@ -98,6 +120,33 @@ func newTable[E any](kind Kind, list []field[E], fresh func() E, all func(*Conte
 func (t *entities[E]) fields() []Field { return slices.Clone(t.described) }
 
 func (t *entities[E]) names(c *Content) []string { return sortedKeys(t.all(c)) }
+
+// clone copies all entities, with the slices and maps in them, which can change.
+func (t *entities[E]) clone(from, to *Content) {
+	for name, e := range t.all(from) {
+		fields := reflect.ValueOf(&e).Elem()
+		for i := range fields.NumField() {
+			switch f := fields.Field(i); f.Kind() {
+			case reflect.Slice:
+				f.Set(reflect.AppendSlice(reflect.Zero(f.Type()), f))
+			case reflect.Map:
+				f.Set(cloneMap(f))
+			}
+		}
+		t.all(to)[name] = e
+	}
+}
+
+func cloneMap(from reflect.Value) reflect.Value {
+	if from.IsNil() {
+		return from
+	}
+	to := reflect.MakeMapWithSize(from.Type(), from.Len())
+	for entries := from.MapRange(); entries.Next(); {
+		to.SetMapIndex(entries.Key(), entries.Value())
+	}
+	return to
+}
 
 func (t *entities[E]) has(c *Content, name string) bool {
 	_, ok := t.all(c)[name]
@@ -128,7 +177,7 @@ func (t *entities[E]) get(c *Content, name string) Values {
 func (t *entities[E]) set(c *Content, name string, values Values) (problems Problems) {
 	e, ok := t.all(c)[name]
 	if !ok {
-		e = t.fresh()
+		e = t.fresh
 	}
 	for _, key := range sortedKeys(values) { // "labels" comes before "labels.zone"
 		field, entry, isEntry := strings.Cut(key, ".")

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestBadRowsSQLite writes rows that make no sense by straight SQL.
@@ -19,7 +21,7 @@ func TestBadRowsSQLite(t *testing.T) { badRows(t, sqliteDatabase(t)) }
 
 // badRows has a proxy keep the last good configuration, name what is wrong with a row, and go on when it was put right.
 func badRows(t *testing.T, d *database) {
-	d.addEcho(startServer(t, echoing).url, 3)
+	d.addEcho(wstest.StartLibraryServer(t, wstest.LibraryEcho).URL, 3)
 	p := d.serve()
 	p.awaitCap("gpu", 3)
 	for i, c := range []struct {
@@ -73,7 +75,7 @@ func (d *database) named(statement string) string {
 // What a proxy does without the right to write, or while somebody else does not stop writing.
 func TestReadOnlyAndLockedSQLite(t *testing.T) {
 	d := sqliteDatabase(t)
-	d.addEcho(startServer(t, echoing).url, 3)
+	d.addEcho(wstest.StartLibraryServer(t, wstest.LibraryEcho).URL, 3)
 	other, err := sql.Open("sqlite", "file:"+d.name+"?_pragma=busy_timeout(20000)&_txlock=exclusive")
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +120,7 @@ func TestReadOnlyAndLockedSQLite(t *testing.T) {
 func TestBombInFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	good := fmt.Sprintf("services:\n  echo:\n    path: /echo\n    profile: echo\nbackends:\n  gpu:\n    service: echo\n    url: %s\n    connections: %%d\n",
-		startServer(t, echoing).url)
+		wstest.StartLibraryServer(t, wstest.LibraryEcho).URL)
 	write := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
@@ -131,7 +133,7 @@ func TestBombInFile(t *testing.T) {
 	write(fmt.Sprintf(good, 2))
 	p := (&database{t: t, name: path}).serve()
 	p.awaitCap("gpu", 2)
-	before := residentMemory(t, p.cmd.Process.Pid)
+	before := residentMemory(t, p.PID())
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c <= 'z'; c++ {
 		bomb += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 9), ","))
@@ -147,7 +149,7 @@ func TestBombInFile(t *testing.T) {
 		p.awaitCap("gpu", 3+i)
 		p.awaitState("current")
 	}
-	if after := residentMemory(t, p.cmd.Process.Pid); after > before+100<<20 {
+	if after := residentMemory(t, p.PID()); after > before+100<<20 {
 		t.Errorf("resident memory grew from %d to %d bytes", before, after)
 	}
 }
@@ -155,7 +157,7 @@ func TestBombInFile(t *testing.T) {
 // badPassword has a proxy keep a password for itself that PostgreSQL does not take.
 func badPassword(t *testing.T, server *pgtest.Server, d *database) {
 	const secret = "hunter2-and-more"
-	d.addEcho(startServer(t, echoing).url, 2)
+	d.addEcho(wstest.StartLibraryServer(t, wstest.LibraryEcho).URL, 2)
 	state := t.TempDir()
 	p := d.serve("--state-directory", state)
 	p.awaitCap("gpu", 2)
@@ -175,7 +177,7 @@ func badPassword(t *testing.T, server *pgtest.Server, d *database) {
 		}
 	}
 	for what, text := range map[string]string{
-		"the statistics": statistics, "the metrics": metrics, "the log": strings.Join(p.errors(), "\n"),
+		"the statistics": statistics, "the metrics": metrics, "the log": strings.Join(p.stderr.Lines(), "\n"),
 		"backend ls": list.stdout + list.stderr, "serve": served.stdout + served.stderr, "backend set": through.stdout + through.stderr,
 	} {
 		if strings.Contains(text, secret) {
@@ -188,7 +190,7 @@ func badPassword(t *testing.T, server *pgtest.Server, d *database) {
 // A proxy whose database cannot be opened when it starts goes by its copy, and says so, until the database is as it was.
 func TestStartWithoutDatabase(t *testing.T) {
 	d := sqliteDatabase(t)
-	d.addEcho(startServer(t, echoing).url, 3)
+	d.addEcho(wstest.StartLibraryServer(t, wstest.LibraryEcho).URL, 3)
 	state := t.TempDir()
 	p := d.serve("--state-directory", state)
 	p.awaitCap("gpu", 3)

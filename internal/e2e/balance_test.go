@@ -7,9 +7,10 @@ import (
 	"io"
 	"net"
 	"testing"
-	"time"
 
 	gorilla "github.com/gorilla/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestWeights gives backends parts of the clients by their weights.
@@ -75,16 +76,16 @@ func TestRoundRobin(t *testing.T) {
 // TestHash brings a device to the same backend again and again.
 func TestHash(t *testing.T) {
 	t.Parallel()
-	greeting := func(name string) *server {
-		return startServer(t, func(c *gorilla.Conn) error {
+	greeting := func(name string) *wstest.LibraryServer {
+		return wstest.StartLibraryServer(t, func(c *gorilla.Conn) error {
 			if err := c.WriteMessage(gorilla.TextMessage, []byte(name)); err != nil {
 				return err
 			}
-			return silent(c)
+			return wstest.LibraryDiscard(c)
 		})
 	}
 	one, two := greeting("one"), greeting("two")
-	p := startReady(t, "--backend", one.url, "--backend", two.url, "--connections", "3", "--balance", "hash", "--hash-by", "header:X-Device")
+	p := startReady(t, "--backend", one.URL, "--backend", two.URL, "--connections", "3", "--balance", "hash", "--hash-by", "header:X-Device")
 	answers := make(map[string]int)
 	for device := range 20 {
 		before := ""
@@ -94,7 +95,7 @@ func TestHash(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = nc.SetDeadline(time.Now().Add(patience))
+			_ = nc.SetDeadline(wstest.Deadline())
 			if _, err := io.WriteString(nc, upgrade("/", fmt.Sprint("X-Device: ", device))); err != nil {
 				t.Fatal(err)
 			}

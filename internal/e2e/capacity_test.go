@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	gorilla "github.com/gorilla/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // upgrade is a proper upgrade request, with room for more header lines.
@@ -63,12 +65,12 @@ func TestReuse(t *testing.T) {
 		if err := c.WriteMessage(gorilla.TextMessage, []byte("welcome")); err != nil {
 			return err
 		}
-		return echoing(c)
+		return wstest.LibraryEcho(c)
 	}
 	t.Run("one-shot", func(t *testing.T) {
 		t.Parallel()
-		backend := startServer(t, greeting)
-		p := startReady(t, "--backend", backend.url, "--connections", "1")
+		backend := wstest.StartLibraryServer(t, greeting)
+		p := startReady(t, "--backend", backend.URL, "--connections", "1")
 		for i := range sessions {
 			c := libraries["coder"](t, func() string { p.settle(); return p.url("/") }())
 			if _, m, err := c.read(); err != nil || string(m) != "welcome" {
@@ -80,13 +82,13 @@ func TestReuse(t *testing.T) {
 			}
 		}
 		s := p.settle()
-		if _, peak, accepted := backend.counts(); peak != 1 || accepted != sessions+1 {
-			t.Errorf("the server saw %d connections, %d at once; want %d and 1", accepted, peak, sessions+1)
+		if seen := backend.Counts(); seen.Peak != 1 || seen.Accepted != sessions+1 {
+			t.Errorf("the server saw %d connections, %d at once; want %d and 1", seen.Accepted, seen.Peak, sessions+1)
 		}
 		if s.Backends[0].Totals.Discarded != sessions {
 			t.Errorf("totals: %+v", s.Backends[0].Totals)
 		}
-		for _, code := range backend.closeCodes() { // the client's own
+		for _, code := range backend.CloseCodes() { // the client's own
 			if code != 1000 {
 				t.Errorf("the server got the close code %d, want 1000", code)
 			}
@@ -94,8 +96,8 @@ func TestReuse(t *testing.T) {
 	})
 	t.Run("echo", func(t *testing.T) {
 		t.Parallel()
-		backend := startServer(t, echoing)
-		p := startReady(t, "--backend", backend.url, "--profile", "echo", "--connections", "1")
+		backend := wstest.StartLibraryServer(t, wstest.LibraryEcho)
+		p := startReady(t, "--backend", backend.URL, "--profile", "echo", "--connections", "1")
 		for i := range sessions {
 			c := libraries["coder"](t, func() string { p.settle(); return p.url("/") }())
 			roundTrip(t, c, gorilla.TextMessage, fmt.Append(nil, "message ", i))
@@ -104,7 +106,7 @@ func TestReuse(t *testing.T) {
 			}
 		}
 		s := p.settle()
-		if _, _, accepted := backend.counts(); accepted != 1 || s.Backends[0].Totals.Returned != sessions {
+		if accepted := backend.Counts().Accepted; accepted != 1 || s.Backends[0].Totals.Returned != sessions {
 			t.Errorf("the server saw %d connections, want 1; totals %+v", accepted, s.Backends[0].Totals)
 		}
 	})
@@ -130,7 +132,7 @@ func TestWarm(t *testing.T) {
 	for _, c := range clients {
 		c.close(1000, "")
 	}
-	eventually(t, "all connections are idle", func() bool { return p.stats().Backends[0].Idle == 4 })
+	wstest.Eventually(t, "all connections are idle", func() bool { return p.stats().Backends[0].Idle == 4 })
 	sim.stopAndCheckPeak(4)
 }
 

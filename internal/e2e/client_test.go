@@ -12,9 +12,10 @@ import (
 	"net"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/gobwas/ws"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // rawClient is a client that speaks in frames.
@@ -27,7 +28,7 @@ type rawClient struct {
 // tryRaw connects, and returns the error when the server does not upgrade.
 func tryRaw(t testing.TB, url string) (*rawClient, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 	defer cancel()
 	nc, early, _, err := ws.Dial(ctx, url)
 	if err != nil {
@@ -37,7 +38,7 @@ func tryRaw(t testing.TB, url string) (*rawClient, error) {
 	if early != nil {
 		c.r = early
 	}
-	_ = nc.SetDeadline(time.Now().Add(patience))
+	_ = nc.SetDeadline(wstest.Deadline())
 	t.Cleanup(func() { _ = nc.Close() })
 	return c, nil
 }
@@ -56,7 +57,7 @@ func dialRaw(t testing.TB, url string) *rawClient {
 func dialFree(t testing.TB, url string) *rawClient {
 	t.Helper()
 	var c *rawClient
-	eventually(t, "a connection comes free", func() bool {
+	wstest.Eventually(t, "a connection comes free", func() bool {
 		var err error
 		c, err = tryRaw(t, url)
 		if err != nil && refusedWith(err) != http.StatusServiceUnavailable {
@@ -223,7 +224,7 @@ func httpExchange(t testing.TB, address, request string) (int, http.Header) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	_ = nc.SetDeadline(time.Now().Add(patience))
+	_ = nc.SetDeadline(wstest.Deadline())
 	if _, err := io.WriteString(nc, request); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,8 @@ import (
 	_ "modernc.org/sqlite" // the driver, for straight SQL
 
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // database is where a proxy's configuration is kept.
@@ -61,7 +63,7 @@ func startPostgres(t testing.TB) *pgtest.Server {
 // restartPostgres starts a server that does not run.
 func restartPostgres(t testing.TB, server *pgtest.Server) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 	defer cancel()
 	if err := server.Start(ctx); err != nil {
 		t.Fatal(err)
@@ -72,7 +74,7 @@ func restartPostgres(t testing.TB, server *pgtest.Server) {
 func postgresDatabase(t testing.TB, server *pgtest.Server, name string) *database {
 	t.Helper()
 	run := func(database, statement string) error {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 		defer cancel()
 		conn, err := pgx.Connect(ctx, server.DSN(database))
 		if err != nil {
@@ -140,7 +142,7 @@ func (p *proxy) awaitState(state string, words ...string) stats {
 			p.t.Logf("configuration: %+v", s.Configuration)
 		}
 	}()
-	eventually(p.t, fmt.Sprintf("the configuration is %s: %q", state, words), func() bool {
+	wstest.Eventually(p.t, fmt.Sprintf("the configuration is %s: %q", state, words), func() bool {
 		s = p.stats()
 		return s.Configuration.State == state && containsAll(s.Configuration.Reason, words...)
 	})
@@ -161,7 +163,7 @@ func (p *proxy) backend(name string) backendStats {
 // awaitCap waits until a backend has that cap, and its pool is full.
 func (p *proxy) awaitCap(name string, cap int) {
 	p.t.Helper()
-	eventually(p.t, fmt.Sprintf("%s has %d connections", name, cap), func() bool {
+	wstest.Eventually(p.t, fmt.Sprintf("%s has %d connections", name, cap), func() bool {
 		b := p.backend(name)
 		return b.Cap == cap && b.Idle+b.Leased == cap
 	})

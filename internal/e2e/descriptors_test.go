@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // startShort runs wsbouncer serve with a limit of file descriptors.
@@ -52,12 +54,12 @@ func TestFewDescriptors(t *testing.T) {
 	for _, c := range clients {
 		c.close(1000, "")
 	}
-	eventually(t, "sessions are over", func() bool { return p.stats().Sessions.Active == 0 })
+	wstest.Eventually(t, "sessions are over", func() bool { return p.stats().Sessions.Active == 0 })
 	b := p.stats().Backends[0]
 	if b.Circuit != "closed" || b.CircuitOpened > 0 || b.Totals.DialFailed > 0 || !b.Reachable {
 		t.Errorf("the backend is blamed: %+v", b)
 	}
-	if n := len(p.errors()); n > 40+warm { // a line for each session
+	if n := len(p.stderr.Lines()); n > 40+warm { // a line for each session
 		t.Errorf("%d lines are logged", n)
 	}
 	sim.stopAndCheckPeak(60)
@@ -84,7 +86,7 @@ func TestNoDescriptors(t *testing.T) {
 		held = append(held, nc)
 	}
 	p.awaitUnready("clients cannot be accepted", "out of file descriptors, of which there are 64")
-	eventually(t, "idle connections are closed", func() bool { return p.stats().Backends[0].Totals.Reasons["shed"] > 0 })
+	wstest.Eventually(t, "idle connections are closed", func() bool { return p.stats().Backends[0].Totals.Reasons["shed"] > 0 })
 	for _, path := range []string{"/healthz", "/api/v1/stats", "/metrics"} {
 		if status, body := p.get(path); status != http.StatusOK {
 			t.Errorf("%s: %d %s", path, status, body)
@@ -108,7 +110,7 @@ func TestNoDescriptors(t *testing.T) {
 	if b := p.stats().Backends[0]; b.CircuitOpened > 0 || b.Totals.DialFailed > 0 {
 		t.Errorf("the backend is blamed: %+v", b)
 	}
-	if n := len(p.errors()); n > 40 {
+	if n := len(p.stderr.Lines()); n > 40 {
 		t.Errorf("%d lines are logged", n)
 	}
 }
@@ -117,9 +119,9 @@ func TestNoDescriptors(t *testing.T) {
 func TestCheckDescriptors(t *testing.T) {
 	t.Parallel()
 	c := startLimited(t, 64, "check", "--backend", "ws://127.0.0.1:9", "--connections", "60", "--queue", "0")
-	<-c.done
+	<-c.Ended()
 	c.wait(0)
-	if text := strings.Join(c.errors(), "\n"); !containsAll(text, "Warning:", "limit is 64", "up to 320 may be needed", "ulimit -n 320") {
+	if text := strings.Join(c.stderr.Lines(), "\n"); !containsAll(text, "Warning:", "limit is 64", "up to 320 may be needed", "ulimit -n 320") {
 		t.Errorf("check says %q", text)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestDrain ends the proxy while a session is there that finishes in time.
@@ -16,8 +18,8 @@ func TestDrain(t *testing.T) {
 	for _, profile := range profiles {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
-			backend := startServer(t, echoing)
-			p := startReady(t, "--backend", backend.url, "--profile", profile, "--connections", "4", "--drain-timeout", "1m")
+			backend := wstest.StartLibraryServer(t, wstest.LibraryEcho)
+			p := startReady(t, "--backend", backend.URL, "--profile", profile, "--connections", "4", "--drain-timeout", "1m")
 			p.settle()
 			c := dialRaw(t, p.url("/"))
 			c.echo("before")
@@ -48,14 +50,14 @@ func TestDrain(t *testing.T) {
 				t.Errorf("not clean: %v", r)
 			}
 			// All connections to the server were closed in order.
-			eventually(t, "the server is left", func() bool { open, _, _ := backend.counts(); return open == 0 })
-			codes := backend.closeCodes()
+			wstest.Eventually(t, "the server is left", func() bool { return backend.Counts().Open == 0 })
+			codes := backend.CloseCodes()
 			slices.Sort(codes)
 			want := []int{1001, 1001, 1001, 1001}
 			if profile == "one-shot" {
 				want = []int{1000, 1001, 1001, 1001} // one was the client's
 			}
-			if _, _, accepted := backend.counts(); accepted > len(want) { // the replacement of a used connection
+			if accepted := backend.Counts().Accepted; accepted > len(want) { // the replacement of a used connection
 				want = append(want, 1001)
 			}
 			if !slices.Equal(codes, want) {
@@ -107,7 +109,7 @@ func TestSecondSignal(t *testing.T) {
 	p.awaitUnready("draining")
 	p.signal(syscall.SIGTERM)
 	if status := p.ended(); !status.Signaled() || status.Signal() != syscall.SIGTERM {
-		t.Errorf("ended with %v, want by the signal", p.cmd.ProcessState)
+		t.Errorf("ended with %v, want by the signal", p.State())
 	}
 	if _, err := c.r.ReadByte(); err == nil || isTimeout(err) {
 		t.Errorf("the client got %v, want the end of its connection", err)
@@ -117,7 +119,7 @@ func TestSecondSignal(t *testing.T) {
 // TestInterrupt ends the proxy with the other signal, while its backend cannot be reached.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	p := startProxy(t, "--backend", "ws://"+unusedAddress(t), "--drain-timeout", "1h")
+	p := startProxy(t, "--backend", "ws://"+wstest.FreeAddress(t), "--drain-timeout", "1h")
 	p.awaitUnready("refused")
 	p.signal(syscall.SIGINT)
 	p.wait(0)

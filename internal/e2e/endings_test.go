@@ -9,6 +9,8 @@ import (
 
 	"github.com/gobwas/ws"
 	gorilla "github.com/gorilla/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestLastWords has a one-shot backend say something after the client has closed: it still reaches the client, as if it
@@ -16,7 +18,7 @@ import (
 func TestLastWords(t *testing.T) {
 	t.Parallel()
 	closes := make(chan string, 10)
-	backend := startServer(t, func(c *gorilla.Conn) error {
+	backend := wstest.StartLibraryServer(t, func(c *gorilla.Conn) error {
 		answer := c.CloseHandler()
 		c.SetCloseHandler(func(code int, text string) error {
 			closes <- fmt.Sprint(code, " ", text)
@@ -25,9 +27,9 @@ func TestLastWords(t *testing.T) {
 			}
 			return answer(code, text)
 		})
-		return echoing(c)
+		return wstest.LibraryEcho(c)
 	})
-	p := startReady(t, "--backend", backend.url, "--connections", "1")
+	p := startReady(t, "--backend", backend.URL, "--connections", "1")
 	c := dialRaw(t, p.url("/"))
 	c.echo("hello")
 	c.send(closeFrame(3001, "enough"))
@@ -113,7 +115,7 @@ func TestForeignAnswers(t *testing.T) {
 		c := dialRaw(t, p.url("/"))
 		c.echo("hello")
 		c.close(1000, "")
-		eventually(t, "the connection is retired", func() bool { return p.stats().Backends[0].Totals.RetiredIdle == 1 })
+		wstest.Eventually(t, "the connection is retired", func() bool { return p.stats().Backends[0].Totals.RetiredIdle == 1 })
 		next := dialFree(t, p.url("/"))
 		next.echo("next")
 		next.close(1000, "")
@@ -122,7 +124,7 @@ func TestForeignAnswers(t *testing.T) {
 		t.Parallel()
 		sim := startSim(t, "--fail", "greeting")
 		p := startProxy(t, "--backend", sim.url, "--profile", "echo", "--connections", "2")
-		eventually(t, "connections are given up", func() bool { // as failed dials, where it comes together with the 101
+		wstest.Eventually(t, "connections are given up", func() bool { // as failed dials, where it comes together with the 101
 			b := p.stats().Backends[0].Totals
 			return b.RetiredIdle+b.DialFailed > 3
 		})
@@ -140,24 +142,24 @@ func TestUselessConnections(t *testing.T) {
 		if err := c.WriteMessage(gorilla.TextMessage, []byte("welcome")); err != nil {
 			return err
 		}
-		return silent(c)
+		return wstest.LibraryDiscard(c)
 	}
 	for name, serve := range map[string]func(*gorilla.Conn) error{
 		"closes at once": closing(1013, "full"), "leaves at once": func(*gorilla.Conn) error { return nil }, "greets": greeting,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			backend := startServer(t, serve)
-			p := startProxy(t, "--backend", backend.url, "--profile", "echo", "--connections", "2")
+			backend := wstest.StartLibraryServer(t, serve)
+			p := startProxy(t, "--backend", backend.URL, "--profile", "echo", "--connections", "2")
 			begun := time.Now()
-			eventually(t, "a moment has passed", func() bool { _, _ = p.get("/healthz"); return time.Since(begun) > time.Second })
-			if _, _, accepted := backend.counts(); accepted > 50 {
+			wstest.Eventually(t, "a moment has passed", func() bool { _, _ = p.get("/healthz"); return time.Since(begun) > time.Second })
+			if accepted := backend.Counts().Accepted; accepted > 50 {
 				t.Errorf("%d connections in %v", accepted, time.Since(begun))
 			}
 			// For a moment after each dial there is one.
-			eventually(t, "it says what is wrong", func() bool {
+			wstest.Eventually(t, "it says what is wrong", func() bool {
 				status, body := p.get("/readyz")
-				return status == 503 && containsAll(body, "no connection to "+backend.url)
+				return status == 503 && containsAll(body, "no connection to "+backend.URL)
 			})
 		})
 	}

@@ -28,7 +28,7 @@ func (p *proxy) dialCounted() (c *rawClient, backend int) {
 func TestHalfOpenBackend(t *testing.T) {
 	t.Parallel()
 	sims := []*simulator{startSim(t), startSim(t)}
-	t.Cleanup(func() { _ = sims[0].cmd.Process.Signal(syscall.SIGCONT) }) // it would not end otherwise
+	t.Cleanup(func() { _ = sims[0].Signal(syscall.SIGCONT) }) // it would not end otherwise
 	p := startReady(t, "--backend", sims[0].url, "--backend", sims[1].url, "--profile", "echo", "--connections", "4", "--loops", "1",
 		"--ping-interval", "500ms", "--ping-timeout", "500ms", "--dial-timeout", "500ms", "--circuit-failures", "2", "--slow-start", "0")
 	p.settle()

@@ -14,6 +14,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/gobwas/ws"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestRefusedRequests sends what is no proper upgrade request, and looks at the answer.
@@ -121,7 +123,7 @@ func TestStalledRequest(t *testing.T) {
 		}
 		defer nc.Close()
 		begun := time.Now()
-		eventually(t, "the proxy has had enough", func() bool {
+		wstest.Eventually(t, "the proxy has had enough", func() bool {
 			_, err := nc.Write([]byte("x"))
 			return err != nil
 		})
@@ -161,7 +163,7 @@ func TestEarlyFrames(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer nc.Close()
-			_ = nc.SetDeadline(time.Now().Add(patience))
+			_ = nc.SetDeadline(wstest.Deadline())
 			early := append(masked(ws.NewTextFrame([]byte("early"))), masked(ws.NewTextFrame([]byte("cut in two")))...)
 			if _, err := nc.Write(append([]byte(upgrade("/")), early[:len(early)-3]...)); err != nil {
 				t.Fatal(err)
@@ -186,7 +188,7 @@ func TestSubprotocol(t *testing.T) {
 	for offers, want := range map[string]string{"": "", "other": "", "other, audio.v1": "audio.v1"} {
 		t.Run(fmt.Sprintf("%q", offers), func(t *testing.T) {
 			p.settle()
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 			defer cancel()
 			options := new(websocket.DialOptions)
 			if offers != "" {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gobwas/ws"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestSessionLimits has sessions run into each limit: the client is told which.
@@ -86,7 +88,7 @@ func TestIdleLimitSpares(t *testing.T) {
 	p := startReady(t, "--backend", sim.url, "--connections", "1", "--idle-timeout", "2s")
 	c := dialRaw(t, p.url("/"))
 	begun := time.Now()
-	eventually(t, "more than the limit has passed", func() bool { c.echo("here"); return time.Since(begun) > 2500*time.Millisecond })
+	wstest.Eventually(t, "more than the limit has passed", func() bool { c.echo("here"); return time.Since(begun) > 2500*time.Millisecond })
 	c.close(1000, "")
 	p.settle()
 }

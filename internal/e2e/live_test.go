@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // The size of the test: so many clients, and changes while they talk.
@@ -77,7 +79,7 @@ func live(t *testing.T, d *database) {
 func (s *liveScript) add(name string, cap int) {
 	s.servers[name].set(cap)
 	s.sql("INSERT INTO {backends} (name, service, url, connections, warm) VALUES ('%s', 'live', '%s', %d, %d)",
-		name, s.servers[name].url, cap, min(cap, 10))
+		name, s.servers[name].URL, cap, min(cap, 10))
 	s.want[name] = liveBackend{cap, "enabled"}
 }
 
@@ -91,8 +93,8 @@ func (s *liveScript) change() {
 		next = liveBackend{cap, "enabled"}
 		server.set(cap)
 		s.write([]string{
-			"backend", "add", name, server.url, "--service", "live", "--connections", strconv.Itoa(cap), "--warm", "10",
-		}, "INSERT INTO {backends} (name, service, url, connections, warm) VALUES ('%s', 'live', '%s', %d, 10)", name, server.url, cap)
+			"backend", "add", name, server.URL, "--service", "live", "--connections", strconv.Itoa(cap), "--warm", "10",
+		}, "INSERT INTO {backends} (name, service, url, connections, warm) VALUES ('%s', 'live', '%s', %d, 10)", name, server.URL, cap)
 		s.want[name] = next
 		return
 	}
@@ -154,7 +156,7 @@ func (s *liveScript) observe() {
 func (s *liveScript) runs(now stats) bool {
 	ran := make(map[string]liveBackend)
 	for _, b := range now.Backends {
-		if b.URL == s.servers[b.Name].url {
+		if b.URL == s.servers[b.Name].URL {
 			ran[b.Name] = liveBackend{b.Cap, b.State}
 		}
 	}
@@ -164,7 +166,7 @@ func (s *liveScript) runs(now stats) bool {
 // awaitWanted waits until all changes are in force.
 func (s *liveScript) awaitWanted() {
 	s.t.Helper()
-	eventually(s.t, "what runs is what the configuration says", func() bool { return s.runs(s.proxy.stats()) })
+	wstest.Eventually(s.t, "what runs is what the configuration says", func() bool { return s.runs(s.proxy.stats()) })
 	s.observe()
 	exported := s.command("backend", "ls").stdout
 	for name, b := range s.want {
@@ -183,7 +185,7 @@ func (s *liveScript) finish(before int) {
 			s.t.Logf("statistics: %+v", now)
 		}
 	}()
-	eventually(s.t, "all sessions are over, and the pools are full", func() bool {
+	wstest.Eventually(s.t, "all sessions are over, and the pools are full", func() bool {
 		now = s.proxy.stats()
 		over := now.Sessions.Active == 0 && len(now.Leaving) == 0
 		for _, b := range now.Backends {
@@ -195,7 +197,7 @@ func (s *liveScript) finish(before int) {
 	idle := 0
 	for _, b := range now.Backends {
 		server := s.servers[b.Name]
-		if open, _, _ := server.counts(); open != b.Idle {
+		if open := server.Counts().Open; open != b.Idle {
 			s.t.Errorf("%s has %d connections; the proxy has %d idle", b.Name, open, b.Idle)
 		}
 		idle += b.Idle
@@ -226,7 +228,7 @@ func (p *proxy) socket() string {
 // descriptors returns how many the process has open.
 func (c *child) descriptors() int {
 	c.t.Helper()
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.cmd.Process.Pid))
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.PID()))
 	if err != nil {
 		c.t.Skip("this system does not tell descriptors: ", err)
 	}

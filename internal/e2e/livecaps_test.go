@@ -5,12 +5,14 @@ package e2e
 import (
 	"sync"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // cappedServer echoes, and knows how many connections it may have at each moment. When its cap is lowered, what it has may
 // stay, but must not grow: then the largest number that was allowed comes down with what the proxy says it still has.
 type cappedServer struct {
-	*server
+	*wstest.LibraryServer
 
 	mu      sync.Mutex
 	cap     int // as the configuration says since the last change; 0 for not at all
@@ -20,8 +22,8 @@ type cappedServer struct {
 
 func startCapped(t testing.TB) *cappedServer {
 	t.Helper()
-	s := &cappedServer{server: startServer(t, echoing)}
-	s.counted = func(open int) {
+	s := &cappedServer{LibraryServer: wstest.StartLibraryServer(t, wstest.LibraryEcho)}
+	s.OnOpen = func(open int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.worst = max(s.worst, open-s.allowed)
@@ -30,7 +32,7 @@ func startCapped(t testing.TB) *cappedServer {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.worst > 0 {
-			t.Errorf("%s had %d connections more than it was to have", s.url, s.worst)
+			t.Errorf("%s had %d connections more than it was to have", s.URL, s.worst)
 		}
 	})
 	return s
@@ -48,7 +50,7 @@ func (s *cappedServer) set(cap int) {
 func (s *cappedServer) observe(b backendStats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b.URL == s.url && b.Cap == s.cap {
+	if b.URL == s.URL && b.Cap == s.cap {
 		s.allowed = max(s.cap, b.Dialing+b.Idle+b.Leased+b.Resetting+b.Retiring)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/gobwas/ws"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // liveCrowd is clients that talk all the time, and check every answer. Some stay, others come and go.
@@ -69,7 +71,7 @@ func (c *liveCrowd) talk(client *rawClient, number, messages int) {
 		case <-c.stop:
 			messages = n + 1
 		}
-		_ = client.nc.SetDeadline(time.Now().Add(2 * patience))
+		_ = client.nc.SetDeadline(time.Now().Add(2 * wstest.Timeout))
 		sent := message(number, n, 64)
 		if err := client.trySend(ws.NewTextFrame(sent)); err != nil {
 			c.lost("client %d was cut at message %d: %v", number, n, err)

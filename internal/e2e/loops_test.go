@@ -13,6 +13,8 @@ import (
 
 	"github.com/gobwas/ws"
 	gorilla "github.com/gorilla/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestLoopsFollowLoad loads the proxy until a second event loop wakes, with sessions moving to it, and then lets go until
@@ -23,14 +25,14 @@ func TestLoopsFollowLoad(t *testing.T) {
 		t.Skip("with one processor a second event loop has nothing to run on")
 	}
 	const loaders, others = 8, 20
-	backend := startServer(t, func(c *gorilla.Conn) error {
+	backend := wstest.StartLibraryServer(t, func(c *gorilla.Conn) error {
 		kind, m, err := c.ReadMessage()
 		if err != nil || string(m) != "load" {
 			if err == nil {
 				err = c.WriteMessage(kind, m)
 			}
 			if err == nil {
-				err = echoing(c)
+				err = wstest.LibraryEcho(c)
 			}
 			return err
 		}
@@ -40,13 +42,13 @@ func TestLoopsFollowLoad(t *testing.T) {
 		}
 		return err
 	})
-	p := startReady(t, "--backend", backend.url, "--connections", "40", "--loops", "2")
+	p := startReady(t, "--backend", backend.URL, "--connections", "40", "--loops", "2")
 	if s := p.settle(); s.Loops.Awake != 1 || s.Loops.Moved != 0 {
 		t.Errorf("at rest: %+v", s.Loops)
 	}
 	bench := startChild(t, "bench", p.url("/"), "--connections", "20", "--rate", "20", "--size", "512", "--text",
 		"--duration", "1m", "--drain", "20s", "--json", "--quiet")
-	eventually(t, "the bench has begun", func() bool { return p.stats().Sessions.Active == others })
+	wstest.Eventually(t, "the bench has begun", func() bool { return p.stats().Sessions.Active == others })
 
 	// Text that is not ASCII is what costs the proxy most, and neither sending nor dropping it costs others much.
 	wire := masked(ws.NewTextFrame(content(gorilla.TextMessage, 1<<20)))
@@ -65,11 +67,11 @@ func TestLoopsFollowLoad(t *testing.T) {
 		})
 	}
 	begun, moved, busiest := time.Now(), false, 0.0
-	eventually(t, "a second loop is awake and has sessions", func() bool {
+	wstest.Eventually(t, "a second loop is awake and has sessions", func() bool {
 		l := p.stats().Loops
 		busiest = max(busiest, l.Loops[0].Busy)
 		moved = l.Awake == 2 && l.Moved > 0
-		return moved || busiest < 0.8 && time.Since(begun) > patience/3
+		return moved || busiest < 0.8 && time.Since(begun) > wstest.Timeout/3
 	})
 	for _, c := range clients {
 		c.reset()
@@ -83,13 +85,13 @@ func TestLoopsFollowLoad(t *testing.T) {
 	bench.signal(syscall.SIGINT)
 	bench.wait(0)
 	var result struct{ Connected, Sent, Received, Lost, Mixed, Failed int }
-	if err := json.Unmarshal([]byte(strings.Join(bench.output(), "\n")), &result); err != nil {
+	if err := json.Unmarshal([]byte(strings.Join(bench.stdout.Lines(), "\n")), &result); err != nil {
 		t.Fatal(err)
 	}
 	if result.Connected != others || result.Sent == 0 || result.Received != result.Sent || result.Lost+result.Mixed+result.Failed > 0 {
 		t.Errorf("the sessions beside the load: %+v", result)
 	}
-	eventually(t, "one loop is enough again", func() bool { return p.stats().Loops.Awake == 1 })
+	wstest.Eventually(t, "one loop is enough again", func() bool { return p.stats().Loops.Awake == 1 })
 	p.settle()
 	c := dialRaw(t, p.url("/"))
 	c.echo("after all that")

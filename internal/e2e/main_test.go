@@ -3,65 +3,17 @@
 package e2e
 
 import (
-	"flag"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
-	"time"
 
-	"go.uber.org/goleak"
-
-	// So that a change of the binary's code is a change of these tests, and no cached result is taken for theirs.
-	_ "github.com/wsbouncer/wsbouncer/internal/cli"
+	_ "github.com/wsbouncer/wsbouncer/internal/cli" // its changes are changes of the binary
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // binary is the path of the wsbouncer that is tested.
 var binary string
 
-// TestMain builds the binary once, and sees to it that no test leaves anything behind.
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "wsbouncer-e2e")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "wsbouncer")
-	args := []string{"build", "-o", binary}
-	if raceDetector {
-		args = append(args, "-race")
-	}
-	build := exec.Command("go", append(args, "../../cmd/wsbouncer")...)
-	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building wsbouncer:", err)
-		return 1
-	}
-	status := m.Run()
-	if status == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, "left behind:", err)
-			return 1
-		}
-	}
-	return status
-}
-
-// patience is only a way out of a test that hangs: a test that passes never waits for it.
-const patience = 30 * time.Second
-
-// eventually waits until the condition holds. It is the one place where these tests wait for what tells nobody when it
-// happens.
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v in vain: %s", patience, what)
-		}
-	}
+// TestMain builds the binary. No test may leave anything behind.
+func TestMain(m *testing.M) {
+	os.Exit(wstest.BuildAndRun(m, wstest.Race, func(path string) { binary = path }))
 }

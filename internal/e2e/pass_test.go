@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestPass has ordinary clients bring keys in every way that there is, through the real program, to a server that shows what it got
@@ -36,7 +38,7 @@ func TestPass(t *testing.T) {
 	p := startProxy(t, "--backend", "ws"+strings.TrimPrefix(h.URL, "http")+"/api", "--path", "/v1", "--pass", "path,query", "--pass",
 		"header:authorization,subprotocol", "--warm", "0", "--connections", "4", "--log-level", "debug", "--queue-timeout", "2s")
 	dial := func(target, key string, offers ...string) (*websocket.Conn, *http.Response, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 		defer cancel()
 		options := &websocket.DialOptions{Subprotocols: offers}
 		if key != "" {
@@ -58,7 +60,7 @@ func TestPass(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.target, err)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 		_, got, err := conn.Read(ctx)
 		cancel()
 		if err != nil || string(got) != c.want {
@@ -82,7 +84,7 @@ func TestPass(t *testing.T) {
 		}
 	}
 	p.stop()
-	for _, line := range p.errors() {
+	for _, line := range p.stderr.Lines() {
 		if strings.Contains(line, "S3CRET") {
 			t.Errorf("the log tells a secret: %s", line)
 		}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestPostgres is the tests with a PostgreSQL server, which share one.
@@ -41,7 +43,7 @@ func (d *database) addEcho(url string, connections int) {
 
 // twoProxies has each of two proxies see what is changed through the other.
 func twoProxies(t *testing.T, d *database) {
-	d.addEcho(startServer(t, echoing).url, 1)
+	d.addEcho(wstest.StartLibraryServer(t, wstest.LibraryEcho).URL, 1)
 	proxies := [2]*proxy{d.serve(), d.serve()}
 	for _, p := range proxies {
 		p.awaitCap("gpu", 1)
@@ -50,7 +52,7 @@ func twoProxies(t *testing.T, d *database) {
 	for n := 2; n <= 11; n++ {
 		mustRun(t, "backend", "set", "gpu", "--connections", strconv.Itoa(n), "--admin", proxies[n%2].socket())
 		begun := time.Now()
-		eventually(t, "the other proxy has it in force", func() bool { return proxies[1-n%2].backend("gpu").Cap == n })
+		wstest.Eventually(t, "the other proxy has it in force", func() bool { return proxies[1-n%2].backend("gpu").Cap == n })
 		took = append(took, time.Since(begun))
 	}
 	slices.Sort(took)
@@ -68,7 +70,7 @@ func concurrentWriters(t *testing.T, d *database) {
 	var conflicts atomic.Int64
 	for i := range writers {
 		tasks.Go(func() {
-			for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+			for deadline := wstest.Deadline(); time.Now().Before(deadline); {
 				var seen struct {
 					Version  string
 					Backends []struct{ Connections int }
@@ -111,8 +113,8 @@ func failures(t *testing.T, server *pgtest.Server, d *database) {
 	at := func() string { return fmt.Sprintf("127.0.0.1:%d", server.Port) }
 	way := startForwarder(t, at())
 	d.name = fmt.Sprintf("postgres://%s:%s@%s/failures?sslmode=disable", pgtest.User, pgtest.Password, way.address())
-	echo := startServer(t, echoing)
-	d.addEcho(echo.url, 40)
+	echo := wstest.StartLibraryServer(t, wstest.LibraryEcho)
+	d.addEcho(echo.URL, 40)
 	state := t.TempDir()
 	p := d.serve("--state-directory", state)
 	p.awaitCap("gpu", 40)
@@ -157,7 +159,7 @@ func failures(t *testing.T, server *pgtest.Server, d *database) {
 	resize("restarted", 42)
 
 	_ = server.Stop()
-	server.Port = port(t, unusedAddress(t))
+	server.Port = port(t, wstest.FreeAddress(t))
 	restartPostgres(t, server)
 	way.lead(at())
 	resize("failed over to another port", 43)
@@ -168,14 +170,14 @@ func failures(t *testing.T, server *pgtest.Server, d *database) {
 
 	d.sql("ALTER SYSTEM SET default_transaction_read_only = on")
 	d.sql("SELECT pg_reload_conf()")
-	eventually(t, "commands are told that it can only be read", func() bool {
+	wstest.Eventually(t, "commands are told that it can only be read", func() bool {
 		r := runCommand(t, "backend", "set", "gpu", "--connections", "45", "--admin", p.socket())
 		return r.status == 1 && strings.Contains(r.stderr, "can only be read")
 	})
 	check(p, "current")
 	d.sql("ALTER SYSTEM RESET default_transaction_read_only")
 	d.sql("SELECT pg_reload_conf()")
-	eventually(t, "it can be written again", func() bool { return d.trySQL("UPDATE {backends} SET weight = 2") == nil })
+	wstest.Eventually(t, "it can be written again", func() bool { return d.trySQL("UPDATE {backends} SET weight = 2") == nil })
 	resize("written to again", 46)
 	t.Log(crowd.leave())
 
@@ -197,7 +199,7 @@ func failures(t *testing.T, server *pgtest.Server, d *database) {
 	restartPostgres(t, server)
 	p.awaitState("current")
 	resize("back after a start without it", 47)
-	if log := strings.Join(p.errors(), "\n"); strings.Contains(log, pgtest.Password) {
+	if log := strings.Join(p.stderr.Lines(), "\n"); strings.Contains(log, pgtest.Password) {
 		t.Errorf("the log has the password:\n%s", log)
 	}
 	p.signal(syscall.SIGTERM)

@@ -4,8 +4,11 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // awaitBackend waits until what the statistics say of a backend fits, and returns it.
@@ -17,7 +20,7 @@ func (p *proxy) awaitBackend(number int, what string, fits func(backendStats) bo
 			p.t.Logf("backend: %+v", b)
 		}
 	}()
-	eventually(p.t, what, func() bool {
+	wstest.Eventually(p.t, what, func() bool {
 		b = p.stats().Backends[number]
 		return fits(b)
 	})
@@ -28,8 +31,8 @@ func (p *proxy) awaitBackend(number int, what string, fits func(backendStats) bo
 // has, and each change is logged once.
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	servers := []*server{startServer(t, echoing), startServer(t, echoing)}
-	p := startReady(t, "--backend", servers[0].url, "--backend", servers[1].url, "--profile", "echo", "--connections", "4",
+	servers := []*wstest.LibraryServer{wstest.StartLibraryServer(t, wstest.LibraryEcho), wstest.StartLibraryServer(t, wstest.LibraryEcho)}
+	p := startReady(t, "--backend", servers[0].URL, "--backend", servers[1].URL, "--profile", "echo", "--connections", "4",
 		"--probe", "/health", "--probe-interval", "20ms", "--probe-timeout", "20s", "--probe-fall", "3", "--probe-rise", "2", "--slow-start", "0")
 	isUp := func(b backendStats) bool {
 		return b.Probe == "up" && b.Usable && b.ProbeReason == "" && b.Idle+b.Leased == 4
@@ -44,9 +47,9 @@ func TestProbe(t *testing.T) {
 	if p.stats().Backends[1].Leased == 1 {
 		it, other = 1, 0
 	}
-	health := "http" + strings.TrimPrefix(servers[it].url, "ws") + "/health"
+	health := "http" + strings.TrimPrefix(servers[it].URL, "ws") + "/health"
 	for round := 1; round <= 2; round++ {
-		servers[it].sick.Store(true)
+		servers[it].PlainWith.Store(http.StatusInternalServerError)
 		b := p.awaitBackend(it, "the server is not well", func(b backendStats) bool { return b.Probe == "down" && !b.Usable })
 		if b.ProbeReason != health+" answered 500 Internal Server Error" || !b.Reachable || b.Circuit != "closed" || b.Leased != 1 {
 			t.Errorf("backend: %+v", b)
@@ -61,7 +64,7 @@ func TestProbe(t *testing.T) {
 			t.Errorf("%d clients are with the sick server and %d with the other; want 1 and 3", b[it].Leased, b[other].Leased)
 		}
 		lasting.echo("meanwhile")
-		servers[it].sick.Store(false)
+		servers[it].PlainWith.Store(http.StatusOK)
 		p.awaitBackend(it, "the server is well again", isUp)
 		c := dialRaw(t, p.url("/"))
 		c.echo("from the one that was sick, which has the least to do")
@@ -77,7 +80,7 @@ func TestProbe(t *testing.T) {
 				want = map[string]int{downLine: round, upLine: 1 + round}
 			}
 			for line, n := range want { // the line follows the statistics
-				eventually(t, fmt.Sprintf("%q was logged %d times of backend %d", line, n, i), func() bool { return p.loggedOf(line, servers[i].url) == n })
+				wstest.Eventually(t, fmt.Sprintf("%q was logged %d times of backend %d", line, n, i), func() bool { return p.loggedOf(line, servers[i].URL) == n })
 			}
 		}
 	}

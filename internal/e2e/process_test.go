@@ -3,20 +3,19 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // environment is what the processes get. The race detector lets a process sleep for a second at its end otherwise.
@@ -33,7 +32,7 @@ type runResult struct {
 // runCommand runs the binary to its end.
 func runCommand(t testing.TB, args ...string) runResult {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = environment()
@@ -49,15 +48,11 @@ func runCommand(t testing.TB, args ...string) runResult {
 
 // child is a command that runs until it is told to end.
 type child struct {
-	t    testing.TB
-	name string
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has ended and its output is read
-
-	mu     sync.Mutex
-	stdout []string // lines
-	stderr []string // lines
-	judged bool     // the test has looked at the exit status
+	*proxyprocess.Process
+	t              testing.TB
+	name           string
+	stdout, stderr *proxyprocess.Output
+	judged         bool // the test has looked at the exit status
 }
 
 // startChild runs the binary for the time of the test, at the end of which it must exit with status 0.
@@ -75,52 +70,23 @@ func startLimited(t testing.TB, descriptors int, args ...string) *child {
 
 func start(t testing.TB, name string, cmd *exec.Cmd) *child {
 	t.Helper()
-	c := &child{t: t, name: name, cmd: cmd, done: make(chan struct{})}
-	c.cmd.Env = environment()
-	stdout, err := c.cmd.StdoutPipe()
-	if err != nil {
+	c := &child{t: t, name: name, stdout: new(proxyprocess.Output), stderr: new(proxyprocess.Output)}
+	cmd.Env, cmd.Stdout, cmd.Stderr = environment(), c.stdout, c.stderr
+	var err error
+	if c.Process, err = proxyprocess.Start(name, cmd); err != nil {
 		t.Fatal(err)
 	}
-	stderr, err := c.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var reading sync.WaitGroup
-	reading.Go(func() { c.collect(stdout, &c.stdout) })
-	reading.Go(func() { c.collect(stderr, &c.stderr) })
-	go func() {
-		reading.Wait()
-		_ = c.cmd.Wait() // the status is looked at by wait
-		close(c.done)
-	}()
 	t.Cleanup(c.cleanUp)
 	return c
 }
 
-func (c *child) collect(r io.Reader, lines *[]string) {
-	scanner := bufio.NewScanner(r)
-	scanner.Buffer(nil, 1<<20)
-	for scanner.Scan() {
-		c.mu.Lock()
-		*lines = append(*lines, scanner.Text())
-		c.mu.Unlock()
-	}
-}
-
 // cleanUp ends the process if the test has not, and reports what it left to see.
 func (c *child) cleanUp() {
-	select {
-	case <-c.done:
-	default:
-		c.signal(syscall.SIGTERM)
-	}
+	c.signal(syscall.SIGTERM)
 	if !c.judged {
 		c.wait(0)
 	}
-	text := strings.Join(c.errors(), "\n")
+	text := strings.Join(c.stderr.Lines(), "\n")
 	if strings.Contains(text, "DATA RACE") || strings.Contains(text, "panic:") || strings.Contains(text, "fatal error:") {
 		c.t.Errorf("%s broke:\n%s", c.name, text)
 	} else if c.t.Failed() {
@@ -130,7 +96,7 @@ func (c *child) cleanUp() {
 
 // signal sends a signal to the process.
 func (c *child) signal(s syscall.Signal) {
-	if err := c.cmd.Process.Signal(s); err != nil {
+	if err := c.Signal(s); err != nil {
 		c.t.Errorf("signalling %s: %v", c.name, err)
 	}
 }
@@ -139,21 +105,17 @@ func (c *child) signal(s syscall.Signal) {
 func (c *child) ended() syscall.WaitStatus {
 	c.t.Helper()
 	c.judged = true
-	select {
-	case <-c.done:
-	case <-time.After(patience):
-		_ = c.cmd.Process.Kill()
-		<-c.done
-		c.t.Errorf("%s did not end within %v", c.name, patience)
+	if !c.Wait(wstest.Timeout) {
+		c.t.Errorf("%s did not end within %v", c.name, wstest.Timeout)
 	}
-	return c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return c.State().Sys().(syscall.WaitStatus)
 }
 
 // wait waits for the end of the process, which must have this exit status.
 func (c *child) wait(status int) {
 	c.t.Helper()
 	if got := c.ended(); !got.Exited() || got.ExitStatus() != status {
-		c.t.Errorf("%s ended with %v, want exit status %d", c.name, c.cmd.ProcessState, status)
+		c.t.Errorf("%s ended with %v, want exit status %d", c.name, c.State(), status)
 	}
 }
 
@@ -171,18 +133,6 @@ func (c *child) kill() {
 	c.ended()
 }
 
-func (c *child) output() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stdout[:len(c.stdout):len(c.stdout)]
-}
-
-func (c *child) errors() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stderr[:len(c.stderr):len(c.stderr)]
-}
-
 // record is a line of a log in JSON.
 type record map[string]any
 
@@ -193,7 +143,7 @@ func (r record) number(key string) int { n, _ := r[key].(float64); return int(n)
 // logged returns the records with this message, so far.
 func (c *child) logged(message string) []record {
 	var records []record
-	for _, line := range c.errors() {
+	for _, line := range c.stderr.Lines() {
 		var r record
 		if json.Unmarshal([]byte(line), &r) == nil && r.text("msg") == message {
 			records = append(records, r)
@@ -206,9 +156,9 @@ func (c *child) logged(message string) []record {
 func (c *child) awaitLog(message string) record {
 	c.t.Helper()
 	var found []record
-	eventually(c.t, c.name+" logs "+message, func() bool {
+	wstest.Eventually(c.t, c.name+" logs "+message, func() bool {
 		select {
-		case <-c.done:
+		case <-c.Ended():
 			found = c.logged(message)
 			if len(found) == 0 {
 				c.t.Fatalf("%s has ended without logging %q", c.name, message)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // proxy is a running wsbouncer serve.
@@ -48,7 +50,7 @@ func (p *proxy) url(path string) string { return "ws://" + p.address + path }
 // get asks the admin API.
 func (p *proxy) get(path string) (status int, body string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.admin+path, nil)
 	if err != nil {
@@ -69,7 +71,7 @@ func (p *proxy) get(path string) (status int, body string) {
 
 func (p *proxy) awaitReady() {
 	p.t.Helper()
-	eventually(p.t, "/readyz is 200", func() bool { status, _ := p.get("/readyz"); return status == http.StatusOK })
+	wstest.Eventually(p.t, "/readyz is 200", func() bool { status, _ := p.get("/readyz"); return status == http.StatusOK })
 }
 
 // awaitUnready waits until /readyz is 503 and says why with these words.
@@ -81,7 +83,7 @@ func (p *proxy) awaitUnready(words ...string) {
 			p.t.Logf("/readyz: %d %s", status, body)
 		}
 	}()
-	eventually(p.t, fmt.Sprintf("/readyz is 503 and says %q", words), func() bool {
+	wstest.Eventually(p.t, fmt.Sprintf("/readyz is 503 and says %q", words), func() bool {
 		status, body = p.get("/readyz")
 		return status == http.StatusServiceUnavailable && containsAll(body, words...)
 	})
@@ -195,7 +197,7 @@ func (p *proxy) settle() stats {
 			p.t.Logf("statistics: %+v", s)
 		}
 	}()
-	eventually(p.t, "all sessions are over and the pools are full", func() bool {
+	wstest.Eventually(p.t, "all sessions are over and the pools are full", func() bool {
 		s = p.stats()
 		full := s.Sessions.Active == 0
 		for _, b := range s.Backends {
@@ -262,8 +264,8 @@ type simulator struct {
 func startSim(t testing.TB, flags ...string) *simulator {
 	t.Helper()
 	s := &simulator{child: startChild(t, append([]string{"sim", "--listen", "127.0.0.1:0"}, flags...)...)}
-	eventually(t, "the simulated server prints its URL", func() bool { return len(s.output()) > 0 })
-	s.url = s.output()[0]
+	wstest.Eventually(t, "the simulated server prints its URL", func() bool { return len(s.stdout.Lines()) > 0 })
+	s.url = s.stdout.Lines()[0]
 	return s
 }
 
@@ -275,7 +277,7 @@ var peakField = regexp.MustCompile(`simulated server ends.* peak=(\d+)`)
 // peak returns how many connections were open at once at most. The server must have ended.
 func (s *simulator) peak() int {
 	s.t.Helper()
-	m := peakField.FindStringSubmatch(strings.Join(s.errors(), "\n"))
+	m := peakField.FindStringSubmatch(strings.Join(s.stderr.Lines(), "\n"))
 	if m == nil {
 		s.t.Fatalf("the simulated server did not report its peak")
 	}

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // waiting is a client in the queue.
@@ -33,11 +35,11 @@ func (p *proxy) enqueue() *waiting {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() { _ = nc.Close() })
-	_ = nc.SetDeadline(time.Now().Add(patience))
+	_ = nc.SetDeadline(wstest.Deadline())
 	if _, err := nc.Write([]byte(upgrade("/"))); err != nil {
 		p.t.Fatal(err)
 	}
-	eventually(p.t, "the client waits", func() bool { return p.queue().Totals.Queued == before+1 })
+	wstest.Eventually(p.t, "the client waits", func() bool { return p.queue().Totals.Queued == before+1 })
 	return &waiting{p.t, nc.(*net.TCPConn)}
 }
 
@@ -85,7 +87,7 @@ func TestQueue(t *testing.T) {
 				t.Errorf("/readyz: %d %s", status, body)
 			}
 			_ = queue[1].nc.Close()
-			eventually(t, "its place is free", func() bool { return p.queue().Waiting == 2 })
+			wstest.Eventually(t, "its place is free", func() bool { return p.queue().Waiting == 2 })
 			queue = []*waiting{queue[0], queue[2], p.enqueue()}
 			for i, w := range queue {
 				served[i].close(1000, "")

@@ -11,11 +11,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 	"github.com/gobwas/ws"
 	gorilla "github.com/gorilla/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 var profiles = []string{"one-shot", "echo"}
@@ -35,7 +36,7 @@ type coderClient struct {
 
 func dialCoder(t testing.TB, url string) client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 	t.Cleanup(cancel)
 	c, _, err := websocket.Dial(ctx, url, nil)
 	if err != nil {
@@ -66,7 +67,7 @@ func dialGorilla(t testing.TB, url string) client {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	deadline := time.Now().Add(patience)
+	deadline := wstest.Deadline()
 	_, _ = c.SetReadDeadline(deadline), c.SetWriteDeadline(deadline)
 	t.Cleanup(func() { _ = c.Close() })
 	return &gorillaClient{c}
@@ -211,7 +212,7 @@ func TestFragments(t *testing.T) {
 func TestBackendControlFrames(t *testing.T) {
 	t.Parallel()
 	pongs := make(chan string, 10)
-	backend := startServer(t, func(c *gorilla.Conn) error {
+	backend := wstest.StartLibraryServer(t, func(c *gorilla.Conn) error {
 		c.SetPongHandler(func(text string) error { pongs <- text; return nil })
 		for {
 			kind, m, err := c.ReadMessage()
@@ -226,7 +227,7 @@ func TestBackendControlFrames(t *testing.T) {
 				if _, err := io.WriteString(w, strings.Repeat(string(m), 6000)); err != nil {
 					return err
 				}
-				if err := c.WriteControl(gorilla.PingMessage, fmt.Append(nil, i), soon()); err != nil {
+				if err := c.WriteControl(gorilla.PingMessage, fmt.Append(nil, i), wstest.Deadline()); err != nil {
 					return err
 				}
 			}
@@ -235,7 +236,7 @@ func TestBackendControlFrames(t *testing.T) {
 			}
 		}
 	})
-	p := startReady(t, "--backend", backend.url, "--connections", "1")
+	p := startReady(t, "--backend", backend.URL, "--connections", "1")
 	c := dialGorilla(t, p.url("/"))
 	c.(*gorillaClient).c.SetPingHandler(func(string) error { t.Error("the client got the backend's ping"); return nil })
 	if err := c.write(gorilla.TextMessage, []byte("z")); err != nil {
@@ -263,7 +264,7 @@ func TestBackendControlFrames(t *testing.T) {
 func TestNothingMixedUp(t *testing.T) {
 	t.Parallel()
 	clients, messages := 200, 50
-	if raceDetector { // with it everything takes several times as long, and the libraries have limits of their own
+	if wstest.Race { // with it everything takes several times as long, and the libraries have limits of their own
 		clients = 100
 	}
 	for _, profile := range profiles {

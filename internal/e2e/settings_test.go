@@ -46,7 +46,7 @@ func TestTokenChanges(t *testing.T) {
 		t.Errorf("after the change: statuses %d and %d", first, second)
 	}
 	p.stop()
-	if log := strings.Join(p.errors(), "\n"); strings.Contains(log, "s3cret") {
+	if log := strings.Join(p.stderr.Lines(), "\n"); strings.Contains(log, "s3cret") {
 		t.Errorf("the log shows a token:\n%s", log)
 	}
 }

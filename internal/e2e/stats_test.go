@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/gobwas/ws"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestStatistics counts all that goes through the proxy and compares it with what the proxy says, in its statistics and
@@ -98,8 +100,8 @@ func TestCap(t *testing.T) {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
 			const connections, clients, sessionsEach = 3, 12, 8
-			backend := startServer(t, echoing)
-			p := startReady(t, "--backend", backend.url, "--profile", profile, "--connections", strconv.Itoa(connections), "--warm", "2")
+			backend := wstest.StartLibraryServer(t, wstest.LibraryEcho)
+			p := startReady(t, "--backend", backend.URL, "--profile", profile, "--connections", strconv.Itoa(connections), "--warm", "2")
 			var all sync.WaitGroup
 			for i := range clients {
 				all.Go(func() {
@@ -119,13 +121,13 @@ func TestCap(t *testing.T) {
 				})
 			}
 			all.Wait()
-			eventually(t, "all sessions are over", func() bool {
+			wstest.Eventually(t, "all sessions are over", func() bool {
 				s := p.stats()
 				b := s.Backends[0]
 				return s.Sessions.Active == 0 && b.Leased+b.Resetting+b.Retiring+b.Dialing == 0
 			})
 			p.checkBooks(p.stats())
-			if _, peak, _ := backend.counts(); peak > connections {
+			if peak := backend.Counts().Peak; peak > connections {
 				t.Errorf("the server saw %d connections at once, the cap is %d", peak, connections)
 			}
 		})

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestUnusableBackends starts the proxy with servers that cannot be used: it runs, says why in /readyz, logs it once and
@@ -30,7 +32,7 @@ func TestUnusableBackends(t *testing.T) {
 	}{
 		{"no WebSocket", "ws" + strings.TrimPrefix(plain.URL, "http"), "server answered 200 OK instead of upgrading", nil},
 		{"full", full.url, "server answered 503 Service Unavailable instead of upgrading", nil},
-		{"nobody there", "ws://" + unusedAddress(t), "connection refused", nil},
+		{"nobody there", "ws://" + wstest.FreeAddress(t), "connection refused", nil},
 		{"no answer", "ws://" + mute(t), "no answer to the upgrade request", []string{"--dial-timeout", "300ms"}},
 		{"no HTTP", "ws://" + greeter(t, "SSH-2.0-OpenSSH\r\n\r\n"), "did not answer with HTTP/1.1", nil},
 		{"leaves", "ws://" + greeter(t, ""), "", nil}, // how, is up to the moment
@@ -39,7 +41,7 @@ func TestUnusableBackends(t *testing.T) {
 			t.Parallel()
 			p := startProxy(t, append([]string{"--backend", c.url, "--connections", "10", "--queue", "0"}, c.flags...)...)
 			p.awaitUnready("no connection to "+c.url, c.reason)
-			eventually(t, "several attempts fail", func() bool { return p.stats().Backends[0].Totals.DialFailed >= 14 })
+			wstest.Eventually(t, "several attempts fail", func() bool { return p.stats().Backends[0].Totals.DialFailed >= 14 })
 			b := p.stats().Backends[0]
 			if b.Reachable || !strings.Contains(b.Reason, c.reason) || b.Idle > 0 || b.Totals.Dialed > 0 {
 				t.Errorf("backend: %+v", b)
@@ -99,7 +101,7 @@ func greeter(t testing.TB, text string) string {
 // TestOneBadBackend has one server of two down: clients are served by the other, /readyz is 200, and the statistics name the one.
 func TestOneBadBackend(t *testing.T) {
 	t.Parallel()
-	good, bad := startSim(t), "ws://"+unusedAddress(t)
+	good, bad := startSim(t), "ws://"+wstest.FreeAddress(t)
 	p := startProxy(t, "--backend", bad, "--backend", good.url, "--profile", "echo", "--connections", "1")
 	p.awaitReady()
 	if b := p.stats().Backends[0]; b.URL != bad || b.Reachable || !strings.Contains(b.Reason, "refused") {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/gobwas/ws"
 	gorilla "github.com/gorilla/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestVanishingClients has clients go without a word in all the ways there are. Every lease ends, the pool is full again,
@@ -138,7 +140,7 @@ func TestVanishingBackend(t *testing.T) {
 			if _, err := tryRaw(t, p.url("/")); refusedWith(err) != http.StatusServiceUnavailable {
 				t.Errorf("a client of the dead server got %v", err)
 			}
-			eventually(t, "several attempts fail", func() bool { return p.stats().Backends[0].Totals.DialFailed >= 3 })
+			wstest.Eventually(t, "several attempts fail", func() bool { return p.stats().Backends[0].Totals.DialFailed >= 3 })
 			if n := len(p.logged("backend not reachable, trying again")); n != 1 {
 				t.Errorf("%d lines say that the server is gone, want one", n)
 			}
@@ -176,22 +178,22 @@ func TestBackendEndings(t *testing.T) {
 		{"normal", closing(1000, "done"), 1000, "done"},
 		{"application", closing(4321, "ä"), 4321, "ä"},
 		{"restart", closing(1012, ""), 1012, ""},
-		{"no code", func(c *gorilla.Conn) error { return c.WriteControl(gorilla.CloseMessage, nil, soon()) }, 0, ""},
+		{"no code", func(c *gorilla.Conn) error { return c.WriteControl(gorilla.CloseMessage, nil, wstest.Deadline()) }, 0, ""},
 		{"FIN", func(c *gorilla.Conn) error { return c.NetConn().(*net.TCPConn).CloseWrite() }, 1011, "backend connection lost: EOF"},
 	} {
 		t.Run(end.name, func(t *testing.T) {
 			t.Parallel()
-			backend := startServer(t, func(c *gorilla.Conn) error {
+			backend := wstest.StartLibraryServer(t, func(c *gorilla.Conn) error {
 				if _, _, err := c.ReadMessage(); err != nil {
 					return err
 				}
 				if err := end.end(c); err != nil {
 					return err
 				}
-				return silent(c)
+				return wstest.LibraryDiscard(c)
 			})
 			for _, profile := range profiles {
-				p := startReady(t, "--backend", backend.url, "--profile", profile, "--connections", "2")
+				p := startReady(t, "--backend", backend.URL, "--profile", profile, "--connections", "2")
 				c := dialRaw(t, p.url("/"))
 				c.send(ws.NewTextFrame([]byte("end it")))
 				if end.code == 0 {
@@ -213,7 +215,7 @@ func TestBackendEndings(t *testing.T) {
 
 func closing(code int, reason string) func(*gorilla.Conn) error {
 	return func(c *gorilla.Conn) error {
-		return c.WriteControl(gorilla.CloseMessage, gorilla.FormatCloseMessage(code, reason), soon())
+		return c.WriteControl(gorilla.CloseMessage, gorilla.FormatCloseMessage(code, reason), wstest.Deadline())
 	}
 }
 
@@ -241,7 +243,7 @@ func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	const size, count = 64 << 10, 1600
 	progress := make(chan int, count)
-	backend := startServer(t, func(c *gorilla.Conn) error {
+	backend := wstest.StartLibraryServer(t, func(c *gorilla.Conn) error {
 		kind, m, err := c.ReadMessage()
 		for err == nil && string(m) != "flood" {
 			if err = c.WriteMessage(kind, m); err == nil {
@@ -255,18 +257,18 @@ func TestSlowReaders(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return silent(c)
+		return wstest.LibraryDiscard(c)
 	})
-	p := startReady(t, "--backend", backend.url, "--connections", "2")
+	p := startReady(t, "--backend", backend.URL, "--connections", "2")
 	slow := dialRaw(t, p.url("/"))
 	slow.echo("hello")
-	before := residentMemory(t, p.cmd.Process.Pid)
+	before := residentMemory(t, p.PID())
 	slow.send(ws.NewTextFrame([]byte("flood")))
 	awaitStall(t, func() int { return len(progress) })
 	if n := len(progress); n == count {
 		t.Fatalf("nothing stalled: all %d MiB went somewhere", count*size>>20)
 	}
-	if grown := residentMemory(t, p.cmd.Process.Pid) - before; grown > 8<<20 {
+	if grown := residentMemory(t, p.PID()) - before; grown > 8<<20 {
 		t.Errorf("the proxy grew by %d KiB for a client that does not read", grown>>10)
 	}
 	other := dialRaw(t, p.url("/"))
@@ -290,7 +292,7 @@ func flood(number, size int) []byte {
 func awaitStall(t *testing.T, number func() int) {
 	t.Helper()
 	last, since := -1, time.Now()
-	eventually(t, "nothing moves any more", func() bool {
+	wstest.Eventually(t, "nothing moves any more", func() bool {
 		if n := number(); n != last {
 			last, since = n, time.Now()
 		}

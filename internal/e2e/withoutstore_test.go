@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // views are the commands that look at what a proxy runs with, and what they must show of it.
@@ -27,7 +29,7 @@ var views = []struct {
 
 // withoutStore has the store fail, and looks at the proxy nevertheless.
 func withoutStore(t *testing.T, d *database, fail func()) {
-	d.addEcho(startServer(t, echoing).url, 3)
+	d.addEcho(wstest.StartLibraryServer(t, wstest.LibraryEcho).URL, 3)
 	path := t.TempDir() + "/own.yaml"
 	if err := os.WriteFile(path, []byte("from: echo\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -115,7 +117,7 @@ func viewsWithoutPostgres(t *testing.T, server *pgtest.Server, d *database) {
 	})
 	restartPostgres(t, server)
 	for _, command := range []string{"backend ls", "backend drain gpu"} {
-		eventually(t, command+" works again", func() bool {
+		wstest.Eventually(t, command+" works again", func() bool {
 			r := d.command(strings.Fields(command)...)
 			return r.status == 0 && r.stderr == ""
 		})

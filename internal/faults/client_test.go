@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/gobwas/ws"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // client is one client of the proxy, with one session. It sends a numbered message now and then, and checks that this very
@@ -40,7 +42,7 @@ type client struct {
 
 // dialClient connects.
 func dialClient(address string, id, first int) (*client, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 	defer cancel()
 	nc, early, _, err := ws.Dial(ctx, "ws://"+address+"/")
 	if err != nil {
@@ -111,14 +113,14 @@ func closed(c chan struct{}) bool {
 }
 
 func (c *client) send(f ws.Frame) error {
-	_ = c.nc.SetWriteDeadline(time.Now().Add(patience))
+	_ = c.nc.SetWriteDeadline(wstest.Deadline())
 	_, err := c.nc.Write(ws.MustCompileFrame(ws.MaskFrame(f)))
 	return err
 }
 
 // expect receives a message, which must be this one, and returns false when the session has ended instead.
 func (c *client) expect(m []byte) bool {
-	_ = c.nc.SetReadDeadline(time.Now().Add(patience))
+	_ = c.nc.SetReadDeadline(wstest.Deadline())
 	f, ok := c.receive()
 	if ok && (f.Header.OpCode != ws.OpText || !f.Header.Fin || !bytes.Equal(f.Payload, m)) {
 		c.wrong = fmt.Errorf("received %+v %.80q; want %.80q", f.Header, f.Payload, m)
@@ -133,7 +135,7 @@ func (c *client) pause(d time.Duration) bool {
 	if _, err := c.r.Peek(1); errors.Is(err, os.ErrDeadlineExceeded) {
 		return true
 	}
-	_ = c.nc.SetReadDeadline(time.Now().Add(patience))
+	_ = c.nc.SetReadDeadline(wstest.Deadline())
 	if f, ok := c.receive(); ok {
 		c.wrong = fmt.Errorf("received %+v %.80q, which it had not asked for", f.Header, f.Payload)
 	}
@@ -143,7 +145,7 @@ func (c *client) pause(d time.Duration) bool {
 // goodbye ends the session with the code 1000, and receives what still comes until the proxy's close frame.
 func (c *client) goodbye() {
 	_ = c.send(ws.NewCloseFrame(ws.NewCloseFrameBody(ws.StatusNormalClosure, "goodbye")))
-	_ = c.nc.SetReadDeadline(time.Now().Add(patience))
+	_ = c.nc.SetReadDeadline(wstest.Deadline())
 	for {
 		if _, ok := c.receive(); !ok {
 			return
@@ -182,6 +184,6 @@ func (c *client) lost(err error) {
 	c.ended = time.Now()
 	c.reason = err.Error()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.wrong = fmt.Errorf("heard nothing for %v", patience)
+		c.wrong = fmt.Errorf("heard nothing for %v", wstest.Timeout)
 	}
 }

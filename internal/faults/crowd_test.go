@@ -3,6 +3,8 @@ package faults
 import (
 	"sync"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // crowd is the clients of a test.
@@ -38,7 +40,7 @@ func (c *crowd) join(n int) {
 func (c *crowd) greet(clients ...*client) {
 	c.t.Helper()
 	for _, client := range clients {
-		eventually(c.t, "each client has its first echo", func() bool { return client.echoes.Load() > 0 || client.over() })
+		wstest.Eventually(c.t, "each client has its first echo", func() bool { return client.echoes.Load() > 0 || client.over() })
 	}
 }
 
@@ -84,7 +86,7 @@ func (c *crowd) exchange(n int64, clients ...*client) {
 		want[i] = client.echoes.Load() + n
 	}
 	for i, client := range clients {
-		eventually(c.t, "each client has its echoes", func() bool { return client.echoes.Load() >= want[i] || client.over() })
+		wstest.Eventually(c.t, "each client has its echoes", func() bool { return client.echoes.Load() >= want[i] || client.over() })
 	}
 }
 
@@ -95,7 +97,7 @@ func (c *crowd) leave(clients ...*client) {
 		close(client.leave)
 	}
 	for _, client := range clients {
-		eventually(c.t, "the clients have left", client.over)
+		wstest.Eventually(c.t, "the clients have left", client.over)
 	}
 }
 

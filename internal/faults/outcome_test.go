@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/stats"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // pingDeadlines is the time within which a session with a mute server must have ended: twice the longest time from one sign of
@@ -15,7 +17,7 @@ func (r *rig) pingDeadlines() time.Duration {
 // awaitBroken waits until so many sessions more have ended than had when there were that many clients present.
 func (r *rig) awaitBroken(present, broken int) {
 	r.t.Helper()
-	eventually(r.t, "the victim's sessions have ended", func() bool { return len(r.crowd.present()) <= present-broken })
+	wstest.Eventually(r.t, "the victim's sessions have ended", func() bool { return len(r.crowd.present()) <= present-broken })
 }
 
 // awaitOutOfService waits until the victim gets no more sessions, has lost all its connections, and was tried in vain after
@@ -23,18 +25,18 @@ func (r *rig) awaitBroken(present, broken int) {
 func (r *rig) awaitOutOfService() {
 	r.t.Helper()
 	var b stats.Backend
-	eventually(r.t, "the victim is out of service, without a connection", func() bool {
+	wstest.Eventually(r.t, "the victim is out of service, without a connection", func() bool {
 		b = r.backend(0)
 		return !b.Usable && b.CircuitOpened > 0 && b.Idle+b.Leased+b.Resetting+b.Retiring == 0
 	})
-	eventually(r.t, "an attempt to reach the victim fails", func() bool { return r.backend(0).Totals.DialFailed > b.Totals.DialFailed })
+	wstest.Eventually(r.t, "an attempt to reach the victim fails", func() bool { return r.backend(0).Totals.DialFailed > b.Totals.DialFailed })
 }
 
 // awaitReturn waits until the victim, which has been well again since then, has its full pool and gets sessions. The proxy
 // may find out only after its present pause, of one backoff at most; slack is for what it takes to dial the connections.
 func (r *rig) awaitReturn(since time.Time) {
 	r.t.Helper()
-	eventually(r.t, "the victim is back in service with a full pool", func() bool {
+	wstest.Eventually(r.t, "the victim is back in service with a full pool", func() bool {
 		b := r.backend(0)
 		return b.Usable && b.Reachable && r.full(0)
 	})

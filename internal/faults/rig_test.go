@@ -10,6 +10,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/stats"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // The size of all tests. With these numbers the sessions and the warm connections beside them fill every pool to its cap, and
@@ -52,12 +54,12 @@ func newRig(t testing.TB, profile string, prepare ...func(*rig)) *rig {
 	s.Listen, s.Profile = []string{"127.0.0.1:0"}, profile
 	s.Connections, s.Warm, s.ConnectionMaxIdle = connections, warm, 200*time.Millisecond
 	s.PingInterval, s.PingTimeout = time.Second, 2*time.Second // a whole second without the processor is possible
-	if raceDetector {
+	if wstest.Race {
 		s.PingTimeout = 3 * time.Second
 	}
 	s.CloseTimeout = time.Second
 	s.SlowStart = time.Second
-	s.QueueTimeout = patience
+	s.QueueTimeout = wstest.Timeout
 	for _, f := range prepare {
 		f(r)
 	}
@@ -82,7 +84,7 @@ func (r *rig) start() {
 	r.watch = startWatch(r)
 	r.t.Cleanup(r.watch.stop)
 	r.crowd = newCrowd(r.t, r.proxy.Addresses()[0].String())
-	eventually(r.t, "the pools are full", func() bool { return r.full(0, 1, 2) })
+	wstest.Eventually(r.t, "the pools are full", func() bool { return r.full(0, 1, 2) })
 	r.atRest = descriptors()
 }
 
@@ -91,7 +93,7 @@ func (r *rig) awaitDescriptors(when string, want int) {
 	if r.t.Failed() || want < 0 {
 		return
 	}
-	eventually(r.t, "no descriptor is left open at "+when, func() bool { return descriptors() <= want })
+	wstest.Eventually(r.t, "no descriptor is left open at "+when, func() bool { return descriptors() <= want })
 }
 
 func (r *rig) victim() *server { return r.servers[0] }
@@ -122,7 +124,7 @@ func (r *rig) settle() stats.Stats {
 			r.t.Logf("statistics: %+v", all)
 		}
 	}()
-	eventually(r.t, "all sessions are over and the pools are full", func() bool {
+	wstest.Eventually(r.t, "all sessions are over and the pools are full", func() bool {
 		all = r.proxy.Stats()
 		return all.Sessions.Active == 0 && r.full(0, 1, 2)
 	})
@@ -133,7 +135,7 @@ func (r *rig) settle() stats.Stats {
 		if b.Totals.Leased != b.Totals.Returned+b.Totals.Discarded {
 			r.t.Errorf("%s: some leases have not ended: %+v", r.servers[i].way.Name, b.Stats)
 		}
-		eventually(r.t, "the servers have the connections that the books say", func() bool {
+		wstest.Eventually(r.t, "the servers have the connections that the books say", func() bool {
 			book := r.backend(i)
 			return r.servers[i].sim.Stats().Connections == book.Used()
 		})

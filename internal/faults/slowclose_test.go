@@ -3,6 +3,8 @@ package faults
 import (
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestSlowClose has a server's connections end ten seconds late. With the one-shot profile each session ends one, and its place
@@ -13,7 +15,9 @@ func TestSlowClose(t *testing.T) {
 	slow := r.victim().poison("slow_close", `"delay": 10000`, upstream, downstream)
 	for range 2 {
 		r.crowd.leave(r.crowd.present()...)
-		took := eventually(t, "the slots are back", func() bool { return r.backend(0).Leased == 0 && r.full(0) })
+		begun := time.Now()
+		wstest.Eventually(t, "the slots are back", func() bool { return r.backend(0).Leased == 0 && r.full(0) })
+		took := time.Since(begun)
 		t.Logf("the slots were back after %v", took.Round(time.Millisecond))
 		if limit := r.settings.CloseTimeout + slack()*time.Second; took > limit {
 			t.Errorf("the slots were back %v after the last client had left, want %v at most", took, limit)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // churning are options for four clients with sessions of 50 ms.
@@ -131,14 +133,13 @@ func TestChurnBeginsSessionsAnew(t *testing.T) {
 
 func TestChurnGoesOnAfterSessionsThatFail(t *testing.T) {
 	var sessions atomic.Int64
-	s := serve(t, func(c *websocket.Conn) {
+	s := wstest.StartLibraryServer(t, func(c *websocket.Conn) error {
 		if sessions.Add(1)%3 == 0 {
-			_ = c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseTryAgainLater, "full"))
-			return
+			return c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseTryAgainLater, "full"))
 		}
-		echoing(c)
+		return wstest.LibraryEcho(c)
 	})
-	r := until(t, churning(s.url), func(p Progress) bool { return p.Failed >= 4 && p.Sessions >= 8 })
+	r := until(t, churning(s.URL), func(p Progress) bool { return p.Failed >= 4 && p.Sessions >= 8 })
 	if r.Failed < 4 || r.Errors["closed with 1013"] != r.Failed || r.CloseCodes[1013] != r.Failed || r.Err() == nil {
 		t.Errorf("%d failed, %v, close codes %v, %v", r.Failed, r.Errors, r.CloseCodes, r.Err())
 	}
@@ -155,7 +156,7 @@ func TestChurnGoesOnAfterSessionsThatCannotConnect(t *testing.T) {
 		}
 		if c, err := upgrader.Upgrade(w, r, nil); err == nil {
 			defer c.Close()
-			echoing(c)
+			_ = wstest.LibraryEcho(c)
 		}
 	}))
 	defer server.Close()
@@ -172,7 +173,7 @@ func TestChurnGoesOnAfterSessionsThatCannotConnect(t *testing.T) {
 // A server that gives a session what belongs to an earlier one is what the load generator must not miss.
 func TestChurnNoticesEarlierSessions(t *testing.T) {
 	var kept atomic.Pointer[[]byte]
-	s := serve(t, answering(func(c *websocket.Conn, number, kind int, message []byte) error {
+	s := wstest.StartLibraryServer(t, wstest.Answering(func(c *websocket.Conn, number, kind int, message []byte) error {
 		if number == 0 {
 			if earlier := kept.Swap(&message); earlier != nil {
 				if err := c.WriteMessage(kind, *earlier); err != nil {
@@ -182,7 +183,7 @@ func TestChurnNoticesEarlierSessions(t *testing.T) {
 		}
 		return c.WriteMessage(kind, message)
 	}))
-	o := churning(s.url)
+	o := churning(s.URL)
 	o.Connections = 1
 	r := until(t, o, func(p Progress) bool { return p.Mixed >= 3 })
 	if r.Mixed < 3 || r.Errors[earlier] != r.Mixed || r.Lost != 0 || r.Err() == nil {
@@ -192,13 +193,13 @@ func TestChurnNoticesEarlierSessions(t *testing.T) {
 
 // The last echoes of a session are awaited for a bounded time, and then counted as lost.
 func TestChurnCountsWhatASessionLoses(t *testing.T) {
-	s := serve(t, answering(func(c *websocket.Conn, number, kind int, message []byte) error {
+	s := wstest.StartLibraryServer(t, wstest.Answering(func(c *websocket.Conn, number, kind int, message []byte) error {
 		if number > 2 {
 			return nil
 		}
 		return c.WriteMessage(kind, message)
 	}))
-	o := churning(s.url)
+	o := churning(s.URL)
 	o.Drain = 20 * time.Millisecond
 	r := until(t, o, func(p Progress) bool { return p.Sessions >= 8 })
 	if r.Lost == 0 || r.Errors[missing] != r.Lost || r.Failed != 0 {
@@ -208,12 +209,13 @@ func TestChurnCountsWhatASessionLoses(t *testing.T) {
 
 func TestChurnGivesUpOnServersThatDoNotEndConnections(t *testing.T) {
 	release := make(chan struct{})
-	s := serve(t, func(c *websocket.Conn) {
-		echoing(c)
+	s := wstest.StartLibraryServer(t, func(c *websocket.Conn) error {
+		err := wstest.LibraryEcho(c)
 		<-release // the library has answered the close
+		return err
 	})
 	defer close(release)
-	r := until(t, churning(s.url), func(p Progress) bool { return p.Failed >= 2 })
+	r := until(t, churning(s.URL), func(p Progress) bool { return p.Failed >= 2 })
 	if r.Failed < 2 || r.Errors[notEnded] != r.Failed {
 		t.Errorf("%d failed, %v", r.Failed, r.Errors)
 	}

@@ -58,8 +58,8 @@ var metrics = func() []metric {
 		of            func(*Result) Times
 	}{
 		{"", "latency", func(r *Result) Times { return r.Latency }},
-		{"connect-", "time to connect, of all sessions", func(r *Result) Times { return both(r.Connect, r.ConnectAgain) }},
-		{"first-reply-", "time to connect and have the first reply, of all sessions", func(r *Result) Times { return both(r.FirstEcho, r.ReplyAgain) }},
+		{"connect-", "time to connect, over all sessions", func(r *Result) Times { return both(r.Connect, r.ConnectAgain) }},
+		{"first-reply-", "time to connect and get the first reply, over all sessions", func(r *Result) Times { return both(r.FirstEcho, r.ReplyAgain) }},
 		{"final-", "time from the end of audio to the final answer", func(r *Result) Times { return r.Final }},
 	} {
 		for _, a := range aggregates {
@@ -80,11 +80,11 @@ var metrics = func() []metric {
 			return milliseconds(r.LastFirstEcho), r.Connected > 0 && r.FirstEcho.Count() == int64(r.Connections)
 		}},
 		number("failures", "sessions that failed or could not connect", func(r *Result) int64 { return r.Failures() }),
-		metric{"failure-rate", "those, of all sessions", unitPercent, func(r *Result) (float64, bool) {
+		metric{"failure-rate", "the share of such sessions", unitPercent, func(r *Result) (float64, bool) {
 			return 100 * float64(r.Failures()) / float64(max(r.Begun, 1)), r.Begun > 0
 		}},
 		number("lost", "messages without a reply", func(r *Result) int64 { return r.Lost }),
-		number("mixed", "replies that were not what should have come", func(r *Result) int64 { return r.Mixed }),
+		number("mixed", "wrong replies", func(r *Result) int64 { return r.Mixed }),
 		number("abandoned", "messages without a reply when their connection failed", func(r *Result) int64 { return r.Abandoned }),
 		number("unsent", "messages that could not be sent in time", func(r *Result) int64 { return r.Unsent }),
 		metric{"rate", "messages received per second", unitNumber, func(r *Result) (float64, bool) {

@@ -12,6 +12,8 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // quick are options for a short load of 40 messages from each of four clients.
@@ -49,7 +51,7 @@ func TestRunCountsEveryEcho(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := quick(serve(t, echoing).url)
+			o := quick(wstest.StartLibraryServer(t, wstest.LibraryEcho).URL)
 			change(&o)
 			r := mustRun(t, o)
 			want := int64(o.Rate*o.Duration.Seconds()) * int64(o.Connections)
@@ -68,7 +70,7 @@ func TestRunCountsEveryEcho(t *testing.T) {
 
 // A server may send fragments, with pings between them, and the network may cut them anywhere.
 func TestRunUnderstandsFragmentsAndPings(t *testing.T) {
-	s := serve(t, func(c *websocket.Conn) {
+	s := wstest.StartLibraryServer(t, func(c *websocket.Conn) error {
 		pings, pongs := 0, 0
 		c.SetPongHandler(func(text string) error {
 			if text == "are you there?" {
@@ -76,7 +78,7 @@ func TestRunUnderstandsFragmentsAndPings(t *testing.T) {
 			}
 			return nil
 		})
-		answering(func(c *websocket.Conn, _, kind int, message []byte) error {
+		err := wstest.Answering(func(c *websocket.Conn, _, kind int, message []byte) error {
 			var b []byte
 			opcode := frame.Opcode(kind)
 			for len(message) > 0 {
@@ -99,8 +101,9 @@ func TestRunUnderstandsFragmentsAndPings(t *testing.T) {
 		if pings == 0 || pongs != pings {
 			t.Errorf("%d pings, but %d pongs", pings, pongs)
 		}
+		return err
 	})
-	r := mustRun(t, quick(s.url))
+	r := mustRun(t, quick(s.URL))
 	if err := r.Err(); err != nil || r.Received != 160 {
 		t.Errorf("received %d, %v, %v", r.Received, err, r.Errors)
 	}
@@ -108,20 +111,12 @@ func TestRunUnderstandsFragmentsAndPings(t *testing.T) {
 
 func TestRunClosesInOrder(t *testing.T) {
 	codes := make(chan error, 4)
-	s := serve(t, func(c *websocket.Conn) {
-		for {
-			kind, message, err := c.ReadMessage()
-			if err != nil {
-				codes <- err
-				return
-			}
-			if err := c.WriteMessage(kind, message); err != nil {
-				codes <- err
-				return
-			}
-		}
+	s := wstest.StartLibraryServer(t, func(c *websocket.Conn) error {
+		err := wstest.LibraryEcho(c)
+		codes <- err
+		return err
 	})
-	mustRun(t, quick(s.url))
+	mustRun(t, quick(s.URL))
 	for range 4 {
 		if err := <-codes; !websocket.IsCloseError(err, websocket.CloseNormalClosure) {
 			t.Errorf("the server saw %v; want a close with 1000", err)
@@ -133,13 +128,13 @@ func TestRunClosesInOrder(t *testing.T) {
 // meanwhile, even those that could not be sent before it went on.
 func TestRunDoesNotOmitWhatAStallDelays(t *testing.T) {
 	const stall = 300 * time.Millisecond
-	s := serve(t, answering(func(c *websocket.Conn, number, kind int, message []byte) error {
+	s := wstest.StartLibraryServer(t, wstest.Answering(func(c *websocket.Conn, number, kind int, message []byte) error {
 		if number == 20 {
 			time.Sleep(stall)
 		}
 		return c.WriteMessage(kind, message)
 	}))
-	o := quick(s.url)
+	o := quick(s.URL)
 	o.Duration, o.Window = 800*time.Millisecond, 2
 	r := mustRun(t, o)
 	if err := r.Err(); err != nil {
@@ -157,11 +152,11 @@ func TestRunDoesNotOmitWhatAStallDelays(t *testing.T) {
 // Under a load that is too high, what was due but never sent is said to be that, not lost.
 func TestRunTellsUnsentFromLost(t *testing.T) {
 	t.Parallel()
-	s := serve(t, answering(func(c *websocket.Conn, _, kind int, message []byte) error {
+	s := wstest.StartLibraryServer(t, wstest.Answering(func(c *websocket.Conn, _, kind int, message []byte) error {
 		time.Sleep(20 * time.Millisecond)
 		return c.WriteMessage(kind, message)
 	}))
-	o := quick(s.url)
+	o := quick(s.URL)
 	o.Rate, o.Window, o.Drain = 2000, 3, 4*time.Second
 	r := mustRun(t, o)
 	due := int64(o.Rate*o.Duration.Seconds()) * int64(o.Connections)
@@ -176,14 +171,15 @@ func TestRunTellsUnsentFromLost(t *testing.T) {
 func TestRunGivesUpOnAServerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	s := serve(t, func(c *websocket.Conn) {
+	s := wstest.StartLibraryServer(t, func(c *websocket.Conn) error {
 		if kind, message, err := c.ReadMessage(); err == nil {
 			_ = c.WriteMessage(kind, message)
 		}
 		<-release
+		return nil
 	})
 	defer close(release)
-	o := quick(s.url)
+	o := quick(s.URL)
 	o.Connections, o.Size, o.Rate, o.Drain = 1, 1<<20, 200, 300*time.Millisecond
 	start := time.Now()
 	r := mustRun(t, o)
@@ -231,7 +227,7 @@ func TestRunCountsConnectFailures(t *testing.T) {
 func TestRunSpreadsClientsOverURLs(t *testing.T) {
 	full := httptest.NewServer(http.NotFoundHandler())
 	defer full.Close()
-	o := quick(serve(t, echoing).url)
+	o := quick(wstest.StartLibraryServer(t, wstest.LibraryEcho).URL)
 	o.URLs = append(o.URLs, "ws"+strings.TrimPrefix(full.URL, "http"))
 	r := mustRun(t, o)
 	if r.Connected != 2 || r.ConnectFailures != 2 || r.Errors["connect: HTTP 404"] != 2 || r.Received != 80 || r.Err() != nil {
@@ -240,8 +236,8 @@ func TestRunSpreadsClientsOverURLs(t *testing.T) {
 }
 
 func TestRunEndsEarlyWhenCancelled(t *testing.T) {
-	s := serve(t, echoing)
-	o := quick(s.url)
+	s := wstest.StartLibraryServer(t, wstest.LibraryEcho)
+	o := quick(s.URL)
 	o.Duration = time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 func TestSeriesShowsTheWholeRun(t *testing.T) {
-	o := quick(serve(t, echoing).url)
-	o.URLs = append(o.URLs, serve(t, echoing).url)
+	o := quick(wstest.StartLibraryServer(t, wstest.LibraryEcho).URL)
+	o.URLs = append(o.URLs, wstest.StartLibraryServer(t, wstest.LibraryEcho).URL)
 	o.SampleInterval, o.ProgressInterval = 50*time.Millisecond, 5*time.Millisecond
 	r := mustRun(t, o)
 	checkAccounts(t, r)

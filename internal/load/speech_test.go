@@ -12,6 +12,8 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 	"github.com/wsbouncer/wsbouncer/internal/wav"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // tone is 240 ms of audio whose samples all differ, loud for the most part.
@@ -76,12 +78,12 @@ func TestStreamsSpeechToTheSimulatedServer(t *testing.T) {
 }
 
 // recogniser is a session of a server that sends what say returns for each piece of audio and for the end.
-func recogniser(heard func(audio []byte), say func(session int64, number int) []string) func(*websocket.Conn) {
+func recogniser(heard func(audio []byte), say func(session int64, number int) []string) func(*websocket.Conn) error {
 	var sessions atomic.Int64
-	return func(c *websocket.Conn) {
+	return func(c *websocket.Conn) error {
 		session := sessions.Add(1)
 		number, all := 0, []byte(nil)
-		answering(func(c *websocket.Conn, _, kind int, message []byte) error {
+		return wstest.Answering(func(c *websocket.Conn, _, kind int, message []byte) error {
 			end := kind == websocket.TextMessage && string(message) == endOfAudio
 			if kind == websocket.TextMessage && !end {
 				return nil
@@ -109,7 +111,7 @@ func recogniser(heard func(audio []byte), say func(session int64, number int) []
 func TestStreamsTheWholeRecordingAtItsPace(t *testing.T) {
 	var whole atomic.Int64
 	pcm := tone().PCM
-	s := serve(t, recogniser(func(audio []byte) {
+	s := wstest.StartLibraryServer(t, recogniser(func(audio []byte) {
 		switch {
 		case bytes.Equal(audio, pcm):
 			whole.Add(1)
@@ -117,7 +119,7 @@ func TestStreamsTheWholeRecordingAtItsPace(t *testing.T) {
 			t.Errorf("the server heard %d bytes that are not the beginning of the recording", len(audio))
 		}
 	}, func(int64, int) []string { return []string{`{"partial" : "a"}`} }))
-	o := streaming(s.url)
+	o := streaming(s.URL)
 	r := stream(t, o, 4)
 	if err := r.Err(); err != nil {
 		t.Errorf("%v, %v", err, r.Errors)
@@ -196,7 +198,7 @@ func TestNoticesWrongTranscripts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := stream(t, streaming(serve(t, recogniser(nil, c.say)).url), 6)
+			r := stream(t, streaming(wstest.StartLibraryServer(t, recogniser(nil, c.say)).URL), 6)
 			if r.Lost != c.lost || r.Mixed != c.mixed || r.Failed != c.failed || (c.kind != "" && r.Errors[c.kind] != 1) {
 				t.Errorf("lost %d, mixed %d, failed %d, %v; want %d, %d, %d, %q",
 					r.Lost, r.Mixed, r.Failed, r.Errors, c.lost, c.mixed, c.failed, c.kind)
@@ -206,13 +208,13 @@ func TestNoticesWrongTranscripts(t *testing.T) {
 }
 
 func TestSpeechServerThatClosesEarlyFails(t *testing.T) {
-	s := serve(t, answering(func(c *websocket.Conn, number, _ int, _ []byte) error {
+	s := wstest.StartLibraryServer(t, wstest.Answering(func(c *websocket.Conn, number, _ int, _ []byte) error {
 		if number < 5 {
 			return c.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"partial" : "%d"}`, number))
 		}
 		return c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""))
 	}))
-	o := streaming(s.url)
+	o := streaming(s.URL)
 	o.Config = ""
 	r := mustRun(t, o)
 	if r.Failed != 2 || r.Errors["closed with 1000"] != 2 {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // Every way in which a server can answer wrongly is noticed and counted as what it is. The load is 160 messages from
@@ -26,18 +28,18 @@ func TestRunNoticesWrongAnswers(t *testing.T) {
 		return nil
 	}
 	// at returns a session that calls answer for message 20 of each connection, and echoes the others.
-	at := func(answer func(c *websocket.Conn, kind int, message []byte) error) func(*websocket.Conn) {
-		return answering(func(c *websocket.Conn, number, kind int, message []byte) error {
+	at := func(answer func(c *websocket.Conn, kind int, message []byte) error) func(*websocket.Conn) error {
+		return wstest.Answering(func(c *websocket.Conn, number, kind int, message []byte) error {
 			if number == 20 {
 				return answer(c, kind, message)
 			}
 			return write(c, kind, message)
 		})
 	}
-	held := func() func(*websocket.Conn) { // answers message 20 after message 21
-		return func(c *websocket.Conn) {
+	held := func() func(*websocket.Conn) error { // answers message 20 after message 21
+		return func(c *websocket.Conn) error {
 			var first []byte
-			answering(func(c *websocket.Conn, number, kind int, message []byte) error {
+			return wstest.Answering(func(c *websocket.Conn, number, kind int, message []byte) error {
 				switch number {
 				case 20:
 					first = slices.Clone(message)
@@ -50,7 +52,7 @@ func TestRunNoticesWrongAnswers(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		session func(*websocket.Conn)
+		session func(*websocket.Conn) error
 		want    expectation
 	}{
 		"drops one": {
@@ -58,7 +60,7 @@ func TestRunNoticesWrongAnswers(t *testing.T) {
 			expectation{lost: 4, kind: missing},
 		},
 		"drops the last": {
-			answering(func(c *websocket.Conn, number, kind int, message []byte) error {
+			wstest.Answering(func(c *websocket.Conn, number, kind int, message []byte) error {
 				if number == 40 {
 					return nil
 				}
@@ -67,7 +69,7 @@ func TestRunNoticesWrongAnswers(t *testing.T) {
 			expectation{lost: 4, kind: missing},
 		},
 		"drops the first": {
-			answering(func(c *websocket.Conn, number, kind int, message []byte) error {
+			wstest.Answering(func(c *websocket.Conn, number, kind int, message []byte) error {
 				if number == 0 {
 					return nil
 				}
@@ -136,7 +138,7 @@ func TestRunNoticesWrongAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := quick(serve(t, c.session).url)
+			o := quick(wstest.StartLibraryServer(t, c.session).URL)
 			switch name { // the cases in which something is waited for in vain
 			case "drops the first":
 				o.ConnectTimeout = time.Second
@@ -162,7 +164,7 @@ func TestRunNoticesSwappedClients(t *testing.T) {
 	var mu sync.Mutex
 	var other *websocket.Conn
 	var others []byte
-	s := serve(t, answering(func(c *websocket.Conn, number, kind int, message []byte) error {
+	s := wstest.StartLibraryServer(t, wstest.Answering(func(c *websocket.Conn, number, kind int, message []byte) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if number == 10 && other == nil {
@@ -178,7 +180,7 @@ func TestRunNoticesSwappedClients(t *testing.T) {
 		}
 		return c.WriteMessage(kind, message)
 	}))
-	r := mustRun(t, quick(s.url))
+	r := mustRun(t, quick(s.URL))
 	if r.Mixed != 2 || r.Lost != 2 || r.Failed != 0 || r.Errors[foreign] != 2 {
 		t.Errorf("mixed %d, lost %d, failed %d, %v; want 2, 2, 0", r.Mixed, r.Lost, r.Failed, r.Errors)
 	}

@@ -9,28 +9,28 @@ import (
 // ErrStopped is returned when a connection is given to a loop that has been stopped.
 var ErrStopped = errors.New("event loop stopped")
 
-// Conn is a connection on a loop. Its methods may be called from the goroutine of its loop only, except Post.
+// Conn is a connection on a loop. Only the loop's goroutine may call its methods, except Post and Home.
 type Conn struct {
-	// home is the loop that owns the connection, for other goroutines that want to post to it. The loop itself uses on.
+	// home is the loop that owns the connection, or the one that it is on its way to. Any goroutine may load it.
 	home atomic.Pointer[Loop]
 
 	// Owned by the loop's goroutine. What every frame needs comes first.
-	on      *Loop
-	handler Handler
-	socket       // the driver's part
-	paused  bool // reading is paused
-	ended   bool // Ended was, or is about to be, called: nothing more to read
-	failed  bool // writing makes no sense any more
-	finish  bool // shut down the writing side once out is written
-	closed  bool
-	out     []byte // written by the handler, not yet taken by the socket
-	held    []byte // left unconsumed by the handler, at most MaxHeld bytes
-	early   []byte // received, to be presented before what is in the socket: see Add and PauseBefore
-	cause   error  // why it failed, for Ended, when what was received before is still to be read
+	on        *Loop
+	handler   Handler
+	socket         // the driver's part
+	paused    bool // reading is paused
+	ended     bool // nothing more is read: Ended was called, or is about to be
+	failed    bool // nothing more is written
+	halfClose bool // CloseWrite was called: the sending side is shut down once out is empty
+	closed    bool
+	out       []byte // written by the handler, not yet taken by the socket
+	held      []byte // received and left unconsumed by the handler, at most MaxHeld bytes
+	early     []byte // received, and presented before anything is read from the socket: see Add and PauseBefore
+	cause     error  // what Ended reports if writing has failed while there may still be something to read
 }
 
-// Post has f called on the loop that owns the connection by then. Any goroutine may call it. It returns false when that
-// loop has been stopped.
+// Post has f called on the loop that owns the connection when f's turn comes. Any goroutine may call it. It returns false if
+// that loop has been stopped; f is not called then.
 func (c *Conn) Post(f func()) bool {
 	l := c.home.Load()
 	return l.Post(func() {
@@ -43,8 +43,8 @@ func (c *Conn) Post(f func()) bool {
 	})
 }
 
-// isOn tells, on the goroutine of loop l, whether l owns the connection. It does not when the connection has gone to
-// another loop, nor when it is only on its way back from there.
+// isOn tells whether l owns the connection. It is called on the goroutine of l. It returns false if the connection has left
+// for another loop, and also while it is on its way back from there.
 func (c *Conn) isOn(l *Loop) bool { return c.home.Load() == l && c.on == l }
 
 // Loop returns the loop that owns the connection.
@@ -53,28 +53,28 @@ func (c *Conn) Loop() *Loop { return c.on }
 // Expired implements [Owner] for the connection's timers.
 func (c *Conn) Expired(t *Timer) { c.handler.(TimerHandler).Expired(c, t) }
 
-// Home returns the loop that owns the connection, or will when it has arrived there. Any goroutine may call it; on all but
-// that loop's, the answer may be old.
+// Home returns the loop that owns the connection, or will own it once it has arrived there. Any goroutine may call it, but
+// only on that loop's is the answer sure to be current.
 func (c *Conn) Home() *Loop { return c.home.Load() }
 
-// Handler returns the receiver of the connection's events.
+// Handler returns the handler that receives the connection's events.
 func (c *Conn) Handler() Handler { return c.handler }
 
-// SetHandler makes h the receiver of the connection's events from now on.
+// SetHandler makes h the handler of the connection's events from now on.
 func (c *Conn) SetHandler(h Handler) { c.handler = h }
 
-// Pending returns how many bytes were written that the socket has not taken yet. Whoever copies from another connection
-// stops reading that one (Pause) until Flushed is called.
+// Pending returns how many of the bytes written the socket has not taken yet. A handler that copies from another connection
+// pauses that one until Flushed is called.
 func (c *Conn) Pending() int {
-	c.settle()
+	c.sendQueued()
 	return len(c.out)
 }
 
-// Stalled tells whether Pending is more than 0, as far as is known: what was written since the loop was woken may not have been
-// sent yet. That is cheaper, for a handler that implements [StallHandler] and so gets to know the rest.
+// Stalled tells whether Pending is known to be more than 0. It costs less than Pending, because it does not send what the loop
+// has queued since it was woken. A handler that calls it implements [StallHandler], to be told if the socket does not take that.
 func (c *Conn) Stalled() bool { return len(c.out) > 0 }
 
-// Held returns how many received bytes the handler has left unconsumed.
+// Held returns how many of the bytes received the handler has left unconsumed.
 func (c *Conn) Held() int { return len(c.held) }
 
 // Ended tells whether nothing more can be received.
@@ -86,8 +86,8 @@ func (c *Conn) Closed() bool { return c.closed }
 // Paused tells whether reading is paused.
 func (c *Conn) Paused() bool { return c.paused }
 
-// Fail ends the connection as if it had failed with err: the handler's Ended is called after the present event, and nothing
-// is received or written any more.
+// Fail ends the connection as if it had failed with err: nothing more is received or written, and the handler's Ended is
+// called after the present event.
 func (c *Conn) Fail(err error) {
 	c.failed = true
 	c.out = nil
@@ -102,9 +102,9 @@ func (c *Conn) Pause() {
 	}
 }
 
-// PauseBefore is Pause for a handler that must not even take all of the bytes that it is being presented: rest, which must be
-// their end, is kept and presented first when reading is resumed. The handler returns that it has consumed all. It is not
-// counted by Held.
+// PauseBefore is Pause for a handler that cannot take all of the bytes it is being presented. The connection keeps rest,
+// which must be the last of these bytes, and presents it first when reading is resumed. The handler returns that it has consumed
+// everything. Held does not count rest.
 func (c *Conn) PauseBefore(rest []byte) {
 	c.early = append(make([]byte, 0, len(rest)), rest...)
 	c.Pause()
@@ -122,21 +122,21 @@ func (c *Conn) Resume() {
 	c.interestChanged()
 }
 
-// CloseWrite ends the stream towards the peer (TCP's FIN) once everything written before is on its way.
+// CloseWrite ends the stream towards the peer (with a FIN) once everything written before has been sent.
 func (c *Conn) CloseWrite() {
-	if c.finish || c.closed {
+	if c.halfClose || c.closed {
 		return
 	}
-	c.finish = true
+	c.halfClose = true
 	if len(c.out) == 0 && !c.failed {
 		c.shutdownWrite()
 	}
 }
 
 // Move takes the connections, which must be on the same loop, to another one, and calls moved there once all of them
-// have arrived. Nothing of them is handled in between; those that have been closed are passed over. It returns false,
-// and leaves all as it was, when the other loop has been stopped. It must not be called while one of their events is
-// being handled: use Later or Post.
+// have arrived. None of their events is handled in between. Closed connections are left out. Their timers are the caller's
+// business: it calls [Timer.Take] before and [Timer.Put] after. Move returns false, and changes nothing, if the other loop
+// has been stopped. It must not be called while an event of one of the connections is being handled: use Later or Post.
 func Move(to *Loop, moved func(), conns ...*Conn) bool {
 	from := conns[0].on
 	if from == to {
@@ -156,8 +156,8 @@ func Move(to *Loop, moved func(), conns ...*Conn) bool {
 		each(func(c *Conn) { c.join(to) })
 		moved()
 	}
-	// The new home is named neither before the function above is posted, so that what others post there comes after it,
-	// nor after it may have run, since it may move them on.
+	// The new home is stored after arrive was posted, so that whatever others post there runs after it, but before arrive can
+	// run, because arrive may move the connections on.
 	ok := to.post(arrive, func() {
 		for _, c := range conns {
 			c.home.Store(to)
@@ -169,8 +169,8 @@ func Move(to *Loop, moved func(), conns ...*Conn) bool {
 	return ok
 }
 
-// later has f called after the event that is being handled, on the loop that owns the connection by then: what else was
-// put off in this event may move it.
+// later has f called after the event that is being handled, on the loop that owns the connection then: another function that
+// runs after this event may move the connection.
 func (c *Conn) later(f func()) {
 	l := c.on
 	l.Later(func() {
@@ -183,8 +183,8 @@ func (c *Conn) later(f func()) {
 	})
 }
 
-// deliver hands n bytes to the handler that were read to buf behind a headroom of MaxHeld bytes, together with those
-// that it did not consume the last time.
+// deliver presents n bytes to the handler, preceded by the bytes that it has left unconsumed. The n bytes are in buf, after a
+// headroom of MaxHeld bytes.
 func (c *Conn) deliver(buf []byte, n int) {
 	start := MaxHeld - len(c.held)
 	copy(buf[start:MaxHeld], c.held)
@@ -202,7 +202,7 @@ func (c *Conn) receive(b []byte) {
 	}
 }
 
-// deliverEarlyLater presents what was received before the connection came to the loop.
+// deliverEarlyLater presents, after the present event, what was received early.
 func (c *Conn) deliverEarlyLater() {
 	c.later(func() {
 		if len(c.early) == 0 || c.paused || c.closed {
@@ -229,9 +229,9 @@ func (c *Conn) endLater(err error) {
 	})
 }
 
-// fail notes that the socket takes no more bytes. When it was the peer who ended the connection, and somebody reads,
-// reading goes on to the end that must come: what was received before, a close frame perhaps, is not lost by the
-// accident that a write was the first to notice.
+// fail notes that the socket takes no more bytes. If the peer has ended the connection, reading goes on to the end of the
+// stream, unless it is paused: what has arrived, perhaps a close frame, must not be lost only because a write was the first
+// to fail.
 func (c *Conn) fail(err error) {
 	c.failed = true
 	c.out = nil
@@ -243,11 +243,11 @@ func (c *Conn) fail(err error) {
 	c.endLater(err)
 }
 
-// flushed goes on after everything kept has been written.
+// flushed is called when everything kept has been written.
 func (c *Conn) flushed() {
 	c.out = nil
 	c.interestChanged()
-	if c.finish {
+	if c.halfClose {
 		c.shutdownWrite()
 	}
 	c.handler.Flushed(c)

@@ -15,30 +15,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket is the epoll driver's part of a connection.
+// socket is the epoll driver's part of a connection. The descriptor and secured are static until Close; the loop's goroutine owns
+// the rest.
 type socket struct {
 	fd         int32
-	generation int32
+	generation int32  // see driver
 	interest   uint32 // the events that epoll reports
-	plain      bool   // the descriptor is no socket, but a timer for instance
+	file       bool   // the descriptor is not a socket but, for example, a timer
 	registered bool   // the descriptor is in the epoll set
-	missed     bool   // there may be something to read that epoll has told of before, and will not again
-	entry      int32  // where it is in the outbox, if that has something of it
+	missed     bool   // there may be something to read, of which epoll has told before and does not tell again
+	entry      int32  // the index of the connection's entry in the outbox, if it has one
 
-	secured *secured // nil for a plain connection
+	secured *secured // nil without TLS
 }
 
 // Socket is a connection taken out of package net, on its way to a loop.
 type Socket struct {
 	fd      int
-	plain   bool
+	file    bool     // the descriptor is not a socket
 	secured *secured // nil without TLS
 }
 
-// Detach takes a TCP or Unix connection, another descriptor that can be polled, or a TLS connection made by package secure
-// whose handshake is complete, away from package net and the runtime's poller. The net.Conn is closed in any case, but for a TLS
-// connection, which goes on on the loop, and when there is no descriptor for the duplicate: it is left to the caller then, who may
-// have something to say to the peer. Any goroutine may call it; nobody else may use the net.Conn then.
+// Detach takes a connection away from package net and the runtime's poller: a TCP or Unix connection, another descriptor that can
+// be polled, or a TLS connection made by package secure whose handshake is complete. Any goroutine may call it, but nobody
+// else may use nc meanwhile. Detach closes nc, except that a TLS connection continues on the loop, and that nc stays open if its
+// descriptor could not be duplicated, so that the caller can still say something to the peer.
 func Detach(nc net.Conn) (Socket, error) {
 	if tc, ok := nc.(*tls.Conn); ok {
 		return detachTLS(tc)
@@ -55,7 +56,7 @@ func Detach(nc net.Conn) (Socket, error) {
 	}
 	fd, dupErr := -1, error(nil)
 	err = raw.Control(func(original uintptr) {
-		// The runtime's poller knows only the original, which is closed.
+		// The runtime's poller knows only the original, which is closed below.
 		fd, dupErr = unix.FcntlInt(original, unix.F_DUPFD_CLOEXEC, 0)
 	})
 	if err = errors.Join(err, dupErr); err != nil {
@@ -63,16 +64,16 @@ func Detach(nc net.Conn) (Socket, error) {
 	}
 	_ = nc.Close()
 	_, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
-	return Socket{fd: fd, plain: errors.Is(err, unix.ENOTSOCK)}, nil
+	return Socket{fd: fd, file: errors.Is(err, unix.ENOTSOCK)}, nil
 }
 
-// Close closes a socket that was not given to a loop.
+// Close closes a socket that was not added to a loop.
 func (s Socket) Close() { _ = unix.Close(s.fd) }
 
-// Add makes the socket a connection of the loop. The bytes in early, which were received before, are presented to the
-// handler first; the loop owns them from now on. It must be called on the loop's goroutine.
+// Add makes the socket a connection of the loop, on whose goroutine it must be called. The bytes in early, which were
+// received before, are presented to the handler first; the loop owns them from now on.
 func (l *Loop) Add(s Socket, h Handler, early []byte) *Conn {
-	c := &Conn{handler: h, early: early, socket: socket{fd: int32(s.fd), plain: s.plain, secured: s.secured}}
+	c := &Conn{handler: h, early: early, socket: socket{fd: int32(s.fd), file: s.file, secured: s.secured}}
 	c.home.Store(l)
 	if s.secured != nil {
 		c.early = append(c.early, s.secured.early...)
@@ -101,6 +102,7 @@ func (c *Conn) join(l *Loop) {
 	}
 }
 
+// register adds the descriptor to the epoll set.
 func (c *Conn) register() {
 	c.interest = c.wanted()
 	event := unix.EpollEvent{Events: c.interest, Fd: c.fd, Pad: c.generation}
@@ -112,13 +114,14 @@ func (c *Conn) register() {
 }
 
 func (c *Conn) leave() {
-	c.settle()
+	c.sendQueued()
 	d := &c.on.driver
 	c.unregister()
 	d.conns[c.fd] = nil
 	c.on.count(-1)
 }
 
+// unregister removes the descriptor from the epoll set, if it is in it.
 func (c *Conn) unregister() {
 	if c.registered {
 		c.registered = false
@@ -126,8 +129,8 @@ func (c *Conn) unregister() {
 	}
 }
 
-// wanted returns the events that epoll is to report, edge-triggered: epoll tells of each change once, and when the set of events
-// changes of what is there already. It has nothing to look at again then after each event.
+// wanted returns the events that epoll is to report, edge-triggered: epoll reports each change once, and what is there already
+// whenever the set of events is changed. So it need not check a descriptor again after it has reported it.
 func (c *Conn) wanted() uint32 {
 	events := uint32(unix.EPOLLET)
 	if !c.ended {
@@ -142,6 +145,7 @@ func (c *Conn) wanted() uint32 {
 	return events
 }
 
+// interestChanged is called when the events that epoll is to report may have changed.
 func (c *Conn) interestChanged() {
 	if c.secured != nil {
 		c.reportEnd()
@@ -149,7 +153,7 @@ func (c *Conn) interestChanged() {
 	events := c.wanted()
 	switch {
 	case !c.registered:
-		if events&unix.EPOLLIN != 0 && !c.closed { // see handle
+		if events&unix.EPOLLIN != 0 && !c.closed { // handle has unregistered it, and reading is resumed
 			c.register()
 		}
 	case events != c.interest || c.missed && events&unix.EPOLLIN != 0:
@@ -176,18 +180,18 @@ func (c *Conn) handle(events uint32) {
 			h.Ending(c)
 		}
 	case events&broken != 0:
-		c.unregister() // there is nothing more to tell
+		c.unregister() // epoll has nothing more to report
 		if c.paused && !c.ended && events&unix.EPOLLERR == 0 {
-			return // both sides have ended in order: what is unread and the end itself are for whoever resumes reading
+			return // both sides have ended in order: the handler gets what is unread, and the end, when it resumes reading
 		}
-		c.fail(c.socketError()) // nobody reads, so nobody would notice
+		c.fail(c.socketError()) // the handler does not read, so it would not notice otherwise
 	}
 }
 
-// read takes what has arrived, at most readSize bytes, and hands it to the handler. A read that does not fill the buffer
-// has emptied the socket, unless the stream has ended behind it, of which epoll does not tell a second time.
+// read reads what has arrived, at most readSize bytes, and presents it to the handler. A read that does not fill the buffer
+// has emptied the socket, unless the stream ends there (ending), which epoll does not report a second time.
 func (c *Conn) read(ending bool) {
-	if len(c.early) > 0 { // resumed in this very batch: what came early comes first
+	if len(c.early) > 0 { // reading was resumed in this batch of events: what came early is presented first
 		c.missed = true
 		return
 	}
@@ -196,7 +200,7 @@ func (c *Conn) read(ending bool) {
 		return
 	}
 	buf := c.on.driver.buffer
-	n, errno := c.take(buf[MaxHeld:])
+	n, errno := c.receiveTo(buf[MaxHeld:])
 	switch {
 	case errno == unix.EAGAIN:
 	case errno != 0:
@@ -208,16 +212,16 @@ func (c *Conn) read(ending bool) {
 		c.missed = ending || n == readSize
 		c.deliver(buf, n)
 		if c.missed && !c.closed {
-			c.interestChanged() // others get their turn before the rest
+			c.interestChanged() // so that epoll reports it again, after the other connections
 		}
 	}
 }
 
-// take reads what has arrived to b.
-func (c *Conn) take(b []byte) (int, syscall.Errno) {
+// receiveTo reads what has arrived to b, with one system call.
+func (c *Conn) receiveTo(b []byte) (int, syscall.Errno) {
 	call := uintptr(unix.SYS_RECVFROM)
-	if c.plain {
-		call = unix.SYS_READ // works for every kind of file, but costs more
+	if c.file {
+		call = unix.SYS_READ // costs more, but works for every kind of file
 	}
 	for {
 		n, _, errno := unix.RawSyscall6(call, uintptr(c.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
@@ -227,9 +231,9 @@ func (c *Conn) take(b []byte) (int, syscall.Errno) {
 	}
 }
 
-// Write sends b, and keeps a copy of what the socket does not take at once; Flushed is called when that is written too. With
-// io_uring, what is short is sent together with other connections' output, before the loop waits again.
-// A connection that fails says so through Ended.
+// Write sends b, and keeps a copy of what the socket does not take at once; Flushed is called when the socket has taken that,
+// too. With io_uring, short writes are queued and sent together with those of other connections before the loop waits again.
+// If writing fails, Ended is called.
 func (c *Conn) Write(b []byte) {
 	if len(b) == 0 || c.failed || c.closed {
 		return
@@ -241,19 +245,19 @@ func (c *Conn) Write(b []byte) {
 	c.put(b)
 }
 
-// put is Write for what goes to the socket as it is.
+// put is Write without TLS.
 func (c *Conn) put(b []byte) {
-	if len(c.out) == 0 && c.putOff(b) || c.failed {
+	if len(c.out) == 0 && c.enqueue(b) || c.failed {
 		return
 	}
-	if len(c.out) > 0 { // it may be what was put off before
+	if len(c.out) > 0 { // perhaps since enqueue has sent what was queued before
 		c.out = append(c.out, b...)
 		return
 	}
 	c.keep(b[c.send(b):])
 }
 
-// keep keeps what the socket did not take. It returns whether there is anything to keep.
+// keep keeps a copy of what the socket did not take. It returns whether there is anything to keep.
 func (c *Conn) keep(rest []byte) bool {
 	if len(rest) == 0 || c.failed {
 		return false
@@ -263,7 +267,7 @@ func (c *Conn) keep(rest []byte) bool {
 	return true
 }
 
-// send writes as much of b as the socket takes. Nothing is written to what is no socket.
+// send sends as much of b as the socket takes, and returns how many bytes that is. The descriptor must be a socket's.
 func (c *Conn) send(b []byte) int {
 	for {
 		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
@@ -280,13 +284,13 @@ func (c *Conn) send(b []byte) int {
 	}
 }
 
-// sendFailed acts on an error of the socket.
+// sendFailed is called when sending has failed.
 func (c *Conn) sendFailed(errno syscall.Errno) {
 	c.missed = true
 	c.fail(errno)
 }
 
-// flush writes what was kept.
+// flush sends what was kept.
 func (c *Conn) flush() {
 	n := c.send(c.out)
 	if c.failed {
@@ -302,12 +306,13 @@ func (c *Conn) shutdownWrite() {
 	if c.secured != nil && !c.shutTLS() {
 		return
 	}
-	c.settle()
-	if len(c.out) == 0 { // otherwise flushed comes back here
+	c.sendQueued()
+	if len(c.out) == 0 { // otherwise flushed calls shutdownWrite again
 		_ = unix.Shutdown(int(c.fd), unix.SHUT_WR)
 	}
 }
 
+// socketError returns the error that the socket has noted.
 func (c *Conn) socketError() error {
 	code, err := unix.GetsockoptInt(int(c.fd), unix.SOL_SOCKET, unix.SO_ERROR)
 	switch {
@@ -319,8 +324,8 @@ func (c *Conn) socketError() error {
 	return syscall.ECONNRESET
 }
 
-// Close closes the connection at once. What was kept is lost, and the peer gets a reset when it sent something that was
-// not read; to end a connection in order, CloseWrite and wait for Ended first.
+// Close closes the connection at once. What was kept is lost, and the peer gets a reset if it has sent something that was
+// not read. To close a connection in order, call CloseWrite and wait for Ended first.
 func (c *Conn) Close() {
 	if c.closed {
 		return

@@ -10,32 +10,32 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
-// socket is the portable driver's part of a connection: one goroutine that reads, and one that writes while there is
-// something to write. Until reading resumes, a paused connection does not notice that its peer has gone. Both end when the connection is closed.
+// socket is the portable driver's part of a connection: one goroutine reads, and another one writes while there is something to
+// write. Both end when the connection is closed. While reading is paused, the connection does not notice that its peer has gone.
 type socket struct {
-	nc net.Conn
+	// Static after Add.
+	nc      net.Conn
+	next    chan struct{} // of size one: tells the reader that its buffer is free again
+	closing chan struct{} // closed by Close
 
 	// Owned by the loop's goroutine.
 	arrived   []byte // the reader's buffer: a headroom of MaxHeld bytes, then what was read
 	arrival   int    // bytes read but not yet delivered
 	readError error  // what ended reading
 	writing   bool   // a goroutine is writing out
-
-	next    chan struct{} // of size one: tells the reader that its buffer is free again
-	closing chan struct{} // closed by Close
 }
 
 // Socket is a connection on its way to a loop.
 type Socket struct{ nc net.Conn }
 
-// Detach prepares a connection for a loop, a TLS connection included whose handshake is complete. Any goroutine may call it.
+// Detach prepares a connection for a loop. The handshake of a TLS connection must be complete. Any goroutine may call it.
 func Detach(nc net.Conn) (Socket, error) { return Socket{nc: nc}, nil }
 
-// Close closes a socket that was not given to a loop.
+// Close closes a socket that was not added to a loop.
 func (s Socket) Close() { _ = under(s.nc).Close() }
 
-// Add makes the socket a connection of the loop. The bytes in early, which were received before, are presented to the
-// handler first; the loop owns them from now on. It must be called on the loop's goroutine.
+// Add makes the socket a connection of the loop, on whose goroutine it must be called. The bytes in early, which were
+// received before, are presented to the handler first; the loop owns them from now on.
 func (l *Loop) Add(s Socket, h Handler, early []byte) *Conn {
 	c := &Conn{handler: h, early: early}
 	c.nc = s.nc
@@ -61,7 +61,8 @@ func (c *Conn) leave() {
 	c.on.count(-1)
 }
 
-// readAll is the reading goroutine. It reads once, lets the loop have the buffer, and waits to get it back.
+// readAll is the reading goroutine. It reads once, leaves its buffer to the loop, waits until that has returned it, and begins
+// again.
 func (c *Conn) readAll() {
 	buf := make([]byte, MaxHeld+readSize/4)
 	for {
@@ -84,9 +85,9 @@ func (c *Conn) readAll() {
 	}
 }
 
-// deliverArrived hands the reader's buffer to the handler, unless reading is paused, and lets the reader go on.
+// deliverArrived presents what the reader has read, unless reading is paused, and lets the reader go on.
 func (c *Conn) deliverArrived() {
-	if c.paused || c.ended || len(c.early) > 0 { // what came early comes first; this is called again after it
+	if c.paused || c.ended || len(c.early) > 0 { // what came early is presented first; deliverArrived is called again after it
 		return
 	}
 	if n := c.arrival; n > 0 {
@@ -94,20 +95,19 @@ func (c *Conn) deliverArrived() {
 		c.deliver(c.arrived, n)
 		c.next <- struct{}{}
 	}
-	if c.readError != nil && !c.paused && len(c.early) == 0 { // TLS may tell of the end together with the last bytes
+	if c.readError != nil && !c.paused && len(c.early) == 0 { // TLS may return the last bytes and the end together
 		c.endLater(cmp.Or(c.cause, c.readError))
 	}
 }
 
-// interestChanged is called when reading may go on, but perhaps in the middle of an event.
+// interestChanged is called when reading may have been resumed, perhaps in the middle of an event.
 func (c *Conn) interestChanged() {
 	if (c.arrival > 0 || c.readError != nil) && !c.paused && !c.ended {
 		c.later(c.deliverArrived)
 	}
 }
 
-// Write sends b, and keeps a copy until it is sent; Flushed is called then. A connection that fails says so through
-// Ended.
+// Write sends b, and keeps a copy until it is sent; Flushed is called then. If writing fails, Ended is called.
 func (c *Conn) Write(b []byte) {
 	if len(b) == 0 || c.failed || c.closed {
 		return
@@ -118,10 +118,10 @@ func (c *Conn) Write(b []byte) {
 	}
 }
 
-// settle has nothing to do, since nothing is put off.
-func (c *Conn) settle() {}
+// sendQueued has nothing to do, because nothing is queued.
+func (c *Conn) sendQueued() {}
 
-// startWriting sends what is kept from a goroutine of its own, which ends when that is done.
+// startWriting starts a goroutine that writes what is kept, and ends when that is done.
 func (c *Conn) startWriting() {
 	c.writing = true
 	chunk := c.out
@@ -149,20 +149,20 @@ func (c *Conn) shutdownWrite() {
 		closeWrite(c.nc)
 		return
 	}
-	go func() { // it may have to wait for the socket to take close_notify (RFC 8446, section 6.1), though not for ever
+	go func() { // it may have to wait until the socket takes close_notify (RFC 8446, section 6.1), for a bounded time
 		_ = tc.CloseWrite()
 		closeWrite(under(tc))
 	}()
 }
 
+// closeWrite ends the stream towards the peer, if the connection can.
 func closeWrite(nc net.Conn) {
 	if half, ok := nc.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
 }
 
-// under returns the connection that carries a TLS connection, and any other as it is. Closing that cuts the stream off without
-// waiting for anything.
+// under returns the connection that a TLS connection lies on, and any other connection as it is. Closing it never waits.
 func under(nc net.Conn) net.Conn {
 	tc, ok := nc.(*tls.Conn)
 	if !ok {
@@ -174,8 +174,8 @@ func under(nc net.Conn) net.Conn {
 	return tc.NetConn()
 }
 
-// Close closes the connection at once. What was kept is lost, and the peer gets a reset when it sent something that was
-// not read; to end a connection in order, CloseWrite and wait for Ended first.
+// Close closes the connection at once. What was kept is lost, and the peer gets a reset if it has sent something that was
+// not read. To close a connection in order, call CloseWrite and wait for Ended first.
 func (c *Conn) Close() {
 	if c.closed {
 		return

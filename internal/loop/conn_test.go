@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 func TestEcho(t *testing.T) {
@@ -16,7 +18,7 @@ func TestEcho(t *testing.T) {
 	echo := &script{received: func(c *Conn, b []byte) int { c.Write(b); return len(b) }}
 	var wg sync.WaitGroup
 	for i := range 20 {
-		near, far := pair(t)
+		near, far := wstest.Pair(t)
 		add(t, g.Pick(), near, echo, nil)
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(1, uint64(i)))
@@ -54,7 +56,7 @@ func TestEarlyBytesComeFirst(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			near, far := pair(t)
+			near, far := wstest.Pair(t)
 			if _, err := far.Write([]byte("late")); err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +89,7 @@ func TestEarlyBytesComeFirst(t *testing.T) {
 					}
 				})
 			}
-			wait(t, h.done, "the end")
+			wstest.Receive(t, h.done, "the end")
 			if got := string(h.bytes); got != test.early+"late" {
 				t.Errorf("%d bytes, ending with %q", len(got), got[max(0, len(got)-20):])
 			}
@@ -95,7 +97,7 @@ func TestEarlyBytesComeFirst(t *testing.T) {
 	}
 }
 
-// records consumes whole records only, which is what makes a loop keep and present the rest again.
+// records consumes only whole records, so that the loop has to keep the rest and present it again.
 type records struct {
 	size  int
 	whole [][]byte
@@ -118,19 +120,19 @@ func (h *records) Ended(c *Conn, _ error) { h.ended <- c.Held() }
 func TestHeldBytesArePresentedAgain(t *testing.T) {
 	const size = MaxHeld
 	l := group(t, 1).Pick()
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	h := &records{size: size, held: make(chan int, 1), ended: make(chan int, 1)}
 	record := make([]byte, size)
 	for i := range record {
 		record[i] = byte(i)
 	}
 	add(t, l, near, h, record[:10])
-	if got := wait(t, h.held, "the early bytes"); got != 10 {
+	if got := wstest.Receive(t, h.held, "the early bytes"); got != 10 {
 		t.Fatalf("%d bytes held of the early ones, want 10", got)
 	}
 	want := [][]byte{record}
 	_, _ = far.Write(record[10:])
-	wait(t, h.held, "the rest of the first record")
+	wstest.Receive(t, h.held, "the rest of the first record")
 	step := 1
 	if testing.Short() {
 		step = 7
@@ -141,18 +143,18 @@ func TestHeldBytesArePresentedAgain(t *testing.T) {
 		two := append(bytes.Clone(record), record...)
 		want = append(want, record, record)
 		_, _ = far.Write(two[:cut])
-		if got := wait(t, h.held, "a part"); got != cut%size {
+		if got := wstest.Receive(t, h.held, "a part"); got != cut%size {
 			t.Fatalf("cut at %d: %d bytes held, want %d", cut, got, cut%size)
 		}
 		_, _ = far.Write(two[cut:])
-		if got := wait(t, h.held, "the other part"); got != 0 {
+		if got := wstest.Receive(t, h.held, "the other part"); got != 0 {
 			t.Fatalf("cut at %d: %d bytes held after whole records", cut, got)
 		}
 	}
 	_, _ = far.Write(record[:3])
-	wait(t, h.held, "an unfinished record")
+	wstest.Receive(t, h.held, "an unfinished record")
 	_ = far.Close()
-	if held := wait(t, h.ended, "the end"); held != 3 {
+	if held := wstest.Receive(t, h.ended, "the end"); held != 3 {
 		t.Errorf("%d bytes held at the end, want 3", held)
 	}
 	if !slices.EqualFunc(h.whole, want, bytes.Equal) {
@@ -162,7 +164,7 @@ func TestHeldBytesArePresentedAgain(t *testing.T) {
 
 func TestTooManyBytesHeldPanics(t *testing.T) {
 	c := &Conn{handler: &script{received: func(*Conn, []byte) int { return 1 }}}
-	c.receive(make([]byte, MaxHeld+1)) // just as many as allowed are left
+	c.receive(make([]byte, MaxHeld+1)) // as many as allowed are left
 	defer func() {
 		if recover() == nil {
 			t.Error("no panic")
@@ -173,16 +175,16 @@ func TestTooManyBytesHeldPanics(t *testing.T) {
 
 func TestEOFIsReportedOnceAndWritingGoesOn(t *testing.T) {
 	l := group(t, 1).Pick()
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	h := collect()
 	c := add(t, l, near, h, nil)
 	_, _ = far.Write([]byte("question"))
 	_ = far.CloseWrite()
-	wait(t, h.done, "the end")
+	wstest.Receive(t, h.done, "the end")
 	on(t, c, func() {
 		c.Write([]byte("answer"))
 		c.CloseWrite()
-		c.CloseWrite() // a second time is no harm
+		c.CloseWrite() // a second call does no harm
 	})
 	if got, err := io.ReadAll(far); string(got) != "answer" || err != nil {
 		t.Errorf("%q, %v", got, err)
@@ -222,7 +224,7 @@ func TestResetIsReportedOnce(t *testing.T) {
 				t.Skip("the portable driver notices it on Resume")
 			}
 			l := group(t, 1).Pick()
-			near, far := pair(t)
+			near, far := wstest.Pair(t)
 			h := collect()
 			c := add(t, l, near, h, nil)
 			if test.paused {
@@ -230,7 +232,7 @@ func TestResetIsReportedOnce(t *testing.T) {
 			}
 			_ = far.SetLinger(0)
 			_ = far.Close()
-			wait(t, h.done, "the end")
+			wstest.Receive(t, h.done, "the end")
 			on(t, c, func() {
 				for range 3 {
 					c.Write([]byte("nobody gets this"))
@@ -251,12 +253,12 @@ func TestResetIsReportedOnce(t *testing.T) {
 	}
 }
 
-// A server that closes with unread input sends a reset right behind its last words. A write that fails by it must not
-// take those away: they hold the close code.
+// A server that closes a socket with unread input sends a reset right after its last bytes. A write that fails because of the
+// reset must not lose these bytes: they hold the close code.
 func TestLastWordsBeforeAReset(t *testing.T) {
 	l := group(t, 1).Pick()
-	nearA, farA := pair(t)
-	nearB, farB := pair(t)
+	nearA, farA := wstest.Pair(t)
+	nearB, farB := wstest.Pair(t)
 	h := collect()
 	b := add(t, l, nearB, h, nil)
 	a := &script{received: func(_ *Conn, bytes []byte) int {
@@ -274,9 +276,9 @@ func TestLastWordsBeforeAReset(t *testing.T) {
 	release := hold(t, l)
 	_, _ = farA.Write([]byte("x")) // handled first
 	_, _ = farB.Write([]byte("last words"))
-	_ = farB.Close() // with something unread: a reset
+	_ = farB.Close() // with something unread, so it sends a reset
 	release()
-	wait(t, h.done, "the end")
+	wstest.Receive(t, h.done, "the end")
 	settle(t, l)
 	on(t, b, func() {
 		if string(h.bytes) != "last words" {
@@ -288,12 +290,12 @@ func TestLastWordsBeforeAReset(t *testing.T) {
 	})
 }
 
-// When both sides have ended their streams in order, epoll says so even to those who do not want to read at the moment.
-// What is still unread must not be lost by that.
+// When both sides have ended their streams in order, epoll reports it even while reading is paused. What is unread must not be lost
+// then.
 func TestOrderlyEndWhilePaused(t *testing.T) {
 	g := group(t, 2)
 	l := g.Loops()[0]
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	h := collect()
 	c := add(t, l, near, h, nil)
 	on(t, c, func() {
@@ -311,10 +313,10 @@ func TestOrderlyEndWhilePaused(t *testing.T) {
 			t.Errorf("%q, %v while paused", h.bytes, h.errs)
 		}
 	})
-	on(t, c, func() { Move(g.Loops()[1], func() {}, c) }) // must survive that, too
+	on(t, c, func() { Move(g.Loops()[1], func() {}, c) }) // the bytes must survive a move, too
 	settle(t, g.Loops()[1])
 	on(t, c, c.Resume)
-	wait(t, h.done, "the end")
+	wstest.Receive(t, h.done, "the end")
 	if string(h.bytes) != "the rest" || h.errs[0] != io.EOF {
 		t.Errorf("%q, %v", h.bytes, h.errs)
 	}
@@ -322,14 +324,14 @@ func TestOrderlyEndWhilePaused(t *testing.T) {
 
 func TestCloseWriteAfterPendingOutput(t *testing.T) {
 	l := group(t, 1).Pick()
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	sent := randomBytes(8<<20, 1)
 	flushed := make(chan struct{})
 	c := add(t, l, near, &script{flushed: func(*Conn) { close(flushed) }}, nil)
 	on(t, c, func() {
 		c.Write(sent[:1000])
 		c.Write(sent[1000 : 7<<20])
-		c.Write(sent[7<<20:]) // behind what is kept
+		c.Write(sent[7<<20:]) // after what is kept
 		c.CloseWrite()
 		if c.Pending() == 0 {
 			t.Error("8 MiB went into the socket at once; the test needs some to be kept")
@@ -339,7 +341,7 @@ func TestCloseWriteAfterPendingOutput(t *testing.T) {
 	if err != nil || !bytes.Equal(got, sent) {
 		t.Errorf("%d bytes, %v; want %d", len(got), err, len(sent))
 	}
-	wait(t, flushed, "Flushed")
+	wstest.Receive(t, flushed, "Flushed")
 	on(t, c, func() {
 		if c.Pending() != 0 {
 			t.Errorf("%d bytes pending after Flushed", c.Pending())
@@ -384,7 +386,7 @@ func TestCloseInsideHandlers(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			l := group(t, 1).Pick()
-			near, far := pair(t)
+			near, far := wstest.Pair(t)
 			done := make(chan struct{}, 10)
 			h := test.handler(done)
 			ended := h.ended
@@ -398,7 +400,7 @@ func TestCloseInsideHandlers(t *testing.T) {
 			}
 			c := add(t, l, near, h, nil)
 			test.act(t, c, far)
-			wait(t, done, "the handler")
+			wstest.Receive(t, done, "the handler")
 			if _, err := far.Read(make([]byte, 1)); err == nil {
 				t.Error("the peer's connection is still open")
 			}
@@ -413,7 +415,7 @@ func TestCloseInsideHandlers(t *testing.T) {
 	}
 }
 
-// One handler closes all the others while their events wait in the same batch.
+// One handler closes all other connections while their events wait in the same batch.
 func TestCloseOthersInTheSameBatch(t *testing.T) {
 	l := group(t, 1).Pick()
 	const n = 20
@@ -433,7 +435,7 @@ func TestCloseOthersInTheSameBatch(t *testing.T) {
 	}}
 	var fars []io.Writer
 	for i := range conns {
-		near, far := pair(t)
+		near, far := wstest.Pair(t)
 		conns[i] = add(t, l, near, h, nil)
 		fars = append(fars, far)
 	}
@@ -442,7 +444,7 @@ func TestCloseOthersInTheSameBatch(t *testing.T) {
 		_, _ = far.Write([]byte("x"))
 	}
 	release()
-	wait(t, done, "an event")
+	wstest.Receive(t, done, "an event")
 	settle(t, l)
 	call(t, l, func() {
 		if events != 1 || l.conns != 0 {
@@ -451,14 +453,14 @@ func TestCloseOthersInTheSameBatch(t *testing.T) {
 	})
 }
 
-// A connection is closed between its end being seen and being reported.
+// A connection is closed after its end was seen, and before it is reported.
 func TestCloseBeforeTheEndIsReported(t *testing.T) {
 	l := group(t, 1).Pick()
-	nearA, farA := pair(t)
-	nearB, farB := pair(t)
+	nearA, farA := wstest.Pair(t)
+	nearB, farB := wstest.Pair(t)
 	b := add(t, l, nearB, &script{ended: func(c *Conn, err error) {
 		if c.Closed() {
-			t.Errorf("a closed connection was told of its end, %v", err)
+			t.Errorf("Ended was called for a closed connection, with %v", err)
 		}
 	}}, nil)
 	done := make(chan struct{})
@@ -471,15 +473,15 @@ func TestCloseBeforeTheEndIsReported(t *testing.T) {
 	_ = farB.Close() // seen first
 	_, _ = farA.Write([]byte("x"))
 	release()
-	wait(t, done, "the other's event")
+	wstest.Receive(t, done, "the other's event")
 	settle(t, l)
 }
 
-// Reading is resumed just when epoll reports something. What came early still comes first.
+// Reading is resumed in the same batch in which epoll reports something. What came early is still presented first.
 func TestEarlyBytesComeFirstOfABatch(t *testing.T) {
 	l := group(t, 1).Pick()
-	nearA, farA := pair(t)
-	nearB, farB := pair(t)
+	nearA, farA := wstest.Pair(t)
+	nearB, farB := wstest.Pair(t)
 	h := collect()
 	socket, err := Detach(nearB)
 	if err != nil {
@@ -489,7 +491,7 @@ func TestEarlyBytesComeFirstOfABatch(t *testing.T) {
 	call(t, l, func() {
 		b = l.Add(socket, h, []byte("early "))
 		b.Pause()
-		b.CloseWrite() // from now on the peer's end is reported to whom does not read, too
+		b.CloseWrite() // from now on epoll reports the peer's end even while reading is paused
 	})
 	add(t, l, nearA, &script{received: func(_ *Conn, bytes []byte) int {
 		b.Resume()
@@ -500,35 +502,35 @@ func TestEarlyBytesComeFirstOfABatch(t *testing.T) {
 	_, _ = farB.Write([]byte("late"))
 	_ = farB.Close()
 	release()
-	wait(t, h.done, "the end")
+	wstest.Receive(t, h.done, "the end")
 	if string(h.bytes) != "early late" {
 		t.Errorf("received %q", h.bytes)
 	}
 }
 
-// A descriptor that is closed gets its number reused by the next connection, perhaps while events of the old one are
-// still in the batch. Those must not reach the new one.
+// The next connection may get the descriptor of a closed one while events of that are still in the batch. They must not reach
+// the new connection.
 func TestDescriptorIsReusedWithinABatch(t *testing.T) {
 	l := group(t, 1).Pick()
-	nearFirst, farFirst := pair(t)
-	nearOld, farOld := pair(t)
-	nearNew, farNew := pair(t)
+	nearFirst, farFirst := wstest.Pair(t)
+	nearOld, farOld := wstest.Pair(t)
+	nearNew, farNew := wstest.Pair(t)
 	fresh := collect()
 	var replacement *Conn
 	old := add(t, l, nearOld, &script{ended: func(c *Conn, _ error) {
 		if c.Closed() {
-			t.Error("the closed connection was told of its end")
+			t.Error("Ended was called for the closed connection")
 		}
 	}}, nil)
 	replaced := make(chan struct{})
 	add(t, l, nearFirst, &script{received: func(_ *Conn, b []byte) int {
 		old.Close()
-		socket, err := Detach(nearNew) // takes the lowest number that is free
+		socket, err := Detach(nearNew) // gets the lowest free descriptor
 		if err != nil {
 			t.Error(err)
 		}
 		replacement = l.Add(socket, fresh, nil)
-		replacement.Pause() // does not read, so that only an event of the old one could say that it has ended
+		replacement.Pause() // so that only an event of the old connection could report an end
 		close(replaced)
 		return len(b)
 	}}, nil)
@@ -537,17 +539,17 @@ func TestDescriptorIsReusedWithinABatch(t *testing.T) {
 	_ = farOld.SetLinger(0)
 	_ = farOld.Close()
 	release()
-	wait(t, replaced, "the replacement")
+	wstest.Receive(t, replaced, "the replacement")
 	settle(t, l)
 	on(t, replacement, func() {
 		if len(fresh.errs) > 0 {
-			t.Errorf("the new connection was told %v", fresh.errs)
+			t.Errorf("Ended was called for the new connection, with %v", fresh.errs)
 		}
 		replacement.Resume()
 	})
 	_, _ = farNew.Write([]byte("hello"))
 	_ = farNew.Close()
-	wait(t, fresh.done, "the end of the new connection")
+	wstest.Receive(t, fresh.done, "the end of the new connection")
 	if string(fresh.bytes) != "hello" || fresh.errs[0] != io.EOF {
 		t.Errorf("%q, %v", fresh.bytes, fresh.errs)
 	}
@@ -555,19 +557,19 @@ func TestDescriptorIsReusedWithinABatch(t *testing.T) {
 
 func TestSetHandler(t *testing.T) {
 	l := group(t, 1).Pick()
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	second, changed := collect(), make(chan struct{})
 	first := &script{received: func(c *Conn, b []byte) int {
 		c.SetHandler(second)
 		close(changed)
-		return 1 // the rest is for the other
+		return 1 // the rest is for the other handler
 	}}
 	add(t, l, near, first, nil)
 	_, _ = far.Write([]byte("ab"))
-	wait(t, changed, "the first handler")
+	wstest.Receive(t, changed, "the first handler")
 	_, _ = far.Write([]byte("cd"))
 	_ = far.Close()
-	wait(t, second.done, "the end")
+	wstest.Receive(t, second.done, "the end")
 	if string(second.bytes) != "bcd" {
 		t.Errorf("the second handler got %q", second.bytes)
 	}

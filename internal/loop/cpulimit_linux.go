@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuLimit returns how many processors the process may use: those it may run on, or what its cgroups allow it of them if that is
-// less, which need not be a whole number.
+// cpuLimit returns how many processors the process may use: those that it may run on, or the quota of its cgroups if that is less,
+// which need not be a whole number.
 func cpuLimit() float64 {
 	limit := float64(runtime.NumCPU())
 	var set unix.CPUSet
@@ -33,20 +33,21 @@ var ownCgroup = sync.OnceValue(func() cgroup {
 	return findCgroup(string(groups), string(mounts))
 })
 
-// cgroup is the cgroup that limits the processors, with those above it as far as they can be seen: the least of their limits counts.
+// cgroup is the cgroup that limits the processors, and those above it as far as they are visible. The lowest of their limits counts.
 type cgroup struct {
-	directories []string
-	unified     bool // cgroups of version 2
+	directories []string // the lowest first
+	unified     bool     // cgroups of version 2
 }
 
-// findCgroup finds the cgroup in what /proc/self/cgroup and /proc/self/mountinfo say (cgroups(7), proc_pid_mountinfo(5)).
+// findCgroup finds the cgroup, given the contents of /proc/self/cgroup and /proc/self/mountinfo (cgroups(7),
+// proc_pid_mountinfo(5)).
 func findCgroup(groups, mounts string) (c cgroup) {
 	at, found := "", false
 	for line := range strings.Lines(groups) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		switch {
 		case len(parts) != 3:
-		case slices.Contains(strings.Split(parts[1], ","), "cpu"): // it wins where there are both versions
+		case slices.Contains(strings.Split(parts[1], ","), "cpu"): // version 1, which counts where there are both versions
 			at, found, c.unified = parts[2], true, false
 		case parts[0] == "0" && !found:
 			at, found, c.unified = parts[2], true, true
@@ -67,7 +68,7 @@ func findCgroup(groups, mounts string) (c cgroup) {
 		}
 		root, mounted := unescape(fields[3]), unescape(fields[4])
 		below, ok := strings.CutPrefix(at, strings.TrimSuffix(root, "/"))
-		if !ok || below != "" && below[0] != '/' { // what is mounted is another part of the tree: a container sees its own only
+		if !ok || below != "" && below[0] != '/' { // another part of the tree is mounted: a container sees only its own
 			below = ""
 		}
 		for below = path.Clean("/" + below); ; below = path.Dir(below) {
@@ -80,7 +81,7 @@ func findCgroup(groups, mounts string) (c cgroup) {
 	return c
 }
 
-// unescape returns a path of mountinfo, where spaces and the like stand as octal numbers.
+// unescape returns a path of mountinfo, which writes white space and backslashes as octal numbers.
 func unescape(text string) string {
 	if !strings.Contains(text, `\`) {
 		return text
@@ -88,7 +89,7 @@ func unescape(text string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(text)
 }
 
-// quota returns the limit in processors; false for none.
+// quota returns the lowest limit, in processors. It returns false if there is none.
 func (c cgroup) quota() (least float64, ok bool) {
 	for _, directory := range c.directories {
 		quota, period := "", ""
@@ -97,7 +98,7 @@ func (c cgroup) quota() (least float64, ok bool) {
 		} else {
 			quota, period = read(directory, "cpu.cfs_quota_us"), read(directory, "cpu.cfs_period_us")
 		}
-		q, err1 := strconv.ParseFloat(quota, 64) // max, and -1, are for no limit
+		q, err1 := strconv.ParseFloat(quota, 64) // max and -1 mean no limit
 		p, err2 := strconv.ParseFloat(period, 64)
 		if err1 == nil && err2 == nil && q > 0 && p > 0 && (!ok || q/p < least) {
 			least, ok = q/p, true
@@ -106,6 +107,7 @@ func (c cgroup) quota() (least float64, ok bool) {
 	return least, ok
 }
 
+// read returns the text of a file without white space around it; empty if it cannot be read.
 func read(directory, file string) string {
 	text, err := os.ReadFile(path.Join(directory, file))
 	if err != nil {

@@ -9,39 +9,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// driver waits for a loop's sockets with epoll, edge-triggered. All of it is owned by the loop's goroutine, except that
-// wake may be called from anywhere.
+// driver waits for a loop's sockets with epoll, edge-triggered.
 type driver struct {
-	loop   *Loop
-	epoll  int
-	waker  int // an eventfd that other goroutines write to
-	events [256]unix.EpollEvent
-	ready  int  // how many events the last wait returned
-	next   int  // of them, to be handled
-	raw    bool // it may wait without telling the scheduler
-	silent int  // wake-ups since there was something on a socket
+	// Static after open. Any goroutine may call wake, which uses only waker, and ring.
+	loop      *Loop
+	epoll     int
+	waker     int   // an eventfd that other goroutines write to
+	raw       bool  // the driver may wait without telling the scheduler
+	ringError error // why there is no ring although one was asked for
 
-	// conns holds the loop's connections by descriptor.
-	conns []*Conn
-	// generation tells a descriptor's connections apart: an event that was fetched for a closed one must not reach
-	// the next that got its number.
+	// Owned by the loop's goroutine.
+	events        [256]unix.EpollEvent
+	ready         int     // how many events the last wait returned
+	next          int     // the index of the next one to be handled
+	silentWakeups int     // wake-ups since the last event of a connection
+	conns         []*Conn // the loop's connections by descriptor
+	// generation is that of the connection that came last. It tells connections with the same descriptor apart: an event that was
+	// fetched for a closed one must not reach its successor.
 	generation int32
-	buffer     []byte
-
-	outbox  outbox
-	refused error // why there is no ring
-
-	// For TLS connections: nil as long as there are none.
-	opened []byte // what was decrypted, with the same headroom as in buffer
-	sealed []byte // for what is being encrypted
+	buffer     []byte // what is read, behind a headroom of MaxHeld bytes
+	outbox     outbox
+	// For TLS connections; nil as long as there are none.
+	opened []byte // what was decrypted, behind the same headroom
+	sealed []byte // memory for what is encrypted
 }
 
+// open makes the driver of loop l ready.
 func (d *driver) open(l *Loop, use IOURing) (err error) {
 	if d.outbox, err = openOutbox(use); err != nil {
 		if use != IOURingAuto {
 			return err
 		}
-		d.refused = err
+		d.ringError = err
 	}
 	defer func() {
 		if err != nil {
@@ -63,7 +62,7 @@ func (d *driver) open(l *Loop, use IOURing) (err error) {
 		_ = unix.Close(epoll)
 		return fmt.Errorf("adding an eventfd to epoll: %w", err)
 	}
-	d.loop, d.epoll, d.waker, d.silent, d.raw = l, epoll, waker, silentAfter, l.group.raw
+	d.loop, d.epoll, d.waker, d.silentWakeups, d.raw = l, epoll, waker, silentAfter, l.group.raw
 	d.buffer = make([]byte, MaxHeld+readSize)
 	return nil
 }
@@ -71,24 +70,24 @@ func (d *driver) open(l *Loop, use IOURing) (err error) {
 // canWaitRaw tells that a loop can keep its P while it waits.
 const canWaitRaw = true
 
-// silentAfter wake-ups in a row for something else than a socket, a loop's sockets are taken to be silent. One is not enough: it
-// is the scheduler's signal every 10 ms. Each time that a P is given back the scheduler's monitor looks after it, and then goes on
-// to look every 20 us for a millisecond: at 2,000 round trips a second that was a sixth of all processor time.
+// silentAfter is a number of wake-ups: after silentAfter wake-ups without a socket event, the loop hands its P back when it
+// waits. One wake-up is not enough, because the scheduler's signal causes one every 10 ms. And handing a P back is not free: the
+// scheduler's monitor thread takes it away, and then checks every 20 us for a millisecond; at 2,000 round trips a second that cost
+// a sixth of all processor time.
 const silentAfter = 2
 
-// wait returns when there may be events to dispatch. This is the one place where a loop waits, and measured to be the
-// cheapest way (docs/architecture.md has the table): a loop whose sockets are busy blocks in the system call without telling
-// the Go scheduler, and keeps its P, so that waking up costs no more than in a program without a scheduler. The group gives
-// the scheduler another P for each loop, so that nobody misses the one that sleeps. A loop that was woken for something else
-// than a socket several times in a row gives its P back, and waits in the ordinary way until there is something on a socket again.
-// That is soon after sockets have become silent: the scheduler interrupts what seems to compute for more than 10 ms with a signal,
-// as it does when it has to stop all Ps for a collection of garbage. (A time-out would do as well, but setting a timer for each call
-// costs 2 % of what relaying does.)
+// wait returns when there may be events to dispatch. A loop waits nowhere else, and this way was measured to be the cheapest
+// (docs/architecture.md has the table). While its sockets are busy, a loop blocks in the system call without telling the Go
+// scheduler, and keeps its P, so that waking up costs no more than in a program without a scheduler. The group gives the scheduler
+// one more P for each awake loop, to make up for the P that sleeps in the system call. After silentAfter wake-ups without a socket
+// event, the loop hands its P back and waits in an ordinary system call until there is a socket event again. This happens soon
+// after the sockets have become silent, because the scheduler sends a signal to what keeps a P for more than 10 ms, as it does to
+// stop all Ps for a garbage collection. (A time-out would do as well, but a timer for each call adds 2 % to the cost of relaying.)
 func (d *driver) wait() {
 	var n uintptr
 	var errno unix.Errno
 	forever := -1
-	if d.silent >= silentAfter || !d.raw {
+	if d.silentWakeups >= silentAfter || !d.raw {
 		n, _, errno = unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epoll),
 			uintptr(unsafe.Pointer(&d.events[0])), uintptr(len(d.events)), uintptr(forever), 0, 0)
 	} else {
@@ -101,25 +100,26 @@ func (d *driver) wait() {
 	case unix.EINTR:
 		d.ready = 0
 	default:
-		panic(broken(fmt.Sprintf("loop: epoll_pwait: %v", errno)))
+		panic(fatal(fmt.Sprintf("loop: epoll_pwait: %v", errno)))
 	}
 }
 
+// wake makes wait return. Any goroutine may call it.
 func (d *driver) wake() {
 	one := uint64(1)
-	// It fails only when the counter is full, and then the loop is awake as it is.
+	// This fails only when the counter is full, and then the loop wakes up anyway.
 	_, _, _ = unix.RawSyscall(unix.SYS_WRITE, uintptr(d.waker), uintptr(unsafe.Pointer(&one)), 8)
 }
 
 // dispatch handles the events that were fetched, and returns how many they were.
 func (d *driver) dispatch() int {
-	d.silent++
+	d.silentWakeups++
 	d.next = 0
 	d.handleRest()
 	return d.ready
 }
 
-// handleRest handles the events of the batch from number next on.
+// handleRest handles the events of the batch that have not been handled yet.
 func (d *driver) handleRest() {
 	for d.next < d.ready {
 		event := &d.events[d.next]
@@ -133,7 +133,7 @@ func (d *driver) handleRest() {
 		if c == nil || c.generation != event.Pad {
 			continue
 		}
-		d.silent = 0
+		d.silentWakeups = 0
 		d.loop.current, d.loop.handler = c, c.handler
 		c.handle(event.Events)
 	}
@@ -148,6 +148,7 @@ func (d *driver) each(f func(*Conn)) {
 	}
 }
 
+// shut closes the connections, and what the driver itself has open.
 func (d *driver) shut() {
 	d.each((*Conn).Close)
 	d.loop.timers.stop()

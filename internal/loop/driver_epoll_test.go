@@ -5,12 +5,14 @@ package loop
 import (
 	"net"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // portable tells which driver is under test.
 const portable = false
 
-// An event that epoll reports again and again, because nobody acts on it, would keep the loop turning.
+// epoll must not report an event again and again because nothing acts on it: the loop would never wait.
 func TestNothingKeepsAnIdleLoopAwake(t *testing.T) {
 	tests := []struct {
 		name string
@@ -70,7 +72,7 @@ func TestNothingKeepsAnIdleLoopAwake(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			l := group(t, 1).Pick()
-			near, far := pair(t)
+			near, far := wstest.Pair(t)
 			c := add(t, l, near, &script{}, nil)
 			test.act(c, far)
 			settle(t, l)

@@ -4,17 +4,21 @@ package loop
 
 import "errors"
 
-// canWaitRaw tells that a loop can keep its P while it waits.
+// canWaitRaw tells that a loop cannot keep its P while it waits.
 const canWaitRaw = false
 
-// driver waits for a loop's events on a channel; the sockets are read and written by goroutines of their connections.
-// It is for systems without epoll: simple and right before fast.
+// driver waits for a loop's events on a channel; each connection has goroutines that read and write its socket.
+// It is for systems without epoll, and meant to be simple and correct rather than fast.
 type driver struct {
+	// Static after open.
 	loop  *Loop
 	woken chan struct{} // of size one
+
+	// Owned by the loop's goroutine.
 	conns map[*Conn]struct{}
 }
 
+// open makes the driver of loop l ready.
 func (d *driver) open(l *Loop, use IOURing) error {
 	if use == IOURingOn {
 		return errNoRing
@@ -28,6 +32,7 @@ func (d *driver) open(l *Loop, use IOURing) error {
 // wait returns when something was posted.
 func (d *driver) wait() { <-d.woken }
 
+// wake makes wait return. Any goroutine may call it.
 func (d *driver) wake() {
 	select {
 	case d.woken <- struct{}{}:
@@ -35,22 +40,22 @@ func (d *driver) wake() {
 	}
 }
 
-// dispatch has nothing to do, since events come as posted functions, but counts as one.
+// dispatch has nothing to do, because events come as posted functions. It returns 1, so that the wake-up counts as work.
 func (d *driver) dispatch() int { return 1 }
 
 // handleRest has nothing to do.
 func (d *driver) handleRest() {}
 
-// dropSending has nothing to do.
-func (d *driver) dropSending() {}
+// failSending has nothing to do.
+func (d *driver) failSending() {}
 
-// sendOutbox has nothing to send, since nothing is put off.
+// sendOutbox has nothing to send, because nothing is queued.
 func (d *driver) sendOutbox() bool { return false }
 
 // ring tells that there is no io_uring.
 func (d *driver) ring() (bool, error) { return false, errNoRing }
 
-var errNoRing = errors.New("io_uring is for Linux only")
+var errNoRing = errors.New("io_uring needs Linux")
 
 // each calls f for every connection of the loop.
 func (d *driver) each(f func(*Conn)) {
@@ -59,6 +64,7 @@ func (d *driver) each(f func(*Conn)) {
 	}
 }
 
+// shut closes the connections.
 func (d *driver) shut() {
 	d.each((*Conn).Close)
 	d.loop.timers.stop()

@@ -1,15 +1,15 @@
 package loop
 
-// A loop is called busy above wakeShare of a processor. One is parked when what all do would keep the others below
-// parkShare. The distance between the two, and the number of looks in a row that must agree, keep the number from
-// swinging.
+// The group wakes another loop when the awake ones use more than wakeShare of a processor each on average, and parks one when the
+// others could do its work and still use less than parkShare. The distance between the two, and the number of decisions in a row
+// that must agree, keep the number of awake loops from swinging.
 const (
 	wakeShare   = 0.80
 	parkShare   = 0.50
 	wakeAfter   = 2
 	parkAfter   = 12
-	unevenAfter = 8
-	unevenBy    = 0.30
+	unevenAfter = 8    // decisions in a row after which two loops are balanced
+	unevenBy    = 0.30 // the difference of two loops' shares from which on they are
 )
 
 type verdict int
@@ -21,20 +21,20 @@ const (
 	balance
 )
 
-// decision is what to do with the loops; from, to and share go with balance.
+// decision is what to do with the loops. With balance, the loop from moves a share of what it has to the loop to.
 type decision struct {
 	verdict  verdict
 	from, to int
 	share    float64
 }
 
-// governor decides from the loops' busy shares how many should be awake. It holds no clock and no loops.
+// governor decides from the loops' busy shares how many of them should be awake. It has no clock and no loops.
 type governor struct {
-	lowest, highest       int
-	busy, quiet, lopsided int // looks in a row
+	lowest, highest     int // numbers of awake loops
+	busy, quiet, uneven int // for how many decisions in a row the loops have been so
 }
 
-// decide takes the busy shares, from 0 to 1, of the loops that are awake.
+// decide decides, given the busy shares of the awake loops, from 0 to 1.
 func (g *governor) decide(shares []float64) decision {
 	awake := len(shares)
 	total, most, least := 0.0, 0, 0
@@ -57,9 +57,9 @@ func (g *governor) decide(shares []float64) decision {
 	}
 	busy := count(&g.busy, awake < g.highest && total > wakeShare*float64(awake))
 	quiet := count(&g.quiet, awake > g.lowest && total < parkShare*float64(awake-1))
-	lopsided := count(&g.lopsided, awake > 1 && shares[most] > wakeShare && shares[most]-shares[least] > unevenBy)
+	uneven := count(&g.uneven, awake > 1 && shares[most] > wakeShare && shares[most]-shares[least] > unevenBy)
 	switch {
-	case awake > g.highest: // there are fewer processors than before
+	case awake > g.highest: // the process may use fewer processors than before
 		*g = governor{lowest: g.lowest, highest: g.highest}
 		return decision{verdict: parkOne}
 	case busy >= wakeAfter:
@@ -68,8 +68,8 @@ func (g *governor) decide(shares []float64) decision {
 	case quiet >= parkAfter:
 		*g = governor{lowest: g.lowest, highest: g.highest}
 		return decision{verdict: parkOne}
-	case lopsided >= unevenAfter:
-		g.lopsided = 0
+	case uneven >= unevenAfter:
+		g.uneven = 0
 		return decision{verdict: balance, from: most, to: least, share: (shares[most] - shares[least]) / 2 / shares[most]}
 	}
 	return decision{}

@@ -15,7 +15,7 @@ func TestGovernorDecides(t *testing.T) {
 		name            string
 		lowest, highest int
 		looks           []look
-		last            verdict // of the last look; all before it must say keep
+		last            verdict // of the last decision; all before it must be keep
 	}{
 		{"idle", 1, 4, []look{{[]float64{0}, 100}}, keep},
 		{"one busy look is no reason", 1, 4, []look{{[]float64{0.95}, 1}}, keep},
@@ -58,7 +58,7 @@ func TestGovernorDecides(t *testing.T) {
 	}
 }
 
-// A loop that has just been woken is not counted busy by what was before, and neither is one parked at once.
+// What was before a loop was woken does not count as busy afterwards, and no loop is parked at once.
 func TestGovernorStartsAfresh(t *testing.T) {
 	g := governor{lowest: 1, highest: 3}
 	var verdicts []verdict
@@ -79,7 +79,7 @@ func TestGovernorStartsAfresh(t *testing.T) {
 	}
 }
 
-// No load may make it park what it would wake again at once: the sum of the work stays the same.
+// For no load may the governor park a loop that it would wake again at once: the sum of the work stays the same.
 func TestGovernorHasHysteresis(t *testing.T) {
 	const highest = 4
 	for awake := 2; awake <= highest; awake++ {
@@ -115,11 +115,11 @@ func TestGovernorBalances(t *testing.T) {
 	for range unevenAfter {
 		d = g.decide([]float64{0.5, 0.9, 0.1})
 	}
-	// A share of the busiest loop's work that makes it and the least busy one even.
+	// The share of the busiest loop's work that makes it as busy as the least busy one.
 	if d.verdict != balance || d.from != 1 || d.to != 2 || math.Abs(0.9*(1-d.share)-(0.1+0.9*d.share)) > 1e-9 {
 		t.Errorf("%+v", d)
 	}
 	if d = g.decide([]float64{0.5, 0.9, 0.1}); d.verdict != keep {
-		t.Errorf("at once again: %+v", d)
+		t.Errorf("balanced again at once: %+v", d)
 	}
 }

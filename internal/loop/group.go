@@ -6,59 +6,60 @@ import (
 	"time"
 )
 
-// Mover is a [Handler] that can be taken to another loop, together with all that belongs to it (see [Move]). Of the
-// connections that belong together only one may have a handler that is a Mover.
+// Mover is a [Handler] that can move to another loop, together with everything that belongs to it (see [Move]). Of connections
+// that belong together, only one may have a handler that is a Mover.
 type Mover interface {
 	Handler
-	// MoveTo moves everything to the other loop. It is called on the present one, between events.
+	// MoveTo moves everything to the other loop. It is called on the present loop, between events.
 	MoveTo(to *Loop)
 }
 
-// Group is the event loops of a process. Only some of them are awake: a connection goes to one of those, and its
-// governor wakes another when they are busy and empties one when fewer would do, since fewer busy loops relay a message
-// for less CPU than many idle ones. Its methods may be called from any goroutine.
+// Group is the event loops of a process. Only some of them are awake, and new connections go to those. The group's governor wakes
+// another loop when they are busy, and empties one when fewer would do, because a few busy loops need less CPU for each message
+// than many idle ones. Any goroutine may call its methods.
 type Group struct {
+	// Static after NewGroup.
 	loops   []*Loop
-	started atomic.Int32 // loops that run; the others have not been needed yet
-	awake   atomic.Int32
-	// Static.
-	most int     // loops awake; 0 for as many as the process may use processors
-	use  IOURing // for loops that are started later
-	raw  bool    // loops keep their P while they wait
-	book *processorBook
-	// onPanic is Options.OnPanic.
-	onPanic func(any)
+	most    int     // the largest number of awake loops; 0 for as many as the process may use processors
+	use     IOURing // for loops that are started later
+	raw     bool    // loops keep their P while they wait
+	budget  *processorBudget
+	onPanic func(any)     // Options.OnPanic
+	quit    chan struct{} // closed by Close
+	done    chan struct{} // closed when govern has ended
 
-	governor governor                  // govern's
-	shares   atomic.Pointer[[]float64] // busy shares of all loops at the last look
-	moved    atomic.Uint64
-	quit     chan struct{}
-	done     chan struct{}
+	governor governor // owned by govern's goroutine
+
+	// Written by govern's goroutine and the loops, read by any.
+	started atomic.Int32              // loops that run; the others have not been needed yet
+	awake   atomic.Int32              // loops that are awake: the first so many
+	shares  atomic.Pointer[[]float64] // how busy each loop was over the last interval
+	moved   atomic.Uint64             // how many handlers were moved to another loop
 }
 
 // Options are the settings of a group. The zero value means the defaults.
 type Options struct {
-	// Max is the largest number of loops awake; by default it is, and follows, what Processors returns.
+	// Max is the largest number of awake loops; default what Processors returns, also when that changes.
 	Max int
-	// Min is the smallest number of loops awake; default 1.
+	// Min is the smallest number of awake loops; default 1.
 	Min int
 	// IOURing says whether the loops send with io_uring; default IOURingOff.
 	IOURing IOURing
 	// Wait says how the loops wait; default WaitAuto.
 	Wait Wait
-	// OnPanic is told the value when a handler, or a function that was posted, has panicked, in the deferred function. The connection
-	// is given up then (see [Retirer]), and the loop goes on. By default nothing is recovered from.
+	// OnPanic is called with the value of a panic of a handler or of a posted function, by a deferred function. The connection is
+	// then retired (see [Retirer]), and the loop goes on. By default, panics are not recovered from.
 	OnPanic func(value any)
-	// Interval is the time between two looks at how busy the loops are; default 250 ms.
+	// Interval is how often the group measures how busy the loops are; default 250 ms.
 	Interval time.Duration
 
-	book *processorBook // for tests; default the process's
+	budget *processorBudget // for tests; default the process's
 }
 
-// NewGroup starts the loops. Close ends them.
+// NewGroup starts the loops, and a goroutine that governs them. Close ends them all.
 func NewGroup(o Options) (*Group, error) {
-	if o.book == nil {
-		o.book = processors
+	if o.budget == nil {
+		o.budget = processors
 	}
 	if o.Wait == "" {
 		o.Wait = WaitAuto
@@ -68,8 +69,8 @@ func NewGroup(o Options) (*Group, error) {
 		return nil, err
 	}
 	made, first := o.Max, o.Max
-	if o.Max <= 0 { // there may be more later: as many as there are processors
-		first = o.book.count()
+	if o.Max <= 0 { // later there may be as many as there are processors
+		first = o.budget.count()
 		made = max(first, runtime.NumCPU())
 	}
 	o.Min = min(max(o.Min, 1), first)
@@ -82,7 +83,7 @@ func NewGroup(o Options) (*Group, error) {
 	if o.Interval <= 0 {
 		o.Interval = 250 * time.Millisecond
 	}
-	g := &Group{most: max(o.Max, 0), use: o.IOURing, raw: raw, onPanic: o.OnPanic, book: o.book, quit: make(chan struct{}), done: make(chan struct{})}
+	g := &Group{most: max(o.Max, 0), use: o.IOURing, raw: raw, onPanic: o.OnPanic, budget: o.budget, quit: make(chan struct{}), done: make(chan struct{})}
 	g.awake.Store(int32(o.Min))
 	g.governor = governor{lowest: o.Min, highest: first}
 	for i := range made {
@@ -109,7 +110,7 @@ func (g *Group) Close() {
 	g.stopAll()
 }
 
-// startNext has one more loop run.
+// startNext starts one more loop.
 func (g *Group) startNext() error {
 	n := g.started.Load()
 	if err := g.loops[n].start(g.use); err != nil {
@@ -125,10 +126,10 @@ func (g *Group) stopAll() {
 	}
 }
 
-// addProcessors gives the scheduler n more Ps, or takes some back, if loops keep theirs while they wait.
+// addProcessors gives the scheduler n more Ps, or takes some back if n is negative, if loops keep their P while they wait.
 func (g *Group) addProcessors(n int) {
 	if g.raw {
-		g.book.add(n)
+		g.budget.add(n)
 	}
 }
 
@@ -137,10 +138,10 @@ func (g *Group) highest() int {
 	if g.most > 0 {
 		return g.most
 	}
-	return min(max(g.book.count(), g.governor.lowest), len(g.loops))
+	return min(max(g.budget.count(), g.governor.lowest), len(g.loops))
 }
 
-// Pick returns the loop for a new connection: the awake one with the fewest.
+// Pick returns the loop for a new connection: the awake one with the fewest connections.
 func (g *Group) Pick() *Loop {
 	awake := g.loops[:g.awake.Load()]
 	best := awake[0]
@@ -152,7 +153,7 @@ func (g *Group) Pick() *Loop {
 	return best
 }
 
-// Loops returns all loops, awake or not. Those that were never needed do not run yet: what is posted to them is not called.
+// Loops returns all loops, awake or not. Those that have not been needed yet do not run: Post and Call return false.
 func (g *Group) Loops() []*Loop { return g.loops }
 
 // Connections returns how many connections the loops have.
@@ -163,7 +164,7 @@ func (g *Group) Connections() (n int64) {
 	return n
 }
 
-// IOURing tells whether the loops send with io_uring; if not, and that was to be tried, the error says why not.
+// IOURing tells whether the loops send with io_uring. If they do not although it was asked for, the error says why.
 func (g *Group) IOURing() (used bool, refused error) { return g.loops[0].driver.ring() }
 
 // Stats describes one loop.
@@ -171,10 +172,10 @@ type Stats struct {
 	ID          int     `json:"id"`
 	Awake       bool    `json:"awake"`
 	Connections int64   `json:"connections"`
-	Busy        float64 `json:"busy"` // share of a processor that it used, from 0 to 1, over the last interval
+	Busy        float64 `json:"busy"` // the share of a processor, from 0 to 1, that it used over the last interval
 }
 
-// Stats describes all loops and says how many connections and sessions have been moved between them.
+// Stats describes the loops that run, and returns how many sessions and idle connections have moved between loops.
 func (g *Group) Stats() (loops []Stats, moved uint64) {
 	shares, awake := *g.shares.Load(), int(g.awake.Load())
 	for i, l := range g.loops[:g.started.Load()] {
@@ -183,7 +184,7 @@ func (g *Group) Stats() (loops []Stats, moved uint64) {
 	return loops, g.moved.Load()
 }
 
-// govern measures how busy the loops are and acts on what the governor decides.
+// govern measures how busy the loops are, and carries out what the governor decides. It is a goroutine that Close ends.
 func (g *Group) govern(interval time.Duration) {
 	defer close(g.done)
 	ticker := time.NewTicker(interval)
@@ -207,15 +208,15 @@ func (g *Group) govern(interval time.Duration) {
 		shares := share(work, float64(used-lastUsed)/float64(now.Sub(last)))
 		last, lastUsed = now, used
 		g.shares.Store(&shares)
-		g.book.look(time.Now())
+		g.budget.refresh(time.Now())
 		g.governor.highest = g.highest()
 		g.act(g.governor.decide(shares[:awake]))
 	}
 }
 
-// share tells which part of a processor each loop used, given the events that each handled and what the process used in
-// all. It is processor time that counts, and not the time during which a loop was at work: where other processes take the
-// processors, loops take longer, and more of them would not help. And it costs nothing while frames pass.
+// share returns which share of a processor each loop used, given how many events each has handled and how many processors the
+// process used in all. What counts is processor time, not the time that a loop was at work: if other processes take the
+// processors, loops take longer, and more loops would not help. And processor time costs nothing while frames pass.
 func share(work []uint64, used float64) []float64 {
 	total := uint64(0)
 	for _, n := range work {
@@ -230,14 +231,14 @@ func share(work []uint64, used float64) []float64 {
 	return shares
 }
 
-// act carries a decision out.
+// act carries out a decision.
 func (g *Group) act(d decision) {
 	awake := int(g.awake.Load())
 	switch d.verdict {
 	case wakeOne:
 		woken := g.loops[awake]
 		if awake == int(g.started.Load()) && g.startNext() != nil {
-			return // something is short; those that are awake go on alone, and it is tried again when they are busy
+			return // something is short on this machine: the awake loops go on alone, and the governor will decide again
 		}
 		g.addProcessors(1)
 		g.awake.Store(int32(awake + 1))
@@ -253,7 +254,7 @@ func (g *Group) act(d decision) {
 	}
 }
 
-// shed moves a share of what loop l has to the others, in turn.
+// shed moves a share of the movable handlers of loop l to the other loops, in turn.
 func (g *Group) shed(l *Loop, share float64, to ...*Loop) {
 	l.Post(func() {
 		var movers []*Conn

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 func TestOptionsDefaults(t *testing.T) {
@@ -65,7 +67,7 @@ func TestPickTakesTheLeastLoadedAwake(t *testing.T) {
 	}
 }
 
-// descriptors counts the process's open files.
+// descriptors returns how many descriptors the process has open.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -77,7 +79,7 @@ func descriptors(t *testing.T) int {
 
 // Goroutines are counted by goleak in TestMain.
 func TestCloseLeavesNothing(t *testing.T) {
-	near, far := pair(t) // the runtime's own poller is open from now on
+	near, far := wstest.Pair(t) // from now on the runtime's own poller is open
 	_, _ = near.Close(), far.Close()
 	before := descriptors(t)
 	for range 5 {
@@ -87,7 +89,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		}
 		var fars []net.Conn
 		for range 10 {
-			near, far := pair(t)
+			near, far := wstest.Pair(t)
 			c := add(t, g.Pick(), near, &script{}, nil)
 			on(t, c, func() { c.Write(make([]byte, 16<<20)) }) // some of it is still kept at the end
 			fars = append(fars, far)
@@ -103,7 +105,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 }
 
 func TestSocketThatIsNotGivenToALoop(t *testing.T) {
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	socket, err := Detach(near)
 	if err != nil {
 		t.Fatal(err)
@@ -126,14 +128,14 @@ func TestDetachRefusesWhatHasNoDescriptor(t *testing.T) {
 	if _, err := b.Read(make([]byte, 1)); err == nil {
 		t.Error("the connection is still open")
 	}
-	near, _ := pair(t)
+	near, _ := wstest.Pair(t)
 	_ = near.Close()
 	if _, err := Detach(near); err == nil {
 		t.Error("no error for a closed connection")
 	}
 }
 
-// session is what a governor moves.
+// session is a handler that a group can move.
 type session struct {
 	script
 	conn  *Conn
@@ -147,8 +149,8 @@ func (s *session) MoveTo(to *Loop) {
 	}
 }
 
-// A loop that is really kept busy makes another awake, which gets its share of the connections; when it is quiet again,
-// they come back.
+// When a loop is really busy, the group wakes another and moves a share of the connections there. When the loops are quiet again,
+// the connections come back.
 func TestGroupFollowsTheLoad(t *testing.T) {
 	const n = 8
 	g, err := NewGroup(Options{Max: 2, Interval: 4 * time.Millisecond})
@@ -160,7 +162,7 @@ func TestGroupFollowsTheLoad(t *testing.T) {
 	moves := make(chan *Loop, 1000)
 	var lost atomic.Int64
 	for range n {
-		near, _ := pair(t)
+		near, _ := wstest.Pair(t)
 		s := &session{moves: moves, lost: &lost}
 		if l := g.Pick(); l != first {
 			t.Fatal("the second loop is awake without load")
@@ -171,8 +173,8 @@ func TestGroupFollowsTheLoad(t *testing.T) {
 		}
 		call(t, first, func() { s.conn = first.Add(socket, s, nil) })
 	}
-	near, _ := pair(t)
-	bystander := add(t, first, near, &script{}, nil) // no Mover: stays where it is
+	near, _ := wstest.Pair(t)
+	bystander := add(t, first, near, &script{}, nil) // not a Mover, so it stays where it is
 
 	var quiet atomic.Bool
 	var work func()
@@ -185,7 +187,7 @@ func TestGroupFollowsTheLoad(t *testing.T) {
 	}
 	first.Post(work)
 	for range n / 2 {
-		if to := wait(t, moves, "connections to be moved to the second loop"); to != second {
+		if to := wstest.Receive(t, moves, "connections to be moved to the second loop"); to != second {
 			t.Fatalf("moved to loop %d", to.ID())
 		}
 	}
@@ -195,13 +197,13 @@ func TestGroupFollowsTheLoad(t *testing.T) {
 	}
 	quiet.Store(true)
 	for n := 0; n < 4; {
-		if to := wait(t, moves, "connections to be moved back"); to == first {
+		if to := wstest.Receive(t, moves, "connections to be moved back"); to == first {
 			n++
 		}
 	}
 	on(t, bystander, func() {
 		if bystander.Loop() != first {
-			t.Error("a connection that is no Mover was moved")
+			t.Error("a connection whose handler is not a Mover was moved")
 		}
 	})
 	settle(t, first)

@@ -11,32 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
-
-// patience is how long tests wait for what must happen; it is spent only when they fail.
-const patience = 20 * time.Second
-
-// pair returns the two ends of a TCP connection.
-func pair(t testing.TB) (near, far *net.TCPConn) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	dialed, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	accepted, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	near, far = accepted.(*net.TCPConn), dialed.(*net.TCPConn)
-	t.Cleanup(func() { _ = far.Close(); _ = near.Close() })
-	_ = far.SetDeadline(time.Now().Add(patience))
-	return near, far
-}
 
 // stream is a connection that can be ended in one direction.
 type stream interface {
@@ -48,12 +25,12 @@ type stream interface {
 type dialer func(t testing.TB) (near net.Conn, far stream)
 
 // plain is the dialer of TCP connections.
-func plain(t testing.TB) (near net.Conn, far stream) { return pair(t) }
+func plain(t testing.TB) (near net.Conn, far stream) { return wstest.Pair(t) }
 
-// dialers are the kinds of connections for which all must be the same.
+// dialers are the kinds of connections that must all behave the same.
 var dialers = map[string]dialer{"plain": plain, "TLS 1.2": securedBy(tls.VersionTLS12), "TLS 1.3": securedBy(tls.VersionTLS13)}
 
-// group starts n loops, all awake, whose governor never looks.
+// group starts n loops, all awake, whose governor never decides anything.
 func group(t testing.TB, n int) *Group {
 	t.Helper()
 	g, err := NewGroup(Options{Min: n, Max: n, Interval: time.Hour, IOURing: IOURing(*ioURing)})
@@ -83,7 +60,7 @@ func call(t testing.TB, l *Loop, f func()) {
 	}
 }
 
-// settle returns when the loop has handled what had reached its sockets before.
+// settle returns when the loop has handled what its sockets had received before.
 func settle(t testing.TB, l *Loop) {
 	t.Helper()
 	for range 3 {
@@ -98,29 +75,17 @@ func on(t testing.TB, c *Conn, f func()) {
 	if !c.Post(func() { f(); close(done) }) {
 		t.Fatal("the loop has been stopped")
 	}
-	wait(t, done, "a function posted to a connection")
+	wstest.Receive(t, done, "a function posted to a connection")
 }
 
-func wait[T any](t testing.TB, ch <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("waited in vain for %s", what)
-		panic("not reached")
-	}
-}
-
-// hold keeps the loop from doing anything until the returned function is called, so that what happens meanwhile is
-// seen in one batch.
+// hold blocks the loop until the returned function is called, so that what happens meanwhile comes in one batch.
 func hold(t testing.TB, l *Loop) (release func()) {
 	t.Helper()
 	entered, leave := make(chan struct{}), make(chan struct{})
 	if !l.Post(func() { close(entered); <-leave }) {
 		t.Fatal("the loop has been stopped")
 	}
-	wait(t, entered, "the loop to be held")
+	wstest.Receive(t, entered, "the loop to be held")
 	release = sync.OnceFunc(func() { close(leave) })
 	t.Cleanup(release)
 	return release
@@ -179,7 +144,7 @@ func (h *collector) Ended(_ *Conn, err error) {
 	}
 }
 
-// goroutineID is the only way to tell from inside on which goroutine a handler is called.
+// goroutineID returns the number of the calling goroutine. Only the text of its stack has it.
 func goroutineID() int64 {
 	var buf [64]byte
 	text := buf[len("goroutine "):runtime.Stack(buf[:], false)]
@@ -191,15 +156,15 @@ func goroutineID() int64 {
 	return id
 }
 
-// watch knows the goroutines of a group's loops, and counts what ran on a wrong one.
-type watch struct {
+// goroutines knows the goroutines of a group's loops, and counts what ran on a wrong one.
+type goroutines struct {
 	ids   map[*Loop]int64
 	wrong atomic.Int64
 }
 
-func watchLoops(t testing.TB, g *Group) *watch {
+func goroutinesOf(t testing.TB, g *Group) *goroutines {
 	t.Helper()
-	w := &watch{ids: map[*Loop]int64{}}
+	w := &goroutines{ids: map[*Loop]int64{}}
 	for _, l := range g.Loops() {
 		var id int64
 		call(t, l, func() { id = goroutineID() })
@@ -213,7 +178,7 @@ func watchLoops(t testing.TB, g *Group) *watch {
 	return w
 }
 
-func (w *watch) check(l *Loop) {
+func (w *goroutines) check(l *Loop) {
 	if goroutineID() != w.ids[l] {
 		w.wrong.Add(1)
 	}
@@ -221,18 +186,18 @@ func (w *watch) check(l *Loop) {
 
 // relay copies from its connection to peer, the way a session does: nothing is read while the other side is full.
 type relay struct {
-	t       testing.TB
-	peer    *Conn
-	watch   *watch        // may be nil
-	onEvent func(c *Conn) // may be nil; called for each run of bytes
-	most    atomic.Int64  // largest Pending seen
+	t          testing.TB
+	peer       *Conn
+	goroutines *goroutines   // may be nil
+	onEvent    func(c *Conn) // may be nil; called for each run of bytes
+	most       atomic.Int64  // largest Pending seen
 }
 
 func (r *relay) enter(c *Conn) {
-	if r.watch != nil {
-		r.watch.check(c.Loop())
+	if r.goroutines != nil {
+		r.goroutines.check(c.Loop())
 		if r.peer.Loop() != c.Loop() {
-			r.watch.wrong.Add(1)
+			r.goroutines.wrong.Add(1)
 		}
 	}
 }
@@ -259,7 +224,7 @@ func (r *relay) Stalled(c *Conn) {
 	r.peer.Pause()
 }
 
-// stalled notes how much is kept for the other side.
+// stalled notes how many bytes are kept for the other side.
 func (r *relay) stalled() { r.most.Store(max(r.most.Load(), int64(r.peer.Pending()))) }
 
 func (r *relay) Flushed(c *Conn) {
@@ -280,11 +245,11 @@ func (r *relay) Ended(c *Conn, err error) {
 }
 
 // relayed joins two connections made by dial by a pair of relays on loop l and returns the far ends.
-func relayed(t testing.TB, dial dialer, l *Loop, w *watch) (client, server stream, a, b *relay, ca, cb *Conn) {
+func relayed(t testing.TB, dial dialer, l *Loop, w *goroutines) (client, server stream, a, b *relay, ca, cb *Conn) {
 	t.Helper()
 	nearA, client := dial(t)
 	nearB, server := dial(t)
-	a, b = &relay{t: t, watch: w}, &relay{t: t, watch: w}
+	a, b = &relay{t: t, goroutines: w}, &relay{t: t, goroutines: w}
 	socketA, errA := Detach(nearA)
 	socketB, errB := Detach(nearB)
 	if errA != nil || errB != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// IOURing says whether loops send with io_uring, so that what they write to several connections takes one system call.
+// IOURing says whether loops send with io_uring, which takes one system call for writes to several connections.
 type IOURing string
 
 // The values of IOURing.
@@ -24,5 +24,5 @@ func (u IOURing) check() error {
 	if slices.Contains(IOURings(), string(u)) {
 		return nil
 	}
-	return fmt.Errorf("%q does not say whether to use io_uring: allowed are %s", string(u), strings.Join(IOURings(), ", "))
+	return fmt.Errorf("unknown way to send %q: use one of %s", string(u), strings.Join(IOURings(), ", "))
 }

@@ -13,10 +13,12 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
-// keys protect one direction of a TLS 1.3 connection (RFC 8446, section 7.3) with AES-128-GCM. Package crypto/tls never updates
-// keys by itself, so the test does in its place.
+// keys protect one direction of a TLS 1.3 connection (RFC 8446, section 7.3) with AES-128-GCM. Package crypto/tls never
+// updates keys by itself, so the test does it.
 type keys struct {
 	t        *testing.T
 	secret   []byte
@@ -74,7 +76,7 @@ func (k *keys) record(kind byte, content string) []byte {
 	return k.aead.Seal(header, k.nonce(), inner, header)
 }
 
-// expect reads a record, which must be this.
+// expect reads a record, whose type and content must be these.
 func (k *keys) expect(from io.Reader, kind byte, content string) {
 	k.t.Helper()
 	header := make([]byte, 5)
@@ -94,7 +96,7 @@ func (k *keys) expect(from io.Reader, kind byte, content string) {
 // KeyUpdate messages: one that wants no answer, and one that does (RFC 8446, section 4.6.3).
 const update, updateAndAnswer = "\x18\x00\x00\x01\x00", "\x18\x00\x00\x01\x01"
 
-// secretsOf reads what a KeyLogWriter was told.
+// secretsOf reads a secret from what a KeyLogWriter was given.
 func secretsOf(t *testing.T, log, label string) []byte {
 	t.Helper()
 	for line := range strings.Lines(log) {
@@ -110,13 +112,13 @@ func secretsOf(t *testing.T, log, label string) []byte {
 	return nil
 }
 
-// unheard has what arrives behind the handshake, and what is sent, pass TLS by.
-func unheard(t *testing.T) (near net.Conn, far net.Conn, ours, theirs *keys) {
+// rawFarEnd returns a connection whose far end speaks records itself after the handshake, without crypto/tls.
+func rawFarEnd(t *testing.T) (near net.Conn, far net.Conn, ours, theirs *keys) {
 	t.Helper()
 	var log bytes.Buffer
 	server, client := configs(t, tls.VersionTLS13)
 	server.SessionTicketsDisabled, server.KeyLogWriter = true, &log // without tickets, the first record is ours
-	nearTCP, farTCP := pair(t)
+	nearTCP, farTCP := wstest.Pair(t)
 	nearTLS, farTLS := shake(t, nearTCP, farTCP, server, client)
 	if suite := farTLS.ConnectionState().CipherSuite; suite != tls.TLS_AES_128_GCM_SHA256 {
 		t.Skipf("without AES in hardware, %s is used", tls.CipherSuiteName(suite))
@@ -125,15 +127,16 @@ func unheard(t *testing.T) (near net.Conn, far net.Conn, ours, theirs *keys) {
 		newKeys(t, secretsOf(t, log.String(), "CLIENT_TRAFFIC_SECRET_0"))
 }
 
-// The peer changes its keys while nothing is being said, and asks for the same: that is answered at once, is no data, and both
-// directions go on with the new keys. So it is when only a piece of the message has arrived, and when others follow at once.
+// While nothing is being sent, the peer updates its keys and asks for the same. The answer is sent at once, the handler receives
+// nothing, and both directions go on with the new keys. This also works when the message arrives in pieces, and when others follow
+// at once.
 func TestKeyUpdate(t *testing.T) {
-	near, far, ours, theirs := unheard(t)
+	near, far, ours, theirs := rawFarEnd(t)
 	arrived, ended := make(chan string, 10), make(chan error, 1)
 	c := add(t, group(t, 1).Pick(), near, &script{
 		received: func(c *Conn, b []byte) int {
 			arrived <- string(b)
-			if !c.finish {
+			if !c.halfClose {
 				c.Write(b)
 			}
 			return len(b)
@@ -161,7 +164,7 @@ func TestKeyUpdate(t *testing.T) {
 	theirs = theirs.updated()
 	theirs.expect(far, dataRecord, "with newer keys")
 	for _, want := range []string{"with new keys", "with newer keys"} {
-		if got := wait(t, arrived, "data"); got != want {
+		if got := wstest.Receive(t, arrived, "data"); got != want {
 			t.Errorf("received %q; want %q", got, want)
 		}
 	}
@@ -178,14 +181,14 @@ func TestKeyUpdate(t *testing.T) {
 	send(ours.record(handshakeRecord, updateAndAnswer))
 	ours = ours.updated()
 	send(ours.record(dataRecord, "still heard"))
-	if got := wait(t, arrived, "data behind an update that cannot be answered any more"); got != "still heard" {
+	if got := wstest.Receive(t, arrived, "data behind an update that cannot be answered any more"); got != "still heard" {
 		t.Errorf("received %q", got)
 	}
 	if n, err := far.Read(make([]byte, 1)); n != 0 || err != io.EOF {
 		t.Errorf("%d bytes behind close_notify, %v", n, err)
 	}
 	_ = far.Close()
-	if err := wait(t, ended, "the end"); err != io.EOF {
+	if err := wstest.Receive(t, ended, "the end"); err != io.EOF {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -199,7 +202,7 @@ func TestTicketsAreNoData(t *testing.T) {
 		return len(b)
 	}}, nil)
 	_, _ = far.Write([]byte("first"))
-	if got := wait(t, arrived, "data"); got != "first" {
+	if got := wstest.Receive(t, arrived, "data"); got != "first" {
 		t.Errorf("received %q", got)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 func TestPostKeepsTheOrder(t *testing.T) {
@@ -41,7 +43,7 @@ func TestLaterRunsAfterTheEvent(t *testing.T) {
 func TestPostAndCallAfterStop(t *testing.T) {
 	g := group(t, 1)
 	l := g.Pick()
-	near, _ := pair(t)
+	near, _ := wstest.Pair(t)
 	c := add(t, l, near, &script{}, nil)
 	g.Loops()[0].stop()
 	never := func() { t.Error("called on a stopped loop") }
@@ -69,13 +71,13 @@ func TestStopCallsWhatWasAccepted(t *testing.T) {
 		l.mu.Unlock()
 	}
 	release()
-	wait(t, entered, "the last round")
+	wstest.Receive(t, entered, "the last round")
 	if !l.Post(func() { close(ran) }) {
 		t.Error("refused before the stop")
 	}
 	close(leave)
-	wait(t, ran, "what was accepted")
-	wait(t, stopped, "the stop")
+	wstest.Receive(t, ran, "what was accepted")
+	wstest.Receive(t, stopped, "the stop")
 }
 
 // Whoever posts while the loop is being stopped gets either the call or the refusal, and nobody waits for ever.

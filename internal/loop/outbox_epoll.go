@@ -12,29 +12,32 @@ const (
 	// outboxSize is how many bytes an outbox holds, and outboxEntries for how many writes.
 	outboxSize    = 64 << 10
 	outboxEntries = 64
-	// mostPutOff is the longest write that is put off. For longer ones a system call of their own matters less than copying them.
-	mostPutOff = 4 << 10
+	// maxBatched is the size in bytes of the longest write that is queued. For a longer one, a system call of its own costs less
+	// than a copy.
+	maxBatched = 4 << 10
 )
 
-// outbox has what connections write while their loop handles what it was woken for: short writes are put off until that is done,
-// or the outbox full, and then sent with one system call for all of them. It belongs to the loop's goroutine.
+// outbox is a queue of short writes. What connections write while their loop handles a batch of events is queued, and sent with
+// one system call after the batch, or when the outbox is full.
 //
-// What a connection writes stays in order: it has one entry at most, and nothing else is done with its socket before that is
-// sent (see Conn.settle).
+// What a connection writes stays in order: it has at most one entry, which is sent before anything else is done with its
+// socket (see Conn.sendQueued).
 type outbox struct {
-	ring    *ring // nil: nothing is put off
+	ring *ring // static; nil if nothing is queued
+
+	// Owned by the loop's goroutine.
 	bytes   []byte
-	entries []putOff
-	sending []putOff // the entries that are being sent: nothing is put off meanwhile
+	entries []queuedWrite
+	sending []queuedWrite // the entries that are being sent; nothing is queued meanwhile
 }
 
-// putOff is a write that was put off: bytes from start to end.
-type putOff struct {
+// queuedWrite is an entry of an outbox: a part of its bytes.
+type queuedWrite struct {
 	conn       *Conn
 	start, end int
 }
 
-// openOutbox makes an outbox with a ring if that is asked for.
+// openOutbox returns an outbox, with a ring if use asks for one.
 func openOutbox(use IOURing) (outbox, error) {
 	if use == IOURingOff {
 		return outbox{}, nil
@@ -44,29 +47,29 @@ func openOutbox(use IOURing) (outbox, error) {
 	if err != nil {
 		return outbox{}, err
 	}
-	return outbox{ring: r, bytes: b[:0], entries: make([]putOff, 0, outboxEntries)}, nil
+	return outbox{ring: r, bytes: b[:0], entries: make([]queuedWrite, 0, outboxEntries)}, nil
 }
 
-// isPutOff tells whether the outbox has something of the connection.
-func (c *Conn) isPutOff() bool {
+// isQueued tells whether the connection has an entry in the outbox.
+func (c *Conn) isQueued() bool {
 	entries := c.on.driver.outbox.entries
 	return int(c.entry) < len(entries) && entries[c.entry].conn == c
 }
 
-// putOff puts b in the outbox. It returns false when b has to be sent, or kept, at once.
-func (c *Conn) putOff(b []byte) bool {
+// enqueue adds b to the outbox. It returns false if the caller has to send or keep b itself.
+func (c *Conn) enqueue(b []byte) bool {
 	d := &c.on.driver
 	o := &d.outbox
-	if o.ring == nil || c.plain || len(o.sending) > 0 {
+	if o.ring == nil || c.file || len(o.sending) > 0 {
 		return false
 	}
-	if len(b) > mostPutOff {
-		c.settle()
+	if len(b) > maxBatched {
+		c.sendQueued()
 		return false
 	}
-	if c.isPutOff() {
+	if c.isQueued() {
 		last := int(c.entry) == len(o.entries)-1
-		if e := &o.entries[c.entry]; last && e.end-e.start+len(b) <= mostPutOff && len(o.bytes)+len(b) <= outboxSize {
+		if e := &o.entries[c.entry]; last && e.end-e.start+len(b) <= maxBatched && len(o.bytes)+len(b) <= outboxSize {
 			o.bytes = append(o.bytes, b...)
 			e.end += len(b)
 			return true
@@ -81,19 +84,20 @@ func (c *Conn) putOff(b []byte) bool {
 	c.entry = int32(len(o.entries))
 	start := len(o.bytes)
 	o.bytes = append(o.bytes, b...)
-	o.entries = append(o.entries, putOff{conn: c, start: start, end: len(o.bytes)})
+	o.entries = append(o.entries, queuedWrite{conn: c, start: start, end: len(o.bytes)})
 	return true
 }
 
-// settle sends what the outbox has of the connection. It must be called before anything is done with the socket that has to
-// come after what was written; before its descriptor is closed above all, since the number may be another connection's next.
-func (c *Conn) settle() {
-	if c.isPutOff() {
+// sendQueued sends what the connection has in the outbox. It must be called before anything is done with the socket that has
+// to come after what was written. Above all it must be called before the descriptor is closed, because another connection may get
+// the same one.
+func (c *Conn) sendQueued() {
+	if c.isQueued() {
 		c.on.driver.sendOutbox()
 	}
 }
 
-// sendOutbox sends what was put off. It returns whether there was anything.
+// sendOutbox sends what is queued. It returns whether there was anything.
 func (d *driver) sendOutbox() bool {
 	o := &d.outbox
 	if len(o.entries) == 0 {
@@ -110,11 +114,11 @@ func (d *driver) sendOutbox() bool {
 	return true
 }
 
-// sendDirectly sends the entries from number first on with a system call for each.
+// sendDirectly sends each entry from the index first on with a system call of its own.
 func (o *outbox) sendDirectly(first int) {
 	for _, e := range o.sending[first:] {
 		b := o.bytes[e.start:e.end]
-		e.conn.keepLate(b[e.conn.send(b):])
+		e.conn.keepQueued(b[e.conn.send(b):])
 	}
 }
 
@@ -125,22 +129,22 @@ func (o *outbox) sendTogether() {
 		o.ring.addSend(e.conn.fd, o.bytes[e.start:e.end], uint64(i))
 	}
 	left := o.ring.submit()
-	o.ring.short(o.fellShort)
+	o.ring.incomplete(o.incomplete)
 	o.sendDirectly(len(o.sending) - left)
 }
 
-// fellShort acts on a send of which the socket did not take all.
-func (o *outbox) fellShort(entry uint64, sent int, errno unix.Errno) {
+// incomplete is called for a send of which the socket has not taken everything.
+func (o *outbox) incomplete(entry uint64, sent int, errno unix.Errno) {
 	e := &o.sending[entry]
 	if errno != 0 && !errors.Is(errno, unix.EAGAIN) && !errors.Is(errno, unix.EINTR) {
 		e.conn.sendFailed(errno)
 		return
 	}
-	e.conn.keepLate(o.bytes[e.start+sent : e.end])
+	e.conn.keepQueued(o.bytes[e.start+sent : e.end])
 }
 
-// keepLate is keep for a write that was put off: who wrote has to be told.
-func (c *Conn) keepLate(rest []byte) {
+// keepQueued is keep for a write that was queued: its handler is told, because it could not see at once that the socket is full.
+func (c *Conn) keepQueued(rest []byte) {
 	if !c.keep(rest) {
 		return
 	}
@@ -153,8 +157,8 @@ func (c *Conn) keepLate(rest []byte) {
 	}
 }
 
-// dropSending ends the connections whose output was being sent when a handler panicked: nobody knows what of it was.
-func (d *driver) dropSending() {
+// failSending fails the connections whose entries were being sent when a handler panicked: it is not known what was sent.
+func (d *driver) failSending() {
 	o := &d.outbox
 	for _, e := range o.sending {
 		if c := e.conn; c != nil && !c.closed {
@@ -167,14 +171,14 @@ func (d *driver) dropSending() {
 	}
 }
 
-var errPanicked = errors.New("an internal error in the midst of sending")
+var errPanicked = errors.New("internal error while sending")
 
-// close must be called when there is no connection left.
+// close closes the ring. No connection may be left.
 func (o *outbox) close() {
 	if o.ring != nil {
 		o.ring.close()
 	}
 }
 
-// ring tells whether there is a ring, and if not, why not where that was to be tried.
-func (d *driver) ring() (bool, error) { return d.outbox.ring != nil, d.refused }
+// ring tells whether there is a ring, and if not although one was asked for, why.
+func (d *driver) ring() (bool, error) { return d.outbox.ring != nil, d.ringError }

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
-// ringed returns a loop that sends with io_uring; without it there is nothing to test.
+// ringed returns a loop that sends with io_uring. Without io_uring it skips the test.
 func ringed(t *testing.T) *Loop {
 	t.Helper()
 	if *ioURing == string(IOURingOff) {
@@ -29,7 +31,7 @@ func ringed(t *testing.T) *Loop {
 func several(t *testing.T, l *Loop, n int) (conns []*Conn, fars []*net.TCPConn) {
 	t.Helper()
 	for range n {
-		near, far := pair(t)
+		near, far := wstest.Pair(t)
 		conns, fars = append(conns, add(t, l, near, &script{}, nil)), append(fars, far)
 	}
 	return conns, fars
@@ -49,13 +51,13 @@ func mustRead(t *testing.T, far *net.TCPConn, want []byte, end bool) {
 	}
 }
 
-// What connections write in one event is put off, sent together, and in order with what is too long to be put off.
+// What connections write in one event is queued and sent together, in order with what is too long to be queued.
 func TestOutboxKeepsTheOrder(t *testing.T) {
 	l := ringed(t)
 	conns, fars := several(t, l, outboxEntries+3)
 	want := make([][]byte, len(conns))
 	call(t, l, func() {
-		for round, size := range []int{1, 1000, mostPutOff, 3, mostPutOff + 1, 7, 100, 3000} {
+		for round, size := range []int{1, 1000, maxBatched, 3, maxBatched + 1, 7, 100, 3000} {
 			for i, c := range conns {
 				b := randomBytes(size, uint64(round*1000+i))
 				want[i] = append(want[i], b...)
@@ -88,21 +90,21 @@ func TestOutboxFallsShort(t *testing.T) {
 	slow.handler = &stalling{script{flushed: func(*Conn) { close(flushed) }}, stalled}
 	var sent []byte
 	for round := 0; len(stalled) == 0; round++ {
-		a, b := randomBytes(mostPutOff, uint64(round)), randomBytes(100, uint64(round))
+		a, b := randomBytes(maxBatched, uint64(round)), randomBytes(100, uint64(round))
 		sent = append(sent, a...)
 		call(t, l, func() { slow.Write(a); quick.Write(b) })
 		mustRead(t, fars[1], b, false)
 	}
-	if n := wait(t, stalled, "Stalled"); n <= 0 || n > mostPutOff {
+	if n := wstest.Receive(t, stalled, "Stalled"); n <= 0 || n > maxBatched {
 		t.Errorf("%d bytes are kept, want some, and no more than were put off", n)
 	}
 	last := randomBytes(2000, 99)
 	call(t, l, func() { slow.Write(last) })
 	mustRead(t, fars[0], append(sent, last...), false)
-	wait(t, flushed, "Flushed")
+	wstest.Receive(t, flushed, "Flushed")
 }
 
-// stalling is a script that is told when the socket falls short; it passes on how much is kept.
+// stalling is a script that is a [StallHandler]; it passes on how many bytes are kept.
 type stalling struct {
 	script
 	stalled chan int
@@ -110,11 +112,11 @@ type stalling struct {
 
 func (s *stalling) Stalled(c *Conn) { s.stalled <- c.Pending() }
 
-// Nothing of a connection is left in the outbox when its descriptor is closed: the number may be another connection's next.
+// Nothing of a connection is left in the outbox when its descriptor is closed: another connection may get the same one.
 func TestOutboxIsSettledBeforeAClose(t *testing.T) {
 	l := ringed(t)
 	conns, fars := several(t, l, 3)
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	socket, err := Detach(near)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +134,7 @@ func TestOutboxIsSettledBeforeAClose(t *testing.T) {
 	mustRead(t, far, []byte("first words"), false)
 }
 
-// What is put off goes along, and stays in order, when a connection moves to another loop.
+// What is queued stays in order when a connection moves to another loop.
 func TestOutboxIsSettledBeforeAMove(t *testing.T) {
 	g := group(t, 2)
 	if used, err := g.IOURing(); !used {
@@ -150,14 +152,14 @@ func TestOutboxIsSettledBeforeAMove(t *testing.T) {
 	mustRead(t, fars[1], []byte("here, "), false)
 }
 
-// The end of a peer that is noticed by a send that was put off is reported, and that of no other.
+// When a queued send notices that a peer has gone, the end of that connection is reported, and of no other.
 func TestOutboxFails(t *testing.T) {
 	l := ringed(t)
 	conns, fars := several(t, l, 3)
 	ended := make(chan error, 1)
 	call(t, l, func() {
 		conns[1].SetHandler(&script{ended: func(_ *Conn, err error) { ended <- err }})
-		conns[1].Pause() // so that it is writing that notices
+		conns[1].Pause() // so that only writing can notice
 	})
 	_ = fars[1].SetLinger(0)
 	call(t, l, func() {
@@ -166,14 +168,14 @@ func TestOutboxFails(t *testing.T) {
 			c.Write([]byte("hello"))
 		}
 	})
-	if err := wait(t, ended, "the end"); err == nil || errors.Is(err, io.EOF) {
+	if err := wstest.Receive(t, ended, "the end"); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("the connection ended with %v", err)
 	}
 	mustRead(t, fars[0], []byte("hello"), false)
 	mustRead(t, fars[2], []byte("hello"), false)
 }
 
-// Nothing is allocated for what many connections write.
+// Queuing what many connections write allocates nothing.
 func TestOutboxDoesNotAllocate(t *testing.T) {
 	l := ringed(t)
 	conns, fars := several(t, l, 10)
@@ -194,7 +196,7 @@ func TestOutboxDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// When the kernel takes no submissions, all is sent nevertheless.
+// Everything is sent even if the kernel takes no submissions.
 func TestOutboxWithoutTheKernelsHelp(t *testing.T) {
 	l := ringed(t)
 	conns, fars := several(t, l, 5)
@@ -221,7 +223,7 @@ func TestOutboxWithoutTheKernelsHelp(t *testing.T) {
 	}
 }
 
-// A ring whose submissions the kernel does not take is refused.
+// The probe refuses a ring whose submissions the kernel does not take.
 func TestProbeRefuses(t *testing.T) {
 	r, err := openRing(8, make([]byte, outboxSize))
 	if err != nil {
@@ -231,7 +233,7 @@ func TestProbeRefuses(t *testing.T) {
 	fd := r.fd
 	defer func() { r.fd = fd }()
 	r.fd = -1
-	if err := r.probe(make([]byte, outboxSize)); err == nil || !strings.Contains(err.Error(), "not taken") {
+	if err := r.probe(make([]byte, outboxSize)); err == nil || !strings.Contains(err.Error(), "does not take") {
 		t.Errorf("a ring without a kernel is accepted: %v", err)
 	}
 }

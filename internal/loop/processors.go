@@ -10,36 +10,36 @@ import (
 	"time"
 )
 
-// processors is the book of the process: there is one, as there is one scheduler.
-var processors = newProcessorBook(os.Getenv("GOMAXPROCS"), os.Getenv("GODEBUG"), cpuLimit)
+// processors is the budget of the process. There is one, because there is one scheduler.
+var processors = newProcessorBudget(os.Getenv("GOMAXPROCS"), os.Getenv("GODEBUG"), cpuLimit)
 
-// lookAgain is how often the limit of processors is looked at. The runtime does so once a second at most.
-const lookAgain = time.Second
+// refreshInterval is how often the limit of processors is read. The runtime reads it once a second at most, too.
+const refreshInterval = time.Second
 
-// processorBook tells the scheduler how many Ps it may have: as many as the process may use processors, and one more for each awake
-// loop that keeps its own while it waits (see driver.wait).
+// processorBudget sets how many Ps the scheduler has: as many as the process may use processors, and one more for each awake loop
+// that keeps its P while it waits (see driver.wait).
 //
-// The runtime follows the limit by itself, a container's (cgroup) or the affinity, until it is told a number. So whoever tells it one
-// has to follow the limit, too. A limit is rounded up: with half a processor there are one P and one more for the loop, which is
-// as many as the runtime would have. What a loop keeps while it sleeps uses no part of the limit.
-type processorBook struct {
+// The runtime follows the process's limit, by cgroup or affinity, until GOMAXPROCS is set. So whoever sets it has to follow the limit
+// instead. A limit is rounded up: with half a processor there are one P and one more for the loop, which is as many as the runtime
+// would have. A P that a loop keeps while it sleeps uses no part of the limit.
+type processorBudget struct {
 	// Static.
-	fixed  int            // the limit if GOMAXPROCS says one, which nothing changes; 0 for none
-	once   bool           // the limit is looked at once only
+	fixed  int            // the limit that the environment variable GOMAXPROCS sets for good; 0 for none
+	once   bool           // the limit is read only once
 	limit  func() float64 // returns how many processors the process may use, perhaps a part of one
-	set    func(n int)    // tells the scheduler
-	follow func()         // has the runtime follow the limit by itself again
+	set    func(n int)    // sets GOMAXPROCS
+	follow func()         // makes the runtime follow the limit again
 
-	mu     sync.Mutex
-	base   int       // guarded by mu: the limit, rounded up
-	looked time.Time // guarded by mu
-	extra  int       // guarded by mu: Ps for loops
-	told   int       // guarded by mu: what the scheduler was told; 0 for nothing
+	mu        sync.Mutex
+	base      int       // guarded by mu: the limit, rounded up; 0 before it was read
+	refreshed time.Time // guarded by mu: when the limit was read
+	extra     int       // guarded by mu: Ps for loops
+	applied   int       // guarded by mu: what GOMAXPROCS was set to; 0 as long as the runtime follows the limit
 }
 
-// newProcessorBook returns a book for what the environment says.
-func newProcessorBook(gomaxprocs, godebug string, limit func() float64) *processorBook {
-	b := &processorBook{limit: limit, set: func(n int) { runtime.GOMAXPROCS(n) }, follow: runtime.SetDefaultGOMAXPROCS}
+// newProcessorBudget returns a budget, given the values of the environment variables.
+func newProcessorBudget(gomaxprocs, godebug string, limit func() float64) *processorBudget {
+	b := &processorBudget{limit: limit, set: func(n int) { runtime.GOMAXPROCS(n) }, follow: runtime.SetDefaultGOMAXPROCS}
 	if n, err := strconv.Atoi(gomaxprocs); err == nil && n > 0 {
 		b.fixed = n
 	}
@@ -54,10 +54,10 @@ func newProcessorBook(gomaxprocs, godebug string, limit func() float64) *process
 	return b
 }
 
-// look looks at the limit again, if the last time was long ago.
-func (b *processorBook) look(now time.Time) {
+// refresh reads the limit again, if it was not read within the last refreshInterval.
+func (b *processorBudget) refresh(now time.Time) {
 	b.mu.Lock()
-	due := b.base == 0 || !b.once && now.Sub(b.looked) >= lookAgain
+	due := b.base == 0 || !b.once && now.Sub(b.refreshed) >= refreshInterval
 	b.mu.Unlock()
 	if !due {
 		return
@@ -68,45 +68,45 @@ func (b *processorBook) look(now time.Time) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.base, b.looked = base, now
-	b.tell()
+	b.base, b.refreshed = base, now
+	b.apply()
 }
 
-// add gives the scheduler n more Ps, or takes some back.
-func (b *processorBook) add(n int) {
-	b.look(time.Now())
+// add gives the scheduler n more Ps, or takes some back if n is negative.
+func (b *processorBudget) add(n int) {
+	b.refresh(time.Now())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.extra += n
-	b.tell()
+	b.apply()
 }
 
-// tell tells the scheduler how many Ps it may have, if that has changed. It is called with the mutex held.
-func (b *processorBook) tell() {
+// apply sets how many Ps the scheduler has, if that has changed. The caller holds mu.
+func (b *processorBudget) apply() {
 	switch n := b.base + b.extra; {
 	case b.extra > 0:
-		if n != b.told {
+		if n != b.applied {
 			b.set(n)
-			b.told = n
+			b.applied = n
 		}
-	case b.told == 0:
+	case b.applied == 0:
 	case b.fixed > 0:
 		b.set(b.fixed)
-		b.told = 0
+		b.applied = 0
 	default:
 		b.follow()
-		b.told = 0
+		b.applied = 0
 	}
 }
 
 // count returns how many processors the process may use, rounded up.
-func (b *processorBook) count() int {
-	b.look(time.Now())
+func (b *processorBudget) count() int {
+	b.refresh(time.Now())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.base
 }
 
-// Processors returns how many processors the program may use, rounded up: what GOMAXPROCS says, or the limit of its container, or
-// what the machine has. It may change. Any goroutine may call it.
+// Processors returns how many processors the process may use, rounded up: what the environment variable GOMAXPROCS says, or the
+// limit of its container, or what the machine has. The number may change. Any goroutine may call it.
 func Processors() int { return processors.count() }

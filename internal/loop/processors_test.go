@@ -7,16 +7,18 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
-// scheduler notes what it is told, in the place of the runtime's.
+// scheduler takes the place of the runtime's, and notes what GOMAXPROCS is set to.
 type scheduler struct {
 	limit float64
-	told  []int // 0 for following the limit by itself
+	told  []int // 0 for following the limit
 }
 
-func (s *scheduler) book(gomaxprocs, godebug string) *processorBook {
-	b := newProcessorBook(gomaxprocs, godebug, func() float64 { return s.limit })
+func (s *scheduler) budget(gomaxprocs, godebug string) *processorBudget {
+	b := newProcessorBudget(gomaxprocs, godebug, func() float64 { return s.limit })
 	b.set = func(n int) { s.told = append(s.told, n) }
 	b.follow = func() { s.told = append(s.told, 0) }
 	return b
@@ -25,18 +27,18 @@ func (s *scheduler) book(gomaxprocs, godebug string) *processorBook {
 func (s *scheduler) expect(t *testing.T, want ...int) {
 	t.Helper()
 	if !slices.Equal(s.told, want) {
-		t.Errorf("the scheduler is told %v; want %v", s.told, want)
+		t.Errorf("GOMAXPROCS is set to %v; want %v", s.told, want)
 	}
 	s.told = nil
 }
 
-// The Ps are as many as the limit of processors, rounded up, and those of the loops, and follow both.
+// There are as many Ps as the limit of processors, rounded up, and the loops say, also when these change.
 func TestProcessorsFollowLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scheduler{limit: 4}
-		b := s.book("", "")
-		b.look(time.Now())
-		s.expect(t) // the runtime follows the limit by itself
+		b := s.budget("", "")
+		b.refresh(time.Now())
+		s.expect(t) // the runtime follows the limit
 		b.add(1)
 		s.expect(t, 5)
 		b.add(1)
@@ -47,10 +49,10 @@ func TestProcessorsFollowLimit(t *testing.T) {
 			count int
 		}{{2, []int{4}, 2}, {0.5, []int{3}, 1}, {0.25, nil, 1}, {1.5, []int{4}, 2}, {2, nil, 2}, {8, []int{10}, 8}} {
 			s.limit = c.limit
-			b.look(time.Now()) // too soon
+			b.refresh(time.Now()) // too soon
 			s.expect(t)
-			time.Sleep(lookAgain)
-			b.look(time.Now())
+			time.Sleep(refreshInterval)
+			b.refresh(time.Now())
 			s.expect(t, c.told...)
 			if n := b.count(); n != c.count {
 				t.Errorf("limit %g: %d processors; want %d", c.limit, n, c.count)
@@ -63,38 +65,38 @@ func TestProcessorsFollowLimit(t *testing.T) {
 	})
 }
 
-func TestProcessorsSaidByTheEnvironment(t *testing.T) {
+func TestProcessorsOfEnvironment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scheduler{limit: 8}
-		b := s.book("3", "")
+		b := s.budget("3", "")
 		b.add(1)
 		s.limit = 2
-		time.Sleep(lookAgain)
-		b.look(time.Now())
+		time.Sleep(refreshInterval)
+		b.refresh(time.Now())
 		b.add(-1)
 		s.expect(t, 4, 3)
-		b = s.book("", "gctrace=0,updatemaxprocs=0")
+		b = s.budget("", "gctrace=0,updatemaxprocs=0")
 		b.add(1)
 		s.limit = 1
-		time.Sleep(lookAgain)
-		b.look(time.Now())
+		time.Sleep(refreshInterval)
+		b.refresh(time.Now())
 		s.expect(t, 3)
-		if b := s.book("", "containermaxprocs=0"); b.limit() < 1 || b.limit() != float64(int(b.limit())) {
+		if b := s.budget("", "containermaxprocs=0"); b.limit() < 1 || b.limit() != float64(int(b.limit())) {
 			t.Errorf("without the container's limit there are %g processors", b.limit())
 		}
 		for _, text := range []string{"", "x", "0", "-1"} {
-			if b := s.book(text, ""); b.fixed != 0 {
-				t.Errorf("GOMAXPROCS=%s is taken for %d", text, b.fixed)
+			if b := s.budget(text, ""); b.fixed != 0 {
+				t.Errorf("GOMAXPROCS=%s is read as %d", text, b.fixed)
 			}
 		}
 	})
 }
 
-// The loops that may be awake are as many as processors, and follow their number; those that were never needed do not run.
+// As many loops may be awake as there are processors, also when that changes. Loops that were never needed do not run.
 func TestLoopsFollowLimit(t *testing.T) {
 	s := scheduler{limit: 0.5}
-	b := s.book("", "")
-	g, err := NewGroup(Options{book: b, Interval: time.Hour, IOURing: IOURing(*ioURing)})
+	b := s.budget("", "")
+	g, err := NewGroup(Options{budget: b, Interval: time.Hour, IOURing: IOURing(*ioURing)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +104,7 @@ func TestLoopsFollowLimit(t *testing.T) {
 	most := func(limit float64) int {
 		s.limit = limit
 		b.mu.Lock()
-		b.looked = time.Time{}
+		b.refreshed = time.Time{}
 		b.mu.Unlock()
 		return g.highest()
 	}
@@ -113,10 +115,10 @@ func TestLoopsFollowLimit(t *testing.T) {
 		t.Errorf("with many processors there may be %d loops awake of %d", n, len(g.loops))
 	}
 	if len(g.loops) < 2 {
-		t.Skip("there is one processor only, so one loop")
+		t.Skip("there is only one processor, so only one loop")
 	}
 	if g.loops[1].Post(func() {}) || g.loops[1].Call(func() {}) {
-		t.Error("a loop that does not run yet takes functions")
+		t.Error("a function can be posted to a loop that does not run yet")
 	}
 	g.act(decision{verdict: wakeOne})
 	if !g.loops[1].Call(func() {}) || g.awake.Load() != 2 || len(must(g.Stats())) != 2 {
@@ -138,17 +140,17 @@ func TestWait(t *testing.T) {
 	for _, w := range Waits() {
 		raw, err := Wait(w).raw()
 		switch {
-		case err != nil && (w != string(WaitRaw) || canWaitRaw && signaled):
+		case err != nil && (w != string(WaitRaw) || canWaitRaw && preemptible):
 			t.Errorf("%s: %v", w, err)
-		case err == nil && raw != (w != string(WaitBlock) && canWaitRaw && signaled):
+		case err == nil && raw != (w != string(WaitBlock) && canWaitRaw && preemptible):
 			t.Errorf("%s: raw is %t", w, raw)
 		}
 	}
-	if _, err := NewGroup(Options{Wait: "spin"}); err == nil || !strings.Contains(err.Error(), `"spin" does not say how loops wait: allowed are auto, raw, block`) {
+	if _, err := NewGroup(Options{Wait: "spin"}); err == nil || !strings.Contains(err.Error(), `unknown way to wait "spin": use one of auto, raw, block`) {
 		t.Errorf("spin: %v", err)
 	}
-	defer func(before bool) { signaled = before }(signaled)
-	signaled = false
+	defer func(before bool) { preemptible = before }(preemptible)
+	preemptible = false
 	if raw, err := WaitAuto.raw(); raw || err != nil {
 		t.Errorf("auto without the scheduler's signals: %t, %v", raw, err)
 	}
@@ -157,14 +159,14 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// Loops that block need no P of their own, and the runtime goes on to follow the limit.
+// Loops that block need no more Ps, and the runtime keeps following the limit.
 func TestBlockingNeedsNoProcessor(t *testing.T) {
 	s := scheduler{limit: 2}
-	g, err := NewGroup(Options{book: s.book("", ""), Wait: WaitBlock, Interval: time.Hour})
+	g, err := NewGroup(Options{budget: s.budget("", ""), Wait: WaitBlock, Interval: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	add(t, g.Pick(), near, &script{received: func(c *Conn, b []byte) int { c.Write(b); return len(b) }}, nil)
 	for range 5 {
 		if _, err := far.Write([]byte("ping")); err != nil {

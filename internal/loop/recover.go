@@ -1,37 +1,38 @@
 package loop
 
-// What a loop does when a handler panics, if the group was told to go on then. The loop of turns is left, and entered again, so that the
-// recovery costs nothing while all goes well: a loop only remembers whose event it is handling.
+// This file is what a loop does when a handler panics, if [Options.OnPanic] is set. There is one deferred recovery around all
+// turns: after a panic the loop leaves turns, resumes what was under way, and enters turns again. So recovery costs nothing as
+// long as nothing panics; the loop only remembers whose event it is handling.
 
-// Handling notes that what the loop does until the present event is over belongs to the connection. It is for functions that were posted to
-// the loop, and not to a connection.
+// Handling notes that what the loop does until the present event is over is done for connection c. A function that was posted to
+// the loop, rather than to a connection, calls it.
 func (l *Loop) Handling(c *Conn) { l.current, l.handler = c, c.handler }
 
-// broken is the value of a panic of a loop that cannot go on.
-type broken string
+// fatal is the value of a panic that a loop does not recover from, because it cannot go on.
+type fatal string
 
-// recovered is deferred around the turns of the loop.
+// recovered is deferred by whatever calls handlers. It passes the value of a panic to OnPanic.
 func (l *Loop) recovered() {
 	if l.group.onPanic == nil {
 		return
 	}
 	if value := recover(); value != nil {
-		if _, ok := value.(broken); ok {
+		if _, ok := value.(fatal); ok {
 			panic(value)
 		}
 		l.group.onPanic(value)
 	}
 }
 
-// resume gives up the connection for which a handler has panicked, and does what else was under way.
+// resume retires the connection whose handler has panicked, and handles the rest of what was under way.
 func (l *Loop) resume() {
-	defer l.recovered() // then it is called again
+	defer l.recovered() // after another panic, run calls resume again
 	c, h := l.current, l.handler
 	l.current, l.handler = nil, nil
 	if c != nil && c.isOn(l) {
 		l.retire(c, h)
 	}
-	l.driver.dropSending()
+	l.driver.failSending()
 	l.timers.at = 0
 	l.timers.arm(l)
 	l.driver.handleRest()
@@ -40,10 +41,11 @@ func (l *Loop) resume() {
 	l.runRunning()
 }
 
-// retire gives a connection up: that is for whoever was its handler when the event began, and for who is now, if it has changed hands.
+// retire has a connection retired by the handler that it had when the event began and, if that has not closed it, by its present
+// handler.
 func (l *Loop) retire(c *Conn, before Handler) {
 	defer func() {
-		if c.on == l && !c.closed { // its handler does not know how, or has failed at that, too
+		if c.on == l && !c.closed { // neither handler is a Retirer, or Retire has panicked
 			c.Close()
 		}
 	}()

@@ -6,9 +6,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
-// retired is a handler that echoes, panics when it is told to, and gives itself up.
+// retired is a [Retirer] that echoes, and panics when it is told to.
 type retired struct {
 	script
 	timer Timer
@@ -30,7 +32,7 @@ func newRetired() *retired {
 func (r *retired) Retire(c *Conn)        { c.Close(); close(r.gone) }
 func (r *retired) Expired(*Conn, *Timer) { panic("timer") }
 
-// recovering starts one loop that goes on after panics, and returns their values.
+// recovering starts one loop that recovers from panics. values returns their values.
 func recovering(t *testing.T) (l *Loop, values func() []any) {
 	t.Helper()
 	var mu sync.Mutex
@@ -47,7 +49,7 @@ func recovering(t *testing.T) (l *Loop, values func() []any) {
 	return g.Pick(), func() []any { mu.Lock(); defer mu.Unlock(); return all }
 }
 
-// A panic ends the connection that it was for, and no other: those whose events were fetched in the same batch are served as well.
+// A panic ends the connection whose event was handled, and no other: events that were fetched in the same batch are handled, too.
 func TestPanicEndsOneConnection(t *testing.T) {
 	const others = 10
 	for name, hurt := range map[string]func(*Conn, *retired, net.Conn){
@@ -64,18 +66,18 @@ func TestPanicEndsOneConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, values := recovering(t)
-			near, far := pair(t)
+			near, far := wstest.Pair(t)
 			victim := newRetired()
 			c := add(t, l, near, victim, nil)
 			var peers []*net.TCPConn
 			var handlers []*retired
 			for range others {
-				near, far := pair(t)
+				near, far := wstest.Pair(t)
 				h := newRetired()
 				add(t, l, near, h, nil)
 				peers, handlers = append(peers, far), append(handlers, h)
 			}
-			// All of it is there when the loop looks next.
+			// All of it comes in one batch.
 			ran := make(chan struct{})
 			release := make(chan struct{})
 			l.Post(func() { close(ran); <-release })
@@ -87,7 +89,7 @@ func TestPanicEndsOneConnection(t *testing.T) {
 				}
 			}
 			close(release)
-			wait(t, victim.gone, "the connection is given up")
+			wstest.Receive(t, victim.gone, "the connection to be retired")
 			if _, err := far.Read(make([]byte, 1)); err == nil {
 				t.Error("the peer's connection is still open")
 			}
@@ -97,7 +99,7 @@ func TestPanicEndsOneConnection(t *testing.T) {
 				}
 				select {
 				case <-handlers[i].gone:
-					t.Errorf("connection %d was given up, too", i)
+					t.Errorf("connection %d was retired, too", i)
 				default:
 				}
 			}
@@ -107,7 +109,7 @@ func TestPanicEndsOneConnection(t *testing.T) {
 			var timed funcTimer
 			fired := make(chan struct{})
 			call(t, l, func() { timed.call(l, time.Millisecond, func() { close(fired) }) })
-			wait(t, fired, "a timer that was set after it")
+			wstest.Receive(t, fired, "a timer that was set after it")
 			var left int
 			call(t, l, func() { left = l.conns })
 			if left != others {
@@ -117,7 +119,7 @@ func TestPanicEndsOneConnection(t *testing.T) {
 	}
 }
 
-// Nobody waits for ever for a function that panics, and what was posted behind it is called.
+// Call returns when the function panics, and functions posted after it are called.
 func TestPanicInPostedFunction(t *testing.T) {
 	l, values := recovering(t)
 	behind := make(chan struct{})
@@ -127,7 +129,7 @@ func TestPanicInPostedFunction(t *testing.T) {
 	l.Post(func() { panic("first") })
 	l.Post(func() { close(behind) })
 	close(release)
-	wait(t, behind, "the function behind it")
+	wstest.Receive(t, behind, "the function behind it")
 	call(t, l, func() { panic("second") })
 	call(t, l, func() {})
 	if got := values(); len(got) != 2 {
@@ -135,12 +137,12 @@ func TestPanicInPostedFunction(t *testing.T) {
 	}
 }
 
-// A handler that panics when it is to give itself up loses its connection all the same.
+// If Retire panics, the connection is closed all the same.
 func TestPanicWhileRetiring(t *testing.T) {
 	l, values := recovering(t)
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	h := newRetired()
-	close(h.gone) // so that Retire panics, since it closes it again
+	close(h.gone) // so that Retire, which closes it again, panics
 	add(t, l, near, h, nil)
 	if _, err := far.Write([]byte("panic")); err != nil {
 		t.Fatal(err)

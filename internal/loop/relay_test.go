@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 func randomBytes(n int, seed uint64) []byte {
@@ -16,7 +18,7 @@ func randomBytes(n int, seed uint64) []byte {
 	return b
 }
 
-// A receiver that does not read stalls the sender, and the loop keeps no more than one read. Once it reads, all arrives.
+// A receiver that does not read stalls the sender, and the loop keeps no more than one read. Once it reads, everything arrives.
 func TestBackpressure(t *testing.T) {
 	for name, dial := range dialers {
 		t.Run(name, func(t *testing.T) { testBackpressure(t, dial) })
@@ -45,8 +47,8 @@ func testBackpressure(t *testing.T, dial dialer) {
 		}
 		_ = client.CloseWrite()
 	})
-	// The sockets' buffers fill, and then all stands still: what is pending stays, the source stays paused, and nothing
-	// more is read from it.
+	// The sockets' buffers fill, and then nothing moves: what is pending stays, the source stays paused, and nothing more is
+	// read from it.
 	for last, same := int64(-1), 0; same < 50; {
 		on(t, ca, func() {
 			n := cb.Pending()
@@ -86,10 +88,10 @@ func testBackpressure(t *testing.T, dial dialer) {
 	}
 }
 
-// While the receiver stands still, so must the sender: only the sockets' buffers fill.
+// While the receiver does not read, the sender can only fill the sockets' buffers.
 func TestPauseStopsTheSource(t *testing.T) {
 	l := group(t, 1).Pick()
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	h := collect()
 	c := add(t, l, near, h, nil)
 	on(t, c, c.Pause)
@@ -105,7 +107,7 @@ func TestPauseStopsTheSource(t *testing.T) {
 		}
 		c.Close()
 	})
-	wait(t, wrote, "the writer to give up")
+	wstest.Receive(t, wrote, "the writer to give up")
 	if len(h.bytes) != 0 {
 		t.Errorf("%d bytes received while paused", len(h.bytes))
 	}
@@ -141,7 +143,7 @@ func exchange(t *testing.T, client, server stream, size int, seed uint64) {
 	wg.Wait()
 }
 
-// Sessions are moved between loops at random, from outside and by their own handlers, while data flows both ways.
+// Sessions move between loops at random, from outside and by their own handlers, while data flows both ways.
 func TestMoveUnderTraffic(t *testing.T) {
 	for name, dial := range dialers {
 		t.Run(name, func(t *testing.T) { testMoveUnderTraffic(t, dial) })
@@ -151,7 +153,7 @@ func TestMoveUnderTraffic(t *testing.T) {
 func testMoveUnderTraffic(t *testing.T, dial dialer) {
 	const sessions = 12
 	g := group(t, 3)
-	w := watchLoops(t, g)
+	w := goroutinesOf(t, g)
 	var moves atomic.Int64
 	var wg, mover sync.WaitGroup
 	quit := make(chan struct{})
@@ -211,13 +213,13 @@ func testMoveUnderTraffic(t *testing.T, dial dialer) {
 // A handler asks for a move while the other connection's end, or bytes held back for it, are about to be reported.
 func TestMoveBeforeWhatWasPutOff(t *testing.T) {
 	g := group(t, 2)
-	w := watchLoops(t, g)
+	w := goroutinesOf(t, g)
 	from, to := g.Loops()[0], g.Loops()[1]
-	nearA, farA := pair(t)
-	nearB, farB := pair(t)
-	nearC, _ := pair(t)
+	nearA, farA := wstest.Pair(t)
+	nearB, farB := wstest.Pair(t)
+	nearC, _ := wstest.Pair(t)
 	ended, early := make(chan error, 1), make(chan string, 1)
-	now := from // where they belong; the loops hand it over together with the connections
+	now := from // the loop that they are on; owned by that loop
 	b := add(t, from, nearB, &script{ended: func(c *Conn, err error) {
 		w.check(now)
 		ended <- err
@@ -248,10 +250,10 @@ func TestMoveBeforeWhatWasPutOff(t *testing.T) {
 	_, _ = farA.Write([]byte("x"))
 	_ = farB.Close() // in the same batch
 	release()
-	if err := wait(t, ended, "the end of the moved connection"); err != io.EOF {
+	if err := wstest.Receive(t, ended, "the end of the moved connection"); err != io.EOF {
 		t.Errorf("ended with %v", err)
 	}
-	if got := wait(t, early, "the early bytes of the moved connection"); got != "early" {
+	if got := wstest.Receive(t, early, "the early bytes of the moved connection"); got != "early" {
 		t.Errorf("early bytes %q", got)
 	}
 	on(t, c, func() { w.check(to) })
@@ -260,8 +262,8 @@ func TestMoveBeforeWhatWasPutOff(t *testing.T) {
 // A connection that is moved on as soon as it arrives must still be found by Post.
 func TestPostFollowsTheConnection(t *testing.T) {
 	g := group(t, 3)
-	w := watchLoops(t, g)
-	near, _ := pair(t)
+	w := goroutinesOf(t, g)
+	near, _ := wstest.Pair(t)
 	c := add(t, g.Loops()[0], near, &script{}, nil)
 	const hops = 3000
 	arrived := make(chan struct{})
@@ -295,12 +297,12 @@ func TestPostFollowsTheConnection(t *testing.T) {
 					t.Error("refused")
 					return
 				}
-				wait(t, done, "a posted function")
+				wstest.Receive(t, done, "a posted function")
 			}
 		})
 	}
 	on(t, c, hop)
-	wait(t, arrived, "the last hop")
+	wstest.Receive(t, arrived, "the last hop")
 	wg.Wait()
 	if ran.Load() != posted.Load() || ran.Load() == 0 {
 		t.Errorf("%d of %d posted functions ran", ran.Load(), posted.Load())
@@ -315,14 +317,14 @@ func TestPostFollowsTheConnection(t *testing.T) {
 func TestMoveLeavesClosedConnections(t *testing.T) {
 	g := group(t, 2)
 	from, to := g.Loops()[0], g.Loops()[1]
-	near, _ := pair(t)
+	near, _ := wstest.Pair(t)
 	c := add(t, from, near, &script{}, nil)
 	moved := make(chan struct{})
 	on(t, c, func() {
 		c.Close()
 		Move(to, func() { close(moved) }, c)
 	})
-	wait(t, moved, "the move")
+	wstest.Receive(t, moved, "the move")
 	settle(t, to)
 	if n, m := from.load.Load(), to.load.Load(); n != 0 || m != 0 {
 		t.Errorf("the loops count %d and %d connections", n, m)
@@ -332,7 +334,7 @@ func TestMoveLeavesClosedConnections(t *testing.T) {
 func TestMoveToAStoppedLoop(t *testing.T) {
 	g := group(t, 2)
 	from, to := g.Loops()[0], g.Loops()[1]
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	c := add(t, from, near, &script{received: func(c *Conn, b []byte) int { c.Write(b); return len(b) }}, nil)
 	to.stop()
 	on(t, c, func() {
@@ -355,7 +357,7 @@ func TestMoveToAStoppedLoop(t *testing.T) {
 
 func TestMoveToTheSameLoop(t *testing.T) {
 	l := group(t, 1).Pick()
-	near, _ := pair(t)
+	near, _ := wstest.Pair(t)
 	c := add(t, l, near, &script{}, nil)
 	on(t, c, func() {
 		called := false
@@ -368,7 +370,7 @@ func TestMoveToTheSameLoop(t *testing.T) {
 // steady returns a function that sends 1 KiB through a pair of relays and reads it back out.
 func steady(tb testing.TB, dial dialer) func() {
 	client, server, _, _, _, _ := relayed(tb, dial, group(tb, 1).Pick(), nil)
-	tb.Cleanup(func() { // in order, with nothing unread: the relays complain otherwise
+	tb.Cleanup(func() { // in order, and with nothing unread, which the relays would report
 		_, _ = client.CloseWrite(), server.CloseWrite()
 		_, _ = io.Copy(io.Discard, server)
 		_, _ = io.Copy(io.Discard, client)
@@ -388,7 +390,7 @@ func TestRelayDoesNotAllocate(t *testing.T) {
 	if portable {
 		t.Skip("the portable driver posts a function for each read and write")
 	}
-	// AllocsPerRun would take the loops' processors away.
+	// AllocsPerRun sets GOMAXPROCS to 1, so the loops would have no processors.
 	if n := testing.Benchmark(BenchmarkRelay).AllocsPerOp(); n != 0 {
 		t.Errorf("%v allocations per message", n)
 	}

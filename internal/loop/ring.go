@@ -10,26 +10,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ring is an io_uring (io_uring(7)) that carries out sends, several with one system call. Nothing is ever under way in it: each
-// send is done, as far as it can be at once, when submit returns. So it belongs to no thread, and the memory that was sent from
-// is free again. Only its loop's goroutine uses it.
+// ring is an io_uring (io_uring(7)) that carries out several sends with one system call. When submit returns, each send has been
+// carried out as far as it could be at once, and nothing is under way. So the ring is bound to no thread, and the memory that was
+// sent from may be used again. Only the goroutine of its loop uses it.
 type ring struct {
+	// Static.
 	fd             int
-	rings, entries []byte // memory shared with the kernel
-
-	submissions []submission
-	sqHead      *uint32 // written by the kernel
-	sqTail      *uint32
-	sqMask      uint32
-	tail        uint32 // of submissions; the kernel learns of it in submit
-
-	completions    []completion
-	cqHead, cqTail *uint32 // the tail is written by the kernel
+	rings, entries []byte       // memory shared with the kernel, in which the following lie
+	submissions    []submission // written by the loop
+	sqHead         *uint32      // written by the kernel
+	sqTail         *uint32      // written by the loop
+	sqMask         uint32
+	completions    []completion // written by the kernel
+	cqHead         *uint32      // written by the loop
+	cqTail         *uint32      // written by the kernel
 	cqMask         uint32
+
+	// Owned by the loop's goroutine.
+	tail uint32 // of submissions; submit tells the kernel
 }
 
-// openRing makes a ring for so many submissions at a time, a power of two, and tries it out with what is in scratch, 24 KiB or more
-// on the heap.
+// openRing returns a ring for size submissions at a time, which must be a power of two. It tests the ring by sending scratch, which
+// must be on the heap and have 24 KiB or more.
 func openRing(size uint32, scratch []byte) (r *ring, err error) {
 	p := ringParams{flags: setupSubmitAll}
 	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, uintptr(size), uintptr(unsafe.Pointer(&p)), 0)
@@ -48,7 +50,7 @@ func openRing(size uint32, scratch []byte) (r *ring, err error) {
 	return r, nil
 }
 
-// mapMemory makes what is shared with the kernel accessible.
+// mapMemory maps the memory that is shared with the kernel.
 func (r *ring) mapMemory(p *ringParams) (err error) {
 	const access = unix.PROT_READ | unix.PROT_WRITE
 	// Both rings are in one mapping since Linux 5.4.
@@ -72,8 +74,8 @@ func (r *ring) mapMemory(p *ringParams) (err error) {
 	return nil
 }
 
-// addSend adds a send of b, which must be on the heap, where nothing moves, and not be empty. With these flags it never waits, nothing
-// is told when all was sent, and otherwise how much. There must be room.
+// addSend adds a send of b, which must not be empty, and must be on the heap, where nothing moves. There must be room in the ring.
+// With these flags the send never waits, and has a completion only if not everything was sent.
 func (r *ring) addSend(fd int32, b []byte, tag uint64) {
 	r.submissions[r.tail&r.sqMask] = submission{
 		opcode: opSend, flags: submitSkipSuccess, fd: fd,
@@ -84,8 +86,8 @@ func (r *ring) addSend(fd int32, b []byte, tag uint64) {
 	r.tail++
 }
 
-// submit carries out what was added. It returns how many, from the last, the kernel did not take: none, unless it is out of
-// memory.
+// submit carries out the sends that were added. It returns how many of them, counted from the last, the kernel has not taken:
+// none, unless it is out of memory.
 func (r *ring) submit() (left int) {
 	atomic.StoreUint32(r.sqTail, r.tail)
 	for {
@@ -102,8 +104,8 @@ func (r *ring) submit() (left int) {
 	}
 }
 
-// short calls f for each send that fell short since it was last called: how many bytes were sent, or which error there was.
-func (r *ring) short(f func(tag uint64, sent int, errno unix.Errno)) {
+// incomplete calls f for each send since its last call that has not sent everything, with the number of bytes sent, or the error.
+func (r *ring) incomplete(f func(tag uint64, sent int, errno unix.Errno)) {
 	head, tail := *r.cqHead, atomic.LoadUint32(r.cqTail)
 	for ; head != tail; head++ {
 		c := r.completions[head&r.cqMask]
@@ -116,6 +118,7 @@ func (r *ring) short(f func(tag uint64, sent int, errno unix.Errno)) {
 	atomic.StoreUint32(r.cqHead, head)
 }
 
+// close frees the ring.
 func (r *ring) close() {
 	if r.entries != nil {
 		_ = unix.Munmap(r.entries)

@@ -2,10 +2,10 @@
 
 package loop
 
-// The part of io_uring's interface to the kernel (linux/io_uring.h, io_uring_setup(2), io_uring_enter(2)) that rings use. Package
-// unix has the numbers of the system calls and no more.
+// This file is the part of io_uring's interface to the kernel (linux/io_uring.h, io_uring_setup(2), io_uring_enter(2)) that ring
+// uses. Package unix has only the numbers of the system calls.
 
-// setupSubmitAll is a flag of io_uring_setup: a submission that fails does not stop those behind it (Linux 5.18).
+// setupSubmitAll is a flag of io_uring_setup: a failing submission does not stop those after it (Linux 5.18).
 const setupSubmitAll = 1 << 7
 
 // Where mmap finds the parts of a ring.
@@ -17,7 +17,7 @@ const (
 // opSend is the operation send(2).
 const opSend = 26
 
-// submitSkipSuccess is a flag of a submission: there is no completion when all went well (Linux 5.17).
+// submitSkipSuccess is a flag of a submission: there is no completion if it succeeds (Linux 5.17).
 const submitSkipSuccess = 1 << 6
 
 // submission is struct io_uring_sqe.

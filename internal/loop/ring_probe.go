@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probe tries out what sends rely on. A kernel may refuse io_uring, know it without what is needed, or know that to be different.
-// It sends b again and again until a socket takes no more. Only that may be told of, at once, together with how much it took.
+// probe tests what addSend and incomplete rely on, because a kernel may lack a part of io_uring or treat it differently. It sends b
+// again and again until a socket takes no more. Only this last send may have a completion, at once, which says how much was sent.
 func (r *ring) probe(b []byte) error {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -25,25 +25,25 @@ func (r *ring) probe(b []byte) error {
 	for sent := 0; sent < most; sent += len(b) {
 		r.addSend(int32(fds[0]), b, 0)
 		if r.submit() > 0 {
-			return errors.New("submissions are not taken")
+			return errors.New("the kernel does not take submissions")
 		}
-		told, took, errno := 0, 0, unix.Errno(0)
-		r.short(func(_ uint64, n int, e unix.Errno) { told, took, errno = told+1, n, e })
-		if told == 0 {
+		completions, took, errno := 0, 0, unix.Errno(0)
+		r.incomplete(func(_ uint64, n int, e unix.Errno) { completions, took, errno = completions+1, n, e })
+		if completions == 0 {
 			continue
 		}
 		if errno != 0 && errno != unix.EAGAIN {
 			return errno
 		}
-		if arrived := drain(fds[1]); told != 1 || arrived != sent+took {
-			return fmt.Errorf("%d bytes arrived of %d", arrived, sent+took)
+		if arrived := drain(fds[1]); completions != 1 || arrived != sent+took {
+			return fmt.Errorf("%d of %d bytes arrived", arrived, sent+took)
 		}
 		return nil
 	}
-	return errors.New("there is no end to what a socket takes")
+	return fmt.Errorf("a socket takes more than %d bytes", most)
 }
 
-// drain reads all that has arrived, and returns how many bytes that is.
+// drain reads everything that has arrived, and returns how many bytes that is.
 func drain(fd int) (arrived int) {
 	b := make([]byte, 8<<10)
 	for {

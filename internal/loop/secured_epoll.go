@@ -16,36 +16,36 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
-// TLS on an event loop. The loop reads ciphertext from the socket and collects the ciphertext to send; in between, [tls.Conn] works
-// on memory: what it would read from the network is what the loop has just read, and when that is used up it is told to try
-// again later, which it can as long as the error says that it is temporary. All that is kept of a connection between events is
-// in the tls.Conn (an incomplete record) and, encrypted, in Conn.out. So the rules about what is kept, pausing and moving to another
-// loop are those of plain connections.
+// This file is TLS on an event loop. The loop reads ciphertext from the socket and collects the ciphertext to send. In between,
+// [tls.Conn] works on memory. When it wants to read from the network, it gets what the loop has just read, and once that is used up,
+// a temporary error, after which tls.Conn can be read again later. All that is kept of a connection between events is in the
+// tls.Conn (an incomplete record) and, encrypted, in Conn.out. So keeping, pausing and moving work as they do without TLS.
 
-// sealedSize is the most that one read takes from the socket of a TLS connection: decrypted, together with the incomplete record
-// that had come before, it is no more than readSize.
+// sealedSize is the most, in bytes, that one read takes from the socket of a TLS connection. Decrypted together with an incomplete
+// record from before, it is no more than readSize.
 const sealedSize = readSize - maxRecord
 
-// maxRecord is the size of the largest record (RFC 5246, section 6.2.3; those of TLS 1.3 are smaller).
+// maxRecord is the size of the largest record in bytes (RFC 5246, section 6.2.3; those of TLS 1.3 are smaller).
 const maxRecord = 5 + 16<<10 + 2<<10
 
-// secured is the TLS part of a connection, and the transport of its tls.Conn. Its loop's goroutine owns it.
+// secured is the TLS part of a connection, and the transport of its tls.Conn. It is owned by the goroutine that calls Detach, and
+// then by the loop's goroutine.
 type secured struct {
-	tls     *tls.Conn
-	arrived []byte // ciphertext that tls has not taken yet; empty between events
-	sealed  []byte // ciphertext from tls that is on its way to the socket or to Conn.out; empty between events
-	early   []byte // what tls had decrypted, or could, before the loop took the connection over
-	drained bool   // no more ciphertext will arrive: the peer has ended the stream
-	shut    bool   // close_notify was written, so that nothing may follow
-	err     error  // what ended reading; nil as long as it goes on. It is reported when all before it was presented
+	tls     *tls.Conn // static
+	arrived []byte    // ciphertext that tls has not taken yet; empty between events
+	sealed  []byte    // ciphertext from tls on its way to the socket or to Conn.out; empty between events
+	early   []byte    // what was decrypted before the loop took the connection over
+	drained bool      // no more ciphertext will arrive: the peer has ended the stream
+	shut    bool      // close_notify was written, after which nothing may be sent
+	err     error     // what has ended reading, nil for nothing yet; it is reported once everything before it was presented
 }
 
-// detachTLS takes a TLS connection away from package net. Its handshake must be complete.
+// detachTLS is Detach for a TLS connection.
 func detachTLS(tc *tls.Conn) (Socket, error) {
 	line, ok := tc.NetConn().(*secure.Line)
 	if !ok {
 		_ = tc.NetConn().Close()
-		return Socket{}, fmt.Errorf("TLS over %T cannot go on over another transport", tc.NetConn())
+		return Socket{}, fmt.Errorf("cannot replace the transport of TLS over %T", tc.NetConn())
 	}
 	s := &secured{tls: tc}
 	nc := line.Conn
@@ -55,7 +55,7 @@ func detachTLS(tc *tls.Conn) (Socket, error) {
 	}
 	socket.secured = s
 	line.Conn = s
-	// No event will tell of what tls has in its buffers.
+	// There will be no event for what tls has in its buffers.
 	buf := make([]byte, 2<<10)
 	for s.err == nil {
 		n, more := s.open(buf)
@@ -67,8 +67,8 @@ func detachTLS(tc *tls.Conn) (Socket, error) {
 	return socket, nil
 }
 
-// open decrypts to b. more tells that there may be more than b has room for; otherwise all that arrived has been used up, or
-// reading has ended, of which s.err tells.
+// open decrypts to b what has arrived. It returns more if there may be more than fits into b. Otherwise everything that has arrived
+// was used up, or reading has ended with s.err.
 func (s *secured) open(b []byte) (n int, more bool) {
 	for n < len(b) {
 		m, err := s.tls.Read(b[n:])
@@ -84,7 +84,7 @@ func (s *secured) open(b []byte) (n int, more bool) {
 	return n, true
 }
 
-// startTLS makes a connection that has just come to a loop for the first time go on where it was when it was detached.
+// startTLS continues, on the loop, a connection that was detached: it sends what tls has written, and reports the end if that was read.
 func (c *Conn) startTLS() {
 	c.sendSealed()
 	c.reportEnd()
@@ -93,10 +93,10 @@ func (c *Conn) startTLS() {
 // readTLS is read for a TLS connection.
 func (c *Conn) readTLS(ending bool) {
 	s, d := c.secured, &c.on.driver
-	if s.err != nil { // to be reported later
+	if s.err != nil { // reportEnd reports it later
 		return
 	}
-	n, errno := c.take(d.buffer[:sealedSize])
+	n, errno := c.receiveTo(d.buffer[:sealedSize])
 	switch {
 	case errno == unix.EAGAIN:
 		return
@@ -113,24 +113,24 @@ func (c *Conn) readTLS(ending bool) {
 	if d.opened == nil {
 		d.opened = make([]byte, MaxHeld+readSize)
 	}
-	opened, _ := s.open(d.opened[MaxHeld:]) // it has room for everything
+	opened, _ := s.open(d.opened[MaxHeld:]) // there is room for everything
 	s.arrived = nil
 	c.sendSealed() // an answer to a KeyUpdate, or an alert
 	if s.err != nil && c.cause != nil {
 		s.err = c.cause
 	}
-	if opened > 0 { // there may be nothing for the handler, but a session ticket for instance
+	if opened > 0 { // otherwise there was nothing for the handler: perhaps a session ticket
 		c.deliver(d.opened, opened)
 	}
 	if s.err != nil {
 		c.reportEnd()
 	} else if c.missed && !c.closed {
-		c.interestChanged() // others get their turn before the rest
+		c.interestChanged() // so that epoll reports it again, after the other connections
 	}
 }
 
-// reportEnd reports the end of what can be received, unless something has to be presented before. It is called again whenever
-// that may have changed.
+// reportEnd reports the end of what can be received, if that was reached, and unless something has to be presented before it. It
+// is called whenever this may have changed.
 func (c *Conn) reportEnd() {
 	if c.ended || c.paused || len(c.early) > 0 || c.secured.err == nil {
 		return
@@ -146,7 +146,7 @@ func (c *Conn) reportEnd() {
 func (c *Conn) writeTLS(b []byte) {
 	s := c.secured
 	if s.shut {
-		c.fail(syscall.EPIPE) // as a socket says
+		c.fail(syscall.EPIPE) // as a socket would
 		return
 	}
 	s.sealed = c.on.driver.sealed[:0]
@@ -163,7 +163,7 @@ func (c *Conn) sendSealed() {
 	b := s.sealed
 	s.sealed = nil
 	if cap(b) > cap(d.sealed) && cap(b) <= 2*readSize {
-		d.sealed = b // for its memory
+		d.sealed = b // to use its memory again
 	}
 	if len(b) == 0 || c.failed || c.closed {
 		return
@@ -171,8 +171,8 @@ func (c *Conn) sendSealed() {
 	c.put(b)
 }
 
-// shutTLS says with close_notify that nothing follows (RFC 8446, section 6.1). It returns false when the socket has not taken
-// that yet; flushed comes back here.
+// shutTLS sends close_notify: nothing follows (RFC 8446, section 6.1). It returns false if the socket has not taken it yet; flushed
+// then calls it again.
 func (c *Conn) shutTLS() bool {
 	if s := c.secured; !s.shut {
 		s.sealed = c.on.driver.sealed[:0]
@@ -204,7 +204,7 @@ func (s *secured) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The rest of [net.Conn]: nobody needs addresses any more, and nothing here waits.
+// The rest of [net.Conn] has nothing to do: addresses are not needed any more, and nothing here waits.
 
 func (s *secured) Close() error                     { return nil }
 func (s *secured) LocalAddr() net.Addr              { return nil }
@@ -213,7 +213,7 @@ func (s *secured) SetDeadline(time.Time) error      { return nil }
 func (s *secured) SetReadDeadline(time.Time) error  { return nil }
 func (s *secured) SetWriteDeadline(time.Time) error { return nil }
 
-// errWouldBlock tells tls that there is nothing to read at present. It is a temporary [net.Error], after which tls goes on.
+// errWouldBlock tells tls that there is nothing to read at present. It is a temporary [net.Error], after which tls can be read again.
 var errWouldBlock error = wouldBlock{}
 
 type wouldBlock struct{}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// FIN waits for close_notify if the socket does not take that at once.
+// If the socket does not take close_notify at once, the FIN is sent after it.
 func TestTLSCloseNotifyIsKept(t *testing.T) {
 	near, far := securedBy(tls.VersionTLS13)(t)
 	c := add(t, group(t, 1).Pick(), near, &script{}, nil)
@@ -19,7 +19,7 @@ func TestTLSCloseNotifyIsKept(t *testing.T) {
 		if c.Pending() == 0 {
 			t.Error("the socket has taken everything")
 		}
-		c.finish = true
+		c.halfClose = true
 		c.shutdownWrite() // as if the socket had become full with the very last byte
 	})
 	if got, err := io.ReadAll(far); err != nil || !bytes.Equal(got, sent) {
@@ -29,7 +29,7 @@ func TestTLSCloseNotifyIsKept(t *testing.T) {
 
 // A KeyUpdate that has arrived before the loop took the connection over is answered by the loop.
 func TestKeyUpdateAtHandOver(t *testing.T) {
-	near, far, ours, theirs := unheard(t)
+	near, far, ours, theirs := rawFarEnd(t)
 	_, _ = far.Write(append(ours.record(dataRecord, "ab"), ours.record(handshakeRecord, updateAndAnswer)...))
 	first := make([]byte, 1)
 	if _, err := io.ReadFull(near, first); err != nil {

@@ -16,9 +16,10 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
-// Connections with TLS. TestBackpressure and TestMoveUnderTraffic try them, too.
+// This file tests connections with TLS. TestBackpressure and TestMoveUnderTraffic use them, too.
 
 // configs returns configurations of a version of TLS for both ends.
 func configs(t testing.TB, version uint16) (server, client *tls.Config) {
@@ -34,7 +35,7 @@ func shake(t testing.TB, near, far net.Conn, server, client *tls.Config) (_, _ *
 	done := make(chan error, 1)
 	go func() { done <- farTLS.Handshake() }()
 	nearTLS, err := secure.Client(context.Background(), near, client)
-	if err := errors.Join(err, wait(t, done, "the handshake")); err != nil {
+	if err := errors.Join(err, wstest.Receive(t, done, "the handshake")); err != nil {
 		t.Fatal(err)
 	}
 	return nearTLS, farTLS
@@ -44,7 +45,7 @@ func shake(t testing.TB, near, far net.Conn, server, client *tls.Config) (_, _ *
 func securedBy(version uint16) dialer {
 	return func(t testing.TB) (net.Conn, stream) {
 		t.Helper()
-		near, far := pair(t)
+		near, far := wstest.Pair(t)
 		server, client := configs(t, version)
 		nearTLS, farTLS := shake(t, near, far, server, client)
 		return nearTLS, farTLS
@@ -90,10 +91,10 @@ func (d dribble) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Records that arrive byte by byte, and records of one byte, make no difference.
+// Records that arrive byte by byte, and records of one byte, are received like any others.
 func TestTLSByteByByte(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version uint16) {
-		near, far := pair(t)
+		near, far := wstest.Pair(t)
 		server, client := configs(t, version)
 		nearTLS, farTLS := shake(t, near, dribble{far}, server, client)
 		add(t, group(t, 1).Pick(), nearTLS, echoing(), nil)
@@ -135,8 +136,8 @@ func (c *corked) uncork() {
 	c.kept = nil
 }
 
-// What TLS has in its buffers when the loop takes over is not lost, and needs no event to be noticed: what it has decrypted,
-// what it could decrypt, the beginning of a record, and the end of the stream.
+// What TLS has in its buffers when the loop takes over is presented without an event: what it has decrypted, what it could decrypt,
+// the beginning of a record, and the end of the stream.
 func TestTLSHandOver(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version uint16) {
 		for name, c := range map[string]struct {
@@ -152,7 +153,7 @@ func TestTLSHandOver(t *testing.T) {
 			"only the end":    {records: []string{"a"}, end: true},
 		} {
 			t.Run(name, func(t *testing.T) {
-				near, far := pair(t)
+				near, far := wstest.Pair(t)
 				server, client := configs(t, version)
 				cork := &corked{Conn: far}
 				nearTLS, farTLS := shake(t, near, cork, server, client)
@@ -173,13 +174,13 @@ func TestTLSHandOver(t *testing.T) {
 				}
 				h := collect()
 				h.grew = make(chan int, 100)
-				if len(want) == 1 { // the test has had everything
+				if len(want) == 1 { // the test has received everything
 					first, want = nil, ""
 				}
 				conn := add(t, group(t, 1).Pick(), nearTLS, h, first)
 				_, _ = far.Write(late)
 				for n := 0; n < len(want); {
-					n = wait(t, h.grew, "what has been sent")
+					n = wstest.Receive(t, h.grew, "what has been sent")
 				}
 				on(t, conn, func() {
 					if string(h.bytes) != want {
@@ -187,7 +188,7 @@ func TestTLSHandOver(t *testing.T) {
 					}
 				})
 				if c.end {
-					wait(t, h.done, "the end")
+					wstest.Receive(t, h.done, "the end")
 					on(t, conn, func() {
 						if h.errs[0] != io.EOF {
 							t.Errorf("ended with %v", h.errs)
@@ -199,7 +200,7 @@ func TestTLSHandOver(t *testing.T) {
 	})
 }
 
-// How the far end can leave, and what the handler is told.
+// Each way in which the far end can leave is reported as what it is.
 func TestTLSEnds(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version uint16) {
 		for name, c := range map[string]struct {
@@ -218,14 +219,14 @@ func TestTLSEnds(t *testing.T) {
 			"not TLS": {func(far *net.TCPConn, _ *tls.Conn) { _, _ = far.Write([]byte("HTTP/1.1 500 Oops\r\n\r\n")) }, "tls:"},
 		} {
 			t.Run(name, func(t *testing.T) {
-				near, far := pair(t)
+				near, far := wstest.Pair(t)
 				server, client := configs(t, version)
 				nearTLS, farTLS := shake(t, near, far, server, client)
 				h := collect()
 				conn := add(t, group(t, 1).Pick(), nearTLS, h, nil)
 				_, _ = farTLS.Write([]byte("last words"))
 				c.leave(far, farTLS)
-				wait(t, h.done, "the end")
+				wstest.Receive(t, h.done, "the end")
 				settle(t, conn.Loop())
 				on(t, conn, func() {
 					if len(h.errs) != 1 || !strings.Contains(h.errs[0].Error(), c.want) || (h.errs[0] == io.EOF) != (c.want == "EOF") {
@@ -241,10 +242,10 @@ func TestTLSEnds(t *testing.T) {
 	})
 }
 
-// The end is told after all that came before it, even if the handler does not want that yet.
+// The end is reported after everything that came before it, even if the handler pauses reading.
 func TestTLSEndWaitsForTheHandler(t *testing.T) {
 	for _, keep := range []bool{false, true} {
-		nearTCP, farTCP := pair(t)
+		nearTCP, farTCP := wstest.Pair(t)
 		server, client := configs(t, tls.VersionTLS13)
 		cork := &corked{Conn: farTCP}
 		near, far := shake(t, nearTCP, cork, server, client)
@@ -271,7 +272,7 @@ func TestTLSEndWaitsForTheHandler(t *testing.T) {
 		_, _ = far.Write([]byte("last words"))
 		_ = far.CloseWrite()
 		cork.uncork() // so that both are read at once
-		wait(t, paused, "the first bytes")
+		wstest.Receive(t, paused, "the first bytes")
 		settle(t, c.Loop())
 		select {
 		case err := <-ended:
@@ -279,7 +280,7 @@ func TestTLSEndWaitsForTheHandler(t *testing.T) {
 		default:
 		}
 		on(t, c, c.Resume)
-		if err := wait(t, ended, "the end"); err != io.EOF {
+		if err := wstest.Receive(t, ended, "the end"); err != io.EOF {
 			t.Errorf("ended with %v", err)
 		}
 		on(t, c, func() {
@@ -290,10 +291,10 @@ func TestTLSEndWaitsForTheHandler(t *testing.T) {
 	}
 }
 
-// CloseWrite ends the stream in order behind everything that was written, though it had to be kept; the other direction goes on.
+// CloseWrite ends the stream in order after everything that was written, even what had to be kept. The other direction goes on.
 func TestTLSCloseWrite(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version uint16) {
-		near, far := pair(t)
+		near, far := wstest.Pair(t)
 		server, client := configs(t, version)
 		nearTLS, farTLS := shake(t, near, far, server, client)
 		h := collect()
@@ -306,18 +307,18 @@ func TestTLSCloseWrite(t *testing.T) {
 			}
 			c.CloseWrite()
 		})
-		got, err := io.ReadAll(farTLS) // its error would be another without close_notify and FIN
+		got, err := io.ReadAll(farTLS) // without close_notify and FIN it would return an error
 		if err != nil || !bytes.Equal(got, sent) {
 			t.Errorf("%d bytes, or others: %v", len(got), err)
 		}
 		if n, err := far.Read(make([]byte, 1)); n != 0 || err != io.EOF {
-			t.Errorf("%d bytes behind close_notify, %v", n, err)
+			t.Errorf("%d bytes after close_notify, %v", n, err)
 		}
 		if _, err := farTLS.Write([]byte("still here")); err != nil {
 			t.Error(err)
 		}
 		_ = farTLS.Close()
-		wait(t, h.done, "the end")
+		wstest.Receive(t, h.done, "the end")
 		on(t, c, func() {
 			if string(h.bytes) != "still here" || h.errs[0] != io.EOF {
 				t.Errorf("got %q, %v", h.bytes, h.errs)
@@ -326,9 +327,9 @@ func TestTLSCloseWrite(t *testing.T) {
 	})
 }
 
-// Close cuts the stream off: the peer is not told that this was its end.
+// Close cuts the stream off, without close_notify.
 func TestTLSClose(t *testing.T) {
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	server, client := configs(t, tls.VersionTLS13)
 	nearTLS, farTLS := shake(t, near, far, server, client)
 	c := add(t, group(t, 1).Pick(), nearTLS, &script{}, nil)
@@ -339,7 +340,7 @@ func TestTLSClose(t *testing.T) {
 	}
 }
 
-// A socket that is not wanted after all is closed.
+// A socket that was not added to a loop can be closed.
 func TestTLSSocketClose(t *testing.T) {
 	near, far := securedBy(tls.VersionTLS13)(t)
 	socket, err := Detach(near)
@@ -356,9 +357,8 @@ func BenchmarkRelayTLS12(b *testing.B) { benchmarkRelay(b, securedBy(tls.Version
 
 func BenchmarkRelayTLS13(b *testing.B) { benchmarkRelay(b, securedBy(tls.VersionTLS13)) }
 
-// BenchmarkIdle measures the memory of idle connections on a loop, when they have received one byte and when they have received a
-// record of 16 KiB. The far ends, which nobody holds any more then, do not count. There are as many as b.N says: run it with
-// -benchtime 2000x.
+// BenchmarkIdle measures the memory of b.N idle connections on a loop, after they have received one byte, and after a record of
+// 16 KiB. The TLS of the far ends does not count, because nothing refers to it any more. Run it with -benchtime 2000x.
 func BenchmarkIdle(b *testing.B) {
 	heap := func() float64 {
 		for range 3 {
@@ -384,7 +384,7 @@ func BenchmarkIdle(b *testing.B) {
 				}}
 				before := heap()
 				for range b.N {
-					nearTCP, farTCP := pair(b)
+					nearTCP, farTCP := wstest.Pair(b)
 					near, far := net.Conn(nearTCP), net.Conn(farTCP)
 					if version != 0 {
 						near, far = shake(b, nearTCP, farTCP, server, client)

@@ -8,15 +8,17 @@ import (
 	"os/exec"
 	"runtime"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
-// Sockets are taken to be silent after two wake-ups without them, and at once not to be any more.
+// After silentAfter wake-ups without a socket event a loop hands its P back, and after one socket event it keeps it again.
 func TestSilence(t *testing.T) {
 	l := group(t, 1).Pick()
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	arrived := make(chan int)
-	add(t, l, near, &script{received: func(_ *Conn, b []byte) int { arrived <- l.driver.silent; return len(b) }}, nil)
-	silent := func() (n int) { call(t, l, func() { n = l.driver.silent }); return n }
+	add(t, l, near, &script{received: func(_ *Conn, b []byte) int { arrived <- l.driver.silentWakeups; return len(b) }}, nil)
+	silent := func() (n int) { call(t, l, func() { n = l.driver.silentWakeups }); return n }
 	for range silentAfter {
 		silent()
 	}
@@ -26,15 +28,15 @@ func TestSilence(t *testing.T) {
 	if _, err := far.Write([]byte("ping")); err != nil {
 		t.Fatal(err)
 	}
-	if n := wait(t, arrived, "bytes"); n != 0 {
+	if n := wstest.Receive(t, arrived, "bytes"); n != 0 {
 		t.Errorf("silent for %d wake-ups while something arrives", n)
 	}
 }
 
-// A loop that keeps its P while it waits must not hold up a collection of garbage.
+// A loop that keeps its P while it waits must not block a garbage collection.
 func TestCollectsGarbageWhileSocketsAreSilent(t *testing.T) {
 	l := group(t, 1).Pick()
-	near, far := pair(t)
+	near, far := wstest.Pair(t)
 	add(t, l, near, &script{received: func(c *Conn, b []byte) int { c.Write(b); return len(b) }}, nil)
 	for range 5 {
 		if _, err := far.Write([]byte("ping")); err != nil {
@@ -45,9 +47,9 @@ func TestCollectsGarbageWhileSocketsAreSilent(t *testing.T) {
 	}
 }
 
-// The same without the scheduler's signals, in another process since these cannot be switched off later.
+// The same without the scheduler's signals, in another process, because they can be turned off only at the start.
 func TestCollectsGarbageWithoutSignals(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience) // a world that has stopped has no timers of its own
+	ctx, cancel := context.WithTimeout(t.Context(), wstest.Timeout) // a process that has stopped has no timers of its own
 	defer cancel()
 	test := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestCollectsGarbageWhileSocketsAreSilent$")
 	test.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")

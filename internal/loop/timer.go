@@ -31,10 +31,10 @@ type Owner interface {
 // Instant is a time on a monotonic clock, in nanoseconds. It takes a third of the memory of a time.Time.
 type Instant int64
 
-// epoch is when the clock began; a little earlier, so that no Instant is 0.
+// epoch is the Instant 0. It is a little before the program's start, so that Now is never 0.
 var epoch = time.Now().Add(-time.Nanosecond)
 
-// Now returns the time on the clock.
+// Now returns the present instant.
 func Now() Instant { return Instant(time.Since(epoch)) }
 
 // After returns the instant d later.
@@ -46,14 +46,14 @@ func (i Instant) Until() time.Duration { return time.Duration(i - Now()) }
 // Set has the owner's Expired called after d. It replaces what the timer was set to before.
 func (t *Timer) Set(o Owner, d time.Duration, p Purpose) { t.set(o, Now().After(d), p) }
 
-// together is the distance of the times that SetRoughly rounds to.
-const together = Instant(100 * time.Millisecond)
+// rounding is what SetRoughly rounds times up to a multiple of.
+const rounding = Instant(100 * time.Millisecond)
 
-// SetRoughly is Set for what does not matter to a tenth of a second: it rounds up, so that thousands of timers which are
-// due some time in the next minute wake the loop ten times a second, and not each for itself.
+// SetRoughly is Set for a timer that may expire up to a tenth of a second late. It rounds the time up, so that thousands of
+// timers wake the loop at most ten times a second.
 func (t *Timer) SetRoughly(o Owner, d time.Duration, p Purpose) {
-	when := Now().After(d) + together - 1
-	t.set(o, when-when%together, p)
+	when := Now().After(d) + rounding - 1
+	t.set(o, when-when%rounding, p)
 }
 
 func (t *Timer) set(o Owner, when Instant, p Purpose) {
@@ -104,8 +104,8 @@ func (t *Timer) Put() {
 // for it. It is owned by the loop's goroutine.
 type timerHeap struct {
 	heap  timerOrder
-	alarm *time.Timer
-	at    Instant // when alarm rings; 0 when it is not set
+	alarm *time.Timer // nil until the first timer is set
+	at    Instant     // when alarm is due; 0 when it is not set
 }
 
 // expire tells the owners of the timers that are due at now.
@@ -120,7 +120,7 @@ func (h *timerHeap) expire(l *Loop, now Instant) {
 	}
 }
 
-// arm sets the alarm for the first timer. An alarm that rings too early, because its timer was stopped, is harmless.
+// arm sets the alarm for the first timer. If that is stopped later, the alarm goes off too early, which does no harm.
 func (h *timerHeap) arm(l *Loop) {
 	if len(h.heap) == 0 {
 		return
@@ -138,7 +138,7 @@ func (h *timerHeap) arm(l *Loop) {
 	}
 }
 
-// ring runs on the loop when the alarm went off.
+// ring is called on the loop after the alarm has gone off.
 func (h *timerHeap) ring(l *Loop) {
 	h.at = 0
 	h.expire(l, Now())

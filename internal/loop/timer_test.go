@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // funcTimer is a timer that owns itself, and calls a function.
@@ -56,7 +58,7 @@ func TestTimersFireInOrder(t *testing.T) {
 			}
 		}
 	})
-	wait(t, done, "the timers")
+	wstest.Receive(t, done, "the timers")
 	if !slices.IsSortedFunc(fired, func(a, b firing) int { return cmp.Compare(a.when, b.when) }) {
 		t.Error("out of order")
 	}
@@ -87,7 +89,7 @@ func TestTimerStopAndSetAgain(t *testing.T) {
 			t.Error("Active is wrong")
 		}
 	})
-	wait(t, done, "the last timer")
+	wstest.Receive(t, done, "the last timer")
 	if !slices.Equal(calls, []string{"changed", "last"}) {
 		t.Errorf("called: %v", calls)
 	}
@@ -98,7 +100,7 @@ func TestTimerStopAndSetAgain(t *testing.T) {
 	})
 }
 
-// Stopping the first timer leaves the loop's alarm set too early; the second must fire all the same.
+// Stopping the first timer leaves the alarm of the loop set too early; the second timer must expire all the same.
 func TestTimerBehindAStoppedOne(t *testing.T) {
 	l := group(t, 1).Pick()
 	var first, second, third funcTimer
@@ -109,10 +111,10 @@ func TestTimerBehindAStoppedOne(t *testing.T) {
 		third.call(l, 20*time.Millisecond, func() { done <- "third" })
 		first.Stop()
 	})
-	if got := wait(t, done, "a timer"); got != "second" {
+	if got := wstest.Receive(t, done, "a timer"); got != "second" {
 		t.Errorf("%s fired", got)
 	}
-	if got := wait(t, done, "a timer"); got != "third" {
+	if got := wstest.Receive(t, done, "a timer"); got != "third" {
 		t.Errorf("%s fired", got)
 	}
 }
@@ -126,10 +128,10 @@ func TestTimerInFrontOfAnother(t *testing.T) {
 		long.call(l, time.Hour, func() { t.Error("the later one fired") })
 		short.call(l, 5*time.Millisecond, func() { close(done) })
 	})
-	wait(t, done, "the shorter timer")
+	wstest.Receive(t, done, "the shorter timer")
 }
 
-// Functions of timers set, stop and move timers themselves.
+// Owners set and stop timers when one expires.
 func TestTimersWithinTimers(t *testing.T) {
 	l := group(t, 1).Pick()
 	var chain, victim, now funcTimer
@@ -150,12 +152,12 @@ func TestTimersWithinTimers(t *testing.T) {
 		victim.when = now.when + 1
 		chain.call(l, 0, next)
 	})
-	wait(t, done, "the chain")
+	wstest.Receive(t, done, "the chain")
 }
 
 func TestTimerIsTakenToAnotherLoop(t *testing.T) {
 	g := group(t, 2)
-	w := watchLoops(t, g)
+	w := goroutinesOf(t, g)
 	from, to := g.Loops()[0], g.Loops()[1]
 	var timer, unset funcTimer
 	fired := make(chan Instant, 2)
@@ -186,7 +188,7 @@ func TestTimerIsTakenToAnotherLoop(t *testing.T) {
 			t.Error("a timer that was not set is set now")
 		}
 	})
-	if at := wait(t, fired, "the timer"); at < when {
+	if at := wstest.Receive(t, fired, "the timer"); at < when {
 		t.Error("fired too early")
 	}
 	settle(t, from)
@@ -223,12 +225,12 @@ func (h *timed) Expired(_ *Conn, t *Timer) { h.expired <- t.Purpose() }
 func TestTimersOfAConnection(t *testing.T) {
 	g := group(t, 2)
 	from, to := g.Loops()[0], g.Loops()[1]
-	near, _ := pair(t)
+	near, _ := wstest.Pair(t)
 	first, second := &timed{expired: make(chan Purpose, 1)}, &timed{expired: make(chan Purpose, 1)}
 	c := add(t, from, near, first, nil)
 	var timer, other Timer
 	on(t, c, func() { timer.Set(c, 0, 3) })
-	if p := wait(t, first.expired, "the timer"); p != 3 {
+	if p := wstest.Receive(t, first.expired, "the timer"); p != 3 {
 		t.Errorf("set for 3, expired for %d", p)
 	}
 	on(t, c, func() {
@@ -239,7 +241,7 @@ func TestTimersOfAConnection(t *testing.T) {
 		other.Take()
 		Move(to, func() { timer.Put(); other.Put() }, c)
 	})
-	if p := wait(t, second.expired, "the other timer"); p != 5 {
+	if p := wstest.Receive(t, second.expired, "the other timer"); p != 5 {
 		t.Errorf("set for 5, expired for %d", p)
 	}
 	on(t, c, func() {
@@ -266,8 +268,8 @@ func TestTimersOfAStoppedLoopAreSilent(t *testing.T) {
 	}
 }
 
-// Timers that may be rough ring together, never too early and hardly late.
-func TestTimersRingTogether(t *testing.T) {
+// Timers set roughly expire together, never too early, and at most a tenth of a second late.
+func TestTimersExpireTogether(t *testing.T) {
 	l := group(t, 1).Pick()
 	call(t, l, func() {
 		rings := make(map[Instant]bool)
@@ -276,14 +278,14 @@ func TestTimersRingTogether(t *testing.T) {
 			d := time.Hour + time.Duration(i)*time.Millisecond
 			earliest := Now().After(d)
 			timer.SetRoughly(&timer, d, 0)
-			if timer.when < earliest || timer.when > Now().After(d)+together {
+			if timer.when < earliest || timer.when > Now().After(d)+rounding {
 				t.Errorf("asked for %v, set for %v", earliest, timer.when)
 			}
 			rings[timer.when] = true
 			timer.Stop()
 		}
 		if len(rings) > 12 {
-			t.Errorf("1000 timers within a second ring at %d times", len(rings))
+			t.Errorf("1000 timers within a second expire at %d times", len(rings))
 		}
 	})
 }

@@ -25,11 +25,11 @@ func ofBackends() []family {
 // poolOf are the metrics of a backend's connections and of what is wanted of it.
 func poolOf(backend each[stats.Backend]) []family {
 	return []family{
-		backend.gauge("backend_info", "Always 1. The labels tell the service that the backend belongs to, its address, and its profile: what the proxy knows of its messages.",
+		backend.gauge("backend_info", "Always 1. The labels are the backend's service, URL and profile.",
 			func(b *stats.Backend, put put) { put(1, b.Service, b.URL, b.Profile) }, "service", "url", "profile"),
 		backend.gauge("backend_connections",
-			"Connections to the backend, by what they are doing: being dialed, idle and ready for a client, leased to a session, "+
-				"being made clean after one (resetting), or being closed (retiring).",
+			"Connections to the backend, by state: dialing, idle (ready for a client), leased (to a session), resetting "+
+				"(after a session) or retiring (closing).",
 			func(b *stats.Backend, put put) {
 				put(float64(b.Dialing), pool.Dialing.String())
 				put(float64(b.Idle), pool.Idle.String())
@@ -37,22 +37,22 @@ func poolOf(backend each[stats.Backend]) []family {
 				put(float64(b.Resetting), pool.Resetting.String())
 				put(float64(b.Retiring), pool.Retiring.String())
 			}, "state"),
-		backend.gauge("backend_connections_cap", "Most connections that the backend ever sees at once, as configured.",
+		backend.gauge("backend_connections_cap", "Connection cap: the most connections that the backend ever sees at once.",
 			func(b *stats.Backend, put put) { put(float64(b.Cap)) }),
 		backend.gauge("backend_connections_ceiling",
-			"Most connections that count at present: the cap, or fewer for a while after the backend said that it is full.",
+			"Current limit of connections: the cap, or less for some time after the backend said that it is full.",
 			func(b *stats.Backend, put put) { put(float64(b.Ceiling)) }),
 		backend.gauge("backend_connections_warm_target",
-			"Connections to be kept ready beside those in use, within the cap, as configured.",
+			"Connections to keep ready in addition to those in use, within the cap.",
 			func(b *stats.Backend, put put) { put(float64(b.Warm)) }),
-		backend.gauge("backend_weight", "Share of the clients that the backend gets in relation to the others, as configured.",
+		backend.gauge("backend_weight", "The backend's share of clients relative to the other backends.",
 			func(b *stats.Backend, put put) { put(b.Weight) }),
 		backend.gauge("backend_ramp_ratio",
-			"Part of its weight that counts: 1, but less for a while after the backend was out of service.",
+			"Part of the weight that counts: 1, or less during slow start.",
 			func(b *stats.Backend, put put) { put(b.Ramp) }),
 		backend.gauge("backend_state",
-			"1 for what the operator wants of the backend, 0 for the others: enabled, draining (no new sessions) or "+
-				"disabled (no connections either).",
+			"1 for the desired state of the backend, 0 for the others: enabled, draining (no new sessions) or disabled (no "+
+				"idle connections either).",
 			func(b *stats.Backend, put put) {
 				putState(put, b.State, pool.Enabled.String(), pool.Draining.String(), pool.Disabled.String())
 			}, "state"),
@@ -63,30 +63,33 @@ func poolOf(backend each[stats.Backend]) []family {
 func healthOf(backend each[stats.Backend]) []family {
 	return []family{
 		backend.gauge("backend_usable",
-			"1 when the backend is well enough for new sessions: its circuit is closed, its probe is not down, and it is no outlier. Otherwise 0.",
+			"1 if new sessions may start: the circuit breaker is closed, the health check does not fail, and the backend is "+
+				"no outlier. Otherwise 0.",
 			func(b *stats.Backend, put put) { put(truth(b.Usable)) }),
 		backend.gauge("backend_reachable",
-			"1 when the last attempt to dial the backend succeeded and the connection was not lost at once. Otherwise 0.",
+			"1 if the last dial succeeded and the connection was not lost at once. Otherwise 0.",
 			func(b *stats.Backend, put put) { put(truth(b.Reachable)) }),
 		backend.gauge("backend_circuit_state",
-			"1 for the state of the circuit, 0 for the others: closed (in service), open (out of service after failures) or "+
-				"half-open (out of service, but being tried).",
+			"1 for the state of the circuit breaker, 0 for the others: closed (in service), open (out of service after "+
+				"failures) or half-open (out of service, on trial).",
 			func(b *stats.Backend, put put) { putState(put, b.Circuit, circuitStates...) }, "state"),
-		backend.counter("backend_circuit_opened_total", "How often failures have taken the backend out of service.",
+		backend.counter("backend_circuit_opened_total", "How often the circuit breaker opened.",
 			func(b *stats.Backend, put put) { put(float64(b.CircuitOpened)) }),
 		backend.gauge("backend_outlier",
-			"1 while the backend gets no new sessions because far more of them fail on it than on the others of its service. Otherwise 0.",
+			"1 while the backend gets no new sessions because far more of them fail on it than on the other backends of its "+
+				"service. Otherwise 0.",
 			func(b *stats.Backend, put put) { put(truth(b.Outlier)) }),
-		backend.counter("backend_outlier_total", "How often the backend was left out as an outlier.",
+		backend.counter("backend_outlier_total", "How often the backend became an outlier.",
 			func(b *stats.Backend, put put) { put(float64(b.Outliers)) }),
 		backend.gauge("backend_probe_state",
-			"1 for the verdict of the health probe, 0 for the others: up, down, unknown (none yet) or off (no probe configured).",
+			"1 for the result of the health check, 0 for the others: up, down, unknown (none yet) or off (not configured).",
 			func(b *stats.Backend, put put) { putState(put, b.Probe, probeStates...) }, "state"),
 		backend.counter("backend_broken_sessions_total",
-			"Sessions that the backend broke: it vanished, broke the protocol, answered what nobody had asked, or ended them at once with an error.",
+			"Sessions that the backend broke: it vanished, broke the protocol, sent an unsolicited answer, or ended them at "+
+				"once with an error.",
 			func(b *stats.Backend, put put) { put(float64(b.Broken)) }),
 		backend.gauge("backend_round_trip_seconds",
-			"Time between a ping to the backend and its pong, as a moving average. Absent until the first pong.",
+			"Time between a ping and its pong, as a moving average. Absent before the first pong.",
 			func(b *stats.Backend, put put) {
 				if b.RoundTripSeconds > 0 { // a 0 would pull averages over backends down
 					put(b.RoundTripSeconds)
@@ -98,21 +101,23 @@ func healthOf(backend each[stats.Backend]) []family {
 // totalsOf are the metrics of what became of a backend's connections.
 func totalsOf(backend each[stats.Backend]) []family {
 	return []family{
-		backend.counter("backend_dialed_total", "Connections to the backend established.",
+		backend.counter("backend_dialed_total", "Connections opened to the backend.",
 			func(b *stats.Backend, put put) { put(float64(b.Totals.Dialed)) }),
-		backend.counter("backend_dial_failures_total", "Connections to the backend that could not be established.",
+		backend.counter("backend_dial_failures_total", "Dials of the backend that failed.",
 			func(b *stats.Backend, put put) { put(float64(b.Totals.DialFailed)) }),
-		backend.counter("backend_dial_refusals_total", "Connections dialed for one client that the server refused because of what the client said.",
+		backend.counter("backend_dial_refusals_total",
+			"Dials for one client that the server refused because of what the client said. They say nothing about the "+
+				"server's health.",
 			func(b *stats.Backend, put put) { put(float64(b.Totals.Refused)) }),
-		backend.counter("backend_leases_total", "Leases begun: each gives one connection to one session.",
+		backend.counter("backend_leases_total", "Leases started. Each gives one connection to one session.",
 			func(b *stats.Backend, put put) { put(float64(b.Totals.Leased)) }),
-		backend.counter("backend_leases_returned_total", "Leases after which the connection was kept for another session.",
+		backend.counter("backend_leases_returned_total", "Leases that returned the connection to the pool.",
 			func(b *stats.Backend, put put) { put(float64(b.Totals.Returned)) }),
-		backend.counter("backend_leases_discarded_total", "Leases after which the connection was closed.",
+		backend.counter("backend_leases_discarded_total", "Leases after which the proxy closed the connection.",
 			func(b *stats.Backend, put put) { put(float64(b.Totals.Discarded)) }),
-		backend.counter("backend_retired_idle_total", "Connections closed while they were idle.",
+		backend.counter("backend_retired_idle_total", "Connections closed while idle.",
 			func(b *stats.Backend, put put) { put(float64(b.Totals.RetiredIdle)) }),
-		backend.counter("backend_retired_total", "Connections closed, after a lease or while idle, by the reason.",
+		backend.counter("backend_retired_total", "Connections closed, after a lease or while idle, by reason.",
 			func(b *stats.Backend, put put) {
 				b.Totals.Reasons.All(func(reason pool.Reason, n uint64) { put(float64(n), reason.String()) })
 			}, "reason"),

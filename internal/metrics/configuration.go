@@ -12,23 +12,23 @@ var configurationStates = []string{"current", "stale", "copied"}
 // ofConfiguration are the metrics of the configuration in force, and of what it has taken out of service.
 func ofConfiguration() []family {
 	return []family{
-		gauge("config_info", "Always 1. The label tells where the configuration comes from.",
+		gauge("config_info", "Always 1. The label is the source of the configuration.",
 			func(s *stats.Stats, put put) { put(1, s.Configuration.Source) }, "source"),
 		gauge("config_state",
-			"1 for the state of the configuration in force, 0 for the others: current, stale (its source fails, and it is what that said "+
-				"last) or copied (its source has failed since the start, and it is the copy on disk).",
+			"1 for the state of the configuration in force, 0 for the others: current, stale (the store fails, and the proxy "+
+				"uses the last configuration that it read) or copied (the store has failed since startup, and the proxy uses the copy on disk).",
 			func(s *stats.Stats, put put) { putState(put, s.Configuration.State, configurationStates...) }, "state"),
-		gauge("config_state_since_timestamp_seconds", "Unix time since when the configuration is in that state.",
+		gauge("config_state_since_timestamp_seconds", "Unix time at which this state began.",
 			func(s *stats.Stats, put put) { put(unix(s.Configuration.Since)) }),
 		gauge("config_applied_timestamp_seconds", "Unix time at which the configuration came into force.",
 			func(s *stats.Stats, put put) { put(unix(s.Configuration.Applied)) }),
-		counter("config_changes_total", "Configurations that came into force, the first included.",
+		counter("config_changes_total", "Configurations that came into force, including the first.",
 			func(s *stats.Stats, put put) { put(float64(s.Configuration.Changes)) }),
-		counter("config_failures_total", "Failures to read the configuration, or to put it in force.",
+		counter("config_failures_total", "Failures to read or apply the configuration.",
 			func(s *stats.Stats, put put) { put(float64(s.Configuration.Failed)) }),
-		gauge("leaving_backends", "Backends that were removed and still have connections.",
+		gauge("leaving_backends", "Removed backends that still have connections.",
 			func(s *stats.Stats, put put) { put(float64(len(s.Leaving))) }),
-		gauge("leaving_connections", "Connections of backends that were removed; most serve sessions that go on.",
+		gauge("leaving_connections", "Connections of removed backends. Most belong to running sessions.",
 			func(s *stats.Stats, put put) {
 				n := 0
 				for _, l := range s.Leaving {

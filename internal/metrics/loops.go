@@ -20,11 +20,11 @@ func ofLoops() []family {
 			func(s *stats.Stats, put put) { put(float64(s.Loops.Awake)) }),
 		counter("loops_moved_total", "Sessions and idle connections moved from one event loop to another.",
 			func(s *stats.Stats, put put) { put(float64(s.Loops.Moved)) }),
-		gauge("loop_awake", "1 when the event loop is awake, 0 when it is not needed.",
+		gauge("loop_awake", "1 if the event loop is awake. Otherwise 0.",
 			each(func(s *stats.Stats, i int) float64 { return truth(s.Loops.Loops[i].Awake) }), "loop"),
-		gauge("loop_busy_ratio", "Share of one processor that the event loop used lately: from 0 to 1.",
+		gauge("loop_busy_ratio", "Share of one processor that the event loop used recently, from 0 to 1.",
 			each(func(s *stats.Stats, i int) float64 { return s.Loops.Loops[i].Busy }), "loop"),
-		gauge("loop_connections", "Connections on the event loop: those of clients and those to backends.",
+		gauge("loop_connections", "Connections on the event loop, of clients and to backends.",
 			each(func(s *stats.Stats, i int) float64 { return float64(s.Loops.Loops[i].Connections) }), "loop"),
 	}
 }

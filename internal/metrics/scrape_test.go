@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
@@ -116,7 +117,7 @@ func TestEmpty(t *testing.T) {
 
 // TestStates names the states that the collector knows from elsewhere, and one that it does not know.
 func TestStates(t *testing.T) {
-	for i, state := range []backend.CircuitState{backend.Closed, backend.HalfOpen, backend.Open} {
+	for i, state := range []health.CircuitState{health.Closed, health.HalfOpen, health.Open} {
 		if circuitStates[i] != state.String() {
 			t.Errorf("circuit state %q; want %q", circuitStates[i], state)
 		}
@@ -132,8 +133,8 @@ func TestStates(t *testing.T) {
 func TestOddNames(t *testing.T) {
 	odd := stats.Stats{Services: []stats.Service{{Name: "stt", Path: "/\xff/\"\n"}}}
 	err := testutil.CollectAndCompare(fixed(odd), strings.NewReader(
-		"# HELP wsbouncer_service_info Always 1. The labels tell the host and path that clients ask for (empty for any), "+
-			"the backends' profile, and how a backend is chosen.\n"+
+		"# HELP wsbouncer_service_info Always 1. The labels are the host and path that clients request (empty for any), "+
+			"the profile, and how the proxy chooses a backend.\n"+
 			"# TYPE wsbouncer_service_info gauge\n"+
 			`wsbouncer_service_info{balance="",host="",path="/`+"\uFFFD"+`/\"\n",profile="",service="stt"} 1`+"\n"),
 		"wsbouncer_service_info")

@@ -10,6 +10,8 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // startSilent starts a server that accepts connections, and neither answers nor ends them. It says when a close frame has come,
@@ -43,7 +45,7 @@ func promptly(t *testing.T, what string, f func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(testTimeout):
+	case <-time.After(wstest.Timeout):
 		t.Errorf("%s waits", what)
 		<-done
 	}
@@ -53,7 +55,7 @@ func promptly(t *testing.T, what string, f func()) {
 func TestApplyDoesNotWaitForProbes(t *testing.T) {
 	url, asked := startSilent(t)
 	probe := func(s *config.Service) {
-		s.Probe, s.ProbeTimeout, s.ProbeInterval = "upgrade", 2*testTimeout, 3*testTimeout
+		s.Probe, s.ProbeTimeout, s.ProbeInterval = "upgrade", 2*wstest.Timeout, 3*wstest.Timeout
 	}
 	for _, c := range []struct {
 		name   string
@@ -75,14 +77,14 @@ func TestApplyDoesNotWaitForProbes(t *testing.T) {
 			})
 			select {
 			case <-asked:
-			case <-time.After(testTimeout):
+			case <-time.After(wstest.Timeout):
 				t.Fatal("the probe never came")
 			}
 			promptly(t, "Apply", func() { r.apply(c.change) })
 			promptly(t, "Ready", func() { _ = r.services.Ready() })
 			promptly(t, "Stats", func() { _ = r.stats() })
 			if len(r.content.Backends) == 0 {
-				eventually(t, "the backend is gone", func() bool { s := r.stats(); return len(s.Backends)+len(s.Leaving) == 0 })
+				wstest.Eventually(t, "the backend is gone", func() bool { s := r.stats(); return len(s.Backends)+len(s.Leaving) == 0 })
 			}
 		})
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // Backends come, grow, shrink and go, and what runs is what the configuration says.
@@ -16,12 +18,12 @@ func TestBackendsComeAndGo(t *testing.T) {
 	r.apply(func(c *config.Content) { putBackend(c, "b", "stt", b.URL(), 3, nil) })
 	r.idle("b", 3)
 	r.apply(func(c *config.Content) { putBackend(c, "a", "stt", a.URL(), 4, nil) })
-	eventually(t, "a has grown", func() bool { s := r.backend("a"); return s.Idle == 3 && s.Leased == 1 })
+	wstest.Eventually(t, "a has grown", func() bool { s := r.backend("a"); return s.Idle == 3 && s.Leased == 1 })
 	r.apply(func(c *config.Content) {
 		putBackend(c, "a", "stt", a.URL(), 1, nil)
 		delete(c.Backends, "b")
 	})
-	eventually(t, "a has shrunk, and b has gone", func() bool {
+	wstest.Eventually(t, "a has shrunk, and b has gone", func() bool {
 		s := r.stats()
 		return len(s.Backends) == 1 && len(s.Leaving) == 0 && s.Backends[0].Idle == 0 && s.Backends[0].Retiring == 0 && b.Stats().Connections == 0
 	})
@@ -83,7 +85,7 @@ func TestAnotherServerOfTheName(t *testing.T) {
 	session := r.join("/stt")
 	r.apply(func(c *config.Content) { putBackend(c, "gpu", "stt", b.URL(), 2, nil) })
 	r.idle("gpu", 2)
-	eventually(t, "only the session's connection is left", func() bool {
+	wstest.Eventually(t, "only the session's connection is left", func() bool {
 		l := r.stats().Leaving
 		return len(l) == 1 && l[0].URL == a.URL() && l[0].Leased == 1 && a.Stats().Connections == 1
 	})
@@ -116,7 +118,7 @@ func TestRemoveAndAddAgain(t *testing.T) {
 	if got := r.member("stt", "again"); got != before {
 		t.Error("it is another pool")
 	}
-	eventually(t, "it has its connections again", func() bool { s := r.backend("again"); return s.Idle == 1 && s.Leased == 1 })
+	wstest.Eventually(t, "it has its connections again", func() bool { s := r.backend("again"); return s.Idle == 1 && s.Leased == 1 })
 	session.echo("after it came back")
 	session.leave()
 	r.idle("again", 2)
@@ -138,7 +140,7 @@ func TestStates(t *testing.T) {
 		open  bool
 	}{{"draining", 2, false}, {"enabled", 2, true}, {"disabled", 0, false}, {"draining", 0, false}, {"enabled", 2, true}} {
 		r.apply(func(content *config.Content) { setState(content, "a", c.state) })
-		eventually(t, c.state, func() bool {
+		wstest.Eventually(t, c.state, func() bool {
 			s := r.backend("a")
 			return s.State == c.state && s.Idle == c.idle && s.Leased == 1 && s.Dialing+s.Retiring == 0
 		})

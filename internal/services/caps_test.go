@@ -9,6 +9,8 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // A server that moves to another service never sees more connections than its cap, there and back again.
@@ -25,7 +27,7 @@ func TestMoveBetweenServices(t *testing.T) {
 	move := func(service string) {
 		r.apply(func(c *config.Content) { putBackend(c, "a", service, a.URL(), 3, nil) })
 		first.echo("at " + service)
-		eventually(t, "what the session leaves of the cap is idle", func() bool {
+		wstest.Eventually(t, "what the session leaves of the cap is idle", func() bool {
 			s := r.backend("a")
 			return s.Service == service && s.Idle+s.Leased == 3-leaving(r)
 		})

@@ -12,6 +12,8 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // recorder is an echo server that remembers what it was asked with.
@@ -104,13 +106,13 @@ func TestRenewal(t *testing.T) {
 	} {
 		session, before := r.join("/stt"), r.backend("a").Totals.Reasons[pool.Outdated]
 		r.apply(c.change)
-		eventually(t, c.name+": idle connections are replaced", func() bool {
+		wstest.Eventually(t, c.name+": idle connections are replaced", func() bool {
 			s := r.backend("a")
 			return s.Totals.Reasons[pool.Outdated] == before+2 && s.Idle == 2 && s.Leased == 1 && s.Dialing+s.Retiring == 0
 		})
 		session.echo("on the old one")
 		session.leave()
-		eventually(t, c.name+": the session's connection is replaced as well", func() bool {
+		wstest.Eventually(t, c.name+": the session's connection is replaced as well", func() bool {
 			s := r.backend("a")
 			return s.Totals.Reasons[pool.Outdated] == before+3 && s.Idle == 3
 		})
@@ -135,7 +137,7 @@ func TestSessionKeepsItsProfile(t *testing.T) {
 	r.apply(func(c *config.Content) { putService(c, "stt", func(s *config.Service) { s.Profile = "echo" }) })
 	session.echo("2")
 	bye := websocket.FormatCloseMessage(4001, "bye")
-	if err := session.WriteControl(websocket.CloseMessage, bye, within()); err != nil {
+	if err := session.WriteControl(websocket.CloseMessage, bye, wstest.Deadline()); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := session.ReadMessage(); !websocket.IsCloseError(err, 4001) {
@@ -159,13 +161,13 @@ func TestMissingSecret(t *testing.T) {
 		putBackend(c, "b", "stt", b.URL(), 1, nil)
 	})
 	r.idle("b", 1)
-	eventually(t, "a says what is missing", func() bool {
+	wstest.Eventually(t, "a says what is missing", func() bool {
 		return strings.Contains(r.backend("a").Reason, "header: Authorization: env:WSBOUNCER_TEST_NONE: the environment variable is not set")
 	})
 	r.apply(func(c *config.Content) {
 		putBackend(c, "a", "stt", a.url, 1, func(b *config.Backend) { b.Headers = nil })
 	})
-	eventually(t, "a is dialed without it", func() bool { return r.backend("a").Idle == 1 })
+	wstest.Eventually(t, "a is dialed without it", func() bool { return r.backend("a").Idle == 1 })
 }
 
 // What only the proxy cares for is in force from then on, and no connection is dialed for it.

@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // client is a client of the proxy.
@@ -23,7 +25,7 @@ func (r *rig) ask(path, host string, fields ...string) (*client, int) {
 	for i := 0; i < len(fields); i += 2 {
 		header.Set(fields[i], fields[i+1])
 	}
-	dialer := websocket.Dialer{HandshakeTimeout: testTimeout}
+	dialer := websocket.Dialer{HandshakeTimeout: wstest.Timeout}
 	conn, response, err := dialer.Dial("ws://"+r.address+path, header)
 	if errors.Is(err, websocket.ErrBadHandshake) {
 		return nil, response.StatusCode
@@ -32,7 +34,7 @@ func (r *rig) ask(path, host string, fields ...string) (*client, int) {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetReadDeadline(within())
+	_ = conn.SetReadDeadline(wstest.Deadline())
 	return &client{r, conn}, http.StatusSwitchingProtocols
 }
 
@@ -61,7 +63,7 @@ func (c *client) echo(text string) {
 func (c *client) leave() {
 	c.t.Helper()
 	bye := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
-	if err := c.WriteControl(websocket.CloseMessage, bye, within()); err != nil {
+	if err := c.WriteControl(websocket.CloseMessage, bye, wstest.Deadline()); err != nil {
 		c.t.Fatal(err)
 	}
 	if _, _, err := c.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseNormalClosure) {
@@ -84,7 +86,7 @@ func (r *rig) waiting(service string) (answer <-chan int) {
 	before := queued()
 	answers := make(chan int, 1)
 	go func() {
-		dialer := websocket.Dialer{HandshakeTimeout: testTimeout}
+		dialer := websocket.Dialer{HandshakeTimeout: wstest.Timeout}
 		conn, response, err := dialer.Dial("ws://"+r.address+"/"+service, nil)
 		switch {
 		case err == nil:
@@ -96,6 +98,6 @@ func (r *rig) waiting(service string) (answer <-chan int) {
 			answers <- 0
 		}
 	}()
-	eventually(r.t, "the client waits", func() bool { return queued() == before+1 })
+	wstest.Eventually(r.t, "the client waits", func() bool { return queued() == before+1 })
 	return answers
 }

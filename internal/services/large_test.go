@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // many puts so many backends that are not dialed, as long as nobody comes, into 10 services.
@@ -38,11 +40,11 @@ func TestThousands(t *testing.T) {
 		}
 	})
 	took("moved")
-	eventually(t, "the old ones have gone", func() bool { s := r.stats(); return len(s.Leaving) == 0 && len(s.Backends) == n })
+	wstest.Eventually(t, "the old ones have gone", func() bool { s := r.stats(); return len(s.Leaving) == 0 && len(s.Backends) == n })
 	took("gone")
 	r.apply(func(c *config.Content) { clear(c.Backends) })
 	took("removed")
-	eventually(t, "all have gone", func() bool { s := r.stats(); return len(s.Leaving) == 0 && len(s.Backends) == 0 })
+	wstest.Eventually(t, "all have gone", func() bool { s := r.stats(); return len(s.Leaving) == 0 && len(s.Backends) == 0 })
 	r.services.mu.Lock()
 	defer r.services.mu.Unlock()
 	if len(r.services.servers) != 0 {

@@ -11,6 +11,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // nosy is a log that asks the services for something with each line: that must not wait for who has written it.
@@ -68,7 +70,7 @@ func TestLog(t *testing.T) {
 	apply(put(pool.Disabled))
 	apply(func() { delete(content.Backends, "a") })
 	want := []string{"backend draining", "backend enabled", "backend disabled", "removing backend, its sessions continue", "backend removed"}
-	eventually(t, "the backend is gone", func() bool {
+	wstest.Eventually(t, "the backend is gone", func() bool {
 		log.mu.Lock()
 		defer log.mu.Unlock()
 		return len(log.lines) == len(want)

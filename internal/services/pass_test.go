@@ -15,6 +15,8 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // goodKey is the key that servers ask for.
@@ -189,7 +191,7 @@ func TestPass(t *testing.T) {
 	}
 	_ = conn.Close(websocket.StatusNormalClosure, "")
 	r.settled()
-	eventually(t, "the session's end is logged", func() bool { return len(log.with("session ended")) == 1 })
+	wstest.Eventually(t, "the session's end is logged", func() bool { return len(log.with("session ended")) == 1 })
 	if lines := log.with("S3CRET"); len(lines) > 0 {
 		t.Errorf("the log tells a secret: %q", lines)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -92,7 +92,7 @@ func (m *member) cannotServe(book *pool.Stats) string {
 	case book.Usable && why == "": // the last attempt to dial was fine, and what came of it is gone
 		why = "the last connection was lost, the next is being dialed"
 	case book.Usable:
-	case now.Circuit != backend.Closed.String():
+	case now.Circuit != health.Closed.String():
 		state, why = ", circuit "+now.Circuit, now.CircuitReason
 	case now.Probe == "down":
 		state, why = ", probe fails", now.ProbeReason

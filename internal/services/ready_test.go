@@ -1,61 +1,35 @@
 package services
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gorilla/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
-// moody is an echo server that drops the connection when it is told to, and takes no new ones while it is in a bad mood.
-type moody struct {
-	url   string
-	bad   atomic.Bool
-	probe atomic.Int32 // what it answers to a plain request
-}
-
-func startMoody(t *testing.T) *moody {
+// startMoody starts an echo server that drops a connection when a message tells it to.
+func startMoody(t *testing.T) *wstest.LibraryServer {
 	t.Helper()
-	m := new(moody)
-	m.probe.Store(http.StatusOK)
-	over := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		switch {
-		case !websocket.IsWebSocketUpgrade(req):
-			w.WriteHeader(int(m.probe.Load()))
-			return
-		case m.bad.Load():
-			w.WriteHeader(http.StatusForbidden)
-			return
+	return wstest.StartLibraryServer(t, wstest.Answering(func(c *websocket.Conn, _, kind int, message []byte) error {
+		if string(message) == "drop" {
+			return errors.New("dropped")
 		}
-		conn, err := new(websocket.Upgrader).Upgrade(w, req, nil)
-		if err != nil {
-			return
-		}
-		defer conn.Close()
-		go func() { <-over; _ = conn.Close() }()
-		for {
-			kind, message, err := conn.ReadMessage()
-			if err != nil || string(message) == "drop" || conn.WriteMessage(kind, message) != nil {
-				return
-			}
-		}
+		return c.WriteMessage(kind, message)
 	}))
-	t.Cleanup(func() { close(over); server.Close() })
-	m.url = "ws" + strings.TrimPrefix(server.URL, "http")
-	return m
 }
 
-// drop has the server break a session, and take no new connections.
-func (m *moody) drop(c *client) {
+// drop has the server break a session and refuse new connections.
+func drop(server *wstest.LibraryServer, c *client) {
 	c.t.Helper()
-	m.bad.Store(true)
+	server.RefuseWith.Store(http.StatusForbidden)
 	if err := c.WriteMessage(websocket.TextMessage, []byte("drop")); err != nil {
 		c.t.Fatal(err)
 	}
@@ -73,7 +47,7 @@ func (r *rig) awaitReady() {
 			r.t.Log(err)
 		}
 	}()
-	eventually(r.t, "ready", func() bool { err = r.services.Ready(); return err == nil })
+	wstest.Eventually(r.t, "ready", func() bool { err = r.services.Ready(); return err == nil })
 }
 
 // awaitUnready waits until they are not, for a reason with these words.
@@ -85,7 +59,7 @@ func (r *rig) awaitUnready(words ...string) {
 			r.t.Log(err)
 		}
 	}()
-	eventually(r.t, "not ready", func() bool {
+	wstest.Eventually(r.t, "not ready", func() bool {
 		err = r.services.Ready()
 		fits := err != nil
 		for _, word := range words {
@@ -104,33 +78,33 @@ func TestNotReadyWithOpenCircuits(t *testing.T) {
 	a := startMoody(t)
 	r.apply(func(c *config.Content) {
 		putService(c, "stt", quickToTrip)
-		putBackend(c, "a", "stt", a.url, 4, func(b *config.Backend) { b.Warm = 2 })
+		putBackend(c, "a", "stt", a.URL, 4, func(b *config.Backend) { b.Warm = 2 })
 	})
 	r.idle("a", 2)
 	if err := r.services.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	a.drop(r.join("/stt"))
-	r.awaitUnready("service stt", "no new sessions for "+a.url, "backend a, circuit ")
+	drop(a, r.join("/stt"))
+	r.awaitUnready("service stt", "no new sessions for "+a.URL, "backend a, circuit ")
 	if b := r.backend("a"); b.Idle == 0 {
 		t.Errorf("there is no idle connection: %+v", b.Stats)
 	}
-	a.bad.Store(false)
+	a.RefuseWith.Store(0)
 	r.awaitReady()
 }
 
 // One backend that serves is enough, whatever is the matter with the others; with none, each is named.
 func TestReadyWithOneOfTwo(t *testing.T) {
 	r := newRig(t)
-	a, b := startMoody(t), nobody(t)
+	a, b := startMoody(t), "ws://"+wstest.FreeAddress(t)
 	r.apply(func(c *config.Content) {
 		putService(c, "stt", quickToTrip)
-		putBackend(c, "a", "stt", a.url, 1, nil)
+		putBackend(c, "a", "stt", a.URL, 1, nil)
 		putBackend(c, "b", "stt", b, 1, nil)
 	})
 	r.awaitReady()
-	a.drop(r.join("/stt"))
-	r.awaitUnready("service stt", a.url+" (backend a, circuit ", "no connection to "+b+" (backend b, circuit ", "refused")
+	drop(a, r.join("/stt"))
+	r.awaitUnready("service stt", a.URL+" (backend a, circuit ", "no connection to "+b+" (backend b, circuit ", "refused")
 	r.apply(func(c *config.Content) { setState(c, "a", "draining"); setState(c, "b", "disabled") })
 	r.awaitReady() // nobody is to be served
 }
@@ -144,8 +118,8 @@ func TestNotReadyBeforeAllWereTried(t *testing.T) {
 	t.Cleanup(server.Close)
 	url := "ws" + strings.TrimPrefix(server.URL, "http")
 	r.apply(func(c *config.Content) {
-		putService(c, "stt", func(s *config.Service) { s.DialTimeout = testTimeout })
-		putBackend(c, "a", "stt", a.url, 1, nil)
+		putService(c, "stt", func(s *config.Service) { s.DialTimeout = wstest.Timeout })
+		putBackend(c, "a", "stt", a.URL, 1, nil)
 		putBackend(c, "b", "stt", url, 1, nil)
 	})
 	r.idle("a", 1)
@@ -174,23 +148,23 @@ func TestReadyOnDemand(t *testing.T) {
 			a := startMoody(t)
 			r.apply(func(c *config.Content) {
 				putService(c, "stt", quickToTrip)
-				putBackend(c, "a", "stt", a.url, 1, nil)
+				putBackend(c, "a", "stt", a.URL, 1, nil)
 				onDemand(c)
 			})
 			if err := r.services.Ready(); err != nil {
 				t.Error(err)
 			}
-			a.bad.Store(true)
+			a.RefuseWith.Store(http.StatusForbidden)
 			answers := make(chan struct{})
 			go func() { // who waits has it dialed
 				defer close(answers)
-				conn, _, err := (&websocket.Dialer{HandshakeTimeout: testTimeout}).Dial("ws://"+r.address+"/stt", nil)
+				conn, _, err := (&websocket.Dialer{HandshakeTimeout: wstest.Timeout}).Dial("ws://"+r.address+"/stt", nil)
 				if err == nil {
 					_ = conn.Close()
 				}
 			}()
-			r.awaitUnready("service stt", "no connection to "+a.url, "circuit ", "403")
-			a.bad.Store(false)
+			r.awaitUnready("service stt", "no connection to "+a.URL, "circuit ", "403")
+			a.RefuseWith.Store(0)
 			<-answers
 			r.awaitReady()
 		})
@@ -203,26 +177,26 @@ func TestReadyOfLaterServices(t *testing.T) {
 	a, b := startMoody(t), startMoody(t)
 	r.apply(func(c *config.Content) {
 		putService(c, "stt", nil)
-		putBackend(c, "a", "stt", a.url, 1, nil)
+		putBackend(c, "a", "stt", a.URL, 1, nil)
 	})
 	r.idle("a", 1)
-	b.bad.Store(true)
+	b.RefuseWith.Store(http.StatusForbidden)
 	r.apply(func(c *config.Content) {
 		putService(c, "other", quickToTrip)
-		putBackend(c, "b", "other", b.url, 1, nil)
+		putBackend(c, "b", "other", b.URL, 1, nil)
 		putService(c, "ondemand", quickToTrip)
-		putBackend(c, "c", "ondemand", nobody(t), 1, func(b *config.Backend) { b.Warm = 0 })
+		putBackend(c, "c", "ondemand", "ws://"+wstest.FreeAddress(t), 1, func(b *config.Backend) { b.Warm = 0 })
 	})
-	eventually(t, "b cannot be reached", func() bool { return r.backend("b").Circuit != "closed" })
+	wstest.Eventually(t, "b cannot be reached", func() bool { return r.backend("b").Circuit != "closed" })
 	if err := r.services.Ready(); err != nil {
 		t.Error(err)
 	}
-	b.bad.Store(false)
+	b.RefuseWith.Store(0)
 	r.idle("b", 1)
-	b.drop(r.join("/other"))
-	r.awaitUnready("service other", b.url)
-	r.apply(func(c *config.Content) { putBackend(c, "b", "other", nobody(t), 1, nil) }) // which has never served, but the service has
-	eventually(t, "the old one is gone", func() bool { return len(r.stats().Leaving) == 0 })
+	drop(b, r.join("/other"))
+	r.awaitUnready("service other", b.URL)
+	r.apply(func(c *config.Content) { putBackend(c, "b", "other", "ws://"+wstest.FreeAddress(t), 1, nil) }) // which has never served, but the service has
+	wstest.Eventually(t, "the old one is gone", func() bool { return len(r.stats().Leaving) == 0 })
 	r.awaitUnready("service other", "refused")
 	r.apply(func(c *config.Content) { delete(c.Backends, "b") })
 	r.awaitReady()
@@ -236,11 +210,11 @@ func TestNotReadyWhileProbesFail(t *testing.T) {
 		putService(c, "stt", func(s *config.Service) {
 			s.Probe, s.ProbeInterval, s.ProbeFall, s.ProbeRise = "/", 10*time.Millisecond, 1, 1
 		})
-		putBackend(c, "a", "stt", a.url, 1, nil)
+		putBackend(c, "a", "stt", a.URL, 1, nil)
 	})
 	r.idle("a", 1)
-	a.probe.Store(http.StatusServiceUnavailable)
-	r.awaitUnready("service stt", "no new sessions for "+a.url+" (backend a, probe fails)", "503")
-	a.probe.Store(http.StatusOK)
+	a.PlainWith.Store(http.StatusServiceUnavailable)
+	r.awaitUnready("service stt", "no new sessions for "+a.URL+" (backend a, probe fails)", "503")
+	a.PlainWith.Store(http.StatusOK)
 	r.awaitReady()
 }

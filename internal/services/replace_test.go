@@ -1,21 +1,19 @@
 package services
 
 import (
-	"net"
 	"net/http"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // slowServer accepts connections, and answers upgrade requests when the test lets it.
 func slowServer(t *testing.T) (url string, answer chan struct{}) {
 	t.Helper()
 	behind := startServer(t, 100)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := wstest.Listen(t)
 	answer = make(chan struct{})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		select {
@@ -52,7 +50,7 @@ func TestReplacementIsWarmed(t *testing.T) {
 	}
 	close(answer)
 	r.idle("b", 2)
-	eventually(t, "a leaves", func() bool { return len(r.stats().Leaving) == 1 && a.Stats().Connections == 1 })
+	wstest.Eventually(t, "a leaves", func() bool { return len(r.stats().Leaving) == 1 && a.Stats().Connections == 1 })
 	fresh := r.join("/stt")
 	fresh.echo("by b")
 	if s := r.backend("b"); s.Leased != 1 {
@@ -101,7 +99,7 @@ func TestReplacementByState(t *testing.T) {
 			s.echo("by a")
 			close(answer)
 			r.idle("b", 2)
-			eventually(t, "a gets no more", func() bool { return r.backend("a").State != "enabled" })
+			wstest.Eventually(t, "a gets no more", func() bool { return r.backend("a").State != "enabled" })
 			s.leave()
 			r.settled()
 		})
@@ -125,7 +123,7 @@ func TestGoingBackIsWarmed(t *testing.T) {
 	r.idle("a", 2)
 	session := r.join("/stt")
 	swap("b", "a", b.URL())
-	eventually(t, "a leaves", func() bool { s := r.stats(); return len(s.Leaving) == 1 && s.Leaving[0].Retiring == 0 })
+	wstest.Eventually(t, "a leaves", func() bool { s := r.stats(); return len(s.Leaving) == 1 && s.Leaving[0].Retiring == 0 })
 	swap("a", "b", url)
 	fresh := r.join("/stt") // there is no queue: somebody must have an idle connection
 	fresh.echo("by whomever")
@@ -133,50 +131,4 @@ func TestGoingBackIsWarmed(t *testing.T) {
 	session.leave()
 	fresh.leave()
 	r.settled()
-}
-
-// nobody returns a URL at which no server is.
-func nobody(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = listener.Close()
-	return "ws://" + listener.Addr().String()
-}
-
-// A replacement that cannot be reached does not keep the old one: the operator wants it to go.
-func TestReplacementThatCannotBeReached(t *testing.T) {
-	r := newRig(t)
-	a := startServer(t, 2)
-	r.serve("a", a.URL(), 2)
-	url := nobody(t)
-	r.apply(func(c *config.Content) {
-		putBackend(c, "b", "stt", url, 2, nil)
-		delete(c.Backends, "a")
-	})
-	eventually(t, "a has gone", func() bool { s := r.stats(); return len(s.Backends) == 1 && len(s.Leaving) == 0 })
-	if err := r.services.Ready(); err == nil {
-		t.Error("ready without any connection")
-	}
-}
-
-// What is added and cannot be reached does not make the proxy unready for those whom it serves.
-func TestReadyInSpiteOfMistakes(t *testing.T) {
-	r := newRig(t)
-	a := startServer(t, 2)
-	r.serve("a", a.URL(), 2)
-	url := nobody(t)
-	r.apply(func(c *config.Content) {
-		putBackend(c, "b", "stt", url, 2, nil)
-		putService(c, "other", nil)
-		putBackend(c, "c", "other", url+"/other", 2, nil)
-	})
-	eventually(t, "both were tried", func() bool {
-		return r.backend("b").Totals.DialFailed > 0 && r.backend("c").Totals.DialFailed > 0
-	})
-	if err := r.services.Ready(); err != nil {
-		t.Error(err)
-	}
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
@@ -16,6 +14,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 	"github.com/wsbouncer/wsbouncer/internal/stats"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // rig is a proxy whose configuration the test writes, between clients and simulated servers.
@@ -42,13 +42,10 @@ func newLoggedRig(t testing.TB, handler slog.Handler) *rig {
 	}
 	log := slog.New(handler)
 	r.sessions = session.NewServer(session.Options{
-		Loops: r.loops, Limits: session.Limits{MaxHead: 4 << 10, HandshakeTimeout: testTimeout}, Log: log,
+		Loops: r.loops, Limits: session.Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}, Log: log,
 	})
 	r.services = New(Options{Loops: r.loops, SetRoutes: r.sessions.SetServices, Log: log})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := wstest.Listen(t)
 	r.address = listener.Addr().String()
 	r.sessions.Serve(listener)
 	t.Cleanup(r.close)
@@ -59,11 +56,11 @@ func newLoggedRig(t testing.TB, handler slog.Handler) *rig {
 func (r *rig) close() {
 	r.sessions.StopAccepting()
 	r.sessions.Close()
-	eventually(r.t, "all sessions end", func() bool {
+	wstest.Eventually(r.t, "all sessions end", func() bool {
 		r.sessions.EndAll(frame.GoingAway, "test over")
 		return r.sessions.Active() == 0
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 	defer cancel()
 	r.services.Close(ctx)
 	r.loops.Close()
@@ -126,7 +123,7 @@ func putService(c *config.Content, name string, change func(*config.Service)) {
 	s, ok := c.Services[name]
 	if !ok {
 		s = config.DefaultService()
-		s.Path, s.Profile, s.PingInterval, s.QueueTimeout = "/"+name, "echo", 0, testTimeout
+		s.Path, s.Profile, s.PingInterval, s.QueueTimeout = "/"+name, "echo", 0, wstest.Timeout
 		s.SlowStart = 0
 	}
 	if change != nil {
@@ -190,7 +187,7 @@ func (r *rig) idle(name string, n int) {
 			r.t.Logf("%s: %+v", name, b.Stats)
 		}
 	}()
-	eventually(r.t, fmt.Sprintf("%s has %d idle connections", name, n), func() bool {
+	wstest.Eventually(r.t, fmt.Sprintf("%s has %d idle connections", name, n), func() bool {
 		b = r.backend(name)
 		return b.Idle == n && b.Dialing+b.Leased+b.Resetting+b.Retiring == 0
 	})
@@ -205,7 +202,7 @@ func (r *rig) settled() {
 			r.t.Logf("statistics: %+v", s)
 		}
 	}()
-	eventually(r.t, "all is settled", func() bool {
+	wstest.Eventually(r.t, "all is settled", func() bool {
 		s = r.stats()
 		settled := len(s.Leaving) == 0
 		for _, b := range s.Backends {
@@ -226,6 +223,3 @@ func (r *rig) settled() {
 		}
 	}
 }
-
-// within returns a time for a client's dealings.
-func within() time.Time { return time.Now().Add(testTimeout) }

@@ -14,7 +14,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 )
 
-// retryAfter is what a client without a connection is told to wait, in seconds.
+// retryAfter is the Retry-After of a 503, in seconds.
 const retryAfter = 1
 
 // admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It
@@ -37,7 +37,7 @@ func (s *Server) admit(nc net.Conn, begun time.Time) {
 }
 
 // lease checks the request, leases a connection for it and starts the session on the connection's loop, which owns nc
-// from then on. The lease comes before the answer, so that a client for whom there is no connection gets an honest one.
+// from then on. The lease comes before the answer, so that a client gets 503 if no connection is free.
 func (s *Server) lease(nc net.Conn, req *handshake.Request, begun time.Time) error {
 	service := s.routes.Load().find(req.Host, req.URL.Path)
 	if service == nil {
@@ -69,7 +69,7 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, begun time.Time) err
 			}
 			return err
 		}
-		// The connection was lost since it became idle: there may be another.
+		// The connection was lost after it was leased: try another.
 	}
 }
 
@@ -79,7 +79,7 @@ func unavailable(reason string) *handshake.Refusal {
 	}
 }
 
-// start brings the client to the leased connection's loop. It returns false when the connection was not alive any more.
+// start brings the client to the leased connection's loop. It returns false if the connection was lost meanwhile.
 func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *handshake.Request, arrival arrival) (bool, error) {
 	type outcome struct {
 		started bool
@@ -87,7 +87,7 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 	}
 	done := make(chan outcome, 1)
 	conn.Use(func(alive bool) {
-		defer func() { // if it panics: nobody else would tell
+		defer func() { // answer also after a panic
 			select {
 			case done <- outcome{err: mistake.Err}:
 			default:
@@ -97,7 +97,7 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 			done <- outcome{}
 			return
 		}
-		_ = nc.SetDeadline(time.Time{}) // that of the handshake: not every driver takes the socket out of nc
+		_ = nc.SetDeadline(time.Time{}) // clear the handshake's: not every driver takes the socket out of nc
 		socket, err := loop.Detach(nc)
 		if err != nil {
 			conn.EndUnused()
@@ -107,8 +107,8 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 			done <- outcome{err: err}
 			return
 		}
-		session := s.newSession(service, conn, nc, arrival)
-		session.begin(socket, req)
+		session := s.newSession(service, nc, arrival)
+		session.begin(conn, socket, req)
 		done <- outcome{started: true}
 	})
 	o := <-done

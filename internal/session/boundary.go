@@ -6,58 +6,59 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// This file is the session's part in what the boundary of its connection asks for. The boundary inspects few messages: the
-// first ones, those that end something, or none. All others pass without it.
+// This file presents messages to the boundary of the leased connection, and does what the boundary asks of the session. The
+// boundary inspects few messages: the first ones, those that end something, or none. All others pass without it.
 
-// inspect has the scanners stop at the messages that the boundary inspects.
+// inspect makes the scanners stop at the messages that the boundary inspects now.
 func (s *Session) inspect() {
-	b := s.backend.Boundary()
+	conn := s.leg.conn
+	b := conn.Boundary()
 	s.scanner.Inspect = b.Inspect(profile.FromClient)
-	s.backend.Scanner.Inspect = b.Inspect(profile.FromServer)
+	conn.Scanner.Inspect = b.Inspect(profile.FromServer)
 }
 
-// presentFromClient presents a piece of a client's message, and passes it on as the boundary says. It returns the piece's
-// length, or 0 when it has to be presented again.
+// presentFromClient presents a piece of a client's message to the boundary, and passes it on if the boundary says so. It returns
+// the length of the piece, or 0 if the piece must be presented again.
 func (s *Session) presentFromClient(run *frame.Run, b []byte) (int, error) {
-	if s.phase != relaying { // the session is over
+	if s.life.state != relaying { // the session is over
 		piece, err := s.scanner.NextPiece(b)
 		return piece.Size, err
 	}
-	return s.fromClient.Present(s.backend.Boundary(), profile.FromClient, &s.scanner, run, b, s.clientStep)
+	return s.fromClient.Present(s.leg.conn.Boundary(), profile.FromClient, &s.scanner, run, b, s.clientStep)
 }
 
-// clientStep does what a step says that came for a piece of a client's message.
+// clientStep carries out the boundary's step for a piece of a client's message.
 func (s *Session) clientStep(step profile.Step, raw []byte, ends bool) {
 	switch step.Pass {
 	case profile.Relay:
-		s.up.pass(raw, boundaryAt(raw, ends))
+		s.leg.up.pass(raw, boundaryAt(raw, ends))
 	case profile.Release:
-		op, payload, fin := s.backend.Boundary().Held(profile.FromClient)
+		op, payload, fin := s.leg.conn.Boundary().Held(profile.FromClient)
 		s.sendUp(op, payload, fin)
 	}
 	s.act(step)
 }
 
-// sendUp sends the backend a frame that was not received as it is.
+// sendUp sends the backend a frame that the proxy has made.
 func (s *Session) sendUp(op frame.Opcode, payload []byte, fin bool) {
 	b := frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), op, fin, payload, true)
-	s.up.pass(b, len(b))
+	s.leg.up.pass(b, len(b))
 }
 
-// presentFromBackend presents a piece of a server's message, and passes it on as the boundary says.
+// presentFromBackend presents a piece of a backend's message to the boundary, and passes it on if the boundary says so.
 func (s *Session) presentFromBackend(conn *backend.Conn, run *frame.Run, b []byte) (int, error) {
 	begins := run.Begins
 	return conn.FromServer.Present(conn.Boundary(), profile.FromServer, &conn.Scanner, run, b, func(step profile.Step, raw []byte, ends bool) {
-		if s.serves(conn) {
+		if s.holds(conn) {
 			s.backendStep(step, raw, ends, begins)
-		} else { // it has ended in the middle of the piece
+		} else { // the lease ended in the middle of the piece
 			conn.Apply(step)
 		}
 	})
 }
 
 func (s *Session) backendStep(step profile.Step, raw []byte, ends, begins bool) {
-	conn := s.backend
+	conn := s.leg.conn
 	switch step.Pass {
 	case profile.Relay:
 		if len(raw) > 0 {
@@ -68,12 +69,12 @@ func (s *Session) backendStep(step profile.Step, raw []byte, ends, begins bool) 
 		whole := frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), op, fin, payload, false)
 		s.fromBackend(whole, len(whole), true)
 	}
-	if s.serves(conn) {
+	if s.holds(conn) {
 		s.act(step)
 	}
 }
 
-// boundaryAt returns where a frame ends in the piece of one, or -1.
+// boundaryAt returns the offset at which a frame ends within raw, or -1.
 func boundaryAt(raw []byte, ends bool) int {
 	if ends {
 		return len(raw)
@@ -81,80 +82,55 @@ func boundaryAt(raw []byte, ends bool) int {
 	return -1
 }
 
-// act does what a step asks for, besides passing on what it came for.
+// act carries out a step, apart from passing on the piece that the step is about.
 func (s *Session) act(step profile.Step) {
-	s.backend.ApplyToServer(step)
+	s.leg.conn.ApplyToServer(step)
 	s.follow(step)
 }
 
 // Apply implements [backend.LeaseHolder].
 func (h *backendSide) Apply(step profile.Step) { (*Session)(h).follow(step) }
 
-// follow does what a step asks of the session.
+// follow carries out what a step asks of the session.
 func (s *Session) follow(step profile.Step) {
-	conn := s.backend
-	switch step.Client {
-	case profile.Pause:
-		s.heldBack = true
-		s.client.Pause()
-	case profile.Resume:
-		s.letThrough()
+	conn := s.leg.conn
+	if s.life.state == relaying {
+		switch step.Client {
+		case profile.Pause:
+			s.leg.hold = true
+			s.client.Pause()
+		case profile.Resume:
+			s.letThrough()
+		}
 	}
-	if !s.serves(conn) {
+	if !s.holds(conn) {
 		return
 	}
 	switch step.Then {
 	case profile.Replaced:
-		s.conclude()
+		s.handle(event{kind: replaced, by: byClient, code: frame.NormalClosure, reason: "the session is over"})
 	case profile.Finished:
-		s.answerClient()
+		s.handle(event{kind: answered})
 	case profile.Elsewhere:
-		s.moveOrEnd(step)
+		s.cannotServe(notServed, step)
 	case profile.Foreign:
-		s.endForeign(true) // it was held back until it was known
+		s.unsolicitedAnswer(true) // none of it was passed on
 	case profile.Broken:
-		s.unfit(step)
+		s.cannotServe(unfit, step)
 	}
-	if s.serves(conn) {
+	if s.holds(conn) {
 		s.inspect()
 	}
 }
 
-// letThrough reads the client again, whose first message may have been kept for the connection.
+// letThrough reads the client again, and first presents its first message if an earlier leg has kept that.
 func (s *Session) letThrough() {
-	s.heldBack = false
-	conn := s.backend
-	if s.first.Opcode != 0 {
+	s.leg.hold = false
+	conn := s.leg.conn
+	if s.leg.first.Opcode != 0 {
 		s.presentFirst()
 	}
-	if s.serves(conn) && !s.heldBack && s.up.to.Pending() == 0 {
+	if s.holds(conn) && !s.leg.hold && s.leg.up.to.Pending() == 0 {
 		s.client.Resume()
 	}
-}
-
-// conclude puts the profile's reset in the place of the client's last message. What the server says goes to the client until
-// it has the last answer, and then it is told that the session is over.
-func (s *Session) conclude() {
-	s.record.end(byClient, frame.NormalClosure, "the session is over")
-	s.sent = s.sentNow()
-	s.phase, s.concluding = clientLeaving, true
-	s.up.closed = true
-	s.deadline.Stop()
-	s.timer.Stop() // the boundary has its own
-	s.act(s.backend.ReplaceEnd(s.traffic(s.sent)))
-}
-
-// unfit ends a session whose connection cannot serve it to its end.
-func (s *Session) unfit(step profile.Step) {
-	if s.refused = step.Reason == profile.Busy; !s.refused {
-		s.fault = step.Reason.String()
-	}
-	code := frame.InternalError
-	if step.Close != 0 {
-		code = step.Close
-	}
-	if s.concluding { // it did not come to its end after all
-		s.record.end(byBackend, code, step.Reason.String())
-	}
-	s.end(byBackend, code, step.Reason.String())
 }

@@ -122,9 +122,9 @@ func TestPingFlood(t *testing.T) {
 			pest.Send(frame.Text, "over")
 			other.Expect(frame.Text, "over")
 			r.on(func(s *Session) {
-				d := &s.down
+				d := &s.leg.down
 				if from == "backend" {
-					d = &s.up
+					d = &s.leg.up
 				}
 				if n := d.to.Pending(); n > frame.MaxControlSize {
 					t.Errorf("%d bytes are kept; want one pong at most", n)

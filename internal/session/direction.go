@@ -9,14 +9,14 @@ import (
 // direction is one way of a session: data frames pass as they are, and the proxy's own control frames are put between
 // them.
 type direction struct {
-	scanner *frame.Scanner // follows what passes
+	scanner *frame.Scanner // has scanned what passes; nil before anything does
 	to      *loop.Conn
 	masked  bool // frames that the proxy makes itself are masked: the receiver is a server
 
-	inserting bool          // there is something to insert
-	pinging   bool          // a ping is to be sent
-	closed    bool          // a close frame was sent: nothing more may be
-	pings     *backend.Conn // knows the payload of a ping; nil where none are sent
+	inserting bool          // a control frame waits to be inserted
+	pinging   bool          // a ping waits
+	closed    bool          // nothing more may be sent
+	pings     *backend.Conn // makes the payload of a ping; nil if no pings are sent this way
 	pong      []byte        // payload to answer the receiver's last ping with; nil for none
 	close     []byte        // payload of the close frame to send; nil for none
 }
@@ -48,16 +48,23 @@ func (d *direction) sendPing() {
 	d.insertNow()
 }
 
-// sendClose sends a close frame, as soon as a frame boundary allows.
-func (d *direction) sendClose(code frame.CloseCode, reason string) {
-	d.close = frame.AppendClosePayload(make([]byte, 0, 2+len(reason)), code, reason)
-	d.inserting = true
-	d.insertNow()
+// closePayload returns the payload of a close frame; it is never nil.
+func closePayload(code frame.CloseCode, reason string) []byte {
+	return frame.AppendClosePayload(make([]byte, 0, 2+len(reason)), code, reason)
 }
 
-// insertNow inserts what waits, if what has passed ends with a whole frame.
+// queueClose sends a close frame as soon as the frame that is passing is complete.
+func (d *direction) queueClose(code frame.CloseCode, reason string) {
+	d.close = closePayload(code, reason)
+	d.inserting = true
+}
+
+// midFrame reports whether what has passed ends within a frame.
+func (d *direction) midFrame() bool { return d.scanner != nil && !d.scanner.AtFrameBoundary() }
+
+// insertNow inserts what waits, unless a frame is incomplete.
 func (d *direction) insertNow() {
-	if d.inserting && d.scanner.AtFrameBoundary() {
+	if d.inserting && !d.midFrame() {
 		d.insert()
 	}
 }
@@ -84,6 +91,11 @@ func (d *direction) insert() {
 }
 
 func (d *direction) control(op frame.Opcode, payload []byte) {
+	writeControl(d.to, op, payload, d.masked)
+}
+
+// writeControl writes a control frame, which must be at a frame boundary.
+func writeControl(to *loop.Conn, op frame.Opcode, payload []byte, masked bool) {
 	var buf [frame.MaxControlSize]byte
-	d.to.Write(frame.AppendControl(buf[:0], op, payload, d.masked))
+	to.Write(frame.AppendControl(buf[:0], op, payload, masked))
 }

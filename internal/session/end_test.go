@@ -350,10 +350,10 @@ func (r *rig) looks(f func()) (ended bool) {
 	for range 2 * idleLooks {
 		f()
 		r.on(func(s *Session) {
-			if s.phase == relaying {
+			if s.life.state == relaying {
 				s.watchIdle()
 			}
-			ended = s.phase != relaying
+			ended = s.life.state != relaying
 		})
 		if ended {
 			return true
@@ -398,8 +398,8 @@ func TestCloseWaitsForFrame(t *testing.T) {
 	client.ExpectBytes(first[:300])
 	r.server.EndAll(frame.GoingAway, "enough")
 	r.on(func(s *Session) {
-		if s.phase != finishing {
-			t.Errorf("phase %v; want finishing", s.phase)
+		if s.life.state != closing {
+			t.Errorf("state %v; want closing", s.life.state)
 		}
 	})
 	client.Send(frame.Text, "not passed on any more")
@@ -465,7 +465,7 @@ func TestNothingIsInsertedIntoHalfFrame(t *testing.T) {
 		sent <- err
 	}()
 	wstest.Eventually(t, "the backend is slow", func() (slow bool) {
-		r.on(func(s *Session) { slow = s.backend.Stream().Pending() > 0 })
+		r.on(func(s *Session) { slow = s.leg.conn.Stream().Pending() > 0 })
 		return slow
 	})
 	server.Send(frame.Ping, "are you there?")
@@ -486,7 +486,7 @@ func TestNothingIsInsertedIntoHalfFrame(t *testing.T) {
 		received <- b
 	}()
 	wstest.Eventually(t, "the backend has read what was kept for it", func() (empty bool) {
-		r.on(func(s *Session) { empty = s.backend.Stream().Pending() == 0 })
+		r.on(func(s *Session) { empty = s.leg.conn.Stream().Pending() == 0 })
 		return empty
 	})
 	server.SendBytes(answer[300:])

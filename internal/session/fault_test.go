@@ -81,9 +81,9 @@ func TestTimedOutWhileClientStalls(t *testing.T) {
 		client, _ := r.session()
 		r.on(func(s *Session) {
 			if stalls {
-				s.backend.Stream().Pause()
+				s.leg.conn.Stream().Pause()
 			}
-			s.backend.Stream().Fail(syscall.ETIMEDOUT)
+			s.leg.conn.Stream().Fail(syscall.ETIMEDOUT)
 		})
 		client.ExpectClose(frame.InternalError, "backend connection lost: connection timed out")
 		broken := uint64(1)

@@ -98,7 +98,7 @@ func TestMoveWhileStreaming(t *testing.T) {
 				for s := range r.server.shards[i].sessions {
 					asked += s.scanner.Messages
 					if s.client.Pending() == 0 {
-						answered += s.backend.Scanner.Messages
+						answered += s.leg.conn.Scanner.Messages
 					}
 				}
 			})
@@ -151,7 +151,7 @@ func TestLingeringClientTouchesNothing(t *testing.T) {
 	for i, l := range loops {
 		l.Call(func() {
 			for s := range r.server.shards[i].sessions {
-				if s.phase == relaying && !moved {
+				if s.life.state == relaying && !moved {
 					moved = true
 					(*clientSide)(s).MoveTo(loops[1-i])
 				}

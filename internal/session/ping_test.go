@@ -187,7 +187,7 @@ func TestBackendOfSlowClientIsNotJudged(t *testing.T) {
 	client.Ask("hello")
 	client.Send(frame.Text, "flood")
 	wstest.Eventually(t, "the backend is not read any more", func() (paused bool) {
-		r.on(func(s *Session) { paused = s.backend.Stream().Paused() })
+		r.on(func(s *Session) { paused = s.leg.conn.Stream().Paused() })
 		return paused
 	})
 	l.awaitPings(t, 3) // a ping follows each that was judged

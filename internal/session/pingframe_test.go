@@ -31,14 +31,14 @@ func TestPingWaitsForSlowBackend(t *testing.T) {
 		sent <- err
 	}()
 	wstest.Eventually(t, "the backend is slow", func() (slow bool) {
-		r.on(func(s *Session) { slow = s.backend.Stream().Pending() > 0 })
+		r.on(func(s *Session) { slow = s.leg.conn.Stream().Pending() > 0 })
 		return slow
 	})
 	looks := 0
 	wstest.Eventually(t, "several pongs would have been due", func() bool {
 		r.on(func(s *Session) {
-			if s.up.pinging { // the next look, if nothing is concluded before, will make it so again
-				s.up.pinging = false
+			if s.leg.up.pinging { // the next look, if nothing is concluded before, will make it so again
+				s.leg.up.pinging = false
 				looks++
 			}
 		})

@@ -19,7 +19,7 @@ func TestPingWaitsForFrame(t *testing.T) {
 	waits := func() {
 		t.Helper()
 		wstest.Eventually(t, "a ping waits", func() (waits bool) {
-			r.on(func(s *Session) { waits = s.up.pinging })
+			r.on(func(s *Session) { waits = s.leg.up.pinging })
 			return waits
 		})
 	}

@@ -76,7 +76,7 @@ func TestBackpressure(t *testing.T) {
 		receiver func(*Session) *loop.Conn
 	}{
 		{"slow client", func(client, server *wstest.Peer) (*wstest.Peer, *wstest.Peer) { return server, client }, func(s *Session) *loop.Conn { return s.client }},
-		{"slow backend", func(client, server *wstest.Peer) (*wstest.Peer, *wstest.Peer) { return client, server }, func(s *Session) *loop.Conn { return s.backend.Stream() }},
+		{"slow backend", func(client, server *wstest.Peer) (*wstest.Peer, *wstest.Peer) { return client, server }, func(s *Session) *loop.Conn { return s.leg.conn.Stream() }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, setup{service: func(s *Service) { s.MaxMessage = 0 }})
@@ -147,10 +147,10 @@ func TestBackpressureBothWays(t *testing.T) {
 	}()
 	most := 0
 	look := func() {
-		r.on(func(s *Session) { most = max(most, s.client.Pending(), s.backend.Stream().Pending()) })
+		r.on(func(s *Session) { most = max(most, s.client.Pending(), s.leg.conn.Stream().Pending()) })
 	}
 	wstest.Eventually(t, "all buffers between the two ends are full", func() (both bool) {
-		r.on(func(s *Session) { both = s.client.Pending() > 0 && s.backend.Stream().Pending() > 0 })
+		r.on(func(s *Session) { both = s.client.Pending() > 0 && s.leg.conn.Stream().Pending() > 0 })
 		return both
 	})
 	full.Store(true)
@@ -173,7 +173,7 @@ func TestBackpressureBothWays(t *testing.T) {
 	wstest.Eventually(t, "everything is answered", func() (answered bool) {
 		look()
 		r.on(func(s *Session) {
-			answered = s.backend.Scanner.Messages == want.messages && s.client.Pending() == 0
+			answered = s.leg.conn.Scanner.Messages == want.messages && s.client.Pending() == 0
 		})
 		return answered
 	})

@@ -240,7 +240,7 @@ func TestReady(t *testing.T) {
 	_ = client.Close()
 }
 
-// A full server's answer is not for the client: its session goes elsewhere, with what it has said so far.
+// A full server's answer is not for the client: its session moved to another connection, with what it has said so far.
 func TestBusy(t *testing.T) {
 	for name, play := range map[string]func(*wstest.Peer){
 		"message": func(p *wstest.Peer) { p.Send(frame.Text, `{"uid": "a", "status": "WAIT", "message": 5}`) },

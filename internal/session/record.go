@@ -10,7 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// party is one of those who can end a session.
+// party is who can end a session.
 type party uint8
 
 const (
@@ -21,19 +21,21 @@ const (
 
 func (p party) String() string { return [...]string{"client", "backend", "proxy"}[p] }
 
-// Record is what is kept of a session.
+// Record is what the log says about a session.
 type Record struct {
 	ID      uint64
 	Client  netip.AddrPort
-	Arrived time.Time // the client's connection was accepted
-	Leased  time.Time // the session began
-	// Position is the client's place in the queue when it began to wait for a connection; 0 when it did not wait.
+	Arrived time.Time // when the client's connection was accepted
+	Leased  time.Time // when the session began
+	// Position is the client's place in the queue when it began to wait for a connection; 0 if it did not wait.
 	Position int
-	Ended    time.Time // its end was decided
+	Ended    time.Time // when its end was decided
 	Relayed  Relayed
 
+	Backend *backend.Backend // that served it last
+
 	By     party
-	Code   frame.CloseCode // the client's close code; AbnormalClosure when it left without one
+	Code   frame.CloseCode // the client's close code; AbnormalClosure if it left without one
 	Reason string
 	// Connection is what became of the backend's connection.
 	Connection backend.Outcome
@@ -48,14 +50,14 @@ func (r *Record) end(who party, code frame.CloseCode, reason string) {
 }
 
 // log writes the record as one line.
-func (r *Record) log(log *slog.Logger, service, backend string) {
+func (r *Record) log(log *slog.Logger, service string) {
 	if !log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
 	log.LogAttrs(context.Background(), slog.LevelInfo, "session ended",
 		slog.Uint64("id", r.ID),
 		slog.String("service", service),
-		slog.String("backend", backend),
+		slog.String("backend", r.Backend.Name()),
 		slog.String("client", r.Client.String()),
 		slog.Duration("waited", r.Leased.Sub(r.Arrived)),
 		slog.Int("queue_position", r.Position),

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"syscall"
 
-	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
@@ -19,7 +18,7 @@ type backendSide Session
 // Received implements [loop.Handler]: it passes the client's data frames on to the backend.
 func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 	s := (*Session)(h)
-	if s.deaf {
+	if s.life.discardInput {
 		return len(b)
 	}
 	frames, bytes := s.scanner.Frames, s.scanner.Bytes
@@ -30,7 +29,7 @@ func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 	case s.holdsBack():
 		s.client.PauseBefore(b[pos:])
 		return len(b)
-	case s.phase == relaying && s.up.to.Stalled():
+	case s.life.state == relaying && s.leg.up.to.Stalled():
 		s.client.Pause()
 	}
 	return pos
@@ -40,8 +39,8 @@ func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 func (s *Session) relayFromClient(b []byte) (pos int) {
 	for {
 		run, err := s.scanner.Next(b[pos:])
-		if s.phase == relaying {
-			s.up.pass(b[pos:pos+run.Data], run.Boundary)
+		if s.life.state == relaying {
+			s.leg.up.pass(b[pos:pos+run.Data], run.Boundary)
 		}
 		pos += run.Consumed
 		if err == nil && run.Inspect {
@@ -57,7 +56,7 @@ func (s *Session) relayFromClient(b []byte) (pos int) {
 		case !run.Inspect:
 			return pos
 		}
-		if s.deaf {
+		if s.life.discardInput {
 			return len(b)
 		}
 		if s.holdsBack() {
@@ -66,45 +65,43 @@ func (s *Session) relayFromClient(b []byte) (pos int) {
 	}
 }
 
-// holdsBack tells whether the client's messages have to wait.
-func (s *Session) holdsBack() bool { return s.heldBack && (s.phase == relaying || s.phase == seeking) }
+// holdsBack reports whether the client's messages wait for the boundary or for another connection.
+func (s *Session) holdsBack() bool {
+	return s.life.state == moving || s.life.state == relaying && s.leg.hold
+}
 
 // clientControl acts on a control frame from the client.
 func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 	switch op {
 	case frame.Ping:
-		if s.phase < seeking { // the direction's scanner serves another session otherwise
-			s.down.sendPong(payload)
+		if s.leg.conn != nil { // without a lease, the client has its close frame, or is not read
+			s.leg.down.sendPong(payload)
 		}
 	case frame.Close:
-		s.deaf = true
 		s.clientClosed(payload)
 	}
 }
 
 // Stalled implements [loop.StallHandler]: the client does not read, so the backend is not read either.
 func (h *clientSide) Stalled(*loop.Conn) {
-	s := (*Session)(h)
-	if s.phase < seeking {
-		s.backend.Stream().Pause()
+	if conn := h.leg.conn; conn != nil {
+		conn.Stream().Pause()
 	}
 }
 
 // Flushed implements [loop.Handler]: the client has taken what was kept for it, so the backend is read again.
 func (h *clientSide) Flushed(*loop.Conn) {
-	s := (*Session)(h)
-	if s.phase >= seeking {
-		return
+	if conn := h.leg.conn; conn != nil {
+		h.leg.down.insertNow()
+		conn.Stream().Resume()
 	}
-	s.down.insertNow()
-	s.backend.Stream().Resume()
 }
 
 // Ending implements [loop.EndingHandler].
 func (h *clientSide) Ending(*loop.Conn) { (*Session)(h).clientEnding() }
 
 // Ended implements [loop.Handler].
-func (h *clientSide) Ended(*loop.Conn, error) { (*Session)(h).clientLost() }
+func (h *clientSide) Ended(*loop.Conn, error) { (*Session)(h).clientLeft(leftWithoutClose) }
 
 // MoveTo implements [loop.Mover].
 func (h *clientSide) MoveTo(to *loop.Loop) { (*Session)(h).moveTo(to) }
@@ -112,16 +109,16 @@ func (h *clientSide) MoveTo(to *loop.Loop) { (*Session)(h).moveTo(to) }
 // Received implements [loop.Handler]: it passes the backend's data frames on to the client.
 func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 	s := (*Session)(h)
-	conn := s.backend
+	conn := s.leg.conn
 	scanner := &conn.Scanner
 	frames, bytes := scanner.Frames, scanner.Bytes
 	pos := 0
-	for s.serves(conn) {
+	for s.holds(conn) {
 		between := scanner.AtFrameBoundary()
 		run, err := scanner.Next(b[pos:])
 		if run.Data > 0 {
 			s.fromBackend(b[pos:pos+run.Data], run.Boundary, between)
-			if !s.serves(conn) { // what stands behind the data is not the session's any more, not even an error
+			if !s.holds(conn) { // what follows the data does not concern this session, not even an error
 				pos += run.Data
 				break
 			}
@@ -131,13 +128,13 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 			var n int
 			n, err = s.presentFromBackend(conn, &run, b[pos:])
 			pos += n
-			if !s.serves(conn) {
+			if !s.holds(conn) {
 				break
 			}
 		}
 		if err != nil {
 			conn.RecordProtocolError(err)
-			s.backendBroke(brokeProtocol + err.Error())
+			s.backendFailed(brokeProtocol + err.Error())
 			pos = len(b)
 		} else if run.HasControl() {
 			s.backendControl(run.Control, run.Payload)
@@ -147,7 +144,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 	}
 	s.shard.relayed.FramesFromBackends += scanner.Frames - frames
 	s.shard.relayed.BytesFromBackends += scanner.Bytes - bytes
-	if !s.serves(conn) { // the lease has ended: what follows is not for this client
+	if !s.holds(conn) { // the lease has ended, so what follows is not for this client
 		if c.Closed() {
 			return len(b)
 		}
@@ -159,22 +156,19 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 	return pos
 }
 
-// serves tells whether the session still holds the lease of a connection that it held.
-func (s *Session) serves(conn *backend.Conn) bool { return s.phase < seeking && s.backend == conn }
-
-// fromBackend passes data frames on to the client, unless they cannot be meant for it. between tells that they begin with
+// fromBackend passes data frames on to the client, unless they cannot belong to this session. between is true if they begin with
 // a new frame.
 func (s *Session) fromBackend(b []byte, boundary int, between bool) {
-	if !s.backend.Boundary().Plausible(s.traffic(s.sentNow())) {
-		s.endForeign(between)
+	if !s.leg.conn.Boundary().Plausible(s.leg.traffic(s.sentNow())) {
+		s.unsolicitedAnswer(between)
 		return
 	}
-	s.down.pass(b, boundary)
+	s.leg.down.pass(b, boundary)
 	switch {
-	case s.phase == finishing && s.down.closed:
-		s.release()
-	case s.phase == clientLeaving && !s.concluding && !s.owed():
-		s.answerClient()
+	case s.life.state == closing && s.leg.down.closed:
+		s.handle(event{kind: closeSent})
+	case s.life.state == answering && !s.owed():
+		s.handle(event{kind: answered})
 	}
 }
 
@@ -182,42 +176,40 @@ func (s *Session) fromBackend(b []byte, boundary int, between bool) {
 func (s *Session) backendControl(op frame.Opcode, payload []byte) {
 	switch op {
 	case frame.Ping:
-		s.up.sendPong(payload)
+		s.leg.up.sendPong(payload)
 	case frame.Pong:
-		s.backend.Pong(payload)
+		s.leg.conn.Pong(payload)
 	case frame.Close:
-		s.backend.CloseReceived()
+		s.leg.conn.CloseReceived()
 		s.backendClosed(payload)
 	}
 }
 
 // Stalled implements [loop.StallHandler]: the backend does not read, so the client is not read either.
 func (h *backendSide) Stalled(*loop.Conn) {
-	s := (*Session)(h)
-	if s.phase == relaying {
-		s.client.Pause()
+	if h.life.state == relaying {
+		h.client.Pause()
 	}
 }
 
 // Flushed implements [loop.Handler]: the backend has taken what was kept for it, so the client is read again.
 func (h *backendSide) Flushed(*loop.Conn) {
-	s := (*Session)(h)
-	s.up.insertNow()
-	if !s.heldBack {
-		s.client.Resume()
+	h.leg.up.insertNow()
+	if !h.leg.hold {
+		h.client.Resume()
 	}
 }
 
-// Ended implements [loop.Handler]. A connection that TCP gives up while the server is not read, since the client is slow, is not the
-// server's fault: it may take nothing itself because what it says is not taken.
+// Ended implements [loop.Handler]. A TCP time-out while the backend is not read, because the client is slow, is not the backend's
+// fault: it may accept nothing because nobody reads what it sends.
 func (h *backendSide) Ended(c *loop.Conn, err error) {
 	reason := "backend connection lost: " + err.Error()
 	if machine.Local(err) || errors.Is(err, syscall.ETIMEDOUT) && c.Paused() {
-		(*Session)(h).backendGone(reason)
+		(*Session)(h).connectionLost(reason)
 	} else {
-		(*Session)(h).backendBroke(reason)
+		(*Session)(h).backendFailed(reason)
 	}
 }
 
-// SendPing implements [backend.LeaseHolder]: it asks the backend for a sign of life.
-func (h *backendSide) SendPing() { h.up.sendPing() }
+// SendPing implements [backend.LeaseHolder]: it sends the backend a ping.
+func (h *backendSide) SendPing() { h.leg.up.sendPing() }

@@ -23,18 +23,18 @@ func (panicsInTimer) Expired(*loop.Conn, *loop.Timer) { panic("timer") }
 func TestPanicEndsOneSession(t *testing.T) {
 	const others = 3
 	for name, hurt := range map[string]func(r *rig, s *Session){
-		"client's event":  func(_ *rig, s *Session) { s.up.scanner, s.up.to = nil, nil },
-		"backend's event": func(_ *rig, s *Session) { s.down.to = nil },
+		"client's event":  func(_ *rig, s *Session) { s.leg.up.scanner, s.leg.up.to = nil, nil },
+		"backend's event": func(_ *rig, s *Session) { s.leg.down.to = nil },
 		"timer": func(_ *rig, s *Session) {
 			s.client.SetHandler(panicsInTimer{(*clientSide)(s)})
 			s.timer.Set(s.client, 0, 0)
 		},
 		"posted": func(_ *rig, s *Session) { s.client.Post(func() { panic("posted") }) },
 		"backend's event, when the lease has just ended": func(_ *rig, s *Session) {
-			s.backend.Stream().Post(func() { s.backend.End(endingOf(s)); panic("the session does not get to know") })
+			s.leg.conn.Stream().Post(func() { s.leg.conn.End(endingOf(s)); panic("the session does not get to know") })
 		},
 		"slot": func(_ *rig, s *Session) { // its lease has ended, and it does not know
-			s.client.Post(func() { s.backend.End(endingOf(s)); s.backend.End(endingOf(s)) })
+			s.client.Post(func() { s.leg.conn.End(endingOf(s)); s.leg.conn.End(endingOf(s)) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,5 +77,5 @@ func TestPanicEndsOneSession(t *testing.T) {
 }
 
 func endingOf(s *Session) backend.Ending {
-	return backend.Ending{Traffic: s.traffic(s.sentNow()), Code: frame.GoingAway, Text: "over"}
+	return backend.Ending{Traffic: s.leg.traffic(s.sentNow()), Code: frame.GoingAway, Text: "over"}
 }

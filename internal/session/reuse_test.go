@@ -152,7 +152,7 @@ func TestEchoCompletesFrameForClosingClient(t *testing.T) {
 	client.SendClose(4000, "")
 	r.on(func(*Session) {})
 	wstest.Eventually(t, "the close is seen", func() (seen bool) {
-		r.on(func(s *Session) { seen = s.phase == finishing })
+		r.on(func(s *Session) { seen = s.life.state == closing })
 		return seen
 	})
 	server.SendBytes(answer[10:])

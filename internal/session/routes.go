@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// routes are the services by what clients ask for. They are immutable, so that whoever looks one up needs no lock.
+// routes map what clients ask for to services. They are immutable, so that a lookup needs no lock.
 type routes struct {
 	services map[route]*Service
-	prefixes map[route]*Service // those that pass the path on, by what clients' paths begin with
+	prefixes map[route]*Service // services that pass the path on, by prefix of clients' paths
 	deepest  int                // segments of the longest prefix
-	byHost   bool               // some are for one host only
+	byHost   bool               // some services are for one host only
 }
 
 type route struct{ host, path string }
 
-// SetServices changes what clients can ask for, all of it in one step. Sessions go on, whatever becomes of their service. No two
-// services may have the same host and path.
+// SetServices replaces all services in one step. Sessions go on, whatever becomes of their service. No two services may have the
+// same host and path.
 func (s *Server) SetServices(services []*Service) {
 	r := &routes{services: make(map[route]*Service, len(services)), prefixes: make(map[route]*Service)}
 	for _, service := range services {
@@ -31,8 +31,8 @@ func (s *Server) SetServices(services []*Service) {
 	s.routes.Store(r)
 }
 
-// find returns the service that a request is for, or nil: that of its host before one of any host, that of its path before one of
-// the longest path that it begins with, and that before one of any path.
+// find returns the service for a request, or nil. A service of the request's host comes before one of any host; a service of its path
+// comes before the one with the longest prefix of it, and that before one of any path.
 func (r *routes) find(host, path string) *Service {
 	if r.byHost {
 		if service := r.of(withoutPort(host), path); service != nil {
@@ -53,7 +53,7 @@ func (r *routes) of(host, path string) *Service {
 	return r.services[route{host, ""}]
 }
 
-// longest returns the service of the longest path that a path begins with, by whole segments.
+// longest returns the service with the longest prefix of a path, by whole segments.
 func (r *routes) longest(host, path string) (service *Service) {
 	if len(r.prefixes) == 0 {
 		return nil
@@ -70,7 +70,7 @@ func (r *routes) longest(host, path string) (service *Service) {
 	return service
 }
 
-// prefixOf returns a service's path as the beginning of others.
+// prefixOf returns a service's path as a prefix of clients' paths.
 func prefixOf(path string) string { return strings.TrimRight(path, "/") }
 
 // withoutPort returns the host of a Host header (RFC 9110, section 7.2) in lower case, an IPv6 address without its brackets, and a

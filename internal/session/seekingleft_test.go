@@ -19,7 +19,7 @@ func TestLeftWhileSeeking(t *testing.T) {
 			client.Send(frame.Text, `{"uid": "a"}`)
 			server.Expect(frame.Text, `{"uid": "a"}`)
 			server.Send(frame.Text, `{"status": "WAIT"}`)
-			server.ExpectClose(frame.GoingAway, "session goes elsewhere") // and is not closed by the test: the cap is used up
+			server.ExpectClose(frame.GoingAway, "session moved to another connection") // and is not closed by the test: the cap is used up
 			wstest.Eventually(t, "the session waits", func() bool { return r.group.Queue().Waiting == 1 })
 			leave(client)
 			wstest.Eventually(t, "the search ends", func() bool { return r.group.Queue().Waiting == 0 })

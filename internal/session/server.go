@@ -1,8 +1,8 @@
 // Package session serves clients: it answers their upgrade requests, leases each a pooled connection, relays frames both
-// ways until one side ends, and sees to it that both sides are told why.
+// ways until one side ends, and tells both sides why.
 //
-// A [Server] may be used from any goroutine. A session belongs to the event loop that its client's and its backend's
-// connection both live on, and runs on that loop's goroutine only.
+// A [Server] may be used from any goroutine. A session belongs to the event loop that owns both its client's and its
+// backend's connection, and runs on that loop's goroutine only.
 package session
 
 import (
@@ -22,20 +22,20 @@ import (
 
 // Options are the settings of a server. Fields without a default are required.
 type Options struct {
-	// Services are what clients can ask for at first, see [Server.SetServices].
+	// Services are the first services, see [Server.SetServices].
 	Services []*Service
-	// Loops are the event loops that the backends' connections live on.
+	// Loops are the event loops that own the backends' connections.
 	Loops  *loop.Group
 	Limits Limits
-	// Descriptors are told when clients cannot be accepted because something is short on this machine; nil for nobody.
+	// Descriptors hears when the server cannot accept a client because this machine is short of something; nil for nobody.
 	Descriptors *machine.Descriptors
-	// Guard recovers from panics in the server's goroutines; nil for not at all.
+	// Guard recovers from panics in the server's goroutines; nil to let them end the process.
 	Guard *mistake.Guard
 	// Log gets a line for each session that ended (level info) and for each refused request (level debug).
 	Log *slog.Logger
 }
 
-// Limits are the limits of what clients may do before they have a session.
+// Limits bound what a client may do before it has a session.
 type Limits struct {
 	// MaxHead is the largest upgrade request in bytes.
 	MaxHead int
@@ -51,7 +51,7 @@ type Server struct {
 	shards  []shard // by loop
 	lastID  atomic.Uint64
 	active  atomic.Int64
-	drained context.Context // ends when nobody is admitted any more
+	drained context.Context // ends when the server stops admitting clients
 	drain   context.CancelFunc
 	refused [600]atomic.Uint64 // by HTTP status
 	turn    chan struct{}      // one element for each handshake under way, see turns
@@ -60,7 +60,7 @@ type Server struct {
 	listeners  []net.Listener        // guarded by mu
 	handshakes map[net.Conn]struct{} // guarded by mu
 	closed     bool                  // guarded by mu
-	pending    tasks                 // accepting, shaking hands, and searching for connections
+	pending    tasks                 // goroutines that accept, answer handshakes and search for connections
 }
 
 // shard is the part of the server's state that one event loop owns.
@@ -70,7 +70,7 @@ type shard struct {
 	ended    map[frame.CloseCode]uint64
 }
 
-// Relayed counts what was relayed: data frames, and their payload in bytes.
+// Relayed counts relayed data frames, and their payload in bytes.
 type Relayed struct {
 	FramesFromClients  uint64 `json:"frames_from_clients"`
 	BytesFromClients   uint64 `json:"bytes_from_clients"`
@@ -87,15 +87,15 @@ type Stats struct {
 	Relayed Relayed                    `json:"relayed"`
 }
 
-// When thousands of clients come at once, they wait in the listener's queue, where they cost nothing, and not in
-// goroutines: so many handshakes at a time are worked on. One that takes longer than the grace waits for its client, and
+// When thousands of clients come at once, they wait in the listener's queue, where they cost nothing, and not in goroutines:
+// turns is how many handshakes the server handles at a time. A handshake that takes longer than turnGrace waits for its client, and
 // gives its turn to another.
 const (
 	turns     = 64
 	turnGrace = 20 * time.Millisecond
 )
 
-// NewServer returns a server that serves the listeners given to Serve. Shutdown ends it.
+// NewServer returns a server that serves the listeners given to Serve. StopAccepting, EndAll and Close end it.
 func NewServer(o Options) *Server {
 	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), turn: make(chan struct{}, turns)}
 	s.drained, s.drain = context.WithCancel(context.Background())
@@ -108,10 +108,10 @@ func NewServer(o Options) *Server {
 	return s
 }
 
-// SetLimits changes the limits for clients that come from now on.
+// SetLimits changes the limits for clients that arrive from now on.
 func (s *Server) SetLimits(l Limits) { s.limits.Store(&l) }
 
-// Serve accepts clients from the listener in a goroutine of its own until Shutdown is called.
+// Serve accepts clients from the listener in a goroutine of its own until StopAccepting is called.
 func (s *Server) Serve(listener net.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *Server) accept(listener net.Listener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // something is short, most likely: those who are there go on, and room will be made
+		if err != nil { // this machine is probably short of something: sessions go on, and idle connections make room
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			if !s.options.Descriptors.Failed(machine.Accepting, err) {
 				s.options.Log.Warn("cannot accept a client", "error", err, "retry_in", pause)
@@ -171,7 +171,7 @@ func (s *Server) accept(listener net.Listener) {
 	}
 }
 
-// track notes a handshake, so that Shutdown can cut it short.
+// track notes a handshake, so that Close can cut it short. It returns false once the server is closed.
 func (s *Server) track(nc net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +188,7 @@ func (s *Server) untrack(nc net.Conn) {
 	delete(s.handshakes, nc)
 }
 
-// StopAccepting closes the listeners. Sessions go on; requests that have arrived are refused from now on.
+// StopAccepting closes the listeners. Sessions go on; the server refuses requests that have arrived.
 func (s *Server) StopAccepting() {
 	s.drain()
 	s.mu.Lock()
@@ -211,14 +211,13 @@ func (s *Server) EndAll(code frame.CloseCode, reason string) {
 		l.Post(func() {
 			for session := range s.shards[i].sessions {
 				l.Handling(session.client)
-				session.end(byProxy, code, reason)
+				session.end(code, reason)
 			}
 		})
 	}
 }
 
-// Close cuts handshakes short and waits for their goroutines. StopAccepting must have been called before, and sessions
-// be ended by EndAll.
+// Close cuts handshakes short and waits for their goroutines. Call StopAccepting before, and EndAll to end the sessions.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true

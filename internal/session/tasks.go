@@ -2,15 +2,15 @@ package session
 
 import "sync"
 
-// tasks are goroutines that somebody waits for at the end. Unlike with a [sync.WaitGroup], one may be started at any time, even
-// when there is no other: once the end has begun, it is refused. The zero value is ready.
+// tasks are goroutines that End waits for. Unlike with a [sync.WaitGroup], a goroutine may be started at any time, even when no other
+// runs; once End was called, it is refused. The zero value is ready.
 type tasks struct {
 	mu      sync.Mutex
 	running int           // guarded by mu
-	ended   chan struct{} // guarded by mu; closed when none runs any more. Not nil once the end has begun
+	ended   chan struct{} // guarded by mu; nil until End is called, closed when no task runs
 }
 
-// Go calls f in a goroutine of its own. It returns false, and does not call f, when the end has begun.
+// Go calls f in a goroutine of its own. It returns false, and does not call f, once End was called.
 func (t *tasks) Go(f func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -33,7 +33,7 @@ func (t *tasks) done() {
 	}
 }
 
-// End refuses tasks from now on and waits for those that run.
+// End refuses further tasks and waits for those that run.
 func (t *tasks) End() {
 	t.mu.Lock()
 	if t.ended == nil {

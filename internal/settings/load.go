@@ -90,9 +90,26 @@ func (l *loading) set(s *setting, source, head string, texts []string) {
 	l.sources[s.name], l.heads[s.name] = source, head
 }
 
+// Check returns everything that is wrong with settings that were not loaded, but made by the program; the error names the flags.
+func (s *Settings) Check() error {
+	l := &loading{settings: *s, heads: make(map[string]string)}
+	for i := range table {
+		name, v := table[i].name, table[i].value(&l.settings)
+		l.heads[name] = "--" + name + ": "
+		if err := v.Set(v.Text()); err != nil {
+			l.bad("%s%w", l.heads[name], err)
+		}
+	}
+	l.checkTogether()
+	return errors.Join(l.problems...)
+}
+
 // checkTogether checks what depends on more than one setting.
 func (l *loading) checkTogether() {
 	s := &l.settings
+	if len(s.Listen) == 0 {
+		l.bad("%sno address to listen on; give one such as 127.0.0.1:8080", l.heads["listen"])
+	}
 	if s.Admin != "" && slices.Contains(s.Listen, s.Admin) && !value.AnyPort(s.Admin) {
 		l.bad("%slisten already uses %q: give the admin API another address", l.heads["admin"], s.Admin)
 	}

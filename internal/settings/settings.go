@@ -73,6 +73,16 @@ func (s *Settings) DatabaseInUse() string {
 // DatabaseShown returns the database in use as it may be shown: without passwords.
 func (s *Settings) DatabaseShown() string { return stores.Redact(s.DatabaseInUse()) }
 
+// InUse returns the settings with what depends on other settings, on this machine, and on whether there is a database filled in.
+func (s *Settings) InUse(database bool) Settings {
+	now := *s
+	now.AdminSocket = s.Socket(database)
+	if database {
+		now.Database, now.StateDirectory = s.DatabaseInUse(), s.Directory()
+	}
+	return now
+}
+
 // Socket returns the path of the admin API's unix socket; empty for none. With a database there is one in the state directory if
 // nothing else is said, so that commands on the same machine find the proxy.
 func (s *Settings) Socket(database bool) string {

@@ -5,18 +5,20 @@ package sim
 import (
 	"io"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // On the event loops of Linux; those of other systems start goroutines.
 func TestEchoDoesNotAllocate(t *testing.T) {
 	s := start(t, Options{})
 	c := dialRaw(t, s)
-	message := clientFrame(binaryFrame, noise(1024))
+	message := wstest.ClientFrame(true, binaryFrame, wstest.Noise(1, 1024))
 	back := make([]byte, len(message)-4)
 	trip := func() {
-		c.write(t, message)
-		if _, err := io.ReadFull(c, back); err != nil {
-			t.Fatal(err)
+		_, sent := c.Write(message)
+		if _, err := io.ReadFull(c, back); err != nil || sent != nil {
+			t.Fatal(sent, err)
 		}
 	}
 	trip()                                           // for the buffers

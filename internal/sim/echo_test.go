@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
 	gorilla "github.com/gorilla/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // echoes are the two ways in which a server echoes: pieces of frames as they come, and whole messages.
@@ -27,13 +28,6 @@ func forEachEcho(t *testing.T, test func(t *testing.T, o Options)) {
 	}
 }
 
-func noise(n int) []byte {
-	b := make([]byte, n)
-	r := rand.NewChaCha8([32]byte{byte(n)})
-	_, _ = r.Read(b)
-	return b
-}
-
 var sizes = []int{0, 1, 2, 124, 125, 126, 127, 1000, 1 << 10, 65535, 65536, 65537, 200_000, 1 << 20, 8 << 20}
 
 func TestEchoSizes(t *testing.T) {
@@ -42,13 +36,13 @@ func TestEchoSizes(t *testing.T) {
 		c := dial(t, s)
 		for _, n := range sizes {
 			for _, kind := range []websocket.MessageType{websocket.MessageBinary, websocket.MessageText} {
-				want := noise(n)
+				want := wstest.Noise(byte(n), n)
 				if kind == websocket.MessageText {
 					want = bytes.Repeat([]byte("ä"), n/2)
 				}
 				// From a goroutine: a large message does not fit into the buffers of the sockets.
 				sent := make(chan error, 1)
-				go func() { sent <- c.Write(timeout(t), kind, want) }()
+				go func() { sent <- c.Write(wstest.Context(t), kind, want) }()
 				gotKind, got := hear(t, c)
 				if err := <-sent; err != nil {
 					t.Fatal(err)
@@ -76,7 +70,7 @@ func TestEchoFragments(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		_ = c.SetReadDeadline(time.Now().Add(testTimeout))
+		_ = c.SetReadDeadline(wstest.Deadline())
 		var pongs []string
 		c.SetPongHandler(func(text string) error { pongs = append(pongs, text); return nil })
 		w, err := c.NextWriter(gorilla.BinaryMessage)
@@ -85,12 +79,12 @@ func TestEchoFragments(t *testing.T) {
 		}
 		var want []byte
 		for i := range 20 {
-			part := noise(i * 777) // the client's buffer holds 4096 bytes: more are sent as a fragment
+			part := wstest.Noise(byte(i), i*777) // the client's buffer holds 4096 bytes: more are sent as a fragment
 			want = append(want, part...)
 			if _, err := w.Write(part); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.WriteControl(gorilla.PingMessage, fmt.Append(nil, i), time.Now().Add(testTimeout)); err != nil {
+			if err := c.WriteControl(gorilla.PingMessage, fmt.Append(nil, i), wstest.Deadline()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -118,7 +112,7 @@ func TestEchoOfCutStream(t *testing.T) {
 		for _, cut := range []int{1, 2, 3, 5, 7, 13, 64, len(stream)} {
 			c := dialRaw(t, s)
 			for i := 0; i < len(stream); i += cut {
-				c.write(t, stream[i:min(i+cut, len(stream))])
+				c.SendBytes(stream[i:min(i+cut, len(stream))])
 			}
 			got, err := io.ReadAll(c)
 			if err != nil {
@@ -137,7 +131,7 @@ func TestEchoBackpressure(t *testing.T) {
 		s := start(t, o)
 		c := dialRaw(t, s)
 		// Without an end: the client stops when the server has stopped reading for good.
-		message := clientFrame(binaryFrame, noise(50_000))
+		message := wstest.ClientFrame(true, binaryFrame, wstest.Noise(1, 50_000))
 		stop, sent := make(chan struct{}), make(chan int)
 		go func() {
 			for n := 0; ; n++ {
@@ -153,7 +147,7 @@ func TestEchoBackpressure(t *testing.T) {
 			}
 		}()
 		const most = maxQueuedBytes + 4*64<<10
-		eventually(t, func() bool {
+		wstest.Eventually(t, "the server has bytes to send that the client does not read", func() bool {
 			pending, queued := kept(s)
 			if pending+queued > most {
 				t.Fatalf("%d bytes unsent and %d queued", pending, queued)
@@ -169,7 +163,7 @@ func TestEchoBackpressure(t *testing.T) {
 		echoed, done := make(chan error), make(chan struct{})
 		defer close(done)
 		go func() {
-			back, want := make([]byte, len(message)-4), noise(50_000)
+			back, want := make([]byte, len(message)-4), wstest.Noise(1, 50_000)
 			for {
 				_, err := io.ReadFull(c, back)
 				if err == nil && !bytes.Equal(back[4:], want) {
@@ -215,14 +209,14 @@ func BenchmarkEcho(b *testing.B) {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			s := start(b, Options{})
 			c := dialRaw(b, s)
-			message := clientFrame(binaryFrame, noise(size))
+			message := wstest.ClientFrame(true, binaryFrame, wstest.Noise(byte(size), size))
 			back := make([]byte, size+serverHeader(size))
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for b.Loop() {
-				c.write(b, message)
-				if _, err := io.ReadFull(c, back); err != nil {
-					b.Fatal(err)
+				_, sent := c.Write(message)
+				if _, err := io.ReadFull(c, back); err != nil || sent != nil {
+					b.Fatal(sent, err)
 				}
 			}
 		})

@@ -46,10 +46,10 @@ const (
 const FailHelp = `refuse[:p]           answer upgrades with HTTP 503
 reset:p              reset the connection instead of answering a message
 close:code:p         close with the code instead of answering a message
-stall:p              answer nothing from a message on, the socket stays open
+stall:p              stop answering at a message, keep the socket open
 midframe:p           end the stream in the middle of an answer's frame
 greeting             send a message at connect
-late[:p[:delay]]     send an extra message some time (30ms) after an answer
+late[:p[:delay]]     send an extra message a delay (30ms) after an answer
 chatter[:interval]   send a message every interval (1s)
 p is a probability from 0 to 1, drawn for each upgrade or message`
 

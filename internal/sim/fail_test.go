@@ -7,11 +7,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // failing starts an echo server that fails.
@@ -26,7 +27,7 @@ func failing(t *testing.T, list string) *Server {
 
 func TestFailRefuse(t *testing.T) {
 	s := failing(t, "refuse")
-	_, response := request(t, s, upgradeRequest)
+	_, response := request(t, s, wstest.UpgradeRequest("/"))
 	if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" {
 		t.Errorf("got %s with %v", response.Status, response.Header)
 	}
@@ -38,7 +39,7 @@ func TestFailRefuse(t *testing.T) {
 func TestFailReset(t *testing.T) {
 	s := failing(t, "reset:1")
 	c := dialRaw(t, s)
-	c.write(t, clientFrame(frame.Text, []byte("hello")))
+	c.SendBytes(wstest.ClientFrame(true, frame.Text, []byte("hello")))
 	got, err := io.ReadAll(c)
 	if len(got) > 0 || !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("got %q, %v; want a reset", got, err)
@@ -52,7 +53,7 @@ func TestFailReset(t *testing.T) {
 func TestFailResetSparesOthers(t *testing.T) {
 	s := failing(t, "reset:1")
 	c := dialRaw(t, s)
-	c.write(t, clientFrame(frame.Close, []byte("\x03\xe8")))
+	c.SendBytes(wstest.ClientFrame(true, frame.Close, []byte("\x03\xe8")))
 	got, err := io.ReadAll(c)
 	if want := "\x88\x02\x03\xe8"; string(got) != want || err != nil {
 		t.Errorf("got %q, %v; want %q", got, err, want)
@@ -63,7 +64,7 @@ func TestFailClose(t *testing.T) {
 	s := failing(t, "close:1013:1")
 	c := dial(t, s)
 	say(t, c, websocket.MessageText, []byte("hello"))
-	if _, _, err := c.Read(timeout(t)); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
+	if _, _, err := c.Read(wstest.Context(t)); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
 		t.Errorf("got %v; want 1013", err)
 	}
 }
@@ -73,10 +74,12 @@ func TestFailStall(t *testing.T) {
 	s := failing(t, "stall:1,greeting,chatter:1ms")
 	c := dialRaw(t, s)
 	// Together, so that no chatter comes between; what follows the greeting would come after the first message.
-	c.write(t, append(append(append(clientFrame(frame.Text, []byte("hello")), clientFrame(frame.Ping, nil)...),
-		clientFrame(frame.Text, []byte("hello"))...), clientFrame(frame.Close, nil)...))
-	eventually(t, func() bool { return s.Stats().Messages == 2 })
-	closeWrite(t, c)
+	c.SendBytes(wstest.ClientFrame(true, frame.Text, "hello"), wstest.ClientFrame(true, frame.Ping, ""),
+		wstest.ClientFrame(true, frame.Text, "hello"), wstest.ClientFrame(true, frame.Close, ""))
+	wstest.Eventually(t, "both messages arrive", func() bool { return s.Stats().Messages == 2 })
+	if err := c.TCP().CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
 	got, err := io.ReadAll(c)
 	if err != nil {
 		t.Fatal(err)
@@ -93,20 +96,20 @@ func TestFailStall(t *testing.T) {
 	if got := strings.Join(said, " "); got != `{"greeting" : "hello"}` {
 		t.Errorf("got %s", got)
 	}
-	eventually(t, func() bool { return s.Stats().Connections == 0 })
+	wstest.Eventually(t, "the connection ends", func() bool { return s.Stats().Connections == 0 })
 }
 
 func TestFailMidFrame(t *testing.T) {
 	for _, n := range []int{0, 1, 100, 100_000} {
 		s := failing(t, "midframe:1")
 		c := dialRaw(t, s)
-		c.write(t, clientFrame(frame.Binary, noise(n)))
+		c.SendBytes(wstest.ClientFrame(true, frame.Binary, wstest.Noise(byte(n), n)))
 		got, err := io.ReadAll(c)
-		whole := frame.Append(nil, frame.Header{Fin: true, Opcode: frame.Binary}, noise(n))
+		whole := wstest.ServerFrame(true, frame.Binary, wstest.Noise(byte(n), n))
 		if err != nil || string(got) != string(whole[:(len(whole)+1)/2]) {
 			t.Errorf("%d bytes: got %d of %d bytes, %v", n, len(got), len(whole), err)
 		}
-		eventually(t, func() bool { return s.Stats().Connections == 0 })
+		wstest.Eventually(t, "the connection ends", func() bool { return s.Stats().Connections == 0 })
 	}
 }
 
@@ -152,13 +155,13 @@ func TestFailSeed(t *testing.T) {
 		defer s.Close()
 		var b strings.Builder
 		for range 20 {
-			c, response := request(t, s, upgradeRequest)
+			c, response := request(t, s, wstest.UpgradeRequest("/"))
 			if response.StatusCode != 101 {
 				b.WriteString("refused ")
 				continue
 			}
 			for answered := 0; ; answered++ {
-				c.write(t, clientFrame(frame.Text, []byte("hello")))
+				c.SendBytes(wstest.ClientFrame(true, frame.Text, []byte("hello")))
 				var back [7]byte
 				if n, err := io.ReadFull(c, back[:]); err != nil || back[0] != 0x81 {
 					fmt.Fprintf(&b, "%d:%x:%v ", answered, back[:n], errors.Is(err, syscall.ECONNRESET))
@@ -175,24 +178,5 @@ func TestFailSeed(t *testing.T) {
 	}
 	if other := fates(2); other == first {
 		t.Errorf("another seed gave the same: %s", other)
-	}
-}
-
-// eventually waits until a condition of the server holds that nothing announces.
-func eventually(t testing.TB, condition func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for end := time.Now().Add(testTimeout); !condition(); <-ticker.C {
-		if time.Now().After(end) {
-			t.Fatal("waited in vain")
-		}
-	}
-}
-
-func closeWrite(t testing.TB, c *rawConn) {
-	t.Helper()
-	if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
-		t.Fatal(err)
 	}
 }

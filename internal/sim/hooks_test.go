@@ -3,10 +3,11 @@ package sim
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // Admit answers upgrade requests with the status that it wants.
@@ -18,7 +19,7 @@ func TestAdmit(t *testing.T) {
 		return 0
 	}})
 	dial(t, s)
-	_, response := request(t, s, strings.Replace(upgradeRequest, "GET / ", "GET /?key=bad ", 1))
+	_, response := request(t, s, wstest.UpgradeRequest("/?key=bad"))
 	if response.StatusCode != http.StatusUnauthorized {
 		t.Errorf("got %s", response.Status)
 	}
@@ -34,10 +35,10 @@ func TestHeard(t *testing.T) {
 	c := dial(t, s)
 	audio := AppendMark(AppendMark(nil, Mark{Session: 7, Seq: 1}, 1), Mark{Session: 9, Seq: 1}, 1)
 	for _, piece := range [][]byte{audio[:20], audio[20:]} { // in the middle of a mark
-		if err := c.Write(timeout(t), websocket.MessageBinary, piece); err != nil {
+		if err := c.Write(wstest.Context(t), websocket.MessageBinary, piece); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := c.Read(timeout(t)); err != nil {
+		if _, _, err := c.Read(wstest.Context(t)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // presented is a key in the opening handshake.
@@ -23,7 +25,7 @@ func dialWith(t *testing.T, s *Server, p presented) (*websocket.Conn, *http.Resp
 	if p.authorization != "" {
 		header.Set("Authorization", p.authorization)
 	}
-	c, response, err := websocket.Dial(timeout(t), s.URL()+"/"+p.query, &websocket.DialOptions{HTTPHeader: header, Subprotocols: p.offers})
+	c, response, err := websocket.Dial(wstest.Context(t), s.URL()+"/"+p.query, &websocket.DialOptions{HTTPHeader: header, Subprotocols: p.offers})
 	if err == nil {
 		t.Cleanup(func() { _ = c.CloseNow() })
 	}

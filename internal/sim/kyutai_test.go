@@ -7,6 +7,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/tinylib/msgp/msgp"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // kyutaiClient speaks MessagePack and tells in a line what it hears, steps aside.
@@ -84,7 +86,7 @@ func TestKyutai(t *testing.T) {
 
 	c.send(t, []byte{0xc1})
 	for {
-		if _, _, err := c.Read(timeout(t)); err != nil {
+		if _, _, err := c.Read(wstest.Context(t)); err != nil {
 			if websocket.CloseStatus(err) != websocket.StatusNormalClosure {
 				t.Errorf("after what is no message: %v; want a close with 1000", err)
 			}

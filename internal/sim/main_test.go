@@ -1,19 +1,16 @@
 package sim
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 	"go.uber.org/goleak"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // No server, client or loop of a test may outlive it.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// testTimeout is only a way out of a test that hangs: nothing waits for it.
-const testTimeout = 2 * time.Minute
 
 // start runs a server for the time of the test.
 func start(t testing.TB, o Options) *Server {
@@ -26,16 +23,10 @@ func start(t testing.TB, o Options) *Server {
 	return s
 }
 
-func timeout(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // dial connects for the time of the test.
 func dial(t testing.TB, s *Server) *websocket.Conn {
 	t.Helper()
-	c, _, err := websocket.Dial(timeout(t), s.URL(), nil)
+	c, _, err := websocket.Dial(wstest.Context(t), s.URL(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +38,7 @@ func dial(t testing.TB, s *Server) *websocket.Conn {
 // say sends a message.
 func say(t testing.TB, c *websocket.Conn, kind websocket.MessageType, message []byte) {
 	t.Helper()
-	if err := c.Write(timeout(t), kind, message); err != nil {
+	if err := c.Write(wstest.Context(t), kind, message); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -55,7 +46,7 @@ func say(t testing.TB, c *websocket.Conn, kind websocket.MessageType, message []
 // hear receives a message.
 func hear(t testing.TB, c *websocket.Conn) (websocket.MessageType, []byte) {
 	t.Helper()
-	kind, message, err := c.Read(timeout(t))
+	kind, message, err := c.Read(wstest.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // Marks are found however the audio is cut, and wherever they begin in it.
@@ -15,7 +17,7 @@ func TestMarksSurviveCuts(t *testing.T) {
 		var want []Mark
 		for range 1 + dice.IntN(8) {
 			if dice.IntN(3) == 0 {
-				audio = append(audio, noise(dice.IntN(40))...)
+				audio = append(audio, wstest.Noise(byte(dice.Uint32()), dice.IntN(40))...)
 			}
 			m := Mark{Session: dice.Uint64N(1 << 40), Seq: uint16(dice.Uint32()), Pause: dice.IntN(2) == 0}
 			audio = AppendMark(audio, m, 1)

@@ -53,16 +53,16 @@ type NastyOptions struct {
 // NastyHelp describes the words that ParseNasty takes, one per line.
 const NastyHelp = `late-partials[:p]       a partial result comes after the final one (sherpa-onnx C++)
 overtaken-final[:p]     the final result comes after the acknowledgement (sherpa-onnx C++)
-sticky-settings[:p]     settings stay in force for the next session (DashScope; FunASR, Vosk and Watson always)
-reset-ignored[:p]       a reset is neither carried out nor answered (FunASR C++)
-reset-foreign[:p]       the answer to the reset before comes again in front of a reset's answer
-greeting-delayed[:p]    what the server says at the start comes 100 ms late (WhisperLive)
-silent-death[:p]        the session dies at a message, pings are answered (Kyutai)
-close-mid-message[:p]   close behind the first fragment of a result
+sticky-settings[:p]     settings stay in force for the next session (DashScope; always with FunASR, Vosk and Watson)
+reset-ignored[:p]       the server ignores a reset and does not answer it (FunASR C++)
+reset-foreign[:p]       the server repeats the answer to the last reset before it answers a reset
+greeting-delayed[:p]    the greeting comes 100 ms late (WhisperLive)
+silent-death[:p]        the session dies at a message, but the server answers pings (Kyutai)
+close-mid-message[:p]   the server closes after the first fragment of a result
 punctuation-memory[:p]  FunASR's punctuation model remembers the last sentence
 early-done[:p]          vLLM's generation ends by itself
-full:n                  take n sessions at a time, turn others away as the protocol does
-p is a probability from 0 to 1, 1 when it is left out`
+full:n                  the server accepts n sessions at a time and refuses others as the protocol does
+p is a probability from 0 to 1; the default is 1`
 
 // nastyNames are the switches with a probability, by name.
 var nastyNames = []struct {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 func now() time.Duration { return time.Since(began) }
@@ -245,10 +247,10 @@ func TestGreetingDelayed(t *testing.T) {
 // A dead session says nothing, but its server answers pings and a close.
 func TestSilentDeath(t *testing.T) {
 	c := dialRaw(t, nasty(t, Vosk, "silent-death"))
-	c.write(t, clientFrame(frame.Binary, AppendMark(nil, Mark{Session: 7, Seq: 1}, 4)))
-	c.write(t, clientFrame(frame.Text, []byte(voskReset)))
-	c.write(t, clientFrame(frame.Ping, []byte("there?")))
-	c.write(t, clientFrame(frame.Close, []byte("\x03\xe8")))
+	c.SendBytes(wstest.ClientFrame(true, frame.Binary, AppendMark(nil, Mark{Session: 7, Seq: 1}, 4)))
+	c.SendBytes(wstest.ClientFrame(true, frame.Text, []byte(voskReset)))
+	c.SendBytes(wstest.ClientFrame(true, frame.Ping, []byte("there?")))
+	c.SendBytes(wstest.ClientFrame(true, frame.Close, []byte("\x03\xe8")))
 	got, err := io.ReadAll(c)
 	if want := "\x8a\x06there?\x88\x02\x03\xe8"; string(got) != want || err != nil {
 		t.Errorf("got %q, %v; want %q", got, err, want)
@@ -257,7 +259,7 @@ func TestSilentDeath(t *testing.T) {
 
 func TestCloseMidMessage(t *testing.T) {
 	c := dialRaw(t, nasty(t, Vosk, "close-mid-message"))
-	c.write(t, clientFrame(frame.Binary, AppendMark(nil, Mark{Session: 7, Seq: 1}, 20)))
+	c.SendBytes(wstest.ClientFrame(true, frame.Binary, AppendMark(nil, Mark{Session: 7, Seq: 1}, 20)))
 	got, err := io.ReadAll(c)
 	if err != nil || len(got) < 3 || got[0] != byte(frame.Text) { // no FIN
 		t.Fatalf("got %q, %v; want a fragment", got, err)
@@ -316,13 +318,13 @@ func TestFull(t *testing.T) {
 			}[protocol])
 			if !strings.HasPrefix(want, "4") && !strings.HasPrefix(want, "5") {
 				talk(t, s, "/", want)
-			} else if _, response := request(t, s, upgradeRequest); !strings.HasPrefix(response.Status, want) {
+			} else if _, response := request(t, s, wstest.UpgradeRequest("/")); !strings.HasPrefix(response.Status, want) {
 				t.Fatalf("got %s; want %s", response.Status, want)
 			}
 			_ = first.CloseNow()
-			eventually(t, func() bool { return s.places.stats().Connections == 0 })
+			wstest.Eventually(t, "the connection ends", func() bool { return s.places.stats().Connections == 0 })
 			if s.protocol.fullStatus != 0 {
-				if _, response := request(t, s, upgradeRequest); response.StatusCode != http.StatusSwitchingProtocols {
+				if _, response := request(t, s, wstest.UpgradeRequest("/")); response.StatusCode != http.StatusSwitchingProtocols {
 					t.Errorf("with the place free: got %s", response.Status)
 				}
 			}

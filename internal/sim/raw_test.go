@@ -1,68 +1,32 @@
 package sim
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 const binaryFrame = frame.Binary
 
-// rawConn is a client that sends bytes as it is told.
-type rawConn struct {
-	net.Conn
-	in *bufio.Reader
-}
-
-func (c *rawConn) Read(b []byte) (int, error) { return c.in.Read(b) }
-
-func (c *rawConn) write(t testing.TB, b []byte) {
-	t.Helper()
-	if _, err := c.Conn.Write(b); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // dialRaw connects and completes the opening handshake.
-func dialRaw(t testing.TB, s *Server) *rawConn {
+func dialRaw(t testing.TB, s *Server) *wstest.Peer {
 	t.Helper()
-	c, response := request(t, s, upgradeRequest)
-	if response.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("got %s", response.Status)
-	}
-	return c
+	p := wstest.Dial(t, s.Addr().String(), wstest.UpgradeRequest("/"))
+	p.ExpectUpgrade()
+	return p
 }
 
-const upgradeRequest = "GET / HTTP/1.1\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
-	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-
-// request sends bytes and reads the head of an HTTP answer.
-func request(t testing.TB, s *Server, text string) (*rawConn, *http.Response) {
+// request sends bytes and reads the header of an HTTP response.
+func request(t testing.TB, s *Server, text string) (*wstest.Peer, *http.Response) {
 	t.Helper()
-	nc, err := net.Dial("tcp", s.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = nc.Close() })
-	_ = nc.SetDeadline(time.Now().Add(testTimeout))
-	c := &rawConn{nc, bufio.NewReader(nc)}
-	c.write(t, []byte(text))
-	response, err := http.ReadResponse(c.in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, response
-}
-
-func clientFrame(op frame.Opcode, payload []byte) []byte {
-	return frame.Append(nil, frame.Header{Fin: true, Opcode: op, Masked: true, Mask: 0x1f2e3d4c}, payload)
+	p := wstest.Dial(t, s.Addr().String(), text)
+	return p, p.Response()
 }
 
 // serverHeader is the length of the header of a server's frame.

@@ -14,13 +14,15 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 func TestSessionsLimit(t *testing.T) {
 	s := start(t, Options{Sessions: 2})
 	first := dial(t, s)
 	dial(t, s)
-	_, response := request(t, s, upgradeRequest)
+	_, response := request(t, s, wstest.UpgradeRequest("/"))
 	body, _ := io.ReadAll(response.Body)
 	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" ||
 		!strings.Contains(string(body), "all 2 sessions are in use") {
@@ -47,7 +49,7 @@ func TestSessionsLimitInARush(t *testing.T) {
 	counts := map[int]int{}
 	for range 60 {
 		clients.Go(func() {
-			c, response, err := websocket.Dial(timeout(t), s.URL(), nil)
+			c, response, err := websocket.Dial(wstest.Context(t), s.URL(), nil)
 			if err == nil {
 				t.Cleanup(func() { _ = c.CloseNow() })
 			}
@@ -102,7 +104,7 @@ func TestCloseCutsConnections(t *testing.T) {
 	}
 	s.Close()
 	s.Close()
-	if _, _, err := open.Read(timeout(t)); err == nil || websocket.CloseStatus(err) != -1 {
+	if _, _, err := open.Read(wstest.Context(t)); err == nil || websocket.CloseStatus(err) != -1 {
 		t.Errorf("got %v; want the end without a close frame", err)
 	}
 	if _, err := half.Read(make([]byte, 1)); err == nil {
@@ -122,9 +124,9 @@ func TestCloseSessions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, o)
 			c := dial(t, s)
-			eventually(t, func() bool { return opened(s) == 1 }) // has come to its loop
+			wstest.Eventually(t, "the connection opens", func() bool { return opened(s) == 1 }) // has come to its loop
 			s.CloseSessions(frame.ServiceRestart, "back soon")
-			_, _, err := c.Read(timeout(t))
+			_, _, err := c.Read(wstest.Context(t))
 			if websocket.CloseStatus(err) != websocket.StatusServiceRestart || !strings.Contains(err.Error(), "back soon") {
 				t.Errorf("got %v; want 1012", err)
 			}
@@ -143,9 +145,9 @@ func opened(s *Server) (n int) {
 
 func TestClientsBreakingTheProtocol(t *testing.T) {
 	unmasked := []byte("\x81\x05hello")
-	badText := clientFrame(frame.Text, []byte("hello \xff"))
+	badText := wstest.ClientFrame(true, frame.Text, []byte("hello \xff"))
 	long := frame.AppendHeader(nil, frame.Header{Fin: true, Opcode: frame.Binary, Masked: true, Length: 2000})
-	badClose := clientFrame(frame.Close, []byte("\x03\xee"))
+	badClose := wstest.ClientFrame(true, frame.Close, []byte("\x03\xee"))
 	for name, o := range map[string]Options{"pieces": {MaxMessage: 1000}, "whole": {MaxMessage: 1000, Latency: 1}} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, o)
@@ -159,7 +161,7 @@ func TestClientsBreakingTheProtocol(t *testing.T) {
 				{badClose, frame.ProtocolError},
 			} {
 				c := dialRaw(t, s)
-				c.write(t, test.send)
+				c.SendBytes(test.send)
 				got, err := io.ReadAll(c)
 				if err != nil || len(got) < 4 || got[0] != 0x88 {
 					t.Fatalf("%q: got %q, %v", test.send, got, err)
@@ -179,13 +181,13 @@ func TestClientsBreakingTheProtocol(t *testing.T) {
 func TestBadTextInTheMiddleOfAnEcho(t *testing.T) {
 	s := start(t, Options{})
 	c := dialRaw(t, s)
-	message := clientFrame(frame.Text, append(bytes.Repeat([]byte("a"), 100), 0xff))
-	c.write(t, message[:50])
+	message := wstest.ClientFrame(true, frame.Text, append(bytes.Repeat([]byte("a"), 100), 0xff))
+	c.SendBytes(message[:50])
 	back := make([]byte, 46) // the header is four bytes shorter
 	if _, err := io.ReadFull(c, back); err != nil {
 		t.Fatal(err)
 	}
-	c.write(t, message[50:])
+	c.SendBytes(message[50:])
 	if rest, err := io.ReadAll(c); err != nil || len(rest) > 0 {
 		t.Errorf("got %q, %v; want the end", rest, err)
 	}
@@ -211,7 +213,7 @@ func TestSubprotocol(t *testing.T) {
 		offer []string
 		want  string
 	}{{nil, ""}, {[]string{"text"}, ""}, {[]string{"text", "binary"}, "binary"}} {
-		c, _, err := websocket.Dial(timeout(t), s.URL(), &websocket.DialOptions{Subprotocols: test.offer})
+		c, _, err := websocket.Dial(wstest.Context(t), s.URL(), &websocket.DialOptions{Subprotocols: test.offer})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +228,7 @@ func TestSubprotocol(t *testing.T) {
 func TestEarlyFrames(t *testing.T) {
 	for _, latency := range []time.Duration{0, 1} {
 		s := start(t, Options{Latency: latency})
-		c, _ := request(t, s, upgradeRequest+string(clientFrame(frame.Text, []byte("early"))))
+		c, _ := request(t, s, wstest.UpgradeRequest("/")+string(wstest.ClientFrame(true, frame.Text, []byte("early"))))
 		var back [7]byte
 		if _, err := io.ReadFull(c, back[:]); err != nil || string(back[2:]) != "early" {
 			t.Errorf("got %q, %v", back, err)
@@ -255,7 +257,7 @@ func TestPath(t *testing.T) {
 	for path, want := range map[string]int{
 		"/v1/listen": 101, "/v1/listen?model=x": 101, "/": 404, "/v1": 404, "/v1/listen/": 404, "/V1/listen": 404,
 	} {
-		c, response, err := websocket.Dial(timeout(t), s.URL()+path, nil)
+		c, response, err := websocket.Dial(wstest.Context(t), s.URL()+path, nil)
 		if err == nil {
 			t.Cleanup(func() { _ = c.CloseNow() })
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // talk holds a conversation with a server, line by line:
@@ -19,7 +21,7 @@ import (
 //	< close 1000     see the server close with that code
 func talk(t *testing.T, s *Server, path, script string) {
 	t.Helper()
-	c, _, err := websocket.Dial(timeout(t), s.URL()+path, &websocket.DialOptions{Subprotocols: []string{"binary"}})
+	c, _, err := websocket.Dial(wstest.Context(t), s.URL()+path, &websocket.DialOptions{Subprotocols: []string{"binary"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +48,7 @@ func converse(t *testing.T, c *websocket.Conn, session uint64, script string) {
 			})
 			say(t, c, websocket.MessageText, []byte(message))
 		case strings.HasPrefix(line, "< close "):
-			_, message, err := c.Read(timeout(t))
+			_, message, err := c.Read(wstest.Context(t))
 			if got := fmt.Sprint("< close ", int(websocket.CloseStatus(err))); got != line {
 				t.Fatalf("got %s, %v, %s; want %s", got, err, message, line)
 			}

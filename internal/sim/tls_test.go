@@ -7,12 +7,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // dialTLS connects other people's client to a server with TLS.
@@ -20,7 +21,7 @@ func dialTLS(t *testing.T, s *Server, config *tls.Config) *websocket.Conn {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: config}
 	t.Cleanup(transport.CloseIdleConnections)
-	c, _, err := websocket.Dial(timeout(t), s.URL(), &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
+	c, _, err := websocket.Dial(wstest.Context(t), s.URL(), &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,9 +40,9 @@ func TestEchoOverTLS(t *testing.T) {
 		}
 		c := dialTLS(t, s, client)
 		for _, n := range []int{0, 1, 1 << 10, 64 << 10, 1 << 20} {
-			want := noise(n)
+			want := wstest.Noise(byte(n), n)
 			sent := make(chan error, 1)
-			go func() { sent <- c.Write(timeout(t), websocket.MessageBinary, want) }()
+			go func() { sent <- c.Write(wstest.Context(t), websocket.MessageBinary, want) }()
 			if kind, got := hear(t, c); kind != websocket.MessageBinary || !bytes.Equal(got, want) {
 				t.Fatalf("%d bytes came back as %d bytes of %v", n, len(got), kind)
 			}
@@ -50,7 +51,7 @@ func TestEchoOverTLS(t *testing.T) {
 			}
 		}
 		s.CloseSessions(frame.GoingAway, "enough")
-		if _, _, err := c.Read(timeout(t)); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+		if _, _, err := c.Read(wstest.Context(t)); websocket.CloseStatus(err) != websocket.StatusGoingAway {
 			t.Errorf("ended with %v", err)
 		}
 	})
@@ -65,8 +66,8 @@ func TestNoTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	_ = nc.SetDeadline(time.Now().Add(testTimeout))
-	_, _ = nc.Write([]byte(upgradeRequest))
+	_ = nc.SetDeadline(wstest.Deadline())
+	_, _ = nc.Write([]byte(wstest.UpgradeRequest("/")))
 	answer := make([]byte, 1<<10)
 	if n, _ := nc.Read(answer); bytes.Contains(answer[:n], []byte("101")) {
 		t.Errorf("%q", answer[:n])

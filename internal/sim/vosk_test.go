@@ -13,6 +13,8 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // The answer's layout is the real server's, which some clients take apart by hand.
@@ -184,7 +186,7 @@ func TestVoskServer(t *testing.T) {
 				if !slices.Equal(got, want) || !slices.Equal(again, want) {
 					t.Errorf("chunks of %d: got %q, after resets %q; want %q", chunk, got, again, want)
 				}
-				_, _, err := once.Read(timeout(t))
+				_, _, err := once.Read(wstest.Context(t))
 				if code := websocket.CloseStatus(err); code != websocket.StatusNormalClosure {
 					t.Errorf("after eof: %v; want a close with 1000", err)
 				}
@@ -200,9 +202,9 @@ func TestVoskAnswersEachMessage(t *testing.T) {
 	const n = 300
 	sent := make(chan error, 1)
 	go func() {
-		err := c.Write(timeout(t), websocket.MessageText, []byte(`{"config" : {"sample_rate" : 16000}}`))
+		err := c.Write(wstest.Context(t), websocket.MessageText, []byte(`{"config" : {"sample_rate" : 16000}}`))
 		for range n {
-			err = errors.Join(err, c.Write(timeout(t), websocket.MessageBinary, tone(sound{20 * ms, 9000})))
+			err = errors.Join(err, c.Write(wstest.Context(t), websocket.MessageBinary, tone(sound{20 * ms, 9000})))
 		}
 		sent <- err
 	}()

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
@@ -29,7 +29,7 @@ type Peer struct {
 }
 
 func newPeer(t testing.TB, nc net.Conn, in *bufio.Reader, request *handshake.Request) *Peer {
-	_ = nc.SetDeadline(time.Now().Add(Timeout))
+	_ = nc.SetDeadline(Deadline())
 	return &Peer{Conn: nc, t: t, in: in, Request: request}
 }
 
@@ -47,11 +47,7 @@ func (p *Peer) Encode(fin bool, op frame.Opcode, payload []byte) []byte {
 // SendBytes sends bytes as they are, in one write.
 func (p *Peer) SendBytes(parts ...[]byte) {
 	p.t.Helper()
-	var all []byte
-	for _, part := range parts {
-		all = append(all, part...)
-	}
-	if _, err := p.Write(all); err != nil {
+	if _, err := p.Write(slices.Concat(parts...)); err != nil {
 		p.t.Fatalf("sending: %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package wstest
 import (
 	"net"
 	"testing"
-	"time"
 )
 
 // Pair returns the two ends of a TCP connection, which are closed when the test ends. The far end has Timeout as its
@@ -22,7 +21,7 @@ func Pair(t testing.TB) (near, far *net.TCPConn) {
 	}
 	near, far = accepted.(*net.TCPConn), dialed.(*net.TCPConn)
 	t.Cleanup(func() { _ = far.Close(); _ = near.Close() })
-	_ = far.SetDeadline(time.Now().Add(Timeout))
+	_ = far.SetDeadline(Deadline())
 	return near, far
 }
 
@@ -34,4 +33,12 @@ func Listen(t testing.TB) net.Listener {
 		t.Fatal(err)
 	}
 	return listener
+}
+
+// FreeAddress returns a loopback address on which nothing listens.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	listener := Listen(t)
+	defer listener.Close()
+	return listener.Addr().String()
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Timeout ends a test that hangs. A test that passes never waits for it.
-const Timeout = 20 * time.Second
+const Timeout = time.Minute
 
 // Eventually waits until the condition holds. It is for what no channel announces, and the only place where tests poll.
 func Eventually(t testing.TB, what string, condition func() bool) {
@@ -33,6 +33,9 @@ func Receive[T any](t testing.TB, from <-chan T, what string) T {
 		panic("not reached")
 	}
 }
+
+// Deadline returns the time at which Timeout ends that begins now.
+func Deadline() time.Time { return time.Now().Add(Timeout) }
 
 // Context returns a context that ends after Timeout, or with the test.
 func Context(t testing.TB) context.Context {

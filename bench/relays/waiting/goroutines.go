@@ -2,36 +2,12 @@
 
 package main
 
-import (
-	"log"
-	"net"
-)
+import "net"
 
-// serveGoroutines is the usual way: two goroutines for each session, each with
-// a buffer, in Read and Write. It hides the connections' types where io.Copy
-// would find splice, which a proxy that looks at frames cannot use.
-func serveGoroutines(listen string, backends []string) error {
-	listener, err := net.Listen("tcp", listen)
-	if err != nil {
-		return err
-	}
-	for i := 0; ; i++ {
-		client, err := listener.Accept()
-		if err != nil {
-			return err
-		}
-		go relay(client.(*net.TCPConn), backends[i%len(backends)])
-	}
-}
-
-func relay(client *net.TCPConn, address string) {
+// relay is the usual way: two goroutines for each session, each with a buffer, in Read and Write. It does not use io.Copy, which
+// would find splice: a proxy that looks at frames cannot use that.
+func relay(client, backend *net.TCPConn) {
 	defer client.Close()
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		log.Printf("backend: %v", err)
-		return
-	}
-	backend := c.(*net.TCPConn)
 	defer backend.Close()
 	done := make(chan struct{})
 	go func() {

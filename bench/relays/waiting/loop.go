@@ -22,7 +22,7 @@ type side struct {
 	rest     []byte // bytes for this socket that it did not take yet
 	fd       int
 	interest uint32 // what epoll watches; 0 means not registered
-	blocked  bool   // not writable yet (connecting, or full): its peer is not read
+	blocked  bool   // not writable yet (new, or full): its peer is not read
 	ended    bool   // it sent its FIN
 	dead     bool
 }
@@ -46,9 +46,8 @@ func newLoop() (*loop, error) {
 	return &loop{epfd: epfd}, nil
 }
 
-// add registers a new session. The backend is still connecting, so nothing is
-// read from the client yet, and only the backend's side is registered: all that
-// follows happens on the loop.
+// add registers a new session. Only the backend's side is registered: it is writable at once, and then the loop itself registers the
+// client's. So all that follows happens on the loop. It may be called from any goroutine.
 func (l *loop) add(client, backend int) {
 	if client >= maxFD || backend >= maxFD {
 		log.Printf("too many descriptors")
@@ -59,9 +58,6 @@ func (l *loop) add(client, backend int) {
 	const watched = syscall.EPOLLIN | syscall.EPOLLOUT
 	a, b := &side{fd: client}, &side{fd: backend, blocked: true, interest: watched}
 	a.peer, b.peer = b, a
-	for _, s := range []*side{a, b} {
-		syscall.SetsockoptInt(s.fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
-	}
 	sides[client].Store(a)
 	sides[backend].Store(b) // from here on both are the loop's
 	l.control(syscall.EPOLL_CTL_ADD, backend, watched)

@@ -1,21 +1,20 @@
 //go:build linux
 
-// Command waiting is the C relay's counterpart in Go: the same TCP relay
-// without parsing, with a choice of how an event loop waits for its next
-// events. It exists to measure that choice alone.
+// Command waiting is the C relay's counterpart in Go: the same TCP relay without parsing, with a choice of how an event loop waits
+// for its next events. It exists to measure that choice alone.
 //
 //	waiting -wait poller -loops 1 127.0.0.1:9000 127.0.0.1:9001 127.0.0.1:9002
 //
-// The first address is listened on, the others are backends, taken round robin.
+// The first address is listened on, the others are backends, taken in turn.
 package main
 
 import (
 	"flag"
 	"fmt"
 	"log"
+	"net"
 	"os"
 	"runtime"
-	"syscall"
 )
 
 func main() {
@@ -27,57 +26,67 @@ func main() {
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if flag.NArg() < 2 || *loops < 1 {
+	run, ok := waiters[*wait]
+	if flag.NArg() < 2 || *loops < 1 || !ok && *wait != "goroutines" {
 		flag.Usage()
 		os.Exit(2)
-	}
-	if *wait == "goroutines" {
-		log.Fatal(serveGoroutines(flag.Arg(0), flag.Args()[1:]))
-	}
-	run, ok := waiters[*wait]
-	if !ok {
-		log.Fatalf("unknown -wait %q: want one of %s", *wait, waiterNames())
 	}
 	if *wait == "raw" || *wait == "alert" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + *loops)
 	}
-	log.Fatal(serveLoops(flag.Arg(0), flag.Args()[1:], *loops, run))
+	hold := relay
+	if ok {
+		var err error
+		if hold, err = onLoops(*loops, run); err != nil {
+			log.Fatal(err)
+		}
+	}
+	log.Fatal(serve(flag.Arg(0), flag.Args()[1:], hold))
 }
 
-// serveLoops starts the loops and hands each new session to the next of them.
-// It accepts in an ordinary goroutine: that is rare, and not what is measured.
-func serveLoops(listen string, backends []string, count int, run waiter) error {
-	listener, err := listenTCP(listen)
+// serve accepts clients, dials a backend for each, and calls hold with the two in a goroutine. These are ordinary goroutines: they
+// run rarely and are not what is measured.
+func serve(listen string, backends []string, hold func(client, backend *net.TCPConn)) error {
+	listener, err := net.Listen("tcp", listen)
 	if err != nil {
 		return err
 	}
-	targets := make([]syscall.SockaddrInet4, len(backends))
-	for i, b := range backends {
-		if targets[i], err = resolve(b); err != nil {
-			return err
-		}
-	}
-	loops := make([]*loop, count)
-	for i := range loops {
-		if loops[i], err = newLoop(); err != nil {
-			return err
-		}
-		go run(loops[i])
-	}
 	for i := 0; ; i++ {
-		client, _, err := syscall.Accept4(listener, syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
+		client, err := listener.Accept()
 		if err != nil {
-			if err == syscall.EINTR || err == syscall.ECONNABORTED {
-				continue
+			return err
+		}
+		go func() {
+			backend, err := net.Dial("tcp", backends[i%len(backends)])
+			if err != nil {
+				log.Printf("backend: %v", err)
+				client.Close()
+				return
 			}
-			return fmt.Errorf("accept: %w", err)
-		}
-		backend, err := connect(&targets[i%len(targets)])
-		if err != nil {
-			log.Printf("backend: %v", err)
-			syscall.Close(client)
-			continue
-		}
-		loops[i%count].add(client, backend)
+			hold(client.(*net.TCPConn), backend.(*net.TCPConn))
+		}()
 	}
+}
+
+// onLoops starts loops that wait in a given way. It returns a function that adds a session to the next of them.
+func onLoops(count int, run waiter) (func(client, backend *net.TCPConn), error) {
+	loops := make(chan *loop, count)
+	for range count {
+		l, err := newLoop()
+		if err != nil {
+			return nil, err
+		}
+		go run(l)
+		loops <- l
+	}
+	return func(client, backend *net.TCPConn) {
+		l := <-loops
+		loops <- l
+		a, errA := detach(client)
+		b, errB := detach(backend)
+		if errA != nil || errB != nil {
+			log.Fatalf("descriptors: %v, %v", errA, errB)
+		}
+		l.add(a, b)
+	}, nil
 }

@@ -20,17 +20,19 @@ const smallBuffer = 32 << 10
 // loop waits.
 func TestBackpressure(t *testing.T) {
 	backend := echoServer(t)
-	ways := map[string]func(listen string) error{
-		"goroutines": func(listen string) error { return serveGoroutines(listen, []string{backend}) },
-	}
+	ways := map[string]func(client, backend *net.TCPConn){"goroutines": relay}
 	for name, wait := range waiters {
-		ways[name] = func(listen string) error { return serveLoops(listen, []string{backend}, 1, wait) }
+		hold, err := onLoops(1, wait)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ways[name] = hold
 	}
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1) // for raw, as in main
-	for name, serve := range ways {
+	for name, hold := range ways {
 		t.Run(name, func(t *testing.T) {
 			listen := freeAddress(t)
-			go serve(listen)
+			go serve(listen, []string{backend}, hold)
 			for range 3 {
 				roundTrip(t, listen)
 			}

@@ -3,15 +3,13 @@
 package main
 
 import (
-	"fmt"
-	"net/netip"
+	"net"
 	"syscall"
 	"unsafe"
 )
 
-// read and write skip the scheduler's bookkeeping of a system call
-// (syscall.RawSyscall): the descriptors are non-blocking, so neither can keep
-// the thread for longer than the copy takes.
+// read and write use syscall.RawSyscall, which skips the scheduler's bookkeeping of a system call: the descriptors are
+// non-blocking, so neither can keep the thread for longer than the copy takes.
 
 func read(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
@@ -28,38 +26,16 @@ func again(errno syscall.Errno) bool {
 	return errno == syscall.EAGAIN || errno == syscall.EINTR
 }
 
-func resolve(address string) (syscall.SockaddrInet4, error) {
-	a, err := netip.ParseAddrPort(address)
-	if err != nil || !a.Addr().Is4() {
-		return syscall.SockaddrInet4{}, fmt.Errorf("not an IPv4 address with a port: %s", address)
-	}
-	return syscall.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}, nil
-}
-
-func listenTCP(address string) (int, error) {
-	sa, err := resolve(address)
+// detach returns a non-blocking descriptor of the connection that the runtime's poller does not watch. It closes the connection's
+// own.
+func detach(conn *net.TCPConn) (fd int, err error) {
+	defer conn.Close()
+	raw, err := conn.SyscallConn()
 	if err != nil {
 		return -1, err
 	}
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("socket: %w", err)
+	if failed := raw.Control(func(original uintptr) { fd, err = syscall.Dup(int(original)) }); failed != nil {
+		return -1, failed
 	}
-	syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
-	if err := syscall.Bind(fd, &sa); err != nil {
-		return -1, fmt.Errorf("bind %s: %w", address, err)
-	}
-	return fd, syscall.Listen(fd, 4096)
-}
-
-func connect(to *syscall.SockaddrInet4) (int, error) {
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	if err := syscall.Connect(fd, to); err != nil && err != syscall.EINPROGRESS {
-		syscall.Close(fd)
-		return -1, err
-	}
-	return fd, nil
+	return fd, err
 }

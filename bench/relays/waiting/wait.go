@@ -4,6 +4,7 @@ package main
 
 import (
 	"log"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -17,22 +18,13 @@ import (
 type waiter func(*loop)
 
 var waiters = map[string]waiter{
-	"block":        block,
-	"yield":        yield,
-	"poller":       poller,
-	"poller-drain": pollerDrain,
-	"raw":          raw,
-	"alert":        alert,
+	"block":  block,
+	"poller": poller,
+	"raw":    raw,
+	"alert":  alert,
 }
 
-func waiterNames() string {
-	names := make([]string, 0, len(waiters))
-	for name := range waiters {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
+func waiterNames() string { return strings.Join(slices.Sorted(maps.Keys(waiters)), ", ") }
 
 // poll is epoll_wait with a time-out, hidden from the scheduler.
 func (l *loop) poll(timeout int) int {
@@ -61,22 +53,6 @@ func (l *loop) pollBlocking() int {
 func block(l *loop) {
 	for {
 		l.handle(l.pollBlocking())
-	}
-}
-
-// yield asks without waiting, lets other goroutines run, asks again, and only
-// then blocks.
-func yield(l *loop) {
-	for {
-		n := l.poll(0)
-		if n == 0 {
-			runtime.Gosched()
-			n = l.poll(0)
-		}
-		if n == 0 {
-			n = l.pollBlocking()
-		}
-		l.handle(n)
 	}
 }
 
@@ -109,27 +85,6 @@ func poller(l *loop) {
 			log.Fatalf("epoll: %v", err)
 		}
 		l.handle(n)
-	}
-}
-
-// pollerDrain is poller, but lets other goroutines run after a batch and then
-// serves what has come meanwhile before it considers parking.
-func pollerDrain(l *loop) {
-	conn := l.pollable()
-	var n int
-	ready := func(uintptr) bool {
-		n = l.poll(0)
-		return n > 0
-	}
-	for {
-		if err := conn.Read(ready); err != nil {
-			log.Fatalf("epoll: %v", err)
-		}
-		for n > 0 {
-			l.handle(n)
-			runtime.Gosched()
-			n = l.poll(0)
-		}
 	}
 }
 

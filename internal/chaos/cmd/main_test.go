@@ -21,7 +21,7 @@ func TestUsage(t *testing.T) {
 		{"-wsbouncer /nowhere", usage, "", `binary: "/nowhere" cannot be run`},
 		{"-wsbouncer . -sessions -5", usage, "", "sessions: -5 is out of range"},
 		{"-wsbouncer . -only rude", usage, "", `there is no scenario "rude"`},
-		{"-wsbouncer . -duration 1s -sessions 1 -only drains", found, "1 scenarios, 1 sessions, 1s, seed ", "starting the proxy"},
+		{"-wsbouncer . -duration 1s -sessions 1 -only drains", found, "1 scenarios, 1 sessions, 1s, seed ", "starting proxy main"},
 	} {
 		t.Setenv("TMPDIR", t.TempDir())
 		var out, errors bytes.Buffer

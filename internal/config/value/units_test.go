@@ -2,6 +2,7 @@ package value
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,4 +45,24 @@ func TestTextsAreRead(t *testing.T) {
 			t.Fatalf("%v, %d, %v became %v, %d, %v", d, size, weight, readDuration, readSize, readWeight)
 		}
 	})
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "1": 1, "17B": 17, "512KiB": 512 << 10, "16MiB": 16 << 20, "3GiB": 3 << 30, "8589934591GiB": 8589934591 << 30,
+	} {
+		if got, err := ParseSize(text); err != nil || got != want {
+			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "B", "MiB", "-1", "-1KiB", "1.5MiB", "16MB", "16 MiB", "16mib", "0x10", "8589934592GiB", "9223372036854775808"} {
+		if got, err := ParseSize(text); err == nil || !strings.Contains(err.Error(), "allowed") {
+			t.Errorf("%q is %d, %v", text, got, err)
+		}
+	}
+	for n, want := range map[int64]string{16 << 20: "16MiB", 1000: "1000", 1536: "1536", 2 << 10: "2KiB"} {
+		if got := FormatSize(n); got != want {
+			t.Errorf("%d is shown as %q, want %q", n, got, want)
+		}
+	}
 }

@@ -27,7 +27,13 @@ func Invalid(what, text, use string) error {
 	return fmt.Errorf("invalid %s %q: use %s", what, text, use)
 }
 
-// Kind returns the kind of a value as flags name it, for help: string, int, float64, bool, size, duration, stringArray or map.
+// The kinds of values that hold several texts.
+const (
+	KindList = "stringArray"
+	KindMap  = "map"
+)
+
+// Kind returns the kind of a value as flags name it, for help: string, int, float64, bool, size, duration, [KindList] or [KindMap].
 func Kind(v Value) string {
 	switch v.(type) {
 	case count:
@@ -41,9 +47,9 @@ func Kind(v Value) string {
 	case duration:
 		return "duration"
 	case List:
-		return "stringArray"
+		return KindList
 	case Map:
-		return "map"
+		return KindMap
 	}
 	return "string"
 }

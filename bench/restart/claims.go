@@ -1,0 +1,89 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+const (
+	oneBackoff = 15 * time.Second // longest pause between two attempts to reach a server that does not answer (internal/backend)
+	fillTime   = 2 * time.Second  // for dialing the connections once the server was reached
+)
+
+// claim is something that the proxy promises.
+type claim struct {
+	text   string
+	held   bool
+	detail string
+}
+
+// judge says of each claim whether it held, and returns whether all did.
+func judge(out io.Writer, o observation) bool {
+	fmt.Fprintf(out, "\nfirst wave:  %s\nsecond wave: %s\n\n", summary(o.first), summary(o.second))
+	all := true
+	for _, c := range claims(o) {
+		verdict := "held        "
+		if !c.held {
+			verdict, all = "DID NOT HOLD", false
+		}
+		fmt.Fprintf(out, "%s  %s\n              %s\n", verdict, c.text, c.detail)
+	}
+	return all
+}
+
+func claims(o observation) []claim {
+	others := o.last.Backends[:victim]
+	lost, unharmed, balanced := false, true, true
+	for i, b := range others {
+		lost = lost || o.fewest[i] < o.before[i]
+		unharmed = unharmed && b.Broken+b.CircuitOpened+b.Totals.DialFailed == 0
+	}
+	ended := uint64(0)
+	for _, n := range o.last.Sessions.Ended {
+		ended += n
+	}
+	for _, b := range o.last.Backends {
+		balanced = balanced && b.Totals.Leased == b.Totals.Returned+b.Totals.Discarded
+	}
+	dead := o.before[victim]
+	return []claim{
+		{
+			"the cap was never exceeded",
+			slices.Max(o.most[:]) <= o.cap && slices.Max(o.peaks[:]) <= o.cap && slices.Min(o.peaks[:]) >= 0,
+			fmt.Sprintf("cap %d; most connections in %d readings: %d; most that the servers themselves saw (the third: after its restart): %d",
+				o.cap, o.readings, o.most, o.peaks),
+		},
+		{
+			"the other two were unaffected",
+			!lost && unharmed && o.first.Failed == int64(dead) && dead > 0 && o.first.Lost+o.first.Mixed == 0 && o.first.ConnectFailures == 0,
+			fmt.Sprintf("sessions with each when the third was killed: %d, at the fewest later: %d; of %d sessions %d failed, %d messages were lost with the rest and %d mixed up",
+				o.before, o.fewest[:victim], o.first.Connected, o.first.Failed, o.first.Lost, o.first.Mixed),
+		},
+		{
+			"the killed one's clients were told",
+			o.last.Sessions.Ended[frame.InternalError] == uint64(dead) && o.last.Backends[victim].Broken == uint64(dead),
+			fmt.Sprintf("%d sessions ended with 1011 of the %d that it had", o.last.Sessions.Ended[frame.InternalError], dead),
+		},
+		{
+			"the third was refilled within one backoff of its return",
+			o.returned <= oneBackoff+fillTime,
+			fmt.Sprintf("%d idle connections after %.1f s; a backoff is %v at most", o.idle, o.returned.Seconds(), oneBackoff),
+		},
+		{
+			"it gets clients again",
+			o.sent > 0 && o.second.Connected == o.second.Connections && o.second.Failed+o.second.Lost+o.second.Mixed == 0,
+			fmt.Sprintf("%d of the %d clients of the second wave, %d of whom failed", o.sent, o.second.Connected, o.second.Failed),
+		},
+		{
+			"the books balance",
+			balanced && ended == o.last.Sessions.Total,
+			fmt.Sprintf("%d sessions have ended of %d; every lease was returned or discarded: %v", ended, o.last.Sessions.Total, balanced),
+		},
+	}
+}

@@ -1,0 +1,104 @@
+//go:build linux
+
+// Command restart kills one of three backends under load, starts it again, and says whether the proxy kept what it promises: no
+// backend ever sees more connections than its cap, the sessions on the other two notice nothing, and the third gets its
+// connections and clients back. It prints the proxy's statistics each second meanwhile.
+//
+//	go -C bench run ./restart
+//	go -C bench run ./restart -sessions 300 -duration 20s
+package main
+
+import (
+	"context"
+	"flag"
+	"log"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
+)
+
+// options are the command's flags.
+type options struct {
+	sessions  int
+	rate      float64
+	size      int
+	duration  time.Duration
+	admin     string
+	wsbouncer string
+}
+
+func parseFlags() options {
+	var o options
+	flag.IntVar(&o.sessions, "sessions", 3000, "clients of the first wave; each server's cap is half of that")
+	flag.Float64Var(&o.rate, "rate", 2, "messages per second and client")
+	flag.IntVar(&o.size, "size", 256, "bytes in a message")
+	flag.DurationVar(&o.duration, "duration", 40*time.Second, "how long the first wave streams, at least; the server is killed after a fifth of that and started again after two fifths")
+	flag.StringVar(&o.admin, "admin", "", "address of the proxy's admin API, to watch it from elsewhere (default: a free port)")
+	flag.StringVar(&o.wsbouncer, "wsbouncer", "", "binary to use (default: build bin/wsbouncer)")
+	flag.Parse()
+	if flag.NArg() > 0 || o.sessions < 30 || o.duration < 5*time.Second || o.rate <= 0 {
+		log.Print("usage: restart [flags], with 30 sessions or more, a rate above 0, and 5 s or more")
+		os.Exit(2)
+	}
+	return o
+}
+
+// cap is how many connections each server takes. Two of the three have room for all sessions.
+func (o options) cap() int { return (o.sessions + 1) / 2 }
+
+func main() {
+	log.SetFlags(0)
+	o := parseFlags()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	held, err := run(ctx, o)
+	stop()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if !held {
+		os.Exit(1)
+	}
+}
+
+// run starts everything, goes through the story and judges it. All children have ended when it returns.
+func run(ctx context.Context, o options) (held bool, err error) {
+	if _, err := child.Enter(ctx); err != nil {
+		return false, err
+	}
+	binary, err := child.Build(ctx, o.wsbouncer)
+	if err != nil {
+		return false, err
+	}
+	addresses, err := child.FreeAddresses(3)
+	if err != nil {
+		return false, err
+	}
+	s := &stage{options: o, binary: binary, begun: time.Now()}
+	defer s.stop()
+	size := strconv.Itoa(o.cap())
+	flags := []string{"--profile", "echo", "--connections", size, "--warm", size, "--log-level", "warn"}
+	if o.admin != "" {
+		flags = append(flags, "--admin", o.admin)
+	}
+	for i, address := range addresses {
+		if err := s.startServer(ctx, i, address); err != nil {
+			return false, err
+		}
+		flags = append(flags, "--backend", "ws://"+address)
+	}
+	if s.proxy, err = child.StartProxy(ctx, binary, flags...); err != nil {
+		return false, err
+	}
+	if o.admin != "" {
+		s.proxy.Admin = o.admin
+	}
+	seen, err := s.play(ctx, addresses[victim])
+	if err != nil {
+		return false, err
+	}
+	return judge(os.Stdout, seen), nil
+}

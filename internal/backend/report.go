@@ -1,0 +1,212 @@
+package backend
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
+)
+
+// Health is what is known of how a backend does. The times are those of the last change.
+type Health struct {
+	// Reachable tells whether the last connection could be established and was not lost at once.
+	Reachable bool      `json:"reachable"`
+	Since     time.Time `json:"since"`
+	Reason    string    `json:"reason,omitempty"` // why it is not reachable
+
+	// Circuit tells whether the backend gets sessions as far as failures are concerned: closed, half-open or open.
+	Circuit       string    `json:"circuit"`
+	CircuitSince  time.Time `json:"circuit_since"`
+	CircuitReason string    `json:"circuit_reason,omitempty"`
+	CircuitOpened uint64    `json:"circuit_opened"` // how often
+
+	// Probe is the verdict of the active probe: off, unknown, up or down.
+	Probe       string    `json:"probe"`
+	ProbeSince  time.Time `json:"probe_since,omitzero"`
+	ProbeReason string    `json:"probe_reason,omitempty"`
+
+	// Outlier tells that the backend is left out for a while, since far more sessions fail on it than on its peers.
+	Outlier       bool      `json:"outlier"`
+	OutlierSince  time.Time `json:"outlier_since,omitzero"`
+	OutlierReason string    `json:"outlier_reason,omitempty"`
+	Outliers      uint64    `json:"outlier_times"` // how often
+
+	// Broken is how many sessions the backend has broken since the start.
+	Broken uint64 `json:"broken_sessions"`
+	// RoundTripSeconds is a moving average of the time between pings and their pongs; 0 before the first.
+	RoundTripSeconds float64 `json:"round_trip_seconds"`
+}
+
+// notDialed is the reason for not being reachable before the first attempt.
+const notDialed = "not dialed yet"
+
+// report holds a backend's health for everybody to read, and logs its changes, each once.
+type report struct {
+	log *slog.Logger // static
+
+	mu     sync.Mutex
+	name   string // guarded by mu
+	health Health // guarded by mu
+}
+
+func (r *report) init(name string, log *slog.Logger, probed bool) {
+	now := time.Now()
+	r.name, r.log = name, log
+	r.health = Health{Since: now, Reason: notDialed, Circuit: health.Closed.String(), CircuitSince: now, Probe: "off"}
+	if probed {
+		r.health.Probe, r.health.ProbeSince = "unknown", now
+	}
+}
+
+// rename has later lines of the log call the backend so.
+func (r *report) rename(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.name = name
+}
+
+// named is what the log calls the backend.
+func (r *report) named() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.name
+}
+
+// probes notes that the backend is being probed from now on.
+func (r *report) probes() {
+	r.update(func(h *Health) {
+		if h.Probe == "off" {
+			h.Probe, h.ProbeSince = "unknown", time.Now()
+		}
+	})
+}
+
+// noProbe notes that it is not any more.
+func (r *report) noProbe() {
+	r.update(func(h *Health) { h.Probe, h.ProbeSince, h.ProbeReason = "off", time.Now(), "" })
+}
+
+func (r *report) get() Health {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.health
+}
+
+// update changes the health under the lock.
+func (r *report) update(change func(h *Health)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.health)
+}
+
+// setReachable notes whether the backend can be reached.
+func (r *report) setReachable(reachable bool, reason string) {
+	var first, changed bool
+	r.update(func(h *Health) {
+		first = h.Reason == notDialed
+		changed = h.Reachable != reachable
+		if first || changed {
+			h.Since = time.Now()
+		}
+		h.Reachable, h.Reason = reachable, reason
+	})
+	switch {
+	case !first && !changed:
+	case reachable:
+		r.log.Info("backend reachable", "backend", r.named())
+	default:
+		r.log.Warn("backend not reachable, trying again", "backend", r.named(), "reason", reason)
+	}
+}
+
+// setCircuit notes the state of the circuit. Its trials are no change worth a line.
+func (r *report) setCircuit(state health.CircuitState, reason string) {
+	var before string
+	r.update(func(h *Health) {
+		if before = h.Circuit; before == state.String() {
+			return
+		}
+		h.Circuit = state.String()
+		if (before == health.Closed.String()) == (state == health.Closed) {
+			return // a trial, or its failure
+		}
+		h.CircuitSince, h.CircuitReason = time.Now(), reason
+		if state == health.Open {
+			h.CircuitOpened++
+		}
+	})
+	switch {
+	case before == state.String():
+	case before == health.Closed.String():
+		r.log.Warn("backend taken out of service, circuit open", "backend", r.named(), "reason", reason)
+	case state == health.Closed:
+		r.log.Info("backend back in service, circuit closed", "backend", r.named())
+	}
+}
+
+// setProbe notes the verdict of the active probe.
+func (r *report) setProbe(up bool, reason string) {
+	verdict := map[bool]string{true: "up", false: "down"}[up]
+	var before string
+	r.update(func(h *Health) {
+		before = h.Probe
+		h.ProbeReason = reason
+		if before != verdict {
+			h.Probe, h.ProbeSince = verdict, time.Now()
+		}
+	})
+	switch {
+	case before == verdict:
+	case up:
+		r.log.Info("backend's probe succeeds", "backend", r.named())
+	default:
+		r.log.Warn("backend taken out of service, its probe fails", "backend", r.named(), "reason", reason)
+	}
+}
+
+// setOutlier notes whether the backend is left out because sessions fail on it and not on its peers.
+func (r *report) setOutlier(out bool, reason string) {
+	r.update(func(h *Health) {
+		h.Outlier, h.OutlierSince, h.OutlierReason = out, time.Now(), reason
+		if out {
+			h.Outliers++
+		}
+	})
+	if out {
+		r.log.Warn("backend gets no new sessions for a while, far more fail on it than on the others", "backend", r.named(), "reason", reason)
+	} else {
+		r.log.Info("backend gets new sessions again", "backend", r.named())
+	}
+}
+
+// changed reports a change of the server's health.
+func (r *report) changed(c health.Change) {
+	switch c := c.(type) {
+	case health.ReachabilityChange:
+		r.setReachable(c.Reachable, c.Reason)
+	case health.CircuitChange:
+		r.setCircuit(c.State, c.Reason)
+	case health.OutlierChange:
+		r.setOutlier(c.LeftOut, c.Reason)
+	case health.PredialRefused:
+		r.log.Warn("no connections are dialed ahead: the server refuses those without a client's own values",
+			"backend", r.named(), "reason", c.Reason)
+	case health.CeilingChange:
+		if c.Ceiling > 0 {
+			r.log.Warn("backend is full, takes fewer connections for a while", "backend", r.named(), "connections", c.Ceiling, "cap", c.Cap)
+		} else {
+			r.log.Info("backend may have all its connections again", "backend", r.named(), "cap", c.Cap)
+		}
+	}
+}
+
+// roundTrip notes how long a pong took. A new value counts for an eighth.
+func (r *report) roundTrip(d time.Duration) {
+	r.update(func(h *Health) {
+		if h.RoundTripSeconds == 0 {
+			h.RoundTripSeconds = d.Seconds()
+		}
+		h.RoundTripSeconds += (d.Seconds() - h.RoundTripSeconds) / 8
+	})
+}

@@ -1,0 +1,84 @@
+package config
+
+import "github.com/wsbouncer/wsbouncer/internal/config/value"
+
+// Backend is one inference server. Begin with [DefaultBackend]. Its name is its key in [Content].
+type Backend struct {
+	Service     string  // name of the service that it belongs to
+	URL         string  // ws:// or wss:// address
+	Connections int     // cap: connections that the server ever sees at once
+	Warm        int     // connections kept ready beside those in use; negative for the cap
+	Weight      float64 // how much of the clients it gets, relative to its cap and to the others; 0 for none
+	State       string  // enabled, draining or disabled
+
+	Labels map[string]string // for people and selectors; they change nothing
+
+	TLSCA                 string // file with the certificates to trust; empty for the system's
+	TLSServerName         string // name that the server's certificate must have; empty for the URL's host
+	TLSInsecureSkipVerify bool   // trust any certificate
+	TLSCertificate        string // file with the client certificate to show; empty for none
+	TLSKey                string // file with its key
+
+	// Headers of the upgrade request. Secrets are references, see [Resolve].
+	Headers map[string]string
+}
+
+// WarmCount returns how many connections are kept ready: Warm, or the cap.
+func (b *Backend) WarmCount() int {
+	if b.Warm < 0 {
+		return b.Connections
+	}
+	return b.Warm
+}
+
+// DefaultBackend returns the backend whose fields all have their default. Service and URL have none.
+func DefaultBackend() Backend { return withDefaults(backendFields) }
+
+// states are the states that an operator can set, the default first. They are those of package pool, which a test makes sure of.
+var states = []string{"enabled", "draining", "disabled"}
+
+// maxConnections is the largest cap of a backend that is believed to be meant.
+const maxConnections = 100_000
+
+// backendFields are the fields of a backend, as serviceFields are those of a service.
+var backendFields = []field[Backend]{
+	{"service", "", "service that the backend belongs to; required", func(b *Backend) value.Value {
+		return value.NewText(&b.Service, "the name of a service", checkAny) // whether there is one is for Validate
+	}},
+	{"url", "", "URL of the inference server; required", func(b *Backend) value.Value {
+		return value.NewText(&b.URL, "ws://host:port/path or wss://host:port/path", checkURL)
+	}},
+	{"connections", "100", "connection cap: the most connections that the server ever sees at once", func(b *Backend) value.Value {
+		return value.NewCount(&b.Connections, 1, maxConnections)
+	}},
+	{"warm", wholeCap, "connections to keep ready in addition to those in use, within the cap", func(b *Backend) value.Value {
+		return warmValue{&b.Warm}
+	}},
+	{"weight", "1", "share of the clients, relative to the backend's cap and to the other backends; 0 for none", func(b *Backend) value.Value {
+		return value.NewNumber(&b.Weight, 1000)
+	}},
+	{"state", states[0], "desired state", func(b *Backend) value.Value {
+		return value.NewChoice(&b.State, "state", states)
+	}},
+	{"labels", "", "labels for people and selectors", func(b *Backend) value.Value {
+		return value.NewMap(&b.Labels, "names of letters, digits and ._/- with texts", checkLabel)
+	}},
+	{"tls-ca", "", "file with the CA certificates to trust; empty for the system's", func(b *Backend) value.Value {
+		return value.NewText(&b.TLSCA, "a path", checkFile)
+	}},
+	{"tls-server-name", "", "name that the server's certificate must have; empty for the URL's host", func(b *Backend) value.Value {
+		return value.NewText(&b.TLSServerName, "a host name in lower case", checkHost)
+	}},
+	{"tls-insecure-skip-verify", "false", "accept any certificate; for tests only", func(b *Backend) value.Value {
+		return value.NewFlag(&b.TLSInsecureSkipVerify)
+	}},
+	{"tls-certificate", "", "file with the client certificate; empty for none", func(b *Backend) value.Value {
+		return value.NewText(&b.TLSCertificate, "a path", checkFile)
+	}},
+	{"tls-key", "", "file with the key of the client certificate", func(b *Backend) value.Value {
+		return value.NewText(&b.TLSKey, "a path", checkFile)
+	}},
+	{"headers", "", "headers of the upgrade request; write secrets as env:NAME or file:/path", func(b *Backend) value.Value {
+		return value.NewMap(&b.Headers, "names of headers with texts, whose last word may be env:NAME or file:/path", checkHeader)
+	}},
+}

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
+)
+
+// Profile is a message protocol as a user describes it. Its name is its key in [Content].
+type Profile struct {
+	// YAML is the profile as it was written: what stands behind its name in a file of profiles.
+	YAML string
+}
+
+var profileFields = []field[Profile]{
+	{"yaml", "", "the profile, as docs/profiles.md describes it", func(p *Profile) value.Value {
+		return yamlValue{&p.YAML}
+	}},
+}
+
+// yamlValue is a text of YAML, which is kept without the indentation that all of it has, and with one line's end at its end.
+type yamlValue struct{ p *string }
+
+// Text implements [value.Value].
+func (v yamlValue) Text() string { return *v.p }
+
+// Allowed implements [value.Value].
+func (v yamlValue) Allowed() string { return "YAML" }
+
+// Set implements [value.Value].
+func (v yamlValue) Set(text string) error {
+	text = canonicalYAML(text)
+	if err := checkYAML(text); err != nil {
+		return err
+	}
+	*v.p = text
+	return nil
+}
+
+func canonicalYAML(text string) string {
+	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	indent, begin, end := -1, 0, 0
+	for i, line := range lines {
+		trimmed := strings.TrimLeft(line, " ")
+		if strings.TrimSpace(trimmed) == "" {
+			if end == 0 {
+				begin = i + 1
+			}
+			continue
+		}
+		end = i + 1
+		if indent < 0 && !strings.HasPrefix(trimmed, "#") {
+			indent = len(line) - len(trimmed)
+		}
+	}
+	if end == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, line := range lines[begin:end] {
+		spaces := len(line) - len(strings.TrimLeft(line, " "))
+		b.WriteString(line[min(spaces, max(indent, 0)):] + "\n")
+	}
+	return b.String()
+}

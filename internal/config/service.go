@@ -1,0 +1,149 @@
+package config
+
+import (
+	"math"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// Service is what clients ask for by path: a profile, a queue, limits, and how its backends are treated. Begin with
+// [DefaultService]. Its name is its key in [Content].
+type Service struct {
+	Path        string   // path that clients ask for; empty for any
+	Host        string   // host that clients ask for, without a port; empty for any
+	Profile     string   // name of the backends' message protocol: a built-in profile or one of [Content.Profiles]
+	Subprotocol string   // Sec-WebSocket-Protocol to ask the backends for; empty for the profile's
+	Pass        []string // what of a client's handshake the backends are told, see [profile.ParsePass]; none for what the profile says
+	AllowOrigin []string // values of Origin to accept; none for any
+
+	Balance      string        // how a backend is chosen for a client
+	HashBy       string        // what it is chosen by with the balance hash: client, header:NAME or query:NAME
+	Queue        int           // most clients that wait for a connection; 0 refuses them at once
+	QueueTimeout time.Duration // for a connection to come free
+
+	MaxMessage  int64         // largest message from a client in bytes; 0 for no limit
+	IdleTimeout time.Duration // ends sessions without a frame for so long; 0 for never
+	MaxSession  time.Duration // ends sessions that last longer; 0 for never
+
+	ConnectionMaxAge      time.Duration // of a connection to a backend; 0 for no limit
+	ConnectionMaxIdle     time.Duration // of one beyond the warm ones
+	ConnectionMaxSessions int           // that one connection serves; 0 for no limit
+	DialParallel          int           // connections dialed at once to each backend
+	DialTimeout           time.Duration // for a backend to accept a connection
+	ResetTimeout          time.Duration // for a connection's reset after a session; 0 for as long as the profile allows
+	CloseTimeout          time.Duration // for each side's part in closing a connection
+
+	PingInterval    time.Duration // between two pings on a connection to a backend; 0 for none
+	PingTimeout     time.Duration // for its pong
+	TCPUserTimeout  time.Duration // for a backend's system to acknowledge what it was sent; 0 for the system's limit
+	Probe           string        // how backends are probed: empty for not at all, upgrade, a path or a URL
+	ProbeInterval   time.Duration // between two probes
+	ProbeTimeout    time.Duration // for a probe to succeed
+	ProbeFall       int           // failures in a row that take a backend out of service
+	ProbeRise       int           // successes in a row that bring it back
+	CircuitFailures int           // failures in a row that open a backend's circuit
+	SlowStart       time.Duration // for a recovered backend to get its full share; 0 for at once
+}
+
+// DefaultService returns the service whose fields all have their default.
+func DefaultService() Service { return withDefaults(serviceFields) }
+
+// balances are the ways to choose a backend, the default first. They are those of package pool, which a test makes sure of.
+var balances = []string{"least-loaded", "round-robin", "random-two", "hash"}
+
+// serviceFields are the fields of a service, in the order in which they are documented, written and compared. A field is known
+// here and nowhere else; files, commands, flags, the admin API and databases get it from here. CONTRIBUTING.md says how to add one.
+var serviceFields = []field[Service]{
+	{"path", "", "path that clients request; empty for any", func(s *Service) value.Value {
+		return value.NewText(&s.Path, "a path such as /v1/stt", checkPath)
+	}},
+	{"host", "", "host that clients request; empty for any", func(s *Service) value.Value {
+		return value.NewText(&s.Host, "a host name or address in lower case, without a port", checkHost)
+	}},
+	{"profile", profile.Names()[0], "message protocol of the backends", func(s *Service) value.Value {
+		return value.NewText(&s.Profile, "the name of a profile", checkAny) // whether there is one is for Validate
+	}},
+	{"subprotocol", "", "Sec-WebSocket-Protocol to request from the backends, and to grant to clients that offer it; empty for the profile's", func(s *Service) value.Value {
+		return value.NewText(&s.Subprotocol, "a token", checkSubprotocol)
+	}},
+	{"pass", "", "parts of a client's handshake to pass to the backend, in addition to those that the profile passes; a client that sends any of them gets a connection of its own", func(s *Service) value.Value {
+		return value.NewList(&s.Pass, profile.PassWords, profile.CheckPassWord)
+	}},
+	{"allow-origin", "", "accept browsers from these origins only; empty for any", func(s *Service) value.Value {
+		return value.NewList(&s.AllowOrigin, "values of Origin such as https://example.org", checkOrigin)
+	}},
+	{"balance", balances[0], "how to choose a backend for a client", func(s *Service) value.Value {
+		return value.NewChoice(&s.Balance, "balance", balances)
+	}},
+	{"hash-by", "client", "what identifies a client, with balance hash", func(s *Service) value.Value {
+		return value.NewText(&s.HashBy, "client (its address), header:NAME, query:NAME", checkHashBy)
+	}},
+	{"queue", "1000", "maximum number of clients that wait when all connections are in use; 0 refuses them at once", func(s *Service) value.Value {
+		return value.NewCount(&s.Queue, 0, 1_000_000)
+	}},
+	{"queue-timeout", "10s", "maximum time that a client waits for a connection", func(s *Service) value.Value {
+		return value.NewDuration(&s.QueueTimeout, 0)
+	}},
+	{"max-message", "16MiB", "maximum size of a client's message; 0 for no limit", func(s *Service) value.Value {
+		return value.NewSize(&s.MaxMessage, 0, math.MaxInt64)
+	}},
+	{"idle-timeout", "0s", "end a session after this time without a frame; 0 for never", func(s *Service) value.Value {
+		return value.NewDuration(&s.IdleTimeout, 0)
+	}},
+	{"max-session", "0s", "maximum duration of a session; 0 for no limit", func(s *Service) value.Value {
+		return value.NewDuration(&s.MaxSession, 0)
+	}},
+	{"connection-max-age", "1h", "replace a connection at this age or up to a quarter earlier, once it is idle; 0 for never", func(s *Service) value.Value {
+		return value.NewDuration(&s.ConnectionMaxAge, 0)
+	}},
+	{"connection-max-idle", "1m", "close a connection beyond the warm ones after this time without a session", func(s *Service) value.Value {
+		return value.NewDuration(&s.ConnectionMaxIdle, 0)
+	}},
+	{"connection-max-sessions", "0", "replace a connection after this number of sessions; 0 for no limit", func(s *Service) value.Value {
+		return value.NewCount(&s.ConnectionMaxSessions, 0, math.MaxInt32)
+	}},
+	{"dial-parallel", "32", "maximum number of connections to dial at once to each backend", func(s *Service) value.Value {
+		return value.NewCount(&s.DialParallel, 1, 10_000)
+	}},
+	{"dial-timeout", "5s", "maximum time to dial a backend: TCP, TLS and upgrade", func(s *Service) value.Value {
+		return value.NewDuration(&s.DialTimeout, time.Millisecond)
+	}},
+	{"reset-timeout", "0s", "maximum time to reset a connection after a session; 0 for the profile's limit", func(s *Service) value.Value {
+		return value.NewDuration(&s.ResetTimeout, 0)
+	}},
+	{"close-timeout", "5s", "maximum time for each side to close a connection", func(s *Service) value.Value {
+		return value.NewDuration(&s.CloseTimeout, time.Millisecond)
+	}},
+	{"ping-interval", "20s", "time between two pings on each connection to a backend, or up to a quarter less; 0 for no pings", func(s *Service) value.Value {
+		return value.NewDuration(&s.PingInterval, 0)
+	}},
+	{"ping-timeout", "10s", "maximum time for a backend to answer a ping or to send anything else", func(s *Service) value.Value {
+		return value.NewDuration(&s.PingTimeout, time.Millisecond)
+	}},
+	{"tcp-user-timeout", "30s", "maximum time for a backend's kernel to acknowledge data (Linux); 0 for the system's limit", func(s *Service) value.Value {
+		return value.NewDuration(&s.TCPUserTimeout, 0)
+	}},
+	{"probe", "", "active health check of each backend; empty for none", func(s *Service) value.Value {
+		return value.NewText(&s.Probe, "upgrade, a path such as /health, or a URL such as http://127.0.0.1:8000/health", checkProbe)
+	}},
+	{"probe-interval", "10s", "time between two health checks, plus or minus a fifth", func(s *Service) value.Value {
+		return value.NewDuration(&s.ProbeInterval, 10*time.Millisecond)
+	}},
+	{"probe-timeout", "2s", "maximum duration of a health check", func(s *Service) value.Value {
+		return value.NewDuration(&s.ProbeTimeout, time.Millisecond)
+	}},
+	{"probe-fall", "3", "consecutive failed health checks that take a backend out of service", func(s *Service) value.Value {
+		return value.NewCount(&s.ProbeFall, 1, 1000)
+	}},
+	{"probe-rise", "2", "consecutive successful health checks that return a backend to service", func(s *Service) value.Value {
+		return value.NewCount(&s.ProbeRise, 1, 1000)
+	}},
+	{"circuit-failures", "5", "consecutive failures, of dials or of sessions that the backend broke, that open the circuit breaker", func(s *Service) value.Value {
+		return value.NewCount(&s.CircuitFailures, 1, 1_000_000)
+	}},
+	{"slow-start", "10s", "time until a backend that returns to service has its full share of clients; 0 for at once", func(s *Service) value.Value {
+		return value.NewDuration(&s.SlowStart, 0)
+	}},
+}

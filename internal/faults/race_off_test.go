@@ -1,6 +1,0 @@
-//go:build !race
-
-package faults
-
-// raceDetector tells whether the tests run with the race detector.
-const raceDetector = false

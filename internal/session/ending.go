@@ -1,0 +1,64 @@
+package session
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// This file carries out what a session's life decides about its end.
+
+// recordEnd notes who ends the session and why.
+func (s *Session) recordEnd(e *event) {
+	s.record.end(e.by, e.code, e.reason)
+	s.record.Relayed.FramesFromClients, s.record.Relayed.BytesFromClients = s.scanner.Frames, s.scanner.Bytes
+}
+
+// relayClose tells the backend that the client has ended its part, if the connection serves no other session.
+func (s *Session) relayClose(e *event) {
+	if s.leg.conn.Profile().Reuse == profile.OneShot {
+		s.leg.conn.SendClose(e.payload)
+	}
+}
+
+// sendClose sends the client its close frame, at a frame boundary.
+func (s *Session) sendClose() {
+	payload := closePayload(s.record.Code, s.record.Reason)
+	if s.leg.conn == nil {
+		writeControl(s.client, frame.Close, payload, false)
+		return
+	}
+	s.leg.down.close = payload
+	s.leg.down.insert()
+}
+
+// endLease ends the lease; the connection goes back to the pool, or is closed.
+func (s *Session) endLease() {
+	l := &s.leg
+	ending := backend.Ending{
+		Traffic: l.traffic(l.sent), MidFrame: l.sent.midFrame, Code: frame.GoingAway, Text: "session ended",
+		Fault: l.fault, Full: l.full, Client: s.record.Client.Addr(),
+	}
+	if s.record.By == byBackend {
+		ending.Code, ending.Text = s.record.Code, "" // the answer to its close frame
+		if l.fault == "" {
+			ending.ClosedWith = s.record.Code
+		}
+	}
+	s.record.Relayed = Relayed{
+		FramesFromClients: s.scanner.Frames, BytesFromClients: s.scanner.Bytes,
+		FramesFromBackends: l.conn.Scanner.Frames - l.framesBefore, BytesFromBackends: l.conn.Scanner.Bytes - l.bytesBefore,
+	}
+	s.record.Connection = l.conn.End(ending)
+	s.leg = leg{}
+}
+
+// forget ends the session for good.
+func (s *Session) forget() {
+	s.client.Close()
+	s.service.Variants.Forget(s.variant)
+	delete(s.shard.sessions, s)
+	s.shard.ended[s.record.Code]++
+	s.server.active.Add(-1)
+	s.record.log(s.server.options.Log, s.service.Name)
+}

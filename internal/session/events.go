@@ -1,0 +1,124 @@
+package session
+
+import (
+	"errors"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// This file says what it means for the session that one of its sides closes, fails or leaves. What becomes of the session is
+// decided by its life.
+
+// clientClosed acts on the client's close frame. Over a connection that serves one session, the backend gets it too, and answers
+// it when it has said all. Otherwise nobody is interested in what the backend still owes.
+func (s *Session) clientClosed(payload []byte) {
+	code, reason, err := frame.ParseClose(payload)
+	if err != nil {
+		s.clientBroke(err)
+		return
+	}
+	s.handle(event{
+		kind: clientClosed, by: byClient, code: code, reason: string(reason),
+		owed: s.leg.conn != nil && s.leg.conn.Profile().Reuse == profile.OneShot, payload: payload,
+	})
+}
+
+// clientBroke ends the session because the client broke RFC 6455. What it sent before that is still answered.
+func (s *Session) clientBroke(err error) {
+	e := event{kind: clientBroke, by: byClient, code: frame.ProtocolError, reason: err.Error()}
+	if broken := (*frame.Error)(nil); errors.As(err, &broken) {
+		e.code = broken.Code
+	}
+	if s.life.state == relaying && s.scanner.AtMessageBoundary() && s.owed() {
+		e.owed, e.payload = true, frame.AppendClosePayload(nil, frame.GoingAway, "client broke the protocol")
+	}
+	s.handle(e)
+}
+
+// clientLeft acts on the end of the client's stream, which came without a close frame.
+func (s *Session) clientLeft(reason string) {
+	s.handle(event{kind: clientLost, by: byClient, code: frame.AbnormalClosure, reason: reason})
+}
+
+// leftWithoutClose is why a session ends whose client's stream just ends.
+const leftWithoutClose = "client left without a close frame"
+
+// clientEnding acts on the end of the client's stream, while what the client sent before cannot be passed on yet.
+func (s *Session) clientEnding() {
+	switch s.life.state {
+	case moving:
+		s.clientLeft(leftWithoutClose)
+	case relaying:
+		s.watchLeaving()
+	}
+}
+
+// backendClosed acts on the backend's close frame.
+func (s *Session) backendClosed(payload []byte) {
+	conn := s.leg.conn
+	code, reason, err := frame.ParseClose(payload)
+	if err != nil {
+		conn.RecordProtocolError(err)
+	}
+	step := conn.Boundary().Closed(code)
+	switch {
+	case step.Then == profile.Elsewhere:
+		s.act(step)
+	case errors.Is(err, frame.ErrCloseCode):
+		s.backendFailed(brokeProtocol + err.Error() + ": " + code.String())
+	case err != nil:
+		s.backendFailed(brokeProtocol + err.Error())
+	default:
+		s.handle(event{kind: backendClosed, by: byBackend, code: code, reason: string(reason)})
+	}
+}
+
+// brokeProtocol begins the reason why a session ends whose backend broke RFC 6455.
+const brokeProtocol = "backend broke the protocol: "
+
+// backendFailed acts on the failure of the backend's connection, or on what the backend may not send.
+func (s *Session) backendFailed(reason string) {
+	s.handle(event{kind: backendLost, by: byBackend, code: frame.InternalError, reason: reason, fault: true})
+}
+
+// connectionLost acts on the loss of the backend's connection for which the backend is not to blame.
+func (s *Session) connectionLost(reason string) {
+	s.handle(event{kind: backendLost, by: byBackend, code: frame.InternalError, reason: reason})
+}
+
+// refusedAtOnce ends a session whose backend accepted the upgrade and ended the connection right after it. The connection was dialed
+// for this client, who gets the backend's end as it would directly, and no other connection.
+func (s *Session) refusedAtOnce(end *backend.EarlyEnd) {
+	switch {
+	case end.Close != nil:
+		s.backendClosed(end.Close)
+	case end.Full:
+		s.handle(event{kind: backendClosed, by: byBackend, code: frame.TryAgainLater, reason: end.Reason})
+	default:
+		s.backendFailed(end.Reason)
+	}
+}
+
+// unsolicitedAnswer ends the session because the backend sent what the session did not ask for, none of which has been passed on.
+// between tells that it began with a new frame, so that the client can still be sent a close frame.
+func (s *Session) unsolicitedAnswer(between bool) {
+	s.handle(event{
+		kind: unsolicited, by: byBackend, code: frame.InternalError, reason: "backend sent an answer that nobody asked for",
+		fault: true, midFrame: !between,
+	})
+}
+
+// cannotServe acts on what the boundary says of a connection that cannot serve the session to its end, or not at all.
+func (s *Session) cannotServe(kind eventKind, step profile.Step) {
+	e := event{
+		kind: kind, by: byBackend, code: frame.InternalError, reason: step.Reason.String(),
+		full: step.Reason == profile.Busy, why: step.Reason, settings: step.Settings,
+	}
+	e.fault = kind == unfit && !e.full
+	if step.Close != 0 {
+		e.code = step.Close
+	}
+	s.handle(e)
+}

@@ -1,0 +1,159 @@
+package session
+
+import (
+	"errors"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// A connection may turn out to be unable to serve the session that leased it: the backend is full after all, or earlier sessions left
+// settings on the connection. The client has got no answer then, and what it has said is known, so that another connection can serve
+// it: the session moves there, and its client does not notice.
+
+// errClosed is why a session that begins to search when the server has closed finds nothing.
+var errClosed = errors.New("shutting down")
+
+// search is a session's search for another connection. All but waiter is owned by the session's loop.
+type search struct {
+	waiter pool.Waiter[*backend.Conn] // the searching goroutine's while that runs
+	until  time.Time                  // when it has taken long enough; static
+	ended  chan struct{}              // closed when the session does not need a connection any more
+	first  profile.Opening            // the client's first message; static
+	conn   *backend.Conn              // what was found
+}
+
+// newSearch returns a search for a connection of the variant that the key chooses. It ends in vain at until. first is what the
+// connection's backend is sent first.
+func newSearch(key uint64, variant string, until time.Time, first profile.Opening) *search {
+	s := &search{until: until, ended: make(chan struct{}), first: first}
+	s.waiter.Key, s.waiter.Variant = key, variant
+	return s
+}
+
+// leaveBackend ends the lease of a connection that cannot serve the session.
+func (s *Session) leaveBackend(e *event) {
+	l := &s.leg
+	l.sent.midMessage, l.sent.midFrame = false, false // nothing of it was sent
+	variant := s.variant
+	if e.why == profile.OtherSettings {
+		variant = s.service.Variants.WithSettings(variant, e.settings)
+	}
+	s.search = newSearch(s.key, variant, time.Now().Add(s.service.QueueTimeout), l.conn.Boundary().Opening())
+	l.conn.End(backend.Ending{
+		Traffic: l.traffic(l.sent), Code: frame.GoingAway, Text: "session moved to another connection", Full: l.full,
+		Client: s.record.Client.Addr(),
+	})
+	s.leg = leg{}
+}
+
+// startSearch looks for a connection in a goroutine of its own, which brings the session there.
+func (s *Session) startSearch() {
+	server, service, client, search := s.server, s.service, s.client, s.search
+	started := server.pending.Go(func() {
+		defer server.options.Guard.Recover("search", func() { client.Post(func() { s.searched(search, nil, mistake.Err) }) })
+		conn, ok, err := service.Group.Acquire(&search.waiter)
+		if !ok && err == nil {
+			conn, err = server.queued(service, &search.waiter, search.until, search.ended)
+		}
+		ok = client.Post(func() { s.searched(search, conn, err) })
+		if !ok && conn != nil {
+			conn.ReturnUnused()
+		}
+	})
+	if !started { // the server has closed
+		client.Post(func() { s.searched(search, nil, errClosed) })
+	}
+}
+
+// stopSearch tells the searching goroutine that the session needs no connection any more.
+func (s *Session) stopSearch() {
+	if s.search != nil {
+		close(s.search.ended)
+		s.search = nil
+	}
+}
+
+// searched goes on with the connection that was found, or ends the session if there is none.
+func (s *Session) searched(search *search, conn *backend.Conn, err error) {
+	e := event{kind: notFound, by: byProxy, code: frame.TryAgainLater}
+	switch {
+	case s.search != search: // the session has ended meanwhile
+		if conn != nil {
+			conn.ReturnUnused()
+		}
+		return
+	case err == nil && search.waiter.Refused() == nil:
+		s.join(search, conn)
+		return
+	case s.server.drained.Err() != nil && err != nil:
+		e.code, e.reason = frame.GoingAway, "shutting down"
+	case search.waiter.Refused() != nil:
+		e.by, e.code, e.reason = byBackend, frame.PolicyViolation, search.waiter.Refused().Error()
+	default:
+		e.reason = err.Error()
+	}
+	s.handle(e)
+}
+
+// join takes the client to the connection's loop, and goes on there.
+func (s *Session) join(search *search, conn *backend.Conn) {
+	to := conn.Stream().Home()
+	s.deadline.Take()
+	delete(s.shard.sessions, s)
+	arrived := func() {
+		s.shard = &s.server.shards[s.client.Loop().ID()]
+		s.shard.sessions[s] = struct{}{}
+		s.deadline.Put()
+		conn.Use(func(alive bool) { s.resume(search, conn, alive) })
+	}
+	if !loop.Move(to, arrived, s.client) {
+		arrived()
+	}
+}
+
+// resume begins the new leg. It runs on the connection's loop, which is the client's too, unless the connection has been moved
+// meanwhile.
+func (s *Session) resume(search *search, conn *backend.Conn, alive bool) {
+	here := conn.Stream().Home() == s.client.Home()
+	switch {
+	case here && s.search == search && alive:
+		search.conn = conn
+		s.handle(event{kind: found})
+		return
+	case alive:
+		conn.EndUnused()
+	}
+	s.client.Post(func() { // it has been lost since it was found
+		if s.search == search {
+			s.search = newSearch(s.key, search.waiter.Variant, search.until, search.first)
+			s.startSearch()
+		}
+	})
+}
+
+// presentFirst presents the client's first message to the connection that is to serve the session now.
+func (s *Session) presentFirst() {
+	first := s.leg.first
+	s.leg.first = profile.Opening{}
+	b := s.leg.conn.Boundary()
+	op := first.Opcode
+	if b.Inspect(profile.FromClient)&(1<<op) == 0 {
+		s.sendUp(op, first.Payload, true)
+		return
+	}
+	step := b.Frame(profile.FromClient, op, int64(len(first.Payload)), true)
+	if step.Feed {
+		s.leg.conn.ApplyToServer(step)
+		step = b.Feed(profile.FromClient, first.Payload, 0, true)
+	}
+	if step.Pass == profile.Relay || step.Pass == profile.Release {
+		s.sendUp(op, first.Payload, true)
+	}
+	s.act(step)
+}

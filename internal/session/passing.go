@@ -1,0 +1,115 @@
+package session
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// variant returns the variant of connections that a request needs. The error is a [handshake.Refusal].
+func (s *Service) variant(req *handshake.Request) (string, error) {
+	passing := s.Passing
+	if passing == nil {
+		passing = &profile.Passing{Profile: s.Profile}
+	}
+	rest, refusal := s.rest(req.URL, passing)
+	if refusal != nil {
+		return "", refusal
+	}
+	v, dropped, err := passing.Variant(profile.Request{
+		Rest: rest, Query: req.URL.RawQuery, Field: req.Forwarded, Subprotocols: req.Subprotocols(),
+	})
+	if err != nil {
+		return "", &handshake.Refusal{Status: http.StatusBadRequest, Reason: err.Error()}
+	}
+	if dropped != 0 && s.Dropped != nil {
+		s.Dropped.report(passing, dropped, passing.Subprotocol != "" && req.Offers(passing.Subprotocol))
+	}
+	if !passing.Any() {
+		return "", nil
+	}
+	return s.Variants.Name(v), nil
+}
+
+// rest returns the part of the client's path that follows the service's path, as the client wrote it, if the service passes it on.
+func (s *Service) rest(u *url.URL, passing *profile.Passing) (string, *handshake.Refusal) {
+	if !passing.Pass.Path || u.Path == s.Path {
+		return "", nil
+	}
+	base, path := prefixOf(s.Path), u.EscapedPath()
+	end := segments(path, strings.Count(base, "/"))
+	if head, err := url.PathUnescape(path[:end]); err != nil || head != base { // the client wrote a slash as %2F
+		return "", &handshake.Refusal{Status: http.StatusNotFound, Reason: "there is no service for this path"}
+	}
+	rest := path[end:]
+	if base == "" && rest == "/" {
+		return "", nil
+	}
+	if rest != "" && rest[0] != '/' { // GET *
+		return "", &handshake.Refusal{Status: http.StatusNotFound, Reason: "there is no service for this path"}
+	}
+	if hasDotSegment(rest) {
+		return "", &handshake.Refusal{Status: http.StatusBadRequest, Reason: "a path with . or .. in it is not passed on"}
+	}
+	return rest, nil
+}
+
+// segments returns the length in bytes of the first n segments of a path, each with the slash before it.
+func segments(path string, n int) int {
+	end := 0
+	for range n {
+		next := strings.IndexByte(path[min(end+1, len(path)):], '/')
+		if next < 0 {
+			return len(path)
+		}
+		end += 1 + next
+	}
+	return end
+}
+
+// hasDotSegment reports whether an encoded path has a segment . or .., which a server could follow to another path. A backslash
+// counts as a slash, and what follows a semicolon in a segment is ignored, since some servers do the same.
+func hasDotSegment(path string) bool {
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return true
+	}
+	for segment := range strings.FieldsFuncSeq(plain, func(r rune) bool { return r == '/' || r == '\\' }) {
+		segment, _, _ = strings.Cut(segment, ";")
+		if segment == "." || segment == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// Dropped logs what a service does not pass on from its clients' handshakes, once for each kind. Any goroutine may use it, and all
+// versions of a service share one.
+type Dropped struct {
+	log      *slog.Logger  // static
+	service  string        // static
+	reported atomic.Uint32 // kinds that were logged
+}
+
+// NewDropped returns a Dropped for the service of that name.
+func NewDropped(service string, log *slog.Logger) *Dropped {
+	return &Dropped{log: log, service: service}
+}
+
+// report logs what was dropped from a client's handshake, but not its values, which may be secrets. granted is true if the client
+// gets one of the subprotocols that it offers.
+func (d *Dropped) report(passing *profile.Passing, dropped profile.Said, granted bool) {
+	if dropped &^= profile.Said(d.reported.Or(uint32(dropped))); dropped == 0 {
+		return
+	}
+	about := []any{"service", d.service, "dropped", dropped.String(), "to_pass_it", "--pass " + passing.WordsFor(dropped)}
+	if dropped&profile.SaysSubprotocol != 0 && !granted {
+		about = append(about, "consequence", "browsers fail with code 1006, since they are granted none of the subprotocols that they offer")
+	}
+	d.log.Warn("a client's handshake says more than this service passes to its backends", about...)
+}

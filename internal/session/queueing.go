@@ -1,0 +1,143 @@
+package session
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+// arrival is how a client came to its session.
+type arrival struct {
+	at       time.Time // when its connection was accepted
+	position int       // in the queue when it began to wait; 0 if it did not wait
+	until    time.Time // when its wait times out; zero if it did not wait
+	key      uint64    // hash that chooses its backend
+	variant  string    // variant of the connection that it needs
+}
+
+// maxEarly is the most, in bytes, that a client may send before its upgrade is answered.
+const maxEarly = 64 << 10
+
+// errLeft means that a client left while it waited for a connection.
+var errLeft = errors.New("client left the queue")
+
+// acquire leases a connection for the client. If none is idle, the client waits in the service's queue.
+func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, arrival *arrival) (*backend.Conn, error) {
+	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
+	arrival.key = service.HashBy.key(req, host)
+	waiter := &pool.Waiter[*backend.Conn]{Key: arrival.key, Variant: arrival.variant}
+	conn, ok, err := service.Group.Acquire(waiter)
+	if err != nil {
+		return nil, unavailable(err.Error())
+	}
+	if ok {
+		return conn, nil
+	}
+	arrival.position = max(arrival.position, waiter.Position())
+	if arrival.until.IsZero() { // otherwise its first connection was lost, and the wait goes on
+		arrival.until = time.Now().Add(service.QueueTimeout)
+	}
+	client := readEarly(nc)
+	conn, err = s.queued(service, waiter, arrival.until, client.left)
+	req.Early = append(req.Early, client.stop()...)
+	if conn != nil && client.hasLeft() {
+		conn.ReturnUnused()
+		return nil, errLeft
+	}
+	return conn, err
+}
+
+// queued waits for the connection of a client in the queue. It returns an error when the time is up, when left is closed because
+// the client left (errLeft), when the server stops admitting clients, or when the service is removed.
+func (s *Server) queued(service *Service, waiter *pool.Waiter[*backend.Conn], until time.Time, left <-chan struct{}) (*backend.Conn, error) {
+	timeout := time.NewTimer(time.Until(until))
+	defer timeout.Stop()
+	why, err := pool.TimedOut, error(nil)
+	select {
+	case conn := <-waiter.Ready():
+		if refused := waiter.Refused(); refused != nil {
+			return nil, refusal(refused)
+		}
+		return conn, nil
+	case <-timeout.C:
+		err = unavailable("no connection came free in time")
+	case <-left:
+		why, err = pool.LeftEarly, errLeft
+	case <-s.drained.Done():
+		why, err = pool.TurnedAway, unavailable("shutting down")
+	case <-service.Removed:
+		why, err = pool.TurnedAway, &handshake.Refusal{Status: http.StatusNotFound, Reason: "the service was removed"}
+	}
+	conn, leased := service.Group.Leave(waiter, why) // leased if it got a connection at the last moment
+	switch {
+	case !leased && waiter.Refused() != nil: // at the last moment
+		return nil, refusal(waiter.Refused())
+	case !leased:
+		return nil, err
+	case why == pool.TimedOut:
+		return conn, nil
+	}
+	conn.ReturnUnused()
+	return nil, err
+}
+
+// refusal returns the HTTP answer for a client whose own values the backend refused: the backend's answer.
+func refusal(err error) error {
+	if status := (*handshake.StatusError)(nil); errors.As(err, &status) {
+		return status.Refusal()
+	}
+	return &handshake.Refusal{Status: http.StatusBadGateway, Reason: err.Error()}
+}
+
+// earlyReader reads what a client sends while it waits in the queue, to notice when it leaves.
+type earlyReader struct {
+	nc    net.Conn
+	left  chan struct{} // closed when the client has left
+	done  chan struct{} // closed when the goroutine has ended
+	early []byte        // what was received; owned by the goroutine until done is closed
+}
+
+// readEarly starts a goroutine that reads from nc until stop is called.
+func readEarly(nc net.Conn) *earlyReader {
+	r := &earlyReader{nc: nc, left: make(chan struct{}), done: make(chan struct{})}
+	_ = nc.SetDeadline(time.Time{}) // the request has been read, so the handshake's deadline no longer applies
+	go func() {
+		defer close(r.done)
+		for len(r.early) < maxEarly { // the rest stays in the socket, and so does the end of the stream
+			var buf [512]byte
+			n, err := nc.Read(buf[:])
+			r.early = append(r.early, buf[:n]...)
+			if err != nil {
+				if !errors.Is(err, os.ErrDeadlineExceeded) {
+					close(r.left)
+				}
+				return
+			}
+		}
+	}()
+	return r
+}
+
+// hasLeft reports whether the client has left.
+func (r *earlyReader) hasLeft() bool {
+	select {
+	case <-r.left:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop ends the reading and returns what was received.
+func (r *earlyReader) stop() []byte {
+	_ = r.nc.SetReadDeadline(time.Unix(1, 0))
+	<-r.done
+	_ = r.nc.SetReadDeadline(time.Time{})
+	return r.early
+}

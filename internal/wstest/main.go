@@ -1,0 +1,49 @@
+package wstest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// BuildAndRun builds the wsbouncer binary, with the race detector or without, calls with its path, and runs the tests. It returns
+// the status to exit with, which is not 0 if a test left a goroutine behind. Packages that use it import internal/cli, so that
+// a change of the binary invalidates the cached results of their tests.
+func BuildAndRun(m *testing.M, race bool, with func(binary string)) int {
+	directory, err := os.MkdirTemp("", "wsbouncer-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(directory)
+	binary := filepath.Join(directory, "wsbouncer")
+	if runtime.GOOS == "windows" {
+		binary += ".exe"
+	}
+	build := exec.Command("go", "build", fmt.Sprintf("-race=%v", race), "-o", binary, "github.com/wsbouncer/wsbouncer/cmd/wsbouncer")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building wsbouncer:", err)
+		return 1
+	}
+	with(binary)
+	return RunAndFindLeaks(m)
+}
+
+// RunAndFindLeaks runs the tests. It returns the status to exit with, which is not 0 if a test left a goroutine behind.
+func RunAndFindLeaks(m *testing.M, ignored ...goleak.Option) int {
+	status := m.Run()
+	if status != 0 {
+		return status
+	}
+	if err := goleak.Find(ignored...); err != nil {
+		fmt.Fprintln(os.Stderr, "goroutines left behind:", err)
+		return 1
+	}
+	return 0
+}
