@@ -158,7 +158,7 @@ func TestSameBackend(t *testing.T) {
 			s := validSettings()
 			s.Backends = []string{first + own, second}
 			err := s.Check()
-			if (err != nil) != same || err != nil && !strings.HasSuffix(err.Error(), " already; its cap would not hold") {
+			if (err != nil) != same || err != nil && !strings.HasSuffix(err.Error(), ", and two backends for one server would exceed its cap") {
 				t.Errorf("%s%s and %s: %v", first, own, second, err)
 			}
 		}

@@ -23,7 +23,7 @@ func TestDescribe(t *testing.T) {
 			"backend ws://127.0.0.1:9001, at most 100 connections, 100 kept warm, weight 1, enabled",
 			"balance least-loaded",
 			"queue at most 1000 clients, for 10s each",
-			`handshake passes nothing; drops clients' query, Authorization, subprotocols \(--pass query,header:Authorization,subprotocol passes them, too\)`,
+			`handshake passes nothing; drops clients' query, Authorization, subprotocols \(--pass query,header:Authorization,subprotocol passes them as well\)`,
 			"sessions at most 100 at once",
 		}},
 		"everything": {func(s *Settings) {
@@ -53,7 +53,7 @@ func TestDescribe(t *testing.T) {
 			"sessions at most 68 at once", // the three that get clients
 		}},
 		"nothing dialed ahead": {func(s *Settings) { s.Warm, s.Pass = 0, []string{"query"} }, []string{
-			`handshake passes query; drops clients' Authorization, subprotocols \(--pass query,header:Authorization,subprotocol passes them, too\)`,
+			`handshake passes query; drops clients' Authorization, subprotocols \(--pass query,header:Authorization,subprotocol passes them as well\)`,
 		}},
 		"a key is wanted": {func(s *Settings) { s.Profile = "speechmatics" }, []string{
 			"backend ws://127.0.0.1:9001, at most 100 connections, 0 kept warm, weight 1, enabled",

@@ -41,7 +41,7 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.Warm = 101 }, `--warm: invalid number "101": use a whole number from 0 to the cap of 100 connections`},
 		{func(s *Settings) { s.Warm = 0 }, ""}, // there is a queue
 		{func(s *Settings) { s.Warm, s.Queue = 1, 0 }, ""},
-		{func(s *Settings) { s.Warm, s.Queue = 0, 0 }, "--warm: 0 needs a queue and a queue-timeout, for clients to wait while their connection is dialed; allowed are 1 to 100 without"},
+		{func(s *Settings) { s.Warm, s.Queue = 0, 0 }, "--warm: 0 needs a queue and a queue-timeout, so that clients can wait while their connection is dialed: set both, or use 1 to 100"},
 		{func(s *Settings) { s.Warm, s.QueueTimeout = 0, 0 }, "--warm: 0 needs a queue and a queue-timeout"},
 		{func(s *Settings) { s.Queue = 1_000_000 }, ""},
 		{func(s *Settings) { s.Queue = 1_000_001 }, `--queue: invalid number "1000001": use a whole number from 0 to 1000000`},

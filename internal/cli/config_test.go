@@ -31,7 +31,7 @@ VERSION  WHEN                  WHO    WHAT
 			revisions[0].Who != "bob" || revisions[0].Edits[0].To != "48" {
 			t.Errorf("for programs: %v, %v", revisions, err)
 		}
-		s.refuse(refusal{[]string{"config", "history", "--limit", "0"}, 2, "--limit: 0 is not a number of changes"})
+		s.refuse(refusal{[]string{"config", "history", "--limit", "0"}, 2, "--limit: invalid number \"0\": use a whole number from 1"})
 	})
 }
 
@@ -159,8 +159,8 @@ func TestFileMistakes(t *testing.T) {
 		refusal{[]string{"config", "diff", "none.yaml"}, 2, "none.yaml: no such file"},
 		refusal{[]string{"config", "import", "none.yaml"}, 1, "none.yaml: no such file"},
 		refusal{[]string{"config", "import"}, 2, "takes one YAML file, or - for standard input, but got 0"},
-		refusal{[]string{"config", "import", empty}, 2, "all there are would be removed; give --allow-empty if that is meant"},
-		refusal{[]string{"config", "import", s.write(strings.Repeat("#", maxFile+1))}, 1, "it has more than 4194304 bytes"},
+		refusal{[]string{"config", "import", empty}, 2, "everything would be removed: use --allow-empty if this is intended"},
+		refusal{[]string{"config", "import", s.write(strings.Repeat("#", maxFile+1))}, 1, "the file has more than 4194304 bytes"},
 	)
 	same(t, "an empty part", s.must("config apply "+empty), "Nothing to change. The configuration has version 4.")
 	s.must("config import --allow-empty " + empty)
@@ -219,7 +219,7 @@ func TestMigrate(t *testing.T) {
 	if status, _, messages := command("migrate", "--database", filepath.Join(directory, "wsbouncer.db")); status != 0 {
 		t.Fatal(messages)
 	}
-	if status, out, messages := command("migrate"); status != 0 || !strings.Contains(out, "has version 2 already") {
+	if status, out, messages := command("migrate"); status != 0 || !strings.Contains(out, "already has version 2") {
 		t.Errorf("the machine's own: %s%s", out, messages)
 	}
 }

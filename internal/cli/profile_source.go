@@ -41,7 +41,7 @@ func (s *profileSources) load(cmd *cobra.Command) ([]*profile.Profile, map[strin
 	for _, p := range own {
 		for _, other := range all {
 			if other.Name == p.Name {
-				return nil, nil, fmt.Errorf("the profile %q is defined twice: in the configuration and in %s", p.Name, other.Source())
+				return nil, nil, fmt.Errorf("the profile %q is defined twice: in the configuration and in a profile file", p.Name)
 			}
 		}
 	}

@@ -78,7 +78,7 @@ func TestReload(t *testing.T) {
 	r.want(r.reread("drain-timeout: 3\nmax-heade: 1\nhandshake-timeout: 1s\n"),
 		`level=ERROR msg="invalid setting" error="w.yaml:1:16: drain-timeout: invalid duration \"3\": use a number with a unit, such as 500ms, 10s or 1m30s"`,
 		`level=ERROR msg="invalid setting" error="w.yaml:2:1: unknown setting \"max-heade\": did you mean \"max-header\"? Use one of listen, admin, admin-socket, admin-token, database, state-directory, loops, io-uring, loop-wait, max-header, handshake-timeout, close-timeout, drain-timeout, log-level, log-format"`,
-		`level=ERROR msg="settings stay as they are, because of mistakes" mistakes=2`)
+		`level=ERROR msg="settings not changed because of errors" errors=2`)
 	if len(r.applied) != 1 || r.inForce.DrainTimeout != 120e9 {
 		t.Errorf("applied: %+v, in force: %+v", r.applied, r.inForce.Settings)
 	}
@@ -94,9 +94,9 @@ func TestReload(t *testing.T) {
 func TestReloadRefusesADatabase(t *testing.T) {
 	r := newReloading(t, "loops: 1\n", "--backend", oneBackend)
 	r.want(r.reread("database: postgres://a:s3cret@b/c\nmax-header: 1KiB\n"),
-		`level=ERROR msg="invalid setting" error="--backend: flags cannot describe a service when there is a database (w.yaml:1:11: database: `+
-			`postgres://a:xxxxx@b/c); 'wsbouncer backend add' adds a backend to it"`,
-		`level=ERROR msg="settings stay as they are, because of mistakes" mistakes=1`)
+		`level=ERROR msg="invalid setting" error="--backend: flags cannot describe a service when a database is set (w.yaml:1:11: database: `+
+			`postgres://a:xxxxx@b/c): use 'wsbouncer backend add' to add a backend to it"`,
+		`level=ERROR msg="settings not changed because of errors" errors=1`)
 	if len(r.applied) > 0 {
 		t.Errorf("applied %+v", r.applied)
 	}

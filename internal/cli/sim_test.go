@@ -62,7 +62,7 @@ func TestSimUsage(t *testing.T) {
 		"--latency -1s":        "latency: -1s is out of range",
 		"--path v1":            `path: "v1" does not begin with a slash`,
 		"--api-key k":          "api key: the protocol echo takes none",
-		"--listen here":        `listen: invalid address "here"`,
+		"--listen here":        `listen: "here" is not an address`,
 		"ws://127.0.0.1:9001/": "takes no arguments",
 	} {
 		cmd := newSimCommand()

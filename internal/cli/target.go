@@ -128,9 +128,9 @@ func explained(err error) error {
 	var unreachable *remote.UnreachableError
 	switch {
 	case errors.As(err, &unreachable) && errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w: run this command as the user of the proxy, or as root", err)
+		return fmt.Errorf("%w (run this command as the user of the proxy, or as root)", err)
 	case errors.As(err, &unreachable):
-		return fmt.Errorf("%w: is it running? Use --admin for another proxy, or --database for the database itself", err)
+		return fmt.Errorf("%w (is it running? use --admin for another proxy, or --database for the database itself)", err)
 	}
 	return err
 }

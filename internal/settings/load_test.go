@@ -173,7 +173,7 @@ func TestMistakes(t *testing.T) {
 	}{
 		{given{file: "listn: x\n"}, []string{`w.yaml:1:1: unknown setting "listn": did you mean "listen"? Use one of listen, admin`}},
 		{given{file: "services: {stt: {path: /v1}}\nbackends:\n"}, []string{
-			`w.yaml:1:1: "services" are no setting of the process, but the configuration; a file with them is a database`, `w.yaml:2:1: "backends" are no setting`,
+			`w.yaml:1:1: "services" belongs to the configuration, not to the settings: put it into another file and set database to that file`, `w.yaml:2:1: "backends" belongs to the configuration`,
 		}},
 		{given{file: "loops: 1\nloops: 2\n"}, []string{`w.yaml:2:1: "loops" is defined twice`}},
 		{given{file: "loops: many\nlog-level: loud\ndrain-timeout: 5\nmax-header: 1\n"}, []string{
@@ -194,7 +194,7 @@ func TestMistakes(t *testing.T) {
 		{given{file: "loops: 1\n---\nloops: 2\n"}, []string{`w.yaml:2: a second YAML document`}},
 		{given{file: "loops: \"1\n"}, []string{`w.yaml:2: invalid YAML: found unexpected end of stream`}},
 		{given{file: "loops: 1\n\xff"}, []string{`w.yaml:2: invalid UTF-8: YAML must be UTF-8`}},
-		{given{file: strings.Repeat("#", maxFile+1)}, []string{`w.yaml: the file has 1048577 bytes; allowed are 1048576`}},
+		{given{file: strings.Repeat("#", maxFile+1)}, []string{`w.yaml: the file has 1048577 bytes: use at most 1048576`}},
 		{given{environment: []string{"WSBOUNCER_LISTEN=a:1,b", "WSBOUNCER_LOOPS=-1"}}, []string{
 			`WSBOUNCER_LISTEN: invalid address "b": use host:port`, `WSBOUNCER_LOOPS: invalid number "-1": use a whole number from 0 to 1024`,
 		}},
@@ -204,15 +204,15 @@ func TestMistakes(t *testing.T) {
 			`--loops: invalid number "y"`,
 		}},
 		{given{file: "loops: x\n", environment: []string{"WSBOUNCER_LOOPS=y"}, flags: []string{"--loops", "z"}}, []string{
-			`w.yaml:1:8: loops: "x" is not`, `WSBOUNCER_LOOPS: "y" is not`, `--loops: "z" is not`,
+			`w.yaml:1:8: loops: invalid number "x"`, `WSBOUNCER_LOOPS: invalid number "y"`, `--loops: invalid number "z"`,
 		}},
 		{given{file: "admin: 127.0.0.1:8080\n"}, []string{`w.yaml:1:8: admin: listen already uses "127.0.0.1:8080": give the admin API another address`}},
 		{given{file: "admin: a:1\n", flags: []string{"--listen", "a:1"}}, []string{`w.yaml:1:8: admin: listen already uses "a:1"`}},
-		{given{file: "admin-token: s3cret\n"}, []string{`w.yaml:1:14: admin-token: this is not a reference; allowed are env:NAME and file:/path (the token itself may stand in the environment variable WSBOUNCER_ADMIN_TOKEN)`}},
-		{given{flags: []string{"--admin-token", "Bearer env:HOME s3cret"}}, []string{`--admin-token: this is not a reference`}},
+		{given{file: "admin-token: s3cret\n"}, []string{`w.yaml:1:14: admin-token: invalid reference: use env:NAME or file:/path, or put the token itself into the environment variable WSBOUNCER_ADMIN_TOKEN`}},
+		{given{flags: []string{"--admin-token", "Bearer env:HOME s3cret"}}, []string{`--admin-token: invalid reference`}},
 		{given{file: "admin-token: env:NONE_SUCH\n"}, []string{`w.yaml:1:14: admin-token: env:NONE_SUCH: the environment variable is not set`}},
 		{given{flags: []string{"--admin-token", "env:EMPTY"}}, []string{`--admin-token: env:EMPTY: the value is empty`}},
-		{given{flags: []string{"--admin-token", "env:SPACES"}}, []string{`--admin-token: env:SPACES: it has characters that a token cannot have; allowed is`}},
+		{given{flags: []string{"--admin-token", "env:SPACES"}}, []string{`--admin-token: env:SPACES: invalid token: use`}},
 		{given{environment: []string{"WSBOUNCER_ADMIN_TOKEN=file:/none/such"}}, []string{`WSBOUNCER_ADMIN_TOKEN: file:/none/such: open /none/such: no such file`}},
 	} {
 		got := c.given.mistakes(t)

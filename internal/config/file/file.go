@@ -166,7 +166,7 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (*config.Snapsh
 	return s.write(data, &current, &to, change)
 }
 
-var errNotYAML = errors.New("cannot write the change as YAML: is the YAML of each profile valid?")
+var errNotYAML = errors.New("cannot write the change as YAML (is the YAML of each profile valid?)")
 
 // write replaces the file, and keeps what it said in the history.
 func (s *Store) write(before []byte, current, to *config.Content, change config.Change) (*config.Snapshot, error) {

@@ -224,7 +224,7 @@ func TestProfileThatIsNoYAML(t *testing.T) {
 		_, err := s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{
 			{Verb: config.Add, Kind: config.KindProfile, Name: "own", Values: config.Values{"yaml": text}},
 		}})
-		if err == nil || !strings.Contains(err.Error(), "cannot be written as YAML") {
+		if err == nil || !strings.Contains(err.Error(), "cannot write the change as YAML") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -236,7 +236,7 @@ func TestProfileThatIsNoYAML(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	directory := t.TempDir()
 	for path, says := range map[string]string{
-		filepath.Join(directory, "none", "c.yaml"): "the configuration's directory",
+		filepath.Join(directory, "none", "c.yaml"): "configuration directory",
 		directory: "is a directory: use a file",
 	} {
 		s, err := Open(path, config.Options{})

@@ -206,7 +206,7 @@ func TestSchema(t *testing.T) {
 	_, loading := s.Load(t.Context())
 	_, _, migrating := Migrate(t.Context(), dsn)
 	for i, err := range []error{loading, migrating} {
-		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), "it has version 999, and this program knows versions up to 2") {
+		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), "it has version 999, and this program supports versions up to 2") {
 			t.Errorf("call %d with a newer schema: %v", i, err)
 		}
 	}
@@ -347,7 +347,7 @@ func TestMadeAnew(t *testing.T) {
 	if _, _, err := Migrate(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Load(t.Context()); !errors.Is(err, config.ErrMissing) || !strings.Contains(err.Error(), "made anew") {
+	if _, err := s.Load(t.Context()); !errors.Is(err, config.ErrMissing) || !strings.Contains(err.Error(), "tables are new") {
 		t.Errorf("with new tables: %v", err)
 	}
 	added := config.Change{Who: "x", Mutations: []config.Mutation{

@@ -41,7 +41,7 @@ func TestAddresses(t *testing.T) {
 		"http://gpu:9090/api/": "it has more than a host and a port",
 	} {
 		_, err := Dial(address, ClientOptions{})
-		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "allowed are host:port") {
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "use host:port") {
 			t.Errorf("%q: %v; want %s", address, err, says)
 		}
 	}

@@ -102,7 +102,7 @@ func TestOpenKnown(t *testing.T) {
 		left:  {config.ErrMissing, "left.db is empty (0 bytes)"},
 		bare:  {config.ErrMissing, "bare.db has no tables"},
 		other: {config.ErrSchema, "other.db belongs to another program"},
-		text:  {nil, "is no SQLite database, or is damaged"},
+		text:  {nil, "is not a SQLite database or is damaged"},
 	} {
 		before, wal := read(t, path), read(t, path+"-wal")
 		err := used(t, path, config.Options{Known: true})
@@ -125,7 +125,7 @@ func TestOpenKnown(t *testing.T) {
 	s, err := Open(made, config.Options{Known: true})
 	must(t, err)
 	defer s.Close()
-	if _, err := s.Load(t.Context()); !errors.Is(err, config.ErrMissing) || !strings.Contains(err.Error(), "were made anew") {
+	if _, err := s.Load(t.Context()); !errors.Is(err, config.ErrMissing) || !strings.Contains(err.Error(), "tables are new") {
 		t.Errorf("new tables: %v", err)
 	}
 	restored, err := Open(backup(t, 48), config.Options{Known: true})
@@ -163,10 +163,10 @@ func TestLostInUse(t *testing.T) {
 		}, config.ErrMissing, "is empty (0 bytes)"},
 		"garbage": {func(t *testing.T, path string) {
 			replaced(t, path, func(other string) error { return os.WriteFile(other, garbage, 0o600) })
-		}, nil, "is no SQLite database, or is damaged"},
+		}, nil, "is not a SQLite database or is damaged"},
 		"another program's": {func(t *testing.T, path string) {
 			replaced(t, path, func(other string) error { return query(t, other, "CREATE TABLE services (a)") })
-		}, config.ErrSchema, "is the database of another program"},
+		}, config.ErrSchema, "belongs to another program"},
 		"newer schema": {func(t *testing.T, path string) {
 			replaced(t, path, func(other string) error {
 				if _, _, err := Migrate(t.Context(), other); err != nil {
@@ -180,7 +180,7 @@ func TestLostInUse(t *testing.T) {
 				_, _, err := Migrate(t.Context(), other)
 				return err
 			})
-		}, config.ErrMissing, "were made anew"},
+		}, config.ErrMissing, "tables are new"},
 		"directory": {func(t *testing.T, path string) {
 			must(t, os.Remove(path))
 			must(t, os.Mkdir(path, 0o700))

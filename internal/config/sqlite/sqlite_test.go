@@ -292,10 +292,10 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, says := range map[string]string{
-		filepath.Join(directory, "none", "c.db"): "the database's directory",
+		filepath.Join(directory, "none", "c.db"): "database directory",
 		directory:                                "is a directory: use a file",
-		text:                                     "is no SQLite database, or is damaged",
-		other:                                    "is the database of another program",
+		text:                                     "is not a SQLite database or is damaged",
+		other:                                    "belongs to another program",
 	} {
 		if err := used(t, path, config.Options{}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", path, err)

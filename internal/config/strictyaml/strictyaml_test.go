@@ -14,7 +14,7 @@ func TestParse(t *testing.T) {
 		"":                          "nothing",
 		"# only this\n":             "nothing",
 		"a: 1\n":                    "mapping",
-		"a: 1\n---\nb: 2\n":         ":2: a second YAML document",
+		"a: 1\n---\nb: 2\n":         ":2: a second YAML document: use only one",
 		"a: [\n":                    ":1: invalid YAML: did not find expected node content",
 		"a: 1\n\xff: 2\n":           ":2: invalid UTF-8: YAML must be UTF-8",
 		"a:\n\tb: 1\n":              ":2: invalid YAML: a tab: indent with spaces",
@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 		"a:\n  - x\n\t- y\n":        ":3: invalid YAML: a tab: indent with spaces",
 		"a:\n-\tb: 1\n\tc: 2\n":     ":2: invalid YAML: a tab: indent with spaces",
 		"a: |\n  x\n  \ty\nb: @d\n": ":4: invalid YAML: found character that cannot start any token", // tabs in a text are fine
-		strings.Repeat("x", 65):     ": the file has 65 bytes; allowed are 64",
+		strings.Repeat("x", 65):     ": the file has 65 bytes: use at most 64",
 	} {
 		root, where, err := Parse([]byte(text), 64)
 		got := "nothing"
