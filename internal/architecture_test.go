@@ -21,7 +21,8 @@ var mayImport = map[string][]string{
 	"internal/frame":      {},
 	"internal/pool":       {},
 	"internal/spelling":   {},
-	"internal/profile":    {"internal/frame", "internal/spelling"},
+	"internal/strictyaml": {"internal/spelling"},
+	"internal/profile":    {"internal/frame", "internal/spelling", "internal/strictyaml"},
 	"internal/machine":    {},
 	"internal/mistake":    {},
 	"internal/wav":        {},
@@ -46,10 +47,9 @@ var mayImport = map[string][]string{
 	// The desired state, and where it is kept. Stores know nothing of one another.
 	"internal/config":                 {"internal/config/value", "internal/profile", "internal/spelling"},
 	"internal/config/value":           {"internal/spelling"},
-	"internal/config/strictyaml":      {},
 	"internal/config/tables":          {"internal/config"},
 	"internal/config/filelock":        {},
-	"internal/config/file":            {"internal/config", "internal/config/filelock", "internal/config/strictyaml", "internal/spelling"},
+	"internal/config/file":            {"internal/config", "internal/config/filelock", "internal/strictyaml"},
 	"internal/config/sqlite":          {"internal/config", "internal/config/filelock", "internal/config/tables"},
 	"internal/config/postgres":        {"internal/config", "internal/config/tables"},
 	"internal/config/postgres/pgtest": {},
@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 
 	// The settings of the process: they say where the configuration is, and nothing of what is in it.
 	"internal/settings": {
-		"internal/config", "internal/config/stores", "internal/config/strictyaml", "internal/config/value", "internal/spelling", "internal/state",
+		"internal/config", "internal/config/stores", "internal/config/value", "internal/spelling", "internal/state", "internal/strictyaml",
 	},
 
 	// What joins the parts.

@@ -22,7 +22,7 @@ func TestAgedWhileIdle(t *testing.T) {
 	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.MaxAge = age })
 	for range 4 { // more than would be suspicious if they were lost
 		p := r.accepted()
-		p.ExpectClose(frame.GoingAway, tooOld)
+		p.ExpectClose(frame.GoingAway, aged.text)
 		if took := time.Since(begun); took < age*3/4 {
 			t.Errorf("closed after %v", took)
 		}
@@ -89,7 +89,7 @@ func TestAgedInUse(t *testing.T) {
 				t.Error("the session was cut")
 			}
 			end(s, p)
-			p.ExpectClose(frame.GoingAway, tooOld)
+			p.ExpectClose(frame.GoingAway, aged.text)
 			_ = p.Close()
 			r.accepted()
 			if st := r.Stats(); st.Totals.Reasons[pool.Aged] != 1 || st.Totals.Discarded != 1 || st.Totals.Returned != 0 {

@@ -18,7 +18,7 @@ import (
 
 // Backend is one inference server and its pool.
 type Backend struct {
-	recipe atomic.Pointer[recipe]
+	config atomic.Pointer[dialConfig]
 	group  *pool.Group[*Conn] // static
 	log    *slog.Logger       // static
 	pool   *pool.Pool[*Conn]  // static
@@ -34,7 +34,7 @@ func New(o Options) *Backend {
 	o.setDefaults()
 	o.keepTo(o.Profile)
 	b := &Backend{group: o.Group, log: o.Log}
-	b.recipe.Store(&recipe{Options: o, backend: b})
+	b.config.Store(&dialConfig{Options: o, backend: b})
 	b.report.init(o.Name, o.Log, o.Probe != nil)
 	b.worker = worker[*Conn]{
 		report: &b.report, limits: o.limits(), now: o.Group.Now, descriptors: o.Descriptors, guard: o.Guard,
@@ -124,7 +124,7 @@ func (b *Backend) Close(ctx context.Context) {
 // establish dials a connection and brings it to an event loop. It returns when the server has said what its profile has it say
 // first.
 func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
-	o := b.recipe.Load()
+	o := b.config.Load()
 	wanted := ctx
 	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
@@ -155,7 +155,7 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	select {
 	case err = <-ready:
 	case <-wanted.Done(): // its boundary bounds the wait, but nobody waits for that any more
-		l.Call(func() { conn.stream.Post(conn.forgo) })
+		l.Call(func() { conn.stream.Post(conn.giveUp) })
 		err = <-ready
 	}
 	return err

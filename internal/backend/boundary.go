@@ -26,7 +26,7 @@ func (c *Conn) Boundary() *profile.Boundary { return &c.boundary }
 // Begin begins the session at the boundary. The session has to do what the step asks for, with [Conn.ApplyToServer] among it.
 func (c *Conn) Begin() profile.Step {
 	c.begun = c.Scanner.Messages
-	w := &c.made.backend.worker
+	w := &c.config.backend.worker
 	c.sessionBegan = w.now()
 	w.sessionBegan(c.sessionBegan)
 	return c.boundary.Begin(rand.Uint64())
@@ -41,9 +41,7 @@ func (c *Conn) ReplaceEnd(t profile.Traffic) profile.Step {
 
 // ApplyToServer does what a step asks of the connection: it sends messages to the server, whose stream must be at a message
 // boundary, and sets the boundary's timer. The rest of the step is for its handler.
-func (c *Conn) ApplyToServer(s profile.Step) { c.perform(s) }
-
-func (c *Conn) perform(s profile.Step) {
+func (c *Conn) ApplyToServer(s profile.Step) {
 	for i := range s.Send {
 		m := &s.Send[i]
 		op := frame.Text
@@ -55,53 +53,52 @@ func (c *Conn) perform(s profile.Step) {
 	}
 	switch {
 	case s.Timer == profile.StopTimer:
-		c.stopAlarm()
+		c.stopBoundaryTimer()
 	case s.Timer > 0:
-		if c.alarm == nil {
-			c.alarm = new(loop.Timer)
+		if c.boundaryTimer == nil {
+			c.boundaryTimer = new(loop.Timer)
 		}
-		c.alarm.Set(c.stream, s.Timer, timerAlarmed)
+		c.boundaryTimer.Set(c.stream, s.Timer, timerBoundary)
 	}
 }
 
-func (c *Conn) stopAlarm() {
-	if c.alarm != nil {
-		c.alarm.Stop()
+func (c *Conn) stopBoundaryTimer() {
+	if c.boundaryTimer != nil {
+		c.boundaryTimer.Stop()
 	}
 }
 
-// alarmed is called when the time has passed that a step has asked for.
-func (c *Conn) alarmed() {
+// boundaryTime is called when the time has passed that a step has asked for.
+func (c *Conn) boundaryTime() {
 	step := c.boundary.Timer(c.stream.Held() == 0 && c.Scanner.AtMessageBoundary())
-	if c.mode == serving {
-		c.perform(step)
+	if c.state == serving {
+		c.ApplyToServer(step)
 		c.stream.Handler().(LeaseHolder).Apply(step)
 		return
 	}
-	c.act(step)
-	c.rest(nil)
+	c.Apply(step)
+	c.settle(nil)
 }
 
-// Apply does what a step asks for that came for a piece of a message after the session has ended.
-func (c *Conn) Apply(s profile.Step) { c.act(s) }
-
-// act does what a step asks for while no session is there.
-func (c *Conn) act(s profile.Step) {
-	if c.mode == retiring { // it is dropped
+// Apply does what a step asks for while no session is the handler of the stream, or right after the session has ended.
+func (c *Conn) Apply(s profile.Step) {
+	if unusable.has(c.state) {
 		return
 	}
-	c.perform(s)
+	c.ApplyToServer(s)
 	switch s.Then {
 	case profile.Ready:
-		c.clean = true
-	case profile.Resetting:
-		c.clean = false
+		switch c.state {
+		case greeting:
+			c.to(greeted)
+		case resetting:
+			c.to(clean)
+		}
 	case profile.Broken:
-		c.clean = false
 		if s.Reason == profile.Busy && c.dialing != nil {
 			c.dialing.refusal = errFull
 		}
-		c.failed(retirement{poolReason(s.Reason), frame.PolicyViolation, s.Reason.String()}, nil)
+		c.fail(cause{poolReason(s.Reason), frame.PolicyViolation, s.Reason.String()}, nil)
 	}
 }
 

@@ -22,31 +22,33 @@ const maxGreeting = 64 << 10
 // Thousands of connections may be idle, so the fields are in an order that leaves no gaps, and what is rarely needed is behind
 // a pointer.
 type Conn struct {
-	made    *recipe // how it was
-	slot    *pool.Slot[*Conn]
-	stream  *loop.Conn
-	dialing *dialing    // until the connection is in the pool
-	kept    *kept       // what waits; nil for nothing, as nearly always
-	alarm   *loop.Timer // the boundary's; nil until it is needed
+	// Static.
+	config      *dialConfig // what it was dialed with
+	slot        *pool.Slot[*Conn]
+	stream      *loop.Conn
+	established loop.Instant
+	retireAt    loop.Instant // it serves no session that would begin later; 0 for never
+
+	// Owned by the loop, as all that follows.
+	dialing       *dial       // until the connection is in the pool
+	deferred      *deferred   // what waits; nil for nothing, as nearly always
+	boundaryTimer *loop.Timer // the boundary's; nil until it is needed
 
 	lease uint64 // the number of the present lease, or of the last
 	begun uint64 // Scanner.Messages when the present session began
 	// sessionBegan is when the present session began, on the clock of the backend's group; 0 when there is none.
 	sessionBegan pool.Instant
-	established  loop.Instant
-	retireAt     loop.Instant // it serves no session that would begin later; 0 for never
 	idleUntil    loop.Instant // it has waited for a session then as long as the server lets it; 0 for no limit
 	pinged       loop.Instant // when the ping was sent that is not answered yet; 0 for none
 
 	boundary profile.Boundary
-	timer    loop.Timer // bounds resetting and retiring; when waiting and serving, the next look
+	timer    loop.Timer // see the timers' purposes
 
 	// Scanner follows what the server sends, over all sessions, and FromServer presents what is inspected of it.
 	Scanner    frame.Scanner
 	FromServer Inspector
 
-	mode                     mode
-	clean                    bool // the boundary says that the connection may serve a session
+	state                    state
 	silent                   bool // a ping was not answered in time
 	closeSent, closeReceived bool
 	cut                      bool   // a frame to the server was cut off: no other can follow
@@ -54,126 +56,116 @@ type Conn struct {
 	roundTrip                uint32 // of the last answered ping, in microseconds
 }
 
-// dialing is what matters until the connection is in the pool.
-type dialing struct {
+// dial is what matters until the connection is in the pool. Owned by the connection's loop.
+type dial struct {
 	ready   func(error) // tells the dialing goroutine what became of the connection
 	refusal error       // why it cannot be used
 }
 
+// deferred is what has to wait. Owned by the connection's loop.
+type deferred struct {
+	greeting []byte    // frames that the server sent before the session, for its client
+	pong     []byte    // the answer to the server's last ping, while the stream is full; nil for none
+	earlyEnd *EarlyEnd // how the connection ended, for its client; nil if it has not
+	cause    *cause    // why it must not serve a session, or not another one; nil if it may
+}
+
+// addDeferred returns what waits, to add to it.
+func (c *Conn) addDeferred() *deferred {
+	if c.deferred == nil {
+		c.deferred = new(deferred)
+	}
+	return c.deferred
+}
+
+// cause returns why the connection must not serve a session, or not another one; nil if it may.
+func (c *Conn) cause() *cause {
+	if c.deferred == nil {
+		return nil
+	}
+	return c.deferred.cause
+}
+
 // What the connection's timers are set for.
 const (
-	timerLook    loop.Purpose = iota // the next look at the connection
-	timerPong                        // the pong should be there
-	timerReset                       // the reset has taken too long
-	timerClose                       // the server's part in closing has taken too long
-	timerAlarmed                     // the boundary asked for it
+	timerCheck    loop.Purpose = iota // the connection is to be checked: its age, and a ping
+	timerPong                         // the pong should have come
+	timerReset                        // the reset has taken too long
+	timerClose                        // the server's part in closing has taken too long
+	timerBoundary                     // the boundary asked for it
 )
+
+// timed are the states in which each purpose means something. In others, a timer is ignored.
+var timed = [...]stateSet{
+	timerCheck: in(idle, serving), timerPong: in(idle, serving), timerReset: in(resetting, clean), timerClose: in(closing),
+	timerBoundary: in(greeting, greeted, idle, serving, resetting, clean),
+}
 
 // Expired implements [loop.TimerHandler]. A session that is the handler of the stream calls it for the connection's timers.
 func (c *Conn) Expired(_ *loop.Conn, t *loop.Timer) {
+	if !timed[t.Purpose()].has(c.state) {
+		return
+	}
 	switch t.Purpose() {
-	case timerLook:
-		c.look()
+	case timerCheck:
+		c.check()
 	case timerPong:
 		c.pongDue()
 	case timerReset:
-		c.retire(retirement{pool.ResetFailed, frame.GoingAway, "no answer in time"})
+		c.discard(cause{pool.ResetFailed, frame.GoingAway, "no answer in time"})
 	case timerClose:
 		c.finish()
-	case timerAlarmed:
-		c.alarmed()
+	case timerBoundary:
+		c.boundaryTime()
 	}
 }
 
 // TakeTimers takes the connection's timers off its loop before a move to another one.
 func (c *Conn) TakeTimers() {
 	c.timer.Take()
-	if c.alarm != nil {
-		c.alarm.Take()
+	if c.boundaryTimer != nil {
+		c.boundaryTimer.Take()
 	}
 }
 
 // PutTimers sets the timers that TakeTimers has taken on the connection's present loop.
 func (c *Conn) PutTimers() {
 	c.timer.Put()
-	if c.alarm != nil {
-		c.alarm.Put()
+	if c.boundaryTimer != nil {
+		c.boundaryTimer.Put()
 	}
 }
-
-// kept is what has to wait for its moment: what the server sent, and how the connection ended before its session began.
-type kept struct {
-	greeting []byte      // frames sent before the session of a connection that serves only one
-	pong     []byte      // the answer to its last ping, when the stream was full; nil for none
-	farewell *EarlyEnd   // nil as long as the server has not ended the connection
-	broken   *retirement // why it must not serve a session, or not another one; nil if it may
-}
-
-// keep returns what waits, to add to it.
-func (c *Conn) keep() *kept {
-	if c.kept == nil {
-		c.kept = new(kept)
-	}
-	return c.kept
-}
-
-// mode is what the connection, while it is the handler of its stream, makes of what arrives.
-type mode uint8
-
-const (
-	greeting  mode = iota // dialed; the server's greeting is awaited
-	waiting               // idle, or leased by a session that has not started yet
-	serving               // a session is the handler
-	resetting             // what a session left unread is awaited and dropped
-	retiring              // all is dropped until the server closes
-)
 
 // adopt makes an established connection part of the pool, as soon as the server has said what its profile has it say first.
 // ready is called once: with the slot filled, or with an error when the connection has been closed instead. It runs on loop l.
-func adopt(r *recipe, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, e handshake.Established, ready func(error)) *Conn {
+func adopt(config *dialConfig, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, e handshake.Established, ready func(error)) *Conn {
 	c := &Conn{
-		made: r, slot: slot, dialing: &dialing{ready: ready}, established: loop.Now(), Scanner: frame.NewServerScanner(),
-		boundary: profile.New(r.Profile),
+		config: config, slot: slot, dialing: &dial{ready: ready}, established: loop.Now(), Scanner: frame.NewServerScanner(),
+		boundary: profile.New(config.Profile),
 	}
 	c.stream = l.Add(socket, c, e.Early)
 	l.Handling(c.stream)
-	if age := r.MaxAge; age > 0 {
+	if age := config.MaxAge; age > 0 {
 		c.retireAt = c.established.After(jittered(age))
 	}
-	c.act(c.boundary.Dialed())
-	if len(e.Early) == 0 || slot.Demanded() && r.Profile.Reuse == profile.OneShot {
-		c.rest(nil)
+	c.Apply(c.boundary.Dialed())
+	if len(e.Early) == 0 || slot.Demanded() && config.Profile.Reuse == profile.OneShot {
+		c.settle(nil)
 	} // otherwise what the server said together with its answer comes first: it may be a close
 	return c
 }
 
-// forgo gives a connection up that is not available yet, because it is not wanted any more.
-func (c *Conn) forgo() {
-	if c.mode == greeting {
-		c.failed(retirement{pool.Shutdown, frame.GoingAway, "not wanted any more"}, nil)
-	}
-}
-
-// fill makes the connection available.
-func (c *Conn) fill() {
-	ready := c.dialing.ready
-	c.dialing = nil
-	defer ready(nil) // whatever happens
-	c.waits()
-	c.slot.Filled(c)
-}
-
 // Backend returns the backend that the connection leads to.
-func (c *Conn) Backend() *Backend { return c.made.backend }
+func (c *Conn) Backend() *Backend { return c.config.backend }
 
 // Profile returns the profile that the connection was dialed for. Its backend may have another by now.
-func (c *Conn) Profile() *profile.Profile { return c.made.Profile }
+func (c *Conn) Profile() *profile.Profile { return c.config.Profile }
 
 // Stream returns the connection on its event loop. The session makes itself the handler of its events.
 func (c *Conn) Stream() *loop.Conn { return c.stream }
 
 // Protocol returns the subprotocol that the server chose; empty for none.
-func (c *Conn) Protocol() string { return c.made.protocol(c.slot.Variant()) }
+func (c *Conn) Protocol() string { return c.config.protocol(c.slot.Variant()) }
 
 // sendControl sends a control frame, which must be at a frame boundary.
 func (c *Conn) sendControl(op frame.Opcode, payload []byte) {

@@ -5,9 +5,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
-// recipe is what connections are made by: the options that were in force when they were dialed. It is immutable, and each
+// dialConfig is what connections are made by: the options that were in force when they were dialed. It is immutable, and each
 // connection keeps its own, since what a server was told cannot be changed afterwards.
-type recipe struct {
+type dialConfig struct {
 	Options
 	backend *Backend
 	// renewal counts the changes after which older connections are not wanted any more.
@@ -15,7 +15,7 @@ type recipe struct {
 }
 
 // options returns the options that are in force now. They must not be changed.
-func (b *Backend) options() *Options { return &b.recipe.Load().Options }
+func (b *Backend) options() *Options { return &b.config.Load().Options }
 
 // Leave takes the backend out of its group for good, or until Restore: sessions that there are go on, none begins, and
 // connections are closed that have no session. It is not probed any more. Close is for when they are gone.
@@ -45,16 +45,16 @@ func (b *Backend) Group() *pool.Group[*Conn] { return b.group }
 func (b *Backend) Update(o Options, renew bool) {
 	b.updating.Lock()
 	defer b.updating.Unlock()
-	now := b.recipe.Load()
+	now := b.config.Load()
 	o.Group, o.Variants, o.Peers, o.Loops, o.Log = now.Group, now.Variants, now.Peers, now.Loops, now.Log
 	o.Descriptors, o.Guard = now.Descriptors, now.Guard
 	o.setDefaults()
 	o.keepTo(o.Profile)
-	next := &recipe{Options: o, backend: b, renewal: now.renewal}
+	next := &dialConfig{Options: o, backend: b, renewal: now.renewal}
 	if renew {
 		next.renewal++
 	}
-	b.recipe.Store(next) // before the pool is told, so that what it reserves from then on is made so
+	b.config.Store(next) // before the pool is told, so that what it reserves from then on is made so
 	b.report.rename(o.Name)
 	b.worker.configure(o.limits())
 	b.pool.Set(o.Settings)
@@ -67,22 +67,22 @@ func (b *Backend) Update(o Options, renew bool) {
 }
 
 // outdated tells whether the connection was dialed with what is not wanted any more.
-func (c *Conn) outdated() bool { return c.made.renewal != c.made.backend.recipe.Load().renewal }
+func (c *Conn) outdated() bool { return c.config.renewal != c.config.backend.config.Load().renewal }
 
 // protocol returns the subprotocol that the server chose for a connection of a variant: the only one that the handshake accepts,
 // unless the client's own were offered.
-func (r *recipe) protocol(variant string) string {
-	if isPrivate(variant) && r.Variants != nil {
-		if v, chosen, ok := r.Variants.find(variant); ok && len(v.Subprotocols) > 0 {
+func (d *dialConfig) protocol(variant string) string {
+	if isPrivate(variant) && d.Variants != nil {
+		if v, chosen, ok := d.Variants.find(variant); ok && len(v.Subprotocols) > 0 {
 			return chosen
 		}
 	}
-	return r.Target.Protocol
+	return d.Target.Protocol
 }
 
 // target returns the server as it is to be dialed for connections of a variant.
-func (r *recipe) target(variant string) (*handshake.Target, error) {
-	o := &r.Options
+func (d *dialConfig) target(variant string) (*handshake.Target, error) {
+	o := &d.Options
 	if variant == "" || o.Variants == nil {
 		return o.Target, nil
 	}

@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -18,33 +17,33 @@ import (
 func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 	pos := 0
 	for {
-		if c.mode == waiting && c.forSession(b[pos:]) {
+		if inPool.has(c.state) && c.forSession(b[pos:]) {
 			c.stream.PauseBefore(b[pos:])
 			return len(b)
 		}
 		c.Scanner.Inspect = c.inspected()
 		run, err := c.Scanner.Next(b[pos:])
-		if run.Data > 0 && c.greeted() {
+		if run.Data > 0 && c.hasGreeted() {
 			c.dataWhileIdle(b[pos : pos+run.Data])
 		}
 		pos += run.Consumed
 		if err == nil && run.Inspect {
 			var n int
-			n, err = c.FromServer.Present(&c.boundary, profile.FromServer, &c.Scanner, &run, b[pos:], func(s profile.Step, _ []byte, _ bool) { c.act(s) })
+			n, err = c.FromServer.Present(&c.boundary, profile.FromServer, &c.Scanner, &run, b[pos:], func(s profile.Step, _ []byte, _ bool) { c.Apply(s) })
 			pos += n
 		}
 		switch {
-		case err != nil && c.mode == retiring:
+		case err != nil && ended.has(c.state):
 			c.stream.CloseWrite()
 			return len(b)
 		case err != nil:
-			c.failed(*breach(err), nil)
+			c.fail(*protocolError(err), nil)
 			return len(b)
 		case run.HasControl():
 			c.control(run.Control, run.Payload)
 		case !run.Inspect:
-			c.rest(b[pos:])
-			if c.mode == waiting && pos < len(b) && !frame.Opcode(b[pos]&0xf).IsControl() {
+			c.settle(b[pos:])
+			if inPool.has(c.state) && pos < len(b) && !frame.Opcode(b[pos]&0xf).IsControl() {
 				c.dataWhileIdle(nil) // the beginning of a header, which a session would take for that of its first answer
 			}
 			return pos
@@ -58,20 +57,20 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 // inspected returns the kinds of messages that the boundary is to see. What a server says to a client of its own before that
 // client's session is the client's.
 func (c *Conn) inspected() frame.Kinds {
-	if c.greeted() && c.made.Profile.Reuse != profile.OneShot && c.private() {
+	if c.hasGreeted() && c.config.Profile.Reuse != profile.OneShot && c.private() {
 		return 0
 	}
 	return c.boundary.Inspect(profile.FromServer)
 }
 
-// greeted tells whether the server has said what it says at first, and no session has begun.
-func (c *Conn) greeted() bool { return c.mode == waiting || c.mode == greeting && c.clean }
+// hasGreeted tells whether the server has said what it says at first, and no session has begun.
+func (c *Conn) hasGreeted() bool { return inPool.has(c.state) || c.state == greeted }
 
 // forSession tells whether what the server says at a moment when no session is there must wait for one that is about to
 // begin: it has leased the connection, and no other will be on it. So it is to hear everything, a close frame as well; only
 // pings are answered meanwhile.
 func (c *Conn) forSession(b []byte) bool {
-	if len(b) == 0 || c.made.Profile.Reuse != profile.OneShot {
+	if len(b) == 0 || c.config.Profile.Reuse != profile.OneShot {
 		return false
 	}
 	if h, _, err := frame.ParseHeader(b); err == nil && !h.Masked && (h.Opcode == frame.Ping || h.Opcode == frame.Pong) && c.Scanner.AtFrameBoundary() {
@@ -82,15 +81,15 @@ func (c *Conn) forSession(b []byte) bool {
 
 // dataWhileIdle takes pieces of data frames that no session is there for, and that the boundary does not inspect.
 func (c *Conn) dataWhileIdle(b []byte) {
-	if c.made.Profile.Reuse != profile.OneShot && !c.private() {
-		c.failed(retirement{pool.Unsolicited, frame.PolicyViolation, profile.Unsolicited.String()}, nil)
+	if c.config.Profile.Reuse != profile.OneShot && !c.private() {
+		c.fail(unsolicited, nil)
 		return
 	}
 	// Nobody had the connection before, and only one session will: what the server says belongs to its client.
-	kept := c.keep()
-	kept.greeting = append(kept.greeting, b...)
-	if len(kept.greeting) > maxGreeting {
-		c.failed(retirement{pool.Unsolicited, frame.MessageTooBig, tooMuchSaid}, nil)
+	d := c.addDeferred()
+	d.greeting = append(d.greeting, b...)
+	if len(d.greeting) > maxGreeting {
+		c.fail(cause{pool.Unsolicited, frame.MessageTooBig, tooMuchSaid}, nil)
 	}
 }
 
@@ -102,50 +101,29 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 	switch op {
 	case frame.Ping:
 		switch {
-		case c.mode == retiring:
+		case ended.has(c.state):
 		case c.stream.Pending() == 0:
 			c.sendControl(frame.Pong, payload)
 		default: // only the last ping needs an answer (RFC 6455, section 5.5.3), so that one waits at most
-			c.keep().pong = append(make([]byte, 0, len(payload)), payload...)
+			c.addDeferred().pong = append(make([]byte, 0, len(payload)), payload...)
 		}
 	case frame.Pong:
 		c.Pong(payload)
 	case frame.Close:
 		c.closeReceived = true
-		if c.mode == retiring {
+		if ended.has(c.state) {
 			c.stream.CloseWrite()
 			return
 		}
 		code, reason, err := frame.ParseClose(payload)
-		if c.mode == greeting && c.boundary.Closed(code).Reason == profile.Busy {
+		if notInPool.has(c.state) && c.boundary.Closed(code).Reason == profile.Busy {
 			c.dialing.refusal = errFull
 		}
 		if err != nil {
-			c.failed(*breach(err), nil)
+			c.fail(*protocolError(err), nil)
 			return
 		}
-		c.failed(retirement{pool.Closed, code, fmt.Sprintf("closed by the server: %v %s", code, reason)}, append([]byte{}, payload...))
-	}
-}
-
-// failed takes the connection out of service, whatever it was doing. closing is the payload of the server's close frame; nil if
-// it has sent none.
-func (c *Conn) failed(why retirement, closing []byte) {
-	if c.EarlyEnd() != nil || c.leaveToClient(why, closing) {
-		return
-	}
-	switch c.mode {
-	case greeting:
-		if c.dialing.refusal == nil {
-			c.dialing.refusal = errors.New(why.text)
-		}
-		c.close(why)
-	case waiting:
-		c.lost(why)
-	case resetting:
-		c.retire(why)
-	case retiring:
-		c.finish()
+		c.fail(cause{pool.Closed, code, fmt.Sprintf("closed by the server: %v %s", code, reason)}, append([]byte{}, payload...))
 	}
 }
 
@@ -154,11 +132,11 @@ func (c *Conn) Flushed(*loop.Conn) { c.sendPong() }
 
 // sendPong sends the pong that waits, if there is one.
 func (c *Conn) sendPong() {
-	if c.kept == nil || c.kept.pong == nil || c.mode == retiring {
+	if c.deferred == nil || c.deferred.pong == nil || ended.has(c.state) {
 		return
 	}
-	c.sendControl(frame.Pong, c.kept.pong)
-	c.kept.pong = nil
+	c.sendControl(frame.Pong, c.deferred.pong)
+	c.deferred.pong = nil
 }
 
 // Ended implements [loop.Handler].
@@ -170,17 +148,17 @@ func (c *Conn) Ended(_ *loop.Conn, err error) {
 	if c.silent {
 		reason = pool.Silent
 	}
-	why := retirement{reason, frame.GoingAway, err.Error()}
+	why := cause{reason, frame.GoingAway, err.Error()}
 	if machine.Local(err) { // it says nothing about the server
-		switch c.mode {
-		case greeting:
+		switch {
+		case notInPool.has(c.state):
 			c.dialing.refusal = err
-		case waiting:
+		case c.state == idle:
 			c.withdraw(why)
 			return
 		}
 	}
-	c.failed(why, nil)
+	c.fail(why, nil)
 }
 
 // MoveTo implements [loop.Mover].

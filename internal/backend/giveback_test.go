@@ -78,7 +78,7 @@ func TestGiveBackOfLost(t *testing.T) {
 	s := &session{t: t, conn: r.lease()}
 	p.SendClose(1012, "restart")
 	wstest.Eventually(t, "the loss is noticed", func() (lost bool) {
-		s.on(func() { lost = s.conn.broken() != nil })
+		s.on(func() { lost = s.conn.cause() != nil })
 		return lost
 	})
 	s.conn.ReturnUnused()

@@ -95,7 +95,7 @@ func TestLostBeforeSession(t *testing.T) {
 				s := &session{t: t, conn: <-w.Ready()}
 				end(p)
 				wstest.Eventually(t, "the loss is noticed", func() (lost bool) {
-					s.on(func() { lost = s.conn.broken() != nil })
+					s.on(func() { lost = s.conn.cause() != nil })
 					return lost
 				})
 				if s.begin() {

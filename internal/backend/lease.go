@@ -15,18 +15,20 @@ import (
 func (c *Conn) Use(f func(alive bool)) {
 	ok := c.stream.Post(func() {
 		c.lease = c.slot.Sessions()
-		if why := c.broken(); why != nil && c.EarlyEnd() == nil {
-			if !c.stream.Closed() {
-				c.retire(*why)
-			}
+		switch {
+		case c.state == gone:
+			f(false)
+			return
+		case c.state == lost && c.EarlyEnd() == nil:
+			c.discard(*c.cause())
 			f(false)
 			return
 		}
 		c.sendPong()
-		c.mode = serving
+		c.to(serving)
 		c.stream.Resume() // see Received
 		if c.EarlyEnd() == nil {
-			c.made.backend.worker.serves()
+			c.config.backend.worker.serves()
 		}
 		f(true)
 	})
@@ -48,10 +50,10 @@ func (c *Conn) ReturnUnused() {
 // EndUnused ends the lease of a connection that was to be used, but that nothing was sent over.
 func (c *Conn) EndUnused() {
 	if f := c.EarlyEnd(); f != nil {
-		c.retire(retirement{pool.Closed, frame.GoingAway, f.Reason})
+		c.discard(cause{pool.Closed, frame.GoingAway, f.Reason})
 		return
 	}
-	_ = c.idle()
+	_ = c.giveBack()
 }
 
 // MessagesReceived returns how many whole messages the server has sent in this session, and whether another is under way.
@@ -84,10 +86,10 @@ type Ending struct {
 // the connection.
 func (c *Conn) End(e Ending) Outcome {
 	c.takeBack()
-	if c.closeSent || c.closeReceived && c.broken() == nil { // the session was over, so that nothing can have broken it any more
+	if c.closeSent || c.closeReceived && c.cause() == nil { // the session was over, so that nothing can have broken it any more
 		e.Fault = ""
 	}
-	w := &c.made.backend.worker
+	w := &c.config.backend.worker
 	if e.Full && !c.private() { // otherwise it may be full for this client
 		w.sessionRefused()
 	}
@@ -95,31 +97,29 @@ func (c *Conn) End(e Ending) Outcome {
 	w.sessionEnded(c.sessionEnd(&e, now), now)
 	c.sessionBegan = 0
 	c.cut = e.MidFrame
-	if c.stream.Ended() || c.closing() || e.MidFrame || e.Fault != "" || c.broken() != nil {
-		why := retirement{c.reason(e, profile.NoReason), e.Code, e.Text}
-		if broken := c.broken(); broken != nil {
+	if c.stream.Ended() || c.closeBegan() || e.MidFrame || e.Fault != "" || c.cause() != nil {
+		why := cause{c.reason(e, profile.NoReason), e.Code, e.Text}
+		if broken := c.cause(); broken != nil {
 			why.code, why.text = broken.code, broken.text
 		}
-		c.retire(why)
-		return Discarded
+		return c.discard(why)
 	}
 	step := c.boundary.End(e.Traffic)
 	c.FromServer.inspectRest(&c.boundary, &c.Scanner)
-	c.perform(step)
+	c.ApplyToServer(step)
 	switch {
 	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise it is the beginning of something that nobody asked for
-		return c.idle()
+		return c.giveBack()
 	case step.Then == profile.Resetting:
-		c.mode = resetting
+		c.to(resetting)
 		c.timer.Stop()
-		if limit := c.made.backend.options().ResetTimeout; limit > 0 {
+		if limit := c.config.backend.options().ResetTimeout; limit > 0 {
 			c.timer.Set(c.stream, limit, timerReset)
 		}
 		c.slot.Reset(c.lease)
 		return Resetting
 	}
-	c.retire(retirement{c.reason(e, step.Reason), e.Code, e.Text})
-	return Discarded
+	return c.discard(cause{c.reason(e, step.Reason), e.Code, e.Text})
 }
 
 // sessionEnd returns what the end of a session says about the server.
@@ -154,7 +154,7 @@ func (c *Conn) reason(e Ending, found profile.Reason) pool.Reason {
 		return pool.Full
 	case c.silent:
 		return pool.Silent
-	case c.stream.Ended() && !c.closing():
+	case c.stream.Ended() && !c.closeBegan():
 		return pool.Lost
 	case e.Fault != "":
 		return pool.Broken
@@ -162,7 +162,7 @@ func (c *Conn) reason(e Ending, found profile.Reason) pool.Reason {
 		return pool.Closed
 	case e.MidFrame || e.Traffic.SendingMessage:
 		return pool.Cut
-	case c.made.Profile.Reuse == profile.OneShot:
+	case c.config.Profile.Reuse == profile.OneShot:
 		return pool.Served
 	}
 	return poolReason(found)
@@ -174,40 +174,60 @@ func (c *Conn) takeBack() {
 	c.stream.Resume()
 }
 
-// idle gives the connection back to the pool, if it may serve another session.
-func (c *Conn) idle() Outcome {
-	o := c.made.backend.options()
-	switch {
-	case c.outdated():
-		c.retire(retirement{pool.Outdated, frame.GoingAway, "settings changed"})
-	case o.MaxSessions > 0 && c.slot.Sessions() >= o.MaxSessions:
-		c.retire(retirement{pool.WornOut, frame.GoingAway, "served its sessions"})
-	case c.aged():
-		c.retire(retirement{pool.Aged, frame.GoingAway, tooOld})
-	case isPrivate(c.slot.Variant()):
-		c.retire(retirement{pool.Served, frame.GoingAway, "served its client"})
-	default:
-		c.waits()
-		c.slot.Return(c.lease)
-		return Returned
-	}
-	return Discarded
+// closeBegan tells whether one side has sent its close frame.
+func (c *Conn) closeBegan() bool { return c.closeSent || c.closeReceived }
+
+// SendClose relays a close frame's payload to the server; the session goes on until the server's own close arrives. The
+// stream must be at a frame boundary.
+func (c *Conn) SendClose(payload []byte) {
+	c.closeSent = true
+	c.sendControl(frame.Close, payload)
 }
 
-// rest ends the greeting or the reset, if the boundary says that the connection may serve a session. behind is the incomplete
-// frame that has been received behind what was presented.
-func (c *Conn) rest(behind []byte) {
-	if !c.clean {
-		return
+// CloseReceived notes that the server sent its close frame to the session.
+func (c *Conn) CloseReceived() { c.closeReceived = true }
+
+// RecordProtocolError notes that the server broke RFC 6455 while a session was served. Whatever the session ends with, the server is told
+// what it did.
+func (c *Conn) RecordProtocolError(err error) { c.addDeferred().cause = protocolError(err) }
+
+// A connection may be dialed for one client, with that client's own key or parameters. When the server accepts the upgrade and ends
+// the connection right behind it, what it said and its close are an answer to that client: the client gets them, as it would
+// directly, and no other connection is dialed for it. With a one-shot profile the session simply hears all of it (see
+// [Conn.forSession]). Otherwise the connection's boundary could not tell what to make of it, and it is kept as an EarlyEnd.
+
+// EarlyEnd is how a server ended a connection that had been dialed for one client, before the session of that client began.
+type EarlyEnd struct {
+	// Close is the payload of the server's close frame; nil if it ended the connection without one.
+	Close []byte
+	// Full tells that it said that it is full.
+	Full bool
+	// Reason says for logs how the connection ended.
+	Reason string
+}
+
+// EarlyEnd returns how the server has ended the connection before the session that leased it began; nil if it has not. The
+// session presents to its client what [Conn.TakeGreeting] returns, and then this end, and ends the lease with [Conn.End].
+func (c *Conn) EarlyEnd() *EarlyEnd {
+	if c.deferred == nil {
+		return nil
 	}
-	switch {
-	case c.mode == greeting:
-		c.clean = false
-		c.fill()
-	case c.mode == resetting && len(behind) == 0:
-		c.clean = false
-		_ = c.idle()
-	case c.mode == resetting && !frame.Opcode(behind[0]&0xf).IsControl(): // the beginning of what nobody asked for
-		c.retire(retirement{pool.Unsolicited, frame.PolicyViolation, profile.Unsolicited.String()})
+	return c.deferred.earlyEnd
+}
+
+// private tells whether the connection was dialed with what one client said in its handshake.
+func (c *Conn) private() bool { return isPrivate(c.slot.Variant()) }
+
+// TakeGreeting returns the frames, or the beginning of them, that the server sent before the session, to be presented to the
+// client. They have passed the Scanner.
+func (c *Conn) TakeGreeting() []byte {
+	var frames []byte
+	for op, payload := range c.boundary.Greeting() {
+		frames = frame.AppendMessage(frames, op, true, payload, false)
 	}
+	if c.deferred != nil {
+		frames = append(frames, c.deferred.greeting...)
+		c.deferred.greeting = nil
+	}
+	return frames
 }

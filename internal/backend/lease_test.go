@@ -111,7 +111,7 @@ func TestLeasedConnectionIsLost(t *testing.T) {
 			s := &session{t: t, conn: r.lease()}
 			lose(p)
 			wstest.Eventually(t, "the loss is noticed", func() (lost bool) {
-				s.on(func() { lost = s.conn.broken() != nil })
+				s.on(func() { lost = s.conn.cause() != nil })
 				return lost
 			})
 			if st := r.Stats(); st.Leased != 1 {

@@ -17,28 +17,25 @@ import (
 // compute in the thread which reads answer late. Nothing is concluded while the proxy itself does not read, because the
 // client is slow, or could not send the ping, because the server is: that is for TCP's own time-outs.
 
-// tooOld is what the server is told whose connection is retired for its age.
-const tooOld = "maximum age reached"
-
 // pingPayload is the size of a ping's payload in bytes.
 const pingPayload = 8
 
-// watch sets the time of the next look at the connection.
-func (c *Conn) watch() {
-	o := c.made.backend.options()
+// scheduleCheck sets the time of the connection's next check.
+func (c *Conn) scheduleCheck() {
+	o := c.config.backend.options()
 	next := time.Duration(0)
 	if o.PingInterval > 0 {
 		next = jittered(o.PingInterval)
 	}
 	at, expires := c.expiry()
-	expires = expires && c.mode == waiting // a session is not cut for the age, so nobody looks at it
+	expires = expires && c.state == idle // a session is not cut for the age, so nobody checks it
 	if expires {
 		if left := max(at.Until(), 0); next == 0 || left < next {
 			next = left
 		}
 	}
 	if next > 0 || expires {
-		c.timer.SetRoughly(c.stream, next, timerLook)
+		c.timer.SetRoughly(c.stream, next, timerCheck)
 	} else {
 		c.timer.Stop() // it may still bound the reset that has just succeeded
 	}
@@ -47,23 +44,23 @@ func (c *Conn) watch() {
 // jittered returns a time between three quarters of d and d, so that what began together does not go on together.
 func jittered(d time.Duration) time.Duration { return d - rand.N(d/4+1) }
 
-// look is called from time to time.
-func (c *Conn) look() {
-	o := c.made.backend.options()
+// check sends a ping, or retires an idle connection that is too old. It is called from time to time.
+func (c *Conn) check() {
+	o := c.config.backend.options()
 	at, expires := c.expiry()
-	if c.mode == waiting && expires && loop.Now() >= at && c.slot.Withdraw(pool.Aged) { // otherwise it has been leased this moment
-		c.close(retirement{pool.Aged, frame.GoingAway, tooOld})
+	if c.state == idle && expires && loop.Now() >= at && c.slot.Withdraw(pool.Aged) { // otherwise it has been leased this moment
+		c.close(aged)
 		return
 	}
 	if o.PingInterval <= 0 {
-		if c.mode == serving { // it will be looked at when the session has ended
+		if c.state == serving { // it will be checked when the session has ended
 			return
 		}
-		c.watch()
+		c.scheduleCheck()
 		return
 	}
 	c.pinged = 0
-	if c.mode == serving {
+	if c.state == serving {
 		c.stream.Handler().(LeaseHolder).SendPing()
 	} else if c.stream.Pending() == 0 {
 		c.sendControl(frame.Ping, c.Ping())
@@ -94,17 +91,17 @@ func (c *Conn) Pong(payload []byte) {
 	}
 	roundTrip := -c.pinged.Until()
 	c.pinged, c.roundTrip = 0, uint32(min(roundTrip.Microseconds(), math.MaxUint32))
-	c.made.backend.report.roundTrip(roundTrip)
-	if c.mode == waiting || c.mode == serving {
-		c.watch()
+	c.config.backend.report.roundTrip(roundTrip)
+	if c.state == idle || c.state == serving {
+		c.scheduleCheck()
 	}
 }
 
 // pongDue is called when the pong should be there.
 func (c *Conn) pongDue() {
-	timeout := c.made.backend.options().PingTimeout
+	timeout := c.config.backend.options().PingTimeout
 	if c.pinged == 0 || c.stream.Paused() || c.stream.Held() > 0 || c.count() != c.received {
-		c.watch()
+		c.scheduleCheck()
 		return
 	}
 	if left := c.pinged.After(timeout).Until(); left > 0 { // it was sent later than it was due
@@ -124,13 +121,4 @@ func (c *Conn) expiry() (at loop.Instant, expires bool) {
 		return c.idleUntil, c.idleUntil != 0
 	}
 	return c.retireAt, true
-}
-
-// waits notes that the connection waits for a session from now on.
-func (c *Conn) waits() {
-	c.mode = waiting
-	if limit := c.made.Profile.Limits.Idle; limit > 0 {
-		c.idleUntil = loop.Now().After(jittered(limit))
-	}
-	c.watch()
 }

@@ -13,7 +13,7 @@ import (
 // Pings over real sockets: that they are sent, and what comes of it. What counts as a sign of life is in signs_test.go.
 
 // look has the connection look at itself now, which sends a ping.
-func (s *session) look() { s.on(s.conn.look) }
+func (s *session) look() { s.on(s.conn.check) }
 
 // due has the pong be due now, as if the ping had been sent an hour ago.
 func (s *session) due() {
@@ -118,7 +118,7 @@ func TestSilentBeforeUse(t *testing.T) {
 	s.look()
 	s.due()
 	wstest.Eventually(t, "it is noticed", func() (lost bool) {
-		s.on(func() { lost = s.conn.broken() != nil })
+		s.on(func() { lost = s.conn.cause() != nil })
 		return lost
 	})
 	if s.begin() {

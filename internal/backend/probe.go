@@ -109,7 +109,7 @@ func (b *Backend) probeUpgrade(ctx context.Context) error {
 		return errNoRoom
 	}
 	defer done()
-	r := b.recipe.Load()
+	r := b.config.Load()
 	established, err := r.Target.Dial(ctx)
 	if err != nil {
 		if anonymous := (anonymousRefusedError{}); errors.As(r.judge("", err), &anonymous) {

@@ -34,22 +34,22 @@ type anonymousRefusedError struct{ error }
 func (e anonymousRefusedError) Unwrap() error { return e.error }
 
 // judge returns a failure to dial a connection of a variant as the worker is to take it.
-func (r *recipe) judge(variant string, err error) error {
+func (d *dialConfig) judge(variant string, err error) error {
 	status := (*handshake.StatusError)(nil)
 	if !errors.As(err, &status) {
 		return err
 	}
-	spoken, private := r.says(variant)
+	spoken, private := d.says(variant)
 	code := status.Status
 	switch {
 	case private && isClientError(code):
 		return clientRefusedError{error: err}
-	case saysFull(code) || r.Profile.BusyStatus(code):
+	case saysFull(code) || d.Profile.BusyStatus(code):
 		return fmt.Errorf("%w: %w", errFull, err)
 	case private && code >= http.StatusInternalServerError && code != http.StatusBadGateway && code != http.StatusGatewayTimeout,
 		spoken && isClientError(code) && code != http.StatusUnauthorized && code != http.StatusForbidden:
 		return clientRefusedError{err, code >= http.StatusInternalServerError}
-	case !spoken && isClientError(code) && r.clientsSpeak():
+	case !spoken && isClientError(code) && d.clientsSpeak():
 		return anonymousRefusedError{err}
 	}
 	return err
@@ -58,15 +58,15 @@ func (r *recipe) judge(variant string, err error) error {
 func isClientError(status int) bool { return status >= 400 && status <= 499 }
 
 // says tells whether connections of a variant are dialed with values of clients, and whether those are of one client alone.
-func (r *recipe) says(variant string) (spoken, private bool) {
-	if variant == "" || r.Variants == nil {
+func (d *dialConfig) says(variant string) (spoken, private bool) {
+	if variant == "" || d.Variants == nil {
 		return false, false
 	}
-	v, _ := r.Variants.lookup(variant)
+	v, _ := d.Variants.lookup(variant)
 	return v.Query != "" || len(v.Header)+len(v.Path)+len(v.Subprotocols) > 0, v.Private || isPrivate(variant)
 }
 
 // clientsSpeak tells whether clients of the service say something of their own in the handshake.
-func (r *recipe) clientsSpeak() bool {
-	return r.Passes || r.Profile.Private() || r.Variants != nil && r.Variants.anyPrivate()
+func (d *dialConfig) clientsSpeak() bool {
+	return d.Passes || d.Profile.Private() || d.Variants != nil && d.Variants.anyPrivate()
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// traffic is what clients of a speech service send and a proxy reads at once.
+// traffic is what a proxy reads at once from clients of a speech service.
 func traffic() []struct {
 	name   string
 	stream []byte
@@ -48,7 +48,7 @@ func BenchmarkApplyMask(b *testing.B) {
 	}
 }
 
-// The budget: relaying a frame allocates nothing, and neither do the control frames between.
+// Relaying a frame allocates nothing, and neither do the control frames in between.
 func TestScannerDoesNotAllocate(t *testing.T) {
 	for _, test := range traffic() {
 		t.Run(test.name, func(t *testing.T) {

@@ -9,12 +9,12 @@ import (
 // CloseCode says why a connection is closed (RFC 6455, section 7.4, and IANA's registry of close codes).
 type CloseCode uint16
 
-// The registered codes that the proxy sends or has to tell apart.
+// The registered codes that the proxy sends or has to distinguish.
 const (
 	NormalClosure    CloseCode = 1000
 	GoingAway        CloseCode = 1001
 	ProtocolError    CloseCode = 1002
-	NoStatus         CloseCode = 1005 // never on the wire: a close frame without a code
+	NoStatus         CloseCode = 1005 // never on the wire: the close frame had no code
 	AbnormalClosure  CloseCode = 1006 // never on the wire: the connection ended without a close frame
 	UnsupportedData  CloseCode = 1003
 	InvalidPayload   CloseCode = 1007
@@ -30,8 +30,8 @@ const (
 // String returns the code as a number.
 func (c CloseCode) String() string { return strconv.Itoa(int(c)) }
 
-// Sendable tells whether a close frame may carry the code: those that RFC 6455 (section 7.4.1) and IANA define for
-// the wire, and the ranges for libraries and applications (section 7.4.2).
+// Sendable tells whether a close frame may have the code: one that RFC 6455 (section 7.4.1) or IANA defines for the wire, or one
+// from the ranges for libraries and applications (section 7.4.2).
 func (c CloseCode) Sendable() bool {
 	switch {
 	case c >= 1000 && c <= 1003, c >= 1007 && c <= 1014, c >= 3000 && c <= 4999:
@@ -40,7 +40,7 @@ func (c CloseCode) Sendable() bool {
 	return false
 }
 
-// MaxCloseReason is the length in bytes of the longest reason that fits into a close frame beside the code.
+// MaxCloseReason is the length in bytes of the longest reason that fits into a close frame.
 const MaxCloseReason = MaxControlPayload - 2
 
 // ParseClose decodes a close frame's payload (RFC 6455, section 5.5.1). An empty payload is [NoStatus]. The reason
@@ -62,8 +62,8 @@ func ParseClose(payload []byte) (code CloseCode, reason []byte, err error) {
 	return code, reason, nil
 }
 
-// AppendClosePayload appends the payload of a close frame: nothing for [NoStatus], else the code and as much of the
-// reason as fits, cut at a character's end.
+// AppendClosePayload appends the payload of a close frame to dst: nothing for [NoStatus], otherwise the code and as many whole
+// characters of the reason as fit.
 func AppendClosePayload(dst []byte, code CloseCode, reason string) []byte {
 	if code == NoStatus {
 		return dst

@@ -88,7 +88,7 @@ func TestAppendClosePayload(t *testing.T) {
 	}
 }
 
-// Whatever reason an operator or a profile gives, what is sent must be a close frame that a peer accepts.
+// Whatever the reason is, the close frame must be one that a peer accepts.
 func TestClosePayloadIsAlwaysAccepted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		code := CloseCode(rapid.SampledFrom([]int{1000, 1001, 1002, 1007, 1011, 1013, 3000, 4999}).Draw(t, "code"))
@@ -107,7 +107,7 @@ func TestClosePayloadIsAlwaysAccepted(t *testing.T) {
 	})
 }
 
-// The errors are sent to peers as they are: each code must be one that may be sent, and each reason must fit.
+// The errors are sent to peers as they are, so each code must be sendable, and each reason must fit.
 func TestErrorsCanBeSent(t *testing.T) {
 	tests := []struct {
 		err  *Error

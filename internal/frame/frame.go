@@ -1,15 +1,14 @@
 // Package frame reads and writes the framing of the WebSocket protocol (RFC 6455, section 5) on byte slices.
 //
-// It does no I/O and keeps no buffers: callers bring the bytes as they arrive, at whatever places the network cut
-// them, and a [Scanner] says which of them are data frames to pass on as they stand, which are control frames to act
-// on, and which break the protocol. Nothing here is safe for concurrent use, and nothing needs to be: a scanner
-// belongs to one direction of one connection, and that to one event loop.
+// It does no I/O and keeps no buffers. Callers present the bytes as they arrive, wherever the network has cut them. A
+// [Scanner] says which of them are data frames to pass on as they are, which are control frames to act on, and which break
+// the protocol. A scanner is for one direction of one connection, and not safe for concurrent use.
 package frame
 
 // Opcode is the four-bit type of a frame (RFC 6455, section 5.2).
 type Opcode byte
 
-// The opcodes that RFC 6455 defines; all others are reserved and refused.
+// The opcodes that RFC 6455 defines. All others are reserved: they are errors.
 const (
 	Continuation Opcode = 0x0
 	Text         Opcode = 0x1
@@ -42,10 +41,10 @@ func (o Opcode) String() string {
 }
 
 const (
-	// MaxHeaderSize is the length in bytes of the longest frame header: two bytes, eight of length, four of mask.
+	// MaxHeaderSize is the length in bytes of the longest frame header: two bytes, eight of length, four of masking key.
 	MaxHeaderSize = 14
 	// MaxControlPayload is the largest payload in bytes that a control frame may have (RFC 6455, section 5.5).
 	MaxControlPayload = 125
-	// MaxControlSize is the length in bytes of the longest control frame with its header.
+	// MaxControlSize is the length in bytes of the longest control frame, including its header.
 	MaxControlSize = 2 + 4 + MaxControlPayload
 )

@@ -11,8 +11,8 @@ import (
 	"github.com/gobwas/ws"
 )
 
-// reference is what another implementation makes of a whole stream: gobwas/ws decodes and judges the headers, the
-// standard library the text. Where the RFC leaves a choice, ours is added by hand.
+// reference is what other implementations find in a whole stream: gobwas/ws decodes and checks the headers, the standard
+// library checks the text. Where the RFC leaves a choice, our choice is added by hand.
 type reference struct {
 	passed     []byte
 	ends       []int // of the data frames, as offsets into passed
@@ -29,7 +29,7 @@ type reference struct {
 
 func (r *reference) bad() bool { return len(r.defects) > 0 }
 
-// checkedBy tells which of our errors gobwas reports by this one.
+// checkedBy returns which of our errors correspond to an error of gobwas.
 var checkedBy = map[error][]*Error{
 	ws.ErrProtocolOpCodeReserved:             {ErrReservedOpcode},
 	ws.ErrProtocolControlPayloadOverflow:     {ErrLongControl},
@@ -46,8 +46,8 @@ var checkedBy = map[error][]*Error{
 	ws.ErrProtocolInvalidUTF8:                {ErrCloseReason},
 }
 
-// judgeHeader collects everything that is wrong with one frame's header: the scanner may see only some of it, depending
-// on how many bytes it has.
+// judgeHeader returns everything that is wrong with one frame's header. The scanner may see only some of it, depending on how
+// many bytes it has.
 func judgeHeader(t testing.TB, h ws.Header, size int, fromClient, inMessage bool, room int64) []*Error {
 	var defects []*Error
 	add := func(wrong bool, err *Error) {
@@ -64,15 +64,15 @@ func judgeHeader(t testing.TB, h ws.Header, size int, fromClient, inMessage bool
 	if h.OpCode.IsData() || h.OpCode == ws.OpContinuation {
 		add(h.OpCode == ws.OpContinuation && !inMessage, ErrNoMessage)
 		add(h.OpCode != ws.OpContinuation && inMessage, ErrInMessage)
-		// The length's marker, seen first, may already tell that it is too much.
+		// The marker in front of the length may already show that the length is too large.
 		marker := []int64{2: 0, 4: 126, 10: 127}[size-maskSize(h)]
 		add(max(h.Length, marker) > room, ErrMessageSize)
 	}
-	// By intent stricter than gobwas, which decodes lengths in any form: RFC 6455, section 5.2, says "the minimal number
+	// This is stricter than gobwas on purpose, which decodes lengths in any form: RFC 6455, section 5.2, says "the minimal number
 	// of bytes MUST be used".
 	add(size != ws.HeaderSize(h), ErrLengthEncoding)
 
-	// The list above, without what gobwas does not look at, must be gobwas's verdict.
+	// Without what gobwas does not check, the list above must agree with gobwas.
 	state := ws.StateClientSide
 	if fromClient {
 		state = ws.StateServerSide
@@ -106,14 +106,14 @@ func decode(t testing.TB, stream []byte, fromClient bool, limit int64) *referenc
 	if limit == 0 {
 		limit = 1<<63 - 1
 	}
-	var text []byte // of the message under way
+	var text []byte // of the current message
 	isText, room := false, limit
 	for pos := 0; pos < len(stream); {
 		reader := bytes.NewReader(stream[pos:])
 		h, err := ws.ReadHeader(reader)
 		switch {
 		case errors.Is(err, ws.ErrHeaderLengthMSB):
-			// With limits and directions there may be more to say about this frame, but not by a decoded header.
+			// The limit and the direction may make more of this frame wrong, but its header is not decoded.
 			r.defects = []*Error{ErrLengthEncoding, ErrLongControl, ErrNotMasked, ErrMasked, ErrNoMessage, ErrInMessage, ErrMessageSize, ErrReservedBits, ErrReservedOpcode, ErrFragmentedControl}
 			return r
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -169,8 +169,8 @@ func decode(t testing.TB, stream []byte, fromClient bool, limit int64) *referenc
 	return r
 }
 
-// partialDefects judges a header that breaks off: what its first two bytes show is completed to a header that is
-// otherwise the best it can be. Whatever is wrong then has to be seen already.
+// partialDefects returns what is wrong with an incomplete header. It completes the header to one that is right in everything that
+// the first bytes do not show; what is wrong then must be detected already.
 func partialDefects(t testing.TB, b []byte, fromClient, inMessage bool, room int64) []*Error {
 	h := ws.Header{Fin: b[0]&0x80 != 0, Rsv: b[0] >> 4 & 7, OpCode: ws.OpCode(b[0] & 0x0f), Masked: fromClient}
 	size := 2
@@ -185,25 +185,25 @@ func partialDefects(t testing.TB, b []byte, fromClient, inMessage bool, room int
 			h.Length, size = 1<<16, 10
 		}
 	}
-	if length := len(b); length >= size && size > 2 { // the length is there, only the mask is not
+	if length := len(b); length >= size && size > 2 { // only the masking key is missing
 		if length, err := lengthOf(b); err == nil {
 			h.Length = length
 		} else {
 			return []*Error{ErrLengthEncoding, ErrLongControl, ErrNotMasked, ErrMasked, ErrNoMessage, ErrInMessage, ErrMessageSize, ErrReservedBits, ErrReservedOpcode, ErrFragmentedControl}
 		}
 	} else if size == 10 && room < h.Length && room >= 127 {
-		room = h.Length // by the marker alone, which is all that is sure, it may still fit
+		room = h.Length // only the marker is known, with which the length may still fit
 	}
 	return judgeHeader(t, h, size+maskSize(h), fromClient, inMessage, room)
 }
 
-// lengthOf has gobwas decode the length of a header that lacks its mask.
+// lengthOf has gobwas decode the length of a header whose masking key is missing.
 func lengthOf(b []byte) (int64, error) {
 	h, err := ws.ReadHeader(bytes.NewReader(join(b, make([]byte, 4))))
 	return h.Length, err
 }
 
-// seedStreams are what fuzzing starts from: valid streams, and one for each way to be wrong.
+// seedStreams are what fuzzing starts from: valid streams, and one for each error.
 func seedStreams() (client, server [][]byte) {
 	long := bytes.Repeat([]byte("0123456789"), 20)
 	client = [][]byte{
@@ -246,8 +246,8 @@ func seedStreams() (client, server [][]byte) {
 	return client, server
 }
 
-// FuzzScanner holds the scanner against gobwas/ws: the same frames, counts and verdict, and, wherever the stream is cut
-// into reads, the same bytes passed on.
+// FuzzScanner compares the scanner with gobwas/ws: they must find the same frames, counts and errors, and wherever the stream is cut
+// into reads, the same bytes must be passed on.
 func FuzzScanner(f *testing.F) {
 	client, server := seedStreams()
 	for _, b := range client {
@@ -260,11 +260,11 @@ func FuzzScanner(f *testing.F) {
 		f.Add(b, true, uint16(100))
 	}
 	f.Fuzz(func(t *testing.T, stream []byte, fromClient bool, limit uint16) {
-		if len(stream) > 320 { // every split costs its square
+		if len(stream) > 320 { // the time grows with the square of the length
 			return
 		}
 		if !fromClient {
-			limit = 0 // servers are trusted with sizes
+			limit = 0 // there is no limit for servers
 		}
 		want := decode(t, stream, fromClient, int64(limit))
 		everySplit(stream, func(pieces [][]byte) {
@@ -279,7 +279,7 @@ func FuzzScanner(f *testing.F) {
 	})
 }
 
-// compare checks what the scanner said against the reference.
+// compare compares what the scanner found with the reference.
 func compare(t *testing.T, want *reference, s *Scanner, got outcome, pieces [][]byte) {
 	t.Helper()
 	fail := func(format string, args ...any) {
@@ -302,7 +302,7 @@ func compare(t *testing.T, want *reference, s *Scanner, got outcome, pieces [][]
 	if s.Messages != want.messages {
 		fail("%d messages, want %d", s.Messages, want.messages)
 	}
-	if !want.badText { // of text that turns out bad, what came in earlier reads has gone out
+	if !want.badText { // what came in earlier reads of a text that is bad later has been passed on
 		if len(got.passed) != len(want.passed) {
 			fail("passed on % x, want % x", got.passed, want.passed)
 		}
@@ -335,7 +335,7 @@ func compare(t *testing.T, want *reference, s *Scanner, got outcome, pieces [][]
 	}
 }
 
-// compareClose holds ParseClose against gobwas.
+// compareClose compares ParseClose with gobwas.
 func compareClose(t *testing.T, payload []byte) {
 	code, _, err := ParseClose(payload)
 	if len(payload) < 2 { // gobwas leaves these to its caller
@@ -347,12 +347,12 @@ func compareClose(t *testing.T, payload []byte) {
 	case uint16(code) != uint16(gotCode):
 		t.Fatalf("code %v, gobwas has %v", code, gotCode)
 	case code == 1012 || code == 1013 || code == 1014:
-		// Registered with IANA after the RFC; gobwas goes by the RFC alone. Only the reason is left to compare.
+		// IANA registered the code after the RFC, which gobwas does not know. Only the reason can be compared.
 		if (err == nil) != utf8.ValidString(reason) {
 			t.Fatalf("close %v %q: %v", code, reason, err)
 		}
 	case code >= 5000:
-		if err != error(ErrCloseCode) { // gobwas lets these through; no range of section 7.4.2 holds them
+		if err != error(ErrCloseCode) { // gobwas accepts these, although they are in no range of section 7.4.2
 			t.Fatalf("close %v: %v", code, err)
 		}
 	case (err == nil) != (theirs == nil):

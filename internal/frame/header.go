@@ -10,16 +10,16 @@ type Header struct {
 	Fin    bool
 	Opcode Opcode
 	Masked bool
-	// Mask is the masking key in the order of its bytes on the wire, the first in the lowest bits, as [ApplyMask]
-	// takes it. It is zero in an unmasked frame.
+	// Mask is the masking key as [ApplyMask] takes it: the first byte on the wire in the lowest bits. It is 0 if the frame is not
+	// masked.
 	Mask uint32
 	// Length is the payload's length in bytes.
 	Length int64
 }
 
-// ParseHeader decodes the header at the start of b and returns its length in bytes, or 0 when b does not hold all of
-// it yet. What can be judged from the header alone is judged here, as early as the bytes allow: reserved bits and
-// opcodes, the shape of control frames, and the encoding of the length (RFC 6455, sections 5.2 and 5.5).
+// ParseHeader decodes the header at the start of b. It returns the header's length in bytes, or 0 if b does not have all of it yet.
+// It checks, as early as the bytes allow, what can be checked without knowing what came before: reserved bits and opcodes, the form
+// of control frames, and the encoding of the length (RFC 6455, sections 5.2 and 5.5).
 func ParseHeader(b []byte) (h Header, size int, err error) {
 	if len(b) == 0 {
 		return h, 0, nil
@@ -100,8 +100,8 @@ func AppendHeader(dst []byte, h Header) []byte {
 	return dst
 }
 
-// Append appends one whole frame to dst: the header h, with its length set to the payload's, and the payload, masked
-// when h says so. The payload itself is not changed.
+// Append appends a whole frame to dst: the header h, with its length set to the payload's, and the payload, masked if h says so. It
+// does not change the payload.
 func Append(dst []byte, h Header, payload []byte) []byte {
 	h.Length = int64(len(payload))
 	dst = AppendHeader(dst, h)
@@ -113,10 +113,11 @@ func Append(dst []byte, h Header, payload []byte) []byte {
 	return dst
 }
 
-// AppendControl appends a whole control frame, masked with a random key if a client sends it (RFC 6455, section 5.3).
+// AppendControl appends a whole control frame to dst, with a random key if it is masked, as a client's must be.
 func AppendControl(dst []byte, op Opcode, payload []byte, masked bool) []byte {
 	return AppendMessage(dst, op, true, payload, masked)
 }
 
-// randomKey returns a masking key. It need not be secret from the receiver, but from whoever chose the payload.
+// randomKey returns a masking key. Whoever chooses the payload must not be able to predict it (RFC 6455, section 10.3); the receiver
+// may.
 func randomKey() uint32 { return rand.Uint32() }

@@ -65,7 +65,7 @@ func TestExamplesOfTheRFC(t *testing.T) {
 func TestHeaderErrors(t *testing.T) {
 	tests := []struct {
 		name string
-		wire string // just enough to tell
+		wire string // just enough to detect it
 		want error
 	}{
 		{"RSV1", "c1", ErrReservedBits},
@@ -103,10 +103,10 @@ func TestHeaderErrors(t *testing.T) {
 				t.Errorf("size %d, %v; want 0 and %v", size, err, test.want)
 			}
 			if _, _, err := ParseHeader(wire[:len(wire)-1]); err != nil {
-				t.Errorf("a byte less: %v; cannot be known yet", err)
+				t.Errorf("a byte less: %v, although it cannot be known yet", err)
 			}
 			if _, _, err := ParseHeader(join(wire, make([]byte, 20))); !errors.Is(err, test.want) {
-				t.Errorf("with more bytes behind: %v, want %v", err, test.want)
+				t.Errorf("followed by more bytes: %v, want %v", err, test.want)
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 	})
 }
 
-// Append must leave the caller's payload alone: one text may be sent to many.
+// Append must not change the payload: it may be sent to many peers.
 func TestAppendKeepsThePayload(t *testing.T) {
 	payload := []byte("kept as it is")
 	wire := Append(nil, Header{Fin: true, Opcode: Text, Masked: true, Mask: testKey, Length: 99}, payload)

@@ -39,7 +39,7 @@ type control struct {
 	payload string
 }
 
-// outcome is all that a scanner said about a stream.
+// outcome is everything that a scanner found in a stream.
 type outcome struct {
 	passed     []byte // the data frames, as they would be sent on
 	boundaries []int  // offsets into passed
@@ -48,14 +48,14 @@ type outcome struct {
 	err        error
 }
 
-// feed gives the scanner the pieces one after another the way a connection does, with what was left unconsumed in
-// front of the next piece, and checks what must hold for each run.
+// feed presents the pieces to the scanner as a connection does: what was left unconsumed is presented in front of the next piece.
+// It checks what must hold for each run.
 func feed(t testing.TB, s *Scanner, pieces ...[]byte) outcome {
 	t.Helper()
 	var o outcome
 	var b []byte
 	for _, piece := range pieces {
-		b = append(bytes.Clone(b), piece...) // a copy, since control frames are unmasked in place
+		b = append(bytes.Clone(b), piece...) // a copy, because control frames are unmasked in place
 		for {
 			run, err := s.Next(b)
 			if run.Data < 0 || run.Data > run.Consumed || run.Consumed > len(b) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// hostileStreams are what a server may not send, one for each rule, behind a good message or within one.
+// hostileStreams are what a server must not send, one for each rule, after a good message or within one.
 func hostileStreams() [][]byte {
 	good, part := plain(true, Text, "good"), plain(false, Binary, "part")
 	return [][]byte{
@@ -39,8 +39,8 @@ func hostileStreams() [][]byte {
 	}
 }
 
-// feedInspecting gives a server's stream to a scanner as whoever inspects all messages does. What comes behind a breach is scanned from
-// wherever the next piece begins, as it is while the proxy waits for the server to end a connection.
+// feedInspecting presents a server's stream to a scanner that may inspect messages. After an error it continues with the next piece, as
+// the proxy does while it waits for the server to end the connection.
 func feedInspecting(t *testing.T, s *Scanner, pieces [][]byte) outcome {
 	t.Helper()
 	var o outcome
@@ -81,15 +81,15 @@ func feedInspecting(t *testing.T, s *Scanner, pieces [][]byte) outcome {
 	return o
 }
 
-// FuzzHostileServer holds a scanner that inspects all messages against one that inspects none: the same frames and the same
-// verdict, wherever the stream is cut; and both bear whatever comes behind a breach.
+// FuzzHostileServer compares a scanner that inspects messages with one that inspects none: they must find the same frames and the same
+// error, wherever the stream is cut. Neither may panic on what comes after an error.
 func FuzzHostileServer(f *testing.F) {
 	for _, b := range hostileStreams() {
 		f.Add(b, uint8(3))
 		f.Add(b, uint8(1<<Text))
 	}
 	f.Fuzz(func(t *testing.T, stream []byte, inspect uint8) {
-		if len(stream) > 320 { // every split costs its square
+		if len(stream) > 320 { // the time grows with the square of the length
 			return
 		}
 		everySplit(stream, func(pieces [][]byte) {
@@ -103,7 +103,7 @@ func FuzzHostileServer(f *testing.F) {
 	})
 }
 
-// Each of the hostile streams is a breach, in whatever pieces it comes: of the frames, or of the close frame in it.
+// Each of the hostile streams is an error, in whatever pieces it arrives: of a frame, or of its close frame's payload.
 func TestHostileServer(t *testing.T) {
 	for _, stream := range hostileStreams() {
 		everySplit(stream, func(pieces [][]byte) {

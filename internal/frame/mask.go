@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// ApplyMask masks or unmasks b in place (RFC 6455, section 5.3) and returns the key turned so that it fits the byte
-// after b, for payloads that come in pieces.
+// ApplyMask masks or unmasks b in place (RFC 6455, section 5.3). It returns the key rotated to the byte after b, for a payload
+// that comes in pieces.
 func ApplyMask(b []byte, key uint32) uint32 {
-	if key == 0 { // a server's payload
+	if key == 0 { // the payload is not masked
 		return 0
 	}
 	wide := uint64(key) | uint64(key)<<32
@@ -23,5 +23,5 @@ func ApplyMask(b []byte, key uint32) uint32 {
 	return key
 }
 
-// turnMask returns the key turned so that it fits the byte n places further on in the payload.
-func turnMask(key uint32, n int) uint32 { return bits.RotateLeft32(key, -8*(n&3)) }
+// rotateKey returns the key rotated to the byte that is n bytes further on in the payload.
+func rotateKey(key uint32, n int) uint32 { return bits.RotateLeft32(key, -8*(n&3)) }

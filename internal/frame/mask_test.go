@@ -43,8 +43,8 @@ func TestApplyMaskInPieces(t *testing.T) {
 		for second := range 20 {
 			b := make([]byte, 40)
 			key := ApplyMask(b[:first], testKey)
-			if key != turnMask(testKey, first) {
-				t.Fatalf("after %d bytes the key is %08x, turnMask says %08x", first, key, turnMask(testKey, first))
+			if key != rotateKey(testKey, first) {
+				t.Fatalf("after %d bytes the key is %08x, rotateKey says %08x", first, key, rotateKey(testKey, first))
 			}
 			key = ApplyMask(b[first:first+second], key)
 			ApplyMask(b[first+second:], key)
@@ -74,7 +74,7 @@ func textVerdict(text []byte, key uint32, cuts ...int) (soFar, complete bool) {
 	var checker textChecker
 	from := 0
 	for _, cut := range append(cuts, len(wire)) {
-		if !checker.check(wire[from:cut], turnMask(key, from)) {
+		if !checker.check(wire[from:cut], rotateKey(key, from)) {
 			return false, false
 		}
 		from = cut
@@ -127,15 +127,15 @@ func TestTextChecker(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			text := []byte(test.text)
 			if utf8.Valid(text) != (test.soFar && test.complete) || validSoFar(text) != test.soFar {
-				t.Fatal("the table is wrong, says the standard library")
+				t.Fatal("the table disagrees with the standard library")
 			}
-			for _, padding := range []string{"", "a", "padding", "12345678", "padding padding"} { // moves it within the groups of eight
+			for _, padding := range []string{"", "a", "padding", "12345678", "padding padding"} { // shifts the text within the groups of eight
 				padded := append([]byte(padding), text...)
 				for cut := range len(padded) + 1 {
 					for _, key := range []uint32{0, testKey, 0xffffffff, 0x80808080} {
 						soFar, complete := textVerdict(padded, key, cut)
 						if soFar != test.soFar || complete != (test.soFar && test.complete) {
-							t.Fatalf("behind %q, key %08x, cut at %d: %v, %v; want %v, %v", padding, key, cut, soFar, complete, test.soFar, test.complete)
+							t.Fatalf("after %q, key %08x, cut at %d: %v, %v; want %v, %v", padding, key, cut, soFar, complete, test.soFar, test.complete)
 						}
 					}
 				}
@@ -154,7 +154,7 @@ func TestTextCheckerLeavesTheBytes(t *testing.T) {
 	}
 }
 
-// Every sequence of up to three bytes, and the four-byte ones by their leading two: all edges of the ranges lie there.
+// Every sequence of up to three bytes, and those of four bytes for all values of their first two, which cover all edges of ranges.
 func TestTextCheckerShortSequences(t *testing.T) {
 	agree := func(text []byte) {
 		var checker textChecker

@@ -1,28 +1,28 @@
 package frame
 
-// Scanner follows one direction of a WebSocket connection and checks it against RFC 6455. It belongs to whoever reads
-// that direction and is not safe for concurrent use.
+// Scanner follows one direction of a WebSocket connection and checks it against RFC 6455. It is owned by the goroutine that
+// reads that direction.
 //
-// Data frames are not taken apart: [Scanner.Next] says how far the bytes at hand can be passed on as they are.
+// It does not take data frames apart: [Scanner.Next] says how many of the bytes at hand can be passed on as they are.
 type Scanner struct {
-	// Counts of what has passed, for whoever owns the scanner to read.
+	// Counts of what has passed, for the owner to read.
 	Frames   uint64 // data frames begun
 	Messages uint64 // messages that ended: every byte of the last frame has passed
 	Bytes    uint64 // payload bytes of data frames
 
-	limit      int64  // largest message in bytes; 0 for no limit
+	limit      int64  // static: the size of the largest message in bytes; 0 for no limit
 	remaining  int64  // payload bytes of the current data frame that are still to come
-	message    int64  // payload bytes announced for the current message
-	key        uint32 // masking key, turned to the next payload byte
+	message    int64  // payload bytes that the headers of the current message have announced
+	key        uint32 // masking key, rotated to the next payload byte
 	text       textChecker
 	opcode     Opcode // Text or Binary inside a message, Continuation (0) between messages
 	fin        bool   // the current frame ends its message
-	inspecting bool   // the message under way is inspected
+	inspecting bool   // the current message is inspected
 
-	// Inspect is the kinds of messages that Next does not pass over: it stops at each of their frames, which [Scanner.NextPiece] takes.
-	// Whoever owns the scanner sets it between two calls. It is for messages that begin from then on.
+	// Inspect is the kinds of messages to inspect: Next stops at each of their frames, for [Scanner.NextPiece]. The owner sets it
+	// between two calls. It applies to messages that begin after that.
 	Inspect    Kinds
-	fromClient bool
+	fromClient bool // static
 }
 
 // NewClientScanner returns a scanner for what a client sends: frames must be masked, text must be UTF-8, and no
@@ -39,21 +39,22 @@ type Kinds uint8
 type Run struct {
 	// Data is the length of the part that consists of data frames, or pieces of them, and can be passed on.
 	Data int
-	// Boundary is the offset of the last frame's end within that part, or -1 when no data frame ends in it. Another
-	// frame may be put into the stream there.
+	// Boundary is where the last data frame that ends within that part ends, as an offset; -1 if none does. Another frame may be
+	// inserted into the stream there.
 	Boundary int
-	// Control is the opcode of the control frame that follows the data, when Consumed is larger than Data.
+	// Control is the opcode of the control frame that follows the data, if Consumed is larger than Data.
 	Control Opcode
 	// Payload is that control frame's payload, unmasked in place.
 	Payload []byte
-	// Consumed is the length of the data and the control frame. What lies behind it is to be scanned by the next
-	// call when there is a control frame; otherwise it is the incomplete start of a frame (at most MaxControlSize
-	// bytes) and has to be presented again with the bytes that follow it on the wire.
+	// Consumed is the length of the data and the control frame. If there is a control frame, the next call scans what follows it.
+	// Otherwise what follows is the incomplete start of a frame (at most MaxControlSize bytes), and has to be presented again
+	// together with the next bytes on the wire.
 	Consumed int
 	// Inspect tells that a piece of a message to inspect follows the data: call NextPiece with the bytes that follow.
 	Inspect bool
-	// Begins tells that the piece begins a frame, whose header is Header.
+	// Begins tells that the piece begins a frame.
 	Begins bool
+	// Header is the header of that frame.
 	Header Header
 }
 
@@ -62,9 +63,9 @@ func (r *Run) HasControl() bool { return r.Consumed > r.Data }
 
 // Next scans b, which must continue where the last call's Consumed ended.
 //
-// An error is always an [*Error] and final: more may be scanned, but what is found there means nothing. The returned run is valid even then: its Data ends where the offending frame
-// begins, so that the receiver of what was passed on sees nothing of that frame, unless it began in an earlier call,
-// which [Scanner.AtFrameBoundary] tells.
+// An error is always an [*Error], and final: what later calls return means nothing. The run is valid even with an error. Its Data
+// ends where the offending frame begins, so that the receiver sees nothing of that frame, unless the frame began in an earlier
+// call, as [Scanner.AtFrameBoundary] tells.
 func (s *Scanner) Next(b []byte) (Run, error) {
 	run := Run{Boundary: -1}
 	pos := 0
@@ -85,7 +86,7 @@ func (s *Scanner) Next(b []byte) (Run, error) {
 	for pos < len(b) {
 		h, size, err := ParseHeader(b[pos:])
 		if err == nil {
-			err = s.judge(h, size > 0 || len(b)-pos >= 2)
+			err = s.check(h, size > 0 || len(b)-pos >= 2)
 		}
 		if err != nil {
 			run.Data, run.Consumed = pos, pos
@@ -130,16 +131,16 @@ func (s *Scanner) Next(b []byte) (Run, error) {
 	return run, nil
 }
 
-// AtFrameBoundary tells whether all data that was passed on ends with a whole frame.
+// AtFrameBoundary tells whether the data that was passed on ends with a whole frame.
 func (s *Scanner) AtFrameBoundary() bool { return s.remaining == 0 }
 
-// AtMessageBoundary tells whether all data that was passed on ends with a whole message.
+// AtMessageBoundary tells whether the data that was passed on ends with a whole message.
 func (s *Scanner) AtMessageBoundary() bool { return s.remaining == 0 && s.opcode == Continuation }
 
-// judge checks a frame's header against its direction and the message under way. masked tells whether the mask bit
-// has been seen; the header may be incomplete otherwise, and its length unknown.
-func (s *Scanner) judge(h Header, masked bool) error {
-	if masked && h.Masked != s.fromClient {
+// check checks a frame's header against its direction and the current message. maskKnown tells whether the mask bit has arrived.
+// If it has not, the header is incomplete, and its length unknown.
+func (s *Scanner) check(h Header, maskKnown bool) error {
+	if maskKnown && h.Masked != s.fromClient {
 		if s.fromClient {
 			return ErrNotMasked
 		}
@@ -154,14 +155,14 @@ func (s *Scanner) judge(h Header, masked bool) error {
 	if h.Opcode != Continuation && s.opcode != Continuation {
 		return ErrInMessage
 	}
-	// An incomplete header's length field may still hold the marker 126 or 127, which is never more than the length.
+	// In an incomplete header, the length may still be the marker 126 or 127, which is never more than the length itself.
 	if s.limit > 0 && h.Length > s.limit-s.message {
 		return ErrMessageSize
 	}
 	return nil
 }
 
-// begin enters a data frame.
+// begin begins a data frame.
 func (s *Scanner) begin(h Header) {
 	if h.Opcode != Continuation {
 		s.opcode = h.Opcode
@@ -173,8 +174,8 @@ func (s *Scanner) begin(h Header) {
 	s.Frames++
 }
 
-// payload takes as much of b as belongs to the current data frame, and ends the frame and the message when it was the
-// last of them.
+// payload takes as much of b as belongs to the current data frame, and ends the frame, and the message, if nothing of them is to
+// come. It returns how many bytes it has taken.
 func (s *Scanner) payload(b []byte) (int, error) {
 	n := len(b)
 	if int64(n) > s.remaining {
@@ -187,7 +188,7 @@ func (s *Scanner) payload(b []byte) (int, error) {
 		if int64(n) == s.remaining && s.fin && !s.text.complete() {
 			return 0, ErrText
 		}
-		s.key = turnMask(s.key, n)
+		s.key = rotateKey(s.key, n)
 	}
 	s.remaining -= int64(n)
 	s.Bytes += uint64(n)

@@ -122,7 +122,7 @@ func TestScannerRefuses(t *testing.T) {
 	tests := []struct {
 		name   string
 		before []byte // valid, to be passed on whatever follows
-		bad    []byte // the offending frame, or as much of it as tells
+		bad    []byte // the offending frame, or enough of it to detect the error
 		server bool
 		want   error
 	}{
@@ -172,7 +172,7 @@ func TestScannerRefuses(t *testing.T) {
 				if test.server {
 					return NewServerScanner()
 				}
-				if test.want == nil { // by the limit it would be refused early, and for another reason
+				if test.want == nil { // a limit would be an earlier error
 					return NewClientScanner(0)
 				}
 				return NewClientScanner(limit)
@@ -203,7 +203,7 @@ func TestScannerRefuses(t *testing.T) {
 				if !bytes.HasPrefix(o.passed, test.before) {
 					t.Fatalf("passed on %q, want all of %q", o.passed, test.before)
 				}
-				// What of a bad frame's beginning went out before it turned out bad has to be owned up to.
+				// If the beginning of a bad frame was passed on, the scanner must not be at a frame boundary.
 				if whole := len(o.passed) == len(test.before); s.AtFrameBoundary() != whole {
 					t.Fatalf("passed on %d bytes of the bad frame, but AtFrameBoundary is %v", len(o.passed)-len(test.before), s.AtFrameBoundary())
 				}
@@ -215,7 +215,7 @@ func TestScannerRefuses(t *testing.T) {
 	}
 }
 
-// What was announced counts, not what has arrived: a message too large is refused at its header.
+// The announced length counts, not what has arrived: a message that is too large is refused at its header.
 func TestMessageSizeIsJudgedAtTheHeader(t *testing.T) {
 	header := AppendHeader(nil, Header{Fin: true, Opcode: Binary, Masked: true, Length: 1 << 20})
 	s := NewClientScanner(1<<20 - 1)
@@ -224,9 +224,9 @@ func TestMessageSizeIsJudgedAtTheHeader(t *testing.T) {
 	}
 	s = NewClientScanner(1 << 20)
 	if o := feed(t, &s, header); o.err != nil {
-		t.Errorf("a message of just the limit: %v", o.err)
+		t.Errorf("a message as large as the limit: %v", o.err)
 	}
-	// And the limit is one message's: the next one starts from nothing.
+	// The limit is for each message: the next one starts at 0.
 	s = NewClientScanner(4)
 	for range 3 {
 		if o := feed(t, &s, join(masked(false, Text, "ab"), masked(true, Continuation, "cd"))); o.err != nil {
@@ -235,7 +235,7 @@ func TestMessageSizeIsJudgedAtTheHeader(t *testing.T) {
 	}
 }
 
-// The mask bit is judged as soon as it is there, not when the rest of a long header, or of a control frame, arrives.
+// The mask bit is checked as soon as it arrives, not only when the rest of a long header, or of a control frame, has arrived.
 func TestMaskBitIsJudgedAtOnce(t *testing.T) {
 	for _, wire := range [][]byte{{0x82, 0x7e}, {0x82, 0x7f, 0, 0}, {0x89, 0x05}} {
 		s := NewClientScanner(0)
@@ -249,13 +249,13 @@ func TestMaskBitIsJudgedAtOnce(t *testing.T) {
 			t.Errorf("server, % x: %v, want %v", wire, o.err, ErrMasked)
 		}
 	}
-	s := NewClientScanner(100) // 126 bytes at least are announced
+	s := NewClientScanner(100) // at least 126 bytes are announced
 	if o := feed(t, &s, []byte{0x82, 0xfe}); !errors.Is(o.err, ErrMessageSize) {
 		t.Errorf("%v, want %v", o.err, ErrMessageSize)
 	}
 }
 
-// Control frames are not part of the message that they come in the middle of.
+// A control frame in the middle of a message is not part of it.
 func TestControlFramesDoNotCountForTheLimit(t *testing.T) {
 	s := NewClientScanner(2)
 	if o := feed(t, &s, join(masked(false, Text, "a"), masked(true, Ping, "long enough"), masked(true, Continuation, "b"))); o.err != nil {
@@ -298,8 +298,7 @@ func TestBoundaries(t *testing.T) {
 	}
 }
 
-// A frame that ends where a call ends is reported by that call, and not again by the next, which may be for a pong that
-// is put into the stream much later.
+// A frame that ends where a call ends is reported by that call, and not again by the next, which may come much later.
 func TestBoundaryIsNotReportedAgain(t *testing.T) {
 	s := NewClientScanner(0)
 	if o := feed(t, &s, masked(true, Text, "abc")); len(o.boundaries) != 1 {
@@ -311,7 +310,7 @@ func TestBoundaryIsNotReportedAgain(t *testing.T) {
 	}
 }
 
-// A control frame is handed out as one piece, and the data in front of it goes out without waiting for its end.
+// A control frame is returned whole, and the data in front of it without waiting for its end.
 func TestIncompleteControlFrameWaits(t *testing.T) {
 	data, ping := masked(true, Text, "abc"), masked(true, Ping, "0123456789")
 	for n := range len(ping) {
@@ -328,7 +327,7 @@ func TestIncompleteControlFrameWaits(t *testing.T) {
 	}
 }
 
-// The bytes of data frames go through as the client masked them.
+// The bytes of data frames stay as the client has masked them.
 func TestDataIsLeftMasked(t *testing.T) {
 	stream := join(masked(true, Text, "some text"), masked(true, Binary, "\x00\x01\x02"))
 	b := bytes.Clone(stream)
@@ -338,7 +337,7 @@ func TestDataIsLeftMasked(t *testing.T) {
 	}
 }
 
-// What did not pass is not counted, wherever the reads were cut.
+// What was not passed on is not counted, wherever the reads were cut.
 func TestCountsAfterAnError(t *testing.T) {
 	stream := join(masked(true, Text, "good"), masked(true, Text, "ab\xe3\x81"))
 	everySplit(stream, func(pieces [][]byte) {

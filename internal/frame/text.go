@@ -5,31 +5,30 @@ import (
 	"math/bits"
 )
 
-// textChecker checks UTF-8 (RFC 3629) in a masked payload that comes in pieces. The zero value stands at the start of
-// a text. It holds what the character under way still needs: how many bytes, and the range that the next of them must
-// lie in, which is what tells overlong forms, surrogates and values beyond U+10FFFF from valid text.
+// textChecker checks UTF-8 (RFC 3629) in a masked payload that comes in pieces. The zero value is ready for a text. It is
+// owned by its scanner.
 type textChecker struct {
-	need      uint8
-	low, high uint8
+	need      uint8 // how many bytes the current character still needs
+	low, high uint8 // the range of the next byte; it excludes overlong forms, surrogates and values beyond U+10FFFF
 }
 
 // complete tells whether the text so far ends with a whole character.
 func (t *textChecker) complete() bool { return t.need == 0 }
 
-// check takes the next piece of the text, masked with key (turned to the piece's first byte; 0 for plain text), and
-// tells whether it may be followed by more text to become valid. It does not change b.
+// check takes the next piece of the text, and tells whether the text is valid so far. key is the masking key, rotated to the
+// first byte of b; 0 if the text is not masked. check does not change b.
 func (t *textChecker) check(b []byte, key uint32) bool {
 	const highBits = 0x8080808080808080
 	wide := uint64(key) | uint64(key)<<32
 	i := 0
 	for {
 		if t.need == 0 {
-			// Most text is ASCII: eight bytes at a time for as long as it is.
+			// Most text is ASCII: take eight bytes at a time while it is.
 			for len(b)-i >= 8 && (binary.LittleEndian.Uint64(b[i:])^wide)&highBits == 0 {
 				i += 8
 			}
 		}
-		// Then byte by byte to the end of this group of eight, which keeps i on the key's rhythm.
+		// Then take the rest of this group of eight byte by byte, so that i stays a multiple of the key's length.
 		end := min(i+8, len(b))
 		if i == end {
 			return true
@@ -44,7 +43,7 @@ func (t *textChecker) check(b []byte, key uint32) bool {
 	}
 }
 
-// step takes one byte of the text.
+// step takes one byte of the text, and tells whether the text is valid so far.
 func (t *textChecker) step(c byte) bool {
 	if t.need > 0 {
 		if c < t.low || c > t.high {

@@ -35,7 +35,7 @@ func TestLost(t *testing.T) {
 		"all sections":    {"services:\nbackends: ~\nprofiles:\n", write},
 		"zero bytes":      {"\x00", write}, // in place of nothing, see below
 		"no YAML":         {"services: {", "invalid YAML"},
-		"list of nothing": {"services: []\n", "expected a mapping"},
+		"list of nothing": {"services: []\n", "found a list; expected a mapping"},
 	} {
 		t.Run(name, inBubble(func(t *testing.T) {
 			s, path := written(t, small)

@@ -1,0 +1,341 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend/health"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// This file is the life of a connection: its states, the transitions between them, and what ends it.
+//
+//	                                                      Filled
+//	greeting --Ready--> greeted --nothing more was sent--> idle <-----------------------------+
+//	                                                       |  |                               |
+//	                                  +------ lost <-------+  | Use                           |
+//	                                  |                       v        End, EndUnused         |
+//	                                  +---- for its -----> serving -------------------------->+
+//	                                         client           |                               |
+//	                                                          | End              nothing more |
+//	                                                          v                    was sent   |
+//	                                                      resetting --Ready--> clean -------->+
+//
+//	all of these --failure, age, shutdown, end of the lease--> closing --end of the stream, time-out--> gone
+//
+// A lost connection is leased or withdrawn already: whoever did that closes it (Use or closeWithdrawn), or presents to its client how
+// it ended ([EarlyEnd], lost -> serving). Besides, a panic takes a connection from any state to gone.
+
+// state is what a connection is doing.
+type state uint8
+
+const (
+	// greeting: it was dialed, and the server's greeting is awaited.
+	greeting state = iota
+	// greeted: the server has greeted, and what else it has sent is checked.
+	greeted
+	// idle: it is in the pool, idle or leased by a session that has not begun.
+	idle
+	// lost: it is in the pool and cannot serve another session.
+	lost
+	// serving: a session is the handler of its stream.
+	serving
+	// resetting: the session has ended. The answer to the profile's reset is awaited.
+	resetting
+	// clean: the reset has succeeded, and what else the server has sent is checked.
+	clean
+	// closing: all is dropped until the server closes.
+	closing
+	// gone: it is closed, and its place is free.
+	gone
+
+	states = iota
+)
+
+func (s state) String() string {
+	return [states]string{"greeting", "greeted", "idle", "lost", "serving", "resetting", "clean", "closing", "gone"}[s]
+}
+
+// stateSet is a set of states.
+type stateSet uint16
+
+func in(all ...state) (s stateSet) {
+	for _, state := range all {
+		s |= 1 << state
+	}
+	return s
+}
+
+func (s stateSet) has(state state) bool { return s>>state&1 != 0 }
+
+var (
+	notInPool = in(greeting, greeted)
+	inPool    = in(idle, lost)
+	ended     = in(closing, gone)
+	unusable  = in(lost, closing, gone)
+)
+
+// transitions are the allowed ones.
+var transitions = [states]stateSet{
+	greeting:  in(greeted, idle, closing, gone),
+	greeted:   in(idle, closing, gone),
+	idle:      in(lost, serving, closing, gone),
+	lost:      in(serving, closing, gone),
+	serving:   in(idle, resetting, closing, gone),
+	resetting: in(clean, closing, gone),
+	clean:     in(idle, closing, gone),
+	closing:   in(gone),
+}
+
+// to is the one place where the state changes. It panics on a transition that is not allowed.
+func (c *Conn) to(next state) {
+	if !transitions[c.state].has(next) {
+		panic(fmt.Sprintf("backend: a connection cannot go from %v to %v", c.state, next))
+	}
+	c.state = next
+}
+
+// cause is why and how a connection ends.
+type cause struct {
+	reason pool.Reason
+	code   frame.CloseCode // for the close frame to the server
+	text   string
+}
+
+// protocolError is the end of a connection whose server broke RFC 6455, with an error of package frame.
+func protocolError(err error) *cause {
+	why := &cause{pool.Broken, frame.ProtocolError, err.Error()}
+	if broken, ok := err.(*frame.Error); ok {
+		why.code = broken.Code
+	}
+	return why
+}
+
+// settle ends the greeting or the reset once the boundary has said Ready. behind is the incomplete frame that has been received behind
+// what was presented.
+func (c *Conn) settle(behind []byte) {
+	switch {
+	case c.state == greeted:
+		c.fill()
+	case c.state == clean && len(behind) == 0:
+		_ = c.giveBack()
+	case c.state == clean && !frame.Opcode(behind[0]&0xf).IsControl(): // the beginning of what nobody asked for
+		c.discard(unsolicited)
+	}
+}
+
+// fill puts the connection into the pool.
+func (c *Conn) fill() {
+	ready := c.dialing.ready
+	c.dialing = nil
+	defer ready(nil) // whatever happens
+	c.rest()
+	c.slot.Filled(c)
+}
+
+// rest makes the connection idle.
+func (c *Conn) rest() {
+	c.to(idle)
+	if limit := c.config.Profile.Limits.Idle; limit > 0 {
+		c.idleUntil = loop.Now().After(jittered(limit))
+	}
+	c.scheduleCheck()
+}
+
+// giveBack ends the lease. The connection is idle again if it may serve another session.
+func (c *Conn) giveBack() Outcome {
+	o := c.config.backend.options()
+	switch {
+	case c.outdated():
+		return c.discard(cause{pool.Outdated, frame.GoingAway, "settings changed"})
+	case o.MaxSessions > 0 && c.slot.Sessions() >= o.MaxSessions:
+		return c.discard(cause{pool.WornOut, frame.GoingAway, "served its sessions"})
+	case c.aged():
+		return c.discard(aged)
+	case c.private():
+		return c.discard(cause{pool.Served, frame.GoingAway, "served its client"})
+	}
+	c.rest()
+	c.slot.Return(c.lease)
+	return Returned
+}
+
+// discard ends the lease with the connection being closed.
+func (c *Conn) discard(why cause) Outcome {
+	c.slot.Discard(c.lease, why.reason)
+	c.close(why)
+	return Discarded
+}
+
+// Causes that several events have.
+var (
+	unsolicited = cause{pool.Unsolicited, frame.PolicyViolation, profile.Unsolicited.String()}
+	aged        = cause{pool.Aged, frame.GoingAway, "maximum age reached"}
+	unwanted    = cause{pool.Shutdown, frame.GoingAway, "not wanted any more"}
+)
+
+// fail takes the connection out of service, whatever it is doing while no session is the handler of its stream. closeFrame is the
+// payload of the server's close frame; nil if it has sent none.
+func (c *Conn) fail(why cause, closeFrame []byte) {
+	switch {
+	case c.endsForClient(&why):
+		c.leaveToClient(why, closeFrame)
+	case notInPool.has(c.state):
+		if c.dialing.refusal == nil {
+			c.dialing.refusal = errors.New(why.text)
+		}
+		c.close(why)
+	case c.state == idle:
+		c.lose(why)
+	case c.state == resetting, c.state == clean:
+		c.discard(why)
+	case c.state == closing:
+		c.finish()
+	}
+}
+
+// lose takes an idle connection out of service. The server is blamed if the connection was lost at once, before it served a session.
+func (c *Conn) lose(why cause) {
+	if c.unused() && c.young() && !c.private() && !c.outdated() {
+		c.config.backend.worker.lostOnProbation(why.text)
+	}
+	c.withdraw(why)
+}
+
+// withdraw takes an idle connection out of service without blaming the server.
+func (c *Conn) withdraw(why cause) {
+	if !c.slot.Withdraw(why.reason) { // it has been leased or withdrawn this moment
+		c.addDeferred().cause = &why
+		c.to(lost)
+		return
+	}
+	c.config.backend.options().Log.Debug("idle connection retired", "backend", c.config.backend.Name(), "reason", why.text)
+	c.close(why)
+}
+
+// unused tells whether no session has begun on the idle connection. The first may have leased it.
+func (c *Conn) unused() bool {
+	sessions := c.slot.Sessions()
+	return sessions == 0 || sessions == 1 && c.slot.State() == pool.Leased
+}
+
+// young tells whether the connection was established so recently that its loss counts against the server.
+func (c *Conn) young() bool { return -c.established.Until() < health.Probation }
+
+// endsForClient tells whether the end of the connection is for the client that it was dialed for.
+func (c *Conn) endsForClient(why *cause) bool {
+	return c.private() && why.reason != pool.Shutdown &&
+		(notInPool.has(c.state) || c.state == idle && c.lease == 0 && c.slot.State() == pool.Leased)
+}
+
+// leaveToClient keeps the end of the connection for the client that it was dialed for.
+func (c *Conn) leaveToClient(why cause, closeFrame []byte) {
+	c.stopBoundaryTimer()
+	if notInPool.has(c.state) {
+		if c.fill(); c.slot.State() != pool.Leased { // the client has left meanwhile
+			c.lose(why)
+			return
+		}
+	}
+	d := c.addDeferred()
+	d.earlyEnd = &EarlyEnd{Close: closeFrame, Full: why.reason == pool.Full, Reason: why.text}
+	if why.reason == pool.Broken { // the server is told, whatever its client is
+		d.cause = &why
+	}
+	c.to(lost)
+}
+
+// giveUp closes a connection that is not in the pool yet, because it is not wanted any more.
+func (c *Conn) giveUp() {
+	if notInPool.has(c.state) {
+		c.fail(unwanted, nil)
+	}
+}
+
+// closeWithdrawn closes a connection that its slot says is retiring already.
+func (c *Conn) closeWithdrawn() {
+	switch why := c.cause(); {
+	case ended.has(c.state):
+	case why != nil: // it was lost since it was withdrawn
+		c.close(*why)
+	default:
+		c.close(cause{code: frame.GoingAway})
+	}
+}
+
+// close closes the connection in order: a close frame, unless one was sent, and a bounded wait for the server's part. A server
+// that broke the protocol has no part in it but to end the stream: what else it sends would not be understood.
+func (c *Conn) close(why cause) {
+	c.to(closing)
+	c.deferred = nil
+	c.stopBoundaryTimer()
+	if c.stream.Ended() {
+		c.finish()
+		return
+	}
+	if !c.closeSent && !c.cut {
+		c.SendClose(frame.AppendClosePayload(nil, why.code, why.text))
+	}
+	if c.closeReceived || c.cut || why.reason == pool.Broken {
+		c.stream.CloseWrite()
+	}
+	c.timer.Set(c.stream, c.config.backend.options().CloseTimeout, timerClose)
+}
+
+// finish gives the connection and its slot up.
+func (c *Conn) finish() {
+	c.end()
+	if d := c.dialing; d != nil { // the slot was never filled
+		c.dialing = nil
+		d.ready(d.refusal)
+		return
+	}
+	c.slot.Gone()
+}
+
+// end closes the stream.
+func (c *Conn) end() {
+	c.to(gone)
+	c.deferred = nil
+	c.timer.Stop()
+	c.stopBoundaryTimer()
+	c.stream.Close()
+}
+
+// Retire implements [loop.Retirer]: it closes the connection and gives its slot up, whatever state a panic has left both in.
+func (c *Conn) Retire(*loop.Conn) {
+	if w := &c.config.backend.worker; c.sessionBegan != 0 {
+		w.sessionEnded(health.SessionEnd{Began: c.sessionBegan, Neutral: true}, w.now())
+		c.sessionBegan = 0
+	}
+	if c.state != gone {
+		c.end()
+	}
+	if d := c.dialing; d != nil {
+		c.dialing = nil
+		d.ready(mistake.Err) // and the slot, which was never filled, is given up
+		return
+	}
+	c.slot.GiveUp()
+}
+
+// RetireLease is Retire for a session that may hold the lease: it does nothing if the connection is the pool's or another session's
+// by now. It returns whether the session held it.
+func (c *Conn) RetireLease(l LeaseHolder) bool {
+	switch c.stream.Handler() {
+	case loop.Handler(l):
+	case loop.Handler(c): // the lease has not begun at the connection, or it was about to end
+		state := c.slot.State()
+		if c.state != serving && (c.lease != c.slot.Sessions() || state != pool.Leased && state != pool.Resetting) {
+			return false
+		}
+	default:
+		return false
+	}
+	c.Retire(c.stream)
+	return true
+}
