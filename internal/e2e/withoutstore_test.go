@@ -52,7 +52,7 @@ func withoutStore(t *testing.T, d *database, fail func()) {
 		if r.status != 0 || !containsAll(r.stdout, c.shows...) {
 			t.Errorf("%q: status %d\n%s%s; want %q", c.args, r.status, r.stdout, r.stderr, c.shows)
 		}
-		if !containsAll(r.stderr, "The configuration's store has failed since "+since+": ", "This is version "+version+", which is in force.") {
+		if !containsAll(r.stderr, "The configuration store has failed since "+since+": ", "Shown is version "+version+", which is in force.") {
 			t.Errorf("%q: says %q; failed since %s: %s", c.args, r.stderr, since, s.Configuration.Reason)
 		}
 	}
