@@ -53,23 +53,14 @@ func farServer(ctx context.Context, st *stage) (behind, error) {
 }
 
 // farSecureServer starts one that speaks TLS.
-func farSecureServer(ctx context.Context, st *stage) (behind, error) {
-	addresses, stopServer, err := backends.StartEcho(ctx, st.tools, 1)
+func farSecureServer(_ context.Context, st *stage) (behind, error) {
+	certificate := filepath.Join(st.dir, "ca.pem")
+	address, stop, err := backends.StartSecureEcho(certificate)
 	if err != nil {
 		return behind{}, err
 	}
-	certificate, err := backends.NewCertificate(filepath.Join(st.dir, "ca.pem"))
-	if err != nil {
-		stopServer()
-		return behind{}, err
-	}
-	secure, stopTLS, err := certificate.WithTLS(addresses[0])
-	if err != nil {
-		stopServer()
-		return behind{}, err
-	}
-	b, err := moveAway(secure, func() { stopTLS(); stopServer() })
-	b.ca = certificate.File
+	b, err := moveAway(address, stop)
+	b.ca = certificate
 	return b, err
 }
 
