@@ -82,7 +82,7 @@ func (g *Group[C]) choose(variant string, key uint64) *Pool[C] {
 		return g.highest(variant, func(p *Pool[C]) float64 {
 			// A hash between 0 and 1; -weight/log(it) is highest as often as the weight says.
 			unit := (float64(mix(key^p.seed)>>11) + 0.5) / (1 << 53)
-			return -p.share() / math.Log(unit)
+			return -p.currentWeight() / math.Log(unit)
 		})
 	}
 	return g.highest(variant, func(p *Pool[C]) float64 { return -p.load(p.using() + 1) })
@@ -98,8 +98,8 @@ func (p *Pool[C]) ready(variant string) bool {
 
 func (p *Pool[C]) readyOf(v *variant[C]) bool { return v != nil && v.newest != nil && p.leasable() }
 
-// share returns the weight that counts now.
-func (p *Pool[C]) share() float64 { return p.weight * p.ramp }
+// currentWeight returns the weight that counts now.
+func (p *Pool[C]) currentWeight() float64 { return p.weight * p.ramp }
 
 // highest returns the ready pool with the highest score; ties are random.
 func (g *Group[C]) highest(variant string, score func(*Pool[C]) float64) *Pool[C] {
@@ -127,13 +127,13 @@ func (g *Group[C]) nextInTurn(variant string) *Pool[C] {
 	total := 0.0
 	for _, p := range g.pools {
 		if p.ready(variant) {
-			p.current += p.share()
-			total += p.share()
+			p.credit += p.currentWeight()
+			total += p.currentWeight()
 		}
 	}
-	best := g.highest(variant, func(p *Pool[C]) float64 { return p.current })
+	best := g.highest(variant, func(p *Pool[C]) float64 { return p.credit })
 	if best != nil {
-		best.current -= total
+		best.credit -= total
 	}
 	return best
 }
@@ -146,8 +146,8 @@ func (g *Group[C]) draw(variant string, but *Pool[C]) *Pool[C] {
 		if p == but || !p.ready(variant) {
 			continue
 		}
-		total += p.share()
-		if rand.Float64()*total < p.share() {
+		total += p.currentWeight()
+		if rand.Float64()*total < p.currentWeight() {
 			drawn = p
 		}
 	}

@@ -2,8 +2,8 @@ package pool
 
 import "math"
 
-// patience is how often a client that waits for a place is passed by others: see Group.holdsBack.
-const patience = 4
+// maxOvertaken is how often a client that waits for a place is passed by others: see Group.holdsBack.
+const maxOvertaken = 4
 
 // The functions of this file are called with the group's mutex held. What they find out depends on all pools of the group,
 // since the backend that is least loaded dials for the clients that wait.
@@ -14,7 +14,7 @@ func (p *Pool[C]) due() bool {
 	if !p.usable {
 		return true
 	}
-	lacks, abounds := p.compare()
+	lacks, abounds := p.compareWarm()
 	if lacks && p.room() || p.counts[Idle] > 0 && (abounds || p.mode == Disabled || p.present() > p.limit) || p.replaceable(lacks, 1) {
 		return true
 	}
@@ -125,10 +125,10 @@ func (g *Group[C]) holdsBack(p *Pool[C], ticket uint64) bool {
 	if w == nil || w.ticket >= ticket {
 		return false
 	}
-	if w.passed >= g.patience {
+	if w.overtaken >= g.maxOvertaken {
 		return true
 	}
-	w.passed++
+	w.overtaken++
 	return false
 }
 
@@ -151,7 +151,7 @@ func (p *Pool[C]) room() bool { return p.mode == Enabled && p.present()+p.counts
 
 // load returns the share of the cap that so many used connections are, in relation to the weight.
 func (p *Pool[C]) load(used int) float64 {
-	return float64(used) / p.size
+	return float64(used) / p.weightedLimit
 }
 
 // loadAfterDial returns the load that a connection which is dialed for a client leads to.

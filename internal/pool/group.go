@@ -26,8 +26,8 @@ type Options struct {
 // called from any goroutine.
 type Group[C any] struct {
 	now func() Instant // static
-	// patience is how often a client that waits for a place is passed by others. Static.
-	patience int
+	// maxOvertaken is how often a client that waits for a place is passed by others. Static.
+	maxOvertaken int
 
 	mu      sync.Mutex
 	balance Balance    // guarded by mu
@@ -41,14 +41,14 @@ func NewGroup[C any](o Options) *Group[C] {
 		begun := time.Now()
 		o.Now = func() Instant { return Instant(time.Since(begun)) }
 	}
-	return &Group[C]{balance: o.Balance, now: o.Now, patience: patience, queue: queue[C]{limit: o.Queue, now: o.Now}}
+	return &Group[C]{balance: o.Balance, now: o.Now, maxOvertaken: maxOvertaken, queue: queue[C]{limit: o.Queue, now: o.Now}}
 }
 
 // Add makes a pool of the group, empty and usable. The name, which must be the same after a restart and in other proxies,
 // tells it from the others for [Hash]. changed is called when there may be something to do for whoever dials and retires
 // the pool's connections, other than by the passing of time, and when a slot was given up; it must not block.
 func (g *Group[C]) Add(name string, s Settings, changed func()) *Pool[C] {
-	p := &Pool[C]{group: g, changed: changed, seed: HashKey(name), ramp: 1, usable: true, dialable: true, ahead: true}
+	p := &Pool[C]{group: g, changed: changed, seed: HashKey(name), ramp: 1, usable: true, dialable: true, predial: true}
 	p.variants = []*variant[C]{&p.base}
 	p.set(s)
 	g.mu.Lock()

@@ -42,28 +42,28 @@ type Pool[C any] struct {
 	seed uint64
 
 	// Guarded by the group's mutex.
-	capacity int // the cap as it is configured
-	taken    int // how many of it somebody else has
-	ceiling  int // what the server takes at present, see SetCeiling; 0 for the cap
-	limit    int // the lesser of the two, without those taken
-	warm     int
-	most     int // variants that are kept warm; 0 for a pool without variants
-	weight   float64
-	ramp     float64
-	size     float64 // limit, weight and ramp in one: what a load is a part of
-	current  float64 // for [RoundRobin]
-	mode     Mode
-	usable   bool
-	dialable bool
-	ahead    bool // connections are dialed ahead, see SetPredial
-	counts   [states]int
-	probes   int           // of those dialing, the ones that never become connections of the pool
-	base     variant[C]    // the one without a name
-	variants []*variant[C] // all that are known, base first
+	capacity      int // the cap as it is configured
+	taken         int // how many of it somebody else has
+	ceiling       int // what the server takes at present, see SetCeiling; 0 for the cap
+	limit         int // the lesser of the two, without those taken
+	warm          int
+	maxVariants   int // variants that are kept warm; 0 for a pool without variants
+	weight        float64
+	ramp          float64
+	weightedLimit float64 // limit, weight and ramp in one: what a load is a part of
+	credit        float64 // for [RoundRobin]
+	mode          Mode
+	usable        bool
+	dialable      bool
+	predial       bool // connections are dialed ahead, see SetPredial
+	counts        [states]int
+	probes        int           // of those dialing, the ones that never become connections of the pool
+	base          variant[C]    // the one without a name
+	variants      []*variant[C] // all that are known, base first
 
 	generation uint16 // of the connections that are reserved from now on, see Renew
 	outdated   int    // idle connections of older ones
-	rests      uint64 // how often a connection has become idle
+	idleCount  uint64 // how often a connection has become idle
 	totals     Totals
 }
 
@@ -72,7 +72,7 @@ func (p *Pool[C]) Set(s Settings) {
 	p.update(func() {
 		if s.Weight != p.weight { // what was gained and paid by the old weights counts no more
 			for _, other := range p.group.pools {
-				other.current = 0
+				other.credit = 0
 			}
 		}
 		p.set(s)
@@ -80,16 +80,16 @@ func (p *Pool[C]) Set(s Settings) {
 }
 
 func (p *Pool[C]) set(s Settings) {
-	was := p.most
-	p.capacity, p.taken, p.warm, p.most, p.weight = s.Cap, s.Taken, s.Warm, s.Variants, s.Weight
-	p.fit()
+	was := p.maxVariants
+	p.capacity, p.taken, p.warm, p.maxVariants, p.weight = s.Cap, s.Taken, s.Warm, s.Variants, s.Weight
+	p.updateLimit()
 	if s.Variants == 0 {
-		p.base.kept = true
-		p.keepMost(&p.base)
+		p.base.keptWarm = true
+		p.limitKeptWarm(&p.base)
 	} else if was == 0 { // only from now on is it one of many
-		p.base.kept = false
+		p.base.keptWarm = false
 	} else {
-		p.keepMost(nil)
+		p.limitKeptWarm(nil)
 	}
 }
 
@@ -98,18 +98,18 @@ func (p *Pool[C]) set(s Settings) {
 func (p *Pool[C]) SetCeiling(n int) {
 	p.update(func() {
 		p.ceiling = n
-		p.fit()
+		p.updateLimit()
 	})
 }
 
-// fit sets the limit to the lesser of the cap and the ceiling, without those taken, and the size by it.
-func (p *Pool[C]) fit() {
+// updateLimit sets the limit to the lesser of the cap and the ceiling, without those taken, and the size by it.
+func (p *Pool[C]) updateLimit() {
 	p.limit = p.capacity
 	if p.ceiling > 0 {
 		p.limit = min(p.limit, p.ceiling)
 	}
 	p.limit = max(p.limit-p.taken, 0)
-	p.size = float64(p.limit) * p.weight * p.ramp
+	p.weightedLimit = float64(p.limit) * p.weight * p.ramp
 }
 
 // SetMode notes what the operator wants of the backend. Connections of a disabled one are for [Pool.RetireSurplus].
@@ -124,14 +124,14 @@ func (p *Pool[C]) SetDialable(dialable bool) { p.update(func() { p.dialable = di
 
 // SetPredial notes whether connections are dialed ahead, to be warm for clients to come. It is for a server that wants to know from
 // the start whose connection it is: those for clients that wait are dialed all the same.
-func (p *Pool[C]) SetPredial(ahead bool) { p.update(func() { p.ahead = ahead }) }
+func (p *Pool[C]) SetPredial(ahead bool) { p.update(func() { p.predial = ahead }) }
 
 // SetRamp sets the part of the weight that counts, above 0 and at most 1, for a backend that has recovered and is to get
 // its clients little by little.
 func (p *Pool[C]) SetRamp(ramp float64) {
 	p.update(func() {
 		p.ramp = ramp
-		p.fit()
+		p.updateLimit()
 	})
 }
 

@@ -18,7 +18,7 @@ type Waiter[C any] struct {
 	line          *line[C]   // the part of the queue that it stands in; nil when it does not wait
 	before, after *Waiter[C] // neighbours there
 	ticket        uint64     // its number in the order of all who ever had to wait
-	passed        int        // how often one that came later was served while nobody could dial for this one
+	overtaken     int        // how often one that came later was served while nobody could dial for this one
 	since         Instant
 	position      int
 }

@@ -20,7 +20,7 @@ func (p *Pool[C]) Renew() {
 // of the cap, and fewer than most, are being dialed or closed, so that the pool is there for clients all the time.
 func (p *Pool[C]) RetireOutdated(most int) (conn C, ok bool) {
 	p.group.mu.Lock()
-	lacks, _ := p.compare()
+	lacks, _ := p.compareWarm()
 	if !p.replaceable(lacks, max(1, min(most, p.capacity/renewDivide))) {
 		return p.retireNow(nil, 0)
 	}
@@ -28,7 +28,7 @@ func (p *Pool[C]) RetireOutdated(most int) (conn C, ok bool) {
 	for _, v := range p.variants {
 		for s := v.oldest; s != nil && v.outdated > 0; s = s.newer { // they are the first, but for few
 			if p.isOutdated(s) {
-				if oldest == nil || s.rested < oldest.rested {
+				if oldest == nil || s.idleOrder < oldest.idleOrder {
 					oldest = s
 				}
 				break

@@ -11,10 +11,10 @@ func (p *Pool[C]) Reserve() (*Slot[C], bool) {
 	demanded := false
 	if p.room() {
 		if w := p.demanded(); w != nil {
-			v, demanded = p.know(w.Variant), true
-			p.use(v)
+			v, demanded = p.findOrAdd(w.Variant), true
+			p.requested(v)
 		} else {
-			v = p.lacking()
+			v = p.variantToPredial()
 		}
 	}
 	return p.reserve(v, demanded)
@@ -33,7 +33,7 @@ func (p *Pool[C]) ReserveTrial() (*Slot[C], bool) {
 	p.group.mu.Lock()
 	var v *variant[C]
 	if p.room() {
-		v = p.lastUsed()
+		v = p.lastRequested()
 	}
 	return p.reserve(v, false)
 }

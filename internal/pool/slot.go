@@ -16,7 +16,7 @@ type Slot[C any] struct {
 	conn         C
 	older, newer *Slot[C] // neighbours in the order of the variant's idle slots
 	idleSince    Instant
-	rested       uint64 // its place in the order of all of the pool's idle slots
+	idleOrder    uint64 // its place in the order of all of the pool's idle slots
 }
 
 // Filled puts the connection that was dialed into the slot: idle, or leased to a client that waits.
@@ -25,7 +25,7 @@ func (s *Slot[C]) Filled(conn C) {
 	s.variant.coming--
 	s.conn = conn
 	p.totals.Dialed++
-	p.rest(s)
+	p.makeIdle(s)
 	s.end()
 }
 
@@ -45,8 +45,8 @@ func (s *Slot[C]) Refused(why error) {
 	s.variant.coming--
 	p.totals.Refused++
 	p.group.queue.refuse(s.variant.name, why)
-	if p.most > 0 {
-		s.variant.kept = false // others of its kind would be refused as well
+	if p.maxVariants > 0 {
+		s.variant.keptWarm = false // others of its kind would be refused as well
 	}
 	p.move(s, Gone)
 	s.end()
@@ -75,7 +75,7 @@ func (s *Slot[C]) Reset(lease uint64) {
 func (s *Slot[C]) Return(lease uint64) {
 	p := s.beginLease(lease, Leased, Resetting)
 	p.totals.Returned++
-	p.rest(s)
+	p.makeIdle(s)
 	s.end()
 }
 

@@ -15,9 +15,9 @@ type variant[C any] struct {
 	outdated       int // of them, see Pool.Renew
 	coming         int // slots whose connections are being dialed
 	slots          int // that are not gone
-	// kept tells that connections are kept warm: it is one of those used last.
-	kept   bool
-	usedAt Instant // a client came for it
+	// keptWarm tells that connections are keptWarm warm: it is one of those used last.
+	keptWarm    bool
+	requestedAt Instant // a client came for it
 }
 
 // TransientPrefix begins the names of variants of which no connection is kept warm, since only one client, or few, will ever ask for
@@ -41,7 +41,7 @@ func (p *Pool[C]) Variants() []VariantStats {
 	defer p.group.mu.Unlock()
 	var all []VariantStats
 	for _, v := range p.variants {
-		if v.kept || v.slots > 0 {
+		if v.keptWarm || v.slots > 0 {
 			all = append(all, VariantStats{v.name, p.warmOf(v), v.coming, v.idle, v.outdated, v.slots})
 		}
 	}
@@ -52,8 +52,8 @@ func (p *Pool[C]) Variants() []VariantStats {
 // the first client comes.
 func (p *Pool[C]) KeepWarm(variant string) {
 	p.group.mu.Lock()
-	if p.most > 0 {
-		p.use(p.know(variant))
+	if p.maxVariants > 0 {
+		p.requested(p.findOrAdd(variant))
 	}
 	p.group.unlock(p, whenDue)
 }
@@ -62,12 +62,12 @@ func (p *Pool[C]) KeepWarm(variant string) {
 // Those that there are become surplus: it is for the worker, which is not signalled, and looks for surplus after it.
 func (p *Pool[C]) Forget(unused Instant) {
 	p.group.mu.Lock()
-	if p.most > 0 {
-		last := p.lastUsed()
+	if p.maxVariants > 0 {
+		last := p.lastRequested()
 		for _, v := range slices.Clone(p.variants) {
-			if v.kept && v != last && v.usedAt < unused {
-				v.kept = false
-				p.drop(v)
+			if v.keptWarm && v != last && v.requestedAt < unused {
+				v.keptWarm = false
+				p.forgetUnused(v)
 			}
 		}
 	}
@@ -76,8 +76,8 @@ func (p *Pool[C]) Forget(unused Instant) {
 
 // The functions below are called with the mutex held.
 
-// plain tells that the pool has connections of the variant "" only, as nearly all pools have.
-func (p *Pool[C]) plain() bool { return len(p.variants) == 1 && p.most == 0 }
+// hasNoVariants tells that the pool has connections of the variant "" only, as nearly all pools have.
+func (p *Pool[C]) hasNoVariants() bool { return len(p.variants) == 1 && p.maxVariants == 0 }
 
 // find returns the variant of that name, or nil.
 func (p *Pool[C]) find(name string) *variant[C] {
@@ -92,8 +92,8 @@ func (p *Pool[C]) find(name string) *variant[C] {
 	return nil
 }
 
-// know returns the variant of that name, and makes it if need be.
-func (p *Pool[C]) know(name string) *variant[C] {
+// findOrAdd returns the variant of that name, and makes it if need be.
+func (p *Pool[C]) findOrAdd(name string) *variant[C] {
 	v := p.find(name)
 	if v == nil {
 		v = &variant[C]{name: name}
@@ -102,56 +102,56 @@ func (p *Pool[C]) know(name string) *variant[C] {
 	return v
 }
 
-// drop forgets a variant of which nothing is left.
-func (p *Pool[C]) drop(v *variant[C]) {
-	if v.slots == 0 && !v.kept && v != &p.base {
+// forgetUnused forgets a variant of which nothing is left.
+func (p *Pool[C]) forgetUnused(v *variant[C]) {
+	if v.slots == 0 && !v.keptWarm && v != &p.base {
 		p.variants = slices.DeleteFunc(p.variants, func(other *variant[C]) bool { return other == v })
 	}
 }
 
-// use notes that a client came for the variant. When more are kept warm than may be, the one that was used longest ago is
+// requested notes that a client came for the variant. When more are kept warm than may be, the one that was used longest ago is
 // not any more.
-func (p *Pool[C]) use(v *variant[C]) {
-	if p.most == 0 {
+func (p *Pool[C]) requested(v *variant[C]) {
+	if p.maxVariants == 0 {
 		return
 	}
-	v.usedAt = p.group.now()
+	v.requestedAt = p.group.now()
 	if strings.HasPrefix(v.name, TransientPrefix) {
 		return
 	}
-	v.kept = true
-	p.keepMost(v)
+	v.keptWarm = true
+	p.limitKeptWarm(v)
 }
 
-// keepMost sees that no more variants are kept warm than may be; that one, unless it is nil, is one of them.
-func (p *Pool[C]) keepMost(last *variant[C]) {
-	for p.kept() > max(p.most, 1) {
+// limitKeptWarm sees that no more variants are kept warm than may be; that one, unless it is nil, is one of them.
+func (p *Pool[C]) limitKeptWarm(last *variant[C]) {
+	for p.countKeptWarm() > max(p.maxVariants, 1) {
 		var least *variant[C]
 		for _, v := range p.variants {
-			if v.kept && v != last && (least == nil || v.usedAt < least.usedAt) {
+			if v.keptWarm && v != last && (least == nil || v.requestedAt < least.requestedAt) {
 				least = v
 			}
 		}
-		least.kept = false
-		p.drop(least)
+		least.keptWarm = false
+		p.forgetUnused(least)
 	}
 }
 
-// kept returns how many variants are kept warm.
-func (p *Pool[C]) kept() (n int) {
+// countKeptWarm returns how many variants are countKeptWarm warm.
+func (p *Pool[C]) countKeptWarm() (n int) {
 	for _, v := range p.variants {
-		if v.kept {
+		if v.keptWarm {
 			n++
 		}
 	}
 	return n
 }
 
-// lastUsed returns the variant that was used last of those kept warm, or the one without a name.
-func (p *Pool[C]) lastUsed() *variant[C] {
+// lastRequested returns the variant that was used last of those kept warm, or the one without a name.
+func (p *Pool[C]) lastRequested() *variant[C] {
 	last := &p.base
 	for _, v := range p.variants {
-		if v.kept && (!last.kept || v.usedAt > last.usedAt) {
+		if v.keptWarm && (!last.keptWarm || v.requestedAt > last.requestedAt) {
 			last = v
 		}
 	}
@@ -161,26 +161,26 @@ func (p *Pool[C]) lastUsed() *variant[C] {
 // warmOf returns how many connections of a variant are kept ready: all variants that are kept have an equal part of the warm
 // ones, and where there are too few for one each, those used last have them.
 func (p *Pool[C]) warmOf(v *variant[C]) int {
-	if p.plain() {
+	if p.hasNoVariants() {
 		return p.warm
 	}
-	if !v.kept {
+	if !v.keptWarm {
 		return 0
 	}
 	before, later := 0, 0 // how many stand before it; how many were used later
 	i := slices.Index(p.variants, v)
 	for j, other := range p.variants {
 		switch {
-		case !other.kept || j == i:
+		case !other.keptWarm || j == i:
 			continue
 		case j < i:
 			before++
 		}
-		if other.usedAt > v.usedAt || other.usedAt == v.usedAt && j < i {
+		if other.requestedAt > v.requestedAt || other.requestedAt == v.requestedAt && j < i {
 			later++
 		}
 	}
-	n := p.kept()
+	n := p.countKeptWarm()
 	switch {
 	case n > p.warm && later < p.warm:
 		return 1
@@ -196,28 +196,28 @@ func (p *Pool[C]) warmOf(v *variant[C]) int {
 // are to be replaced do not count.
 func (p *Pool[C]) surplusOf(v *variant[C]) int { return v.coming + v.idle - v.outdated - p.warmOf(v) }
 
-// lacking returns the variant of which the next warm connection is to be dialed: the one used last of those that lack some.
-func (p *Pool[C]) lacking() (lacking *variant[C]) {
-	if !p.ahead {
+// variantToPredial returns the variant of which the next warm connection is to be dialed: the one used last of those that lack some.
+func (p *Pool[C]) variantToPredial() (lacking *variant[C]) {
+	if !p.predial {
 		return nil
 	}
 	for _, v := range p.variants {
-		if (lacking == nil || v.usedAt > lacking.usedAt) && p.surplusOf(v) < 0 {
+		if (lacking == nil || v.requestedAt > lacking.requestedAt) && p.surplusOf(v) < 0 {
 			lacking = v
 		}
 	}
 	return lacking
 }
 
-// compare tells whether warm connections of any variant lack, and whether there are more idle ones of any than are kept warm.
-func (p *Pool[C]) compare() (lacks, abounds bool) {
-	if p.plain() {
+// compareWarm tells whether warm connections of any variant lack, and whether there are more idle ones of any than are kept warm.
+func (p *Pool[C]) compareWarm() (lacks, abounds bool) {
+	if p.hasNoVariants() {
 		n := p.base.coming + p.base.idle - p.base.outdated
-		return n < p.warm && p.ahead, n > p.warm
+		return n < p.warm && p.predial, n > p.warm
 	}
 	for _, v := range p.variants {
 		surplus := p.surplusOf(v)
-		lacks = lacks || surplus < 0 && p.ahead
+		lacks = lacks || surplus < 0 && p.predial
 		abounds = abounds || surplus > 0 && v.idle > v.outdated
 	}
 	return lacks, abounds
@@ -226,7 +226,7 @@ func (p *Pool[C]) compare() (lacks, abounds bool) {
 // oldest returns the idle slot that was used longest ago, of a variant for which f is true if it is given; nil for none.
 func (p *Pool[C]) oldest(f func(*variant[C]) bool) (oldest *Slot[C]) {
 	for _, v := range p.variants {
-		if s := v.oldest; s != nil && (oldest == nil || s.rested < oldest.rested) && (f == nil || f(v)) {
+		if s := v.oldest; s != nil && (oldest == nil || s.idleOrder < oldest.idleOrder) && (f == nil || f(v)) {
 			oldest = s
 		}
 	}
