@@ -88,7 +88,7 @@ func (g *Group[C]) choose(variant string, key uint64) *Pool[C] {
 	return g.highest(variant, func(p *Pool[C]) float64 { return -p.load(p.using() + 1) })
 }
 
-// ready tells whether a connection of that variant can be leased now.
+// ready tells whether a connection of that variant can be leased at once.
 func (p *Pool[C]) ready(variant string) bool {
 	if variant == "" { // without a call, as nearly always
 		return p.base.newest != nil && p.leasable()
@@ -98,7 +98,7 @@ func (p *Pool[C]) ready(variant string) bool {
 
 func (p *Pool[C]) readyOf(v *variant[C]) bool { return v != nil && v.newest != nil && p.leasable() }
 
-// currentWeight returns the weight that counts now.
+// currentWeight returns the part of the weight that counts at present.
 func (p *Pool[C]) currentWeight() float64 { return p.weight * p.ramp }
 
 // highest returns the ready pool with the highest score; ties are random.
@@ -121,8 +121,8 @@ func (g *Group[C]) highest(variant string, score func(*Pool[C]) float64) *Pool[C
 	return best
 }
 
-// nextInTurn returns the ready pool whose turn it is. Each gains its weight; the one that has most pays for all, so that
-// the turns of a heavy one are spread over those of the others.
+// nextInTurn returns the ready pool whose turn it is. Each earns its weight in credit; the one with most credit is taken and pays what all
+// have earned, so that the turns of a heavy one are spread over those of the others.
 func (g *Group[C]) nextInTurn(variant string) *Pool[C] {
 	total := 0.0
 	for _, p := range g.pools {

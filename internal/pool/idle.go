@@ -2,7 +2,7 @@ package pool
 
 // The functions of this file are called with the group's mutex held.
 
-// makeIdle makes a slot idle, for the group to serve a client with it.
+// makeIdle makes a slot idle. Group.unlock gives it to a client that waits.
 func (p *Pool[C]) makeIdle(s *Slot[C]) {
 	p.idleCount++
 	s.idleSince, s.idleOrder = p.group.now(), p.idleCount
@@ -11,7 +11,7 @@ func (p *Pool[C]) makeIdle(s *Slot[C]) {
 	p.move(s, Idle)
 }
 
-// takeNewest leases the idle connection of a variant that was used last.
+// takeNewest leases the connection of a variant that became idle last.
 func (p *Pool[C]) takeNewest(v *variant[C]) *Slot[C] {
 	s := v.newest
 	v.unlink(s)

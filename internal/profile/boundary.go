@@ -33,7 +33,7 @@ type Boundary struct {
 
 	state    state
 	flags    flags
-	reason   Reason // why the connection is spoiled
+	reason   Reason // why the connection must serve no other session
 	inspect  [2]frame.Kinds
 	restarts uint16 // of the settle window
 }
