@@ -3,17 +3,16 @@
 package child
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // CPU is the processor time that a process and its children have used.
@@ -27,101 +26,116 @@ func (c CPU) Since(start CPU) CPU {
 	return CPU{c.Total - start.Total, c.User - start.User, c.System - start.System}
 }
 
-// clockTick is the unit of the times in /proc/PID/stat (USER_HZ, a constant of
-// the kernel's interface on all common architectures).
+// clockTick is the unit of the times in /proc/PID/stat (USER_HZ, a constant of the kernel's interface on all common architectures).
 const clockTick = 10 * time.Millisecond
 
 // ReadCPU adds up the processor time of a process and its children.
 func ReadCPU(root int) (CPU, error) {
 	var sum CPU
-	for _, pid := range tree(root) {
-		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-		if err != nil || len(tasks) == 0 {
-			return CPU{}, fmt.Errorf("process %d has no scheduler statistics", pid)
+	err := each(root, func(p procfs.Proc) error {
+		threads, err := procfs.AllThreads(p.PID)
+		if err != nil {
+			return err
 		}
-		for _, task := range tasks {
-			text, err := os.ReadFile(task)
+		for _, thread := range threads {
+			used, err := thread.Schedstat()
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 				continue // the thread ended just now, before or after the file was opened
 			}
 			if err != nil {
-				return CPU{}, err
+				return err
 			}
-			ns, _, _ := strings.Cut(string(text), " ")
-			n, err := strconv.ParseInt(ns, 10, 64)
-			if err != nil {
-				return CPU{}, fmt.Errorf("%s: %w", task, err)
-			}
-			sum.Total += time.Duration(n)
+			sum.Total += time.Duration(used.RunningNanoseconds)
 		}
-		fields, err := statFields(pid)
-		if err != nil {
-			return CPU{}, err
-		}
-		user, _ := strconv.Atoi(fields[11])
-		system, _ := strconv.Atoi(fields[12])
-		sum.User += time.Duration(user) * clockTick
-		sum.System += time.Duration(system) * clockTick
-	}
-	return sum, nil
+		s, err := p.Stat()
+		sum.User += time.Duration(s.UTime) * clockTick
+		sum.System += time.Duration(s.STime) * clockTick
+		return err
+	})
+	return sum, err
 }
 
-// ReadPSS adds up the proportional set sizes of a process and its children, in
-// bytes: memory that they share counts once.
-func ReadPSS(root int) (float64, error) { return sumKB(root, "smaps_rollup", "Pss:") }
+// ReadPSS adds up the proportional set sizes of a process and its children, in bytes: memory that they share counts once.
+func ReadPSS(root int) (sum float64, err error) {
+	err = each(root, func(p procfs.Proc) error {
+		memory, err := p.ProcSMapsRollup()
+		sum += float64(memory.Pss)
+		return err
+	})
+	return sum, err
+}
 
-// ReadPeak adds up their peak resident sizes, in bytes. Memory that several
-// processes share counts in each of them.
-func ReadPeak(root int) (float64, error) { return sumKB(root, "status", "VmHWM:") }
+// ReadPeak adds up the peak resident sizes of a process and its children, in bytes. Memory that several of them share counts in
+// each of them.
+func ReadPeak(root int) (sum float64, err error) {
+	err = each(root, func(p procfs.Proc) error {
+		status, err := p.NewStatus()
+		sum += float64(status.VmHWM)
+		return err
+	})
+	return sum, err
+}
 
-func sumKB(root int, file, key string) (float64, error) {
-	sum := 0.0
-	for _, pid := range tree(root) {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
-		if err != nil {
-			return 0, err
+// each calls read for a process and all its descendants, until one fails.
+func each(root int, read func(procfs.Proc) error) error {
+	pids, err := tree(root)
+	for i := 0; i < len(pids) && err == nil; i++ {
+		var p procfs.Proc
+		if p, err = procfs.NewProc(pids[i]); err == nil {
+			err = read(p)
 		}
-		_, rest, ok := strings.Cut(string(text), "\n"+key)
-		if !ok {
-			return 0, fmt.Errorf("/proc/%d/%s has no %s", pid, file, key)
-		}
-		kb, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += kb * 1024
 	}
-	return sum, nil
+	if err != nil {
+		return fmt.Errorf("usage of process %d: %w", root, err)
+	}
+	return nil
 }
 
 // tree lists a process and all its descendants.
-func tree(root int) []int {
+func tree(root int) ([]int, error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return nil, err
+	}
 	children := map[int][]int{}
-	entries, _ := filepath.Glob("/proc/[0-9]*")
-	for _, entry := range entries {
-		pid, _ := strconv.Atoi(filepath.Base(entry))
-		if fields, err := statFields(pid); err == nil {
-			parent, _ := strconv.Atoi(fields[1])
-			children[parent] = append(children[parent], pid)
+	for _, p := range all {
+		if s, err := p.Stat(); err == nil { // else it ended just now
+			children[s.PPID] = append(children[s.PPID], p.PID)
 		}
 	}
 	pids := []int{root}
 	for i := 0; i < len(pids); i++ {
 		pids = slices.Concat(pids, children[pids[i]])
 	}
-	return pids
+	return pids, nil
 }
 
-// statFields returns the fields of /proc/PID/stat that follow the name, which
-// may itself hold blanks: state, parent, and so on.
-func statFields(pid int) ([]string, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+// Machine is a moment's reading of the clocks that tell how busy everything but this comparison is: the comparison is this process
+// and its children.
+type Machine struct {
+	at        time.Time
+	idle, own time.Duration
+}
+
+// ReadMachine reads the clocks.
+func ReadMachine() (Machine, error) {
+	system, err := procfs.NewDefaultFS()
 	if err != nil {
-		return nil, err
+		return Machine{}, err
 	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 13 {
-		return nil, fmt.Errorf("/proc/%d/stat is too short", pid)
+	// The kernel knows better how long the processors idled than how long they worked, which it samples.
+	all, err := system.Stat()
+	if err != nil {
+		return Machine{}, err
 	}
-	return fields, nil
+	own, err := ReadCPU(os.Getpid())
+	return Machine{time.Now(), time.Duration((all.CPUTotal.Idle + all.CPUTotal.Iowait) * float64(time.Second)), own.Total}, err
+}
+
+// Others returns how many processors everything else kept busy since an earlier reading: what disturbs a measurement. It is exact
+// to a few hundredths.
+func (m Machine) Others(start Machine) float64 {
+	elapsed := m.at.Sub(start.at)
+	busy := time.Duration(runtime.NumCPU())*elapsed - (m.idle - start.idle)
+	return max(0, (busy-(m.own-start.own)).Seconds()/elapsed.Seconds())
 }

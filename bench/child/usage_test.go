@@ -5,6 +5,7 @@ package child
 import (
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -56,12 +57,10 @@ func TestTreeIncludesChildren(t *testing.T) {
 		t.Skip(err)
 	}
 	defer p.Stop()
-	for _, pid := range tree(os.Getpid()) {
-		if pid == p.PID() {
-			return
-		}
+	pids, err := tree(os.Getpid())
+	if err != nil || !slices.Contains(pids, p.PID()) {
+		t.Errorf("child %d is not in %v (%v)", p.PID(), pids, err)
 	}
-	t.Errorf("child %d is not in %v", p.PID(), tree(os.Getpid()))
 }
 
 func TestMemoryIsRead(t *testing.T) {

@@ -21,6 +21,8 @@ type load struct {
 	ramp     time.Duration // time over which clients connect
 	trials   int           // of a search, about
 	parallel int           // most connections being opened at a time; 0: all
+	spare    int           // sessions that may be there besides, because one ends while the next begins
+	length   time.Duration // of a session, before its client begins another; 0: one session as long as the load
 }
 
 // quantiles are in milliseconds.
@@ -35,8 +37,11 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 // loadResult is what a load has shown. The quantiles replace the distributions that they are taken from.
 type loadResult struct {
 	loads.Figures
-	Latency, Connect, FirstEcho quantiles
+	Latency, Connect, FirstEcho, ReplyAgain quantiles
 }
+
+// failures is how many sessions failed or could not begin.
+func (r loadResult) failures() float64 { return float64(r.Figures.Failures()) }
 
 // broken tells what makes the other numbers of a load meaningless: sessions that did not connect or failed, echoes that went astray.
 func (r loadResult) broken() error {
@@ -65,7 +70,7 @@ func offer(ctx context.Context, address string, l load, steady, done func()) (lo
 	defer cancel()
 	result, err := loads.Run(ctx, loads.Options{
 		URLs: []string{"ws://" + address + "/"}, Connections: l.sessions, Rate: l.rate, Size: l.size, Text: !l.binary,
-		Duration: l.duration, Ramp: l.ramp, DialParallel: l.parallel, ConnectTimeout: 40 * time.Second, Drain: 2 * time.Second,
+		Duration: l.duration, Ramp: l.ramp, DialParallel: l.parallel, SessionLength: l.length, ConnectTimeout: 40 * time.Second, Drain: 2 * time.Second,
 	}, func(p loads.Progress) {
 		switch {
 		case !p.Begins:
@@ -81,5 +86,6 @@ func offer(ctx context.Context, address string, l load, steady, done func()) (lo
 	if err != nil {
 		return loadResult{}, fmt.Errorf("load: %w", err)
 	}
-	return loadResult{result.Figures, quantilesOf(result.Latency), quantilesOf(result.Connect), quantilesOf(result.FirstEcho)}, nil
+	f := result.Figures
+	return loadResult{f, quantilesOf(f.Latency), quantilesOf(f.Connect), quantilesOf(f.FirstEcho), quantilesOf(f.ReplyAgain)}, nil
 }

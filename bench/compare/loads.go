@@ -68,6 +68,9 @@ func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, d
 		if scenario != "relay" && len(sizes) > 0 {
 			l.size = sizes[0]
 		}
+		if scenario == "churn" {
+			l.length, l.spare = time.Second, l.sessions
+		}
 		if rate > 0 && l.rate > 0 {
 			l.rate = rate
 		}

@@ -13,11 +13,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"log"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
@@ -45,7 +40,7 @@ type options struct {
 	from      string
 }
 
-func parseFlags() options {
+func parseFlags() (options, error) {
 	var o options
 	flag.StringVar(&o.scenarios, "scenario", "", "scenarios to run, comma-separated (default all but idle and waiting): cpu, memory (the same runs), latency, burst, rate, check, start, start-tls, churn, idle, waiting")
 	flag.StringVar(&o.only, "only", "", "only these rivals, comma-separated: wsbouncer, wsbouncer-one-shot, c-relay, uring-relay, nginx, haproxy, envoy, caddy, gorilla, python")
@@ -68,25 +63,14 @@ func parseFlags() options {
 	flag.StringVar(&o.out, "out", "", "folder for benchmarks.md, benchmarks.json and img/ (default: docs for the whole plan, .cache/bench/report for any other)")
 	flag.StringVar(&o.from, "from", "", "measure nothing: make the report from this JSON again")
 	flag.Parse()
-	return o
+	_, err := newPlan(o)
+	return o, err
 }
 
-func main() {
-	log.SetFlags(0)
-	o := parseFlags()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
-	stop()
-	if err != nil {
-		log.Fatal(err)
-	}
-}
+func main() { child.Main(parseFlags, run) }
 
 // run measures and reports, or only reports.
 func run(ctx context.Context, o options) error {
-	if flag.NArg() > 0 {
-		return fmt.Errorf("%q is no flag; see -h", flag.Arg(0))
-	}
 	root, err := child.Enter(ctx)
 	if err != nil {
 		return err

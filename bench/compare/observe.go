@@ -74,7 +74,7 @@ func observe(ctx context.Context, st *stage, r rivals.Rival, l load, b behind) (
 
 // observeBurst is observe for when trouble with the load is a result.
 func observeBurst(ctx context.Context, st *stage, r rivals.Rival, l load, b behind) (observation, error) {
-	w, err := startRival(ctx, st, r, l.sessions, b)
+	w, err := startRival(ctx, st, r, l.sessions+l.spare, b)
 	if err != nil {
 		return observation{}, err
 	}

@@ -62,7 +62,6 @@ type observation struct {
 	busy     float64       // share of a processor that it used (idle scenario)
 	others   float64       // processors that everything else kept busy meanwhile
 	rate     float64       // the highest rate that it bore, messages per second of all sessions (search)
-	sessions int           // that began and ended (churn)
 	overload string        // how it did not bear the load; its numbers are those of an overloaded proxy
 }
 

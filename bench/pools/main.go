@@ -15,10 +15,11 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
 // options are the command's flags.
@@ -58,16 +59,12 @@ func parseFlags() (options, error) {
 }
 
 func main() {
-	log.SetFlags(0)
-	o, err := parseFlags()
-	if err != nil {
-		log.Fatal(err)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	all := make(outcomes)
-	all.gather(ctx, o)
-	all.print(os.Stdout, o)
+	child.Main(parseFlags, func(ctx context.Context, o options) error {
+		all := make(outcomes)
+		all.gather(ctx, o)
+		all.print(os.Stdout, o)
+		return nil
+	})
 }
 
 // gather measures round by round, until ctx ends.

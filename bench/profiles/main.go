@@ -12,12 +12,11 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
 // options are the command's flags.
@@ -59,8 +58,6 @@ func parseFlags() (options, error) {
 		}
 	}
 	switch {
-	case flag.NArg() > 0:
-		return o, fmt.Errorf("%q is not a flag; there are no arguments", flag.Arg(0))
 	case o.rounds < 1 || o.rounds > maxRounds:
 		return o, fmt.Errorf("-rounds: %d; allowed is 1 to %d", o.rounds, maxRounds)
 	case o.duration < minDuration || o.duration > maxDuration:
@@ -76,20 +73,7 @@ const (
 	maxDuration = 10 * time.Minute
 )
 
-func main() {
-	log.SetFlags(0)
-	o, err := parseFlags()
-	if err != nil {
-		log.Print(err)
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err = run(ctx, o)
-	stop()
-	if err != nil {
-		log.Fatal(err)
-	}
-}
+func main() { child.Main(parseFlags, run) }
 
 func run(ctx context.Context, o options) error {
 	p, err := prepare(ctx, o)

@@ -14,12 +14,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
-	"log"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
@@ -36,7 +33,7 @@ type options struct {
 	wsbouncer string
 }
 
-func parseFlags() options {
+func parseFlags() (options, error) {
 	var o options
 	flag.IntVar(&o.changes, "changes", 20, "backends that are added, one after another, each awaited by a client")
 	flag.IntVar(&o.backends, "backends", 5000, "size of the large configuration")
@@ -46,22 +43,13 @@ func parseFlags() options {
 	flag.DurationVar(&o.phase, "phase", 4*time.Second, "length of each part of a round")
 	flag.StringVar(&o.wsbouncer, "wsbouncer", "", "binary to use (default: build bin/wsbouncer)")
 	flag.Parse()
-	if flag.NArg() > 0 || o.changes < 1 || o.backends < 1 || o.sessions < 1 || o.rate <= 0 || o.rounds < 1 || o.phase < time.Second {
-		log.Fatal("usage: reconfigure [flags], with numbers above 0 and parts of 1 s or more")
+	if o.changes < 1 || o.backends < 1 || o.sessions < 1 || o.rate <= 0 || o.rounds < 1 || o.phase < time.Second {
+		return o, errors.New("all numbers must be above 0, and -phase at least 1s")
 	}
-	return o
+	return o, nil
 }
 
-func main() {
-	log.SetFlags(0)
-	o := parseFlags()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
-	stop()
-	if err != nil {
-		log.Fatal(err)
-	}
-}
+func main() { child.Main(parseFlags, run) }
 
 // run measures with each database there is. All children have ended when it returns.
 func run(ctx context.Context, o options) error {

@@ -23,18 +23,22 @@ type claim struct {
 	detail string
 }
 
-// judge says of each claim whether it held, and returns whether all did.
-func judge(out io.Writer, o observation) bool {
+// judge says of each claim whether it held. The error is that one did not.
+func judge(out io.Writer, o observation) error {
 	fmt.Fprintf(out, "\nfirst wave:  %s\nsecond wave: %s\n\n", summary(o.first), summary(o.second))
-	all := true
+	broken := 0
 	for _, c := range claims(o) {
 		verdict := "held        "
 		if !c.held {
-			verdict, all = "DID NOT HOLD", false
+			verdict = "DID NOT HOLD"
+			broken++
 		}
 		fmt.Fprintf(out, "%s  %s\n              %s\n", verdict, c.text, c.detail)
 	}
-	return all
+	if broken > 0 {
+		return fmt.Errorf("%d claims did not hold", broken)
+	}
+	return nil
 }
 
 func claims(o observation) []claim {

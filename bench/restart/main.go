@@ -10,12 +10,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
-	"log"
 	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
@@ -31,7 +29,7 @@ type options struct {
 	wsbouncer string
 }
 
-func parseFlags() options {
+func parseFlags() (options, error) {
 	var o options
 	flag.IntVar(&o.sessions, "sessions", 3000, "clients of the first wave; each server's cap is half of that")
 	flag.Float64Var(&o.rate, "rate", 2, "messages per second and client")
@@ -40,42 +38,29 @@ func parseFlags() options {
 	flag.StringVar(&o.admin, "admin", "", "address of the proxy's admin API, to watch it from elsewhere (default: a free port)")
 	flag.StringVar(&o.wsbouncer, "wsbouncer", "", "binary to use (default: build bin/wsbouncer)")
 	flag.Parse()
-	if flag.NArg() > 0 || o.sessions < 30 || o.duration < 5*time.Second || o.rate <= 0 {
-		log.Print("usage: restart [flags], with 30 sessions or more, a rate above 0, and 5 s or more")
-		os.Exit(2)
+	if o.sessions < 30 || o.duration < 5*time.Second || o.rate <= 0 {
+		return o, errors.New("-sessions must be at least 30, -duration at least 5s, and -rate above 0")
 	}
-	return o
+	return o, nil
 }
 
 // cap is how many connections each server takes. Two of the three have room for all sessions.
 func (o options) cap() int { return (o.sessions + 1) / 2 }
 
-func main() {
-	log.SetFlags(0)
-	o := parseFlags()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	held, err := run(ctx, o)
-	stop()
-	if err != nil {
-		log.Fatal(err)
-	}
-	if !held {
-		os.Exit(1)
-	}
-}
+func main() { child.Main(parseFlags, run) }
 
 // run starts everything, goes through the story and judges it. All children have ended when it returns.
-func run(ctx context.Context, o options) (held bool, err error) {
+func run(ctx context.Context, o options) error {
 	if _, err := child.Enter(ctx); err != nil {
-		return false, err
+		return err
 	}
 	binary, err := child.Build(ctx, o.wsbouncer)
 	if err != nil {
-		return false, err
+		return err
 	}
 	addresses, err := child.FreeAddresses(3)
 	if err != nil {
-		return false, err
+		return err
 	}
 	s := &stage{options: o, binary: binary, begun: time.Now()}
 	defer s.stop()
@@ -86,19 +71,19 @@ func run(ctx context.Context, o options) (held bool, err error) {
 	}
 	for i, address := range addresses {
 		if err := s.startServer(ctx, i, address); err != nil {
-			return false, err
+			return err
 		}
 		flags = append(flags, "--backend", "ws://"+address)
 	}
 	if s.proxy, err = child.StartProxy(ctx, binary, flags...); err != nil {
-		return false, err
+		return err
 	}
 	if o.admin != "" {
 		s.proxy.Admin = o.admin
 	}
 	seen, err := s.play(ctx, addresses[victim])
 	if err != nil {
-		return false, err
+		return err
 	}
-	return judge(os.Stdout, seen), nil
+	return judge(os.Stdout, seen)
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
 )
@@ -21,7 +20,7 @@ func relays(ctx context.Context, o Options) []Rival {
 	uring := Rival{Name: "uring-relay", Title: "C, io_uring (multishot, provided buffers), one thread, no parsing, no pool: a floor"}
 	both := []Rival{compiled(ctx, o, epoll, "epoll.c"), compiled(ctx, o, uring, "uring.c")}
 	if both[1].Missing == "" {
-		both[1].Missing = refused(both[1])
+		both[1].Missing = refused(ctx, both[1])
 	}
 	return both
 }
@@ -53,23 +52,16 @@ func tcp(r Rival, program string, flags ...string) Rival {
 }
 
 // refused tells why a relay does not even start: the kernel, or what confines us, may forbid io_uring.
-func refused(r Rival) string {
+func refused(ctx context.Context, r Rival) string {
 	addresses, err := child.FreeAddresses(2)
 	if err != nil {
 		return err.Error()
 	}
-	argv, err := r.Command(Task{Listen: addresses[0], Backends: addresses[1:]})
+	p, _, err := r.Start(ctx, Task{Listen: addresses[0], Backends: addresses[1:]})
 	if err != nil {
 		return err.Error()
 	}
-	p, err := child.Start(argv)
-	if err != nil {
-		return err.Error()
-	}
-	defer p.Stop()
-	if err := child.WaitFor(context.Background(), p, r.Name, 5*time.Second, child.Accepts(addresses[0])); err != nil {
-		return err.Error()
-	}
+	p.Stop()
 	return ""
 }
 

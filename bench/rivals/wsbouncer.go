@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
 )
@@ -73,9 +72,6 @@ func WSBouncer(name, binary, profile string, each func(Task) int, flags ...strin
 		}
 		argv = append(argv, flags...)
 		if t.CA != "" {
-			if err := refusesTLS(binary); err != nil {
-				return nil, err
-			}
 			argv = append([]string{"env", "SSL_CERT_FILE=" + t.CA}, argv...)
 		}
 		for _, url := range urls(t) {
@@ -87,26 +83,6 @@ func WSBouncer(name, binary, profile string, each func(Task) int, flags ...strin
 		return func(ctx context.Context) error { return warm(ctx, t, each(t)) }
 	}
 	return r
-}
-
-// refusesTLS tells whether this wsbouncer takes wss:// for a mistake, which ends it at once.
-func refusesTLS(binary string) error {
-	addresses, err := child.FreeAddresses(3)
-	if err != nil {
-		return err
-	}
-	p, err := child.Start([]string{binary, "serve", "--listen", addresses[0], "--admin", addresses[1], "--backend", "wss://" + addresses[2]})
-	if err != nil {
-		return err
-	}
-	defer p.Stop()
-	err = child.WaitFor(context.Background(), p, "wsbouncer", 5*time.Second, func(ctx context.Context) error {
-		return child.Get(ctx, "http://"+addresses[1]+"/healthz", nil)
-	})
-	if p.Failure() != nil {
-		return fmt.Errorf("%w: this wsbouncer has no backends over TLS: %w", ErrSkipped, err)
-	}
-	return err
 }
 
 // poolSize is how many connections a pool for one backend has: all pools hold all sessions and a tenth more.

@@ -3,6 +3,8 @@ package backend
 import (
 	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // What the table does not allow panics before anything has changed, and every state leads to the end.
@@ -29,4 +31,17 @@ func TestTransitions(t *testing.T) {
 			t.Errorf("a connection that is %v cannot be closed in order", from)
 		}
 	}
+}
+
+// docs/architecture.md draws the transitions, but those that only a panic makes.
+func TestLifeIsDrawn(t *testing.T) {
+	of := make(map[string]state)
+	var names []string
+	for s := range state(states) {
+		of[s.String()] = s
+		names = append(names, s.String())
+	}
+	wstest.CheckDiagram(t, names, func(from, to string) bool {
+		return transitions[of[from]].has(of[to]) && (of[to] != gone || of[from] == closing)
+	})
 }

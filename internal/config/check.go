@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
 // The functions here check single fields. Empty is allowed where a field may be unset; that some must be set is for
@@ -39,7 +41,7 @@ func checkHost(text string) error {
 }
 
 func checkSubprotocol(text string) error {
-	if text != "" && !isToken(text) {
+	if text != "" && !profile.IsToken(text) {
 		return fmt.Errorf("%q is not a token (letters, digits and !#$%%&'*+-.^_`|~)", text)
 	}
 	return nil
@@ -55,7 +57,7 @@ func checkOrigin(text string) error {
 
 func checkHashBy(text string) error {
 	kind, name, _ := strings.Cut(text, ":")
-	if text == "client" || kind == "header" && isToken(name) || kind == "query" && name != "" {
+	if text == "client" || kind == "header" && profile.IsToken(name) || kind == "query" && name != "" {
 		return nil
 	}
 	return fmt.Errorf("%q is not client, header:NAME or query:NAME", text)
@@ -150,7 +152,7 @@ var ownHeaders = []string{"host", "connection", "upgrade", "content-length", "tr
 func checkHeader(name, value string) error {
 	lower := strings.ToLower(name)
 	switch {
-	case !isToken(name):
+	case !profile.IsToken(name):
 		return fmt.Errorf("%q cannot be a header's name; allowed are letters, digits and !#$%%&'*+-.^_`|~", name)
 	case slices.Contains(ownHeaders, lower) || strings.HasPrefix(lower, "sec-websocket-"):
 		return fmt.Errorf("%s is set by the proxy itself", name)
@@ -169,9 +171,9 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-// checkYAML checks what a profile may be before a parser sees it: parsers of YAML can be made to take very long, and much memory.
+// checkYAML checks what a profile may be before a parser sees it.
 func checkYAML(text string) error {
-	const most, deepest = 64 << 10, 50
+	const most = 64 << 10
 	switch {
 	case len(text) > most:
 		return fmt.Errorf("it has %d bytes; allowed are %d", len(text), most)
@@ -179,23 +181,6 @@ func checkYAML(text string) error {
 		return errors.New("it is not UTF-8, which YAML must be")
 	case strings.ContainsRune(text, 0):
 		return errors.New("it has a zero byte, which YAML cannot have")
-	}
-	depth := 0 // of brackets, those in texts included, which come in pairs as a rule
-	for i := range len(text) {
-		switch text[i] {
-		case '[', '{':
-			depth++
-		case ']', '}':
-			depth = max(0, depth-1)
-		}
-		if depth > deepest {
-			return fmt.Errorf("it has more than %d brackets inside of one another; allowed are %d", deepest, deepest)
-		}
-	}
-	for line := range strings.Lines(text) {
-		if indent := len(line) - len(strings.TrimLeft(line, " -?:!")); indent > 4*deepest {
-			return fmt.Errorf("it has a line that begins with %d spaces and signs; allowed are %d", indent, 4*deepest)
-		}
 	}
 	return nil
 }
@@ -208,11 +193,4 @@ func notPrintable(text string) bool {
 func isPort(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return text == "" || err == nil && n > 0
-}
-
-// isToken tells whether text is a token as RFC 9110, section 5.6.2, has it.
-func isToken(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-	})
 }

@@ -62,7 +62,7 @@ var serviceFields = []field[Service]{
 	{"host", "", "host that clients request; empty for any", func(s *Service) value.Value {
 		return value.NewText(&s.Host, "a host name or address in lower case, without a port", checkHost)
 	}},
-	{"profile", profile.Names()[0], "message protocol of the backends", func(s *Service) value.Value {
+	{"profile", profile.Names()[0], "message protocol of the backends; 'wsbouncer profile ls' lists the profiles", func(s *Service) value.Value {
 		return value.NewText(&s.Profile, "the name of a profile", checkAny) // whether there is one is for Validate
 	}},
 	{"subprotocol", "", "Sec-WebSocket-Protocol to request from the backends, and to grant to clients that offer it; empty for the profile's", func(s *Service) value.Value {

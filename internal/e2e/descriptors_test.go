@@ -85,7 +85,7 @@ func TestNoDescriptors(t *testing.T) {
 		}
 		held = append(held, nc)
 	}
-	p.awaitUnready("clients cannot be accepted", "out of file descriptors, of which there are 64")
+	p.awaitUnready("clients cannot be accepted", "out of file descriptors (the limit is 64)")
 	wstest.Eventually(t, "idle connections are closed", func() bool { return p.stats().Backends[0].Totals.Reasons["shed"] > 0 })
 	for _, path := range []string{"/healthz", "/api/v1/stats", "/metrics"} {
 		if status, body := p.get(path); status != http.StatusOK {
@@ -104,7 +104,7 @@ func TestNoDescriptors(t *testing.T) {
 	c := dialFree(t, p.url("/"))
 	c.echo("served again")
 	c.close(1000, "")
-	if n := len(p.logged("cannot accept clients, closing idle connections to servers to make room")); n != 1 {
+	if n := len(p.logged("cannot accept clients: closing idle connections to servers to make room")); n != 1 {
 		t.Errorf("the beginning is logged %d times", n)
 	}
 	if b := p.stats().Backends[0]; b.CircuitOpened > 0 || b.Totals.DialFailed > 0 {

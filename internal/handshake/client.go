@@ -21,32 +21,33 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
-// Target is a WebSocket server to connect to. Make it with ParseTarget.
+// Target is a WebSocket server to connect to. ParseTarget returns one. It must not be changed while it is in use; then any goroutine
+// may dial it.
 type Target struct {
 	// URL is the server's address as it was given.
 	URL string
 	// Protocol is the subprotocol to ask for; empty for none.
 	Protocol string
-	// UserTimeout ends a connection whose server has not acknowledged what was sent to it for so long (TCP_USER_TIMEOUT, RFC
-	// 5482), where the system can; 0 for the system's own limit.
+	// UserTimeout ends a connection whose server has not acknowledged data for this long (TCP_USER_TIMEOUT, RFC 5482), if the system
+	// supports that; 0 for the system's own limit.
 	UserTimeout time.Duration
 
-	// Header is further fields of the upgrade request. Names and values must be fit for HTTP.
+	// Header is additional fields of the upgrade request. Names and values must be valid in HTTP.
 	Header []Field
-	// Resolve returns yet other fields, which replace those in Header that have the same names. It is called for each dial, so
-	// that secrets can be read where they are kept and be replaced there; nil for none. A dial whose fields cannot be resolved,
-	// or that names those which the handshake itself sets, fails.
+	// Resolve returns more fields, which replace those of Header with the same names; nil for none. It is called for each dial, so
+	// that a secret can be read from, and replaced in, the place where it is kept. The dial fails if Resolve returns an error, or a
+	// field that the handshake sets itself.
 	Resolve func() (http.Header, error)
 
 	tls     *secure.Source // nil for ws
 	address string         // host:port
 	host    string         // for the Host header
 	request string         // path and query
-	client  *ClientPart    // nil for a connection that is nobody's yet
+	client  *ClientPart    // nil for a connection that is not dialed for a certain client
 }
 
-// ParseTarget checks the URL of a WebSocket server: ws://host[:port][/path][?query], or wss for one that is reached by TLS. Its
-// certificate is verified as usual then; SetTLS changes that.
+// ParseTarget parses the URL of a WebSocket server: ws://host[:port][/path][?query], or wss for a server that is reached over TLS. The
+// certificate of such a server is verified against the system's authorities, unless SetTLS changes that.
 func ParseTarget(text string) (*Target, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -78,7 +79,7 @@ func ParseTarget(text string) (*Target, error) {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return nil, fmt.Errorf("%q: a port is a number from 1 to 65535", text)
 	}
-	// Package url leaves these as they are, and they would break the request.
+	// Package url accepts these characters, but they would break the request.
 	other := func(r rune) bool { return r <= ' ' || r > '~' }
 	switch {
 	case strings.ContainsFunc(u.Host, other):
@@ -98,7 +99,7 @@ func ParseTarget(text string) (*Target, error) {
 	return target, nil
 }
 
-// defaultPorts are those of the schemes (RFC 6455, section 3).
+// defaultPorts are the default ports of the schemes (RFC 6455, section 3).
 var defaultPorts = map[string]string{"ws": "80", "wss": "443"}
 
 func noScheme(text string) error {
@@ -108,22 +109,21 @@ func noScheme(text string) error {
 // Field is a field of an HTTP header.
 type Field struct{ Name, Value string }
 
-// ClientPart is what a client has said in its own handshake that its server is told.
+// ClientPart is what a server is told of what a client has said in its own handshake.
 type ClientPart struct {
 	// Path is appended to the target's path, percent-encoded and with a leading slash; empty for nothing.
 	Path string
 	// Query is appended to the target's query, encoded and without the question mark; empty for nothing.
 	Query string
-	// Header are further fields of the header.
+	// Header is additional fields.
 	Header []Field
-	// Offers are the subprotocols to offer in the place of the target's, of which the server may choose one or none; nil for the
-	// target's.
+	// Offers are the subprotocols to offer instead of the target's, of which the server may choose one or none; nil for the target's.
 	Offers []string
-	// Private tells that there may be secrets in it, so that no error may repeat what the server says of it.
+	// Private tells that this part may contain secrets, so that no error may quote what the server answers.
 	Private bool
 }
 
-// With returns the target with what a client has said.
+// With returns a copy of the target with what a client has said.
 func (t *Target) With(c ClientPart) *Target {
 	with := *t
 	with.Header = append(slices.Clip(t.Header), c.Header...)
@@ -152,11 +152,12 @@ func (t *Target) Address() string { return t.address }
 // Established is an open WebSocket connection.
 type Established struct {
 	Conn     net.Conn
-	Early    []byte // what the server sent behind its answer
+	Early    []byte // what the server has sent after its answer
 	Protocol string // the subprotocol that the server chose; empty for none
 }
 
-// Dial connects to the server and completes the opening handshake (RFC 6455, section 4.1), or fails when ctx ends.
+// Dial connects to the server and completes the opening handshake (RFC 6455, section 4.1). It fails if ctx ends before that. If the
+// server has answered with another status than 101, the error is a [*StatusError].
 func (t *Target) Dial(ctx context.Context) (Established, error) {
 	var dialer net.Dialer
 	if t.UserTimeout > 0 {
@@ -207,10 +208,10 @@ func (t *Target) offers() []string {
 	return nil
 }
 
-// private tells whether what a client has said of its own is told to the server.
+// private tells whether the handshake may contain a client's secrets.
 func (t *Target) private() bool { return t.client != nil && t.client.Private }
 
-// upgrade asks for the upgrade and checks the answer.
+// upgrade sends the upgrade request and checks the answer.
 func (t *Target) upgrade(nc net.Conn, header string) (Established, error) {
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // never fails
@@ -258,7 +259,7 @@ func (t *Target) upgrade(nc net.Conn, header string) (Established, error) {
 	case len(answer["Sec-Websocket-Extensions"]) > 0:
 		return Established{}, fmt.Errorf("server accepted an extension that was not offered: %q", answer.Get("Sec-WebSocket-Extensions"))
 	case t.client != nil && len(t.client.Offers) > 0:
-		if chosen != "" && !slices.Contains(offers, chosen) { // which may be a secret
+		if chosen != "" && !slices.Contains(offers, chosen) { // it is not quoted: it may be a secret
 			return Established{}, errors.New("server chose a subprotocol that its client did not offer")
 		}
 	case chosen != t.Protocol:

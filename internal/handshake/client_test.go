@@ -102,19 +102,7 @@ func always(text string) reply { return func(*http.Request) string { return text
 // scripted starts a server that answers one request and then does what finish says; nil closes the connection.
 func scripted(t *testing.T, answer reply, finish func(nc net.Conn)) *Target {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		nc, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		defer nc.Close()
-		_ = nc.SetDeadline(time.Now().Add(patience))
+	address := acceptOne(t, func(nc net.Conn) {
 		req, err := http.ReadRequest(bufio.NewReader(nc))
 		if err != nil {
 			t.Errorf("reading the request: %v", err)
@@ -126,9 +114,8 @@ func scripted(t *testing.T, answer reply, finish func(nc net.Conn)) *Target {
 		if finish != nil {
 			finish(nc)
 		}
-	}()
-	t.Cleanup(func() { _ = listener.Close(); <-done })
-	target, err := ParseTarget("ws://" + listener.Addr().String() + "/v1/stt?lang=ja")
+	})
+	target, err := ParseTarget("ws://" + address + "/v1/stt?lang=ja")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	gorilla "github.com/gorilla/websocket"
 )
 
-// rawHeader finds a header's values in a head with nothing but string functions. Continued lines, which are obsolete,
-// are joined as net/http does.
+// rawHeader finds a header's values in a head, using only string functions. It joins continued lines, which are obsolete, as net/http
+// does.
 func rawHeader(head, name string) (values []string) {
 	for line := range strings.SplitSeq(unfold(head), "\n") {
 		key, value, ok := strings.Cut(strings.TrimSuffix(line, "\r"), ":")
@@ -43,8 +43,8 @@ func containsToken(values []string, token string) bool {
 	return strings.Contains(","+strings.ToLower(strings.NewReplacer(" ", "", "\t", "").Replace(strings.Join(values, ",")))+",", ","+token+",")
 }
 
-// tokensOnly tells whether the values are lists of tokens and nothing else. At anything else gorilla/websocket stops
-// reading the list, while we go on behind the next comma; nothing hangs on what stands there.
+// tokensOnly tells whether the values are lists of only tokens. At anything else, gorilla/websocket stops reading the list, while
+// this package continues after the next comma; the difference does not matter.
 func tokensOnly(values []string) bool {
 	for _, item := range strings.Split(strings.Join(values, ","), ",") {
 		item = strings.Trim(item, " \t")
@@ -57,8 +57,8 @@ func tokensOnly(values []string) bool {
 	return true
 }
 
-// FuzzRequest: whatever arrives, there is no panic, an answer that is one well-formed answer, and an acceptance only for
-// what is a WebSocket request by a much simpler reading, wherever it is cut.
+// FuzzRequest checks, for whatever arrives and wherever it is cut, that nothing panics, that there is one well-formed answer, and that
+// only what a much simpler parser takes for a WebSocket request is accepted.
 func FuzzRequest(f *testing.F) {
 	f.Add(plainRequest+"\x81\x80", uint16(0))
 	f.Add(strings.ToLower(plainRequest), uint16(10))

@@ -1,6 +1,6 @@
-// Package handshake speaks the opening handshake of the WebSocket protocol (RFC 6455, section 4) from both sides: it
-// checks and answers a client's request, and asks a server for an upgrade. It is ordinary blocking code for goroutines
-// of the control plane; what comes out of it is a plain connection, and the bytes that were received behind the handshake.
+// Package handshake carries out the opening handshake of the WebSocket protocol (RFC 6455, section 4) on both sides: it
+// checks and answers the request of a client, and sends a request to a server. It is ordinary blocking code, for goroutines
+// outside the event loops. It returns the connection, and the bytes that were received after the handshake.
 package handshake
 
 import (
@@ -14,18 +14,17 @@ import (
 	"sync"
 )
 
-// DefaultMaxHead is the largest head (request or status line, and header) that is read when nothing else is asked for,
-// in bytes.
+// DefaultMaxHead is the default limit for the size of a head (request or status line, and header), in bytes.
 const DefaultMaxHead = 16 << 10
 
-// errHeadTooLong is returned by readHead when the limit is reached before the head ends.
+// errHeadTooLong is returned by readHead if the head does not end within the limit.
 var errHeadTooLong = errors.New("head too long")
 
-// errBareLineFeed is returned by wholeHead for a head that net/http takes to end before its empty line. The bytes between
+// errBareLineFeed is returned by wholeHead for a head that, according to net/http, ends before its empty line. The bytes in between
 // would be lost.
 var errBareLineFeed = errors.New("empty line ended by a bare line feed")
 
-// wholeHead tells whether net/http has parsed the head to its end.
+// wholeHead returns an error if net/http has not parsed the head to its end.
 func wholeHead(r *bufio.Reader) error {
 	if r.Buffered() > 0 {
 		return errBareLineFeed
@@ -33,14 +32,14 @@ func wholeHead(r *bufio.Reader) error {
 	return nil
 }
 
-// acceptKey returns the value of Sec-WebSocket-Accept that proves to have seen the key (RFC 6455, section 4.2.2).
+// acceptKey returns the value of Sec-WebSocket-Accept for a key (RFC 6455, section 4.2.2).
 func acceptKey(key string) string {
 	const guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 	sum := sha1.Sum([]byte(key + guid))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// hasToken tells whether a header's values, each a comma-separated list, hold the token in any case of letters.
+// hasToken tells whether a header's values, each a comma-separated list, contain the token, ignoring upper and lower case.
 func hasToken(values []string, token string) bool {
 	for _, value := range values {
 		for item := range strings.SplitSeq(value, ",") {
@@ -65,11 +64,11 @@ func listed(values []string) []string {
 	return items
 }
 
-// headBuffers holds buffers to read heads into: most fit, and most handshakes need theirs only for a moment.
+// headBuffers holds buffers to read heads into. Most heads fit, and most handshakes need a buffer only for a moment.
 var headBuffers = sync.Pool{New: func() any { b := make([]byte, 2<<10); return &b }}
 
-// readHead reads up to and including the empty line that ends an HTTP head, at most limit bytes of it, calls parse with
-// it, and returns a copy of what was received behind it. The head is valid only during the call.
+// readHead reads an HTTP head of at most limit bytes, including the empty line that ends it, calls parse with it, and returns a
+// copy of what was received after it. The head is valid only until parse returns.
 func readHead(r io.Reader, limit int, parse func(head []byte) error) (behind []byte, err error) {
 	pooled := headBuffers.Get().(*[]byte)
 	defer headBuffers.Put(pooled)

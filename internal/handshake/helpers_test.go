@@ -16,8 +16,30 @@ const (
 	sampleAccept = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 	plainRequest = "GET /v1/stt?lang=ja HTTP/1.1\r\nHost: proxy.example\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Key: " + sampleKey + "\r\nSec-WebSocket-Version: 13\r\n\r\n"
-	patience = 20 * time.Second
+	patience = 20 * time.Second // ends a test that hangs
 )
+
+// acceptOne starts a server that calls serve with the first connection, and closes it when serve returns.
+func acceptOne(t *testing.T, serve func(nc net.Conn)) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		nc, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer nc.Close()
+		_ = nc.SetDeadline(time.Now().Add(patience))
+		serve(nc)
+	}()
+	t.Cleanup(func() { _ = listener.Close(); <-done })
+	return listener.Addr().String()
+}
 
 // edit returns plainRequest with one text replaced by another.
 func edit(t testing.TB, from, to string) string {
@@ -69,7 +91,7 @@ func everySplit(text string, f func(pieces []string)) {
 	f(strings.Split(text, ""))
 }
 
-// answer decodes a server's answer as a browser would, and fails when it is not exactly one answer.
+// answer decodes a server's answer as a browser would. It ends the test if there is not exactly one answer.
 func answer(t testing.TB, wire []byte) (*http.Response, string) {
 	t.Helper()
 	reader := bufio.NewReader(bytes.NewReader(wire))

@@ -44,7 +44,7 @@ func readFrame(r io.Reader) (frame.Header, []byte, error) {
 	}
 }
 
-// Other people's servers, which greet first, so that frames come right behind the answer, and then echo.
+// Servers made with other libraries, which first send a greeting, so that a frame comes right after the answer, and then echo.
 func servers(t *testing.T) map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"coder": func(w http.ResponseWriter, r *http.Request) {
@@ -131,7 +131,7 @@ func targetOf(t *testing.T, server *httptest.Server, path string) *Target {
 	return target
 }
 
-// talk takes a server's greeting, and has it echo a message.
+// talk reads a server's greeting, and has it echo a message.
 func talk(t *testing.T, target *Target) {
 	t.Helper()
 	established, err := target.Dial(t.Context())
@@ -157,7 +157,7 @@ func talk(t *testing.T, target *Target) {
 	}
 }
 
-// A server that wants another subprotocol, or none of ours, is no backend of ours.
+// A dial fails if the server does not choose the subprotocol that was asked for.
 func TestOtherServersWithoutTheSubprotocol(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := (&gorilla.Upgrader{}).Upgrade(w, r, nil)
@@ -192,22 +192,10 @@ func TestOurClientIsToldNo(t *testing.T) {
 	}
 }
 
-// ours starts a server made of this package that accepts what is right, and echoes one message.
+// ours starts a server made of this package that accepts a valid request, and echoes one message.
 func ours(t *testing.T) (address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		nc, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		defer nc.Close()
-		_ = nc.SetDeadline(time.Now().Add(patience))
+	return acceptOne(t, func(nc net.Conn) {
 		req, err := ReadRequest(nc, DefaultMaxHead)
 		if err != nil {
 			t.Error(err)
@@ -229,9 +217,7 @@ func ours(t *testing.T) (address string) {
 		}
 		_, _ = nc.Write(frame.Append(nil, frame.Header{Fin: true, Opcode: h.Opcode}, payload))
 		_, _ = io.Copy(io.Discard, nc)
-	}()
-	t.Cleanup(func() { _ = listener.Close(); <-done })
-	return listener.Addr().String()
+	})
 }
 
 func TestOtherClientsWithOurServer(t *testing.T) {

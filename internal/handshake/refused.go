@@ -13,25 +13,26 @@ import (
 )
 
 const (
-	// maxRefusalBody is the most, in bytes, that is read of the body of a server's answer that is no upgrade.
+	// maxRefusalBody is the most, in bytes, that is read of the body of a server's answer that is not an upgrade.
 	maxRefusalBody = 16 << 10
-	// refusalBodyTimeout bounds the wait for that body, since a server may announce one and not send it.
+	// refusalBodyTimeout limits the wait for that body, because a server may announce one and not send it.
 	refusalBodyTimeout = time.Second
 )
 
-// StatusError is a server's HTTP answer that is no upgrade.
+// StatusError is a server's HTTP answer that is not an upgrade.
 type StatusError struct {
 	Status int
 	// Text is the beginning of the body, on one line, for logs.
 	Text string
-	// Header and Body are what to hand on to a client whose own values the server has answered so. Fields that concern the
-	// connection (RFC 9110, section 7.6.1) and the length of the body are not among them. Body is cut off after 16 KiB.
+	// Header and Body are for the client whose own values the server has refused. Header lacks the fields that concern the connection
+	// (RFC 9110, section 7.6.1) and the length of the body. Body is cut off after 16 KiB.
 	Header http.Header
 	Body   []byte
 
-	private bool // the text may repeat a client's secret
+	private bool // Text may contain a client's secret
 }
 
+// Error implements error.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("server answered %d %s instead of upgrading", e.Status, http.StatusText(e.Status))
 	if e.Text != "" && !e.private {
@@ -40,12 +41,12 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// Refusal returns the answer for the client.
+// Refusal returns the same answer for the client.
 func (e *StatusError) Refusal() *Refusal {
 	return &Refusal{Status: e.Status, Reason: e.Error(), Header: e.Header, Body: e.Body}
 }
 
-// newStatusError returns a server's answer with its body, of which early has arrived together with the head.
+// newStatusError returns the error for a server's answer. early is what has arrived of its body together with the head.
 func newStatusError(response *http.Response, early []byte, nc net.Conn) *StatusError {
 	_ = nc.SetReadDeadline(time.Now().Add(refusalBodyTimeout)) // the connection is closed after this
 	var body io.Reader = io.MultiReader(bytes.NewReader(early), nc)
@@ -56,7 +57,7 @@ func newStatusError(response *http.Response, early []byte, nc net.Conn) *StatusE
 		body = io.LimitReader(body, response.ContentLength)
 	}
 	e := &StatusError{Status: response.StatusCode, Header: response.Header.Clone()}
-	e.Body, _ = io.ReadAll(io.LimitReader(body, maxRefusalBody)) // what has arrived is better than nothing
+	e.Body, _ = io.ReadAll(io.LimitReader(body, maxRefusalBody)) // with an error, as much as has arrived
 	for _, named := range listed(response.Header["Connection"]) {
 		e.Header.Del(named)
 	}
@@ -68,7 +69,7 @@ func newStatusError(response *http.Response, early []byte, nc net.Conn) *StatusE
 	return e
 }
 
-// connectionFields are the fields of an answer that concern the connection it came over, and not its meaning.
+// connectionFields are the fields of an answer that concern only the connection it came over.
 var connectionFields = []string{
 	"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length",
 }

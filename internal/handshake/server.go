@@ -19,27 +19,28 @@ import (
 // Request is a client's request for an upgrade.
 type Request struct {
 	*http.Request
-	// Early is what the client sent behind its request: the beginning of its frames.
+	// Early is what the client has sent after its request: the beginning of its frames.
 	Early []byte
 }
 
-// Refusal is an HTTP answer other than 101, and as an error says why.
+// Refusal is an HTTP answer with a status other than 101. It is also an error, which says why.
 type Refusal struct {
 	Status int
 	Reason string
 	Header http.Header // may be nil
-	// Body is what the client gets, of the type that Header says; nil for the reason as plain text.
+	// Body is the body, whose type is in Header; nil for the reason as plain text.
 	Body []byte
 }
 
+// Error implements error.
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("%d %s: %s", r.Status, http.StatusText(r.Status), r.Reason)
 }
 
-// Append appends the answer in its wire form to dst. The connection is closed after it.
+// Append appends the answer in its wire form to dst. It says that the connection is closed after it.
 func (r *Refusal) Append(dst []byte) []byte {
 	connection := "close"
-	if len(r.Header["Upgrade"]) > 0 { // then it must be named here (RFC 9110, section 7.8)
+	if len(r.Header["Upgrade"]) > 0 { // Connection must then name it (RFC 9110, section 7.8)
 		connection = "close, Upgrade"
 	}
 	dst = fmt.Appendf(dst, "HTTP/1.1 %d %s\r\nConnection: %s\r\n", r.Status, http.StatusText(r.Status), connection)
@@ -59,8 +60,8 @@ func (r *Refusal) Append(dst []byte) []byte {
 	return append(fmt.Appendf(dst, "Content-Length: %d\r\n\r\n", len(body)), body...)
 }
 
-// ReadRequest reads a client's request from nc, at most limit bytes of it. The caller sets the deadline. What can be
-// answered to a bad one is returned as a *Refusal; any other error means that nobody is there to answer.
+// ReadRequest reads a client's request from nc. It reads at most limit bytes of the head. The caller sets the deadline. If the
+// request is bad, the error is a [*Refusal] to answer with. With any other error there is no client to answer.
 func ReadRequest(nc net.Conn, limit int) (*Request, error) {
 	req := new(Request)
 	early, err := readHead(nc, limit, func(head []byte) error {
@@ -90,8 +91,8 @@ func ReadRequest(nc net.Conn, limit int) (*Request, error) {
 	return req, nil
 }
 
-// unquoted returns what is wrong with a request, without the part of it that package net/http repeats: that may be a key, and a
-// refusal's reason is logged.
+// unquoted returns the text of an error of package net/http without the part of the request that it quotes. This part may contain a
+// secret, and a refusal's reason is logged.
 func unquoted(err error) string {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err
@@ -103,7 +104,7 @@ func unquoted(err error) string {
 	return strings.TrimSpace(text)
 }
 
-// printable returns a text without what may not stand in a plain text answer.
+// printable returns the text with question marks in place of everything that is not printable ASCII.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -113,7 +114,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// Check tells whether the request is a WebSocket upgrade as RFC 6455, section 4.2.1, wants it, and nil when it is.
+// Check returns nil if the request is a valid WebSocket upgrade (RFC 6455, section 4.2.1), otherwise the refusal to answer with.
 func (r *Request) Check() *Refusal {
 	header := r.Header
 	if !hasToken(header["Upgrade"], "websocket") || !hasToken(header["Connection"], "upgrade") {
@@ -153,14 +154,14 @@ func (r *Request) Check() *Refusal {
 	return nil
 }
 
-// Subprotocols returns what the client offers, in its order.
+// Subprotocols returns the subprotocols that the client offers, in its order.
 func (r *Request) Subprotocols() []string { return listed(r.Header["Sec-Websocket-Protocol"]) }
 
 // Offers tells whether the client offers the subprotocol.
 func (r *Request) Offers(protocol string) bool { return slices.Contains(r.Subprotocols(), protocol) }
 
-// Forwarded returns the values of a header field that may be forwarded, by its name in canonical form. Those that the client names
-// in Connection are for the proxy alone (RFC 9110, section 7.6.1).
+// Forwarded returns the values of a header field if it may be forwarded. name must be in canonical form. Fields that the client names
+// in Connection are only for the proxy (RFC 9110, section 7.6.1).
 func (r *Request) Forwarded(name string) []string {
 	values := r.Header[name]
 	if len(values) > 0 && hasToken(r.Header["Connection"], name) {
@@ -169,8 +170,8 @@ func (r *Request) Forwarded(name string) []string {
 	return values
 }
 
-// AppendAccept appends the answer that accepts the upgrade (status 101) to dst, with the subprotocol, if any, that was
-// chosen. Extensions that the client offers are not accepted.
+// AppendAccept appends the answer that accepts the upgrade (status 101) to dst. protocol is the chosen subprotocol; empty for none. No
+// extension is accepted.
 func (r *Request) AppendAccept(dst []byte, protocol string) []byte {
 	dst = append(dst, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "...)
 	dst = append(dst, acceptKey(r.Header.Get("Sec-WebSocket-Key"))...)
@@ -181,8 +182,8 @@ func (r *Request) AppendAccept(dst []byte, protocol string) []byte {
 	return append(dst, "\r\n\r\n"...)
 }
 
-// Refuse answers with the refusal and closes the connection in order: a client that is still sending must not lose the
-// answer to a reset, so what it sends is read for a moment.
+// Refuse sends the refusal and closes the connection. It reads what the client still sends for a moment, because a reset could
+// otherwise destroy the answer before the client has read it.
 func Refuse(nc net.Conn, refusal *Refusal) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(lingerTime))
@@ -194,12 +195,13 @@ func Refuse(nc net.Conn, refusal *Refusal) {
 	}
 }
 
+// How long, and how many bytes at most, Refuse reads what the client still sends.
 const (
 	lingerTime  = time.Second
 	lingerBytes = 256 << 10
 )
 
-// discard reads until the peer closes, a limit or the deadline.
+// discard reads until the peer closes the connection, lingerBytes have arrived, or the deadline has passed.
 func discard(nc net.Conn) {
 	var buf [512]byte
 	for total := 0; total < lingerBytes; {
@@ -211,7 +213,7 @@ func discard(nc net.Conn) {
 	}
 }
 
-// RetryAfter returns a header that asks the client to come back after so many seconds.
+// RetryAfter returns a header that asks the client to try again after so many seconds.
 func RetryAfter(seconds int) http.Header {
 	return http.Header{"Retry-After": {strconv.Itoa(seconds)}}
 }

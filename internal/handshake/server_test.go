@@ -254,7 +254,7 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// Whatever of a request is repeated in the answer, the answer stays one answer with the header that we gave it.
+// Whatever part of a request the answer quotes, it stays one answer with only the intended header.
 func TestAnswersCannotBeSplit(t *testing.T) {
 	const evil = "x\r\nSet-Cookie: a=b\r\n\r\n<script>"
 	soft := strings.NewReplacer("\r\n", "\r", "\u00e9", "\xff").Replace(evil) // survives as part of a line
@@ -280,14 +280,14 @@ func TestAnswersCannotBeSplit(t *testing.T) {
 	}
 }
 
-// The texts of net/http's errors quote what they repeat today; the answer must not depend on it.
+// At present, net/http's errors quote parts of the request; the answer must not depend on that.
 func TestPrintable(t *testing.T) {
 	if got := printable("a\r\nb\x00\xff\x7f\u2028c"); got != "a??b????c" {
 		t.Errorf("%q", got)
 	}
 }
 
-// checkRefusal tells whether the answer has only what we put into it.
+// checkRefusal checks that the answer has only what the refusal contains.
 func checkRefusal(t testing.TB, refusal *Refusal) {
 	t.Helper()
 	response, body := answer(t, refusal.Append(nil))
@@ -365,7 +365,7 @@ type halfClosing struct{ net.Conn }
 
 func (halfClosing) CloseWrite() error { return nil }
 
-// But one that sends for ever does not keep us, however fast it is.
+// A client that never stops sending, however fast, does not keep Refuse from returning.
 func TestRefuseDoesNotReadForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -393,7 +393,7 @@ func TestRefuseDoesNotReadForEver(t *testing.T) {
 	})
 }
 
-// And neither does one that does nothing, whether it reads the answer or not.
+// Neither does a client that does nothing, whether it reads the answer or not.
 func TestRefuseDoesNotWaitForEver(t *testing.T) {
 	for _, reads := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -411,7 +411,7 @@ func TestRefuseDoesNotWaitForEver(t *testing.T) {
 	}
 }
 
-// What is wrong with a request is told without repeating it: it may have a key in it, and the reason is logged.
+// A refusal's reason, which is logged, does not quote the request: it may contain a secret.
 func TestMalformedTellsNoSecret(t *testing.T) {
 	for _, c := range []struct{ request, want string }{
 		{edit(t, "GET /v1/stt?lang=ja", "GET /v1/%zz?key=S3CRET"), "malformed HTTP request: invalid URL escape"},
@@ -427,7 +427,7 @@ func TestMalformedTellsNoSecret(t *testing.T) {
 	}
 }
 
-// What a client names in Connection is for the proxy alone.
+// Fields that a client names in Connection are only for the proxy.
 func TestForwarded(t *testing.T) {
 	req, err := ReadRequest(arrive(edit(t, "Connection: Upgrade", "Connection: Upgrade, x-hop\r\nX-Hop: 1\r\nX-End: 2\r\nX-End: 3")), DefaultMaxHead)
 	if err != nil {

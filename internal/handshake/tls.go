@@ -10,10 +10,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
-// Secure tells whether the server is reached by TLS (wss).
+// Secure tells whether the server is reached over TLS (wss).
 func (t *Target) Secure() bool { return t.tls != nil }
 
-// HTTP returns the scheme of URLs at the same server: https if it is reached by TLS, and http otherwise.
+// HTTP returns the scheme of HTTP URLs of the same server: https if it is reached over TLS, otherwise http.
 func (t *Target) HTTP() string {
 	if t.Secure() {
 		return "https"
@@ -21,8 +21,8 @@ func (t *Target) HTTP() string {
 	return "http"
 }
 
-// SetTLS changes how a server is reached by TLS that is so at all. The certificate must be for the host in the server's URL unless
-// the settings name another. Files are read for each dial.
+// SetTLS sets how a server is reached over TLS. The target must be Secure. The server's certificate must be for the host in its URL,
+// unless the settings name another. Files are read for each dial.
 func (t *Target) SetTLS(s secure.Settings) {
 	if s.ServerName == "" {
 		s.ServerName, _, _ = net.SplitHostPort(t.address)
@@ -30,8 +30,8 @@ func (t *Target) SetTLS(s secure.Settings) {
 	t.tls = secure.NewSource(s)
 }
 
-// TLS returns the configuration for a connection made now, which must not be changed; nil for a server that is reached without
-// TLS. The error names the field, the file and the reason.
+// TLS returns the configuration for a new connection; nil for a server that is reached without TLS. The caller must not change it.
+// An error names the field, the file and the reason.
 func (t *Target) TLS() (*tls.Config, error) {
 	if t.tls == nil {
 		return nil, nil

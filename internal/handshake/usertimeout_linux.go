@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setUserTimeout sets the socket's TCP_USER_TIMEOUT, which counts in milliseconds.
+// setUserTimeout sets the socket's TCP_USER_TIMEOUT, whose unit is a millisecond.
 func setUserTimeout(c syscall.RawConn, d time.Duration) error {
 	var set error
 	err := c.Control(func(fd uintptr) {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// What a client says of its path and subprotocols is appended to the target's own path, and offered in the place of its own
-// subprotocol.
+// A client's path is appended to the target's, and its subprotocols are offered instead of the target's.
 func TestTargetWithClient(t *testing.T) {
 	for _, c := range []struct{ url, path, want string }{
 		{"ws://h/a", "/b%2Fc", "/a/b%2Fc"},
@@ -59,7 +58,7 @@ func TestTargetWithClient(t *testing.T) {
 	}
 }
 
-// What a server says of a client's secret is not in the error, which ends up in logs.
+// An error, which may be logged, does not quote what a server says about a client's secret.
 func TestPrivateStatusError(t *testing.T) {
 	target := scripted(t, always("HTTP/1.1 401 Unauthorized\r\nContent-Length: 21\r\n\r\nthe key S3CRET is bad"), nil)
 	_, err := target.With(ClientPart{Private: true}).Dial(t.Context())
@@ -69,7 +68,7 @@ func TestPrivateStatusError(t *testing.T) {
 	}
 }
 
-// A target can be dialed with more than its URL says, and stays as it was.
+// With adds a client's query and headers to a copy of the target.
 func TestTargetWith(t *testing.T) {
 	for _, c := range []struct{ url, query, want string }{
 		{"ws://h/a", "", "/a"},

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limit returns how many file descriptors the process may have. The Go runtime has raised the soft limit to the hard one when the
-// program began, and gives children the one that there was before, so there is nothing to raise here.
+// Limit returns how many file descriptors the process may have. At the start, the Go runtime has raised the soft limit to the hard
+// one (and gives the former limit to child processes), so Limit does not raise it.
 func Limit() int {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
@@ -19,7 +19,7 @@ func Limit() int {
 	return int(min(uint64(l.Cur), unlimited))
 }
 
-// countNow returns how many descriptors are open, if the system can tell without opening one: Linux from 6.2 on.
+// countNow returns how many descriptors are open, if the system can tell that without opening another: Linux since 6.2.
 func countNow() (n int, ok bool) {
 	var s unix.Stat_t
 	if runtime.GOOS != "linux" || unix.Stat("/proc/self/fd", &s) != nil || s.Size <= 0 {

@@ -10,50 +10,51 @@ import (
 )
 
 const (
-	// unlimited is a limit that nothing reaches.
+	// unlimited is a limit that is never reached.
 	unlimited = math.MaxInt32
-	// usual is about how many descriptors a process has that does nothing yet, where that cannot be counted.
+	// usual is roughly how many descriptors an idle process has open, for systems where they cannot be counted.
 	usual = 32
 	// perDial is how many descriptors a dial takes for a moment: the socket and its duplicate.
 	perDial = 2
-	// calm is how long nothing must fail for a shortage to be over. Whoever fails tries again every second at least.
+	// calm is how long nothing may fail until a shortage is over. Whatever has failed is tried again at least once a second.
 	calm = 3 * time.Second
-	// shedPause is the least time between two rounds of closing idle connections, which need a moment to be gone.
+	// shedPause is the least time between two rounds of closing idle connections, because it takes a moment until they are closed.
 	shedPause = 50 * time.Millisecond
 )
 
-// Options are what descriptors are counted by. All fields are required, unless a default is named.
+// Options are the settings of Descriptors. All fields are required, unless they have a default.
 type Options struct {
 	// Limit returns how many descriptors the process may have; default [Limit].
 	Limit func() int
-	// Used returns how many it has; by default the system is asked, or they are counted.
+	// Used returns how many descriptors are in use. By default the system is asked, or they are counted.
 	Used func() int
 	// Connections returns how many connections there are, of clients and to servers.
 	Connections func() int64
-	// Clients returns how many of them are clients'.
+	// Clients returns how many of them are connections of clients.
 	Clients func() int64
-	// Shed closes about so many idle connections to servers, to make room for clients, and returns how many. It must not block.
+	// Shed closes about n idle connections to servers to make room for clients, and returns how many it has closed. It must not
+	// block.
 	Shed func(n int) int
-	// Share closes an idle connection to the server that has the most, if those are several, to make room for one that has none. It
-	// must not block; default none.
+	// Share closes an idle connection to the server that has the most connections, if it has more than one, to make room for a
+	// server that has none. It must not block. By default nothing is closed.
 	Share func()
-	// Log gets a line when a shortage begins and one when it is over.
+	// Log gets a line when a shortage begins, and one when it is over.
 	Log *slog.Logger
 }
 
-// Descriptors shares out the descriptors of the process: connections to servers are dialed only while enough are left for their
-// clients and for the admin API. And it keeps the book of what fails because something is short on this machine. Its methods may
-// be called from any goroutine. A nil pointer is one without limits, and without a book.
+// Descriptors shares out the descriptors of the process: servers are dialed only while enough descriptors are left for the clients
+// of these connections and for the admin API. It also counts what fails because something is short on this machine. Any goroutine
+// may call its methods. With a nil pointer there are no limits, and nothing is counted.
 type Descriptors struct {
-	o       Options
-	before  int          // descriptors in use at the start, where the system does not tell later
+	o       Options      // static
+	before  int          // static: descriptors in use at the start, where the system cannot tell how many are in use now
 	dialing atomic.Int64 // dials under way
 
 	mu       sync.Mutex
 	episodes [activities]episode // guarded by mu
 	shedAt   time.Time           // guarded by mu: when idle connections were closed last
-	starving time.Time           // guarded by mu: when a server without any connection was refused one last
-	timer    *time.Timer         // guarded by mu: looks whether it is over; nil while nothing is short
+	starving time.Time           // guarded by mu: when a server without connections was last refused one
+	timer    *time.Timer         // guarded by mu: calls checkOver; nil while nothing is short
 	closed   bool                // guarded by mu
 }
 
@@ -62,22 +63,22 @@ type Activity uint8
 
 // The activities.
 const (
-	// Accepting clients: nothing may be more urgent.
+	// Accepting is accepting clients, which is the most urgent.
 	Accepting Activity = iota
-	// Dialing servers.
+	// Dialing is dialing servers.
 	Dialing
 	activities = int(Dialing) + 1
 )
 
-// episode is a time in which something was short. The zero value is none.
+// episode is a time in which something was short for an activity. The zero value is none.
 type episode struct {
-	begun, last time.Time
-	failed      uint64 // attempts
-	shed        int    // idle connections closed
+	begun, last time.Time // the first and the last failure
+	failed      uint64    // attempts that failed
+	shed        int       // idle connections closed
 	why         string
 }
 
-// NewDescriptors returns the book of the process's descriptors. Close ends it.
+// NewDescriptors returns the Descriptors of the process. Close ends them.
 func NewDescriptors(o Options) *Descriptors {
 	d := &Descriptors{o: o}
 	if o.Limit == nil {
@@ -99,12 +100,12 @@ func (d *Descriptors) used() int {
 	return d.before + int(d.o.Connections())
 }
 
-// reserve returns how many descriptors are left alone by dialing: for handshakes, clients that wait and the admin API.
+// reserve returns how many descriptors dials must leave for handshakes, waiting clients and the admin API.
 func reserve(limit int) int { return min(max(limit/8, 8), 256) }
 
-// Dial asks whether another connection may be dialed to a server that has so many. If so, the caller calls done when its dial is
-// over, whether the connection was established or not. A connection that serves nobody needs a descriptor for its client some day,
-// which is kept. While a server that has none waits for room, no other gets more.
+// Dial asks for permission to dial another connection to a server that already has some. With permission, the caller dials, and calls
+// done when the dial has ended, successfully or not. Dial keeps a descriptor for the future client of each connection that has none
+// yet. While a server without connections waits for room, no other server gets permission.
 func (d *Descriptors) Dial(has int) (done func(), ok bool) {
 	if d == nil {
 		return func() {}, true
@@ -112,7 +113,7 @@ func (d *Descriptors) Dial(has int) (done func(), ok bool) {
 	dialing := d.dialing.Add(1)
 	limit := d.o.Limit()
 	clients := d.o.Clients()
-	unserved := max(d.o.Connections()-2*clients, 0) + dialing // each session has two
+	unserved := max(d.o.Connections()-2*clients, 0) + dialing // connections without a client; each session has two connections
 	if limit < unlimited && d.o.Used()+int(perDial*dialing+unserved)+reserve(limit) > limit || d.isShort(Accepting) || has > 0 && d.isStarving() {
 		d.dialing.Add(-1)
 		return nil, false
@@ -120,7 +121,7 @@ func (d *Descriptors) Dial(has int) (done func(), ok bool) {
 	return sync.OnceFunc(func() { d.dialing.Add(-1) }), true
 }
 
-// Denied notes that a connection which is wanted is not dialed to a server that has so many, since Dial has said so.
+// Denied notes that Dial has refused permission for a connection that is wanted, to a server that has so many already.
 func (d *Descriptors) Denied(has int) {
 	if has == 0 && d.o.Share != nil {
 		d.mu.Lock()
@@ -128,11 +129,11 @@ func (d *Descriptors) Denied(has int) {
 		d.mu.Unlock()
 		d.o.Share()
 	}
-	d.note(Dialing, fmt.Sprintf("the others of %d file descriptors are kept for clients", d.o.Limit()))
+	d.note(Dialing, fmt.Sprintf("the remaining ones of %d file descriptors are reserved for clients", d.o.Limit()))
 }
 
-// Failed notes that an attempt failed, if the error says that something is short on this machine, and returns whether it does.
-// Where it was a client's, room is made by closing idle connections to servers.
+// Failed notes that an attempt has failed, if the error says that something is short on this machine, and returns whether it says
+// so. If a client could not be accepted, Failed makes room by closing idle connections to servers.
 func (d *Descriptors) Failed(what Activity, err error) bool {
 	resource := short(err)
 	if resource == "" {
@@ -143,7 +144,7 @@ func (d *Descriptors) Failed(what Activity, err error) bool {
 	}
 	why := fmt.Sprintf("out of %s: %v", resource, err)
 	if resource == descriptors {
-		why = fmt.Sprintf("out of file descriptors, of which there are %d: %v", d.o.Limit(), err)
+		why = fmt.Sprintf("out of file descriptors (the limit is %d): %v", d.o.Limit(), err)
 	}
 	d.note(what, why)
 	if what == Accepting && resource != ports {
@@ -162,20 +163,20 @@ func (d *Descriptors) note(what Activity, why string) {
 	if begins {
 		e.begun, e.why = e.last, why
 		if d.timer == nil && !d.closed {
-			d.timer = time.AfterFunc(calm, d.look)
+			d.timer = time.AfterFunc(calm, d.checkOver)
 		}
 	}
 	d.mu.Unlock()
 	switch {
 	case !begins:
 	case what == Accepting:
-		d.o.Log.Warn("cannot accept clients, closing idle connections to servers to make room", "reason", why)
+		d.o.Log.Warn("cannot accept clients: closing idle connections to servers to make room", "reason", why)
 	default:
 		d.o.Log.Warn("dialing fewer connections than wanted", "reason", why)
 	}
 }
 
-// shed has idle connections closed.
+// shed closes idle connections, if it has not just done so.
 func (d *Descriptors) shed() {
 	d.mu.Lock()
 	now := time.Now()
@@ -191,8 +192,8 @@ func (d *Descriptors) shed() {
 	d.mu.Unlock()
 }
 
-// look is called from time to time while something is short, and says when it is over.
-func (d *Descriptors) look() {
+// checkOver logs which shortages are over. The timer calls it while something is short.
+func (d *Descriptors) checkOver() {
 	d.mu.Lock()
 	var over [activities]episode
 	now, another := time.Now(), false
@@ -207,7 +208,7 @@ func (d *Descriptors) look() {
 	}
 	d.timer = nil
 	if another && !d.closed {
-		d.timer = time.AfterFunc(calm/3, d.look)
+		d.timer = time.AfterFunc(calm/3, d.checkOver)
 	}
 	d.mu.Unlock()
 	if e := over[Accepting]; !e.begun.IsZero() {
@@ -215,20 +216,21 @@ func (d *Descriptors) look() {
 			"after", e.last.Sub(e.begun).Round(time.Millisecond))
 	}
 	if e := over[Dialing]; !e.begun.IsZero() {
-		d.o.Log.Info("dialing as many connections as wanted again", "attempts_put_off", e.failed, "after", e.last.Sub(e.begun).Round(time.Millisecond))
+		d.o.Log.Info("dialing as many connections as wanted again", "attempts_postponed", e.failed, "after", e.last.Sub(e.begun).Round(time.Millisecond))
 	}
 }
 
-// isStarving tells whether a server without any connection waits for room.
+// isStarving tells whether a server without connections waits for room.
 func (d *Descriptors) isStarving() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return !d.starving.IsZero() && time.Since(d.starving) < calm
 }
 
-// isShort tells whether an activity fails at present because something is short.
+// isShort tells whether something is short for an activity at present.
 func (d *Descriptors) isShort(what Activity) bool { return d.why(what) != "" }
 
+// why returns why an activity fails at present; empty if it does not.
 func (d *Descriptors) why(what Activity) string {
 	if d == nil {
 		return ""
@@ -238,7 +240,7 @@ func (d *Descriptors) why(what Activity) string {
 	return d.episodes[what].why
 }
 
-// Accepting returns nil when clients can be accepted, or why not.
+// Accepting returns nil if clients can be accepted, otherwise an error that says why not.
 func (d *Descriptors) Accepting() error {
 	if why := d.why(Accepting); why != "" {
 		return fmt.Errorf("clients cannot be accepted: %s", why)
@@ -246,7 +248,7 @@ func (d *Descriptors) Accepting() error {
 	return nil
 }
 
-// Dialing returns nil when servers can be dialed as far as this machine is concerned, or why not.
+// Dialing returns nil if nothing on this machine prevents dialing servers, otherwise an error that says what does.
 func (d *Descriptors) Dialing() error {
 	if why := d.why(Dialing); why != "" {
 		return fmt.Errorf("fewer connections than wanted are dialed: %s", why)
@@ -254,7 +256,7 @@ func (d *Descriptors) Dialing() error {
 	return nil
 }
 
-// Close ends the book.
+// Close stops the timer. Nothing more is logged about the end of a shortage.
 func (d *Descriptors) Close() {
 	if d == nil {
 		return

@@ -1,8 +1,8 @@
-// Package machine knows what this machine gives the process: how many file descriptors there are and how many are in use, which
-// errors say that something is short here, and what is kept for clients and for the admin API when it is.
+// Package machine knows the resources of this machine: how many file descriptors the process may have and how many are in use, which
+// errors say that a resource is short, and how many descriptors are reserved for clients and for the admin API.
 //
-// What is short on this side says nothing about a server: [Local] tells such errors from all others, and whoever judges servers
-// leaves them out.
+// A resource that is short on this machine says nothing about a server. [Local] recognizes such errors, and whoever judges servers
+// ignores them.
 package machine
 
 import (
@@ -12,16 +12,16 @@ import (
 	"syscall"
 )
 
-// shortage is one kind of error that says that something is short on this machine.
+// shortage is an error that says that something is short on this machine.
 type shortage struct {
 	errno syscall.Errno
-	what  string // is short
+	what  string // what is short
 }
 
-// Local tells whether an error says that something is short on this machine: file descriptors, memory of the kernel, local ports.
+// Local tells whether an error says that something is short on this machine: file descriptors, kernel memory, local ports.
 func Local(err error) bool { return short(err) != "" }
 
-// short returns what is short on this machine; empty if the error says nothing of the kind.
+// short returns what is short on this machine according to the error; empty if the error is of another kind.
 func short(err error) string {
 	if err == nil {
 		return ""
@@ -35,7 +35,7 @@ func short(err error) string {
 		}
 		return ""
 	}
-	// The resolver keeps only the text of what went wrong with its own sockets.
+	// The resolver keeps only the text of errors of its own sockets.
 	if dns := (*net.DNSError)(nil); errors.As(err, &dns) {
 		for _, s := range shortages {
 			if strings.HasSuffix(dns.Err, ": "+s.errno.Error()) {

@@ -10,5 +10,5 @@ var shortages = []shortage{
 	{syscall.ENOBUFS, memory},
 	{syscall.ENOMEM, memory},
 	{syscall.EADDRNOTAVAIL, ports},
-	{syscall.ENOSPC, "epoll watches (fs.epoll.max_user_watches)"}, // sockets and epoll only: nothing is written to a disk here
+	{syscall.ENOSPC, "epoll watches (fs.epoll.max_user_watches)"}, // the error is one of epoll: what is checked here never writes to a disk
 }

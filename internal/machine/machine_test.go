@@ -33,12 +33,12 @@ func TestLocal(t *testing.T) {
 		&net.DNSError{Err: "no such host", Name: "gpu-1", IsNotFound: true},
 	} {
 		if Local(err) {
-			t.Errorf("%v is taken for a shortage", err)
+			t.Errorf("%v counts as a shortage", err)
 		}
 	}
 }
 
-// process is what descriptors are counted by in a test.
+// process is the process whose descriptors a test counts.
 type process struct {
 	limit, used          int
 	connections, clients int64
@@ -101,11 +101,11 @@ func TestDialsAtOnce(t *testing.T) {
 		done()
 	}
 	if _, ok := d.Dial(1); !ok {
-		t.Error("none is allowed when they are over")
+		t.Error("no dial is allowed after these have ended")
 	}
 }
 
-// A server without any connection gets one before the others get more: the one that has the most gives one up.
+// A server without connections gets one before others get more, and the server with the most has to give one up.
 func TestServersWithoutConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := process{limit: 64, used: 60}
@@ -120,11 +120,11 @@ func TestServersWithoutConnections(t *testing.T) {
 		}
 		d.Denied(5)
 		if shared > 0 {
-			t.Error("room was made for a server that has connections")
+			t.Error("an idle connection was closed for a server that has connections")
 		}
 		d.Denied(0)
 		if shared != 1 {
-			t.Errorf("room was made %d times", shared)
+			t.Errorf("an idle connection was closed %d times", shared)
 		}
 		p.used = 40 // there is room
 		if _, ok := d.Dial(5); ok {
@@ -132,12 +132,12 @@ func TestServersWithoutConnections(t *testing.T) {
 		}
 		done, ok := d.Dial(0)
 		if !ok {
-			t.Fatal("the server that has none did not")
+			t.Fatal("the server without connections did not get the room")
 		}
 		done()
 		time.Sleep(calm)
 		if _, ok := d.Dial(5); !ok {
-			t.Error("the others do not get any more, although nobody starves")
+			t.Error("other servers get no more connections, although no server waits for room")
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestShortageIsLoggedOnce(t *testing.T) {
 		d := p.book()
 		defer d.Close()
 		if d.Failed(Accepting, io.EOF) || d.Accepting() != nil || p.log.Len() > 0 {
-			t.Error("an ordinary failure is taken for a shortage")
+			t.Error("an ordinary failure counts as a shortage")
 		}
 		for range 100 {
 			if !d.Failed(Accepting, syscall.EMFILE) {
@@ -157,7 +157,7 @@ func TestShortageIsLoggedOnce(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		if err := d.Accepting(); err == nil || !strings.Contains(err.Error(), "out of file descriptors, of which there are 64") {
+		if err := d.Accepting(); err == nil || !strings.Contains(err.Error(), "out of file descriptors (the limit is 64)") {
 			t.Errorf("reason: %v", err)
 		}
 		if _, ok := d.Dial(1); ok {
@@ -169,7 +169,7 @@ func TestShortageIsLoggedOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if d.Accepting() != nil {
-			t.Error("it is not over")
+			t.Error("the shortage is not over")
 		}
 		if _, ok := d.Dial(1); !ok {
 			t.Error("no server is dialed any more")
@@ -182,7 +182,7 @@ func TestShortageIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// Ports do not come free by closing connections to servers that are not dialed.
+// Closing connections does not free local ports for other servers, so none are closed.
 func TestNothingIsClosedForDials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := process{limit: 64, used: 20}
@@ -200,7 +200,7 @@ func TestNilBook(t *testing.T) {
 	var d *Descriptors
 	done, ok := d.Dial(1)
 	if !ok || d.Accepting() != nil || d.Dialing() != nil || !d.Failed(Dialing, syscall.EMFILE) || d.Failed(Dialing, io.EOF) {
-		t.Error("a nil book limits something")
+		t.Error("a nil pointer limits something")
 	}
 	done()
 	d.Close()
@@ -209,7 +209,7 @@ func TestNilBook(t *testing.T) {
 func TestWarning(t *testing.T) {
 	n := Need{Connections: 60, Waiting: 1000}
 	if w := n.Warning(n.Descriptors()); w != "" {
-		t.Errorf("enough, but: %s", w)
+		t.Errorf("a warning although the limit is high enough: %s", w)
 	}
 	w := n.Warning(64)
 	for _, part := range []string{"limit is 64", "up to 1320", "120 for 60 connections", "1000 for clients in queues", "ulimit -n 1320", "LimitNOFILE=1320"} {

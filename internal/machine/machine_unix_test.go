@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// helper is a variable of the environment that makes a test the other process that it needs.
+// helper is an environment variable that tells a test to be the other process that it needs.
 const helper = "WSBOUNCER_MACHINE_TEST"
 
-// limited runs the test in a process with limits of file descriptors, a soft one and a hard one.
+// limited runs the test in a process with these file-descriptor limits, soft and hard.
 func limited(t *testing.T, soft, hard int) string {
 	t.Helper()
 	script := fmt.Sprintf(`ulimit -S -n %d && ulimit -H -n %d && exec "$0" "$@"`, soft, hard)
@@ -31,10 +31,10 @@ func limited(t *testing.T, soft, hard int) string {
 	return string(out)
 }
 
-// The soft limit is raised to the hard one when the program begins, and children get the one that there was.
+// At the start, the runtime raises the soft limit to the hard one, and child processes get the former limit.
 func TestSoftLimitIsRaised(t *testing.T) {
 	if os.Getenv(helper) == "" {
-		// One less than the hard limit is how the runtime marks a limit that it has raised.
+		// The runtime marks a limit that it has raised by making it one less than the hard limit.
 		if out := limited(t, 50, 90); !strings.Contains(out, "limit 90, a child's 50\n") && !strings.Contains(out, "limit 89, a child's 50\n") {
 			t.Errorf("%s", out)
 		}
@@ -47,7 +47,7 @@ func TestSoftLimitIsRaised(t *testing.T) {
 	}
 }
 
-// A listener with descriptors of its own accepts connections when there are no others, again and again.
+// A listener with spare descriptors accepts connections when no other descriptor is left, again and again.
 func TestKeepDescriptors(t *testing.T) {
 	if os.Getenv(helper) == "" {
 		if out := limited(t, 64, 64); !strings.Contains(out, "PASS") {
@@ -68,7 +68,7 @@ func TestKeepDescriptors(t *testing.T) {
 			}
 		}
 	}
-	clients := make([]int, 20) // made before, since there will be no descriptor for them
+	clients := make([]int, 20) // opened now, because there will be no descriptor for them
 	for i := range clients {
 		if clients[i], err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0); err != nil {
 			t.Fatal(err)
@@ -96,9 +96,9 @@ func TestKeepDescriptors(t *testing.T) {
 	}
 }
 
-// Without those that are kept, the error is the listener's.
+// Without spare descriptors, the error is the listener's.
 func TestKeepDescriptorsGivesUp(t *testing.T) {
-	l := &keeper{Listener: failing{}, spare: []*os.File{nil, nil}} // closing nil fails, which nobody minds
+	l := &keeper{Listener: failing{}, spare: []*os.File{nil, nil}} // closing nil fails, which does not matter
 	if _, err := l.Accept(); !errors.Is(err, syscall.EMFILE) || len(l.spare) != 0 {
 		t.Errorf("%v, with %d left", err, len(l.spare))
 	}

@@ -2,24 +2,24 @@ package machine
 
 import "fmt"
 
-// Need is what a configuration may ask for at most.
+// Need is the most that a configuration may need.
 type Need struct {
-	Connections int // to servers: the sum of the caps
+	Connections int // connections to servers: the sum of the caps
 	Waiting     int // clients in the queues
 }
 
 const (
-	// perSession is how many descriptors a session takes: its client's and its server's. Each is duplicated when it comes to
-	// an event loop (Linux), and the first one closed at once, which counts for connections that are just coming only.
+	// perSession is how many descriptors a session takes: one for its client's connection and one for its server's. (On Linux each
+	// is duplicated on its way to an event loop, and the original is closed at once.)
 	perSession = 2
-	// overhead is about what the process takes beside that: listeners, event loops, the database, its log, and handshakes.
+	// overhead is roughly how many descriptors everything else takes: listeners, event loops, the database, the log and handshakes.
 	overhead = 200
 )
 
-// Descriptors returns how many file descriptors are needed at most.
+// Descriptors returns the largest number of file descriptors that may be needed.
 func (n Need) Descriptors() int { return perSession*n.Connections + n.Waiting + overhead }
 
-// Warning says that the limit is too low for the need, with the numbers and what to do; empty if it is not.
+// Warning returns a warning if the limit is too low, with the numbers and what to do; otherwise it is empty.
 func (n Need) Warning(limit int) string {
 	if n.Descriptors() <= limit {
 		return ""

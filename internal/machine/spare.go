@@ -7,20 +7,20 @@ import (
 	"sync"
 )
 
-// spares is how many descriptors a listener keeps for the time when there is no other: so many connections it can have then.
+// spares is how many spare descriptors a listener holds: when no other is left, it can still have that many connections.
 const spares = 4
 
-// KeepDescriptors returns a listener that accepts connections even when the process has no descriptor left: it holds a few open
-// for nothing, and closes one when it needs it. They come back when a connection is closed.
+// KeepDescriptors returns a listener that accepts connections even when the process has no descriptor left: it holds a few spare
+// ones open, and closes one when it needs a descriptor. It opens spare ones again when a connection is closed.
 func KeepDescriptors(l net.Listener) net.Listener {
 	k := &keeper{Listener: l}
 	k.fill()
 	return k
 }
 
-// keeper is a listener with descriptors of its own.
+// keeper is a listener with spare descriptors.
 type keeper struct {
-	net.Listener
+	net.Listener // static
 
 	mu     sync.Mutex
 	spare  []*os.File // guarded by mu
@@ -34,7 +34,7 @@ func (k *keeper) Accept() (net.Conn, error) {
 		if err == nil {
 			return &kept{Conn: nc, by: k}, nil
 		}
-		if !Local(err) || !k.release() { // somebody else may be faster than we are to take it, so there are several
+		if !Local(err) || !k.release() { // another goroutine may take the released descriptor first, so this is repeated
 			return nil, err
 		}
 	}
@@ -53,7 +53,7 @@ func (k *keeper) release() bool {
 	return true
 }
 
-// fill opens as many spare descriptors as are missing, or as it can.
+// fill opens the spare descriptors that are missing, as far as it can.
 func (k *keeper) fill() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -78,7 +78,7 @@ func (k *keeper) Close() error {
 	return k.Listener.Close()
 }
 
-// kept is a connection that may have taken the place of a spare descriptor.
+// kept is a connection that may have taken a spare descriptor's place.
 type kept struct {
 	net.Conn
 	by *keeper

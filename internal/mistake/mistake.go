@@ -1,5 +1,4 @@
-// Package mistake keeps a mistake in the program from costing more than the session or connection that it was made for: a panic
-// in one's book-keeping must not end thousands of others.
+// Package mistake limits what a mistake in the program costs: a panic in one session or connection must not end thousands of others.
 package mistake
 
 import (
@@ -11,20 +10,21 @@ import (
 	"sync/atomic"
 )
 
-// Err is what those are told who wait for something that a panic has ended.
+// Err is the error for whoever waits for something that a panic has ended.
 var Err = errors.New("internal error")
 
-// Guard logs panics with their stacks and counts them. Its methods may be called from any goroutine. With a nil pointer panics
-// are not recovered from, as is right in tests.
+// Guard recovers from panics, logs them with their stacks, and counts them. Any goroutine may call its methods. A nil pointer
+// recovers from nothing, so that tests see panics.
 type Guard struct {
-	log   *slog.Logger
+	log   *slog.Logger // static
 	count atomic.Uint64
 }
 
 // NewGuard returns a guard that logs to log.
 func NewGuard(log *slog.Logger) *Guard { return &Guard{log: log} }
 
-// Recover is to be deferred. If there is a panic, it is logged and counted, and then, unless it is nil, is called.
+// Recover must be deferred. After a panic it logs and counts the panic, and calls then, unless that is nil. where names the code that
+// has panicked, for the log.
 func (g *Guard) Recover(where string, then func()) {
 	if g == nil {
 		return
@@ -37,7 +37,8 @@ func (g *Guard) Recover(where string, then func()) {
 	}
 }
 
-// Caught logs and counts a panic that was recovered from, by the deferred function. It panics again if going on would be worse.
+// Caught logs and counts a panic with this value. It is called by the deferred function that has recovered from the panic. It panics
+// again if the program must not go on.
 func (g *Guard) Caught(where string, value any) {
 	stack := debug.Stack()
 	if !survivable(value, stack) {
@@ -47,7 +48,7 @@ func (g *Guard) Caught(where string, value any) {
 	g.log.Error("internal error: please report it", "where", where, "panic", fmt.Sprint(value), "stack", string(stack))
 }
 
-// Count returns how many panics there were.
+// Count returns how many panics the guard has recovered from.
 func (g *Guard) Count() uint64 {
 	if g == nil {
 		return 0
@@ -55,11 +56,11 @@ func (g *Guard) Count() uint64 {
 	return g.count.Load()
 }
 
-// Unharmed is a value of a panic that says that no book was left half-written and no lock held.
+// Unharmed is implemented by the value of a panic that has left no data half-changed and no lock held.
 type Unharmed interface{ Unharmed() }
 
-// survivable tells whether the program may go on. A panic in the midst of the pools' code leaves their lock held, and with it
-// everybody waiting for ever.
+// survivable tells whether the program can go on. A panic in the code of the pools leaves their lock held, so that every session
+// would wait for ever.
 func survivable(value any, stack []byte) bool {
 	if _, ok := value.(Unharmed); ok {
 		return true

@@ -29,11 +29,11 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// Without a guard, panics are seen.
+// A nil guard does not recover from panics.
 func TestNilGuard(t *testing.T) {
 	defer func() {
 		if recover() != "seen" {
-			t.Error("the panic is not seen")
+			t.Error("the panic was recovered from")
 		}
 	}()
 	var g *Guard
@@ -46,7 +46,7 @@ func TestNilGuard(t *testing.T) {
 	}()
 }
 
-// A panic in the midst of the pools' code may leave their lock held: it ends the process.
+// A panic in the code of the pools may leave their lock held, so it ends the process.
 func TestPanicInPools(t *testing.T) {
 	g := NewGuard(slog.New(slog.DiscardHandler))
 	survives := func(f func()) (survived bool) {
@@ -59,7 +59,7 @@ func TestPanicInPools(t *testing.T) {
 	}
 	group := pool.NewGroup[int](pool.Options{Now: func() pool.Instant { panic("in the midst") }})
 	if survives(func() { _ = group.Queue() }) {
-		t.Error("going on, with the lock held")
+		t.Error("the program goes on with the lock held")
 	}
 	sound := pool.NewGroup[int](pool.Options{})
 	p := sound.Add("one", pool.Settings{Cap: 1, Warm: 1, Weight: 1}, func() {})

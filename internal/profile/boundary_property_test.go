@@ -53,7 +53,7 @@ var scenes = []scene{
 	}, {
 		name: "alive", talk: echoClient,
 		yaml: `profiles: {p: {reuse: lockstep, stateless: true, greeting: {text: hello}, setup: "hi",
-  keepalive: {send: alive?, every: 10s, answer: {text: alive!}}, unanswered: {text: never}}}`,
+  keepalive: {send: "alive?", every: 10s, answer: {text: alive!}}, unanswered: {text: never}}}`,
 		serve: func(c chooser, n nasty) server { return &aliveServer{echoServer: echoServer{c, n}} },
 		nasty: []nasty{{}},
 	}, {

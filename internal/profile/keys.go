@@ -3,7 +3,7 @@ package profile
 import (
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
+	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
 // profileKeys are the keys of a profile, in the order in which they are documented and printed.
@@ -13,7 +13,7 @@ var profileKeys = []string{
 }
 
 // profile reads a profile over what it inherits, which s holds.
-func (r *reader) profile(s *spec, n ast.Node) {
+func (r *reader) profile(s *spec, n *strictyaml.Node) {
 	for _, e := range r.fields(n, profileKeys...) {
 		s.own[e.key] = placeOf(e.value)
 		r.key(s, e)
@@ -57,7 +57,7 @@ func (r *reader) key(s *spec, e entry) {
 		if isNone(e.value) {
 			break
 		}
-		if r.setText(&s.subprotocol, e.value); s.subprotocol != "" && !isToken(s.subprotocol) {
+		if r.setText(&s.subprotocol, e.value); s.subprotocol != "" && !IsToken(s.subprotocol) {
 			r.problem(placeOf(e.value), "invalid subprotocol %q: use one name of letters, digits and !#$%%&'*+-.^_`|~ (RFC 6455, section 4.1)", s.subprotocol)
 		}
 	case "setup":
@@ -114,7 +114,7 @@ func (r *reader) key(s *spec, e entry) {
 }
 
 // below returns the entries of a mapping under a key, and notes their places.
-func (r *reader) below(s *spec, key string, n ast.Node, allowed ...string) []entry {
+func (r *reader) below(s *spec, key string, n *strictyaml.Node, allowed ...string) []entry {
 	fields := r.fields(n, allowed...)
 	for _, f := range fields {
 		s.own[key+"."+f.key] = placeOf(f.value)
@@ -122,19 +122,19 @@ func (r *reader) below(s *spec, key string, n ast.Node, allowed ...string) []ent
 	return fields
 }
 
-func (r *reader) setText(to *string, n ast.Node) {
+func (r *reader) setText(to *string, n *strictyaml.Node) {
 	if s, ok := r.text(n); ok {
 		*to = s
 	}
 }
 
-func (r *reader) setDuration(to *time.Duration, n ast.Node) {
+func (r *reader) setDuration(to *time.Duration, n *strictyaml.Node) {
 	if d, ok := r.duration(n); ok {
 		*to = d
 	}
 }
 
-func (r *reader) end(s *spec, n ast.Node) {
+func (r *reader) end(s *spec, n *strictyaml.Node) {
 	if isNone(n) {
 		s.end = endSpec{}
 		return
@@ -155,7 +155,7 @@ func (r *reader) end(s *spec, n ast.Node) {
 	}
 }
 
-func (r *reader) tag(s *spec, n ast.Node) {
+func (r *reader) tag(s *spec, n *strictyaml.Node) {
 	if isNone(n) {
 		s.tag = tagSpec{}
 		return
@@ -176,7 +176,7 @@ func (r *reader) tag(s *spec, n ast.Node) {
 	}
 }
 
-func (r *reader) setPath(to *jsonPath, n ast.Node) {
+func (r *reader) setPath(to *jsonPath, n *strictyaml.Node) {
 	text, ok := r.text(n)
 	if !ok {
 		return
@@ -189,7 +189,7 @@ func (r *reader) setPath(to *jsonPath, n ast.Node) {
 	*to = path
 }
 
-func (r *reader) reset(s *spec, n ast.Node) {
+func (r *reader) reset(s *spec, n *strictyaml.Node) {
 	if isNone(n) {
 		s.reset = resetSpec{timeout: defaultTimeout}
 		return
@@ -209,15 +209,14 @@ func (r *reader) reset(s *spec, n ast.Node) {
 }
 
 // until reads how a reset's success is told: matchers, a number of replies, or both, or quiet.
-func (r *reader) until(s *spec, n ast.Node) {
+func (r *reader) until(s *spec, n *strictyaml.Node) {
 	s.reset.until, s.reset.count, s.reset.quiet = nil, 0, false
-	if word, ok := n.(*ast.StringNode); ok && word.Value == "quiet" {
+	if isText(n) && n.Value == "quiet" {
 		s.reset.quiet = true
 		return
 	}
 	for _, item := range items(n) {
-		m, isMapping := item.(*ast.MappingNode)
-		if !isMapping || len(m.Values) == 0 || keyText(m.Values[0].Key) != "count" {
+		if !isMapping(item) || len(item.Content) == 0 || item.Content[0].Value != "count" {
 			s.reset.until = append(s.reset.until, r.matchers(item, append([]string{"count"}, messageKeys...))...)
 			continue
 		}
@@ -234,14 +233,7 @@ func (r *reader) until(s *spec, n ast.Node) {
 	}
 }
 
-func keyText(key ast.MapKeyNode) string {
-	if s, ok := key.(*ast.StringNode); ok {
-		return s.Value
-	}
-	return ""
-}
-
-func (r *reader) keepalive(s *spec, n ast.Node) {
+func (r *reader) keepalive(s *spec, n *strictyaml.Node) {
 	if isNone(n) {
 		s.keepalive = keepaliveSpec{}
 		return
@@ -266,7 +258,7 @@ const (
 	maxKept    = 1 << 20
 )
 
-func (r *reader) limits(s *spec, n ast.Node) {
+func (r *reader) limits(s *spec, n *strictyaml.Node) {
 	for _, f := range r.below(s, "limits", n, "sessions", "age", "idle", "message", "greeting") {
 		switch f.key {
 		case "sessions":

@@ -4,10 +4,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
 // matcher tells messages (or the ways in which a server refuses) from others. It is a profile's data; what is run is made
@@ -69,7 +68,7 @@ var (
 )
 
 // matchers reads a matcher or a list of them, of which any may fit. None is an empty list.
-func (r *reader) matchers(n ast.Node, keys []string) []matcher {
+func (r *reader) matchers(n *strictyaml.Node, keys []string) []matcher {
 	if isNone(n) {
 		return nil
 	}
@@ -134,13 +133,13 @@ func (r *reader) matcher(f entry) (m matcher, ok bool) {
 }
 
 // bytes returns the payload of a binary message.
-func (r *reader) bytes(n ast.Node) (string, bool) {
+func (r *reader) bytes(n *strictyaml.Node) (string, bool) {
 	const forms = "empty, {base64: ...} or {text: ...}"
-	if _, isMapping := n.(*ast.MappingNode); !isMapping {
-		if s, isText := n.(*ast.StringNode); isText && s.Value == "empty" {
+	if !isMapping(n) {
+		if isText(n) && n.Value == "empty" {
 			return "", true
 		}
-		r.wrong(n, "the payload of a binary message: "+forms)
+		r.Wrong(n, "the payload of a binary message: "+forms)
 		return "", false
 	}
 	fields := r.fields(n, "base64", "text")
@@ -156,36 +155,35 @@ func (r *reader) bytes(n ast.Node) (string, bool) {
 }
 
 // codes returns one number, a range, or a list of both.
-func (r *reader) codes(n ast.Node, low, high uint16, wanted string) ([]codeRange, bool) {
+func (r *reader) codes(n *strictyaml.Node, low, high uint16, wanted string) ([]codeRange, bool) {
 	var ranges []codeRange
 	for _, item := range items(n) {
 		var from, to string
-		switch item := item.(type) {
-		case *ast.IntegerNode:
-			from = item.GetToken().Value
-			to = from
-		case *ast.StringNode:
+		switch strictyaml.KindOf(item) {
+		case strictyaml.Integer:
+			from, to = item.Value, item.Value
+		case strictyaml.Text:
 			from, to, _ = strings.Cut(item.Value, "-")
 		default:
-			r.wrong(item, wanted)
+			r.Wrong(item, wanted)
 			return nil, false
 		}
 		a, errA := strconv.ParseUint(from, 10, 16)
 		b, errB := strconv.ParseUint(to, 10, 16)
 		if errA != nil || errB != nil || a < uint64(low) || b > uint64(high) || a > b {
-			r.problem(placeOf(item), "invalid code %q: use %s", item.GetToken().Value, wanted)
+			r.problem(placeOf(item), "invalid code %q: use %s", item.Value, wanted)
 			return nil, false
 		}
 		ranges = append(ranges, codeRange{uint16(a), uint16(b)})
 	}
 	if len(ranges) == 0 {
-		r.wrong(n, wanted)
+		r.Wrong(n, wanted)
 	}
 	return ranges, len(ranges) > 0
 }
 
 // conditions reads what must be true of a JSON text. A mapping inside it stands for the paths that begin with its key.
-func (r *reader) conditions(n ast.Node) ([]condition, bool) {
+func (r *reader) conditions(n *strictyaml.Node) ([]condition, bool) {
 	var list []condition
 	before := len(r.problems)
 	r.conditionsBelow(n, nil, &list, nil)
@@ -199,9 +197,9 @@ func (r *reader) conditions(n ast.Node) ([]condition, bool) {
 	return list, true
 }
 
-func (r *reader) conditionsBelow(n ast.Node, prefix jsonPath, list *[]condition, places []place) []place {
+func (r *reader) conditionsBelow(n *strictyaml.Node, prefix jsonPath, list *[]condition, places []place) []place {
 	const plainValue = "impossible matcher: %s has a plain value, so %s cannot exist"
-	entries, _ := r.mapping(n, `a mapping from paths to values, such as {type: Begin} or {result.text: "*"}`)
+	entries := r.mapping(n, `a mapping from paths to values, such as {type: Begin} or {result.text: "*"}`)
 	if prefix != nil && len(entries) == 0 {
 		r.problem(placeOf(n), "%s has no condition: use a path and a value, or %s: \"*\"", prefix, prefix)
 	}
@@ -215,7 +213,7 @@ func (r *reader) conditionsBelow(n ast.Node, prefix jsonPath, list *[]condition,
 			continue
 		}
 		path := append(prefix[:len(prefix):len(prefix)], below...)
-		if _, nested := e.value.(*ast.MappingNode); nested {
+		if isMapping(e.value) {
 			places = r.conditionsBelow(e.value, path, list, places)
 			continue
 		}
@@ -241,35 +239,34 @@ func (r *reader) conditionsBelow(n ast.Node, prefix jsonPath, list *[]condition,
 }
 
 // condition reads the value that is asked for.
-func (r *reader) condition(n ast.Node) (condition, bool) {
-	switch n := n.(type) {
-	case *ast.StringNode, *ast.LiteralNode:
-		s, ok := r.text(n)
-		if s == "*" {
-			return condition{kind: jsonAny}, ok
+func (r *reader) condition(n *strictyaml.Node) (condition, bool) {
+	switch strictyaml.KindOf(n) {
+	case strictyaml.Text:
+		if n.Value == "*" {
+			return condition{kind: jsonAny}, true
 		}
-		return condition{kind: jsonString, text: s}, ok
-	case *ast.BoolNode:
-		if n.Value {
+		return condition{kind: jsonString, text: n.Value}, true
+	case strictyaml.Bool:
+		if strings.EqualFold(n.Value, "true") {
 			return condition{kind: jsonTrue}, true
 		}
 		return condition{kind: jsonFalse}, true
-	case *ast.NullNode:
+	case strictyaml.Nothing:
 		return condition{kind: jsonNull}, true
-	case *ast.IntegerNode, *ast.FloatNode:
-		text := n.GetToken().Value
-		if _, err := strconv.ParseFloat(text, 64); err != nil || !validNumber(text) {
-			r.problem(placeOf(n), "impossible matcher: JSON has no number such as %s: use a decimal number, or text in quotes", text)
+	case strictyaml.Integer, strictyaml.Float:
+		if !validNumber(n.Value) {
+			r.problem(placeOf(n), "impossible matcher: JSON has no number such as %s: use a decimal number, or text in quotes", n.Value)
 			return condition{}, false
 		}
-		return condition{kind: jsonNumber, text: text}, true
+		return condition{kind: jsonNumber, text: n.Value}, true
 	}
-	r.wrong(n, `text, a number, true, false, null, or "*" for any value`)
+	r.Wrong(n, `text, a number, true, false, null, or "*" for any value`)
 	return condition{}, false
 }
 
 // validNumber tells whether the text is a number in JSON's notation (RFC 8259, section 6).
 func validNumber(text string) bool {
 	s := jsonScanner{b: []byte(text)}
-	return s.number() && s.pos == len(text)
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil && s.number() && s.pos == len(text)
 }

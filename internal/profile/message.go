@@ -4,7 +4,7 @@ import (
 	"encoding/base64"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
+	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
 // Message is a whole message that the proxy itself sends to a server: part of a profile's setup, reset or keepalive. It is
@@ -57,7 +57,7 @@ func tokenDigits(token uint64) (digits [tokenSize]byte) {
 const maxZeros = 192 << 10
 
 // messages reads one message or a list of them.
-func (r *reader) messages(n ast.Node) []Message {
+func (r *reader) messages(n *strictyaml.Node) []Message {
 	if isNone(n) {
 		return nil
 	}
@@ -72,15 +72,12 @@ func (r *reader) messages(n ast.Node) []Message {
 
 const messageForms = "text, {text: ...}, {base64: ...} or {zeros: number of bytes}"
 
-func (r *reader) message(n ast.Node) (m Message, ok bool) {
-	if _, isMapping := n.(*ast.MappingNode); !isMapping {
-		switch n.(type) {
-		case *ast.StringNode, *ast.LiteralNode:
-			m.payload, ok = r.text(n)
-			m.marked = strings.Contains(m.payload, tokenMark)
-			return m, ok
-		}
-		r.wrong(n, messageForms)
+func (r *reader) message(n *strictyaml.Node) (m Message, ok bool) {
+	switch {
+	case isText(n):
+		return Message{payload: n.Value, marked: strings.Contains(n.Value, tokenMark)}, true
+	case !isMapping(n):
+		r.Wrong(n, messageForms)
 		return m, false
 	}
 	before := len(r.problems)
@@ -111,7 +108,7 @@ func (r *reader) message(n ast.Node) (m Message, ok bool) {
 }
 
 // base64 returns the bytes that a text stands for.
-func (r *reader) base64(n ast.Node) ([]byte, bool) {
+func (r *reader) base64(n *strictyaml.Node) ([]byte, bool) {
 	s, ok := r.text(n)
 	if !ok {
 		return nil, false

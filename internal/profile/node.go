@@ -6,11 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
-
-	"github.com/goccy/go-yaml/ast"
 
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
 // place is where something stands in a file.
@@ -18,8 +16,15 @@ type place struct{ line, column int }
 
 // reader takes values out of YAML nodes, and notes what is wrong instead of stopping at it.
 type reader struct {
+	strictyaml.Reader
 	file     string
 	problems Problems
+}
+
+func newReader(file string) *reader {
+	r := &reader{file: file}
+	r.Report = func(n *strictyaml.Node, text string) { r.problem(placeOf(n), "%s", text) }
+	return r
 }
 
 // problem notes that something is wrong at a place.
@@ -28,85 +33,30 @@ func (r *reader) problem(at place, format string, args ...any) {
 }
 
 // placeOf returns where a node begins.
-func placeOf(n ast.Node) place {
-	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
-		n = m.Values[0].Key // the mapping's own token is the first colon
-	}
-	token := n.GetToken()
-	if token == nil || token.Position == nil {
-		return place{1, 1}
-	}
-	return place{max(1, token.Position.Line), max(1, token.Position.Column)}
-}
+func placeOf(n *strictyaml.Node) place { return place{max(1, n.Line), max(1, n.Column)} }
 
-// kindOf says in plain words what a node is.
-func kindOf(n ast.Node) string {
-	switch n.(type) {
-	case *ast.MappingNode:
-		return "a mapping"
-	case *ast.SequenceNode:
-		return "a list"
-	case *ast.StringNode, *ast.LiteralNode:
-		return "text"
-	case *ast.IntegerNode, *ast.FloatNode:
-		return "a number"
-	case *ast.InfinityNode, *ast.NanNode:
-		return "a number that is not finite"
-	case *ast.BoolNode:
-		return "a boolean"
-	case *ast.NullNode:
-		return "nothing"
-	case *ast.AnchorNode, *ast.AliasNode:
-		return "an anchor or alias (use from: to share settings)"
-	case *ast.TagNode:
-		return "a tagged value"
-	}
-	return "something else"
-}
+// isText tells whether a node is text.
+func isText(n *strictyaml.Node) bool { return strictyaml.KindOf(n) == strictyaml.Text }
 
-// wrong notes that a node is not what it should be.
-func (r *reader) wrong(n ast.Node, wanted string) {
-	r.problem(placeOf(n), "found %s; expected %s", kindOf(n), wanted)
-}
+// isMapping tells whether a node is a mapping.
+func isMapping(n *strictyaml.Node) bool { return strictyaml.KindOf(n) == strictyaml.Mapping }
 
 // entry is one key of a mapping with its value.
 type entry struct {
 	key   string
 	at    place // of the key
-	value ast.Node
+	value *strictyaml.Node
 }
 
-// mapping returns the entries of a mapping whose keys are free. ok is false when the node is no mapping.
-func (r *reader) mapping(n ast.Node, wanted string) (entries []entry, ok bool) {
-	m, isMapping := n.(*ast.MappingNode)
-	if !isMapping {
-		r.wrong(n, wanted)
-		return nil, false
+// mapping returns the entries of a mapping whose keys are free, and which is not left out.
+func (r *reader) mapping(n *strictyaml.Node, wanted string) (entries []entry) {
+	if strictyaml.KindOf(n) == strictyaml.Nothing {
+		r.Wrong(n, wanted)
 	}
-	seen := make(map[string]bool)
-	for _, v := range m.Values {
-		e := entry{at: placeOf(v.Key), value: v.Value}
-		switch key := v.Key.(type) {
-		case *ast.StringNode:
-			e.key = key.Value
-		case ast.ScalarNode: // 0: and true: are as good as "0": and "true":
-			e.key = key.GetToken().Value
-		default:
-			r.problem(e.at, "unsupported kind of key: use plain or quoted text")
-			continue
-		}
-		if v.Key.IsMergeKey() {
-			r.problem(e.at, "merge keys are not supported: use from: to share settings")
-			continue
-		}
-		if seen[e.key] {
-			r.problem(e.at, "%q is defined twice", e.key)
-			continue
-		}
-		seen[e.key] = true
-		entries = append(entries, e)
+	for _, e := range r.Entries(n, wanted) {
+		entries = append(entries, entry{e.Key.Value, placeOf(e.Key), e.Value})
 	}
-	return entries, true
+	return entries
 }
 
 // belongs says where keys belong that are easily put in the wrong place.
@@ -117,12 +67,12 @@ var belongs = map[string]string{
 }
 
 // fields returns the entries of a mapping whose keys must be among allowed.
-func (r *reader) fields(n ast.Node, allowed ...string) []entry {
+func (r *reader) fields(n *strictyaml.Node, allowed ...string) []entry {
 	keys := "the keys "
 	if len(allowed) == 1 {
 		keys = "the key "
 	}
-	entries, _ := r.mapping(n, "a mapping with "+keys+strings.Join(allowed, ", "))
+	entries := r.mapping(n, "a mapping with "+keys+strings.Join(allowed, ", "))
 	known := entries[:0]
 	for _, e := range entries {
 		if !slices.Contains(allowed, e.key) {
@@ -139,75 +89,58 @@ func (r *reader) fields(n ast.Node, allowed ...string) []entry {
 }
 
 // items returns the items of a list, or a single value as a list of one.
-func items(n ast.Node) []ast.Node {
-	if s, ok := n.(*ast.SequenceNode); ok {
-		return s.Values
+func items(n *strictyaml.Node) []*strictyaml.Node {
+	if strictyaml.KindOf(n) == strictyaml.List {
+		return n.Content
 	}
-	return []ast.Node{n}
+	return []*strictyaml.Node{n}
 }
 
 // isNone tells whether a value is the word none, which switches things off.
-func isNone(n ast.Node) bool {
-	s, ok := n.(*ast.StringNode)
-	return ok && s.Value == "none"
-}
+func isNone(n *strictyaml.Node) bool { return isText(n) && n.Value == "none" }
 
 // text returns a text as it stands, byte for byte.
-func (r *reader) text(n ast.Node) (string, bool) {
-	var s string
-	switch n := n.(type) {
-	case *ast.StringNode:
-		s = n.Value
-	case *ast.LiteralNode:
-		s = n.Value.Value
-	default:
-		r.wrong(n, "text (in quotes if it looks like something else)")
+func (r *reader) text(n *strictyaml.Node) (string, bool) {
+	if !isText(n) {
+		r.Wrong(n, "text (in quotes if it looks like something else)")
 		return "", false
 	}
-	if !utf8.ValidString(s) {
-		r.problem(placeOf(n), "invalid UTF-8 in a text message (RFC 6455, section 5.6): use UTF-8, or a binary message {base64: ...}")
-		return "", false
-	}
-	return s, true
+	return n.Value, true
 }
 
 // word returns one of the allowed words and its index.
-func (r *reader) word(n ast.Node, allowed ...string) (int, bool) {
-	s, isText := n.(*ast.StringNode)
-	if !isText {
-		r.wrong(n, spelling.OneOf(allowed))
+func (r *reader) word(n *strictyaml.Node, allowed ...string) (int, bool) {
+	if !isText(n) {
+		r.Wrong(n, spelling.OneOf(allowed))
 		return 0, false
 	}
-	for i, w := range allowed {
-		if s.Value == w {
-			return i, true
-		}
+	i := slices.Index(allowed, n.Value)
+	if i < 0 {
+		r.problem(placeOf(n), "%v", spelling.Unknown("value", n.Value, allowed))
+		return 0, false
 	}
-	r.problem(placeOf(n), "%v", spelling.Unknown("value", s.Value, allowed))
-	return 0, false
+	return i, true
 }
 
 // boolean returns true or false.
-func (r *reader) boolean(n ast.Node) (value, ok bool) {
-	b, ok := n.(*ast.BoolNode)
-	if !ok {
-		r.wrong(n, "true or false")
+func (r *reader) boolean(n *strictyaml.Node) (value, ok bool) {
+	if strictyaml.KindOf(n) != strictyaml.Bool {
+		r.Wrong(n, "true or false")
 		return false, false
 	}
-	return b.Value, true
+	return strings.EqualFold(n.Value, "true"), true
 }
 
 // number returns a whole number in a range.
-func (r *reader) number(n ast.Node, low, high int64) (int64, bool) {
+func (r *reader) number(n *strictyaml.Node, low, high int64) (int64, bool) {
 	wanted := fmt.Sprintf("a whole number from %d to %d", low, high)
-	i, ok := n.(*ast.IntegerNode)
-	if !ok {
-		r.wrong(n, wanted)
+	if strictyaml.KindOf(n) != strictyaml.Integer {
+		r.Wrong(n, wanted)
 		return 0, false
 	}
-	value, err := strconv.ParseInt(fmt.Sprint(i.Value), 10, 64)
-	if err != nil || value < low || value > high {
-		r.problem(placeOf(n), "%s is out of range: use %s", i.GetToken().Value, wanted)
+	var value int64
+	if err := n.Decode(&value); err != nil || value < low || value > high {
+		r.problem(placeOf(n), "%s is out of range: use %s", n.Value, wanted)
 		return 0, false
 	}
 	return value, true
@@ -217,35 +150,29 @@ func (r *reader) number(n ast.Node, low, high int64) (int64, bool) {
 const maxDuration = 30 * 24 * time.Hour
 
 // duration returns a duration such as 30ms, 5s or 10m, or 0.
-func (r *reader) duration(n ast.Node) (time.Duration, bool) {
+func (r *reader) duration(n *strictyaml.Node) (time.Duration, bool) {
 	const wanted = "a duration from 0 to 720h, such as 30ms, 5s or 10m"
-	var text string
-	switch n := n.(type) {
-	case *ast.StringNode:
-		text = n.Value
-	case *ast.IntegerNode:
-		text = n.GetToken().Value
-	default:
-		r.wrong(n, wanted)
+	if kind := strictyaml.KindOf(n); kind != strictyaml.Text && kind != strictyaml.Integer {
+		r.Wrong(n, wanted)
 		return 0, false
 	}
-	d, err := time.ParseDuration(text)
+	d, err := time.ParseDuration(n.Value)
 	if err != nil || d < 0 || d > maxDuration {
-		r.problem(placeOf(n), "invalid duration %q: use %s", text, wanted)
+		r.problem(placeOf(n), "invalid duration %q: use %s", n.Value, wanted)
 		return 0, false
 	}
 	return d, true
 }
 
 // size returns a number of bytes such as 65536 or 64KiB.
-func (r *reader) size(n ast.Node, low, high int64) (int, bool) {
-	if s, ok := n.(*ast.StringNode); ok {
-		if digits, ok := strings.CutSuffix(s.Value, "KiB"); ok {
+func (r *reader) size(n *strictyaml.Node, low, high int64) (int, bool) {
+	if isText(n) {
+		if digits, ok := strings.CutSuffix(n.Value, "KiB"); ok {
 			if value, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 32); err == nil && value<<10 >= low && value<<10 <= high {
 				return int(value << 10), true
 			}
 		}
-		r.problem(placeOf(n), "invalid size %q: use a number of bytes from %d to %d, such as 65536 or 64KiB", s.Value, low, high)
+		r.problem(placeOf(n), "invalid size %q: use a number of bytes from %d to %d, such as 65536 or 64KiB", n.Value, low, high)
 		return 0, false
 	}
 	value, ok := r.number(n, low, high)

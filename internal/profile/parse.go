@@ -1,16 +1,11 @@
 package profile
 
 import (
-	"errors"
 	"slices"
 	"strings"
-	"unicode/utf8"
-
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
 // Parse reads profiles from YAML: a mapping with the one key profiles, which maps names to profiles (docs/profiles.md). The
@@ -23,7 +18,7 @@ func Parse(file string, data []byte) ([]*Profile, error) {
 
 // parse is Parse with a way to ask whether a name is taken by a built-in profile.
 func parse(file string, data []byte, taken func(string) bool) (list []*Profile, err error) {
-	r := &reader{file: file}
+	r := newReader(file)
 	for _, s := range r.specs(data, taken) {
 		if p := r.compile(s); p != nil {
 			list = append(list, p)
@@ -43,8 +38,7 @@ func (r *reader) specs(data []byte, taken func(string) bool) []*spec {
 	}
 	f := family{reader: r, done: make(map[string]*spec), nodes: make(map[string]entry)}
 	for _, e := range r.fields(root, "profiles") {
-		entries, _ := r.mapping(e.value, "a mapping from names to profiles")
-		for _, e := range entries {
+		for _, e := range r.mapping(e.value, "a mapping from names to profiles") {
 			switch {
 			case taken(e.key):
 				r.problem(e.at, "%q is a built-in profile: choose another name, and use from: %s to inherit from it", e.key, e.key)
@@ -74,68 +68,15 @@ func isName(s string) bool {
 const maxFile = 256 << 10
 
 // root returns the file's one mapping, or nil.
-func (r *reader) root(data []byte) (root ast.Node) {
-	if len(data) > maxFile {
-		r.problem(place{1, 1}, "the file has %d bytes: use at most %d", len(data), maxFile)
-		return nil
-	}
-	if at, ok := firstInvalid(data); !ok {
-		r.problem(at, "invalid UTF-8: YAML and WebSocket text messages must be UTF-8 (RFC 6455, section 5.6); use a binary message {base64: ...} for other bytes")
-		return nil
-	}
-	if at, ok := firstTooDeep(data); !ok {
-		r.problem(at, "nested too deeply: use at most %d nested brackets, and at most %d spaces and signs at the beginning of a line", deepest, 4*deepest)
-		return nil
-	}
-	defer func() { // a defect of the YAML library must not end the proxy
-		if failure := recover(); failure != nil {
-			r.problem(place{1, 1}, "cannot parse this YAML: %v", failure)
-			root = nil
-		}
-	}()
-	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		at, text := place{1, 1}, err.Error()
-		var syntax *yaml.SyntaxError
-		if errors.As(err, &syntax) {
-			text = syntax.Message
-			if t := syntax.Token; t != nil && t.Position != nil {
-				at = place{max(1, t.Position.Line), max(1, t.Position.Column)}
-			}
-		}
-		r.problem(at, "invalid YAML: %s", text)
-		return nil
-	}
-	for _, doc := range file.Docs {
-		switch {
-		case doc.Body == nil:
-		case root != nil:
-			r.problem(placeOf(doc.Body), "a second YAML document: use only one")
-		default:
-			root = doc.Body
-		}
-	}
-	if root == nil {
+func (r *reader) root(data []byte) *strictyaml.Node {
+	root, err := strictyaml.Parse(data, maxFile)
+	switch {
+	case err != nil:
+		r.problem(place{max(1, err.Line), 1}, "%s", err.Text)
+	case root == nil:
 		r.problem(place{1, 1}, "the file is empty: use profiles: {name: {...}}")
 	}
 	return root
-}
-
-// firstInvalid returns where the first byte stands that is not UTF-8. ok is true when there is none.
-func firstInvalid(data []byte) (at place, ok bool) {
-	at = place{1, 1}
-	for len(data) > 0 {
-		c, n := utf8.DecodeRune(data)
-		if c == utf8.RuneError && n == 1 {
-			return at, false
-		}
-		at.column++
-		if c == '\n' {
-			at = place{at.line + 1, 1}
-		}
-		data = data[n:]
-	}
-	return at, true
 }
 
 // family resolves inheritance within a file.
@@ -175,29 +116,27 @@ func (f *family) resolve(name string, heirs []string) *spec {
 }
 
 // childEntries returns the entries of a mapping without a word about what is wrong with it.
-func childEntries(n ast.Node) []entry {
-	silent := reader{}
-	entries, _ := silent.mapping(n, "")
-	return entries
+func childEntries(n *strictyaml.Node) []entry {
+	return newReader("").mapping(n, "")
 }
 
 // parent returns the profile that another inherits from.
-func (f *family) parent(name string, n ast.Node, heirs []string) (*spec, bool) {
-	from, isText := n.(*ast.StringNode)
-	if !isText {
-		f.wrong(n, "the name of a profile")
+func (f *family) parent(name string, n *strictyaml.Node, heirs []string) (*spec, bool) {
+	if !isText(n) {
+		f.Wrong(n, "the name of a profile")
 		return nil, false
 	}
-	if slices.Contains(heirs, from.Value) {
-		f.problem(placeOf(n), "%s inherits from itself: %s", name, strings.Join(append(heirs, from.Value), " from "))
+	from := n.Value
+	if slices.Contains(heirs, from) {
+		f.problem(placeOf(n), "%s inherits from itself: %s", name, strings.Join(append(heirs, from), " from "))
 		return nil, false
 	}
-	if _, ok := f.nodes[from.Value]; ok {
-		s := f.resolve(from.Value, heirs)
+	if _, ok := f.nodes[from]; ok {
+		s := f.resolve(from, heirs)
 		return s, s != nil // otherwise the reason has been told
 	}
-	if slices.Contains(builtInNames, from.Value) {
-		p, err := Named(from.Value)
+	if slices.Contains(builtInNames, from) {
+		p, err := Named(from)
 		if err != nil {
 			f.problem(placeOf(n), "%v", err)
 			return nil, false
@@ -205,6 +144,6 @@ func (f *family) parent(name string, n ast.Node, heirs []string) (*spec, bool) {
 		return p.spec, true
 	}
 	allowed := slices.Concat(f.order, builtInNames)
-	f.problem(placeOf(n), "%v", spelling.Unknown("profile", from.Value, slices.DeleteFunc(allowed, func(s string) bool { return s == name })))
+	f.problem(placeOf(n), "%v", spelling.Unknown("profile", from, slices.DeleteFunc(allowed, func(s string) bool { return s == name })))
 	return nil, false
 }

@@ -146,7 +146,7 @@ func TestRefused(t *testing.T) {
 // Files may hold bytes that are no text at all.
 func TestRefusedBytes(t *testing.T) {
 	for _, c := range []struct{ what, yaml, want string }{
-		{"not UTF-8", "profiles:\n  é: {setup: \"h\xffi\"}\n", "f.yaml:2:16: invalid UTF-8: YAML and WebSocket text messages must be UTF-8 (RFC 6455, section 5.6); use a binary message {base64: ...} for other bytes"},
+		{"not UTF-8", "profiles:\n  é: {setup: \"h\xffi\"}\n", "f.yaml:2:1: invalid UTF-8: YAML must be UTF-8"},
 		{"nothing", "", "f.yaml:1:1: the file is empty: use profiles: {name: {...}}"},
 		{"zero bytes", "\x00\x00", ""},
 	} {

@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
 // variantSpec says which parameters of a client's request the server needs in its own handshake.
@@ -45,8 +44,8 @@ var handshakeHeaders = []string{
 	"Sec-Websocket-Protocol", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Keep-Alive", "Expect",
 }
 
-// isToken tells whether a text is a token of HTTP (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
+// IsToken tells whether a text is a token of HTTP (RFC 9110, section 5.6.2).
+func IsToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		letter := '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
@@ -57,7 +56,7 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-func (r *reader) variant(s *spec, n ast.Node) {
+func (r *reader) variant(s *spec, n *strictyaml.Node) {
 	v := &s.variant
 	for _, f := range r.below(s, "variant", n, "query", "headers", "allow", "default", "private", "unlisted", "other", "max") {
 		switch f.key {
@@ -67,14 +66,14 @@ func (r *reader) variant(s *spec, n ast.Node) {
 			v.headers = r.names(f.value, true)
 		case "allow":
 			v.allow = make(map[string][]string)
-			entries, _ := r.mapping(f.value, "a mapping from parameters to lists of values")
+			entries := r.mapping(f.value, "a mapping from parameters to lists of values")
 			for _, e := range entries {
 				v.allow[e.key] = r.values(e.value)
 				s.own["variant.allow."+e.key] = e.at
 			}
 		case "default":
 			v.defaults = make(map[string]string)
-			entries, _ := r.mapping(f.value, "a mapping from parameters to values")
+			entries := r.mapping(f.value, "a mapping from parameters to values")
 			for _, e := range entries {
 				if values := r.values(e.value); len(values) == 1 {
 					v.defaults[e.key] = values[0]
@@ -111,7 +110,7 @@ func (r *reader) variant(s *spec, n ast.Node) {
 }
 
 // names reads a list of names of parameters or header fields.
-func (r *reader) names(n ast.Node, header bool) []string {
+func (r *reader) names(n *strictyaml.Node, header bool) []string {
 	if isNone(n) {
 		return nil
 	}
@@ -125,7 +124,7 @@ func (r *reader) names(n ast.Node, header bool) []string {
 			name = textproto.CanonicalMIMEHeaderKey(name)
 		}
 		switch {
-		case name == "" || header && !isToken(name):
+		case name == "" || header && !IsToken(name):
 			r.problem(placeOf(item), "invalid name %q of a parameter or header", name)
 			continue
 		case header && slices.Contains(handshakeHeaders, name):
@@ -141,12 +140,12 @@ func (r *reader) names(n ast.Node, header bool) []string {
 }
 
 // values reads a list of values: texts, or what looks like numbers and booleans, as they are written.
-func (r *reader) values(n ast.Node) []string {
+func (r *reader) values(n *strictyaml.Node) []string {
 	var values []string
 	for _, item := range items(n) {
-		switch item := item.(type) {
-		case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-			values = append(values, item.GetToken().Value)
+		switch strictyaml.KindOf(item) {
+		case strictyaml.Integer, strictyaml.Float, strictyaml.Bool:
+			values = append(values, item.Value)
 		default:
 			if value, ok := r.text(item); ok {
 				values = append(values, value)

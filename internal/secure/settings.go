@@ -10,25 +10,25 @@ import (
 	"os"
 )
 
-// Settings say how the proxy speaks TLS with a server. They are named in errors as in the configuration (tls-ca and so on).
+// Settings say how the proxy speaks TLS with a server. Errors name them as the configuration does (tls-ca and so on).
 type Settings struct {
-	// CA is a file with the certificates, in PEM form, of the authorities to trust; empty for the system's.
+	// CA is a file with the certificates of the authorities to trust, in PEM form; empty for the system's authorities.
 	CA string
 	// ServerName is the name or IP address that the server's certificate must be for. It is required.
 	ServerName string
 	// InsecureSkipVerify trusts any certificate for any name.
 	InsecureSkipVerify bool
-	// Certificate is a file with the certificate, in PEM form, that the server is shown when it asks for one, and with those
-	// between it and its authority; empty for none.
+	// Certificate is a file, in PEM form, with the certificate to present when the server asks for one, and with the intermediate
+	// certificates; empty for none.
 	Certificate string
 	// Key is a file with the certificate's private key in PEM form.
 	Key string
 }
 
-// maxFile is the largest file of certificates or keys that is read, in bytes. The bundles of systems have a quarter of it.
+// maxFile is the largest size of a file of certificates or keys, in bytes. The bundles of operating systems have about a quarter of it.
 const maxFile = 1 << 20
 
-// files are the contents of the files that settings name.
+// files are the contents of the files that Settings name.
 type files struct{ ca, certificate, key []byte }
 
 // read reads the files.
@@ -47,12 +47,13 @@ func (s *Settings) read() (f files, err error) {
 	return f, nil
 }
 
+// readFile reads a regular file of at most maxFile bytes.
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() { // reading it might never end
+	if !info.Mode().IsRegular() { // reading it might never return
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	file, err := os.Open(path)
@@ -67,15 +68,15 @@ func readFile(path string) ([]byte, error) {
 	return content, err
 }
 
-// config makes a configuration of the settings and what their files say.
+// config returns the TLS configuration for the settings and the contents of their files.
 func (s *Settings) config(f files) (*tls.Config, error) {
 	config := &tls.Config{
 		ServerName:         s.ServerName,
 		InsecureSkipVerify: s.InsecureSkipVerify,
 		MinVersion:         tls.VersionTLS12,
-		NextProtos:         []string{"http/1.1"}, // there is no other way to speak WebSocket yet
+		NextProtos:         []string{"http/1.1"}, // WebSocket over HTTP/2 is not supported
 		ClientSessionCache: tls.NewLRUClientSessionCache(1),
-		// Small records are for browsers that show a page's beginning early. What is relayed is written as it arrives.
+		// Small first records are for browsers that show the beginning of a page early. The proxy writes data as it arrives.
 		DynamicRecordSizingDisabled: true,
 	}
 	if s.CA != "" {
@@ -100,7 +101,7 @@ func (s *Settings) config(f files) (*tls.Config, error) {
 	return config, nil
 }
 
-// authorities parses certificates in PEM form. Unlike package x509 it passes over none that it cannot read.
+// authorities parses certificates in PEM form. Unlike package x509, it fails if it cannot parse one of them.
 func authorities(content []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	count := 0

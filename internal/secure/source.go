@@ -6,24 +6,24 @@ import (
 	"sync"
 )
 
-// Source makes the configuration for each TLS connection to one server. Its methods may be called from any goroutine.
+// Source returns the configuration for each TLS connection to one server. Any goroutine may call its methods.
 //
-// The files are read for each connection, so that a certificate is renewed by replacing its files: connections made from then on
-// use it, and those that are open go on. As long as the files say the same, connections share one configuration, and with it
-// what the server gave the last one to resume its session with (RFC 8446, section 2.2), which spares both sides most of the
-// handshake's work. When a file changes that is forgotten, since what is resumed is not verified again.
+// The files are read for each connection. So a certificate is renewed by replacing its files: new connections use it, and open ones
+// are not affected. While the contents of the files stay the same, connections share one configuration, and with it the ticket that
+// the server has issued for resuming a session (RFC 8446, section 2.2), which saves both sides most of the handshake's work. When a
+// file changes, the ticket is dropped, because certificates are not verified again when a session is resumed.
 type Source struct {
-	settings Settings
+	settings Settings // static
 
 	mu     sync.Mutex
-	sum    [sha256.Size]byte // guarded by mu: of the files that config was made of
-	config *tls.Config       // guarded by mu
+	sum    [sha256.Size]byte // guarded by mu: the sum of the files that config was made from
+	config *tls.Config       // guarded by mu: nil before the first connection
 }
 
-// NewSource returns the source of configurations for the settings. Files are not read before they are needed.
+// NewSource returns the source of configurations for the settings. It reads no files yet.
 func NewSource(s Settings) *Source { return &Source{settings: s} }
 
-// Config returns the configuration for a connection made now, which must not be changed. The error names the field, the file and
+// Config returns the configuration for a new connection. The caller must not change it. An error names the field, the file and
 // the reason.
 func (s *Source) Config() (*tls.Config, error) {
 	f, err := s.settings.read()
@@ -43,7 +43,7 @@ func (s *Source) Config() (*tls.Config, error) {
 	return s.config, nil
 }
 
-// sum tells contents apart.
+// sum returns a checksum of the contents.
 func (f *files) sum() [sha256.Size]byte {
 	var sums []byte
 	for _, content := range [][]byte{f.ca, f.certificate, f.key} {

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestLife lets client, server, pool, timers and operator do at random what they can do to a session, with sides that are
@@ -342,4 +343,15 @@ func TestTransitions(t *testing.T) {
 			t.Errorf("%v cannot be reached", s)
 		}
 	}
+}
+
+// docs/architecture.md draws the transitions.
+func TestLifeIsDrawn(t *testing.T) {
+	of := make(map[string]state)
+	var names []string
+	for s := range state(states) {
+		of[s.String()] = s
+		names = append(names, s.String())
+	}
+	wstest.CheckDiagram(t, names, func(from, to string) bool { return slices.Contains(transitions[of[from]], of[to]) })
 }

@@ -8,10 +8,7 @@ import (
 	"os"
 	"slices"
 
-	"go.yaml.in/yaml/v3"
-
-	"github.com/wsbouncer/wsbouncer/internal/config/strictyaml"
-	"github.com/wsbouncer/wsbouncer/internal/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
 // maxFile is the size in bytes of the largest file, a hundred times what is needed.
@@ -42,31 +39,30 @@ func readFile(path string) ([]byte, error) {
 
 // decode sets what a file says, whose name is for errors.
 func (l *loading) decode(name string, data []byte) {
-	root, where, err := strictyaml.Parse(data, maxFile)
+	root, err := strictyaml.Parse(data, maxFile)
 	if err != nil {
-		l.bad("%s%s: %w", name, where, err)
+		l.bad("%s: %w", err.Place(name), err)
 		return
 	}
 	about := ""
 	first := len(l.problems)
 	lines := make(map[error]int)
-	bad := func(n *yaml.Node, text string) {
+	read := strictyaml.Reader{Report: func(n *strictyaml.Node, text string) {
 		l.bad("%s: %s%w", strictyaml.Place(name, n), about, errors.New(text))
 		lines[l.problems[len(l.problems)-1]] = n.Line
-	}
-	for _, entry := range strictyaml.Mapping(root, "settings such as listen and database, with their values", bad) {
+	}}
+	for _, entry := range read.Entries(root, "a mapping from settings, such as listen and database, to values") {
 		s, ok := find(entry.Key.Value)
 		switch {
 		case !ok && slices.Contains([]string{"services", "backends", "profiles"}, entry.Key.Value):
-			bad(entry.Key, fmt.Sprintf("%q are no setting of the process, but the configuration; a file with them is a database (database: services.yaml)", entry.Key.Value))
+			read.Report(entry.Key, fmt.Sprintf("%q are no setting of the process, but the configuration; a file with them is a database (database: services.yaml)", entry.Key.Value))
 			continue
-		case !ok:
-			bad(entry.Key, spelling.Unknown("setting", entry.Key.Value, names()).Error())
+		case !read.Known(entry, "setting", names()):
 			continue
 		}
 		about = s.name + ": "
 		place := strictyaml.Place(name, entry.Value)
-		if texts, ok := l.texts(&s, entry.Value, bad); ok {
+		if texts, ok := l.texts(&s, entry.Value, read); ok {
 			before := len(l.problems)
 			l.set(&s, place, place+": "+about, texts)
 			for _, err := range l.problems[before:] {
@@ -79,14 +75,14 @@ func (l *loading) decode(name string, data []byte) {
 }
 
 // texts returns what a node says: one text, or as many as there are for a list.
-func (l *loading) texts(s *setting, n *yaml.Node, bad strictyaml.Bad) ([]string, bool) {
+func (l *loading) texts(s *setting, n *strictyaml.Node, read strictyaml.Reader) ([]string, bool) {
 	if !s.isList() {
-		text, ok := strictyaml.Scalar(n, bad)
+		text, ok := read.Scalar(n)
 		return []string{text}, ok
 	}
-	texts, ok := strictyaml.List(n, bad)
-	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-		bad(n, "the list is empty; allowed is "+s.value(new(Settings)).Allowed())
+	texts, ok := read.Texts(n)
+	if strictyaml.KindOf(n) == strictyaml.List && len(n.Content) == 0 {
+		read.Report(n, "the list is empty; allowed is "+s.value(new(Settings)).Allowed())
 		return nil, false
 	}
 	return texts, ok

@@ -12,11 +12,11 @@ type Audio struct {
 	SampleRate    int // frames per second
 	Channels      int
 	BitsPerSample int // always 16
-	// PCM is the samples, little-endian, those of the channels in turn. It shares memory with the file.
+	// PCM is the samples, little-endian; those of the channels alternate. It shares memory with the file.
 	PCM []byte
 }
 
-// Formats of audio in a WAV file, those worth naming.
+// The formats of audio that are recognized.
 const (
 	formatPCM        = 0x0001
 	formatFloat      = 0x0003
@@ -25,13 +25,13 @@ const (
 	formatExtensible = 0xfffe
 )
 
-// subFormatTail is what follows the two bytes of the format in the identifier of an extensible format.
+// subFormatTail is the rest of the identifier of an extensible format, after the two bytes of the format.
 const subFormatTail = "\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71"
 
-// Parse reads a WAV file.
+// Parse reads a WAV file, given its content. The error says what is wrong with the file.
 func Parse(file []byte) (*Audio, error) {
 	if len(file) < 12 || string(file[:4]) != "RIFF" || string(file[8:12]) != "WAVE" {
-		return nil, fmt.Errorf("not a WAV file: it begins with %.12q, not with RIFF....WAVE", file[:min(len(file), 12)])
+		return nil, fmt.Errorf("not a WAV file: it begins with %.12q instead of RIFF....WAVE", file[:min(len(file), 12)])
 	}
 	var audio *Audio
 	for rest := file[12:]; len(rest) > 0; {
@@ -55,12 +55,12 @@ func Parse(file []byte) (*Audio, error) {
 				return nil, errors.New(`damaged WAV file: chunk "data" comes before chunk "fmt "`)
 			}
 			if frame := 2 * audio.Channels; len(chunk)%frame != 0 {
-				return nil, fmt.Errorf("damaged WAV file: %d bytes of audio, which is no multiple of %d", len(chunk), frame)
+				return nil, fmt.Errorf("damaged WAV file: the number of bytes of audio, %d, is not a multiple of %d", len(chunk), frame)
 			}
 			audio.PCM = chunk
 			return audio, nil
 		}
-		rest = body[min(size+size%2, int64(len(body))):] // chunks begin at even places
+		rest = body[min(size+size%2, int64(len(body))):] // chunks begin at even offsets
 	}
 	if audio == nil {
 		return nil, errors.New(`damaged WAV file: it has no chunk "fmt "`)
@@ -71,7 +71,7 @@ func Parse(file []byte) (*Audio, error) {
 // parseFormat reads the chunk that describes the audio.
 func parseFormat(chunk []byte) (*Audio, error) {
 	if len(chunk) < 16 {
-		return nil, fmt.Errorf(`damaged WAV file: chunk "fmt " has %d bytes; it takes 16`, len(chunk))
+		return nil, fmt.Errorf(`damaged WAV file: chunk "fmt " has %d bytes, but needs 16`, len(chunk))
 	}
 	format := binary.LittleEndian.Uint16(chunk)
 	audio := &Audio{
@@ -81,18 +81,18 @@ func parseFormat(chunk []byte) (*Audio, error) {
 	}
 	if format == formatExtensible {
 		if len(chunk) < 40 {
-			return nil, fmt.Errorf(`damaged WAV file: extensible chunk "fmt " has %d bytes; it takes 40`, len(chunk))
+			return nil, fmt.Errorf(`damaged WAV file: extensible chunk "fmt " has %d bytes, but needs 40`, len(chunk))
 		}
 		if string(chunk[26:40]) != subFormatTail {
-			return nil, fmt.Errorf("the audio's format is unknown (%x); allowed is uncompressed 16-bit PCM", chunk[24:40])
+			return nil, fmt.Errorf("the audio is in an unknown format (%x): convert it to uncompressed 16-bit PCM", chunk[24:40])
 		}
 		format = binary.LittleEndian.Uint16(chunk[24:])
 	}
 	switch {
 	case format != formatPCM:
-		return nil, fmt.Errorf("the audio is %s; allowed is uncompressed 16-bit PCM", formatName(format))
+		return nil, fmt.Errorf("the audio is %s: convert it to uncompressed 16-bit PCM", formatName(format))
 	case audio.BitsPerSample != 16:
-		return nil, fmt.Errorf("the audio is %d-bit PCM; allowed is uncompressed 16-bit PCM", audio.BitsPerSample)
+		return nil, fmt.Errorf("the audio is %d-bit PCM: convert it to uncompressed 16-bit PCM", audio.BitsPerSample)
 	case audio.Channels == 0:
 		return nil, errors.New("damaged WAV file: the audio has no channels")
 	case audio.SampleRate == 0:
@@ -101,6 +101,7 @@ func parseFormat(chunk []byte) (*Audio, error) {
 	return audio, nil
 }
 
+// formatName returns the name of a format, for errors.
 func formatName(format uint16) string {
 	switch format {
 	case formatFloat:

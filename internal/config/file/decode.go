@@ -1,15 +1,11 @@
 package file
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/strictyaml"
-	"github.com/wsbouncer/wsbouncer/internal/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
 // maxFile is the size in bytes of the largest file: about 25,000 backends.
@@ -38,7 +34,7 @@ func DecodePart(name string, data []byte) (config.Content, error) {
 
 // read reads what a file says, without looking whether it makes sense.
 func read(name string, data []byte) *decoder {
-	d := &decoder{name: name, content: config.NewContent(), places: make(map[place]*yaml.Node)}
+	d := &decoder{name: name, content: config.NewContent(), places: make(map[place]*strictyaml.Node)}
 	d.decode(data)
 	return d
 }
@@ -68,8 +64,8 @@ type decoder struct {
 	lines    []string
 	content  config.Content
 	problems config.Problems
-	places   map[place]*yaml.Node // where entities and fields stand
-	defines  bool                 // it has an entity, or an empty mapping in the place of some
+	places   map[place]*strictyaml.Node // where entities and fields stand
+	defines  bool                       // it has an entity, or an empty mapping in the place of some
 }
 
 // place is an entity, or a field of one.
@@ -90,21 +86,14 @@ func (d *decoder) placeOf(p config.Problem) string {
 }
 
 // at returns the words for a place in the file.
-func (d *decoder) at(n *yaml.Node) string {
+func (d *decoder) at(n *strictyaml.Node) string {
 	return strictyaml.Place(d.name, n)
 }
 
-// bad notes what is wrong at a node.
-func (d *decoder) bad(n *yaml.Node, about place, format string, args ...any) {
-	d.problems = append(d.problems, config.Problem{
-		Place: d.at(n), Kind: about.kind, Name: about.name, Field: about.field, Text: fmt.Sprintf(format, args...),
-	})
-}
-
 func (d *decoder) decode(data []byte) {
-	root, where, err := strictyaml.Parse(data, maxFile)
+	root, err := strictyaml.Parse(data, maxFile)
 	if err != nil {
-		d.problems = append(d.problems, config.Problem{Place: d.name + where, Text: err.Error()})
+		d.problems = append(d.problems, config.Problem{Place: err.Place(d.name), Text: err.Text})
 		return
 	}
 	d.lines = strings.Split(string(data), "\n")
@@ -113,14 +102,14 @@ func (d *decoder) decode(data []byte) {
 	for i, s := range sections {
 		known[i] = s.key
 	}
-	for _, top := range d.mapping(root, place{}, "the keys services, backends and profiles") {
-		i := slices.Index(known, top.Key.Value)
-		if i < 0 {
-			d.bad(top.Key, place{}, "%v", spelling.Unknown("key", top.Key.Value, known))
+	read := d.about(place{})
+	for _, top := range read.Entries(root, "a mapping with the keys services, backends and profiles") {
+		if !read.Known(top, "key", known) {
 			continue
 		}
+		i := slices.Index(known, top.Key.Value)
 		d.defines = d.defines || isEmptyMapping(top.Value)
-		for _, entity := range d.mapping(top.Value, place{}, "names with their fields") {
+		for _, entity := range read.Entries(top.Value, "a mapping from names to fields") {
 			d.defines = true
 			d.places[place{sections[i].kind, entity.Key.Value, ""}] = entity.Key
 			d.entity(sections[i].kind, entity)
@@ -128,8 +117,8 @@ func (d *decoder) decode(data []byte) {
 	}
 }
 
-func isEmptyMapping(n *yaml.Node) bool {
-	return n != nil && n.Kind == yaml.MappingNode && len(n.Content) == 0
+func isEmptyMapping(n *strictyaml.Node) bool {
+	return strictyaml.KindOf(n) == strictyaml.Mapping && len(n.Content) == 0
 }
 
 // mustDefine complains of a file that says nothing: it is more likely that somebody is writing it, or has lost it, than that
@@ -157,50 +146,42 @@ func (d *decoder) entity(kind config.Kind, e strictyaml.Entry) {
 
 func (d *decoder) fields(kind config.Kind, e strictyaml.Entry, values config.Values) {
 	fields := config.Fields(kind)
-	for _, f := range d.mapping(e.Value, place{kind, e.Key.Value, ""}, "fields with their values") {
-		name := f.Key.Value
-		i := slices.IndexFunc(fields, func(known config.Field) bool { return known.Name == name })
-		if i < 0 {
-			names := make([]string, len(fields))
-			for i := range fields {
-				names[i] = fields[i].Name
-			}
-			d.bad(f.Key, place{kind, e.Key.Value, ""}, "%v", spelling.Unknown("key", name, names))
+	names := make([]string, len(fields))
+	for i := range fields {
+		names[i] = fields[i].Name
+	}
+	read := d.about(place{kind, e.Key.Value, ""})
+	for _, f := range read.Entries(e.Value, "a mapping from fields to values") {
+		if !read.Known(f, "key", names) {
 			continue
 		}
+		name := f.Key.Value
+		i := slices.Index(names, name)
 		here := place{kind, e.Key.Value, name}
 		d.places[here] = f.Value
 		switch {
 		case fields[i].IsMap:
 			entries := make(map[string]string)
-			for _, item := range d.mapping(f.Value, here, "names with their texts") {
+			for _, item := range d.about(here).Entries(f.Value, "a mapping from names to texts") {
 				below := place{kind, e.Key.Value, name + "." + item.Key.Value}
 				d.places[below] = item.Value
-				if text, ok := d.scalar(item.Value, below); ok {
+				if text, ok := d.about(below).Scalar(item.Value); ok {
 					entries[item.Key.Value] = text
 				}
 			}
 			values[name] = config.MapText(entries)
-		case fields[i].IsList && f.Value.Kind == yaml.SequenceNode:
-			list, _ := strictyaml.List(f.Value, d.complaint(here))
+		case fields[i].IsList && strictyaml.KindOf(f.Value) == strictyaml.List:
+			list, _ := d.about(here).Texts(f.Value)
 			values[name] = config.ListText(list)
 		default:
-			values[name], _ = d.scalar(f.Value, here)
+			values[name], _ = d.about(here).Scalar(f.Value)
 		}
 	}
 }
 
-// mapping returns a mapping's entries; nothing is an empty one.
-func (d *decoder) mapping(n *yaml.Node, about place, what string) []strictyaml.Entry {
-	return strictyaml.Mapping(n, what, d.complaint(about))
-}
-
-// scalar returns a plain value as its text; nothing is an empty one.
-func (d *decoder) scalar(n *yaml.Node, about place) (text string, ok bool) {
-	return strictyaml.Scalar(n, d.complaint(about))
-}
-
-// complaint notes what is wrong with something.
-func (d *decoder) complaint(about place) strictyaml.Bad {
-	return func(n *yaml.Node, text string) { d.bad(n, about, "%s", text) }
+// about reads what is about something.
+func (d *decoder) about(what place) strictyaml.Reader {
+	return strictyaml.Reader{Report: func(n *strictyaml.Node, text string) {
+		d.problems = append(d.problems, config.Problem{Place: d.at(n), Kind: what.kind, Name: what.name, Field: what.field, Text: text})
+	}}
 }

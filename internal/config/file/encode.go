@@ -12,8 +12,8 @@ import (
 // Encode returns a configuration as YAML that [Decode] reads: everything that is not the default, in a stable order.
 func Encode(content *config.Content) []byte {
 	var b strings.Builder
-	b.WriteString("# Services, backends and profiles of wsbouncer. What is not here has its default. Commands that change the\n" +
-		"# configuration write this file anew, and keep no comments but those in profiles.\n")
+	b.WriteString("# Services, backends and profiles of wsbouncer. Fields that are missing here have their defaults. Commands that\n" +
+		"# change the configuration rewrite this file, and keep only the comments in profiles.\n")
 	empty := true
 	for _, s := range sections {
 		names := content.Names(s.kind)

@@ -34,8 +34,8 @@ func TestLost(t *testing.T) {
 		"section":         {"services:\n", write},
 		"all sections":    {"services:\nbackends: ~\nprofiles:\n", write},
 		"zero bytes":      {"\x00", write}, // in place of nothing, see below
-		"no YAML":         {"services: {", "no valid YAML"},
-		"list of nothing": {"services: []\n", "is not a mapping"},
+		"no YAML":         {"services: {", "invalid YAML"},
+		"list of nothing": {"services: []\n", "found a list; expected a mapping"},
 	} {
 		t.Run(name, inBubble(func(t *testing.T) {
 			s, path := written(t, small)

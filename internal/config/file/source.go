@@ -5,17 +5,21 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/strictyaml"
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
 // source returns a profile as it stands in the file, comments included. A profile may also be given as a text (name: |), whose
 // content it is then.
 func (d *decoder) source(e strictyaml.Entry) string {
-	about := place{"profile", e.Key.Value, ""}
-	switch {
-	case strictyaml.IsNothing(e.Value) || strictyaml.IsSpecial(e.Value, d.complaint(about)):
+	switch strictyaml.KindOf(e.Value) {
+	case strictyaml.Unsupported:
+		d.about(place{config.KindProfile, e.Key.Value, ""}).Wrong(e.Value, "a profile")
 		return ""
-	case e.Value.Kind == yaml.ScalarNode:
+	case strictyaml.Nothing:
+		return ""
+	case strictyaml.List, strictyaml.Mapping:
+	default:
 		return e.Value.Value
 	}
 	if before := []rune(d.lines[e.Key.Line-1])[:e.Key.Column-1]; strings.TrimSpace(string(before)) != "" {

@@ -1,0 +1,49 @@
+package wstest
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// arrow is a transition of a Mermaid state diagram.
+var arrow = regexp.MustCompile(`^\s*(\w+) --> (\w+)`)
+
+// CheckDiagram fails unless a state diagram of docs/architecture.md, which lies two folders above the test's, has exactly the transitions
+// that allowed returns for the states. The diagram is the one that names all of the states.
+func CheckDiagram(t *testing.T, states []string, allowed func(from, to string) bool) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range strings.Split(string(page), "```mermaid\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		drawn := make(map[[2]string]bool)
+		var named []string
+		for line := range strings.Lines(block) {
+			if found := arrow.FindStringSubmatch(line); found != nil {
+				drawn[[2]string{found[1], found[2]}] = true
+				named = append(named, found[1], found[2])
+			}
+		}
+		if !slices.ContainsFunc(states, func(s string) bool { return !slices.Contains(named, s) }) {
+			for _, name := range named {
+				if !slices.Contains(states, name) {
+					t.Errorf("the diagram has a state %q that the code does not have", name)
+				}
+			}
+			for _, from := range states {
+				for _, to := range states {
+					if drawn[[2]string{from, to}] != allowed(from, to) {
+						t.Errorf("%s --> %s: allowed is %v, drawn is %v", from, to, allowed(from, to), drawn[[2]string{from, to}])
+					}
+				}
+			}
+			return
+		}
+	}
+	t.Errorf("no diagram has the states %v", states)
+}
