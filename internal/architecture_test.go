@@ -65,11 +65,11 @@ var mayImport = map[string][]string{
 	"internal/wstest":       {"internal/frame", "internal/handshake", "internal/secure", "internal/secure/securetest"},
 	"internal/sim":          {"internal/frame", "internal/handshake", "internal/loop", "internal/secure"},
 	"internal/hunt":         {"internal/frame", "internal/sim"},
-	"internal/hunt/stage":   {"internal/app", "internal/sim", "internal/stats"},
-	"internal/hunt/cmd":     {"internal/app", "internal/hunt", "internal/hunt/stage", "internal/profile", "internal/sim"},
+	"internal/stage":        {"internal/app", "internal/sim"},
+	"internal/hunt/cmd":     {"internal/app", "internal/hunt", "internal/profile", "internal/sim", "internal/stage"},
 	"internal/chaos":        {"internal/frame", "internal/handshake", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/stats"},
 	"internal/chaos/cmd":    {"internal/chaos"},
-	"internal/load":         {"internal/frame", "internal/handshake", "internal/loop", "internal/wav"},
+	"internal/load":         {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/wav"},
 	"internal/load/report":  {"internal/frame", "internal/load"},
 
 	// What makes of the desired state what runs.
@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 		"internal/config/remote", "internal/config/stores", "internal/frame", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/stats",
 	},
-	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stats", "internal/wav"},
+	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/stats", "internal/wav"},
 	"internal/cli": {
 		"internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
 		"internal/config/value", "internal/demo", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/profile",

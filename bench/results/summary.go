@@ -17,7 +17,7 @@ type column struct {
 // columns are those of the summary.
 func columns() []column {
 	usual := func(sessions int) func(*Cell) bool {
-		return func(c *Cell) bool { return c.Sessions == sessions && c.Size == 1024 && !c.light() }
+		return func(c *Cell) bool { return c.Sessions == sessions && c.usual() }
 	}
 	size := func(bytes int) func(*Cell) bool { return func(c *Cell) bool { return c.Size == bytes } }
 	any := func(*Cell) bool { return true }
@@ -43,13 +43,8 @@ func (r *Report) summary(b *strings.Builder) {
 	var shown []column
 	var cells []*Cell
 	for _, col := range columns() {
-		if s := r.Scenario(col.scenario); s != nil {
-			for i := range s.Cells {
-				if col.which(&s.Cells[i]) {
-					shown, cells = append(shown, col), append(cells, &s.Cells[i])
-					break
-				}
-			}
+		if c := r.cell(col.scenario, col.which); c != nil {
+			shown, cells = append(shown, col), append(cells, c)
 		}
 	}
 	if len(shown) == 0 {
@@ -79,12 +74,8 @@ func (r *Report) summary(b *strings.Builder) {
 func (c *Cell) brief(rival, base, key string) string {
 	ratios, t := c.Ratios(rival, base, key), c.trouble(rival)
 	switch {
-	case ratios.Count == 0 && t.failed != "":
-		return "failed"
-	case ratios.Count == 0 && t.skipped != "":
-		return "skipped"
 	case ratios.Count == 0:
-		return "-"
+		return t.word()
 	case t.overload != "":
 		return fmt.Sprintf("%.2f *", ratios.Median)
 	}

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
@@ -27,9 +28,9 @@ func newBoard(out io.Writer, clips []clip) *board {
 }
 
 // stream returns what shows the answers of one session.
-func (b *board) stream(client int, name string) func(answer) {
+func (b *board) stream(client int, name string) func(speech.Answer) {
 	last := ""
-	return func(a answer) {
+	return func(a speech.Answer) {
 		mark, text := "...", a.Partial
 		if a.Text != "" {
 			mark, text = "  =", a.Text

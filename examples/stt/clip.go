@@ -3,13 +3,11 @@ package main
 import (
 	"embed"
 	"fmt"
-	"iter"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
 	"github.com/wsbouncer/wsbouncer/internal/wav"
@@ -27,14 +25,6 @@ type clip struct {
 	name string
 	pcm  []byte
 }
-
-// messages is how many messages of audio it is.
-func (c clip) messages() int { return (len(c.pcm) + pieceSize - 1) / pieceSize }
-
-const pieceSize = 2 * sampleRate * int(chunk/time.Millisecond) / 1000
-
-// pieces is the audio of each message.
-func (c clip) pieces() iter.Seq[[]byte] { return slices.Chunk(c.pcm, pieceSize) }
 
 // loadClips reads WAV files, or takes those that are built in when there are none.
 func loadClips(files []string) ([]clip, error) {

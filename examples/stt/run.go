@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
 )
 
 // run shows the demonstration. It fails when a session did, or when its answers were not those that the recogniser gives
@@ -34,7 +36,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	}
 	direct := make(map[string]transcript)
 	for _, c := range clips {
-		if direct[c.name], err = stream(ctx, stage.backends[0], c, 0, func(answer) {}); err != nil {
+		if direct[c.name], err = stream(ctx, stage.backends[0], c, 0, func(speech.Answer) {}); err != nil {
 			return interrupted(ctx, fmt.Errorf("%s, without the proxy: %w", c.name, err))
 		}
 	}

@@ -4,9 +4,15 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
 )
+
+// pieceSize is the size of the audio in a message, in bytes.
+const pieceSize = 2 * sampleRate * int(chunk/time.Millisecond) / 1000
 
 var short = clip{name: "short", pcm: make([]byte, 2*pieceSize+2)}
 
@@ -43,7 +49,7 @@ func TestStreamSendsAllAudioInOrder(t *testing.T) {
 	for _, speed := range []float64{0, maxSpeed} {
 		got, texts = nil, nil
 		shown := 0
-		heard, err := stream(testContext(t), url, c, speed, func(answer) { shown++ })
+		heard, err := stream(testContext(t), url, c, speed, func(speech.Answer) { shown++ })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +88,7 @@ func TestStreamRefuses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			url := startFake(t, test.serve)
-			_, err := stream(testContext(t), url, short, maxSpeed, func(answer) {})
+			_, err := stream(testContext(t), url, short, maxSpeed, func(speech.Answer) {})
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v; want an error with %q", err, test.want)
 			}
@@ -91,7 +97,7 @@ func TestStreamRefuses(t *testing.T) {
 }
 
 func TestDifference(t *testing.T) {
-	a, b := answer{raw: "a"}, answer{raw: "b"}
+	a, b := speech.Answer{Raw: "a"}, speech.Answer{Raw: "b"}
 	for _, test := range []struct {
 		got, want transcript
 		says      string

@@ -2,14 +2,10 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
-	"github.com/coder/websocket"
-
+	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
 	"github.com/wsbouncer/wsbouncer/internal/wav"
 )
 
@@ -19,8 +15,7 @@ const (
 	pauseLimit  = time.Second            // most that a client pauses between two streams
 )
 
-// client streams speech again and again, as a device would: it opens a WebSocket, sends a configuration and then the
-// audio as it becomes due, and says when the speech ends.
+// client streams speech again and again, as a device does. Its fields are static.
 type client struct {
 	number  int
 	url     string
@@ -54,77 +49,23 @@ func choosePart(audio *wav.Audio) part {
 }
 
 // stream has one session and returns the transcript of its audio.
-func (c *client) stream(ctx context.Context, p part) (string, error) {
-	conn, _, err := websocket.Dial(ctx, c.url, nil)
-	if err != nil {
-		return "", err
+func (c *client) stream(ctx context.Context, p part) (text string, err error) {
+	session := speech.Session{
+		URL: c.url, SampleRate: c.audio.SampleRate, PCM: c.audio.PCM[2*p.from : 2*p.to], Chunk: chunk, Speed: 1,
+		Heard: func(a speech.Answer, due time.Time) {
+			if !due.IsZero() {
+				c.results.answered(time.Since(due))
+			}
+			if a.Text != "" {
+				text = joinText(text, a.Text)
+			}
+			if shown := a.Partial + a.Text; shown != "" {
+				c.results.transcript(c.number, shown, a.Text != "")
+			}
+		},
 	}
-	defer conn.CloseNow()
-	config := fmt.Sprintf(`{"config" : {"sample_rate" : %d}}`, c.audio.SampleRate)
-	if err := conn.Write(ctx, websocket.MessageText, []byte(config)); err != nil {
-		return "", err
-	}
-	// Answers are read while audio is sent; each chunk gets one, and the end gets the last.
-	due := make(chan time.Time, 256)
-	heard := make(chan heard, 1)
-	go func() { heard <- c.listen(ctx, conn, due) }()
-	err = c.speak(ctx, conn, p, due)
-	result := <-heard
-	return result.text, errors.Join(err, result.err)
-}
-
-// heard is what became of listening.
-type heard struct {
-	text string
-	err  error
-}
-
-// speak sends the audio as it becomes due, and the end.
-func (c *client) speak(ctx context.Context, conn *websocket.Conn, p part, due chan<- time.Time) error {
-	defer close(due)
-	pcm := c.audio.PCM[2*p.from : 2*p.to]
-	size := 2 * c.audio.SampleRate * int(chunk/time.Millisecond) / 1000
-	next := time.Now()
-	for len(pcm) > 0 {
-		n := min(size, len(pcm))
-		due <- next
-		if err := conn.Write(ctx, websocket.MessageBinary, pcm[:n]); err != nil {
-			return err
-		}
-		pcm = pcm[n:]
-		next = next.Add(chunk)
-		if !sleep(ctx, time.Until(next)) {
-			return ctx.Err()
-		}
-	}
-	return conn.Write(ctx, websocket.MessageText, []byte(`{"eof" : 1}`))
-}
-
-// listen collects the transcript until the server ends the session.
-func (c *client) listen(ctx context.Context, conn *websocket.Conn, due <-chan time.Time) heard {
-	text := ""
-	for {
-		_, message, err := conn.Read(ctx)
-		if websocket.CloseStatus(err) == websocket.StatusNormalClosure {
-			return heard{text: text}
-		}
-		if err != nil {
-			return heard{err: err}
-		}
-		if sent, ok := <-due; ok {
-			c.results.answered(time.Since(sent))
-		}
-		var answer struct{ Partial, Text string }
-		if err := json.Unmarshal(message, &answer); err != nil {
-			return heard{err: fmt.Errorf("unreadable answer %.80q: %w", message, err)}
-		}
-		if answer.Text != "" {
-			text = joinText(text, answer.Text)
-		}
-		if shown := answer.Partial + answer.Text; shown != "" {
-			c.results.transcript(c.number, shown, answer.Text != "")
-		}
-	}
+	err = session.Run(ctx)
+	return text, err
 }
 
 func joinText(a, b string) string {

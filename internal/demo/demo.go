@@ -13,6 +13,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
+	"github.com/wsbouncer/wsbouncer/internal/stage"
 	"github.com/wsbouncer/wsbouncer/internal/wav"
 )
 
@@ -56,25 +57,18 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("reading the speech: %w", err)
 	}
-	urls, stop, err := startServers(o.Servers, o.Log)
+	set, err := stage.Start(ctx, stage.Options{
+		Server:  sim.Options{Protocol: sim.Vosk, Latency: 20 * time.Millisecond, Jitter: 15 * time.Millisecond, Logger: o.Log},
+		Servers: o.Servers, Version: o.Version, Log: o.Log,
+		Proxy: func(s *app.Settings) {
+			s.Listen, s.Admin = []string{o.Listen}, o.Admin
+			s.Connections = 2*o.Clients/o.Servers + 4 // each is used once, and replaced meanwhile
+			s.Warm = o.Clients/o.Servers/2 + 2
+			s.DrainTimeout = 0
+			s.CloseTimeout = time.Second
+		},
+	})
 	if err != nil {
-		return err
-	}
-	defer stop()
-	settings := app.DefaultSettings()
-	settings.Listen = []string{o.Listen}
-	settings.Admin = o.Admin
-	settings.Backends = urls
-	settings.Connections = 2*o.Clients/o.Servers + 4 // each is used once, and replaced meanwhile
-	settings.Warm = o.Clients/o.Servers/2 + 2
-	settings.DrainTimeout = 0
-	settings.CloseTimeout = time.Second
-	proxy, err := app.Start(settings, o.Version, o.Log)
-	if err != nil {
-		return err
-	}
-	if err := waitReady(ctx, proxy); err != nil {
-		proxy.Shutdown()
 		return err
 	}
 
@@ -83,51 +77,15 @@ func Run(ctx context.Context, o Options) error {
 	var clients sync.WaitGroup
 	for i := range o.Clients {
 		c := &client{
-			number: i, url: fmt.Sprintf("ws://%s/", proxy.Addresses()[0]), audio: audio, results: results,
+			number: i, url: set.URL() + "/", audio: audio, results: results,
 			wait: time.Duration(i) * streamEvery / time.Duration(o.Clients),
 		}
 		clients.Go(func() { c.run(clientsCtx) })
 	}
-	view := &view{options: o, proxy: proxy, results: results, started: time.Now()}
+	view := &view{options: o, proxy: set.Proxy(), results: results, started: time.Now()}
 	view.run(ctx)
 	endClients()
 	clients.Wait()
-	proxy.Shutdown()
+	set.Close()
 	return view.summary()
-}
-
-// startServers starts the simulated servers; stop ends them.
-func startServers(n int, log *slog.Logger) (urls []string, stop func(), err error) {
-	var servers []*sim.Server
-	stop = func() {
-		for _, s := range servers {
-			s.Close()
-		}
-	}
-	for i := range n {
-		s, err := sim.Start(sim.Options{
-			Protocol: sim.Vosk, Latency: 20 * time.Millisecond, Jitter: 15 * time.Millisecond, Seed: uint64(i), Logger: log,
-		})
-		if err != nil {
-			stop()
-			return nil, nil, fmt.Errorf("starting a simulated server: %w", err)
-		}
-		servers = append(servers, s)
-		urls = append(urls, s.URL())
-	}
-	return urls, stop, nil
-}
-
-// waitReady waits until every server has a connection.
-func waitReady(ctx context.Context, proxy *app.Proxy) error {
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for proxy.Ready() != nil {
-		select {
-		case <-ctx.Done():
-			return proxy.Ready()
-		case <-ticker.C:
-		}
-	}
-	return nil
 }

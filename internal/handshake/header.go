@@ -39,7 +39,7 @@ func (t *Target) header() (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(resolved)) {
 		for _, value := range resolved[name] {
 			// Names and values that are invalid in HTTP could become other fields. The value is not shown: it may be a secret.
-			if !isToken(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			if !IsToken(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 				return "", fmt.Errorf("header: %q or its value has characters that a header cannot have", name)
 			}
 			fmt.Fprintf(&text, "%s: %s\r\n", name, value)
@@ -48,8 +48,8 @@ func (t *Target) header() (string, error) {
 	return text.String(), nil
 }
 
-// isToken tells whether text can be a field's name (RFC 9110, section 5.6.2).
-func isToken(text string) bool {
+// IsToken tells whether a text is a token of HTTP (RFC 9110, section 5.6.2): a field's name, a subprotocol.
+func IsToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 	})

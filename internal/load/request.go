@@ -23,7 +23,7 @@ func (o Options) checkRequest(f *faults) []handshake.Field {
 		switch {
 		case !ok:
 			f.add("header: %q has no colon; allowed is a name and a value, such as 'Authorization: Bearer abc'", text)
-		case !isToken(name):
+		case !handshake.IsToken(name):
 			f.add("header: %q has the name %q; allowed are letters, digits and !#$%%&'*+-.^_`|~", text, name)
 		case slices.Contains(ownFields, strings.ToLower(name)):
 			f.add("header: %q is a field that the handshake sets itself", name)
@@ -33,15 +33,8 @@ func (o Options) checkRequest(f *faults) []handshake.Field {
 			fields = append(fields, handshake.Field{Name: name, Value: value})
 		}
 	}
-	if o.Subprotocol != "" && !isToken(o.Subprotocol) {
+	if o.Subprotocol != "" && !handshake.IsToken(o.Subprotocol) {
 		f.add("subprotocol: %q; allowed are letters, digits and !#$%%&'*+-.^_`|~", o.Subprotocol)
 	}
 	return fields
-}
-
-// isToken tells whether text is a token of HTTP (RFC 9110, section 5.6.2).
-func isToken(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-	})
 }

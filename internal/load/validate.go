@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
 // The bounds of what Options may ask for.
@@ -130,4 +131,16 @@ func (o Options) checkSpeech(f *faults) {
 	if l := length(o.Audio); o.Duration > 0 && o.Duration < l {
 		f.add("duration: %s; allowed is at least the length of the audio, %s", o.Duration, l)
 	}
+}
+
+// spareDescriptors is how many file descriptors a run needs beside those of its connections, with room to spare.
+const spareDescriptors = 64
+
+// checkDescriptors tells whether the process may open so many connections.
+func checkDescriptors(connections int) error {
+	if limit := machine.Limit(); limit < connections+spareDescriptors {
+		return fmt.Errorf("connections: %d needs more file descriptors than this process may open, %d (ulimit -n): use at most %d connections",
+			connections, limit, max(0, limit-spareDescriptors))
+	}
+	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
 )
 
 // keyAuth is how a service takes an account's key in the opening handshake, and how it refuses clients whose key is wrong or missing.
@@ -77,10 +78,8 @@ func (o Options) validKey(p *Protocol) error {
 	case p.auth == nil:
 		return fmt.Errorf("api key: the protocol %s takes none; those that ask for one are %s", p.Name, strings.Join(KeyProtocols(), ", "))
 	}
-	for _, r := range o.APIKey {
-		if r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) { // what a subprotocol cannot have
-			return fmt.Errorf("api key: %q is not fit for a subprotocol; allowed are letters, digits and !#$%%&'*+-.^_`|~", r)
-		}
+	if !handshake.IsToken(o.APIKey) { // browsers offer it as a subprotocol
+		return fmt.Errorf("api key: it has characters that a subprotocol cannot have: use letters, digits and !#$%%&'*+-.^_`|~")
 	}
 	return nil
 }

@@ -166,8 +166,8 @@ func TestKeyOptions(t *testing.T) {
 		{Options{Protocol: Deepgram, APIKey: "abc-DEF_0.~"}, ""},
 		{Options{Protocol: Vosk, APIKey: "k"}, "api key: the protocol vosk takes none; those that ask for one are deepgram, assemblyai, speechmatics, openai-realtime"},
 		{Options{APIKey: "k"}, "api key: the protocol echo takes none"},
-		{Options{Protocol: Deepgram, APIKey: "two words"}, `api key: ' ' is not fit for a subprotocol; allowed are letters, digits`},
-		{Options{Protocol: Deepgram, APIKey: "a,b"}, `api key: ',' is not fit`},
+		{Options{Protocol: Deepgram, APIKey: "two words"}, `api key: it has characters that a subprotocol cannot have: use letters, digits`},
+		{Options{Protocol: Deepgram, APIKey: "a,b"}, `api key: it has characters`},
 		{Options{Protocol: Deepgram, RefuseByStatus: true}, "refuse by status: no API key is asked for, so no client is refused; set an API key as well"},
 	} {
 		err := test.options.Validate()

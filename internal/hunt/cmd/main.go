@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/hunt"
-	"github.com/wsbouncer/wsbouncer/internal/hunt/stage"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
+	"github.com/wsbouncer/wsbouncer/internal/stage"
 )
 
 func main() {
@@ -181,7 +181,7 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profil
 		Server: sim.Options{
 			Protocol: protocol, Nasty: nasty, Fail: fail, Latency: s.latency, Jitter: s.jitter, Seed: s.hunt.Seed,
 		},
-		Servers: s.servers, Connections: s.connections, Proxy: s.proxy(name, profiles.file),
+		Servers: s.servers, Proxy: s.proxy(name, profiles.file),
 	})
 	if err != nil {
 		return hunt.Report{}, fmt.Errorf("%s: %w", protocol, err)

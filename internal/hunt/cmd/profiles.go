@@ -9,6 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/hunt"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/stage"
 )
 
 // profiles are those that accept a risk which the built-in ones do not, or that dial ahead where the built-in ones want a key: the
@@ -72,6 +73,7 @@ func (p *profiles) nameOf(protocol string) string {
 // proxy returns what changes the proxy's settings for a hunt with that profile.
 func (s *settings) proxy(profile, file string) func(*app.Settings) {
 	return func(settings *app.Settings) {
+		stage.ForHunt(settings, s.connections)
 		settings.Profile = profile
 		settings.ProfileFiles = []string{file}
 		settings.ResetTimeout = s.resetWithin

@@ -1,4 +1,4 @@
-// Package speech holds a recording to stream to speech servers, in tests and demonstrations.
+// Package speech has a recording to stream to speech servers, and a client that streams it, for tests and demonstrations.
 package speech
 
 import _ "embed" // for WAV

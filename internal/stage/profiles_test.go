@@ -57,9 +57,9 @@ func TestProfiles(t *testing.T) {
 			if reused {
 				sessions = 3000
 			}
-			set := set(t, Options{
-				Server: sim.Options{Protocol: protocol, Jitter: time.Millisecond}, Connections: 16,
-				Proxy: withProfile(t, protocol, risk),
+			set := set(t, 16, Options{
+				Server: sim.Options{Protocol: protocol, Jitter: time.Millisecond},
+				Proxy:  withProfile(t, protocol, risk),
 			})
 			report := huntOn(t, set, hunt.Options{Protocol: protocol, Sessions: sessions, Seed: 6, Concurrency: 32, Settings: 0.02})
 			if err := report.Err(); err != nil {
@@ -84,7 +84,7 @@ func TestProfilesWithoutReset(t *testing.T) {
 			if risk := risks[protocol]; risk != "" {
 				accepted += ", " + risk
 			}
-			set := set(t, Options{
+			set := set(t, 4, Options{
 				Server: sim.Options{Protocol: protocol, Jitter: time.Millisecond},
 				Proxy:  withProfile(t, protocol, accepted),
 			})
@@ -128,8 +128,8 @@ func TestProfilesAgainstNastyServers(t *testing.T) {
 				t.Fatal(err)
 			}
 			withProfile := withProfile(t, test.protocol, risks[test.protocol])
-			set := set(t, Options{
-				Server: sim.Options{Protocol: test.protocol, Nasty: nasty, Jitter: time.Millisecond}, Connections: 16,
+			set := set(t, 16, Options{
+				Server: sim.Options{Protocol: test.protocol, Nasty: nasty, Jitter: time.Millisecond},
 				Proxy: func(s *app.Settings) {
 					withProfile(s)
 					s.ResetTimeout = 300 * time.Millisecond

@@ -1,5 +1,5 @@
-// Package stage sets up what a leak hunt is held on: simulated servers of one protocol, and the proxy in front of them, in this
-// process and on ports of the loopback interface. It is for tests and the soak test.
+// Package stage runs simulated servers of one protocol, and the proxy in front of them, in this process and on ports of the
+// loopback interface. The demonstration and the leak hunt use it.
 package stage
 
 import (
@@ -10,36 +10,44 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // Options are the settings of a stage.
 type Options struct {
-	// Server are the settings of the simulated servers: their protocol, and what is nasty about them.
+	// Server are the settings of the simulated servers.
 	Server sim.Options
-	// Servers is how many there are. Default 2.
+	// Servers is the number of servers. Default 2.
 	Servers int
-	// Connections is the most that the proxy has to each of them: the fewer, the more sessions share one. Default 4.
-	Connections int
-	// Proxy changes the proxy's settings, when not nil: at least the name of the profile.
+	// Proxy changes the settings of the proxy, which listens on any port. Default: nothing.
 	Proxy func(s *app.Settings)
+	// Version is what the proxy says its version is.
+	Version string
 	// Log gets what the proxy logs. Default: nobody.
 	Log *slog.Logger
 }
 
-// Stage is a proxy with its servers. Its methods may be called from any goroutine.
+// ForHunt changes a proxy's settings for a leak hunt with so many connections to each server: clients that wait for one of a few
+// connections are not refused, and broken sessions, which are part of the hunt, do not take a server out of service.
+func ForHunt(s *app.Settings, connections int) {
+	s.Connections = connections
+	s.Queue = 10_000
+	s.QueueTimeout = 30 * time.Second
+	s.CircuitFailures = 1_000_000
+	s.CloseTimeout = time.Second
+	s.DrainTimeout = 0
+}
+
+// Stage is a proxy with its servers. Its fields are static, and its methods may be called from any goroutine.
 type Stage struct {
 	proxy   *app.Proxy
 	servers []*sim.Server
 }
 
-// Start starts servers and proxy, and waits until the proxy has connections, or until ctx ends. The caller closes the stage.
+// Start starts the servers and the proxy, and waits until the proxy has connections. It returns an error if ctx ends first. The caller
+// closes the stage.
 func Start(ctx context.Context, o Options) (*Stage, error) {
 	if o.Servers == 0 {
 		o.Servers = 2
-	}
-	if o.Connections == 0 {
-		o.Connections = 4
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -47,14 +55,6 @@ func Start(ctx context.Context, o Options) (*Stage, error) {
 	s := new(Stage)
 	settings := app.DefaultSettings()
 	settings.Listen = []string{"127.0.0.1:0"}
-	settings.Connections = o.Connections
-	// Clients that wait for one of few connections are not to be turned away; broken sessions are part of the hunt, and must not
-	// take a server out of service.
-	settings.Queue = 10_000
-	settings.QueueTimeout = 30 * time.Second
-	settings.CircuitFailures = 1_000_000
-	settings.CloseTimeout = time.Second
-	settings.DrainTimeout = 0
 	for i := range o.Servers {
 		server := o.Server
 		server.Seed += uint64(i)
@@ -70,7 +70,7 @@ func Start(ctx context.Context, o Options) (*Stage, error) {
 		o.Proxy(&settings)
 	}
 	var err error
-	if s.proxy, err = app.Start(settings, "stage", o.Log); err != nil {
+	if s.proxy, err = app.Start(settings, o.Version, o.Log); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("starting the proxy: %w", err)
 	}
@@ -81,7 +81,7 @@ func Start(ctx context.Context, o Options) (*Stage, error) {
 	return s, nil
 }
 
-// ready waits until the proxy is.
+// ready waits until the proxy is ready.
 func (s *Stage) ready(ctx context.Context) error {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -101,8 +101,8 @@ func (s *Stage) ready(ctx context.Context) error {
 // URL returns the proxy's address for clients.
 func (s *Stage) URL() string { return "ws://" + s.proxy.Addresses()[0].String() }
 
-// Stats returns the proxy's statistics.
-func (s *Stage) Stats() stats.Stats { return s.proxy.Stats() }
+// Proxy returns the proxy.
+func (s *Stage) Proxy() *app.Proxy { return s.proxy }
 
 // Accepted returns how many connections the proxy has made to the servers.
 func (s *Stage) Accepted() (n uint64) {
@@ -112,7 +112,7 @@ func (s *Stage) Accepted() (n uint64) {
 	return n
 }
 
-// Close ends the proxy, and then the servers.
+// Close stops the proxy, and then the servers.
 func (s *Stage) Close() {
 	if s.proxy != nil {
 		s.proxy.Shutdown()

@@ -17,9 +17,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// set starts a stage for the time of the test.
-func set(t testing.TB, o Options) *Stage {
+// set starts a stage for a hunt, with so many connections to each server. The stage ends with the test.
+func set(t testing.TB, connections int, o Options) *Stage {
 	t.Helper()
+	change := o.Proxy
+	o.Proxy = func(s *app.Settings) {
+		ForHunt(s, connections)
+		change(s)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	s, err := Start(ctx, o)
@@ -49,7 +54,7 @@ func huntOn(t testing.TB, s *Stage, o hunt.Options) hunt.Report {
 func TestOneShot(t *testing.T) {
 	for _, protocol := range hunt.Dialogues() {
 		t.Run(protocol, func(t *testing.T) {
-			s := set(t, Options{
+			s := set(t, 4, Options{
 				Server: sim.Options{Protocol: protocol, Nasty: sim.NastyOptions{LatePartials: 0.5, OvertakenFinal: 0.2}},
 				Proxy: func(s *app.Settings) {
 					s.Profile = "one-shot"
@@ -71,7 +76,7 @@ func TestOneShot(t *testing.T) {
 
 // Over connections that are used again.
 func TestEcho(t *testing.T) {
-	s := set(t, Options{Proxy: func(s *app.Settings) { s.Profile = "echo" }})
+	s := set(t, 4, Options{Proxy: func(s *app.Settings) { s.Profile = "echo" }})
 	report := huntOn(t, s, hunt.Options{Protocol: sim.Echo, Sessions: 5_000, Seed: 4})
 	if err := report.Err(); err != nil {
 		t.Error(err)
@@ -86,8 +91,8 @@ func TestEcho(t *testing.T) {
 
 // With a profile that does not fit, the hunt does find leaks: this server says more than the profile knows of.
 func TestWrongProfile(t *testing.T) {
-	s := set(t, Options{
-		Server: sim.Options{Protocol: sim.SherpaONNX}, Connections: 1, Servers: 1,
+	s := set(t, 1, Options{
+		Server: sim.Options{Protocol: sim.SherpaONNX}, Servers: 1,
 		Proxy: func(s *app.Settings) { s.Profile = "echo" },
 	})
 	report := huntOn(t, s, hunt.Options{Protocol: sim.SherpaONNX, Sessions: 20_000, Seed: 5, Timeout: 100 * time.Millisecond})
