@@ -68,14 +68,11 @@ You may omit --service while only one service exists.`,
 			if err := fields.check(); err != nil {
 				return err
 			}
-			return write.use(cmd, true, func(t *target) error {
-				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
-					if err := ownService(now, fields.values); err != nil {
-						return config.Change{}, err
-					}
-					return adding(now, config.KindBackend, args[0], fields.values)
-				})
-				return err
+			return write.run(cmd, true, func(now *config.Content) (config.Change, error) {
+				if err := ownService(now, fields.values); err != nil {
+					return config.Change{}, err
+				}
+				return adding(config.KindBackend, args[0], fields.values)(now)
 			})
 		},
 	}

@@ -99,10 +99,7 @@ func applyFile(cmd *cobra.Command, write *writeFlags, name string, prune, allowE
 	if prune && isEmpty(&wanted) && !allowEmpty {
 		return invalidError(fmt.Errorf("%s: %w", name, errEmpty))
 	}
-	return write.use(cmd, true, func(t *target) error {
-		_, err := write.write(cmd, t, replacing(&wanted, prune))
-		return err
-	})
+	return write.run(cmd, true, replacing(&wanted, prune))
 }
 
 func newConfigDiffCommand() *cobra.Command {

@@ -56,17 +56,7 @@ No change ends a running session.`, kind),
 			if err := fields.check(); err != nil {
 				return err
 			}
-			return write.use(cmd, false, func(t *target) error {
-				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
-					if now != nil {
-						if err := known(now, kind, args[0]); err != nil {
-							return config.Change{}, err
-						}
-					}
-					return config.Change{Mutations: []config.Mutation{{Verb: config.Set, Kind: kind, Name: args[0], Values: fields.values}}}, nil
-				})
-				return err
-			})
+			return write.run(cmd, false, setting(kind, args[0], fields.values))
 		},
 	}
 	fields = addFieldFlags(cmd, kind)
@@ -88,28 +78,25 @@ func newRemoveCommand(kind config.Kind, long, example string, members config.Kin
 		Args:              names(kind, true),
 		ValidArgsFunction: completeNames(kind, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return write.use(cmd, false, func(t *target) error {
-				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
-					var change config.Change
-					for _, name := range slices.Compact(slices.Sorted(slices.Values(args))) {
-						if now != nil {
-							if err := known(now, kind, name); err != nil {
-								return change, err
-							}
-							users := dependents(now, kind, name)
-							if len(users) > 0 && !withMembers {
-								return change, fmt.Errorf("the %s %s is used by %s; %s", kind, name, strings.Join(users, ", "), afterwards(kind))
-							}
-							for _, user := range users {
-								_, member, _ := strings.Cut(user, " ")
-								change.Mutations = append(change.Mutations, config.Mutation{Verb: config.Remove, Kind: members, Name: member})
-							}
+			return write.run(cmd, false, func(now *config.Content) (config.Change, error) {
+				var change config.Change
+				for _, name := range slices.Compact(slices.Sorted(slices.Values(args))) {
+					if now != nil {
+						if err := known(now, kind, name); err != nil {
+							return change, err
 						}
-						change.Mutations = append(change.Mutations, config.Mutation{Verb: config.Remove, Kind: kind, Name: name})
+						users := dependents(now, kind, name)
+						if len(users) > 0 && !withMembers {
+							return change, fmt.Errorf("the %s %s is used by %s; %s", kind, name, strings.Join(users, ", "), afterwards(kind))
+						}
+						for _, user := range users {
+							_, member, _ := strings.Cut(user, " ")
+							change.Mutations = append(change.Mutations, config.Mutation{Verb: config.Remove, Kind: members, Name: member})
+						}
 					}
-					return change, nil
-				})
-				return err
+					change.Mutations = append(change.Mutations, config.Mutation{Verb: config.Remove, Kind: kind, Name: name})
+				}
+				return change, nil
 			})
 		},
 	}

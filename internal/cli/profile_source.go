@@ -93,21 +93,11 @@ either the profile itself, such as "from: vosk", or several profiles by name. Co
 			if err != nil {
 				return invalidError(fmt.Errorf("--file: %w", err))
 			}
-			return write.use(cmd, verb == config.Add, func(t *target) error {
-				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
-					values := config.Values{"yaml": yaml}
-					if verb == config.Add {
-						return adding(now, config.KindProfile, args[0], values)
-					}
-					if now != nil {
-						if err := known(now, config.KindProfile, args[0]); err != nil {
-							return config.Change{}, err
-						}
-					}
-					return config.Change{Mutations: []config.Mutation{{Verb: verb, Kind: config.KindProfile, Name: args[0], Values: values}}}, nil
-				})
-				return err
-			})
+			plan := setting
+			if verb == config.Add {
+				plan = adding
+			}
+			return write.run(cmd, verb == config.Add, plan(config.KindProfile, args[0], config.Values{"yaml": yaml}))
 		},
 	}
 	cmd.Flags().StringVarP(&from, "file", "f", "", "YAML file with the profile, - for standard input")

@@ -52,6 +52,36 @@ func (f *writeFlags) write(cmd *cobra.Command, t *target, p plan) (version strin
 	return version, conflicting(err)
 }
 
+// run opens the configuration and makes a change. A database in a file is made only if making says so.
+func (f *writeFlags) run(cmd *cobra.Command, making bool, p plan) error {
+	return f.use(cmd, making, func(t *target) error {
+		_, err := f.write(cmd, t, p)
+		return err
+	})
+}
+
+// adding is the plan that adds an entity.
+func adding(kind config.Kind, name string, values config.Values) plan {
+	return func(now *config.Content) (change config.Change, err error) {
+		if now != nil && now.Has(kind, name) {
+			return change, fmt.Errorf("there is a %s %s already; 'wsbouncer %s set %s' changes it", kind, name, kind, name)
+		}
+		change.Mutations = []config.Mutation{{Verb: config.Add, Kind: kind, Name: name, Values: values}}
+		return change, nil
+	}
+}
+
+// setting is the plan that sets fields of an entity.
+func setting(kind config.Kind, name string, values config.Values) plan {
+	return func(now *config.Content) (change config.Change, err error) {
+		if now != nil {
+			err = known(now, kind, name)
+		}
+		change.Mutations = []config.Mutation{{Verb: config.Set, Kind: kind, Name: name, Values: values}}
+		return change, err
+	}
+}
+
 func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string, retry bool, err error) {
 	ctx := cmd.Context()
 	now, version, err := f.present(ctx, t)

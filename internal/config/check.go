@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
 // The functions here check single fields. Empty is allowed where a field may be unset; that some must be set is for
@@ -39,7 +41,7 @@ func checkHost(text string) error {
 }
 
 func checkSubprotocol(text string) error {
-	if text != "" && !isToken(text) {
+	if text != "" && !profile.IsToken(text) {
 		return fmt.Errorf("%q is not a token (letters, digits and !#$%%&'*+-.^_`|~)", text)
 	}
 	return nil
@@ -55,7 +57,7 @@ func checkOrigin(text string) error {
 
 func checkHashBy(text string) error {
 	kind, name, _ := strings.Cut(text, ":")
-	if text == "client" || kind == "header" && isToken(name) || kind == "query" && name != "" {
+	if text == "client" || kind == "header" && profile.IsToken(name) || kind == "query" && name != "" {
 		return nil
 	}
 	return fmt.Errorf("%q is not client, header:NAME or query:NAME", text)
@@ -150,7 +152,7 @@ var ownHeaders = []string{"host", "connection", "upgrade", "content-length", "tr
 func checkHeader(name, value string) error {
 	lower := strings.ToLower(name)
 	switch {
-	case !isToken(name):
+	case !profile.IsToken(name):
 		return fmt.Errorf("%q cannot be a header's name; allowed are letters, digits and !#$%%&'*+-.^_`|~", name)
 	case slices.Contains(ownHeaders, lower) || strings.HasPrefix(lower, "sec-websocket-"):
 		return fmt.Errorf("%s is set by the proxy itself", name)
@@ -191,11 +193,4 @@ func notPrintable(text string) bool {
 func isPort(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return text == "" || err == nil && n > 0
-}
-
-// isToken tells whether text is a token as RFC 9110, section 5.6.2, has it.
-func isToken(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-	})
 }

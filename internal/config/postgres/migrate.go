@@ -6,7 +6,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -15,17 +14,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
 )
 
+// embedded are the files that make the schema.
+//
 //go:embed migrations/*.sql
 var embedded embed.FS
-
-// migrations returns the files that make the schema.
-func migrations() fs.FS {
-	files, err := fs.Sub(embedded, "migrations")
-	if err != nil {
-		panic(err) // the name is valid
-	}
-	return files
-}
 
 // Migrate makes the schema wsbouncer, or brings it up to date, and returns the versions that it had and has. Others who do the
 // same at the same time wait for one another. The user needs the right to create the schema, or to own it.
@@ -52,7 +44,7 @@ func Migrate(ctx context.Context, dsn string) (from, to int64, err error) {
 	if err = makeSchema(ctx, lock); err != nil {
 		return 0, 0, fmt.Errorf("making the schema wsbouncer: %w", err)
 	}
-	return tables.Migrate(ctx, dialect, database.DialectPostgres, db, migrations())
+	return tables.Migrate(ctx, dialect, database.DialectPostgres, db, embedded)
 }
 
 // lockNumber is that of the advisory lock, which must differ from those of other programs on the database.

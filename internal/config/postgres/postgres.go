@@ -61,7 +61,7 @@ func Open(dsn string, options config.Options) (*Store, error) {
 	}
 	s := new(Store)
 	s.Store = tables.NewStore(s.transact, options, func() { s.poller.Ring() })
-	if s.newest, err = tables.Newest(migrations()); err != nil {
+	if s.newest, err = tables.Newest(embedded); err != nil {
 		return nil, err
 	}
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {

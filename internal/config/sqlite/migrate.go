@@ -5,7 +5,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/pressly/goose/v3/database"
@@ -15,22 +14,15 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
 )
 
+// embedded are the files that make the schema.
+//
 //go:embed migrations/*.sql
 var embedded embed.FS
-
-// migrations returns the files that make the schema.
-func migrations() fs.FS {
-	files, err := fs.Sub(embedded, "migrations")
-	if err != nil {
-		panic(err) // the name is valid
-	}
-	return files
-}
 
 // Migrate makes the database's schema, or brings it up to date, and returns the versions that it had and has. Others who do the
 // same at the same time wait for one another. A [Store] does so, too.
 func Migrate(ctx context.Context, path string) (from, to int64, err error) {
-	newest, err := tables.Newest(migrations())
+	newest, err := tables.Newest(embedded)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -76,7 +68,7 @@ func (h *handle) migrate(ctx context.Context, newest int64, known bool) error {
 	if _, err := h.pin.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil { // so that readers and a writer do not stop one another
 		return err
 	}
-	if _, _, err = tables.Migrate(ctx, dialect, database.DialectSQLite3, h.db, migrations()); err != nil { // looks again what there is to do
+	if _, _, err = tables.Migrate(ctx, dialect, database.DialectSQLite3, h.db, embedded); err != nil { // looks again what there is to do
 		return err
 	}
 	return h.makeTriggers(ctx)

@@ -60,7 +60,7 @@ func Open(path string, options config.Options) (*Store, error) {
 		return nil, fmt.Errorf("the database's file: %w", err)
 	}
 	s.Store = tables.NewStore(s.transact, options, func() { s.poller.Ring() })
-	if s.newest, err = tables.Newest(migrations()); err != nil {
+	if s.newest, err = tables.Newest(embedded); err != nil {
 		return nil, err
 	}
 	every := options.Poll

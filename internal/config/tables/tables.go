@@ -23,6 +23,29 @@ type Tx interface {
 	Exec(ctx context.Context, sql string, args ...any) error
 }
 
+// Rows are the rows that a query returned, as both database/sql and pgx have them.
+type Rows interface {
+	Next() bool
+	Scan(to ...any) error
+	Err() error
+}
+
+// Texts reads all rows, whose columns must be texts; nil is null.
+func Texts(rows Rows, columns int) (all [][]*string, err error) {
+	to := make([]any, columns)
+	for rows.Next() {
+		row := make([]*string, columns)
+		for i := range row {
+			to[i] = &row[i]
+		}
+		if err := rows.Scan(to...); err != nil {
+			return nil, err
+		}
+		all = append(all, row)
+	}
+	return all, rows.Err()
+}
+
 // Dialect is where databases differ.
 type Dialect struct {
 	// Schema stands before the names of tables.
