@@ -29,6 +29,34 @@ type Conn struct {
 	cause     error  // what Ended reports if writing has failed while there may still be something to read
 }
 
+// Add makes the socket a connection of the loop, on whose goroutine it must be called. The bytes in early, which were
+// received before, are presented to the handler first; the loop owns them from now on.
+func (l *Loop) Add(s Socket, h Handler, early []byte) *Conn {
+	c := &Conn{handler: h, early: early}
+	c.home.Store(l)
+	c.takeSocket(s)
+	c.join(l)
+	c.start()
+	return c
+}
+
+// join makes the connection one of loop l.
+func (c *Conn) join(l *Loop) {
+	c.on = l
+	l.count(1)
+	l.driver.add(c)
+	if len(c.early) > 0 {
+		c.deliverEarlyLater()
+	}
+}
+
+// leave ends what join has begun.
+func (c *Conn) leave() {
+	c.sendQueued()
+	c.on.driver.remove(c)
+	c.on.count(-1)
+}
+
 // Post has f called on the loop that owns the connection when f's turn comes. Any goroutine may call it. It returns false if
 // that loop has been stopped; f is not called then.
 func (c *Conn) Post(f func()) bool {
@@ -131,6 +159,18 @@ func (c *Conn) CloseWrite() {
 	if len(c.out) == 0 && !c.failed {
 		c.shutdownWrite()
 	}
+}
+
+// Close closes the connection at once. What was kept is lost, and the peer gets a reset if it has sent something that was
+// not read. To close a connection in order, call CloseWrite and wait for Ended first.
+func (c *Conn) Close() {
+	if c.closed {
+		return
+	}
+	c.closed, c.ended, c.failed = true, true, true
+	c.out, c.early, c.held = nil, nil, nil
+	c.leave()
+	c.closeSocket()
 }
 
 // Move takes the connections, which must be on the same loop, to another one, and calls moved there once all of them
