@@ -23,7 +23,7 @@ func newConfigCommand() *cobra.Command {
 changed what.
 
   export   prints it as YAML                  diff      shows what apply would change
-  apply    updates it from a file             import    replaces all of it by a file
+  apply    updates it from a file             import    replaces all of it with a file
   history  shows who changed what             rollback  restores an older version
 
 The settings of the process (addresses, limits, the database) are not part of it: they are in a

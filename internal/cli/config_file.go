@@ -69,8 +69,8 @@ func newConfigImportCommand() *cobra.Command {
 	var allowEmpty bool
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Replace the whole configuration by a YAML file",
-		Long: `Replace the whole configuration by a YAML file (- for standard input), in one change. Entities that are
+		Short: "Replace the whole configuration with a YAML file",
+		Long: `Replace the whole configuration with a YAML file (- for standard input), in one change. Entities that are
 not in the file are removed, as by 'apply --prune'.
 
 With --database, the command creates a missing database file: this moves a configuration from one store

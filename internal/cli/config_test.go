@@ -205,13 +205,14 @@ func TestMigrate(t *testing.T) {
 		says   string
 	}{
 		{nil, 2, "", "--database: it must be given (or WSBOUNCER_DATABASE), because this machine has none at " + filepath.Join(directory, "wsbouncer.db")},
-		{[]string{"--database", database}, 0, database + ": the schema was made, version 2\n", ""},
-		{[]string{"--database", database}, 0, database + ": the schema has version 2 already\n", ""},
+		{[]string{"--database", database}, 0, database + ": the schema was made, version N\n", ""},
+		{[]string{"--database", database}, 0, database + ": the schema has version N already\n", ""},
 		{[]string{"--database", "x.yaml"}, 0, "Nothing to do: x.yaml is a YAML file: it has no schema\n", ""},
 		{[]string{"--database", "postgres://a:s3cret@127.0.0.1:1/b"}, 1, "", "--database: the database: "},
 		{[]string{"x"}, 2, "", "takes no arguments"},
 	} {
 		status, out, messages := command(append([]string{"migrate"}, c.args...)...)
+		out = regexp.MustCompile(`version \d+`).ReplaceAllString(out, "version N")
 		if status != c.status || out != c.out || !strings.Contains(messages, c.says) || strings.Contains(messages, "s3cret") {
 			t.Errorf("%v: status %d, %s, %s; want %d, %s, %s", c.args, status, out, messages, c.status, c.out, c.says)
 		}
@@ -219,7 +220,7 @@ func TestMigrate(t *testing.T) {
 	if status, _, messages := command("migrate", "--database", filepath.Join(directory, "wsbouncer.db")); status != 0 {
 		t.Fatal(messages)
 	}
-	if status, out, messages := command("migrate"); status != 0 || !strings.Contains(out, "has version 2 already") {
+	if status, out, messages := command("migrate"); status != 0 || !strings.Contains(out, " already\n") {
 		t.Errorf("the machine's own: %s%s", out, messages)
 	}
 }

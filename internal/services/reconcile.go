@@ -131,7 +131,7 @@ func (s *Services) begin(v *service, plan *backendPlan, now time.Time) *member {
 // warm notes that a backend is on its way to its warm connections, and others of the service stay until it has them.
 func (v *service) warm(m *member, now time.Time) {
 	if len(v.members) > 0 {
-		m.warming = now.Add(patience)
+		m.warming = now.Add(replacementTimeout)
 	}
 }
 

@@ -30,8 +30,8 @@ import (
 const (
 	// look is how often what is under way (warming, leaving) is looked at.
 	look = 50 * time.Millisecond
-	// patience is how long backends that are to go wait for those that come.
-	patience = 10 * time.Second
+	// replacementTimeout is how long backends that are to go wait for those that come.
+	replacementTimeout = 10 * time.Second
 	// variantMaxIdle is for how long connections of a variant are kept warm that no client has come for.
 	variantMaxIdle = 10 * time.Minute
 )

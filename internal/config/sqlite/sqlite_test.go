@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -194,7 +195,7 @@ func TestNewerSchema(t *testing.T) {
 	_, writing := s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-1"}}})
 	opening := used(t, path, config.Options{})
 	for i, err := range []error{loading, writing, opening} {
-		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), "it has version 999, and this program knows versions up to 2; use a newer wsbouncer") {
+		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), fmt.Sprintf("it has version 999, and this program knows versions up to %d; use a newer wsbouncer", s.(*Store).newest)) {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
