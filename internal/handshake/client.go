@@ -208,7 +208,7 @@ func (t *Target) offers() []string {
 	return nil
 }
 
-// private tells whether the handshake may contain a client's secrets.
+// private reports whether the handshake may contain a client's secrets.
 func (t *Target) private() bool { return t.client != nil && t.client.Private }
 
 // upgrade sends the upgrade request and checks the answer.

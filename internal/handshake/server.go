@@ -157,7 +157,7 @@ func (r *Request) Check() *Refusal {
 // Subprotocols returns the subprotocols that the client offers, in its order.
 func (r *Request) Subprotocols() []string { return listed(r.Header["Sec-Websocket-Protocol"]) }
 
-// Offers tells whether the client offers the subprotocol.
+// Offers reports whether the client offers the subprotocol.
 func (r *Request) Offers(protocol string) bool { return slices.Contains(r.Subprotocols(), protocol) }
 
 // Forwarded returns the values of a header field if it may be forwarded. name must be in canonical form. Fields that the client names
