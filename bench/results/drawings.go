@@ -14,7 +14,7 @@ type Drawing struct {
 
 // Drawings returns the plots of how costs grow with the number of sessions, without those that nothing was measured for.
 func (r *Report) Drawings() ([]Drawing, error) {
-	s := r.Scenario(relaying)
+	s := r.Scenario(relayScenario)
 	if s == nil {
 		return nil, nil
 	}
@@ -50,7 +50,7 @@ func (s *Scenario) growth(rival, key string, strong bool) report.ChartLine {
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		v := c.Values(rival, key)
-		if c.Size != 1024 || c.light() || v.Count == 0 || v.Median <= 0 {
+		if !c.usual() || v.Count == 0 || v.Median <= 0 {
 			continue
 		}
 		point := report.ChartPoint{X: float64(c.Sessions), Y: v.Median}

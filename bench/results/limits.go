@@ -1,6 +1,6 @@
 package results
 
-// limit is a budget at one place: a number that may not be more than most.
+// limit is a budget at one place: a number that may not exceed most.
 type limit struct {
 	where          string
 	value          Spread
@@ -8,92 +8,84 @@ type limit struct {
 	unit           string
 	digits         int
 	notMeasured    string
-	besideOverload bool // one side of a ratio did not bear the load
+	besideOverload bool // one side of a ratio could not carry the load
 }
 
-// compare is a ratio in the relay scenario.
-func (r *Report) compare(rival, base, key string, most float64, where func(*Cell) bool) []limit {
-	return r.ratios(relaying, rival, base, key, most, where)
-}
-
-// ratios returns a limit for each cell of a scenario.
-func (r *Report) ratios(scenario, rival, base, key string, most float64, where func(*Cell) bool) []limit {
-	return r.each(scenario, where, func(c *Cell) limit {
-		l := limit{value: c.Ratios(rival, base, key), most: most, unit: "x", digits: 3}
-		l.besideOverload = c.trouble(rival).overload != "" || c.trouble(base).overload != ""
-		if l.value.Count == 0 {
-			l.notMeasured = r.absence(c, base)
+// ratios returns a limit for each cell of a scenario (each that where names, if it is not nil): our number divided by a rival's.
+func ratios(scenario, rival, key string, most float64, where func(*Cell) bool) func(*Report) []limit {
+	return inCells(scenario, rival, where, func(c *Cell) limit {
+		return limit{
+			value: c.Ratios(ours, rival, key), most: most, unit: "x", digits: 3,
+			besideOverload: c.trouble(ours).overload != "" || c.trouble(rival).overload != "",
 		}
-		return l
 	})
 }
 
-// absolute returns a limit of our own value for each cell.
-func (r *Report) absolute(scenario, key, unit string, digits int, most float64, where func(*Cell) bool) []limit {
-	return r.each(scenario, where, func(c *Cell) limit {
-		l := limit{value: c.Values(ours, key), most: most, unit: unit, digits: digits}
-		if l.value.Count == 0 {
-			l.notMeasured = r.absence(c, ours)
-		}
-		return l
+// numbers does the same for our number itself.
+func numbers(scenario, key, unit string, digits int, most float64, where func(*Cell) bool) func(*Report) []limit {
+	return inCells(scenario, ours, where, func(c *Cell) limit {
+		return limit{value: c.Values(ours, key), most: most, unit: unit, digits: digits}
 	})
 }
 
-func (r *Report) each(scenario string, where func(*Cell) bool, of func(*Cell) limit) []limit {
-	s := r.Scenario(scenario)
-	if s == nil {
-		return nil
-	}
-	var limits []limit
-	for i := range s.Cells {
-		c := &s.Cells[i]
-		if where != nil && !where(c) {
-			continue
+// inCells returns a limit for each cell. Where there is no number, the named rival has none.
+func inCells(scenario, rival string, where func(*Cell) bool, of func(*Cell) limit) func(*Report) []limit {
+	return func(r *Report) (limits []limit) {
+		s := r.Scenario(scenario)
+		if s == nil {
+			return nil
 		}
-		l := of(c)
-		l.where = c.Label
-		limits = append(limits, l)
+		for i := range s.Cells {
+			c := &s.Cells[i]
+			if where != nil && !where(c) {
+				continue
+			}
+			l := of(c)
+			l.where = c.Label
+			if l.value.Count == 0 {
+				l.notMeasured = r.absence(c, rival)
+			}
+			limits = append(limits, l)
+		}
+		return limits
 	}
-	return limits
 }
 
 // growth compares the same round's costs at two numbers of sessions.
 func growth(r *Report) []limit {
-	few, most := r.relayed(500), r.relayed(9000)
+	few := r.cell(relayScenario, func(c *Cell) bool { return c.Sessions == 500 && c.usual() })
+	most := r.cell(relayScenario, func(c *Cell) bool { return c.Sessions == 9000 && c.usual() })
 	if few == nil || most == nil {
 		return nil
 	}
-	var ratios []float64
+	both := Cell{}
 	for n := range min(len(few.Rounds), len(most.Rounds)) {
-		a, okA := few.Rounds[n][ours].Values["cpu_us"]
-		b, okB := most.Rounds[n][ours].Values["cpu_us"]
-		if okA && okB && a > 0 {
-			ratios = append(ratios, b/a)
-		}
+		both.Rounds = append(both.Rounds, Round{"few": few.Rounds[n][ours], "most": most.Rounds[n][ours]})
 	}
-	l := limit{where: most.Label, value: NewSpread(ratios), most: 1.1, unit: "x", digits: 3}
-	if len(ratios) == 0 {
+	l := limit{where: most.Label, value: both.Ratios("most", "few", "cpu_us"), most: 1.1, unit: "x", digits: 3}
+	if l.value.Count == 0 {
 		l.notMeasured = "no round has both"
 	}
 	return []limit{l}
 }
 
-// relayed returns the cell of the growth series with so many sessions.
-func (r *Report) relayed(sessions int) *Cell {
-	s := r.Scenario(relaying)
-	if s == nil {
-		return nil
-	}
-	for i := range s.Cells {
-		if c := &s.Cells[i]; c.Sessions == sessions && c.Size == 1024 && !c.light() {
-			return c
+// cell returns a scenario's first cell that is so, or nil.
+func (r *Report) cell(scenario string, is func(*Cell) bool) *Cell {
+	if s := r.Scenario(scenario); s != nil {
+		for i := range s.Cells {
+			if is(&s.Cells[i]) {
+				return &s.Cells[i]
+			}
 		}
 	}
 	return nil
 }
 
-// light tells whether the load is so low that all rivals bear it.
+// light tells whether the load is so low that all rivals can carry it.
 func (c *Cell) light() bool { return float64(c.Sessions)*c.Rate < 5000 && c.Size <= 1024 }
+
+// usual tells whether messages have the usual size and rate.
+func (c *Cell) usual() bool { return c.Size == 1024 && !c.light() }
 
 // absence tells why a rival has no number.
 func (r *Report) absence(c *Cell, rival string) string {

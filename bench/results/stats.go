@@ -98,3 +98,14 @@ func (c *Cell) trouble(rival string) (t trouble) {
 	}
 	return t
 }
+
+// word says in one word why there is no number.
+func (t trouble) word() string {
+	switch {
+	case t.failed != "":
+		return "failed"
+	case t.skipped != "":
+		return "skipped"
+	}
+	return "-"
+}

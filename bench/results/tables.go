@@ -85,13 +85,8 @@ func (c *Cell) show(rival, base string, m Metric, ratio bool) string {
 		spread, digits = c.Ratios(rival, base, m.Key), 2
 	}
 	t := c.trouble(rival)
-	switch {
-	case spread.Count == 0 && t.failed != "":
-		return "failed"
-	case spread.Count == 0 && t.skipped != "":
-		return "skipped"
-	case spread.Count == 0:
-		return "-"
+	if spread.Count == 0 {
+		return t.word()
 	}
 	text := spread.Text(digits)
 	if t.overload != "" {

@@ -50,23 +50,13 @@ No change ends a running session.`, kind),
 		ValidArgsFunction: completeNames(kind, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(fields.values) == 0 {
-				return usageError(fmt.Errorf("%s: nothing to change; give a flag for each field, such as --%s",
+				return usageError(fmt.Errorf("%s: nothing to change: set at least one field, such as --%s",
 					cmd.CommandPath(), flagOf(config.Fields(kind)[2])))
 			}
 			if err := fields.check(); err != nil {
 				return err
 			}
-			return write.use(cmd, false, func(t *target) error {
-				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
-					if now != nil {
-						if err := known(now, kind, args[0]); err != nil {
-							return config.Change{}, err
-						}
-					}
-					return config.Change{Mutations: []config.Mutation{{Verb: config.Set, Kind: kind, Name: args[0], Values: fields.values}}}, nil
-				})
-				return err
-			})
+			return write.run(cmd, false, setting(kind, args[0], fields.values))
 		},
 	}
 	fields = addFieldFlags(cmd, kind)
@@ -88,28 +78,25 @@ func newRemoveCommand(kind config.Kind, long, example string, members config.Kin
 		Args:              names(kind, true),
 		ValidArgsFunction: completeNames(kind, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return write.use(cmd, false, func(t *target) error {
-				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
-					var change config.Change
-					for _, name := range slices.Compact(slices.Sorted(slices.Values(args))) {
-						if now != nil {
-							if err := known(now, kind, name); err != nil {
-								return change, err
-							}
-							users := dependents(now, kind, name)
-							if len(users) > 0 && !withMembers {
-								return change, fmt.Errorf("the %s %s is used by %s; %s", kind, name, strings.Join(users, ", "), afterwards(kind))
-							}
-							for _, user := range users {
-								_, member, _ := strings.Cut(user, " ")
-								change.Mutations = append(change.Mutations, config.Mutation{Verb: config.Remove, Kind: members, Name: member})
-							}
+			return write.run(cmd, false, func(now *config.Content) (config.Change, error) {
+				var change config.Change
+				for _, name := range slices.Compact(slices.Sorted(slices.Values(args))) {
+					if now != nil {
+						if err := known(now, kind, name); err != nil {
+							return change, err
 						}
-						change.Mutations = append(change.Mutations, config.Mutation{Verb: config.Remove, Kind: kind, Name: name})
+						users := dependents(now, kind, name)
+						if len(users) > 0 && !withMembers {
+							return change, fmt.Errorf("the %s %s is used by %s; %s", kind, name, strings.Join(users, ", "), afterwards(kind))
+						}
+						for _, user := range users {
+							_, member, _ := strings.Cut(user, " ")
+							change.Mutations = append(change.Mutations, config.Mutation{Verb: config.Remove, Kind: members, Name: member})
+						}
 					}
-					return change, nil
-				})
-				return err
+					change.Mutations = append(change.Mutations, config.Mutation{Verb: config.Remove, Kind: kind, Name: name})
+				}
+				return change, nil
 			})
 		},
 	}
@@ -142,9 +129,9 @@ func dependents(content *config.Content, kind config.Kind, name string) (users [
 // afterwards says what to do about what refers to an entity.
 func afterwards(kind config.Kind) string {
 	if kind == config.KindService {
-		return "remove them first, or with it by --with-backends"
+		return "remove them first, or use --with-backends to remove them as well"
 	}
-	return "give them another one first"
+	return "set another one for them first"
 }
 
 // newShowCommand returns the command that prints all fields of an entity.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -51,25 +50,12 @@ func newServiceAddCommand() *cobra.Command {
 			if err := fields.check(); err != nil {
 				return err
 			}
-			return write.use(cmd, true, func(t *target) error {
-				_, err := write.write(cmd, t, func(now *config.Content) (config.Change, error) {
-					return adding(now, config.KindService, args[0], fields.values)
-				})
-				return err
-			})
+			return write.run(cmd, true, adding(config.KindService, args[0], fields.values))
 		},
 	}
 	fields = addFieldFlags(cmd, config.KindService)
 	write.add(cmd)
 	return cmd
-}
-
-// adding is the change that adds an entity.
-func adding(now *config.Content, kind config.Kind, name string, values config.Values) (config.Change, error) {
-	if now != nil && now.Has(kind, name) {
-		return config.Change{}, fmt.Errorf("there is a %s %s already; 'wsbouncer %s set %s' changes it", kind, name, kind, name)
-	}
-	return config.Change{Mutations: []config.Mutation{{Verb: config.Add, Kind: kind, Name: name, Values: values}}}, nil
 }
 
 func newServiceListCommand() *cobra.Command {

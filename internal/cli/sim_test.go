@@ -58,7 +58,7 @@ func TestSimUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"--protocol chat":      `unknown protocol "chat"`,
 		"--fail explode":       "unknown failure",
-		"--nasty rude":         "unknown switch "rude": use one of late-partials, overtaken-final,",
+		"--nasty rude":         `unknown switch "rude": use one of late-partials, overtaken-final,`,
 		"--latency -1s":        "latency: -1s is out of range",
 		"--path v1":            `path: "v1" does not begin with a slash`,
 		"--api-key k":          "api key: the protocol echo takes none",

@@ -29,8 +29,36 @@ type Conn struct {
 	cause     error  // what Ended reports if writing has failed while there may still be something to read
 }
 
-// Post has f called on the loop that owns the connection when f's turn comes. Any goroutine may call it. It returns false if
-// that loop has been stopped; f is not called then.
+// Add makes the socket a connection of the loop, on whose goroutine it must be called. The bytes in early, which were
+// received before, are presented to the handler first; the loop owns them from now on.
+func (l *Loop) Add(s Socket, h Handler, early []byte) *Conn {
+	c := &Conn{handler: h, early: early}
+	c.home.Store(l)
+	c.takeSocket(s)
+	c.join(l)
+	c.start()
+	return c
+}
+
+// join makes the connection one of loop l.
+func (c *Conn) join(l *Loop) {
+	c.on = l
+	l.count(1)
+	l.driver.add(c)
+	if len(c.early) > 0 {
+		c.deliverEarlyLater()
+	}
+}
+
+// leave ends what join has begun.
+func (c *Conn) leave() {
+	c.sendQueued()
+	c.on.driver.remove(c)
+	c.on.count(-1)
+}
+
+// Post calls f on the loop that owns the connection when f's turn comes, and does not wait for it. Any goroutine may call Post. It
+// returns false if that loop has been stopped; f is not called then.
 func (c *Conn) Post(f func()) bool {
 	l := c.home.Load()
 	return l.Post(func() {
@@ -43,7 +71,7 @@ func (c *Conn) Post(f func()) bool {
 	})
 }
 
-// isOn tells whether l owns the connection. It is called on the goroutine of l. It returns false if the connection has left
+// isOn reports whether l owns the connection. It is called on the goroutine of l. It returns false if the connection has left
 // for another loop, and also while it is on its way back from there.
 func (c *Conn) isOn(l *Loop) bool { return c.home.Load() == l && c.on == l }
 
@@ -70,24 +98,24 @@ func (c *Conn) Pending() int {
 	return len(c.out)
 }
 
-// Stalled tells whether Pending is known to be more than 0. It costs less than Pending, because it does not send what the loop
+// Stalled reports whether Pending is known to be more than 0. It costs less than Pending, because it does not send what the loop
 // has queued since it was woken. A handler that calls it implements [StallHandler], to be told if the socket does not take that.
 func (c *Conn) Stalled() bool { return len(c.out) > 0 }
 
 // Held returns how many of the bytes received the handler has left unconsumed.
 func (c *Conn) Held() int { return len(c.held) }
 
-// Ended tells whether nothing more can be received.
+// Ended reports whether nothing more can be received.
 func (c *Conn) Ended() bool { return c.ended }
 
-// Closed tells whether Close was called.
+// Closed reports whether Close was called.
 func (c *Conn) Closed() bool { return c.closed }
 
-// Paused tells whether reading is paused.
+// Paused reports whether reading is paused.
 func (c *Conn) Paused() bool { return c.paused }
 
 // Fail ends the connection as if it had failed with err: nothing more is received or written, and the handler's Ended is
-// called after the present event.
+// called after the current event.
 func (c *Conn) Fail(err error) {
 	c.failed = true
 	c.out = nil
@@ -133,6 +161,18 @@ func (c *Conn) CloseWrite() {
 	}
 }
 
+// Close closes the connection at once. What was kept is lost, and the peer gets a reset if it has sent something that was
+// not read. To close a connection in order, call CloseWrite and wait for Ended first.
+func (c *Conn) Close() {
+	if c.closed {
+		return
+	}
+	c.closed, c.ended, c.failed = true, true, true
+	c.out, c.early, c.held = nil, nil, nil
+	c.leave()
+	c.closeSocket()
+}
+
 // Move takes the connections, which must be on the same loop, to another one, and calls moved there once all of them
 // have arrived. None of their events is handled in between. Closed connections are left out. Their timers are the caller's
 // business: it calls [Timer.Take] before and [Timer.Put] after. Move returns false, and changes nothing, if the other loop
@@ -169,7 +209,7 @@ func Move(to *Loop, moved func(), conns ...*Conn) bool {
 	return ok
 }
 
-// later has f called after the event that is being handled, on the loop that owns the connection then: another function that
+// later calls f after the event that is being handled, on the loop that owns the connection then: another function that
 // runs after this event may move the connection.
 func (c *Conn) later(f func()) {
 	l := c.on
@@ -202,7 +242,7 @@ func (c *Conn) receive(b []byte) {
 	}
 }
 
-// deliverEarlyLater presents, after the present event, what was received early.
+// deliverEarlyLater presents, after the current event, what was received early.
 func (c *Conn) deliverEarlyLater() {
 	c.later(func() {
 		if len(c.early) == 0 || c.paused || c.closed {

@@ -70,35 +70,19 @@ func Detach(nc net.Conn) (Socket, error) {
 // Close closes a socket that was not added to a loop.
 func (s Socket) Close() { _ = unix.Close(s.fd) }
 
-// Add makes the socket a connection of the loop, on whose goroutine it must be called. The bytes in early, which were
-// received before, are presented to the handler first; the loop owns them from now on.
-func (l *Loop) Add(s Socket, h Handler, early []byte) *Conn {
-	c := &Conn{handler: h, early: early, socket: socket{fd: int32(s.fd), file: s.file, secured: s.secured}}
-	c.home.Store(l)
+// takeSocket makes s the connection's socket.
+func (c *Conn) takeSocket(s Socket) {
+	c.socket = socket{fd: int32(s.fd), file: s.file, secured: s.secured}
 	if s.secured != nil {
 		c.early = append(c.early, s.secured.early...)
 		s.secured.early = nil
 	}
-	c.join(l)
-	if s.secured != nil {
-		c.startTLS()
-	}
-	return c
 }
 
-func (c *Conn) join(l *Loop) {
-	c.on = l
-	d := &l.driver
-	for int(c.fd) >= len(d.conns) {
-		d.conns = append(d.conns, make([]*Conn, max(64, len(d.conns)))...)
-	}
-	d.generation++
-	c.generation = d.generation
-	d.conns[c.fd] = c
-	l.count(1)
-	c.register()
-	if len(c.early) > 0 {
-		c.deliverEarlyLater()
+// start is called once the connection has joined its first loop.
+func (c *Conn) start() {
+	if c.secured != nil {
+		c.startTLS()
 	}
 }
 
@@ -111,14 +95,6 @@ func (c *Conn) register() {
 		return
 	}
 	c.registered = true
-}
-
-func (c *Conn) leave() {
-	c.sendQueued()
-	d := &c.on.driver
-	c.unregister()
-	d.conns[c.fd] = nil
-	c.on.count(-1)
 }
 
 // unregister removes the descriptor from the epoll set, if it is in it.
@@ -324,14 +300,8 @@ func (c *Conn) socketError() error {
 	return syscall.ECONNRESET
 }
 
-// Close closes the connection at once. What was kept is lost, and the peer gets a reset if it has sent something that was
-// not read. To close a connection in order, call CloseWrite and wait for Ended first.
-func (c *Conn) Close() {
-	if c.closed {
-		return
-	}
-	c.closed, c.ended, c.failed = true, true, true
-	c.out, c.early, c.held, c.secured = nil, nil, nil, nil
-	c.leave()
+// closeSocket closes the socket.
+func (c *Conn) closeSocket() {
+	c.secured = nil
 	_ = unix.Close(int(c.fd))
 }

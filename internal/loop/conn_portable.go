@@ -34,32 +34,13 @@ func Detach(nc net.Conn) (Socket, error) { return Socket{nc: nc}, nil }
 // Close closes a socket that was not added to a loop.
 func (s Socket) Close() { _ = under(s.nc).Close() }
 
-// Add makes the socket a connection of the loop, on whose goroutine it must be called. The bytes in early, which were
-// received before, are presented to the handler first; the loop owns them from now on.
-func (l *Loop) Add(s Socket, h Handler, early []byte) *Conn {
-	c := &Conn{handler: h, early: early}
-	c.nc = s.nc
-	c.next = make(chan struct{}, 1)
-	c.closing = make(chan struct{})
-	c.home.Store(l)
-	c.join(l)
-	go c.readAll()
-	return c
+// takeSocket makes s the connection's socket.
+func (c *Conn) takeSocket(s Socket) {
+	c.socket = socket{nc: s.nc, next: make(chan struct{}, 1), closing: make(chan struct{})}
 }
 
-func (c *Conn) join(l *Loop) {
-	c.on = l
-	l.driver.conns[c] = struct{}{}
-	l.count(1)
-	if len(c.early) > 0 {
-		c.deliverEarlyLater()
-	}
-}
-
-func (c *Conn) leave() {
-	delete(c.on.driver.conns, c)
-	c.on.count(-1)
-}
+// start is called once the connection has joined its first loop.
+func (c *Conn) start() { go c.readAll() }
 
 // readAll is the reading goroutine. It reads once, leaves its buffer to the loop, waits until that has returned it, and begins
 // again.
@@ -174,15 +155,8 @@ func under(nc net.Conn) net.Conn {
 	return tc.NetConn()
 }
 
-// Close closes the connection at once. What was kept is lost, and the peer gets a reset if it has sent something that was
-// not read. To close a connection in order, call CloseWrite and wait for Ended first.
-func (c *Conn) Close() {
-	if c.closed {
-		return
-	}
-	c.closed, c.ended, c.failed = true, true, true
-	c.out, c.early, c.held = nil, nil, nil
-	c.leave()
+// closeSocket closes the socket, and ends the goroutines.
+func (c *Conn) closeSocket() {
 	close(c.closing)
 	_ = under(c.nc).Close()
 }

@@ -139,6 +139,23 @@ func (d *driver) handleRest() {
 	}
 }
 
+// add adds a connection.
+func (d *driver) add(c *Conn) {
+	for int(c.fd) >= len(d.conns) {
+		d.conns = append(d.conns, make([]*Conn, max(64, len(d.conns)))...)
+	}
+	d.generation++
+	c.generation = d.generation
+	d.conns[c.fd] = c
+	c.register()
+}
+
+// remove removes a connection.
+func (d *driver) remove(c *Conn) {
+	c.unregister()
+	d.conns[c.fd] = nil
+}
+
 // each calls f for every connection of the loop.
 func (d *driver) each(f func(*Conn)) {
 	for _, c := range d.conns {

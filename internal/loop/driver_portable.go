@@ -57,6 +57,12 @@ func (d *driver) ring() (bool, error) { return false, errNoRing }
 
 var errNoRing = errors.New("io_uring needs Linux")
 
+// add adds a connection.
+func (d *driver) add(c *Conn) { d.conns[c] = struct{}{} }
+
+// remove removes a connection.
+func (d *driver) remove(c *Conn) { delete(d.conns, c) }
+
 // each calls f for every connection of the loop.
 func (d *driver) each(f func(*Conn)) {
 	for c := range d.conns {

@@ -82,13 +82,13 @@ func (g *Group[C]) choose(variant string, key uint64) *Pool[C] {
 		return g.highest(variant, func(p *Pool[C]) float64 {
 			// A hash between 0 and 1; -weight/log(it) is highest as often as the weight says.
 			unit := (float64(mix(key^p.seed)>>11) + 0.5) / (1 << 53)
-			return -p.share() / math.Log(unit)
+			return -p.currentWeight() / math.Log(unit)
 		})
 	}
 	return g.highest(variant, func(p *Pool[C]) float64 { return -p.load(p.using() + 1) })
 }
 
-// ready tells whether a connection of that variant can be leased now.
+// ready tells whether a connection of that variant can be leased at once.
 func (p *Pool[C]) ready(variant string) bool {
 	if variant == "" { // without a call, as nearly always
 		return p.base.newest != nil && p.leasable()
@@ -98,8 +98,8 @@ func (p *Pool[C]) ready(variant string) bool {
 
 func (p *Pool[C]) readyOf(v *variant[C]) bool { return v != nil && v.newest != nil && p.leasable() }
 
-// share returns the weight that counts now.
-func (p *Pool[C]) share() float64 { return p.weight * p.ramp }
+// currentWeight returns the part of the weight that counts at present.
+func (p *Pool[C]) currentWeight() float64 { return p.weight * p.ramp }
 
 // highest returns the ready pool with the highest score; ties are random.
 func (g *Group[C]) highest(variant string, score func(*Pool[C]) float64) *Pool[C] {
@@ -121,19 +121,19 @@ func (g *Group[C]) highest(variant string, score func(*Pool[C]) float64) *Pool[C
 	return best
 }
 
-// nextInTurn returns the ready pool whose turn it is. Each gains its weight; the one that has most pays for all, so that
-// the turns of a heavy one are spread over those of the others.
+// nextInTurn returns the ready pool whose turn it is. Each earns its weight in credit; the one with most credit is taken and pays what all
+// have earned, so that the turns of a heavy one are spread over those of the others.
 func (g *Group[C]) nextInTurn(variant string) *Pool[C] {
 	total := 0.0
 	for _, p := range g.pools {
 		if p.ready(variant) {
-			p.current += p.share()
-			total += p.share()
+			p.credit += p.currentWeight()
+			total += p.currentWeight()
 		}
 	}
-	best := g.highest(variant, func(p *Pool[C]) float64 { return p.current })
+	best := g.highest(variant, func(p *Pool[C]) float64 { return p.credit })
 	if best != nil {
-		best.current -= total
+		best.credit -= total
 	}
 	return best
 }
@@ -146,8 +146,8 @@ func (g *Group[C]) draw(variant string, but *Pool[C]) *Pool[C] {
 		if p == but || !p.ready(variant) {
 			continue
 		}
-		total += p.share()
-		if rand.Float64()*total < p.share() {
+		total += p.currentWeight()
+		if rand.Float64()*total < p.currentWeight() {
 			drawn = p
 		}
 	}

@@ -2,26 +2,26 @@ package pool
 
 import "math"
 
-// patience is how often a client that waits for a place is passed by others: see Group.holdsBack.
-const patience = 4
+// maxOvertaken is how often a client that waits for a place is overtaken by others: see Group.holdsBack.
+const maxOvertaken = 4
 
-// The functions of this file are called with the group's mutex held. What they find out depends on all pools of the group,
-// since the backend that is least loaded dials for the clients that wait.
+// This file decides which backend dials, or makes room, for clients that wait: the least loaded one. Its functions are called with the
+// group's mutex held.
 
-// due tells whether there is something to do for the pool's worker: to dial, or to retire. A backend that is not well it
-// looks after at every occasion, since room, or an idle connection that makes room, is all that a trial needs.
+// due tells whether the pool's worker has something to dial or to retire. The worker of a backend that is out of service is always
+// signalled, since room, or an idle connection that makes room, is all that a trial needs.
 func (p *Pool[C]) due() bool {
 	if !p.usable {
 		return true
 	}
-	lacks, abounds := p.compare()
-	if lacks && p.room() || p.counts[Idle] > 0 && (abounds || p.mode == Disabled || p.present() > p.limit) || p.replaceable(lacks, 1) {
+	tooFew, tooMany := p.compareWarm()
+	if tooFew && p.room() || p.counts[Idle] > 0 && (tooMany || p.mode == Disabled || p.present() > p.limit) || p.replaceable(tooFew, 1) {
 		return true
 	}
 	return p.group.queue.length > 0 && (p.demanded() != nil || p.displaces())
 }
 
-// demanded returns the client that waits for whom the pool's worker is to dial a connection; nil for none.
+// demanded returns the waiting client that the pool's worker is to dial for; nil for none.
 func (p *Pool[C]) demanded() *Waiter[C] {
 	if p.group.queue.length == 0 || !p.dialsForClients() {
 		return nil
@@ -33,9 +33,8 @@ func (p *Pool[C]) demanded() *Waiter[C] {
 	return w
 }
 
-// demand returns the client that waits for whom a connection is to be dialed next, and the load of the backends that are to
-// do it: the least there is among those that can. It returns nil when a connection is being dialed for everybody, or nobody
-// can dial.
+// demand returns the waiting client that is to be dialed for next, and the load of the backends that are to do it: the least
+// of those that can. It returns nil when a connection is being dialed for every client, or no backend can dial.
 func (g *Group[C]) demand() (w *Waiter[C], least float64) {
 	least = math.Inf(1)
 	for _, p := range g.pools {
@@ -49,9 +48,9 @@ func (g *Group[C]) demand() (w *Waiter[C], least float64) {
 	return g.undialed(0), least
 }
 
-// undialed returns who has waited longest of the clients for whom no connection is being dialed, so many passed over; nil
-// when there are no more. It costs as much as connections are being dialed, not as clients wait.
-func (g *Group[C]) undialed(pass int) *Waiter[C] {
+// undialed returns the client that has waited longest of those for which no connection is being dialed, after skipping so many; nil
+// when there are no more. Its cost grows with the connections that are being dialed, not with the clients that wait.
+func (g *Group[C]) undialed(skip int) *Waiter[C] {
 	q := &g.queue
 	q.beginCount()
 	for _, p := range g.pools {
@@ -67,21 +66,20 @@ func (g *Group[C]) undialed(pass int) *Waiter[C] {
 	for w := q.first; w != nil; w = w.behind {
 		switch {
 		case q.covers(w):
-		case pass == 0:
+		case skip == 0:
 			return w
 		default:
-			pass--
+			skip--
 		}
 	}
 	return nil
 }
 
-// dialsForClients tells whether a connection can be dialed for a client.
+// dialsForClients tells whether the pool's worker can dial for a waiting client.
 func (p *Pool[C]) dialsForClients() bool { return p.leasable() && p.dialable && p.room() }
 
-// displaces tells whether the idle connection that was used longest ago is to make room for a client that waits for another
-// variant: when no backend has room for what it needs, this one is the least loaded of those that can make some, and less is
-// being made than is needed.
+// displaces tells whether the pool's oldest idle connection is to make room for a client that waits for another variant: when no backend
+// has room, this one is the least loaded of those that can make some, and less room is being made than is needed.
 func (p *Pool[C]) displaces() bool {
 	g := p.group
 	if g.queue.length == 0 || !p.canDisplace() {
@@ -92,15 +90,15 @@ func (p *Pool[C]) displaces() bool {
 			return false
 		}
 	}
-	return g.undialed(g.making()) != nil
+	return g.undialed(g.placesFreeing()) != nil
 }
 
 func (p *Pool[C]) canDisplace() bool {
 	return p.counts[Idle] > 0 && p.leasable() && p.dialable && p.present() <= p.limit
 }
 
-// making returns how many places will be free for dialing when the connections that are retiring are gone.
-func (g *Group[C]) making() (places int) {
+// placesFreeing returns how many places will be free for dialing when the connections that are retiring are gone.
+func (g *Group[C]) placesFreeing() (places int) {
 	for _, p := range g.pools {
 		if p.leasable() && p.dialable {
 			places += max(0, min(p.counts[Retiring], p.limit-p.present()))
@@ -109,9 +107,8 @@ func (g *Group[C]) making() (places int) {
 	return places
 }
 
-// holdsBack tells whether an idle connection of p is kept from the client that came as the number ticket, because one that
-// waits for longer, for another variant, needs its place. A client may be passed so a few times, since that costs nobody a
-// dial, but not for ever.
+// holdsBack tells whether the client with this ticket does not get an idle connection of p, because a client that has waited longer, for
+// another variant, needs its place. A client may be overtaken a few times, since that saves a dial, but not for ever.
 func (g *Group[C]) holdsBack(p *Pool[C], ticket uint64) bool {
 	if g.queue.length == 0 || g.queue.first.ticket >= ticket || !p.canDisplace() {
 		return false
@@ -121,18 +118,18 @@ func (g *Group[C]) holdsBack(p *Pool[C], ticket uint64) bool {
 			return false
 		}
 	}
-	w := g.undialed(g.making())
+	w := g.undialed(g.placesFreeing())
 	if w == nil || w.ticket >= ticket {
 		return false
 	}
-	if w.passed >= g.patience {
+	if w.overtaken >= g.maxOvertaken {
 		return true
 	}
-	w.passed++
+	w.overtaken++
 	return false
 }
 
-// leasable tells whether sessions may begin. After the cap was lowered that is when fewer are left than it allows.
+// leasable tells whether sessions may begin. After the cap was lowered, none begins until fewer are left than the cap.
 func (p *Pool[C]) leasable() bool {
 	return p.mode == Enabled && p.usable && p.weight > 0 && p.using() < p.limit
 }
@@ -140,7 +137,7 @@ func (p *Pool[C]) leasable() bool {
 // coming returns how many connections of the pool are being dialed.
 func (p *Pool[C]) coming() int { return p.counts[Dialing] - p.probes }
 
-// using returns how many connections sessions use: a reset still belongs to one.
+// using returns how many connections sessions use, resets included.
 func (p *Pool[C]) using() int { return p.counts[Leased] + p.counts[Resetting] }
 
 // present returns how many connections the backend may see.
@@ -151,8 +148,8 @@ func (p *Pool[C]) room() bool { return p.mode == Enabled && p.present()+p.counts
 
 // load returns the share of the cap that so many used connections are, in relation to the weight.
 func (p *Pool[C]) load(used int) float64 {
-	return float64(used) / p.size
+	return float64(used) / p.weightedLimit
 }
 
-// loadAfterDial returns the load that a connection which is dialed for a client leads to.
+// loadAfterDial returns the load that the pool will have when it has dialed another connection for a client.
 func (p *Pool[C]) loadAfterDial() float64 { return p.load(p.using() + p.coming() + 1) }

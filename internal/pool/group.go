@@ -25,13 +25,13 @@ type Options struct {
 // Group is the pools of the backends that serve the same clients, and the queue of those clients. Its methods may be
 // called from any goroutine.
 type Group[C any] struct {
-	now func() Instant // static
-	// patience is how often a client that waits for a place is passed by others. Static.
-	patience int
+	// Static.
+	now          func() Instant
+	maxOvertaken int // how often a client that waits for a place is overtaken, see holdsBack
 
 	mu      sync.Mutex
 	balance Balance    // guarded by mu
-	pools   []*Pool[C] // guarded by mu; a slice once published here is never changed, so that it can be read on without mu
+	pools   []*Pool[C] // guarded by mu; the slice is replaced, never changed, so that it can be read without mu
 	queue   queue[C]   // guarded by mu
 }
 
@@ -41,19 +41,19 @@ func NewGroup[C any](o Options) *Group[C] {
 		begun := time.Now()
 		o.Now = func() Instant { return Instant(time.Since(begun)) }
 	}
-	return &Group[C]{balance: o.Balance, now: o.Now, patience: patience, queue: queue[C]{limit: o.Queue, now: o.Now}}
+	return &Group[C]{balance: o.Balance, now: o.Now, maxOvertaken: maxOvertaken, queue: queue[C]{limit: o.Queue, now: o.Now}}
 }
 
-// Add makes a pool of the group, empty and usable. The name, which must be the same after a restart and in other proxies,
-// tells it from the others for [Hash]. changed is called when there may be something to do for whoever dials and retires
-// the pool's connections, other than by the passing of time, and when a slot was given up; it must not block.
+// Add adds a pool to the group, empty and usable. The name tells it from the others for [Hash], and must be the same after a restart
+// and in other proxies. changed is called when there may be something to dial or to retire, unless only time has passed, and when a
+// slot was given up. It must not block.
 func (g *Group[C]) Add(name string, s Settings, changed func()) *Pool[C] {
-	p := &Pool[C]{group: g, changed: changed, seed: HashKey(name), ramp: 1, usable: true, dialable: true, ahead: true}
+	p := &Pool[C]{group: g, changed: changed, seed: HashKey(name), ramp: 1, usable: true, dialable: true, predial: true}
 	p.variants = []*variant[C]{&p.base}
 	p.set(s)
 	g.mu.Lock()
 	g.pools = append(slices.Clip(g.pools), p)
-	g.unlock(nil, never) // its worker looks for the first time when it begins
+	g.unlock(nil, never) // its worker reviews it when it starts
 	return p
 }
 
@@ -64,14 +64,14 @@ func (g *Group[C]) SetBalance(b Balance) {
 	g.balance = b
 }
 
-// SetQueue changes the largest number of clients that wait. Those who do are not turned away.
+// SetQueue changes the largest number of clients that wait. Those that wait already stay.
 func (g *Group[C]) SetQueue(limit int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.queue.limit = limit
 }
 
-// Restore puts a pool that Remove has taken out into the group again. Its mode is what Remove has made it.
+// Restore adds a pool again that Remove has taken out. It is disabled.
 func (g *Group[C]) Restore(p *Pool[C]) {
 	g.mu.Lock()
 	if !slices.Contains(g.pools, p) {
@@ -80,7 +80,7 @@ func (g *Group[C]) Restore(p *Pool[C]) {
 	g.unlock(p, whenDue)
 }
 
-// Remove takes a pool out of the group: nothing of it is leased any more, and it can be brought to its end.
+// Remove disables a pool and takes it out of the group: nothing of it is leased any more.
 func (g *Group[C]) Remove(p *Pool[C]) {
 	p.SetMode(Disabled)
 	g.mu.Lock()
@@ -93,15 +93,15 @@ func (g *Group[C]) Now() Instant { return g.now() }
 
 // Errors of [Group.Acquire].
 var (
-	// ErrNoQueue: nothing is idle, and clients are not to wait.
+	// ErrNoQueue: no connection is idle, and clients may not wait.
 	ErrNoQueue = errors.New("all connections are in use")
-	// ErrQueueFull: nothing is idle, and as many clients wait as may.
+	// ErrQueueFull: no connection is idle, and the queue is full.
 	ErrQueueFull = errors.New("all connections are in use and the queue is full")
 )
 
-// Acquire leases an idle connection to the client, if there is one that nobody else waits for. Otherwise the client is put
-// at the end of the queue, and ok is false: the connection comes through its Ready then, unless the client leaves before.
-// Acquire is called once for a client. It never waits.
+// Acquire leases an idle connection to the client, if there is one that nobody else waits for. Otherwise it puts the client at the
+// end of the queue and returns false: the connection comes through w.Ready, unless the client leaves before. Acquire is
+// called once for each Waiter. It never blocks.
 func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 	g.mu.Lock()
 	if w.ready != nil {
@@ -123,8 +123,8 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 	return conn, false, nil
 }
 
-// Leave takes a client that waits out of the queue, for the reason that is counted. A connection that was handed to it at
-// the same moment is returned: its lease is the caller's. One that was refused at that moment has left already.
+// Leave takes a client that waits out of the queue, and counts the reason. If a connection was handed to the client at the same
+// moment, Leave returns it: the caller has the lease. A client that was refused at that moment has left already.
 func (g *Group[C]) Leave(w *Waiter[C], why Departure) (conn C, leased bool) {
 	g.mu.Lock()
 	if g.queue.remove(w) {
@@ -151,23 +151,23 @@ func (g *Group[C]) Queue() QueueStats {
 	return g.queue.stats(g.now())
 }
 
-// occasion is whether a pool's worker is signalled when the mutex is given up.
+// occasion is whether a pool's worker is signalled when the mutex is released.
 type occasion uint8
 
 const (
-	never   occasion = iota // it is the worker who asks
+	never   occasion = iota // the worker itself is the caller
 	whenDue                 // if there is something to do
 	always
 )
 
-// unlock gives the mutex up after a change of p, which is nil for none. Before, clients that wait are served; then the worker
-// of p is signalled, and of the other pools those that are to dial, or to make room, for clients that wait.
+// unlock serves clients that wait, and releases the mutex after a change of p; nil is for no change. Then it signals the worker of p, and
+// those of the other pools that are to dial, or to make room, for clients that wait.
 func (g *Group[C]) unlock(p *Pool[C], signal occasion) {
 	if g.queue.length > 0 {
 		g.unlockServing(p, signal)
 		return
 	}
-	// As nearly always: nobody else is concerned.
+	// As nearly always: no other pool is concerned.
 	own := signal == always || signal == whenDue && p.due()
 	g.mu.Unlock()
 	if own {
@@ -210,7 +210,7 @@ func (g *Group[C]) serve() {
 	}
 }
 
-// servable returns who has waited longest of the clients for whom there is an idle connection; nil for none.
+// servable returns the client that has waited longest of those for which there is an idle connection; nil for none.
 func (g *Group[C]) servable() (first *Waiter[C]) {
 	for _, p := range g.pools {
 		if p.counts[Idle] == 0 || !p.leasable() {

@@ -2,22 +2,22 @@ package pool
 
 // The functions of this file are called with the group's mutex held.
 
-// rest makes a slot idle, for the group to serve a client with it.
-func (p *Pool[C]) rest(s *Slot[C]) {
-	p.rests++
-	s.idleSince, s.rested = p.group.now(), p.rests
+// makeIdle makes a slot idle. Group.unlock gives it to a client that waits.
+func (p *Pool[C]) makeIdle(s *Slot[C]) {
+	p.idleCount++
+	s.idleSince, s.idleOrder = p.group.now(), p.idleCount
 	s.variant.link(s)
 	p.countOutdated(s, 1)
 	p.move(s, Idle)
 }
 
-// takeNewest leases the idle connection of a variant that was used last.
+// takeNewest leases the connection of a variant that became idle last.
 func (p *Pool[C]) takeNewest(v *variant[C]) *Slot[C] {
 	s := v.newest
 	v.unlink(s)
 	p.countOutdated(s, -1)
-	if !p.plain() {
-		p.use(v)
+	if !p.hasNoVariants() {
+		p.requested(v)
 	}
 	s.sessions++
 	p.totals.Leased++
@@ -33,7 +33,7 @@ func (p *Pool[C]) move(s *Slot[C], to State) {
 		return
 	}
 	s.variant.slots--
-	p.drop(s.variant)
+	p.forgetUnused(s.variant)
 }
 
 // retire moves a slot that is idle, leased or resetting to retiring.

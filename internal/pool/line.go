@@ -1,13 +1,13 @@
 package pool
 
-// line is the clients that wait for connections of one variant, in the order in which they came: a part of the queue. It is
+// line is the part of the queue that waits for connections of one variant, in the order in which the clients came. All of it is
 // guarded by the group's mutex.
 type line[C any] struct {
 	variant     string
 	first, last *Waiter[C]
 
 	// For queue.beginCount.
-	count  uint64 // the one that coming is of
+	count  uint64 // the count that coming belongs to
 	coming int    // connections that are being dialed for these clients
 }
 
@@ -67,8 +67,7 @@ func (q *queue[C]) count(variant string, coming int) {
 	}
 }
 
-// covers tells whether one of the counted connections is there for the client, and takes it. It is asked for the clients in
-// their order.
+// covers tells whether one of the counted connections is for the client, and uses it up. It is called for the clients in their order.
 func (q *queue[C]) covers(w *Waiter[C]) bool {
 	l := q.counted(w.line)
 	if l.coming == 0 {

@@ -223,7 +223,7 @@ func (m *model) lease(t *rapid.T, number int, w *modelClient) *modelSlot {
 		t.Fatalf("leased connection %d of variant %q to a client that needs %q", number, s.variant, w.waiter.Variant)
 	}
 	if first := m.passed(s.pool, w); first != nil {
-		if first.passed++; first.passed > m.group.patience {
+		if first.passed++; first.passed > m.group.maxOvertaken {
 			t.Fatalf("a client was passed %d times", first.passed)
 		}
 	}
@@ -248,7 +248,7 @@ func runModel(t *rapid.T) {
 		limit:   rapid.IntRange(0, 5).Draw(t, "queue"),
 	}
 	m.group = NewGroup[int](Options{Balance: m.balance, Queue: m.limit, Now: func() Instant { return m.now }})
-	m.group.patience = rapid.SampledFrom([]int{0, 1, patience}).Draw(t, "patience")
+	m.group.maxOvertaken = rapid.SampledFrom([]int{0, 1, maxOvertaken}).Draw(t, "maxOvertaken")
 	m.maxIdle = rapid.SampledFrom([]Instant{0, 5}).Draw(t, "maxIdle")
 	m.variants = rapid.Bool().Draw(t, "variants")
 	m.add(t)

@@ -202,7 +202,7 @@ func (m *model) passed(p *modelPool, w *modelClient) *modelClient {
 func (m *model) held(variant string, w *modelClient) (held, all int) {
 	for _, p := range m.candidates(variant) {
 		all++
-		if first := m.passed(p, w); first != nil && first.passed == m.group.patience {
+		if first := m.passed(p, w); first != nil && first.passed == m.group.maxOvertaken {
 			held++
 		}
 	}

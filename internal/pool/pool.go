@@ -1,31 +1,34 @@
-// Package pool keeps the books: of each backend's connections, how many there are in which state, which of them is leased
-// next, and that there are never more than the backend's cap; and of the clients that wait for one. It does no I/O and
-// never waits.
+// Package pool counts each backend's connections by state, decides which of them is leased next and which are to be dialed or
+// retired, and never lets a backend have more than its cap. It also queues the clients that wait for a connection. It does no I/O and
+// never blocks.
 //
-// A connection's entry in the book of its [Pool] is its [Slot]. It is reserved before dialing, so that the cap holds at
+// A [Slot] is a connection's place in its [Pool]. It is reserved before the connection is dialed, so that the cap holds at
 // every instant, and given up when the connection's socket has been closed:
 //
-//	Reserve -> dialing -> Filled -> idle -> Acquire -> leased -> Reset -> resetting -> Return -> idle ...
-//	                                  any of them -> Discard, Withdraw -> retiring -> Gone
+//	         Filled         Acquire            Reset                Return
+//	dialing -------> idle ----------> leased --------> resetting --------> idle ...
+//	   |              |                 |                 |
+//	   | Failed, ...  | Withdraw, ...   | Discard         | Discard
+//	   v              v                 v                 v
+//	  gone         retiring -------------------- Gone ---------> gone
 //
-// The pools of the backends that serve the same clients belong to a [Group], with one queue. A group has one lock, held
-// for a few dozen instructions and never across a call of anybody else's code, so that choosing a backend, leasing its
-// connection and handing one over to a waiting client are single steps, and the numbers are exact.
+// The pools of the backends that serve the same clients belong to a [Group], with one queue and one lock. The lock is held
+// for a few dozen instructions and never while other packages' code runs. So choosing a backend, leasing its connection and
+// handing a connection to a waiting client are single steps, and the numbers are exact.
 package pool
 
-// Settings are what can be changed of a pool while it is in use.
+// Settings are the part of a pool that can be changed while it is in use.
 type Settings struct {
 	// Cap is the largest number of connections; at least 1.
 	Cap int
-	// Taken is how many of them the server still holds for somebody else, such as the pool that was the server's before, and
-	// that is being emptied.
+	// Taken is how many of them another pool still uses, such as one for the same server that is being emptied.
 	Taken int
-	// Warm is how many connections are kept ready beside those in use, within the cap.
+	// Warm is how many idle connections are kept ready for clients to come, within the cap.
 	Warm int
-	// Variants is how many variants of connections are kept warm, those used last, which share the warm connections; 0 for a
-	// service without variants, whose connections are all alike.
+	// Variants is how many variants of connections are kept warm: those requested last share the warm connections. 0 is for a
+	// service whose connections are all alike.
 	Variants int
-	// Weight is the backend's part of the clients in relation to the weights of the others; 0 for none. Where the load
+	// Weight is the backend's share of the clients in relation to the weights of the others; 0 for none. Where the load
 	// counts ([LeastLoaded], [RandomTwo]) a backend of weight 2 is filled to twice the share of its cap.
 	Weight float64
 }
@@ -33,46 +36,45 @@ type Settings struct {
 // A service whose clients need connections that were dialed with their own parameters has variants: a client says which one
 // it needs ([Waiter.Variant]), and gets a connection of that variant only.
 
-// Pool is the book of one backend's connections. Its methods may be called from any goroutine.
+// Pool is one backend's connections. Its methods may be called from any goroutine. Those that change something may call changed.
 type Pool[C any] struct {
-	group *Group[C]
-	// changed is called, outside the lock, when there may be something to dial or to retire. Static.
-	changed func()
-	// seed tells the pool from the others of its group for [Hash]. Static.
-	seed uint64
+	// Static.
+	group   *Group[C]
+	changed func() // is called, outside the lock, when there may be something to dial or to retire
+	seed    uint64 // tells the pool from the others of its group for [Hash]
 
 	// Guarded by the group's mutex.
-	capacity int // the cap as it is configured
-	taken    int // how many of it somebody else has
-	ceiling  int // what the server takes at present, see SetCeiling; 0 for the cap
-	limit    int // the lesser of the two, without those taken
-	warm     int
-	most     int // variants that are kept warm; 0 for a pool without variants
-	weight   float64
-	ramp     float64
-	size     float64 // limit, weight and ramp in one: what a load is a part of
-	current  float64 // for [RoundRobin]
-	mode     Mode
-	usable   bool
-	dialable bool
-	ahead    bool // connections are dialed ahead, see SetPredial
-	counts   [states]int
-	probes   int           // of those dialing, the ones that never become connections of the pool
-	base     variant[C]    // the one without a name
-	variants []*variant[C] // all that are known, base first
+	capacity      int // the configured cap
+	taken         int // how many of it another pool uses
+	ceiling       int // how many connections the server accepts at present, see SetCeiling; 0 for the cap
+	limit         int // the lesser of cap and ceiling, without those taken
+	warm          int
+	maxVariants   int // most variants that are kept warm; 0 for a pool without variants
+	weight        float64
+	ramp          float64
+	weightedLimit float64 // limit x weight x ramp: what a load is a share of
+	credit        float64 // for [RoundRobin]: how much it is owed
+	mode          Mode
+	usable        bool
+	dialable      bool
+	predial       bool // warm connections are dialed, see SetPredial
+	counts        [states]int
+	probes        int           // of those dialing, the probes, which never become connections of the pool
+	base          variant[C]    // the variant without a name
+	variants      []*variant[C] // all known ones, base first
 
 	generation uint16 // of the connections that are reserved from now on, see Renew
 	outdated   int    // idle connections of older ones
-	rests      uint64 // how often a connection has become idle
+	idleCount  uint64 // how often a connection has become idle
 	totals     Totals
 }
 
-// Set changes the settings. Connections that are too many now are for [Pool.RetireSurplus].
+// Set changes the settings. Connections beyond a lower cap are retired by [Pool.RetireSurplus].
 func (p *Pool[C]) Set(s Settings) {
 	p.update(func() {
-		if s.Weight != p.weight { // what was gained and paid by the old weights counts no more
+		if s.Weight != p.weight { // credit that was earned with the old weights is void
 			for _, other := range p.group.pools {
-				other.current = 0
+				other.credit = 0
 			}
 		}
 		p.set(s)
@@ -80,62 +82,60 @@ func (p *Pool[C]) Set(s Settings) {
 }
 
 func (p *Pool[C]) set(s Settings) {
-	was := p.most
-	p.capacity, p.taken, p.warm, p.most, p.weight = s.Cap, s.Taken, s.Warm, s.Variants, s.Weight
-	p.fit()
+	was := p.maxVariants
+	p.capacity, p.taken, p.warm, p.maxVariants, p.weight = s.Cap, s.Taken, s.Warm, s.Variants, s.Weight
+	p.updateLimit()
 	if s.Variants == 0 {
-		p.base.kept = true
-		p.keepMost(&p.base)
+		p.base.keptWarm = true
+		p.limitKeptWarm(&p.base)
 	} else if was == 0 { // only from now on is it one of many
-		p.base.kept = false
+		p.base.keptWarm = false
 	} else {
-		p.keepMost(nil)
+		p.limitKeptWarm(nil)
 	}
 }
 
-// SetCeiling notes that the server takes no more than so many connections for now, at least 1, although the cap is higher; 0
-// for as many as the cap. Those that are too many are for [Pool.RetireSurplus]; sessions go on.
+// SetCeiling limits the connections to as many as the server accepts at present, at least 1; 0 is for as many as the cap.
+// Connections beyond it are retired by [Pool.RetireSurplus]; sessions go on.
 func (p *Pool[C]) SetCeiling(n int) {
 	p.update(func() {
 		p.ceiling = n
-		p.fit()
+		p.updateLimit()
 	})
 }
 
-// fit sets the limit to the lesser of the cap and the ceiling, without those taken, and the size by it.
-func (p *Pool[C]) fit() {
+// updateLimit works out limit and weightedLimit. It is called with the mutex held.
+func (p *Pool[C]) updateLimit() {
 	p.limit = p.capacity
 	if p.ceiling > 0 {
 		p.limit = min(p.limit, p.ceiling)
 	}
 	p.limit = max(p.limit-p.taken, 0)
-	p.size = float64(p.limit) * p.weight * p.ramp
+	p.weightedLimit = float64(p.limit) * p.weight * p.ramp
 }
 
-// SetMode notes what the operator wants of the backend. Connections of a disabled one are for [Pool.RetireSurplus].
+// SetMode sets the desired state of the backend. Idle connections of a disabled one are retired by [Pool.RetireSurplus].
 func (p *Pool[C]) SetMode(m Mode) { p.update(func() { p.mode = m }) }
 
-// SetUsable notes whether the backend is well. Nothing is leased while it is not.
+// SetUsable sets whether sessions may begin. While they may not, nothing is leased.
 func (p *Pool[C]) SetUsable(usable bool) { p.update(func() { p.usable = usable }) }
 
-// SetDialable notes whether connections can be dialed for clients that wait. It is for a time in which none will be, so
-// that the other backends of the group take over.
+// SetDialable sets whether the caller dials for clients that wait. While it does not, the other backends of the group do.
 func (p *Pool[C]) SetDialable(dialable bool) { p.update(func() { p.dialable = dialable }) }
 
-// SetPredial notes whether connections are dialed ahead, to be warm for clients to come. It is for a server that wants to know from
-// the start whose connection it is: those for clients that wait are dialed all the same.
-func (p *Pool[C]) SetPredial(ahead bool) { p.update(func() { p.ahead = ahead }) }
+// SetPredial sets whether connections are dialed before clients arrive. Those for clients that wait are dialed in any case.
+func (p *Pool[C]) SetPredial(ahead bool) { p.update(func() { p.predial = ahead }) }
 
-// SetRamp sets the part of the weight that counts, above 0 and at most 1, for a backend that has recovered and is to get
-// its clients little by little.
+// SetRamp sets the part of the weight that counts, above 0 and at most 1: a backend that has recovered gets its clients step by
+// step.
 func (p *Pool[C]) SetRamp(ramp float64) {
 	p.update(func() {
 		p.ramp = ramp
-		p.fit()
+		p.updateLimit()
 	})
 }
 
-// update changes what the choice of a backend depends on.
+// update makes a change with the mutex held, and then serves and signals whom it concerns.
 func (p *Pool[C]) update(change func()) {
 	g := p.group
 	g.mu.Lock()

@@ -4,35 +4,35 @@ import "time"
 
 // Waiter is a client that is to get a connection. It is used once.
 type Waiter[C any] struct {
-	// Key is what [Hash] chooses the backend by. Set by the caller before Acquire.
-	Key uint64
-	// Variant is the variant of the connection that the client needs. Set by the caller before Acquire.
-	Variant string
+	// Set by the caller before Acquire.
+	Key     uint64 // what [Hash] chooses the backend by
+	Variant string // the variant of the connection that the client needs
 
+	// Set with the group's mutex held. The caller reads lease and refused after it has received from ready.
 	ready   chan C // of size one; set when the client is queued
-	lease   uint64 // set with the mutex held, before the client gets the connection
-	refused error  // set with the mutex held, before ready is closed: see Refused
+	lease   uint64
+	refused error // see Refused
 
-	// Guarded by the mutex of the group whose queue it is in.
+	// Guarded by the group's mutex.
 	ahead, behind *Waiter[C] // neighbours in the queue
-	line          *line[C]   // the part of the queue that it stands in; nil when it does not wait
+	line          *line[C]   // the queue of its variant; nil when it does not wait
 	before, after *Waiter[C] // neighbours there
-	ticket        uint64     // its number in the order of all who ever had to wait
-	passed        int        // how often one that came later was served while nobody could dial for this one
+	ticket        uint64     // its number among all clients that ever had to wait
+	overtaken     int        // how often a client that came later was served while nobody could dial for this one
 	since         Instant
 	position      int
 }
 
-// Ready returns the channel that the leased connection comes through. It is for a client that Acquire has queued. The channel
-// is closed without a connection when the server has refused the client: see [Waiter.Refused].
+// Ready returns the channel that a client which Acquire has queued gets its connection from. The channel is closed without a connection
+// when the server has refused the client: see [Waiter.Refused].
 func (w *Waiter[C]) Ready() <-chan C { return w.ready }
 
-// Refused returns why the server refused a connection with what this client says; nil if it did not. It is for
-// the time after Ready has been received from, or [Group.Leave] has returned no lease.
+// Refused returns why the server refused a connection with what this client says; nil if it did not. It may be called after a
+// receive from Ready, or after [Group.Leave] has returned no lease.
 func (w *Waiter[C]) Refused() error { return w.refused }
 
-// Lease returns the number of the client's lease, once it has one: the first, second and so on of its connection. The
-// methods of [Slot] that end the lease ask for it.
+// Lease returns the number of the client's lease, once it has one: 1 for the first of its connection. The methods of [Slot] that end the
+// lease take it.
 func (w *Waiter[C]) Lease() uint64 { return w.lease }
 
 // Position returns how many clients were waiting when this one was queued, itself included: 1 for the first; 0 when it did
@@ -51,11 +51,11 @@ type Departure uint8
 
 // The reasons for leaving.
 const (
-	// TimedOut: it has waited as long as clients may.
+	// TimedOut: the client has waited as long as clients may.
 	TimedOut Departure = iota
 	// LeftEarly: the client closed its connection.
 	LeftEarly
-	// TurnedAway: the proxy ends.
+	// TurnedAway: the proxy shuts down.
 	TurnedAway
 )
 
@@ -64,11 +64,11 @@ type QueueTotals struct {
 	Queued     uint64 `json:"queued"`      // clients that had to wait
 	Served     uint64 `json:"served"`      // of those, clients that got a connection
 	TimedOut   uint64 `json:"timed_out"`   // clients that waited in vain
-	Left       uint64 `json:"left"`        // clients that did not wait so long
-	TurnedAway uint64 `json:"turned_away"` // clients that waited when the proxy ended
+	Left       uint64 `json:"left"`        // clients that left before
+	TurnedAway uint64 `json:"turned_away"` // clients that waited when the proxy shut down
 	Refused    uint64 `json:"refused"`     // clients whose server refused what they say in their handshake
 	Full       uint64 `json:"full"`        // clients that could not be queued
-	// WaitedSeconds is the time that the clients which got a connection have waited for it, in all.
+	// WaitedSeconds is how long the clients that got a connection have waited for it, in total.
 	WaitedSeconds float64 `json:"waited_seconds"`
 }
 
@@ -128,7 +128,7 @@ func (q *queue[C]) push(w *Waiter[C], now Instant) error {
 	return nil
 }
 
-// served takes a client out that is given a connection.
+// served takes out a client that gets a connection.
 func (q *queue[C]) served(w *Waiter[C]) {
 	q.remove(w)
 	q.totals.Served++

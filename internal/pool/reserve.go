@@ -1,9 +1,8 @@
 package pool
 
-// Reserve takes a slot for a connection that is about to be dialed, if that keeps the pool within its cap and is wanted:
-// for clients that wait when this is the backend to dial for them, or for the warm connections beside those that serve
-// sessions. [Slot.Variant] says of which variant. A connection that is being closed still counts against the cap, since its
-// server may still hold it.
+// Reserve takes a slot for a connection that the caller is about to dial, if one is wanted and the cap allows it: for a client that
+// waits, if this is the backend to dial for it, or as a warm connection. [Slot.Variant] says of which variant. Connections that are being
+// closed count against the cap, since the server may still hold them.
 func (p *Pool[C]) Reserve() (*Slot[C], bool) {
 	g := p.group
 	g.mu.Lock()
@@ -11,34 +10,34 @@ func (p *Pool[C]) Reserve() (*Slot[C], bool) {
 	demanded := false
 	if p.room() {
 		if w := p.demanded(); w != nil {
-			v, demanded = p.know(w.Variant), true
-			p.use(v)
+			v, demanded = p.findOrAdd(w.Variant), true
+			p.requested(v)
 		} else {
-			v = p.lacking()
+			v = p.variantToPredial()
 		}
 	}
 	return p.reserve(v, demanded)
 }
 
-// Demanded tells whether a connection is to be dialed for a client that waits.
+// Demanded tells whether the caller is to dial for a client that waits.
 func (p *Pool[C]) Demanded() bool {
 	p.group.mu.Lock()
 	defer p.group.mu.Unlock()
 	return p.room() && p.demanded() != nil
 }
 
-// ReserveTrial takes a slot for a connection that is to show whether the backend is well, whether it is wanted or not. It is
-// of the variant that was used last.
+// ReserveTrial takes a slot for the connection that shows whether the backend works again, whether it is wanted or not. It is of the
+// variant that was requested last.
 func (p *Pool[C]) ReserveTrial() (*Slot[C], bool) {
 	p.group.mu.Lock()
 	var v *variant[C]
 	if p.room() {
-		v = p.lastUsed()
+		v = p.lastRequested()
 	}
 	return p.reserve(v, false)
 }
 
-// reserve makes a slot, of that variant or nil for none, and gives the mutex up.
+// reserve makes a slot of the variant, unless that is nil, and releases the mutex.
 func (p *Pool[C]) reserve(v *variant[C], demanded bool) (*Slot[C], bool) {
 	if v == nil {
 		p.group.mu.Unlock()
@@ -51,9 +50,8 @@ func (p *Pool[C]) reserve(v *variant[C], demanded bool) (*Slot[C], bool) {
 	return s, true
 }
 
-// ReserveProbe takes a place within the cap for a connection that never becomes one of the pool's: it shows whether the
-// backend is well and is closed at once. It serves nobody, so no other is left undialed, and none retired, for it. The
-// caller calls done when the connection has been closed.
+// ReserveProbe takes a place within the cap for a probe: a connection that is closed at once and never becomes one of the pool's. Nothing
+// else is retired or left undialed for it. The caller calls done when the connection has been closed.
 func (p *Pool[C]) ReserveProbe() (done func(), ok bool) {
 	g := p.group
 	g.mu.Lock()
@@ -64,7 +62,7 @@ func (p *Pool[C]) ReserveProbe() (done func(), ok bool) {
 	s := p.newSlot(&p.base)
 	s.probe = true
 	p.probes++
-	g.unlock(p, never) // there is less room, and nothing else has changed for it
+	g.unlock(p, never) // there is less room, so nothing is to do
 	return s.Abandoned, true
 }
 

@@ -1,16 +1,15 @@
 package pool
 
-// RetireOldest takes the idle connection that was used longest ago out of service, if there is one. Its slot is retiring:
-// the caller closes the connection and then calls Gone.
+// RetireOldest retires the connection that has been idle longest, if there is one. The caller closes it, and then calls Gone of its slot.
 func (p *Pool[C]) RetireOldest(reason Reason) (conn C, ok bool) {
 	p.group.mu.Lock()
 	return p.retireNow(p.oldest(nil), reason)
 }
 
-// RetireSurplus takes the idle connection that was used longest ago out of service, if it should not be there: because the
-// backend is disabled, because there are more connections than the cap, because a client waits for another variant and there
-// is no room, or because there are more idle ones of its variant than are kept warm and it has not been used for a while:
-// since before idleSince, as the clock given to [NewGroup] tells the time.
+// RetireSurplus retires the connection that has been idle longest, if it is not wanted: because the backend is disabled, because there
+// are more connections than the cap, because a client waits for another variant and there is no room, or because more of its variant
+// are idle than are kept warm, and it became idle before idleSince, on the group's clock. The caller closes it, and then calls Gone of its
+// slot.
 func (p *Pool[C]) RetireSurplus(idleSince Instant) (conn C, ok bool) {
 	p.group.mu.Lock()
 	switch {
@@ -28,7 +27,7 @@ func (p *Pool[C]) RetireSurplus(idleSince Instant) (conn C, ok bool) {
 	}), Surplus)
 }
 
-// retireNow retires an idle slot, or nil for none, and gives the mutex up.
+// retireNow retires an idle slot, unless it is nil, and releases the mutex.
 func (p *Pool[C]) retireNow(s *Slot[C], reason Reason) (conn C, ok bool) {
 	if s == nil {
 		p.group.mu.Unlock()

@@ -2,11 +2,13 @@ package pool
 
 import "fmt"
 
-// Slot is a connection's entry in the book. It belongs to one pool; its methods may be called from any goroutine.
+// Slot is a connection's place in a pool. Its methods may be called from any goroutine; each call must fit the slot's state, or it
+// panics with [Misuse].
 type Slot[C any] struct {
+	// Static.
 	pool     *Pool[C]
 	variant  *variant[C]
-	demanded bool // reserved for a client that waits; static
+	demanded bool // reserved for a client that waits
 
 	// Guarded by the mutex of the pool's group.
 	state        State
@@ -14,18 +16,18 @@ type Slot[C any] struct {
 	generation   uint16 // the pool's when it was reserved
 	sessions     uint32 // also the number of the last lease
 	conn         C
-	older, newer *Slot[C] // neighbours in the order of the variant's idle slots
+	older, newer *Slot[C] // neighbours among the variant's idle slots, in the order in which they became idle
 	idleSince    Instant
-	rested       uint64 // its place in the order of all of the pool's idle slots
+	idleOrder    uint64 // its place among all of the pool's idle slots
 }
 
-// Filled puts the connection that was dialed into the slot: idle, or leased to a client that waits.
+// Filled puts the connection that was dialed into the slot. It is idle then, or leased to a client that waits.
 func (s *Slot[C]) Filled(conn C) {
 	p := s.begin(Dialing, Dialing)
 	s.variant.coming--
 	s.conn = conn
 	p.totals.Dialed++
-	p.rest(s)
+	p.makeIdle(s)
 	s.end()
 }
 
@@ -38,15 +40,15 @@ func (s *Slot[C]) Failed() {
 	s.end()
 }
 
-// Refused gives the slot up, because the server has refused what the clients of its variant say. Those who wait get the reason,
-// see [Waiter.Refused], and leave the queue; no connection of the variant is kept warm until another client comes for it.
+// Refused gives the slot up, because the server has refused what the clients of its variant say. Those that wait leave the queue with
+// the reason ([Waiter.Refused]). No connection of the variant is kept warm until another client requests it.
 func (s *Slot[C]) Refused(why error) {
 	p := s.begin(Dialing, Dialing)
 	s.variant.coming--
 	p.totals.Refused++
 	p.group.queue.refuse(s.variant.name, why)
-	if p.most > 0 {
-		s.variant.kept = false // others of its kind would be refused as well
+	if p.maxVariants > 0 {
+		s.variant.keptWarm = false // others of its kind would be refused as well
 	}
 	p.move(s, Gone)
 	s.end()
@@ -64,18 +66,18 @@ func (s *Slot[C]) Abandoned() {
 	s.end()
 }
 
-// Reset notes that the lease of that number is over but that the connection is not clean yet.
+// Reset ends the session of that lease. The connection is not clean yet: Return or Discard ends the lease.
 func (s *Slot[C]) Reset(lease uint64) {
 	p := s.beginLease(lease, Leased, Leased)
 	p.move(s, Resetting)
 	s.end()
 }
 
-// Return ends the lease of that number: the connection is clean. It is idle, or leased to a client that waits.
+// Return ends the lease of that number: the connection is clean. It is idle then, or leased to a client that waits.
 func (s *Slot[C]) Return(lease uint64) {
 	p := s.beginLease(lease, Leased, Resetting)
 	p.totals.Returned++
-	p.rest(s)
+	p.makeIdle(s)
 	s.end()
 }
 
@@ -86,8 +88,8 @@ func (s *Slot[C]) Discard(lease uint64, reason Reason) {
 	s.end()
 }
 
-// Withdraw retires the connection if it is idle, and returns false when it is leased: then it is up to the lease's
-// holder. The caller closes the connection and then calls Gone.
+// Withdraw retires the connection if it is idle. The caller closes it then, and calls Gone. Withdraw returns false when the connection is
+// leased or retiring: then whoever leased or retired it closes it.
 func (s *Slot[C]) Withdraw(reason Reason) bool {
 	p := s.pool
 	p.group.mu.Lock()
@@ -107,10 +109,10 @@ func (s *Slot[C]) Gone() {
 	s.end()
 }
 
-// Variant returns the variant of the connection: what [Waiter.Variant] is to be of the clients that can use it.
+// Variant returns the variant of the connection: clients with the same [Waiter.Variant] can use it.
 func (s *Slot[C]) Variant() string { return s.variant.name }
 
-// Demanded tells whether the connection is dialed for a client that waits, and not ahead.
+// Demanded tells whether the connection is dialed for a client that waits.
 func (s *Slot[C]) Demanded() bool { return s.demanded }
 
 // State returns what the connection is doing.
@@ -128,8 +130,8 @@ func (s *Slot[C]) Sessions() uint64 {
 	return uint64(s.sessions)
 }
 
-// begin takes the mutex for a transition of the slot, which must be in one of two states: its holder used it after its end
-// otherwise, and would corrupt the book. That is a mistake in the program, and it panics.
+// begin takes the mutex for a transition of the slot, which must be in one of two states. If it is not, its holder uses it after its
+// end, and the numbers would be wrong: begin panics.
 func (s *Slot[C]) begin(allowed, also State) *Pool[C] {
 	p := s.pool
 	p.group.mu.Lock()
@@ -139,7 +141,7 @@ func (s *Slot[C]) begin(allowed, also State) *Pool[C] {
 	return p
 }
 
-// beginLease is begin by the holder of a lease, which must be the present one, and not one that has ended.
+// beginLease is begin for the holder of a lease, which must not have ended.
 func (s *Slot[C]) beginLease(lease uint64, allowed, also State) *Pool[C] {
 	p := s.begin(allowed, also)
 	if last := uint64(s.sessions); lease != last {
@@ -148,7 +150,7 @@ func (s *Slot[C]) beginLease(lease uint64, allowed, also State) *Pool[C] {
 	return p
 }
 
-// end gives the mutex up after a transition.
+// end releases the mutex after a transition.
 func (s *Slot[C]) end() {
 	signal := whenDue
 	if s.state == Gone {
@@ -157,8 +159,7 @@ func (s *Slot[C]) end() {
 	s.pool.group.unlock(s.pool, signal)
 }
 
-// GiveUp ends the slot whatever its connection was doing, because of a mistake in the program. The connection has been closed. It may
-// be called at any time, and changes nothing the second time.
+// GiveUp gives the slot up in any state, after a panic. The caller has closed the connection. The second call changes nothing.
 func (s *Slot[C]) GiveUp() {
 	p := s.pool
 	p.group.mu.Lock()
@@ -179,8 +180,8 @@ func (s *Slot[C]) GiveUp() {
 	s.end()
 }
 
-// Misuse is the value of the panic when somebody uses a slot or a waiter after its end, or in a state that does not allow it. The books are
-// as they were, and no lock is held.
+// Misuse is the value of the panic when a slot or a waiter is used after its end, or in a state that does not allow it. Nothing has
+// changed, and no lock is held.
 type Misuse string
 
 // Error returns what was wrong.
@@ -189,7 +190,7 @@ func (m Misuse) Error() string { return "pool: " + string(m) }
 // Unharmed tells that nothing has changed.
 func (Misuse) Unharmed() {}
 
-// misused gives the mutex up and panics.
+// misused releases the mutex and panics.
 func (g *Group[C]) misused(how string) {
 	g.mu.Unlock()
 	panic(Misuse(how))

@@ -26,16 +26,16 @@ func (s State) String() string {
 	return [...]string{"dialing", "idle", "leased", "resetting", "retiring", "gone"}[s]
 }
 
-// Mode is what an operator wants of a backend.
+// Mode is the desired state of a backend.
 type Mode uint8
 
 // The modes of a backend.
 const (
-	// Enabled: sessions begin, and connections are kept warm.
+	// Enabled: sessions may begin, and connections are kept warm.
 	Enabled Mode = iota
-	// Draining: sessions go on but none begins. The idle connections stay for the day when it is enabled again.
+	// Draining: sessions go on, and none begins. Idle connections stay open.
 	Draining
-	// Disabled: sessions go on but none begins, and all other connections are closed.
+	// Disabled: sessions go on, and none begins. All other connections are closed.
 	Disabled
 )
 

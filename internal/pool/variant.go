@@ -5,29 +5,27 @@ import (
 	"strings"
 )
 
-// variant is what a pool knows of the connections of one variant: of those that were dialed with the same parameters, which
-// only a client that asks for these parameters can use. The pool knows nothing of their meaning. Guarded by the group's
-// mutex.
+// variant is a pool's connections that were dialed with the same parameters of clients. Only a client with these parameters can use
+// them; the pool knows just their name. All of it is guarded by the group's mutex.
 type variant[C any] struct {
 	name           string
-	oldest, newest *Slot[C] // idle slots, in the order of use
+	oldest, newest *Slot[C] // idle slots, in the order in which they became idle
 	idle           int
 	outdated       int // of them, see Pool.Renew
 	coming         int // slots whose connections are being dialed
 	slots          int // that are not gone
-	// kept tells that connections are kept warm: it is one of those used last.
-	kept   bool
-	usedAt Instant // a client came for it
+	// keptWarm tells that connections are keptWarm warm: it is one of those requested last.
+	keptWarm    bool
+	requestedAt Instant // when a client last requested it
 }
 
-// TransientPrefix begins the names of variants of which no connection is kept warm, since only one client, or few, will ever ask for
-// them.
+// TransientPrefix begins the names of variants of which no connection is kept warm, since few clients will ever request them.
 const TransientPrefix = "~"
 
-// VariantStats is what there is of a variant at one instant.
+// VariantStats is a variant at one instant.
 type VariantStats struct {
 	Variant string `json:"variant"`
-	Warm    int    `json:"warm"` // connections kept ready beside those in use
+	Warm    int    `json:"warm"` // idle connections kept ready
 	Dialing int    `json:"dialing"`
 	Idle    int    `json:"idle"`
 	// Outdated is how many of the idle ones are to be replaced, see [Pool.Renew].
@@ -35,39 +33,38 @@ type VariantStats struct {
 	Total    int `json:"total"` // in any state
 }
 
-// Variants returns what there is of each variant that the pool knows.
+// Variants returns the numbers of each variant.
 func (p *Pool[C]) Variants() []VariantStats {
 	p.group.mu.Lock()
 	defer p.group.mu.Unlock()
 	var all []VariantStats
 	for _, v := range p.variants {
-		if v.kept || v.slots > 0 {
+		if v.keptWarm || v.slots > 0 {
 			all = append(all, VariantStats{v.name, p.warmOf(v), v.coming, v.idle, v.outdated, v.slots})
 		}
 	}
 	return all
 }
 
-// KeepWarm has the pool keep connections of the variant warm, as if a client had come for it: for those that are wanted before
-// the first client comes.
+// KeepWarm keeps connections of the variant warm as if a client had requested it, for variants that are expected.
 func (p *Pool[C]) KeepWarm(variant string) {
 	p.group.mu.Lock()
-	if p.most > 0 {
-		p.use(p.know(variant))
+	if p.maxVariants > 0 {
+		p.requested(p.findOrAdd(variant))
 	}
 	p.group.unlock(p, whenDue)
 }
 
-// Forget keeps no connections warm any more for variants that no client has come for since then, but for the one used last.
-// Those that there are become surplus: it is for the worker, which is not signalled, and looks for surplus after it.
+// Forget stops keeping connections warm of variants that no client has requested since then, except for the one requested last.
+// Their connections become surplus. Forget signals nobody: the worker calls it before it looks for surplus.
 func (p *Pool[C]) Forget(unused Instant) {
 	p.group.mu.Lock()
-	if p.most > 0 {
-		last := p.lastUsed()
+	if p.maxVariants > 0 {
+		last := p.lastRequested()
 		for _, v := range slices.Clone(p.variants) {
-			if v.kept && v != last && v.usedAt < unused {
-				v.kept = false
-				p.drop(v)
+			if v.keptWarm && v != last && v.requestedAt < unused {
+				v.keptWarm = false
+				p.forgetUnused(v)
 			}
 		}
 	}
@@ -76,8 +73,8 @@ func (p *Pool[C]) Forget(unused Instant) {
 
 // The functions below are called with the mutex held.
 
-// plain tells that the pool has connections of the variant "" only, as nearly all pools have.
-func (p *Pool[C]) plain() bool { return len(p.variants) == 1 && p.most == 0 }
+// hasNoVariants tells that the pool has connections of the variant "" only, as nearly all pools have.
+func (p *Pool[C]) hasNoVariants() bool { return len(p.variants) == 1 && p.maxVariants == 0 }
 
 // find returns the variant of that name, or nil.
 func (p *Pool[C]) find(name string) *variant[C] {
@@ -92,8 +89,8 @@ func (p *Pool[C]) find(name string) *variant[C] {
 	return nil
 }
 
-// know returns the variant of that name, and makes it if need be.
-func (p *Pool[C]) know(name string) *variant[C] {
+// findOrAdd returns the variant of that name, and adds it if it is not known.
+func (p *Pool[C]) findOrAdd(name string) *variant[C] {
 	v := p.find(name)
 	if v == nil {
 		v = &variant[C]{name: name}
@@ -102,131 +99,131 @@ func (p *Pool[C]) know(name string) *variant[C] {
 	return v
 }
 
-// drop forgets a variant of which nothing is left.
-func (p *Pool[C]) drop(v *variant[C]) {
-	if v.slots == 0 && !v.kept && v != &p.base {
+// forgetUnused removes a variant that has no slots and is not kept warm.
+func (p *Pool[C]) forgetUnused(v *variant[C]) {
+	if v.slots == 0 && !v.keptWarm && v != &p.base {
 		p.variants = slices.DeleteFunc(p.variants, func(other *variant[C]) bool { return other == v })
 	}
 }
 
-// use notes that a client came for the variant. When more are kept warm than may be, the one that was used longest ago is
-// not any more.
-func (p *Pool[C]) use(v *variant[C]) {
-	if p.most == 0 {
+// requested notes that a client requests the variant. If too many variants are kept warm then, the one that was requested longest ago
+// is not any more.
+func (p *Pool[C]) requested(v *variant[C]) {
+	if p.maxVariants == 0 {
 		return
 	}
-	v.usedAt = p.group.now()
+	v.requestedAt = p.group.now()
 	if strings.HasPrefix(v.name, TransientPrefix) {
 		return
 	}
-	v.kept = true
-	p.keepMost(v)
+	v.keptWarm = true
+	p.limitKeptWarm(v)
 }
 
-// keepMost sees that no more variants are kept warm than may be; that one, unless it is nil, is one of them.
-func (p *Pool[C]) keepMost(last *variant[C]) {
-	for p.kept() > max(p.most, 1) {
+// limitKeptWarm stops keeping the variants warm that are too many. It spares last, unless that is nil.
+func (p *Pool[C]) limitKeptWarm(last *variant[C]) {
+	for p.countKeptWarm() > max(p.maxVariants, 1) {
 		var least *variant[C]
 		for _, v := range p.variants {
-			if v.kept && v != last && (least == nil || v.usedAt < least.usedAt) {
+			if v.keptWarm && v != last && (least == nil || v.requestedAt < least.requestedAt) {
 				least = v
 			}
 		}
-		least.kept = false
-		p.drop(least)
+		least.keptWarm = false
+		p.forgetUnused(least)
 	}
 }
 
-// kept returns how many variants are kept warm.
-func (p *Pool[C]) kept() (n int) {
+// countKeptWarm returns how many variants are kept warm.
+func (p *Pool[C]) countKeptWarm() (n int) {
 	for _, v := range p.variants {
-		if v.kept {
+		if v.keptWarm {
 			n++
 		}
 	}
 	return n
 }
 
-// lastUsed returns the variant that was used last of those kept warm, or the one without a name.
-func (p *Pool[C]) lastUsed() *variant[C] {
+// lastRequested returns the variant that was requested last of those kept warm, or the one without a name.
+func (p *Pool[C]) lastRequested() *variant[C] {
 	last := &p.base
 	for _, v := range p.variants {
-		if v.kept && (!last.kept || v.usedAt > last.usedAt) {
+		if v.keptWarm && (!last.keptWarm || v.requestedAt > last.requestedAt) {
 			last = v
 		}
 	}
 	return last
 }
 
-// warmOf returns how many connections of a variant are kept ready: all variants that are kept have an equal part of the warm
-// ones, and where there are too few for one each, those used last have them.
+// warmOf returns how many idle connections of a variant are kept ready: all variants that are kept warm have an equal share of the warm
+// connections. If there are fewer connections than variants, those requested last have one each.
 func (p *Pool[C]) warmOf(v *variant[C]) int {
-	if p.plain() {
+	if p.hasNoVariants() {
 		return p.warm
 	}
-	if !v.kept {
+	if !v.keptWarm {
 		return 0
 	}
-	before, later := 0, 0 // how many stand before it; how many were used later
+	before, later := 0, 0 // how many are listed before it; how many were requested later
 	i := slices.Index(p.variants, v)
 	for j, other := range p.variants {
 		switch {
-		case !other.kept || j == i:
+		case !other.keptWarm || j == i:
 			continue
 		case j < i:
 			before++
 		}
-		if other.usedAt > v.usedAt || other.usedAt == v.usedAt && j < i {
+		if other.requestedAt > v.requestedAt || other.requestedAt == v.requestedAt && j < i {
 			later++
 		}
 	}
-	n := p.kept()
+	n := p.countKeptWarm()
 	switch {
 	case n > p.warm && later < p.warm:
 		return 1
 	case n > p.warm:
 		return 0
-	case before < p.warm%n: // not by use: what is over would go from one to another with each lease
+	case before < p.warm%n: // in the order of the list: in the order of requests, the remainder would move with each lease
 		return p.warm/n + 1
 	}
 	return p.warm / n
 }
 
-// surplusOf returns how many idle connections of a variant there are beyond the warm ones; negative when some lack. Those that
-// are to be replaced do not count.
+// surplusOf returns how many more idle connections of a variant there are than are kept warm; negative when some are missing. Outdated ones
+// do not count.
 func (p *Pool[C]) surplusOf(v *variant[C]) int { return v.coming + v.idle - v.outdated - p.warmOf(v) }
 
-// lacking returns the variant of which the next warm connection is to be dialed: the one used last of those that lack some.
-func (p *Pool[C]) lacking() (lacking *variant[C]) {
-	if !p.ahead {
+// variantToPredial returns the variant of which a warm connection is to be dialed: the one requested last of those that miss some.
+func (p *Pool[C]) variantToPredial() (next *variant[C]) {
+	if !p.predial {
 		return nil
 	}
 	for _, v := range p.variants {
-		if (lacking == nil || v.usedAt > lacking.usedAt) && p.surplusOf(v) < 0 {
-			lacking = v
+		if (next == nil || v.requestedAt > next.requestedAt) && p.surplusOf(v) < 0 {
+			next = v
 		}
 	}
-	return lacking
+	return next
 }
 
-// compare tells whether warm connections of any variant lack, and whether there are more idle ones of any than are kept warm.
-func (p *Pool[C]) compare() (lacks, abounds bool) {
-	if p.plain() {
+// compareWarm tells whether warm connections are missing of any variant, and whether more are idle of any than are kept warm.
+func (p *Pool[C]) compareWarm() (tooFew, tooMany bool) {
+	if p.hasNoVariants() {
 		n := p.base.coming + p.base.idle - p.base.outdated
-		return n < p.warm && p.ahead, n > p.warm
+		return n < p.warm && p.predial, n > p.warm
 	}
 	for _, v := range p.variants {
 		surplus := p.surplusOf(v)
-		lacks = lacks || surplus < 0 && p.ahead
-		abounds = abounds || surplus > 0 && v.idle > v.outdated
+		tooFew = tooFew || surplus < 0 && p.predial
+		tooMany = tooMany || surplus > 0 && v.idle > v.outdated
 	}
-	return lacks, abounds
+	return tooFew, tooMany
 }
 
-// oldest returns the idle slot that was used longest ago, of a variant for which f is true if it is given; nil for none.
+// oldest returns the slot that has been idle longest, of the variants for which f is true; a nil f is for all. It returns nil for none.
 func (p *Pool[C]) oldest(f func(*variant[C]) bool) (oldest *Slot[C]) {
 	for _, v := range p.variants {
-		if s := v.oldest; s != nil && (oldest == nil || s.rested < oldest.rested) && (f == nil || f(v)) {
+		if s := v.oldest; s != nil && (oldest == nil || s.idleOrder < oldest.idleOrder) && (f == nil || f(v)) {
 			oldest = s
 		}
 	}

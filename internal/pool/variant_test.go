@@ -216,8 +216,8 @@ func TestNobodyStarves(t *testing.T) {
 			clients = clients[1:]
 		}
 	}
-	if served != 1+patience+1 {
-		t.Errorf("served after %d others; want the one before it and %d that came later", served-1, patience)
+	if served != 1+maxOvertaken+1 {
+		t.Errorf("served after %d others; want the one before it and %d that came later", served-1, maxOvertaken)
 	}
 	if s := r.handed(ja); s.Variant() != "ja" {
 		t.Errorf("given a connection of %q", s.Variant())
@@ -233,7 +233,7 @@ func TestNobodyStarves(t *testing.T) {
 // One who is held back is served when the one for whom it was has left.
 func TestHeldBackUntilTheOtherLeaves(t *testing.T) {
 	r := newRig(t, Options{Queue: 99}, varied(1, 1))
-	r.patience = 0
+	r.maxOvertaken = 0
 	p := r.pools[0]
 	p.KeepWarm("en")
 	p.work()

@@ -23,9 +23,9 @@ import (
 // A connection is Ready only at a message boundary in both directions, and, once it has served a session that said
 // anything, only after the profile's reset was seen to succeed. In any doubt it is Broken.
 type Boundary struct {
-	program *program
-	session *session // nil while there is nothing to remember
-	kept    *kept    // the server's greeting; nil for none
+	program  *program
+	session  *session       // nil while there is nothing to remember
+	greeting *savedGreeting // the server's greeting; nil for none
 
 	// settings stands for what earlier sessions have left on the connection: see settings.go. For tagged connections it is
 	// the set of the tags of the last session.
@@ -33,7 +33,7 @@ type Boundary struct {
 
 	state    state
 	flags    flags
-	reason   Reason // why the connection is spoiled
+	reason   Reason // why the connection must serve no other session
 	inspect  [2]frame.Kinds
 	restarts uint16 // of the settle window
 }
@@ -54,7 +54,7 @@ const (
 	greeting  state = iota // dialed; the server's greeting is awaited
 	idle                   // waiting for a session
 	opening                // a session has begun, its first message is awaited
-	waiting                // the first message was sent, the server is not ready yet
+	notReady               // the first message was sent, the server is not ready yet
 	streaming              // messages pass both ways
 	replacing              // the client's end message came; ReplaceEnd is awaited
 	finishing              // the reset was sent, the client waits for its last answer
@@ -68,7 +68,7 @@ type flags uint8
 
 const (
 	used    flags = 1 << iota // it has served a session that said something
-	spoiled                   // it must serve no other session
+	noReuse                   // it must serve no other session
 	ended                     // the last that the client said is its end message
 	asked                     // a keepalive message was not answered yet
 	silent                    // the server has said nothing in this session yet
@@ -99,8 +99,8 @@ type Opening struct {
 	Payload []byte
 }
 
-// kept is the greeting: whole messages, with their kinds.
-type kept struct {
+// savedGreeting is the greeting: whole messages, with their kinds.
+type savedGreeting struct {
 	opcodes  []frame.Opcode
 	payloads [][]byte
 	size     int
@@ -126,22 +126,22 @@ func (b *Boundary) Dialed() Step {
 	s := Step{Send: b.program.setup}
 	if b.program.greets {
 		b.state = greeting
-		b.look()
+		b.updateInspect()
 		s.Timer = b.program.greetingTime
 		return s
 	}
-	return b.rest(s)
+	return b.becomeIdle(s)
 }
 
 // Greeting returns the messages of the server's greeting, to be sent to the client at the start of each session. With a
 // one-shot profile that was inspected while it was idle, what the server has said since is among them.
 func (b *Boundary) Greeting() iter.Seq2[frame.Opcode, []byte] {
 	return func(yield func(frame.Opcode, []byte) bool) {
-		if b.kept == nil {
+		if b.greeting == nil {
 			return
 		}
-		for i, op := range b.kept.opcodes {
-			if !yield(op, b.kept.payloads[i]) {
+		for i, op := range b.greeting.opcodes {
+			if !yield(op, b.greeting.payloads[i]) {
 				return
 			}
 		}
@@ -172,7 +172,7 @@ func (b *Boundary) Begin(token uint64) (s Step) {
 	} else if b.program.aliveEvery > 0 {
 		s.Timer = StopTimer
 	}
-	b.look()
+	b.updateInspect()
 	return s
 }
 
@@ -211,7 +211,7 @@ func (b *Boundary) Plausible(t Traffic) bool {
 		may++
 	}
 	if begun(t.Received, t.ReceivingMessage)+b.session.taken+b.session.unanswered > may {
-		b.spoil(Unsolicited)
+		b.forbidReuse(Unsolicited)
 		return false
 	}
 	return true
@@ -232,8 +232,8 @@ func (b *Boundary) Owed(t Traffic) bool {
 	return b.session.counted > b.session.acknowledged
 }
 
-// look works out what is to be presented from now on.
-func (b *Boundary) look() {
+// updateInspect works out what is to be presented from now on.
+func (b *Boundary) updateInspect() {
 	p := b.program
 	b.inspect = [2]frame.Kinds{}
 	switch b.state {
@@ -241,7 +241,7 @@ func (b *Boundary) look() {
 		if p.reuse != OneShot || p.listens() {
 			b.inspect[FromServer] = allMessages
 		}
-	case opening, waiting, streaming, replacing:
+	case opening, notReady, streaming, replacing:
 		b.inspect = [2]frame.Kinds{p.fromClient.kinds(^class(0)), p.streamed()}
 		if b.state != streaming || b.flags&ended != 0 || b.flags&(silent|replay) == silent|replay && p.refuses() {
 			b.inspect[FromClient] = allMessages
@@ -270,10 +270,10 @@ func (p *program) streamed() frame.Kinds {
 	return 0
 }
 
-// spoil notes that the connection must serve no other session.
-func (b *Boundary) spoil(why Reason) {
-	if b.flags&spoiled == 0 {
-		b.flags |= spoiled
+// forbidReuse notes that the connection must serve no other session.
+func (b *Boundary) forbidReuse(why Reason) {
+	if b.flags&noReuse == 0 {
+		b.flags |= noReuse
 		b.reason = why
 	}
 }
@@ -282,13 +282,13 @@ func (b *Boundary) spoil(why Reason) {
 func (b *Boundary) breaks(s Step, why Reason) Step {
 	b.state, b.reason = broken, why
 	b.forget()
-	b.look()
+	b.updateInspect()
 	s.Then, s.Reason, s.Timer = Broken, why, StopTimer
 	return s
 }
 
-// rest makes the connection wait for a session.
-func (b *Boundary) rest(s Step) Step {
+// becomeIdle makes the connection wait for a session.
+func (b *Boundary) becomeIdle(s Step) Step {
 	b.state = idle
 	if s := b.session; b.flags&asked != 0 && s != nil && s.messages[FromServer].fate.looked() { // its answer is under way
 		b.session = &session{}
@@ -297,8 +297,8 @@ func (b *Boundary) rest(s Step) Step {
 	} else {
 		b.forget()
 	}
-	b.flags &^= spoiled | ended | silent | replay
-	b.look()
+	b.flags &^= noReuse | ended | silent | replay
+	b.updateInspect()
 	s.Then = Ready
 	s.Timer = StopTimer
 	if b.program.aliveEvery > 0 {

@@ -11,7 +11,7 @@ func (b *Boundary) clientBegins(op frame.Opcode, length int64) Step {
 	p, m := b.program, &b.session.messages[FromClient]
 	m.begin(op, relayed, 0)
 	switch {
-	case b.state == waiting || b.flags&asked != 0: // it was to be paused
+	case b.state == notReady || b.flags&asked != 0: // it was to be paused
 		m.fate = unseen
 		return Step{Pass: Keep, Client: Pause}
 	case b.state == opening:
@@ -23,7 +23,7 @@ func (b *Boundary) clientBegins(op frame.Opcode, length int64) Step {
 	if b.flags&(ended|replay) != 0 {
 		b.flags &^= ended | replay
 		b.session.opening = Opening{}
-		b.look()
+		b.updateInspect()
 	}
 	can := p.fromClient.can[op]
 	if can == 0 {
@@ -35,7 +35,7 @@ func (b *Boundary) clientBegins(op frame.Opcode, length int64) Step {
 			return Step{}
 		}
 	}
-	if p.replace && can&isEnd != 0 && b.flags&spoiled == 0 {
+	if p.replace && can&isEnd != 0 && b.flags&noReuse == 0 {
 		return b.take(FromClient, op, length, holding)
 	}
 	return b.take(FromClient, op, length, looking)
@@ -96,17 +96,17 @@ func (b *Boundary) clientSaid(m *assembly, f found, payload []byte) (s Step) {
 		}
 		b.state = streaming
 		if p.readies {
-			b.state = waiting
+			b.state = notReady
 			s.Client, s.Timer = Pause, p.readyIn
 		}
 	}
 	if f.doubt&p.kept != 0 && !(first && f.doubt&p.kept == isSticky) || f.class&isSticky != 0 && !first {
-		b.spoil(Unclean)
+		b.forbidReuse(Unclean)
 	}
-	if p.replace && f.class&isEnd != 0 && b.flags&spoiled == 0 {
+	if p.replace && f.class&isEnd != 0 && b.flags&noReuse == 0 {
 		session.taken++
 		b.state = replacing
-		b.look()
+		b.updateInspect()
 		return Step{Pass: Drop, Then: Replaced}
 	}
 	if f.class&isUnanswered != 0 {
@@ -116,11 +116,11 @@ func (b *Boundary) clientSaid(m *assembly, f found, payload []byte) (s Step) {
 		session.counted++
 	}
 	if f.class&isStart != 0 && !session.tasks.start(f.tag, tagSet(b.settings)) {
-		b.spoil(Unclean)
+		b.forbidReuse(Unclean)
 	}
 	if f.class&isEnd != 0 {
 		b.flags |= ended
 	}
-	b.look()
+	b.updateInspect()
 	return s
 }

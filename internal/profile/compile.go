@@ -8,7 +8,7 @@ type program struct {
 	blind bool
 
 	fromClient, fromServer *matchSet
-	kept                   class // what must be told of messages from clients: a message that cannot be told spoils the connection
+	kept                   class // what must be known of messages from clients: after a message that cannot be judged, the connection is not reused
 
 	setup, reset, alive []Message
 	replies             int // to the messages of the reset, for lockstep

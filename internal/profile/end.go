@@ -20,7 +20,7 @@ func (b *Boundary) ReplaceEnd(t Traffic) (s Step) {
 	}
 	b.state = finishing
 	b.tail(finishing)
-	b.look()
+	b.updateInspect()
 	return Step{Send: b.program.reset, Timer: b.program.timeout}
 }
 
@@ -61,7 +61,7 @@ func (b *Boundary) End(t Traffic) (s Step) {
 	case finishing:
 		b.state = resetting
 		b.tail(resetting)
-		b.look()
+		b.updateInspect()
 		return Step{Then: Resetting}
 	case resetting, settling:
 		return Step{Then: Resetting}
@@ -78,7 +78,7 @@ func (b *Boundary) End(t Traffic) (s Step) {
 		return b.breaks(s, Cut)
 	case p.reuse == OneShot:
 		return b.breaks(s, Served)
-	case b.flags&spoiled != 0:
+	case b.flags&noReuse != 0:
 		return b.breaks(s, b.reason)
 	case !b.Plausible(t):
 		return b.breaks(s, Unsolicited)
@@ -87,7 +87,7 @@ func (b *Boundary) End(t Traffic) (s Step) {
 			return b.breaks(s, Unsolicited)
 		}
 		return b.unused(s)
-	case b.state == waiting:
+	case b.state == notReady:
 		return b.breaks(s, NotReady)
 	}
 	b.flags |= used
@@ -100,9 +100,9 @@ func (b *Boundary) End(t Traffic) (s Step) {
 // unused ends a session that said nothing: there is nothing to reset.
 func (b *Boundary) unused(s Step) Step {
 	if b.flags&asked == 0 {
-		return b.rest(s)
+		return b.becomeIdle(s)
 	}
-	s = b.rest(s) // the keepalive message's answer is still to come
+	s = b.becomeIdle(s) // the keepalive message's answer is still to come
 	s.Timer = b.program.timeout
 	return s
 }
@@ -112,12 +112,12 @@ func (b *Boundary) resets(t Traffic) (s Step) {
 	p, session := b.program, b.session
 	b.state = resetting
 	b.tail(resetting)
-	b.look()
+	b.updateInspect()
 	s.Then, s.Timer = Resetting, p.timeout
 	switch {
 	case p.blind: // nothing is sent, and nothing awaited but the end of a message
 		if !t.ReceivingMessage {
-			return b.rest(s)
+			return b.becomeIdle(s)
 		}
 	case p.reuse == Lockstep:
 		session.expected = b.owed(t) + uint64(p.replies)
@@ -158,7 +158,7 @@ func (b *Boundary) counts(f found) (s Step) {
 	p, session := b.program, b.session
 	switch {
 	case p.blind && session.expected == 0: // only the end of this message was awaited
-		return b.rest(Step{Pass: Drop})
+		return b.becomeIdle(Step{Pass: Drop})
 	case p.reuse == Lockstep:
 		session.expected--
 		if session.expected == 0 && p.until && f.class&isUntil == 0 {
@@ -194,7 +194,7 @@ func (b *Boundary) counts(f found) (s Step) {
 			s.Then, s.Close = then, code
 		}
 	}
-	b.look()
+	b.updateInspect()
 	return s
 }
 
@@ -212,11 +212,11 @@ func (b *Boundary) succeeded(s Step) Step {
 	if b.program.settle > 0 {
 		b.state = settling
 		b.restarts = 0
-		b.look()
+		b.updateInspect()
 		s.Then, s.Timer = Resetting, b.program.settle
 		return s
 	}
-	return b.rest(s)
+	return b.becomeIdle(s)
 }
 
 // Timer presents that the time has passed which a Step asked for. between tells that everything received has been presented,
@@ -232,7 +232,7 @@ func (b *Boundary) Timer(between bool) (s Step) {
 		if b.flags&asked != 0 {
 			return b.elsewhere(NotAlive)
 		}
-	case waiting:
+	case notReady:
 		return b.elsewhere(NotReady)
 	case replacing, finishing:
 		return b.breaks(Step{Close: frame.InternalError}, ResetTimeout)
@@ -241,7 +241,7 @@ func (b *Boundary) Timer(between bool) (s Step) {
 	case settling:
 		switch {
 		case between && (b.session == nil || !b.session.messages[FromServer].fate.looked()):
-			return b.rest(s)
+			return b.becomeIdle(s)
 		case p.reuse == Quiet && int(b.restarts) < p.restarts:
 			b.restarts++
 			s.Timer = p.settle
@@ -271,11 +271,11 @@ func (b *Boundary) keepsAlive(between bool) Step {
 func (b *Boundary) Closed(code frame.CloseCode) Step {
 	full := fits(uint16(code), b.program.busyClose)
 	switch b.state {
-	case opening, waiting, streaming:
+	case opening, notReady, streaming:
 		if full && b.replayable() {
 			return b.elsewhere(Busy)
 		}
-		b.spoil(ServerClosed)
+		b.forbidReuse(ServerClosed)
 		return Step{Then: Broken, Reason: ServerClosed, Timer: StopTimer}
 	case replacing, finishing:
 		return b.breaks(Step{Close: frame.InternalError}, ServerClosed)

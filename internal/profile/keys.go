@@ -57,7 +57,7 @@ func (r *reader) key(s *spec, e entry) {
 		if isNone(e.value) {
 			break
 		}
-		if r.setText(&s.subprotocol, e.value); s.subprotocol != "" && !isToken(s.subprotocol) {
+		if r.setText(&s.subprotocol, e.value); s.subprotocol != "" && !IsToken(s.subprotocol) {
 			r.problem(placeOf(e.value), "invalid subprotocol %q: use one name of letters, digits and !#$%%&'*+-.^_`|~ (RFC 6455, section 4.1)", s.subprotocol)
 		}
 	case "setup":

@@ -56,7 +56,7 @@ func ParsePass(words []string) (Passed, error) {
 		case kind == "header" && named:
 			canonical := textproto.CanonicalMIMEHeaderKey(name)
 			switch {
-			case !isToken(name):
+			case !IsToken(name):
 				return Passed{}, fmt.Errorf("%q names no header: use header:NAME, such as header:Authorization", word)
 			case canonical == "Sec-Websocket-Protocol":
 				return Passed{}, fmt.Errorf("%q: this header belongs to the handshake itself; use subprotocol to pass it", word)

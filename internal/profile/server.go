@@ -21,7 +21,7 @@ func (b *Boundary) serverBegins(op frame.Opcode, length int64) Step {
 			return b.breaks(Step{Pass: Drop}, Unsolicited)
 		}
 		return b.take(FromServer, op, length, dropping)
-	case opening, waiting, streaming, replacing:
+	case opening, notReady, streaming, replacing:
 		return b.streams(op, length)
 	case finishing:
 		return b.take(FromServer, op, length, looking)
@@ -84,7 +84,7 @@ func (b *Boundary) replayable() bool {
 
 // elsewhere gives the session up to another connection, if that is possible.
 func (b *Boundary) elsewhere(why Reason) Step {
-	b.spoil(why)
+	b.forbidReuse(why)
 	s := Step{Pass: Drop, Then: Elsewhere, Client: Pause, Reason: why, Timer: StopTimer}
 	if !b.replayable() {
 		s.Then, s.Close = Broken, frame.TryAgainLater
@@ -98,7 +98,7 @@ func (b *Boundary) spoke() {
 	if !b.program.readies {
 		b.flags &^= silent
 		b.session.opening = Opening{}
-		b.look()
+		b.updateInspect()
 	}
 }
 
@@ -117,7 +117,7 @@ func (b *Boundary) serverSaid(m *assembly, f found, payload []byte) Step {
 			return b.greeted(m, f, payload)
 		}
 		return b.breaks(Step{Pass: Drop}, Unsolicited)
-	case opening, waiting, streaming, replacing:
+	case opening, notReady, streaming, replacing:
 		return b.streamed(f)
 	case finishing, resetting:
 		return b.counts(f)
@@ -135,16 +135,16 @@ func (b *Boundary) greeted(m *assembly, f found, payload []byte) Step {
 	if f.class&isBusy != 0 {
 		return b.breaks(Step{Pass: Drop}, Busy)
 	}
-	if b.kept == nil {
-		b.kept = new(kept)
+	if b.greeting == nil {
+		b.greeting = new(savedGreeting)
 	}
-	k := b.kept
+	k := b.greeting
 	if k.size += len(payload) + 1; k.size > b.program.longestGreeting {
 		return b.breaks(Step{Pass: Drop}, GreetingFailed)
 	}
 	k.opcodes, k.payloads = append(k.opcodes, m.opcode), append(k.payloads, bytes.Clone(payload))
 	if b.state == greeting && f.class&isGreeting != 0 {
-		return b.rest(Step{Pass: Drop})
+		return b.becomeIdle(Step{Pass: Drop})
 	}
 	if b.state == idle {
 		b.forget()
@@ -158,7 +158,7 @@ func (b *Boundary) streamed(f found) Step {
 	if b.flags&asked != 0 {
 		session.swallowed++
 		b.flags &^= asked
-		b.look()
+		b.updateInspect()
 		if f.class&isAlive == 0 {
 			return b.elsewhere(Unsolicited)
 		}
@@ -172,11 +172,11 @@ func (b *Boundary) streamed(f found) Step {
 			b.flags &^= silent
 			session.opening = Opening{}
 			s := Step{}
-			if b.state == waiting {
+			if b.state == notReady {
 				b.state = streaming
 				s.Client, s.Timer = Resume, StopTimer
 			}
-			b.look()
+			b.updateInspect()
 			return s
 		default:
 			b.spoke()
@@ -190,7 +190,7 @@ func (b *Boundary) streamed(f found) Step {
 			break
 		}
 		if session.acknowledged == session.counted {
-			b.spoil(Unsolicited)
+			b.forbidReuse(Unsolicited)
 			return Step{Pass: Drop, Then: Foreign, Reason: Unsolicited}
 		}
 		session.acknowledged++
@@ -202,7 +202,7 @@ func (b *Boundary) streamed(f found) Step {
 func (b *Boundary) tagged(f found) Step {
 	task := b.session.tasks.find(f.tag)
 	if f.class&isFailed != 0 && (task != nil || f.tag == nil) {
-		b.spoil(TaskFailed)
+		b.forbidReuse(TaskFailed)
 	}
 	switch {
 	case task != nil:
@@ -222,9 +222,9 @@ func (b *Boundary) tagged(f found) Step {
 // dropping it would leave a hole, or another's, so that it must not be shown: the session ends.
 func (b *Boundary) untagged() Step {
 	if b.flags&used == 0 {
-		b.spoil(Unclean)
+		b.forbidReuse(Unclean)
 		return Step{}
 	}
-	b.spoil(Unsolicited)
+	b.forbidReuse(Unsolicited)
 	return Step{Pass: Drop, Then: Foreign, Reason: Unsolicited}
 }

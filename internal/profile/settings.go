@@ -23,7 +23,7 @@ func hashOf(b []byte) uint64 { return maphash.Bytes(seed, b) | 1<<63 }
 func (b *Boundary) fit(settings uint64) (s Step, fits bool) {
 	switch {
 	case settings == unknownSettings && b.settings == anySettings:
-		b.spoil(Unclean) // so that no other session is compared with it
+		b.forbidReuse(Unclean) // so that no other session is compared with it
 	case b.settings == anySettings:
 	case b.settings != settings:
 		return Step{Pass: Keep, Client: Pause, Then: Elsewhere, Reason: OtherSettings, Settings: settings}, false
@@ -37,7 +37,7 @@ func (b *Boundary) fitsSettings(m *assembly, f found, payload []byte) (s Step, f
 	settings := noSettings
 	switch {
 	case (f.class|f.doubt)&isSticky == 0:
-	case m.long && b.flags&spoiled != 0: // that has been found when it began
+	case m.long && b.flags&noReuse != 0: // that has been found when it began
 		return Step{}, true
 	case m.long || f.class&isSticky == 0:
 		settings = unknownSettings

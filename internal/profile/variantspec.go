@@ -44,8 +44,8 @@ var handshakeHeaders = []string{
 	"Sec-Websocket-Protocol", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Keep-Alive", "Expect",
 }
 
-// isToken tells whether a text is a token of HTTP (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
+// IsToken tells whether a text is a token of HTTP (RFC 9110, section 5.6.2).
+func IsToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		letter := '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
@@ -124,7 +124,7 @@ func (r *reader) names(n *strictyaml.Node, header bool) []string {
 			name = textproto.CanonicalMIMEHeaderKey(name)
 		}
 		switch {
-		case name == "" || header && !isToken(name):
+		case name == "" || header && !IsToken(name):
 			r.problem(placeOf(item), "invalid name %q of a parameter or header", name)
 			continue
 		case header && slices.Contains(handshakeHeaders, name):

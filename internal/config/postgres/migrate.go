@@ -6,7 +6,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -15,17 +14,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
 )
 
+// embedded are the files that make the schema.
+//
 //go:embed migrations/*.sql
 var embedded embed.FS
-
-// migrations returns the files that make the schema.
-func migrations() fs.FS {
-	files, err := fs.Sub(embedded, "migrations")
-	if err != nil {
-		panic(err) // the name is valid
-	}
-	return files
-}
 
 // Migrate makes the schema wsbouncer, or brings it up to date, and returns the versions that it had and has. Others who do the
 // same at the same time wait for one another. The user needs the right to create the schema, or to own it.
@@ -39,20 +31,20 @@ func Migrate(ctx context.Context, dsn string) (from, to int64, err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	lock, err := db.Conn(ctx)
 	if err != nil {
-		return 0, 0, fmt.Errorf("the database: %w", err)
+		return 0, 0, fmt.Errorf("database: %w", err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	if _, err = lock.ExecContext(ctx, "SELECT pg_advisory_lock($1)", int64(lockNumber)); err != nil {
-		return 0, 0, fmt.Errorf("waiting for others who migrate: %w", err)
+		return 0, 0, fmt.Errorf("waiting for another migration: %w", err)
 	}
 	defer func() {
 		_, unlocking := lock.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", int64(lockNumber))
 		err = errors.Join(err, unlocking)
 	}()
 	if err = makeSchema(ctx, lock); err != nil {
-		return 0, 0, fmt.Errorf("making the schema wsbouncer: %w", err)
+		return 0, 0, fmt.Errorf("creating the schema wsbouncer: %w", err)
 	}
-	return tables.Migrate(ctx, dialect, database.DialectPostgres, db, migrations())
+	return tables.Migrate(ctx, dialect, database.DialectPostgres, db, embedded)
 }
 
 // lockNumber is that of the advisory lock, which must differ from those of other programs on the database.

@@ -16,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
 	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/config/tables"
 )
 
 func fill(t testing.TB, s config.Store) *config.Snapshot {
@@ -61,6 +62,16 @@ func has(backend string, connections int) func(*config.Snapshot, error) bool {
 		b, _ := s.Backend(backend)
 		return b.Connections == connections
 	}
+}
+
+// newest returns the version of the schema that this program knows.
+func newest(t *testing.T) int64 {
+	t.Helper()
+	version, err := tables.Newest(embedded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return version
 }
 
 // TestStraightSQL makes sure that what an operator does to rows is seen and in the history, one revision for a transaction.
@@ -136,8 +147,8 @@ func TestInvalidRows(t *testing.T) {
 	watcher := s.Watch(t.Context())
 	query(t, dsn, `UPDATE wsbouncer.services SET queue_timeout = 'soon'`, `UPDATE wsbouncer.backends SET warm = 33 WHERE name = 'gpu-1'`)
 	until(t, s, watcher, "the mistakes", func(_ *config.Snapshot, err error) bool {
-		return err != nil && strings.Contains(err.Error(), `service stt: queue-timeout: "soon" is not a duration`) &&
-			strings.Contains(err.Error(), "backend gpu-1: warm: 33 is not between 0 and the cap of 32") && errors.As(err, new(config.Problems))
+		return err != nil && strings.Contains(err.Error(), `service stt: queue-timeout: invalid duration "soon"`) &&
+			strings.Contains(err.Error(), `backend gpu-1: warm: invalid number "33": use a whole number from 0 to the cap of 32`) && errors.As(err, new(config.Problems))
 	})
 	query(t, dsn, `UPDATE wsbouncer.services SET queue_timeout = '5s'`, `UPDATE wsbouncer.backends SET warm = NULL`)
 	until(t, s, watcher, "that they were put right", func(_ *config.Snapshot, err error) bool { return err == nil })
@@ -193,7 +204,7 @@ func TestSchema(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 { // at once: one makes it, and the others wait
 		all.Go(func() {
-			if _, to, err := Migrate(t.Context(), dsn); err != nil || to != 2 {
+			if _, to, err := Migrate(t.Context(), dsn); err != nil || to != newest(t) {
 				t.Errorf("migrating: %d, %v", to, err)
 			}
 		})
@@ -206,7 +217,7 @@ func TestSchema(t *testing.T) {
 	_, loading := s.Load(t.Context())
 	_, _, migrating := Migrate(t.Context(), dsn)
 	for i, err := range []error{loading, migrating} {
-		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), "it has version 999, and this program knows versions up to 2") {
+		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), fmt.Sprintf("it has version 999, and this program supports versions up to %d", newest(t))) {
 			t.Errorf("call %d with a newer schema: %v", i, err)
 		}
 	}
@@ -347,7 +358,7 @@ func TestMadeAnew(t *testing.T) {
 	if _, _, err := Migrate(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Load(t.Context()); !errors.Is(err, config.ErrMissing) || !strings.Contains(err.Error(), "made anew") {
+	if _, err := s.Load(t.Context()); !errors.Is(err, config.ErrMissing) || !strings.Contains(err.Error(), "tables are new") {
 		t.Errorf("with new tables: %v", err)
 	}
 	added := config.Change{Who: "x", Mutations: []config.Mutation{

@@ -23,24 +23,13 @@ func (t *transaction) tables() *tables.Tables {
 type runner struct{ tx pgx.Tx }
 
 // Query implements [tables.Tx].
-func (r runner) Query(ctx context.Context, statement string, args ...any) (all [][]*string, err error) {
+func (r runner) Query(ctx context.Context, statement string, args ...any) ([][]*string, error) {
 	rows, err := r.tx.Query(ctx, statement, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	to := make([]any, len(rows.FieldDescriptions()))
-	for rows.Next() {
-		row := make([]*string, len(to))
-		for i := range row {
-			to[i] = &row[i]
-		}
-		if err := rows.Scan(to...); err != nil {
-			return nil, err
-		}
-		all = append(all, row)
-	}
-	return all, rows.Err()
+	return tables.Texts(rows, len(rows.FieldDescriptions()))
 }
 
 // Exec implements [tables.Tx]. Arguments are texts, which the server reads as it reads literals.

@@ -5,7 +5,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/pressly/goose/v3/database"
@@ -15,28 +14,21 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
 )
 
+// embedded are the files that make the schema.
+//
 //go:embed migrations/*.sql
 var embedded embed.FS
-
-// migrations returns the files that make the schema.
-func migrations() fs.FS {
-	files, err := fs.Sub(embedded, "migrations")
-	if err != nil {
-		panic(err) // the name is valid
-	}
-	return files
-}
 
 // Migrate makes the database's schema, or brings it up to date, and returns the versions that it had and has. Others who do the
 // same at the same time wait for one another. A [Store] does so, too.
 func Migrate(ctx context.Context, path string) (from, to int64, err error) {
-	newest, err := tables.Newest(migrations())
+	newest, err := tables.Newest(embedded)
 	if err != nil {
 		return 0, 0, err
 	}
 	s := new(Store)
 	if s.path, err = filepath.Abs(path); err != nil {
-		return 0, 0, fmt.Errorf("the database's file: %w", err)
+		return 0, 0, fmt.Errorf("database file: %w", err)
 	}
 	h, err := connect(ctx, s.path, false, false)
 	if err != nil {
@@ -47,7 +39,7 @@ func Migrate(ctx context.Context, path string) (from, to int64, err error) {
 		err = h.migrate(ctx, newest, false)
 	}
 	if h.readOnly && from < newest {
-		err = fmt.Errorf("%w: %s may not be written: %w", config.ErrReadOnly, s.path, err)
+		err = fmt.Errorf("%w: %s is not writable: %w", config.ErrReadOnly, s.path, err)
 	}
 	return from, newest, s.explain(err)
 }
@@ -76,7 +68,7 @@ func (h *handle) migrate(ctx context.Context, newest int64, known bool) error {
 	if _, err := h.pin.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil { // so that readers and a writer do not stop one another
 		return err
 	}
-	if _, _, err = tables.Migrate(ctx, dialect, database.DialectSQLite3, h.db, migrations()); err != nil { // looks again what there is to do
+	if _, _, err = tables.Migrate(ctx, dialect, database.DialectSQLite3, h.db, embedded); err != nil { // looks again what there is to do
 		return err
 	}
 	return h.makeTriggers(ctx)
@@ -101,7 +93,7 @@ func (h *handle) schema(ctx context.Context) (version int64, err error) {
 	if n == 0 {
 		err = h.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name IN ('services', 'backends')").Scan(&n)
 		if err == nil && n > 0 {
-			err = fmt.Errorf("%w: %s is the database of another program", config.ErrSchema, h.path)
+			err = fmt.Errorf("%w: %s belongs to another program", config.ErrSchema, h.path)
 		}
 		return 0, err
 	}
@@ -117,7 +109,7 @@ func (h *handle) strange(ctx context.Context) error {
 	case err != nil:
 		return err
 	case n > 0:
-		return fmt.Errorf("%w: %s is the database of another program", config.ErrSchema, h.path)
+		return fmt.Errorf("%w: %s belongs to another program", config.ErrSchema, h.path)
 	}
 	return fmt.Errorf("%w: %s has no tables", config.ErrMissing, h.path)
 }

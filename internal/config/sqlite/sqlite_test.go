@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -160,7 +161,7 @@ func TestInvalidRows(t *testing.T) {
 		t.Fatalf("loading: %v", err)
 	}
 	for _, says := range []string{
-		`service stt: queue-timeout: "soon" is not a duration`, "backend gpu-1: warm: 33 is not between 0 and the cap of 32",
+		`service stt: queue-timeout: invalid duration "soon"`, `backend gpu-1: warm: invalid number "33": use a whole number from 0 to the cap of 32`,
 		`backend gpu-2: service: unknown service "sst": did you mean "stt"?`,
 	} {
 		if !strings.Contains(err.Error(), says) {
@@ -194,7 +195,7 @@ func TestNewerSchema(t *testing.T) {
 	_, writing := s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-1"}}})
 	opening := used(t, path, config.Options{})
 	for i, err := range []error{loading, writing, opening} {
-		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), "it has version 999, and this program knows versions up to 2; use a newer wsbouncer") {
+		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), fmt.Sprintf("it has version 999, and this program supports versions up to %d: use a newer wsbouncer", s.(*Store).newest)) {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
@@ -292,10 +293,10 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, says := range map[string]string{
-		filepath.Join(directory, "none", "c.db"): "the database's directory",
-		directory:                                "is a directory; allowed is a file",
-		text:                                     "is no SQLite database, or is damaged",
-		other:                                    "is the database of another program",
+		filepath.Join(directory, "none", "c.db"): "database directory",
+		directory:                                "is a directory: use a file",
+		text:                                     "is not a SQLite database or is damaged",
+		other:                                    "belongs to another program",
 	} {
 		if err := used(t, path, config.Options{}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", path, err)
@@ -323,28 +324,42 @@ func TestOpenedAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// TestOlderSchema brings databases up to date that older programs have made, with their own triggers: what is in them stays, what
+// TestOlderSchema brings databases up to date that older programs have made, which had their own triggers: what is in them stays, what
 // is new can be set and has a history, and the triggers are those of a new database.
 func TestOlderSchema(t *testing.T) {
-	for version := range int64(2) {
+	files, err := fs.Glob(embedded, "migrations/*.sql")
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	for version := int64(1); version <= int64(len(files)); version++ {
 		path := filepath.Join(t.TempDir(), "old.db")
 		old, err := sql.Open("sqlite", path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		released := make(fstest.MapFS)
-		for _, file := range []string{"1_tables.sql", "2_pass.sql"}[:version+1] {
-			data, err := os.ReadFile(filepath.Join("testdata", "released", file))
+		then := make(fstest.MapFS)
+		for _, file := range files[:version] {
+			data, err := fs.ReadFile(embedded, file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			released[file] = &fstest.MapFile{Data: data}
+			then[file] = &fstest.MapFile{Data: data}
 		}
-		if _, to, err := tables.Migrate(t.Context(), dialect, database.DialectSQLite3, old, released); err != nil || to != version+1 {
-			t.Fatalf("version %d: %d, %v", version+1, to, err)
+		if _, to, err := tables.Migrate(t.Context(), dialect, database.DialectSQLite3, old, then); err != nil || to != version {
+			t.Fatalf("version %d: %d, %v", version, to, err)
 		}
-		if _, err := old.ExecContext(t.Context(), "INSERT INTO services (name, path) VALUES ('stt', '/v1')"); err != nil {
-			t.Fatal(err)
+		for _, statement := range []string{
+			`CREATE TRIGGER services_added AFTER INSERT ON services BEGIN
+				UPDATE head SET revision = revision + 1;
+				INSERT INTO revisions (revision, at, who) SELECT revision, '2026-01-02T03:04:05Z', '(SQL)' FROM head;
+				INSERT INTO changes (revision, action, kind, name, field, became)
+					SELECT revision, 'added', 'service', NEW.name, column1, column2 FROM head, (VALUES ('', NULL), ('path', NEW.path));
+			END`,
+			"INSERT INTO services (name, path) VALUES ('stt', '/v1')",
+		} {
+			if _, err := old.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := old.Close(); err != nil {
 			t.Fatal(err)
@@ -362,7 +377,7 @@ func TestOlderSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		if service, _ := snapshot.Service("stt"); service.Path != "/v1" || !slices.Equal(service.Pass, []string{"path", "query"}) {
-			t.Errorf("version %d: %+v", version+1, service)
+			t.Errorf("version %d: %+v", version, service)
 		}
 		var got []string
 		history, err := s.History(t.Context(), 2)
@@ -371,10 +386,10 @@ func TestOlderSchema(t *testing.T) {
 		}
 		want := []string{`x: service stt: pass (none) -> "[\"path\",\"query\"]"`, "(SQL): service stt: added (path /v1)"}
 		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("version %d: %q, %v", version+1, got, err)
+			t.Errorf("version %d: %q, %v", version, got, err)
 		}
 		if has := triggersOf(t, path); !maps.Equal(has, triggers()) {
-			t.Errorf("version %d: the triggers are %v", version+1, has)
+			t.Errorf("version %d: the triggers are %v", version, has)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func patience(ctx context.Context, conn *sql.Conn, d time.Duration) error {
 }
 
 // Query implements [tables.Tx].
-func (t *transaction) Query(ctx context.Context, statement string, args ...any) (all [][]*string, err error) {
+func (t *transaction) Query(ctx context.Context, statement string, args ...any) ([][]*string, error) {
 	rows, err := t.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return nil, err
@@ -62,18 +62,7 @@ func (t *transaction) Query(ctx context.Context, statement string, args ...any) 
 	if err != nil {
 		return nil, err
 	}
-	to := make([]any, len(columns))
-	for rows.Next() {
-		row := make([]*string, len(columns))
-		for i := range row {
-			to[i] = &row[i]
-		}
-		if err := rows.Scan(to...); err != nil {
-			return nil, err
-		}
-		all = append(all, row)
-	}
-	return all, rows.Err()
+	return tables.Texts(rows, len(columns))
 }
 
 // Exec implements [tables.Tx].

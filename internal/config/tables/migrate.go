@@ -18,10 +18,14 @@ import (
 // VersionTable is the name of the table in which goose notes the schema's versions, without Dialect.Schema.
 const VersionTable = "schema_version"
 
-// Migrate brings the schema to the newest version that this program knows, and returns the versions that it had
-// and has. The caller keeps others from doing the same at the same time.
-func Migrate(ctx context.Context, d Dialect, name database.Dialect, db *sql.DB, migrations fs.FS) (from, to int64, err error) {
+// Migrate brings the schema to the newest version that the files migrations/NUMBER_name.sql lead to, and returns the versions that
+// it had and has. The caller keeps others from doing the same at the same time.
+func Migrate(ctx context.Context, d Dialect, name database.Dialect, db *sql.DB, files fs.FS) (from, to int64, err error) {
 	store, err := database.NewStore(name, d.Schema+VersionTable)
+	if err != nil {
+		return 0, 0, err
+	}
+	migrations, err := fs.Sub(files, "migrations")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -29,28 +33,28 @@ func Migrate(ctx context.Context, d Dialect, name database.Dialect, db *sql.DB, 
 	if err != nil {
 		return 0, 0, fmt.Errorf("reading the migrations: %w", err)
 	}
-	newest, err := Newest(migrations)
+	newest, err := Newest(files)
 	if err != nil {
 		return 0, 0, err
 	}
 	results, err := provider.Up(ctx)
 	if err != nil {
-		return 0, 0, fmt.Errorf("migrating the database's schema: %w", err)
+		return 0, 0, fmt.Errorf("migrating the database schema: %w", err)
 	}
 	to, err = provider.GetDBVersion(ctx)
 	if err != nil {
-		return 0, 0, fmt.Errorf("reading the schema's version: %w", err)
+		return 0, 0, fmt.Errorf("reading the schema version: %w", err)
 	}
 	return to - int64(len(results)), to, CheckSchema(to, newest)
 }
 
-// Newest returns the newest version that the migrations lead to.
-func Newest(migrations fs.FS) (newest int64, err error) {
-	files, err := fs.Glob(migrations, "*.sql")
+// Newest returns the newest version that the files migrations/NUMBER_name.sql lead to.
+func Newest(files fs.FS) (newest int64, err error) {
+	names, err := fs.Glob(files, "migrations/*.sql")
 	if err != nil {
 		return 0, err
 	}
-	for _, file := range files {
+	for _, file := range names {
 		number, _, _ := strings.Cut(path.Base(file), "_")
 		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil {
@@ -65,9 +69,9 @@ func Newest(migrations fs.FS) (newest int64, err error) {
 func CheckSchema(has, newest int64) error {
 	switch {
 	case has > newest:
-		return fmt.Errorf("%w: it has version %d, and this program knows versions up to %d; use a newer wsbouncer", config.ErrSchema, has, newest)
+		return fmt.Errorf("%w: it has version %d, and this program supports versions up to %d: use a newer wsbouncer", config.ErrSchema, has, newest)
 	case has < newest:
-		return fmt.Errorf("%w: it has version %d, and this program needs version %d; run wsbouncer migrate", config.ErrSchema, has, newest)
+		return fmt.Errorf("%w: it has version %d, and this program needs version %d: run wsbouncer migrate", config.ErrSchema, has, newest)
 	}
 	return nil
 }

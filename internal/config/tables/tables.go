@@ -23,6 +23,29 @@ type Tx interface {
 	Exec(ctx context.Context, sql string, args ...any) error
 }
 
+// Rows are the rows that a query returned, as both database/sql and pgx have them.
+type Rows interface {
+	Next() bool
+	Scan(to ...any) error
+	Err() error
+}
+
+// Texts reads all rows, whose columns must be texts; nil is null.
+func Texts(rows Rows, columns int) (all [][]*string, err error) {
+	to := make([]any, columns)
+	for rows.Next() {
+		row := make([]*string, columns)
+		for i := range row {
+			to[i] = &row[i]
+		}
+		if err := rows.Scan(to...); err != nil {
+			return nil, err
+		}
+		all = append(all, row)
+	}
+	return all, rows.Err()
+}
+
 // Dialect is where databases differ.
 type Dialect struct {
 	// Schema stands before the names of tables.
@@ -48,10 +71,10 @@ func (t *Tables) tableOf(kind config.Kind) string { return t.Schema + string(kin
 func (t *Tables) Version(ctx context.Context) (string, error) {
 	rows, err := t.Tx.Query(ctx, "SELECT CAST(revision AS text) FROM "+t.Schema+"head")
 	if err != nil {
-		return "", fmt.Errorf("reading the configuration's version: %w", err)
+		return "", fmt.Errorf("reading the configuration version: %w", err)
 	}
 	if len(rows) != 1 || rows[0][0] == nil {
-		return "", fmt.Errorf("reading the configuration's version: the table head has %d rows; it must have one", len(rows))
+		return "", fmt.Errorf("reading the configuration version: the table head has %d rows; it must have one", len(rows))
 	}
 	return *rows[0][0], nil
 }
@@ -61,7 +84,7 @@ func (t *Tables) Version(ctx context.Context) (string, error) {
 func (t *Tables) checkSchema(ctx context.Context) error {
 	rows, err := t.Tx.Query(ctx, "SELECT CAST(max(version_id) AS text) FROM "+t.Schema+VersionTable+" WHERE is_applied")
 	if err != nil {
-		return fmt.Errorf("reading the schema's version: %w", err)
+		return fmt.Errorf("reading the schema version: %w", err)
 	}
 	version, err := strconv.ParseInt(text(rows[0][0]), 10, 64)
 	if err != nil {
