@@ -46,8 +46,3 @@ func observeIdle(ctx context.Context, st *stage, r rivals.Rival, l load, b serve
 	}
 	return w.seen, w.failed
 }
-
-// waitingRelays returns a rival for each way in which the Go relay can wait.
-func waitingRelays(ctx context.Context, st *stage, _ []rivals.Rival) ([]rivals.Rival, error) {
-	return rivals.Waiting(ctx, st.setUp)
-}

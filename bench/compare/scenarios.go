@@ -101,17 +101,5 @@ func scenarios() []scenario {
 				outside,
 			},
 		},
-		{
-			name: "waiting", title: "How a Go event loop waits",
-			text: "500 sessions x 20 messages/s of 1 KiB, for ways in which a Go event loop can wait for events.",
-			base: "c-relay", participants: waitingRelays, open: echoServers, observe: observe, expected: relayTime,
-			metrics: []metric{
-				{"cpu_us", "CPU per round trip, µs", 1, true, false, perRoundTrip(totalTime)},
-				{"user_us", "of it in user mode, µs", 1, false, false, perRoundTrip(userTime)},
-				{"p50_ms", "p50, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
-				{"p99_ms", "p99, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P99 }},
-				outside,
-			},
-		},
 	}
 }

@@ -4,10 +4,8 @@ package rivals
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
 )
@@ -63,21 +61,4 @@ func refused(ctx context.Context, r Rival) string {
 	}
 	p.Stop()
 	return ""
-}
-
-// Waiting returns the C relay, and the Go relay with each of its ways of waiting.
-func Waiting(ctx context.Context, o Options) ([]Rival, error) {
-	program := filepath.Join(o.Dir, "waiting")
-	if _, err := child.Output(ctx, filepath.Join(o.Root, "bench"), "go", "build", "-o", program, "./relays/waiting"); err != nil {
-		return nil, err
-	}
-	all := []Rival{compiled(ctx, o, Rival{Name: "c-relay", Title: "C, epoll, one thread"}, "epoll.c")}
-	for _, wait := range []string{"block", "poller", "raw", "alert"} {
-		for loops := 1; loops <= 2; loops++ {
-			r := Rival{Name: fmt.Sprintf("%s-%d", wait, loops), Title: fmt.Sprintf("Go, -wait %s, loops: %d", wait, loops)}
-			all = append(all, tcp(r, program, "-wait", wait, "-loops", strconv.Itoa(loops)))
-		}
-	}
-	goroutines := Rival{Name: "goroutines", Title: "Go, a goroutine for each direction"}
-	return append(all, tcp(goroutines, program, "-wait", "goroutines")), nil
 }
