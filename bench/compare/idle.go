@@ -26,7 +26,7 @@ func idlePools(_ context.Context, st *stage, _ []rivals.Rival) ([]rivals.Rival, 
 }
 
 // observeIdle starts a proxy, offers it no load at all, and watches its process.
-func observeIdle(ctx context.Context, st *stage, r rivals.Rival, l load, b behind) (observation, error) {
+func observeIdle(ctx context.Context, st *stage, r rivals.Rival, l load, b servers) (observation, error) {
 	w, err := startRival(ctx, st, r, idleConnections, b)
 	if err != nil {
 		return observation{}, err

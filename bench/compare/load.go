@@ -52,8 +52,8 @@ func (r loadResult) broken() error {
 		r.ConnectFailures, r.Connections, r.Failed, r.Lost, r.Sent, r.Mixed, r.Errors)
 }
 
-// behind tells by how much the answers fell behind what was offered; "" if they did not.
-func (r loadResult) behind(l load) string {
+// overload tells by how much the answers fell short of the load; "" if they did not.
+func (r loadResult) overload(l load) string {
 	const enough = 0.95
 	offered := float64(l.sessions) * l.rate
 	if r.MessagesPerSecond >= enough*offered && (r.Lost+r.Unsent)*1000 <= r.Sent {
@@ -65,8 +65,8 @@ func (r loadResult) behind(l load) string {
 // offer offers a load to an address. It calls steady once all clients are connected and stream, and done when nothing more is
 // waited for.
 func offer(ctx context.Context, address string, l load, steady, done func()) (loadResult, error) {
-	const patience = 120 * time.Second // for connecting and closing
-	ctx, cancel := context.WithTimeout(ctx, l.duration+patience)
+	const margin = 120 * time.Second // for connecting and closing
+	ctx, cancel := context.WithTimeout(ctx, l.duration+margin)
 	defer cancel()
 	result, err := loads.Run(ctx, loads.Options{
 		URLs: []string{"ws://" + address + "/"}, Connections: l.sessions, Rate: l.rate, Size: l.size, Text: !l.binary,

@@ -22,7 +22,7 @@ const (
 	audioSize     = 3200 // bytes of 100 ms of audio
 	usualSessions = 500
 	usualSize     = 1024
-	lightTotal    = 2_000 // messages per second that every rival bears
+	lightTotal    = 2_000 // messages per second that every rival carries
 )
 
 // loadsOf are the loads of a scenario, with what the flags ask for instead.

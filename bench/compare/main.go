@@ -93,7 +93,7 @@ func run(ctx context.Context, o options) error {
 	defer st.close()
 	report := st.perform(ctx, p)
 	if ctx.Err() != nil {
-		return errors.Join(publish(report, cmp.Or(o.out, aside)), errors.New("interrupted: this is what was measured until then"))
+		return errors.Join(publish(report, cmp.Or(o.out, otherReports)), errors.New("interrupted: this is what was measured until then"))
 	}
 	return publish(report, o.folder())
 }
@@ -103,8 +103,8 @@ func (o options) whole() bool {
 	return !o.quick && o.scenarios == "" && o.only == "" && o.sessions == "" && o.sizes == "" && o.rate == 0 && o.from == "" && len(o.variants) == 0
 }
 
-// aside is where the reports go that are not the whole plan's.
-const aside = ".cache/bench/report"
+// otherReports is the folder for reports of other plans than the whole one.
+const otherReports = ".cache/bench/report"
 
 // folder is where the report goes.
 func (o options) folder() string {
@@ -114,5 +114,5 @@ func (o options) folder() string {
 	case o.whole():
 		return "docs"
 	}
-	return aside
+	return otherReports
 }

@@ -29,7 +29,7 @@ type watch struct {
 }
 
 // startRival starts a rival, and lets it settle. The caller stops it.
-func startRival(ctx context.Context, st *stage, r rivals.Rival, sessions int, b behind) (*watch, error) {
+func startRival(ctx context.Context, st *stage, r rivals.Rival, sessions int, b servers) (*watch, error) {
 	addresses, err := child.FreeAddresses(2)
 	if err != nil {
 		return nil, err
@@ -63,17 +63,17 @@ func startRival(ctx context.Context, st *stage, r rivals.Rival, sessions int, b 
 }
 
 // observe starts a rival, offers it a load, and watches its process. Trouble with the load is an error; falling behind is not.
-func observe(ctx context.Context, st *stage, r rivals.Rival, l load, b behind) (observation, error) {
+func observe(ctx context.Context, st *stage, r rivals.Rival, l load, b servers) (observation, error) {
 	seen, err := observeBurst(ctx, st, r, l, b)
 	if err == nil {
 		err = seen.load.broken()
 	}
-	seen.overload = seen.load.behind(l)
+	seen.overload = seen.load.overload(l)
 	return seen, err
 }
 
 // observeBurst is observe for when trouble with the load is a result.
-func observeBurst(ctx context.Context, st *stage, r rivals.Rival, l load, b behind) (observation, error) {
+func observeBurst(ctx context.Context, st *stage, r rivals.Rival, l load, b servers) (observation, error) {
 	w, err := startRival(ctx, st, r, l.sessions+l.spare, b)
 	if err != nil {
 		return observation{}, err

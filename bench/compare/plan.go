@@ -17,11 +17,11 @@ type plan struct {
 	rounds    int
 }
 
-// same are names of a scenario by what it measures besides.
-var same = map[string]string{"cpu": "relay", "memory": "relay", "growth": "relay"}
+// aliases are further names of scenarios, by what they measure.
+var aliases = map[string]string{"cpu": "relay", "memory": "relay", "growth": "relay"}
 
-// beside are not part of the whole plan.
-var beside = []string{"idle", "waiting"}
+// notInPlan are the scenarios that the whole plan leaves out.
+var notInPlan = []string{"idle", "waiting"}
 
 // newPlan makes of the flags what is going to be run.
 func newPlan(o options) (plan, error) {
@@ -48,13 +48,13 @@ func newPlan(o options) (plan, error) {
 	}
 	wanted := map[string]bool{}
 	for name := range strings.SplitSeq(o.scenarios, ",") {
-		if other, ok := same[name]; ok {
+		if other, ok := aliases[name]; ok {
 			name = other
 		}
 		wanted[name] = name != ""
 	}
 	for _, s := range scenarios() {
-		if (o.scenarios == "" && slices.Contains(beside, s.name)) || (o.scenarios != "" && !wanted[s.name]) {
+		if (o.scenarios == "" && slices.Contains(notInPlan, s.name)) || (o.scenarios != "" && !wanted[s.name]) {
 			continue
 		}
 		delete(wanted, s.name)

@@ -26,7 +26,7 @@ func (st *stage) perform(ctx context.Context, p plan) *results.Report {
 		result, err := st.runScenario(ctx, s, p.roundsOf(s))
 		addSlopes(&result)
 		if err != nil && ctx.Err() == nil {
-			result.Failed = st.anonymous(err.Error())
+			result.Failed = st.withoutPaths(err.Error())
 			log.Printf("%s: failed: %v", s.name, err)
 		}
 		report.Scenarios = append(report.Scenarios, result)
@@ -42,11 +42,11 @@ func (st *stage) perform(ctx context.Context, p plan) *results.Report {
 // present returns a function that tells how many rivals a scenario has here.
 func (st *stage) present(ctx context.Context) func(scenario) int {
 	return func(s scenario) (n int) {
-		taking, err := s.take(ctx, st, st.all)
+		participants, err := s.participants(ctx, st, st.all)
 		if err != nil {
 			return 0 // which it says when its turn comes
 		}
-		for _, r := range taking {
+		for _, r := range participants {
 			if r.Missing == "" {
 				n++
 			}
@@ -69,11 +69,11 @@ func (st *stage) runScenario(ctx context.Context, s scenario, rounds int) (resul
 			Label: l.label, Sessions: l.sessions, Rate: l.rate, Size: l.size, Binary: l.binary, Seconds: l.duration.Seconds(),
 		})
 	}
-	taking, err := s.take(ctx, st, st.all)
+	participants, err := s.participants(ctx, st, st.all)
 	if err != nil {
 		return result, err
 	}
-	for _, r := range taking {
+	for _, r := range participants {
 		result.Rivals = append(result.Rivals, r.Name)
 	}
 	backends, err := s.open(ctx, st)
@@ -84,11 +84,11 @@ func (st *stage) runScenario(ctx context.Context, s scenario, rounds int) (resul
 	for n := range rounds {
 		for i, l := range s.loads {
 			t := turn{
-				stage: st, scenario: s, load: l, behind: backends, before: result.Cells[i].Rounds,
+				stage: st, scenario: s, load: l, servers: backends, before: result.Cells[i].Rounds,
 				what: fmt.Sprintf("%s %d/%d, %s", s.name, n+1, rounds, l.label),
 			}
-			shift := (n + i) % len(taking)
-			round, err := t.run(ctx, slices.Concat(taking[shift:], taking[:shift]))
+			shift := (n + i) % len(participants)
+			round, err := t.run(ctx, slices.Concat(participants[shift:], participants[:shift]))
 			result.Cells[i].Rounds = append(result.Cells[i].Rounds, round)
 			if err != nil {
 				return result, err
@@ -102,21 +102,21 @@ func (st *stage) runScenario(ctx context.Context, s scenario, rounds int) (resul
 type turn struct {
 	*stage
 	scenario
-	load   load
-	behind behind
-	before []results.Round // of the same load
-	what   string
+	load    load
+	servers servers
+	before  []results.Round // of the same load
+	what    string
 }
 
 // run returns what was seen. The error is that of the context: there is no other that ends a comparison.
-func (t turn) run(ctx context.Context, taking []rivals.Rival) (results.Round, error) {
+func (t turn) run(ctx context.Context, participants []rivals.Rival) (results.Round, error) {
 	now, seen := results.Round{}, map[string]observation{}
-	for _, r := range taking {
+	for _, r := range participants {
 		switch {
 		case r.Missing != "":
 			now[r.Name] = results.Run{Skipped: r.Missing}
 			continue
-		case t.hopeless(r.Name):
+		case t.overloadedBefore(r.Name):
 			continue
 		}
 		began := time.Now()
@@ -127,10 +127,10 @@ func (t turn) run(ctx context.Context, taking []rivals.Rival) (results.Round, er
 			t.evaluate(now, seen)
 			return now, ctx.Err()
 		case errors.Is(err, rivals.ErrSkipped):
-			now[r.Name] = results.Run{Skipped: t.anonymous(err.Error())}
+			now[r.Name] = results.Run{Skipped: t.withoutPaths(err.Error())}
 			log.Printf("%s, %s: %v", t.what, r.Name, err)
 		case err != nil:
-			now[r.Name] = results.Run{Error: t.anonymous(err.Error())}
+			now[r.Name] = results.Run{Error: t.withoutPaths(err.Error())}
 			log.Printf("%s, %s: failed: %v (%.0f s)", t.what, r.Name, err, took)
 		default:
 			seen[r.Name] = observed
@@ -141,9 +141,9 @@ func (t turn) run(ctx context.Context, taking []rivals.Rival) (results.Round, er
 	return now, nil
 }
 
-// hopeless tells whether a rival has shown already that it bears this load by far not, which takes long to see again. Who is
-// compared with is always run.
-func (t turn) hopeless(rival string) bool {
+// overloadedBefore tells whether a rival fell far short of this load in an earlier round: that takes long to see again. The base
+// rival always runs.
+func (t turn) overloadedBefore(rival string) bool {
 	if rival == t.base {
 		return false
 	}
@@ -163,7 +163,7 @@ func (t turn) observeCalmly(ctx context.Context, r rivals.Rival) (observation, e
 	var best observation
 	var bestErr error
 	for n := range attempts {
-		observed, err := t.observe(ctx, t.stage, r, t.load, t.behind)
+		observed, err := t.observe(ctx, t.stage, r, t.load, t.servers)
 		if n == 0 || observed.others < best.others {
 			best, bestErr = observed, err
 		}

@@ -19,18 +19,18 @@ func scripted(observe func(rival string) (observation, error), names ...string) 
 	return scenario{
 		name: "scripted", base: "ours", loads: []load{{label: "a", sessions: 1, rate: 100}, {label: "b", sessions: 2, rate: 50}},
 		metrics: []metric{{key: "p50", value: func(o observation) float64 { return o.load.Latency.P50 }}},
-		take: func(context.Context, *stage, []rivals.Rival) (taking []rivals.Rival, err error) {
+		participants: func(context.Context, *stage, []rivals.Rival) (participants []rivals.Rival, err error) {
 			for _, name := range names {
 				r := rivals.Rival{Name: name}
 				if name == "absent" {
 					r.Missing = "not installed"
 				}
-				taking = append(taking, r)
+				participants = append(participants, r)
 			}
-			return taking, nil
+			return participants, nil
 		},
-		open: func(context.Context, *stage) (behind, error) { return behind{stop: func() {}}, nil },
-		observe: func(_ context.Context, _ *stage, r rivals.Rival, _ load, _ behind) (observation, error) {
+		open: func(context.Context, *stage) (servers, error) { return servers{stop: func() {}}, nil },
+		observe: func(_ context.Context, _ *stage, r rivals.Rival, _ load, _ servers) (observation, error) {
 			return observe(r.Name)
 		},
 	}
@@ -85,7 +85,7 @@ func TestWhoIsFarBehindIsNotRunAgain(t *testing.T) {
 		runs[rival]++
 		answered := map[string]float64{"ours": 10, "slow": 79, "slower": 10, "good": 100}[rival]
 		o := observation{load: loadResult{Figures: loads.Figures{MessagesPerSecond: answered, Sent: 100}}}
-		o.overload = o.load.behind(load{sessions: 1, rate: 100})
+		o.overload = o.load.overload(load{sessions: 1, rate: 100})
 		return o, nil
 	}, "ours", "slow", "slower", "good")
 	s.loads = s.loads[:1]
@@ -122,7 +122,7 @@ func TestAnInterruptionKeepsWhatThereIs(t *testing.T) {
 func TestAScenarioThatFailsIsNamed(t *testing.T) {
 	s := scripted(nil, "ours")
 	s.expected = relayTime
-	s.open = func(context.Context, *stage) (behind, error) { return behind{}, errors.New("no backends") }
+	s.open = func(context.Context, *stage) (servers, error) { return servers{}, errors.New("no backends") }
 	report := new(stage).perform(t.Context(), plan{rounds: 1, scenarios: []scenario{s}})
 	if report.Scenarios[0].Failed != "no backends" {
 		t.Errorf("%+v", report.Scenarios)

@@ -23,18 +23,18 @@ type scenario struct {
 	base    string
 	without string // the rival whose numbers are subtracted where a metric says so
 
-	// take is who takes part, of all that were set up.
-	take func(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error)
+	// participants returns who takes part, of all that were set up.
+	participants func(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error)
 	// open starts what stands behind the proxies.
-	open func(ctx context.Context, st *stage) (behind, error)
+	open func(ctx context.Context, st *stage) (servers, error)
 	// observe runs one rival once.
-	observe func(ctx context.Context, st *stage, r rivals.Rival, l load, b behind) (observation, error)
+	observe func(ctx context.Context, st *stage, r rivals.Rival, l load, b servers) (observation, error)
 	// expected is how long that takes, about.
 	expected func(l load) time.Duration
 }
 
-// behind are the backends of a scenario.
-type behind struct {
+// servers are the backends of a scenario.
+type servers struct {
 	addresses []string
 	ca        string // for TLS; else empty
 	stop      func()

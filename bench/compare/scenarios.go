@@ -15,7 +15,7 @@ func scenarios() []scenario {
 			text: "The total rate of messages is the same for few sessions and for many; other message sizes use 500 sessions. " +
 				"Every rival carries the light load. At the other loads, an asterisk marks a rival that fell behind: its costs per message " +
 				"are lower than they would otherwise be, because each wake-up of an overloaded proxy finds more to do.",
-			base: "wsbouncer", take: proxies, open: echoServers, observe: observe, expected: relayTime,
+			base: "wsbouncer", participants: proxies, open: echoServers, observe: observe, expected: relayTime,
 			metrics: []metric{
 				{"cpu_us", "CPU per round trip, µs", 1, true, false, perRoundTrip(totalTime)},
 				{"user_us", "of it in user mode, µs", 1, false, false, perRoundTrip(userTime)},
@@ -32,7 +32,7 @@ func scenarios() []scenario {
 		{
 			name: "latency", title: "Latency at low load",
 			text: "50 sessions x 20 messages/s of 1 KiB; the table also shows what a proxy adds to a direct connection in the same round.",
-			base: "wsbouncer", without: "direct", take: withDirect, open: echoServers, observe: observe, expected: relayTime,
+			base: "wsbouncer", without: "direct", participants: withDirect, open: echoServers, observe: observe, expected: relayTime,
 			metrics: []metric{
 				{"p50_ms", "p50, ms", 3, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
 				{"p99_ms", "p99, ms", 3, true, false, func(o observation) float64 { return o.load.Latency.P99 }},
@@ -46,7 +46,7 @@ func scenarios() []scenario {
 		{
 			name: "burst", title: "All clients at once",
 			text: "3,000 clients connect at the same moment, without a ramp, and each sends a message at once. Failures are a result here.",
-			base: "wsbouncer", take: proxies, open: echoServers, observe: observeBurst, expected: relayTime,
+			base: "wsbouncer", participants: proxies, open: echoServers, observe: observeBurst, expected: relayTime,
 			metrics: []metric{
 				{"failures", "failures", 0, false, false, func(o observation) float64 { return o.load.failures() }},
 				{"last_echo_ms", "last client's first echo, ms", 0, true, false, func(o observation) float64 { return o.load.FirstEcho.Max }},
@@ -57,14 +57,14 @@ func scenarios() []scenario {
 		{
 			name: "rate", title: "Highest sustained rate",
 			text:   "The highest rate at which 500 sessions get every answer, 99 % of them within 50 ms, found by bisection; load generator and backends share the machine.",
-			rounds: 2, higher: []string{"per_second"}, base: "wsbouncer", take: proxies, open: echoServers, observe: search(promptly), expected: searchTime,
+			rounds: 2, higher: []string{"per_second"}, base: "wsbouncer", participants: proxies, open: echoServers, observe: search(promptly), expected: searchTime,
 			metrics: searched(metric{"per_second", "messages/s", 0, true, false, func(o observation) float64 { return o.rate }}),
 		},
 		{
 			name: "check", title: "Highest rate after a burst",
 			text: "3 echo servers, 3,000 clients at once without a ramp, and text messages of 1 KiB: the highest multiple of 100 messages/s each at which no message is lost, " +
 				"no connection fails, and the last message is answered within a second.",
-			rounds: 1, higher: []string{"multiple", "per_second"}, base: "wsbouncer", take: proxies, open: echoServers, observe: search(completely), expected: searchTime,
+			rounds: 1, higher: []string{"multiple", "per_second"}, base: "wsbouncer", participants: proxies, open: echoServers, observe: search(completely), expected: searchTime,
 			metrics: searched(
 				metric{"multiple", "x 100/s each", 3, true, false, func(o observation) float64 { return o.rate / 100 / float64(max(1, o.load.Connected)) }},
 				metric{"per_second", "messages/s", 0, false, false, func(o observation) float64 { return o.rate }},
@@ -75,7 +75,7 @@ func scenarios() []scenario {
 		{
 			name: "churn", title: "Short sessions",
 			text:   "500 clients hold sessions of about one second, with 10 messages of 1 KiB, one after another.",
-			rounds: 2, base: "wsbouncer", take: withVariant, open: echoServers, observe: observeBurst,
+			rounds: 2, base: "wsbouncer", participants: withVariant, open: echoServers, observe: observeBurst,
 			expected: relayTime,
 			metrics: []metric{
 				{"session_us", "CPU per session, µs", 0, true, false, func(o observation) float64 {
@@ -91,7 +91,7 @@ func scenarios() []scenario {
 		{
 			name: "idle", title: "Idle pooled connections",
 			text: "9,999 idle connections, and 3 for comparison; pinged every 20 s.",
-			base: "wsbouncer", without: "few", take: idlePools, open: echoServers, observe: observeIdle,
+			base: "wsbouncer", without: "few", participants: idlePools, open: echoServers, observe: observeIdle,
 			expected: func(l load) time.Duration { return settleIdle + l.duration + 4*time.Second },
 			metrics: []metric{
 				{"full_ms", "until all are idle, ms", 0, false, false, func(o observation) float64 { return float64(o.filled.Milliseconds()) }},
@@ -104,7 +104,7 @@ func scenarios() []scenario {
 		{
 			name: "waiting", title: "How a Go event loop waits",
 			text: "500 sessions x 20 messages/s of 1 KiB, for ways in which a Go event loop can wait for events.",
-			base: "c-relay", take: waitingRelays, open: echoServers, observe: observe, expected: relayTime,
+			base: "c-relay", participants: waitingRelays, open: echoServers, observe: observe, expected: relayTime,
 			metrics: []metric{
 				{"cpu_us", "CPU per round trip, µs", 1, true, false, perRoundTrip(totalTime)},
 				{"user_us", "of it in user mode, µs", 1, false, false, perRoundTrip(userTime)},

@@ -24,7 +24,7 @@ func promptly(r loadResult, l load) bool { return completely(r, l) && r.Latency.
 
 // completely tells whether every answer came, and none later than a second.
 func completely(r loadResult, l load) bool {
-	return r.broken() == nil && r.behind(l) == "" && r.Lost+r.Unsent == 0 && r.Connected == l.sessions && r.Latency.Max <= 1000
+	return r.broken() == nil && r.overload(l) == "" && r.Lost+r.Unsent == 0 && r.Connected == l.sessions && r.Latency.Max <= 1000
 }
 
 // searched are the metrics of a search: what was found, and the cost at that rate.
@@ -42,25 +42,25 @@ func searched(found ...metric) []metric {
 type answer int
 
 const (
-	borne  answer = iota
-	missed        // by little: it may have been the machine's fault
-	failed        // by far
+	carried answer = iota
+	missed         // by little: it may have been the machine's fault
+	failed         // by far
 )
 
-// judge tells what became of a trial: far from borne is what had failures, or less than nine of ten answers in time.
-func judge(r loadResult, l load, bears func(loadResult, load) bool) answer {
+// judge tells what became of a trial: far from carried is what had failures, or less than nine of ten answers in time.
+func judge(r loadResult, l load, carries func(loadResult, load) bool) answer {
 	switch {
-	case bears(r, l):
-		return borne
+	case carries(r, l):
+		return carried
 	case r.broken() != nil || r.MessagesPerSecond < 0.9*l.rate*float64(l.sessions):
 		return failed
 	}
 	return missed
 }
 
-// search returns a function that finds the highest rate which a rival bears, with one process for all trials.
-func search(bears func(loadResult, load) bool) func(context.Context, *stage, rivals.Rival, load, behind) (observation, error) {
-	return func(ctx context.Context, st *stage, r rivals.Rival, l load, b behind) (observation, error) {
+// search returns a function that finds the highest rate which a rival carries, with one process for all trials.
+func search(carries func(loadResult, load) bool) func(context.Context, *stage, rivals.Rival, load, servers) (observation, error) {
+	return func(ctx context.Context, st *stage, r rivals.Rival, l load, b servers) (observation, error) {
 		w, err := startRival(ctx, st, r, l.sessions, b)
 		if err != nil {
 			return observation{}, err
@@ -83,8 +83,8 @@ func search(bears func(loadResult, load) bool) func(context.Context, *stage, riv
 			if last = errors.Join(trial, w.failed, w.seen.load.broken()); last != nil {
 				return failed, nil
 			}
-			became := judge(w.seen.load, l, bears)
-			if became == borne {
+			became := judge(w.seen.load, l, carries)
+			if became == carried {
 				best = w.seen
 			}
 			return became, nil
@@ -109,7 +109,7 @@ func highestRate(first, least, resolution float64, trial func(rate float64) (ans
 		if err != nil {
 			return 0, err
 		}
-		if became == borne {
+		if became == carried {
 			good = rate
 		} else {
 			bad = rate

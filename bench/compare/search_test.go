@@ -18,7 +18,7 @@ func TestHighestRate(t *testing.T) {
 			if rate > limit {
 				return missed, nil
 			}
-			return borne, nil
+			return carried, nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -28,10 +28,10 @@ func TestHighestRate(t *testing.T) {
 		}
 	}
 	if _, err := highestRate(8000, 200, 1.1, func(float64) (answer, error) { return failed, nil }); err == nil {
-		t.Error("a rival that bears nothing has a rate")
+		t.Error("a rival that carries nothing has a rate")
 	}
 	broken := errors.New("broken")
-	if _, err := highestRate(8000, 200, 1.1, func(float64) (answer, error) { return borne, broken }); !errors.Is(err, broken) {
+	if _, err := highestRate(8000, 200, 1.1, func(float64) (answer, error) { return carried, broken }); !errors.Is(err, broken) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -47,7 +47,7 @@ func TestANearMissIsTriedAgain(t *testing.T) {
 			case rate > 8000:
 				return failed, nil
 			}
-			return borne, nil
+			return carried, nil
 		})
 		if err != nil || got != want {
 			t.Errorf("found %g (%v), want %g", got, err, want)
@@ -66,7 +66,7 @@ func TestJudge(t *testing.T) {
 	if got := judge(r, l, promptly); got != missed {
 		t.Errorf("late answers: %v", got)
 	}
-	if got := judge(r, l, completely); got != borne {
+	if got := judge(r, l, completely); got != carried {
 		t.Errorf("all answers: %v", got)
 	}
 	r.MessagesPerSecond = 800
@@ -78,8 +78,8 @@ func TestJudge(t *testing.T) {
 func TestWhatALoadTells(t *testing.T) {
 	l := load{sessions: 10, rate: 100}
 	good := loadResult{Figures: answered(1000), Latency: quantiles{P99: 40, Max: 900}}
-	if good.broken() != nil || good.behind(l) != "" || !promptly(good, l) {
-		t.Errorf("a good load: %v, %q", good.broken(), good.behind(l))
+	if good.broken() != nil || good.overload(l) != "" || !promptly(good, l) {
+		t.Errorf("a good load: %v, %q", good.broken(), good.overload(l))
 	}
 	for what, change := range map[string]func(*loadResult){
 		"slow":         func(r *loadResult) { r.Latency.P99 = 51 },
@@ -92,10 +92,10 @@ func TestWhatALoadTells(t *testing.T) {
 		bad := good
 		change(&bad)
 		if promptly(bad, l) {
-			t.Errorf("a load that %s was borne", what)
+			t.Errorf("a load that %s was carried", what)
 		}
 		if completely(bad, l) != (what == "slow") {
-			t.Errorf("a load that %s was borne completely", what)
+			t.Errorf("a load that %s was carried completely", what)
 		}
 	}
 }

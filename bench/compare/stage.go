@@ -65,16 +65,16 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 		st.setUp.Wanted = func(name string) bool { return slices.Contains(names, name) }
 	}
 	all := rivals.SetUp(ctx, st.setUp)
-	if st.all, err = rivals.Select(all, only); err != nil && only != "" && !onlyBeside(p) {
+	if st.all, err = rivals.Select(all, only); err != nil && only != "" && !allBringRivals(p) {
 		st.close()
 		return nil, err
 	}
 	return st, ctx.Err()
 }
 
-// onlyBeside tells whether the scenarios bring rivals of their own.
-func onlyBeside(p plan) bool {
-	return !slices.ContainsFunc(p.scenarios, func(s scenario) bool { return !slices.Contains(beside, s.name) })
+// allBringRivals tells whether the scenarios bring rivals of their own.
+func allBringRivals(p plan) bool {
+	return !slices.ContainsFunc(p.scenarios, func(s scenario) bool { return !slices.Contains(notInPlan, s.name) })
 }
 
 // close removes what was made for the run.
@@ -89,7 +89,7 @@ func commit(ctx context.Context, root string) string {
 	return text
 }
 
-// anonymous leaves this machine's folders out of a message.
-func (st *stage) anonymous(text string) string {
-	return rivals.Anonymous(text, st.dir, st.setUp.Cache, st.setUp.Root)
+// withoutPaths leaves this machine's folders out of a message.
+func (st *stage) withoutPaths(text string) string {
+	return rivals.WithoutPaths(text, st.dir, st.setUp.Cache, st.setUp.Root)
 }

@@ -16,12 +16,12 @@ import (
 const eachWay = 10 * time.Millisecond
 
 // started is a scenario of sessions that begin one by one.
-func started(name, title string, open func(context.Context, *stage) (behind, error), text string) scenario {
+func started(name, title string, open func(context.Context, *stage) (servers, error), text string) scenario {
 	s := scenario{
 		name: name, title: title,
 		text: "Time from the start of the connection until the first message (3,200 bytes, binary) is answered; sessions start one by one, at least 75 ms apart. The backend is behind " +
 			"Toxiproxy, which adds 10 ms in each direction but completes TCP handshakes itself: on a real network, each dial would take 20 ms longer. " + text,
-		rounds: 2, base: "wsbouncer", take: withVariant, open: open, observe: observe,
+		rounds: 2, base: "wsbouncer", participants: withVariant, open: open, observe: observe,
 		expected: func(l load) time.Duration { return l.ramp + 1500*time.Millisecond },
 		metrics: []metric{
 			{"upgraded_ms", "upgraded, median, ms", 1, true, false, func(o observation) float64 { return o.load.Connect.P50 }},
@@ -30,7 +30,7 @@ func started(name, title string, open func(context.Context, *stage) (behind, err
 		},
 	}
 	if name == "start" {
-		s.take = func(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error) {
+		s.participants = func(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error) {
 			return append([]rivals.Rival{rivals.Direct()}, all...), nil
 		}
 	}
@@ -38,47 +38,38 @@ func started(name, title string, open func(context.Context, *stage) (behind, err
 }
 
 // echoServers starts three echo servers.
-func echoServers(ctx context.Context, st *stage) (behind, error) {
+func echoServers(ctx context.Context, st *stage) (servers, error) {
 	addresses, stop, err := backends.StartEcho(ctx, st.tools, 3)
-	return behind{addresses: addresses, stop: stop}, err
+	return servers{addresses: addresses, stop: stop}, err
 }
 
 // farServer starts an echo server that is far away.
-func farServer(ctx context.Context, st *stage) (behind, error) {
+func farServer(ctx context.Context, st *stage) (servers, error) {
 	addresses, stop, err := backends.StartEcho(ctx, st.tools, 1)
 	if err != nil {
-		return behind{}, err
+		return servers{}, err
 	}
 	return moveAway(addresses[0], stop)
 }
 
 // farSecureServer starts one that speaks TLS.
-func farSecureServer(ctx context.Context, st *stage) (behind, error) {
-	addresses, stopServer, err := backends.StartEcho(ctx, st.tools, 1)
+func farSecureServer(_ context.Context, st *stage) (servers, error) {
+	certificate := filepath.Join(st.dir, "ca.pem")
+	address, stop, err := backends.StartSecureEcho(certificate)
 	if err != nil {
-		return behind{}, err
+		return servers{}, err
 	}
-	certificate, err := backends.NewCertificate(filepath.Join(st.dir, "ca.pem"))
-	if err != nil {
-		stopServer()
-		return behind{}, err
-	}
-	secure, stopTLS, err := certificate.WithTLS(addresses[0])
-	if err != nil {
-		stopServer()
-		return behind{}, err
-	}
-	b, err := moveAway(secure, func() { stopTLS(); stopServer() })
-	b.ca = certificate.File
+	b, err := moveAway(address, stop)
+	b.ca = certificate
 	return b, err
 }
 
 // moveAway puts the slow network in front of a server.
-func moveAway(address string, stopServer func()) (behind, error) {
+func moveAway(address string, stopServer func()) (servers, error) {
 	far, stop, err := backends.FarAway(address, eachWay)
 	if err != nil {
 		stopServer()
-		return behind{}, fmt.Errorf("slow network: %w", err)
+		return servers{}, fmt.Errorf("slow network: %w", err)
 	}
-	return behind{addresses: []string{far}, stop: func() { stop(); stopServer() }}, nil
+	return servers{addresses: []string{far}, stop: func() { stop(); stopServer() }}, nil
 }

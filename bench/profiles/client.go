@@ -70,9 +70,9 @@ func (c *client) send(frames ...ws.Frame) error {
 	return c.write(b.Bytes())
 }
 
-// write sends bytes. The answer to them must arrive within patience.
+// write sends bytes. The answer to them must arrive within answerTimeout.
 func (c *client) write(b []byte) error {
-	_ = c.conn.SetDeadline(time.Now().Add(patience))
+	_ = c.conn.SetDeadline(time.Now().Add(answerTimeout))
 	_, err := c.conn.Write(b)
 	return err
 }

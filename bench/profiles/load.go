@@ -39,7 +39,7 @@ func trouble(r *load.Result) error {
 
 // offer streams audio to an address for so long. It runs measure from when all clients stream, and returns when both are over.
 func offer(ctx context.Context, address string, d time.Duration, measure func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, d+2*patience)
+	ctx, cancel := context.WithTimeout(ctx, d+2*answerTimeout)
 	defer cancel()
 	measured := make(chan error, 1)
 	steady := false

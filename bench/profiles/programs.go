@@ -17,8 +17,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// patience is how long anything may take whose duration is not measured.
-const patience = 15 * time.Second
+// answerTimeout is how long anything may take whose duration is not measured.
+const answerTimeout = 15 * time.Second
 
 // accepting are profiles that accept the risk for which the built-in ones use a connection once.
 //
@@ -74,7 +74,7 @@ func (p *programs) startProxy(ctx context.Context, profile, backend string, conn
 	if err != nil {
 		return nil, fmt.Errorf("profile %s: %w", profile, err)
 	}
-	err = x.Await(ctx, "connections with the profile "+profile, patience, func(s *stats.Stats) bool {
+	err = x.Await(ctx, "connections with the profile "+profile, answerTimeout, func(s *stats.Stats) bool {
 		return len(s.Backends) == 1 && s.Backends[0].Idle == connections
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 const (
 	sampleInterval = 50 * time.Millisecond // between two readings of the statistics
 	rowInterval    = time.Second           // between two rows of the table
-	patience       = 30 * time.Second      // for what normally takes a moment
+	stepTimeout    = 30 * time.Second      // for what normally takes a moment
 )
 
 // stage is the processes, and what their statistics have shown. It is owned by one goroutine.
@@ -100,7 +100,7 @@ func (s *stage) until(ctx context.Context, timeout time.Duration, what string, c
 // pass samples the statistics while some time passes.
 func (s *stage) pass(ctx context.Context, d time.Duration) error {
 	end := time.Now().Add(d)
-	return s.until(ctx, d+patience, "the time passes", func() bool { return !time.Now().Before(end) })
+	return s.until(ctx, d+stepTimeout, "the time passes", func() bool { return !time.Now().Before(end) })
 }
 
 // full tells whether a backend's pool is as large as it should be, with nothing under way.
@@ -143,7 +143,7 @@ func (s *stage) startWave(ctx context.Context, clients int, duration time.Durati
 			}
 		})
 	}()
-	err := s.until(ctx, o.Ramp+patience, "all clients stream", func() bool { return closed(w.steady) || closed(w.ended) })
+	err := s.until(ctx, o.Ramp+stepTimeout, "all clients stream", func() bool { return closed(w.steady) || closed(w.ended) })
 	if err == nil && !closed(w.steady) {
 		err = errors.Join(errors.New("the clients do not stream"), w.err)
 	}

@@ -34,7 +34,7 @@ type observation struct {
 // play goes through the story.
 func (s *stage) play(ctx context.Context, address string) (o observation, err error) {
 	s.say("three servers and the proxy are running; its statistics: http://%s/api/v1/stats", s.proxy.Admin)
-	if err := s.until(ctx, patience, "the pools are full", s.allFull); err != nil {
+	if err := s.until(ctx, stepTimeout, "the pools are full", s.allFull); err != nil {
 		return o, err
 	}
 	first, err := s.startWave(ctx, s.options.sessions, 24*time.Hour)
@@ -61,11 +61,11 @@ func (s *stage) play(ctx context.Context, address string) (o observation, err er
 	}
 	o.fewest = s.fewest
 	first.end()
-	if o.first, err = s.finish(ctx, first, patience); err != nil {
+	if o.first, err = s.finish(ctx, first, stepTimeout); err != nil {
 		return o, err
 	}
 	s.say("the first wave has ended")
-	if err := s.until(ctx, patience, "all sessions are over", func() bool { return s.last.Sessions.Active == 0 && s.allFull() }); err != nil {
+	if err := s.until(ctx, stepTimeout, "all sessions are over", func() bool { return s.last.Sessions.Active == 0 && s.allFull() }); err != nil {
 		return o, err
 	}
 	if s.proxy.Stop(); s.proxy.ExitStatus() != 0 {
@@ -92,7 +92,7 @@ func (s *stage) killAndRestart(ctx context.Context, address string, o *observati
 	}
 	back := time.Now()
 	s.say("the third server is back, as process %d", s.servers[victim].PID())
-	err := s.until(ctx, 2*patience, "the third pool is full again", func() bool { return full(&s.last.Backends[victim]) })
+	err := s.until(ctx, 2*stepTimeout, "the third pool is full again", func() bool { return full(&s.last.Backends[victim]) })
 	if err != nil && !errors.Is(err, errTooLate) {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s *stage) secondWave(ctx context.Context, o *observation) error {
 	}()
 	o.sent = s.last.Backends[victim].Leased
 	s.say("%d more clients have come, %d of them to the third server", clients, o.sent)
-	if o.second, err = s.finish(ctx, second, duration+patience); err != nil {
+	if o.second, err = s.finish(ctx, second, duration+stepTimeout); err != nil {
 		return err
 	}
 	s.say("they have left")

@@ -2,11 +2,11 @@ package results
 
 // The names that budgets are about: rivals, and the scenario of most of them.
 const (
-	ours     = "wsbouncer"
-	floor    = "c-relay"
-	pythonic = "python"
-	gorilla  = "gorilla"
-	relaying = "relay"
+	ours          = "wsbouncer"
+	cRelay        = "c-relay"
+	python        = "python"
+	gorilla       = "gorilla"
+	relayScenario = "relay"
 )
 
 // budget is a promise, and how it is looked up in a report.
@@ -21,31 +21,31 @@ func budgets() (all []budget) {
 	servers := []string{"nginx", "haproxy", "envoy"}
 
 	add("CPU per round trip: at least 6 x less than Python's, where Python can carry the load",
-		ratios(relaying, pythonic, "cpu_us", 1.0/6, func(c *Cell) bool { return c.trouble(pythonic).overload == "" }))
+		ratios(relayScenario, python, "cpu_us", 1.0/6, func(c *Cell) bool { return c.trouble(python).overload == "" }))
 	for _, rival := range servers {
-		add("CPU per round trip: at most "+rival+"'s, at every session count and size", ratios(relaying, rival, "cpu_us", 1, nil))
+		add("CPU per round trip: at most "+rival+"'s, at every session count and size", ratios(relayScenario, rival, "cpu_us", 1, nil))
 	}
 	add("CPU per 1 KiB round trip, 500 to 9,000 sessions: at most 1.05 x the C epoll relay's",
-		ratios(relaying, floor, "cpu_us", 1.05, func(c *Cell) bool { return c.Sessions >= 500 && c.usual() }))
+		ratios(relayScenario, cRelay, "cpu_us", 1.05, func(c *Cell) bool { return c.Sessions >= 500 && c.usual() }))
 	add("CPU per message at 9,000 sessions: at most 1.1 x that at 500", growth)
 
-	add("Memory that a session adds: at most 2.5 KiB", numbers(relaying, "added_kb", "KiB", 2, 2.5, many))
+	add("Memory that a session adds: at most 2.5 KiB", numbers(relayScenario, "added_kb", "KiB", 2, 2.5, many))
 	for _, rival := range servers {
-		add("Memory that a session adds: below "+rival+"'s", ratios(relaying, rival, "added_kb", 1, many))
+		add("Memory that a session adds: below "+rival+"'s", ratios(relayScenario, rival, "added_kb", 1, many))
 	}
 	for _, rival := range servers {
 		add("Memory with all sessions open, including wsbouncer's pool: below "+rival+"'s",
-			ratios(relaying, rival, "open_mb", 1, func(c *Cell) bool { return c.Sessions >= 500 }))
+			ratios(relayScenario, rival, "open_mb", 1, func(c *Cell) bool { return c.Sessions >= 500 }))
 	}
-	for _, rival := range []string{gorilla, pythonic} {
-		add("Memory that a session adds: at least 20 x less than "+rival+"'s", ratios(relaying, rival, "added_kb", 1.0/20, many))
-		add("The same with its part of the pool: at least 20 x less than "+rival+"'s", ratios(relaying, rival, "whole_kb", 1.0/20, many))
+	for _, rival := range []string{gorilla, python} {
+		add("Memory that a session adds: at least 20 x less than "+rival+"'s", ratios(relayScenario, rival, "added_kb", 1.0/20, many))
+		add("The same with its part of the pool: at least 20 x less than "+rival+"'s", ratios(relayScenario, rival, "whole_kb", 1.0/20, many))
 	}
 
 	add("3,000 clients at once: no failure", numbers("burst", "failures", "failures", 0, 0, nil))
 	add("3,000 clients at once: peak memory at most 32 MiB", numbers("burst", "peak_mb", "MiB", 1, 32, nil))
 	add("3,000 clients at once: the last echo no later than HAProxy's", ratios("burst", "haproxy", "last_echo_ms", 1, nil))
-	add("Latency on an unloaded machine: p99 within 1.2 x of the C epoll relay's", ratios("latency", floor, "p99_ms", 1.2, nil))
+	add("Latency on an unloaded machine: p99 within 1.2 x of the C epoll relay's", ratios("latency", cRelay, "p99_ms", 1.2, nil))
 	return all
 }
 

@@ -14,7 +14,7 @@ type Drawing struct {
 
 // Drawings returns the plots of how costs grow with the number of sessions, without those that nothing was measured for.
 func (r *Report) Drawings() ([]Drawing, error) {
-	s := r.Scenario(relaying)
+	s := r.Scenario(relayScenario)
 	if s == nil {
 		return nil, nil
 	}

@@ -53,8 +53,8 @@ func inCells(scenario, rival string, where func(*Cell) bool, of func(*Cell) limi
 
 // growth compares the same round's costs at two numbers of sessions.
 func growth(r *Report) []limit {
-	few := r.cell(relaying, func(c *Cell) bool { return c.Sessions == 500 && c.usual() })
-	most := r.cell(relaying, func(c *Cell) bool { return c.Sessions == 9000 && c.usual() })
+	few := r.cell(relayScenario, func(c *Cell) bool { return c.Sessions == 500 && c.usual() })
+	most := r.cell(relayScenario, func(c *Cell) bool { return c.Sessions == 9000 && c.usual() })
 	if few == nil || most == nil {
 		return nil
 	}

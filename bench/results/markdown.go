@@ -99,7 +99,7 @@ func (r *Report) conclusions(b *strings.Builder) {
 			b.WriteString("\n")
 		}
 	}
-	list("In every round of this run (ratio):", "No rival was better in every round, in any number, than "+r.Base+" in every round.", rivals)
+	list("In every round of this run (ratio):", "No number of any rival was better than that of "+r.Base+" in every round.", rivals)
 	list("The floors, which do not parse, check or pool anything:", "", floors)
 }
 

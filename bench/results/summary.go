@@ -22,13 +22,13 @@ func columns() []column {
 	size := func(bytes int) func(*Cell) bool { return func(c *Cell) bool { return c.Size == bytes } }
 	any := func(*Cell) bool { return true }
 	return []column{
-		{"CPU, light load", relaying, "cpu_us", (*Cell).light},
-		{"CPU, 500", relaying, "cpu_us", usual(500)},
-		{"CPU, 3,000", relaying, "cpu_us", usual(3000)},
-		{"CPU, 9,000", relaying, "cpu_us", usual(9000)},
-		{"CPU, 64 KiB", relaying, "cpu_us", size(64 << 10)},
-		{"memory per session, 3,000", relaying, "added_kb", usual(3000)},
-		{"with its part of the pool", relaying, "whole_kb", usual(3000)},
+		{"CPU, light load", relayScenario, "cpu_us", (*Cell).light},
+		{"CPU, 500", relayScenario, "cpu_us", usual(500)},
+		{"CPU, 3,000", relayScenario, "cpu_us", usual(3000)},
+		{"CPU, 9,000", relayScenario, "cpu_us", usual(9000)},
+		{"CPU, 64 KiB", relayScenario, "cpu_us", size(64 << 10)},
+		{"memory per session, 3,000", relayScenario, "added_kb", usual(3000)},
+		{"with its part of the pool", relayScenario, "whole_kb", usual(3000)},
 		{"burst: peak memory", "burst", "peak_mb", any},
 		{"burst: last echo", "burst", "last_echo_ms", any},
 		{"session start", "start", "first_ms", any},
@@ -83,7 +83,7 @@ func (c *Cell) brief(rival, base, key string) string {
 }
 
 // floorNames are the relays that do nothing but pass bytes on, and who has nothing between at all.
-var floorNames = []string{floor, "uring-relay", "direct"}
+var floorNames = []string{cRelay, "uring-relay", "direct"}
 
 // better lists where a rival is better in every round, as "CPU: nginx at 500 x 1 KiB (0.95)"; the floors on their own.
 func (r *Report) better() (rivals, floors []string) {

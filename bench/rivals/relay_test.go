@@ -65,27 +65,19 @@ func TestRivalsRelay(t *testing.T) {
 
 // TestRivalsTrustBackendsOverTLS holds a session through each rival that can, to a backend over TLS.
 func TestRivalsTrustBackendsOverTLS(t *testing.T) {
-	o, all := setUpAll(t)
-	addresses, stop, err := backends.StartEcho(t.Context(), o.WSBouncer, 1)
+	_, all := setUpAll(t)
+	certificate := filepath.Join(t.TempDir(), "ca.pem")
+	secure, stop, err := backends.StartSecureEcho(certificate)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
-	certificate, err := backends.NewCertificate(filepath.Join(t.TempDir(), "ca.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	secure, stopTLS, err := certificate.WithTLS(addresses[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stopTLS()
 	for _, r := range all {
 		t.Run(r.Name, func(t *testing.T) {
 			if r.Missing != "" || r.NoTLS != "" {
 				t.Skip(r.Missing + r.NoTLS)
 			}
-			talk(t, startIn(t, r, Task{Backends: []string{secure}, Sessions: 10, CA: certificate.File}))
+			talk(t, startIn(t, r, Task{Backends: []string{secure}, Sessions: 10, CA: certificate}))
 		})
 	}
 }

@@ -107,7 +107,7 @@ func TestWhatCannotBeInstalledIsMissing(t *testing.T) {
 }
 
 func TestAnonymous(t *testing.T) {
-	got := Anonymous("no /home/me/cache/x from 'http://mirror.example/a' (ws://127.0.0.1:80)", "", "/", "/home/me/cache")
+	got := WithoutPaths("no /home/me/cache/x from 'http://mirror.example/a' (ws://127.0.0.1:80)", "", "/", "/home/me/cache")
 	if want := "no .../x from '...' (ws://127.0.0.1:80)"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -27,8 +27,8 @@ type Options struct {
 	Wanted    func(name string) bool // whom to set up; nil: all
 }
 
-// patience is how long setting one rival up may take.
-const patience = 5 * time.Minute
+// setUpTimeout is how long setting one rival up may take.
+const setUpTimeout = 5 * time.Minute
 
 // SetUp finds, builds or installs all rivals, wsbouncer first. Those that this fails for say why they are missing.
 func SetUp(ctx context.Context, o Options) []Rival {
@@ -51,12 +51,12 @@ func SetUp(ctx context.Context, o Options) []Rival {
 		if o.Wanted != nil && !slices.ContainsFunc(s.names, o.Wanted) {
 			continue
 		}
-		within, cancel := context.WithTimeout(ctx, patience)
+		within, cancel := context.WithTimeout(ctx, setUpTimeout)
 		all = append(all, s.setUp(within, o)...)
 		cancel()
 	}
 	for i, r := range all {
-		all[i].Missing = o.anonymous(r.Missing)
+		all[i].Missing = o.withoutPaths(r.Missing)
 		if r.Missing != "" {
 			log.Printf("%s is skipped: %s", r.Name, all[i].Missing)
 		}
@@ -74,17 +74,17 @@ func Find(names ...string) string {
 	return ""
 }
 
-// anonymous leaves this machine's folders out of a message.
-func (o Options) anonymous(text string) string {
+// withoutPaths leaves this machine's folders out of a message.
+func (o Options) withoutPaths(text string) string {
 	home, _ := os.UserHomeDir()
-	return Anonymous(text, o.Dir, o.Cache, o.Root, home)
+	return WithoutPaths(text, o.Dir, o.Cache, o.Root, home)
 }
 
 // webAddress is what a message says of where something was to come from, which differs from machine to machine.
 var webAddress = regexp.MustCompile(`https?://[^\s'")]+`)
 
-// Anonymous leaves folders and web addresses out of a message that others are to read.
-func Anonymous(text string, folders ...string) string {
+// WithoutPaths leaves folders and web addresses out of a message that others are to read.
+func WithoutPaths(text string, folders ...string) string {
 	text = webAddress.ReplaceAllString(text, "...")
 	for _, folder := range folders {
 		if len(folder) > 1 {

@@ -30,7 +30,7 @@ func (s *Settings) fixed(bad complaint) *fixed {
 	f.content.Services[FixedService] = service
 	f.readProfiles(s.ProfileFiles, bad)
 	if len(s.Backends) == 0 {
-		bad("backend", "no backend is given; give at least one such as ws://127.0.0.1:9001")
+		bad("backend", "no backend: give at least one, such as ws://127.0.0.1:9001")
 	}
 	fine := len(s.Backends) > 0
 	for _, text := range s.Backends {

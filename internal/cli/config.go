@@ -23,7 +23,7 @@ func newConfigCommand() *cobra.Command {
 changed what.
 
   export   prints it as YAML                  diff      shows what apply would change
-  apply    updates it from a file             import    replaces all of it by a file
+  apply    updates it from a file             import    replaces all of it with a file
   history  shows who changed what             rollback  restores an older version
 
 The settings of the process (addresses, limits, the database) are not part of it: they are in a
@@ -111,7 +111,7 @@ func showContent(out io.Writer, content *config.Content, running *running) error
 		fmt.Fprintf(out, "\nProfiles: %s\n", strings.Join(content.Names(config.KindProfile), ", "))
 	}
 	if len(content.Services)+len(content.Backends)+len(content.Profiles) == 0 {
-		fmt.Fprintln(out, "It is empty; 'wsbouncer service add NAME' begins one.")
+		fmt.Fprintln(out, "The configuration is empty: add a service with 'wsbouncer service add NAME'.")
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("%s: it has more than %d bytes", name, maxFile)
+		err = fmt.Errorf("%s: the file has more than %d bytes", name, maxFile)
 	}
 	return data, err
 }
@@ -214,7 +214,7 @@ func oneFile(cmd *cobra.Command, args []string) error {
 }
 
 // errEmpty: a file that says nothing would remove everything.
-var errEmpty = errors.New("it has no services, backends and profiles, so that all there are would be removed; give --allow-empty if that is meant")
+var errEmpty = errors.New("the file has no services, backends or profiles, so everything would be removed: use --allow-empty if this is intended")
 
 // isEmpty tells whether a content has no entities.
 func isEmpty(content *config.Content) bool {

@@ -32,7 +32,7 @@ func replacing(wanted *config.Content, prune bool) plan {
 		case now != nil:
 			before = *now
 		case !prune:
-			return config.Change{}, fmt.Errorf("the present configuration is not valid, so that nothing can be added to it; allowed is to replace it (--prune, or import), or 'wsbouncer config rollback'")
+			return config.Change{}, fmt.Errorf("the present configuration is invalid, so nothing can be added to it: replace it (--prune, or import), or use 'wsbouncer config rollback'")
 		}
 		to := merged(&before, wanted, prune)
 		return config.Change{Content: &to}, nil
@@ -69,8 +69,8 @@ func newConfigImportCommand() *cobra.Command {
 	var allowEmpty bool
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Replace the whole configuration by a YAML file",
-		Long: `Replace the whole configuration by a YAML file (- for standard input), in one change. Entities that are
+		Short: "Replace the whole configuration with a YAML file",
+		Long: `Replace the whole configuration with a YAML file (- for standard input), in one change. Entities that are
 not in the file are removed, as by 'apply --prune'.
 
 With --database, the command creates a missing database file: this moves a configuration from one store

@@ -36,13 +36,13 @@ func Dealings(snapshot *config.Snapshot) (handshakes map[string]string, dialedAh
 	for name, v := range p.services {
 		text := "passes " + v.passing.String()
 		if dropped := v.passing.Drops(); dropped != 0 {
-			text += fmt.Sprintf("; drops clients' %s (--pass %s passes them, too)", dropped, v.passing.WordsFor(dropped))
+			text += fmt.Sprintf("; drops clients' %s (--pass %s passes them as well)", dropped, v.passing.WordsFor(dropped))
 		}
 		if v.passing.Any() && v.dialsAhead() && v.profile.Predial != profile.PredialWithKey {
-			text += "; connections dialed ahead carry none of it, so if the server asks for a key, use --warm 0"
+			text += "; connections dialed before clients arrive carry none of it: use --warm 0 if the server requires a key"
 		}
 		if v.profile.Predial == profile.PredialWithKey && slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return !b.ahead }) {
-			text += "; nothing is dialed ahead to backends that do not set the key themselves"
+			text += "; connections to backends that do not set the key themselves are dialed only when clients arrive"
 		}
 		handshakes[name] = text
 		for _, b := range v.backends {

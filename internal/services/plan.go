@@ -133,7 +133,7 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 	v.passing = v.passes(pass)
 	waits := v.profile.Predial == profile.PredialNever || slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return !b.ahead })
 	if waits && settings.Queue == 0 {
-		return nil, bad("queue", fmt.Errorf("0: with the profile %s connections are dialed for clients that wait; allowed is at least 1", v.profile.Name))
+		return nil, bad("queue", fmt.Errorf("invalid number \"0\": the profile %s dials connections for waiting clients, so use at least 1", v.profile.Name))
 	}
 	return v, problems
 }

@@ -90,16 +90,16 @@ func (m *member) cannotServe(book *pool.Stats) string {
 	state := ""
 	switch {
 	case book.Usable && why == "": // the last attempt to dial was fine, and what came of it is gone
-		why = "the last one was lost, the next is on its way"
+		why = "the last connection was lost, the next is being dialed"
 	case book.Usable:
 	case now.Circuit != health.Closed.String():
 		state, why = ", circuit "+now.Circuit, now.CircuitReason
 	case now.Probe == "down":
 		state, why = ", probe fails", now.ProbeReason
 	case now.Probe == "unknown":
-		why = "its probe has no answer yet"
+		why = "the probe has not been answered yet"
 	default:
-		why = "it is coming back into service"
+		why = "it is returning to service"
 	}
 	return fmt.Sprintf("%s %s (backend %s%s): %s", what, m.URL(), m.Name(), state, why)
 }

@@ -191,7 +191,7 @@ func (s *Services) leave(m *member) {
 	m.Leave()
 	s.leaving = append(s.leaving, m)
 	book := m.Stats()
-	s.say("backend leaves, its sessions go on", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
+	s.say("removing backend, its sessions continue", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
 }
 
 // share gives each backend that is to stay what others leave of its server's cap.

@@ -91,9 +91,9 @@ func poller(l *loop) {
 // alert is raw for a loop that has events every few milliseconds, and block for
 // one that has not: the dangers of raw last for 10 ms.
 func alert(l *loop) {
-	const patience = 10
+	const timeout = 10
 	for {
-		n := l.poll(patience)
+		n := l.poll(timeout)
 		if n == 0 {
 			n = l.pollBlocking()
 		}
