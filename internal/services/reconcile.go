@@ -11,8 +11,8 @@ import (
 
 // The functions of this file are called with Services.mu held.
 
-// reconcile makes what runs what is desired, as far as that can be at this moment, and returns whether something is left to do
-// later. What comes is made before what goes.
+// reconcile brings what runs closer to what is desired, as far as it can at this moment, and returns whether work is left. It adds
+// before it removes.
 func (s *Services) reconcile(now time.Time) (more bool) {
 	if s.desired == nil {
 		return len(s.leaving) > 0
@@ -22,15 +22,15 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 		if v == nil {
 			v = s.newService(name, plan)
 		}
-		s.change(v, plan)
+		s.changeService(v, plan)
 		for _, b := range plan.backends {
-			s.bring(v, b, now)
+			s.applyBackend(v, b, now)
 		}
-		more = s.release(v, now) || more
+		more = s.drainBackends(v, now) || more
 	}
 	for name, v := range s.services {
 		if _, ok := s.desired.services[name]; !ok {
-			s.remove(v)
+			s.removeService(v)
 		}
 	}
 	s.share() // what some have left since
@@ -49,13 +49,13 @@ func (s *Services) newService(name string, plan *servicePlan) *service {
 	}
 	s.services[name] = v
 	if s.begun {
-		s.say("service added", "service", name, "path", plan.Path, "host", plan.Host)
+		s.logLater("service added", "service", name, "path", plan.Path, "host", plan.Host)
 	}
 	return v
 }
 
-// change makes of a service itself what is desired.
-func (s *Services) change(v *service, plan *servicePlan) {
+// changeService applies the settings of a service itself.
+func (s *Services) changeService(v *service, plan *servicePlan) {
 	if v.plan == plan {
 		return
 	}
@@ -64,29 +64,28 @@ func (s *Services) change(v *service, plan *servicePlan) {
 	v.plan = plan
 }
 
-// bring makes of a backend what is desired: one that runs is changed, another is begun. That it is to get no sessions any more
-// is for release.
-func (s *Services) bring(v *service, plan *backendPlan, now time.Time) {
+// applyBackend starts a backend, or changes the one that runs. It leaves to drainBackends to stop sessions from beginning there.
+func (s *Services) applyBackend(v *service, plan *backendPlan, now time.Time) {
 	m := v.members[plan.name]
-	if m != nil && m.server != plan.server { // another server of the same name
-		s.leave(m)
+	if m != nil && m.server != plan.server { // another server under the same name
+		s.removeBackend(m)
 		m = nil
 	}
 	if m == nil {
-		m = s.find(v, plan)
+		m = s.findRunning(v, plan)
 	}
 	switch {
 	case m == nil:
-		m = s.begin(v, plan, now)
+		m = s.startBackend(v, plan, now)
 	case m.plan != plan:
-		// The cap is to hold from the first dial on. What it can have more is for share.
+		// The cap must hold from the first dial on; share raises it later.
 		m.taken = max(m.taken, s.takenFrom(m))
 		renew := m.plan.dialsOtherwise(plan)
 		m.plan = plan
 		m.Update(s.options(v, m), renew)
 	}
 	v.members[plan.name] = m
-	if plan.mode <= m.mode { // it may get at least what it got
+	if plan.mode <= m.mode { // it gets no less than before
 		if plan.mode < m.mode && plan.mode == pool.Enabled {
 			v.warm(m, now)
 		}
@@ -94,8 +93,8 @@ func (s *Services) bring(v *service, plan *backendPlan, now time.Time) {
 	}
 }
 
-// find returns a backend of the service that leads to the same server under another name, or that was to leave.
-func (s *Services) find(v *service, plan *backendPlan) *member {
+// findRunning returns a backend of the service that runs for the same server under another name, or that is leaving.
+func (s *Services) findRunning(v *service, plan *backendPlan) *member {
 	for _, m := range s.servers[plan.server] {
 		if m.Group() != v.group {
 			continue
@@ -113,8 +112,8 @@ func (s *Services) find(v *service, plan *backendPlan) *member {
 	return nil
 }
 
-// begin starts a backend. What the server still holds of others is taken from its cap before it dials.
-func (s *Services) begin(v *service, plan *backendPlan, now time.Time) *member {
+// startBackend starts a backend. Connections that others still have to its server reduce its cap before it dials.
+func (s *Services) startBackend(v *service, plan *backendPlan, now time.Time) *member {
 	m := &member{service: v.name, server: plan.server, atStart: !s.begun && plan.mode == pool.Enabled, plan: plan, mode: plan.mode}
 	m.taken = s.takenFrom(m)
 	if plan.mode == pool.Enabled {
@@ -122,32 +121,31 @@ func (s *Services) begin(v *service, plan *backendPlan, now time.Time) *member {
 	}
 	m.Backend = backend.New(s.options(v, m))
 	s.servers[m.server] = append(s.servers[m.server], m)
-	if s.begun { // otherwise it was there before the proxy
-		s.say("backend added", "backend", plan.name, "service", v.name, "url", plan.target.URL, "state", plan.mode.String())
+	if s.begun { // at the start, all backends are new
+		s.logLater("backend added", "backend", plan.name, "service", v.name, "url", plan.target.URL, "state", plan.mode.String())
 	}
 	return m
 }
 
-// warm notes that a backend is on its way to its warm connections, and others of the service stay until it has them.
+// warm marks a backend as opening its warm connections: the others of its service stay until it has them.
 func (v *service) warm(m *member, now time.Time) {
 	if len(v.members) > 0 {
 		m.warming = now.Add(replacementTimeout)
 	}
 }
 
-// release lets backends go that are to get no sessions any more, or none at all, and returns whether one waits for others to take
-// its place.
-func (s *Services) release(v *service, now time.Time) (waits bool) {
-	comes := v.comes(now)
+// drainBackends removes, drains and disables backends, and returns whether one of them waits for its replacement to warm up.
+func (s *Services) drainBackends(v *service, now time.Time) (waits bool) {
+	warming := v.isWarming(now)
 	for name, m := range v.members {
 		plan := v.plan.member(name)
 		switch {
 		case plan != nil && plan.mode == m.mode:
-		case comes && m.mode == pool.Enabled:
+		case warming && m.mode == pool.Enabled:
 			waits = true
 		case plan == nil:
 			delete(v.members, name)
-			s.leave(m)
+			s.removeBackend(m)
 		default:
 			s.setMode(m, plan.mode)
 		}
@@ -155,8 +153,8 @@ func (s *Services) release(v *service, now time.Time) (waits bool) {
 	return waits
 }
 
-// comes tells whether a backend of the service is on its way to its warm connections.
-func (v *service) comes(now time.Time) (comes bool) {
+// isWarming tells whether a backend of the service is still opening its warm connections.
+func (v *service) isWarming(now time.Time) (warming bool) {
 	for _, m := range v.members {
 		if m.warming.IsZero() {
 			continue
@@ -167,23 +165,23 @@ func (v *service) comes(now time.Time) (comes bool) {
 			m.warming = time.Time{}
 			continue
 		}
-		comes = true
+		warming = true
 	}
-	return comes
+	return warming
 }
 
-// remove takes a service away: clients that wait are turned away, and its backends leave.
-func (s *Services) remove(v *service) {
+// removeService removes a service: it turns waiting clients away, and its backends leave.
+func (s *Services) removeService(v *service) {
 	delete(s.services, v.name)
 	close(v.removed)
 	for _, m := range v.members {
-		s.leave(m)
+		s.removeBackend(m)
 	}
-	s.say("service removed", "service", v.name)
+	s.logLater("service removed", "service", v.name)
 }
 
-// leave takes a backend that is no member any more, or is to be replaced as one, out of the group. Its sessions go on.
-func (s *Services) leave(m *member) {
+// removeBackend takes a backend out of its group, because it was removed or replaced. Its sessions go on.
+func (s *Services) removeBackend(m *member) {
 	if v := s.services[m.service]; v != nil {
 		v.noteServed(m)
 	}
@@ -191,10 +189,10 @@ func (s *Services) leave(m *member) {
 	m.Leave()
 	s.leaving = append(s.leaving, m)
 	book := m.Stats()
-	s.say("backend leaves, its sessions go on", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
+	s.logLater("backend leaves, its sessions go on", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
 }
 
-// share gives each backend that is to stay what others leave of its server's cap.
+// share gives each backend that stays the part of its server's cap that others do not use.
 func (s *Services) share() {
 	for _, v := range s.services {
 		for _, m := range v.members {
@@ -206,8 +204,8 @@ func (s *Services) share() {
 	}
 }
 
-// takenFrom returns how many connections of a backend's cap others have that lead to the same server: those that are leaving what
-// they still hold, which cannot grow any more, and those that will leave what they hold or may take until then.
+// takenFrom returns how many connections of a backend's cap belong to other backends with the same server. A backend that is leaving
+// counts with what it holds, since it cannot grow; one that will leave counts with what it holds or may take until then.
 func (s *Services) takenFrom(m *member) (taken int) {
 	for _, other := range s.servers[m.server] {
 		if other == m || s.desired.of(other) != nil && !slices.Contains(s.leaving, other) {
@@ -223,12 +221,12 @@ func (s *Services) takenFrom(m *member) (taken int) {
 	return taken
 }
 
-// setMode changes what a backend is to do. It is asked for again and again, and most often nothing is to be changed.
+// setMode changes the state of a backend. It is called repeatedly, and mostly changes nothing.
 func (s *Services) setMode(m *member, mode pool.Mode) {
 	if m.mode == mode {
 		return
 	}
-	s.say("backend "+mode.String(), "backend", m.Name(), "before", m.mode.String())
+	s.logLater("backend "+mode.String(), "backend", m.Name(), "before", m.mode.String())
 	m.mode = mode
 	m.SetMode(mode)
 }

@@ -1,13 +1,13 @@
-// Package services makes of a configuration what runs: routes, queues, pools of connections. [Services.Apply] takes a whole
-// snapshot and changes what differs from the one before; live sessions keep what they have.
+// Package services runs a configuration: routes, queues, pools of connections. [Services.Apply] takes a whole snapshot and changes
+// what differs from the one before; live sessions keep what they have.
 //
-//   - What is new is there at once: a new service has a route, a new backend is dialed, and gets clients as soon as it has a
+//   - Additions are in force at once: a new service has a route; a new backend is dialed, and gets clients as soon as it has a
 //     connection.
-//   - What changes only for the proxy (limits, weights, sizes, time-outs) is in force from then on. What servers were told when
-//     they were dialed (address, headers, subprotocol, profile) has their connections replaced, a part at a time.
-//   - What goes is drained: a backend gets no session any more, and its connections are closed when theirs have ended. Until
-//     then they count against the cap of whatever backend leads to the same server. It goes only when backends of its service
-//     that have come, or were enabled, just before or with the same change have their warm connections, or cannot get them.
+//   - Changes that concern the proxy alone (limits, weights, sizes, timeouts) are in force at once. Changes of what a server is told
+//     when it is dialed (address, headers, subprotocol, profile) replace its connections, a part at a time.
+//   - Removals drain: a backend gets no more sessions, and each connection closes when its session has ended. Until then it counts
+//     against the cap of any backend with the same server. If other backends of the service were added or enabled shortly before or
+//     with the same change, a backend leaves only when they have their warm connections or cannot get them.
 package services
 
 import (
@@ -28,11 +28,11 @@ import (
 )
 
 const (
-	// look is how often what is under way (warming, leaving) is looked at.
-	look = 50 * time.Millisecond
-	// replacementTimeout is how long backends that are to go wait for those that come.
+	// pollInterval is the time between two checks of backends that are warming or leaving.
+	pollInterval = 50 * time.Millisecond
+	// replacementTimeout is how long a backend that was removed, drained or disabled stays for its replacement to warm up.
 	replacementTimeout = 10 * time.Second
-	// variantMaxIdle is for how long connections of a variant are kept warm that no client has come for.
+	// variantMaxIdle is how long the connections of a variant stay warm without a client.
 	variantMaxIdle = 10 * time.Minute
 )
 
@@ -55,7 +55,7 @@ type Services struct {
 	o        Options
 	stopping context.Context
 	stop     context.CancelFunc
-	woken    chan struct{} // of size one: something is under way
+	woken    chan struct{} // of size one: a backend is warming or leaving
 	done     chan struct{}
 
 	applying sync.Mutex // held by Apply, so that plans are made one after the other; taken before mu
@@ -65,9 +65,9 @@ type Services struct {
 	begun    bool                 // guarded by mu: a snapshot was applied before
 	desired  *plan                // guarded by mu: the last that was applied
 	services map[string]*service  // guarded by mu: by name
-	leaving  []*member            // guarded by mu: backends that are to go, until their last connection has
-	servers  map[string][]*member // guarded by mu: all of both, by their server
-	said     []func()             // guarded by mu: lines for the log
+	leaving  []*member            // guarded by mu: backends that were removed, until their last connection is gone
+	servers  map[string][]*member // guarded by mu: all backends, leaving ones included, by their server
+	toLog    []func()             // guarded by mu: lines to log when mu is released
 }
 
 // service is a service that runs. It is guarded by Services.mu.
@@ -108,8 +108,8 @@ func New(o Options) *Services {
 	return s
 }
 
-// Apply makes what runs what the snapshot says. It does not wait for connections or sessions. An error, which is
-// [config.Problems], says that it cannot be made so, and that nothing has changed.
+// Apply puts a snapshot in force. It does not wait for connections or sessions. An error, which is [config.Problems], says why the
+// snapshot cannot be put in force, and that nothing has changed.
 func (s *Services) Apply(snapshot *config.Snapshot) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
@@ -139,22 +139,22 @@ func (s *Services) Snapshot() *config.Snapshot {
 	return s.desired.snapshot
 }
 
-// say has a line be logged when the mutex is given up, which is held: whoever reads the log may be slow.
-func (s *Services) say(message string, about ...any) {
-	s.said = append(s.said, func() { s.o.Log.Info(message, about...) })
+// logLater logs a line when mu, which the caller holds, is released: a reader of the log may be slow.
+func (s *Services) logLater(message string, about ...any) {
+	s.toLog = append(s.toLog, func() { s.o.Log.Info(message, about...) })
 }
 
-// unlock gives the mutex up, and logs what was said meanwhile.
+// unlock releases mu, and logs the lines of logLater.
 func (s *Services) unlock() {
-	said := s.said
-	s.said = nil
+	lines := s.toLog
+	s.toLog = nil
 	s.mu.Unlock()
-	for _, log := range said {
+	for _, log := range lines {
 		log()
 	}
 }
 
-// run looks after what is under way.
+// run reconciles while backends are warming or leaving, until Close.
 func (s *Services) run() {
 	defer close(s.done)
 	for {
@@ -164,7 +164,7 @@ func (s *Services) run() {
 			return
 		}
 		for s.settle() {
-			pause := time.NewTimer(look)
+			pause := time.NewTimer(pollInterval)
 			select {
 			case <-pause.C:
 			case <-s.stopping.Done():
@@ -175,10 +175,10 @@ func (s *Services) run() {
 	}
 }
 
-// settle brings what is under way further, and returns whether anything is left.
+// settle closes backends that have left, reconciles once, and returns whether work is left.
 func (s *Services) settle() (more bool) {
 	s.mu.Lock()
-	gone := s.reap()
+	gone := s.collectGone()
 	more = s.reconcile(time.Now())
 	s.unlock()
 	for _, m := range gone { // it has no connections, so this takes no time
@@ -188,8 +188,8 @@ func (s *Services) settle() (more bool) {
 	return more
 }
 
-// reap returns those who have left.
-func (s *Services) reap() (gone []*member) {
+// collectGone removes the backends without connections from those that are leaving, and returns them.
+func (s *Services) collectGone() (gone []*member) {
 	s.leaving = slices.DeleteFunc(s.leaving, func(m *member) bool {
 		if book := m.Stats(); book.Used() > 0 {
 			return false
@@ -206,7 +206,7 @@ func (s *Services) reap() (gone []*member) {
 	return gone
 }
 
-// wake has what is under way looked after.
+// wake has run reconcile.
 func (s *Services) wake() {
 	select {
 	case s.woken <- struct{}{}:
@@ -214,7 +214,7 @@ func (s *Services) wake() {
 	}
 }
 
-// route tells the server of clients what there is. It is called with the mutex held.
+// route hands the services to the server of clients. The caller holds mu.
 func (s *Services) route() {
 	var routes []*session.Service
 	for _, name := range slices.Sorted(maps.Keys(s.services)) {
@@ -234,7 +234,7 @@ func (v *service) route() *session.Service {
 	}
 }
 
-// Share closes an idle connection of the backend that has the most, if those are several, to make room for one that has none.
+// Share closes an idle connection of the backend that has most of them, if it has several, to make room for a backend without one.
 func (s *Services) Share() {
 	s.mu.Lock()
 	var richest *member
