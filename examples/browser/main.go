@@ -23,7 +23,7 @@ import (
 var page embed.FS
 
 func main() {
-	listen := flag.String("listen", "127.0.0.1:8000", "address to serve the page on; browsers give the microphone to localhost or https only")
+	listen := flag.String("listen", "127.0.0.1:8000", "address to serve the page on; browsers give the microphone only to localhost or https")
 	proxy := flag.String("proxy", "ws://127.0.0.1:8080/", "URL of the proxy, as the browser reaches it")
 	flag.Parse()
 	if err := check(*proxy, flag.Args()); err != nil {

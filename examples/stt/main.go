@@ -55,10 +55,10 @@ func (o *options) check() error {
 
 func main() {
 	o := options{}
-	flag.IntVar(&o.clients, "clients", 4, "clients that stream at the same time")
-	flag.IntVar(&o.rounds, "rounds", 2, "clips that each client streams, one after another, each in a session of its own")
-	flag.Float64Var(&o.speed, "speed", 1, "times real time; 0 for as fast as the answers come")
-	flag.IntVar(&o.servers, "servers", 2, "recognisers to start")
+	flag.IntVar(&o.clients, "clients", 4, "number of clients that stream at the same time")
+	flag.IntVar(&o.rounds, "rounds", 2, "number of clips that each client streams, one session for each")
+	flag.Float64Var(&o.speed, "speed", 1, "speed as a multiple of real time; 0: as fast as answers come")
+	flag.IntVar(&o.servers, "servers", 2, "number of recognisers to start")
 	flag.Func("backend", "`URL` of a Vosk server that runs already, instead of starting any (repeat for several)", func(url string) error {
 		if !strings.HasPrefix(url, "ws://") {
 			return errors.New("allowed is ws://host:port/path")
@@ -66,8 +66,8 @@ func main() {
 		o.backends = append(o.backends, url)
 		return nil
 	})
-	flag.StringVar(&o.profile, "profile", "vosk", "what the proxy knows of the servers' protocol (wsbouncer serve --profile)")
-	flag.StringVar(&o.python, "python", ".cache/pocketsphinx/bin/python", "Python with the server's requirements")
+	flag.StringVar(&o.profile, "profile", "vosk", "profile of the proxy (wsbouncer serve --profile)")
+	flag.StringVar(&o.python, "python", ".cache/pocketsphinx/bin/python", "Python with the packages that the server needs")
 	flag.StringVar(&o.server, "server", "examples/pocketsphinx/server.py", "the server's script")
 	flag.StringVar(&o.proxy, "wsbouncer", "bin/wsbouncer", "the proxy's binary")
 	flag.Usage = func() {

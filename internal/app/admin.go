@@ -49,18 +49,18 @@ const maxSocketPath = 103
 // listenSocket opens a unix socket. A file that another process has left there is removed, but not one that somebody serves.
 func listenSocket(path string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("%s has %d bytes; allowed are %d at most", path, len(path), maxSocketPath)
+		return nil, fmt.Errorf("the path %s has %d bytes: use at most %d", path, len(path), maxSocketPath)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, err
 	}
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode()&fs.ModeSocket == 0 {
-			return nil, fmt.Errorf("%s is there and is no socket", path)
+			return nil, fmt.Errorf("%s exists and is not a socket", path)
 		}
 		if other, err := net.DialTimeout("unix", path, time.Second); err == nil {
 			_ = other.Close()
-			return nil, fmt.Errorf("%s is served by another process", path)
+			return nil, fmt.Errorf("another process is serving %s", path)
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err

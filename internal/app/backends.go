@@ -32,7 +32,7 @@ func (s *Settings) parseBackend(text string) (*givenBackend, error) {
 		case slices.Contains(given.own, name):
 			return nil, fmt.Errorf("%q: %s is set twice", text, name)
 		case value == "":
-			return nil, fmt.Errorf("%q: %s: it has no value", text, name)
+			return nil, fmt.Errorf("%q: %s: the value is missing", text, name)
 		}
 		given.own = append(given.own, name)
 		values[name] = value

@@ -61,33 +61,33 @@ type size struct {
 // TestBadBackends has each mistake named with its flag, the backend, its value and what is allowed.
 func TestBadBackends(t *testing.T) {
 	for text, want := range map[string]string{
-		"ws://h,connections=0":                     "connections: 0 is not between 1 and 100000",
-		"ws://h,connections=-5":                    "connections: -5 is not between 1 and 100000",
-		"ws://h,connections=100001":                "connections: 100001 is not between 1 and 100000",
-		"ws://h,connections=":                      "connections: it has no value",
-		"ws://h,connections=many":                  `connections: "many" is not a whole number; allowed are 1 to 100000`,
-		"ws://h,connections=1.5":                   `connections: "1.5" is not a whole number; allowed are 1 to 100000`,
-		"ws://h,connections=99999999999999999999":  `connections: "99999999999999999999" is not a whole number; allowed are 1 to 100000`,
-		"ws://h,warm=-1":                           `warm: "-1" is not a number of connections; allowed are whole numbers from 0 to the cap, or cap for all of it`,
-		"ws://h,warm=101":                          "warm: 101 is not between 0 and the cap of 100 connections",
-		"ws://h,connections=5,warm=6":              "warm: 6 is not between 0 and the cap of 5 connections",
-		"ws://h,warm=6,connections=5":              "warm: 6 is not between 0 and the cap of 5 connections",
-		"ws://h,warm=few":                          `warm: "few" is not a number of connections; allowed are whole numbers from 0 to the cap, or cap for all of it`,
-		"ws://h,weight=-1":                         `weight: "-1" is not a number between 0 and 1000`,
-		"ws://h,weight=NaN":                        `weight: "NaN" is not a number between 0 and 1000`,
-		"ws://h,weight=Inf":                        `weight: "Inf" is not a number between 0 and 1000`,
-		"ws://h,weight=1001":                       `weight: "1001" is not a number between 0 and 1000`,
-		"ws://h,weight=1e999":                      `weight: "1e999" is not a number between 0 and 1000`,
-		"ws://h,weight=":                           "weight: it has no value",
-		"ws://h,weight=half":                       `weight: "half" is not a number between 0 and 1000`,
+		"ws://h,connections=0":                     `connections: invalid number "0": use a whole number from 1 to 100000`,
+		"ws://h,connections=-5":                    `connections: invalid number "-5": use a whole number from 1 to 100000`,
+		"ws://h,connections=100001":                `connections: invalid number "100001": use a whole number from 1 to 100000`,
+		"ws://h,connections=":                      "connections: the value is missing",
+		"ws://h,connections=many":                  `connections: invalid number "many": use a whole number from 1 to 100000`,
+		"ws://h,connections=1.5":                   `connections: invalid number "1.5": use a whole number from 1 to 100000`,
+		"ws://h,connections=99999999999999999999":  `connections: invalid number "99999999999999999999": use a whole number from 1 to 100000`,
+		"ws://h,warm=-1":                           `warm: invalid number "-1": use a whole number from 0 to the cap, or cap for all of it`,
+		"ws://h,warm=101":                          `warm: invalid number "101": use a whole number from 0 to the cap of 100 connections`,
+		"ws://h,connections=5,warm=6":              `warm: invalid number "6": use a whole number from 0 to the cap of 5 connections`,
+		"ws://h,warm=6,connections=5":              `warm: invalid number "6": use a whole number from 0 to the cap of 5 connections`,
+		"ws://h,warm=few":                          `warm: invalid number "few": use a whole number from 0 to the cap, or cap for all of it`,
+		"ws://h,weight=-1":                         `weight: invalid number "-1": use a number from 0 to 1000`,
+		"ws://h,weight=NaN":                        `weight: invalid number "NaN": use a number from 0 to 1000`,
+		"ws://h,weight=Inf":                        `weight: invalid number "Inf": use a number from 0 to 1000`,
+		"ws://h,weight=1001":                       `weight: invalid number "1001": use a number from 0 to 1000`,
+		"ws://h,weight=1e999":                      `weight: invalid number "1e999": use a number from 0 to 1000`,
+		"ws://h,weight=":                           "weight: the value is missing",
+		"ws://h,weight=half":                       `weight: invalid number "half": use a number from 0 to 1000`,
 		"ws://h,state=off":                         `state: unknown state "off": use one of enabled, draining, disabled`,
 		"ws://h,state=Enabled":                     `state: unknown state "Enabled": did you mean "enabled"? Use one of enabled, draining, disabled`,
-		"ws://h,state=":                            "state: it has no value",
+		"ws://h,state=":                            "state: the value is missing",
 		"ws://h,warm=1,warm=2":                     "warm is set twice",
 		"ws://h/stt,conections=32":                 `unknown setting "conections": did you mean "connections"? Use one of connections, warm, weight, state (write a comma in a path as %2C)`,
 		"ws://h,Warm=3":                            `unknown setting "Warm": did you mean "warm"? Use one of connections, warm, weight, state (write a comma in a path as %2C)`,
 		"ws://h,timeout=3,warm=2":                  `unknown setting "timeout": use one of connections, warm, weight, state (write a comma in a path as %2C)`,
-		"ws://h,state=draining,weight=x,warm=nine": `warm: "nine" is not a number of connections; allowed are whole numbers from 0 to the cap, or cap for all of it`, // the first that is found
+		"ws://h,state=draining,weight=x,warm=nine": `warm: invalid number "nine": use a whole number from 0 to the cap, or cap for all of it`, // the first that is found
 	} {
 		s := validSettings()
 		s.Backends = []string{"ws://other", text}
@@ -103,14 +103,14 @@ func TestBadBackends(t *testing.T) {
 	}
 	s = validSettings() // what is wrong for all is named once
 	s.Connections, s.Backends = 0, []string{"ws://a,weight=2", "ws://b,state=draining", "ws://c,connections=5"}
-	if err := s.Check(); err == nil || err.Error() != "--connections: 0 is not between 1 and 100000" {
+	if err := s.Check(); err == nil || err.Error() != `--connections: invalid number "0": use a whole number from 1 to 100000` {
 		t.Errorf("got %v", err)
 	}
 	for text, want := range map[string]string{
-		"http://h,warm=1": `"http://h" has the scheme "http"; allowed are ws and wss`,
-		",warm=1":         "it must be given; allowed are such as ws://10.0.0.5:2700/path",
-		"warm=1":          `"warm=1" is not a URL; a backend's address looks like ws://10.0.0.5:2700/path`,
-		"ws://:9,warm=1":  `"ws://:9" names no host; a backend's address looks like ws://10.0.0.5:2700/path`,
+		"http://h,warm=1": `invalid URL "http://h": the scheme must be ws or wss`,
+		",warm=1":         "the value is missing: use a URL such as ws://10.0.0.5:2700/path",
+		"warm=1":          `invalid URL "warm=1": use a URL such as ws://10.0.0.5:2700/path`,
+		"ws://:9,warm=1":  `invalid URL "ws://:9": the host is missing: use a URL such as ws://10.0.0.5:2700/path`,
 	} {
 		s := validSettings()
 		s.Backends = []string{text}
@@ -158,7 +158,7 @@ func TestSameBackend(t *testing.T) {
 			s := validSettings()
 			s.Backends = []string{first + own, second}
 			err := s.Check()
-			if (err != nil) != same || err != nil && !strings.HasSuffix(err.Error(), " already; its cap would not hold") {
+			if (err != nil) != same || err != nil && !strings.HasSuffix(err.Error(), ", and two backends for one server would exceed its cap") {
 				t.Errorf("%s%s and %s: %v", first, own, second, err)
 			}
 		}
@@ -168,17 +168,17 @@ func TestSameBackend(t *testing.T) {
 // TestBadProbes refuses what no backend can be probed by, once for all.
 func TestBadProbes(t *testing.T) {
 	for probe, want := range map[string]string{
-		"ftp://h/health":       `"ftp://h/health" has the scheme "ftp"; allowed are upgrade, a path such as /health, `,
-		"ws://h/health":        `"ws://h/health" has the scheme "ws"; allowed are upgrade, `,
-		"health":               `"health" has the scheme ""; allowed are upgrade, `,
-		"//h/health":           `"//h/health" has the scheme ""; allowed are upgrade, `,
-		"Upgrade":              `"Upgrade" has the scheme ""; allowed are upgrade, `,
-		"127.0.0.1:8000/x":     `"127.0.0.1:8000/x" is not a URL; allowed are upgrade, `,
-		"http://%zz/":          `"http://%zz/" is not a URL; allowed are upgrade, `,
-		"http:///health":       `"http:///health" names no host; allowed are upgrade, `,
-		"http://h:0/health":    `"http://h:0/health": a port is a number from 1 to 65535; allowed are upgrade, `,
-		"http://h:65536/x":     `"http://h:65536/x": a port is a number from 1 to 65535; allowed are upgrade, `,
-		"http://:65536/health": `"http://:65536/health": a port is a number from 1 to 65535; allowed are upgrade, `,
+		"ftp://h/health":       `invalid probe "ftp://h/health" (the scheme must be http or https): use upgrade, a path such as /health, `,
+		"ws://h/health":        `invalid probe "ws://h/health" (the scheme must be http or https): use upgrade, `,
+		"health":               `invalid probe "health" (the scheme must be http or https): use upgrade, `,
+		"//h/health":           `invalid probe "//h/health" (the scheme must be http or https): use upgrade, `,
+		"Upgrade":              `invalid probe "Upgrade" (the scheme must be http or https): use upgrade, `,
+		"127.0.0.1:8000/x":     `invalid probe "127.0.0.1:8000/x": use upgrade, `,
+		"http://%zz/":          `invalid probe "http://%zz/": use upgrade, `,
+		"http:///health":       `invalid probe "http:///health" (the host is missing): use upgrade, `,
+		"http://h:0/health":    `invalid probe "http://h:0/health" (the port must be a number from 1 to 65535): use upgrade, `,
+		"http://h:65536/x":     `invalid probe "http://h:65536/x" (the port must be a number from 1 to 65535): use upgrade, `,
+		"http://:65536/health": `invalid probe "http://:65536/health" (the port must be a number from 1 to 65535): use upgrade, `,
 	} {
 		s := validSettings()
 		s.Probe, s.Backends = probe, []string{"ws://a", "ws://b"}

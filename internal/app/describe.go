@@ -44,7 +44,7 @@ func (s *Settings) Describe() string {
 	if err != nil {
 		return err.Error()
 	}
-	handshakes, dialedAhead, err := Dealings(snapshot)
+	handshakes, dialedAhead, err := DescribeHandshakes(snapshot)
 	if err != nil {
 		return err.Error()
 	}
@@ -63,7 +63,7 @@ func (s *Settings) Describe() string {
 	row("balance", "%s", s.Balance)
 	switch {
 	case s.Queue == 0:
-		row("queue", "none: clients for whom there is no connection are refused")
+		row("queue", "none: clients are refused when no connection is idle")
 	default:
 		row("queue", "at most %d clients, for %v each", s.Queue, s.QueueTimeout)
 	}

@@ -23,7 +23,7 @@ func TestDescribe(t *testing.T) {
 			"backend ws://127.0.0.1:9001, at most 100 connections, 100 kept warm, weight 1, enabled",
 			"balance least-loaded",
 			"queue at most 1000 clients, for 10s each",
-			`handshake passes nothing; drops clients' query, Authorization, subprotocols \(--pass query,header:Authorization,subprotocol passes them, too\)`,
+			`handshake passes nothing; drops clients' query, Authorization, subprotocols \(--pass query,header:Authorization,subprotocol passes them as well\)`,
 			"sessions at most 100 at once",
 		}},
 		"everything": {func(s *Settings) {
@@ -49,17 +49,17 @@ func TestDescribe(t *testing.T) {
 			"balance round-robin",
 			"queue at most 5 clients, for 1.5s each",
 			"subprotocol audio.v1",
-			"handshake passes path,query:model,header:Authorization,subprotocol; connections dialed ahead carry none of it, so if the server asks for a key, use --warm 0",
+			"handshake passes path,query:model,header:Authorization,subprotocol; connections dialed before clients arrive carry none of it: use --warm 0 if the server requires a key",
 			"sessions at most 68 at once", // the three that get clients
 		}},
 		"nothing dialed ahead": {func(s *Settings) { s.Warm, s.Pass = 0, []string{"query"} }, []string{
-			`handshake passes query; drops clients' Authorization, subprotocols \(--pass query,header:Authorization,subprotocol passes them, too\)`,
+			`handshake passes query; drops clients' Authorization, subprotocols \(--pass query,header:Authorization,subprotocol passes them as well\)`,
 		}},
 		"a key is wanted": {func(s *Settings) { s.Profile = "speechmatics" }, []string{
 			"backend ws://127.0.0.1:9001, at most 100 connections, 0 kept warm, weight 1, enabled",
 		}},
 		"reuse":    {func(s *Settings) { s.Profile = "vosk" }, []string{"reuse lockstep"}},
-		"no queue": {func(s *Settings) { s.Queue = 0 }, []string{"queue none: clients for whom there is no connection are refused"}},
+		"no queue": {func(s *Settings) { s.Queue = 0 }, []string{"queue none: clients are refused when no connection is idle"}},
 	} {
 		s := validSettings()
 		c.change(&s)

@@ -30,7 +30,7 @@ func (s *Settings) fixed(bad complaint) *fixed {
 	f.content.Services[FixedService] = service
 	f.readProfiles(s.ProfileFiles, bad)
 	if len(s.Backends) == 0 {
-		bad("backend", "no backend is given; give at least one such as ws://127.0.0.1:9001")
+		bad("backend", "no backend: give at least one, such as ws://127.0.0.1:9001")
 	}
 	fine := len(s.Backends) > 0
 	for _, text := range s.Backends {
@@ -120,10 +120,9 @@ func (f *fixed) snapshot() (*config.Snapshot, error) {
 	return snapshot, services.Check(snapshot)
 }
 
-// Dealings says for each service what of its clients' handshakes the backends are told, and for each backend whether connections are
-// dialed ahead of clients.
-func Dealings(snapshot *config.Snapshot) (handshakes map[string]string, dialedAhead map[string]bool, err error) {
-	return services.Dealings(snapshot)
+// DescribeHandshakes is [services.DescribeHandshakes].
+func DescribeHandshakes(snapshot *config.Snapshot) (handshakes map[string]string, dialedAhead map[string]bool, err error) {
+	return services.DescribeHandshakes(snapshot)
 }
 
 // backendName returns a name for a backend that has none but its URL: ws://10.0.0.5:2700/stt is 10.0.0.5-2700-stt.

@@ -128,7 +128,7 @@ func (p *Proxy) follow(fixed *fixed) error {
 	} else {
 		p.log.Info("configuration", "source", source, "version", p.follower.Status().Version)
 		if p.services.Count() == 0 {
-			p.log.Info("no services yet: clients get 404 until one is added (wsbouncer service add)")
+			p.log.Info("no services yet: clients get HTTP 404 until you add one (wsbouncer service add)")
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 func newBackendCommand() *cobra.Command {
@@ -61,7 +62,7 @@ You may omit --service while only one service exists.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				if fields.values["url"] != "" {
-					return usageError(errors.New("the URL is given twice, as an argument and by --url; allowed is once"))
+					return usageError(errors.New("the URL is given twice: use either the argument or --url"))
 				}
 				fields.values["url"] = args[1]
 			}
@@ -89,12 +90,12 @@ func ownService(now *config.Content, values config.Values) error {
 	services := now.Names(config.KindService)
 	switch len(services) {
 	case 0:
-		return errors.New("there is no service that the backend could belong to; 'wsbouncer service add NAME' makes one")
+		return errors.New("no service exists for the backend: add one with 'wsbouncer service add NAME'")
 	case 1:
 		values["service"] = services[0]
 		return nil
 	}
-	return usageError(fmt.Errorf("--service: it must be given, because there are several; allowed are %s", strings.Join(services, ", ")))
+	return usageError(fmt.Errorf("--service: the value is missing: use %s", spelling.OneOf(services)))
 }
 
 func newBackendListCommand() *cobra.Command {
@@ -143,7 +144,7 @@ func (s *selection) of(content *config.Content) (chosen []string, err error) {
 	}
 	for _, label := range s.labels {
 		if name, _, _ := strings.Cut(label, "="); name == "" {
-			return nil, usageError(fmt.Errorf("--selector: %q names no label; allowed are NAME=VALUE and NAME", label))
+			return nil, usageError(fmt.Errorf("--selector: invalid label %q: use NAME=VALUE or NAME", label))
 		}
 	}
 	for _, name := range content.Names(config.KindBackend) {

@@ -82,9 +82,9 @@ func (f *waitFlags) add(cmd *cobra.Command, until string) {
 func (f *waitFlags) check(cmd *cobra.Command) error {
 	switch {
 	case cmd.Flags().Changed("timeout") && !f.wait:
-		return usageError(errors.New("--timeout is for --wait"))
+		return usageError(errors.New("--timeout works only with --wait"))
 	case f.timeout <= 0:
-		return usageError(fmt.Errorf("--timeout: %v is not a time to wait; allowed are durations above 0, such as 10m", f.timeout))
+		return usageError(fmt.Errorf("--timeout: invalid duration \"%v\": use a duration above 0, such as 10m", f.timeout))
 	}
 	return nil
 }
@@ -101,14 +101,14 @@ func newBackendStateCommand(to transition) *cobra.Command {
 		ValidArgsFunction: completeNames(config.KindBackend, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 0) == (len(chosen.labels) == 0) {
-				return usageError(fmt.Errorf("%s takes the names of backends or --selector; allowed is one of them", cmd.CommandPath()))
+				return usageError(fmt.Errorf("%s takes either the names of backends or --selector", cmd.CommandPath()))
 			}
 			if err := waiting.check(cmd); err != nil {
 				return err
 			}
 			return write.use(cmd, false, func(t *target) error {
 				if waiting.wait && t.proxy == nil {
-					return usageError(errors.New("--wait asks a running proxy what is left, and a database does not know; give --admin instead of --database, or beside it"))
+					return usageError(errors.New("--wait needs a running proxy: use --admin instead of --database, or both"))
 				}
 				names := args
 				version, err := write.write(cmd, t, func(now *config.Content) (change config.Change, err error) {

@@ -141,7 +141,7 @@ func (f *benchFlags) check() error {
 		f.json = true
 	case "table":
 	default:
-		errs = append(errs, fmt.Errorf("--output: %q is not table or json", f.output))
+		errs = append(errs, fmt.Errorf("--output: invalid value %q: use table or json", f.output))
 	}
 	if f.series != "" {
 		if err := report.CheckSeriesName(f.series); err != nil {
@@ -175,7 +175,7 @@ func exclusiveBenchFlags(given *pflag.FlagSet) error {
 	exclude := func(flag string, others ...string) {
 		for _, other := range others {
 			if given.Changed(flag) && given.Changed(other) {
-				errs = append(errs, fmt.Errorf("--%s and --%s exclude each other", flag, other))
+				errs = append(errs, fmt.Errorf("--%s and --%s cannot be used together", flag, other))
 			}
 		}
 	}
@@ -184,7 +184,7 @@ func exclusiveBenchFlags(given *pflag.FlagSet) error {
 	exclude("json", "output")
 	for _, flag := range [][2]string{{"chunk", "audio"}, {"config", "audio"}, {"no-jitter", "session-length"}} {
 		if given.Changed(flag[0]) && !given.Changed(flag[1]) {
-			errs = append(errs, fmt.Errorf("--%s goes with --%s only", flag[0], flag[1]))
+			errs = append(errs, fmt.Errorf("--%s works only with --%s", flag[0], flag[1]))
 		}
 	}
 	return errors.Join(errs...)

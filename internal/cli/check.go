@@ -72,7 +72,7 @@ func check(cmd *cobra.Command, flags *serveFlags) error {
 // mistake.
 func warnOfLimits(cmd *cobra.Command, need machine.Need) {
 	if warning := need.Warning(machine.Limit()); warning != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Warning: as started here,", warning)
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning: on this machine", warning)
 	}
 }
 
@@ -110,11 +110,11 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) erro
 	}
 	row("admin", "%s", strings.Join(admin, ", "))
 	if snapshot == nil {
-		row("database", "%s, which does not exist yet: nothing is served until services and backends are added", l.DatabaseShown())
+		row("database", "%s, which does not exist yet: add services and backends to it", l.DatabaseShown())
 		return w.Flush()
 	}
 	row("database", "%s, version %s", l.DatabaseShown(), snapshot.Version())
-	handshakes, dialedAhead, err := app.Dealings(snapshot)
+	handshakes, dialedAhead, err := app.DescribeHandshakes(snapshot)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func TestCheckDatabase(t *testing.T) {
 			`listen +:1`, `listen +:2`, `admin +:9090, /s/admin\.sock`, `database +` + regexp.QuoteMeta(database) + `, version \w+`,
 			`service +mt: every path of mt\.example\.org, profile one-shot, backends: 0, sessions: at most 0 at once`,
 			`service +stt: /v1/stt, profile vosk, backends: 2, sessions: at most 32 at once`,
-			` +handshake: passes header:X-Tenant; drops clients' query, Authorization, subprotocols \(--pass header:X-Tenant,query,header:Authorization,subprotocol passes them, too\); connections dialed ahead carry none of it, .*`,
+			` +handshake: passes header:X-Tenant; drops clients' query, Authorization, subprotocols \(--pass header:X-Tenant,query,header:Authorization,subprotocol passes them as well\); connections dialed before clients arrive carry none of it: .*`,
 			` +gpu-1: ws://127\.0\.0\.1:2700/, at most 32 connections, 8 kept warm, weight 1, enabled`,
 			` +gpu-2: ws://127\.0\.0\.1:2701/, at most 16 connections, all kept warm, weight 1, draining`,
 		} {
@@ -91,7 +91,7 @@ func TestCheckMakesNothing(t *testing.T) {
 		{"--state-directory", filepath.Join(directory, "state")},
 	} {
 		status, out, messages := run(append([]string{"check"}, args...)...)
-		if status != 0 || messages != "" || !strings.Contains(out, "which does not exist yet: nothing is served until") {
+		if status != 0 || messages != "" || !strings.Contains(out, "which does not exist yet: add services and backends") {
 			t.Errorf("%q: status %d, %q, %q", args, status, out, messages)
 		}
 	}
@@ -104,10 +104,10 @@ func TestCheckMakesNothing(t *testing.T) {
 func TestCheckFindsMistakes(t *testing.T) {
 	empty := write(t, "empty.db", "")
 	for database, says := range map[string]string{
-		write(t, "c.yaml", "services: {stt: {path: v1}}\nbackends: {a: {service: sst}}\n"): `c.yaml:1:24: service stt: path: "v1" does not begin with /`,
-		write(t, "d.db", "this is no database, but a text of some length"):                 "is no SQLite database, or is damaged",
+		write(t, "c.yaml", "services: {stt: {path: v1}}\nbackends: {a: {service: sst}}\n"): `c.yaml:1:24: service stt: path: invalid path "v1": begin it with /`,
+		write(t, "d.db", "this is no database, but a text of some length"):                 "is not a SQLite database or is damaged",
 		empty: "run wsbouncer migrate",
-		"postgres://nobody:s3cret@127.0.0.1:1/none": "the database postgres://nobody:xxxxx@127.0.0.1:1/none: ",
+		"postgres://nobody:s3cret@127.0.0.1:1/none": "database postgres://nobody:xxxxx@127.0.0.1:1/none: ",
 	} {
 		status, out, messages := run("check", "--database", database)
 		if status != 1 || out != "" || !strings.Contains(messages, says) || strings.Contains(messages, "s3cret") {

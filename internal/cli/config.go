@@ -111,7 +111,7 @@ func showContent(out io.Writer, content *config.Content, running *running) error
 		fmt.Fprintf(out, "\nProfiles: %s\n", strings.Join(content.Names(config.KindProfile), ", "))
 	}
 	if len(content.Services)+len(content.Backends)+len(content.Profiles) == 0 {
-		fmt.Fprintln(out, "It is empty; 'wsbouncer service add NAME' begins one.")
+		fmt.Fprintln(out, "The configuration is empty: add a service with 'wsbouncer service add NAME'.")
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(in, file.MaxFile+1))
 	if err == nil && len(data) > file.MaxFile {
-		err = fmt.Errorf("%s: it has more than %d bytes", name, file.MaxFile)
+		err = fmt.Errorf("%s: the file has more than %d bytes", name, file.MaxFile)
 	}
 	return data, err
 }
@@ -211,7 +211,7 @@ func oneFile(cmd *cobra.Command, args []string) error {
 }
 
 // errEmpty: a file that says nothing would remove everything.
-var errEmpty = errors.New("it has no services, backends and profiles, so that all there are would be removed; give --allow-empty if that is meant")
+var errEmpty = errors.New("the file has no services, backends or profiles, so everything would be removed: use --allow-empty if this is intended")
 
 // isEmpty tells whether a content has no entities.
 func isEmpty(content *config.Content) bool {

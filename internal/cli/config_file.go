@@ -32,7 +32,7 @@ func replacing(wanted *config.Content, prune bool) plan {
 		case now != nil:
 			before = *now
 		case !prune:
-			return config.Change{}, fmt.Errorf("the present configuration is not valid, so that nothing can be added to it; allowed is to replace it (--prune, or import), or 'wsbouncer config rollback'")
+			return config.Change{}, fmt.Errorf("the present configuration is invalid, so nothing can be added to it: replace it (--prune, or import), or use 'wsbouncer config rollback'")
 		}
 		to := merged(&before, wanted, prune)
 		return config.Change{Content: &to}, nil

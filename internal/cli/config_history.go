@@ -24,7 +24,7 @@ func newConfigHistoryCommand() *cobra.Command {
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 {
-				return usageError(fmt.Errorf("--limit: %d is not a number of changes; allowed are numbers from 1", limit))
+				return usageError(fmt.Errorf("--limit: invalid number \"%d\": use a whole number from 1", limit))
 			}
 			return from.use(cmd, false, func(t *target) error {
 				revisions, err := t.History(cmd.Context(), limit)
@@ -102,7 +102,7 @@ change like any other: it has a version of its own, and you can roll it back.`,
 func olderContent(ctx context.Context, t *target, version string) (config.Content, error) {
 	content, err := t.At(ctx, version)
 	if errors.Is(err, config.ErrNoVersion) {
-		return content, fmt.Errorf("%w; 'wsbouncer config history' lists them", err)
+		return content, fmt.Errorf("%w: 'wsbouncer config history' lists the versions", err)
 	}
 	return content, listed("version "+version+" would not be valid today", err)
 }

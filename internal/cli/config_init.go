@@ -52,7 +52,7 @@ func writeTemplate(path string, force bool) (err error) {
 	}
 	file, err := os.OpenFile(path, how, 0o640)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s exists; --force replaces it, and loses what it says", path)
+		return fmt.Errorf("%s already exists: use --force to overwrite it", path)
 	}
 	if err != nil {
 		return err

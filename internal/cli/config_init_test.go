@@ -31,7 +31,7 @@ func TestConfigInit(t *testing.T) {
 	if err := os.WriteFile(path, []byte("loops: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := configInit(); err == nil || !strings.Contains(err.Error(), path+" exists; --force replaces it") {
+	if _, err := configInit(); err == nil || !strings.Contains(err.Error(), path+" already exists: use --force") {
 		t.Errorf("a file that exists: %v", err)
 	}
 	if data, err := os.ReadFile(path); err != nil || string(data) != "loops: 1\n" {

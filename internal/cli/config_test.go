@@ -32,7 +32,7 @@ VERSION  WHEN                  WHO    WHAT
 			revisions[0].Who != "bob" || revisions[0].Edits[0].To != "48" {
 			t.Errorf("for programs: %v, %v", revisions, err)
 		}
-		s.refuse(refusal{[]string{"config", "history", "--limit", "0"}, 2, "--limit: 0 is not a number of changes"})
+		s.refuse(refusal{[]string{"config", "history", "--limit", "0"}, 2, "--limit: invalid number \"0\": use a whole number from 1"})
 	})
 }
 
@@ -70,7 +70,7 @@ Dry run: nothing was changed. The configuration has version 4.`)
 			t.Errorf("what is back:\n%s", out)
 		}
 		s.refuse(
-			refusal{[]string{"config", "rollback", "99"}, 1, `the history has no such version: "99"; allowed are 0 to 6; 'wsbouncer config history' lists them`},
+			refusal{[]string{"config", "rollback", "99"}, 1, `the history has no such version: "99": use 0 to 6: 'wsbouncer config history' lists the versions`},
 			refusal{[]string{"config", "rollback"}, 2, "takes one version, but got 0"},
 			refusal{[]string{"config", "rollback", "3", "--expect", "4"}, 1, "it has version 6, not 4"},
 		)
@@ -153,20 +153,20 @@ func TestFileMistakes(t *testing.T) {
 	s.refuse(
 		refusal{[]string{"config", "import", bad}, 2, "the file is not valid:\n  " + bad + `:2:9: service stt: unknown key "pth": did you mean "path"?`},
 		refusal{[]string{"config", "import", bad}, 2, bad + `:4:20: backend gpu-1: service: unknown service "sst": did you mean "stt"?`},
-		refusal{[]string{"config", "import", bad}, 2, bad + ":4:63: backend gpu-1: connections: 0 is not between 1 and 100000"},
-		refusal{[]string{"config", "apply", bad}, 2, bad + ":4:63: backend gpu-1: connections: 0 is not between 1 and 100000"},
+		refusal{[]string{"config", "import", bad}, 2, bad + `:4:63: backend gpu-1: connections: invalid number "0": use a whole number from 1 to 100000`},
+		refusal{[]string{"config", "apply", bad}, 2, bad + `:4:63: backend gpu-1: connections: invalid number "0": use a whole number from 1 to 100000`},
 		refusal{[]string{"config", "apply", loose}, 2, `backend gpu-9: service: unknown service "sst": did you mean "stt"?`},
 		refusal{[]string{"config", "diff", loose}, 2, `backend gpu-9: service: unknown service "sst": did you mean "stt"?`},
 		refusal{[]string{"config", "diff", "none.yaml"}, 2, "none.yaml: no such file"},
 		refusal{[]string{"config", "import", "none.yaml"}, 1, "none.yaml: no such file"},
 		refusal{[]string{"config", "import"}, 2, "takes one YAML file, or - for standard input, but got 0"},
-		refusal{[]string{"config", "import", empty}, 2, "all there are would be removed; give --allow-empty if that is meant"},
-		refusal{[]string{"config", "import", s.write(strings.Repeat("#", file.MaxFile+1))}, 1, "it has more than 4194304 bytes"},
+		refusal{[]string{"config", "import", empty}, 2, "everything would be removed: use --allow-empty if this is intended"},
+		refusal{[]string{"config", "import", s.write(strings.Repeat("#", file.MaxFile+1))}, 1, "the file has more than 4194304 bytes"},
 	)
 	same(t, "an empty part", s.must("config apply "+empty), "Nothing to change. The configuration has version 4.")
 	s.must("config import --allow-empty " + empty)
 	same(t, "show", times.ReplaceAllString(s.must("config show --database "+s.database), then),
-		"Version 5 of "+s.database+", changed by "+whoami()+" at "+then+"\nIt is empty; 'wsbouncer service add NAME' begins one.")
+		"Version 5 of "+s.database+", changed by "+whoami()+" at "+then+"\nThe configuration is empty: add a service with 'wsbouncer service add NAME'.")
 }
 
 func TestConfigShow(t *testing.T) {
@@ -205,11 +205,11 @@ func TestMigrate(t *testing.T) {
 		out    string
 		says   string
 	}{
-		{nil, 2, "", "--database: it must be given (or WSBOUNCER_DATABASE), because this machine has none at " + filepath.Join(directory, "wsbouncer.db")},
-		{[]string{"--database", database}, 0, database + ": the schema was made, version N\n", ""},
-		{[]string{"--database", database}, 0, database + ": the schema has version N already\n", ""},
+		{nil, 2, "", "--database: the value is missing (or set WSBOUNCER_DATABASE), since this machine has no database at " + filepath.Join(directory, "wsbouncer.db")},
+		{[]string{"--database", database}, 0, database + ": created the schema, version N\n", ""},
+		{[]string{"--database", database}, 0, database + ": the schema already has version N\n", ""},
 		{[]string{"--database", "x.yaml"}, 0, "Nothing to do: x.yaml is a YAML file: it has no schema\n", ""},
-		{[]string{"--database", "postgres://a:s3cret@127.0.0.1:1/b"}, 1, "", "--database: the database: "},
+		{[]string{"--database", "postgres://a:s3cret@127.0.0.1:1/b"}, 1, "", "--database: database: "},
 		{[]string{"x"}, 2, "", "takes no arguments"},
 	} {
 		status, out, messages := command(append([]string{"migrate"}, c.args...)...)
@@ -221,7 +221,7 @@ func TestMigrate(t *testing.T) {
 	if status, _, messages := command("migrate", "--database", filepath.Join(directory, "wsbouncer.db")); status != 0 {
 		t.Fatal(messages)
 	}
-	if status, out, messages := command("migrate"); status != 0 || !strings.Contains(out, " already\n") {
+	if status, out, messages := command("migrate"); status != 0 || !strings.Contains(out, "the schema already has version ") {
 		t.Errorf("the machine's own: %s%s", out, messages)
 	}
 }

@@ -32,7 +32,7 @@ environment variable is set. The exit status is 1 if any stream failed or was mi
 			if text := os.Getenv("DEMO_SECONDS"); text != "" && !cmd.Flags().Changed("duration") {
 				seconds, err := strconv.ParseFloat(text, 64)
 				if err != nil || seconds <= 0 || seconds > 1e6 {
-					return usageError(fmt.Errorf("DEMO_SECONDS: %q is not a number of seconds above 0", text))
+					return usageError(fmt.Errorf("DEMO_SECONDS: invalid number %q: use a number of seconds above 0", text))
 				}
 				o.Duration = time.Duration(seconds * float64(time.Second))
 			}

@@ -50,7 +50,7 @@ No change ends a running session.`, kind),
 		ValidArgsFunction: completeNames(kind, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(fields.values) == 0 {
-				return usageError(fmt.Errorf("%s: nothing to change; give a flag for each field, such as --%s",
+				return usageError(fmt.Errorf("%s: nothing to change: set at least one field, such as --%s",
 					cmd.CommandPath(), flagOf(config.Fields(kind)[2])))
 			}
 			if err := fields.check(); err != nil {
@@ -129,9 +129,9 @@ func dependents(content *config.Content, kind config.Kind, name string) (users [
 // afterwards says what to do about what refers to an entity.
 func afterwards(kind config.Kind) string {
 	if kind == config.KindService {
-		return "remove them first, or with it by --with-backends"
+		return "remove them first, or use --with-backends to remove them as well"
 	}
-	return "give them another one first"
+	return "set another one for them first"
 }
 
 // newShowCommand returns the command that prints all fields of an entity.

@@ -73,35 +73,35 @@ func TestMistakes(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *stage) {
 		s.begin()
 		s.refuse(
-			refusal{[]string{"service", "add", "stt"}, 1, "there is a service stt already; 'wsbouncer service set stt' changes it"},
+			refusal{[]string{"service", "add", "stt"}, 1, "the service stt already exists: use 'wsbouncer service set stt' to change it"},
 			refusal{[]string{"service", "add"}, 2, "takes the name of one service, but got 0"},
-			refusal{[]string{"service", "add", "s t"}, 2, `"s t" cannot be a name`},
-			refusal{[]string{"service", "add", "x", "--profile", "vosc", "--path", "/v1/stt"}, 2, "the change is not valid, and was not made:\n" +
-				`  service x: path: "/v1/stt" is asked for by the service stt already; allowed is another path or host` + "\n" +
+			refusal{[]string{"service", "add", "s t"}, 2, `invalid name "s t"`},
+			refusal{[]string{"service", "add", "x", "--profile", "vosc", "--path", "/v1/stt"}, 2, "the change is invalid and was not made:\n" +
+				`  service x: path: the service stt already uses the path "/v1/stt": choose another path or host` + "\n" +
 				`  service x: profile: unknown profile "vosc": did you mean "vosk"?`},
 			refusal{[]string{"service", "set", "sst", "--queue", "1"}, 1, `unknown service "sst": did you mean "stt"?`},
-			refusal{[]string{"service", "set", "stt", "--queue", "x"}, 2, `--queue: "x" is not a whole number; allowed are 0 to 1000000`},
+			refusal{[]string{"service", "set", "stt", "--queue", "x"}, 2, `--queue: invalid number "x": use a whole number from 0 to 1000000`},
 			refusal{[]string{"service", "set", "stt", "--balance", "leastloaded"}, 2, `--balance: unknown balance "leastloaded": did you mean "least-loaded"?`},
 			refusal{[]string{"service", "set", "stt", "--pass", "qury,path"}, 2, `--pass: unknown value "qury": did you mean "query"?`},
 			refusal{[]string{"service", "set", "stt", "--pass", "header:Upgrade"}, 2, `--pass: "header:Upgrade": this header belongs to the handshake itself`},
-			refusal{[]string{"service", "set", "stt", "--pass", "query", "--queue", "0"}, 2, "service stt: pass: query needs a queue and a queue-timeout, for clients to wait while a connection of their own is dialed"},
+			refusal{[]string{"service", "set", "stt", "--pass", "query", "--queue", "0"}, 2, "service stt: pass: query needs a queue and a queue-timeout, so that clients can wait while their own connection is dialed"},
 			refusal{[]string{"service", "set", "stt"}, 2, "nothing to change"},
 			refusal{[]string{"service", "show", "st"}, 1, `unknown service "st": did you mean "stt"?`},
-			refusal{[]string{"service", "rm", "stt"}, 1, "the service stt is used by backend gpu-1, backend gpu-2; remove them first, or with it by --with-backends"},
-			refusal{[]string{"backend", "add", "gpu-3"}, 2, "backend gpu-3: url: it must be given"},
-			refusal{[]string{"backend", "add", "gpu-3", "ws://a:s3cret@b"}, 2, "carries a user name"},
+			refusal{[]string{"service", "rm", "stt"}, 1, "the service stt is used by backend gpu-1, backend gpu-2; remove them first, or use --with-backends to remove them as well"},
+			refusal{[]string{"backend", "add", "gpu-3"}, 2, "backend gpu-3: url: the value is missing"},
+			refusal{[]string{"backend", "add", "gpu-3", "ws://a:s3cret@b"}, 2, "a WebSocket URL cannot have a user name"},
 			refusal{[]string{"backend", "add", "gpu-3", "ws://a", "--url", "ws://b"}, 2, "the URL is given twice"},
-			refusal{[]string{"backend", "add", "gpu-3", "ws://10.0.0.5:2700"}, 2, `"ws://10.0.0.5:2700" is the backend gpu-1 already`},
+			refusal{[]string{"backend", "add", "gpu-3", "ws://10.0.0.5:2700"}, 2, `the backend gpu-1 already uses "ws://10.0.0.5:2700"`},
 			refusal{[]string{"backend", "set", "gpu-2", "--warm", "33", "--service", "st"}, 2, "  backend gpu-2: service: unknown service \"st\": did you mean \"stt\"?\n" +
-				"  backend gpu-2: warm: 33 is not between 0 and the cap of 32 connections\n"},
+				"  backend gpu-2: warm: invalid number \"33\": use a whole number from 0 to the cap of 32 connections\n"},
 			refusal{[]string{"backend", "set", "gpu-2", "--header", "Authorization=Bearer s3cret"}, 2, "--header: Authorization looks like a secret"},
-			refusal{[]string{"backend", "set", "gpu-2", "--header", "s3cret"}, 2, "--header: this is not NAME=VALUE"},
-			refusal{[]string{"backend", "set", "gpu-2", "--label", "=x"}, 2, "--label: this is not NAME=VALUE"},
-			refusal{[]string{"backend", "set", "gpu-2", "--weight", "1", "--who", strings.Repeat("x", 1001)}, 2, "up to 1000 bytes"},
-			refusal{[]string{"backend", "set", "gpu-2", "--weight", "1", "-o", "table"}, 2, `--output: "table" is not lines or json`},
+			refusal{[]string{"backend", "set", "gpu-2", "--header", "s3cret"}, 2, "--header: invalid value: use NAME=VALUE"},
+			refusal{[]string{"backend", "set", "gpu-2", "--label", "=x"}, 2, "--label: invalid value: use NAME=VALUE"},
+			refusal{[]string{"backend", "set", "gpu-2", "--weight", "1", "--who", strings.Repeat("x", 1001)}, 2, "at most 1000 bytes"},
+			refusal{[]string{"backend", "set", "gpu-2", "--weight", "1", "-o", "table"}, 2, `--output: invalid value "table": use lines or json`},
 			refusal{[]string{"backend", "rm"}, 2, "takes the names of backends, but got none"},
 			refusal{[]string{"backend", "rm", "gpu-9"}, 1, `unknown backend "gpu-9": did you mean "gpu-1"?`},
-			refusal{[]string{"backend", "ls", "--selector", "=a"}, 2, `--selector: "=a" names no label`},
+			refusal{[]string{"backend", "ls", "--selector", "=a"}, 2, `--selector: invalid label "=a"`},
 			refusal{[]string{"backend", "ls", "--service", "st"}, 1, `unknown service "st"`},
 		)
 		if out := s.must("config history"); strings.Count(out, "alice")+strings.Count(out, "bob") != 4 || !strings.Contains(out, "\n4 ") || strings.Contains(out, "\n5 ") {
@@ -113,9 +113,9 @@ func TestMistakes(t *testing.T) {
 // Without a service, and with several, a backend must name one.
 func TestOwnService(t *testing.T) {
 	s := onDatabase(t)
-	s.refuse(refusal{[]string{"backend", "add", "gpu-1", "ws://a"}, 1, "there is no service that the backend could belong to; 'wsbouncer service add NAME' makes one"})
+	s.refuse(refusal{[]string{"backend", "add", "gpu-1", "ws://a"}, 1, "no service exists for the backend: add one with 'wsbouncer service add NAME'"})
 	s.must("service add stt --path /v1/stt", "service add mt --path /v1/mt")
-	s.refuse(refusal{[]string{"backend", "add", "gpu-1", "ws://a"}, 2, "--service: it must be given, because there are several; allowed are mt, stt"})
+	s.refuse(refusal{[]string{"backend", "add", "gpu-1", "ws://a"}, 2, "--service: the value is missing: use one of mt, stt"})
 }
 
 // Who was quicker, and what to do.
@@ -123,8 +123,8 @@ func TestConflict(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *stage) {
 		s.begin()
 		s.refuse(
-			refusal{[]string{"backend", "set", "gpu-1", "--weight", "2", "--expect", "3"}, 1, "Error: the configuration was changed by somebody else: it has version 4, not 3\n"},
-			refusal{[]string{"backend", "drain", "gpu-1", "--expect", "3"}, 1, "  bob: backend gpu-1: connections 32 -> 48\nNothing was written. If your change is still right, make it again with --expect 4."},
+			refusal{[]string{"backend", "set", "gpu-1", "--weight", "2", "--expect", "3"}, 1, "Error: somebody else changed the configuration: it has version 4, not 3\n"},
+			refusal{[]string{"backend", "drain", "gpu-1", "--expect", "3"}, 1, "  bob: backend gpu-1: connections 32 -> 48\nNothing was written. If you still want your change, repeat it with --expect 4."},
 			refusal{[]string{"backend", "set", "gpu-1", "--weight", "2", "--expect", "3", "--dry-run"}, 1, "it has version 4, not 3"},
 		)
 		same(t, "as it says", s.must("backend set gpu-1 --weight 2 --expect 4"), "backend gpu-1: weight 1 -> 2\nVersion 4 -> 5")
@@ -213,16 +213,16 @@ func TestProfiles(t *testing.T) {
 		s.must("service add stt --profile mine")
 		bad := s.write("from: vosk\nrest: {}\n")
 		s.refuse(
-			refusal{[]string{"profile", "add", "mine", "--file", one}, 1, "there is a profile mine already; 'wsbouncer profile set mine' changes it"},
-			refusal{[]string{"profile", "add", "vosk", "--file", one}, 2, `"vosk" is built in`},
-			refusal{[]string{"profile", "add", "x"}, 2, "--file: it must be given"},
+			refusal{[]string{"profile", "add", "mine", "--file", one}, 1, "the profile mine already exists: use 'wsbouncer profile set mine' to change it"},
+			refusal{[]string{"profile", "add", "vosk", "--file", one}, 2, `"vosk" is a built-in profile`},
+			refusal{[]string{"profile", "add", "x"}, 2, "--file: the value is missing"},
 			refusal{[]string{"profile", "add", "x", "--file", many}, 2, `unknown profile "x": use one of mine, other`},
-			refusal{[]string{"profile", "add", "x", "--file", s.write("\n")}, 2, "is empty; allowed is YAML such as from: vosk"},
+			refusal{[]string{"profile", "add", "x", "--file", s.write("\n")}, 2, "is empty: use YAML such as from: vosk"},
 			refusal{[]string{"profile", "add", "x", "--file", "none.yaml"}, 1, "none.yaml: no such file"},
 			refusal{[]string{"profile", "set", "mine", "--file", bad}, 2, `profile mine: yaml: line 2, column 1: unknown key "rest": did you mean "reset"?`},
 			refusal{[]string{"profile", "set", "min", "--file", one}, 1, `unknown profile "min": did you mean "mine"?`},
-			refusal{[]string{"profile", "rm", "mine"}, 1, "the profile mine is used by service stt; give them another one first"},
-			refusal{[]string{"profile", "ls", "--profile-file", s.write("profiles: {mine: {from: echo}}")}, 1, `the profile "mine" is in the configuration and in`},
+			refusal{[]string{"profile", "rm", "mine"}, 1, "the profile mine is used by service stt; set another one for them first"},
+			refusal{[]string{"profile", "ls", "--profile-file", s.write("profiles: {mine: {from: echo}}")}, 1, `the profile "mine" is defined twice: in the configuration and in a profile file`},
 		)
 		s.must("service rm stt", "profile rm mine")
 	})
@@ -236,7 +236,7 @@ func TestProfilesWithoutConfiguration(t *testing.T) {
 	}
 	t.Setenv(adminVariable, "unix:"+directory+"/none.sock")
 	status, out, messages := command("profile", "ls")
-	if status != 0 || !strings.Contains(out, "vosk") || !strings.Contains(messages, "Without the profiles of the configuration: no proxy answers at unix:") {
+	if status != 0 || !strings.Contains(out, "vosk") || !strings.Contains(messages, "Profiles of the configuration are not shown: no proxy answers at unix:") {
 		t.Errorf("status %d, %s, %s", status, out, messages)
 	}
 	if status, out, _ := command("profile", "ls", "--admin", "unix:"+directory+"/none.sock"); status != 1 || out != "" {

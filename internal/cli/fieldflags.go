@@ -98,7 +98,7 @@ func (f *fieldFlag) Set(text string) error {
 	case f.field.IsMap:
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
-			return errors.New("this is not NAME=VALUE (nothing behind the = removes it)") // it may be a secret, and is not shown
+			return errors.New("invalid value: use NAME=VALUE, or NAME= to remove it") // it may be a secret, and is not shown
 		}
 		name, text = name+"."+key, value
 	case f.field.IsList:

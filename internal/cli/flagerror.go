@@ -6,20 +6,21 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
-// allowedValues says, for flags whose type is pflag's own, what their value may be.
-var allowedValues = map[string]string{
-	"int":      "a whole number; allowed are numbers such as 100",
-	"int64":    "a whole number; allowed are numbers such as 100",
-	"uint64":   "a whole number from 0; allowed are numbers such as 100",
-	"float64":  "a number; allowed are numbers such as 2.5",
-	"duration": "a duration; allowed are numbers with their unit, such as 500ms, 10s or 1m30s",
-	"bool":     "true or false",
+// allowedValues says, for the types of flags that pflag itself defines, what a value is and what it may be.
+var allowedValues = map[string]struct{ what, use string }{
+	"int":      {"number", "a whole number such as 100"},
+	"int64":    {"number", "a whole number such as 100"},
+	"uint64":   {"number", "a whole number from 0, such as 100"},
+	"float64":  {"number", "a number such as 2.5"},
+	"duration": {"duration", "a number with a unit, such as 500ms, 10s or 1m30s"},
+	"bool":     {"value", "true or false"},
 }
 
-// flagError makes an error in parsing flags name the flag, its value and what is allowed, as all others do.
+// flagError rewords an error in parsing flags in the form of all other errors: flag, value, what is allowed.
 func flagError(flags *pflag.FlagSet, err error) error {
 	if unknown := new(pflag.NotExistError); errors.As(err, &unknown) {
 		return unknownFlag(flags, unknown)
@@ -30,7 +31,7 @@ func flagError(flags *pflag.FlagSet, err error) error {
 	}
 	flag := invalid.GetFlag()
 	if allowed, ok := allowedValues[flag.Value.Type()]; ok {
-		return fmt.Errorf("--%s: %q is not %s", flag.Name, invalid.GetValue(), allowed)
+		return fmt.Errorf("--%s: %w", flag.Name, value.Invalid(allowed.what, invalid.GetValue(), allowed.use))
 	}
 	return fmt.Errorf("--%s: %w", flag.Name, invalid.Unwrap())
 }

@@ -13,7 +13,7 @@ func TestEveryFlagTypeIsExplained(t *testing.T) {
 			switch kind := f.Value.Type(); kind {
 			case "string", "stringArray", "stringSlice", "size", "threshold": // take anything, or explain themselves
 			default:
-				if allowedValues[kind] == "" {
+				if allowedValues[kind].use == "" {
 					t.Errorf("%s --%s: nothing is said about type %s", cmd.Name(), f.Name, kind)
 				}
 			}

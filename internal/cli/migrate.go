@@ -30,7 +30,7 @@ that owns the schema; the proxy's role should not own it (docs/configuration.md)
 			if database == "" {
 				database = state.Database(state.Directory())
 				if path, missing := stores.Missing(database); missing {
-					return usageError(fmt.Errorf("--database: it must be given (or %s), because this machine has none at %s; allowed are %s",
+					return usageError(fmt.Errorf("--database: the value is missing (or set %s), since this machine has no database at %s: use %s",
 						databaseVariable, path, stores.Allowed))
 				}
 			}
@@ -44,11 +44,11 @@ that owns the schema; the proxy's role should not own it (docs/configuration.md)
 			case err != nil:
 				err = fmt.Errorf("--database: %w", err)
 			case from == to:
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the schema has version %d already\n", shown, to)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the schema already has version %d\n", shown, to)
 			case from == 0:
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the schema was made, version %d\n", shown, to)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created the schema, version %d\n", shown, to)
 			default:
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the schema was version %d, and is version %d now\n", shown, from, to)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: migrated the schema from version %d to version %d\n", shown, from, to)
 			}
 			return err
 		},

@@ -20,7 +20,7 @@ func TestUnknownFlags(t *testing.T) {
 		{[]string{"serve", "--lisen", ":1"}, "unknown flag --lisen: did you mean --listen?"},
 		{[]string{"backend", "ls", "--help-me-out-of-this"}, "unknown flag --help-me-out-of-this\n"},
 		{[]string{"backend", "ls", "-z"}, "unknown flag -z\n"},
-		{[]string{"backend", "ls", "-oz=3", "-z"}, `--output: "z=3" is not table or json`},
+		{[]string{"backend", "ls", "-oz=3", "-z"}, `--output: invalid value "z=3": use table or json`},
 		{[]string{"--verion"}, "unknown flag --verion: did you mean --version?"},
 	} {
 		status, out, messages := command(c.args...)

@@ -36,7 +36,7 @@ func TestOnPostgres(t *testing.T) {
 		refusal{[]string{"backend", "ls"}, 1, "run wsbouncer migrate"},
 		refusal{[]string{"service", "add", "stt"}, 1, "run wsbouncer migrate"},
 	)
-	if out := s.must("migrate"); !strings.Contains(out, ": the schema was made, version ") || strings.Contains(out, pgtest.Password) {
+	if out := s.must("migrate"); !strings.Contains(out, ": created the schema, version ") || strings.Contains(out, pgtest.Password) {
 		t.Errorf("migrating: %s", out)
 	}
 	file := filepath.Join(t.TempDir(), "moved.yaml")

@@ -77,7 +77,7 @@ func addProfileFiles(cmd *cobra.Command, files *[]string) {
 
 func listProfiles(out io.Writer, all []*profile.Profile) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tREUSE\tDIALED AHEAD\tWHAT FOR")
+	fmt.Fprintln(w, "NAME\tREUSE\tDIALED AHEAD\tSUMMARY")
 	for _, p := range all {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, reuseOf(p), predialOf(p), p.Summary)
 	}

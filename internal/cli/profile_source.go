@@ -41,7 +41,7 @@ func (s *profileSources) load(cmd *cobra.Command) ([]*profile.Profile, map[strin
 	for _, p := range own {
 		for _, other := range all {
 			if other.Name == p.Name {
-				return nil, nil, fmt.Errorf("the profile %q is in the configuration and in %s; allowed is one of them", p.Name, other.Source())
+				return nil, nil, fmt.Errorf("the profile %q is defined twice: in the configuration and in a profile file", p.Name)
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func (s *profileSources) stored(cmd *cobra.Command) (stored *config.Content, err
 	case errors.Is(err, errNoTarget):
 		return nil, nil
 	case err != nil && !asked:
-		fmt.Fprintf(cmd.ErrOrStderr(), "Without the profiles of the configuration: %v\n", err)
+		fmt.Fprintf(cmd.ErrOrStderr(), "Profiles of the configuration are not shown: %v\n", err)
 		return nil, nil
 	case err != nil || len(stored.Profiles) == 0:
 		return nil, err
@@ -83,7 +83,7 @@ either the profile itself, such as "from: vosk", or several profiles by name. Co
 		ValidArgsFunction: completeWritten(verb),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if from == "" {
-				return usageError(errors.New("--file: it must be given; allowed are a YAML file, and - for standard input"))
+				return usageError(errors.New("--file: the value is missing: use a YAML file, or - for standard input"))
 			}
 			data, err := readInput(cmd, from)
 			if err != nil {
@@ -121,7 +121,7 @@ func profileIn(from, name string, data []byte) (string, error) {
 	}
 	if !isFileOfMany {
 		if strings.TrimSpace(string(data)) == "" {
-			return "", fmt.Errorf("%s is empty; allowed is YAML such as from: vosk", from)
+			return "", fmt.Errorf("%s is empty: use YAML such as from: vosk", from)
 		}
 		return string(data), nil
 	}

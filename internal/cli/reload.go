@@ -36,9 +36,9 @@ func (r *reloader) reload() {
 	if err != nil {
 		mistakes := strings.Split(err.Error(), "\n")
 		for _, mistake := range mistakes {
-			r.log.Error("mistake in settings", "error", mistake)
+			r.log.Error("invalid setting", "error", mistake)
 		}
-		r.log.Error("settings stay as they are, because of mistakes", "mistakes", len(mistakes))
+		r.log.Error("settings not changed because of errors", "errors", len(mistakes))
 		return
 	}
 	warn(r.log.Logger, now)
@@ -67,7 +67,7 @@ func (r *reloader) reload() {
 	if now.File != "" {
 		attributes = append([]any{"file", now.File}, attributes...)
 	}
-	r.log.Info("settings read again", attributes...)
+	r.log.Info("settings reloaded", attributes...)
 }
 
 // warn logs what is likely a mistake in settings.

@@ -63,22 +63,22 @@ func TestReload(t *testing.T) {
 		`level=WARN msg="setting needs a restart" name=listen "in force"=a:1 new=a:2 from=w.yaml:2:9`,
 		`level=INFO msg="setting changed" name=max-header was=16KiB is=1KiB from=w.yaml:4:13`,
 		`level=INFO msg="setting changed" name=drain-timeout was=1m is=2m from=w.yaml:1:16`,
-		`level=INFO msg="settings read again" file=w.yaml changes=3`)
+		`level=INFO msg="settings reloaded" file=w.yaml changes=3`)
 	if len(r.applied) != 1 || r.applied[0].DrainTimeout != 120e9 || r.applied[0].MaxHeader != 1024 || r.applied[0].CloseTimeout != 1e9 || r.applied[0].Listen[0] != "a:1" {
 		t.Fatalf("applied: %+v", r.applied)
 	}
 	// What needs a restart is told again, and nothing is applied for it.
 	r.want(r.reread("drain-timeout: 2m\nlisten: a:2\nmax-header: 1KiB\n"),
 		`level=WARN msg="setting needs a restart" name=listen "in force"=a:1 new=a:2 from=w.yaml:2:9`,
-		`level=INFO msg="settings read again" file=w.yaml changes=1`)
+		`level=INFO msg="settings reloaded" file=w.yaml changes=1`)
 	if len(r.applied) != 1 {
 		t.Errorf("applied: %+v", r.applied)
 	}
 	// A file with mistakes changes nothing, not even what is right in it, and all of them are logged.
 	r.want(r.reread("drain-timeout: 3\nmax-heade: 1\nhandshake-timeout: 1s\n"),
-		`level=ERROR msg="mistake in settings" error="w.yaml:1:16: drain-timeout: \"3\" is not a duration; allowed are numbers with their unit, such as 500ms, 10s or 1m30s"`,
-		`level=ERROR msg="mistake in settings" error="w.yaml:2:1: unknown setting \"max-heade\": did you mean \"max-header\"? Use one of listen, admin, admin-socket, admin-token, database, state-directory, loops, io-uring, loop-wait, max-header, handshake-timeout, close-timeout, drain-timeout, log-level, log-format"`,
-		`level=ERROR msg="settings stay as they are, because of mistakes" mistakes=2`)
+		`level=ERROR msg="invalid setting" error="w.yaml:1:16: drain-timeout: invalid duration \"3\": use a number with a unit, such as 500ms, 10s or 1m30s"`,
+		`level=ERROR msg="invalid setting" error="w.yaml:2:1: unknown setting \"max-heade\": did you mean \"max-header\"? Use one of listen, admin, admin-socket, admin-token, database, state-directory, loops, io-uring, loop-wait, max-header, handshake-timeout, close-timeout, drain-timeout, log-level, log-format"`,
+		`level=ERROR msg="settings not changed because of errors" errors=2`)
 	if len(r.applied) != 1 || r.inForce.DrainTimeout != 120e9 {
 		t.Errorf("applied: %+v, in force: %+v", r.applied, r.inForce.Settings)
 	}
@@ -86,17 +86,17 @@ func TestReload(t *testing.T) {
 	r.want(r.reread("listen: a:1\n"),
 		`level=INFO msg="setting changed" name=max-header was=1KiB is=16KiB from=default`,
 		`level=INFO msg="setting changed" name=drain-timeout was=2m is=30s from=default`,
-		`level=INFO msg="settings read again" file=w.yaml changes=2`)
-	r.want(r.reread("listen: a:1\n"), `level=INFO msg="settings read again" file=w.yaml changes=0`)
+		`level=INFO msg="settings reloaded" file=w.yaml changes=2`)
+	r.want(r.reread("listen: a:1\n"), `level=INFO msg="settings reloaded" file=w.yaml changes=0`)
 }
 
 // TestReloadRefusesADatabase has the file name one, while flags describe what is served.
 func TestReloadRefusesADatabase(t *testing.T) {
 	r := newReloading(t, "loops: 1\n", "--backend", oneBackend)
 	r.want(r.reread("database: postgres://a:s3cret@b/c\nmax-header: 1KiB\n"),
-		`level=ERROR msg="mistake in settings" error="--backend: flags cannot describe a service when there is a database (w.yaml:1:11: database: `+
-			`postgres://a:xxxxx@b/c); 'wsbouncer backend add' adds a backend to it"`,
-		`level=ERROR msg="settings stay as they are, because of mistakes" mistakes=1`)
+		`level=ERROR msg="invalid setting" error="--backend: flags cannot describe a service when a database is set (w.yaml:1:11: database: `+
+			`postgres://a:xxxxx@b/c): use 'wsbouncer backend add' to add a backend to it"`,
+		`level=ERROR msg="settings not changed because of errors" errors=1`)
 	if len(r.applied) > 0 {
 		t.Errorf("applied %+v", r.applied)
 	}
@@ -109,10 +109,10 @@ func TestReloadLog(t *testing.T) {
 	none := r.reread("log-level: error\nlisten: a:1\n")
 	louder := r.reread("log-level: debug\n")
 	r.want(quieter, `level=INFO msg="setting changed" name=log-level was=info is=error from=w.yaml:1:12`,
-		`level=INFO msg="settings read again" file=w.yaml changes=1`)
+		`level=INFO msg="settings reloaded" file=w.yaml changes=1`)
 	r.want(none)
 	r.want(louder, `level=INFO msg="setting changed" name=log-level was=error is=debug from=w.yaml:1:12`,
-		`level=INFO msg="settings read again" file=w.yaml changes=1`)
+		`level=INFO msg="settings reloaded" file=w.yaml changes=1`)
 	r.reread("log-format: json\n")
 	if r.out.Reset(); len(r.reread("log-format: json\n")) != 1 || !strings.HasPrefix(r.out.String(), `{"time":`) {
 		t.Errorf("JSON was asked for: %s", &r.out)

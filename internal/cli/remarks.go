@@ -29,18 +29,18 @@ func (t *target) remark(ctx context.Context, messages io.Writer, before, after *
 	defer cancel()
 	now := t.running(ctx, io.Discard)
 	for _, service := range without {
-		clients := "new clients wait in its queue until one is enabled, or time out"
+		clients := "new clients wait in its queue until you enable one, or time out"
 		if after.Services[service].Queue == 0 {
 			clients = "new clients are refused"
 		}
-		fmt.Fprintf(messages, "Warning: this leaves the service %s without an enabled backend: %s%s\n", service, clients, sessionsOf(before, now, service))
+		fmt.Fprintf(messages, "Warning: the service %s has no enabled backend left: %s%s\n", service, clients, sessionsOf(before, now, service))
 	}
 	if !isMade || !throughProxy || now == nil {
 		return
 	}
 	switch now.Configuration.Source {
 	case app.SourceFlags:
-		fmt.Fprintln(messages, "Note: this proxy runs by its flags alone: a restart forgets the change")
+		fmt.Fprintln(messages, "Note: this proxy is configured by its flags: a restart forgets the change")
 	case stores.Memory, "sqlite:" + stores.Memory:
 		fmt.Fprintln(messages, "Note: this proxy keeps its configuration in memory: a restart forgets the change")
 	}
@@ -78,9 +78,9 @@ func sessionsOf(content *config.Content, now *running, service string) string {
 	}
 	switch sessions {
 	case 0:
-		return "; no session is left"
+		return "; it has no sessions"
 	case 1:
-		return "; 1 session goes on"
+		return "; 1 session continues"
 	}
-	return fmt.Sprintf("; %d sessions go on", sessions)
+	return fmt.Sprintf("; %d sessions continue", sessions)
 }

@@ -10,7 +10,7 @@ import (
 
 // Whoever takes the last enabled backend of a service out is told so, and it is done all the same.
 func TestLastEnabledBackend(t *testing.T) {
-	const leaves = "Warning: this leaves the service stt without an enabled backend: new clients wait in its queue until one is enabled, or time out"
+	const leaves = "Warning: the service stt has no enabled backend left: new clients wait in its queue until you enable one, or time out"
 	t.Run("database", func(t *testing.T) {
 		s := onDatabase(t).begin()
 		for _, step := range []struct{ command, says string }{
@@ -26,7 +26,7 @@ func TestLastEnabledBackend(t *testing.T) {
 			{"backend rm gpu-2", leaves + "\n"},
 			{"backend enable gpu-1", ""},
 			{"service set stt --queue 0", ""},
-			{"backend drain gpu-1", "Warning: this leaves the service stt without an enabled backend: new clients are refused\n"},
+			{"backend drain gpu-1", "Warning: the service stt has no enabled backend left: new clients are refused\n"},
 			{"service rm stt --with-backends", ""}, // it is gone itself
 		} {
 			status, out, messages := s.run(strings.Fields(step.command)...)
@@ -40,7 +40,7 @@ func TestLastEnabledBackend(t *testing.T) {
 		for _, c := range []struct {
 			leased int
 			says   string
-		}{{6, "; 7 sessions go on\n"}, {0, "; 1 session goes on\n"}, {-1, "; no session is left\n"}} {
+		}{{6, "; 7 sessions continue\n"}, {0, "; 1 session continues\n"}, {-1, "; it has no sessions\n"}} {
 			s.must("backend enable gpu-1 gpu-2")
 			s.playing(func() running {
 				return running{Backends: []runningBackend{{Name: "gpu-1", Leased: 1 + c.leased}, {Name: "gpu-2"}, {Name: "other", Leased: 9}}}
@@ -63,7 +63,7 @@ func TestForgottenByRestart(t *testing.T) {
 	source := ""
 	s.playing(func() running { return running{Configuration: runningConfiguration{Source: source}} })
 	for _, c := range []struct{ source, says string }{
-		{app.SourceFlags, "Note: this proxy runs by its flags alone: a restart forgets the change\n"},
+		{app.SourceFlags, "Note: this proxy is configured by its flags: a restart forgets the change\n"},
 		{stores.Memory, "Note: this proxy keeps its configuration in memory: a restart forgets the change\n"},
 		{"/var/lib/wsbouncer/wsbouncer.db", ""},
 		{"", ""}, // of an older version

@@ -165,7 +165,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if cmd.HasSubCommands() {
 		text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			text += fmt.Sprintf("; did you mean %q?", near[0])
+			text += fmt.Sprintf(": did you mean %q?", near[0])
 		}
 		return usageError(errors.New(text))
 	}

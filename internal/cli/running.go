@@ -56,7 +56,7 @@ func (t *target) running(ctx context.Context, messages io.Writer) *running {
 	}
 	r := new(running)
 	if err := t.proxy.Get(ctx, statsPath, r); err != nil {
-		fmt.Fprintf(messages, "Without what the proxy is doing at present: %v\n", err)
+		fmt.Fprintf(messages, "The present state of the proxy is not shown: %v\n", err)
 		return nil
 	}
 	return r

@@ -54,14 +54,14 @@ func (f *serveFlags) onlyFlags() bool { return len(f.backends) > 0 }
 func (f *serveFlags) misused(loaded *settings.Loaded) (errs []error) {
 	if f.onlyFlags() {
 		if loaded != nil && loaded.Database != "" {
-			errs = append(errs, fmt.Errorf("--backend: flags cannot describe a service when there is a database (%s: database: %s); "+
-				"'wsbouncer backend add' adds a backend to it", loaded.Source("database"), loaded.DatabaseShown()))
+			errs = append(errs, fmt.Errorf("--backend: flags cannot describe a service when a database is set (%s: database: %s): "+
+				"use 'wsbouncer backend add' to add a backend to it", loaded.Source("database"), loaded.DatabaseShown()))
 		}
 		return errs
 	}
 	f.about.VisitAll(func(flag *pflag.Flag) {
 		if flag.Changed {
-			errs = append(errs, fmt.Errorf("--%s: it describes a service by flags, together with --backend; in the database, %s does it",
+			errs = append(errs, fmt.Errorf("--%s works only with --backend: use %s to change the database",
 				flag.Name, commandFor(flag)))
 		}
 	})

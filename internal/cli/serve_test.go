@@ -120,7 +120,7 @@ func TestFlagsOfAService(t *testing.T) {
 			t.Errorf("--%s is no field of a service or backend", flag.Name)
 		}
 		status, out, messages := run("check", "--database", ":memory:", "--"+flag.Name, value)
-		want := "Error: --" + flag.Name + ": it describes a service by flags, together with --backend; in the database, " + command + " does it\n"
+		want := "Error: --" + flag.Name + " works only with --backend: use " + command + " to change the database\n"
 		if status != 2 || out != "" || !strings.HasPrefix(messages, want) {
 			t.Errorf("status %d, %q, %q; want %q", status, out, messages, want)
 		}
@@ -147,8 +147,8 @@ func TestBackendWithDatabase(t *testing.T) {
 		t.Run(c.source, func(t *testing.T) {
 			t.Setenv(c.variable, c.text)
 			status, out, messages := run(append([]string{"check", "--backend", oneBackend}, c.args...)...)
-			want := "Error: --backend: flags cannot describe a service when there is a database (" + c.source +
-				": database: postgres://a:xxxxx@b/c); 'wsbouncer backend add' adds a backend to it\n"
+			want := "Error: --backend: flags cannot describe a service when a database is set (" + c.source +
+				": database: postgres://a:xxxxx@b/c): use 'wsbouncer backend add' to add a backend to it\n"
 			if status != 2 || out != "" || !strings.HasPrefix(messages, want) {
 				t.Errorf("status %d, %q, %q; want %q", status, out, messages, want)
 			}

@@ -50,7 +50,7 @@ func (t *target) Close() error {
 }
 
 // errNoTarget: nothing says which configuration is meant.
-var errNoTarget = errors.New("no proxy and no database is named")
+var errNoTarget = errors.New("no proxy and no database is given")
 
 // choose returns the address of the proxy and the database that are meant. Both are given only if both flags are: then the
 // configuration is the database's, and the proxy is who says how the backends do.
@@ -68,8 +68,8 @@ func (f *targetFlags) choose() (admin, database string, err error) {
 	if info, err := os.Stat(socket); err == nil && info.Mode().Type() == fs.ModeSocket {
 		return "unix:" + socket, "", nil
 	}
-	return "", "", usageError(fmt.Errorf("%w, and no proxy of this machine has its admin socket at %s; allowed are --admin ADDRESS (or %s) for a running proxy, "+
-		"and --database DATABASE (or %s)", errNoTarget, socket, adminVariable, databaseVariable))
+	return "", "", usageError(fmt.Errorf("%w, and no proxy on this machine has its admin socket at %s: use --admin ADDRESS (or set %s) for a running proxy, "+
+		"or --database DATABASE (or set %s)", errNoTarget, socket, adminVariable, databaseVariable))
 }
 
 // open opens the configuration. A database in a file is made only for commands that put something there.
@@ -101,10 +101,10 @@ func (f *targetFlags) openFor(ctx context.Context, making bool, options config.O
 		return nil, usageError(fmt.Errorf("--database: %w", err))
 	}
 	if database == stores.Memory {
-		return nil, usageError(fmt.Errorf("--database: %s would end with this command; allowed are databases that stay, and --admin for a proxy that runs with it", database))
+		return nil, usageError(fmt.Errorf("--database: %s would end with this command: use a permanent database, or --admin for a proxy that runs with it", database))
 	}
 	if path, missing := stores.Missing(database); missing && !making {
-		return nil, fmt.Errorf("there is no database %s; 'wsbouncer serve', 'migrate', 'service add' and 'config import' would make it", path)
+		return nil, fmt.Errorf("the database %s does not exist: 'wsbouncer serve', 'migrate', 'service add' and 'config import' create it", path)
 	}
 	t.name = stores.Redact(database)
 	if t.Store, err = stores.Open(database, options); err != nil {
@@ -128,9 +128,9 @@ func explained(err error) error {
 	var unreachable *remote.UnreachableError
 	switch {
 	case errors.As(err, &unreachable) && errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w; run this command as the user of the proxy, or as root", err)
+		return fmt.Errorf("%w (run this command as the user of the proxy, or as root)", err)
 	case errors.As(err, &unreachable):
-		return fmt.Errorf("%w; does it run? --admin names another one, --database the database itself", err)
+		return fmt.Errorf("%w (is it running? use --admin for another proxy, or --database for the database itself)", err)
 	}
 	return err
 }
@@ -140,7 +140,7 @@ func explained(err error) error {
 func (t *target) view(ctx context.Context, messages io.Writer) (remote.View, error) {
 	v, err := t.look(ctx)
 	if err == nil && v.Stale != nil {
-		fmt.Fprintf(messages, "The configuration's store has failed since %s: %s\nThis is version %s, which is in force.\n",
+		fmt.Fprintf(messages, "The configuration store has failed since %s: %s\nShown is version %s, which is in force.\n",
 			v.Stale.Since.UTC().Format(time.RFC3339), v.Stale.Reason, v.Version)
 	}
 	return v, err
@@ -164,7 +164,7 @@ func (t *target) look(ctx context.Context) (v remote.View, err error) {
 func (t *target) content(ctx context.Context) (config.Content, string, error) {
 	snapshot, err := t.Load(ctx)
 	if err != nil {
-		return config.Content{}, "", listed("the configuration of "+t.name+" is not valid", err)
+		return config.Content{}, "", listed("the configuration of "+t.name+" is invalid", err)
 	}
 	return snapshot.Content(), snapshot.Version(), nil
 }

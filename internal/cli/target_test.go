@@ -50,16 +50,16 @@ func TestNoTarget(t *testing.T) {
 	directory := alone(t)
 	missing := filepath.Join(directory, "none.db")
 	for _, c := range []refusal{
-		{[]string{"backend", "ls"}, 2, "no proxy and no database is named, and no proxy of this machine has its admin socket at " + filepath.Join(directory, "admin.sock")},
-		{[]string{"backend", "ls", "--database", missing}, 1, "there is no database " + missing},
-		{[]string{"backend", "set", "gpu-1", "--weight", "1", "--database", missing}, 1, "there is no database " + missing},
-		{[]string{"backend", "ls", "--database", "mysql://a:s3cret@b/c"}, 2, `--database: "mysql://a:xxxxx@b/c" is not a database`},
+		{[]string{"backend", "ls"}, 2, "no proxy and no database is given, and no proxy on this machine has its admin socket at " + filepath.Join(directory, "admin.sock")},
+		{[]string{"backend", "ls", "--database", missing}, 1, "the database " + missing + " does not exist"},
+		{[]string{"backend", "set", "gpu-1", "--weight", "1", "--database", missing}, 1, "the database " + missing + " does not exist"},
+		{[]string{"backend", "ls", "--database", "mysql://a:s3cret@b/c"}, 2, `--database: invalid database "mysql://a:xxxxx@b/c"`},
 		{[]string{"backend", "ls", "--database", ":memory:"}, 2, ":memory: would end with this command"},
-		{[]string{"backend", "ls", "--admin", "gpu"}, 2, `"gpu" is not the address of an admin API: it has no port`},
+		{[]string{"backend", "ls", "--admin", "gpu"}, 2, `invalid admin API address "gpu" (the port is missing)`},
 		{
 			[]string{"backend", "ls", "--admin", "unix:" + directory + "/none.sock"},
 			1,
-			"no proxy answers at unix:" + directory + "/none.sock: connect: no such file or directory; does it run?",
+			"no proxy answers at unix:" + directory + "/none.sock: connect: no such file or directory (is it running?",
 		},
 	} {
 		status, out, messages := command(c.args...)
@@ -76,8 +76,8 @@ func TestNoTarget(t *testing.T) {
 func TestAdminToken(t *testing.T) {
 	s := onProxy(t, remote.HandlerOptions{Token: func() string { return "s3cret" }, Writable: func(*http.Request) bool { return false }})
 	s.refuse(
-		refusal{[]string{"service", "ls"}, 1, "refuses: the admin API asks for a token"},
-		refusal{[]string{"service", "add", "stt", "--admin-token", "s3cret2"}, 1, "refuses: the token is not that of the admin API"},
+		refusal{[]string{"service", "ls"}, 1, "refused: the admin API needs a token"},
+		refusal{[]string{"service", "add", "stt", "--admin-token", "s3cret2"}, 1, "refused: wrong token for the admin API"},
 	)
 	s.must("service add stt --admin-token s3cret")
 	t.Setenv(tokenVariable, "s3cret")

@@ -38,7 +38,7 @@ func TestViewBesideDatabase(t *testing.T) {
 	if err != nil || !v.Content.Has(config.KindService, "stt") || v.Stale == nil || v.Stale.Reason != "disk on fire" {
 		t.Errorf("got %+v, %v", v, err)
 	}
-	if text := messages.String(); !strings.Contains(text, "has failed since ") || !strings.Contains(text, ": disk on fire\nThis is version "+v.Version+", which is in force.\n") {
+	if text := messages.String(); !strings.Contains(text, "has failed since ") || !strings.Contains(text, ": disk on fire\nShown is version "+v.Version+", which is in force.\n") {
 		t.Errorf("says %q", text)
 	}
 	beside.Store = &broken{err: config.Problems{{Kind: config.KindService, Name: "stt", Text: "wrong"}}}
@@ -70,7 +70,7 @@ func TestNeedsStore(t *testing.T) {
 		{proxy, errors.New("the proxy refuses"), false},
 	} {
 		got := c.target.needed(c.err)
-		if needs := strings.Contains(got.Error(), "changing the configuration needs its store"); needs != c.needs {
+		if needs := strings.Contains(got.Error(), "cannot change the configuration because its store fails"); needs != c.needs {
 			t.Errorf("%v: %v", c.err, got)
 		}
 	}

@@ -65,9 +65,9 @@ func (w *waiter) run(ctx context.Context) error {
 		case <-ticker.C:
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("not done after %v: %s; the configuration stays as it is", w.timeout, left)
+				return fmt.Errorf("not done after %v: %s; the configuration change stays in force", w.timeout, left)
 			}
-			return fmt.Errorf("interrupted: %s; the configuration stays as it is", left)
+			return fmt.Errorf("interrupted: %s; the configuration change stays in force", left)
 		}
 	}
 }
@@ -90,14 +90,14 @@ func (w *waiter) left(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if len(now.Backends) > 0 && !now.knowsBackends() {
-		return "", errors.New("the statistics of this proxy have no names of backends, so that nobody can tell what is left; it is of an older version")
+		return "", errors.New("this proxy is an older version: its statistics do not name the backends, so --wait cannot tell what is left")
 	}
 	var words []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(w.names))) {
 		b := now.backend(name)
 		switch {
 		case b == nil, b.State != w.to.state:
-			words = append(words, name+": the proxy has not taken over version "+w.version+" yet")
+			words = append(words, name+": version "+w.version+" is not in force yet")
 		default:
 			if text := w.to.left(b); text != "" {
 				words = append(words, name+": "+text)

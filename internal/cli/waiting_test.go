@@ -65,7 +65,7 @@ func TestWaitForSessions(t *testing.T) {
 		t.Errorf("%v after %v", err, took)
 	}
 	same(t, "what it says", messages, `
-gpu-1: the proxy has not taken over version 7 yet; gpu-2: 3 sessions left
+gpu-1: version 7 is not in force yet; gpu-2: 3 sessions left
 gpu-2: 1 session left
 gpu-2, gpu-1: done after 1.3s`)
 }
@@ -83,7 +83,7 @@ func TestWaitForResets(t *testing.T) {
 
 func TestWaitTooLong(t *testing.T) {
 	messages, took, err := waitFor(t, draining, time.Minute, backends(leased("gpu-1", "draining", 5), leased("gpu-2", "draining", 0)))
-	const want = "not done after 1m0s: gpu-1: 5 sessions left; the configuration stays as it is"
+	const want = "not done after 1m0s: gpu-1: 5 sessions left; the configuration change stays in force"
 	if err == nil || err.Error() != want || took != time.Minute {
 		t.Errorf("%v after %v; want %s", err, took, want)
 	}
@@ -110,7 +110,7 @@ func TestWaitForConnections(t *testing.T) {
 // Nobody waits for what cannot come.
 func TestWaitInVain(t *testing.T) {
 	_, took, err := waitFor(t, draining, time.Hour, backends(runningBackend{State: "enabled"}))
-	if err == nil || !strings.Contains(err.Error(), "no names of backends") || took != 0 {
+	if err == nil || !strings.Contains(err.Error(), "do not name the backends") || took != 0 {
 		t.Errorf("%v after %v", err, took)
 	}
 	refused := errors.New("refused")
@@ -145,18 +145,18 @@ func TestStates(t *testing.T) {
 		same(t, "again", s.must("backend enable gpu-1"), "Nothing to change. The configuration has version 6.")
 		s.refuse(
 			refusal{[]string{"backend", "drain", "gpu-1", "gpu-3"}, 1, `unknown backend "gpu-3": did you mean "gpu-1"? Use one of gpu-1, gpu-2`},
-			refusal{[]string{"backend", "drain"}, 2, "takes the names of backends or --selector"},
-			refusal{[]string{"backend", "drain", "gpu-1", "-l", "zone"}, 2, "takes the names of backends or --selector"},
+			refusal{[]string{"backend", "drain"}, 2, "takes either the names of backends or --selector"},
+			refusal{[]string{"backend", "drain", "gpu-1", "-l", "zone"}, 2, "takes either the names of backends or --selector"},
 			refusal{[]string{"backend", "drain", "-l", "zone=c"}, 1, "no backend has these labels"},
-			refusal{[]string{"backend", "drain", "gpu-1", "--timeout", "1m"}, 2, "--timeout is for --wait"},
-			refusal{[]string{"backend", "drain", "gpu-1", "--wait", "--timeout", "0s"}, 2, "--timeout: 0s is not a time to wait"},
+			refusal{[]string{"backend", "drain", "gpu-1", "--timeout", "1m"}, 2, "--timeout works only with --wait"},
+			refusal{[]string{"backend", "drain", "gpu-1", "--wait", "--timeout", "0s"}, 2, "--timeout: invalid duration \"0s\""},
 		)
 	})
 }
 
 func TestWaitNeedsProxy(t *testing.T) {
 	s := onDatabase(t).begin()
-	s.refuse(refusal{[]string{"backend", "drain", "gpu-1", "--wait"}, 2, "--wait asks a running proxy what is left, and a database does not know; give --admin"})
+	s.refuse(refusal{[]string{"backend", "drain", "gpu-1", "--wait"}, 2, "--wait needs a running proxy: use --admin"})
 	if out := s.must("backend ls"); strings.Contains(out, "draining") {
 		t.Errorf("it was drained all the same:\n%s", out)
 	}
@@ -197,7 +197,7 @@ stt   /v1/stt  (any)  vosk     least-loaded  1000   2         80   12`)
 	}
 	s.playing(nil)
 	status, out, messages = s.run("backend", "ls")
-	if status != 0 || strings.Contains(out, "IDLE") || !strings.Contains(messages, "Without what the proxy is doing at present: ") {
+	if status != 0 || strings.Contains(out, "IDLE") || !strings.Contains(messages, "The present state of the proxy is not shown: ") {
 		t.Errorf("a proxy that does not know: status %d, %s, %s", status, out, messages)
 	}
 }

@@ -64,7 +64,7 @@ func (f *writeFlags) run(cmd *cobra.Command, making bool, p plan) error {
 func adding(kind config.Kind, name string, values config.Values) plan {
 	return func(now *config.Content) (change config.Change, err error) {
 		if now != nil && now.Has(kind, name) {
-			return change, fmt.Errorf("there is a %s %s already; 'wsbouncer %s set %s' changes it", kind, name, kind, name)
+			return change, fmt.Errorf("the %s %s already exists: use 'wsbouncer %s set %s' to change it", kind, name, kind, name)
 		}
 		change.Mutations = []config.Mutation{{Verb: config.Add, Kind: kind, Name: name, Values: values}}
 		return change, nil
@@ -99,7 +99,7 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 			err = to.Validate(config.CheckProfiles)
 		}
 		if err != nil {
-			return "", false, invalidError(listed("the change is not valid, and was not made", err))
+			return "", false, invalidError(listed("the change is invalid and was not made", err))
 		}
 		edits = config.Diff(now, &to)
 		if f.dryRun {
@@ -133,7 +133,7 @@ func (t *target) needed(err error) error {
 	case isProxy && !errors.Is(err, remote.ErrStore) && !errors.Is(err, config.ErrSchema):
 		return err
 	}
-	return fmt.Errorf("changing the configuration needs its store, which fails: %w", err)
+	return fmt.Errorf("cannot change the configuration because its store fails: %w", err)
 }
 
 // change makes the plan's change, and signs it.
@@ -253,7 +253,7 @@ func conflicting(err error) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "the configuration was changed by somebody else: it has version %s, not %s", conflict.Current, conflict.Expected)
+	fmt.Fprintf(&b, "somebody else changed the configuration: it has version %s, not %s", conflict.Current, conflict.Expected)
 	var lines []string
 	for _, revision := range conflict.Since {
 		for _, edit := range revision.Edits {
@@ -265,7 +265,7 @@ func conflicting(err error) error {
 	if more := len(lines) - most; more > 0 {
 		fmt.Fprintf(&b, "\n  and %d more ('wsbouncer config history')", more)
 	}
-	fmt.Fprintf(&b, "\nNothing was written. If your change is still right, make it again with --expect %s.", conflict.Current)
+	fmt.Fprintf(&b, "\nNothing was written. If you still want your change, repeat it with --expect %s.", conflict.Current)
 	return fmt.Errorf("%s", b.String())
 }
 
@@ -285,7 +285,7 @@ func (o *output) json() bool { return o.form == "json" }
 // Set implements pflag.Value.
 func (o *output) Set(text string) error {
 	if text != o.people && text != "json" {
-		return fmt.Errorf("%q is not %s or json", text, o.people)
+		return fmt.Errorf("invalid value %q: use %s or json", text, o.people)
 	}
 	o.form = text
 	return nil

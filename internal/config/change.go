@@ -46,18 +46,18 @@ type Change struct {
 func (c *Change) Check() error {
 	var errs []error
 	if c.Who == "" {
-		errs = append(errs, errors.New("who makes the change must be given"))
+		errs = append(errs, errors.New("who is missing: say who makes the change"))
 	}
 	for _, text := range []string{c.Who, c.Why} {
 		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) || len(text) > 1000 {
-			errs = append(errs, fmt.Errorf("%.40q: allowed is UTF-8 text of up to 1000 bytes", text))
+			errs = append(errs, fmt.Errorf("invalid text %.40q: use at most 1000 bytes of UTF-8", text))
 		}
 	}
 	switch {
 	case c.Content != nil && len(c.Mutations) > 0:
-		errs = append(errs, errors.New("a change has mutations or a whole content; allowed is one of them"))
+		errs = append(errs, errors.New("a change has either mutations or a whole configuration, not both"))
 	case c.Content != nil && c.Expect == "":
-		errs = append(errs, errors.New("a whole content needs the version that it is to replace"))
+		errs = append(errs, errors.New("a whole configuration needs the version that it replaces"))
 	}
 	return errors.Join(errs...)
 }
@@ -87,7 +87,7 @@ func (c *Content) mutate(m Mutation) (problems Problems) {
 	case m.Verb != Add && m.Verb != Set && m.Verb != Remove:
 		problems.add(m.Kind, m.Name, "", "%v", spelling.Unknown("verb", string(m.Verb), []string{string(Add), string(Set), string(Remove)}))
 	case m.Verb == Add && exists:
-		problems.add(m.Kind, m.Name, "", "there is one of that name already; allowed is another name, or to set its fields")
+		problems.add(m.Kind, m.Name, "", "already exists: choose another name, or use `set` to change it")
 	case m.Verb != Add && !exists:
 		problems = append(problems, Problem{Text: spelling.Unknown(string(m.Kind), m.Name, c.Names(m.Kind)).Error()})
 	case m.Verb == Remove:

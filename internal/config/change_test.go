@@ -22,8 +22,8 @@ func TestMutations(t *testing.T) {
 	for _, says := range []string{
 		`unknown backend "gpu-3": did you mean "gpu-1"? Use one of gpu-1, gpu-2`,
 		`backend gpu-1: unknown field "conections": did you mean "connections"? Use one of service, url, connections`,
-		`backend gpu-1: warm: "some" is not a number of connections`,
-		`backend gpu-1: labels.a b: "a b" cannot be a label's name`,
+		`backend gpu-1: warm: invalid number "some"`,
+		`backend gpu-1: labels.a b: invalid label name "a b"`,
 		`backend gpu-1: unknown field "state.x"`,
 		`backend gpu-1: unknown verb "put": did you mean "set"? Use one of add, set, remove`,
 		`unknown kind of entity "server": did you mean "service"? Use one of profile, service, backend`,

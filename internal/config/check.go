@@ -23,9 +23,9 @@ func checkPath(text string) error {
 	switch {
 	case text == "":
 	case !strings.HasPrefix(text, "/"):
-		return fmt.Errorf("%q does not begin with /", text)
+		return fmt.Errorf("invalid path %q: begin it with /", text)
 	case strings.ContainsAny(text, "?#") || notPrintable(text):
-		return fmt.Errorf("%q is not a path; allowed is printable ASCII without ? and #", text)
+		return fmt.Errorf("invalid path %q: use printable ASCII without ? and #", text)
 	}
 	return nil
 }
@@ -35,14 +35,14 @@ func checkHost(text string) error {
 	case text == "" || net.ParseIP(text) != nil:
 		return nil
 	case strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" || len(text) > 253 || slices.Contains(strings.Split(text, "."), ""):
-		return fmt.Errorf("%q is not a host; allowed is a name in lower case (xn--... for what is not ASCII) or an address, without a port", text)
+		return fmt.Errorf("invalid host %q: use a name in lower case (xn--... if it is not ASCII) or an IP address, without a port", text)
 	}
 	return nil
 }
 
 func checkSubprotocol(text string) error {
 	if text != "" && !profile.IsToken(text) {
-		return fmt.Errorf("%q is not a token (letters, digits and !#$%%&'*+-.^_`|~)", text)
+		return fmt.Errorf("invalid subprotocol %q: use letters, digits and !#$%%&'*+-.^_`|~", text)
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func checkOrigin(text string) error {
 	if text == "null" || err == nil && u.Scheme != "" && u.Host != "" && u.Path == "" && u.RawQuery == "" && u.Fragment == "" {
 		return nil
 	}
-	return fmt.Errorf("%q is not an origin; allowed are such as https://example.org or https://example.org:8443, or null", text)
+	return fmt.Errorf("invalid origin %q: use one such as https://example.org or https://example.org:8443, or null", text)
 }
 
 func checkHashBy(text string) error {
@@ -60,31 +60,31 @@ func checkHashBy(text string) error {
 	if text == "client" || kind == "header" && profile.IsToken(name) || kind == "query" && name != "" {
 		return nil
 	}
-	return fmt.Errorf("%q is not client, header:NAME or query:NAME", text)
+	return fmt.Errorf("invalid value %q: use client, header:NAME or query:NAME", text)
 }
 
 func checkURL(text string) error {
 	u, err := url.Parse(text)
-	const looks = "a backend's address looks like ws://10.0.0.5:2700/path"
+	const use = "use a URL such as ws://10.0.0.5:2700/path"
 	switch {
 	case text == "":
 		return nil
 	case err != nil || u.Opaque != "" || u.Scheme == "": // what package url says may repeat a password
-		return fmt.Errorf("%q is not a URL; %s", hideUser(text), looks)
+		return fmt.Errorf("invalid URL %q: %s", hideUser(text), use)
 	case u.Scheme != "ws" && u.Scheme != "wss":
-		return fmt.Errorf("%q has the scheme %q; allowed are ws and wss", hideUser(text), u.Scheme)
+		return fmt.Errorf("invalid URL %q: the scheme must be ws or wss", hideUser(text))
 	case u.Hostname() == "":
-		return fmt.Errorf("%q names no host; %s", text, looks)
+		return fmt.Errorf("invalid URL %q: the host is missing: %s", text, use)
 	case u.User != nil:
-		return fmt.Errorf("%q carries a user name, which WebSocket URLs cannot; allowed is a header Authorization", hideUser(text))
+		return fmt.Errorf("invalid URL %q: a WebSocket URL cannot have a user name: use a header Authorization", hideUser(text))
 	case u.Fragment != "" || strings.HasSuffix(text, "#"):
-		return fmt.Errorf("%q has a fragment (#), which WebSocket URLs cannot have", text)
+		return fmt.Errorf("invalid URL %q: a WebSocket URL cannot have a fragment (#)", text)
 	case !isPort(u.Port()):
-		return fmt.Errorf("%q: a port is a number from 1 to 65535", text)
+		return fmt.Errorf("invalid URL %q: the port must be a number from 1 to 65535", text)
 	case notPrintable(u.Host):
-		return fmt.Errorf("%q: a host's name must be in ASCII (xn--...)", text)
+		return fmt.Errorf("invalid URL %q: the host name must be in ASCII (xn--...)", text)
 	case notPrintable(u.RequestURI()):
-		return fmt.Errorf("%q: what is not printable ASCII must be written as %%xx (percent-encoded)", text)
+		return fmt.Errorf("invalid URL %q: characters that are not printable ASCII must be percent-encoded (%%xx)", text)
 	}
 	return nil
 }
@@ -105,30 +105,31 @@ func hideUser(text string) string {
 }
 
 func checkProbe(text string) error {
-	const allowed = `allowed are upgrade, a path such as /health, or a URL such as http://127.0.0.1:8000/health (http://:8000/health for that port of each backend)`
+	const use = `use upgrade, a path such as /health, or a URL such as http://127.0.0.1:8000/health (http://:8000/health for that port of each backend)`
+	bad := func(why string) error { return fmt.Errorf("invalid probe %q%s: %s", hideUser(text), why, use) }
 	if text == "" || text == "upgrade" {
 		return nil
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%q is not a URL; %s", hideUser(text), allowed)
+		return bad("")
 	case u.Scheme == "" && u.Host == "" && strings.HasPrefix(text, "/"):
 	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("%q has the scheme %q; %s", hideUser(text), u.Scheme, allowed)
+		return bad(" (the scheme must be http or https)")
 	case u.Hostname() == "" && u.Port() == "":
-		return fmt.Errorf("%q names no host; %s", text, allowed)
+		return bad(" (the host is missing)")
 	case !isPort(u.Port()):
-		return fmt.Errorf("%q: a port is a number from 1 to 65535; %s", text, allowed)
+		return bad(" (the port must be a number from 1 to 65535)")
 	case u.User != nil:
-		return fmt.Errorf("%q carries a user name; %s", hideUser(text), allowed)
+		return bad(" (it must not have a user name)")
 	}
 	return nil
 }
 
 func checkFile(text string) error {
 	if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
-		return fmt.Errorf("%q is not a path", text)
+		return fmt.Errorf("invalid path %q", text)
 	}
 	return nil
 }
@@ -137,9 +138,9 @@ func checkLabel(key, value string) error {
 	const most = 256
 	switch {
 	case key == "" || len(key) > most || strings.Trim(strings.ToLower(key), "abcdefghijklmnopqrstuvwxyz0123456789._/-") != "":
-		return fmt.Errorf("%q cannot be a label's name; allowed are letters, digits and ._/-, at most %d", key, most)
+		return fmt.Errorf("invalid label name %q: use at most %d letters, digits and ._/-", key, most)
 	case value == "" || len(value) > most || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
-		return fmt.Errorf("%s has the value %q; allowed is text without control characters, 1 to %d bytes", key, value, most)
+		return fmt.Errorf("%s: invalid value %q: use 1 to %d bytes of text without control characters", key, value, most)
 	}
 	return nil
 }
@@ -153,20 +154,20 @@ func checkHeader(name, value string) error {
 	lower := strings.ToLower(name)
 	switch {
 	case !profile.IsToken(name):
-		return fmt.Errorf("%q cannot be a header's name; allowed are letters, digits and !#$%%&'*+-.^_`|~", name)
+		return fmt.Errorf("invalid header name %q: use letters, digits and !#$%%&'*+-.^_`|~", name)
 	case slices.Contains(ownHeaders, lower) || strings.HasPrefix(lower, "sec-websocket-"):
-		return fmt.Errorf("%s is set by the proxy itself", name)
+		return fmt.Errorf("%s: the proxy itself sets this header", name)
 	case value == "":
-		return fmt.Errorf("%s has no value", name)
+		return fmt.Errorf("%s: the value is missing", name)
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
-		return fmt.Errorf("%s has control characters in its value; allowed is text on one line", name)
+		return fmt.Errorf("%s: invalid value: use text without control characters, on one line", name)
 	}
 	if _, reference, ok := cutReference(value); ok {
 		if err := checkReference(reference); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	} else if isSecretName(name) {
-		return fmt.Errorf("%s looks like a secret, which is not kept here; allowed are values whose last word is env:NAME or file:/path", name)
+		return fmt.Errorf("%s looks like a secret, which is not stored here: end the value with env:NAME or file:/path", name)
 	}
 	return nil
 }
@@ -176,11 +177,11 @@ func checkYAML(text string) error {
 	const most = 64 << 10
 	switch {
 	case len(text) > most:
-		return fmt.Errorf("it has %d bytes; allowed are %d", len(text), most)
+		return fmt.Errorf("the profile has %d bytes: use at most %d", len(text), most)
 	case !utf8.ValidString(text):
-		return errors.New("it is not UTF-8, which YAML must be")
+		return errors.New("invalid UTF-8: YAML must be UTF-8")
 	case strings.ContainsRune(text, 0):
-		return errors.New("it has a zero byte, which YAML cannot have")
+		return errors.New("the profile contains a zero byte, which YAML cannot contain")
 	}
 	return nil
 }

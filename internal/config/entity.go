@@ -85,7 +85,7 @@ func checkName(name string) error {
 		ok = ok && (plain(name[i]) || name[i] == '-' || name[i] == '_' || name[i] == '.')
 	}
 	if !ok {
-		return fmt.Errorf("%q cannot be a name; allowed are letters, digits, and - _ . behind the first, at most %d", name, most)
+		return fmt.Errorf("invalid name %q: use at most %d letters, digits and - _ . and begin with a letter or digit", name, most)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func isBare(text string) bool {
 func (v *Values) UnmarshalJSON(data []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
-		return errors.New("fields are a JSON object such as {\"connections\":32,\"labels\":{\"zone\":\"a\"}}")
+		return errors.New("invalid fields: use a JSON object such as {\"connections\":32,\"labels\":{\"zone\":\"a\"}}")
 	}
 	*v = make(Values, len(raw))
 	for name, field := range raw {

@@ -39,7 +39,7 @@ func Resolve(value string) (string, error) {
 	if name, ok := strings.CutPrefix(reference, "env:"); ok {
 		secret, ok := os.LookupEnv(name)
 		if !ok {
-			return "", fmt.Errorf("%s: the environment has no such variable", reference)
+			return "", fmt.Errorf("%s: the environment variable is not set", reference)
 		}
 		return checkSecret(before, reference, secret)
 	}
@@ -52,10 +52,10 @@ func Resolve(value string) (string, error) {
 
 func checkSecret(before, reference, secret string) (string, error) {
 	if secret == "" {
-		return "", fmt.Errorf("%s: it is empty", reference)
+		return "", fmt.Errorf("%s: the value is empty", reference)
 	}
 	if strings.ContainsFunc(secret, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-		return "", fmt.Errorf("%s: it has control characters, which headers cannot have", reference)
+		return "", fmt.Errorf("%s: the value has control characters, which a header cannot have", reference)
 	}
 	return before + secret, nil
 }
@@ -65,12 +65,12 @@ func checkReference(reference string) error {
 	name, isVariable := strings.CutPrefix(reference, "env:")
 	if !isVariable {
 		if path := strings.TrimPrefix(reference, "file:"); path == "" {
-			return fmt.Errorf("%q names no file; allowed is file:/path", reference)
+			return fmt.Errorf("invalid reference %q: use file:/path", reference)
 		}
 		return nil
 	}
 	if name == "" || strings.Trim(strings.ToUpper(name), "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" {
-		return fmt.Errorf("%q names no environment variable; allowed is env:NAME, of letters, digits and _", reference)
+		return fmt.Errorf("invalid reference %q: use env:NAME with letters, digits and _", reference)
 	}
 	return nil
 }

@@ -25,9 +25,9 @@ func TestResolve(t *testing.T) {
 		{"Bearer env:OWN_TOKEN", "Bearer from-env", ""},
 		{"file:" + plain, "from-file", ""},
 		{"Token file:" + plain, "Token from-file", ""},
-		{"env:OWN_NOT_THERE", "", "env:OWN_NOT_THERE: the environment has no such variable"},
-		{"env:OWN_EMPTY", "", "env:OWN_EMPTY: it is empty"},
-		{"env:OWN_BAD", "", "env:OWN_BAD: it has control characters"},
+		{"env:OWN_NOT_THERE", "", "env:OWN_NOT_THERE: the environment variable is not set"},
+		{"env:OWN_EMPTY", "", "env:OWN_EMPTY: the value is empty"},
+		{"env:OWN_BAD", "", "env:OWN_BAD: the value has control characters"},
 		{"file:" + plain + ".no", "", "no such file"},
 	} {
 		got, err := Resolve(c.value)

@@ -67,17 +67,17 @@ func (r Revision) String() string {
 // Errors of stores, for errors.Is.
 var (
 	// ErrReadOnly: the store cannot be written to, such as a file without permission.
-	ErrReadOnly = errors.New("the configuration can only be read")
+	ErrReadOnly = errors.New("the configuration is read-only")
 	// ErrMissing: where the configuration was there is none any more. Nothing can be changed until there is one again.
 	ErrMissing = errors.New("the configuration is missing")
 	// ErrUnreachable: the store does not answer. What the error says may be another thing each time, though it is one outage.
-	ErrUnreachable = errors.New("the configuration's store cannot be reached")
+	ErrUnreachable = errors.New("the configuration store cannot be reached")
 	// ErrNoVersion: the history has no such version, or no longer.
 	ErrNoVersion = errors.New("the history has no such version")
 	// ErrSchema: the database's schema is not the one that this program knows.
-	ErrSchema = errors.New("the database's schema does not fit")
+	ErrSchema = errors.New("the database schema does not match")
 	// ErrClosed: the store was closed.
-	ErrClosed = errors.New("the configuration's store is closed")
+	ErrClosed = errors.New("the configuration store is closed")
 )
 
 // Unreachable marks an error as [ErrUnreachable], and leaves its text as it is.

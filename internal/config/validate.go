@@ -34,10 +34,10 @@ func (c *Content) checkProfiles(check ProfileCheck, problems *Problems) {
 	names := sortedKeys(c.Profiles)
 	for _, name := range names {
 		if slices.Contains(builtIn, name) {
-			problems.add(KindProfile, name, "", "%q is built in; allowed is another name, with from: %s to start from it", name, name)
+			problems.add(KindProfile, name, "", "%q is a built-in profile: choose another name, and use from: %s to inherit from it", name, name)
 		}
 		if c.Profiles[name].YAML == "" {
-			problems.add(KindProfile, name, "yaml", "it must be given; allowed is YAML such as from: %s", builtIn[0])
+			problems.add(KindProfile, name, "yaml", "the value is missing: use YAML such as from: %s", builtIn[0])
 		}
 	}
 	broken := slices.ContainsFunc(names, func(name string) bool { return checkYAML(c.Profiles[name].YAML) != nil })
@@ -108,11 +108,11 @@ func (c *Content) checkServices(problems *Problems) {
 			problems.add(KindService, name, "profile", "%v", spelling.Unknown("profile", s.Profile, known))
 		}
 		if len(s.Pass) > 0 && (s.Queue == 0 || s.QueueTimeout == 0) {
-			problems.add(KindService, name, "pass", "%s needs a queue and a queue-timeout, for clients to wait while a connection of their own is dialed", strings.Join(s.Pass, ","))
+			problems.add(KindService, name, "pass", "%s needs a queue and a queue-timeout, so that clients can wait while their own connection is dialed", strings.Join(s.Pass, ","))
 		}
 		route := s.Host + " " + s.Path
 		if other, ok := routes[route]; ok {
-			problems.add(KindService, name, "path", "%q is asked for by the service %s already; allowed is another path or host", s.Path, other)
+			problems.add(KindService, name, "path", "the service %s already uses the path %q: choose another path or host", other, s.Path)
 		}
 		routes[route] = name
 	}
@@ -128,7 +128,7 @@ func (c *Content) checkBackends(problems *Problems) {
 		service, ok := c.Services[b.Service]
 		switch {
 		case b.Service == "":
-			problems.add(KindBackend, name, "service", "it must be given; allowed are %s", strings.Join(services, ", "))
+			problems.add(KindBackend, name, "service", "the value is missing: use %s", spelling.OneOf(services))
 		case !ok:
 			problems.add(KindBackend, name, "service", "%v", spelling.Unknown("service", b.Service, services))
 		default:
@@ -136,23 +136,23 @@ func (c *Content) checkBackends(problems *Problems) {
 			weights[b.Service] += b.Weight
 		}
 		if b.URL == "" {
-			problems.add(KindBackend, name, "url", "it must be given; allowed are such as ws://10.0.0.5:2700/path")
+			problems.add(KindBackend, name, "url", "the value is missing: use a URL such as ws://10.0.0.5:2700/path")
 		} else if other, ok := servers[ServerOf(b.URL)]; ok {
-			problems.add(KindBackend, name, "url", "%q is the backend %s already; its cap would not hold", showURL(b.URL), other)
+			problems.add(KindBackend, name, "url", "the backend %s already uses %q, and two backends for one server would exceed its cap", other, showURL(b.URL))
 		} else {
 			servers[ServerOf(b.URL)] = name
 		}
 		switch {
 		case b.Warm > b.Connections && b.Connections > 0:
-			problems.add(KindBackend, name, "warm", "%d is not between 0 and the cap of %d connections", b.Warm, b.Connections)
+			problems.add(KindBackend, name, "warm", "invalid number \"%d\": use a whole number from 0 to the cap of %d connections", b.Warm, b.Connections)
 		case b.Warm == 0 && b.Connections > 0 && ok && (service.Queue == 0 || service.QueueTimeout == 0):
-			problems.add(KindBackend, name, "warm", "0 needs a queue and a queue-timeout of the service %s, for clients to wait while their connection is dialed; allowed are 1 to %d without", b.Service, b.Connections)
+			problems.add(KindBackend, name, "warm", "0 needs a queue and a queue-timeout of the service %s, so that clients can wait while their connection is dialed: set both, or use 1 to %d", b.Service, b.Connections)
 		}
 		b.checkTLS(name, problems)
 	}
 	for _, name := range services {
 		if counts[name] > 0 && weights[name] == 0 {
-			problems.add(KindService, name, "", "the weights of all its backends are 0, so that none would get a client; allowed is 0 for some")
+			problems.add(KindService, name, "", "the weights of all its backends are 0, so no backend would get a client: set at least one above 0")
 		}
 	}
 }
@@ -171,7 +171,7 @@ func (b *Backend) checkTLS(name string, problems *Problems) {
 			{"tls-key", b.TLSKey != ""},
 		} {
 			if f.isSet {
-				problems.add(KindBackend, name, f.field, "it is for wss, and the url is ws; allowed is nothing")
+				problems.add(KindBackend, name, f.field, "only a wss URL can use it: remove it, or change the URL to wss")
 			}
 		}
 		return
@@ -181,7 +181,7 @@ func (b *Backend) checkTLS(name string, problems *Problems) {
 		if b.TLSCertificate == "" {
 			field, other = other, field
 		}
-		problems.add(KindBackend, name, field, "it must be given, because %s is", other)
+		problems.add(KindBackend, name, field, "the value is missing: set it together with %s", other)
 	}
 }
 

@@ -1,8 +1,9 @@
 package config
 
 import (
-	"fmt"
 	"strconv"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
 )
 
 // warmValue is a number of connections, or the cap, which is negative.
@@ -30,7 +31,7 @@ func (v warmValue) Set(text string) error {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return fmt.Errorf("%q is not a number of connections; allowed are whole numbers from %s", text, v.Allowed())
+		return value.Invalid("number", text, "a whole number from "+v.Allowed())
 	}
 	*v.p = n
 	return nil

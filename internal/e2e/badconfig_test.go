@@ -204,7 +204,7 @@ func TestStartWithoutDatabase(t *testing.T) {
 		spoil func() error
 		words []string
 	}{
-		{"it is gone", func() error { return os.Remove(d.name) }, []string{"config.db does not exist any more", "last-good.yaml"}},
+		{"it is gone", func() error { return os.Remove(d.name) }, []string{"config.db no longer exists", "last-good.yaml"}},
 		{"it is empty", func() error { return os.WriteFile(d.name, nil, 0o600) }, []string{"config.db is empty (0 bytes)", "config import", "last-good.yaml"}},
 		{"it is damaged", func() error { return os.WriteFile(d.name, []byte(strings.Repeat("no database ", 1000)), 0o600) }, []string{"no SQLite database"}},
 		{"it is of a later version", func() error {

@@ -208,7 +208,7 @@ func TestSubprotocol(t *testing.T) {
 	}
 	// A server that does not know it cannot be used.
 	other := startSim(t)
-	startProxy(t, "--backend", other.url, "--subprotocol", "audio.v1").awaitUnready(`subprotocol ""; asked for was "audio.v1"`)
+	startProxy(t, "--backend", other.url, "--subprotocol", "audio.v1").awaitUnready(`subprotocol "" instead of "audio.v1"`)
 }
 
 // TestAdmin asks the admin API for what it has and for what it has not.

@@ -188,12 +188,12 @@ func failures(t *testing.T, server *pgtest.Server, d *database) {
 	s = p.awaitState("copied")
 	p.awaitCap("gpu", 46)
 	check(p, "copied")
-	copied := p.awaitLog("the configuration cannot be read; serving by its last good copy")
+	copied := p.awaitLog("cannot read the configuration, serving with its last good copy")
 	if !strings.Contains(copied.text("reason"), way.address()) || copied.text("version") != s.Configuration.Version {
 		t.Errorf("logged %v; the statistics have %+v", copied, s.Configuration)
 	}
 	without := runCommand(t, "serve", "--listen", "127.0.0.1:0", "--database", d.name, "--state-directory", t.TempDir())
-	if without.status != 1 || !strings.Contains(without.stderr, "there is no copy to begin with") || strings.Contains(without.stderr, pgtest.Password) {
+	if without.status != 1 || !strings.Contains(without.stderr, "no copy to start with") || strings.Contains(without.stderr, pgtest.Password) {
 		t.Errorf("without a copy: status %d\n%s", without.status, without.stderr)
 	}
 	restartPostgres(t, server)

@@ -41,7 +41,7 @@ func TestTokenChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.signal(syscall.SIGHUP)
-	p.awaitLog("settings read again")
+	p.awaitLog("settings reloaded")
 	if first, second := status(p, "s3cret-1"), status(p, "s3cret-2"); first != http.StatusUnauthorized || second != http.StatusOK {
 		t.Errorf("after the change: statuses %d and %d", first, second)
 	}
@@ -85,14 +85,14 @@ func TestReload(t *testing.T) {
 	write("handshake-timeout: 5\n")
 	p.signal(syscall.SIGHUP)
 	p.awaitLog("settings stay as they are, because of mistakes")
-	if r := p.logged("mistake in settings")[0]; r.text("error") != path+
-		`:1:20: handshake-timeout: "5" is not a duration; allowed are numbers with their unit, such as 500ms, 10s or 1m30s` {
+	if r := p.logged("invalid setting")[0]; r.text("error") != path+
+		`:1:20: handshake-timeout: invalid duration "5": use a number with a unit, such as 500ms, 10s or 1m30s` {
 		t.Errorf("logged %v", r)
 	}
 
 	write("handshake-timeout: 7s\nmax-header: 1KiB\nloops: 2\nlog-level: debug\ndrain-timeout: 20s\n") // the last one is a flag already
 	p.signal(syscall.SIGHUP)
-	if r := p.awaitLog("settings read again"); r.text("file") != path || r.number("changes") != 4 {
+	if r := p.awaitLog("settings reloaded"); r.text("file") != path || r.number("changes") != 4 {
 		t.Errorf("logged %v", r)
 	}
 	changed := p.logged("setting changed")

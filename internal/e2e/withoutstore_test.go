@@ -52,7 +52,7 @@ func withoutStore(t *testing.T, d *database, fail func()) {
 		if r.status != 0 || !containsAll(r.stdout, c.shows...) {
 			t.Errorf("%q: status %d\n%s%s; want %q", c.args, r.status, r.stdout, r.stderr, c.shows)
 		}
-		if !containsAll(r.stderr, "The configuration's store has failed since "+since+": ", "This is version "+version+", which is in force.") {
+		if !containsAll(r.stderr, "The configuration store has failed since "+since+": ", "Shown is version "+version+", which is in force.") {
 			t.Errorf("%q: says %q; failed since %s: %s", c.args, r.stderr, since, s.Configuration.Reason)
 		}
 	}
@@ -82,7 +82,7 @@ func withoutStore(t *testing.T, d *database, fail func()) {
 	for _, args := range [][]string{
 		{"backend", "drain", "gpu"}, {"backend", "set", "gpu", "--connections", "4"}, {"service", "rm", "echo", "--with-backends"},
 	} {
-		if r := ask(args...); r.status != 1 || !strings.Contains(r.stderr, "changing the configuration needs its store, which fails: ") {
+		if r := ask(args...); r.status != 1 || !strings.Contains(r.stderr, "cannot change the configuration because its store fails: ") {
 			t.Errorf("%q: status %d\n%s%s", args, r.status, r.stdout, r.stderr)
 		}
 	}

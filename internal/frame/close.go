@@ -30,7 +30,7 @@ const (
 // String returns the code as a number.
 func (c CloseCode) String() string { return strconv.Itoa(int(c)) }
 
-// Sendable tells whether a close frame may have the code: one that RFC 6455 (section 7.4.1) or IANA defines for the wire, or one
+// Sendable reports whether a close frame may have the code: one that RFC 6455 (section 7.4.1) or IANA defines for the wire, or one
 // from the ranges for libraries and applications (section 7.4.2).
 func (c CloseCode) Sendable() bool {
 	switch {

@@ -18,7 +18,7 @@ const (
 	Pong         Opcode = 0xA
 )
 
-// IsControl tells whether frames of this opcode are control frames (RFC 6455, section 5.5).
+// IsControl reports whether frames of this opcode are control frames (RFC 6455, section 5.5).
 func (o Opcode) IsControl() bool { return o&0x8 != 0 }
 
 // String returns the opcode's name in RFC 6455.

@@ -55,7 +55,7 @@ func TestApplyMaskInPieces(t *testing.T) {
 	}
 }
 
-// validSoFar tells whether text can be continued to become valid, by the standard library.
+// validSoFar reports whether text can be continued to become valid, by the standard library.
 func validSoFar(text []byte) bool {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)

@@ -42,7 +42,7 @@ func (s *Scanner) NextPiece(b []byte) (Piece, error) {
 	return piece, nil
 }
 
-// InspectRest has the rest of the current message inspected, if there is one and its kind is in Inspect.
+// InspectRest makes Next stop at the rest of the current message, too, if there is one and its kind is in Inspect.
 func (s *Scanner) InspectRest() {
 	if s.opcode != Continuation && s.Inspect&(1<<s.opcode) != 0 {
 		s.inspecting = true

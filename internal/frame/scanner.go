@@ -58,7 +58,7 @@ type Run struct {
 	Header Header
 }
 
-// HasControl tells whether the run ends with a control frame.
+// HasControl reports whether the run ends with a control frame.
 func (r *Run) HasControl() bool { return r.Consumed > r.Data }
 
 // Next scans b, which must continue where the last call's Consumed ended.
@@ -131,13 +131,13 @@ func (s *Scanner) Next(b []byte) (Run, error) {
 	return run, nil
 }
 
-// AtFrameBoundary tells whether the data that was passed on ends with a whole frame.
+// AtFrameBoundary reports whether the data that was passed on ends with a whole frame.
 func (s *Scanner) AtFrameBoundary() bool { return s.remaining == 0 }
 
-// AtMessageBoundary tells whether the data that was passed on ends with a whole message.
+// AtMessageBoundary reports whether the data that was passed on ends with a whole message.
 func (s *Scanner) AtMessageBoundary() bool { return s.remaining == 0 && s.opcode == Continuation }
 
-// check checks a frame's header against its direction and the current message. maskKnown tells whether the mask bit has arrived.
+// check checks a frame's header against its direction and the current message. maskKnown reports whether the mask bit has arrived.
 // If it has not, the header is incomplete, and its length unknown.
 func (s *Scanner) check(h Header, maskKnown bool) error {
 	if maskKnown && h.Masked != s.fromClient {

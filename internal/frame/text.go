@@ -12,10 +12,10 @@ type textChecker struct {
 	low, high uint8 // the range of the next byte; it excludes overlong forms, surrogates and values beyond U+10FFFF
 }
 
-// complete tells whether the text so far ends with a whole character.
+// complete reports whether the text so far ends with a whole character.
 func (t *textChecker) complete() bool { return t.need == 0 }
 
-// check takes the next piece of the text, and tells whether the text is valid so far. key is the masking key, rotated to the
+// check takes the next piece of the text, and reports whether the text is valid so far. key is the masking key, rotated to the
 // first byte of b; 0 if the text is not masked. check does not change b.
 func (t *textChecker) check(b []byte, key uint32) bool {
 	const highBits = 0x8080808080808080
@@ -43,7 +43,7 @@ func (t *textChecker) check(b []byte, key uint32) bool {
 	}
 }
 
-// step takes one byte of the text, and tells whether the text is valid so far.
+// step takes one byte of the text, and reports whether the text is valid so far.
 func (t *textChecker) step(c byte) bool {
 	if t.need > 0 {
 		if c < t.low || c > t.high {

@@ -55,37 +55,37 @@ func ParseTarget(text string) (*Target, error) {
 		if errors.As(err, &parse) {
 			err = parse.Err
 		}
-		if !strings.Contains(text, "://") { // package url has its own ideas of what is wrong then
+		if !strings.Contains(text, "://") { // package url would complain about something else
 			return nil, noScheme(text)
 		}
-		return nil, fmt.Errorf("%q is not a URL: %w", text, err)
+		return nil, fmt.Errorf("invalid URL %q: %w", text, err)
 	}
 	switch {
 	case u.Scheme == "" || u.Opaque != "":
 		return nil, noScheme(text)
 	case u.Scheme != "ws" && u.Scheme != "wss":
-		return nil, fmt.Errorf("%q has the scheme %q; allowed are ws and wss", text, u.Scheme)
+		return nil, fmt.Errorf("invalid URL %q: the scheme must be ws or wss", text)
 	case u.Hostname() == "":
-		return nil, fmt.Errorf("%q names no host", text)
+		return nil, fmt.Errorf("invalid URL %q: the host is missing", text)
 	case u.User != nil:
-		return nil, fmt.Errorf("%q carries a user name, which WebSocket URLs cannot", u.Redacted())
+		return nil, fmt.Errorf("invalid URL %q: a WebSocket URL cannot have a user name", u.Redacted())
 	case u.Fragment != "" || strings.HasSuffix(text, "#"):
-		return nil, fmt.Errorf("%q has a fragment (#), which WebSocket URLs cannot have", text)
+		return nil, fmt.Errorf("invalid URL %q: a WebSocket URL cannot have a fragment (#)", text)
 	}
 	port := u.Port()
 	if port == "" {
 		port = defaultPorts[u.Scheme]
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return nil, fmt.Errorf("%q: a port is a number from 1 to 65535", text)
+		return nil, fmt.Errorf("invalid URL %q: the port must be a number from 1 to 65535", text)
 	}
 	// Package url accepts these characters, but they would break the request.
 	other := func(r rune) bool { return r <= ' ' || r > '~' }
 	switch {
 	case strings.ContainsFunc(u.Host, other):
-		return nil, fmt.Errorf("%q: a host's name must be in ASCII (xn--...)", text)
+		return nil, fmt.Errorf("invalid URL %q: the host name must be in ASCII (xn--...)", text)
 	case strings.ContainsFunc(u.RequestURI(), other):
-		return nil, fmt.Errorf("%q: what is not printable ASCII in the query must be written as %%xx (percent-encoded)", text)
+		return nil, fmt.Errorf("invalid URL %q: characters of the query that are not printable ASCII must be percent-encoded (%%xx)", text)
 	}
 	target := &Target{
 		URL:     text,
@@ -103,7 +103,7 @@ func ParseTarget(text string) (*Target, error) {
 var defaultPorts = map[string]string{"ws": "80", "wss": "443"}
 
 func noScheme(text string) error {
-	return fmt.Errorf("%q has no scheme; a server's address looks like ws://127.0.0.1:9001/path", text)
+	return fmt.Errorf("invalid URL %q: the scheme is missing: use a URL such as ws://127.0.0.1:9001/path", text)
 }
 
 // Field is a field of an HTTP header.
@@ -208,7 +208,7 @@ func (t *Target) offers() []string {
 	return nil
 }
 
-// private tells whether the handshake may contain a client's secrets.
+// private reports whether the handshake may contain a client's secrets.
 func (t *Target) private() bool { return t.client != nil && t.client.Private }
 
 // upgrade sends the upgrade request and checks the answer.
@@ -229,7 +229,7 @@ func (t *Target) upgrade(nc net.Conn, header string) (Established, error) {
 	var response *http.Response
 	early, err := readHead(nc, DefaultMaxHead, func(head []byte) (err error) {
 		if !bytes.HasPrefix(head, []byte("HTTP/1.")) {
-			return errors.New("server did not answer in HTTP/1.1")
+			return errors.New("server did not answer with HTTP/1.1")
 		}
 		reader := bufio.NewReaderSize(bytes.NewReader(head), len(head))
 		response, err = http.ReadResponse(reader, nil)
@@ -255,7 +255,7 @@ func (t *Target) upgrade(nc net.Conn, header string) (Established, error) {
 	case !hasToken(answer["Upgrade"], "websocket"), !hasToken(answer["Connection"], "upgrade"):
 		return Established{}, errors.New("server answered 101 without upgrading to websocket")
 	case answer.Get("Sec-WebSocket-Accept") != acceptKey(key):
-		return Established{}, errors.New("server's Sec-WebSocket-Accept does not fit the key")
+		return Established{}, errors.New("server's Sec-WebSocket-Accept does not match the key")
 	case len(answer["Sec-Websocket-Extensions"]) > 0:
 		return Established{}, fmt.Errorf("server accepted an extension that was not offered: %q", answer.Get("Sec-WebSocket-Extensions"))
 	case t.client != nil && len(t.client.Offers) > 0:
@@ -263,7 +263,7 @@ func (t *Target) upgrade(nc net.Conn, header string) (Established, error) {
 			return Established{}, errors.New("server chose a subprotocol that its client did not offer")
 		}
 	case chosen != t.Protocol:
-		return Established{}, fmt.Errorf("server chose the subprotocol %q; asked for was %q", chosen, t.Protocol)
+		return Established{}, fmt.Errorf("server chose the subprotocol %q instead of %q", chosen, t.Protocol)
 	}
 	established.Protocol, established.Early = chosen, early
 	return established, nil

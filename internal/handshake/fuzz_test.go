@@ -43,7 +43,7 @@ func containsToken(values []string, token string) bool {
 	return strings.Contains(","+strings.ToLower(strings.NewReplacer(" ", "", "\t", "").Replace(strings.Join(values, ",")))+",", ","+token+",")
 }
 
-// tokensOnly tells whether the values are lists of only tokens. At anything else, gorilla/websocket stops reading the list, while
+// tokensOnly reports whether the values are lists of only tokens. At anything else, gorilla/websocket stops reading the list, while
 // this package continues after the next comma; the difference does not matter.
 func tokensOnly(values []string) bool {
 	for _, item := range strings.Split(strings.Join(values, ","), ",") {

@@ -39,7 +39,7 @@ func acceptKey(key string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// hasToken tells whether a header's values, each a comma-separated list, contain the token, ignoring upper and lower case.
+// hasToken reports whether a header's values, each a comma-separated list, contain the token, ignoring upper and lower case.
 func hasToken(values []string, token string) bool {
 	for _, value := range values {
 		for item := range strings.SplitSeq(value, ",") {

@@ -48,7 +48,7 @@ func (t *Target) header() (string, error) {
 	return text.String(), nil
 }
 
-// IsToken tells whether a text is a token of HTTP (RFC 9110, section 5.6.2): a field's name, a subprotocol.
+// IsToken reports whether a text is a token of HTTP (RFC 9110, section 5.6.2): a field's name, a subprotocol.
 func IsToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)

@@ -129,13 +129,13 @@ func (r *Request) Check() *Refusal {
 	}
 	switch {
 	case r.Method != http.MethodGet:
-		return bad("the method of a WebSocket request is GET, not %.20q", r.Method)
+		return bad("a WebSocket request must use GET, not %.20q", r.Method)
 	case !r.ProtoAtLeast(1, 1):
-		return bad("a WebSocket request is HTTP/1.1, not %.20q", r.Proto)
+		return bad("a WebSocket request must use HTTP/1.1, not %.20q", r.Proto)
 	case r.Host == "":
 		return bad("the Host header is missing")
 	case r.ContentLength != 0:
-		return bad("a WebSocket request has no body")
+		return bad("a WebSocket request must not have a body")
 	}
 	if versions := header["Sec-Websocket-Version"]; len(versions) != 1 || versions[0] != "13" {
 		return &Refusal{
@@ -146,7 +146,7 @@ func (r *Request) Check() *Refusal {
 	}
 	keys := header["Sec-Websocket-Key"]
 	if len(keys) != 1 {
-		return bad("there must be one Sec-WebSocket-Key header, not %d", len(keys))
+		return bad("the request must have one Sec-WebSocket-Key header, not %d", len(keys))
 	}
 	if key, err := base64.StdEncoding.DecodeString(keys[0]); err != nil || len(key) != 16 {
 		return bad("Sec-WebSocket-Key must be 16 bytes in base64, not %.40q", keys[0])
@@ -157,7 +157,7 @@ func (r *Request) Check() *Refusal {
 // Subprotocols returns the subprotocols that the client offers, in its order.
 func (r *Request) Subprotocols() []string { return listed(r.Header["Sec-Websocket-Protocol"]) }
 
-// Offers tells whether the client offers the subprotocol.
+// Offers reports whether the client offers the subprotocol.
 func (r *Request) Offers(protocol string) bool { return slices.Contains(r.Subprotocols(), protocol) }
 
 // Forwarded returns the values of a header field if it may be forwarded. name must be in canonical form. Fields that the client names

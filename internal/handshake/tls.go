@@ -10,7 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
-// Secure tells whether the server is reached over TLS (wss).
+// Secure reports whether the server is reached over TLS (wss).
 func (t *Target) Secure() bool { return t.tls != nil }
 
 // HTTP returns the scheme of HTTP URLs of the same server: https if it is reached over TLS, otherwise http.

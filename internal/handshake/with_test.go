@@ -34,7 +34,7 @@ func TestTargetWithClient(t *testing.T) {
 		{"S3CRET", []string{"b", "a"}, "server chose a subprotocol that its client did not offer"},
 		{"b, a", []string{"b", "a"}, "server chose a subprotocol that its client did not offer"},
 		{"own", nil, ""},
-		{"", nil, `server chose the subprotocol ""; asked for was "own"`},
+		{"", nil, `server chose the subprotocol "" instead of "own"`},
 	} {
 		var offered string
 		target := scripted(t, func(r *http.Request) string {

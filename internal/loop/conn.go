@@ -57,8 +57,8 @@ func (c *Conn) leave() {
 	c.on.count(-1)
 }
 
-// Post has f called on the loop that owns the connection when f's turn comes. Any goroutine may call it. It returns false if
-// that loop has been stopped; f is not called then.
+// Post calls f on the loop that owns the connection when f's turn comes, and does not wait for it. Any goroutine may call Post. It
+// returns false if that loop has been stopped; f is not called then.
 func (c *Conn) Post(f func()) bool {
 	l := c.home.Load()
 	return l.Post(func() {
@@ -71,7 +71,7 @@ func (c *Conn) Post(f func()) bool {
 	})
 }
 
-// isOn tells whether l owns the connection. It is called on the goroutine of l. It returns false if the connection has left
+// isOn reports whether l owns the connection. It is called on the goroutine of l. It returns false if the connection has left
 // for another loop, and also while it is on its way back from there.
 func (c *Conn) isOn(l *Loop) bool { return c.home.Load() == l && c.on == l }
 
@@ -98,24 +98,24 @@ func (c *Conn) Pending() int {
 	return len(c.out)
 }
 
-// Stalled tells whether Pending is known to be more than 0. It costs less than Pending, because it does not send what the loop
+// Stalled reports whether Pending is known to be more than 0. It costs less than Pending, because it does not send what the loop
 // has queued since it was woken. A handler that calls it implements [StallHandler], to be told if the socket does not take that.
 func (c *Conn) Stalled() bool { return len(c.out) > 0 }
 
 // Held returns how many of the bytes received the handler has left unconsumed.
 func (c *Conn) Held() int { return len(c.held) }
 
-// Ended tells whether nothing more can be received.
+// Ended reports whether nothing more can be received.
 func (c *Conn) Ended() bool { return c.ended }
 
-// Closed tells whether Close was called.
+// Closed reports whether Close was called.
 func (c *Conn) Closed() bool { return c.closed }
 
-// Paused tells whether reading is paused.
+// Paused reports whether reading is paused.
 func (c *Conn) Paused() bool { return c.paused }
 
 // Fail ends the connection as if it had failed with err: nothing more is received or written, and the handler's Ended is
-// called after the present event.
+// called after the current event.
 func (c *Conn) Fail(err error) {
 	c.failed = true
 	c.out = nil
@@ -209,7 +209,7 @@ func Move(to *Loop, moved func(), conns ...*Conn) bool {
 	return ok
 }
 
-// later has f called after the event that is being handled, on the loop that owns the connection then: another function that
+// later calls f after the event that is being handled, on the loop that owns the connection then: another function that
 // runs after this event may move the connection.
 func (c *Conn) later(f func()) {
 	l := c.on
@@ -242,7 +242,7 @@ func (c *Conn) receive(b []byte) {
 	}
 }
 
-// deliverEarlyLater presents, after the present event, what was received early.
+// deliverEarlyLater presents, after the current event, what was received early.
 func (c *Conn) deliverEarlyLater() {
 	c.later(func() {
 		if len(c.early) == 0 || c.paused || c.closed {

@@ -10,7 +10,7 @@ import (
 // that belong together, only one may have a handler that is a Mover.
 type Mover interface {
 	Handler
-	// MoveTo moves everything to the other loop. It is called on the present loop, between events.
+	// MoveTo moves everything to the other loop. It is called on the current loop, between events.
 	MoveTo(to *Loop)
 }
 
@@ -164,7 +164,7 @@ func (g *Group) Connections() (n int64) {
 	return n
 }
 
-// IOURing tells whether the loops send with io_uring. If they do not although it was asked for, the error says why.
+// IOURing reports whether the loops send with io_uring. If they do not although it was asked for, the error says why.
 func (g *Group) IOURing() (used bool, refused error) { return g.loops[0].driver.ring() }
 
 // Stats describes one loop.

@@ -73,7 +73,7 @@ type Loop struct {
 	// Owned by the loop's goroutine.
 	driver  driver
 	timers  timerHeap
-	later   []func() // to run after the present event
+	later   []func() // to be called after the current event
 	running []func() // the posted functions being run; its memory is used again
 	conns   int      // how many connections there are
 	work    uint64   // how many events were handled
@@ -107,8 +107,8 @@ func (l *Loop) start(use IOURing) error {
 	return nil
 }
 
-// Post has f called on the loop's goroutine, after what was posted before. Any goroutine may call it. It returns false if
-// the loop has not started yet or has been stopped; f is not called then.
+// Post calls f on the loop's goroutine, after what was posted before, and does not wait for it. Any goroutine may call Post. It
+// returns false if the loop has not started yet or has been stopped; f is not called then.
 func (l *Loop) Post(f func()) bool { return l.post(f, nil) }
 
 // post is Post. It calls accepted, if not nil, once f is sure to be called, but before f can run.
@@ -129,7 +129,7 @@ func (l *Loop) post(f, accepted func()) bool {
 	return true
 }
 
-// Call has f called on the loop's goroutine and waits until f has returned. Any goroutine but a loop's may call it. It
+// Call calls f on the loop's goroutine and waits until f has returned. Any goroutine but a loop's may call it. It
 // returns false if the loop does not run; f is not called then.
 func (l *Loop) Call(f func()) bool {
 	ran := make(chan struct{})
@@ -143,7 +143,7 @@ func (l *Loop) Call(f func()) bool {
 // ID returns the loop's number within its group, starting at 0. Any goroutine may call it.
 func (l *Loop) ID() int { return l.id }
 
-// Later has f called on the loop after the event that is being handled.
+// Later calls f on the loop after the event that is being handled.
 func (l *Loop) Later(f func()) { l.later = append(l.later, f) }
 
 // run is the loop's goroutine.

@@ -50,7 +50,7 @@ func openOutbox(use IOURing) (outbox, error) {
 	return outbox{ring: r, bytes: b[:0], entries: make([]queuedWrite, 0, outboxEntries)}, nil
 }
 
-// isQueued tells whether the connection has an entry in the outbox.
+// isQueued reports whether the connection has an entry in the outbox.
 func (c *Conn) isQueued() bool {
 	entries := c.on.driver.outbox.entries
 	return int(c.entry) < len(entries) && entries[c.entry].conn == c
@@ -180,5 +180,5 @@ func (o *outbox) close() {
 	}
 }
 
-// ring tells whether there is a ring, and if not although one was asked for, why.
+// ring reports whether there is a ring, and if not although one was asked for, why.
 func (d *driver) ring() (bool, error) { return d.outbox.ring != nil, d.ringError }

@@ -4,7 +4,7 @@ package loop
 // turns: after a panic the loop leaves turns, resumes what was under way, and enters turns again. So recovery costs nothing as
 // long as nothing panics; the loop only remembers whose event it is handling.
 
-// Handling notes that what the loop does until the present event is over is done for connection c. A function that was posted to
+// Handling notes that what the loop does until the current event is over is done for connection c. A function that was posted to
 // the loop, rather than to a connection, calls it.
 func (l *Loop) Handling(c *Conn) { l.current, l.handler = c, c.handler }
 
@@ -41,7 +41,7 @@ func (l *Loop) resume() {
 	l.runRunning()
 }
 
-// retire has a connection retired by the handler that it had when the event began and, if that has not closed it, by its present
+// retire calls Retire of the handler that the connection had when the event began and, if that has not closed it, of its current
 // handler.
 func (l *Loop) retire(c *Conn, before Handler) {
 	defer func() {

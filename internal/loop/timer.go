@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Timer tells its owner when a time has come. It is made to be a field of what it times; the zero value is a timer that
-// is not set. Its methods may be called on its owner's loop only. All fields are owned by that loop's goroutine.
+// Timer tells its owner when a time has come. It is meant to be a field of what it times. The zero value is a timer that is not
+// set. Only the goroutine of its owner's loop may call its methods, and owns its fields.
 type Timer struct {
 	owner   Owner
 	when    Instant
@@ -43,7 +43,7 @@ func (i Instant) After(d time.Duration) Instant { return i + Instant(d) }
 // Until returns the time from now to the instant; negative when it has passed.
 func (i Instant) Until() time.Duration { return time.Duration(i - Now()) }
 
-// Set has the owner's Expired called after d. It replaces what the timer was set to before.
+// Set calls the owner's Expired after d. It replaces what the timer was set to before.
 func (t *Timer) Set(o Owner, d time.Duration, p Purpose) { t.set(o, Now().After(d), p) }
 
 // rounding is what SetRoughly rounds times up to a multiple of.
@@ -80,7 +80,7 @@ func (t *Timer) Stop() {
 	t.index = 0
 }
 
-// Active tells whether the timer is set.
+// Active reports whether the timer is set.
 func (t *Timer) Active() bool { return t.index > 0 }
 
 // Take takes the timer off its loop if it is set. It is called before the owner moves to another loop, and Put once the

@@ -17,7 +17,7 @@ type funcTimer struct {
 	f    func()
 }
 
-// call has f called on l after d.
+// call calls f on l after d.
 func (t *funcTimer) call(l *Loop, d time.Duration, f func()) {
 	t.Stop()
 	t.loop, t.f = l, f

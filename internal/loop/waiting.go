@@ -21,11 +21,11 @@ const (
 // Waits returns the values of Wait.
 func Waits() []string { return []string{string(WaitAuto), string(WaitRaw), string(WaitBlock)} }
 
-// preemptible tells whether the scheduler sends signals to threads that keep a P. This can be turned off, for debugging. A loop that
+// preemptible reports whether the scheduler sends signals to threads that keep a P. This can be turned off, for debugging. A loop that
 // kept its P would then block a garbage collection, and with it the whole process, for as long as its sockets are silent.
 var preemptible = !strings.Contains(os.Getenv("GODEBUG"), "asyncpreemptoff=1")
 
-// raw tells whether loops keep their P while they wait.
+// raw reports whether loops keep their P while they wait.
 func (w Wait) raw() (bool, error) {
 	switch {
 	case !slices.Contains(Waits(), string(w)):

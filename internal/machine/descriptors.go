@@ -220,14 +220,14 @@ func (d *Descriptors) checkOver() {
 	}
 }
 
-// isStarving tells whether a server without connections waits for room.
+// isStarving reports whether a server without connections waits for room.
 func (d *Descriptors) isStarving() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return !d.starving.IsZero() && time.Since(d.starving) < calm
 }
 
-// isShort tells whether something is short for an activity at present.
+// isShort reports whether something is short for an activity at present.
 func (d *Descriptors) isShort(what Activity) bool { return d.why(what) != "" }
 
 // why returns why an activity fails at present; empty if it does not.

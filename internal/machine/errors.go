@@ -18,7 +18,7 @@ type shortage struct {
 	what  string // what is short
 }
 
-// Local tells whether an error says that something is short on this machine: file descriptors, kernel memory, local ports.
+// Local reports whether an error says that something is short on this machine: file descriptors, kernel memory, local ports.
 func Local(err error) bool { return short(err) != "" }
 
 // short returns what is short on this machine according to the error; empty if the error is of another kind.

@@ -59,7 +59,7 @@ func (g *Guard) Count() uint64 {
 // Unharmed is implemented by the value of a panic that has left no data half-changed and no lock held.
 type Unharmed interface{ Unharmed() }
 
-// survivable tells whether the program can go on. A panic in the code of the pools leaves their lock held, so that every session
+// survivable reports whether the program can go on. A panic in the code of the pools leaves their lock held, so that every session
 // would wait for ever.
 func survivable(value any, stack []byte) bool {
 	if _, ok := value.(Unharmed); ok {

@@ -162,7 +162,7 @@ func TestMissingSecret(t *testing.T) {
 	})
 	r.idle("b", 1)
 	wstest.Eventually(t, "a says what is missing", func() bool {
-		return strings.Contains(r.backend("a").Reason, "header: Authorization: env:WSBOUNCER_TEST_NONE: the environment has no such variable")
+		return strings.Contains(r.backend("a").Reason, "header: Authorization: env:WSBOUNCER_TEST_NONE: the environment variable is not set")
 	})
 	r.apply(func(c *config.Content) {
 		putBackend(c, "a", "stt", a.url, 1, func(b *config.Backend) { b.Headers = nil })

@@ -69,7 +69,7 @@ func TestLog(t *testing.T) {
 	apply(put(pool.Enabled))
 	apply(put(pool.Disabled))
 	apply(func() { delete(content.Backends, "a") })
-	want := []string{"backend draining", "backend enabled", "backend disabled", "backend leaves, its sessions go on", "backend removed"}
+	want := []string{"backend draining", "backend enabled", "backend disabled", "removing backend, its sessions continue", "backend removed"}
 	wstest.Eventually(t, "the backend is gone", func() bool {
 		log.mu.Lock()
 		defer log.mu.Unlock()

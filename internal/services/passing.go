@@ -9,7 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// passes returns what of its clients' handshakes the service passes on.
+// passes returns which parts of its clients' handshakes the service passes to its backends.
 func (v *servicePlan) passes(pass profile.Passed) *profile.Passing {
 	passing := &profile.Passing{Profile: v.profile, Pass: pass, Own: ownHeaders(v.backends), Subprotocol: v.Subprotocol}
 	if passing.Subprotocol == "" {
@@ -20,14 +20,14 @@ func (v *servicePlan) passes(pass profile.Passed) *profile.Passing {
 	return passing
 }
 
-// dialsAhead tells whether connections to any backend are dialed before clients come.
+// dialsAhead tells whether connections to any backend are dialed before clients arrive.
 func (v *servicePlan) dialsAhead() bool {
 	return slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.ahead && b.Warm != 0 })
 }
 
-// Dealings says for each service of a snapshot that can be put in force what of its clients' handshakes the backends are told, and
-// for each backend whether connections are dialed ahead of clients, if any are to be kept warm.
-func Dealings(snapshot *config.Snapshot) (handshakes map[string]string, dialedAhead map[string]bool, err error) {
+// DescribeHandshakes says in words, for each service of a valid snapshot, which parts of its clients' handshakes it passes to its
+// backends, and tells for each backend whether its warm connections are dialed before clients arrive.
+func DescribeHandshakes(snapshot *config.Snapshot) (handshakes map[string]string, dialedAhead map[string]bool, err error) {
 	p, err := newPlan(snapshot, nil)
 	if err != nil {
 		return nil, nil, err
@@ -36,13 +36,13 @@ func Dealings(snapshot *config.Snapshot) (handshakes map[string]string, dialedAh
 	for name, v := range p.services {
 		text := "passes " + v.passing.String()
 		if dropped := v.passing.Drops(); dropped != 0 {
-			text += fmt.Sprintf("; drops clients' %s (--pass %s passes them, too)", dropped, v.passing.WordsFor(dropped))
+			text += fmt.Sprintf("; drops clients' %s (--pass %s passes them as well)", dropped, v.passing.WordsFor(dropped))
 		}
 		if v.passing.Any() && v.dialsAhead() && v.profile.Predial != profile.PredialWithKey {
-			text += "; connections dialed ahead carry none of it, so if the server asks for a key, use --warm 0"
+			text += "; connections dialed before clients arrive carry none of it: use --warm 0 if the server requires a key"
 		}
 		if v.profile.Predial == profile.PredialWithKey && slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return !b.ahead }) {
-			text += "; nothing is dialed ahead to backends that do not set the key themselves"
+			text += "; connections to backends that do not set the key themselves are dialed only when clients arrive"
 		}
 		handshakes[name] = text
 		for _, b := range v.backends {
@@ -61,7 +61,7 @@ func (b *backendPlan) ownHeaders() []string {
 	return names
 }
 
-// ownHeaders returns the headers that all of the backends set themselves, which replace what a client says.
+// ownHeaders returns the headers that every backend sets itself; they replace those of the client.
 func ownHeaders(backends []*backendPlan) (own []string) {
 	for i, b := range backends {
 		names := b.ownHeaders()

@@ -11,8 +11,8 @@ import (
 
 // The functions of this file are called with Services.mu held.
 
-// reconcile brings what runs closer to what is desired, as far as it can at this moment, and returns whether work is left. It adds
-// before it removes.
+// reconcile brings what runs as close to the desired state as is possible at this moment, and returns whether something is left to
+// do later. It starts new backends before it removes old ones.
 func (s *Services) reconcile(now time.Time) (more bool) {
 	if s.desired == nil {
 		return len(s.leaving) > 0
@@ -22,18 +22,18 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 		if v == nil {
 			v = s.newService(name, plan)
 		}
-		s.changeService(v, plan)
+		s.applyService(v, plan)
 		for _, b := range plan.backends {
 			s.applyBackend(v, b, now)
 		}
-		more = s.drainBackends(v, now) || more
+		more = s.releaseBackends(v, now) || more
 	}
 	for name, v := range s.services {
 		if _, ok := s.desired.services[name]; !ok {
 			s.removeService(v)
 		}
 	}
-	s.share() // what some have left since
+	s.shareCaps() // caps that leaving backends have freed
 	if more = more || len(s.leaving) > 0; more {
 		s.wake()
 	}
@@ -54,8 +54,8 @@ func (s *Services) newService(name string, plan *servicePlan) *service {
 	return v
 }
 
-// changeService applies the settings of a service itself.
-func (s *Services) changeService(v *service, plan *servicePlan) {
+// applyService applies the service's own settings.
+func (s *Services) applyService(v *service, plan *servicePlan) {
 	if v.plan == plan {
 		return
 	}
@@ -64,37 +64,38 @@ func (s *Services) changeService(v *service, plan *servicePlan) {
 	v.plan = plan
 }
 
-// applyBackend starts a backend, or changes the one that runs. It leaves to drainBackends to stop sessions from beginning there.
+// applyBackend updates a running backend or starts a new one. releaseBackends takes sessions away from backends.
 func (s *Services) applyBackend(v *service, plan *backendPlan, now time.Time) {
 	m := v.members[plan.name]
-	if m != nil && m.server != plan.server { // another server under the same name
+	if m != nil && m.server != plan.server { // the name now stands for another server
 		s.removeBackend(m)
 		m = nil
 	}
 	if m == nil {
-		m = s.findRunning(v, plan)
+		m = s.runningBackend(v, plan)
 	}
 	switch {
 	case m == nil:
 		m = s.startBackend(v, plan, now)
 	case m.plan != plan:
-		// The cap must hold from the first dial on; share raises it later.
+		// The cap must hold from the first dial on; shareCaps raises it when others have left.
 		m.taken = max(m.taken, s.takenFrom(m))
-		renew := m.plan.dialsOtherwise(plan)
+		renew := m.plan.needsRedial(plan)
 		m.plan = plan
 		m.Update(s.options(v, m), renew)
 	}
 	v.members[plan.name] = m
-	if plan.mode <= m.mode { // it gets no less than before
+	if plan.mode <= m.mode { // it may do at least what it did
 		if plan.mode < m.mode && plan.mode == pool.Enabled {
-			v.warm(m, now)
+			v.startWarming(m, now)
 		}
 		s.setMode(m, plan.mode)
 	}
 }
 
-// findRunning returns a backend of the service that runs for the same server under another name, or that is leaving.
-func (s *Services) findRunning(v *service, plan *backendPlan) *member {
+// runningBackend returns a backend of the service that has the same server under another name, or that is leaving; nil if there
+// is none.
+func (s *Services) runningBackend(v *service, plan *backendPlan) *member {
 	for _, m := range s.servers[plan.server] {
 		if m.Group() != v.group {
 			continue
@@ -112,30 +113,30 @@ func (s *Services) findRunning(v *service, plan *backendPlan) *member {
 	return nil
 }
 
-// startBackend starts a backend. Connections that others still have to its server reduce its cap before it dials.
+// startBackend starts a backend. Connections that other backends still have to the server reduce its cap before it dials.
 func (s *Services) startBackend(v *service, plan *backendPlan, now time.Time) *member {
 	m := &member{service: v.name, server: plan.server, atStart: !s.begun && plan.mode == pool.Enabled, plan: plan, mode: plan.mode}
 	m.taken = s.takenFrom(m)
 	if plan.mode == pool.Enabled {
-		v.warm(m, now)
+		v.startWarming(m, now)
 	}
 	m.Backend = backend.New(s.options(v, m))
 	s.servers[m.server] = append(s.servers[m.server], m)
-	if s.begun { // at the start, all backends are new
+	if s.begun { // the first snapshot logs no additions
 		s.logLater("backend added", "backend", plan.name, "service", v.name, "url", plan.target.URL, "state", plan.mode.String())
 	}
 	return m
 }
 
-// warm marks a backend as opening its warm connections: the others of its service stay until it has them.
-func (v *service) warm(m *member, now time.Time) {
+// startWarming makes the service's other backends wait until this one has its warm connections.
+func (v *service) startWarming(m *member, now time.Time) {
 	if len(v.members) > 0 {
 		m.warming = now.Add(replacementTimeout)
 	}
 }
 
-// drainBackends removes, drains and disables backends, and returns whether one of them waits for its replacement to warm up.
-func (s *Services) drainBackends(v *service, now time.Time) (waits bool) {
+// releaseBackends removes, drains and disables backends, and returns whether one still waits for its replacement to warm up.
+func (s *Services) releaseBackends(v *service, now time.Time) (waits bool) {
 	warming := v.isWarming(now)
 	for name, m := range v.members {
 		plan := v.plan.member(name)
@@ -153,7 +154,7 @@ func (s *Services) drainBackends(v *service, now time.Time) (waits bool) {
 	return waits
 }
 
-// isWarming tells whether a backend of the service is still opening its warm connections.
+// isWarming tells whether a backend of the service is still getting its warm connections.
 func (v *service) isWarming(now time.Time) (warming bool) {
 	for _, m := range v.members {
 		if m.warming.IsZero() {
@@ -170,7 +171,7 @@ func (v *service) isWarming(now time.Time) (warming bool) {
 	return warming
 }
 
-// removeService removes a service: it turns waiting clients away, and its backends leave.
+// removeService removes a service: its waiting clients are refused and its backends are removed.
 func (s *Services) removeService(v *service) {
 	delete(s.services, v.name)
 	close(v.removed)
@@ -180,7 +181,7 @@ func (s *Services) removeService(v *service) {
 	s.logLater("service removed", "service", v.name)
 }
 
-// removeBackend takes a backend out of its group, because it was removed or replaced. Its sessions go on.
+// removeBackend takes a backend out of its group. Its sessions continue.
 func (s *Services) removeBackend(m *member) {
 	if v := s.services[m.service]; v != nil {
 		v.noteServed(m)
@@ -189,14 +190,14 @@ func (s *Services) removeBackend(m *member) {
 	m.Leave()
 	s.leaving = append(s.leaving, m)
 	book := m.Stats()
-	s.logLater("backend leaves, its sessions go on", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
+	s.logLater("removing backend, its sessions continue", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
 }
 
-// share gives each backend that stays the part of its server's cap that others do not use.
-func (s *Services) share() {
+// shareCaps gives each backend that stays the part of its server's cap that other backends do not use.
+func (s *Services) shareCaps() {
 	for _, v := range s.services {
 		for _, m := range v.members {
-			if taken := s.takenFrom(m); taken != m.taken && s.desired.of(m) != nil {
+			if taken := s.takenFrom(m); taken != m.taken && s.desired.planFor(m) != nil {
 				m.taken = taken
 				m.Set(m.sizes())
 			}
@@ -204,11 +205,11 @@ func (s *Services) share() {
 	}
 }
 
-// takenFrom returns how many connections of a backend's cap belong to other backends with the same server. A backend that is leaving
-// counts with what it holds, since it cannot grow; one that will leave counts with what it holds or may take until then.
+// takenFrom returns how many connections of a backend's cap belong to other backends with the same server. A leaving backend counts
+// with the connections that it still has, since it cannot grow; one that will be removed counts with all that it may still take.
 func (s *Services) takenFrom(m *member) (taken int) {
 	for _, other := range s.servers[m.server] {
-		if other == m || s.desired.of(other) != nil && !slices.Contains(s.leaving, other) {
+		if other == m || s.desired.planFor(other) != nil && !slices.Contains(s.leaving, other) {
 			continue
 		}
 		book := other.Stats()
@@ -221,7 +222,7 @@ func (s *Services) takenFrom(m *member) (taken int) {
 	return taken
 }
 
-// setMode changes the state of a backend. It is called repeatedly, and mostly changes nothing.
+// setMode changes a backend's mode. It is called again and again, most often with nothing to change.
 func (s *Services) setMode(m *member, mode pool.Mode) {
 	if m.mode == mode {
 		return

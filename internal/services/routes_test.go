@@ -64,7 +64,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// A service that is removed turns those away who wait, and refuses others; its sessions go on to their end.
+// A service that is removed turns those away who wait, and refuses others; its sessions continue to their end.
 func TestServiceRemoved(t *testing.T) {
 	r := newRig(t)
 	a := startServer(t, 1)

@@ -6,8 +6,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
-// direction is one way of a session: data frames pass as they are, and the proxy's own control frames are put between
-// them.
+// direction is one way of a leg: data frames pass as they are, and the proxy inserts its own control frames between them. It is owned
+// by the session's loop.
 type direction struct {
 	scanner *frame.Scanner // has scanned what passes; nil before anything does
 	to      *loop.Conn

@@ -21,7 +21,7 @@ const (
 
 func (p party) String() string { return [...]string{"client", "backend", "proxy"}[p] }
 
-// Record is what the log says about a session.
+// Record is what the log says about a session. It is owned by the session's loop.
 type Record struct {
 	ID      uint64
 	Client  netip.AddrPort

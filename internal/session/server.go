@@ -45,25 +45,28 @@ type Limits struct {
 
 // Server answers clients.
 type Server struct {
+	// Static after NewServer.
 	options Options
-	limits  atomic.Pointer[Limits]
-	routes  atomic.Pointer[routes]
-	shards  []shard // by loop
-	lastID  atomic.Uint64
-	active  atomic.Int64
+	shards  []shard         // by loop; each is owned by its loop
 	drained context.Context // ends when the server stops admitting clients
 	drain   context.CancelFunc
+	turn    chan struct{} // one element for each handshake that is handled, see turns
+
+	// For any goroutine.
+	limits  atomic.Pointer[Limits]
+	routes  atomic.Pointer[routes]
+	lastID  atomic.Uint64
+	active  atomic.Int64
 	refused [600]atomic.Uint64 // by HTTP status
-	turn    chan struct{}      // one element for each handshake under way, see turns
+	pending tasks              // goroutines that accept, answer handshakes and search for connections
 
 	mu         sync.Mutex
 	listeners  []net.Listener        // guarded by mu
 	handshakes map[net.Conn]struct{} // guarded by mu
 	closed     bool                  // guarded by mu
-	pending    tasks                 // goroutines that accept, answer handshakes and search for connections
 }
 
-// shard is the part of the server's state that one event loop owns.
+// shard is the part of the server's state that one event loop owns. Only that loop's goroutine touches it.
 type shard struct {
 	sessions map[*Session]struct{}
 	relayed  Relayed

@@ -18,14 +18,14 @@ func orEmpty(check func(string) error) func(string) error {
 
 func checkPath(path string) error {
 	if strings.ContainsRune(path, 0) || strings.TrimSpace(path) == "" {
-		return fmt.Errorf("%q is not a path", path)
+		return fmt.Errorf("invalid path %q", path)
 	}
 	return nil
 }
 
 // errToken does not repeat what was given, which may be the token.
-var errToken = errors.New("this is not a reference; allowed are env:NAME and file:/path (the token itself may stand in the environment " +
-	"variable " + Variable("admin-token") + ")")
+var errToken = errors.New("invalid reference: use env:NAME or file:/path, or put the token itself into the environment variable " +
+	Variable("admin-token"))
 
 // checkReference checks how the admin API's token is referred to.
 func checkReference(text string) error {
@@ -42,7 +42,7 @@ func isReference(text string) bool {
 // checkToken checks what a reference led to: what a header can have without quotes (RFC 6750, section 2.1, is narrower).
 func checkToken(reference, token string) error {
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fmt.Errorf("%s: it has characters that a token cannot have; allowed is printable ASCII without spaces", reference)
+		return fmt.Errorf("%s: invalid token: use printable ASCII without spaces", reference)
 	}
 	return nil
 }

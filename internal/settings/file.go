@@ -32,7 +32,7 @@ func readFile(path string) ([]byte, error) {
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s is a directory; allowed is a file", path)
+		return nil, fmt.Errorf("%s is a directory: use a file", path)
 	}
 	return io.ReadAll(io.LimitReader(file, maxFile+1))
 }
@@ -55,7 +55,7 @@ func (l *loading) decode(name string, data []byte) {
 		s, ok := find(entry.Key.Value)
 		switch {
 		case !ok && slices.Contains([]string{"services", "backends", "profiles"}, entry.Key.Value):
-			read.Report(entry.Key, fmt.Sprintf("%q are no setting of the process, but the configuration; a file with them is a database (database: services.yaml)", entry.Key.Value))
+			read.Report(entry.Key, fmt.Sprintf("%q belongs to the configuration, not to the settings: put it into another file and set database to that file", entry.Key.Value))
 			continue
 		case !read.Known(entry, "setting", names()):
 			continue
@@ -82,7 +82,7 @@ func (l *loading) texts(s *setting, n *strictyaml.Node, read strictyaml.Reader) 
 	}
 	texts, ok := read.Texts(n)
 	if strictyaml.KindOf(n) == strictyaml.List && len(n.Content) == 0 {
-		read.Report(n, "the list is empty; allowed is "+s.value(new(Settings)).Allowed())
+		read.Report(n, "the list is empty: use "+s.value(new(Settings)).Allowed())
 		return nil, false
 	}
 	return texts, ok

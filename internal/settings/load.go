@@ -111,7 +111,7 @@ func (l *loading) checkTogether() {
 		l.bad("%sno address to listen on; give one such as 127.0.0.1:8080", l.heads["listen"])
 	}
 	if s.Admin != "" && slices.Contains(s.Listen, s.Admin) && !value.AnyPort(s.Admin) {
-		l.bad("%s%q is an address of listen; the admin API needs one of its own", l.heads["admin"], s.Admin)
+		l.bad("%slisten already uses %q: give the admin API another address", l.heads["admin"], s.Admin)
 	}
 }
 

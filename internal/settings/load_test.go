@@ -155,7 +155,7 @@ func TestConfigFile(t *testing.T) {
 	}{
 		{given{environment: []string{ConfigVariable + "=" + path + "x"}}, ConfigVariable + ": open " + path + "x: no such file"},
 		{given{flags: []string{"--config", path + "x"}}, "--config: open " + path + "x: no such file"},
-		{given{flags: []string{"--config", directory}}, "--config: " + directory + " is a directory; allowed is a file"},
+		{given{flags: []string{"--config", directory}}, "--config: " + directory + " is a directory: use a file"},
 	} {
 		if got := c.given.mistakes(t); len(got) != 1 || !strings.HasPrefix(got[0], c.says) {
 			t.Errorf("%+v: %q; want %q", c.given, got, c.says)
@@ -173,20 +173,20 @@ func TestMistakes(t *testing.T) {
 	}{
 		{given{file: "listn: x\n"}, []string{`w.yaml:1:1: unknown setting "listn": did you mean "listen"? Use one of listen, admin`}},
 		{given{file: "services: {stt: {path: /v1}}\nbackends:\n"}, []string{
-			`w.yaml:1:1: "services" are no setting of the process, but the configuration; a file with them is a database`, `w.yaml:2:1: "backends" are no setting`,
+			`w.yaml:1:1: "services" belongs to the configuration, not to the settings: put it into another file and set database to that file`, `w.yaml:2:1: "backends" belongs to the configuration`,
 		}},
 		{given{file: "loops: 1\nloops: 2\n"}, []string{`w.yaml:2:1: "loops" is defined twice`}},
 		{given{file: "loops: many\nlog-level: loud\ndrain-timeout: 5\nmax-header: 1\n"}, []string{
-			`w.yaml:1:8: loops: "many" is not a whole number; allowed are 0 to 1024`,
+			`w.yaml:1:8: loops: invalid number "many": use a whole number from 0 to 1024`,
 			`w.yaml:2:12: log-level: unknown log level "loud": use one of debug, info, warn, error`,
-			`w.yaml:3:16: drain-timeout: "5" is not a duration; allowed are numbers with their unit`,
-			`w.yaml:4:13: max-header: 1 is not between 512 and 1MiB`,
+			`w.yaml:3:16: drain-timeout: invalid duration "5": use a number with a unit`,
+			`w.yaml:4:13: max-header: invalid size "1": use a size from 512 to 1MiB`,
 		}},
 		{given{file: "log-format: xml\nwat: 1\nloops: [1]\nadmin: {a: b}\nlog-format: text\n"}, []string{
 			`w.yaml:1:13: log-format: unknown log format "xml": use one of text, json`, `w.yaml:2:1: unknown setting "wat": use one of`,
 			`w.yaml:3:8: loops: found a list; expected text or a number`, `w.yaml:4:8: admin: found a mapping; expected text or a number`, `w.yaml:5:1: "log-format" is defined twice`,
 		}},
-		{given{file: "listen: []\n"}, []string{`w.yaml:1:9: listen: the list is empty; allowed is a list of host:port`}},
+		{given{file: "listen: []\n"}, []string{`w.yaml:1:9: listen: the list is empty: use a list of host:port`}},
 		{given{file: "listen: [a:1, {a: b}]\n"}, []string{`w.yaml:1:15: listen: found a mapping; expected text or a number`}},
 		{given{file: "listen: [a:1, a:1]\n"}, []string{`w.yaml:1:9: listen: "a:1" is listed twice`}},
 		{given{file: "loops: &a 1\nadmin: *a\n"}, []string{`w.yaml:1:8: loops: anchors, aliases and tags are not supported`, `w.yaml:2:8: admin: anchors`}},
@@ -196,23 +196,23 @@ func TestMistakes(t *testing.T) {
 		{given{file: "loops: 1\n\xff"}, []string{`w.yaml:2: invalid UTF-8`}},
 		{given{file: strings.Repeat("#", maxFile+1)}, []string{`w.yaml: the file has 1048577 bytes: use at most 1048576`}},
 		{given{environment: []string{"WSBOUNCER_LISTEN=a:1,b", "WSBOUNCER_LOOPS=-1"}}, []string{
-			`WSBOUNCER_LISTEN: "b" is not an address; allowed is host:port`, `WSBOUNCER_LOOPS: -1 is not between 0 and 1024`,
+			`WSBOUNCER_LISTEN: invalid address "b": use host:port`, `WSBOUNCER_LOOPS: invalid number "-1": use a whole number from 0 to 1024`,
 		}},
-		{given{environment: []string{"WSBOUNCER_LISTEN=a:1,"}}, []string{`WSBOUNCER_LISTEN: "" is not an address`}},
+		{given{environment: []string{"WSBOUNCER_LISTEN=a:1,"}}, []string{`WSBOUNCER_LISTEN: invalid address ""`}},
 		{given{flags: []string{"--listen", "", "--loops", "x", "--loops", "y", "--database", "mysql://a:s3cret@b/c"}}, []string{
-			`--listen: "" is not an address; allowed is host:port`, `--database: "mysql://a:xxxxx@b/c" is not a database; allowed are a path`,
-			`--loops: "y" is not a whole number`,
+			`--listen: invalid address "": use host:port`, `--database: invalid database "mysql://a:xxxxx@b/c": use a path`,
+			`--loops: invalid number "y"`,
 		}},
 		{given{file: "loops: x\n", environment: []string{"WSBOUNCER_LOOPS=y"}, flags: []string{"--loops", "z"}}, []string{
-			`w.yaml:1:8: loops: "x" is not`, `WSBOUNCER_LOOPS: "y" is not`, `--loops: "z" is not`,
+			`w.yaml:1:8: loops: invalid number "x"`, `WSBOUNCER_LOOPS: invalid number "y"`, `--loops: invalid number "z"`,
 		}},
-		{given{file: "admin: 127.0.0.1:8080\n"}, []string{`w.yaml:1:8: admin: "127.0.0.1:8080" is an address of listen; the admin API needs one of its own`}},
-		{given{file: "admin: a:1\n", flags: []string{"--listen", "a:1"}}, []string{`w.yaml:1:8: admin: "a:1" is an address of listen`}},
-		{given{file: "admin-token: s3cret\n"}, []string{`w.yaml:1:14: admin-token: this is not a reference; allowed are env:NAME and file:/path (the token itself may stand in the environment variable WSBOUNCER_ADMIN_TOKEN)`}},
-		{given{flags: []string{"--admin-token", "Bearer env:HOME s3cret"}}, []string{`--admin-token: this is not a reference`}},
-		{given{file: "admin-token: env:NONE_SUCH\n"}, []string{`w.yaml:1:14: admin-token: env:NONE_SUCH: the environment has no such variable`}},
-		{given{flags: []string{"--admin-token", "env:EMPTY"}}, []string{`--admin-token: env:EMPTY: it is empty`}},
-		{given{flags: []string{"--admin-token", "env:SPACES"}}, []string{`--admin-token: env:SPACES: it has characters that a token cannot have; allowed is`}},
+		{given{file: "admin: 127.0.0.1:8080\n"}, []string{`w.yaml:1:8: admin: listen already uses "127.0.0.1:8080": give the admin API another address`}},
+		{given{file: "admin: a:1\n", flags: []string{"--listen", "a:1"}}, []string{`w.yaml:1:8: admin: listen already uses "a:1"`}},
+		{given{file: "admin-token: s3cret\n"}, []string{`w.yaml:1:14: admin-token: invalid reference: use env:NAME or file:/path, or put the token itself into the environment variable WSBOUNCER_ADMIN_TOKEN`}},
+		{given{flags: []string{"--admin-token", "Bearer env:HOME s3cret"}}, []string{`--admin-token: invalid reference`}},
+		{given{file: "admin-token: env:NONE_SUCH\n"}, []string{`w.yaml:1:14: admin-token: env:NONE_SUCH: the environment variable is not set`}},
+		{given{flags: []string{"--admin-token", "env:EMPTY"}}, []string{`--admin-token: env:EMPTY: the value is empty`}},
+		{given{flags: []string{"--admin-token", "env:SPACES"}}, []string{`--admin-token: env:SPACES: invalid token: use`}},
 		{given{environment: []string{"WSBOUNCER_ADMIN_TOKEN=file:/none/such"}}, []string{`WSBOUNCER_ADMIN_TOKEN: file:/none/such: open /none/such: no such file`}},
 	} {
 		got := c.given.mistakes(t)

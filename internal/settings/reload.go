@@ -23,14 +23,14 @@ func (l *Loaded) Reload(now *Loaded) (inForce *Loaded, changes []Change) {
 		}
 		c := Change{s.name, s.shown(&l.Settings), s.shown(&now.Settings), now.Source(s.name), s.live}
 		if was == is {
-			c.Is += " (another token)"
+			c.Is += " (changed)"
 		}
 		changes = append(changes, c)
 		if !s.live {
 			continue
 		}
 		if err := s.value(&inForce.Settings).Set(is); err != nil {
-			panic(err) // it has been set to it once
+			panic(err) // now has accepted this value
 		}
 		if newToken {
 			inForce.Token = now.Token

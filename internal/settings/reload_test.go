@@ -75,7 +75,7 @@ func TestReloadHidesSecrets(t *testing.T) {
 	}
 	first, second := load("s3cret-a", "s3cret-b"), load("s3cret-c", "s3cret-d")
 	inForce, changes := first.Reload(second)
-	if len(changes) != 2 || changes[0].Name != "admin-token" || changes[0].Is != "file:"+path+" (another token)" || inForce.Token != "s3cret-d" {
+	if len(changes) != 2 || changes[0].Name != "admin-token" || changes[0].Is != "file:"+path+" (changed)" || inForce.Token != "s3cret-d" {
 		t.Errorf("changes %+v", changes)
 	}
 	if strings.Contains(fmt.Sprintf("%+v", changes), "s3cret") {

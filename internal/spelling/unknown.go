@@ -32,6 +32,8 @@ func UnknownNear(what, name, near string, known []string) error {
 // OneOf returns the names as an error suggests them: "one of a, b, c", or "a" if there is only one.
 func OneOf(names []string) string {
 	switch {
+	case len(names) == 0:
+		return "the name of an existing one"
 	case len(names) == 1:
 		return names[0]
 	case len(names) > maxListed:

@@ -126,7 +126,7 @@ func isEmptyMapping(n *strictyaml.Node) bool {
 func (d *decoder) mustDefine() {
 	if !d.defines && len(d.problems) == 0 {
 		d.problems = append(d.problems, config.Problem{
-			Place: d.name, Text: `the file defines no services, backends or profiles; if that is what you want, write "services: {}"`,
+			Place: d.name, Text: `the file defines no services, backends or profiles: write "services: {}" if this is intended`,
 		})
 	}
 }

@@ -96,13 +96,13 @@ func TestDecodeRefuses(t *testing.T) {
 			`c.yaml:11:5: backend gpu-1: unknown key "wram": did you mean "warm"?`,
 		}},
 		{start + "    connections: lots\n    warm: 5000\n  gpu-2: {service: sst, url: ws://a/}\n", []string{
-			`c.yaml:8:18: backend gpu-1: connections: "lots" is not a whole number`,
-			`c.yaml:9:11: backend gpu-1: warm: 5000 is not between 0 and the cap`,
+			`c.yaml:8:18: backend gpu-1: connections: invalid number "lots"`,
+			`c.yaml:9:11: backend gpu-1: warm: invalid number "5000": use a whole number from 0 to the cap`,
 			`c.yaml:10:20: backend gpu-2: service: unknown service "sst": did you mean "stt"?`,
-			`c.yaml:10:30: backend gpu-2: url: "ws://a/" is the backend gpu-1 already`,
+			`c.yaml:10:30: backend gpu-2: url: the backend gpu-1 already uses "ws://a/"`,
 		}},
 		{start + "    url: ws://b/\n  gpu-1: {}\n", []string{`c.yaml:8:5: backend gpu-1: "url" is defined twice`, `c.yaml:9:3: "gpu-1" is defined twice`}},
-		{start + "  gpu-2: {url: ws://b/}\n", []string{`c.yaml:8:3: backend gpu-2: service: it must be given; allowed are stt`}},
+		{start + "  gpu-2: {url: ws://b/}\n", []string{`c.yaml:8:3: backend gpu-2: service: the value is missing: use stt`}},
 		{start + "    headers:\n      X-Key: s3cret\n", []string{`c.yaml:9:7: backend gpu-1: headers: X-Key looks like a secret`}},
 		{start + "    state: &a enabled\n    warm: !!int 3\n    labels: {zone: *a}\n", []string{
 			`c.yaml:8:12: backend gpu-1: state: anchors, aliases and tags are not supported`, `c.yaml:9:11: backend gpu-1: warm: `,

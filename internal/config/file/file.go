@@ -50,7 +50,7 @@ const defaultPoll = 250 * time.Millisecond
 func Open(path string, options config.Options) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, fmt.Errorf("the configuration's file: %w", err)
+		return nil, fmt.Errorf("configuration file: %w", err)
 	}
 	s := &Store{path: path, check: options.Profiles, history: history{path + ".history"}}
 	every := options.Poll
@@ -149,7 +149,7 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (*config.Snapsh
 	current, invalid := d.content, d.result(d.content.Validate(nil))
 	if invalid != nil {
 		if change.Content == nil {
-			return nil, fmt.Errorf("the file must be put right first: %w", invalid)
+			return nil, fmt.Errorf("correct the file first: %w", invalid)
 		}
 		current = config.NewContent()
 	}
@@ -166,12 +166,17 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (*config.Snapsh
 	return s.write(data, &current, &to, change)
 }
 
+var errNotYAML = errors.New("cannot write the change as YAML (is the YAML of each profile valid?)")
+
 // write replaces the file, and keeps what it said in the history.
 func (s *Store) write(before []byte, current, to *config.Content, change config.Change) (*config.Snapshot, error) {
 	after := Encode(to)
 	written, err := Decode(s.path, after, nil)
-	if err != nil || !written.Equal(to) {
-		return nil, fmt.Errorf("the change cannot be written as YAML, a profile in it is probably none: %w", err)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotYAML, err)
+	}
+	if !written.Equal(to) {
+		return nil, errNotYAML
 	}
 	snapshot, err := config.NewSnapshot(version(after), to, nil)
 	if err != nil {
@@ -192,7 +197,7 @@ func (s *Store) write(before []byte, current, to *config.Content, change config.
 	})
 	s.poller.Ring()
 	if err != nil {
-		return snapshot, fmt.Errorf("the change was made, but not noted in the history: %w", err)
+		return snapshot, fmt.Errorf("the change was made, but not recorded in the history: %w", err)
 	}
 	return snapshot, nil
 }

@@ -155,7 +155,7 @@ func TestHistoryIsBounded(t *testing.T) {
 // TestBrokenFile makes sure that a file with mistakes is not overwritten but by somebody who means to.
 func TestBrokenFile(t *testing.T) {
 	s, path := written(t, small+"    state: off\n")
-	if _, err := s.Apply(t.Context(), caps(48)); err == nil || !strings.Contains(err.Error(), "the file must be put right first") {
+	if _, err := s.Apply(t.Context(), caps(48)); err == nil || !strings.Contains(err.Error(), "correct the file first") {
 		t.Errorf("changing it: %v", err)
 	}
 	if data, err := os.ReadFile(path); err != nil || !strings.HasSuffix(string(data), "state: off\n") {
@@ -224,7 +224,7 @@ func TestProfileThatIsNoYAML(t *testing.T) {
 		_, err := s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{
 			{Verb: config.Add, Kind: config.KindProfile, Name: "own", Values: config.Values{"yaml": text}},
 		}})
-		if err == nil || !strings.Contains(err.Error(), "cannot be written as YAML") {
+		if err == nil || !strings.Contains(err.Error(), "cannot write the change as YAML") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -236,8 +236,8 @@ func TestProfileThatIsNoYAML(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	directory := t.TempDir()
 	for path, says := range map[string]string{
-		filepath.Join(directory, "none", "c.yaml"): "the configuration's directory",
-		directory: "is a directory; allowed is a file",
+		filepath.Join(directory, "none", "c.yaml"): "configuration directory",
+		directory: "is a directory: use a file",
 	} {
 		s, err := Open(path, config.Options{})
 		if err != nil {

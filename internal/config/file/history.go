@@ -59,7 +59,7 @@ func (h history) names() ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the configuration's history: %w", err)
+		return nil, fmt.Errorf("configuration history: %w", err)
 	}
 	var names []string
 	for _, e := range entries {
@@ -84,7 +84,7 @@ func (h history) read() ([]record, error) {
 			continue // it was too old, and removed meanwhile
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the configuration's history: %s: %w", name, err)
+			return nil, fmt.Errorf("configuration history: %s: %w", name, err)
 		}
 		records = append(records, r)
 	}
@@ -122,7 +122,7 @@ func (h history) add(r record) error {
 	next := 1
 	if len(names) > 0 {
 		if _, err := fmt.Sscanf(names[len(names)-1], "%d.json", &next); err != nil {
-			return fmt.Errorf("the configuration's history: %s is not a number", names[len(names)-1])
+			return fmt.Errorf("configuration history: %s is not a number", names[len(names)-1])
 		}
 		next++
 	}

@@ -21,12 +21,12 @@ func inBubble(test func(*testing.T)) func(*testing.T) {
 // A file that is gone, or in which nothing is said, is a store that fails, not a configuration without services. Nobody may build on
 // it, and it stays as it is.
 func TestLost(t *testing.T) {
-	const write = `if that is what you want, write "services: {}"`
+	const write = `write "services: {}" if this is intended`
 	for name, c := range map[string]struct {
 		text string // none: the file is removed
 		says string
 	}{
-		"removed":         {"", "does not exist any more"},
+		"removed":         {"", "no longer exists"},
 		"whitespace":      {" \n\n", write},
 		"comments":        {"# services: {}\n", write},
 		"document":        {"---\n", write},
@@ -322,7 +322,7 @@ func TestUnreadable(t *testing.T) {
 	}{
 		"directory": {func(path string) error { return os.Mkdir(path, 0o700) }, "is a directory"},
 		"loop":      {func(path string) error { return os.Symlink(path, path) }, "too many"},
-		"nowhere":   {func(path string) error { return os.Symlink(path+".none", path) }, "does not exist any more"},
+		"nowhere":   {func(path string) error { return os.Symlink(path+".none", path) }, "no longer exists"},
 		"denied": {func(path string) error {
 			if os.Geteuid() == 0 {
 				return errors.ErrUnsupported
@@ -334,7 +334,7 @@ func TestUnreadable(t *testing.T) {
 				return err
 			}
 			return os.Truncate(path, MaxFile+1) // a hole
-		}, "4194305 bytes; allowed are 4194304"},
+		}, "4194305 bytes: use at most 4194304"},
 	} {
 		t.Run(name, inBubble(func(t *testing.T) {
 			s, path := written(t, small)

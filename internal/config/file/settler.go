@@ -97,7 +97,7 @@ func (s *settler) settled(ctx context.Context, withData bool) (*look, error) {
 		case wait <= 0:
 			return l, l.err
 		case time.Now().After(deadline):
-			return nil, fmt.Errorf("%s keeps changing: no two looks within %v saw the same; write another file and rename it to this one", s.path, maxUnsettled)
+			return nil, fmt.Errorf("%s keeps changing: it was not the same in two reads within %v: write another file and rename it to this one", s.path, maxUnsettled)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -143,9 +143,9 @@ func (s *settler) count(l *look) {
 func checkDirectory(path string) error {
 	switch info, err := os.Stat(path); {
 	case err != nil:
-		return fmt.Errorf("the configuration's directory: %w", err)
+		return fmt.Errorf("configuration directory: %w", err)
 	case !info.IsDir():
-		return fmt.Errorf("the configuration's directory: %s is none", path)
+		return fmt.Errorf("configuration directory: %s is not a directory", path)
 	}
 	return nil
 }
@@ -162,21 +162,21 @@ func lookAt(path string, counted *look) *look {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &look{err: fmt.Errorf("%w: %s does not exist any more", config.ErrMissing, path)}
+		return &look{err: fmt.Errorf("%w: %s no longer exists", config.ErrMissing, path)}
 	case err != nil:
-		return &look{err: fmt.Errorf("the configuration's file: %w", err)}
+		return &look{err: fmt.Errorf("configuration file: %w", err)}
 	case info.IsDir():
-		return &look{err: fmt.Errorf("the configuration's file: %s is a directory; allowed is a file", path)}
+		return &look{err: fmt.Errorf("configuration file: %s is a directory: use a file", path)}
 	case !info.Mode().IsRegular(): // opening a pipe would wait for a writer
-		return &look{err: fmt.Errorf("the configuration's file: %s is not a regular file (%v)", path, info.Mode().Type())}
+		return &look{err: fmt.Errorf("configuration file: %s is not a regular file (%v)", path, info.Mode().Type())}
 	case info.Size() > MaxFile:
-		return &look{err: fmt.Errorf("the configuration's file: %s has %d bytes; allowed are %d", path, info.Size(), MaxFile)}
+		return &look{err: fmt.Errorf("configuration file: %s has %d bytes: use at most %d", path, info.Size(), MaxFile)}
 	case counted != nil && sameFacts(counted.info, info) && leftAlone(info):
 		return &look{info: info, version: counted.version}
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return &look{err: fmt.Errorf("the configuration's file: %w", err)}
+		return &look{err: fmt.Errorf("configuration file: %w", err)}
 	}
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, MaxFile+1)) // it may have grown
@@ -184,7 +184,7 @@ func lookAt(path string, counted *look) *look {
 		info, err = file.Stat()
 	}
 	if err != nil {
-		return &look{err: fmt.Errorf("the configuration's file: %w", err)}
+		return &look{err: fmt.Errorf("configuration file: %w", err)}
 	}
 	return &look{info: info, data: data, version: version(data)}
 }

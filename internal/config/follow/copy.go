@@ -61,7 +61,7 @@ func body(data []byte) []byte {
 // readCopy returns the snapshot of a copy, which must be of that source: another one's servers may be the wrong ones.
 func readCopy(path, source string) (*config.Snapshot, error) {
 	if path == "" {
-		return nil, errors.New("none is kept")
+		return nil, errors.New("no copy is kept")
 	}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,7 +73,7 @@ func readCopy(path, source string) (*config.Snapshot, error) {
 	switch from := field(data, copySource); from {
 	case source:
 	case "":
-		return nil, fmt.Errorf("%s does not say what it is a copy of", path)
+		return nil, fmt.Errorf("%s does not say which source it is a copy of", path)
 	default:
 		return nil, fmt.Errorf("%s is a copy of %s", path, from)
 	}

@@ -100,16 +100,16 @@ func (f *Follower) begin(ctx context.Context) error {
 	reason := f.reason(err)
 	if copyErr != nil {
 		if f.o.CopyFile == "" {
-			return fmt.Errorf("the configuration cannot be read from %s: %w", f.o.Source, err)
+			return fmt.Errorf("cannot read the configuration from %s: %w", f.o.Source, err)
 		}
-		return fmt.Errorf("the configuration cannot be read from %s: %w; and there is no copy to begin with: %w", f.o.Source, err, copyErr)
+		return fmt.Errorf("cannot read the configuration from %s: %w; no copy to start with: %w", f.o.Source, err, copyErr)
 	}
 	f.force = last
 	f.update(func(s *Status) {
 		s.Version, s.State, s.Since, s.Applied, s.Reason = last.Version(), Copied, time.Now(), time.Now(), reason
 		s.Changes++
 	})
-	f.o.Log.Warn("the configuration cannot be read; serving by its last good copy", "source", f.o.Source,
+	f.o.Log.Warn("cannot read the configuration, serving with its last good copy", "source", f.o.Source,
 		"version", last.Version(), "copy", f.o.CopyFile, "reason", reason)
 	f.isNews(err, reason)
 	return nil
@@ -163,7 +163,7 @@ func (f *Follower) refresh(ctx context.Context) error {
 	f.wellAgain(next.Version())
 	if f.o.CopyFile != "" {
 		if err := writeCopy(f.o.CopyFile, f.o.Source, next); err != nil {
-			f.o.Log.Warn("the last good configuration cannot be kept on disk", "copy", f.o.CopyFile, "error", err)
+			f.o.Log.Warn("cannot write the copy of the last good configuration", "copy", f.o.CopyFile, "error", err)
 		}
 	}
 	f.logChange(ctx, before, next, edits) // at last, since it asks the store for who made the change
@@ -182,7 +182,7 @@ func (f *Follower) wellAgain(version string) {
 	})
 	f.said = nil
 	if before.State != "" && before.State != Current {
-		f.o.Log.Info("configuration can be read again", "source", f.o.Source, "version", version, "failed_for", time.Since(before.Since).Round(time.Millisecond))
+		f.o.Log.Info("the configuration can be read again", "source", f.o.Source, "version", version, "failed_for", time.Since(before.Since).Round(time.Millisecond))
 	}
 }
 
@@ -199,7 +199,7 @@ func (f *Follower) failed(err error) {
 		s = *now
 	})
 	if f.isNews(err, reason) {
-		f.o.Log.Error("the configuration cannot be followed; the last good one stays in force", "source", f.o.Source,
+		f.o.Log.Error("cannot follow the configuration, the last good version stays in force", "source", f.o.Source,
 			"version", s.Version, "since", s.Since, "reason", reason)
 	}
 }

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	cannotFollow = "the configuration cannot be followed; the last good one stays in force"
-	readAgain    = "configuration can be read again"
-	byTheCopy    = "the configuration cannot be read; serving by its last good copy"
-	noCopyKept   = "the last good configuration cannot be kept on disk"
+	cannotFollow = "cannot follow the configuration, the last good version stays in force"
+	readAgain    = "the configuration can be read again"
+	byTheCopy    = "cannot read the configuration, serving with its last good copy"
+	noCopyKept   = "cannot write the copy of the last good configuration"
 )
 
 // What is good comes into force; what is not leaves the last good one there, and says since when and why.
@@ -210,7 +210,7 @@ func TestNoCopy(t *testing.T) {
 			if err := os.Truncate(file, 0); err != nil {
 				t.Fatal(err)
 			}
-		}, "does not say what it is a copy of"},
+		}, "does not say which source it is a copy of"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)

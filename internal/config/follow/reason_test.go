@@ -28,7 +28,7 @@ func TestStable(t *testing.T) {
 		want string
 	}{
 		{func(err error) error { return err }, "read tcp 127.0.0.1:5432: connection reset by peer"},
-		{func(err error) error { return fmt.Errorf("the database: %w", err) }, "the database: read tcp 127.0.0.1:5432: connection reset by peer"},
+		{func(err error) error { return fmt.Errorf("database: %w", err) }, "database: read tcp 127.0.0.1:5432: connection reset by peer"},
 		{
 			func(err error) error {
 				return errors.Join(errors.New("one"), fmt.Errorf("two: %w", config.Unreachable(err)), cut(1))
@@ -98,9 +98,9 @@ func TestWhatToDo(t *testing.T) {
 		r.store.say(snapshot(t, "1", 1), nil)
 		defer r.mustStart()()
 		time.Sleep(time.Second)
-		r.store.say(nil, fmt.Errorf("%w: c.db does not exist any more", config.ErrMissing))
+		r.store.say(nil, fmt.Errorf("%w: c.db no longer exists", config.ErrMissing))
 		synctest.Wait()
-		want := "the configuration is missing: c.db does not exist any more; restore it from a backup, or bring back the last good configuration: " +
+		want := "the configuration is missing: c.db no longer exists; restore it from a backup, or bring back the last good configuration: " +
 			"wsbouncer config import " + r.file + " --database the store"
 		if s := r.Status(); !strings.HasPrefix(s.Reason, want) {
 			t.Errorf("the reason is %q; want %q", s.Reason, want)

@@ -31,18 +31,18 @@ func Migrate(ctx context.Context, dsn string) (from, to int64, err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	lock, err := db.Conn(ctx)
 	if err != nil {
-		return 0, 0, fmt.Errorf("the database: %w", err)
+		return 0, 0, fmt.Errorf("database: %w", err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	if _, err = lock.ExecContext(ctx, "SELECT pg_advisory_lock($1)", int64(lockNumber)); err != nil {
-		return 0, 0, fmt.Errorf("waiting for others who migrate: %w", err)
+		return 0, 0, fmt.Errorf("waiting for another migration: %w", err)
 	}
 	defer func() {
 		_, unlocking := lock.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", int64(lockNumber))
 		err = errors.Join(err, unlocking)
 	}()
 	if err = makeSchema(ctx, lock); err != nil {
-		return 0, 0, fmt.Errorf("making the schema wsbouncer: %w", err)
+		return 0, 0, fmt.Errorf("creating the schema wsbouncer: %w", err)
 	}
 	return tables.Migrate(ctx, dialect, database.DialectPostgres, db, embedded)
 }

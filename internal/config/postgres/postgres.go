@@ -65,7 +65,7 @@ func Open(dsn string, options config.Options) (*Store, error) {
 		return nil, err
 	}
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {
-		return nil, fmt.Errorf("the database: %w", err)
+		return nil, fmt.Errorf("database: %w", err)
 	}
 	every := options.Poll
 	if every <= 0 {
@@ -76,10 +76,10 @@ func Open(dsn string, options config.Options) (*Store, error) {
 	return s, nil
 }
 
-// errDSN does not repeat what was given, nor what the driver says of it, which may have a password.
-var errDSN = errors.New("the database is not understood; allowed are postgres://user:password@host:5432/name?sslmode=require, " +
-	"or host=... port=... user=... dbname=... (a password may come from PGPASSWORD or ~/.pgpass, and special characters in a URL " +
-	"must be written as %xx)")
+// errDSN repeats neither the value nor the driver's message, which may contain a password.
+var errDSN = errors.New("invalid database: use postgres://user:password@host:5432/name?sslmode=require, " +
+	"or host=... port=... user=... dbname=... (the password can also come from PGPASSWORD or ~/.pgpass; percent-encode special " +
+	"characters in a URL)")
 
 // settle sets what a user left open.
 func settle(c *pgx.ConnConfig) {
@@ -106,7 +106,7 @@ func explain(err error) error {
 	case "25006", "42501": // read_only_sql_transaction, insufficient_privilege
 		return fmt.Errorf("%w: %w", config.ErrReadOnly, err)
 	case "3F000", "42P01": // invalid_schema_name, undefined_table
-		return fmt.Errorf("%w: the database has no tables of wsbouncer's; run wsbouncer migrate: %w", config.ErrSchema, err)
+		return fmt.Errorf("%w: the database has no wsbouncer tables: run wsbouncer migrate: %w", config.ErrSchema, err)
 	case "55P03": // lock_not_available
 		return fmt.Errorf("another transaction has kept the configuration locked for %v: %w", lockTimeout, err)
 	}
@@ -142,7 +142,7 @@ func (s *Store) transact(ctx context.Context, write bool, f func(*tables.Tables,
 		if s.closed.Load() {
 			return config.ErrClosed
 		}
-		return fmt.Errorf("the database: %w", explain(err))
+		return fmt.Errorf("database: %w", explain(err))
 	}
 	defer func() { // after a commit it does nothing
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)

@@ -147,8 +147,8 @@ func TestInvalidRows(t *testing.T) {
 	watcher := s.Watch(t.Context())
 	query(t, dsn, `UPDATE wsbouncer.services SET queue_timeout = 'soon'`, `UPDATE wsbouncer.backends SET warm = 33 WHERE name = 'gpu-1'`)
 	until(t, s, watcher, "the mistakes", func(_ *config.Snapshot, err error) bool {
-		return err != nil && strings.Contains(err.Error(), `service stt: queue-timeout: "soon" is not a duration`) &&
-			strings.Contains(err.Error(), "backend gpu-1: warm: 33 is not between 0 and the cap of 32") && errors.As(err, new(config.Problems))
+		return err != nil && strings.Contains(err.Error(), `service stt: queue-timeout: invalid duration "soon"`) &&
+			strings.Contains(err.Error(), `backend gpu-1: warm: invalid number "33": use a whole number from 0 to the cap of 32`) && errors.As(err, new(config.Problems))
 	})
 	query(t, dsn, `UPDATE wsbouncer.services SET queue_timeout = '5s'`, `UPDATE wsbouncer.backends SET warm = NULL`)
 	until(t, s, watcher, "that they were put right", func(_ *config.Snapshot, err error) bool { return err == nil })
@@ -217,7 +217,7 @@ func TestSchema(t *testing.T) {
 	_, loading := s.Load(t.Context())
 	_, _, migrating := Migrate(t.Context(), dsn)
 	for i, err := range []error{loading, migrating} {
-		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), fmt.Sprintf("it has version 999, and this program knows versions up to %d", newest(t))) {
+		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), fmt.Sprintf("it has version 999, and this program supports versions up to %d", newest(t))) {
 			t.Errorf("call %d with a newer schema: %v", i, err)
 		}
 	}
@@ -358,7 +358,7 @@ func TestMadeAnew(t *testing.T) {
 	if _, _, err := Migrate(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Load(t.Context()); !errors.Is(err, config.ErrMissing) || !strings.Contains(err.Error(), "made anew") {
+	if _, err := s.Load(t.Context()); !errors.Is(err, config.ErrMissing) || !strings.Contains(err.Error(), "tables are new") {
 		t.Errorf("with new tables: %v", err)
 	}
 	added := config.Change{Who: "x", Mutations: []config.Mutation{

@@ -26,14 +26,14 @@ type target struct {
 
 func parseAddress(address string) (t target, err error) {
 	wrong := func(why string) (target, error) {
-		return target{}, fmt.Errorf("%q is not the address of an admin API: %s; allowed are %s", address, why, AllowedAddresses)
+		return target{}, fmt.Errorf("invalid admin API address %q (%s): use %s", address, why, AllowedAddresses)
 	}
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		if after, ok := strings.CutPrefix(path, "//"); ok {
 			path = after
 		}
 		if path == "" {
-			return wrong("it names no socket")
+			return wrong("the path of the socket is missing")
 		}
 		return target{base: "http://localhost", socket: path}, nil
 	}
@@ -44,16 +44,16 @@ func parseAddress(address string) (t target, err error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return wrong("it is no URL")
+		return wrong("it is not a URL")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return wrong("its scheme is " + u.Scheme)
+		return wrong("the scheme is " + u.Scheme)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Path != "" && u.Path != "/":
-		return wrong("there is more than a host and a port")
+		return wrong("it has more than a host and a port")
 	case u.Port() == "":
-		return wrong("it has no port")
+		return wrong("the port is missing")
 	}
 	if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
-		return wrong("a port is a number from 1 to 65535")
+		return wrong("the port must be a number from 1 to 65535")
 	}
 	if u.Hostname() == "" {
 		u.Host = net.JoinHostPort("localhost", u.Port())

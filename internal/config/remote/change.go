@@ -83,7 +83,7 @@ func (h *handler) read(r *http.Request) (c config.Change, dry bool, err error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" { // which pages of others cannot send without being asked about first (CORS)
 		return c, false, &statusError{http.StatusUnsupportedMediaType, kindRequest, fmt.Sprintf(
-			"the request's Content-Type is %.100q; allowed is application/json", r.Header.Get("Content-Type"))}
+			"invalid Content-Type %.100q: use application/json", r.Header.Get("Content-Type"))}
 	}
 	body, err := io.ReadAll(r.Body)
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
@@ -93,17 +93,17 @@ func (h *handler) read(r *http.Request) (c config.Change, dry bool, err error) {
 		return c, false, &statusError{http.StatusRequestTimeout, kindRequest, "the change did not arrive in time"}
 	}
 	if err != nil {
-		return c, false, badRequest("the change did not arrive: %v", err)
+		return c, false, badRequest("cannot read the change: %v", err)
 	}
 	var sent change
 	if err := strictly(body, &sent); err != nil {
-		return c, false, badRequest("the change is not understood: %v; allowed are the keys %s", err, allowedInChange)
+		return c, false, badRequest("invalid change: %v: use the keys %s", err, allowedInChange)
 	}
 	c = config.Change{Expect: sent.Expect, Who: sent.Who, Why: sent.Why, Mutations: sent.Mutations}
 	if len(sent.Configuration) > 0 && string(sent.Configuration) != "null" {
 		var whole received
 		if err := strictly(sent.Configuration, &whole); err != nil {
-			return c, false, badRequest("the configuration is not understood: %v; allowed are the keys version, services, backends and profiles", err)
+			return c, false, badRequest("invalid configuration: %v: use the keys version, services, backends and profiles", err)
 		}
 		content, problems := whole.content()
 		if len(problems) > 0 {
@@ -112,7 +112,7 @@ func (h *handler) read(r *http.Request) (c config.Change, dry bool, err error) {
 		c.Content = &content
 	}
 	if c.Content == nil && len(c.Mutations) == 0 {
-		return c, false, badRequest("the change changes nothing; allowed are the keys %s", allowedInChange)
+		return c, false, badRequest("the change is empty: use the keys %s", allowedInChange)
 	}
 	if err := c.Check(); err != nil {
 		return c, false, badRequest("%v", err)
@@ -128,7 +128,7 @@ func strictly(data []byte, to any) error {
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows behind the JSON value")
+		return errors.New("unexpected data after the JSON value")
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func (c *Client) snapshot(d *received) (*config.Snapshot, error) {
 }
 
 func (c *Client) notOfThisVersion(problems config.Problems) error {
-	return fmt.Errorf("the proxy at %s is not of this program's version: %w", c.address, problems)
+	return fmt.Errorf("the proxy at %s and this program have different versions: %w", c.address, problems)
 }
 
 // Watch implements [config.Store].
@@ -156,7 +156,7 @@ func (c *Client) At(ctx context.Context, version string) (config.Content, error)
 	}
 	content, problems := d.content()
 	if len(problems) > 0 {
-		return config.Content{}, fmt.Errorf("version %s is not understood: %w", version, problems)
+		return config.Content{}, fmt.Errorf("cannot read version %s: %w", version, problems)
 	}
 	return content, nil
 }
@@ -214,7 +214,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		return c.refused(response, method, path, answer)
 	}
 	if err := json.Unmarshal(answer, to); err != nil {
-		return fmt.Errorf("the proxy at %s answered %s %s with what is not understood: %w", c.address, method, path, err)
+		return fmt.Errorf("cannot read the answer of the proxy at %s to %s %s: %w", c.address, method, path, err)
 	}
 	return nil
 }
@@ -247,11 +247,11 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 func (c *Client) refused(response *http.Response, method, path string, answer []byte) error {
 	var sent failed
 	if err := json.Unmarshal(answer, &sent); err != nil || sent.Error.Text == "" {
-		return fmt.Errorf("%s answered %q to %s %s; is it the admin API of a proxy that takes its configuration from a database?",
+		return fmt.Errorf("%s answered %q to %s %s: is it the admin API of wsbouncer?",
 			c.address, response.Status, method, path)
 	}
 	if sent.Error.Kind == kindRefused {
-		return fmt.Errorf("the proxy at %s refuses: %w", c.address, sent.Error.err())
+		return fmt.Errorf("the proxy at %s refused: %w", c.address, sent.Error.err())
 	}
 	return sent.Error.err()
 }

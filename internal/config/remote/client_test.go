@@ -31,17 +31,17 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	for address, says := range map[string]string{
-		"":                     "it has no port",
-		"gpu":                  "it has no port",
-		"gpu:admin":            "it is no URL",
-		"gpu:0":                "a port is a number from 1 to 65535",
-		"gpu:70000":            "a port is a number from 1 to 65535",
-		"unix:":                "it names no socket",
-		"ftp://gpu:9090":       "its scheme is ftp",
-		"http://gpu:9090/api/": "there is more than a host and a port",
+		"":                     "the port is missing",
+		"gpu":                  "the port is missing",
+		"gpu:admin":            "it is not a URL",
+		"gpu:0":                "the port must be a number from 1 to 65535",
+		"gpu:70000":            "the port must be a number from 1 to 65535",
+		"unix:":                "the path of the socket is missing",
+		"ftp://gpu:9090":       "the scheme is ftp",
+		"http://gpu:9090/api/": "it has more than a host and a port",
 	} {
 		_, err := Dial(address, ClientOptions{})
-		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "allowed are host:port") {
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "use host:port") {
 			t.Errorf("%q: %v; want %s", address, err, says)
 		}
 	}
@@ -57,7 +57,7 @@ func (f failing) Load(context.Context) (*config.Snapshot, error) { return nil, f
 
 // Errors keep their kind and their words on the way.
 func TestErrors(t *testing.T) {
-	problems := config.Problems{{Place: "a.yaml:1:2", Kind: config.KindBackend, Name: "gpu-1", Field: "url", Text: "it must be given"}, {Text: "b"}}
+	problems := config.Problems{{Place: "a.yaml:1:2", Kind: config.KindBackend, Name: "gpu-1", Field: "url", Text: "the value is missing"}, {Text: "b"}}
 	since := config.Revision{
 		Version: "2", At: time.Date(2026, 11, 21, 10, 0, 0, 5000, time.UTC), Who: "alice", Why: "w",
 		Edits: config.Edits{{Action: config.Changed, Kind: config.KindBackend, Name: "gpu-1", Field: "warm", From: "1", To: "2"}},
@@ -114,9 +114,9 @@ func TestUnreachable(t *testing.T) {
 	for address, says := range map[string]string{
 		nobody:           "no proxy answers at " + nobody + ": connect: connection refused",
 		"unix:" + socket: "no proxy answers at unix:" + socket + ": connect: no such file or directory",
-		other.URL:        other.URL + ` answered "404 Not Found" to GET /api/v1/config; is it the admin API`,
+		other.URL:        other.URL + ` answered "404 Not Found" to GET /api/v1/config: is it the admin API`,
 		elsewhere.URL:    elsewhere.URL + ` answered "302 Found"`,
-		page.URL:         "answered GET /api/v1/config with what is not understood",
+		page.URL:         "to GET /api/v1/config: invalid character",
 	} {
 		client, err := Dial(address, ClientOptions{})
 		if err != nil {
@@ -134,8 +134,8 @@ func TestToken(t *testing.T) {
 	server := httptest.NewServer(Handler(failing{err: config.ErrSchema}, HandlerOptions{Token: always("abc")}))
 	defer server.Close()
 	for token, says := range map[string]string{
-		"":    "refuses: the admin API asks for a token",
-		"abd": "refuses: the token is not that of the admin API",
+		"":    "refused: the admin API needs a token",
+		"abd": "refused: wrong token for the admin API",
 		"abc": config.ErrSchema.Error(),
 	} {
 		client, err := Dial(server.URL, ClientOptions{Token: token})

@@ -40,15 +40,15 @@ func (g *guard) refuse(r *http.Request) (status int, why string) {
 	}
 	// A page may have its name point here (DNS rebinding); its requests are of the same origin then.
 	if !isOwnHost(r.Host) {
-		return http.StatusForbidden, fmt.Sprintf("the request is for the host %.100q; without --admin-token, allowed are addresses and localhost", r.Host)
+		return http.StatusForbidden, fmt.Sprintf("the request is for the host %.100q: use an IP address or localhost, or set --admin-token", r.Host)
 	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
 		if r.Header.Get(name) != "" { // the peer is on this machine, but who asked it?
-			return http.StatusForbidden, fmt.Sprintf("the request was passed on by another proxy (it has the header %s), which needs --admin-token", name)
+			return http.StatusForbidden, fmt.Sprintf("another proxy forwarded the request (header %s): set --admin-token to allow this", name)
 		}
 	}
 	if g.writable == nil || !g.writable(r) {
-		return http.StatusForbidden, "the configuration is shown and changed only over the admin socket, on a loopback address, or with --admin-token"
+		return http.StatusForbidden, "use the admin socket or a loopback address to read or change the configuration, or set --admin-token"
 	}
 	return 0, ""
 }
@@ -60,9 +60,9 @@ func authorize(r *http.Request, want string) (status int, why string) {
 	same := subtle.ConstantTimeCompare(sum[:], wanted[:]) == 1
 	switch {
 	case token == "":
-		return http.StatusUnauthorized, "the admin API asks for a token (Authorization: Bearer TOKEN)"
+		return http.StatusUnauthorized, "the admin API needs a token (Authorization: Bearer TOKEN)"
 	case !strings.EqualFold(scheme, "Bearer") || !same:
-		return http.StatusUnauthorized, "the token is not that of the admin API"
+		return http.StatusUnauthorized, "wrong token for the admin API"
 	}
 	return 0, ""
 }

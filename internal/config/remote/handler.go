@@ -76,7 +76,7 @@ func Handler(store config.Store, o HandlerOptions) http.Handler {
 // inBounds gives a request a limited time, all of which is the store's.
 func inBounds(serve func(*http.Request) (any, error)) func(*http.Request) (any, error) {
 	return func(r *http.Request) (any, error) {
-		ctx, cancel := context.WithTimeoutCause(r.Context(), storeTimeout, fmt.Errorf("the store has not answered within %v", storeTimeout))
+		ctx, cancel := context.WithTimeoutCause(r.Context(), storeTimeout, fmt.Errorf("the store did not answer within %v", storeTimeout))
 		defer cancel()
 		body, err := serve(r.WithContext(ctx))
 		if err != nil {
@@ -118,7 +118,7 @@ func (h *handler) version(r *http.Request) (any, error) {
 	if text := query.Get("wait"); text != "" {
 		var err error
 		if wait, err = time.ParseDuration(text); err != nil || wait < 0 || wait > maxWait {
-			return nil, badRequest("wait: %.40q is not a duration up to %v, such as 20s", text, maxWait)
+			return nil, badRequest("wait: invalid duration %.40q: use at most %v, such as 20s", text, maxWait)
 		}
 	}
 	if !query.Has("unlike") || wait == 0 {
@@ -132,7 +132,7 @@ func (h *handler) version(r *http.Request) (any, error) {
 	case h.waiting <- struct{}{}:
 		defer func() { <-h.waiting }()
 	default:
-		return nil, fmt.Errorf("%d others wait for a change already; ask again later", maxWaiting)
+		return nil, fmt.Errorf("%d other requests already wait for a change: try again later", maxWaiting)
 	}
 	version, err := h.await(r.Context(), query.Get("unlike"), wait)
 	return answer{version}, err
@@ -169,7 +169,7 @@ func (h *handler) history(r *http.Request) (any, error) {
 	if text := r.URL.Query().Get("limit"); text != "" {
 		var err error
 		if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
-			return nil, badRequest("limit: %.40q is not a whole number from 0", text)
+			return nil, badRequest("limit: invalid number %.40q: use a whole number from 0", text)
 		}
 	}
 	revisions, err := h.store.History(r.Context(), limit)

@@ -27,28 +27,28 @@ func TestRequests(t *testing.T) {
 			r := post(addition)
 			r.Header.Set("Content-Type", "text/plain")
 			return r
-		}, 415, `the request's Content-Type is \"text/plain\"; allowed is application/json`},
+		}, 415, `invalid Content-Type \"text/plain\": use application/json`},
 		{"with a charset", func() *http.Request {
 			r := post(addition)
 			r.Header.Set("Content-Type", "application/json; charset=utf-8")
 			return r
 		}, 200, `"version": "1"`},
-		{"nothing", func() *http.Request { return post("") }, 400, "the change is not understood: EOF; allowed are the keys who"},
-		{"an unknown key", func() *http.Request { return post(`{"who":"a","mutation":[]}`) }, 400, `unknown field \"mutation\"; allowed are the keys`},
-		{"two values", func() *http.Request { return post(addition + addition) }, 400, "something follows"},
-		{"no change", func() *http.Request { return post(`{"who":"a"}`) }, 400, "the change changes nothing"},
-		{"nobody", func() *http.Request { return post(strings.Replace(addition, "alice", "", 1)) }, 400, "who makes the change must be given"},
-		{"no version", func() *http.Request { return post(`{"who":"a","configuration":{}}`) }, 400, "a whole content needs the version"},
-		{"unknown sections", func() *http.Request { return post(`{"who":"a","expect":"0","configuration":{"service":{}}}`) }, 400, `unknown field \"service\"; allowed are the keys version, services`},
+		{"nothing", func() *http.Request { return post("") }, 400, "invalid change: EOF: use the keys who"},
+		{"an unknown key", func() *http.Request { return post(`{"who":"a","mutation":[]}`) }, 400, `unknown field \"mutation\": use the keys`},
+		{"two values", func() *http.Request { return post(addition + addition) }, 400, "unexpected data"},
+		{"no change", func() *http.Request { return post(`{"who":"a"}`) }, 400, "the change is empty"},
+		{"nobody", func() *http.Request { return post(strings.Replace(addition, "alice", "", 1)) }, 400, "who is missing"},
+		{"no version", func() *http.Request { return post(`{"who":"a","configuration":{}}`) }, 400, "a whole configuration needs the version"},
+		{"unknown sections", func() *http.Request { return post(`{"who":"a","expect":"0","configuration":{"service":{}}}`) }, 400, `unknown field \"service\": use the keys version, services`},
 		{"too much", func() *http.Request { return post(`{"who":"` + strings.Repeat("a", maxRequest) + `"}`) }, 413, "more than 8388608 bytes"},
 		{"half of it", func() *http.Request {
 			r := post("")
 			r.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
 			return r
-		}, 400, "the change did not arrive: unexpected EOF"},
+		}, 400, "cannot read the change: unexpected EOF"},
 		{"everything wrong", func() *http.Request {
 			return post(`{"who":"a","expect":"0","configuration":{"backends":{"gpu-1":{"connections":0,"service":"x","url":"ws://a/"}}}}`)
-		}, 422, `0 is not between 1 and 100000`},
+		}, 422, `invalid number \"0\": use a whole number from 1 to 100000`},
 		{"everything else wrong, too", func() *http.Request {
 			return post(`{"who":"a","expect":"0","configuration":{"backends":{"gpu-1":{"connections":0,"service":"x","url":"ws://a/"}}}}`)
 		}, 422, `unknown service \"x\": none exists`},
@@ -58,7 +58,7 @@ func TestRequests(t *testing.T) {
 		{"a dry run", func() *http.Request { return post(strings.Replace(addition, "{", `{"dry_run":true,`, 1)) }, 200, `"dry_run": true`},
 		{"a dry run, wrong", func() *http.Request {
 			return post(`{"who":"a","dry_run":true,"mutations":[{"verb":"add","kind":"service","name":"stt","values":{"queue":-1}}]}`)
-		}, 422, "-1 is not between 0 and 1000000"},
+		}, 422, `invalid number \"-1\": use a whole number from 0 to 1000000`},
 		{"stalled", func() *http.Request {
 			r := httptest.NewRequest(http.MethodPost, "/api/v1/config/changes", iotest.ErrReader(os.ErrDeadlineExceeded)) // as of the server's ReadTimeout
 			r.Header.Set("Content-Type", "application/json")
@@ -69,10 +69,10 @@ func TestRequests(t *testing.T) {
 		}, 404, `"kind": "no-version"`},
 		{"wait", func() *http.Request {
 			return httptest.NewRequest(http.MethodGet, "/api/v1/config/version?wait=2h", http.NoBody)
-		}, 400, `wait: \"2h\"`},
+		}, 400, `wait: invalid duration \"2h\"`},
 		{"limit", func() *http.Request {
 			return httptest.NewRequest(http.MethodGet, "/api/v1/config/history?limit=x", http.NoBody)
-		}, 400, `limit: \"x\"`},
+		}, 400, `limit: invalid number \"x\"`},
 		{"a method", func() *http.Request { return httptest.NewRequest(http.MethodDelete, "/api/v1/config", http.NoBody) }, 405, ""},
 	} {
 		r := c.change()
@@ -144,7 +144,7 @@ func TestWaiting(t *testing.T) {
 	h := &handler{store: s.store, waiting: make(chan struct{}, 1)}
 	h.waiting <- struct{}{}
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/config/version?unlike=0&wait=1m", http.NoBody)
-	if _, err := h.version(r); err == nil || !strings.Contains(err.Error(), "ask again later") {
+	if _, err := h.version(r); err == nil || !strings.Contains(err.Error(), "try again later") {
 		t.Errorf("one too many: %v", err)
 	}
 	<-h.waiting

@@ -55,7 +55,7 @@ func (h *handler) wantsView(r *http.Request) (bool, error) {
 		return false, nil
 	}
 	if text := query.Get(staleParameter); text != staleAllowed {
-		return false, badRequest("%s: %.40q is not known; allowed is %s", staleParameter, text, staleAllowed)
+		return false, badRequest("%s: invalid value %.40q: use %s", staleParameter, text, staleAllowed)
 	}
 	return h.inForce != nil, nil
 }

@@ -138,7 +138,7 @@ func failureOf(err error) failure {
 }
 
 // ErrStore: the store of the proxy's configuration fails.
-var ErrStore = errors.New("the store of the configuration fails")
+var ErrStore = errors.New("the configuration store fails")
 
 // Error is an error that the proxy answered with. errors.Is and errors.As find what a store would have returned in its place.
 type Error struct {

@@ -60,25 +60,25 @@ func connect(ctx context.Context, path string, readOnly, known bool) (h *handle,
 // empty one is as good as none.
 func (h *handle) prepare(known bool) (os.FileInfo, error) {
 	if info, err := os.Stat(filepath.Dir(h.path)); err != nil {
-		return nil, fmt.Errorf("the database's directory: %w", err)
+		return nil, fmt.Errorf("database directory: %w", err)
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("the database's directory: %s is none", filepath.Dir(h.path))
+		return nil, fmt.Errorf("database directory: %s is not a directory", filepath.Dir(h.path))
 	}
 	info, err := os.Stat(h.path)
 	switch {
 	case known && errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: %s does not exist any more", config.ErrMissing, h.path)
+		return nil, fmt.Errorf("%w: %s no longer exists", config.ErrMissing, h.path)
 	case errors.Is(err, fs.ErrNotExist) && !h.readOnly:
 		file, err := os.OpenFile(h.path, os.O_RDWR|os.O_CREATE, 0o640) // SQLite would let everybody read it
 		if err != nil {
-			return nil, fmt.Errorf("the database's file: %w", err)
+			return nil, fmt.Errorf("database file: %w", err)
 		}
 		defer file.Close()
 		return file.Stat()
 	case err != nil:
-		return nil, fmt.Errorf("the database's file: %w", err)
+		return nil, fmt.Errorf("database file: %w", err)
 	case info.IsDir():
-		return nil, fmt.Errorf("the database's file: %s is a directory; allowed is a file", h.path)
+		return nil, fmt.Errorf("database file: %s is a directory: use a file", h.path)
 	case known && info.Size() == 0: // SQLite would remove what it finds beside it
 		return nil, fmt.Errorf("%w: %s is empty (0 bytes)", config.ErrMissing, h.path)
 	}
@@ -101,9 +101,9 @@ func (h *handle) check() error {
 	now, err := os.Stat(h.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: %s does not exist any more", config.ErrMissing, h.path)
+		return fmt.Errorf("%w: %s no longer exists", config.ErrMissing, h.path)
 	case err != nil:
-		return fmt.Errorf("the database's file: %w", err)
+		return fmt.Errorf("database file: %w", err)
 	case !os.SameFile(h.file, now):
 		return fmt.Errorf("%s was replaced by another file", h.path)
 	case now.Size() == 0 && h.file.Size() > 0:
@@ -151,7 +151,7 @@ func (h *handle) leave(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil && busy:
-			return fmt.Errorf("another process still uses the file that was %s before; the present one is not opened until it has ended", h.path)
+			return fmt.Errorf("another process still uses the file that was at %s before: the present file is not opened until that process has ended", h.path)
 		} // with another error there is nothing that could be saved: the file is damaged
 	}
 	return h.close()

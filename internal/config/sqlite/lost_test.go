@@ -96,13 +96,13 @@ func TestOpenKnown(t *testing.T) {
 		is   error
 		says string
 	}{
-		none:  {config.ErrMissing, "none.db does not exist any more"},
-		gone:  {config.ErrMissing, "gone.db does not exist any more"},
+		none:  {config.ErrMissing, "none.db no longer exists"},
+		gone:  {config.ErrMissing, "gone.db no longer exists"},
 		empty: {config.ErrMissing, "empty.db is empty (0 bytes)"},
 		left:  {config.ErrMissing, "left.db is empty (0 bytes)"},
 		bare:  {config.ErrMissing, "bare.db has no tables"},
-		other: {config.ErrSchema, "other.db is the database of another program"},
-		text:  {nil, "is no SQLite database, or is damaged"},
+		other: {config.ErrSchema, "other.db belongs to another program"},
+		text:  {nil, "is not a SQLite database or is damaged"},
 	} {
 		before, wal := read(t, path), read(t, path+"-wal")
 		err := used(t, path, config.Options{Known: true})
@@ -125,7 +125,7 @@ func TestOpenKnown(t *testing.T) {
 	s, err := Open(made, config.Options{Known: true})
 	must(t, err)
 	defer s.Close()
-	if _, err := s.Load(t.Context()); !errors.Is(err, config.ErrMissing) || !strings.Contains(err.Error(), "were made anew") {
+	if _, err := s.Load(t.Context()); !errors.Is(err, config.ErrMissing) || !strings.Contains(err.Error(), "tables are new") {
 		t.Errorf("new tables: %v", err)
 	}
 	restored, err := Open(backup(t, 48), config.Options{Known: true})
@@ -151,22 +151,22 @@ func TestLostInUse(t *testing.T) {
 		is    error
 		says  string
 	}{
-		"deleted": {func(t *testing.T, path string) { must(t, os.Remove(path)) }, config.ErrMissing, "does not exist any more"},
+		"deleted": {func(t *testing.T, path string) { must(t, os.Remove(path)) }, config.ErrMissing, "no longer exists"},
 		"deleted with the files beside it": {func(t *testing.T, path string) {
 			for _, suffix := range []string{"", "-wal", "-shm"} {
 				must(t, os.Remove(path+suffix))
 			}
-		}, config.ErrMissing, "does not exist any more"},
+		}, config.ErrMissing, "no longer exists"},
 		"truncated": {func(t *testing.T, path string) { must(t, os.Truncate(path, 0)) }, config.ErrMissing, "is empty (0 bytes)"},
 		"emptied": {func(t *testing.T, path string) {
 			replaced(t, path, func(other string) error { return os.WriteFile(other, nil, 0o600) })
 		}, config.ErrMissing, "is empty (0 bytes)"},
 		"garbage": {func(t *testing.T, path string) {
 			replaced(t, path, func(other string) error { return os.WriteFile(other, garbage, 0o600) })
-		}, nil, "is no SQLite database, or is damaged"},
+		}, nil, "is not a SQLite database or is damaged"},
 		"another program's": {func(t *testing.T, path string) {
 			replaced(t, path, func(other string) error { return query(t, other, "CREATE TABLE services (a)") })
-		}, config.ErrSchema, "is the database of another program"},
+		}, config.ErrSchema, "belongs to another program"},
 		"newer schema": {func(t *testing.T, path string) {
 			replaced(t, path, func(other string) error {
 				if _, _, err := Migrate(t.Context(), other); err != nil {
@@ -180,11 +180,11 @@ func TestLostInUse(t *testing.T) {
 				_, _, err := Migrate(t.Context(), other)
 				return err
 			})
-		}, config.ErrMissing, "were made anew"},
+		}, config.ErrMissing, "tables are new"},
 		"directory": {func(t *testing.T, path string) {
 			must(t, os.Remove(path))
 			must(t, os.Mkdir(path, 0o700))
-		}, nil, "is a directory; allowed is a file"},
+		}, nil, "is a directory: use a file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, path := opened(t)

@@ -28,7 +28,7 @@ func Migrate(ctx context.Context, path string) (from, to int64, err error) {
 	}
 	s := new(Store)
 	if s.path, err = filepath.Abs(path); err != nil {
-		return 0, 0, fmt.Errorf("the database's file: %w", err)
+		return 0, 0, fmt.Errorf("database file: %w", err)
 	}
 	h, err := connect(ctx, s.path, false, false)
 	if err != nil {
@@ -39,7 +39,7 @@ func Migrate(ctx context.Context, path string) (from, to int64, err error) {
 		err = h.migrate(ctx, newest, false)
 	}
 	if h.readOnly && from < newest {
-		err = fmt.Errorf("%w: %s may not be written: %w", config.ErrReadOnly, s.path, err)
+		err = fmt.Errorf("%w: %s is not writable: %w", config.ErrReadOnly, s.path, err)
 	}
 	return from, newest, s.explain(err)
 }
@@ -93,7 +93,7 @@ func (h *handle) schema(ctx context.Context) (version int64, err error) {
 	if n == 0 {
 		err = h.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name IN ('services', 'backends')").Scan(&n)
 		if err == nil && n > 0 {
-			err = fmt.Errorf("%w: %s is the database of another program", config.ErrSchema, h.path)
+			err = fmt.Errorf("%w: %s belongs to another program", config.ErrSchema, h.path)
 		}
 		return 0, err
 	}
@@ -109,7 +109,7 @@ func (h *handle) strange(ctx context.Context) error {
 	case err != nil:
 		return err
 	case n > 0:
-		return fmt.Errorf("%w: %s is the database of another program", config.ErrSchema, h.path)
+		return fmt.Errorf("%w: %s belongs to another program", config.ErrSchema, h.path)
 	}
 	return fmt.Errorf("%w: %s has no tables", config.ErrMissing, h.path)
 }

@@ -57,7 +57,7 @@ func Open(path string, options config.Options) (*Store, error) {
 	s := &Store{readOnly: options.ReadOnly, known: options.Known, turn: make(chan struct{}, 1)}
 	var err error
 	if s.path, err = filepath.Abs(path); err != nil {
-		return nil, fmt.Errorf("the database's file: %w", err)
+		return nil, fmt.Errorf("database file: %w", err)
 	}
 	s.Store = tables.NewStore(s.transact, options, func() { s.poller.Ring() })
 	if s.newest, err = tables.Newest(embedded); err != nil {
@@ -160,9 +160,9 @@ func (s *Store) explain(err error) error {
 	case sqlite3.SQLITE_BUSY:
 		return fmt.Errorf("another process has kept the database %s locked for %v: %w", s.path, busyTimeout, err)
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-		return fmt.Errorf("%s is no SQLite database, or is damaged: %w", s.path, err)
+		return fmt.Errorf("%s is not a SQLite database or is damaged: %w", s.path, err)
 	}
-	return fmt.Errorf("the database %s: %w", s.path, err)
+	return fmt.Errorf("database %s: %w", s.path, err)
 }
 
 // transact is a [tables.Transact].
@@ -179,7 +179,7 @@ func (s *Store) transact(ctx context.Context, writing bool, f func(*tables.Table
 	}
 	defer h.users.Done()
 	if writing && h.readOnly {
-		return fmt.Errorf("%w: %s may not be written", config.ErrReadOnly, s.path)
+		return fmt.Errorf("%w: %s is not writable", config.ErrReadOnly, s.path)
 	}
 	conn, err := h.db.Conn(ctx)
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *Store) transact(ctx context.Context, writing bool, f func(*tables.Table
 	if err == nil && commit {
 		if err = tx.Commit(); err == nil {
 			if err = h.check(); err != nil {
-				err = fmt.Errorf("the change may be lost: somebody changed the files while it was made: %w", err)
+				err = fmt.Errorf("the change may be lost: the database files were changed while it was made: %w", err)
 			}
 		}
 	}

@@ -161,7 +161,7 @@ func TestInvalidRows(t *testing.T) {
 		t.Fatalf("loading: %v", err)
 	}
 	for _, says := range []string{
-		`service stt: queue-timeout: "soon" is not a duration`, "backend gpu-1: warm: 33 is not between 0 and the cap of 32",
+		`service stt: queue-timeout: invalid duration "soon"`, `backend gpu-1: warm: invalid number "33": use a whole number from 0 to the cap of 32`,
 		`backend gpu-2: service: unknown service "sst": did you mean "stt"?`,
 	} {
 		if !strings.Contains(err.Error(), says) {
@@ -195,7 +195,7 @@ func TestNewerSchema(t *testing.T) {
 	_, writing := s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-1"}}})
 	opening := used(t, path, config.Options{})
 	for i, err := range []error{loading, writing, opening} {
-		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), fmt.Sprintf("it has version 999, and this program knows versions up to %d; use a newer wsbouncer", s.(*Store).newest)) {
+		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), fmt.Sprintf("it has version 999, and this program supports versions up to %d: use a newer wsbouncer", s.(*Store).newest)) {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
@@ -293,10 +293,10 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, says := range map[string]string{
-		filepath.Join(directory, "none", "c.db"): "the database's directory",
-		directory:                                "is a directory; allowed is a file",
-		text:                                     "is no SQLite database, or is damaged",
-		other:                                    "is the database of another program",
+		filepath.Join(directory, "none", "c.db"): "database directory",
+		directory:                                "is a directory: use a file",
+		text:                                     "is not a SQLite database or is damaged",
+		other:                                    "belongs to another program",
 	} {
 		if err := used(t, path, config.Options{}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", path, err)

@@ -109,7 +109,7 @@ func parse(database string) (where kind, path string, err error) {
 	rest := database[len(prefix):]
 	switch {
 	case database == "":
-		return 0, "", fmt.Errorf("the database is empty; allowed are %s", Allowed)
+		return 0, "", fmt.Errorf("the database is empty: use %s", Allowed)
 	case database == Memory, prefix == "sqlite:" && rest == Memory:
 		return inMemory, Memory, nil
 	case prefix == "postgres:", prefix == "postgresql:", settings.MatchString(database):
@@ -123,7 +123,7 @@ func parse(database string) (where kind, path string, err error) {
 	case prefix == "":
 		return atPath(database)
 	}
-	return 0, "", fmt.Errorf("%q is not a database; allowed are %s", Redact(database), Allowed)
+	return 0, "", fmt.Errorf("invalid database %q: use %s", Redact(database), Allowed)
 }
 
 func atPath(path string) (kind, string, error) {

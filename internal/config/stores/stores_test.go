@@ -50,12 +50,12 @@ func TestParse(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	for database, says := range map[string]string{
-		"":                            "the database is empty; allowed are a path",
-		"mysql://root:s3cret@db/x":    `"mysql://root:xxxxx@db/x" is not a database; allowed are a path`,
-		"sqlite:":                     `"sqlite:" is not a database`,
-		"sqlite:///config.db":         `"sqlite:///config.db" is not a database`,
-		"file://host/config.yaml":     `"file://host/config.yaml" is not a database`,
-		"postgres://a:s3cret@b:port/": "the database is not understood; allowed are postgres://",
+		"":                            "database is empty: use a path",
+		"mysql://root:s3cret@db/x":    `invalid database "mysql://root:xxxxx@db/x": use a path`,
+		"sqlite:":                     `invalid database "sqlite:"`,
+		"sqlite:///config.db":         `invalid database "sqlite:///config.db"`,
+		"file://host/config.yaml":     `invalid database "file://host/config.yaml"`,
+		"postgres://a:s3cret@b:port/": "invalid database: use postgres://",
 	} {
 		_, err := Open(database, config.Options{})
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "s3cret") {
@@ -154,7 +154,7 @@ func TestMigrate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := Migrate(t.Context(), empty); !errors.Is(err, config.ErrReadOnly) {
-		t.Errorf("a file that may not be written: %v", err)
+		t.Errorf("a file that is not writable: %v", err)
 	}
 }
 

@@ -105,11 +105,11 @@ func testRefused(t *testing.T, p Place) {
 		says   []string
 	}{
 		{"content", config.Change{Who: "x", Expect: want.Version(), Content: &invalid}, []string{
-			`backend gpu-1: service: unknown service "st": did you mean "stt"?`, "backend gpu-1: connections: 0 is not between 1 and 100000",
+			`backend gpu-1: service: unknown service "st": did you mean "stt"?`, "backend gpu-1: connections: invalid number \"0\": use a whole number from 1 to 100000",
 			`backend gpu-1: state: unknown state "drained"`,
 		}},
 		{"mutation", config.Change{Who: "x", Mutations: set("gpu-1", config.Values{"warm": "33"})}, []string{
-			"backend gpu-1: warm: 33 is not between 0 and the cap of 32 connections",
+			`backend gpu-1: warm: invalid number "33": use a whole number from 0 to the cap of 32 connections`,
 		}},
 		{"half of it", config.Change{Who: "x", Mutations: append(set("gpu-1", config.Values{"connections": "5"}),
 			set("gpu-11", config.Values{"warm": "1"})...)}, []string{`unknown backend "gpu-11": did you mean "gpu-1"?`}},
@@ -121,10 +121,10 @@ func testRefused(t *testing.T, p Place) {
 		{
 			"there already",
 			config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Add, Kind: config.KindBackend, Name: "gpu-1"}}},
-			[]string{"backend gpu-1: there is one of that name already"},
+			[]string{"backend gpu-1: already exists"},
 		},
-		{"nobody", config.Change{Mutations: set("gpu-1", config.Values{"warm": "1"})}, []string{"who makes the change must be given"}},
-		{"no version", config.Change{Who: "x", Content: &invalid}, []string{"a whole content needs the version"}},
+		{"nobody", config.Change{Mutations: set("gpu-1", config.Values{"warm": "1"})}, []string{"who is missing"}},
+		{"no version", config.Change{Who: "x", Content: &invalid}, []string{"a whole configuration needs the version"}},
 	} {
 		_, err := s.Apply(t.Context(), c.change)
 		if err == nil {

@@ -75,7 +75,7 @@ func (t *Tables) At(ctx context.Context, version string, check config.ProfileChe
 	newest, _ := strconv.ParseInt(current, 10, 64)
 	wanted, err := strconv.ParseInt(version, 10, 64)
 	if err != nil || wanted < 0 || wanted > newest || strconv.FormatInt(wanted, 10) != version {
-		return config.Content{}, fmt.Errorf("%w: %q; allowed are 0 to %s", config.ErrNoVersion, version, current)
+		return config.Content{}, fmt.Errorf("%w: %q: use 0 to %s", config.ErrNoVersion, version, current)
 	}
 	rows, err := t.Rows(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (t *Tables) At(ctx context.Context, version string, check config.ProfileChe
 	for revision := newest; revision > wanted; revision-- {
 		undone, ok := traces[strconv.FormatInt(revision, 10)]
 		if !ok { // somebody removed rows of the history
-			return config.Content{}, fmt.Errorf("%w: %q; the changes of version %d are no longer known", config.ErrNoVersion, version, revision)
+			return config.Content{}, fmt.Errorf("%w: %q: the changes of version %d are no longer kept", config.ErrNoVersion, version, revision)
 		}
 		rows.Undo(undone)
 	}

@@ -39,11 +39,11 @@ func Migrate(ctx context.Context, d Dialect, name database.Dialect, db *sql.DB, 
 	}
 	results, err := provider.Up(ctx)
 	if err != nil {
-		return 0, 0, fmt.Errorf("migrating the database's schema: %w", err)
+		return 0, 0, fmt.Errorf("migrating the database schema: %w", err)
 	}
 	to, err = provider.GetDBVersion(ctx)
 	if err != nil {
-		return 0, 0, fmt.Errorf("reading the schema's version: %w", err)
+		return 0, 0, fmt.Errorf("reading the schema version: %w", err)
 	}
 	return to - int64(len(results)), to, CheckSchema(to, newest)
 }
@@ -69,9 +69,9 @@ func Newest(files fs.FS) (newest int64, err error) {
 func CheckSchema(has, newest int64) error {
 	switch {
 	case has > newest:
-		return fmt.Errorf("%w: it has version %d, and this program knows versions up to %d; use a newer wsbouncer", config.ErrSchema, has, newest)
+		return fmt.Errorf("%w: it has version %d, and this program supports versions up to %d: use a newer wsbouncer", config.ErrSchema, has, newest)
 	case has < newest:
-		return fmt.Errorf("%w: it has version %d, and this program needs version %d; run wsbouncer migrate", config.ErrSchema, has, newest)
+		return fmt.Errorf("%w: it has version %d, and this program needs version %d: run wsbouncer migrate", config.ErrSchema, has, newest)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (s *Store) isLost(version string) error {
 	case version != firstVersion:
 		s.known.Store(true)
 	case s.known.Load():
-		return fmt.Errorf("%w: the database's tables were made anew, and have never been written to", config.ErrMissing)
+		return fmt.Errorf("%w: the database's tables are new and have never been written to", config.ErrMissing)
 	}
 	return nil
 }

@@ -71,10 +71,10 @@ func (t *Tables) tableOf(kind config.Kind) string { return t.Schema + string(kin
 func (t *Tables) Version(ctx context.Context) (string, error) {
 	rows, err := t.Tx.Query(ctx, "SELECT CAST(revision AS text) FROM "+t.Schema+"head")
 	if err != nil {
-		return "", fmt.Errorf("reading the configuration's version: %w", err)
+		return "", fmt.Errorf("reading the configuration version: %w", err)
 	}
 	if len(rows) != 1 || rows[0][0] == nil {
-		return "", fmt.Errorf("reading the configuration's version: the table head has %d rows; it must have one", len(rows))
+		return "", fmt.Errorf("reading the configuration version: the table head has %d rows; it must have one", len(rows))
 	}
 	return *rows[0][0], nil
 }
@@ -84,7 +84,7 @@ func (t *Tables) Version(ctx context.Context) (string, error) {
 func (t *Tables) checkSchema(ctx context.Context) error {
 	rows, err := t.Tx.Query(ctx, "SELECT CAST(max(version_id) AS text) FROM "+t.Schema+VersionTable+" WHERE is_applied")
 	if err != nil {
-		return fmt.Errorf("reading the schema's version: %w", err)
+		return fmt.Errorf("reading the schema version: %w", err)
 	}
 	version, err := strconv.ParseInt(text(rows[0][0]), 10, 64)
 	if err != nil {

@@ -1,7 +1,6 @@
 package value
 
 import (
-	"fmt"
 	"net"
 	"strconv"
 )
@@ -10,10 +9,10 @@ import (
 func CheckAddress(address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("%q is not an address; allowed is host:port such as 127.0.0.1:8080", address)
+		return Invalid("address", address, "host:port, such as 127.0.0.1:8080")
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("%q has the port %q; allowed are 0 to 65535", address, port)
+		return Invalid("address", address, "a port from 0 to 65535")
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (v List) Set(text string) error {
 	var list []string
 	if strings.HasPrefix(text, "[") {
 		if err := json.Unmarshal([]byte(text), &list); err != nil {
-			return fmt.Errorf("%q is not %s; as JSON such as [\"a\",\"b\"], or a,b", text, v.Allowed())
+			return Invalid("list", text, `JSON such as ["a","b"], or a,b`)
 		}
 	} else if text != "" {
 		list = strings.Split(text, ",")
@@ -88,14 +88,14 @@ func (v Map) Set(text string) error {
 	entries := make(map[string]string)
 	switch {
 	case strings.HasPrefix(text, "{"):
-		if err := json.Unmarshal([]byte(text), &entries); err != nil { // values may be secrets: not shown
-			return fmt.Errorf(`this is not a JSON object of texts; allowed are %s, as {"name":"value"} or name=value`, v.may)
+		if err := json.Unmarshal([]byte(text), &entries); err != nil {
+			return v.invalid()
 		}
 	case text != "":
 		for pair := range strings.SplitSeq(text, ",") {
 			key, value, ok := strings.Cut(pair, "=")
 			if _, twice := entries[key]; twice || !ok {
-				return fmt.Errorf(`this is not name=value,name=value with each name once; allowed are %s, or as {"name":"value"}`, v.may)
+				return v.invalid()
 			}
 			entries[key] = value
 		}
@@ -110,6 +110,11 @@ func (v Map) Set(text string) error {
 		*v.p = nil
 	}
 	return nil
+}
+
+// invalid returns the error for a text that is no map. It does not repeat the text, which may hold secrets.
+func (v Map) invalid() error {
+	return fmt.Errorf(`invalid value: use %s, as name=value,name=value with each name once, or as JSON such as {"name":"value"}`, v.may)
 }
 
 // With returns the map's text with one entry set, or removed if it is empty.

@@ -20,11 +20,8 @@ func (v count) Allowed() string { return fmt.Sprintf("%d to %d", v.least, v.most
 
 func (v count) Set(text string) error {
 	n, err := strconv.Atoi(text)
-	if err != nil {
-		return fmt.Errorf("%q is not a whole number; allowed are %s", text, v.Allowed())
-	}
-	if n < v.least || n > v.most {
-		return fmt.Errorf("%d is not between %d and %d", n, v.least, v.most)
+	if err != nil || n < v.least || n > v.most {
+		return Invalid("number", text, fmt.Sprintf("a whole number from %d to %d", v.least, v.most))
 	}
 	*v.p = n
 	return nil
@@ -53,7 +50,7 @@ func (v size) Set(text string) error {
 		return err
 	}
 	if n < v.least || n > v.most {
-		return fmt.Errorf("%s is not between %s and %s", FormatSize(n), FormatSize(v.least), FormatSize(v.most))
+		return Invalid("size", text, "a size from "+FormatSize(v.least)+" to "+FormatSize(v.most))
 	}
 	*v.p = n
 	return nil
@@ -79,10 +76,10 @@ func (v duration) Allowed() string {
 func (v duration) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return fmt.Errorf("%q is not a duration; allowed are numbers with their unit, such as 500ms, 10s or 1m30s", text)
+		return Invalid("duration", text, "a number with a unit, such as 500ms, 10s or 1m30s")
 	}
 	if d < v.least || d > MaxDuration {
-		return fmt.Errorf("%s is not between %s and %s", FormatDuration(d), FormatDuration(v.least), FormatDuration(MaxDuration))
+		return Invalid("duration", text, "a duration from "+FormatDuration(v.least)+" to "+FormatDuration(MaxDuration))
 	}
 	*v.p = d
 	return nil
@@ -102,7 +99,7 @@ func (v number) Allowed() string { return fmt.Sprintf("0 to %g", v.most) }
 func (v number) Set(text string) error {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(n) || n < 0 || n > v.most {
-		return fmt.Errorf("%q is not a number between 0 and %g", text, v.most)
+		return Invalid("number", text, fmt.Sprintf("a number from 0 to %g", v.most))
 	}
 	*v.p = n
 	return nil

@@ -1,7 +1,6 @@
 package value
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -26,7 +25,7 @@ func ParseSize(text string) (int64, error) {
 		}
 		return n * unit.bytes, nil
 	}
-	return 0, fmt.Errorf("%q is not a size; allowed are whole numbers of bytes, or with KiB, MiB or GiB behind them", text)
+	return 0, Invalid("size", text, "a number of bytes such as 4096, 512KiB or 16MiB")
 }
 
 // FormatSize is the reverse of ParseSize.

@@ -56,7 +56,7 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "B", "MiB", "-1", "-1KiB", "1.5MiB", "16MB", "16 MiB", "16mib", "0x10", "8589934592GiB", "9223372036854775808"} {
-		if got, err := ParseSize(text); err == nil || !strings.Contains(err.Error(), "allowed") {
+		if got, err := ParseSize(text); err == nil || !strings.Contains(err.Error(), "use a number of bytes") {
 			t.Errorf("%q is %d, %v", text, got, err)
 		}
 	}

@@ -21,6 +21,12 @@ type Value interface {
 	Allowed() string
 }
 
+// Invalid returns the error for a value that is not accepted. what says what the value should be, and use what to give instead:
+// invalid duration "7": use a number with a unit, such as 10s or 2m.
+func Invalid(what, text, use string) error {
+	return fmt.Errorf("invalid %s %q: use %s", what, text, use)
+}
+
 // The kinds of values that hold several texts.
 const (
 	KindList = "stringArray"
@@ -98,7 +104,7 @@ func (v flag) Allowed() string { return "true, false" }
 
 func (v flag) Set(text string) error {
 	if text != "true" && text != "false" {
-		return fmt.Errorf("%q is not true or false", text)
+		return Invalid("value", text, "true or false")
 	}
 	*v.p = text == "true"
 	return nil
