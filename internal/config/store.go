@@ -72,7 +72,7 @@ var (
 	ErrMissing = errors.New("the configuration is missing")
 	// ErrUnreachable: the store does not answer. The text of the error may differ each time within one outage.
 	ErrUnreachable = errors.New("the configuration store cannot be reached")
-	// ErrNoVersion: the history has no such version, or no longer.
+	// ErrNoVersion: the history does not have the version, or not any more.
 	ErrNoVersion = errors.New("the history has no such version")
 	// ErrSchema: this program does not know the version of the database's schema.
 	ErrSchema = errors.New("the database schema does not match")
