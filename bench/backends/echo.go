@@ -10,7 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
-// StartEcho starts so many echo servers with a wsbouncer binary, and returns their addresses. The caller stops them.
+// StartEcho starts a number of echo servers with a wsbouncer binary, and returns their addresses. The caller stops them.
 func StartEcho(ctx context.Context, wsbouncer string, count int) (addresses []string, stop func(), err error) {
 	var started []*child.Process
 	stop = func() {

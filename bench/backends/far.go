@@ -11,8 +11,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// FarAway puts a slow network in front of an address and returns the address of that: data takes so long on each way. A TCP
-// handshake takes no time, since it is completed on this side.
+// FarAway puts a slow network in front of an address, and returns the address of the slow network. Data takes the given time in
+// each direction. A TCP handshake takes no time, because it is completed on this side.
 func FarAway(address string, eachWay time.Duration) (far string, stop func(), err error) {
 	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	network := toxiproxy.NewProxy(api, "far", "127.0.0.1:0", address)

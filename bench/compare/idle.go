@@ -13,11 +13,10 @@ import (
 // idleConnections is how many connections the idle scenario keeps in all.
 const idleConnections = 9999
 
-// settleIdle is the time after which a pool that was just filled is measured: what dialing left behind is gone by then.
+// settleIdle is how long after the pool is full it is measured: what dialing left in memory is gone by then.
 const settleIdle = 12 * time.Second
 
-// idlePools are the rivals of the idle scenario: the proxy with one connection to each backend, which is what the other is
-// compared with, and with many.
+// idlePools returns the rivals of the idle scenario: the proxy with many connections, and with one to each backend for comparison.
 func idlePools(_ context.Context, st *stage, _ []rivals.Rival) ([]rivals.Rival, error) {
 	pool := func(name string, each int) rivals.Rival {
 		return rivals.WSBouncer(name, st.wsbouncer, "echo", func(rivals.Task) int { return each })
@@ -25,7 +24,7 @@ func idlePools(_ context.Context, st *stage, _ []rivals.Rival) ([]rivals.Rival, 
 	return []rivals.Rival{pool("few", 1), pool("wsbouncer", idleConnections/3)}, nil
 }
 
-// observeIdle starts a proxy, offers it no load at all, and watches its process.
+// observeIdle starts a proxy and watches its process without any load.
 func observeIdle(ctx context.Context, st *stage, r rivals.Rival, l load, b servers) (observation, error) {
 	w, err := startRival(ctx, st, r, idleConnections, b)
 	if err != nil {
@@ -48,7 +47,7 @@ func observeIdle(ctx context.Context, st *stage, r rivals.Rival, l load, b serve
 	return w.seen, w.failed
 }
 
-// waitingRelays are the Go relay's ways of waiting.
+// waitingRelays returns a rival for each way in which the Go relay can wait.
 func waitingRelays(ctx context.Context, st *stage, _ []rivals.Rival) ([]rivals.Rival, error) {
 	return rivals.Waiting(ctx, st.setUp)
 }

@@ -19,10 +19,10 @@ type load struct {
 	binary   bool
 	duration time.Duration
 	ramp     time.Duration // time over which clients connect
-	trials   int           // of a search, about
-	parallel int           // most connections being opened at a time; 0: all
-	spare    int           // sessions that may be there besides, because one ends while the next begins
-	length   time.Duration // of a session, before its client begins another; 0: one session as long as the load
+	trials   int           // how many trials a search takes, about
+	parallel int           // maximum number of connections being opened at a time; 0: no limit
+	spare    int           // further sessions that pools must hold, because one session ends while the next starts
+	length   time.Duration // of a session, before its client starts another; 0: one session as long as the load
 }
 
 // quantiles are in milliseconds.
@@ -40,10 +40,11 @@ type loadResult struct {
 	Latency, Connect, FirstEcho, ReplyAgain quantiles
 }
 
-// failures is how many sessions failed or could not begin.
+// failures returns how many sessions failed or could not start.
 func (r loadResult) failures() float64 { return float64(r.Figures.Failures()) }
 
-// broken tells what makes the other numbers of a load meaningless: sessions that did not connect or failed, echoes that went astray.
+// broken says what makes the other numbers of a load meaningless: sessions that did not connect or failed, echoes for another
+// session.
 func (r loadResult) broken() error {
 	if r.Failed+r.Mixed == 0 && r.ConnectFailures == 0 && r.Connected > 0 {
 		return nil
@@ -52,7 +53,7 @@ func (r loadResult) broken() error {
 		r.ConnectFailures, r.Connections, r.Failed, r.Lost, r.Sent, r.Mixed, r.Errors)
 }
 
-// overload tells by how much the answers fell short of the load; "" if they did not.
+// overload says by how much the answers fell short of the load; "" if they did not.
 func (r loadResult) overload(l load) string {
 	const enough = 0.95
 	offered := float64(l.sessions) * l.rate
@@ -62,8 +63,8 @@ func (r loadResult) overload(l load) string {
 	return fmt.Sprintf("it answered %.0f of %.0f messages/s", r.MessagesPerSecond, offered)
 }
 
-// offer offers a load to an address. It calls steady once all clients are connected and stream, and done when nothing more is
-// waited for.
+// offer puts a load on an address. It calls steady when all clients are connected and stream, and done when the last echoes are
+// there.
 func offer(ctx context.Context, address string, l load, steady, done func()) (loadResult, error) {
 	const margin = 120 * time.Second // for connecting and closing
 	ctx, cancel := context.WithTimeout(ctx, l.duration+margin)

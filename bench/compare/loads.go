@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// The loads of the relay scenario: so many messages a second from all sessions together, by the size of a message, so that what
-// a message costs can be compared between few sessions and many. Audio of 16 kHz in 16 bits makes 10 messages of 3,200 bytes
-// a second: 500 sessions are 5,000 a second.
+// The loads of the relay scenario. All sessions together send a fixed number of messages a second, which depends on the size of a
+// message, so that the cost of a message can be compared between few sessions and many. Audio of 16 kHz in 16 bits makes 10
+// messages of 3,200 bytes a second: 500 sessions send 5,000 a second.
 var (
 	relaySessions = []int{100, 500, 1000, 3000, 6000, 9000}
 	relaySizes    = []int{64, 1024, audioSize, 64 << 10}
@@ -25,7 +25,7 @@ const (
 	lightTotal    = 2_000 // messages per second that every rival carries
 )
 
-// loadsOf are the loads of a scenario, with what the flags ask for instead.
+// loadsOf returns the loads of a scenario, as changed by the flags.
 func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, duration time.Duration) []load {
 	var loads []load
 	trials := 7
@@ -74,7 +74,7 @@ func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, d
 		if rate > 0 && l.rate > 0 {
 			l.rate = rate
 		}
-		if l.ramp > 0 { // sessions that begin one by one, and say one thing
+		if l.ramp > 0 { // sessions that start one by one and send one message
 			l.duration, l.rate = 100*time.Millisecond, 0
 		}
 		l.label = l.title(scenario)
@@ -82,8 +82,8 @@ func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, d
 	return loads
 }
 
-// relayLoads are a column of sessions and a row of sizes, which meet at 500 sessions and 1 KiB, and the light load; or all that
-// the flags name with one another.
+// relayLoads returns a row of session counts and a row of sizes, which meet at 500 sessions and 1 KiB, and the light load. If the
+// flags name counts or sizes, it returns all combinations of these instead.
 func relayLoads(quick bool, sessions, sizes []int) []load {
 	var loads []load
 	add := func(n, size int, total float64) {
@@ -121,7 +121,8 @@ func relayLoads(quick bool, sessions, sizes []int) []load {
 	return loads
 }
 
-// totalOf is how many messages of a size are offered a second: for one that is not in the list, those of the next smaller size.
+// totalOf returns how many messages of a size all sessions send a second. A size that is not in the list gets the number of the
+// next smaller one.
 func totalOf(size int) float64 {
 	total := totals[relaySizes[0]]
 	for _, known := range relaySizes {

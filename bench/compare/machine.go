@@ -15,7 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/results"
 )
 
-// machine describes where this runs, as far as it matters for the numbers.
+// machine describes the machine, as far as it matters for the numbers.
 func machine() results.Machine {
 	m := results.Machine{
 		Processors: runtime.NumCPU(), Go: runtime.Version(),
@@ -33,7 +33,7 @@ func machine() results.Machine {
 
 var version = regexp.MustCompile(`^\d+(\.\d+)*`)
 
-// kernelVersion is a release without what its builder added.
+// kernelVersion returns a release without its builder's suffix.
 func kernelVersion(release string) string { return "Linux " + version.FindString(release) }
 
 // field returns the value of a key in a file of lines.
@@ -51,10 +51,10 @@ func field(file, key, separator string) string {
 	return ""
 }
 
-// commandLine is the command that repeats this run.
+// commandLine returns the command that repeats this run.
 func commandLine() string { return commandFor(os.Args[1:]) }
 
-// commandFor is make's command for some flags.
+// commandFor returns make's command for some flags.
 func commandFor(flags []string) string {
 	if len(flags) == 0 {
 		return "make bench"

@@ -47,21 +47,21 @@ func parseFlags() (options, error) {
 	flag.StringVar(&o.sessions, "sessions", "", "numbers of sessions, comma-separated, instead of the scenarios' own")
 	flag.StringVar(&o.sizes, "size", "", "sizes of a message, comma-separated, such as 64B,1KiB, instead of the scenarios' own")
 	flag.Float64Var(&o.rate, "rate", 0, "messages per second and session, instead of the scenarios' own")
-	flag.IntVar(&o.rounds, "rounds", 0, "interleaved rounds (default 3; 2 or 1 where they are long)")
+	flag.IntVar(&o.rounds, "rounds", 0, "interleaved rounds (default 3; 2 or 1 in scenarios that take long)")
 	flag.DurationVar(&o.duration, "duration", 0, "steady load in each run (default 2s; 1s with -quick)")
 	flag.StringVar(&o.workers, "workers", "", "workers of rivals that differ from the default, such as nginx=2,haproxy=2,envoy=2,caddy=1,python=4")
-	flag.BoolVar(&o.quick, "quick", false, "fewer loads, one round, shorter: to see that everything works")
+	flag.BoolVar(&o.quick, "quick", false, "fewer loads, one round, shorter: check that everything works")
 	flag.BoolVar(&o.offline, "offline", false, "install nothing")
-	flag.Float64Var(&o.calm, "calm", 0, "repeat a run, twice at most, that others disturbed by more than so many processors (0: take what comes)")
+	flag.Float64Var(&o.calm, "calm", 0, "repeat a run, at most twice, while other processes use more than this many processors (0: never)")
 	flag.StringVar(&o.wsbouncer, "wsbouncer", "", "a wsbouncer binary to measure (default: build this checkout's)")
-	flag.Func("variant", "compare another wsbouncer as well (may be repeated): `NAME=FLAGS`, such as 'direct=--io-uring off', or NAME=BINARY", func(text string) error {
+	flag.Func("variant", "also compare another wsbouncer (may be repeated): `NAME=FLAGS`, such as 'direct=--io-uring off', or NAME=BINARY", func(text string) error {
 		v, err := rivals.ParseVariant(text)
 		o.variants = append(o.variants, v)
 		return err
 	})
 	flag.StringVar(&o.tools, "tools", "", "a wsbouncer binary for the backends (default: the one that is measured)")
 	flag.StringVar(&o.out, "out", "", "folder for benchmarks.md, benchmarks.json and img/ (default: docs for the whole plan, .cache/bench/report for any other)")
-	flag.StringVar(&o.from, "from", "", "measure nothing: make the report from this JSON again")
+	flag.StringVar(&o.from, "from", "", "measure nothing: make the report again from this JSON")
 	flag.Parse()
 	_, err := newPlan(o)
 	return o, err
@@ -98,7 +98,7 @@ func run(ctx context.Context, o options) error {
 	return publish(report, o.folder())
 }
 
-// whole tells whether this is the plan that docs/benchmarks.md is about.
+// whole tells whether this is the plan that docs/benchmarks.md reports.
 func (o options) whole() bool {
 	return !o.quick && o.scenarios == "" && o.only == "" && o.sessions == "" && o.sizes == "" && o.rate == 0 && o.from == "" && len(o.variants) == 0
 }
@@ -106,7 +106,7 @@ func (o options) whole() bool {
 // otherReports is the folder for reports of other plans than the whole one.
 const otherReports = ".cache/bench/report"
 
-// folder is where the report goes.
+// folder returns where the report goes.
 func (o options) folder() string {
 	switch {
 	case o.out != "":

@@ -14,13 +14,13 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
-// watch reads a proxy's use of the machine, and keeps the first error.
+// watch reads how much of the machine a proxy uses, and keeps the first error.
 type watch struct {
 	*child.Process // nil if there is no proxy
 	address        string
 	stop           func()
 
-	startMachine child.Machine // as the steady part of the load begins
+	startMachine child.Machine // when the steady part of the load starts
 	startCPU     child.CPU
 
 	mu     sync.Mutex // guards what follows: a timer reads memory
@@ -62,7 +62,7 @@ func startRival(ctx context.Context, st *stage, r rivals.Rival, sessions int, b 
 	return w, nil
 }
 
-// observe starts a rival, offers it a load, and watches its process. Trouble with the load is an error; falling behind is not.
+// observe starts a rival, puts a load on it, and watches its process. Failed sessions are an error; overload is not.
 func observe(ctx context.Context, st *stage, r rivals.Rival, l load, b servers) (observation, error) {
 	seen, err := observeBurst(ctx, st, r, l, b)
 	if err == nil {
@@ -72,7 +72,7 @@ func observe(ctx context.Context, st *stage, r rivals.Rival, l load, b servers) 
 	return seen, err
 }
 
-// observeBurst is observe for when trouble with the load is a result.
+// observeBurst does the same, but failed sessions are a result.
 func observeBurst(ctx context.Context, st *stage, r rivals.Rival, l load, b servers) (observation, error) {
 	w, err := startRival(ctx, st, r, l.sessions+l.spare, b)
 	if err != nil {
@@ -85,7 +85,7 @@ func observeBurst(ctx context.Context, st *stage, r rivals.Rival, l load, b serv
 	return w.seen, cmp.Or(err, w.failed)
 }
 
-// offer offers a load and reads what the proxy uses of the machine meanwhile.
+// offer puts a load on the proxy and reads how much of the machine the proxy uses meanwhile.
 func (w *watch) offer(ctx context.Context, l load) error {
 	var late *time.Timer
 	result, err := offer(ctx, w.address, l, func() {

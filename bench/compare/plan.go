@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// plan is what is going to be run.
+// plan is what will be run.
 type plan struct {
 	name      string // for the report
 	scenarios []scenario
@@ -23,7 +23,7 @@ var aliases = map[string]string{"cpu": "relay", "memory": "relay", "growth": "re
 // notInPlan are the scenarios that the whole plan leaves out.
 var notInPlan = []string{"idle", "waiting"}
 
-// newPlan makes of the flags what is going to be run.
+// newPlan returns the plan that the flags ask for.
 func newPlan(o options) (plan, error) {
 	p := plan{name: "whole", rounds: 3}
 	duration := 2 * time.Second
@@ -72,7 +72,7 @@ func newPlan(o options) (plan, error) {
 	return p, nil
 }
 
-// roundsOf is how many rounds a scenario has.
+// roundsOf returns how many rounds a scenario has.
 func (p plan) roundsOf(s scenario) int {
 	if s.rounds > 0 {
 		return min(s.rounds, p.rounds)
@@ -80,7 +80,8 @@ func (p plan) roundsOf(s scenario) int {
 	return p.rounds
 }
 
-// expected is how long the plan takes with so many rivals in each scenario, about. (It was fitted to runs on two processors.)
+// expected estimates how long the plan takes; rivals returns how many rivals a scenario has. (The estimates fit runs on two
+// processors.)
 func (p plan) expected(rivals func(scenario) int) time.Duration {
 	sum := time.Duration(0)
 	for _, s := range p.scenarios {
@@ -91,7 +92,7 @@ func (p plan) expected(rivals func(scenario) int) time.Duration {
 	return sum
 }
 
-// relayTime is how long a run with a steady load takes: a start, connecting so many sessions, the load, and the end.
+// relayTime estimates how long a run with a steady load takes: the start, connecting the sessions, the load, and the end.
 func relayTime(l load) time.Duration {
 	return l.duration + time.Second + time.Duration(l.sessions)*400*time.Microsecond
 }

@@ -39,12 +39,12 @@ func (st *stage) perform(ctx context.Context, p plan) *results.Report {
 	return report
 }
 
-// present returns a function that tells how many rivals a scenario has here.
+// present returns a function that counts the rivals of a scenario that can run here.
 func (st *stage) present(ctx context.Context) func(scenario) int {
 	return func(s scenario) (n int) {
 		participants, err := s.participants(ctx, st, st.all)
 		if err != nil {
-			return 0 // which it says when its turn comes
+			return 0 // the scenario itself reports the error
 		}
 		for _, r := range participants {
 			if r.Missing == "" {
@@ -55,8 +55,8 @@ func (st *stage) present(ctx context.Context) func(scenario) int {
 	}
 }
 
-// runScenario runs every rival in turn under every load, round by round, so that whatever else the machine does meets all of them.
-// Each turn begins with another rival.
+// runScenario runs every rival in turn under every load, round by round, so that whatever else the machine does affects all of them.
+// Each turn starts with another rival.
 func (st *stage) runScenario(ctx context.Context, s scenario, rounds int) (results.Scenario, error) {
 	result := results.Scenario{Name: s.name, Title: s.title, Text: s.text, Base: s.base}
 	for _, m := range s.metrics {
@@ -108,7 +108,7 @@ type turn struct {
 	what    string
 }
 
-// run returns what was seen. The error is that of the context: there is no other that ends a comparison.
+// run returns what was measured. The only error is that of the context: nothing else ends a comparison.
 func (t turn) run(ctx context.Context, participants []rivals.Rival) (results.Round, error) {
 	now, seen := results.Round{}, map[string]observation{}
 	for _, r := range participants {
@@ -156,8 +156,8 @@ func (t turn) overloadedBefore(rival string) bool {
 	return false
 }
 
-// observeCalmly repeats an observation that something else on the machine disturbed, and keeps the calmest. A failure in calm
-// counts at once.
+// observeCalmly repeats an observation that something else on the machine disturbed, and keeps the least disturbed one. It does not
+// repeat a failure that nothing disturbed.
 func (t turn) observeCalmly(ctx context.Context, r rivals.Rival) (observation, error) {
 	const attempts = 3
 	var best observation
@@ -198,7 +198,7 @@ func (t turn) evaluate(into results.Round, seen map[string]observation) {
 	}
 }
 
-// brief is the first metric, for the progress on standard error.
+// brief shows the first metric, for the progress on standard error.
 func (t turn) brief(o observation) string {
 	m := t.metrics[0]
 	text := fmt.Sprintf("%s %.*f", m.title, m.digits, m.value(o))

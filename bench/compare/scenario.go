@@ -11,25 +11,25 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
-// scenario is a kind of load and what is of interest under it.
+// scenario is a kind of load and what is measured under it.
 type scenario struct {
 	name    string
 	title   string
-	text    string // for the report: what is offered, and what to make of it
+	text    string // for the report: the load, and how to read the numbers
 	loads   []load
-	rounds  int // most, if it takes long; 0: as many as there are
+	rounds  int // maximum, if a round takes long; 0: no limit
 	metrics []metric
-	higher  []string // keys of the metrics of which more is better; of the others less is
+	higher  []string // keys of the metrics of which more is better
 	base    string
 	without string // the rival whose numbers are subtracted where a metric says so
 
-	// participants returns who takes part, of all that were set up.
+	// participants returns the rivals that take part, of all that were set up.
 	participants func(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error)
-	// open starts what stands behind the proxies.
+	// open starts the backends.
 	open func(ctx context.Context, st *stage) (servers, error)
 	// observe runs one rival once.
 	observe func(ctx context.Context, st *stage, r rivals.Rival, l load, b servers) (observation, error)
-	// expected is how long that takes, about.
+	// expected estimates how long that takes.
 	expected func(l load) time.Duration
 }
 
@@ -40,13 +40,13 @@ type servers struct {
 	stop      func()
 }
 
-// metric is one number of an observation. What something adds is taken from the same round's run without it.
+// metric is one number of an observation. A number with added is the difference to the same round's run without a proxy.
 type metric struct {
 	key    string // in JSON
 	title  string // in tables
 	digits int
 	ratio  bool // compare with the base rival
-	added  bool // subtract what the run without had
+	added  bool // subtract the number of the run without
 	// value returns it; NaN when the observation has none.
 	value func(observation) float64
 }
@@ -60,12 +60,12 @@ type observation struct {
 	peak     float64       // peak resident size
 	filled   time.Duration // from its start until it was ready (idle scenario)
 	busy     float64       // share of a processor that it used (idle scenario)
-	others   float64       // processors that everything else kept busy meanwhile
-	rate     float64       // the highest rate that it bore, messages per second of all sessions (search)
-	overload string        // how it did not bear the load; its numbers are those of an overloaded proxy
+	others   float64       // processors that everything else used meanwhile
+	rate     float64       // the highest rate that it carried, messages per second of all sessions (search)
+	overload string        // how it fell short of the load; its numbers are those of an overloaded proxy
 }
 
-// proxies are all rivals but the variant of ours that few scenarios are about.
+// proxies returns all rivals but wsbouncer-one-shot, which only matters where sessions start or end.
 func proxies(_ context.Context, _ *stage, all []rivals.Rival) ([]rivals.Rival, error) {
 	var kept []rivals.Rival
 	for _, r := range all {
@@ -76,18 +76,18 @@ func proxies(_ context.Context, _ *stage, all []rivals.Rival) ([]rivals.Rival, e
 	return kept, nil
 }
 
-// withVariant are all rivals.
-func withVariant(_ context.Context, _ *stage, all []rivals.Rival) ([]rivals.Rival, error) {
+// withOneShot returns all rivals.
+func withOneShot(_ context.Context, _ *stage, all []rivals.Rival) ([]rivals.Rival, error) {
 	return all, nil
 }
 
-// withDirect has a run without a proxy as well.
+// withDirect adds a run without a proxy.
 func withDirect(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error) {
 	kept, err := proxies(ctx, st, all)
 	return append([]rivals.Rival{rivals.Direct()}, kept...), err
 }
 
-// perRoundTrip is a part of the processor time for each echo, in microseconds.
+// perRoundTrip returns a metric: part of the processor time for each echo, in microseconds.
 func perRoundTrip(part func(child.CPU) time.Duration) func(observation) float64 {
 	return func(o observation) float64 {
 		return float64(part(o.cpu)) / float64(time.Microsecond) / float64(max(1, o.load.Received))
@@ -107,11 +107,11 @@ func mib(bytes func(observation) float64) func(observation) float64 {
 	return func(o observation) float64 { return bytes(o) / (1 << 20) }
 }
 
-// enoughSessions is the number from which on what a session adds to memory can be told from what else changes meanwhile: a garbage
-// collection, a buffer of the process.
+// enoughSessions is the least number of sessions that shows what a session adds to memory: with fewer, a garbage collection or a
+// buffer of the process changes the result too much.
 const enoughSessions = 3000
 
-// perSession is the memory that a session adds, in KiB.
+// perSession returns the memory that a session adds, in KiB.
 func perSession(o observation) float64 {
 	if o.load.Connected < enoughSessions {
 		return math.NaN()

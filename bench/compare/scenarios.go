@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// scenarios are all that there are, in the order of the report.
+// scenarios returns all scenarios, in the order of the report.
 func scenarios() []scenario {
 	outside := metric{"others", "others' processors", 2, false, false, others}
 	return []scenario{
@@ -75,7 +75,7 @@ func scenarios() []scenario {
 		{
 			name: "churn", title: "Short sessions",
 			text:   "500 clients hold sessions of about one second, with 10 messages of 1 KiB, one after another.",
-			rounds: 2, base: "wsbouncer", participants: withVariant, open: echoServers, observe: observeBurst,
+			rounds: 2, base: "wsbouncer", participants: withOneShot, open: echoServers, observe: observeBurst,
 			expected: relayTime,
 			metrics: []metric{
 				{"session_us", "CPU per session, µs", 0, true, false, func(o observation) float64 {

@@ -12,14 +12,13 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
-// firstTotal is the rate of all sessions that a search begins with, in messages per second, and leastTotal the one at which it
-// gives up.
+// A search starts with firstTotal messages per second from all sessions, and gives up below leastTotal.
 const (
 	firstTotal = 8000
 	leastTotal = 200
 )
 
-// promptly tells whether a proxy bore a load: every answer came, and 99 % of them within 50 ms.
+// promptly tells whether a proxy carried a load: every answer came, and 99 % of them within 50 ms.
 func promptly(r loadResult, l load) bool { return completely(r, l) && r.Latency.P99 <= 50 }
 
 // completely tells whether every answer came, and none later than a second.
@@ -27,7 +26,7 @@ func completely(r loadResult, l load) bool {
 	return r.broken() == nil && r.overload(l) == "" && r.Lost+r.Unsent == 0 && r.Connected == l.sessions && r.Latency.Max <= 1000
 }
 
-// searched are the metrics of a search: what was found, and the cost at that rate.
+// searched returns the metrics of a search: what was found, and the cost at that rate.
 func searched(found ...metric) []metric {
 	return append(
 		found,
@@ -38,16 +37,16 @@ func searched(found ...metric) []metric {
 	)
 }
 
-// answer is what became of a trial.
+// answer is the outcome of a trial.
 type answer int
 
 const (
 	carried answer = iota
-	missed         // by little: it may have been the machine's fault
+	missed         // by little: the machine may be the cause
 	failed         // by far
 )
 
-// judge tells what became of a trial: far from carried is what had failures, or less than nine of ten answers in time.
+// judge returns the outcome of a trial. A trial fails by far if sessions failed or fewer than nine of ten answers came in time.
 func judge(r loadResult, l load, carries func(loadResult, load) bool) answer {
 	switch {
 	case carries(r, l):
@@ -67,10 +66,10 @@ func search(carries func(loadResult, load) bool) func(context.Context, *stage, r
 		}
 		defer w.stop()
 		var best observation
-		var last error // of a trial that went wrong, which is an answer too
+		var last error // of a failed trial, which is an outcome too
 		highest, err := highestRate(firstTotal, leastTotal, st.resolution, func(total float64) (answer, error) {
 			l.rate = total / float64(l.sessions)
-			w.failed = nil // what went wrong in one trial says nothing of the next
+			w.failed = nil // the last trial's failure says nothing about the next
 			trial := w.offer(ctx, l)
 			if ctx.Err() != nil {
 				return failed, ctx.Err()
@@ -97,8 +96,8 @@ func search(carries func(loadResult, load) bool) func(context.Context, *stage, r
 	}
 }
 
-// highestRate finds the highest rate that a trial succeeds with, to within a factor: it doubles until one fails, or halves until
-// one succeeds, and then halves the interval between. A rate that was missed by little is tried once more.
+// highestRate finds the highest rate at which a trial succeeds, to within the factor resolution. It doubles the rate until a trial
+// fails, or halves it until one succeeds, and then halves the interval between. It tries a rate that was missed by little again once.
 func highestRate(first, least, resolution float64, trial func(rate float64) (answer, error)) (float64, error) {
 	good, bad := 0.0, math.Inf(1)
 	for rate := first; ; {
@@ -129,7 +128,7 @@ func highestRate(first, least, resolution float64, trial func(rate float64) (ans
 	}
 }
 
-// searchTime is how long a search takes.
+// searchTime estimates how long a search takes.
 func searchTime(l load) time.Duration {
 	trial := l.duration + 800*time.Millisecond + time.Duration(l.sessions)*200*time.Microsecond
 	return 2*time.Second + time.Duration(l.trials)*trial

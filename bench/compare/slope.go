@@ -8,15 +8,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/results"
 )
 
-// unknown is the value of a metric that one run alone does not tell.
+// unknown is the value of a metric that a single run cannot show.
 func unknown(observation) float64 { return math.NaN() }
 
-// wideApart is by how much the numbers of sessions have to differ for that.
+// wideApart is how much the numbers of sessions must differ to show it.
 const wideApart = 500
 
-// addSlopes completes a scenario with what takes runs under several loads to tell: how much memory each session takes in all, from
-// the run with the fewest sessions to another one in the same round. A pool that has been filled before is part of that, and the
-// program itself is not.
+// addSlopes adds the metric that needs runs under several loads: how much memory a session takes in all. It is the slope from the run
+// with the fewest sessions to another run of the same round, so it includes a pool that was filled before, and not the program.
 func addSlopes(s *results.Scenario) {
 	var fewest *results.Cell
 	for i := range s.Cells {

@@ -14,7 +14,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
-// stage is what runs have in common.
+// stage is what all runs share.
 type stage struct {
 	dir        string // temporary
 	wsbouncer  string // the binary that is measured
@@ -22,12 +22,12 @@ type stage struct {
 	all        []rivals.Rival
 	setUp      rivals.Options
 	calm       float64
-	settle     time.Duration // between a proxy's being ready and the load
+	settle     time.Duration // from when a proxy is ready until the load
 	resolution float64       // of searches
 	began      time.Time
 }
 
-// newStage builds and installs what is needed. The caller closes it.
+// newStage builds and installs what the plan needs. The caller closes it.
 func newStage(ctx context.Context, root string, p plan, o options) (*stage, error) {
 	workers, err := rivals.Workers(o.workers)
 	if err != nil {
@@ -80,7 +80,7 @@ func allBringRivals(p plan) bool {
 // close removes what was made for the run.
 func (st *stage) close() { _ = os.RemoveAll(st.dir) }
 
-// commit names what is measured.
+// commit returns the version that is measured.
 func commit(ctx context.Context, root string) string {
 	text, err := child.Output(ctx, root, "git", "describe", "--tags", "--always", "--dirty")
 	if err != nil {
@@ -89,7 +89,7 @@ func commit(ctx context.Context, root string) string {
 	return text
 }
 
-// withoutPaths leaves this machine's folders out of a message.
+// withoutPaths removes this machine's folders from a message.
 func (st *stage) withoutPaths(text string) string {
 	return rivals.WithoutPaths(text, st.dir, st.setUp.Cache, st.setUp.Root)
 }

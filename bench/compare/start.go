@@ -12,16 +12,16 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
-// eachWay is how long data takes to a far backend, and back: 20 ms there and back.
+// eachWay is how long data takes to a distant backend, and how long it takes back.
 const eachWay = 10 * time.Millisecond
 
-// started is a scenario of sessions that begin one by one.
+// started returns a scenario of sessions that start one by one.
 func started(name, title string, open func(context.Context, *stage) (servers, error), text string) scenario {
 	s := scenario{
 		name: name, title: title,
 		text: "Time from the start of the connection until the first message (3,200 bytes, binary) is answered; sessions start one by one, at least 75 ms apart. The backend is behind " +
 			"Toxiproxy, which adds 10 ms in each direction but completes TCP handshakes itself: on a real network, each dial would take 20 ms longer. " + text,
-		rounds: 2, base: "wsbouncer", participants: withVariant, open: open, observe: observe,
+		rounds: 2, base: "wsbouncer", participants: withOneShot, open: open, observe: observe,
 		expected: func(l load) time.Duration { return l.ramp + 1500*time.Millisecond },
 		metrics: []metric{
 			{"upgraded_ms", "upgraded, median, ms", 1, true, false, func(o observation) float64 { return o.load.Connect.P50 }},

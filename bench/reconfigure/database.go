@@ -54,7 +54,7 @@ func makeDatabases(ctx context.Context) (list []database, clear func(), err erro
 	return list, clear, nil
 }
 
-// begin starts the server. It commits as a server does that is not for tests.
+// begin starts the server. Unlike a server for tests, it waits for the disk when it commits.
 func begin(ctx context.Context, server *pgtest.Server) error {
 	if err := server.Start(ctx); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// force measures how long it takes until the first session runs on a new backend. A client waits for it in the queue of a
-// service that has no other.
+// force measures how long it takes until the first session runs on a new backend. A client waits in the queue of a service that has
+// no other backend.
 func (s *stage) force(ctx context.Context) error {
 	target, err := handshake.ParseTarget("ws://" + s.proxy.Listen + "/echo")
 	if err != nil {

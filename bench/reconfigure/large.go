@@ -10,10 +10,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// large measures what a store takes to load and validate many backends, and how long it takes to find what is different when one
-// of them was changed.
+// large measures how long a store takes to load and validate many backends, and how long it takes to find the one that changed.
 func (s *stage) large(ctx context.Context) error {
-	s.proxy.Stop() // it would do the same at the same time
+	s.proxy.Stop() // it would load them at the same time
 	before, err := s.store.Load(ctx)
 	if err != nil {
 		return err

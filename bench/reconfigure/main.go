@@ -2,8 +2,8 @@
 
 // Command reconfigure measures what a change of the configuration costs, with SQLite and with PostgreSQL (if it is installed):
 //
-//   - how long it takes until the first session runs on a backend that was added, beginning before the change is written;
-//   - how long a store takes to load and validate 5,000 backends, and how long their comparison and putting them in force take;
+//   - how long it takes from the start of a change that adds a backend until the first session runs there;
+//   - how long a store takes to load and validate 5,000 backends, and to compare them with those before;
 //   - how much more processor time the proxy needs for a round trip while ten changes a second arrive.
 //
 // Usage:
@@ -51,7 +51,7 @@ func parseFlags() (options, error) {
 
 func main() { child.Main(parseFlags, run) }
 
-// run measures with each database there is. All children have ended when it returns.
+// run measures with each database. All children have ended when it returns.
 func run(ctx context.Context, o options) error {
 	if _, err := child.Enter(ctx); err != nil {
 		return err

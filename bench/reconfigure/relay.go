@@ -13,10 +13,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// changesEvery is the time between two changes while there are some: ten a second.
-const changesEvery = 100 * time.Millisecond
+// changeInterval is the time between two changes: ten a second.
+const changeInterval = 100 * time.Millisecond
 
-// relay measures what processor time a round trip costs the proxy, with and without changes, in turn, under one load.
+// relay measures the proxy's processor time per round trip under one load, with and without changes in turn.
 func (s *stage) relay(ctx context.Context) error {
 	if err := s.change(ctx, s.backend("relay", s.sessions+100)); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *stage) relay(ctx context.Context) error {
 	return nil
 }
 
-// idle measures what processor time a proxy without sessions spends on changes.
+// idle measures the processor time that a proxy without sessions spends on changes.
 func (s *stage) idle(ctx context.Context) error {
 	var spent [2]float64
 	for part, changing := range []bool{false, true} {
@@ -91,7 +91,7 @@ func (s *stage) idle(ctx context.Context) error {
 	return nil
 }
 
-// cost returns the processor time of the proxy per round trip, in microseconds, during one part of a round.
+// cost returns the proxy's processor time per round trip in one part of a round, in microseconds.
 func (s *stage) cost(ctx context.Context, changing bool) (float64, error) {
 	before, err := s.proxy.Stats(ctx)
 	if err != nil {
@@ -119,11 +119,11 @@ func (s *stage) cost(ctx context.Context, changing bool) (float64, error) {
 	return float64(end.Since(start).Total.Nanoseconds()) / 1000 / float64(n), nil
 }
 
-// spend lets the time of a part pass, with changes or without.
+// spend waits for one part of a round, and makes changes meanwhile if asked to.
 func (s *stage) spend(ctx context.Context, changing bool) error {
 	over := time.NewTimer(s.phase)
 	defer over.Stop()
-	ticker := time.NewTicker(changesEvery)
+	ticker := time.NewTicker(changeInterval)
 	defer ticker.Stop()
 	for n := 1; ; n++ {
 		select {

@@ -15,7 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// stage is a simulated server, the proxy, and a store that changes what the proxy is to do.
+// stage is a simulated server, the proxy, and the store of its configuration.
 type stage struct {
 	options
 	state  string

@@ -16,7 +16,7 @@ const (
 	fillTime   = 2 * time.Second  // for dialing the connections once the server was reached
 )
 
-// claim is something that the proxy promises.
+// claim is a promise of the proxy.
 type claim struct {
 	text   string
 	held   bool
@@ -58,36 +58,36 @@ func claims(o observation) []claim {
 	dead := o.before[victim]
 	return []claim{
 		{
-			"the cap was never exceeded",
+			"no server had more connections than its cap",
 			slices.Max(o.most[:]) <= o.cap && slices.Max(o.peaks[:]) <= o.cap && slices.Min(o.peaks[:]) >= 0,
-			fmt.Sprintf("cap %d; most connections in %d readings: %d; most that the servers themselves saw (the third: after its restart): %d",
+			fmt.Sprintf("cap %d; most connections in %d readings: %d; most that the servers counted (the third since its restart): %d",
 				o.cap, o.readings, o.most, o.peaks),
 		},
 		{
-			"the other two were unaffected",
+			"the sessions on the other two servers went on",
 			!lost && unharmed && o.first.Failed == int64(dead) && dead > 0 && o.first.Lost+o.first.Mixed == 0 && o.first.ConnectFailures == 0,
-			fmt.Sprintf("sessions with each when the third was killed: %d, at the fewest later: %d; of %d sessions %d failed, %d messages were lost with the rest and %d mixed up",
+			fmt.Sprintf("sessions on each when the third was killed: %d, fewest later: %d; of %d sessions %d failed; the others lost %d messages, and %d were mixed up",
 				o.before, o.fewest[:victim], o.first.Connected, o.first.Failed, o.first.Lost, o.first.Mixed),
 		},
 		{
-			"the killed one's clients were told",
+			"the killed server's clients were told so",
 			o.last.Sessions.Ended[frame.InternalError] == uint64(dead) && o.last.Backends[victim].Broken == uint64(dead),
 			fmt.Sprintf("%d sessions ended with 1011 of the %d that it had", o.last.Sessions.Ended[frame.InternalError], dead),
 		},
 		{
-			"the third was refilled within one backoff of its return",
+			"the third pool was full again within one backoff of the server's return",
 			o.returned <= oneBackoff+fillTime,
-			fmt.Sprintf("%d idle connections after %.1f s; a backoff is %v at most", o.idle, o.returned.Seconds(), oneBackoff),
+			fmt.Sprintf("%d idle connections after %.1f s; the maximum backoff is %v", o.idle, o.returned.Seconds(), oneBackoff),
 		},
 		{
-			"it gets clients again",
+			"the third server gets clients again",
 			o.sent > 0 && o.second.Connected == o.second.Connections && o.second.Failed+o.second.Lost+o.second.Mixed == 0,
-			fmt.Sprintf("%d of the %d clients of the second wave, %d of whom failed", o.sent, o.second.Connected, o.second.Failed),
+			fmt.Sprintf("%d of the %d clients of the second wave; %d of the wave failed", o.sent, o.second.Connected, o.second.Failed),
 		},
 		{
-			"the books balance",
+			"every session and every lease ended",
 			balanced && ended == o.last.Sessions.Total,
-			fmt.Sprintf("%d sessions have ended of %d; every lease was returned or discarded: %v", ended, o.last.Sessions.Total, balanced),
+			fmt.Sprintf("%d of %d sessions ended; every lease was returned or discarded: %v", ended, o.last.Sessions.Total, balanced),
 		},
 	}
 }

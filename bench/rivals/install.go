@@ -15,8 +15,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
-// debian returns the path of a program: the one that is installed, or that of Debian's package, which is unpacked in the cache.
-// Nothing is installed on the machine.
+// debian returns the path of a program: the installed one, or that of Debian's package, which it unpacks in the cache. It installs
+// nothing on the machine.
 func (o Options) debian(ctx context.Context, program string) (string, error) {
 	if path := Find(program, "/usr/sbin/"+program); path != "" {
 		return path, nil
@@ -56,8 +56,8 @@ func (o Options) debian(ctx context.Context, program string) (string, error) {
 	return "", fmt.Errorf("there is no program %s in Debian's package", program)
 }
 
-// environment returns the folder of a Python virtual environment in the cache that has what a requirements file lists. It is made
-// anew when that has changed.
+// environment returns the folder of a Python virtual environment in the cache with the packages of a requirements file. It makes the
+// environment again when the file has changed.
 func (o Options) environment(ctx context.Context, name, requirements string) (string, error) {
 	dir := filepath.Join(o.Cache, name)
 	text, err := os.ReadFile(requirements)

@@ -77,7 +77,7 @@ func pythonVersions(ctx context.Context, interpreter, requirements string) (stri
 	return strings.Join(versions, ", "), err
 }
 
-// urls are the backends' URLs.
+// urls returns the backends' URLs.
 func urls(t Task) []string {
 	scheme := "ws://"
 	if t.CA != "" {

@@ -14,7 +14,7 @@ import (
 
 const onlyBytes = "it only passes bytes on, without TLS"
 
-// relays are the two relays in C: the floors.
+// relays returns the two relays in C: the floors.
 func relays(ctx context.Context, o Options) []Rival {
 	epoll := Rival{Name: "c-relay", Title: "C, epoll, one thread, no parsing, no pool: a floor"}
 	uring := Rival{Name: "uring-relay", Title: "C, io_uring (multishot, provided buffers), one thread, no parsing, no pool: a floor"}
@@ -25,7 +25,7 @@ func relays(ctx context.Context, o Options) []Rival {
 	return both
 }
 
-// compiled completes a relay with its program.
+// compiled compiles a relay and adds its program to the rival.
 func compiled(ctx context.Context, o Options, r Rival, source string) Rival {
 	r.NoTLS = onlyBytes
 	compiler := Find("cc", "gcc", "clang")
@@ -42,7 +42,7 @@ func compiled(ctx context.Context, o Options, r Rival, source string) Rival {
 	return tcp(r, program)
 }
 
-// tcp completes a relay of ours: flags, then listener and backends.
+// tcp adds the command of one of our relays to the rival: flags, then listener and backends.
 func tcp(r Rival, program string, flags ...string) Rival {
 	r.NoTLS = onlyBytes
 	r.Command = func(t Task) ([]string, error) {
@@ -51,7 +51,7 @@ func tcp(r Rival, program string, flags ...string) Rival {
 	return r
 }
 
-// refused tells why a relay does not even start: the kernel, or what confines us, may forbid io_uring.
+// refused says why a relay cannot start: the kernel or the container may forbid io_uring.
 func refused(ctx context.Context, r Rival) string {
 	addresses, err := child.FreeAddresses(2)
 	if err != nil {
@@ -65,7 +65,7 @@ func refused(ctx context.Context, r Rival) string {
 	return ""
 }
 
-// Waiting are the Go relay's ways of waiting, behind the C relay.
+// Waiting returns the C relay, and the Go relay with each of its ways of waiting.
 func Waiting(ctx context.Context, o Options) ([]Rival, error) {
 	program := filepath.Join(o.Dir, "waiting")
 	if _, err := child.Output(ctx, filepath.Join(o.Root, "bench"), "go", "build", "-o", program, "./relays/waiting"); err != nil {

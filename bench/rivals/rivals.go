@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package rivals sets up and starts the proxies that wsbouncer is measured against: what one would use instead, and relays
-// that do nothing but pass bytes on, as floors. Each folder holds what a rival needs: its configuration, or its source.
+// Package rivals sets up and starts the proxies that wsbouncer is measured against: the alternatives, and relays that only pass
+// bytes on, as floors. Each folder holds a rival's configuration or source.
 //
-// [SetUp] finds them, and builds or installs what is missing, where it can. It needs Linux.
+// [SetUp] finds them, and builds or installs what is missing if it can. It needs Linux.
 package rivals
 
 import (
@@ -18,12 +18,12 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
-// Task is what a rival has to do in one run.
+// Task is what a rival does in one run.
 type Task struct {
 	Listen   string   // address for clients
 	Admin    string   // a second free address, for those that need one
 	Backends []string // addresses, host:port
-	CA       string   // file with the certificate that backends over TLS are known by; none: no TLS
+	CA       string   // file with the backends' certificate; empty: no TLS
 	Sessions int      // most clients at once
 	Dir      string   // temporary, for its configuration
 }
@@ -34,19 +34,19 @@ type Rival struct {
 	Title   string // what it is, in a few words
 	Version string
 	Missing string // why it cannot run here
-	NoTLS   string // why it cannot have backends over TLS
+	NoTLS   string // why it cannot use TLS to backends
 
-	// Command returns its program and arguments; nil: there is no proxy at all.
+	// Command returns its program and arguments; nil: there is no proxy.
 	Command func(Task) ([]string, error)
-	// Ready returns a function that tells why it does not serve yet; nil: it serves once it accepts.
+	// Ready returns a condition for child.WaitFor: the rival serves clients. nil: it does as soon as it accepts connections.
 	Ready func(Task) func(context.Context) error
 }
 
-// ErrSkipped is wrapped in the errors of a rival that is able to run, but not to do this task.
+// ErrSkipped is wrapped in the error of a rival that can run but cannot do this task.
 var ErrSkipped = errors.New("skipped")
 
-// Start starts the rival and waits until it serves. It returns the address for clients; the process is nil if there is no proxy
-// between. The caller stops the process.
+// Start starts the rival and waits until it serves. It returns the address for clients; the process is nil if there is no proxy. The
+// caller stops the process.
 func (r Rival) Start(ctx context.Context, t Task) (*child.Process, string, error) {
 	if r.Command == nil {
 		return nil, t.Backends[0], nil
@@ -73,16 +73,15 @@ func (r Rival) Start(ctx context.Context, t Task) (*child.Process, string, error
 	return p, t.Listen, nil
 }
 
-// Direct is the load without a proxy, to one backend.
+// Direct returns a rival without a proxy: clients connect to one backend.
 func Direct() Rival { return Rival{Name: "direct", Title: "no proxy: straight to one backend"} }
 
-// workers are how many processes or threads those rivals have for which that can be chosen, and which of 1 and 2 cost less on
-// two processors: with one worker per round trip while it suffices, since a busier one finds more sockets ready each time it
-// wakes up. Python is the exception: a process uses one processor, and one of them is soon too little. They are written for
-// flags to change.
+// workers are the default numbers of processes or threads of the rivals that let one choose. On two processors, one worker costs
+// less per round trip than two as long as it suffices, because a busier worker finds more sockets ready each time it wakes up.
+// Python is the exception: a process uses one processor, which is soon too little.
 var workers = map[string]int{"nginx": 1, "haproxy": 1, "envoy": 1, "caddy": 1, "python": runtime.NumCPU()}
 
-// Workers says who has how many workers: the defaults, changed by a list such as "nginx=2,envoy=2".
+// Workers returns the number of workers by rival: the defaults, changed by a list such as "nginx=2,envoy=2".
 func Workers(list string) (map[string]int, error) {
 	chosen := map[string]int{}
 	for name, n := range workers {

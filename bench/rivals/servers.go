@@ -17,7 +17,7 @@ import (
 	"text/template"
 )
 
-// The configurations follow each server's documentation of WebSockets. The servers run in the foreground, with nothing outside
+// The configurations follow each server's documentation on WebSockets. The servers run in the foreground and write nothing outside
 // Task.Dir.
 //
 //go:embed nginx/nginx.conf haproxy/haproxy.cfg envoy/envoy.yaml caddy/Caddyfile
@@ -75,7 +75,7 @@ func descriptors() int {
 	return int(min(limit.Max, 65536))
 }
 
-// server makes a rival of a program with a configuration file.
+// server returns a rival that is a program with a configuration file.
 func server(name, title, config string, workers int, argv func(t Task, file string) []string) Rival {
 	return Rival{Name: name, Title: fmt.Sprintf(title, workers), Command: func(t Task) ([]string, error) {
 		file, err := configure(t, config, workers)
@@ -128,7 +128,7 @@ func envoy(ctx context.Context, o Options) []Rival {
 
 var number = regexp.MustCompile(`\d+\.\d+(\.\d+)?\S*`)
 
-// found completes a rival with the version that its program tells, or with why there is none.
+// found adds the version that the program prints to the rival, or the reason why there is none.
 func (r Rival) found(ctx context.Context, err error, program string, ask ...string) Rival {
 	if err == nil {
 		r.Version, err = version(ctx, program, ask...)

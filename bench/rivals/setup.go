@@ -17,20 +17,20 @@ import (
 
 // Options say how to set the rivals up.
 type Options struct {
-	Root      string    // of the module
-	Cache     string    // where what is installed stays
-	Dir       string    // temporary, for what is built
+	Root      string    // of the repository
+	Cache     string    // for what is installed, from run to run
+	Dir       string    // for what is built; temporary
 	WSBouncer string    // the binary that is compared
-	Variants  []Variant // of it, to compare as well
+	Variants  []Variant // of the binary, to compare as well
 	Workers   map[string]int
 	Offline   bool                   // install nothing
-	Wanted    func(name string) bool // whom to set up; nil: all
+	Wanted    func(name string) bool // whether to set a rival up; nil: all
 }
 
 // setUpTimeout is how long setting one rival up may take.
 const setUpTimeout = 5 * time.Minute
 
-// SetUp finds, builds or installs all rivals, wsbouncer first. Those that this fails for say why they are missing.
+// SetUp finds, builds or installs all rivals, wsbouncer first. If that fails for a rival, its field Missing says why.
 func SetUp(ctx context.Context, o Options) []Rival {
 	type step struct {
 		names []string
@@ -64,7 +64,7 @@ func SetUp(ctx context.Context, o Options) []Rival {
 	return all
 }
 
-// Find returns the path of the first of some programs that is installed, or nothing.
+// Find returns the path of the first installed program of those named, or an empty string.
 func Find(names ...string) string {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
@@ -74,16 +74,16 @@ func Find(names ...string) string {
 	return ""
 }
 
-// withoutPaths leaves this machine's folders out of a message.
+// withoutPaths removes this machine's folders from a message.
 func (o Options) withoutPaths(text string) string {
 	home, _ := os.UserHomeDir()
 	return WithoutPaths(text, o.Dir, o.Cache, o.Root, home)
 }
 
-// webAddress is what a message says of where something was to come from, which differs from machine to machine.
+// webAddress matches the addresses of mirrors, which differ from machine to machine.
 var webAddress = regexp.MustCompile(`https?://[^\s'")]+`)
 
-// WithoutPaths leaves folders and web addresses out of a message that others are to read.
+// WithoutPaths removes folders and web addresses from a message for a published report.
 func WithoutPaths(text string, folders ...string) string {
 	text = webAddress.ReplaceAllString(text, "...")
 	for _, folder := range folders {
@@ -94,7 +94,7 @@ func WithoutPaths(text string, folders ...string) string {
 	return text
 }
 
-// version returns the first line of what a program says to some arguments.
+// version returns the first line that a program prints for some arguments.
 func version(ctx context.Context, name string, args ...string) (string, error) {
 	text, err := child.Output(ctx, "", name, args...)
 	line, _, _ := strings.Cut(text, "\n")

@@ -16,7 +16,7 @@ import (
 type Variant struct {
 	Name   string
 	Binary string   // empty: the one that is compared
-	Flags  []string // beside those that every rival's task needs
+	Flags  []string // in addition to those that the task needs
 }
 
 // ParseVariant reads a variant from text such as "direct=--io-uring off" or "before=/path/of/wsbouncer".
@@ -31,7 +31,7 @@ func ParseVariant(text string) (Variant, error) {
 	return Variant{Name: name, Binary: what}, nil
 }
 
-// rival is the variant in the place of wsbouncer.
+// rival returns the variant as a rival.
 func (v Variant) rival(o Options) Rival {
 	r := WSBouncer(v.Name, cmp.Or(v.Binary, o.WSBouncer), "echo", poolSize, v.Flags...)
 	r.Title = "wsbouncer with " + strings.Join(v.Flags, " ")
@@ -41,7 +41,7 @@ func (v Variant) rival(o Options) Rival {
 	return r
 }
 
-// wsbouncers are the proxy with connections that serve one session after the other, and with connections that serve one.
+// wsbouncers returns the proxy with reused connections, the proxy with connections that serve one session, and the variants.
 func wsbouncers(ctx context.Context, o Options) []Rival {
 	reused := WSBouncer("wsbouncer", o.WSBouncer, "echo", poolSize)
 	reused.Title = "one warm pool for each backend; connections are used again"
@@ -62,7 +62,8 @@ func wsbouncers(ctx context.Context, o Options) []Rival {
 	return all
 }
 
-// WSBouncer is the proxy with a profile, so many warm connections to each backend, and more flags. It logs no sessions, as the others do not.
+// WSBouncer returns the proxy with a profile, a number of connections to each backend, opened in advance, and more flags. Like the
+// others, it does not log sessions.
 func WSBouncer(name, binary, profile string, each func(Task) int, flags ...string) Rival {
 	r := Rival{Name: name}
 	r.Command = func(t Task) ([]string, error) {
@@ -85,10 +86,10 @@ func WSBouncer(name, binary, profile string, each func(Task) int, flags ...strin
 	return r
 }
 
-// poolSize is how many connections a pool for one backend has: all pools hold all sessions and a tenth more.
+// poolSize returns the number of connections to one backend: all pools together hold all sessions and a tenth more.
 func poolSize(t Task) int { return (t.Sessions*11/10)/len(t.Backends) + 8 }
 
-// warm asks the admin API whether the proxy is ready and all its pools have so many idle connections.
+// warm asks the admin API whether the proxy is ready and each pool has that many idle connections.
 func warm(ctx context.Context, t Task, each int) error {
 	if err := child.Get(ctx, "http://"+t.Admin+"/readyz", nil); err != nil {
 		return err

@@ -44,7 +44,7 @@ func (s *Settings) Describe() string {
 	if err != nil {
 		return err.Error()
 	}
-	handshakes, dialedAhead, err := Dealings(snapshot)
+	handshakes, dialedAhead, err := DescribeHandshakes(snapshot)
 	if err != nil {
 		return err.Error()
 	}

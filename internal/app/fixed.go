@@ -120,10 +120,9 @@ func (f *fixed) snapshot() (*config.Snapshot, error) {
 	return snapshot, services.Check(snapshot)
 }
 
-// Dealings says for each service what of its clients' handshakes the backends are told, and for each backend whether connections are
-// dialed ahead of clients.
-func Dealings(snapshot *config.Snapshot) (handshakes map[string]string, dialedAhead map[string]bool, err error) {
-	return services.Dealings(snapshot)
+// DescribeHandshakes is [services.DescribeHandshakes].
+func DescribeHandshakes(snapshot *config.Snapshot) (handshakes map[string]string, dialedAhead map[string]bool, err error) {
+	return services.DescribeHandshakes(snapshot)
 }
 
 // backendName returns a name for a backend that has none but its URL: ws://10.0.0.5:2700/stt is 10.0.0.5-2700-stt.

@@ -114,7 +114,7 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) erro
 		return w.Flush()
 	}
 	row("database", "%s, version %s", l.DatabaseShown(), snapshot.Version())
-	handshakes, dialedAhead, err := app.Dealings(snapshot)
+	handshakes, dialedAhead, err := app.DescribeHandshakes(snapshot)
 	if err != nil {
 		return err
 	}

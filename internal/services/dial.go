@@ -9,9 +9,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
-// dialBy has a backend's server be dialed with the headers and TLS settings of its configuration. Secrets and files are read for
-// each dial, so that they can be replaced while the proxy runs.
-func dialBy(target *handshake.Target, b *config.Backend) {
+// configureTarget sets the headers and TLS settings of a backend. Secrets and files are read for each dial, so that they can be
+// replaced while the proxy runs.
+func configureTarget(target *handshake.Target, b *config.Backend) {
 	if target.Secure() {
 		target.SetTLS(secure.Settings{
 			CA: b.TLSCA, ServerName: b.TLSServerName, InsecureSkipVerify: b.TLSInsecureSkipVerify,
@@ -24,7 +24,7 @@ func dialBy(target *handshake.Target, b *config.Backend) {
 	}
 }
 
-// resolve returns headers with their secrets in place. The error names the header and the reference, not the secret.
+// resolve returns headers with references replaced by their secrets. The error names the header and the reference, not the secret.
 func resolve(headers map[string]string) (http.Header, error) {
 	header := make(http.Header, len(headers))
 	for name, text := range headers {

@@ -35,7 +35,7 @@ func TestDialBy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dialBy(target, &b)
+	configureTarget(target, &b)
 	if _, err := target.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestDialBy(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	b.TLSCA = ""
-	dialBy(target, &b)
+	configureTarget(target, &b)
 	b.Headers = nil
 	if _, err := target.Dial(t.Context()); err == nil || strings.Contains(err.Error(), "hush") {
 		t.Errorf("%v", err)

@@ -12,7 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
-// options returns what a backend is made with, or changed to.
+// options returns the options that a backend is started with or changed to.
 func (s *Services) options(v *service, m *member) backend.Options {
 	c := &m.plan.service
 	return backend.Options{
@@ -50,7 +50,7 @@ func (b *backendPlan) probe() *backend.Probe {
 	return probe
 }
 
-// probeURL returns the URL that a backend is probed at: what the text leaves out is the backend's own.
+// probeURL returns the URL at which a backend is probed. Parts that the text omits come from the backend's own URL.
 func probeURL(text string, target *handshake.Target) *url.URL {
 	u, err := url.Parse(text)
 	if err != nil { // it has been checked
@@ -72,5 +72,5 @@ func (b *backendPlan) sameHandshake(next *backendPlan) bool {
 		b.TLSInsecureSkipVerify == next.TLSInsecureSkipVerify && b.TLSCertificate == next.TLSCertificate && b.TLSKey == next.TLSKey
 }
 
-// equal tells whether two entities say the same.
+// equal tells whether two entities are equal.
 func equal[E config.Service | config.Backend](a, b E) bool { return reflect.DeepEqual(a, b) }

@@ -9,7 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// passes returns what of its clients' handshakes the service passes on.
+// passes returns which parts of its clients' handshakes the service passes to its backends.
 func (v *servicePlan) passes(pass profile.Passed) *profile.Passing {
 	passing := &profile.Passing{Profile: v.profile, Pass: pass, Own: ownHeaders(v.backends), Subprotocol: v.Subprotocol}
 	if passing.Subprotocol == "" {
@@ -20,14 +20,14 @@ func (v *servicePlan) passes(pass profile.Passed) *profile.Passing {
 	return passing
 }
 
-// dialsAhead tells whether connections to any backend are dialed before clients come.
+// dialsAhead tells whether connections to any backend are dialed before clients arrive.
 func (v *servicePlan) dialsAhead() bool {
 	return slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.ahead && b.Warm != 0 })
 }
 
-// Dealings says for each service of a snapshot that can be put in force what of its clients' handshakes the backends are told, and
-// for each backend whether connections are dialed ahead of clients, if any are to be kept warm.
-func Dealings(snapshot *config.Snapshot) (handshakes map[string]string, dialedAhead map[string]bool, err error) {
+// DescribeHandshakes says in words, for each service of a valid snapshot, which parts of its clients' handshakes it passes to its
+// backends, and tells for each backend whether its warm connections are dialed before clients arrive.
+func DescribeHandshakes(snapshot *config.Snapshot) (handshakes map[string]string, dialedAhead map[string]bool, err error) {
 	p, err := newPlan(snapshot, nil)
 	if err != nil {
 		return nil, nil, err
@@ -61,7 +61,7 @@ func (b *backendPlan) ownHeaders() []string {
 	return names
 }
 
-// ownHeaders returns the headers that all of the backends set themselves, which replace what a client says.
+// ownHeaders returns the headers that every backend sets itself; they replace those of the client.
 func ownHeaders(backends []*backendPlan) (own []string) {
 	for i, b := range backends {
 		names := b.ownHeaders()

@@ -12,15 +12,15 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
-// plan is what a snapshot means. It is immutable. What is the same as in the plan before is the same object, so that it is quick
-// to see what has changed.
+// plan is a snapshot turned into the objects that services run with. It is immutable. What has not changed since the plan before is
+// the same object, so that comparing plans is cheap.
 type plan struct {
 	snapshot *config.Snapshot
-	profiles map[string]*profile.Profile // of users
+	profiles map[string]*profile.Profile // written by users
 	services map[string]*servicePlan
 }
 
-// servicePlan is what the settings of a service mean.
+// servicePlan is the plan of one service.
 type servicePlan struct {
 	config.Service
 	profile  *profile.Profile
@@ -31,7 +31,7 @@ type servicePlan struct {
 	byName   map[string]*backendPlan
 }
 
-// backendPlan is what the settings of a backend mean, with those of its service.
+// backendPlan is the plan of one backend, with the settings of its service.
 type backendPlan struct {
 	config.Backend
 	name    string
@@ -40,16 +40,16 @@ type backendPlan struct {
 	profile *profile.Profile
 	target  *handshake.Target
 	mode    pool.Mode
-	ahead   bool // connections are dialed before there is a client for them, if any are kept warm
+	ahead   bool // its warm connections are dialed before clients arrive
 }
 
-// Check returns what of a snapshot cannot be put in force although it is valid, as [config.Problems]; nil for nothing.
+// Check returns, as [config.Problems], why a valid snapshot cannot be put in force; nil if it can.
 func Check(snapshot *config.Snapshot) error {
 	_, err := newPlan(snapshot, nil)
 	return err
 }
 
-// newPlan returns what a snapshot means, or what of it cannot be made so, as [config.Problems]. before may be nil.
+// newPlan returns the plan for a snapshot, or [config.Problems] if there is none. before is the plan in force, or nil.
 func newPlan(snapshot *config.Snapshot, before *plan) (*plan, error) {
 	if before == nil {
 		before = new(plan)
@@ -70,7 +70,7 @@ func newPlan(snapshot *config.Snapshot, before *plan) (*plan, error) {
 	return p, nil
 }
 
-// readProfiles reads the profiles that users wrote. One that says what it said is the same as before.
+// readProfiles reads the profiles that users wrote. It keeps the object of a profile that has not changed.
 func (p *plan) readProfiles(before *plan) error {
 	p.profiles = make(map[string]*profile.Profile)
 	text := p.snapshot.ProfilesYAML()
@@ -144,7 +144,7 @@ func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan
 	if planned.target, err = handshake.ParseTarget(b.URL); err != nil {
 		return nil, err
 	}
-	dialBy(planned.target, &planned.Backend)
+	configureTarget(planned.target, &planned.Backend)
 	planned.target.UserTimeout = v.TCPUserTimeout
 	planned.target.Protocol = v.Subprotocol
 	if planned.target.Protocol == "" {
@@ -166,13 +166,13 @@ func (v *servicePlan) member(name string) *backendPlan {
 	return v.byName[name]
 }
 
-// enabled tells whether a backend of the service is to get sessions.
+// enabled tells whether a backend of the service is enabled.
 func (v *servicePlan) enabled() bool {
 	return slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.mode == pool.Enabled })
 }
 
-// of returns the plan for a backend that runs; nil if it is to go.
-func (p *plan) of(m *member) *backendPlan {
+// planFor returns the plan for a running backend; nil if it is to be removed.
+func (p *plan) planFor(m *member) *backendPlan {
 	planned := p.services[m.service].member(m.plan.name)
 	if planned == nil || planned.server != m.server {
 		return nil
@@ -180,14 +180,14 @@ func (p *plan) of(m *member) *backendPlan {
 	return planned
 }
 
-// dialsOtherwise tells whether connections by another plan are told something else when they are dialed, or are used for another
-// protocol.
-func (b *backendPlan) dialsOtherwise(next *backendPlan) bool {
+// needsRedial tells whether another plan needs new connections, since servers are told something else in the handshake or the
+// connections are used with another profile.
+func (b *backendPlan) needsRedial(next *backendPlan) bool {
 	return b.profile != next.profile || b.target.Protocol != next.target.Protocol ||
 		b.target.UserTimeout != next.target.UserTimeout || b.URL != next.URL || !b.sameHandshake(next)
 }
 
-// hashBy returns what names a client for the balance hash. The text has been checked.
+// hashBy returns what the balance hash identifies a client by. The text has been checked.
 func hashBy(text string) (by session.HashBy) {
 	switch kind, name, _ := strings.Cut(text, ":"); kind {
 	case "header":

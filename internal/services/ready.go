@@ -8,11 +8,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
-// Ready returns nil when every service that has enabled backends has one that can serve a new session, or else which service has
-// none, and why each of its backends cannot. docs/admin-api.md says what that means.
+// Ready returns nil when every service that has enabled backends has one that can serve a new session. Otherwise the error names a
+// service without such a backend, and why each of its backends cannot serve. docs/admin-api.md has the details.
 //
-// A service that came by a change and could never serve yet is passed over: a mistake in the configuration is no reason to send
-// the clients of all others away.
+// It ignores a service that was added while the proxy runs and could never serve: a mistake in the configuration must not send the
+// clients of all other services away.
 func (s *Services) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +35,7 @@ func (v *service) ready() error {
 	serves := false
 	for _, m := range v.inOrder() {
 		book := m.Stats()
-		if book.State != pool.Enabled.String() || book.Weight == 0 || book.Ceiling <= 0 { // 0 while another service fills its server
+		if book.State != pool.Enabled.String() || book.Weight == 0 || book.Ceiling <= 0 { // the ceiling is 0 while another service uses all of its server
 			continue
 		}
 		switch reason := m.cannotServe(&book); {
@@ -68,18 +68,18 @@ func (v *service) hasServed() bool {
 	return v.served
 }
 
-// noteServed keeps in mind that the service had a connection to a backend, which may be about to go.
+// noteServed remembers that the service had a connection to a backend, which may be about to be removed.
 func (v *service) noteServed(m *member) {
 	if book := m.Stats(); book.Totals.Dialed > 0 {
 		v.served = true
 	}
 }
 
-// cannotServe returns why an enabled backend can serve no new session; empty if it can. One whose connections are all in use can:
-// clients wait for them in the queue.
+// cannotServe returns why an enabled backend cannot serve a new session; empty if it can. A backend whose connections are all in
+// use can: clients wait in the queue.
 func (m *member) cannotServe(book *pool.Stats) string {
 	connected := book.Idle+book.Leased+book.Resetting > 0
-	if book.Usable && (connected || book.Warm == 0) { // without warm ones, they are dialed for clients
+	if book.Usable && (connected || book.Warm == 0) { // without warm connections, they are dialed for clients
 		return ""
 	}
 	now := m.Health()
@@ -89,7 +89,7 @@ func (m *member) cannotServe(book *pool.Stats) string {
 	}
 	state := ""
 	switch {
-	case book.Usable && why == "": // the last attempt to dial was fine, and what came of it is gone
+	case book.Usable && why == "": // the last dial succeeded, and its connection was lost
 		why = "the last connection was lost, the next is being dialed"
 	case book.Usable:
 	case now.Circuit != health.Closed.String():

@@ -11,8 +11,8 @@ import (
 
 // The functions of this file are called with Services.mu held.
 
-// reconcile makes what runs what is desired, as far as that can be at this moment, and returns whether something is left to do
-// later. What comes is made before what goes.
+// reconcile brings what runs as close to the desired state as is possible at this moment, and returns whether something is left to
+// do later. It starts new backends before it removes old ones.
 func (s *Services) reconcile(now time.Time) (more bool) {
 	if s.desired == nil {
 		return len(s.leaving) > 0
@@ -22,18 +22,18 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 		if v == nil {
 			v = s.newService(name, plan)
 		}
-		s.change(v, plan)
+		s.applyService(v, plan)
 		for _, b := range plan.backends {
-			s.bring(v, b, now)
+			s.applyBackend(v, b, now)
 		}
-		more = s.release(v, now) || more
+		more = s.releaseBackends(v, now) || more
 	}
 	for name, v := range s.services {
 		if _, ok := s.desired.services[name]; !ok {
-			s.remove(v)
+			s.removeService(v)
 		}
 	}
-	s.share() // what some have left since
+	s.shareCaps() // caps that leaving backends have freed
 	if more = more || len(s.leaving) > 0; more {
 		s.wake()
 	}
@@ -49,13 +49,13 @@ func (s *Services) newService(name string, plan *servicePlan) *service {
 	}
 	s.services[name] = v
 	if s.begun {
-		s.say("service added", "service", name, "path", plan.Path, "host", plan.Host)
+		s.logLater("service added", "service", name, "path", plan.Path, "host", plan.Host)
 	}
 	return v
 }
 
-// change makes of a service itself what is desired.
-func (s *Services) change(v *service, plan *servicePlan) {
+// applyService applies the service's own settings.
+func (s *Services) applyService(v *service, plan *servicePlan) {
 	if v.plan == plan {
 		return
 	}
@@ -64,38 +64,38 @@ func (s *Services) change(v *service, plan *servicePlan) {
 	v.plan = plan
 }
 
-// bring makes of a backend what is desired: one that runs is changed, another is begun. That it is to get no sessions any more
-// is for release.
-func (s *Services) bring(v *service, plan *backendPlan, now time.Time) {
+// applyBackend updates a running backend or starts a new one. releaseBackends takes sessions away from backends.
+func (s *Services) applyBackend(v *service, plan *backendPlan, now time.Time) {
 	m := v.members[plan.name]
-	if m != nil && m.server != plan.server { // another server of the same name
-		s.leave(m)
+	if m != nil && m.server != plan.server { // the name now stands for another server
+		s.removeBackend(m)
 		m = nil
 	}
 	if m == nil {
-		m = s.find(v, plan)
+		m = s.runningBackend(v, plan)
 	}
 	switch {
 	case m == nil:
-		m = s.begin(v, plan, now)
+		m = s.startBackend(v, plan, now)
 	case m.plan != plan:
-		// The cap is to hold from the first dial on. What it can have more is for share.
+		// The cap must hold from the first dial on; shareCaps raises it when others have left.
 		m.taken = max(m.taken, s.takenFrom(m))
-		renew := m.plan.dialsOtherwise(plan)
+		renew := m.plan.needsRedial(plan)
 		m.plan = plan
 		m.Update(s.options(v, m), renew)
 	}
 	v.members[plan.name] = m
-	if plan.mode <= m.mode { // it may get at least what it got
+	if plan.mode <= m.mode { // it may do at least what it did
 		if plan.mode < m.mode && plan.mode == pool.Enabled {
-			v.warm(m, now)
+			v.startWarming(m, now)
 		}
 		s.setMode(m, plan.mode)
 	}
 }
 
-// find returns a backend of the service that leads to the same server under another name, or that was to leave.
-func (s *Services) find(v *service, plan *backendPlan) *member {
+// runningBackend returns a backend of the service that has the same server under another name, or that is leaving; nil if there
+// is none.
+func (s *Services) runningBackend(v *service, plan *backendPlan) *member {
 	for _, m := range s.servers[plan.server] {
 		if m.Group() != v.group {
 			continue
@@ -113,41 +113,40 @@ func (s *Services) find(v *service, plan *backendPlan) *member {
 	return nil
 }
 
-// begin starts a backend. What the server still holds of others is taken from its cap before it dials.
-func (s *Services) begin(v *service, plan *backendPlan, now time.Time) *member {
+// startBackend starts a backend. Connections that other backends still have to the server reduce its cap before it dials.
+func (s *Services) startBackend(v *service, plan *backendPlan, now time.Time) *member {
 	m := &member{service: v.name, server: plan.server, atStart: !s.begun && plan.mode == pool.Enabled, plan: plan, mode: plan.mode}
 	m.taken = s.takenFrom(m)
 	if plan.mode == pool.Enabled {
-		v.warm(m, now)
+		v.startWarming(m, now)
 	}
 	m.Backend = backend.New(s.options(v, m))
 	s.servers[m.server] = append(s.servers[m.server], m)
-	if s.begun { // otherwise it was there before the proxy
-		s.say("backend added", "backend", plan.name, "service", v.name, "url", plan.target.URL, "state", plan.mode.String())
+	if s.begun { // the first snapshot logs no additions
+		s.logLater("backend added", "backend", plan.name, "service", v.name, "url", plan.target.URL, "state", plan.mode.String())
 	}
 	return m
 }
 
-// warm notes that a backend is on its way to its warm connections, and others of the service stay until it has them.
-func (v *service) warm(m *member, now time.Time) {
+// startWarming makes the service's other backends wait until this one has its warm connections.
+func (v *service) startWarming(m *member, now time.Time) {
 	if len(v.members) > 0 {
 		m.warming = now.Add(replacementTimeout)
 	}
 }
 
-// release lets backends go that are to get no sessions any more, or none at all, and returns whether one waits for others to take
-// its place.
-func (s *Services) release(v *service, now time.Time) (waits bool) {
-	comes := v.comes(now)
+// releaseBackends removes, drains and disables backends, and returns whether one still waits for its replacement to warm up.
+func (s *Services) releaseBackends(v *service, now time.Time) (waits bool) {
+	warming := v.isWarming(now)
 	for name, m := range v.members {
 		plan := v.plan.member(name)
 		switch {
 		case plan != nil && plan.mode == m.mode:
-		case comes && m.mode == pool.Enabled:
+		case warming && m.mode == pool.Enabled:
 			waits = true
 		case plan == nil:
 			delete(v.members, name)
-			s.leave(m)
+			s.removeBackend(m)
 		default:
 			s.setMode(m, plan.mode)
 		}
@@ -155,8 +154,8 @@ func (s *Services) release(v *service, now time.Time) (waits bool) {
 	return waits
 }
 
-// comes tells whether a backend of the service is on its way to its warm connections.
-func (v *service) comes(now time.Time) (comes bool) {
+// isWarming tells whether a backend of the service is still getting its warm connections.
+func (v *service) isWarming(now time.Time) (warming bool) {
 	for _, m := range v.members {
 		if m.warming.IsZero() {
 			continue
@@ -167,23 +166,23 @@ func (v *service) comes(now time.Time) (comes bool) {
 			m.warming = time.Time{}
 			continue
 		}
-		comes = true
+		warming = true
 	}
-	return comes
+	return warming
 }
 
-// remove takes a service away: clients that wait are turned away, and its backends leave.
-func (s *Services) remove(v *service) {
+// removeService removes a service: its waiting clients are refused and its backends are removed.
+func (s *Services) removeService(v *service) {
 	delete(s.services, v.name)
 	close(v.removed)
 	for _, m := range v.members {
-		s.leave(m)
+		s.removeBackend(m)
 	}
-	s.say("service removed", "service", v.name)
+	s.logLater("service removed", "service", v.name)
 }
 
-// leave takes a backend that is no member any more, or is to be replaced as one, out of the group. Its sessions go on.
-func (s *Services) leave(m *member) {
+// removeBackend takes a backend out of its group. Its sessions continue.
+func (s *Services) removeBackend(m *member) {
 	if v := s.services[m.service]; v != nil {
 		v.noteServed(m)
 	}
@@ -191,14 +190,14 @@ func (s *Services) leave(m *member) {
 	m.Leave()
 	s.leaving = append(s.leaving, m)
 	book := m.Stats()
-	s.say("removing backend, its sessions continue", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
+	s.logLater("removing backend, its sessions continue", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
 }
 
-// share gives each backend that is to stay what others leave of its server's cap.
-func (s *Services) share() {
+// shareCaps gives each backend that stays the part of its server's cap that other backends do not use.
+func (s *Services) shareCaps() {
 	for _, v := range s.services {
 		for _, m := range v.members {
-			if taken := s.takenFrom(m); taken != m.taken && s.desired.of(m) != nil {
+			if taken := s.takenFrom(m); taken != m.taken && s.desired.planFor(m) != nil {
 				m.taken = taken
 				m.Set(m.sizes())
 			}
@@ -206,11 +205,11 @@ func (s *Services) share() {
 	}
 }
 
-// takenFrom returns how many connections of a backend's cap others have that lead to the same server: those that are leaving what
-// they still hold, which cannot grow any more, and those that will leave what they hold or may take until then.
+// takenFrom returns how many connections of a backend's cap belong to other backends with the same server. A leaving backend counts
+// with the connections that it still has, since it cannot grow; one that will be removed counts with all that it may still take.
 func (s *Services) takenFrom(m *member) (taken int) {
 	for _, other := range s.servers[m.server] {
-		if other == m || s.desired.of(other) != nil && !slices.Contains(s.leaving, other) {
+		if other == m || s.desired.planFor(other) != nil && !slices.Contains(s.leaving, other) {
 			continue
 		}
 		book := other.Stats()
@@ -223,12 +222,12 @@ func (s *Services) takenFrom(m *member) (taken int) {
 	return taken
 }
 
-// setMode changes what a backend is to do. It is asked for again and again, and most often nothing is to be changed.
+// setMode changes a backend's mode. It is called again and again, most often with nothing to change.
 func (s *Services) setMode(m *member, mode pool.Mode) {
 	if m.mode == mode {
 		return
 	}
-	s.say("backend "+mode.String(), "backend", m.Name(), "before", m.mode.String())
+	s.logLater("backend "+mode.String(), "backend", m.Name(), "before", m.mode.String())
 	m.mode = mode
 	m.SetMode(mode)
 }

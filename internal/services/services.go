@@ -1,13 +1,14 @@
-// Package services makes of a configuration what runs: routes, queues, pools of connections. [Services.Apply] takes a whole
-// snapshot and changes what differs from the one before; live sessions keep what they have.
+// Package services runs the configuration: routes, queues and pools of connections. [Services.Apply] takes a whole snapshot and
+// changes what differs from the one before; running sessions keep what they have.
 //
-//   - What is new is there at once: a new service has a route, a new backend is dialed, and gets clients as soon as it has a
-//     connection.
-//   - What changes only for the proxy (limits, weights, sizes, time-outs) is in force from then on. What servers were told when
-//     they were dialed (address, headers, subprotocol, profile) has their connections replaced, a part at a time.
-//   - What goes is drained: a backend gets no session any more, and its connections are closed when theirs have ended. Until
-//     then they count against the cap of whatever backend leads to the same server. It goes only when backends of its service
-//     that have come, or were enabled, just before or with the same change have their warm connections, or cannot get them.
+//   - New services and backends start at once: a service gets its route, a backend is dialed and gets clients as soon as it has
+//     a connection.
+//   - Settings that only the proxy uses (limits, weights, sizes, time-outs) apply at once. When a setting changes that servers
+//     were told in the handshake (address, headers, subprotocol, profile), their connections are replaced, a few at a time.
+//   - Removed services and backends are drained: a backend gets no new sessions, and each connection is closed when its session
+//     has ended. Until then it counts against the cap of any other backend with the same server. If backends of the service
+//     were added or enabled with or shortly before the change, the drain starts only after they have their warm connections,
+//     or cannot get them.
 package services
 
 import (
@@ -28,49 +29,49 @@ import (
 )
 
 const (
-	// look is how often what is under way (warming, leaving) is looked at.
-	look = 50 * time.Millisecond
-	// replacementTimeout is how long backends that are to go wait for those that come.
+	// pollInterval is how often warming and leaving backends are checked.
+	pollInterval = 50 * time.Millisecond
+	// replacementTimeout is how long a drain waits at most for the warm connections of new backends.
 	replacementTimeout = 10 * time.Second
-	// variantMaxIdle is for how long connections of a variant are kept warm that no client has come for.
+	// variantMaxIdle is how long connections of a variant are kept warm after the last client used it.
 	variantMaxIdle = 10 * time.Minute
 )
 
-// Options are what services are made with. All fields are required, unless it is said otherwise.
+// Options are the parts that services use. Fields are required unless their comment says otherwise.
 type Options struct {
-	// Descriptors are the file descriptors that connections are dialed with; nil for without limits.
+	// Descriptors limits the connections that are dialed; nil for no limit.
 	Descriptors *machine.Descriptors
-	// Guard recovers from panics in the backends' goroutines; nil for not at all.
+	// Guard recovers from panics in the backends' goroutines; nil to let them end the process.
 	Guard *mistake.Guard
-	// Loops are the event loops that connections live on.
+	// Loops are the event loops that own the connections.
 	Loops *loop.Group
-	// SetRoutes is told what clients can ask for, such as [session.Server.SetServices].
+	// SetRoutes receives the services that clients can ask for, such as [session.Server.SetServices].
 	SetRoutes func([]*session.Service)
-	// Log gets a line for each change of state.
+	// Log receives a line for each change of state.
 	Log *slog.Logger
 }
 
-// Services are the services that run. Their methods may be called from any goroutine.
+// Services are the running services. Their methods may be called from any goroutine.
 type Services struct {
 	o        Options
 	stopping context.Context
 	stop     context.CancelFunc
-	woken    chan struct{} // of size one: something is under way
+	woken    chan struct{} // of size one: a backend is warming or leaving
 	done     chan struct{}
 
-	applying sync.Mutex // held by Apply, so that plans are made one after the other; taken before mu
+	applying sync.Mutex // held by Apply, so that plans are applied one after the other; taken before mu
 
-	// mu is never held while anybody waits, for a network or for another goroutine: monitoring is answered under it.
-	mu       sync.Mutex
-	begun    bool                 // guarded by mu: a snapshot was applied before
-	desired  *plan                // guarded by mu: the last that was applied
-	services map[string]*service  // guarded by mu: by name
-	leaving  []*member            // guarded by mu: backends that are to go, until their last connection has
-	servers  map[string][]*member // guarded by mu: all of both, by their server
-	said     []func()             // guarded by mu: lines for the log
+	// mu is never held while waiting for the network or for another goroutine, because monitoring needs it.
+	mu          sync.Mutex
+	begun       bool                 // guarded by mu: a snapshot was applied before
+	desired     *plan                // guarded by mu: the plan that was applied last
+	services    map[string]*service  // guarded by mu: by name
+	leaving     []*member            // guarded by mu: removed backends that still have connections
+	servers     map[string][]*member // guarded by mu: backends of services and leaving ones, by their server
+	pendingLogs []func()             // guarded by mu: log lines, written after mu is unlocked
 }
 
-// service is a service that runs. It is guarded by Services.mu.
+// service is a running service. It is guarded by Services.mu.
 type service struct {
 	name     string
 	group    *pool.Group[*backend.Conn] // static
@@ -78,26 +79,26 @@ type service struct {
 	peers    *backend.Peers             // static
 	dropped  *session.Dropped           // static
 	removed  chan struct{}              // static; closed when the service is removed
-	atStart  bool                       // static; it had enabled backends at the start
-	served   bool                       // a backend that has gone had a connection
+	atStart  bool                       // static; it had enabled backends when the proxy started
+	served   bool                       // a backend that was removed had a connection
 	plan     *servicePlan
 	members  map[string]*member // by name
 }
 
-// member is one backend of a service, as it runs. It is guarded by Services.mu.
+// member is a running backend of a service. It is guarded by Services.mu.
 type member struct {
 	*backend.Backend
 	service string
 	server  string // the same for the same server, see config.ServerOf
-	atStart bool   // it was there at the start, enabled
+	atStart bool   // it was enabled when the proxy started
 	plan    *backendPlan
 	mode    pool.Mode
 	taken   int
-	// warming is until when it may keep others of the service from leaving, because it is to take their place; zero for not.
+	// warming is when the service's other backends stop waiting for its warm connections; zero if none waits.
 	warming time.Time
 }
 
-// New returns services without any. Close ends them.
+// New returns Services with no service in it. Close ends it.
 func New(o Options) *Services {
 	s := &Services{
 		o: o, services: make(map[string]*service), servers: make(map[string][]*member),
@@ -108,15 +109,15 @@ func New(o Options) *Services {
 	return s
 }
 
-// Apply makes what runs what the snapshot says. It does not wait for connections or sessions. An error, which is
-// [config.Problems], says that it cannot be made so, and that nothing has changed.
+// Apply puts a snapshot in force. It does not wait for connections or sessions. If the snapshot cannot be put in force, it
+// returns [config.Problems] and changes nothing.
 func (s *Services) Apply(snapshot *config.Snapshot) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	s.mu.Lock()
 	before := s.desired
 	s.mu.Unlock()
-	next, err := newPlan(snapshot, before) // which takes a while for thousands of backends
+	next, err := newPlan(snapshot, before) // takes a while for thousands of backends
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func (s *Services) Apply(snapshot *config.Snapshot) error {
 	return nil
 }
 
-// Snapshot returns what was applied last; nil before the first.
+// Snapshot returns the snapshot that was applied last; nil before the first.
 func (s *Services) Snapshot() *config.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,22 +140,22 @@ func (s *Services) Snapshot() *config.Snapshot {
 	return s.desired.snapshot
 }
 
-// say has a line be logged when the mutex is given up, which is held: whoever reads the log may be slow.
-func (s *Services) say(message string, about ...any) {
-	s.said = append(s.said, func() { s.o.Log.Info(message, about...) })
+// logLater logs a line after mu is unlocked, since the log may be slow. It is called with mu held.
+func (s *Services) logLater(message string, about ...any) {
+	s.pendingLogs = append(s.pendingLogs, func() { s.o.Log.Info(message, about...) })
 }
 
-// unlock gives the mutex up, and logs what was said meanwhile.
+// unlock unlocks mu and writes the pending log lines.
 func (s *Services) unlock() {
-	said := s.said
-	s.said = nil
+	lines := s.pendingLogs
+	s.pendingLogs = nil
 	s.mu.Unlock()
-	for _, log := range said {
+	for _, log := range lines {
 		log()
 	}
 }
 
-// run looks after what is under way.
+// run completes what Apply started, until Close.
 func (s *Services) run() {
 	defer close(s.done)
 	for {
@@ -163,8 +164,8 @@ func (s *Services) run() {
 		case <-s.stopping.Done():
 			return
 		}
-		for s.settle() {
-			pause := time.NewTimer(look)
+		for s.advance() {
+			pause := time.NewTimer(pollInterval)
 			select {
 			case <-pause.C:
 			case <-s.stopping.Done():
@@ -175,20 +176,20 @@ func (s *Services) run() {
 	}
 }
 
-// settle brings what is under way further, and returns whether anything is left.
-func (s *Services) settle() (more bool) {
+// advance continues warming and draining, and returns whether anything is left to do.
+func (s *Services) advance() (more bool) {
 	s.mu.Lock()
 	gone := s.reap()
 	more = s.reconcile(time.Now())
 	s.unlock()
-	for _, m := range gone { // it has no connections, so this takes no time
+	for _, m := range gone { // it has no connections, so this does not wait
 		m.Close(s.stopping)
 		s.o.Log.Info("backend removed", "backend", m.Name(), "service", m.service)
 	}
 	return more
 }
 
-// reap returns those who have left.
+// reap forgets the backends that have no connections left, and returns them.
 func (s *Services) reap() (gone []*member) {
 	s.leaving = slices.DeleteFunc(s.leaving, func(m *member) bool {
 		if book := m.Stats(); book.Used() > 0 {
@@ -206,7 +207,7 @@ func (s *Services) reap() (gone []*member) {
 	return gone
 }
 
-// wake has what is under way looked after.
+// wake makes run continue.
 func (s *Services) wake() {
 	select {
 	case s.woken <- struct{}{}:
@@ -214,7 +215,7 @@ func (s *Services) wake() {
 	}
 }
 
-// route tells the server of clients what there is. It is called with the mutex held.
+// route passes the routes to the session server. It is called with mu held.
 func (s *Services) route() {
 	var routes []*session.Service
 	for _, name := range slices.Sorted(maps.Keys(s.services)) {
@@ -234,7 +235,8 @@ func (v *service) route() *session.Service {
 	}
 }
 
-// Share closes an idle connection of the backend that has the most, if those are several, to make room for one that has none.
+// Share closes an idle connection of the backend that has the most, if it has more than one, to make room for a backend that has
+// none.
 func (s *Services) Share() {
 	s.mu.Lock()
 	var richest *member
@@ -252,7 +254,7 @@ func (s *Services) Share() {
 	}
 }
 
-// Shed closes up to n idle connections, of all backends in turn, and returns how many.
+// Shed closes up to n idle connections, taking from all backends in turn, and returns how many it closed.
 func (s *Services) Shed(n int) (shed int) {
 	s.mu.Lock()
 	var all []*member
@@ -284,8 +286,8 @@ func byName[T any](all map[string]T) []T {
 	return list
 }
 
-// Close closes all connections in order, and returns when they are gone, or ctx ends. The sessions must have ended before, and
-// Apply must not be called any more.
+// Close closes all connections, and returns when they are closed or ctx ends. All sessions must have ended, and Apply must not be
+// called any more.
 func (s *Services) Close(ctx context.Context) {
 	s.stop()
 	<-s.done

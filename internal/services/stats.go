@@ -6,7 +6,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// Stats adds the services, their backends, and those that are leaving.
+// Stats adds the services, their backends, and the backends that are leaving.
 func (s *Services) Stats(to *stats.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,14 +31,14 @@ func (s *Services) Stats(to *stats.Stats) {
 	}
 }
 
-// Count returns how many services there are.
+// Count returns the number of services.
 func (s *Services) Count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.services)
 }
 
-// Dialed returns how many connections the backends that there are have ever had.
+// Dialed returns how many connections the present backends have dialed since they started.
 func (s *Services) Dialed() (n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *Services) Dialed() (n uint64) {
 	return n
 }
 
-// variantsOf returns what there is of each variant of connections, and nothing where all connections are alike.
+// variantsOf returns the statistics of each variant of connections; nil if all connections are alike.
 func variantsOf(b *backend.Backend) []pool.VariantStats {
 	variants := b.Variants()
 	if len(variants) == 1 && variants[0].Variant == "" && variants[0].Outdated == 0 {
