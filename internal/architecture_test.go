@@ -63,13 +63,13 @@ var mayImport = map[string][]string{
 	// For tests, demo and benchmarks.
 	"internal/proxyprocess": {"internal/stats"},
 	"internal/wstest":       {"internal/frame", "internal/handshake", "internal/secure", "internal/secure/securetest"},
-	"internal/sim":          {"internal/frame", "internal/handshake", "internal/loop", "internal/secure"},
-	"internal/hunt":         {"internal/frame", "internal/sim"},
+	"internal/sim":          {"internal/frame", "internal/handshake", "internal/loop", "internal/secure", "internal/spelling"},
+	"internal/hunt":         {"internal/frame", "internal/sim", "internal/spelling"},
 	"internal/stage":        {"internal/app", "internal/sim"},
 	"internal/hunt/cmd":     {"internal/app", "internal/hunt", "internal/profile", "internal/sim", "internal/stage"},
-	"internal/chaos":        {"internal/frame", "internal/handshake", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/stats"},
+	"internal/chaos":        {"internal/frame", "internal/handshake", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/spelling", "internal/stats"},
 	"internal/chaos/cmd":    {"internal/chaos"},
-	"internal/load":         {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/wav"},
+	"internal/load":         {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/spelling", "internal/wav"},
 	"internal/load/report":  {"internal/frame", "internal/load"},
 
 	// What makes of the desired state what runs.

@@ -45,7 +45,7 @@ func check(proxy string, rest []string) error {
 	}
 	u, err := url.Parse(proxy)
 	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "" {
-		return fmt.Errorf("-proxy: %q is no address of a proxy; allowed is ws://host:port/path or wss://host/path", proxy)
+		return fmt.Errorf("-proxy: invalid address %q: use ws://host:port/path or wss://host/path", proxy)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func main() {
 	flag.IntVar(&o.servers, "servers", 2, "number of recognisers to start")
 	flag.Func("backend", "`URL` of a Vosk server that runs already, instead of starting any (repeat for several)", func(url string) error {
 		if !strings.HasPrefix(url, "ws://") {
-			return errors.New("allowed is ws://host:port/path")
+			return errors.New("use ws://host:port/path")
 		}
 		o.backends = append(o.backends, url)
 		return nil

@@ -14,9 +14,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // Options are the settings of a run.
@@ -77,29 +78,29 @@ func Describe(out io.Writer) {
 	}
 }
 
-// Validate tells what is wrong with the options, and what is allowed.
+// Validate returns an error that names the wrong field, its value and what to use instead.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	if _, err := os.Stat(o.Binary); err != nil {
-		return fmt.Errorf("binary: %q cannot be run: %w; `make build` makes bin/wsbouncer", o.Binary, err)
+		return fmt.Errorf("binary: %q cannot run: %w: build bin/wsbouncer with `make build`", o.Binary, err)
 	}
 	if o.Duration < minDuration || o.Duration > maxDuration {
-		return fmt.Errorf("duration: %v is out of range; allowed is %v to %v", o.Duration, minDuration, maxDuration)
+		return fmt.Errorf("duration: %v is out of range: use %v to %v", o.Duration, minDuration, maxDuration)
 	}
 	if o.Sessions < 1 || o.Sessions > maxSessions {
-		return fmt.Errorf("sessions: %d is out of range; allowed is 1 to %d", o.Sessions, maxSessions)
+		return fmt.Errorf("sessions: %d is out of range: use 1 to %d", o.Sessions, maxSessions)
 	}
 	names := Names()
 	for _, name := range o.Only {
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("only: there is no scenario %q; allowed are %s", name, strings.Join(names, ", "))
+			return spelling.Unknown("scenario", name, names)
 		}
 	}
 	return nil
 }
 
-// ErrFound is returned by Run when something was found that must not happen. The report says what.
-var ErrFound = errors.New("something happened that must not")
+// ErrFound is returned by Run when something happened that must not. The report says what.
+var ErrFound = errors.New("the run has findings")
 
 // run is a run under way.
 type run struct {

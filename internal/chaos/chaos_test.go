@@ -164,10 +164,10 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(o *Options){
-		`binary: "/nowhere" cannot be run`:                            func(o *Options) { o.Binary = "/nowhere" },
-		`duration: 1ms is out of range; allowed is 1s to 24h0m0s`:     func(o *Options) { o.Duration = time.Millisecond },
-		`sessions: -1 is out of range; allowed is 1 to 5000`:          func(o *Options) { o.Sessions = -1 },
-		`only: there is no scenario "rude"; allowed are bad-keys, bu`: func(o *Options) { o.Only = []string{"drains", "rude"} },
+		`binary: "/nowhere" cannot run`:                    func(o *Options) { o.Binary = "/nowhere" },
+		`duration: 1ms is out of range: use 1s to 24h0m0s`: func(o *Options) { o.Duration = time.Millisecond },
+		`sessions: -1 is out of range: use 1 to 5000`:      func(o *Options) { o.Sessions = -1 },
+		`unknown scenario "rude": use one of bad-keys, bu`: func(o *Options) { o.Only = []string{"drains", "rude"} },
 	} {
 		o := good
 		change(&o)

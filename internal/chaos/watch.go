@@ -95,7 +95,7 @@ func (w *watcher) count(s *service) {
 	r := s.hostile.read()
 	w.compare(s, s.hostile.name, r.open, hostileCap)
 	if r.burst > maxBurst {
-		w.ledger.wrong(s.name, "flood", "%s got %d upgrade requests within a second; allowed are %d", s.hostile.name, r.burst, maxBurst)
+		w.ledger.wrong(s.name, "flood", "%s got %d upgrade requests within a second, more than %d", s.hostile.name, r.burst, maxBurst)
 	}
 }
 

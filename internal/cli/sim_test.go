@@ -56,13 +56,13 @@ func TestSim(t *testing.T) {
 
 func TestSimUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"--protocol chat":      `protocol: "chat" is unknown`,
+		"--protocol chat":      `unknown protocol "chat"`,
 		"--fail explode":       "unknown failure",
-		"--nasty rude":         "unknown switch; allowed are late-partials, overtaken-final,",
+		"--nasty rude":         `unknown switch "rude": use one of late-partials, overtaken-final,`,
 		"--latency -1s":        "latency: -1s is out of range",
 		"--path v1":            `path: "v1" does not begin with a slash`,
 		"--api-key k":          "api key: the protocol echo takes none",
-		"--listen here":        `listen: "here" is not an address`,
+		"--listen here":        `listen: invalid address "here"`,
 		"ws://127.0.0.1:9001/": "takes no arguments",
 	} {
 		cmd := newSimCommand()

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // Message is a whole WebSocket message.
@@ -87,7 +87,7 @@ func Dialogues() []string {
 func dialogueNamed(name string) (*Dialogue, error) {
 	i := slices.IndexFunc(dialogues, func(d Dialogue) bool { return d.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("protocol: %q is unknown; allowed are %s", name, strings.Join(Dialogues(), ", "))
+		return nil, spelling.Unknown("protocol", name, Dialogues())
 	}
 	return &dialogues[i], nil
 }

@@ -84,7 +84,7 @@ func (o Options) withDefaults() Options {
 func (o Options) validate() (*url.URL, *Dialogue, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "ws" || u.Port() == "" {
-		return nil, nil, fmt.Errorf("url: %q is not an address; allowed is ws://host:port", o.URL)
+		return nil, nil, fmt.Errorf("url: invalid address %q: use ws://host:port", o.URL)
 	}
 	d, err := dialogueNamed(o.Protocol)
 	if err != nil {
@@ -102,20 +102,20 @@ func (o Options) validate() (*url.URL, *Dialogue, error) {
 		{"traces", o.Traces, 1 << 20},
 	} {
 		if n.value < 1 || n.value > n.most {
-			return nil, nil, fmt.Errorf("%s: %d is out of range; allowed is 1 to %d", n.field, n.value, n.most)
+			return nil, nil, fmt.Errorf("%s: %d is out of range: use 1 to %d", n.field, n.value, n.most)
 		}
 	}
 	if o.Exact && d.Final == nil {
-		return nil, nil, fmt.Errorf("exact: final results of %q cannot be told from others", o.Protocol)
+		return nil, nil, fmt.Errorf("exact: the final results of %q cannot be distinguished from others", o.Protocol)
 	}
 	if o.Pace < 0 || o.Pace > time.Hour {
-		return nil, nil, fmt.Errorf("pace: %v is out of range; allowed is 0s to 1h", o.Pace)
+		return nil, nil, fmt.Errorf("pace: %v is out of range: use 0s to 1h", o.Pace)
 	}
 	if !(o.Settings >= 0 && o.Settings <= 1) {
-		return nil, nil, fmt.Errorf("settings: %v is not a probability; allowed is 0 to 1", o.Settings)
+		return nil, nil, fmt.Errorf("settings: invalid probability %v: use 0 to 1", o.Settings)
 	}
 	if o.Timeout < time.Millisecond || o.Timeout > time.Hour {
-		return nil, nil, fmt.Errorf("timeout: %v is out of range; allowed is 1ms to 1h", o.Timeout)
+		return nil, nil, fmt.Errorf("timeout: %v is out of range: use 1ms to 1h", o.Timeout)
 	}
 	return u, d, o.Manners.validate()
 }

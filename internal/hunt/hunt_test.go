@@ -166,13 +166,13 @@ func TestSeed(t *testing.T) {
 func TestOptionsRefused(t *testing.T) {
 	good := Options{URL: "ws://127.0.0.1:1", Protocol: sim.Vosk, Sessions: 1}
 	for want, change := range map[string]func(o *Options){
-		`url: "http://x" is not an address; allowed is ws://host:port`: func(o *Options) { o.URL = "http://x" },
-		`protocol: "chat" is unknown; allowed are echo, vosk, funasr,`: func(o *Options) { o.Protocol = "chat" },
-		`sessions: 0 is out of range; allowed is 1 to`:                 func(o *Options) { o.Sessions = 0 },
-		`concurrency: -1 is out of range`:                              func(o *Options) { o.Concurrency = -1 },
-		`settings: 2 is not a probability`:                             func(o *Options) { o.Settings = 2 },
-		`timeout: -1ns is out of range`:                                func(o *Options) { o.Timeout = -1 },
-		`manners: the share -1 of stall is negative`:                   func(o *Options) { o.Manners[Stall] = -1 },
+		`url: invalid address "http://x": use ws://host:port`:     func(o *Options) { o.URL = "http://x" },
+		`unknown protocol "chat": use one of echo, vosk, funasr,`: func(o *Options) { o.Protocol = "chat" },
+		`sessions: 0 is out of range: use 1 to`:                   func(o *Options) { o.Sessions = 0 },
+		`concurrency: -1 is out of range`:                         func(o *Options) { o.Concurrency = -1 },
+		`settings: invalid probability 2`:                         func(o *Options) { o.Settings = 2 },
+		`timeout: -1ns is out of range`:                           func(o *Options) { o.Timeout = -1 },
+		`manners: the share -1 of stall is negative`:              func(o *Options) { o.Manners[Stall] = -1 },
 	} {
 		o := good
 		change(&o)
@@ -188,9 +188,9 @@ func TestParseManners(t *testing.T) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
 	for text, want := range map[string]string{
-		"":            `"" is unknown; allowed are clean-end, impatient, close-without-end,`,
-		"politely:1":  `"politely" is unknown`,
-		"clean-end":   `allowed is name:share`,
+		"":            `unknown manner "": use one of clean-end, impatient, close-without-end,`,
+		"politely:1":  `unknown manner "politely"`,
+		"clean-end":   `use name:share`,
 		"clean-end:0": "all shares are 0",
 	} {
 		if _, err := ParseManners(text); err == nil || !strings.Contains(err.Error(), want) {

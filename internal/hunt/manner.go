@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // Manner is how a session ends.
@@ -53,7 +55,7 @@ func (m Manners) validate() error {
 		sum += share
 	}
 	if sum == 0 {
-		return errors.New("manners: all shares are 0; at least one must be positive")
+		return errors.New("manners: all shares are 0: use a positive one")
 	}
 	return nil
 }
@@ -86,11 +88,11 @@ func ParseManners(text string) (Manners, error) {
 			}
 			known = true
 			if _, err := fmt.Sscan(share, &m[i]); err != nil {
-				return Manners{}, fmt.Errorf("manners: %q: allowed is name:share, share being a whole number", word)
+				return Manners{}, fmt.Errorf("manners: %q: use name:share, where the share is a whole number", word)
 			}
 		}
 		if !known {
-			return Manners{}, fmt.Errorf("manners: %q is unknown; allowed are %s", name, strings.Join(mannerNames[:], ", "))
+			return Manners{}, spelling.Unknown("manner", name, mannerNames[:])
 		}
 	}
 	return m, m.validate()

@@ -135,10 +135,10 @@ func MetricsHelp() string {
 	return strings.TrimSuffix(help.String(), "\n")
 }
 
-func metricNames() string {
+func metricNames() []string {
 	names := make([]string, len(metrics))
 	for i, m := range metrics {
 		names[i] = m.name
 	}
-	return strings.Join(names, ", ")
+	return names
 }

@@ -54,12 +54,12 @@ func length(audio *wav.Audio) time.Duration {
 func checkAudio(audio *wav.Audio) error {
 	switch {
 	case audio.BitsPerSample != 8*bytesPerSample || audio.Channels != 1:
-		return fmt.Errorf("audio: %d channels of %d bits; allowed is one channel (mono) of 16 bits",
+		return fmt.Errorf("audio: %d channels of %d bits: use one channel (mono) of 16 bits",
 			audio.Channels, audio.BitsPerSample)
 	case audio.SampleRate <= 0:
-		return fmt.Errorf("audio: %d samples per second; allowed is more than 0", audio.SampleRate)
+		return fmt.Errorf("audio: %d samples per second: use more than 0", audio.SampleRate)
 	case len(audio.PCM) == 0:
-		return errors.New("audio: the file holds no samples; allowed is one or more")
+		return errors.New("audio: the file has no samples")
 	}
 	return nil
 }

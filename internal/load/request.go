@@ -22,19 +22,19 @@ func (o Options) checkRequest(f *faults) []handshake.Field {
 		value = strings.Trim(value, " \t")
 		switch {
 		case !ok:
-			f.add("header: %q has no colon; allowed is a name and a value, such as 'Authorization: Bearer abc'", text)
+			f.add("header: %q has no colon: use a name and a value, such as 'Authorization: Bearer abc'", text)
 		case !handshake.IsToken(name):
-			f.add("header: %q has the name %q; allowed are letters, digits and !#$%%&'*+-.^_`|~", text, name)
+			f.add("header: %q has the invalid name %q: use letters, digits and !#$%%&'*+-.^_`|~", text, name)
 		case slices.Contains(ownFields, strings.ToLower(name)):
-			f.add("header: %q is a field that the handshake sets itself", name)
+			f.add("header: the handshake itself sets %q", name)
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-			f.add("header: the value of %q holds a control character; allowed are visible characters, spaces and tabs", name)
+			f.add("header: the value of %q has a control character: use visible characters, spaces and tabs", name)
 		default:
 			fields = append(fields, handshake.Field{Name: name, Value: value})
 		}
 	}
 	if o.Subprotocol != "" && !handshake.IsToken(o.Subprotocol) {
-		f.add("subprotocol: %q; allowed are letters, digits and !#$%%&'*+-.^_`|~", o.Subprotocol)
+		f.add("subprotocol: invalid name %q: use letters, digits and !#$%%&'*+-.^_`|~", o.Subprotocol)
 	}
 	return fields
 }

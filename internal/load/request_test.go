@@ -18,14 +18,14 @@ func TestRequestFields(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"Authorization":             "has no colon",
-		": b":                       `has the name ""`,
-		"X A: b":                    `has the name "X A"`,
-		"X-Ä: b":                    `has the name "X-Ä"`,
+		": b":                       `has the invalid name ""`,
+		"X A: b":                    `has the invalid name "X A"`,
+		"X-Ä: b":                    `has the invalid name "X-Ä"`,
 		"X:\r\nHost: evil":          "control character",
-		"Host: evil":                "sets itself",
-		"sec-websocket-KEY: a":      "sets itself",
-		"Transfer-Encoding: a":      "sets itself",
-		"Sec-WebSocket-Protocol: a": "sets itself",
+		"Host: evil":                "the handshake itself sets",
+		"sec-websocket-KEY: a":      "the handshake itself sets",
+		"Transfer-Encoding: a":      "the handshake itself sets",
+		"Sec-WebSocket-Protocol: a": "the handshake itself sets",
 	} {
 		o.Header = []string{text}
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
@@ -33,7 +33,7 @@ func TestRequestFields(t *testing.T) {
 		}
 	}
 	o.Header, o.Subprotocol = nil, "a,b"
-	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), `subprotocol: "a,b"`) {
+	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), `subprotocol: invalid name "a,b"`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // Threshold is a limit for something that a result shows, such as p99>50ms: the run fails when it is so. Make it with
@@ -28,7 +30,7 @@ func ParseThreshold(text string) (Threshold, error) {
 	}
 	at := strings.IndexAny(text, "<>=!")
 	if at < 0 {
-		return malformed("no comparison; a threshold looks like p99>50ms, with one of > >= < <=")
+		return malformed("no comparison: use a threshold such as p99>50ms, with one of > >= < <=")
 	}
 	name := strings.TrimSpace(text[:at])
 	t := Threshold{}
@@ -40,15 +42,15 @@ func ParseThreshold(text string) (Threshold, error) {
 	}
 	limit := strings.TrimSpace(text[at+len(t.comparator):])
 	if t.comparator == "" || strings.ContainsAny(limit, "<>=!") {
-		return malformed("allowed comparisons are > >= < <=")
+		return malformed("use one of the comparisons > >= < <=")
 	}
 	var known bool
 	if t.metric, known = metricNamed(name); !known {
-		return malformed("there is no metric %q; allowed are %s", name, metricNames())
+		return malformed("%w", spelling.Unknown("metric", name, metricNames()))
 	}
 	var ok bool
 	if t.limit, ok = parseLimit(limit, t.metric.unit); !ok {
-		return malformed("the limit for %s is %q; allowed is %s", name, limit, limitHelp[t.metric.unit])
+		return malformed("invalid limit %q for %s: use %s", limit, name, limitHelp[t.metric.unit])
 	}
 	t.text = name + t.comparator + limit
 	return t, nil

@@ -32,30 +32,30 @@ const (
 	maxLoops       = 256
 )
 
-// faults collects what is wrong with options: the field, its value and what is allowed.
+// faults collects what is wrong with options: the field, its value and what to use instead.
 type faults []error
 
 func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
 
 func (f *faults) between(field string, value, low, high int) {
 	if value < low || value > high {
-		f.add("%s: %d; allowed is %d to %d", field, value, low, high)
+		f.add("%s: %d is out of range: use %d to %d", field, value, low, high)
 	}
 }
 
 func (f *faults) within(field string, value, low, high time.Duration) {
 	if value < low || value > high {
-		f.add("%s: %s; allowed is %s to %s", field, value, low, high)
+		f.add("%s: %s is out of range: use %s to %s", field, value, low, high)
 	}
 }
 
 func (f *faults) notNegative(field string, value time.Duration) {
 	if value < 0 {
-		f.add("%s: %s; allowed is 0s or more", field, value)
+		f.add("%s: %s is negative: use 0s or more", field, value)
 	}
 }
 
-// Validate tells what is wrong with the options: the field, its value and what is allowed. It returns nil when Run would
+// Validate returns an error that names each wrong field, its value and what to use instead. It returns nil if Run would
 // accept them.
 func (o Options) Validate() error {
 	_, err := o.check()
@@ -78,7 +78,7 @@ func (o Options) check() ([]*handshake.Target, error) {
 		targets = append(targets, target)
 	}
 	if len(o.URLs) == 0 {
-		f.add("URL: none given; at least one is needed, such as ws://127.0.0.1:8080/")
+		f.add("URL: missing: use one such as ws://127.0.0.1:8080/")
 	}
 	f.between("connections", o.Connections, 1, maxConnections)
 	f.between("loops", o.Loops, 1, maxLoops)
@@ -93,7 +93,7 @@ func (o Options) check() ([]*handshake.Target, error) {
 		f.within("session-length", o.SessionLength, minSession, maxSession)
 	}
 	if o.Duration <= 0 {
-		f.add("duration: %s; allowed is more than 0s", o.Duration)
+		f.add("duration: %s is out of range: use more than 0s", o.Duration)
 	}
 	if o.Audio != nil {
 		o.checkSpeech(&f)
@@ -106,12 +106,12 @@ func (o Options) check() ([]*handshake.Target, error) {
 // checkEcho checks what goes with messages that are echoed.
 func (o Options) checkEcho(f *faults) {
 	if math.IsNaN(o.Rate) || o.Rate < 0 || o.Rate > MaxRate {
-		f.add("rate: %v; allowed is 0 (idle) to %.0f messages per second", o.Rate, float64(MaxRate))
+		f.add("rate: %v is out of range: use 0 (idle) to %.0f messages per second", o.Rate, float64(MaxRate))
 	}
 	f.between("size", o.Size, MinSize, MaxSize)
 	f.between("window", o.Window, 0, math.MaxInt32)
 	if o.Unicode && !o.Text {
-		f.add("unicode: true; allowed for text messages only")
+		f.add("unicode: use it with text messages only")
 	}
 }
 
@@ -122,14 +122,14 @@ func (o Options) checkSpeech(f *faults) {
 		return
 	}
 	if o.SessionLength != 0 {
-		f.add("session-length: %s; allowed is none with audio, where a session is as long as the recording", o.SessionLength)
+		f.add("session-length: %s: do not use it with audio, because a session is as long as the recording", o.SessionLength)
 	}
 	f.within("chunk", o.Chunk, minChunk, maxChunk)
 	if o.Chunk > 0 && chunkSize(o.Audio, o.Chunk) == 0 {
-		f.add("chunk: %s; at %d samples per second it holds none", o.Chunk, o.Audio.SampleRate)
+		f.add("chunk: %s has no sample at %d samples per second: use a longer one", o.Chunk, o.Audio.SampleRate)
 	}
 	if l := length(o.Audio); o.Duration > 0 && o.Duration < l {
-		f.add("duration: %s; allowed is at least the length of the audio, %s", o.Duration, l)
+		f.add("duration: %s is shorter than the audio: use at least %s", o.Duration, l)
 	}
 }
 

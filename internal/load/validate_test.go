@@ -16,7 +16,7 @@ func TestValidateNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 	}{
 		{func(*Options) {}, nil},
 		{func(o *Options) { o.Rate = 0 }, nil},
-		{func(o *Options) { o.URLs = nil }, []string{"URL", "at least one"}},
+		{func(o *Options) { o.URLs = nil }, []string{"URL", "missing"}},
 		{func(o *Options) { o.URLs = []string{"http://x"} }, []string{"URL", "http", "ws"}},
 		{func(o *Options) { o.Connections = 0 }, []string{"connections", "0", "1 to"}},
 		{func(o *Options) { o.Rate = -1 }, []string{"rate", "-1", "0"}},

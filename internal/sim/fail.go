@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // FailOptions say what goes wrong. Probabilities are from 0 (never) to 1 (always). Those of messages are drawn for every
@@ -53,16 +54,27 @@ late[:p[:delay]]     send an extra message a delay (30ms) after an answer
 chatter[:interval]   send a message every interval (1s)
 p is a probability from 0 to 1, drawn for each upgrade or message`
 
+// failWords are the words of ParseFail.
+var failWords = []struct {
+	name, form  string
+	least, most int // arguments
+	field       func(*FailOptions) *float64
+}{
+	{"refuse", "refuse or refuse:p", 0, 1, func(f *FailOptions) *float64 { return &f.Refuse }},
+	{"reset", "reset:p", 1, 1, func(f *FailOptions) *float64 { return &f.Reset }},
+	{"close", "close:code:p", 2, 2, func(f *FailOptions) *float64 { return &f.Close }},
+	{"stall", "stall:p", 1, 1, func(f *FailOptions) *float64 { return &f.Stall }},
+	{"midframe", "midframe:p", 1, 1, func(f *FailOptions) *float64 { return &f.MidFrame }},
+	{"greeting", "greeting", 0, 0, nil},
+	{"late", "late, late:p or late:p:delay", 0, 2, func(f *FailOptions) *float64 { return &f.Late }},
+	{"chatter", "chatter or chatter:interval", 0, 1, nil},
+}
+
 // ParseFail reads a comma-separated list of failures, as FailHelp describes them.
 func ParseFail(text string) (FailOptions, error) {
 	var f FailOptions
-	for word := range strings.SplitSeq(text, ",") {
-		if word = strings.TrimSpace(word); word == "" {
-			continue
-		}
-		if err := f.parse(word); err != nil {
-			return FailOptions{}, fmt.Errorf("fail: %q: %w", word, err)
-		}
+	if err := parseList("fail", text, f.parse); err != nil {
+		return FailOptions{}, err
 	}
 	if err := f.validate(); err != nil {
 		return FailOptions{}, err
@@ -70,120 +82,95 @@ func ParseFail(text string) (FailOptions, error) {
 	return f, nil
 }
 
+// parseList calls parse for each word of a comma-separated list, with its name and what follows each colon.
+func parseList(list, text string, parse func(name string, args []string) error) error {
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); word == "" {
+			continue
+		}
+		parts := strings.Split(word, ":")
+		if err := parse(parts[0], parts[1:]); err != nil {
+			return fmt.Errorf("%s: %q: %w", list, word, err)
+		}
+	}
+	return nil
+}
+
 // parse reads one failure.
-func (f *FailOptions) parse(word string) (err error) {
-	parts := strings.Split(word, ":")
-	name, args := parts[0], parts[1:]
-	takes := func(least, most int, form string) error {
-		if len(args) < least || len(args) > most {
-			return fmt.Errorf("allowed is %s", form)
+func (f *FailOptions) parse(name string, args []string) (err error) {
+	var names []string
+	for _, w := range failWords {
+		names = append(names, w.name)
+		if w.name != name {
+			continue
 		}
-		return nil
+		if len(args) < w.least || len(args) > w.most {
+			return fmt.Errorf("use %s", w.form)
+		}
+		switch {
+		case name == "greeting":
+			f.Greeting = true
+		case name == "chatter":
+			f.Chatter = defaultChatter
+			if len(args) == 1 {
+				f.Chatter, err = delay(args[0])
+			}
+		case name == "close":
+			var code uint64
+			if code, err = strconv.ParseUint(args[0], 10, 16); err != nil {
+				return fmt.Errorf("invalid close code %q: use one that RFC 6455 lets a server send, such as 1011", args[0])
+			}
+			f.CloseCode, args = frame.CloseCode(code), args[1:]
+		case len(args) == 2: // late
+			if f.LateAfter, err = delay(args[1]); err != nil {
+				return err
+			}
+		}
+		if w.field != nil {
+			*w.field(f), err = probability(args)
+		}
+		return err
 	}
-	switch name {
-	case "refuse":
-		if err = takes(0, 1, "refuse or refuse:p"); err == nil {
-			f.Refuse, err = probability(args)
-		}
-	case "reset":
-		if err = takes(1, 1, "reset:p"); err == nil {
-			f.Reset, err = probability(args)
-		}
-	case "stall":
-		if err = takes(1, 1, "stall:p"); err == nil {
-			f.Stall, err = probability(args)
-		}
-	case "midframe":
-		if err = takes(1, 1, "midframe:p"); err == nil {
-			f.MidFrame, err = probability(args)
-		}
-	case "close":
-		if err = takes(2, 2, "close:code:p"); err == nil {
-			err = f.parseClose(args)
-		}
-	case "greeting":
-		err = takes(0, 0, "greeting")
-		f.Greeting = true
-	case "late":
-		if err = takes(0, 2, "late, late:p or late:p:delay"); err == nil {
-			err = f.parseLate(args)
-		}
-	case "chatter":
-		f.Chatter = defaultChatter
-		if err = takes(0, 1, "chatter or chatter:interval"); err == nil && len(args) == 1 {
-			f.Chatter, err = delay(args[0])
-		}
-	default:
-		err = fmt.Errorf("unknown failure; allowed are refuse, reset, close, stall, midframe, greeting, late and chatter")
-	}
-	return err
+	return spelling.Unknown("failure", name, names)
 }
 
-func (f *FailOptions) parseClose(args []string) error {
-	code, err := strconv.ParseUint(args[0], 10, 16)
-	if err != nil {
-		return fmt.Errorf("%q is not a close code; allowed are those that RFC 6455 lets a server send, such as 1011", args[0])
-	}
-	f.CloseCode = frame.CloseCode(code)
-	f.Close, err = probability(args[1:])
-	return err
-}
-
-func (f *FailOptions) parseLate(args []string) (err error) {
-	if len(args) == 2 {
-		if f.LateAfter, err = delay(args[1]); err != nil {
-			return err
-		}
-	}
-	f.Late, err = probability(args[:min(len(args), 1)])
-	return err
-}
-
-// probability reads a probability; without one it is 1.
+// probability reads a probability from the first argument. Without arguments it is 1.
 func probability(args []string) (float64, error) {
 	if len(args) == 0 {
 		return 1, nil
 	}
 	p, err := strconv.ParseFloat(args[0], 64)
-	if err != nil || !(p >= 0 && p <= 1) {
-		return 0, fmt.Errorf("%q is not a probability; allowed is 0 to 1", args[0])
+	if err != nil || !isProbability(p) {
+		return 0, fmt.Errorf("invalid probability %q: use 0 to 1", args[0])
 	}
 	return p, nil
 }
 
+func isProbability(p float64) bool { return p >= 0 && p <= 1 }
+
 func delay(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 || d > maxDelay {
-		return 0, fmt.Errorf("%q is not a delay; allowed is above 0s and at most %v, such as 50ms", text, maxDelay)
+		return 0, fmt.Errorf("invalid delay %q: use more than 0s and at most %v, such as 50ms", text, maxDelay)
 	}
 	return d, nil
 }
 
-// validate tells what is wrong with the failures.
+// validate returns an error that says which failure is wrong and what to use instead.
 func (f FailOptions) validate() error {
-	for _, p := range []struct {
-		field string
-		value float64
-	}{
-		{"refuse", f.Refuse},
-		{"reset", f.Reset},
-		{"close", f.Close},
-		{"stall", f.Stall},
-		{"midframe", f.MidFrame},
-		{"late", f.Late},
-	} {
-		if !(p.value >= 0 && p.value <= 1) {
-			return fmt.Errorf("fail: %s: %v is not a probability; allowed is 0 to 1", p.field, p.value)
+	for _, w := range failWords {
+		if w.field != nil && !isProbability(*w.field(&f)) {
+			return fmt.Errorf("fail: %s: invalid probability %v: use 0 to 1", w.name, *w.field(&f))
 		}
 	}
 	if f.Close > 0 && !f.CloseCode.Sendable() {
-		return fmt.Errorf("fail: close: %d may not be sent; allowed are 1000 to 1003, 1007 to 1014 and 3000 to 4999", f.CloseCode)
+		return fmt.Errorf("fail: close: %d may not be sent: use 1000 to 1003, 1007 to 1014 or 3000 to 4999", f.CloseCode)
 	}
 	if f.LateAfter < 0 || f.LateAfter > maxDelay {
-		return fmt.Errorf("fail: late: %v is out of range; allowed is 0s (for the default) to %v", f.LateAfter, maxDelay)
+		return fmt.Errorf("fail: late: %v is out of range: use 0s (for the default) to %v", f.LateAfter, maxDelay)
 	}
 	if f.Chatter < 0 || f.Chatter > maxDelay {
-		return fmt.Errorf("fail: chatter: %v is out of range; allowed is 0s (none) to %v", f.Chatter, maxDelay)
+		return fmt.Errorf("fail: chatter: %v is out of range: use 0s (none) to %v", f.Chatter, maxDelay)
 	}
 	return nil
 }

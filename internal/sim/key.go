@@ -72,11 +72,11 @@ func KeyProtocols() []string {
 func (o Options) validKey(p *Protocol) error {
 	switch {
 	case o.APIKey == "" && o.RefuseByStatus:
-		return fmt.Errorf("refuse by status: no API key is asked for, so no client is refused; set an API key as well")
+		return fmt.Errorf("refuse by status: no client is refused without an API key: set one")
 	case o.APIKey == "":
 		return nil
 	case p.auth == nil:
-		return fmt.Errorf("api key: the protocol %s takes none; those that ask for one are %s", p.Name, strings.Join(KeyProtocols(), ", "))
+		return fmt.Errorf("api key: the protocol %s takes none: use one of %s", p.Name, strings.Join(KeyProtocols(), ", "))
 	}
 	if !handshake.IsToken(o.APIKey) { // browsers offer it as a subprotocol
 		return fmt.Errorf("api key: it has characters that a subprotocol cannot have: use letters, digits and !#$%%&'*+-.^_`|~")

@@ -164,11 +164,11 @@ func TestKeyOptions(t *testing.T) {
 		want    string
 	}{
 		{Options{Protocol: Deepgram, APIKey: "abc-DEF_0.~"}, ""},
-		{Options{Protocol: Vosk, APIKey: "k"}, "api key: the protocol vosk takes none; those that ask for one are deepgram, assemblyai, speechmatics, openai-realtime"},
+		{Options{Protocol: Vosk, APIKey: "k"}, "api key: the protocol vosk takes none: use one of deepgram, assemblyai, speechmatics, openai-realtime"},
 		{Options{APIKey: "k"}, "api key: the protocol echo takes none"},
 		{Options{Protocol: Deepgram, APIKey: "two words"}, `api key: it has characters that a subprotocol cannot have: use letters, digits`},
 		{Options{Protocol: Deepgram, APIKey: "a,b"}, `api key: it has characters`},
-		{Options{Protocol: Deepgram, RefuseByStatus: true}, "refuse by status: no API key is asked for, so no client is refused; set an API key as well"},
+		{Options{Protocol: Deepgram, RefuseByStatus: true}, "refuse by status: no client is refused without an API key: set one"},
 	} {
 		err := test.options.Validate()
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)) {

@@ -1,9 +1,12 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // NastyOptions switch on what real servers have been seen to do to whoever uses their connections again, and what can go
@@ -93,23 +96,17 @@ func NastyNames() []string {
 // ParseNasty reads a comma-separated list of switches, as NastyHelp describes them.
 func ParseNasty(text string) (NastyOptions, error) {
 	var n NastyOptions
-	for word := range strings.SplitSeq(text, ",") {
-		if word = strings.TrimSpace(word); word == "" {
-			continue
-		}
-		if err := n.parse(word); err != nil {
-			return NastyOptions{}, fmt.Errorf("nasty: %q: %w", word, err)
-		}
+	if err := parseList("nasty", text, n.parse); err != nil {
+		return NastyOptions{}, err
 	}
 	return n, nil
 }
 
 // parse reads one switch.
-func (n *NastyOptions) parse(word string) (err error) {
-	name, value, given := strings.Cut(word, ":")
+func (n *NastyOptions) parse(name string, args []string) (err error) {
 	if name == "full" {
-		if n.Full, err = strconv.Atoi(value); err != nil || n.Full < 1 {
-			return fmt.Errorf("allowed is full:n, n being 1 or more")
+		if n.Full, err = strconv.Atoi(strings.Join(args, ":")); err != nil || n.Full < 1 {
+			return errors.New("use full:n, where n is 1 or more")
 		}
 		return nil
 	}
@@ -117,25 +114,24 @@ func (n *NastyOptions) parse(word string) (err error) {
 		if known.name != name {
 			continue
 		}
-		var args []string
-		if given {
-			args = []string{value}
+		if len(args) > 1 {
+			return fmt.Errorf("use %s or %[1]s:p", name)
 		}
 		*known.field(n), err = probability(args)
 		return err
 	}
-	return fmt.Errorf("unknown switch; allowed are %s", strings.Join(NastyNames(), ", "))
+	return spelling.Unknown("switch", name, NastyNames())
 }
 
-// validate tells what is wrong with the switches.
+// validate returns an error that says which switch is wrong and what to use instead.
 func (n NastyOptions) validate() error {
 	for _, known := range nastyNames {
-		if p := *known.field(&n); !(p >= 0 && p <= 1) {
-			return fmt.Errorf("nasty: %s: %v is not a probability; allowed is 0 to 1", known.name, p)
+		if p := *known.field(&n); !isProbability(p) {
+			return fmt.Errorf("nasty: %s: invalid probability %v: use 0 to 1", known.name, p)
 		}
 	}
 	if n.Full < 0 {
-		return fmt.Errorf("nasty: full: %d is out of range; allowed is 1 or more (0 for no limit)", n.Full)
+		return fmt.Errorf("nasty: full: %d is out of range: use 1 or more, or 0 for no limit", n.Full)
 	}
 	return nil
 }

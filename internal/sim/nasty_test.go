@@ -44,12 +44,12 @@ func TestParseNasty(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"rude":              `nasty: "rude": unknown switch; allowed are late-partials, overtaken-final, sticky-settings,`,
-		"late-partials:2":   `"2" is not a probability`,
-		"full":              "allowed is full:n, n being 1 or more",
-		"full:0":            "allowed is full:n",
-		"reset-ignored:":    `"" is not a probability`,
-		"silent-death:-0.1": "is not a probability",
+		"rude":              `nasty: "rude": unknown switch "rude": use one of late-partials, overtaken-final, sticky-settings,`,
+		"late-partials:2":   `invalid probability "2"`,
+		"full":              "use full:n, where n is 1 or more",
+		"full:0":            "use full:n",
+		"reset-ignored:":    `invalid probability ""`,
+		"silent-death:-0.1": "invalid probability",
 	} {
 		if got, err := ParseNasty(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %+v, %v; want an error with %q", text, got, err, want)

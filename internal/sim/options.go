@@ -86,18 +86,18 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate tells what is wrong with the options: the field, its value and what is allowed.
+// Validate returns an error that names the wrong field, its value and what to use instead.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
-		return fmt.Errorf("listen: %q is not an address; allowed is host:port, such as 127.0.0.1:9001", o.Listen)
+		return fmt.Errorf("listen: invalid address %q: use host:port, such as 127.0.0.1:9001", o.Listen)
 	}
 	protocol, err := protocolNamed(o.Protocol)
 	if err != nil {
 		return err
 	}
 	if o.Path != "" && !strings.HasPrefix(o.Path, "/") {
-		return fmt.Errorf("path: %q does not begin with a slash; allowed is a path such as /v1/listen, or none for any", o.Path)
+		return fmt.Errorf("path: %q does not begin with a slash: use a path such as /v1/listen, or none for any", o.Path)
 	}
 	if err := o.validKey(protocol); err != nil {
 		return err
@@ -107,16 +107,16 @@ func (o Options) Validate() error {
 		value time.Duration
 	}{{"latency", o.Latency}, {"jitter", o.Jitter}, {"silence", o.Silence}} {
 		if d.value < 0 || d.value > maxDelay {
-			return fmt.Errorf("%s: %v is out of range; allowed is 0s to %v", d.field, d.value, maxDelay)
+			return fmt.Errorf("%s: %v is out of range: use 0s to %v", d.field, d.value, maxDelay)
 		}
 	}
 	switch {
 	case o.Sessions < 0:
-		return fmt.Errorf("sessions: %d is out of range; allowed is 0 (no limit) or more", o.Sessions)
+		return fmt.Errorf("sessions: %d is out of range: use 1 or more, or 0 for no limit", o.Sessions)
 	case o.MaxMessage < 0:
-		return fmt.Errorf("max message: %d is out of range; allowed is 1 byte or more (0 for the default)", o.MaxMessage)
+		return fmt.Errorf("max message: %d is out of range: use 1 byte or more, or 0 for the default", o.MaxMessage)
 	case o.Loops < 0 || o.Loops > maxLoops:
-		return fmt.Errorf("loops: %d is out of range; allowed is 1 to %d (0 for the default)", o.Loops, maxLoops)
+		return fmt.Errorf("loops: %d is out of range: use 1 to %d, or 0 for the default", o.Loops, maxLoops)
 	}
 	if err := o.Fail.validate(); err != nil {
 		return err

@@ -1,11 +1,11 @@
 package sim
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
 // The names of the protocols that a server can speak.
@@ -133,7 +133,7 @@ var protocols = []Protocol{
 func protocolNamed(name string) (*Protocol, error) {
 	i := slices.IndexFunc(protocols, func(p Protocol) bool { return p.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("protocol: %q is unknown; allowed are %s", name, strings.Join(ProtocolNames(), ", "))
+		return nil, spelling.Unknown("protocol", name, ProtocolNames())
 	}
 	return &protocols[i], nil
 }

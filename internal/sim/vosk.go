@@ -135,7 +135,7 @@ func (d *voskDialogue) configure(message []byte) error {
 	}
 	if rate := parsed.Config.SampleRate; rate != nil {
 		if !(*rate >= minSampleRate && *rate <= maxSampleRate) {
-			return fmt.Errorf("sample_rate %v is out of range; allowed is %d to %d", *rate, minSampleRate, maxSampleRate)
+			return fmt.Errorf("sample_rate %v is out of range: use %d to %d", *rate, minSampleRate, maxSampleRate)
 		}
 		d.rate = int(*rate)
 	}

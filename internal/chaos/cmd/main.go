@@ -72,7 +72,7 @@ func parse(args []string, out io.Writer) (o chaos.Options, list bool, err error)
 		return o, false, err
 	}
 	if flags.NArg() > 0 {
-		return o, false, fmt.Errorf("%q is not a flag; there are no arguments", flags.Arg(0))
+		return o, false, fmt.Errorf("unexpected argument %q: use flags only", flags.Arg(0))
 	}
 	if *only != "" {
 		o.Only = strings.Split(*only, ",")

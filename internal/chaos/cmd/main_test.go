@@ -16,11 +16,11 @@ func TestUsage(t *testing.T) {
 	}{
 		{"-list", good, "bad-keys", ""},
 		{"-help", good, "", "-sessions number"},
-		{"chaos", usage, "", `"chaos" is not a flag`},
+		{"chaos", usage, "", `unexpected argument "chaos"`},
 		{"-duration soon", usage, "", "invalid value"},
-		{"-wsbouncer /nowhere", usage, "", `binary: "/nowhere" cannot be run`},
+		{"-wsbouncer /nowhere", usage, "", `binary: "/nowhere" cannot run`},
 		{"-wsbouncer . -sessions -5", usage, "", "sessions: -5 is out of range"},
-		{"-wsbouncer . -only rude", usage, "", `there is no scenario "rude"`},
+		{"-wsbouncer . -only rude", usage, "", `unknown scenario "rude"`},
 		{"-wsbouncer . -duration 1s -sessions 1 -only drains", found, "1 scenarios, 1 sessions, 1s, seed ", "starting proxy main"},
 	} {
 		t.Setenv("TMPDIR", t.TempDir())

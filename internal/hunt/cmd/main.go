@@ -79,7 +79,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 		return nil, err
 	}
 	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("%q is not a flag; there are no arguments", flags.Arg(0))
+		return nil, fmt.Errorf("unexpected argument %q: use flags only", flags.Arg(0))
 	}
 	if s.manners != "" {
 		var err error
@@ -195,7 +195,7 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profil
 		return report, err
 	}
 	if report.Leaks == 0 && report.Completed == 0 {
-		return report, fmt.Errorf("%s: no session got its last result: nothing was tested", protocol)
+		return report, fmt.Errorf("%s: no session got its last result, so nothing was tested", protocol)
 	}
 	return report, nil
 }

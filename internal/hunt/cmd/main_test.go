@@ -73,17 +73,17 @@ func TestReusable(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"-protocols chat":                          `protocol: "chat" is unknown`,
-		"-protocols vosk -unsafe vosk":             `-unsafe: "vosk" is not of the form protocol=risk`,
+		"-protocols chat":                          `unknown protocol "chat"`,
+		"-protocols vosk -unsafe vosk":             `-unsafe: "vosk": use protocol=risk`,
 		"-protocols vosk -unsafe vosk=fun":         `unknown value "fun": use one of quiet, doubt, blind`,
 		"-protocols vosk -nasty rude":              "unknown switch",
 		"-protocols vosk -fail rude":               "unknown failure",
-		"-manners rude:1":                          `"rude" is unknown`,
+		"-manners rude:1":                          `unknown manner "rude"`,
 		"-protocols vosk -profile chat":            `unknown profile "chat"`,
 		"-protocols vosk -sessions 0":              "sessions: 0 is out of range",
-		"vosk":                                     `"vosk" is not a flag`,
-		"-protocols vosk -sessions 5 -nasty full":  "allowed is full:n",
-		"-protocols vosk -sessions 5 -settings -1": "settings: -1 is not a probability",
+		"vosk":                                     `unexpected argument "vosk"`,
+		"-protocols vosk -sessions 5 -nasty full":  "use full:n",
+		"-protocols vosk -sessions 5 -settings -1": "settings: invalid probability -1",
 	} {
 		if _, err := hunted(t, args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v; want %s", args, err, want)

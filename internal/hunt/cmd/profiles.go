@@ -26,7 +26,7 @@ func writeProfiles(list string) (*profiles, error) {
 	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
 		protocol, risks, ok := strings.Cut(word, "=")
 		if !ok {
-			return nil, fmt.Errorf("-unsafe: %q is not of the form protocol=risk, risk being quiet, doubt or blind, or several joined by +", word)
+			return nil, fmt.Errorf("-unsafe: %q: use protocol=risk, where the risk is quiet, doubt or blind, or several of these joined by +", word)
 		}
 		name := protocol + "-unsafe"
 		p.names[protocol] = name

@@ -168,7 +168,7 @@ func TestSeries(t *testing.T) {
 			t.Errorf("no %s in JSON", name)
 		}
 	}
-	if err := r.Series(new(strings.Builder), "x.txt"); err == nil || !strings.Contains(err.Error(), ".csv and .json") {
+	if err := r.Series(new(strings.Builder), "x.txt"); err == nil || !strings.Contains(err.Error(), ".csv or .json") {
 		t.Errorf("%v", err)
 	}
 }
