@@ -16,10 +16,10 @@ type Poller struct {
 	// Retry is about how long to wait after an error before polling again.
 	Retry time.Duration
 
-	start  sync.Once
-	ctx    context.Context
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	start  sync.Once          // of run
+	ctx    context.Context    // static: ends with Close
+	cancel context.CancelFunc // static
+	done   sync.WaitGroup     // run
 }
 
 // NewPoller returns a poller that starts to poll when somebody watches.
