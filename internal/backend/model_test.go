@@ -265,7 +265,7 @@ func (w *world) rest() {
 
 // checkLog checks that each line tells of a change.
 func (w *world) checkLog(i int, f *fake) {
-	for _, about := range [][]string{{notReachable, reachable}, {opened, closedAgain}, {"WARN backend taken out of service, its", "INFO backend's probe"}} {
+	for _, about := range [][]string{{notReachable, reachable}, {opened, closedAgain}, {"WARN backend taken out of service, probe", "INFO backend probe"}} {
 		last := ""
 		for _, line := range f.log.all() {
 			for _, kind := range about {

@@ -24,7 +24,7 @@ func verdicts(t *testing.T, p Probe, results string) (told []string) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			prober(ctx, p, func(context.Context) error {
+			runProbe(ctx, p, func(context.Context) error {
 				n := asked.Add(1)
 				switch results[n-1] {
 				case '+':
@@ -100,7 +100,7 @@ func TestProberTimes(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			prober(ctx, p, func(ctx context.Context) error {
+			runProbe(ctx, p, func(ctx context.Context) error {
 				if count++; count == 1 {
 					if !time.Now().Equal(begun) {
 						t.Errorf("the first probe comes after %v", time.Since(begun))
@@ -140,7 +140,7 @@ func TestProberEnds(t *testing.T) {
 				var told []bool
 				go func() {
 					defer close(done)
-					prober(ctx, p, func(ctx context.Context) error { return pass(ctx, 2*time.Second) }, func(up bool, _ string) {
+					runProbe(ctx, p, func(ctx context.Context) error { return pass(ctx, 2*time.Second) }, func(up bool, _ string) {
 						told = append(told, up)
 					})
 				}()

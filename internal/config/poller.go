@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Poller looks again and again whether a store has changed, from the first watcher on, and rings its [Bell].
+// Poller polls a store for changes once there is a watcher, and rings its [Bell].
 type Poller struct {
 	Bell
-	// Look waits as long as it takes for a change, or for the time of a poll, and returns what tells this state of the store
-	// from others. It is called from one goroutine, and returns soon after ctx ends.
+	// Look waits for a change, or for one poll interval, and returns a text that differs when the store's state differs. One goroutine
+	// calls it, and it returns soon after ctx ends.
 	Look func(ctx context.Context) (state string, err error)
-	// Retry is about how long to wait before looking again after an error.
+	// Retry is roughly the time to wait after an error.
 	Retry time.Duration
 
 	start  sync.Once
@@ -22,7 +22,7 @@ type Poller struct {
 	done   sync.WaitGroup
 }
 
-// NewPoller returns a poller that does not look before somebody watches.
+// NewPoller returns a poller. It does not poll before there is a watcher.
 func NewPoller(retry time.Duration, look func(ctx context.Context) (string, error)) *Poller {
 	p := &Poller{Look: look, Retry: retry}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -36,7 +36,7 @@ func (p *Poller) Watch(ctx context.Context) <-chan struct{} {
 	return watcher
 }
 
-// Close ends looking and watching, and returns when it has.
+// Close stops polling and closes all watchers, and returns when that is done.
 func (p *Poller) Close() {
 	p.start.Do(func() {}) // it does not begin any more
 	p.cancel()

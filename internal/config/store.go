@@ -10,26 +10,26 @@ import (
 
 // Store keeps a configuration. Its methods may be called from any goroutine.
 type Store interface {
-	// Load returns the present snapshot. When what is there is not valid, the error has [Problems]; what to do then, such as
-	// to stay with the last snapshot that was, is the caller's business.
+	// Load returns the current snapshot. If the configuration is not valid, the error has [Problems]; the caller decides what to do,
+	// such as to keep the last valid snapshot.
 	Load(ctx context.Context) (*Snapshot, error)
 
-	// Watch returns a channel that gets a value at once, and whenever it may be worth to call Load again: because something
-	// was changed, by whomever; the store cannot be reached, again and again; or it can be reached again. Values that nobody
-	// has taken yet are one. The channel is closed when ctx ends or the store is closed.
+	// Watch returns a channel that receives a value at once, and whenever Load may have another result: after a change by anybody,
+	// repeatedly while the store cannot be reached, and when it can be reached again. Values that nobody has received yet are merged
+	// into one. The channel is closed when ctx ends or the store is closed.
 	Watch(ctx context.Context) <-chan struct{}
 
-	// Apply makes a change: all of it or, when it or its result is not valid or somebody else was quicker, nothing. It returns
-	// the snapshot that it makes; the present one if the change changes nothing.
+	// Apply makes a change completely or, if it or its result is not valid or somebody else has changed the configuration meanwhile,
+	// not at all. It returns the new snapshot; the current one if nothing differs.
 	Apply(ctx context.Context, change Change) (*Snapshot, error)
 
 	// History returns the latest revisions, the newest first, at most limit.
 	History(ctx context.Context, limit int) ([]Revision, error)
 
-	// At returns what the configuration said at an older version, or [ErrNoVersion].
+	// At returns the content of an older version, or [ErrNoVersion].
 	At(ctx context.Context, version string) (Content, error)
 
-	// Close ends watching and gives everything up.
+	// Close closes all watchers and releases the store.
 	Close() error
 }
 
@@ -37,12 +37,12 @@ type Store interface {
 type Options struct {
 	// Profiles checks the profiles that users wrote, as CheckProfiles does; nil for no check.
 	Profiles ProfileCheck
-	// ReadOnly is for who only loads: opening neither makes a database nor brings its schema up to date.
+	// ReadOnly is for callers that only load: the store neither creates a database nor migrates its schema.
 	ReadOnly bool
-	// Known says that there was a configuration before, a copy of which exists: a place without one is [ErrMissing] then, and
-	// not an empty configuration, and nothing is made there.
+	// Known says that the configuration existed before, because a copy of it exists. Then a place without a configuration is
+	// [ErrMissing], not an empty configuration, and the store creates nothing there.
 	Known bool
-	// Poll is how often a store looks for changes of others; 0 for its default, which finds them within a second.
+	// Poll is the time between two checks for other programs' changes; 0 for the store's default, which finds them within a second.
 	Poll time.Duration
 }
 
@@ -68,19 +68,19 @@ func (r Revision) String() string {
 var (
 	// ErrReadOnly: the store cannot be written to, such as a file without permission.
 	ErrReadOnly = errors.New("the configuration is read-only")
-	// ErrMissing: where the configuration was there is none any more. Nothing can be changed until there is one again.
+	// ErrMissing: the configuration existed and is gone. Nothing can be changed until it exists again.
 	ErrMissing = errors.New("the configuration is missing")
-	// ErrUnreachable: the store does not answer. What the error says may be another thing each time, though it is one outage.
+	// ErrUnreachable: the store does not answer. The text of the error may differ each time during one outage.
 	ErrUnreachable = errors.New("the configuration store cannot be reached")
-	// ErrNoVersion: the history has no such version, or no longer.
+	// ErrNoVersion: the history does not have the version, or not any more.
 	ErrNoVersion = errors.New("the history has no such version")
-	// ErrSchema: the database's schema is not the one that this program knows.
+	// ErrSchema: this program does not know the database's schema.
 	ErrSchema = errors.New("the database schema does not match")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("the configuration store is closed")
 )
 
-// Unreachable marks an error as [ErrUnreachable], and leaves its text as it is.
+// Unreachable marks an error as [ErrUnreachable] without changing its text.
 func Unreachable(err error) error { return unreachable{err} }
 
 type unreachable struct{ error }
@@ -88,7 +88,7 @@ type unreachable struct{ error }
 func (u unreachable) Unwrap() error        { return u.error }
 func (u unreachable) Is(target error) bool { return target == ErrUnreachable }
 
-// ConflictError says that somebody else changed the configuration meanwhile. Nothing was written.
+// ConflictError says that somebody else has changed the configuration since the writer read it. Nothing was written.
 type ConflictError struct {
 	Expected string     // the version that the writer had seen
 	Current  string     // the version that is there

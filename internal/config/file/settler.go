@@ -169,8 +169,8 @@ func lookAt(path string, counted *look) *look {
 		return &look{err: fmt.Errorf("configuration file: %s is a directory: use a file", path)}
 	case !info.Mode().IsRegular(): // opening a pipe would wait for a writer
 		return &look{err: fmt.Errorf("configuration file: %s is not a regular file (%v)", path, info.Mode().Type())}
-	case info.Size() > maxFile:
-		return &look{err: fmt.Errorf("configuration file: %s has %d bytes: use at most %d", path, info.Size(), maxFile)}
+	case info.Size() > MaxFile:
+		return &look{err: fmt.Errorf("configuration file: %s has %d bytes: use at most %d", path, info.Size(), MaxFile)}
 	case counted != nil && sameFacts(counted.info, info) && leftAlone(info):
 		return &look{info: info, version: counted.version}
 	}
@@ -179,7 +179,7 @@ func lookAt(path string, counted *look) *look {
 		return &look{err: fmt.Errorf("configuration file: %w", err)}
 	}
 	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1)) // it may have grown
+	data, err := io.ReadAll(io.LimitReader(file, MaxFile+1)) // it may have grown
 	if err == nil {
 		info, err = file.Stat()
 	}

@@ -179,11 +179,11 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, to any)
 }
 
 // do sends a request and decodes the answer, for which it waits up to a time.
-func (c *Client) do(ctx context.Context, method, path string, query url.Values, body []byte, patience time.Duration, to any) error {
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, body []byte, timeout time.Duration, to any) error {
 	if c.closed.Load() {
 		return config.ErrClosed
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
 	defer cancel()
 	target := c.target.base + path
 	if len(query) > 0 {

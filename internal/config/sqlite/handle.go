@@ -159,7 +159,7 @@ func (h *handle) leave(ctx context.Context) error {
 
 // checkpoint moves what is in FILE-wal to the file, and empties FILE-wal, unless others use it.
 func (h *handle) checkpoint(ctx context.Context) (busy bool, err error) {
-	if err := patience(ctx, h.pin, checkpointTimeout); err != nil {
+	if err := setBusyTimeout(ctx, h.pin, checkpointTimeout); err != nil {
 		return false, err
 	}
 	var others, pages, moved int
