@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// Bell tells watchers of a store that something happened. Stores embed one; the zero value is ready. Its methods may be
-// called from any goroutine, and never wait for a watcher.
+// Bell notifies the watchers of a store. The zero value is ready. Its methods may be called from any goroutine, and never wait for a
+// watcher.
 type Bell struct {
 	mu       sync.Mutex
-	watchers map[chan struct{}]func() bool // with what ends their waiting for the context
-	closed   bool
+	watchers map[chan struct{}]func() bool // guarded by mu; the functions stop waiting for the watchers' contexts
+	closed   bool                          // guarded by mu
 }
 
-// Watch returns a channel that gets a value at once and with each Ring, values that were not taken being one. It is closed
-// when ctx ends or with Close.
+// Watch returns a channel that receives a value at once and with each Ring; values that nobody has received yet are merged into one. It
+// is closed when ctx ends or with Close.
 func (b *Bell) Watch(ctx context.Context) <-chan struct{} {
 	watcher := make(chan struct{}, 1)
 	b.mu.Lock()

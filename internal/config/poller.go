@@ -16,10 +16,10 @@ type Poller struct {
 	// Retry is roughly the time to wait after an error.
 	Retry time.Duration
 
-	start  sync.Once
-	ctx    context.Context
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	start  sync.Once          // of run
+	ctx    context.Context    // static: ends with Close
+	cancel context.CancelFunc // static
+	done   sync.WaitGroup     // run
 }
 
 // NewPoller returns a poller. It does not poll before there is a watcher.

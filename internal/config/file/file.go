@@ -31,11 +31,11 @@ import (
 
 // Store is a [config.Store] in a file.
 type Store struct {
-	path    string
-	check   config.ProfileCheck
-	settler *settler
-	poller  *config.Poller
-	history history
+	path    string              // static
+	check   config.ProfileCheck // static
+	settler *settler            // static
+	poller  *config.Poller      // static
+	history history             // static
 	closed  atomic.Bool
 }
 

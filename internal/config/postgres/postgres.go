@@ -25,11 +25,12 @@ import (
 
 // Store is a [config.Store] in a PostgreSQL database.
 type Store struct {
-	*tables.Store
-	pool    *pgxpool.Pool
-	newest  int64 // version of the schema that this program knows
-	poller  *config.Poller
-	watcher *watcher // of the poller's goroutine
+	*tables.Store // static
+
+	pool    *pgxpool.Pool  // static
+	newest  int64          // static: version of the schema that this program knows
+	poller  *config.Poller // static
+	watcher *watcher       // owned by the poller's goroutine
 	closed  atomic.Bool
 }
 

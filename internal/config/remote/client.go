@@ -39,15 +39,15 @@ const (
 
 // Client is the configuration of a running proxy. Its methods may be called from any goroutine.
 type Client struct {
-	address   string
-	target    target
-	token     string
-	check     config.ProfileCheck
-	transport *http.Transport
-	http      *http.Client
-	poller    *config.Poller
-	wait      time.Duration
-	known     string // version; of the poller's goroutine
+	address   string              // static
+	target    target              // static
+	token     string              // static
+	check     config.ProfileCheck // static
+	transport *http.Transport     // static
+	http      *http.Client        // static
+	poller    *config.Poller      // static
+	wait      time.Duration       // static: for a change, before asking again
+	known     string              // owned by the poller's goroutine: the latest version
 	closed    atomic.Bool
 }
 

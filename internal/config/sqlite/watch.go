@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// watcher looks for changes by any connection, and for another file in the place of the database's. Its fields are of the
-// poller's goroutine.
+// watcher looks for changes by any connection, and for another file at the database's path. The poller's goroutine owns its fields.
 type watcher struct {
 	store  *Store
 	every  time.Duration
