@@ -50,7 +50,7 @@ func TestTraceOfLateSession(t *testing.T) {
 	if got := r.text(6); strings.Contains(got, "still here") || strings.Contains(got, "nowhere") {
 		t.Errorf("got %s", got)
 	}
-	if got := r.text(2); !strings.Contains(got, "not one of the last 4") {
+	if got := r.text(2); !strings.Contains(got, "not among the latest 4") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -8,9 +8,9 @@ import (
 // watcher polls a file for changes. It compares times and sizes, and reads the file only when these may have changed: that works
 // on every file system, through links, and with tools that replace the file or its directory.
 type watcher struct {
-	settler *settler
-	every   time.Duration
-	begun   bool // owned by the poller's goroutine
+	settler *settler      // static
+	every   time.Duration // static
+	begun   bool          // owned by the poller's goroutine
 }
 
 // poll waits for the time of the next poll, but not before the first, and returns the version of the content.
