@@ -117,8 +117,8 @@ func TestWatcherJudges(t *testing.T) {
 		"s: more connections than the cap": func(b *stats.Backend) { b.Dialing = 4 },
 		"s: leases do not add up":          func(b *stats.Backend) { b.Totals.Leased++ },
 		"s: connections do not add up":     func(b *stats.Backend) { b.Totals.Dialed++ },
-		"s: the circuit of a healthy server opened":           func(b *stats.Backend) { b.CircuitOpened = 1 },
-		"s: a healthy server has broken sessions": func(b *stats.Backend) { b.Broken = 1 },
+		"s: the circuit of a healthy server opened": func(b *stats.Backend) { b.CircuitOpened = 1 },
+		"s: a healthy server has broken sessions":   func(b *stats.Backend) { b.Broken = 1 },
 	} {
 		b := stats.Backend{Name: "w", Service: "s", URL: "ws://well"}
 		b.Stats = pool.Stats{Cap: 10, Idle: 4, Leased: 2, Resetting: 1, Totals: pool.Totals{

@@ -34,7 +34,7 @@ func TestTrace(t *testing.T) {
 	if lines := strings.Count(all, "\n"); lines > maxEvents+2 || len(all) > (maxEvents+2)*(maxTraced+100) {
 		t.Errorf("%d lines, %d bytes", lines, len(all))
 	}
-	if !strings.Contains(all, "events before") {
+	if !strings.Contains(all, "earlier events") {
 		t.Errorf("nothing tells that events were forgotten: %s", all)
 	}
 }
