@@ -116,9 +116,9 @@ func protocolError(err error) *cause {
 	return why
 }
 
-// settle makes a connection idle that is greeted or clean, unless more was received. behind is the incomplete frame at the end of what was
+// idleIfDone makes a connection idle that is greeted or clean, unless more was received. behind is the incomplete frame at the end of what was
 // received.
-func (c *Conn) settle(behind []byte) {
+func (c *Conn) idleIfDone(behind []byte) {
 	switch {
 	case c.state == greeted:
 		c.fill()
