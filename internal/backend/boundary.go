@@ -77,7 +77,7 @@ func (c *Conn) boundaryTime() {
 		return
 	}
 	c.Apply(step)
-	c.settle(nil)
+	c.idleIfDone(nil)
 }
 
 // Apply does what a step asks for while no session is the handler of the stream, or right after the session has ended.

@@ -149,7 +149,7 @@ func adopt(config *dialConfig, slot *pool.Slot[*Conn], l *loop.Loop, socket loop
 	}
 	c.Apply(c.boundary.Dialed())
 	if len(e.Early) == 0 || slot.Demanded() && config.Profile.Reuse == profile.OneShot {
-		c.settle(nil)
+		c.idleIfDone(nil)
 	} // otherwise what the server sent right behind its answer comes first: it may be a close frame
 	return c
 }

@@ -42,7 +42,7 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 		case run.HasControl():
 			c.control(run.Control, run.Payload)
 		case !run.Inspect:
-			c.settle(b[pos:])
+			c.idleIfDone(b[pos:])
 			if inPool.has(c.state) && pos < len(b) && !frame.Opcode(b[pos]&0xf).IsControl() {
 				c.dataWhileIdle(nil) // part of a header, which a session would take for that of its first answer
 			}

@@ -28,7 +28,8 @@ import (
 //	all of these --failure, age, shutdown, end of the lease--> closing --end of the stream, time-out--> gone
 //
 // A lost connection is already leased or withdrawn. Use or closeWithdrawn closes it; if it was dialed for one client, its session tells
-// that client how it ended ([EarlyEnd]). A panic takes a connection from any state to gone.
+// that client how it ended ([EarlyEnd]). For that, such a connection that fails while greeting becomes idle first, so that its client gets
+// it. A panic takes a connection from any state to gone.
 
 // state is what a connection is doing.
 type state uint8
@@ -115,9 +116,9 @@ func protocolError(err error) *cause {
 	return why
 }
 
-// settle makes a connection idle that is greeted or clean, unless more was received. behind is the incomplete frame at the end of what was
+// idleIfDone makes a connection idle that is greeted or clean, unless more was received. behind is the incomplete frame at the end of what was
 // received.
-func (c *Conn) settle(behind []byte) {
+func (c *Conn) idleIfDone(behind []byte) {
 	switch {
 	case c.state == greeted:
 		c.fill()
@@ -133,12 +134,12 @@ func (c *Conn) fill() {
 	ready := c.dialing.ready
 	c.dialing = nil
 	defer ready(nil) // whatever happens
-	c.rest()
+	c.makeIdle()
 	c.slot.Filled(c)
 }
 
-// rest makes the connection idle.
-func (c *Conn) rest() {
+// makeIdle makes the connection idle.
+func (c *Conn) makeIdle() {
 	c.to(idle)
 	if limit := c.config.Profile.Limits.Idle; limit > 0 {
 		c.idleUntil = loop.Now().After(jittered(limit))
@@ -159,7 +160,7 @@ func (c *Conn) giveBack() Outcome {
 	case c.private():
 		return c.discard(cause{pool.Served, frame.GoingAway, "served its client"})
 	}
-	c.rest()
+	c.makeIdle()
 	c.slot.Return(c.lease)
 	return Returned
 }
