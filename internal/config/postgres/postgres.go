@@ -73,7 +73,7 @@ func Open(dsn string, options config.Options) (*Store, error) {
 		every = defaultPoll
 	}
 	s.watcher = &watcher{config: c.ConnConfig, every: every}
-	s.poller = config.NewPoller(every, s.watcher.look)
+	s.poller = config.NewPoller(every, s.watcher.poll)
 	return s, nil
 }
 

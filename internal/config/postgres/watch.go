@@ -16,8 +16,8 @@ type watcher struct {
 	conn   *pgx.Conn       // owned by the poller's goroutine; nil while there is none
 }
 
-// look waits for an announcement, or for the time between two looks, and returns the configuration's version.
-func (w *watcher) look(ctx context.Context) (version string, err error) {
+// poll waits for a notification or for the time of the next poll, and returns the configuration's version.
+func (w *watcher) poll(ctx context.Context) (version string, err error) {
 	defer func() {
 		if err != nil {
 			w.close()

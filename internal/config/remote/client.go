@@ -69,7 +69,7 @@ func Dial(address string, o ClientOptions) (*Client, error) {
 	if o.Poll > 0 {
 		c.wait = min(o.Poll, maxWait)
 	}
-	c.poller = config.NewPoller(retry, c.look)
+	c.poller = config.NewPoller(retry, c.poll)
 	return c, nil
 }
 
@@ -100,8 +100,8 @@ func (c *Client) notOfThisVersion(problems config.Problems) error {
 // Watch implements [config.Store].
 func (c *Client) Watch(ctx context.Context) <-chan struct{} { return c.poller.Watch(ctx) }
 
-// look asks for a version that is not the known one, and waits for it.
-func (c *Client) look(ctx context.Context) (version string, err error) {
+// poll asks for a version other than the known one, and waits for it.
+func (c *Client) poll(ctx context.Context) (version string, err error) {
 	var d struct{ Version string }
 	query := url.Values{"unlike": {c.known}, "wait": {c.wait.String()}}
 	if c.known == "" {

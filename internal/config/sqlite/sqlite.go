@@ -68,7 +68,7 @@ func Open(path string, options config.Options) (*Store, error) {
 	if every <= 0 {
 		every = defaultPoll
 	}
-	s.poller = config.NewPoller(every, (&watcher{store: s, every: every}).look)
+	s.poller = config.NewPoller(every, (&watcher{store: s, every: every}).poll)
 	return s, nil
 }
 
