@@ -31,7 +31,7 @@ func FreeAddresses(count int) ([]string, error) {
 	return nil, errors.New("no free ports found")
 }
 
-// pollInterval is the time between two calls of a condition that is waited for.
+// pollInterval is the time between two calls of WaitFor's condition.
 const pollInterval = 10 * time.Millisecond
 
 // WaitFor calls the condition again and again until it returns nil. It gives up when the process has ended or the time-out has

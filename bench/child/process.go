@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package child runs the programs that a benchmark consists of as child processes, on free addresses of the loopback
-// interface, and reads from /proc what they use of the machine. It needs Linux. Its functions may be called from any goroutine.
+// Package child runs the programs of a benchmark as child processes, on free addresses of the loopback interface, and reads from
+// /proc how much of the machine they use. It needs Linux. Its functions may be called from any goroutine.
 package child
 
 import (

@@ -110,8 +110,7 @@ func tree(root int) ([]int, error) {
 	return pids, nil
 }
 
-// Machine is a moment's reading of the clocks that tell how busy everything but this comparison is: the comparison is this process
-// and its children.
+// Machine is a reading of the clocks that tell how busy everything else is: everything but this process and its children.
 type Machine struct {
 	at        time.Time
 	idle, own time.Duration
@@ -132,8 +131,8 @@ func ReadMachine() (Machine, error) {
 	return Machine{time.Now(), time.Duration((all.CPUTotal.Idle + all.CPUTotal.Iowait) * float64(time.Second)), own.Total}, err
 }
 
-// Others returns how many processors everything else kept busy since an earlier reading: what disturbs a measurement. It is exact
-// to a few hundredths.
+// Others returns how many processors everything else used since an earlier reading: what disturbs a measurement. It is exact to a
+// few hundredths.
 func (m Machine) Others(start Machine) float64 {
 	elapsed := m.at.Sub(start.at)
 	busy := time.Duration(runtime.NumCPU())*elapsed - (m.idle - start.idle)

@@ -15,7 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/results"
 )
 
-// cpuProfiles are those whose relay is measured. The others are compared with the first.
+// cpuProfiles are the profiles whose relay is measured. The first is what the others are compared with.
 var cpuProfiles = []string{"echo", "vosk", "funasr-reused"}
 
 // cpuRun is one run of the proxy under the load.
@@ -24,11 +24,11 @@ type cpuRun struct {
 	Round   int     `json:"round"`
 	Micros  float64 `json:"cpu_us_per_round_trip"`
 	Trips   uint64  `json:"round_trips"`
-	Others  float64 `json:"others_processors"` // that everything else on the machine kept busy
+	Others  float64 `json:"others_processors"` // that everything else on the machine used
 }
 
-// measureCPU measures the proxy's processor time for each round trip. All profiles have the same server, which answers every
-// message of audio with one text, so that nothing differs but the profile.
+// measureCPU measures the proxy's processor time per round trip. All profiles have the same server, which answers every message of
+// audio with one text, so that only the profile differs.
 func measureCPU(ctx context.Context, p *programs, o options) (*table, error) {
 	server, address, err := p.startServer(ctx, "vosk", "--subprotocol", "binary")
 	if err != nil {
@@ -38,7 +38,7 @@ func measureCPU(ctx context.Context, p *programs, o options) (*table, error) {
 	var runs []cpuRun
 	for round := range o.rounds {
 		for i := range cpuProfiles {
-			profile := cpuProfiles[(i+round)%len(cpuProfiles)] // each round begins with another
+			profile := cpuProfiles[(i+round)%len(cpuProfiles)] // each round starts with another
 			r, err := p.relay(ctx, profile, address, o.duration)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", profile, err)
@@ -68,7 +68,7 @@ func (p *programs) relay(ctx context.Context, profile, address string, d time.Du
 	return measured, err
 }
 
-// watch measures for a time, after a while.
+// watch measures for the time d, after another time.
 func watch(ctx context.Context, x *child.Proxy, after, d time.Duration) (cpuRun, error) {
 	if err := child.Pause(ctx, after); err != nil {
 		return cpuRun{}, err
@@ -87,7 +87,7 @@ func watch(ctx context.Context, x *child.Proxy, after, d time.Duration) (cpuRun,
 	return perTrip(first, last)
 }
 
-// reading is what the clocks and counters say at one instant.
+// reading is the state of the clocks and counters at one instant.
 type reading struct {
 	answers uint64 // frames that came from the backend
 	cpu     child.CPU

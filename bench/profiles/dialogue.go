@@ -10,15 +10,15 @@ import (
 	"github.com/gobwas/ws"
 )
 
-// dialogue is what a client says in a protocol, and with which profile the proxy listens. It is immutable.
+// dialogue is what a client sends in a protocol, and the proxy's profile for it. It is immutable.
 type dialogue struct {
 	profile     string
 	protocol    string
 	subprotocol string
 	start       func(id string) []ws.Frame // nil for nothing
-	ready       string                     // in the message that audio has to wait for; empty when it need not
+	ready       string                     // part of the message that must come before audio; empty if none must
 	end         func(id string) []ws.Frame
-	last        string // in the server's last message of a session, and in none between the start and the end
+	last        string // part of the server's last message of a session, and of no other between the start and the end
 	manners     []manner
 }
 
@@ -32,8 +32,8 @@ const (
 	leaves manner = "leaves without an end"
 )
 
-// dialogues are the protocols whose return to idle is measured. Clients leave in those manners that the profile allows a
-// connection to survive: Watson's asks for an end, DashScope's for the end of the task as well.
+// dialogues are the protocols whose return to idle is measured. Clients leave in the manners that the profile lets a connection
+// survive: Watson's needs an end message, DashScope's also the end of the task.
 var dialogues = []dialogue{
 	{
 		profile: "vosk", protocol: "vosk",
@@ -72,12 +72,12 @@ var dialogues = []dialogue{
 	},
 }
 
-// says returns a function that says one text.
+// says returns a function that returns one text message.
 func says(payload string) func(string) []ws.Frame {
 	return func(string) []ws.Frame { return []ws.Frame{text(payload)} }
 }
 
-// begin begins a session, up to its audio.
+// begin starts a session, up to its audio.
 func (d *dialogue) begin(c *client, id string) error {
 	if d.start != nil {
 		if err := c.send(d.start(id)...); err != nil {
@@ -90,14 +90,14 @@ func (d *dialogue) begin(c *client, id string) error {
 	return nil
 }
 
-// speech is what is said in a session: a moment of audio.
+// speech is the audio of a session.
 func speech() []ws.Frame {
 	audio := ws.NewBinaryFrame(make([]byte, frameSize))
 	return []ws.Frame{audio, audio, audio}
 }
 
-// leave has the client speak and leave, and returns when it left: when it began to send its close frame, or what ends with
-// that.
+// leave has the client speak and leave. It returns when the client left: when it started to send its close frame, or the frames that
+// end with it.
 func (d *dialogue) leave(c *client, id string, how manner) (time.Time, error) {
 	said := speech()
 	if how != leaves {

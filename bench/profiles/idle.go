@@ -13,18 +13,18 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// latencies are the simulated servers' times for an answer.
+// latencies are how long the simulated servers take to answer.
 var latencies = []time.Duration{5 * time.Millisecond, 20 * time.Millisecond}
 
-// idlePerRound is how many sessions each row of the table has for each round.
+// idlePerRound is how many sessions of each row a round has.
 const idlePerRound = 4
 
-// idleRow is what was measured of one profile, with one server and one manner of leaving. Times are in milliseconds.
+// idleRow is the result for one profile, one server and one manner of leaving. Times are in milliseconds.
 type idleRow struct {
 	Profile string    `json:"profile"`
 	Client  manner    `json:"client"`
-	Latency float64   `json:"latency_ms"` // that the server was given
-	Answers []float64 `json:"answers_ms"` // what it takes itself, each time
+	Latency float64   `json:"latency_ms"` // that the server was started with
+	Answers []float64 `json:"answers_ms"` // that the server took, each time
 	Settle  float64   `json:"settle_ms"`
 	Returns []float64 `json:"returns_ms"` // from leaving until the next client had the connection
 }
@@ -53,7 +53,7 @@ func measureIdle(ctx context.Context, p *programs, o options) (*table, error) {
 	return idleTable(rows, o), nil
 }
 
-// returns measures one profile with one server.
+// returns measures a profile with a server.
 func (p *programs) returns(ctx context.Context, d *dialogue, latency time.Duration, sessions int) ([]idleRow, error) {
 	server, address, err := p.startServer(ctx, d.protocol, "--latency", latency.String())
 	if err != nil {
@@ -83,8 +83,8 @@ func (p *programs) returns(ctx context.Context, d *dialogue, latency time.Durati
 	return rows, nil
 }
 
-// leaving has clients leave a proxy that has one connection. Each time, another client already waits for it, so that the moment
-// at which that one is let in is when the connection is idle again, and a handing over later.
+// leaving has clients leave a proxy that has one connection. Each time, the next client already waits for it. The proxy accepts that
+// client when the connection is idle again and was handed over.
 func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address string, sessions int) ([]float64, error) {
 	x, err := p.startProxy(ctx, d.profile, address, 1)
 	if err != nil {

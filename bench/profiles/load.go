@@ -12,14 +12,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wav"
 )
 
-// The load: people who talk all the time. The server hears silence, so that all its answers are alike: an empty text.
+// The load: clients that stream audio all the time. It is silence, so that all answers of the server are the same: an empty text.
 const (
 	streams   = 500  // clients
 	frameSize = 3200 // bytes in a message: 100 ms at 16 kHz
 	frameRate = 20   // messages per second and client
 )
 
-// recording returns silence that lasts so long when frameRate messages are sent a second.
+// recording returns silence that lasts for the given time if a client sends frameRate messages a second.
 func recording(d time.Duration) *wav.Audio {
 	const bytesPerSample = 2
 	return &wav.Audio{
@@ -28,7 +28,7 @@ func recording(d time.Duration) *wav.Audio {
 	}
 }
 
-// trouble tells what makes a measurement under the load meaningless.
+// trouble says what makes a measurement under the load meaningless.
 func trouble(r *load.Result) error {
 	if r.Failed+r.Mixed == 0 && r.ConnectFailures == 0 && r.Lost*1000 <= r.Sent && r.Received > 0 {
 		return nil
@@ -37,7 +37,7 @@ func trouble(r *load.Result) error {
 		r.ConnectFailures, r.Connections, r.Failed, r.Lost, r.Sent, r.Mixed, r.Errors)
 }
 
-// offer streams audio to an address for so long. It runs measure from when all clients stream, and returns when both are over.
+// offer streams audio to an address. It calls measure when all clients stream, and returns when both are over.
 func offer(ctx context.Context, address string, d time.Duration, measure func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, d+2*answerTimeout)
 	defer cancel()

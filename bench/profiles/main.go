@@ -66,7 +66,7 @@ func parseFlags() (options, error) {
 	return o, nil
 }
 
-// The bounds of flags. A connection serves no more than 500 sessions with most profiles, and one should serve all of a row.
+// The limits of flags. With most profiles, a connection serves at most 500 sessions, and one must serve all sessions of a row.
 const (
 	maxRounds   = 100
 	minDuration = 500 * time.Millisecond

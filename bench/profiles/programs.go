@@ -17,10 +17,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// answerTimeout is how long anything may take whose duration is not measured.
+// answerTimeout limits everything whose duration is not measured.
 const answerTimeout = 15 * time.Second
 
-// accepting are profiles that accept the risk for which the built-in ones use a connection once.
+// accepting are profiles that accept the risk because of which the built-in ones use a connection once.
 //
 //go:embed accepting.yaml
 var accepting []byte
@@ -33,7 +33,7 @@ type programs struct {
 	profiles  string // file with the profiles in accepting
 }
 
-// prepare builds what has to be built. The caller removes it.
+// prepare builds the programs. The caller removes them.
 func prepare(ctx context.Context, o options) (p *programs, err error) {
 	p = &programs{wsbouncer: o.wsbouncer}
 	if p.root, err = child.Enter(ctx); err != nil {
@@ -66,7 +66,7 @@ func (p *programs) startServer(ctx context.Context, protocol string, flags ...st
 	return server, addresses[0], err
 }
 
-// startProxy starts the proxy with a profile and so many connections to a backend, and returns when all of them are idle. The
+// startProxy starts the proxy with a profile and a number of connections to a backend, and returns when all of them are idle. The
 // caller stops it.
 func (p *programs) startProxy(ctx context.Context, profile, backend string, connections int) (*child.Proxy, error) {
 	x, err := child.StartProxy(ctx, p.wsbouncer, "--backend", "ws://"+backend, "--log-level", "warn",
@@ -93,7 +93,7 @@ func backendTotals(ctx context.Context, x *child.Proxy) (dialed, discarded uint6
 	return s.Backends[0].Totals.Dialed, s.Backends[0].Totals.Discarded, nil
 }
 
-// settle returns how long a profile lets a connection be quiet after the reset, as the program shows the profile.
+// settle returns how long a connection must be quiet after the reset, as `wsbouncer profile show` says.
 func (p *programs) settle(ctx context.Context, profile string) (time.Duration, error) {
 	text, err := child.Output(ctx, "", p.wsbouncer, "profile", "show", profile, "--profile-file", p.profiles)
 	if err != nil {

@@ -14,11 +14,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// No client may outlive a test.
+// No client outlives a test.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestProfilesReuse checks that what is measured is what it is said to be: connections are used again, with the subprotocol
-// that clients ask for.
+// TestProfilesReuse checks that the measured profiles reuse connections, with the subprotocol that clients ask for.
 func TestProfilesReuse(t *testing.T) {
 	subprotocols := map[string]string{}
 	for _, d := range dialogues {
@@ -53,7 +52,7 @@ func TestSettleIn(t *testing.T) {
 	}
 }
 
-// TestRecording checks the load: a message holds frameSize bytes, and frameRate of them a second last as long as was asked for.
+// TestRecording checks that a message has frameSize bytes, and that frameRate messages a second last as long as asked for.
 func TestRecording(t *testing.T) {
 	audio := recording(1500 * time.Millisecond)
 	const bytesPerSample = 2
@@ -76,7 +75,7 @@ func built(t *testing.T) *programs {
 	return p
 }
 
-// TestReturns holds a few sessions of each kind whose return to idle is measured.
+// TestReturns measures a few sessions of each dialogue.
 func TestReturns(t *testing.T) {
 	p := built(t)
 	const latency, sessions = time.Millisecond, 2
@@ -99,7 +98,7 @@ func TestReturns(t *testing.T) {
 	}
 }
 
-// TestDialedAgainIsNoReturn checks that a connection which is closed and dialed again is not taken for one that is used again.
+// TestDialedAgainIsNoReturn checks that a connection that was dialed again does not count as reused.
 func TestDialedAgainIsNoReturn(t *testing.T) {
 	p := built(t)
 	d := dialogues[0]

@@ -20,7 +20,7 @@ type table struct {
 	Text    string     `json:"-"` // what was measured, and how to read it
 	Header  []string   `json:"-"`
 	Rows    [][]string `json:"-"`
-	Numbers any        `json:"numbers"` // everything that the rows were made of
+	Numbers any        `json:"numbers"` // all numbers behind the rows
 }
 
 // markdown returns the table with its title and text.
@@ -49,7 +49,7 @@ func writeJSON(file string, tables []*table) error {
 	return os.WriteFile(file, append(encoded, '\n'), 0o644)
 }
 
-// milliseconds returns a time as tables show it.
+// milliseconds returns a time in milliseconds.
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // inMilliseconds shows a number of milliseconds.

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	oneBackoff = 15 * time.Second // longest pause between two attempts to reach a server that does not answer (internal/backend)
+	oneBackoff = 15 * time.Second // longest pause between two attempts to dial a server that does not answer (internal/backend)
 	fillTime   = 2 * time.Second  // for dialing the connections once the server was reached
 )
 
@@ -23,7 +23,7 @@ type claim struct {
 	detail string
 }
 
-// judge says of each claim whether it held. The error is that one did not.
+// judge prints for each claim whether it held. It returns an error if one did not.
 func judge(out io.Writer, o observation) error {
 	fmt.Fprintf(out, "\nfirst wave:  %s\nsecond wave: %s\n\n", summary(o.first), summary(o.second))
 	broken := 0

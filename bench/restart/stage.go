@@ -18,7 +18,7 @@ import (
 const (
 	sampleInterval = 50 * time.Millisecond // between two readings of the statistics
 	rowInterval    = time.Second           // between two rows of the table
-	stepTimeout    = 30 * time.Second      // for what normally takes a moment
+	stepTimeout    = 30 * time.Second      // for a step that normally takes a moment
 )
 
 // stage is the processes, and what their statistics have shown. It is owned by one goroutine.
@@ -68,7 +68,7 @@ func (s *stage) sample(ctx context.Context) error {
 	return nil
 }
 
-// mark begins to count the fewest leased connections anew, and returns how many each backend has now.
+// mark starts to count the fewest leased connections again, and returns how many each backend has now.
 func (s *stage) mark() [3]int {
 	for i := range s.fewest {
 		s.fewest[i] = s.last.Backends[i].Leased
@@ -103,7 +103,7 @@ func (s *stage) pass(ctx context.Context, d time.Duration) error {
 	return s.until(ctx, d+stepTimeout, "the time passes", func() bool { return !time.Now().Before(end) })
 }
 
-// full tells whether a backend's pool is as large as it should be, with nothing under way.
+// full tells whether a backend's pool has its full size, and no connection is being dialed, reset or closed.
 func full(b *stats.Backend) bool {
 	return b.Usable && b.Idle == min(b.Warm, b.Cap-b.Leased) && b.Idle+b.Leased == b.Used()
 }
@@ -118,7 +118,7 @@ func (s *stage) allFull() bool {
 	return true
 }
 
-// wave is clients that come and stream together.
+// wave is a group of clients that arrive and stream together.
 type wave struct {
 	end    context.CancelFunc // ends it early
 	steady chan struct{}      // closed when all clients stream
@@ -127,7 +127,7 @@ type wave struct {
 	err    error
 }
 
-// startWave begins a wave, and returns when all its clients stream. The caller ends it.
+// startWave starts a wave, and returns when all its clients stream. The caller ends it.
 func (s *stage) startWave(ctx context.Context, clients int, duration time.Duration) (*wave, error) {
 	w := &wave{steady: make(chan struct{}), ended: make(chan struct{})}
 	o := load.Options{
@@ -173,7 +173,7 @@ func closed(c chan struct{}) bool {
 
 var peakField = regexp.MustCompile(`simulated server ends.* peak=(\d+)`)
 
-// peak ends a server and returns the most connections that it has ever had at once; -1 if it does not say.
+// peak stops a server and returns the maximum number of connections that it has ever had; -1 if the server does not say.
 func peak(server *child.Process) int {
 	server.Stop()
 	m := peakField.FindStringSubmatch(server.Output())

@@ -78,7 +78,7 @@ func (s *stage) play(ctx context.Context, address string) (o observation, err er
 	return o, nil
 }
 
-// killAndRestart kills the victim, leaves it dead for a while, starts it again and waits until its pool is full.
+// killAndRestart kills the victim, waits for a while, starts it again, and waits until its pool is full.
 func (s *stage) killAndRestart(ctx context.Context, address string, o *observation) error {
 	o.before = s.mark()
 	killed := s.servers[victim]
@@ -101,7 +101,7 @@ func (s *stage) killAndRestart(ctx context.Context, address string, o *observati
 	return nil
 }
 
-// secondWave has more clients come: a tenth of the first wave.
+// secondWave starts more clients: a tenth of the first wave.
 func (s *stage) secondWave(ctx context.Context, o *observation) error {
 	clients, duration := s.options.sessions/10, s.options.duration/5
 	second, err := s.startWave(ctx, clients, duration)

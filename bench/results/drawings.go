@@ -44,7 +44,7 @@ func (r *Report) Drawings() ([]Drawing, error) {
 	return all, nil
 }
 
-// growth is a rival's line: a metric by number of sessions, with messages of 1 KiB.
+// growth returns a rival's line: a metric by number of sessions, with messages of 1 KiB.
 func (s *Scenario) growth(rival, key string, strong bool) report.ChartLine {
 	line, overloaded := report.ChartLine{Name: rival, Strong: strong}, 0
 	for i := range s.Cells {

@@ -11,7 +11,8 @@ type limit struct {
 	besideOverload bool // one side of a ratio could not carry the load
 }
 
-// ratios returns a limit for each cell of a scenario (each that where names, if it is not nil): our number divided by a rival's.
+// ratios returns a function that makes a limit of each cell of a scenario: wsbouncer's number divided by a rival's. where, if not
+// nil, selects the cells.
 func ratios(scenario, rival, key string, most float64, where func(*Cell) bool) func(*Report) []limit {
 	return inCells(scenario, rival, where, func(c *Cell) limit {
 		return limit{
@@ -21,14 +22,14 @@ func ratios(scenario, rival, key string, most float64, where func(*Cell) bool) f
 	})
 }
 
-// numbers does the same for our number itself.
+// numbers does the same for wsbouncer's number itself.
 func numbers(scenario, key, unit string, digits int, most float64, where func(*Cell) bool) func(*Report) []limit {
 	return inCells(scenario, ours, where, func(c *Cell) limit {
 		return limit{value: c.Values(ours, key), most: most, unit: unit, digits: digits}
 	})
 }
 
-// inCells returns a limit for each cell. Where there is no number, the named rival has none.
+// inCells makes a limit of each cell. If it has no value, the limit says why the named rival has no number.
 func inCells(scenario, rival string, where func(*Cell) bool, of func(*Cell) limit) func(*Report) []limit {
 	return func(r *Report) (limits []limit) {
 		s := r.Scenario(scenario)
@@ -51,7 +52,7 @@ func inCells(scenario, rival string, where func(*Cell) bool, of func(*Cell) limi
 	}
 }
 
-// growth compares the same round's costs at two numbers of sessions.
+// growth compares the costs at two numbers of sessions in the same round.
 func growth(r *Report) []limit {
 	few := r.cell(relayScenario, func(c *Cell) bool { return c.Sessions == 500 && c.usual() })
 	most := r.cell(relayScenario, func(c *Cell) bool { return c.Sessions == 9000 && c.usual() })
@@ -69,7 +70,7 @@ func growth(r *Report) []limit {
 	return []limit{l}
 }
 
-// cell returns a scenario's first cell that is so, or nil.
+// cell returns the first cell of a scenario that meets a condition, or nil.
 func (r *Report) cell(scenario string, is func(*Cell) bool) *Cell {
 	if s := r.Scenario(scenario); s != nil {
 		for i := range s.Cells {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Tables are the report without plots, for a terminal.
+// Tables returns the report without plots, for a terminal.
 func (r *Report) Tables() string {
 	var b strings.Builder
 	r.conclusions(&b)
@@ -14,7 +14,7 @@ func (r *Report) Tables() string {
 	return b.String()
 }
 
-// Markdown is the whole report. Drawings are in the folder img beside it.
+// Markdown returns the whole report. It refers to drawings in a folder img next to it.
 func (r *Report) Markdown(drawn []Drawing) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Benchmarks\n\nMade by `%s`, which repeats all measurements ([bench/README.md](../bench/README.md)). Do not edit.\n\n", r.Command)
@@ -47,7 +47,7 @@ func (r *Report) facts(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-// others is how many processors were busy with something else, in all runs.
+// others returns how many processors everything else used, in all runs.
 func (r *Report) others() Spread {
 	var all []float64
 	for _, s := range r.Scenarios {
@@ -64,7 +64,7 @@ func (r *Report) others() Spread {
 	return NewSpread(all)
 }
 
-// conclusions are what to read first.
+// conclusions writes what a reader needs first.
 func (r *Report) conclusions(b *strings.Builder) {
 	fmt.Fprintf(b, "## In short\n\nEach rival's number divided by that of %s in the same round (median): above 1, the rival needs more. An asterisk: the rival could not carry that load.\n\n", r.Base)
 	r.summary(b)
@@ -74,7 +74,7 @@ func (r *Report) conclusions(b *strings.Builder) {
 	}
 	var rows [][]string
 	for _, v := range r.Judge() {
-		if r.Plan == "whole" || v.Measured != "" { // else it was not to be measured
+		if r.Plan == "whole" || v.Measured != "" { // other plans measure few of the budgets
 			rows = append(rows, []string{v.Budget, v.Verdict, v.Measured})
 		}
 	}
@@ -117,7 +117,7 @@ func (r *Report) scenarios(b *strings.Builder) {
 	}
 }
 
-// rivals lists who was compared.
+// rivals lists the rivals.
 func (r *Report) rivals(b *strings.Builder) {
 	b.WriteString("## The rivals\n\n")
 	var rows [][]string

@@ -1,6 +1,6 @@
-// Package results holds what a comparison has measured, and tells what it means: medians, ratios and their spread, whether
-// budgets were met, and a report with tables and plots. It measures nothing itself. What it makes of the same numbers is always
-// the same, so that a report can be made again from its JSON. Nothing in it is safe for concurrent use.
+// Package results holds the numbers of a comparison and makes a report of them: medians, ratios and their spread, whether budgets
+// were met, tables and plots. It measures nothing itself. The same numbers always give the same report, so that a report can be made
+// again from its JSON. Nothing in it is safe for concurrent use.
 package results
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Report is all that a comparison gave.
+// Report is the result of a comparison.
 type Report struct {
 	Time      time.Time  `json:"time"`
 	Command   string     `json:"command"`
@@ -20,7 +20,7 @@ type Report struct {
 	Base      string     `json:"base"` // the rival that ratios refer to
 	Rivals    []Rival    `json:"rivals"`
 	Scenarios []Scenario `json:"scenarios"`
-	// Interrupted is why it is not complete.
+	// Interrupted says why the report is not complete.
 	Interrupted string `json:"interrupted,omitempty"`
 }
 
@@ -34,7 +34,7 @@ type Machine struct {
 	Go         string  `json:"go"`
 }
 
-// Rival is what was compared.
+// Rival is a proxy that was compared.
 type Rival struct {
 	Name    string `json:"name"`
 	Title   string `json:"title"`
@@ -42,7 +42,7 @@ type Rival struct {
 	Missing string `json:"missing,omitempty"` // why it was skipped
 }
 
-// Scenario is a kind of load, and what is of interest under it.
+// Scenario is a kind of load, and what was measured under it.
 type Scenario struct {
 	Name    string   `json:"name"`
 	Title   string   `json:"title"`
@@ -51,7 +51,7 @@ type Scenario struct {
 	Rivals  []string `json:"rivals"`
 	Metrics []Metric `json:"metrics"`
 	Cells   []Cell   `json:"cells"`
-	// Failed is why there is nothing.
+	// Failed says why there are no numbers.
 	Failed string `json:"failed,omitempty"`
 }
 
@@ -60,7 +60,7 @@ type Metric struct {
 	Key    string `json:"key"`
 	Title  string `json:"title"` // with its unit
 	Digits int    `json:"digits"`
-	Ratio  bool   `json:"ratio"`            // it is compared with the base's
+	Ratio  bool   `json:"ratio"`            // tables also show it divided by the base's number
 	Higher bool   `json:"higher,omitempty"` // more is better; else less is
 }
 
@@ -83,7 +83,7 @@ type Run struct {
 	Values   map[string]float64 `json:"values,omitempty"`
 	Skipped  string             `json:"skipped,omitempty"`
 	Error    string             `json:"error,omitempty"`
-	Overload string             `json:"overload,omitempty"` // it has numbers, but did not bear the load
+	Overload string             `json:"overload,omitempty"` // it has numbers, but could not carry the load
 }
 
 // Read reads a report from its JSON.

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Spread is what all rounds together gave of a number.
+// Spread is a number over all rounds.
 type Spread struct {
 	Median, Min, Max float64
 	Count            int // of rounds; 0: there is no number
@@ -72,7 +72,7 @@ func (c *Cell) Ratios(rival, base, key string) Spread {
 	return NewSpread(ratios)
 }
 
-// trouble is what became of a rival's runs besides numbers.
+// trouble says what went wrong in a rival's runs.
 type trouble struct {
 	skipped, failed, overload string // the last of each
 	failures, runs            int

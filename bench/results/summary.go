@@ -14,7 +14,7 @@ type column struct {
 	which    func(*Cell) bool
 }
 
-// columns are those of the summary.
+// columns returns the columns of the summary.
 func columns() []column {
 	usual := func(sessions int) func(*Cell) bool {
 		return func(c *Cell) bool { return c.Sessions == sessions && c.usual() }
@@ -38,7 +38,7 @@ func columns() []column {
 	}
 }
 
-// summary writes the table of ratios that the report begins with.
+// summary writes the table of ratios at the start of the report.
 func (r *Report) summary(b *strings.Builder) {
 	var shown []column
 	var cells []*Cell
@@ -70,7 +70,7 @@ func (r *Report) summary(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-// brief is the median of a rival's ratios, or what became of it.
+// brief shows the median of a rival's ratios, or why there is none.
 func (c *Cell) brief(rival, base, key string) string {
 	ratios, t := c.Ratios(rival, base, key), c.trouble(rival)
 	switch {
@@ -82,10 +82,10 @@ func (c *Cell) brief(rival, base, key string) string {
 	return fmt.Sprintf("%.2f", ratios.Median)
 }
 
-// floorNames are the relays that do nothing but pass bytes on, and who has nothing between at all.
+// floorNames are the relays that only pass bytes on, and the direct connection.
 var floorNames = []string{cRelay, "uring-relay", "direct"}
 
-// better lists where a rival is better in every round, as "CPU: nginx at 500 x 1 KiB (0.95)"; the floors on their own.
+// better lists where a rival is better in every round, as in "CPU: nginx at 500 x 1 KiB (0.95)", and the same for the floors.
 func (r *Report) better() (rivals, floors []string) {
 	for i := range r.Scenarios {
 		s := &r.Scenarios[i]

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// tables writes a scenario's tables in Markdown. With several loads each metric has a table of its own, with a column for each
-// load; with one load, the metrics are the columns.
+// tables writes a scenario's tables in Markdown. With several loads, each metric has a table with a column for each load. With one
+// load, there is one table with a column for each metric.
 func (s *Scenario) tables(b *strings.Builder) {
 	if s.Failed != "" {
 		fmt.Fprintf(b, "It failed: %s\n\n", s.Failed)
@@ -20,7 +20,7 @@ func (s *Scenario) tables(b *strings.Builder) {
 	}
 }
 
-// wide writes a table for each metric: first those of the ratios.
+// wide writes a table for each metric, after a table for each ratio.
 func (s *Scenario) wide(b *strings.Builder) {
 	for _, ratios := range []bool{true, false} {
 		for _, m := range s.Metrics {
@@ -78,7 +78,7 @@ func (s *Scenario) narrow(b *strings.Builder, c *Cell) {
 	s.footnotes(b)
 }
 
-// show is a rival's entry in a table.
+// show returns a rival's cell of a table.
 func (c *Cell) show(rival, base string, m Metric, ratio bool) string {
 	spread, digits := c.Values(rival, m.Key), m.Digits
 	if ratio {
@@ -98,7 +98,7 @@ func (c *Cell) show(rival, base string, m Metric, ratio bool) string {
 	return text
 }
 
-// footnotes tell what became of rivals that have no numbers, or none that are like the others'.
+// footnotes says why a rival has no numbers, or numbers that do not compare with the others'.
 func (s *Scenario) footnotes(b *strings.Builder) {
 	said := map[string]bool{}
 	say := func(format string, args ...any) {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// tolerance is the excess that is none: less than what is printed.
+// tolerance is an excess that does not count: less than what is printed.
 const tolerance = 0.0005
 
-// Verdict is what became of a budget.
+// Verdict is whether a budget was met.
 type Verdict struct {
 	Budget   string
 	Verdict  string // met, missed by how much, or not measured
@@ -65,7 +65,7 @@ func judge(text string, limits []limit) Verdict {
 	return v
 }
 
-// excess is by what share of the limit it is exceeded; negative when it is not.
+// excess returns by which share the value exceeds the limit; negative if it does not.
 func (l limit) excess() float64 {
 	if l.most == 0 {
 		return l.value.Median
@@ -73,7 +73,7 @@ func (l limit) excess() float64 {
 	return l.value.Median/l.most - 1
 }
 
-// shortfall tells by how much it is missed.
+// shortfall says by how much the limit is missed.
 func (l limit) shortfall() string {
 	text := fmt.Sprintf("%s by %.1f %%", l.where, 100*l.excess())
 	if l.most == 0 {

@@ -84,7 +84,7 @@ func TestAgedInUse(t *testing.T) {
 				s.on(func() { s.conn.Stream().SetHandler(s.conn) }) // as if it had not begun
 			}
 			s.grown()
-			s.look()
+			s.check()
 			if s.ended != nil || r.Stats().Leased != 1 {
 				t.Error("the session was cut")
 			}
@@ -106,7 +106,7 @@ func TestAgedBeforeUse(t *testing.T) {
 			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.MaxAge, o.PingInterval = time.Hour, pings })
 			s := &session{t: t, conn: r.lease()}
 			s.grown()
-			s.look()
+			s.check()
 			if !s.begin() {
 				t.Fatal("not alive")
 			}
@@ -149,7 +149,7 @@ func TestAgedIsPingedAsOthers(t *testing.T) {
 	})
 	s := r.use()
 	s.grown()
-	s.look()
+	s.check()
 	s.settled()
 	passed := alarm{make(chan struct{}), s.conn.stream.Loop()}
 	var timer loop.Timer

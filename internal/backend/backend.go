@@ -1,7 +1,10 @@
 // Package backend runs the connections to one inference server: it dials them, keeps them while they are idle, leases them
-// to sessions, makes them clean again or closes them in order.
+// to sessions, resets them for the next session, and closes them.
 //
-// A [Backend] may be used from any goroutine. Its connections belong to the event loops that they live on; see [Conn].
+//   - [Backend] joins the parts. It may be used from any goroutine.
+//   - worker is the goroutine that decides to dial and to retire. It asks internal/backend/health what it may, and internal/pool
+//     what it should do.
+//   - [Conn] is one connection. It belongs to the event loop that it lives on; life.go draws its states.
 package backend
 
 import (
@@ -18,18 +21,21 @@ import (
 
 // Backend is one inference server and its pool.
 type Backend struct {
-	config atomic.Pointer[dialConfig]
-	group  *pool.Group[*Conn] // static
-	log    *slog.Logger       // static
-	pool   *pool.Pool[*Conn]  // static
+	// Static.
+	group *pool.Group[*Conn]
+	log   *slog.Logger
+	pool  *pool.Pool[*Conn]
+
+	// Each guards itself.
+	config atomic.Pointer[dialConfig] // replaced by Update
 	report report
 	worker worker[*Conn]
 
-	updating sync.Mutex // held by Update; never by whoever relays, and never while anybody waits
+	updating sync.Mutex // held while the configuration changes, but never across I/O, nor by a session
 	probing  *probing   // guarded by updating: the last one; nil for none so far
 }
 
-// New returns a backend whose worker has begun to fill the pool. Close ends it.
+// New returns a backend and starts its worker, which fills the pool. Close ends it.
 func New(o Options) *Backend {
 	o.setDefaults()
 	o.keepTo(o.Profile)
@@ -49,7 +55,7 @@ func New(o Options) *Backend {
 		s := b.pool.Stats()
 		return s.Usable && s.State == pool.Enabled.String() && s.Weight > 0 && s.Ceiling > 0
 	})
-	b.expect()
+	b.keepExpectedWarm()
 	go b.worker.run()
 	b.updating.Lock()
 	defer b.updating.Unlock()
@@ -57,8 +63,8 @@ func New(o Options) *Backend {
 	return b
 }
 
-// expect has the variant kept warm that clients who say nothing want.
-func (b *Backend) expect() {
+// keepExpectedWarm keeps the variant warm that clients without parameters of their own need.
+func (b *Backend) keepExpectedWarm() {
 	if name, ok := b.options().expected(); ok {
 		b.pool.KeepWarm(name)
 	}
@@ -76,20 +82,20 @@ func (b *Backend) Profile() *profile.Profile { return b.options().Profile }
 // Stats returns the state of the pool.
 func (b *Backend) Stats() pool.Stats { return b.pool.Stats() }
 
-// Variants returns what there is of each variant of connections.
+// Variants returns the numbers of each variant of connections.
 func (b *Backend) Variants() []pool.VariantStats { return b.pool.Variants() }
 
-// Health returns what is known of how the server does.
+// Health returns the server's health.
 func (b *Backend) Health() Health { return b.report.get() }
 
-// Set changes the size of the pool and the backend's part of the clients. Sessions go on.
+// Set changes the size of the pool and the backend's share of the clients. Sessions go on.
 func (b *Backend) Set(s pool.Settings) { b.pool.Set(keepSettingsTo(s, b.options().Profile)) }
 
-// SetMode notes what the operator wants of the backend. Sessions go on.
+// SetMode sets the desired state of the backend. Sessions go on.
 func (b *Backend) SetMode(m pool.Mode) { b.pool.SetMode(m) }
 
-// Shed closes the idle connection that was used longest ago, because its file descriptor is needed for clients. It returns false
-// when none is idle.
+// Shed closes the connection that has been idle longest, because its file descriptor is needed for clients. It returns false when
+// none is idle.
 func (b *Backend) Shed() bool {
 	conn, ok := b.pool.RetireOldest(pool.Shed)
 	if ok {
@@ -98,15 +104,15 @@ func (b *Backend) Shed() bool {
 	return ok
 }
 
-// Close stops dialing, closes the idle connections in order and waits until all connections are gone, or ctx ends. The
-// sessions must have ended before, or else their connections stay.
+// Close stops dialing, closes the idle connections and waits until all connections are gone, or ctx ends. Connections of sessions
+// that have not ended stay.
 func (b *Backend) Close(ctx context.Context) {
 	b.worker.stop()
 	b.worker.peer.leave()
-	b.probesEnd(ctx)
+	b.awaitProbe(ctx)
 	b.group.Remove(b.pool)
 	for {
-		// Again and again: one that was dialed is on its way to its loop, another is being reset.
+		// Repeated, since a connection that was dialed may be on its way to its loop, and another may be being reset.
 		for conn, ok := b.pool.RetireOldest(pool.Shutdown); ok; conn, ok = b.pool.RetireOldest(pool.Shutdown) {
 			b.worker.retire(conn)
 		}
@@ -121,8 +127,8 @@ func (b *Backend) Close(ctx context.Context) {
 	}
 }
 
-// establish dials a connection and brings it to an event loop. It returns when the server has said what its profile has it say
-// first.
+// establish dials a connection and hands it to an event loop. It returns when the connection is in the pool, which is after the greeting
+// that the profile asks for, or why it is not.
 func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	o := b.config.Load()
 	wanted := ctx
@@ -134,7 +140,7 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	}
 	established, err := target.Dial(ctx)
 	if err != nil {
-		return o.judge(slot.Variant(), err)
+		return o.classify(slot.Variant(), err)
 	}
 	if o.Variants != nil && isPrivate(slot.Variant()) {
 		o.Variants.choose(slot.Variant(), established.Protocol)
@@ -154,15 +160,15 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	}
 	select {
 	case err = <-ready:
-	case <-wanted.Done(): // its boundary bounds the wait, but nobody waits for that any more
+	case <-wanted.Done(): // the profile bounds the wait for the greeting, but the connection is not wanted any more
 		l.Call(func() { conn.stream.Post(conn.giveUp) })
 		err = <-ready
 	}
 	return err
 }
 
-// saysFull tells whether an HTTP status in answer to an upgrade says that the server takes no more connections for now. What
-// it says when it has none at all is taken for a failure by the worker.
+// saysFull tells whether an HTTP status in answer to an upgrade says that the server accepts no more connections at present. If the
+// server holds none, that counts as a failure.
 func saysFull(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// This file is the connection's part in what its boundary asks for.
+// This file does what the steps of the connection's boundary ask for.
 
-// LeaseHolder is a session as far as its connection needs it.
+// LeaseHolder is what a connection needs of the session that uses it.
 type LeaseHolder interface {
 	loop.TimerHandler // it passes Expired on to the connection
-	// SendPing sends a ping to the server, with the payload that [Conn.Ping] returns, as soon as a frame boundary allows.
+	// SendPing sends a ping with the payload that [Conn.Ping] returns to the server, at the next frame boundary.
 	SendPing()
-	// Apply does what the boundary asks for, but [Conn.ApplyToServer].
+	// Apply does the session's part of a step. The connection has called [Conn.ApplyToServer].
 	Apply(profile.Step)
 }
 
 // Boundary returns the boundary of the connection's sessions, for the session that holds the lease.
 func (c *Conn) Boundary() *profile.Boundary { return &c.boundary }
 
-// Begin begins the session at the boundary. The session has to do what the step asks for, with [Conn.ApplyToServer] among it.
+// Begin begins the session at the boundary. The session does what the step asks for, [Conn.ApplyToServer] included.
 func (c *Conn) Begin() profile.Step {
 	c.begun = c.Scanner.Messages
 	w := &c.config.backend.worker
@@ -32,7 +32,7 @@ func (c *Conn) Begin() profile.Step {
 	return c.boundary.Begin(rand.Uint64())
 }
 
-// ReplaceEnd puts the profile's reset in the place of the client's last message, see [profile.Boundary.ReplaceEnd].
+// ReplaceEnd replaces the client's last message by the profile's reset, see [profile.Boundary.ReplaceEnd].
 func (c *Conn) ReplaceEnd(t profile.Traffic) profile.Step {
 	step := c.boundary.ReplaceEnd(t)
 	c.FromServer.inspectRest(&c.boundary, &c.Scanner)
@@ -68,7 +68,7 @@ func (c *Conn) stopBoundaryTimer() {
 	}
 }
 
-// boundaryTime is called when the time has passed that a step has asked for.
+// boundaryTime tells the boundary that the time which a step has asked for is over.
 func (c *Conn) boundaryTime() {
 	step := c.boundary.Timer(c.stream.Held() == 0 && c.Scanner.AtMessageBoundary())
 	if c.state == serving {
@@ -77,7 +77,7 @@ func (c *Conn) boundaryTime() {
 		return
 	}
 	c.Apply(step)
-	c.settle(nil)
+	c.idleIfDone(nil)
 }
 
 // Apply does what a step asks for while no session is the handler of the stream, or right after the session has ended.
@@ -102,7 +102,7 @@ func (c *Conn) Apply(s profile.Step) {
 	}
 }
 
-// poolReason returns what the statistics call the reason why a boundary has given a connection up.
+// poolReason returns the pool's name for the reason why a boundary has given a connection up.
 func poolReason(r profile.Reason) pool.Reason {
 	switch r {
 	case profile.Served:

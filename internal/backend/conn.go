@@ -8,16 +8,15 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// maxGreeting is the most, in bytes, that a server may send before the first session of a connection that will serve
-// only that one.
+// maxGreeting is how many bytes a server may send before the session of a connection that serves only one.
 const maxGreeting = 64 << 10
 
-// Conn is one pooled connection. It belongs to the event loop that its stream lives on: all fields and methods are for
-// that loop's goroutine, except Use.
+// Conn is one pooled connection. It belongs to the event loop that its stream lives on: all methods are for that loop's goroutine,
+// except Use and ReturnUnused, and those that read static fields only (Backend, Profile, Protocol, Stream).
 //
-// While a session holds the lease, the session is the handler of the stream's events and scans what the server sends
-// with Scanner; at all other times Conn is the handler itself. What the server's protocol demands is the business of the
-// connection's boundary: whoever is the handler presents to it what it inspects, and does what its steps say.
+// While a session uses the connection, the session is the handler of the stream's events and scans what the server sends
+// with Scanner; at all other times Conn is the handler itself. The boundary knows the server's protocol: the handler presents to it the
+// messages that it inspects, and does what its steps say.
 //
 // Thousands of connections may be idle, so the fields are in an order that leaves no gaps, and what is rarely needed is behind
 // a pointer.
@@ -29,30 +28,30 @@ type Conn struct {
 	established loop.Instant
 	retireAt    loop.Instant // it serves no session that would begin later; 0 for never
 
-	// Owned by the loop, as all that follows.
+	// Owned by the loop, like all fields below.
 	dialing       *dial       // until the connection is in the pool
-	deferred      *deferred   // what waits; nil for nothing, as nearly always
-	boundaryTimer *loop.Timer // the boundary's; nil until it is needed
+	deferred      *deferred   // what has to wait; nil for nothing, as nearly always
+	boundaryTimer *loop.Timer // nil until the boundary needs one
 
 	lease uint64 // the number of the present lease, or of the last
 	begun uint64 // Scanner.Messages when the present session began
 	// sessionBegan is when the present session began, on the clock of the backend's group; 0 when there is none.
 	sessionBegan pool.Instant
-	idleUntil    loop.Instant // it has waited for a session then as long as the server lets it; 0 for no limit
+	idleUntil    loop.Instant // when the server's limit for idle connections is reached; 0 for no limit
 	pinged       loop.Instant // when the ping was sent that is not answered yet; 0 for none
 
 	boundary profile.Boundary
-	timer    loop.Timer // see the timers' purposes
+	timer    loop.Timer // for one purpose at a time: a check, a pong, the reset, closing
 
-	// Scanner follows what the server sends, over all sessions, and FromServer presents what is inspected of it.
+	// Scanner follows all that the server sends. FromServer presents the inspected messages to the boundary.
 	Scanner    frame.Scanner
 	FromServer Inspector
 
 	state                    state
 	silent                   bool // a ping was not answered in time
 	closeSent, closeReceived bool
-	cut                      bool   // a frame to the server was cut off: no other can follow
-	received                 uint32 // what the server had sent when the last ping was, see count
+	midFrame                 bool   // a frame to the server was cut off: no other can follow
+	received                 uint32 // count at the last ping
 	roundTrip                uint32 // of the last answered ping, in microseconds
 }
 
@@ -70,7 +69,7 @@ type deferred struct {
 	cause    *cause    // why it must not serve a session, or not another one; nil if it may
 }
 
-// addDeferred returns what waits, to add to it.
+// addDeferred returns deferred, to add to it.
 func (c *Conn) addDeferred() *deferred {
 	if c.deferred == nil {
 		c.deferred = new(deferred)
@@ -92,10 +91,10 @@ const (
 	timerPong                         // the pong should have come
 	timerReset                        // the reset has taken too long
 	timerClose                        // the server's part in closing has taken too long
-	timerBoundary                     // the boundary asked for it
+	timerBoundary                     // the boundary's own timer
 )
 
-// timed are the states in which each purpose means something. In others, a timer is ignored.
+// timed are the states in which a timer of each purpose matters. In others, it is ignored.
 var timed = [...]stateSet{
 	timerCheck: in(idle, serving), timerPong: in(idle, serving), timerReset: in(resetting, clean), timerClose: in(closing),
 	timerBoundary: in(greeting, greeted, idle, serving, resetting, clean),
@@ -136,8 +135,8 @@ func (c *Conn) PutTimers() {
 	}
 }
 
-// adopt makes an established connection part of the pool, as soon as the server has said what its profile has it say first.
-// ready is called once: with the slot filled, or with an error when the connection has been closed instead. It runs on loop l.
+// adopt takes over an established connection, and puts it into the pool when the server has sent the greeting that its profile asks for.
+// It calls ready once: when the slot is filled, or with an error when the connection was closed instead. It runs on loop l.
 func adopt(config *dialConfig, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, e handshake.Established, ready func(error)) *Conn {
 	c := &Conn{
 		config: config, slot: slot, dialing: &dial{ready: ready}, established: loop.Now(), Scanner: frame.NewServerScanner(),
@@ -150,8 +149,8 @@ func adopt(config *dialConfig, slot *pool.Slot[*Conn], l *loop.Loop, socket loop
 	}
 	c.Apply(c.boundary.Dialed())
 	if len(e.Early) == 0 || slot.Demanded() && config.Profile.Reuse == profile.OneShot {
-		c.settle(nil)
-	} // otherwise what the server said together with its answer comes first: it may be a close
+		c.idleIfDone(nil)
+	} // otherwise what the server sent right behind its answer comes first: it may be a close frame
 	return c
 }
 

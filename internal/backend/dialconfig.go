@@ -5,20 +5,19 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
-// dialConfig is what connections are made by: the options that were in force when they were dialed. It is immutable, and each
-// connection keeps its own, since what a server was told cannot be changed afterwards.
+// dialConfig is what connections are dialed with: the options in force at that time. It is immutable, and each connection keeps its
+// own, since what a server was told in the handshake cannot be changed afterwards.
 type dialConfig struct {
 	Options
 	backend *Backend
-	// renewal counts the changes after which older connections are not wanted any more.
-	renewal uint32
+	renewal uint32 // counts the changes that have outdated all older connections
 }
 
 // options returns the options that are in force now. They must not be changed.
 func (b *Backend) options() *Options { return &b.config.Load().Options }
 
-// Leave takes the backend out of its group for good, or until Restore: sessions that there are go on, none begins, and
-// connections are closed that have no session. It is not probed any more. Close is for when they are gone.
+// Leave takes the backend out of its group, for good or until Restore: running sessions go on, none begins, and idle connections
+// are closed. It is not probed any more. Call Close when the sessions have ended.
 func (b *Backend) Leave() {
 	b.group.Remove(b.pool)
 	b.updating.Lock()
@@ -26,7 +25,7 @@ func (b *Backend) Leave() {
 	b.probeBy(nil, false)
 }
 
-// Restore takes a backend that was leaving back into its group, as one that is disabled.
+// Restore adds a backend that was leaving to its group again. It is disabled.
 func (b *Backend) Restore() {
 	b.group.Restore(b.pool)
 	b.updating.Lock()
@@ -38,10 +37,8 @@ func (b *Backend) Restore() {
 func (b *Backend) Group() *pool.Group[*Conn] { return b.group }
 
 // Update changes the options. Sessions go on. Group, Variants, Peers, Loops, Log, Descriptors, Guard, Mode and the URL of Target stay
-// what they were. With
-// renew, the connections that there are were dialed with what is not wanted any more: those that are idle are replaced little by
-// little, and those in use when their sessions have ended. What failed with them says nothing about those to come: the backend is
-// tried at once, even if its circuit is open.
+// as they were. With renew, the present connections are outdated: idle ones are replaced step by step, and those in use when their
+// sessions have ended. Their failures say nothing about the new ones, so a new connection is tried at once, even if the circuit is open.
 func (b *Backend) Update(o Options, renew bool) {
 	b.updating.Lock()
 	defer b.updating.Unlock()
@@ -54,19 +51,19 @@ func (b *Backend) Update(o Options, renew bool) {
 	if renew {
 		next.renewal++
 	}
-	b.config.Store(next) // before the pool is told, so that what it reserves from then on is made so
+	b.config.Store(next) // before the pool is told, so that the slots it reserves from then on are dialed with it
 	b.report.rename(o.Name)
 	b.worker.configure(o.limits())
 	b.pool.Set(o.Settings)
 	if renew {
 		b.pool.Renew()
-		b.expect()
-		b.worker.renew() // behind the pool, so that what is dialed then is of the new generation
+		b.keepExpectedWarm()
+		b.worker.renew() // after the pool, so that what is dialed then is of the new generation
 	}
 	b.probeBy(o.Probe, renew)
 }
 
-// outdated tells whether the connection was dialed with what is not wanted any more.
+// outdated tells whether the connection was dialed with options that have been renewed since.
 func (c *Conn) outdated() bool { return c.config.renewal != c.config.backend.config.Load().renewal }
 
 // protocol returns the subprotocol that the server chose for a connection of a variant: the only one that the handshake accepts,
@@ -80,7 +77,7 @@ func (d *dialConfig) protocol(variant string) string {
 	return d.Target.Protocol
 }
 
-// target returns the server as it is to be dialed for connections of a variant.
+// target returns how the server is dialed for connections of a variant.
 func (d *dialConfig) target(variant string) (*handshake.Target, error) {
 	o := &d.Options
 	if variant == "" || o.Variants == nil {

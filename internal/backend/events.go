@@ -42,9 +42,9 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 		case run.HasControl():
 			c.control(run.Control, run.Payload)
 		case !run.Inspect:
-			c.settle(b[pos:])
+			c.idleIfDone(b[pos:])
 			if inPool.has(c.state) && pos < len(b) && !frame.Opcode(b[pos]&0xf).IsControl() {
-				c.dataWhileIdle(nil) // the beginning of a header, which a session would take for that of its first answer
+				c.dataWhileIdle(nil) // part of a header, which a session would take for that of its first answer
 			}
 			return pos
 		}
@@ -54,8 +54,8 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 	}
 }
 
-// inspected returns the kinds of messages that the boundary is to see. What a server says to a client of its own before that
-// client's session is the client's.
+// inspected returns the kinds of messages that the boundary inspects. On a connection that was dialed for one client, all that the server
+// says behind its greeting is for that client.
 func (c *Conn) inspected() frame.Kinds {
 	if c.hasGreeted() && c.config.Profile.Reuse != profile.OneShot && c.private() {
 		return 0
@@ -63,38 +63,37 @@ func (c *Conn) inspected() frame.Kinds {
 	return c.boundary.Inspect(profile.FromServer)
 }
 
-// hasGreeted tells whether the server has said what it says at first, and no session has begun.
+// hasGreeted tells whether the server has sent its greeting, and no session has begun.
 func (c *Conn) hasGreeted() bool { return inPool.has(c.state) || c.state == greeted }
 
-// forSession tells whether what the server says at a moment when no session is there must wait for one that is about to
-// begin: it has leased the connection, and no other will be on it. So it is to hear everything, a close frame as well; only
-// pings are answered meanwhile.
+// forSession tells whether b must wait for a session that is about to begin: one that has leased the connection, which serves no other.
+// That session's client hears everything, a close frame included. Only pings are answered at once.
 func (c *Conn) forSession(b []byte) bool {
 	if len(b) == 0 || c.config.Profile.Reuse != profile.OneShot {
 		return false
 	}
 	if h, _, err := frame.ParseHeader(b); err == nil && !h.Masked && (h.Opcode == frame.Ping || h.Opcode == frame.Pong) && c.Scanner.AtFrameBoundary() {
-		return false // what breaks the protocol is for the session as well
+		return false // what breaks the protocol is for the session, too
 	}
 	return c.slot.State() == pool.Leased
 }
 
-// dataWhileIdle takes pieces of data frames that no session is there for, and that the boundary does not inspect.
+// dataWhileIdle handles pieces of data frames that come while no session uses the connection, and that the boundary does not inspect.
 func (c *Conn) dataWhileIdle(b []byte) {
 	if c.config.Profile.Reuse != profile.OneShot && !c.private() {
 		c.fail(unsolicited, nil)
 		return
 	}
-	// Nobody had the connection before, and only one session will: what the server says belongs to its client.
+	// The connection serves one session only, which has not begun: what the server says is for its client.
 	d := c.addDeferred()
 	d.greeting = append(d.greeting, b...)
 	if len(d.greeting) > maxGreeting {
-		c.fail(cause{pool.Unsolicited, frame.MessageTooBig, tooMuchSaid}, nil)
+		c.fail(cause{pool.Unsolicited, frame.MessageTooBig, tooMuchBefore}, nil)
 	}
 }
 
-// tooMuchSaid is why a connection is given up whose server says too much before a session.
-var tooMuchSaid = fmt.Sprintf("more than %d KiB before the session", maxGreeting>>10)
+// tooMuchBefore is the reason when the server sends too much before the session.
+var tooMuchBefore = fmt.Sprintf("more than %d KiB before the session", maxGreeting>>10)
 
 // control acts on a control frame.
 func (c *Conn) control(op frame.Opcode, payload []byte) {
@@ -104,7 +103,7 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 		case ended.has(c.state):
 		case c.stream.Pending() == 0:
 			c.sendControl(frame.Pong, payload)
-		default: // only the last ping needs an answer (RFC 6455, section 5.5.3), so that one waits at most
+		default: // only the last ping needs an answer (RFC 6455, section 5.5.3), so at most one waits
 			c.addDeferred().pong = append(make([]byte, 0, len(payload)), payload...)
 		}
 	case frame.Pong:

@@ -27,7 +27,7 @@ func (f *fake) takes(n int) {
 
 const (
 	becameFull = "WARN backend is full"
-	allAgain   = "INFO backend may have all"
+	allAgain   = "INFO backend accepts connections up to"
 )
 
 // lines counts the log's lines of a kind.

@@ -12,16 +12,16 @@ import (
 
 // What a server says between the lease of a connection and the beginning of the session.
 
-// What a one-shot server says is the session's, which leased the connection before: a close frame, a breach, more than is kept
+// What a one-shot server says is the session's, which leased the connection before: a close frame, a protocol error, more than is kept
 // for a session that is not there yet. Only before the lease it is the pool's.
 func TestSaidBeforeSession(t *testing.T) {
 	for name, said := range map[string][]byte{
-		"close":         append(wstest.ServerFrame(true, frame.Text, "answer"), wstest.ServerFrame(true, frame.Close, "\x03\xe9over")...),
-		"breach":        {0x83, 0},
-		"broken ping":   {0x09, 0},
-		"masked ping":   {0x89, 0x80, 0, 0, 0, 0},
-		"large message": wstest.ServerFrame(true, frame.Binary, strings.Repeat("x", 4*maxGreeting)),
-		"behind a ping": append(wstest.ServerFrame(true, frame.Ping, "are you there?"), 0x83, 0),
+		"close":          append(wstest.ServerFrame(true, frame.Text, "answer"), wstest.ServerFrame(true, frame.Close, "\x03\xe9over")...),
+		"protocol error": {0x83, 0},
+		"broken ping":    {0x09, 0},
+		"masked ping":    {0x89, 0x80, 0, 0, 0, 0},
+		"large message":  wstest.ServerFrame(true, frame.Binary, strings.Repeat("x", 4*maxGreeting)),
+		"behind a ping":  append(wstest.ServerFrame(true, frame.Ping, "are you there?"), 0x83, 0),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "one-shot", nil)
@@ -45,7 +45,7 @@ func TestSaidBeforeSession(t *testing.T) {
 			switch name {
 			case "close":
 				data = said[:8]
-			case "breach", "broken ping", "masked ping", "behind a ping":
+			case "protocol error", "broken ping", "masked ping", "behind a ping":
 				data = nil
 			}
 			s.expectSaid(append(kept, data...))

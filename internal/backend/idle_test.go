@@ -84,7 +84,7 @@ func TestServerEndsIdleConnection(t *testing.T) {
 		{"close frame", func(p *wstest.Peer) { p.SendClose(1012, "new model") }, 1012},
 		{"close frame without a code", func(p *wstest.Peer) { p.SendClose(frame.NoStatus, "") }, frame.NoStatus},
 		{"close frame with a bad code", func(p *wstest.Peer) { p.Send(frame.Close, "\x03\xee") }, frame.ProtocolError},
-		{"breach of the protocol", func(p *wstest.Peer) { p.SendBytes([]byte{0x83, 0}) }, frame.ProtocolError},
+		{"protocol error", func(p *wstest.Peer) { p.SendBytes([]byte{0x83, 0}) }, frame.ProtocolError},
 		{"end of the stream", func(p *wstest.Peer) { _ = p.Close() }, 0},
 		{"reset", (*wstest.Peer).Reset, 0},
 	} {

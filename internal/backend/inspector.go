@@ -12,10 +12,10 @@ type Inspector struct {
 	pass    profile.Pass // what becomes of the frame under way, when it is not
 }
 
-// Present presents the piece at the start of b, where the scanner's Next has stopped with run. act is called once or twice
-// with what the boundary makes of it: for the frame's header and for the payload. raw is the piece as it is on the wire, nil
-// when a second call will have it, and ends tells that its frame ends with it. Present returns the length of the piece; it
-// is 0 when the boundary did not take it ([profile.Keep]), so that it has to be presented again.
+// Present presents the piece at the start of data, where the scanner's Next has stopped with run. It calls act once or twice with the
+// boundary's steps: for the frame's header and for the payload. raw is the piece as it is on the wire, or nil if a second call follows;
+// ends tells that its frame ends with it. Present returns the length of the piece; 0 if the boundary did not take it
+// ([profile.Keep]), so that it has to be presented again.
 func (i *Inspector) Present(b *profile.Boundary, d profile.Direction, scanner *frame.Scanner, run *frame.Run, data []byte,
 	act func(step profile.Step, raw []byte, ends bool),
 ) (int, error) {

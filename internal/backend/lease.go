@@ -10,8 +10,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// Use calls f on the connection's loop, where its session is to start, from any other goroutine. A connection that was
-// lost since it was leased is not alive: its lease has ended then, and the caller leases another.
+// Use calls f on the connection's loop, where the session of the lease starts. It may be called from any goroutine. If the connection was
+// lost since it was leased, alive is false: the lease has ended, and the caller leases another.
 func (c *Conn) Use(f func(alive bool)) {
 	ok := c.stream.Post(func() {
 		c.lease = c.slot.Sessions()
@@ -37,8 +37,7 @@ func (c *Conn) Use(f func(alive bool)) {
 	}
 }
 
-// ReturnUnused ends the lease of a connection that its session will not use after all, instead of Use. It may be called from
-// any goroutine.
+// ReturnUnused ends a lease that no session will use. It is called instead of Use, from any goroutine.
 func (c *Conn) ReturnUnused() {
 	c.Use(func(alive bool) {
 		if alive {
@@ -47,7 +46,7 @@ func (c *Conn) ReturnUnused() {
 	})
 }
 
-// EndUnused ends the lease of a connection that was to be used, but that nothing was sent over.
+// EndUnused ends a lease after Use, if nothing was sent and Begin was not called.
 func (c *Conn) EndUnused() {
 	if f := c.EarlyEnd(); f != nil {
 		c.discard(cause{pool.Closed, frame.GoingAway, f.Reason})
@@ -63,40 +62,54 @@ func (c *Conn) MessagesReceived() (whole uint64, another bool) {
 
 // Ending is how a session ends its lease.
 type Ending struct {
-	// Traffic is what the session saw.
+	// Traffic counts what the session has passed on.
 	Traffic profile.Traffic
 	// MidFrame tells that a frame to the server was cut off, so that not even a close frame can be sent.
 	MidFrame bool
-	// Code and Text are for the close frame to the server, if the connection is closed, none has been sent, and the server has
-	// not to be told that it broke RFC 6455 ([Conn.RecordProtocolError]).
+	// Code and Text are for the close frame to the server, if the connection is to be closed, none was sent, and the server did not
+	// break RFC 6455 ([Conn.RecordProtocolError]).
 	Code frame.CloseCode
 	Text string
 	// Fault is how the server broke the session; empty if it did not.
 	Fault string
-	// Full tells that the server refused the session because it takes no more for now.
+	// Full tells that the server refused the session because it accepts no more at present.
 	Full bool
-	// ClosedWith is the code that the session ended with, if it was the server who ended it; 0 if it was not.
+	// ClosedWith is the server's close code if the server ended the session; 0 if it did not.
 	ClosedWith frame.CloseCode
 	// Client is the address of the session's client; the zero value if it is not known.
 	Client netip.Addr
 }
 
-// End ends the lease. The boundary says whether the connection goes back to the pool, now or once its reset has succeeded;
-// otherwise it is closed, with the code and text unless close frames have been exchanged before. End returns what becomes of
-// the connection.
+// Outcome is what happens to a connection when its lease ends.
+type Outcome uint8
+
+const (
+	// Discarded: the connection is closed.
+	Discarded Outcome = iota
+	// Resetting: the connection is being reset, and will be closed if that fails.
+	Resetting
+	// Returned: the connection is idle again.
+	Returned
+)
+
+// String returns the word for logs.
+func (o Outcome) String() string { return [...]string{"discarded", "resetting", "returned"}[o] }
+
+// End ends the lease. The boundary says whether the connection goes back to the pool, at once or after its reset; otherwise
+// it is closed, with the code and text unless a close frame was sent before.
 func (c *Conn) End(e Ending) Outcome {
 	c.takeBack()
-	if c.closeSent || c.closeReceived && c.cause() == nil { // the session was over, so that nothing can have broken it any more
+	if c.closeSent || c.closeReceived && c.cause() == nil { // the session was over, so nothing can have broken it
 		e.Fault = ""
 	}
 	w := &c.config.backend.worker
-	if e.Full && !c.private() { // otherwise it may be full for this client
+	if e.Full && !c.private() { // otherwise it may be full for this client only
 		w.sessionRefused()
 	}
 	now := w.now()
 	w.sessionEnded(c.sessionEnd(&e, now), now)
 	c.sessionBegan = 0
-	c.cut = e.MidFrame
+	c.midFrame = e.MidFrame
 	if c.stream.Ended() || c.closeBegan() || e.MidFrame || e.Fault != "" || c.cause() != nil {
 		why := cause{c.reason(e, profile.NoReason), e.Code, e.Text}
 		if broken := c.cause(); broken != nil {
@@ -108,7 +121,7 @@ func (c *Conn) End(e Ending) Outcome {
 	c.FromServer.inspectRest(&c.boundary, &c.Scanner)
 	c.ApplyToServer(step)
 	switch {
-	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise it is the beginning of something that nobody asked for
+	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise a frame has begun that nobody asked for
 		return c.giveBack()
 	case step.Then == profile.Resetting:
 		c.to(resetting)
@@ -133,7 +146,7 @@ func (c *Conn) sessionEnd(e *Ending, now pool.Instant) health.SessionEnd {
 	return end
 }
 
-// failureCode tells whether a server that ends a session at once with this code says that something is wrong.
+// failureCode tells whether a server that ends a session at once with this code has failed.
 func failureCode(code frame.CloseCode) bool {
 	switch code {
 	case frame.ProtocolError, frame.UnsupportedData, frame.InvalidPayload, frame.InternalError:
@@ -142,7 +155,7 @@ func failureCode(code frame.CloseCode) bool {
 	return false
 }
 
-// wellCode tells whether a server that closes with this code says that all is well.
+// wellCode tells whether a server that ends a session with this code works.
 func wellCode(code frame.CloseCode) bool {
 	return code == frame.NormalClosure || code == frame.GoingAway || code == frame.NoStatus
 }
@@ -184,30 +197,25 @@ func (c *Conn) SendClose(payload []byte) {
 	c.sendControl(frame.Close, payload)
 }
 
-// CloseReceived notes that the server sent its close frame to the session.
+// CloseReceived notes that the session has received the server's close frame.
 func (c *Conn) CloseReceived() { c.closeReceived = true }
 
-// RecordProtocolError notes that the server broke RFC 6455 while a session was served. Whatever the session ends with, the server is told
-// what it did.
+// RecordProtocolError notes that the server broke RFC 6455 in a session. However the session ends, the server's close frame says so.
 func (c *Conn) RecordProtocolError(err error) { c.addDeferred().cause = protocolError(err) }
 
-// A connection may be dialed for one client, with that client's own key or parameters. When the server accepts the upgrade and ends
-// the connection right behind it, what it said and its close are an answer to that client: the client gets them, as it would
-// directly, and no other connection is dialed for it. With a one-shot profile the session simply hears all of it (see
-// [Conn.forSession]). Otherwise the connection's boundary could not tell what to make of it, and it is kept as an EarlyEnd.
-
-// EarlyEnd is how a server ended a connection that had been dialed for one client, before the session of that client began.
+// EarlyEnd is how a server ended a connection that was dialed for one client before that client's session began.
+//
+// If a server accepts an upgrade with a client's own key or parameters and ends the connection right behind it, what it said and its close
+// frame are its answer to that client. The client gets them as it would directly, and no other connection is dialed for it. With a
+// one-shot profile, the session simply hears all of it (see [Conn.forSession]). Otherwise the boundary could not handle it, so it is kept here.
 type EarlyEnd struct {
-	// Close is the payload of the server's close frame; nil if it ended the connection without one.
-	Close []byte
-	// Full tells that it said that it is full.
-	Full bool
-	// Reason says for logs how the connection ended.
-	Reason string
+	Close  []byte // the payload of the server's close frame; nil if there was none
+	Full   bool   // the server said that it is full
+	Reason string // for logs
 }
 
-// EarlyEnd returns how the server has ended the connection before the session that leased it began; nil if it has not. The
-// session presents to its client what [Conn.TakeGreeting] returns, and then this end, and ends the lease with [Conn.End].
+// EarlyEnd returns how the server ended the connection before the session that leased it began; nil if it did not. The session sends its
+// client what [Conn.TakeGreeting] returns, and then this end, and ends the lease with [Conn.End].
 func (c *Conn) EarlyEnd() *EarlyEnd {
 	if c.deferred == nil {
 		return nil
@@ -218,8 +226,8 @@ func (c *Conn) EarlyEnd() *EarlyEnd {
 // private tells whether the connection was dialed with what one client said in its handshake.
 func (c *Conn) private() bool { return isPrivate(c.slot.Variant()) }
 
-// TakeGreeting returns the frames, or the beginning of them, that the server sent before the session, to be presented to the
-// client. They have passed the Scanner.
+// TakeGreeting returns the frames that the server sent before the session, for the client; the last one may be incomplete. They have
+// passed the Scanner.
 func (c *Conn) TakeGreeting() []byte {
 	var frames []byte
 	for op, payload := range c.boundary.Greeting() {

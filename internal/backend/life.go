@@ -27,8 +27,9 @@ import (
 //
 //	all of these --failure, age, shutdown, end of the lease--> closing --end of the stream, time-out--> gone
 //
-// A lost connection is leased or withdrawn already: whoever did that closes it (Use or closeWithdrawn), or presents to its client how
-// it ended ([EarlyEnd], lost -> serving). Besides, a panic takes a connection from any state to gone.
+// A lost connection is already leased or withdrawn. Use or closeWithdrawn closes it; if it was dialed for one client, its session tells
+// that client how it ended ([EarlyEnd]). For that, such a connection that fails while greeting becomes idle first, so that its client gets
+// it. A panic takes a connection from any state to gone.
 
 // state is what a connection is doing.
 type state uint8
@@ -36,7 +37,7 @@ type state uint8
 const (
 	// greeting: it was dialed, and the server's greeting is awaited.
 	greeting state = iota
-	// greeted: the server has greeted, and what else it has sent is checked.
+	// greeted: the server has greeted, and what it has sent behind that is checked.
 	greeted
 	// idle: it is in the pool, idle or leased by a session that has not begun.
 	idle
@@ -46,7 +47,7 @@ const (
 	serving
 	// resetting: the session has ended. The answer to the profile's reset is awaited.
 	resetting
-	// clean: the reset has succeeded, and what else the server has sent is checked.
+	// clean: the reset has succeeded, and what the server has sent behind that is checked.
 	clean
 	// closing: all is dropped until the server closes.
 	closing
@@ -106,7 +107,7 @@ type cause struct {
 	text   string
 }
 
-// protocolError is the end of a connection whose server broke RFC 6455, with an error of package frame.
+// protocolError is the cause when the server broke RFC 6455; err is an error of package frame.
 func protocolError(err error) *cause {
 	why := &cause{pool.Broken, frame.ProtocolError, err.Error()}
 	if broken, ok := err.(*frame.Error); ok {
@@ -115,15 +116,15 @@ func protocolError(err error) *cause {
 	return why
 }
 
-// settle ends the greeting or the reset once the boundary has said Ready. behind is the incomplete frame that has been received behind
-// what was presented.
-func (c *Conn) settle(behind []byte) {
+// idleIfDone makes a connection idle that is greeted or clean, unless more was received. behind is the incomplete frame at the end of what was
+// received.
+func (c *Conn) idleIfDone(behind []byte) {
 	switch {
 	case c.state == greeted:
 		c.fill()
 	case c.state == clean && len(behind) == 0:
 		_ = c.giveBack()
-	case c.state == clean && !frame.Opcode(behind[0]&0xf).IsControl(): // the beginning of what nobody asked for
+	case c.state == clean && !frame.Opcode(behind[0]&0xf).IsControl(): // a message has begun that nobody asked for
 		c.discard(unsolicited)
 	}
 }
@@ -133,12 +134,12 @@ func (c *Conn) fill() {
 	ready := c.dialing.ready
 	c.dialing = nil
 	defer ready(nil) // whatever happens
-	c.rest()
+	c.makeIdle()
 	c.slot.Filled(c)
 }
 
-// rest makes the connection idle.
-func (c *Conn) rest() {
+// makeIdle makes the connection idle.
+func (c *Conn) makeIdle() {
 	c.to(idle)
 	if limit := c.config.Profile.Limits.Idle; limit > 0 {
 		c.idleUntil = loop.Now().After(jittered(limit))
@@ -159,12 +160,12 @@ func (c *Conn) giveBack() Outcome {
 	case c.private():
 		return c.discard(cause{pool.Served, frame.GoingAway, "served its client"})
 	}
-	c.rest()
+	c.makeIdle()
 	c.slot.Return(c.lease)
 	return Returned
 }
 
-// discard ends the lease with the connection being closed.
+// discard ends the lease and closes the connection.
 func (c *Conn) discard(why cause) Outcome {
 	c.slot.Discard(c.lease, why.reason)
 	c.close(why)
@@ -178,8 +179,8 @@ var (
 	unwanted    = cause{pool.Shutdown, frame.GoingAway, "not wanted any more"}
 )
 
-// fail takes the connection out of service, whatever it is doing while no session is the handler of its stream. closeFrame is the
-// payload of the server's close frame; nil if it has sent none.
+// fail takes the connection out of service while no session is the handler of its stream. It is ignored if the connection is out of
+// service already. closeFrame is the payload of the server's close frame; nil if it has sent none.
 func (c *Conn) fail(why cause, closeFrame []byte) {
 	switch {
 	case c.endsForClient(&why):
@@ -198,7 +199,8 @@ func (c *Conn) fail(why cause, closeFrame []byte) {
 	}
 }
 
-// lose takes an idle connection out of service. The server is blamed if the connection was lost at once, before it served a session.
+// lose takes an idle connection out of service. If it was lost soon after it was established and before it served a session, that counts
+// against the server.
 func (c *Conn) lose(why cause) {
 	if c.unused() && c.young() && !c.private() && !c.outdated() {
 		c.config.backend.worker.lostOnProbation(why.text)
@@ -206,9 +208,9 @@ func (c *Conn) lose(why cause) {
 	c.withdraw(why)
 }
 
-// withdraw takes an idle connection out of service without blaming the server.
+// withdraw takes an idle connection out of service. That does not count against the server.
 func (c *Conn) withdraw(why cause) {
-	if !c.slot.Withdraw(why.reason) { // it has been leased or withdrawn this moment
+	if !c.slot.Withdraw(why.reason) { // it was leased or withdrawn this moment
 		c.addDeferred().cause = &why
 		c.to(lost)
 		return
@@ -232,7 +234,7 @@ func (c *Conn) endsForClient(why *cause) bool {
 		(notInPool.has(c.state) || c.state == idle && c.lease == 0 && c.slot.State() == pool.Leased)
 }
 
-// leaveToClient keeps the end of the connection for the client that it was dialed for.
+// leaveToClient keeps the end of the connection for the client that it was dialed for, see [EarlyEnd].
 func (c *Conn) leaveToClient(why cause, closeFrame []byte) {
 	c.stopBoundaryTimer()
 	if notInPool.has(c.state) {
@@ -256,7 +258,7 @@ func (c *Conn) giveUp() {
 	}
 }
 
-// closeWithdrawn closes a connection that its slot says is retiring already.
+// closeWithdrawn closes a connection whose slot the worker has retired.
 func (c *Conn) closeWithdrawn() {
 	switch why := c.cause(); {
 	case ended.has(c.state):
@@ -267,8 +269,8 @@ func (c *Conn) closeWithdrawn() {
 	}
 }
 
-// close closes the connection in order: a close frame, unless one was sent, and a bounded wait for the server's part. A server
-// that broke the protocol has no part in it but to end the stream: what else it sends would not be understood.
+// close sends a close frame, unless one was sent, and waits for the server's, at most for CloseTimeout. From a server that broke the
+// protocol it awaits the end of the stream only, since what that server sends cannot be understood.
 func (c *Conn) close(why cause) {
 	c.to(closing)
 	c.deferred = nil
@@ -277,16 +279,16 @@ func (c *Conn) close(why cause) {
 		c.finish()
 		return
 	}
-	if !c.closeSent && !c.cut {
+	if !c.closeSent && !c.midFrame {
 		c.SendClose(frame.AppendClosePayload(nil, why.code, why.text))
 	}
-	if c.closeReceived || c.cut || why.reason == pool.Broken {
+	if c.closeReceived || c.midFrame || why.reason == pool.Broken {
 		c.stream.CloseWrite()
 	}
 	c.timer.Set(c.stream, c.config.backend.options().CloseTimeout, timerClose)
 }
 
-// finish gives the connection and its slot up.
+// finish closes the stream and gives the slot up.
 func (c *Conn) finish() {
 	c.end()
 	if d := c.dialing; d != nil { // the slot was never filled
@@ -297,7 +299,7 @@ func (c *Conn) finish() {
 	c.slot.Gone()
 }
 
-// end closes the stream.
+// end closes the stream. The caller gives the slot up.
 func (c *Conn) end() {
 	c.to(gone)
 	c.deferred = nil
@@ -306,7 +308,7 @@ func (c *Conn) end() {
 	c.stream.Close()
 }
 
-// Retire implements [loop.Retirer]: it closes the connection and gives its slot up, whatever state a panic has left both in.
+// Retire implements [loop.Retirer]: after a panic, it closes the connection and gives its slot up in any state.
 func (c *Conn) Retire(*loop.Conn) {
 	if w := &c.config.backend.worker; c.sessionBegan != 0 {
 		w.sessionEnded(health.SessionEnd{Began: c.sessionBegan, Neutral: true}, w.now())
@@ -323,8 +325,8 @@ func (c *Conn) Retire(*loop.Conn) {
 	c.slot.GiveUp()
 }
 
-// RetireLease is Retire for a session that may hold the lease: it does nothing if the connection is the pool's or another session's
-// by now. It returns whether the session held it.
+// RetireLease is Retire for a session that may hold the lease. It does nothing, and returns false, if the connection has gone back to the
+// pool or to another session.
 func (c *Conn) RetireLease(l LeaseHolder) bool {
 	switch c.stream.Handler() {
 	case loop.Handler(l):

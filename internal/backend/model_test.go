@@ -93,7 +93,7 @@ func (w *world) run() {
 			w.backend().pool.SetMode(rapid.SampledFrom([]pool.Mode{pool.Enabled, pool.Draining, pool.Disabled}).Draw(t, "mode"))
 		},
 	}
-	// There is one prober, so that this is none either.
+	// There is one probing goroutine, so this is no part of a burst either.
 	actions["probe"] = func(t *rapid.T) { w.backend().worker.probed(rapid.Bool().Draw(t, "up"), "500") }
 	for name, prepare := range w.operations() {
 		actions[name] = func(t *rapid.T) {
@@ -265,7 +265,7 @@ func (w *world) rest() {
 
 // checkLog checks that each line tells of a change.
 func (w *world) checkLog(i int, f *fake) {
-	for _, about := range [][]string{{notReachable, reachable}, {opened, closedAgain}, {"WARN backend taken out of service, its", "INFO backend's probe"}} {
+	for _, about := range [][]string{{notReachable, reachable}, {opened, closedAgain}, {"WARN backend taken out of service, probe", "INFO backend probe"}} {
 		last := ""
 		for _, line := range f.log.all() {
 			for _, kind := range about {

@@ -19,48 +19,46 @@ type Options struct {
 	// Target is the server. Its URL cannot be changed.
 	Target  *handshake.Target
 	Profile *profile.Profile
-	// Group is the pools of the backends that serve the same clients, which the backend's own becomes one of.
+	// Group has the pools of the backends that serve the same clients. The backend's own pool is added to it.
 	Group *pool.Group[*Conn]
-	// Variants are the meanings of the variants of connections; nil when there are none. Shared by the backends of a service.
+	// Variants says what the names of variants stand for; nil when there are none. Shared by the backends of a service.
 	Variants *Variants
-	// Peers compares the backend with the others of the service; nil for no comparison. Shared by the backends of a service.
+	// Peers compares the backends of a service, which share it; nil for no comparison.
 	Peers *Peers
-	// Passes tells that the service has its servers told what clients say in their handshakes, beside what the profile says.
+	// Passes tells that the service passes parts of clients' handshakes on, besides those that the profile passes.
 	Passes bool
-	// Settings are the size of the pool and the backend's part of the clients.
+	// Settings are the size of the pool and the backend's share of the clients.
 	Settings pool.Settings
-	// Mode is what the operator wants of the backend at first.
+	// Mode is the desired state of the backend at first.
 	Mode pool.Mode
 	// DialTimeout bounds connecting and the opening handshake; default 5 s.
 	DialTimeout time.Duration
 	// DialParallel is how many connections are dialed at once; default 32.
 	DialParallel int
-	// ResetTimeout bounds the reset of a connection, if the profile allows it longer; 0 for as long as that says.
+	// ResetTimeout bounds the reset of a connection, if the profile's own limit is longer; 0 for the profile's.
 	ResetTimeout time.Duration
-	// CloseTimeout bounds the wait for a server's part in closing a connection; default 2 s.
+	// CloseTimeout bounds the wait for a server to close its side of a connection; default 2 s.
 	CloseTimeout time.Duration
-	// MaxAge retires connections that have been open for so long, or up to a quarter less, once they are idle; 0 for never.
+	// MaxAge is the age, or up to a quarter less, at which connections are retired once they are idle; 0 for no limit.
 	MaxAge time.Duration
-	// MaxIdle retires idle connections beyond the warm ones that nobody has used for so long; 0 for at once.
+	// MaxIdle is how long idle connections beyond the warm ones are kept; 0 for not at all.
 	MaxIdle time.Duration
-	// VariantMaxIdle is for how long connections of a variant are kept warm that no client comes for; 0 for ever. It means
-	// something with Settings.Variants only.
+	// VariantMaxIdle is how long connections of a variant that no client requests are kept warm; 0 for ever. It matters with
+	// Settings.Variants only.
 	VariantMaxIdle time.Duration
-	// MaxSessions retires connections that have served so many sessions; 0 for never.
+	// MaxSessions is after how many sessions a connection is retired; 0 for no limit.
 	MaxSessions uint64
 	// PingInterval is the time between two pings on a connection, or up to a quarter less; 0 for no pings.
 	PingInterval time.Duration
 	// PingTimeout bounds the wait for a pong; default 5 s.
 	PingTimeout time.Duration
-	// CircuitFailures is how many failures in a row take the backend out of service: of dialing, or of sessions that it
-	// broke; default 5.
+	// CircuitFailures is how many failed dials, or broken sessions, in a row open the circuit; default 5.
 	CircuitFailures int
-	// SlowStart is the time in which a backend that was out of service gets its full share of the clients back; 0 for at
-	// once.
+	// SlowStart is how long it takes a backend that was out of service to get its full share of the clients back; 0 for no time.
 	SlowStart time.Duration
-	// Probe is how the backend is asked whether it is well; nil for not at all.
+	// Probe is how the backend is probed; nil for not at all.
 	Probe *Probe
-	// Descriptors are the file descriptors that connections are dialed with; nil for without limits.
+	// Descriptors limits the file descriptors that dials may use; nil for no limit.
 	Descriptors *machine.Descriptors
 	// Loops are the event loops that the connections live on.
 	Loops *loop.Group
@@ -95,7 +93,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// expected returns the variant that is kept warm before the first client has come: that of a client who says nothing.
+// expected returns the variant that is kept warm before the first client has come: that of a client without parameters of its own.
 func (o *Options) expected() (name string, ok bool) {
 	if !o.Profile.Variants() {
 		return "", true
@@ -107,7 +105,7 @@ func (o *Options) expected() (name string, ok bool) {
 	return o.Variants.Name(v), true
 }
 
-// keepTo makes the limits at most those of the profile, which are below the server's own.
+// keepTo lowers the limits to those of the profile, which are below the server's own.
 func (o *Options) keepTo(p *profile.Profile) {
 	if l := p.Limits.Sessions; l > 0 && (o.MaxSessions == 0 || o.MaxSessions > uint64(l)) {
 		o.MaxSessions = uint64(l)
@@ -121,7 +119,7 @@ func (o *Options) keepTo(p *profile.Profile) {
 	o.Settings = keepSettingsTo(o.Settings, p)
 }
 
-// keepSettingsTo makes the size of the pool fit the profile.
+// keepSettingsTo adapts the size of the pool to the profile.
 func keepSettingsTo(s pool.Settings, p *profile.Profile) pool.Settings {
 	if p.Predial == profile.PredialNever {
 		s.Warm = 0

@@ -12,10 +12,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
-// A connection proves that it lives by answering pings: whether it is idle or serves a session, from time to time it is
-// sent one, and the pong must come within a deadline. Anything else that comes is a proof as well, since servers that
-// compute in the thread which reads answer late. Nothing is concluded while the proxy itself does not read, because the
-// client is slow, or could not send the ping, because the server is: that is for TCP's own time-outs.
+// A connection proves that it is alive by answering pings. Idle or in a session, it is sent one from time to time, and the pong must come
+// within a deadline. Any other data is a proof as well, since servers that compute in the thread that reads answer late. A connection is
+// not judged while the proxy itself does not read, because the client is slow, or could not send the ping, because the server is slow:
+// TCP's own time-outs apply then.
 
 // pingPayload is the size of a ping's payload in bytes.
 const pingPayload = 8
@@ -28,7 +28,7 @@ func (c *Conn) scheduleCheck() {
 		next = jittered(o.PingInterval)
 	}
 	at, expires := c.expiry()
-	expires = expires && c.state == idle // a session is not cut for the age, so nobody checks it
+	expires = expires && c.state == idle // a session is not cut for its connection's age
 	if expires {
 		if left := max(at.Until(), 0); next == 0 || left < next {
 			next = left
@@ -37,7 +37,7 @@ func (c *Conn) scheduleCheck() {
 	if next > 0 || expires {
 		c.timer.SetRoughly(c.stream, next, timerCheck)
 	} else {
-		c.timer.Stop() // it may still bound the reset that has just succeeded
+		c.timer.Stop() // it may be that of the reset that has just succeeded
 	}
 }
 
@@ -48,7 +48,7 @@ func jittered(d time.Duration) time.Duration { return d - rand.N(d/4+1) }
 func (c *Conn) check() {
 	o := c.config.backend.options()
 	at, expires := c.expiry()
-	if c.state == idle && expires && loop.Now() >= at && c.slot.Withdraw(pool.Aged) { // otherwise it has been leased this moment
+	if c.state == idle && expires && loop.Now() >= at && c.slot.Withdraw(pool.Aged) { // otherwise it was leased this moment
 		c.close(aged)
 		return
 	}
@@ -81,10 +81,10 @@ var pingSecret = rand.Uint64()
 // token is the payload of the ping that is not answered yet.
 func (c *Conn) token() uint64 { return uint64(c.pinged) ^ pingSecret }
 
-// count is a number that changes with whatever the server sends in a session, but for multiples of 4 GiB.
+// count changes with whatever the server sends, except for multiples of 4 GiB.
 func (c *Conn) count() uint32 { return uint32(c.Scanner.Frames + c.Scanner.Bytes) }
 
-// Pong acts on a pong from the server. One that answers no ping is allowed (RFC 6455, section 5.5.3) and means nothing.
+// Pong handles a pong from the server. It ignores one that answers no ping, which RFC 6455, section 5.5.3, allows.
 func (c *Conn) Pong(payload []byte) {
 	if c.pinged == 0 || len(payload) != pingPayload || binary.BigEndian.Uint64(payload) != c.token() {
 		return
@@ -97,7 +97,7 @@ func (c *Conn) Pong(payload []byte) {
 	}
 }
 
-// pongDue is called when the pong should be there.
+// pongDue ends the connection if it has not proved that it is alive.
 func (c *Conn) pongDue() {
 	timeout := c.config.backend.options().PingTimeout
 	if c.pinged == 0 || c.stream.Paused() || c.stream.Held() > 0 || c.count() != c.received {
@@ -115,7 +115,7 @@ func (c *Conn) pongDue() {
 // aged tells whether the connection is too old to serve another session.
 func (c *Conn) aged() bool { return c.retireAt != 0 && loop.Now() >= c.retireAt }
 
-// expiry returns when an idle connection has waited long enough, or is too old.
+// expiry returns when an idle connection reaches its limit for idling or its maximum age, and whether it has either.
 func (c *Conn) expiry() (at loop.Instant, expires bool) {
 	if c.retireAt == 0 || c.idleUntil != 0 && c.idleUntil < c.retireAt {
 		return c.idleUntil, c.idleUntil != 0

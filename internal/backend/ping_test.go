@@ -12,8 +12,8 @@ import (
 
 // Pings over real sockets: that they are sent, and what comes of it. What counts as a sign of life is in signs_test.go.
 
-// look has the connection look at itself now, which sends a ping.
-func (s *session) look() { s.on(s.conn.check) }
+// check has the connection check itself now, which sends a ping.
+func (s *session) check() { s.on(s.conn.check) }
 
 // due has the pong be due now, as if the ping had been sent an hour ago.
 func (s *session) due() {
@@ -90,7 +90,7 @@ func TestSilentWhileIdle(t *testing.T) {
 func TestSilentInUse(t *testing.T) {
 	r := newRig(t, "echo", pinging)
 	s := r.use()
-	s.look()
+	s.check()
 	s.due()
 	wstest.Eventually(t, "the session is told", func() (told bool) {
 		s.on(func() { told = s.ended != nil })
@@ -115,7 +115,7 @@ func TestSilentInUse(t *testing.T) {
 func TestSilentBeforeUse(t *testing.T) {
 	r := newRig(t, "echo", pinging)
 	s := &session{t: t, conn: r.lease()}
-	s.look()
+	s.check()
 	s.due()
 	wstest.Eventually(t, "it is noticed", func() (lost bool) {
 		s.on(func() { lost = s.conn.cause() != nil })

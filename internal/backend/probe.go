@@ -2,31 +2,36 @@ package backend
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
-// Probe is how a backend is asked whether it is well, beside what its connections tell.
+// Probe is how a backend is probed: asked from time to time whether it works, besides what its connections show.
 type Probe struct {
-	// URL is asked for with GET and must answer 2xx; nil for an upgrade that is closed at once.
+	// URL is requested with GET and must answer 2xx; nil for an upgrade that is closed at once.
 	URL *url.URL
 	// Interval is the time between two probes, plus or minus a fifth; default 10 s.
 	Interval time.Duration
 	// Timeout bounds each probe; default 2 s.
 	Timeout time.Duration
-	// Fall is how many must fail in a row for the backend to be taken out of service; default 3.
+	// Fall is how many probes in a row must fail to take the backend out of service; default 3.
 	Fall int
-	// Rise is how many must succeed in a row for it to come back; default 2.
+	// Rise is how many in a row must succeed to bring it back; default 2.
 	Rise int
 }
 
-// equal tells whether two probes ask the same in the same way.
+// equal tells whether two probes have the same settings.
 func (p *Probe) equal(other *Probe) bool {
 	a, b := *p, *other
 	a.URL, b.URL = nil, nil
@@ -51,12 +56,12 @@ func (p *Probe) setDefaults() {
 	}
 }
 
-// errNoRoom is returned by a probe for which the backend has no place left. It says nothing about the backend.
-var errNoRoom = errors.New("no place for the probe")
+// errNoRoom is a probe's error when the pool has no place left for it. It says nothing about the backend.
+var errNoRoom = errors.New("the pool is full, no place for the probe")
 
-// prober probes until ctx ends, and tells the verdict whenever it is reached. The first success is one at once, so that a
-// backend which is well does not wait for its clients.
-func prober(ctx context.Context, p Probe, probe func(context.Context) error, tell func(up bool, reason string)) {
+// runProbe probes until ctx ends, and tells each verdict. The first success is a verdict by itself, so that a backend that works gets
+// its clients at once.
+func runProbe(ctx context.Context, p Probe, probe func(context.Context) error, tell func(up bool, reason string)) {
 	up, known, agreeing := false, false, 0
 	for {
 		attempt, cancel := context.WithTimeout(ctx, p.Timeout)
@@ -89,7 +94,7 @@ func prober(ctx context.Context, p Probe, probe func(context.Context) error, tel
 	}
 }
 
-// probe asks the backend once, at the URL, or by an upgrade if that is nil.
+// probe probes the backend once, at the URL, or by an upgrade if that is nil.
 func (b *Backend) probe(ctx context.Context, u *url.URL) error {
 	if u == nil {
 		return b.probeUpgrade(ctx)
@@ -112,8 +117,8 @@ func (b *Backend) probeUpgrade(ctx context.Context) error {
 	r := b.config.Load()
 	established, err := r.Target.Dial(ctx)
 	if err != nil {
-		if anonymous := (anonymousRefusedError{}); errors.As(r.judge("", err), &anonymous) {
-			return nil // it works, and wants to know whose connection it is
+		if anonymous := (anonymousRefusedError{}); errors.As(r.classify("", err), &anonymous) {
+			return nil // it works, and wants a client's credentials
 		}
 		return err
 	}
@@ -125,7 +130,104 @@ func (b *Backend) probeUpgrade(ctx context.Context) error {
 	if _, err := established.Conn.Write(frame.AppendControl(buf[:0], frame.Close, payload, true)); err != nil {
 		return err
 	}
-	// How the server ends the connection is not asked: that it accepted it is the answer.
+	// How the server ends the connection does not matter: it has accepted it.
 	_, _ = io.Copy(io.Discard, io.LimitReader(established.Conn, 64<<10))
 	return nil
+}
+
+// probeTLS returns the TLS configuration for a probe: the backend's own if the probe goes to the same host, and otherwise nil for the
+// default, since another host has other certificates.
+func probeTLS(u *url.URL, target *handshake.Target) (*tls.Config, error) {
+	host, _, _ := net.SplitHostPort(target.Address())
+	if u.Scheme != "https" || u.Hostname() != host {
+		return nil, nil
+	}
+	config, err := target.TLS()
+	if config == nil || err != nil {
+		return nil, err
+	}
+	config = config.Clone()
+	config.ClientSessionCache = nil // the whole handshake is part of the probe, and another port may be another server
+	return config, nil
+}
+
+// probeHTTP requests the URL over a new connection, since connecting is part of the probe. A nil config is the default one.
+func probeHTTP(ctx context.Context, u *url.URL, config *tls.Config) error {
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: config},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("User-Agent", "wsbouncer")
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("%s answered %s", u.Redacted(), response.Status)
+	}
+	return nil
+}
+
+// probing is a goroutine that probes a backend with one setting. When the setting changes, the next goroutine waits until the one
+// before has ended, so that verdicts stay in order and the caller need not wait. All fields are static.
+type probing struct {
+	probe *Probe // nil for no probes
+	stop  context.CancelFunc
+	done  chan struct{}
+}
+
+// probeBy probes the backend with this setting from now on; nil is for no probes. With anew, it probes at once even if the setting is
+// the same, because the backend is dialed with other options now. It does not wait for a probe that is running. It is called with
+// updating held.
+func (b *Backend) probeBy(probe *Probe, anew bool) {
+	before := b.probing
+	same := before == nil && probe == nil || before != nil && sameProbe(before.probe, probe)
+	if same && (!anew || probe == nil) {
+		return
+	}
+	ctx, stop := context.WithCancel(b.worker.ctx)
+	next := &probing{probe: probe, stop: stop, done: make(chan struct{})}
+	b.probing = next
+	go func() {
+		defer close(next.done)
+		if before != nil {
+			before.stop()
+			<-before.done
+			if !same && before.probe != nil {
+				b.worker.probeEnded(probe != nil)
+			}
+		}
+		if probe == nil {
+			return
+		}
+		b.report.probes()
+		runProbe(ctx, *probe, func(ctx context.Context) error { return b.probe(ctx, probe.URL) }, b.worker.probed)
+	}()
+}
+
+// sameProbe tells whether two settings, each nil for none, are the same.
+func sameProbe(a, b *Probe) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.equal(b)
+}
+
+// awaitProbe waits until no probe is running, or ctx ends. The worker must have stopped.
+func (b *Backend) awaitProbe(ctx context.Context) {
+	b.updating.Lock()
+	last := b.probing
+	b.updating.Unlock()
+	if last == nil {
+		return
+	}
+	select {
+	case <-last.done:
+	case <-ctx.Done():
+	}
 }

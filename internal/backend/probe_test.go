@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// The prober by itself, in a bubble: what it makes of the results of its probes.
+// runProbe by itself, in a bubble: its verdicts on the results of its probes.
 
-// verdicts runs a prober over results, one for each probe: "+" for well, "-" for not well, "0" for no room and "m" for a machine without descriptors. It returns
+// verdicts runs runProbe over results, one for each probe: "+" for success, "-" for failure, "0" for no room and "m" for a machine without descriptors. It returns
 // what it told: "up" and "down", each with the number of the probe that it came after.
 func verdicts(t *testing.T, p Probe, results string) (told []string) {
 	t.Helper()
@@ -24,7 +24,7 @@ func verdicts(t *testing.T, p Probe, results string) (told []string) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			prober(ctx, p, func(context.Context) error {
+			runProbe(ctx, p, func(context.Context) error {
 				n := asked.Add(1)
 				switch results[n-1] {
 				case '+':
@@ -53,7 +53,7 @@ func verdicts(t *testing.T, p Probe, results string) (told []string) {
 	return told
 }
 
-func TestProberVerdicts(t *testing.T) {
+func TestProbeVerdicts(t *testing.T) {
 	p := Probe{Interval: 10 * time.Second, Timeout: time.Second, Fall: 3, Rise: 2}
 	for results, want := range map[string][]string{
 		"+":             {"up after 1"}, // at once
@@ -90,7 +90,7 @@ func TestProberVerdicts(t *testing.T) {
 
 // The first probe comes at once, the others after the interval plus or minus a fifth, counted from the end of the last; none
 // takes longer than its time-out.
-func TestProberTimes(t *testing.T) {
+func TestProbeTimes(t *testing.T) {
 	p := Probe{Interval: 10 * time.Second, Timeout: 3 * time.Second, Fall: 3, Rise: 2}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -100,7 +100,7 @@ func TestProberTimes(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			prober(ctx, p, func(ctx context.Context) error {
+			runProbe(ctx, p, func(ctx context.Context) error {
 				if count++; count == 1 {
 					if !time.Now().Equal(begun) {
 						t.Errorf("the first probe comes after %v", time.Since(begun))
@@ -130,7 +130,7 @@ func TestProberTimes(t *testing.T) {
 }
 
 // It ends at once, in a probe or between two, and tells nothing of the probe that was cut short.
-func TestProberEnds(t *testing.T) {
+func TestProbeEnds(t *testing.T) {
 	p := Probe{Interval: 10 * time.Second, Timeout: 3 * time.Second, Fall: 1, Rise: 1}
 	for name, at := range map[string]time.Duration{"in a probe": time.Second, "between two": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestProberEnds(t *testing.T) {
 				var told []bool
 				go func() {
 					defer close(done)
-					prober(ctx, p, func(ctx context.Context) error { return pass(ctx, 2*time.Second) }, func(up bool, _ string) {
+					runProbe(ctx, p, func(ctx context.Context) error { return pass(ctx, 2*time.Second) }, func(up bool, _ string) {
 						told = append(told, up)
 					})
 				}()

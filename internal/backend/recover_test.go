@@ -259,8 +259,8 @@ func TestProbeTakesOutOfService(t *testing.T) {
 		if h := f.report.get(); h.Probe != "up" || h.ProbeReason != "" || !h.ProbeSince.Equal(time.Now()) {
 			t.Errorf("health: %+v", h)
 		}
-		f.log.expect(t, reachable, "INFO backend's probe succeeds", "WARN backend taken out of service, its probe fails: 500",
-			"INFO backend's probe succeeds")
+		f.log.expect(t, reachable, "INFO backend probe succeeds", "WARN backend taken out of service, probe fails: 500",
+			"INFO backend probe succeeds")
 	})
 }
 

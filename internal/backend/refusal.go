@@ -8,33 +8,33 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 )
 
-// A server may answer an upgrade request with another HTTP status than 101. Whose business that is depends on who has said what:
+// A server may answer an upgrade request with another HTTP status than 101. What that means depends on what the request said:
 //
 //   - The request bore values of a client (its key, its parameters): 4xx, and most of 5xx, is the answer to that client. It is
-//     handed on, says nothing about the server's health, and is not tried again. 502 to 504 are about the server all the same.
+//     passed on to the client, says nothing about the server's health, and is not tried again. 502 to 504 are about the server.
 //   - The request bore none, although the clients of the service have values of their own: 4xx says that the server works, and
-//     that connections cannot be dialed ahead for nobody in particular.
-//   - Otherwise it is a failure of the server, or of how it is configured.
+//     that connections cannot be dialed before their clients arrive.
+//   - Otherwise it is a failure of the server, or of its configuration.
 
-// errFull is what a server said that is well but takes no more connections. Dialing errors wrap it.
+// errFull is a working server's answer when it accepts no more connections. Dialing errors wrap it.
 var errFull = errors.New("the server is full")
 
 // clientRefusedError is a server's answer to what clients say in their handshake.
 type clientRefusedError struct {
 	error
-	// failing tells that the answer is one of a server that fails, so that it is compared with its peers by it.
+	// failing tells that the answer may also be that of a server that fails, so that it counts in the comparison with its peers.
 	failing bool
 }
 
 func (e clientRefusedError) Unwrap() error { return e.error }
 
-// anonymousRefusedError is a server's answer to a handshake that bears no client's values, by a server whose clients have some.
+// anonymousRefusedError is a server's answer to a handshake without a client's values, when the clients have values of their own.
 type anonymousRefusedError struct{ error }
 
 func (e anonymousRefusedError) Unwrap() error { return e.error }
 
-// judge returns a failure to dial a connection of a variant as the worker is to take it.
-func (d *dialConfig) judge(variant string, err error) error {
+// classify wraps a failure to dial a connection of a variant in the error that says what it means.
+func (d *dialConfig) classify(variant string, err error) error {
 	status := (*handshake.StatusError)(nil)
 	if !errors.As(err, &status) {
 		return err

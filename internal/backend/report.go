@@ -8,14 +8,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 )
 
-// Health is what is known of how a backend does. The times are those of the last change.
+// Health is a backend's health for statistics. The times are those of the last change.
 type Health struct {
 	// Reachable tells whether the last connection could be established and was not lost at once.
 	Reachable bool      `json:"reachable"`
 	Since     time.Time `json:"since"`
 	Reason    string    `json:"reason,omitempty"` // why it is not reachable
 
-	// Circuit tells whether the backend gets sessions as far as failures are concerned: closed, half-open or open.
+	// Circuit is the state of the circuit: closed, half-open or open.
 	Circuit       string    `json:"circuit"`
 	CircuitSince  time.Time `json:"circuit_since"`
 	CircuitReason string    `json:"circuit_reason,omitempty"`
@@ -26,7 +26,7 @@ type Health struct {
 	ProbeSince  time.Time `json:"probe_since,omitzero"`
 	ProbeReason string    `json:"probe_reason,omitempty"`
 
-	// Outlier tells that the backend is left out for a while, since far more sessions fail on it than on its peers.
+	// Outlier tells that the backend gets no sessions for a while, since far more fail on it than on its peers.
 	Outlier       bool      `json:"outlier"`
 	OutlierSince  time.Time `json:"outlier_since,omitzero"`
 	OutlierReason string    `json:"outlier_reason,omitempty"`
@@ -41,7 +41,7 @@ type Health struct {
 // notDialed is the reason for not being reachable before the first attempt.
 const notDialed = "not dialed yet"
 
-// report holds a backend's health for everybody to read, and logs its changes, each once.
+// report keeps a backend's health for statistics, and logs each change once. It may be used from any goroutine.
 type report struct {
 	log *slog.Logger // static
 
@@ -59,14 +59,14 @@ func (r *report) init(name string, log *slog.Logger, probed bool) {
 	}
 }
 
-// rename has later lines of the log call the backend so.
+// rename changes the backend's name in the log.
 func (r *report) rename(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.name = name
 }
 
-// named is what the log calls the backend.
+// named returns the backend's name in the log.
 func (r *report) named() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +82,7 @@ func (r *report) probes() {
 	})
 }
 
-// noProbe notes that it is not any more.
+// noProbe reports that the backend is not probed any more.
 func (r *report) noProbe() {
 	r.update(func(h *Health) { h.Probe, h.ProbeSince, h.ProbeReason = "off", time.Now(), "" })
 }
@@ -100,7 +100,7 @@ func (r *report) update(change func(h *Health)) {
 	change(&r.health)
 }
 
-// setReachable notes whether the backend can be reached.
+// setReachable reports whether the backend can be reached.
 func (r *report) setReachable(reachable bool, reason string) {
 	var first, changed bool
 	r.update(func(h *Health) {
@@ -120,7 +120,7 @@ func (r *report) setReachable(reachable bool, reason string) {
 	}
 }
 
-// setCircuit notes the state of the circuit. Its trials are no change worth a line.
+// setCircuit reports the state of the circuit. Trials get no line in the log.
 func (r *report) setCircuit(state health.CircuitState, reason string) {
 	var before string
 	r.update(func(h *Health) {
@@ -145,7 +145,7 @@ func (r *report) setCircuit(state health.CircuitState, reason string) {
 	}
 }
 
-// setProbe notes the verdict of the active probe.
+// setProbe reports the verdict of the active probe.
 func (r *report) setProbe(up bool, reason string) {
 	verdict := map[bool]string{true: "up", false: "down"}[up]
 	var before string
@@ -159,13 +159,13 @@ func (r *report) setProbe(up bool, reason string) {
 	switch {
 	case before == verdict:
 	case up:
-		r.log.Info("backend's probe succeeds", "backend", r.named())
+		r.log.Info("backend probe succeeds", "backend", r.named())
 	default:
-		r.log.Warn("backend taken out of service, its probe fails", "backend", r.named(), "reason", reason)
+		r.log.Warn("backend taken out of service, probe fails", "backend", r.named(), "reason", reason)
 	}
 }
 
-// setOutlier notes whether the backend is left out because sessions fail on it and not on its peers.
+// setOutlier reports whether the backend is left out because sessions fail on it and not on its peers.
 func (r *report) setOutlier(out bool, reason string) {
 	r.update(func(h *Health) {
 		h.Outlier, h.OutlierSince, h.OutlierReason = out, time.Now(), reason
@@ -174,7 +174,7 @@ func (r *report) setOutlier(out bool, reason string) {
 		}
 	})
 	if out {
-		r.log.Warn("backend gets no new sessions for a while, far more fail on it than on the others", "backend", r.named(), "reason", reason)
+		r.log.Warn("backend gets no new sessions for a while, far more fail on it than on its peers", "backend", r.named(), "reason", reason)
 	} else {
 		r.log.Info("backend gets new sessions again", "backend", r.named())
 	}
@@ -190,18 +190,18 @@ func (r *report) changed(c health.Change) {
 	case health.OutlierChange:
 		r.setOutlier(c.LeftOut, c.Reason)
 	case health.PredialRefused:
-		r.log.Warn("no connections are dialed ahead: the server refuses those without a client's own values",
+		r.log.Warn("no connections are dialed ahead of clients: the server refuses those without a client's own values",
 			"backend", r.named(), "reason", c.Reason)
 	case health.CeilingChange:
 		if c.Ceiling > 0 {
-			r.log.Warn("backend is full, takes fewer connections for a while", "backend", r.named(), "connections", c.Ceiling, "cap", c.Cap)
+			r.log.Warn("backend is full, limiting its connections for a while", "backend", r.named(), "connections", c.Ceiling, "cap", c.Cap)
 		} else {
-			r.log.Info("backend may have all its connections again", "backend", r.named(), "cap", c.Cap)
+			r.log.Info("backend accepts connections up to its cap again", "backend", r.named(), "cap", c.Cap)
 		}
 	}
 }
 
-// roundTrip notes how long a pong took. A new value counts for an eighth.
+// roundTrip reports how long a pong took. Each new value counts for an eighth.
 func (r *report) roundTrip(d time.Duration) {
 	r.update(func(h *Health) {
 		if h.RoundTripSeconds == 0 {

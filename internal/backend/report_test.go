@@ -97,8 +97,8 @@ func TestReportProbe(t *testing.T) {
 		if h := r.get(); h.Probe != "up" || h.ProbeReason != "" || !h.ProbeSince.Equal(time.Now()) {
 			t.Errorf("health: %+v", h)
 		}
-		log.expect(t, "INFO backend's probe succeeds", "WARN backend taken out of service, its probe fails: 500",
-			"INFO backend's probe succeeds")
+		log.expect(t, "INFO backend probe succeeds", "WARN backend taken out of service, probe fails: 500",
+			"INFO backend probe succeeds")
 	})
 }
 

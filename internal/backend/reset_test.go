@@ -77,7 +77,7 @@ func TestResetFails(t *testing.T) {
 		{"no answer", func(*wstest.Peer) {}, frame.GoingAway, "no answer in time"},
 		{"half an answer", func(p *wstest.Peer) { p.SendBytes(wstest.ServerFrame(false, frame.Text, "1")) }, frame.GoingAway, "no answer in time"},
 		{"close", func(p *wstest.Peer) { p.SendClose(1001, "") }, 1001, "closed by the server: 1001 "},
-		{"breach of the protocol", func(p *wstest.Peer) { p.SendBytes([]byte{0x83, 0}) }, frame.ProtocolError, "reserved opcode"},
+		{"protocol error", func(p *wstest.Peer) { p.SendBytes([]byte{0x83, 0}) }, frame.ProtocolError, "reserved opcode"},
 		{"end of the stream", func(p *wstest.Peer) { _ = p.Close() }, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -69,7 +69,7 @@ func TestSignsOfLife(t *testing.T) {
 				p.SendBytes([]byte{0x82, 9, 'b', 'e', 'g'})
 				s.hear(2 + 3)
 			}
-			s.look()
+			s.check()
 			c.sign(s, p, p.ExpectPing())
 			s.due()
 			s.on(func() {}) // after what the verdict has led to
@@ -92,9 +92,9 @@ func TestRoundTrip(t *testing.T) {
 	r.ready(1)
 	p := r.accepted()
 	s := r.use()
-	s.look()
+	s.check()
 	first := p.ExpectPing()
-	s.look()
+	s.check()
 	second := p.ExpectPing()
 	p.Send(frame.Pong, first) // too late
 	s.on(func() {             // as if it had been sent a minute ago, which its payload depends on
@@ -123,12 +123,12 @@ func TestPingWaitsForBoundary(t *testing.T) {
 	r.ready(1)
 	p := r.accepted()
 	s := r.use()
-	s.look()
+	s.check()
 	p.ExpectPing() // never answered, nor judged
 	s.on(func() { s.busy = true })
-	s.look()
+	s.check()
 	s.due() // no ping was sent this time
-	s.look()
+	s.check()
 	s.on(func() {
 		if s.pings != 3 || s.conn.stream.Ended() {
 			t.Errorf("asked for a ping %d times, %v", s.pings, s.conn.stream.Ended())
@@ -158,7 +158,7 @@ func TestNoPingWhileFull(t *testing.T) {
 			t.Fatal("the sockets have taken it all")
 		}
 	})
-	s.look()
+	s.check()
 	s.due()
 	s.on(func() {
 		if s.conn.pinged != 0 || s.conn.stream.Ended() || !s.conn.timer.Active() {
@@ -168,7 +168,7 @@ func TestNoPingWhileFull(t *testing.T) {
 	if h, _, err := p.Next(); err != nil || h.Opcode != frame.Binary {
 		t.Fatalf("%v, %v", h.Opcode, err)
 	}
-	s.look()
+	s.check()
 	p.Send(frame.Pong, p.ExpectPing())
 	s.settled()
 	s.conn.ReturnUnused()
@@ -181,14 +181,14 @@ func TestPingOverlapsSession(t *testing.T) {
 	r.ready(1)
 	p := r.accepted()
 	s := &session{t: t, conn: r.lease()}
-	s.look()
+	s.check()
 	ping := p.ExpectPing()
 	if !s.begin() {
 		t.Fatal("not alive")
 	}
 	p.Send(frame.Pong, ping)
 	s.settled()
-	s.look()
+	s.check()
 	ping = p.ExpectPing()
 	s.end(0)
 	p.Send(frame.Pong, ping)

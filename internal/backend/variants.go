@@ -10,13 +10,12 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// Variants remembers what the variants of a service's connections mean, which the pools know by name only: what to tell the
-// server in the handshake. It is shared by the backends of the service and may be used from any goroutine. The zero value is
-// ready.
+// Variants says what the names of a service's variants stand for: what connections of a variant tell the server in the handshake.
+// The pools know the names only. The backends of the service share it; it may be used from any goroutine. The zero value is ready.
 type Variants struct {
 	mu      sync.Mutex
 	meaning map[string]meaning // guarded by mu
-	private uint64             // guarded by mu: how many of one client only there have been
+	private uint64             // guarded by mu: how many private ones there have been
 }
 
 // meaning is what a variant's name stands for.
@@ -25,11 +24,11 @@ type meaning struct {
 	chosen string // by the server, of the subprotocols that a client offers
 }
 
-// settingsMark stands between the name of a variant and what sessions have set on its connections.
+// settingsMark separates the name of a variant from what sessions have set on its connections.
 const settingsMark = "#"
 
-// Name returns the pools' name for a variant. Clients with the same one share connections. A private one is for one client
-// alone: its name, which says nothing of what it means, is given to nobody else. Forget gives it up.
+// Name returns the pools' name for a variant. Clients with the same one share connections. A private variant is for one client alone:
+// its name says nothing about its meaning and is never used again. Forget ends it.
 func (v *Variants) Name(variant profile.Variant) string {
 	name := variant.Key
 	v.mu.Lock()
@@ -44,18 +43,18 @@ func (v *Variants) Name(variant profile.Variant) string {
 	if v.meaning == nil {
 		v.meaning = make(map[string]meaning)
 	}
-	v.meaning[name] = meaning{Variant: variant} // there are as many as the profile's lists of allowed values have combinations, and clients
+	v.meaning[name] = meaning{Variant: variant} // at most one for each combination of the profile's allowed values, and for each client
 	return name
 }
 
-// WithSettings returns the name for connections of that variant that are for sessions with these settings, which stand for
-// what the profile calls sticky; 0 for those that nobody has set anything on.
+// WithSettings returns the name for connections of that variant on which sessions have made these settings (what the profile calls
+// sticky); 0 is for those without any.
 func (v *Variants) WithSettings(name string, settings uint64) string {
 	name, _, _ = strings.Cut(strings.TrimPrefix(name, pool.TransientPrefix), settingsMark)
 	return pool.TransientPrefix + name + settingsMark + strconv.FormatUint(settings, 16)
 }
 
-// Forget gives up the name of a private variant, whose client needs no connection any more. Others stay.
+// Forget removes the name of a private variant, because its client needs no connection any more. Other names stay.
 func (v *Variants) Forget(name string) {
 	if !isPrivate(name) {
 		return
@@ -83,13 +82,13 @@ func (v *Variants) choose(name, chosen string) {
 	}
 }
 
-// lookup returns what a name means, or false when it was given up.
+// lookup returns what a name stands for, or false when it was removed.
 func (v *Variants) lookup(name string) (profile.Variant, bool) {
 	variant, _, ok := v.find(name)
 	return variant, ok
 }
 
-// find is lookup, and returns also what choose has noted.
+// find is lookup, and also returns what choose has noted.
 func (v *Variants) find(name string) (variant profile.Variant, chosen string, ok bool) {
 	if name = plainName(name); name == "" {
 		return profile.Variant{}, "", true
@@ -114,7 +113,7 @@ func plainName(name string) string {
 // isPrivate tells whether connections of that name are for one client alone.
 func isPrivate(name string) bool { return strings.HasPrefix(name, pool.TransientPrefix+"private ") }
 
-// unwantedError is why a connection was not dialed after all: the client that it was for has left.
+// unwantedError is why a connection was not dialed: the client that it was for has left.
 type unwantedError struct{ variant string }
 
 func (e unwantedError) Error() string {

@@ -137,19 +137,19 @@ func TestClientLeavesWhileDialing(t *testing.T) {
 
 // While the worker is busy, a thousand signals are one.
 func TestSignalsCoalesce(t *testing.T) {
-	var looks atomic.Int32
+	var reviews atomic.Int32
 	busy := make(chan struct{})
 	inBubble(t, pool.Settings{Cap: 2, Warm: 1}, func(f *fake) {
 		busy = make(chan struct{}) // of the bubble
 		now := f.worker.now
 		f.worker.now = func() pool.Instant {
-			if looks.Add(1); looks.Load() == 10 {
+			if reviews.Add(1); reviews.Load() == 10 {
 				<-busy
 			}
 			return now()
 		}
 	}, func(f *fake) {
-		for looks.Load() < 10 { // the worker is in its tenth look then
+		for reviews.Load() < 10 { // the worker is in its tenth review then
 			f.worker.signal()
 			synctest.Wait()
 		}
@@ -159,32 +159,32 @@ func TestSignalsCoalesce(t *testing.T) {
 		}
 		close(busy)
 		synctest.Wait()
-		if n := looks.Load(); n != 11 {
-			t.Errorf("%d looks after 1000 signals; want 1", n-10)
+		if n := reviews.Load(); n != 11 {
+			t.Errorf("%d reviews after 1000 signals; want 1", n-10)
 		}
 	})
 }
 
-// Without any signal, the worker looks at the pool every 5 to 10 s.
+// Without any signal, the worker reviews the pool every 5 to 10 s.
 func TestSafetyNet(t *testing.T) {
-	var looks []time.Time
+	var reviews []time.Time
 	inBubble(t, pool.Settings{Cap: 1}, func(f *fake) {
 		now := f.worker.now
 		f.limit(func(l *limits) { l.maxIdle = 0 })
 		f.worker.now = func() pool.Instant {
-			looks = append(looks, time.Now())
+			reviews = append(reviews, time.Now())
 			return now()
 		}
 	}, func(f *fake) {
 		f.after(10 * time.Minute)
 		f.worker.stop()
-		for i, at := range looks[1:] {
-			if d := at.Sub(looks[i]); d < reviewEvery || d > 2*reviewEvery {
-				t.Errorf("%v between two looks", d)
+		for i, at := range reviews[1:] {
+			if d := at.Sub(reviews[i]); d < reviewEvery || d > 2*reviewEvery {
+				t.Errorf("%v between two reviews", d)
 			}
 		}
-		if n := len(looks); n < 60 || n > 121 {
-			t.Errorf("%d looks in ten minutes", n)
+		if n := len(reviews); n < 60 || n > 121 {
+			t.Errorf("%d reviews in ten minutes", n)
 		}
 	})
 }

@@ -26,13 +26,13 @@ type attack struct {
 	path string // of the service
 	conn *net.TCPConn
 	in   []byte
-	seen []byte // what the answer to the upgrade request was
+	seen []byte // the status line of the response to the upgrade request
 }
 
-// errUnserved is returned when the upgrade was refused, which is for the scenario's sessions to judge.
-var errUnserved = errors.New("not upgraded")
+// errNotUpgraded is returned if the proxy refused the upgrade. The sessions of the scenario judge that.
+var errNotUpgraded = errors.New("not upgraded")
 
-// attackOnce carries out one visit. It returns the answer to the upgrade request, and what the proxy did wrong.
+// attackOnce carries out one visit. It returns the response to the upgrade request, and an error if the proxy did something wrong.
 func attackOnce(running context.Context, s *scenario, address, path string, dice *rand.Rand) (status string, err error) {
 	ctx, cancel := context.WithTimeout(running, maxAttack)
 	defer cancel()
@@ -52,13 +52,13 @@ func attackOnce(running context.Context, s *scenario, address, path string, dice
 	return string(a.seen), nil
 }
 
-// request is a proper upgrade request.
+// request returns a valid upgrade request.
 func (a *attack) request(query string) string {
 	return "GET " + a.path + query + " HTTP/1.1\r\nHost: chaos\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: aHVudGluZyBmb3IgbGVhaw==\r\n\r\n"
 }
 
-// upgrade asks for the upgrade and reads the answer.
+// upgrade sends an upgrade request and reads the response.
 func (a *attack) upgrade(query string) error {
 	if err := a.write([]byte(a.request(query))); err != nil {
 		return err
@@ -66,13 +66,13 @@ func (a *attack) upgrade(query string) error {
 	return a.answer()
 }
 
-// answer reads the answer to the upgrade request.
+// answer reads the response to the upgrade request.
 func (a *attack) answer() error {
 	for {
 		if head, rest, ok := strings.Cut(string(a.in), "\r\n\r\n"); ok {
 			a.in = []byte(rest)
 			if a.seen = []byte(head[:min(len(head), len("HTTP/1.1 101"))]); !strings.HasSuffix(string(a.seen), " 101") {
-				return errUnserved
+				return errNotUpgraded
 			}
 			return nil
 		}
@@ -102,20 +102,20 @@ func (a *attack) say(fin bool, op frame.Opcode, payload []byte) []byte {
 	return frame.Append(nil, frame.Header{Fin: fin, Opcode: op, Masked: true, Mask: a.dice.Uint32()}, payload)
 }
 
-// audio returns a message of nobody's.
+// audio returns a message with audio that belongs to no session.
 func (a *attack) audio() []byte {
 	return a.say(true, frame.Binary, sim.AppendMark(nil, sim.Mark{Session: attackerSession, Seq: 1}, 20))
 }
 
-// attackerSession is the identity of hostile clients' audio.
+// attackerSession is the identity in the audio of hostile clients.
 const attackerSession = 888_888_888_888
 
-// wrongEnd is returned when the proxy ended a visit otherwise than it promises.
+// wrongEnd is returned if the proxy ended a visit in another way than it promises.
 type wrongEnd struct{ want, got string }
 
 func (e *wrongEnd) Error() string { return fmt.Sprintf("got %s; want %s", e.got, e.want) }
 
-// expect reads until the proxy ends the session, which it must do with that code.
+// expect reads until the proxy ends the session, and checks its close code.
 func (a *attack) expect(code frame.CloseCode) error {
 	want := "close code " + code.String()
 	for {
@@ -129,7 +129,7 @@ func (a *attack) expect(code frame.CloseCode) error {
 			} else if errors.Is(err, os.ErrDeadlineExceeded) {
 				return &wrongEnd{want, "nothing"}
 			} else if err != nil {
-				return err // reset, after bytes that the proxy did not read any more
+				return err // reset, because the proxy left bytes unread
 			}
 			continue
 		}
@@ -145,7 +145,7 @@ func (a *attack) expect(code frame.CloseCode) error {
 	}
 }
 
-// breaks returns an attack that sends bytes which break the protocol, and expects to be told so with the code.
+// breaks returns an attack that sends invalid bytes and expects a close code for them.
 func breaks(want frame.CloseCode, bytes func(a *attack) []byte) func(a *attack) error {
 	return func(a *attack) error {
 		if err := a.upgrade(""); err != nil {
@@ -158,7 +158,7 @@ func breaks(want frame.CloseCode, bytes func(a *attack) []byte) func(a *attack) 
 	}
 }
 
-// badKey asks with a key that the server refuses, and expects the server's answer. 404 is what a mistake of the operator leads to.
+// badKey sends a key that the server refuses, and expects the server's response. A mistake of the operator leads to 404.
 func badKey(a *attack) error {
 	err := a.upgrade("?key=bad-" + strconv.Itoa(a.dice.IntN(1000)))
 	if got := string(a.seen); got != "" && !strings.HasSuffix(got, " 401") && !strings.HasSuffix(got, " 404") {
@@ -167,12 +167,12 @@ func badKey(a *attack) error {
 	return err
 }
 
-// patienceOfTheGone is how long the end of a session whose client has closed may take: several times the close-timeout of
-// three seconds.
-const patienceOfTheGone = 10 * time.Second
+// closedClientTimeout is how long a session may take to end after its client closed: several times the close-timeout of three
+// seconds.
+const closedClientTimeout = 10 * time.Second
 
-// saysAndGoes sends a message and a close frame at once, and waits for the answer, or does not.
-func saysAndGoes(a *attack) error {
+// closesWithoutWaiting sends a message and a close frame together. It waits for the answer only sometimes.
+func closesWithoutWaiting(a *attack) error {
 	if err := a.upgrade(""); err != nil {
 		return err
 	}
@@ -183,11 +183,11 @@ func saysAndGoes(a *attack) error {
 	if a.dice.IntN(2) == 0 {
 		return nil
 	}
-	_ = a.conn.SetReadDeadline(time.Now().Add(patienceOfTheGone))
+	_ = a.conn.SetReadDeadline(time.Now().Add(closedClientTimeout))
 	return a.expect(frame.NormalClosure)
 }
 
-// vanishes leaves with a reset: during the handshake, behind it, or in the middle of a frame.
+// vanishes resets the connection during the handshake, after it, or in the middle of a frame.
 func vanishes(a *attack) error {
 	defer a.conn.SetLinger(0)
 	if a.dice.IntN(4) == 0 {
@@ -200,7 +200,7 @@ func vanishes(a *attack) error {
 	return a.write(whole[:a.dice.IntN(len(whole))])
 }
 
-// stallsReading sends a lot, reads nothing of what comes back, and leaves after some seconds.
+// stallsReading sends as much as it can, reads nothing, and leaves after some seconds.
 func stallsReading(a *attack) error {
 	if err := a.upgrade(""); err != nil {
 		return err
@@ -243,7 +243,7 @@ func byteByByte(a *attack) error {
 	return a.expect(frame.NormalClosure)
 }
 
-// halfCloses ends its direction of the stream behind a message, and reads on.
+// halfCloses ends its direction of the stream after a message, and reads on.
 func halfCloses(a *attack) error {
 	if err := a.upgrade(""); err != nil {
 		return err
@@ -256,7 +256,7 @@ func halfCloses(a *attack) error {
 	return err
 }
 
-// pingsWithoutEnd sends pings, and takes the pongs.
+// pingsWithoutEnd sends thousands of pings and reads the pongs.
 func pingsWithoutEnd(a *attack) error {
 	if err := a.upgrade(""); err != nil {
 		return err
@@ -277,16 +277,16 @@ func pingsWithoutEnd(a *attack) error {
 	return nil
 }
 
-// neverAsks sends header after header, and never comes to the end of its request.
-func neverAsks(a *attack) error {
+// neverEndsRequest sends one header field after the other and never ends its request.
+func neverEndsRequest(a *attack) error {
 	request := strings.TrimSuffix(a.request(""), "\r\n")
 	if err := a.write([]byte(request)); err != nil {
 		return err
 	}
-	_ = a.conn.SetDeadline(time.Now().Add(patienceWithTheSlow))
+	_ = a.conn.SetDeadline(time.Now().Add(slowRequestTimeout))
 	for {
 		if err := a.write([]byte("X-More: " + strings.Repeat("x", a.dice.IntN(200)) + "\r\n")); err != nil {
-			return notThrownOut(err)
+			return stillConnected(err)
 		}
 		if err := wait(a.ctx, time.Duration(a.dice.IntN(100))*time.Millisecond); err != nil {
 			return err
@@ -294,26 +294,26 @@ func neverAsks(a *attack) error {
 	}
 }
 
-// saysNothing connects, and waits to be thrown out.
-func saysNothing(a *attack) error {
-	_ = a.conn.SetDeadline(time.Now().Add(patienceWithTheSlow))
+// staysSilent connects and waits until the proxy ends the connection.
+func staysSilent(a *attack) error {
+	_ = a.conn.SetDeadline(time.Now().Add(slowRequestTimeout))
 	_, err := io.Copy(io.Discard, a.conn)
-	return notThrownOut(err)
+	return stillConnected(err)
 }
 
-// patienceWithTheSlow is how long the proxy may bear a client that does not come to the end of its request: several times the
-// handshake-timeout of three seconds.
-const patienceWithTheSlow = 12 * time.Second
+// slowRequestTimeout is how long the proxy may wait for the end of a request: several times the handshake-timeout of three
+// seconds.
+const slowRequestTimeout = 12 * time.Second
 
-// notThrownOut returns what is wrong when a client was still there at its deadline.
-func notThrownOut(err error) error {
+// stillConnected returns a wrongEnd if a client was still connected at its deadline.
+func stillConnected(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &wrongEnd{"the end of the connection", "nothing"}
 	}
 	return err
 }
 
-// brokenFrame is one of the frames that RFC 6455 forbids.
+// brokenFrame returns a frame that RFC 6455 forbids.
 func brokenFrame(a *attack) []byte {
 	switch a.dice.IntN(5) {
 	case 0: // a reserved bit
@@ -322,11 +322,11 @@ func brokenFrame(a *attack) []byte {
 		return b
 	case 1: // a reserved opcode
 		return a.say(true, 0x3, nil)
-	case 2: // a control frame in fragments
+	case 2: // a fragmented control frame
 		return a.say(false, frame.Ping, nil)
 	case 3: // a control frame that is too long
 		return a.say(true, frame.Ping, make([]byte, 126))
-	default: // a continuation of nothing
+	default: // a continuation without a message
 		return a.say(true, frame.Continuation, nil)
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
 
-// reason is what hostile servers give as the reason of a close frame, so that people who read a report know whose it is.
+// reason is the reason in the close frames of hostile servers, so that readers of a report know who sent them.
 const reason = "a hostile server"
 
-// sayAndClose sends a message and a close frame in the segment of the 101.
+// sayAndClose sends a message and a close frame in the TCP segment of the 101.
 func sayAndClose(v *visit) {
 	v.closeBehind101(plain(frame.Text, []byte(`{"error": "go away"}`)))
 }
 
-// closeBehind101 sends a close frame in the segment of the 101, alone or behind what else is given.
+// closeBehind101 sends a close frame in the TCP segment of the 101.
 func closeBehind101(v *visit) { v.closeBehind101(nil) }
 
 func (v *visit) closeBehind101(message []byte) {
@@ -26,7 +26,7 @@ func (v *visit) closeBehind101(message []byte) {
 	}
 }
 
-// tooMuchAtOnce begins with a message that no proxy keeps for a client.
+// tooMuchAtOnce begins with a message that is larger than what the proxy keeps for a client.
 func tooMuchAtOnce(v *visit) {
 	if v.upgrade(plain(frame.Text, bytes.Repeat([]byte("x"), 100<<10))) {
 		v.drain()
@@ -97,21 +97,21 @@ func (v *visit) echo(answer func(v *visit, whole []byte) []byte) {
 // twice answers each message twice.
 func twice(_ *visit, whole []byte) []byte { return append(whole, whole...) }
 
-// late answers after some time, often when the client has left.
+// late answers after some time, often after the client has left.
 func late(v *visit, whole []byte) []byte {
 	v.pause(100*time.Millisecond, time.Second)
 	return whole
 }
 
-// foreign answers with what is another session's.
+// foreign answers with the audio of another session.
 func foreign(*visit, []byte) []byte {
 	return plain(frame.Binary, sim.AppendMark(nil, sim.Mark{Session: foreignSession, Seq: 1}, 1))
 }
 
-// foreignSession is nobody's identity.
+// foreignSession is the identity of no session.
 const foreignSession = 999_999_999_999
 
-// greetsLate says something long after the upgrade, whatever goes on by then, and echoes otherwise.
+// greetsLate echoes, and sends a greeting long after the upgrade.
 func greetsLate(v *visit) {
 	if !v.upgrade() {
 		return
@@ -130,7 +130,7 @@ func neverPongs(v *visit) {
 	}
 }
 
-// alwaysBusy says a moment after the first message, as WhisperLive does, that it is full.
+// alwaysBusy reports a moment after the first message that it is full, as WhisperLive does.
 func alwaysBusy(v *visit) {
 	if !v.upgrade() {
 		return

@@ -1,9 +1,12 @@
-// Package chaos runs a proxy among hostile servers, hostile clients, an operator who makes mistakes, and machines that are short of
-// something. Well-behaved sessions run through the proxy all the while, and package hunt checks their results. A session on a healthy
-// server must get each of its results once and nobody else's, no server may see more connections than its cap, the circuits of
-// healthy servers must stay closed, hostile servers must not be flooded, and nothing may be left at the end.
+// Package chaos runs a proxy among hostile servers, hostile clients, an operator who makes mistakes, and machines with too few
+// resources. Meanwhile well-behaved sessions run through the proxy, and package hunt checks their results. The rules:
 //
-// The scenarios are in the tables of scenarios.go; to add one, add an entry there. The command is in cmd; `make chaos` runs it.
+//   - A session on a healthy server gets each of its results once, and no result of another session.
+//   - No server sees more connections than its cap.
+//   - The circuits of healthy servers stay closed, and hostile servers are not flooded.
+//   - At the end nothing is left over.
+//
+// To add a scenario, add an entry to the tables in scenarios.go. The command is in cmd; `make chaos` runs it.
 package chaos
 
 import (
@@ -24,20 +27,20 @@ import (
 type Options struct {
 	// Binary is the path of wsbouncer.
 	Binary string
-	// Duration is how long new sessions begin. Default 10 minutes.
+	// Duration is how long the proxy gets new sessions. Default 10 minutes.
 	Duration time.Duration
-	// Sessions is how many well-behaved sessions there are at a time. Default 200.
+	// Sessions is the number of well-behaved sessions at a time. Default 200.
 	Sessions int
-	// Seed repeats all random choices, but not the timing. Default 0.
+	// Seed makes all random choices repeatable, but not the timing. Default 0.
 	Seed uint64
 	// Only are the names of the scenarios to run; empty for all.
 	Only []string
-	// Keep keeps the logs and files of the proxies even if nothing was found.
+	// Keep keeps the logs and files of the proxies even without findings.
 	Keep bool
-	// Out gets the report. Default: nobody.
+	// Out gets the report. Default: nothing is written.
 	Out io.Writer
 
-	// through returns the address that sessions use for the proxy's; nil for the same. For tests.
+	// through returns the address that sessions use instead of the proxy's. Default: the proxy's. Tests set it.
 	through func(address string) string
 }
 
@@ -102,7 +105,7 @@ func (o Options) Validate() error {
 // ErrFound is returned by Run when something happened that must not. The report says what.
 var ErrFound = errors.New("the run has findings")
 
-// run is a run under way.
+// run is one call of Run. Its fields are static once it is staged.
 type run struct {
 	options  Options
 	ledger   *ledger
@@ -111,11 +114,11 @@ type run struct {
 	proxies  []*proxy
 	services map[*proxy][]*service
 	staged   []*service // all of them
-	operand  *service   // whose backends the operator changes
+	operated *service   // whose backends the operator changes
 	answers  answers
 }
 
-// Run starts servers and proxies, runs the scenarios for the duration, and reports what it found.
+// Run starts servers and proxies, runs the scenarios for the duration, and writes a report. It returns ErrFound if there are findings.
 func Run(ctx context.Context, o Options) (err error) {
 	if err := o.Validate(); err != nil {
 		return err
@@ -151,7 +154,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	return r.report()
 }
 
-// seed returns a seed for a purpose.
+// seed returns the seed for a purpose.
 func (r *run) seed(purpose string) uint64 {
 	h := r.options.Seed
 	for _, c := range []byte(purpose) {
@@ -188,14 +191,14 @@ func (r *run) play(ctx context.Context) error {
 		}
 	}
 	for _, p := range r.proxies {
-		w := newWatcher(p, r.services[p], r.ledger, r.operand)
+		w := newWatcher(p, r.services[p], r.ledger, r.operated)
 		watchers.Go(func() { w.watch(watching) })
 		for _, s := range r.services[p] {
 			if s.sessions == 0 {
 				continue
 			}
 			address := r.options.through(p.address)
-			sessions.Go(func() { fail(s.hold(holding, address, r.seed("sessions of "+s.name), finish)) })
+			sessions.Go(func() { fail(s.runSessions(holding, address, r.seed("sessions of "+s.name), finish)) })
 		}
 		if p.machine.flood > 0 {
 			disturbers.Go(func() { r.flood(hostility, p) })
@@ -225,7 +228,7 @@ func (r *run) play(ctx context.Context) error {
 	select {
 	case <-held:
 	case <-late.C:
-		r.ledger.wrong("sessions", "some do not end", "%v after the last began", 2*sessionTimeout)
+		r.ledger.wrong("sessions", "some have not ended", "%v after the last one began", 2*sessionTimeout)
 		abandon()
 		<-held
 	case <-ctx.Done():
@@ -244,7 +247,7 @@ func (r *run) play(ctx context.Context) error {
 	return nil
 }
 
-// disturb begins what hostile clients and operators do.
+// disturb starts the hostile clients and the operator.
 func (r *run) disturb(ctx context.Context, tasks *sync.WaitGroup, fail func(error)) {
 	var operators []*scenario
 	for _, s := range r.chosen {
@@ -264,13 +267,13 @@ func (r *run) disturb(ctx context.Context, tasks *sync.WaitGroup, fail func(erro
 	}
 	if len(operators) > 0 {
 		o := &operator{
-			ctx: ctx, dice: rand.New(rand.NewPCG(r.seed("operators"), 0)), config: r.main.config, ledger: r.ledger, operand: r.operand,
+			ctx: ctx, dice: rand.New(rand.NewPCG(r.seed("operators"), 0)), config: r.main.config, ledger: r.ledger, operated: r.operated,
 		}
 		tasks.Go(func() { fail(o.work(operators)) })
 	}
 }
 
-// attack is a hostile client: it comes again and again.
+// attack is a hostile client that visits the proxy again and again until ctx ends.
 func (r *run) attack(ctx context.Context, s *scenario, path string, dice *rand.Rand) {
 	for wait(ctx, 50*time.Millisecond+time.Duration(dice.Int64N(int64(200*time.Millisecond)))) == nil {
 		status, err := attackOnce(ctx, s, r.main.address, path, dice)
@@ -279,7 +282,7 @@ func (r *run) attack(ctx context.Context, s *scenario, path string, dice *rand.R
 		}
 		r.answers.count(s.name, status)
 		if err != nil {
-			r.ledger.wrong(s.name, "a hostile client was treated wrongly", "%v", err)
+			r.ledger.wrong(s.name, "the proxy ended the visit of a hostile client wrongly", "%v", err)
 		}
 	}
 }

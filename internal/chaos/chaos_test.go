@@ -33,7 +33,7 @@ func TestQuietRun(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"seed 5", "refuses-500", "hostile clients bad-utf8: 101:", "0 results lost, twice or foreign"} {
+	for _, want := range []string{"seed 5", "refuses-500", "hostile clients bad-utf8: 101:", "no result on a healthy server was lost, repeated or foreign"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing:\n%s", want, out)
 		}

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// configuration is a proxy's YAML file, and what it says. It is owned by the goroutine that sets the stage, and then by that of
-// the operators.
+// configuration is the YAML file of a proxy. The goroutine that stages the run owns it, and then the operator's.
 type configuration struct {
 	file     string
 	services []string           // entries, in their order
@@ -23,7 +22,7 @@ type backend struct {
 	connections         int
 }
 
-// profiles are those that are not built in.
+// profiles are the profiles that are not built in.
 const profiles = `  tagged: {from: funasr, unsafe: [doubt]}
   busy: {from: one-shot, busy: {json: {status: WAIT}}}
 `

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// What may be left over: descriptors and goroutines that the runtime, or the load, has brought about once and for all.
+// What may be left over: file descriptors and goroutines that the runtime starts once.
 const (
 	spareFiles      = 12
 	spareGoroutines = 12
 )
 
-// drain takes all backends away from a proxy, and sees whether anything is left over of sessions and connections.
+// drain removes all backends of a proxy and checks that no session, connection, open file or goroutine is left over.
 func (r *run) drain(ctx context.Context, p *proxy, directory string) {
 	wrong := func(kind, format string, args ...any) { r.ledger.wrong(p.name, kind, format, args...) }
 	if err := p.config.write(p.config.withoutBackends()); err != nil {
@@ -34,18 +34,18 @@ func (r *run) drain(ctx context.Context, p *proxy, directory string) {
 	config := &configuration{services: p.config.services}
 	fresh, err := startProxy(ctx, r.options.Binary, p.name+"-fresh", directory, config, p.machine)
 	if err != nil {
-		wrong("a fresh proxy cannot be started to compare with", "%v", err)
+		wrong("no fresh proxy to compare with", "%v", err)
 		return
 	}
 	defer fresh.Kill()
 	before, err := fresh.goroutines()
 	if err != nil {
-		wrong("no goroutines to compare with", "%v", err)
+		wrong("the goroutines of the fresh proxy are unknown", "%v", err)
 		return
 	}
 	after, err := p.goroutines()
 	if err != nil {
-		wrong("goroutines are not known", "%v", err)
+		wrong("the goroutines are unknown", "%v", err)
 		return
 	}
 	if len(after) > len(before)+spareGoroutines {
@@ -53,7 +53,7 @@ func (r *run) drain(ctx context.Context, p *proxy, directory string) {
 	}
 }
 
-// left says what of sessions and connections a proxy and its servers still have; empty for nothing.
+// left describes the sessions and connections that a proxy and its servers still have; it is empty if there are none.
 func (r *run) left(ctx context.Context, p *proxy) string {
 	s, err := p.Stats(ctx)
 	if err != nil {
@@ -69,11 +69,11 @@ func (r *run) left(ctx context.Context, p *proxy) string {
 	note(len(s.Backends), "backends")
 	for _, b := range s.Leaving {
 		note(b.Leased, "leased connections of %s", b.Name)
-		note(b.Resetting, "connections of %s that are reset", b.Name)
-		note(b.Retiring, "connections of %s that are closed", b.Name)
+		note(b.Resetting, "resetting connections of %s", b.Name)
+		note(b.Retiring, "retiring connections of %s", b.Name)
 	}
 	for _, v := range s.Services {
-		note(v.Queue.Waiting, "clients that wait in %s", v.Name)
+		note(v.Queue.Waiting, "clients waiting in %s", v.Name)
 	}
 	for _, v := range r.services[p] {
 		for _, w := range v.healthy {
@@ -84,7 +84,7 @@ func (r *run) left(ctx context.Context, p *proxy) string {
 		}
 	}
 	if p.unused >= 0 {
-		note(p.openFiles()-p.unused-spareFiles, "open files more than before there were backends, beyond %d", spareFiles)
+		note(p.openFiles()-p.unused-spareFiles, "more open files than before the backends were added, beyond %d", spareFiles)
 	}
 	return strings.Join(all, ", ")
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// flood takes a proxy's descriptors with idle connections for some seconds, and gives them back for some.
+// flood uses up a proxy's file descriptors with idle connections for two of every four seconds, until ctx ends.
 func (r *run) flood(ctx context.Context, p *proxy) {
 	var dialer net.Dialer
 	for wait(ctx, 2*time.Second) == nil {
-		r.ledger.event("%s: %d connections that say nothing", p.name, p.machine.flood)
+		r.ledger.event("%s: %d silent connections", p.name, p.machine.flood)
 		var conns []net.Conn
 		for range p.machine.flood {
 			conn, err := dialer.DialContext(ctx, "tcp", p.address)
@@ -23,6 +23,6 @@ func (r *run) flood(ctx context.Context, p *proxy) {
 		for _, conn := range conns {
 			_ = conn.Close()
 		}
-		r.ledger.event("%s: they are gone", p.name)
+		r.ledger.event("%s: closed the silent connections", p.name)
 	}
 }

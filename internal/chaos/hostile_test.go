@@ -168,18 +168,18 @@ func TestOperators(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel() // no pauses
 	for _, s := range operators {
-		operand := &service{name: "operated"}
+		operated := &service{name: "operated"}
 		config := &configuration{
 			file: filepath.Join(t.TempDir(), "config.yaml"), services: []string{"  operated: {}\n"}, backends: make(map[string]backend),
 		}
 		for _, name := range []string{"b1", "b2"} {
-			operand.healthy = append(operand.healthy, &healthyServer{name: name})
+			operated.healthy = append(operated.healthy, &healthyServer{name: name})
 			config.backends[name] = backend{service: "operated", url: "ws://127.0.0.1:9", connections: 9}
 		}
 		if err := config.write(config.text()); err != nil {
 			t.Fatal(err)
 		}
-		o := &operator{ctx: ended, dice: rand.New(rand.NewPCG(1, 1)), config: config, ledger: newLedger(), operand: operand}
+		o := &operator{ctx: ended, dice: rand.New(rand.NewPCG(1, 1)), config: config, ledger: newLedger(), operated: operated}
 		for range 5 {
 			if err := s.operate(o); err != nil {
 				t.Fatalf("%s: %v", s.name, err)

@@ -117,8 +117,8 @@ func TestWatcherJudges(t *testing.T) {
 		"s: more connections than the cap": func(b *stats.Backend) { b.Dialing = 4 },
 		"s: leases do not add up":          func(b *stats.Backend) { b.Totals.Leased++ },
 		"s: connections do not add up":     func(b *stats.Backend) { b.Totals.Dialed++ },
-		"s: the circuit of a healthy server opened":           func(b *stats.Backend) { b.CircuitOpened = 1 },
-		"s: a healthy server is said to have broken sessions": func(b *stats.Backend) { b.Broken = 1 },
+		"s: the circuit of a healthy server opened": func(b *stats.Backend) { b.CircuitOpened = 1 },
+		"s: a healthy server has broken sessions":   func(b *stats.Backend) { b.Broken = 1 },
 	} {
 		b := stats.Backend{Name: "w", Service: "s", URL: "ws://well"}
 		b.Stats = pool.Stats{Cap: 10, Idle: 4, Leased: 2, Resetting: 1, Totals: pool.Totals{
@@ -142,7 +142,7 @@ func TestWatcherJudges(t *testing.T) {
 			t.Errorf("%d connections: got %q", used, got)
 		}
 	}
-	// Of a hostile server, circuit and broken sessions are nothing to wonder at.
+	// Of a hostile server, an open circuit and broken sessions are no finding.
 	b := stats.Backend{Name: "h", Service: "s", URL: "ws://hostile"}
 	b.CircuitOpened, b.Broken = 1, 1
 	w := newWatcher(&proxy{name: "main"}, nil, newLedger(), nil)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ledger keeps what went wrong, and the events that led there. Its methods may be called from any goroutine.
+// ledger keeps the findings and the events before them. Its methods may be called from any goroutine.
 type ledger struct {
 	begin time.Time // static
 
@@ -16,22 +16,22 @@ type ledger struct {
 	counts map[[2]string]int // guarded by mu: by kind and place
 }
 
-// finding is something that must not happen: the first of its kind in its place.
+// finding is the first event of its kind in its place that must not happen.
 type finding struct {
 	kind, place string
 	text        string
-	events      []string // what went before
+	events      []string // those before it
 	times       int
 }
 
 const (
 	maxEvents = 400 // remembered
-	shown     = 15  // with a finding
+	shown     = 15  // of them with a finding
 )
 
 func newLedger() *ledger { return &ledger{begin: time.Now(), counts: make(map[[2]string]int)} }
 
-// event notes what was done.
+// event records an event.
 func (l *ledger) event(format string, args ...any) {
 	line := fmt.Sprintf("%8.3fs  ", time.Since(l.begin).Seconds()) + fmt.Sprintf(format, args...)
 	l.mu.Lock()
@@ -42,8 +42,7 @@ func (l *ledger) event(format string, args ...any) {
 	l.events = append(l.events, line)
 }
 
-// wrong notes something that must not happen. Of those with the same place and kind, the first is kept in full, and the others are
-// counted.
+// wrong records something that must not happen. It keeps the first one of a place and kind in full, and counts the others.
 func (l *ledger) wrong(place, kind, format string, args ...any) {
 	key := [2]string{kind, place}
 	l.mu.Lock()
@@ -58,7 +57,7 @@ func (l *ledger) wrong(place, kind, format string, args ...any) {
 	})
 }
 
-// findings returns all kinds of what went wrong, with how often.
+// findings returns all findings with their counts.
 func (l *ledger) findings() []finding {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,7 +16,7 @@ type meter struct {
 	burst    int         // guarded by mu: most attempts within one second
 }
 
-// attempt notes that somebody connects at that time.
+// attempt counts a connection attempt at that time.
 func (m *meter) attempt(at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -30,7 +30,7 @@ func (m *meter) attempt(at time.Time) {
 	m.burst = max(m.burst, len(m.recent))
 }
 
-// entered notes that a connection is open, and left that it is not any more.
+// entered counts a connection as open, and left as closed.
 func (m *meter) entered() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,7 +44,7 @@ func (m *meter) left() {
 	m.open--
 }
 
-// reading is what a meter shows.
+// reading is a snapshot of a meter.
 type reading struct{ open, peak, attempts, burst int }
 
 func (m *meter) read() reading {

@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// operator changes the configuration of the proxy under test. It is owned by one goroutine, so that one change comes after the
-// other.
+// operator changes the configuration of the proxy under test. One goroutine owns it and makes one change after the other.
 type operator struct {
-	ctx     context.Context
-	dice    *rand.Rand
-	config  *configuration
-	ledger  *ledger
-	operand *service // whose backends are changed
+	ctx      context.Context
+	dice     *rand.Rand
+	config   *configuration
+	ledger   *ledger
+	operated *service // the service whose backends it changes
 }
 
-// work carries out changes drawn from the scenarios until ctx ends, each to its end: the file is in order behind each.
+// work makes random changes until ctx ends. It finishes and repairs each of them.
 func (o *operator) work(scenarios []*scenario) error {
 	for {
 		if wait(o.ctx, o.between(200*time.Millisecond, 1500*time.Millisecond)) != nil {
@@ -36,10 +35,10 @@ func (o *operator) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(o.dice.Int64N(int64(most-least)))
 }
 
-// pause waits for a random time between the two, or until the run ends.
+// pause waits for a random time in this range, or until the run ends.
 func (o *operator) pause(least, most time.Duration) { _ = wait(o.ctx, o.between(least, most)) }
 
-// rewriteInPieces writes the file in place as an editor or a copy over the network does: truncated first, then in some pieces.
+// rewriteInPieces rewrites the file in place as an editor does, or a copy over the network: it truncates the file and writes it in pieces.
 func (o *operator) rewriteInPieces() error {
 	file, err := os.Create(o.config.file)
 	if err != nil {
@@ -59,7 +58,7 @@ func (o *operator) rewriteInPieces() error {
 	return file.Close()
 }
 
-// emptyFile truncates the file and puts its content back.
+// emptyFile truncates the file and restores its content.
 func (o *operator) emptyFile() error {
 	if err := os.Truncate(o.config.file, 0); err != nil {
 		return err
@@ -68,7 +67,7 @@ func (o *operator) emptyFile() error {
 	return os.WriteFile(o.config.file, o.config.text(), 0o600)
 }
 
-// removeFile removes the file and puts it back.
+// removeFile removes the file and restores it.
 func (o *operator) removeFile() error {
 	if err := os.Remove(o.config.file); err != nil {
 		return err
@@ -77,7 +76,7 @@ func (o *operator) removeFile() error {
 	return o.config.write(o.config.text())
 }
 
-// breakFile has the file say what is not valid.
+// breakFile writes an invalid file and restores it.
 func (o *operator) breakFile() error {
 	broken := append(o.config.text(), "  nobody:\n    service: nothing\n    connections: many\n"...)
 	if err := o.config.write(broken); err != nil {
@@ -87,9 +86,9 @@ func (o *operator) breakFile() error {
 	return o.config.write(o.config.text())
 }
 
-// with changes one of the operand's backends for a moment.
+// with changes one of the backends for a moment.
 func (o *operator) with(change func(b *backend)) error {
-	name := o.operand.healthy[o.dice.IntN(len(o.operand.healthy))].name
+	name := o.operated.healthy[o.dice.IntN(len(o.operated.healthy))].name
 	was := o.config.backends[name]
 	b := was
 	change(&b)
@@ -97,7 +96,7 @@ func (o *operator) with(change func(b *backend)) error {
 	if err := o.config.write(o.config.text()); err != nil {
 		return err
 	}
-	o.ledger.event("operator: %s is %+v", name, b)
+	o.ledger.event("operator: changed %s to %+v", name, b)
 	o.pause(500*time.Millisecond, 1500*time.Millisecond)
 	o.config.backends[name] = was
 	return o.config.write(o.config.text())
@@ -109,19 +108,19 @@ func (o *operator) resize() error {
 	return o.with(func(b *backend) { b.connections = 1 + o.dice.IntN(b.connections) })
 }
 
-// misdirect has a backend's address be one where nobody listens: port 1 is nobody's on a loopback address of its own.
+// misdirect gives a backend an address where nothing listens: port 1 of a loopback address that nobody else uses.
 func (o *operator) misdirect() error {
 	return o.with(func(b *backend) { b.url = "ws://127.9.9.9:1" })
 }
 
 func (o *operator) remove() error {
-	name := o.operand.healthy[o.dice.IntN(len(o.operand.healthy))].name
+	name := o.operated.healthy[o.dice.IntN(len(o.operated.healthy))].name
 	was := o.config.backends[name]
 	delete(o.config.backends, name)
 	if err := o.config.write(o.config.text()); err != nil {
 		return err
 	}
-	o.ledger.event("operator: %s is removed", name)
+	o.ledger.event("operator: removed %s", name)
 	o.pause(500*time.Millisecond, 1500*time.Millisecond)
 	o.config.backends[name] = was
 	return o.config.write(o.config.text())

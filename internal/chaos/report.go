@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// answers counts what hostile clients got for their upgrade requests. Its methods may be called from any goroutine.
+// answers counts the responses to the upgrade requests of hostile clients. Its methods may be called from any goroutine.
 type answers struct {
 	mu     sync.Mutex
 	counts map[string]map[string]int // guarded by mu: by scenario and answer
@@ -31,7 +31,7 @@ func (a *answers) count(scenario, status string) {
 	a.counts[scenario][status]++
 }
 
-// tallied lists counts, the keys in order.
+// tallied lists counts in the order of their keys.
 func tallied(counts map[string]int) string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(counts)) {
@@ -40,11 +40,11 @@ func tallied(counts map[string]int) string {
 	return strings.Join(all, ", ")
 }
 
-// report says what came of the run, and returns ErrFound if anything was found.
+// report writes the report of the run. It returns ErrFound if there are findings.
 func (r *run) report() error {
 	out := r.options.Out
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nSERVICE\tSESSIONS\tCOMPLETED\tREFUSED\tFAILED\tLOST\tTWICE\tFOREIGN\tHOSTILE: UPGRADES\tIN A SECOND\tAT ONCE\tFAILURES")
+	fmt.Fprintln(table, "\nSERVICE\tSESSIONS\tCOMPLETED\tREFUSED\tFAILED\tLOST\tREPEATED\tFOREIGN\tHOSTILE: UPGRADES\tPER SECOND\tAT ONCE\tFAILURES")
 	sessions := 0
 	for _, p := range r.proxies {
 		for _, s := range r.services[p] {
@@ -71,14 +71,14 @@ func (r *run) report() error {
 	kinds := tellFindings(out, found)
 	fmt.Fprintf(out, "\n%d sessions, seed %d: ", sessions, r.options.Seed)
 	if len(found) == 0 {
-		fmt.Fprintln(out, "0 results lost, twice or foreign on the healthy servers, and nothing left over")
+		fmt.Fprintln(out, "no result on a healthy server was lost, repeated or foreign, and nothing was left over")
 		return nil
 	}
 	fmt.Fprintf(out, "%d kinds of findings\n", kinds)
 	return fmt.Errorf("%w: %d kinds of findings with seed %d", ErrFound, kinds, r.options.Seed)
 }
 
-// tellFindings tells each kind of finding once: where and how often it was, and the first in full.
+// tellFindings writes each kind of finding once: where and how often it happened, and the first one in full.
 func tellFindings(out io.Writer, found []finding) (kinds int) {
 	told := make(map[string]bool)
 	for _, first := range found {

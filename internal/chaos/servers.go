@@ -8,13 +8,13 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
 
-// healthyServer is a simulated server that does all as it should, and knows whose audio it has heard.
+// healthyServer is a well-behaved simulated server that records which sessions reached it.
 type healthyServer struct {
 	name string
 	sim  *sim.Server
 
 	mu    sync.Mutex
-	heard map[uint64]struct{} // guarded by mu: sessions that are not over
+	heard map[uint64]struct{} // guarded by mu: sessions that have not ended
 }
 
 func startHealthy(name, protocol string, seed uint64, admit func(r *http.Request) int) (*healthyServer, error) {
@@ -31,7 +31,7 @@ func startHealthy(name, protocol string, seed uint64, admit func(r *http.Request
 	return w, err
 }
 
-// served tells whether the server has heard a session, and forgets it.
+// served tells whether a session reached the server, and forgets it.
 func (w *healthyServer) served(session uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -40,11 +40,11 @@ func (w *healthyServer) served(session uint64) bool {
 	return ok
 }
 
-// hostile is a server that does what its scenario says.
+// hostile is the hostile server of a scenario. It is static.
 type hostile struct {
 	name  string
 	url   string
-	meter *meter      // of a raw server; of a simulated one it knows only the attempts
+	meter *meter      // of a simulated server it counts only the attempts
 	sim   *sim.Server // nil for a raw one
 	stop  func()
 }
@@ -88,7 +88,7 @@ func (h *hostile) read() reading {
 	return r
 }
 
-// busyAtTimes refuses upgrades with 503 for three seconds of six.
+// busyAtTimes refuses upgrades with 503 for three of every six seconds.
 func busyAtTimes() func(*http.Request) int {
 	begin := time.Now()
 	return func(*http.Request) int {

@@ -13,17 +13,17 @@ import (
 // hostileCap is the cap of each hostile server.
 const hostileCap = 8
 
-// machineCap is the cap of each server behind a proxy that is short of something: two of them want more descriptors than there are.
+// machineCap is the cap of each server behind a proxy with few resources. Two servers need more file descriptors than it has.
 const machineCap = 40
 
-// machineSessions is how many sessions there are at a time with such a proxy.
+// machineSessions is the number of sessions at a time with such a proxy.
 const machineSessions = 5
 
-// attackers is how many hostile clients of a kind there are at a time.
+// attackers is the number of hostile clients of a kind at a time.
 const attackers = 3
 
-// service is one service of a proxy, with the servers behind it and the sessions that are held with it. Static once it is staged,
-// but for report, which is there when the sessions have ended.
+// service is one service of a proxy, with its servers and sessions. It is static once it is staged, except for report, which is set
+// when the sessions have ended.
 type service struct {
 	name, protocol, profile string
 	query                   string    // of the clients' URL
@@ -47,7 +47,7 @@ func newService(name, protocol string, healthy, sessions int, s *scenario, seed 
 		name: name, protocol: protocol, profile: protocol, sessions: sessions, scenario: s, ledger: l,
 		cap: 2*sessions + 20*attackers,
 	}
-	if s != nil { // or the hostile one would hardly be chosen
+	if s != nil { // with a larger cap, the hostile server would rarely be chosen
 		v.cap = max(hostileCap, 2*sessions)
 	}
 	var admit func(*http.Request) int
@@ -78,7 +78,7 @@ func newService(name, protocol string, healthy, sessions int, s *scenario, seed 
 	return v, nil
 }
 
-// stop ends the servers.
+// stop stops the servers.
 func (s *service) stop() {
 	for _, w := range s.healthy {
 		w.sim.Close()
@@ -89,7 +89,7 @@ func (s *service) stop() {
 }
 
 // hold holds sessions through the proxy at that address until finish is closed, and what is under way then to its end.
-func (s *service) hold(ctx context.Context, address string, seed uint64, finish <-chan struct{}) error {
+func (s *service) runSessions(ctx context.Context, address string, seed uint64, finish <-chan struct{}) error {
 	report, err := hunt.Run(ctx, hunt.Options{
 		URL: "ws://" + address + "/" + s.name + s.query, Protocol: s.protocol, Sessions: 1 << 30, Concurrency: s.sessions,
 		Seed: seed, First: s.first, Manners: hunt.Manners{hunt.CleanEnd: 1}, Exact: true, Pace: pace, Timeout: sessionTimeout,
@@ -100,14 +100,14 @@ func (s *service) hold(ctx context.Context, address string, seed uint64, finish 
 }
 
 const (
-	// pace is the most time between two messages of a session.
+	// pace is the longest time between two messages of a session.
 	pace = 600 * time.Millisecond
 	// sessionTimeout is how long a session may take in all.
 	sessionTimeout = 30 * time.Second
 )
 
-// judge holds the outcome of a session against what its server is: whoever was heard by a healthy one must have got its
-// results, all of them, once. It is called by any goroutine.
+// judge checks the outcome of a session: a session that reached a healthy server must have got each of its results once. It may be
+// called from any goroutine.
 func (s *service) judge(o hunt.Outcome) {
 	heard := false
 	for _, w := range s.healthy {
@@ -140,19 +140,19 @@ func (s *service) judge(o hunt.Outcome) {
 		o.Session, o.Lost, o.Twice, o.Foreign, o.Kind, o.Reason, o.Trace())
 }
 
-// judgeAll holds the report of all sessions against what they must have been.
+// judgeAll checks the report of all sessions.
 func (s *service) judgeAll() {
 	r := &s.report
 	switch {
 	case s.sessions == 0:
 	case r.Completed == 0:
 		s.ledger.wrong(s.name, "no session got its last result", "%s", r.String())
-	case s.hostile != nil && !s.scenario.theirs() && !s.scenario.allow.results && r.Sessions-r.Completed > max(10, r.Sessions/2):
+	case s.hostile != nil && !s.scenario.isForClient() && !s.scenario.allow.results && r.Sessions-r.Completed > max(10, r.Sessions/2):
 		s.ledger.wrong(s.name, "black hole", "%d of %d sessions ended without their last result", r.Sessions-r.Completed, r.Sessions)
 	}
 }
 
-// refuses tells whether a machine that is short of something may have refused a session so.
+// refuses tells whether a proxy with few resources may refuse a session with this outcome.
 func (m *machine) refuses(o *hunt.Outcome) bool {
 	return m.descriptors > 0 && (o.Status == http.StatusServiceUnavailable || o.Code == 0 && o.Status == 0)
 }

@@ -20,7 +20,7 @@ func (r *run) stage(ctx context.Context, directory string) error {
 			}
 		}
 	}
-	// A third of the sessions, if there are others, is in services of healthy servers alone.
+	// If there are services with a hostile server, those with healthy servers only get a third of the sessions.
 	share := r.options.Sessions
 	if len(mixed) > 0 {
 		share /= 3
@@ -62,7 +62,7 @@ func (r *run) stage(ctx context.Context, directory string) error {
 	return nil
 }
 
-// healthyServices starts the services that have healthy servers alone, for so many sessions. The last is the operator's.
+// healthyServices starts the services that have only healthy servers, for so many sessions. The operator changes the last one.
 func (r *run) healthyServices(sessions int) (all []*service, err error) {
 	kinds := []struct {
 		name, protocol string
@@ -75,11 +75,11 @@ func (r *run) healthyServices(sessions int) (all []*service, err error) {
 		}
 		all = append(all, v)
 	}
-	r.operand = all[len(all)-1]
+	r.operated = all[len(all)-1]
 	return all, nil
 }
 
-// part returns the i-th of so many parts of n, at least 1.
+// part returns the i-th part of n, at least 1.
 func part(n, i, of int) int { return max(1, n*(i+1)/of-n*i/of) }
 
 // add starts the servers of a service.
@@ -93,7 +93,7 @@ func (r *run) add(name, protocol string, healthy, sessions int, s *scenario) (*s
 	return v, nil
 }
 
-// start starts a proxy with those services, and waits until each has a connection that is ready, as far as it keeps some.
+// start starts a proxy with these services, and waits until each healthy server that keeps warm connections has one.
 func (r *run) start(ctx context.Context, name, directory string, m machine, services []*service) (*proxy, error) {
 	config := &configuration{backends: make(map[string]backend)}
 	for _, s := range services {
@@ -122,7 +122,7 @@ func (r *run) start(ctx context.Context, name, directory string, m machine, serv
 	})
 }
 
-// clear ends what is left.
+// clear stops all proxies and servers.
 func (r *run) clear() {
 	for _, p := range r.proxies {
 		p.Kill()

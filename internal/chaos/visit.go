@@ -13,7 +13,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 )
 
-// rawServer accepts connections and does to each what its behaviour says, byte by byte.
+// rawServer accepts connections and handles each with its behaviour.
 type rawServer struct {
 	// Static.
 	listener net.Listener
@@ -25,12 +25,12 @@ type rawServer struct {
 	tasks    sync.WaitGroup
 }
 
-// visit is one connection to a rawServer. It is owned by the goroutine that carries out the behaviour.
+// visit is one connection to a rawServer. The goroutine of the behaviour owns it.
 type visit struct {
 	server  *rawServer
 	conn    *net.TCPConn
 	dice    *rand.Rand
-	in      []byte // received and not taken yet
+	in      []byte // received, not handled yet
 	inside  bool   // counted as open
 	noPongs bool   // pings are not answered
 }
@@ -49,7 +49,7 @@ func startRaw(seed uint64, m *meter, behave func(v *visit)) (*rawServer, error) 
 
 func (s *rawServer) url() string { return "ws://" + s.listener.Addr().String() }
 
-// close cuts all connections, and returns when nothing is left.
+// close closes all connections and waits for all goroutines.
 func (s *rawServer) close() {
 	s.end()
 	_ = s.listener.Close()
@@ -62,7 +62,7 @@ func (s *rawServer) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // most likely out of descriptors, which may pass
+		if err != nil { // most likely no file descriptor is free at the moment
 			if wait(s.ending, 50*time.Millisecond) != nil {
 				return
 			}
@@ -73,7 +73,7 @@ func (s *rawServer) accept() {
 	}
 }
 
-// maxVisit bounds how long a connection may last: a server that nobody leaves must not keep it for ever.
+// maxVisit is how long a connection may last if the proxy does not end it.
 const maxVisit = 2 * time.Minute
 
 func (s *rawServer) serve(conn *net.TCPConn, number uint64) {
@@ -88,7 +88,7 @@ func (s *rawServer) serve(conn *net.TCPConn, number uint64) {
 	_ = conn.Close()
 }
 
-// leave counts the connection as gone. It comes before anything that shows its end to the proxy.
+// leave counts the connection as closed. It is called before the proxy can see the end.
 func (v *visit) leave() {
 	if v.inside {
 		v.inside = false
@@ -96,7 +96,7 @@ func (v *visit) leave() {
 	}
 }
 
-// upgrade reads the upgrade request and accepts it; what stands behind goes out with the same write.
+// upgrade reads the upgrade request and accepts it. It sends further bytes in the same write.
 func (v *visit) upgrade(behind ...[]byte) bool {
 	request, err := handshake.ReadRequest(v.conn, handshake.DefaultMaxHead)
 	if err != nil {
@@ -124,7 +124,7 @@ func (v *visit) write(b []byte) bool {
 	return err == nil
 }
 
-// next returns the next message. Pings are answered on the way, and so is a close frame, with which it ends.
+// next returns the next message. It answers pings, and a close frame, after which it returns false.
 func (v *visit) next() (op frame.Opcode, message []byte, ok bool) {
 	for {
 		h, size, err := frame.ParseHeader(v.in)
@@ -171,10 +171,10 @@ func (v *visit) read() bool {
 	return err == nil
 }
 
-// drain says nothing, and reads until the proxy ends the connection.
+// drain reads until the proxy ends the connection.
 func (v *visit) drain() { _, _ = io.Copy(io.Discard, v.conn) }
 
-// last says its last, ends the server's direction, and waits for a moment that the proxy ends the other.
+// last sends the last bytes, ends the server's direction, and waits a moment for the proxy to end the other.
 func (v *visit) last(b []byte) {
 	v.leave()
 	v.write(b)
@@ -183,12 +183,12 @@ func (v *visit) last(b []byte) {
 	v.drain()
 }
 
-// pause waits for a random time between the two.
+// pause waits for a random time in this range.
 func (v *visit) pause(least, most time.Duration) bool {
 	return wait(v.server.ending, least+time.Duration(v.dice.Int64N(int64(most-least)))) == nil
 }
 
-// plain returns a whole frame as servers send it.
+// plain returns a frame as servers send it.
 func plain(op frame.Opcode, payload []byte) []byte {
 	return frame.Append(nil, frame.Header{Fin: true, Opcode: op}, payload)
 }
@@ -198,7 +198,7 @@ func closing(code frame.CloseCode, reason string) []byte {
 	return plain(frame.Close, frame.AppendClosePayload(nil, code, reason))
 }
 
-// wait waits for that time, or until ctx ends, whose error it returns then.
+// wait waits for that time. It returns the error of ctx if that ends first.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	// watchInterval is the time between two looks at a proxy.
+	// watchInterval is the time between two checks of a proxy.
 	watchInterval = 250 * time.Millisecond
-	// maxBurst is the most upgrade requests within a second that a hostile server may see: some tens.
+	// maxBurst is how many upgrade requests a hostile server may see within a second.
 	maxBurst = 50
 )
 
-// watcher looks at a proxy's statistics and at what the servers see, all the time. It is owned by one goroutine.
+// watcher checks the statistics of a proxy, and what its servers see, during the whole run. One goroutine owns it.
 type watcher struct {
 	proxy    *proxy
 	services []*service
 	ledger   *ledger
-	operand  *service        // whose caps change
+	operated *service        // the service whose caps change
 	healthy  map[string]bool // by URL: healthy servers
-	above    map[string]bool // servers that saw more than their cap at the last look
+	above    map[string]bool // servers that saw more than their cap at the last check
 }
 
-func newWatcher(p *proxy, services []*service, l *ledger, operand *service) *watcher {
-	w := &watcher{proxy: p, services: services, ledger: l, operand: operand, healthy: make(map[string]bool), above: make(map[string]bool)}
+func newWatcher(p *proxy, services []*service, l *ledger, operated *service) *watcher {
+	w := &watcher{proxy: p, services: services, ledger: l, operated: operated, healthy: make(map[string]bool), above: make(map[string]bool)}
 	for _, s := range services {
 		for _, b := range s.healthy {
 			w.healthy[b.sim.URL()] = true
@@ -34,7 +34,7 @@ func newWatcher(p *proxy, services []*service, l *ledger, operand *service) *wat
 	return w
 }
 
-// watch looks until ctx ends.
+// watch checks until ctx ends.
 func (w *watcher) watch(ctx context.Context) {
 	for wait(ctx, watchInterval) == nil {
 		s, err := w.proxy.Stats(ctx)
@@ -55,13 +55,13 @@ func (w *watcher) watch(ctx context.Context) {
 	}
 }
 
-// judge holds the statistics against what always holds.
+// judge checks the statistics against the rules.
 func (w *watcher) judge(s *stats.Stats) {
 	for i := range s.Backends {
 		b := &s.Backends[i]
 		limit := b.Cap
-		if w.operand != nil && b.Service == w.operand.name { // sessions go on when the operator lowers the cap
-			limit = w.operand.cap
+		if w.operated != nil && b.Service == w.operated.name { // sessions go on when the operator lowers the cap
+			limit = w.operated.cap
 		}
 		if b.Used() > limit {
 			w.ledger.wrong(b.Service, "more connections than the cap", "%s: %d connections, the cap is %d: %+v", b.Name, b.Used(), limit, b.Stats)
@@ -79,12 +79,12 @@ func (w *watcher) judge(s *stats.Stats) {
 			w.ledger.wrong(b.Service, "the circuit of a healthy server opened", "%s: %s", b.Name, b.CircuitReason)
 		}
 		if b.Broken > 0 {
-			w.ledger.wrong(b.Service, "a healthy server is said to have broken sessions", "%s: %d", b.Name, b.Broken)
+			w.ledger.wrong(b.Service, "a healthy server has broken sessions", "%s: %d", b.Name, b.Broken)
 		}
 	}
 }
 
-// count holds what the servers of a service see against what they may.
+// count checks what the servers of a service see.
 func (w *watcher) count(s *service) {
 	for _, b := range s.healthy {
 		w.compare(s, b.name, b.sim.Stats().Connections, s.cap)
@@ -99,8 +99,8 @@ func (w *watcher) count(s *service) {
 	}
 }
 
-// compare holds the connections that a server sees against its cap. What lasts shorter than from one look to the next is the time
-// that a server takes to notice a connection that the proxy has cut, because the server did not answer its close frame.
+// compare compares the connections that a server sees with its cap. It ignores what lasts only from one check to the next: the server
+// needs that time to notice that the proxy closed a connection whose close frame the server did not answer.
 func (w *watcher) compare(s *service, server string, open, limit int) {
 	above := open > limit
 	if above && w.above[server] {

@@ -166,9 +166,6 @@ value that differs from the default, in a stable order. The output includes the 
 	return cmd
 }
 
-// maxFile is the largest file that is read, in bytes: what package file allows.
-const maxFile = 4 << 20
-
 // readInput reads a file, or standard input for "-".
 func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 	in := cmd.InOrStdin()
@@ -180,9 +177,9 @@ func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("%s: the file has more than %d bytes", name, maxFile)
+	data, err := io.ReadAll(io.LimitReader(in, file.MaxFile+1))
+	if err == nil && len(data) > file.MaxFile {
+		err = fmt.Errorf("%s: the file has more than %d bytes", name, file.MaxFile)
 	}
 	return data, err
 }

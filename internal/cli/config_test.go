@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/file"
 )
 
 // then stands for times in output, which no test can know.
@@ -160,7 +161,7 @@ func TestFileMistakes(t *testing.T) {
 		refusal{[]string{"config", "import", "none.yaml"}, 1, "none.yaml: no such file"},
 		refusal{[]string{"config", "import"}, 2, "takes one YAML file, or - for standard input, but got 0"},
 		refusal{[]string{"config", "import", empty}, 2, "everything would be removed: use --allow-empty if this is intended"},
-		refusal{[]string{"config", "import", s.write(strings.Repeat("#", maxFile+1))}, 1, "the file has more than 4194304 bytes"},
+		refusal{[]string{"config", "import", s.write(strings.Repeat("#", file.MaxFile+1))}, 1, "the file has more than 4194304 bytes"},
 	)
 	same(t, "an empty part", s.must("config apply "+empty), "Nothing to change. The configuration has version 4.")
 	s.must("config import --allow-empty " + empty)

@@ -31,16 +31,16 @@ func (b *Backend) WarmCount() int {
 	return b.Warm
 }
 
-// DefaultBackend returns the backend whose fields all have their default. Service and URL have none.
+// DefaultBackend returns a backend with all defaults. Service and URL have none.
 func DefaultBackend() Backend { return withDefaults(backendFields) }
 
-// states are the states that an operator can set, the default first. They are those of package pool, which a test makes sure of.
+// states are the states that an operator can set, the default first. A test compares them with those of package pool.
 var states = []string{"enabled", "draining", "disabled"}
 
-// maxConnections is the largest cap of a backend that is believed to be meant.
+// maxConnections is the largest cap of a backend; a larger number is probably a mistake.
 const maxConnections = 100_000
 
-// backendFields are the fields of a backend, as serviceFields are those of a service.
+// backendFields are the fields of a backend: see serviceFields.
 var backendFields = []field[Backend]{
 	{"service", "", "service that the backend belongs to; required", func(b *Backend) value.Value {
 		return value.NewText(&b.Service, "the name of a service", checkAny) // whether there is one is for Validate

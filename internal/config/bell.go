@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// Bell tells watchers of a store that something happened. Stores embed one; the zero value is ready. Its methods may be
-// called from any goroutine, and never wait for a watcher.
+// Bell tells the watchers of a store about an event. Stores embed one; the zero value is ready. Its methods may be called from any
+// goroutine, and never wait for a watcher.
 type Bell struct {
 	mu       sync.Mutex
-	watchers map[chan struct{}]func() bool // with what ends their waiting for the context
+	watchers map[chan struct{}]func() bool // with a function that stops waiting for the context
 	closed   bool
 }
 
-// Watch returns a channel that gets a value at once and with each Ring, values that were not taken being one. It is closed
-// when ctx ends or with Close.
+// Watch returns a channel that receives a value at once and with each Ring; it holds at most one. It is closed when ctx ends or
+// with Close.
 func (b *Bell) Watch(ctx context.Context) <-chan struct{} {
 	watcher := make(chan struct{}, 1)
 	b.mu.Lock()
@@ -45,7 +45,7 @@ func (b *Bell) Ring() {
 	for watcher := range b.watchers {
 		select {
 		case watcher <- struct{}{}:
-		default: // it has one already
+		default: // it already holds one
 		}
 	}
 }

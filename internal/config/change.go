@@ -14,9 +14,9 @@ type Verb string
 
 // The verbs.
 const (
-	Add    Verb = "add"    // an entity that is not there yet
-	Set    Verb = "set"    // fields of one that is there
-	Remove Verb = "remove" // one that is there
+	Add    Verb = "add"    // a new entity
+	Set    Verb = "set"    // fields of an entity
+	Remove Verb = "remove" // an entity
 )
 
 // Mutation changes one entity.
@@ -27,22 +27,22 @@ type Mutation struct {
 	Values Values `json:"values,omitempty"` // fields to set, see [Content.Set]
 }
 
-// Change is what somebody wants to write to a store: mutations, or a whole content in the place of all there is.
+// Change is a change to a store: mutations, or a content that replaces the whole configuration.
 type Change struct {
-	// Expect is the version that the writer has seen. When another one is there by now, nothing is written and the error is a
-	// [ConflictError]. It may be empty with mutations, which then are made whatever else has changed.
+	// Expect is the version that the writer has read. If the store has another version, nothing is written and the error is a
+	// [ConflictError]. With mutations it may be empty: then they are made in any version.
 	Expect string `json:"expect,omitempty"`
-	// Who makes the change, for the history; must be given.
+	// Who makes the change, for the history; required.
 	Who string `json:"who"`
-	// Why, for the history.
+	// Why the change is made, for the history.
 	Why string `json:"why,omitempty"`
-	// Mutations are made in their order.
+	// Mutations are made in this order.
 	Mutations []Mutation `json:"mutations,omitempty"`
-	// Content replaces everything, if it is given.
+	// Content, if it is given, replaces the whole configuration.
 	Content *Content `json:"-"`
 }
 
-// Check returns what is wrong with the change before anything else is known.
+// Check returns what is wrong with the change itself, whatever the store contains.
 func (c *Change) Check() error {
 	var errs []error
 	if c.Who == "" {
@@ -62,7 +62,7 @@ func (c *Change) Check() error {
 	return errors.Join(errs...)
 }
 
-// Result returns what the current content becomes. Whether it is valid is not checked. The error is [Problems].
+// Result returns the content after the change, without validating it. The error is [Problems].
 func (c *Change) Result(current *Content) (Content, error) {
 	if c.Content != nil {
 		return c.Content.Clone(), nil

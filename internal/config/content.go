@@ -1,13 +1,12 @@
-// Package config holds the desired state of the proxy: which services, backends and profiles there should be. A [Content]
-// says so; a [Snapshot] is a content that was found valid, with a version, and never changes. [Diff] says in an operator's
-// words what is different between two, and a [Store] keeps one where it can be changed while the proxy runs.
+// Package config holds the desired state of the proxy: its services, backends and profiles. A [Content] is that state; a [Snapshot] is
+// a valid content with a version, and never changes. [Diff] describes the differences between two contents for operators, and a
+// [Store] keeps a content that can be changed while the proxy runs.
 //
-// This package does no I/O but for resolving secrets ([Resolve]), and knows nothing of pools or sessions: whoever runs the
-// proxy loads a snapshot and makes it so. Names of fields are the names of the flags of `wsbouncer serve`.
+// This package does no I/O except to resolve secrets ([Resolve]), and knows nothing of pools or sessions: the proxy loads a snapshot
+// and applies it. A field has the same name here, as a flag, in files and in the admin API.
 package config
 
-// Content is what a configuration says: entities by name. It is plain data that may be built and changed freely by whoever
-// owns it; only [NewSnapshot] finds out whether it makes sense.
+// Content is a configuration: entities by name. It is plain data that its owner may change freely; [NewSnapshot] validates it.
 type Content struct {
 	Services map[string]Service
 	Backends map[string]Backend
@@ -23,7 +22,7 @@ func NewContent() Content {
 	}
 }
 
-// Clone returns a copy that shares nothing that can change.
+// Clone returns a deep copy.
 func (c *Content) Clone() Content {
 	to := NewContent()
 	for _, t := range tables {

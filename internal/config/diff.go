@@ -26,7 +26,7 @@ type Edit struct {
 	// From and To are its texts, the default if it was not set; empty for nothing.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
-	// Values are those of an entity that was added, or had been when it was removed, where they differ from the defaults.
+	// Values are the fields of an entity that was added or removed, where they differ from the defaults.
 	Values Values `json:"values,omitempty"`
 }
 
@@ -34,7 +34,7 @@ type Edit struct {
 // [Fields].
 type Edits []Edit
 
-// Diff returns what must be done to make the content to of from.
+// Diff returns the edits that lead from one content to the other.
 func Diff(from, to *Content) (edits Edits) {
 	for _, kind := range Kinds() {
 		for _, name := range mergeNames(from.Names(kind), to.Names(kind)) {
@@ -93,7 +93,7 @@ func diffField(kind Kind, name string, f Field, from, to string) (edits Edits) {
 func entriesOf(text string) map[string]string {
 	entries := make(map[string]string)
 	if text != "" && json.Unmarshal([]byte(text), &entries) != nil {
-		return map[string]string{"": hidden} // it stands in an old row of a history, and may hold anything
+		return map[string]string{"": hidden} // an old row of a history, which may contain anything
 	}
 	return entries
 }
@@ -155,7 +155,7 @@ func (v Values) words(kind Kind) string {
 	return strings.Join(words, ", ")
 }
 
-// word returns a text as it stands in a sentence.
+// word returns a text for use in a sentence.
 func word(text string) string {
 	switch {
 	case text == "":

@@ -28,7 +28,7 @@ func (c *Content) Values(kind Kind, name string) Values {
 	return Values{}
 }
 
-// Value returns one field of an entity, also when it is the default.
+// Value returns one field of an entity, which may have its default.
 func (c *Content) Value(kind Kind, name, field string) string {
 	if text, ok := c.Values(kind, name)[field]; ok {
 		return text
@@ -36,9 +36,9 @@ func (c *Content) Value(kind Kind, name, field string) string {
 	return defaultOf(kind, field)
 }
 
-// Set changes the fields of an entity that are named in values, and creates the entity if there is none. An empty text is
-// the field's default; a name such as labels.zone is one entry of a field that is a map, which an empty text removes. What
-// cannot be set is returned, and the rest is set.
+// Set sets the fields that values names, and creates the entity if there is none of that name. An empty text restores the field's
+// default; a name such as labels.zone is one entry of a field that is a map, which an empty text removes. Set returns what it cannot
+// set, and sets the rest.
 func (c *Content) Set(kind Kind, name string, values Values) Problems {
 	t, ok := tables[kind]
 	if !ok {
@@ -54,7 +54,7 @@ func (c *Content) Remove(kind Kind, name string) {
 	}
 }
 
-// Equal tells whether two contents say the same.
+// Equal tells whether two contents are equal.
 func (c *Content) Equal(other *Content) bool { return len(Diff(c, other)) == 0 }
 
 func kindNames() []string {

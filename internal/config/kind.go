@@ -21,10 +21,10 @@ const (
 	KindBackend Kind = "backend"
 )
 
-// Kinds returns all kinds, those first that others refer to.
+// Kinds returns all kinds. A kind comes after those that it refers to.
 func Kinds() []Kind { return []Kind{KindProfile, KindService, KindBackend} }
 
-// order is the kind's place in Kinds; unknown kinds come last.
+// order returns the kind's index in Kinds; unknown kinds come last.
 func (k Kind) order() int {
 	if i := slices.Index(Kinds(), k); i >= 0 {
 		return i
@@ -34,20 +34,20 @@ func (k Kind) order() int {
 
 // Field describes one field of a kind of entity.
 type Field struct {
-	Name    string // as the flag
-	Help    string // what it is, one line
-	Default string // what holds when nothing is said
-	Allowed string // what may be said, in words
-	Type    string // as flags name it, see [value.Kind]
-	IsMap   bool   // whether it holds texts by name, so that Name.KEY is one of them
-	IsList  bool   // whether it holds several texts
+	Name    string // also of its flag
+	Help    string // one line
+	Default string // canonical text
+	Allowed string // what it may be, in words
+	Type    string // as in the help of flags, see [value.Kind]
+	IsMap   bool   // it holds texts by name: Name.KEY is one of them
+	IsList  bool   // it holds several texts
 }
 
-// field is a field of an entity of type E, as the tables of fields have it.
+// field is a row of a table of fields: a field of an entity of type E.
 type field[E any] struct {
-	name     string               // as the flag
+	name     string               // also of its flag
 	standard string               // default; empty for the zero value
-	help     string               // what it is, one line
+	help     string               // one line
 	value    func(*E) value.Value // reads, checks and writes the entity's field
 }
 
@@ -75,7 +75,7 @@ func Fields(kind Kind) []Field {
 // Values are the fields of an entity as texts, by name. Fields that are missing have their default.
 type Values map[string]string
 
-// table gives all kinds of entities one face.
+// table is the same interface to the entities of each kind.
 type table interface {
 	fields() []Field
 	names(*Content) []string
@@ -94,7 +94,7 @@ var tables = map[Kind]table{
 	KindBackend: newTable(KindBackend, backendFields, func(c *Content) map[string]Backend { return c.Backends }),
 }
 
-// entities is the table of one kind.
+// entities implements table for one kind.
 type entities[E any] struct {
 	kind      Kind
 	list      []field[E]
@@ -153,14 +153,14 @@ func (t *entities[E]) has(c *Content, name string) bool {
 	return ok
 }
 
-// same tells whether an entity that both have is surely the same in both.
+// same tells whether an entity that both contents have is equal in both.
 func (t *entities[E]) same(a, b *Content, name string) bool {
 	return reflect.DeepEqual(t.all(a)[name], t.all(b)[name])
 }
 
 func (t *entities[E]) remove(c *Content, name string) { delete(t.all(c), name) }
 
-// get returns what differs from the defaults.
+// get returns the fields that differ from their defaults.
 func (t *entities[E]) get(c *Content, name string) Values {
 	e := t.all(c)[name]
 	values := make(Values)
@@ -172,8 +172,8 @@ func (t *entities[E]) get(c *Content, name string) Values {
 	return values
 }
 
-// set changes the fields that are named in values, of a new entity if there is none of that name. An empty text is the
-// default; "field.key" is one entry of a field that is a map, and is removed by an empty text.
+// set sets the fields that values names, and creates the entity if there is none of that name. An empty text restores the default;
+// "field.key" is one entry of a field that is a map, which an empty text removes.
 func (t *entities[E]) set(c *Content, name string, values Values) (problems Problems) {
 	e, ok := t.all(c)[name]
 	if !ok {
@@ -202,7 +202,7 @@ func (t *entities[E]) set(c *Content, name string, values Values) (problems Prob
 	return problems
 }
 
-// check notes what is wrong with each entity by itself.
+// check validates each entity by itself.
 func (t *entities[E]) check(c *Content, problems *Problems) {
 	for _, name := range t.names(c) {
 		if err := checkName(name); err != nil {
@@ -227,7 +227,7 @@ func fieldNames(kind Kind) []string {
 	return names
 }
 
-// fieldOrder is a field's place among those of its kind; what is about all of an entity comes first.
+// fieldOrder returns a field's index among those of its kind; problems of a whole entity come first.
 func fieldOrder(kind Kind, name string) int {
 	field, _, _ := strings.Cut(name, ".")
 	return slices.Index(fieldNames(kind), field)

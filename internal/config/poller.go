@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// Poller looks again and again whether a store has changed, from the first watcher on, and rings its [Bell].
+// Poller polls a store for changes, from the first watcher on, and rings its [Bell] at each.
 type Poller struct {
 	Bell
-	// Look waits as long as it takes for a change, or for the time of a poll, and returns what tells this state of the store
-	// from others. It is called from one goroutine, and returns soon after ctx ends.
-	Look func(ctx context.Context) (state string, err error)
-	// Retry is about how long to wait before looking again after an error.
+	// Poll waits for a change or for the next poll, and returns a text that is different for each state of the store. It is called
+	// from one goroutine, and returns soon after ctx ends.
+	Poll func(ctx context.Context) (state string, err error)
+	// Retry is about how long to wait after an error before polling again.
 	Retry time.Duration
 
-	start  sync.Once
-	ctx    context.Context
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	start  sync.Once          // of run
+	ctx    context.Context    // static: ends with Close
+	cancel context.CancelFunc // static
+	done   sync.WaitGroup     // run
 }
 
-// NewPoller returns a poller that does not look before somebody watches.
-func NewPoller(retry time.Duration, look func(ctx context.Context) (string, error)) *Poller {
-	p := &Poller{Look: look, Retry: retry}
+// NewPoller returns a poller that starts to poll when somebody watches.
+func NewPoller(retry time.Duration, poll func(ctx context.Context) (string, error)) *Poller {
+	p := &Poller{Poll: poll, Retry: retry}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -36,9 +36,9 @@ func (p *Poller) Watch(ctx context.Context) <-chan struct{} {
 	return watcher
 }
 
-// Close ends looking and watching, and returns when it has.
+// Close ends polling and watching, and returns when both have ended.
 func (p *Poller) Close() {
-	p.start.Do(func() {}) // it does not begin any more
+	p.start.Do(func() {}) // so that it does not start any more
 	p.cancel()
 	p.done.Wait()
 	p.Bell.Close()
@@ -47,15 +47,15 @@ func (p *Poller) Close() {
 func (p *Poller) run() {
 	known, failing := "", false
 	for p.ctx.Err() == nil {
-		state, err := p.Look(p.ctx)
+		state, err := p.Poll(p.ctx)
 		switch {
 		case p.ctx.Err() != nil:
 			return
 		case err != nil:
-			// For those who watch to find out why. Each time, since they may have found the store well in between.
+			// Ring each time, so that watchers find out why: the store may have answered them in between.
 			p.Ring()
 			failing = true
-			sleep(p.ctx, p.Retry/2+rand.N(p.Retry)) // not all proxies at once
+			sleep(p.ctx, p.Retry/2+rand.N(p.Retry)) // so that not all proxies retry at once
 		default:
 			if failing || state != known {
 				p.Ring()

@@ -10,10 +10,10 @@ import (
 
 // Problem is one thing that is wrong with a configuration.
 type Problem struct {
-	Place string `json:"place,omitempty"` // where it stands, such as file:line:column; empty if there is no such place
-	Kind  Kind   `json:"kind,omitempty"`  // of the entity; empty if it is about none
+	Place string `json:"place,omitempty"` // such as file:line:column; empty if there is none
+	Kind  Kind   `json:"kind,omitempty"`  // of the entity; empty for a problem of no entity
 	Name  string `json:"name,omitempty"`  // of the entity
-	Field string `json:"field,omitempty"` // of the entity; empty if it is about all of it
+	Field string `json:"field,omitempty"` // of the entity; empty for a problem of the whole entity
 	Text  string `json:"text"`            // the value, what is wrong with it and what is allowed; never a secret
 }
 
@@ -36,8 +36,7 @@ func (p Problem) Error() string {
 	return b.String() + p.Text
 }
 
-// Problems is everything that is wrong with a configuration. Use errors.As to get it from an error of this package or of a
-// store.
+// Problems is everything that is wrong with a configuration. errors.As finds it in errors of this package and of stores.
 type Problems []Problem
 
 // Error returns one line for each problem.
@@ -49,12 +48,12 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// add notes a problem.
+// add appends a problem.
 func (p *Problems) add(kind Kind, name, field, format string, args ...any) {
 	*p = append(*p, Problem{Kind: kind, Name: name, Field: field, Text: fmt.Sprintf(format, args...)})
 }
 
-// sorted returns the problems in a stable order; each field of an entity has its first problem only where texts are equal.
+// sorted returns the problems in a stable order, without duplicates.
 func (p Problems) sorted() Problems {
 	slices.SortStableFunc(p, func(a, b Problem) int {
 		return cmp.Or(
@@ -65,8 +64,8 @@ func (p Problems) sorted() Problems {
 	return slices.Compact(p)
 }
 
-// With returns the problems together with those in an error, without what is wrong with a field that is among them already:
-// a field that was not understood has its default, which is not what somebody wrote.
+// With returns these problems and those in err. It leaves out problems in err with fields that have a problem here: a field that could
+// not be parsed has its default, which nobody wrote.
 func (p Problems) With(err error) Problems {
 	all := slices.Clone(p)
 	var others Problems

@@ -8,8 +8,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// Service is what clients ask for by path: a profile, a queue, limits, and how its backends are treated. Begin with
-// [DefaultService]. Its name is its key in [Content].
+// Service is what clients request by path: a profile, a queue, limits, and settings for its backends. Begin with [DefaultService]. Its
+// name is its key in [Content].
 type Service struct {
 	Path        string   // path that clients ask for; empty for any
 	Host        string   // host that clients ask for, without a port; empty for any
@@ -47,14 +47,14 @@ type Service struct {
 	SlowStart       time.Duration // for a recovered backend to get its full share; 0 for at once
 }
 
-// DefaultService returns the service whose fields all have their default.
+// DefaultService returns a service with all defaults.
 func DefaultService() Service { return withDefaults(serviceFields) }
 
-// balances are the ways to choose a backend, the default first. They are those of package pool, which a test makes sure of.
+// balances are the ways to choose a backend, the default first. A test compares them with those of package pool.
 var balances = []string{"least-loaded", "round-robin", "random-two", "hash"}
 
-// serviceFields are the fields of a service, in the order in which they are documented, written and compared. A field is known
-// here and nowhere else; files, commands, flags, the admin API and databases get it from here. CONTRIBUTING.md says how to add one.
+// serviceFields are the fields of a service, in the order in which they are documented, written and compared. This is the only list of
+// them: files, commands, flags, the admin API and databases follow it. CONTRIBUTING.md says how to add a field.
 var serviceFields = []field[Service]{
 	{"path", "", "path that clients request; empty for any", func(s *Service) value.Value {
 		return value.NewText(&s.Path, "a path such as /v1/stt", checkPath)

@@ -10,8 +10,8 @@ type Snapshot struct {
 	members map[string][]string // names of backends by service, in order
 }
 
-// NewSnapshot makes a snapshot of a copy of the content, or returns everything that is wrong with it, as [Problems]. The
-// version is the store's name for this state of it; equal versions of one store mean equal contents.
+// NewSnapshot validates a content and returns a snapshot of a copy of it; the error is [Problems]. The version is the store's name for
+// this content: equal versions in one store mean equal contents.
 func NewSnapshot(version string, content *Content, check ProfileCheck) (*Snapshot, error) {
 	if err := content.Validate(check); err != nil {
 		return nil, err
@@ -24,13 +24,13 @@ func NewSnapshot(version string, content *Content, check ProfileCheck) (*Snapsho
 	return s, nil
 }
 
-// Version returns the store's name for this state of it. It says nothing of which of two is newer.
+// Version returns the store's name for this content. It does not tell which of two snapshots is newer.
 func (s *Snapshot) Version() string { return s.version }
 
-// Content returns a copy of what the snapshot says.
+// Content returns a copy of the snapshot's content.
 func (s *Snapshot) Content() Content { return s.content.Clone() }
 
-// Diff returns what must be done to make the later snapshot of this one.
+// Diff returns the edits that lead from this snapshot to a later one.
 func (s *Snapshot) Diff(later *Snapshot) Edits { return Diff(&s.content, &later.content) }
 
 // Service returns the service of that name.
@@ -45,13 +45,13 @@ func (s *Snapshot) Backend(name string) (Backend, bool) {
 	return backend, ok
 }
 
-// Profile returns the profile that a user gave that name. Built-in ones are not in a snapshot.
+// Profile returns the user's profile of that name. A snapshot has no built-in profiles.
 func (s *Snapshot) Profile(name string) (Profile, bool) {
 	p, ok := s.content.Profiles[name]
 	return p, ok
 }
 
-// ProfilesYAML returns all profiles that users wrote as one YAML document; nil if there are none.
+// ProfilesYAML returns all users' profiles as one YAML document; nil if there are none.
 func (s *Snapshot) ProfilesYAML() []byte { return s.content.ProfilesYAML() }
 
 // Services returns all services by name, in order.

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Trace is what a database notes of one change of one field, in the order in which it happened. Fields are raw: as they stood
-// in the database, secret or not.
+// Trace is a database's record of one change of one field, in the order of the changes. Its texts are raw, secret or not.
 type Trace struct {
 	Action Action
 	Kind   Kind
@@ -18,7 +17,7 @@ type Trace struct {
 	From, To *string
 }
 
-// TraceEdits returns traces as they may be shown: the edits of each entity together.
+// TraceEdits returns traces as edits that may be shown, grouped by entity.
 func TraceEdits(traces []Trace) (edits Edits) {
 	for _, t := range traces {
 		switch last := len(edits) - 1; {
@@ -72,7 +71,7 @@ func textOr(text *string, or string) string {
 // Rows are the fields of all entities as they stand in a database, by kind and name.
 type Rows map[Kind]map[string]Values
 
-// Undo takes back traces, the last first.
+// Undo undoes traces, the last first.
 func (r Rows) Undo(traces []Trace) {
 	for _, t := range slices.Backward(traces) {
 		entities := r[t.Kind]
@@ -97,7 +96,7 @@ func (r Rows) Undo(traces []Trace) {
 	}
 }
 
-// Content returns what rows say, and what cannot be understood of it. Whether the rest is valid is not checked.
+// Content returns the content of the rows, without validating it, and what it could not parse.
 func (r Rows) Content() (Content, Problems) {
 	content := NewContent()
 	var problems Problems

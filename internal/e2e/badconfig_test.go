@@ -109,7 +109,7 @@ func TestReadOnlyAndLockedSQLite(t *testing.T) {
 	p = d.serve()
 	p.awaitCap("gpu", 4)
 	r = runCommand(t, "backend", "set", "gpu", "--connections", "5", "--admin", p.socket())
-	if r.status != 1 || !strings.Contains(r.stderr, "can only be read") {
+	if r.status != 1 || !strings.Contains(r.stderr, "is read-only") {
 		t.Errorf("a file that can only be read: status %d\n%s", r.status, r.stderr)
 	}
 	d.sql("UPDATE backends SET connections = 5") // its owner may
@@ -206,7 +206,7 @@ func TestStartWithoutDatabase(t *testing.T) {
 	}{
 		{"it is gone", func() error { return os.Remove(d.name) }, []string{"config.db no longer exists", "last-good.yaml"}},
 		{"it is empty", func() error { return os.WriteFile(d.name, nil, 0o600) }, []string{"config.db is empty (0 bytes)", "config import", "last-good.yaml"}},
-		{"it is damaged", func() error { return os.WriteFile(d.name, []byte(strings.Repeat("no database ", 1000)), 0o600) }, []string{"no SQLite database"}},
+		{"it is damaged", func() error { return os.WriteFile(d.name, []byte(strings.Repeat("no database ", 1000)), 0o600) }, []string{"not a SQLite database"}},
 		{"it is of a later version", func() error {
 			db, err := sql.Open("sqlite", "file:"+d.name)
 			if err != nil {

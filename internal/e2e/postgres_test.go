@@ -85,7 +85,7 @@ func concurrentWriters(t *testing.T, d *database) {
 				switch {
 				case r.status == 0:
 					return
-				case strings.Contains(r.stderr, "changed by somebody else"):
+				case strings.Contains(r.stderr, "somebody else changed the configuration"):
 					conflicts.Add(1)
 				default:
 					t.Errorf("writer %d: status %d\n%s", i, r.status, r.stderr)
@@ -172,7 +172,7 @@ func failures(t *testing.T, server *pgtest.Server, d *database) {
 	d.sql("SELECT pg_reload_conf()")
 	wstest.Eventually(t, "commands are told that it can only be read", func() bool {
 		r := runCommand(t, "backend", "set", "gpu", "--connections", "45", "--admin", p.socket())
-		return r.status == 1 && strings.Contains(r.stderr, "can only be read")
+		return r.status == 1 && strings.Contains(r.stderr, "is read-only")
 	})
 	check(p, "current")
 	d.sql("ALTER SYSTEM RESET default_transaction_read_only")

@@ -40,7 +40,7 @@ func TestProbe(t *testing.T) {
 	for i := range servers {
 		p.awaitBackend(i, "the server is well", isUp)
 	}
-	const downLine, upLine = "backend taken out of service, its probe fails", "backend's probe succeeds"
+	const downLine, upLine = "backend taken out of service, probe fails", "backend probe succeeds"
 	lasting := dialRaw(t, p.url("/"))
 	lasting.echo("hello")
 	it, other := 0, 1
@@ -121,7 +121,7 @@ func TestProbeByUpgrade(t *testing.T) {
 	if b := p.stats().Backends[0]; b.Probe != "up" || b.Totals.DialFailed > 0 {
 		t.Errorf("backend: %+v", b)
 	}
-	if n := len(p.logged("backend taken out of service, its probe fails")); n > 0 {
+	if n := len(p.logged("backend taken out of service, probe fails")); n > 0 {
 		t.Errorf("%d probes failed", n)
 	}
 	p.stop()

@@ -25,7 +25,7 @@ func (t *Target) header() (string, error) {
 		for name, values := range header {
 			canonical := textproto.CanonicalMIMEHeaderKey(name)
 			if slices.Contains(ownFields, canonical) || strings.HasPrefix(canonical, "Sec-Websocket-") {
-				return "", fmt.Errorf("header: %s is set by the proxy itself", name)
+				return "", fmt.Errorf("header: the proxy sets %s itself", name)
 			}
 			resolved[canonical] = append(resolved[canonical], values...)
 		}
@@ -40,7 +40,7 @@ func (t *Target) header() (string, error) {
 		for _, value := range resolved[name] {
 			// Names and values that are invalid in HTTP could become other fields. The value is not shown: it may be a secret.
 			if !IsToken(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-				return "", fmt.Errorf("header: %q or its value has characters that a header cannot have", name)
+				return "", fmt.Errorf("header: %q or its value has characters that HTTP does not allow", name)
 			}
 			fmt.Fprintf(&text, "%s: %s\r\n", name, value)
 		}

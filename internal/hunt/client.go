@@ -15,11 +15,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// upgradeRequest returns what asks for an upgrade; asked, if not empty, instead of path. The key is always the same: what the
-// server makes of it is others' to test.
-func upgradeRequest(host, path, asked, subprotocol string) string {
-	if asked != "" {
-		path = asked
+// upgradeRequest returns an upgrade request. The override replaces the path unless it is empty. The key is always the same: other tests
+// check what a server makes of it.
+func upgradeRequest(host, path, override, subprotocol string) string {
+	if override != "" {
+		path = override
 	}
 	request := "GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: aHVudGluZyBmb3IgbGVhaw==\r\n"
@@ -29,24 +29,23 @@ func upgradeRequest(host, path, asked, subprotocol string) string {
 	return request + "\r\n"
 }
 
-// client is a WebSocket client that can leave in the middle of anything. It is made to be used for one connection after the
-// other, and keeps its buffers.
+// client is a WebSocket client that can leave at any point. It is reused for one connection after the other, and keeps its buffers.
 type client struct {
 	conn    *net.TCPConn
 	dice    *rand.Rand
-	in      []byte // received and not taken yet
-	buffer  []byte // that in lies in
+	in      []byte // received, not handled yet
+	buffer  []byte // the memory of in
 	out     []byte
 	message []byte // assembled from fragments
 	kind    frame.Opcode
 }
 
-// httpError is an answer other than 101.
+// httpError is a response with a status other than 101.
 type httpError int
 
 func (e httpError) Error() string { return fmt.Sprintf("HTTP %d", int(e)) }
 
-// closeError is a close frame of the server.
+// closeError is a close frame from the server.
 type closeError struct {
 	code   frame.CloseCode
 	reason string
@@ -59,7 +58,7 @@ const maxMessage = 1 << 20
 
 var dialer net.Dialer
 
-// dial connects, and asks for the upgrade.
+// dial connects, sends the upgrade request and reads the response.
 func (c *client) dial(ctx context.Context, address, request string, deadline time.Time) error {
 	dialing, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
@@ -80,7 +79,7 @@ func (c *client) dial(ctx context.Context, address, request string, deadline tim
 		if end := bytes.Index(c.in, []byte("\r\n\r\n")); end >= 0 {
 			head := c.in[:end]
 			c.in = c.in[end+4:]
-			return judgeHead(head)
+			return checkStatus(head)
 		}
 		if err := c.read(); err != nil {
 			return err
@@ -88,7 +87,7 @@ func (c *client) dial(ctx context.Context, address, request string, deadline tim
 	}
 }
 
-func judgeHead(head []byte) error {
+func checkStatus(head []byte) error {
 	var status int
 	if len(head) >= 12 && bytes.HasPrefix(head, []byte("HTTP/1.1 ")) {
 		status, _ = strconv.Atoi(string(head[9:12]))
@@ -118,8 +117,8 @@ func (c *client) read() error {
 	return err
 }
 
-// receive returns the next message, which is valid until the next call. Pings are answered on the way. A close frame is a
-// closeError, and is not answered.
+// receive returns the next message, which is valid until the next call. It answers pings. It returns a close frame as a closeError
+// and does not answer it.
 func (c *client) receive() (Message, error) {
 	for {
 		h, size, err := frame.ParseHeader(c.in)
@@ -180,7 +179,7 @@ func (c *client) appendFrame(dst []byte, fin bool, op frame.Opcode, payload []by
 	return frame.Append(dst, frame.Header{Fin: fin, Opcode: op, Masked: true, Mask: c.dice.Uint32()}, payload)
 }
 
-// send sends a message, now and then in fragments.
+// send sends a message, sometimes in fragments.
 func (c *client) send(m Message) error {
 	if len(m.Payload) < 2 || c.dice.IntN(8) > 0 {
 		return c.write(c.frame(true, m.Opcode, m.Payload))
@@ -196,13 +195,13 @@ func (c *client) write(b []byte) error {
 	return err
 }
 
-// close sends a close frame, or answers the server's.
+// close sends a close frame.
 func (c *client) close(code frame.CloseCode) error {
 	var payload [2]byte
 	return c.write(c.frame(true, frame.Close, frame.AppendClosePayload(payload[:0], code, "")))
 }
 
-// drop ends the connection: with a FIN where the socket has nothing unread, or with a RST.
+// drop ends the connection: with RST on request or if the socket has unread bytes, otherwise with FIN.
 func (c *client) drop(reset bool) {
 	if c.conn == nil {
 		return

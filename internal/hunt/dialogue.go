@@ -38,9 +38,9 @@ type Progress struct {
 type Dialogue struct {
 	// Name is that of the protocol.
 	Name string
-	// Path is asked for; nil for "/".
+	// Path is override for; nil for "/".
 	Path func(p *Progress) string
-	// Subprotocol is asked for; empty for none.
+	// Subprotocol is override for; empty for none.
 	Subprotocol string
 	// Start are the messages that a session begins with; nil for none.
 	Start func(p *Progress) []Message

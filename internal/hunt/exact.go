@@ -7,19 +7,19 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
 
-// tally follows a session's final results through its audio, for Options.Exact.
+// tally checks the final results of a session against its audio, for Options.Exact.
 type tally struct {
-	last        int // chunk that a final result has named
+	last        int // the last chunk that a final result named
 	lost, twice int
 }
 
-// take counts what a message brings.
+// take counts the results in a message.
 func (t *tally) take(d *Dialogue, session uint64, m Message) {
 	final := d.Final(m)
 	switch {
 	case final == nil:
 	case m.Opcode == frame.Binary:
-		before := 0 // blocks of a chunk stand together in one message
+		before := 0 // all blocks of a chunk are together in one message
 		sim.Marks(final, func(m sim.Mark) {
 			if m.Session == session && int(m.Seq) != before {
 				before = int(m.Seq)
@@ -50,18 +50,18 @@ func (t *tally) chunks(d *Dialogue, first, last int) {
 	t.last = last
 }
 
-// complete notes that the session got its last result.
+// complete records that the session got its last result.
 func (w *worker) complete() {
 	w.counts.Completed++
 	w.outcome.Completed = true
 	if w.progress.Audio > 0 && !w.own {
 		w.counts.Mute++
 		w.outcome.Mute = true
-		w.pen.note("completed without a word of its own audio")
+		w.pen.note("completed without a result of its own audio")
 	}
 }
 
-// settle counts what a session that completed has missed or got twice, and tells what became of it.
+// settle counts the lost and repeated results of a completed session, and reports the outcome.
 func (w *worker) settle() {
 	o, t := &w.hunt.options, &w.tally
 	if o.Exact && w.outcome.Completed {
@@ -71,7 +71,7 @@ func (w *worker) settle() {
 			t.twice = max(0, w.progress.Received-answers(&w.progress))
 		}
 		if t.lost > 0 || t.twice > 0 {
-			w.pen.note(fmt.Sprintf("has missed %d results and got %d twice", t.lost, t.twice))
+			w.pen.note(fmt.Sprintf("missed %d results and got %d twice", t.lost, t.twice))
 		}
 		w.outcome.Lost, w.outcome.Twice = t.lost, t.twice
 		w.counts.Lost += t.lost

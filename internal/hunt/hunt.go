@@ -1,10 +1,10 @@
-// Package hunt looks for leaks: for results of one session that reach another.
+// Package hunt looks for leaks: results of one session that reach another.
 //
-// [Run] holds many short sessions with a server, usually the proxy in front of simulated servers (package sim), as clients that
-// stream audio do: some end as the protocol wants it, others leave in the worst ways. The audio of each session carries its
-// identity, and so do its settings and ids; simulated servers put the identity of all that caused a result into the result. So every
-// identity in what a client receives must be its own. Any other is a leak, and is reported with what both sessions had sent and
-// received. It is for tests and for the soak test (cmd); it may be run from any goroutine.
+// [Run] holds many short sessions with a server, usually the proxy in front of simulated servers (package sim). Its clients stream
+// audio; some end their session as the protocol says, others leave in the worst ways. The audio of each session carries its identity,
+// and so do its settings and ids. Simulated servers put the identities of everything that caused a result into the result. So a client
+// must receive no identity but its own. Any other is a leak, and the report shows what both sessions sent and received. Tests and
+// the soak test (cmd) use it. Any goroutine may call it.
 package hunt
 
 import (
@@ -18,42 +18,42 @@ import (
 
 // Options are the settings of a hunt.
 type Options struct {
-	// URL is the server's address, ws://host:port. With a path and a query, these are asked for; otherwise those of the protocol.
+	// URL is the address of the server, ws://host:port. Its path and query, if any, replace those of the protocol.
 	URL string
 	// Protocol is the name of one of Dialogues.
 	Protocol string
-	// Sessions is how many are held in all.
+	// Sessions is the number of all sessions.
 	Sessions int
-	// Concurrency is how many are held at a time. Default 16.
+	// Concurrency is the number of sessions at a time. Default 16.
 	Concurrency int
-	// Seed makes the sessions repeatable: what they say and how they leave, not what they race with. Default 0.
+	// Seed makes the sessions repeatable: what they send and how they end, but not the timing. Default 0.
 	Seed uint64
-	// First is the identity of the first session; the others count on from it. Hunts that share a server must not share
-	// identities. Default 1.
+	// First is the identity of the first session; the next sessions have the next numbers. Hunts that share a server must not
+	// share identities. Default 1.
 	First uint64
 	// Manners are the shares of the ways in which sessions end. Default DefaultManners.
 	Manners Manners
 	// Settings is the probability that a session sets what the protocol lets it set (hot words, prompt), with its identity.
 	// Default 0.
 	Settings float64
-	// MaxChunks is the most messages of audio in a session. Default 6.
+	// MaxChunks is the largest number of audio messages in a session. Default 6.
 	MaxChunks int
 	// Timeout is how long a session waits for an answer. Default 10 s.
 	Timeout time.Duration
-	// MaxLeaks ends the hunt when so many leaks were found. Default 5.
+	// MaxLeaks is the number of leaks that ends the hunt. Default 5.
 	MaxLeaks int
-	// Traces is how many of the last sessions are remembered, for a leak to be told from both sides. Default 4096.
+	// Traces is the number of recent sessions whose traces are kept, so that a leak shows both sides. Default 4096.
 	Traces int
-	// Exact checks that each session that ends cleanly gets each of its results once, and counts in the report those that are lost
-	// or arrive twice. It works only for protocols whose final results can be told from others. Default false.
+	// Exact checks that each session that ends cleanly gets each of its results once, and counts lost and repeated results in the
+	// report. It works only for protocols whose final results can be distinguished from others. Default false.
 	Exact bool
 	// Pace is the longest pause before each chunk of audio, and after a session that failed. Default 0: no pauses.
 	Pace time.Duration
-	// Finish ends the hunt when it is closed: no new session begins, and those under way run to their end. Default nil: never.
+	// Finish, when closed, lets no new session begin; running sessions continue to their end. Default nil: never.
 	Finish <-chan struct{}
-	// Outcome, when not nil, is called with what became of each session; from any goroutine.
+	// Outcome, if not nil, is called with the outcome of each session, from any goroutine.
 	Outcome func(o Outcome)
-	// Progress, when not nil, is called with the number of sessions held so far, after each thousand; from any goroutine.
+	// Progress, if not nil, is called after each thousand sessions with their number so far, from any goroutine.
 	Progress func(sessions int)
 }
 
@@ -80,7 +80,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate tells what is wrong with the options, and returns what they name.
+// validate checks the options, and returns the URL and the dialogue that they name.
 func (o Options) validate() (*url.URL, *Dialogue, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "ws" || u.Port() == "" {
@@ -120,7 +120,7 @@ func (o Options) validate() (*url.URL, *Dialogue, error) {
 	return u, d, o.Manners.validate()
 }
 
-// hunt is a hunt under way.
+// hunt is one call of Run.
 type hunt struct {
 	options  Options
 	dialogue *Dialogue
@@ -136,8 +136,8 @@ type hunt struct {
 	report Report // guarded by mu
 }
 
-// Run holds the sessions and returns what came of them. It ends early when ctx does, with ctx's error beside what was found so
-// far, or when there are enough leaks. A leak is no error of Run's: see [Report.Err].
+// Run holds the sessions and returns a report. If ctx ends first, it returns the report so far with the error of ctx. It also ends
+// after MaxLeaks leaks. A leak is not an error of Run: see [Report.Err].
 func Run(ctx context.Context, o Options) (Report, error) {
 	o = o.withDefaults()
 	u, dialogue, err := o.validate()
@@ -148,11 +148,11 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	defer stop()
 	h := &hunt{options: o, dialogue: dialogue, address: u.Host, stop: stop, traces: newRing(o.Traces, o.First)}
 	h.report.Protocol = o.Protocol
-	asked := ""
+	override := ""
 	if u.Path != "" && u.Path != "/" || u.RawQuery != "" {
-		asked = u.RequestURI()
+		override = u.RequestURI()
 	}
-	h.request = func(path string) string { return upgradeRequest(u.Host, path, asked, dialogue.Subprotocol) }
+	h.request = func(path string) string { return upgradeRequest(u.Host, path, override, dialogue.Subprotocol) }
 	begin := time.Now()
 	var workers sync.WaitGroup
 	for range o.Concurrency {
@@ -163,7 +163,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	return h.report, ctx.Err()
 }
 
-// work holds one session after the other.
+// work holds one session after the other until the hunt ends.
 func (h *hunt) work(ctx context.Context) {
 	w := newWorker(h)
 	defer func() {
@@ -183,7 +183,7 @@ func (h *hunt) work(ctx context.Context) {
 	}
 }
 
-// finishing tells whether Finish was closed.
+// finishing tells whether Finish is closed.
 func (h *hunt) finishing() bool {
 	select {
 	case <-h.options.Finish:
@@ -193,7 +193,7 @@ func (h *hunt) finishing() bool {
 	}
 }
 
-// leaked notes a leak.
+// leaked records a leak.
 func (h *hunt) leaked(got, of uint64, message Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// leave ends the session as its manner wants it.
+// leave ends the session in its manner.
 func (w *worker) leave() error {
 	how := w.manner
 	if how == Stall {

@@ -9,14 +9,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
 
-// awaitEOF waits for the end of the stream, so that nobody sees a reset of what was not over.
-func (w *worker) awaitEOF() {
+// awaitEnd waits for the end of the stream, so that no reset cuts off what the server still sends.
+func (w *worker) awaitEnd() {
 	for w.client.read() == nil {
 		w.client.in = w.client.in[:0]
 	}
 }
 
-// await receives messages, and checks them, until one is it.
+// await receives and checks messages until one matches.
 func (w *worker) await(it func(m Message) bool) error {
 	for {
 		m, err := w.client.receive()
@@ -32,7 +32,7 @@ func (w *worker) await(it func(m Message) bool) error {
 	}
 }
 
-// listenBriefly receives what comes within a moment, at least one message unless the server is slow.
+// listenBriefly receives messages for a moment.
 func (w *worker) listenBriefly() error {
 	_ = w.client.conn.SetReadDeadline(time.Now().Add(2 * time.Millisecond))
 	err := w.await(func(Message) bool { return len(w.client.in) == 0 })
@@ -46,7 +46,7 @@ func (w *worker) listenBriefly() error {
 	return err
 }
 
-// check looks for identities in a message.
+// check looks for the identities in a message.
 func (w *worker) check(m Message) {
 	w.pen.message("received", m)
 	w.progress.Received++

@@ -14,9 +14,9 @@ type Manner int
 
 // The manners.
 const (
-	// CleanEnd ends the session as the protocol wants it, waits for its last result, and closes.
+	// CleanEnd ends the session as the protocol says, waits for the last result, and closes.
 	CleanEnd Manner = iota
-	// Impatient says that the session ends, and leaves without waiting for the last result: with a close frame, or without.
+	// Impatient ends the session as the protocol says, but leaves without waiting for the last result, with a close frame or without.
 	Impatient
 	// CloseWithoutEnd sends a close frame in the middle of the session.
 	CloseWithoutEnd
@@ -26,7 +26,7 @@ const (
 	VanishInFrame
 	// VanishInMessage ends the stream between two fragments of a message.
 	VanishInMessage
-	// Stall says nothing for a while, and then leaves in one of the other ways that are not clean.
+	// Stall sends nothing for a while, and then leaves in one of the other manners that are not clean.
 	Stall
 )
 
@@ -38,10 +38,10 @@ var mannerNames = [manners]string{
 
 func (m Manner) String() string { return mannerNames[m] }
 
-// Manners are the shares of the manners: numbers from 0 whose proportions count.
+// Manners are the relative shares of the manners: numbers of 0 or more.
 type Manners [manners]int
 
-// DefaultManners are mostly clean ends, so that connections are used again, and some of everything else.
+// DefaultManners are mostly clean ends, so that connections are reused, and some of every other manner.
 var DefaultManners = Manners{
 	CleanEnd: 60, Impatient: 8, CloseWithoutEnd: 8, Vanish: 8, VanishInFrame: 6, VanishInMessage: 6, Stall: 4,
 }
@@ -60,7 +60,7 @@ func (m Manners) validate() error {
 	return nil
 }
 
-// draw returns a manner by its share.
+// draw returns a random manner.
 func (m Manners) draw(dice *rand.Rand) Manner {
 	sum := 0
 	for _, share := range m {

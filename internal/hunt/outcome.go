@@ -2,32 +2,32 @@ package hunt
 
 import "github.com/wsbouncer/wsbouncer/internal/frame"
 
-// Kinds of failures without a status or a close code, see [Outcome] and Report.Errors.
+// Kinds of failures without an HTTP status or a close code, in [Outcome] and Report.Errors.
 const (
 	EndWithoutClose = "end of the stream without a close frame"
 	Reset           = "connection reset"
 	Timeout         = "timeout"
 )
 
-// Outcome is what became of one session.
+// Outcome says how one session ended.
 type Outcome struct {
 	Session uint64
 	Manner  Manner
-	// Completed says that it got its last result, and Mute that none of its audio was in the results.
+	// Completed says that the session got its last result, and Mute that its results named none of its audio.
 	Completed, Mute bool
-	// Foreign is how many messages had the identity of another session; Lost and Twice are as in the report.
+	// Foreign is the number of messages with the identity of another session. Lost and Twice are as in the report.
 	Foreign, Lost, Twice int
-	// Kind says in words how the session failed, or was refused; empty when it did not.
+	// Kind says how the session failed or was refused; it is empty if it did not.
 	Kind string
-	// Status is the answer to the upgrade request, if that was why, and Code and Reason are those of the close frame.
+	// Status is the HTTP status of a refused upgrade. Code and Reason are those of the close frame.
 	Status int
 	Code   frame.CloseCode
 	Reason string
-	// Trace tells what it sent and received. It is for the time of the call of Options.Outcome.
+	// Trace returns what the session sent and received. It may be called only during the call of Options.Outcome.
 	Trace func() string
 }
 
-// Succeeded tells whether the session went as it should: it failed nowhere, and got its own results, all of them once.
+// Succeeded tells whether the session did not fail and got each of its own results once.
 func (o *Outcome) Succeeded() bool {
 	return o.Kind == "" && !o.Mute && o.Foreign+o.Lost+o.Twice == 0 && (o.Completed || o.Manner != CleanEnd)
 }

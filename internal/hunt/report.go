@@ -11,13 +11,13 @@ import (
 // Leak is a result that reached the wrong session.
 type Leak struct {
 	To      uint64 // the session that got it
-	Of      uint64 // the session whose it is
+	Of      uint64 // the session that it belongs to
 	Message string // the beginning of it
-	// ToTrace and OfTrace tell what the two sessions sent and received.
+	// ToTrace and OfTrace are what the two sessions sent and received.
 	ToTrace, OfTrace string
 }
 
-// Report is what came of a hunt.
+// Report is the result of a hunt.
 type Report struct {
 	Protocol string
 	Duration time.Duration
@@ -29,27 +29,27 @@ type Report struct {
 	Found []Leak
 }
 
-// counts are what a worker counts.
+// counts are the counts of a worker.
 type counts struct {
 	// Sessions were begun, and ByManner says how they were to end.
 	Sessions int
 	ByManner [manners]int
-	// Refused were turned away because there was no place: HTTP 503 or 429, or close code 1013.
+	// Refused counts sessions that were refused for lack of capacity: HTTP 503 or 429, or close code 1013.
 	Refused int
-	// Busy were turned away by the message, or the close code, that a full server has in its protocol: a proxy keeps that to itself.
+	// Busy counts sessions that got the message or close code by which a full server refuses in its protocol. A proxy hides it.
 	Busy int
-	// Completed are those that got their last result.
+	// Completed counts sessions that got their last result.
 	Completed int
-	// Mute are those of them that had sent audio, and saw nothing of it in the results.
+	// Mute counts completed sessions that sent audio and found nothing of it in their results.
 	Mute int
-	// Lost are the results that sessions which ended cleanly did not get, and Twice those that they got once too often, with
+	// Lost counts the results that cleanly ended sessions did not get, and Twice those that they got once too often. Both need
 	// Options.Exact.
 	Lost, Twice int
-	// Messages were received, and Checked are those that had an identity in them.
+	// Messages counts received messages, and Checked those with an identity.
 	Messages, Checked int
-	// Sent are the messages that were sent.
+	// Sent counts sent messages.
 	Sent int
-	// Errors are the sessions that failed otherwise, by what went wrong.
+	// Errors counts the other failed sessions by kind.
 	Errors map[string]int
 }
 
@@ -90,13 +90,13 @@ func (c *counts) Failed() (n int) {
 	return n
 }
 
-// Err returns nil, or what was found: the first leak, with the traces of both sessions.
+// Err returns an error with the first leak and the traces of both sessions, or nil if there is no leak.
 func (r *Report) Err() error {
 	if r.Leaks == 0 {
 		return nil
 	}
 	l := r.Found[0]
-	return fmt.Errorf("%s: %d leaks; the first: session %d got what is session %d's: %s\n%s%s",
+	return fmt.Errorf("%s: %d leaks; the first: session %d got a result of session %d: %s\n%s%s",
 		r.Protocol, r.Leaks, l.To, l.Of, l.Message, l.ToTrace, l.OfTrace)
 }
 
@@ -113,10 +113,10 @@ func (r *Report) String() string {
 	}
 	b.WriteByte('\n')
 	if r.Busy > 0 {
-		fmt.Fprintf(&b, "  told by the server itself that it is full: %d\n", r.Busy)
+		fmt.Fprintf(&b, "  refused by the message of a full server: %d\n", r.Busy)
 	}
 	if r.Mute > 0 {
-		fmt.Fprintf(&b, "  completed without a word of their own audio: %d\n", r.Mute)
+		fmt.Fprintf(&b, "  completed without a result of their own audio: %d\n", r.Mute)
 	}
 	if r.Lost > 0 || r.Twice > 0 {
 		fmt.Fprintf(&b, "  results lost: %d, received twice: %d\n", r.Lost, r.Twice)

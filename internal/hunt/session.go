@@ -21,7 +21,7 @@ type worker struct {
 	pcg    *rand.PCG
 	counts counts
 
-	// Of the session under way.
+	// Of the current session.
 	ctx      context.Context
 	progress Progress
 	pen      pen
@@ -40,10 +40,10 @@ func newWorker(h *hunt) *worker {
 	return &worker{hunt: h, pcg: pcg, dice: dice, client: client{dice: dice}}
 }
 
-// errBusy is returned when the server says in its protocol that it is full.
+// errBusy is returned if the server reports in its protocol that it is full.
 var errBusy = errors.New("the server is full")
 
-// errLeft is returned when the session has ended as it was to, without the last result.
+// errLeft is returned if the session ended as planned, without the last result.
 var errLeft = errors.New("left")
 
 // session holds the n-th session of the hunt.
@@ -72,7 +72,7 @@ func (w *worker) session(ctx context.Context, n uint64) {
 	w.judge(err)
 	stop()
 	w.settle()
-	// With the conversation over, a reset spares the system a connection that lingers in TIME_WAIT.
+	// The session is over, so a reset is harmless. It leaves no connection in TIME_WAIT.
 	w.client.drop(true)
 	if w.outcome.Kind != "" && o.Pace > 0 {
 		_ = w.pause(o.Pace)
@@ -92,7 +92,7 @@ func (w *worker) dial(ctx context.Context) error {
 	return err
 }
 
-// converse holds the session until its end, or until it leaves.
+// converse holds the session until its end, or until the client leaves.
 func (w *worker) converse() error {
 	d, o := w.hunt.dialogue, &w.hunt.options
 	chunks := 1 + w.dice.IntN(o.MaxChunks)
@@ -100,7 +100,7 @@ func (w *worker) converse() error {
 	if w.manner != CleanEnd && w.manner != Impatient {
 		leave = w.dice.IntN(chunks + 1)
 	}
-	slow := w.dice.IntN(16) == 0 // one in sixteen takes its time
+	slow := w.dice.IntN(16) == 0
 	patient := w.dice.IntN(2) == 0
 	if d.Start != nil {
 		if err := w.say(d.Start(&w.progress)); err != nil {
@@ -173,10 +173,10 @@ func (w *worker) end() error {
 		if d.Last == nil {
 			w.complete()
 		}
-		w.awaitEOF()
+		w.awaitEnd()
 		return nil
 	case d.Last != nil && errors.Is(err, io.EOF):
-		return nil // without a close frame: not nice, but it has its result
+		return nil // without a close frame, but with its result
 	}
 	return err
 }
@@ -195,7 +195,7 @@ func (w *worker) pause(d time.Duration) error {
 
 const unavailable = 503
 
-// judge counts what became of the session.
+// judge counts the outcome of the session.
 func (w *worker) judge(err error) {
 	if err == nil || errors.Is(err, errLeft) {
 		return

@@ -11,9 +11,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
 
-// What is remembered of a session, at most.
+// The size of a trace.
 const (
-	maxEvents = 64  // the last
+	maxEvents = 64  // the latest
 	maxTraced = 240 // bytes of each message
 )
 
@@ -28,7 +28,7 @@ type event struct {
 	message bool
 }
 
-// trace is what a session sent and received, for people to read. Its session writes it, and anybody may read it.
+// trace is what a session sent and received, for people to read. Its session writes it, and any goroutine may read it.
 type trace struct {
 	mu      sync.Mutex
 	session uint64
@@ -37,10 +37,10 @@ type trace struct {
 	address string // of the client's end
 	events  []event
 	bytes   []byte
-	lost    int // events that were forgotten for later ones
+	lost    int // older events that are no longer kept
 }
 
-// begin forgets the session that was there before.
+// begin starts the trace of a session, in place of an earlier one.
 func (t *trace) begin(session uint64, manner Manner) {
 	t.mu.Lock()
 	t.session, t.manner, t.begun = session, manner, true
@@ -54,7 +54,7 @@ type pen struct {
 	session uint64
 }
 
-// note adds something that the client did.
+// note adds something that the client does.
 func (p pen) note(what string) { p.trace.add(p.session, event{what: what}, nil) }
 
 // message adds a message.
@@ -77,7 +77,7 @@ func (t *trace) add(session uint64, e event, payload []byte) {
 	if t.session != session {
 		return
 	}
-	if len(t.events) == maxEvents { // forget the older half
+	if len(t.events) == maxEvents { // drop the older half
 		const half = maxEvents / 2
 		from := t.events[half].begins
 		t.bytes = append(t.bytes[:0], t.bytes[from:]...)
@@ -101,7 +101,7 @@ func (t *trace) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "session %d, from %s, manner %v\n", t.session, t.address, t.manner)
 	if t.lost > 0 {
-		fmt.Fprintf(&b, "  %d events before\n", t.lost)
+		fmt.Fprintf(&b, "  %d earlier events\n", t.lost)
 	}
 	for _, e := range t.events {
 		fmt.Fprintf(&b, "  %s  %s", e.at.Format("15:04:05.000000"), e.what)
@@ -113,7 +113,7 @@ func (t *trace) text() string {
 	return b.String()
 }
 
-// decoded shows audio as its marks, and everything else as text.
+// decoded returns audio as its marks, and everything else as text.
 func decoded(payload []byte) string {
 	var marks []string
 	sim.Marks(payload, func(m sim.Mark) {
@@ -134,7 +134,7 @@ func decoded(payload []byte) string {
 	return fmt.Sprintf("%.120q", payload)
 }
 
-// ring holds the traces of the last sessions.
+// ring holds the traces of the latest sessions.
 type ring struct {
 	first  uint64 // identity of the first session
 	traces []trace
@@ -147,14 +147,14 @@ func (r *ring) of(session uint64) *trace {
 	return &r.traces[(session-r.first)%uint64(len(r.traces))]
 }
 
-// text returns the trace of a session, if it is still there.
+// text returns the trace of a session, if it is still kept.
 func (r *ring) text(session uint64) string {
 	t := r.of(session)
 	t.mu.Lock()
 	there := t.begun && t.session == session
 	t.mu.Unlock()
 	if !there {
-		return fmt.Sprintf("session %d: not one of the last %d of this hunt\n", session, len(r.traces))
+		return fmt.Sprintf("session %d: not among the latest %d sessions of this hunt\n", session, len(r.traces))
 	}
 	return t.text()
 }

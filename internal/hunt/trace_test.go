@@ -34,7 +34,7 @@ func TestTrace(t *testing.T) {
 	if lines := strings.Count(all, "\n"); lines > maxEvents+2 || len(all) > (maxEvents+2)*(maxTraced+100) {
 		t.Errorf("%d lines, %d bytes", lines, len(all))
 	}
-	if !strings.Contains(all, "events before") {
+	if !strings.Contains(all, "earlier events") {
 		t.Errorf("nothing tells that events were forgotten: %s", all)
 	}
 }
@@ -50,7 +50,7 @@ func TestTraceOfLateSession(t *testing.T) {
 	if got := r.text(6); strings.Contains(got, "still here") || strings.Contains(got, "nowhere") {
 		t.Errorf("got %s", got)
 	}
-	if got := r.text(2); !strings.Contains(got, "not one of the last 4") {
+	if got := r.text(2); !strings.Contains(got, "not among the latest 4") {
 		t.Errorf("got %s", got)
 	}
 }

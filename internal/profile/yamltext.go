@@ -170,33 +170,10 @@ func quoteValue(s string) string {
 	if isPlain(s) {
 		return s
 	}
-	printable := !strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) })
-	if printable {
-		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	if strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return strconv.Quote(s) // whose escapes YAML knows, too
 	}
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, c := range s {
-		switch {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(c)
-		case c == '\n':
-			b.WriteString(`\n`)
-		case c == '\t':
-			b.WriteString(`\t`)
-		case c == '\r':
-			b.WriteString(`\r`)
-		case unicode.IsPrint(c):
-			b.WriteRune(c)
-		case c < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, c)
-		default:
-			fmt.Fprintf(&b, `\U%08x`, c)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
+	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
 }
 
 // isPlain tells whether a text needs no quotes anywhere.

@@ -22,7 +22,7 @@ func Client(ctx context.Context, nc net.Conn, config *tls.Config) (*tls.Conn, er
 	conn := tls.Client(&Line{nc}, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		if header := (tls.RecordHeaderError{}); errors.As(err, &header) && header.Conn != nil {
-			err = errors.New("server does not answer in TLS")
+			err = errors.New("server does not speak TLS")
 		}
 		return nil, fmt.Errorf("TLS handshake: %w", err)
 	}

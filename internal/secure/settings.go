@@ -94,9 +94,9 @@ func (s *Settings) config(f files) (*tls.Config, error) {
 		}
 		config.Certificates = []tls.Certificate{certificate}
 	case s.Certificate != "":
-		return nil, fmt.Errorf("tls-key: it must be given, because tls-certificate (%s) is", s.Certificate)
+		return nil, fmt.Errorf("tls-key is missing: tls-certificate (%s) needs it", s.Certificate)
 	case s.Key != "":
-		return nil, fmt.Errorf("tls-certificate: it must be given, because tls-key (%s) is", s.Key)
+		return nil, fmt.Errorf("tls-certificate is missing: tls-key (%s) needs it", s.Key)
 	}
 	return config, nil
 }
@@ -117,7 +117,7 @@ func authorities(content []byte) (*x509.CertPool, error) {
 		pool.AddCert(certificate)
 	}
 	if count == 0 {
-		return nil, errors.New("there is no certificate in PEM form in it")
+		return nil, errors.New("no certificate in PEM form")
 	}
 	return pool, nil
 }

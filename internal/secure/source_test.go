@@ -163,8 +163,8 @@ func TestSourceFiles(t *testing.T) {
 		{Settings{CA: ca, Certificate: certificate, Key: missing}, []string{"tls-key: ", missing, "no such file"}},
 		{Settings{Certificate: certificate, Key: otherKey}, []string{"tls-certificate " + certificate, "tls-key " + otherKey, "private key does not match public key"}},
 		{Settings{Certificate: text, Key: key}, []string{"tls-certificate " + text, "tls-key " + key, "PEM"}},
-		{Settings{Certificate: certificate}, []string{"tls-key: it must be given", certificate}},
-		{Settings{Key: key}, []string{"tls-certificate: it must be given", key}},
+		{Settings{Certificate: certificate}, []string{"tls-key is missing", certificate}},
+		{Settings{Key: key}, []string{"tls-certificate is missing", key}},
 	} {
 		c.settings.ServerName = "127.0.0.1"
 		config, err := NewSource(c.settings).Config()
@@ -225,7 +225,7 @@ func TestClientOfOtherServers(t *testing.T) {
 	}
 	near, far := pair(t)
 	_, _ = far.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
-	if _, err := Client(context.Background(), near, config); err == nil || !strings.Contains(err.Error(), "does not answer in TLS") {
+	if _, err := Client(context.Background(), near, config); err == nil || !strings.Contains(err.Error(), "does not speak TLS") {
 		t.Errorf("%v", err)
 	}
 	near, far = pair(t)

@@ -14,10 +14,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
-// handshakeTimeout is how long a client may take for its upgrade request.
+// handshakeTimeout is how long a client may take to send its upgrade request.
 const handshakeTimeout = 10 * time.Second
 
-// accept takes connections until the listener is closed. Each handshake has a goroutine of its own.
+// accept accepts connections until the listener is closed. Each handshake has its own goroutine.
 func (s *Server) accept() {
 	log := s.options.Logger
 	for number := uint64(1); ; number++ {
@@ -29,7 +29,7 @@ func (s *Server) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		// Most likely out of descriptors, which may pass.
+		// Most likely no file descriptor is free at the moment.
 		log.Warn("cannot accept connections", "error", err)
 		select {
 		case <-s.ending.Done():
@@ -39,7 +39,7 @@ func (s *Server) accept() {
 	}
 }
 
-// upgrade carries out the opening handshake, behind that of TLS if there is one, and hands the connection to a loop.
+// upgrade performs the handshake of TLS, if the server uses it, and the opening handshake, and hands the connection to a loop.
 func (s *Server) upgrade(accepted net.Conn, number uint64) {
 	stop := context.AfterFunc(s.ending, func() { _ = accepted.Close() })
 	defer stop()
@@ -59,8 +59,8 @@ func (s *Server) upgrade(accepted net.Conn, number uint64) {
 		return
 	}
 	if tcp, ok := accepted.(*net.TCPConn); ok && s.options.Fail.Reset > 0 {
-		// Closing the descriptor resets the connection from now on, unless it was ended in order before.
-		_ = tcp.SetLinger(0) // fails only if the connection is broken, which is noticed below
+		// From now on, closing the socket resets the connection, unless the stream was ended before.
+		_ = tcp.SetLinger(0) // fails only if the connection is broken, which the next write shows
 	}
 	if err := s.hand(nc, stop, request, placed, dice); err != nil {
 		s.slots.release()
@@ -72,8 +72,8 @@ func (s *Server) upgrade(accepted net.Conn, number uint64) {
 	}
 }
 
-// admit reads a request and takes a slot for it, and a place for a session where connections take one; otherwise it returns what
-// answers the client. Without either, nobody is there to answer.
+// admit reads a request and takes a slot for it, and a place for a session if the protocol takes it at connect. Otherwise it returns
+// a function that refuses the client. It returns neither if the client has left.
 func (s *Server) admit(nc net.Conn, dice *rand.Rand) (_ *handshake.Request, placed bool, refuse func(net.Conn)) {
 	request, err := handshake.ReadRequest(nc, handshake.DefaultMaxHead)
 	var refusal *handshake.Refusal
@@ -88,7 +88,7 @@ func (s *Server) admit(nc net.Conn, dice *rand.Rand) (_ *handshake.Request, plac
 	}
 	if refusal != nil {
 		s.counters.badRequests.Add(1)
-		return nil, false, inText(refusal)
+		return nil, false, refuseWith(refusal)
 	}
 	if wrong, missing := s.wrongKey(request.Request); wrong && s.refusesByStatus() {
 		s.slots.refuse()
@@ -97,29 +97,29 @@ func (s *Server) admit(nc net.Conn, dice *rand.Rand) (_ *handshake.Request, plac
 	if s.options.Admit != nil {
 		if status := s.options.Admit(request.Request); status != 0 {
 			s.slots.refuse()
-			return nil, false, inText(&handshake.Refusal{Status: status, Reason: "refused on request"})
+			return nil, false, refuseWith(&handshake.Refusal{Status: status, Reason: "refused on request"})
 		}
 	}
 	if p := s.options.Fail.Refuse; p > 0 && dice.Float64() < p {
 		s.slots.refuse()
-		return nil, false, inText(full("refused on request"))
+		return nil, false, refuseWith(full("refused on request"))
 	}
 	if !s.slots.take() {
-		return nil, false, inText(full(fmt.Sprintf("all %d sessions are in use", s.options.Sessions)))
+		return nil, false, refuseWith(full(fmt.Sprintf("all %d sessions are in use", s.options.Sessions)))
 	}
 	if status := s.protocol.fullStatus; status != 0 {
 		if placed = s.places.take(); !placed {
 			s.slots.giveBack()
 			refusal := full("no place for another session")
 			refusal.Status = status
-			return nil, false, inText(refusal)
+			return nil, false, refuseWith(refusal)
 		}
 	}
 	return request, placed, nil
 }
 
-// inText answers with a refusal and its reason.
-func inText(refusal *handshake.Refusal) func(net.Conn) {
+// refuseWith returns a function that sends a refusal.
+func refuseWith(refusal *handshake.Refusal) func(net.Conn) {
 	return func(nc net.Conn) { handshake.Refuse(nc, refusal) }
 }
 
@@ -127,9 +127,9 @@ func full(reason string) *handshake.Refusal {
 	return &handshake.Refusal{Status: http.StatusServiceUnavailable, Reason: reason, Header: handshake.RetryAfter(1)}
 }
 
-// hand accepts the upgrade and moves the connection from package net to a loop.
+// hand accepts the upgrade and hands the connection to a loop.
 func (s *Server) hand(nc net.Conn, stop func() bool, request *handshake.Request, placed bool, dice *rand.Rand) error {
-	if _, err := nc.Write(request.AppendAccept(nil, s.subprotocolFor(request.Request))); err != nil {
+	if _, err := nc.Write(request.AppendAccept(nil, s.subprotocolOf(request.Request))); err != nil {
 		return err
 	}
 	if err := nc.SetDeadline(time.Time{}); err != nil {

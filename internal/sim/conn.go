@@ -10,32 +10,31 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
-// lingerTime is how long a client may take to end a connection after the server has said its last.
+// lingerTime is how long a client may take to end a connection after the server ended its direction.
 const lingerTime = 5 * time.Second
 
-// conn is one connection of a server: the framing, the control frames and the end, whatever is done with the messages.
-// It is owned by its loop, and stays on it.
+// conn is one connection of a server: the framing, the control frames and the end. Its loop owns it, and it stays on that loop.
 type conn struct {
 	server  *Server
 	lane    *lane
 	socket  *loop.Conn
 	scanner frame.Scanner
 	split   splitter
-	replies *replies // answers whole messages; nil to pass the pieces of frames back as they come
+	replies *replies // answers whole messages; nil to echo the pieces of frames as they arrive
 	linger  loop.Timer
 	marks   MarkScanner // for Options.Heard
 
-	ended   bool // the server has said its last: what still arrives is thrown away
-	stalled bool // the server answers nothing any more
-	dead    bool // the session answers nothing any more, the server still answers pings and a close
-	placed  bool // has one of the places of NastyOptions.Full
-	gone    bool // the client has ended its direction: nothing to wait for but what is still to be written
+	ended   bool // the server has ended the session, and discards what still arrives
+	stalled bool // the server no longer answers anything
+	dead    bool // the session no longer answers anything; the server still answers pings and a close
+	placed  bool // it has one of the places of NastyOptions.Full
+	gone    bool // the client has ended its direction, and the server only writes what is pending
 }
 
 // serve makes the socket a connection of the loop. It runs on the loop.
 func (s *Server) serve(l *loop.Loop, socket loop.Socket, request *handshake.Request, placed bool, dice *rand.Rand) {
 	k := &conn{server: s, lane: s.lanes[l.ID()], scanner: frame.NewClientScanner(s.options.MaxMessage), placed: placed}
-	if !s.cutThrough() {
+	if !s.passesThrough() {
 		k.replies = newReplies(k, request.Request, dice)
 	}
 	k.lane.conns[k] = struct{}{}
@@ -46,13 +45,13 @@ func (s *Server) serve(l *loop.Loop, socket loop.Socket, request *handshake.Requ
 	}
 }
 
-// cutThrough tells whether messages can be passed back before they are complete.
-func (s *Server) cutThrough() bool {
+// passesThrough tells whether messages can be echoed before they are complete.
+func (s *Server) passesThrough() bool {
 	o := &s.options
 	return o.Protocol == Echo && o.Latency == 0 && o.Jitter == 0 && !o.Fail.inSession() && !o.Nasty.inSession()
 }
 
-// place takes one of the places for sessions, if there is a limit.
+// place takes one of the places for sessions. It returns false if all are taken.
 func (k *conn) place() bool {
 	if !k.placed {
 		k.placed = k.server.places.take()
@@ -74,7 +73,7 @@ func (k *conn) Received(_ *loop.Conn, b []byte) int {
 		if err != nil && !k.ended {
 			k.broken(err.(*frame.Error))
 		}
-		if k.ended { // by the protocol's or a message's doing
+		if k.ended { // by the protocol or a message
 			pos = len(b)
 			break
 		}
@@ -90,7 +89,7 @@ func (k *conn) Received(_ *loop.Conn, b []byte) int {
 	return pos
 }
 
-// data takes a run of data frames, or pieces of them.
+// data handles a run of data frames, or of pieces of them.
 func (k *conn) data(b []byte) {
 	for len(b) > 0 && !k.ended {
 		var p piece
@@ -112,8 +111,7 @@ func (k *conn) data(b []byte) {
 	}
 }
 
-// control acts on a control frame. It may be answered at once: what the client has sent before it ends with a whole
-// frame, and so does what was written back for that.
+// control handles a control frame. The answer may go out at once, because everything before it ends at a frame boundary.
 func (k *conn) control(op frame.Opcode, payload []byte) {
 	if k.stalled {
 		return
@@ -136,13 +134,13 @@ func (k *conn) broken(e *frame.Error) {
 	k.server.counters.protocolErrors.Add(1)
 	k.server.options.Logger.Info("a client broke the protocol", "error", e)
 	if k.replies == nil && !k.scanner.AtFrameBoundary() {
-		k.hangUp() // in the middle of the frame that goes back, where no other can be put
+		k.hangUp() // no frame can go into the middle of the echoed one
 		return
 	}
 	k.closeWith(e.Code, e.Reason)
 }
 
-// closeWith says with a close frame that nothing follows, and waits for the client to end the connection.
+// closeWith sends a close frame and waits for the client to end the connection.
 func (k *conn) closeWith(code frame.CloseCode, reason string) {
 	if k.ended || k.stalled {
 		return
@@ -157,7 +155,7 @@ func (k *conn) closeWith(code frame.CloseCode, reason string) {
 	k.hangUp()
 }
 
-// hangUp ends the server's direction of the stream behind what was written, and waits for the client to end the other.
+// hangUp ends the server's direction of the stream, and waits for the client to end the other.
 func (k *conn) hangUp() {
 	k.release()
 	k.flush()
@@ -174,8 +172,7 @@ func (k *conn) cut() {
 	k.socket.Close()
 }
 
-// release ends the session: the place on the server is free for another. It comes before anything that shows the end to
-// the client.
+// release ends the session and frees its place on the server. It is called before the client can see the end.
 func (k *conn) release() {
 	if k.ended {
 		return
@@ -191,7 +188,7 @@ func (k *conn) release() {
 	}
 }
 
-// flush writes what the present event has brought about.
+// flush writes what the current event produced.
 func (k *conn) flush() {
 	out := k.lane.out
 	k.lane.out = out[:0]
@@ -204,7 +201,7 @@ func (k *conn) flush() {
 	k.throttle()
 }
 
-// throttle stops reading while the client does not read, or has more answers to come than are kept.
+// throttle pauses reading while the client does not read, or too many answers are queued.
 func (k *conn) throttle() {
 	if k.socket.Pending() > 0 || k.replies != nil && k.replies.full() {
 		k.socket.Pause()
@@ -235,9 +232,9 @@ func (k *conn) Expired(_ *loop.Conn, t *loop.Timer) {
 	case timerLateReply:
 		k.replies.sendLateOnes()
 	case timerUnasked:
-		k.replies.pests.sayLate()
+		k.replies.unsolicited.sendDueLate()
 	case timerChatter:
-		k.replies.pests.chat()
+		k.replies.unsolicited.chat()
 	}
 }
 

@@ -10,8 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
-// FailOptions say what goes wrong. Probabilities are from 0 (never) to 1 (always). Those of messages are drawn for every
-// answer.
+// FailOptions say how a server fails. Probabilities are from 0 (never) to 1 (always); those of messages are drawn for every answer.
 type FailOptions struct {
 	// Refuse is the probability that an upgrade is answered with HTTP 503.
 	Refuse float64
@@ -21,20 +20,19 @@ type FailOptions struct {
 	Close float64
 	// CloseCode is the code for Close.
 	CloseCode frame.CloseCode
-	// Stall is the probability that the server hangs instead of answering a message: it answers nothing on that
-	// connection from then on, neither pings nor a close, while the socket stays open.
+	// Stall is the probability that the server hangs instead of answering a message: from then on it answers nothing on that
+	// connection, not even pings or a close, while the socket stays open.
 	Stall float64
 	// MidFrame is the probability that the server dies in the middle of the frame that answers a message: the stream
 	// ends there, without a close frame.
 	MidFrame float64
-	// Greeting has the server send a message at connect.
+	// Greeting makes the server send a message at connect.
 	Greeting bool
-	// Late is the probability that a message nobody asked for follows an answer, LateAfter behind it. At most one is
-	// on its way at a time.
+	// Late is the probability that an unsolicited message follows LateAfter after an answer. At most one is scheduled at a time.
 	Late float64
 	// LateAfter is the delay of late messages. Default 30 ms.
 	LateAfter time.Duration
-	// Chatter is the time between messages that nobody asked for; 0 for none.
+	// Chatter is the time between unsolicited messages; 0 for none.
 	Chatter time.Duration
 }
 

@@ -7,8 +7,8 @@ import (
 // maxRuns bounds what a recogniser remembers of one utterance.
 const maxRuns = 64
 
-// hearing is what a simulated recogniser has decoded since its state was last cleared: not the sounds, but whose they
-// are. The zero value has heard nothing.
+// hearing is what a simulated recogniser decoded since its state was last cleared: not the sounds, but the sessions that they belong
+// to. The zero value has heard nothing.
 type hearing struct {
 	marks MarkScanner
 	runs  []run
@@ -42,8 +42,8 @@ func (h *hearing) note(m Mark) {
 	}
 }
 
-// words returns the identities of what was heard, such as "s17:3-5"; of audio without marks only how much it was, and
-// nothing of nothing.
+// words returns the identities of the audio, such as "s17:3-5". For audio without marks it returns its size, and for no audio an empty
+// text.
 func (h *hearing) words() string {
 	if len(h.runs) == 0 {
 		if h.bytes == 0 {

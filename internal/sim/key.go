@@ -101,23 +101,23 @@ func (s *Server) refusesByStatus() bool {
 // dialogueFor returns what the server says on the connection of a request.
 func (s *Server) dialogueFor(r *http.Request) dialogue {
 	if wrong, missing := s.wrongKey(r); wrong {
-		return deniedDialogue{missing, s.protocol.auth}
+		return refusedDialogue{missing, s.protocol.auth}
 	}
 	return s.protocol.new(r)
 }
 
-// deniedDialogue is a connection that was accepted for a client without a good key.
-type deniedDialogue struct {
+// refusedDialogue is a connection that was accepted for a client without a good key.
+type refusedDialogue struct {
 	missing bool
 	auth    *keyAuth
 }
 
-func (d deniedDialogue) greet(v *voice) { d.auth.message(v, d.missing) }
+func (d refusedDialogue) greet(v *voice) { d.auth.message(v, d.missing) }
 
-func (deniedDialogue) hear(*voice, frame.Opcode, []byte) {}
+func (refusedDialogue) hear(*voice, frame.Opcode, []byte) {}
 
-// subprotocolFor returns the subprotocol that the server accepts of those which the request offers.
-func (s *Server) subprotocolFor(r *http.Request) string {
+// subprotocolOf returns the subprotocol that the server accepts of those which the request offers.
+func (s *Server) subprotocolOf(r *http.Request) string {
 	wanted := []string{cmp.Or(s.options.Subprotocol, s.protocol.Subprotocol)}
 	if s.options.Subprotocol == "" && s.protocol.auth != nil {
 		wanted = s.protocol.auth.subprotocols

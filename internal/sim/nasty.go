@@ -9,47 +9,44 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
-// NastyOptions switch on what real servers have been seen to do to whoever uses their connections again, and what can go
-// wrong between their sessions. The zero value is a server that does nothing of the kind. All but Full are probabilities
-// from 0 (never) to 1 (always).
+// NastyOptions switch on bad habits of real servers that make connections unsafe to reuse. The zero value is a server without them. All
+// but Full are probabilities from 0 (never) to 1 (always).
 type NastyOptions struct {
-	// LatePartials has a partial result come after the final one, or after the acknowledgement of the session's end, a few
-	// milliseconds later where the server keeps the connection. So can sherpa-onnx's server in C++: results and "Done!" are
-	// posted to different threads (read in its source).
+	// LatePartials sends a partial result after the final one, or after the acknowledgement of the session's end: a few
+	// milliseconds later if the server keeps the connection. sherpa-onnx's server in C++ can do so, because it posts results and
+	// "Done!" to different threads (read in its source).
 	LatePartials float64
-	// OvertakenFinal has the acknowledgement of the end overtake the final result before it. So can sherpa-onnx's server in C++,
-	// for the same reason.
+	// OvertakenFinal sends the acknowledgement of the end before the final result. sherpa-onnx's server in C++ can do so, for the same
+	// reason.
 	OvertakenFinal float64
-	// StickySettings has the settings of a session stay in force for the next one unless that sets them itself. The
-	// simulated FunASR, Vosk (after the first audio) and Watson always do so, as the real ones do; this makes DashScope do
-	// it. The other protocols have no settings that another session on the connection could change.
+	// StickySettings keeps the settings of a session for the next one, unless that one sets them itself. The simulated FunASR, Vosk
+	// (after the first audio) and Watson always do so, as the real ones do; this switch is for DashScope. The other protocols have
+	// no settings that another session on the connection could change.
 	StickySettings float64
-	// ResetIgnored has a reset neither carried out nor answered, as one is by a server that does not know it: those of Vosk and
-	// FunASR in C++ (the latter read in its source).
+	// ResetIgnored ignores a reset and does not answer it, as servers do that do not know it: those of Vosk and FunASR in C++ (the
+	// latter read in its source).
 	ResetIgnored float64
-	// ResetForeign has the acknowledgement of the connection's session before come again, in front of the results and the
-	// acknowledgement that a reset is answered with, as a server would that answers from a queue or a thread which that session left
-	// something in. Of no server is it known. Only a tag tells it from the true one, or waiting for more. Where the acknowledgement is
-	// a result (Vosk), a client that is still there gets it: the server itself leaks then.
+	// ResetForeign repeats the acknowledgement of the connection's previous session before the answer to a reset, as a server would
+	// that answers from a queue in which that session left something. No server is known to do so. Only a tag distinguishes it from the
+	// true acknowledgement, or waiting for more. If the acknowledgement is a result (Vosk), a client that is still connected gets it:
+	// then the server itself leaks.
 	ResetForeign float64
-	// GreetingDelayed has what a server says before it takes audio come a tenth of a second late, as WhisperLive's is that loads
-	// a model first.
+	// GreetingDelayed sends what a server says before it accepts audio a tenth of a second late, as WhisperLive does, which loads a
+	// model first.
 	GreetingDelayed float64
-	// SilentDeath is the probability, for each message, that the session dies on the server: nothing is answered any more,
-	// but pings are, and the socket stays open. So it is with Kyutai's server when its model loop fails: that is only logged (read
-	// in its source).
+	// SilentDeath is the probability, for each message, that the session dies on the server: it answers only pings, and the socket stays
+	// open. Kyutai's server does so if its model loop fails, which it only logs (read in its source).
 	SilentDeath float64
-	// CloseMidMessage is the probability, for each result, that the server closes the connection (1011) behind the first
-	// fragment of it. RFC 6455 allows it (section 5.4); a server that sends results in fragments does it when it fails meanwhile.
+	// CloseMidMessage is the probability, for each result, that the server closes the connection (1011) after its first
+	// fragment. RFC 6455 allows it (section 5.4); a server that sends results in fragments does so if it fails in between.
 	CloseMidMessage float64
-	// PunctuationMemory has FunASR's punctuation model keep the last sentence as context for the next one, across its
-	// acknowledged end: the real server does, unless it was started with --punc_model "".
+	// PunctuationMemory lets FunASR's punctuation model keep the last sentence as context for the next one, even across the
+	// acknowledged end. The real server does so, unless it was started with --punc_model "".
 	PunctuationMemory float64
 	// EarlyDone is the probability, for each piece of audio, that a generation of vLLM ends by itself, as it does at the
-	// model's limit of tokens: audio and the end mark that arrive later stay in the queue.
+	// model's token limit: audio and the end mark that arrive later stay in the queue.
 	EarlyDone float64
-	// Full is the number of sessions that the server takes at a time; others are told so in the protocol's own way, see
-	// Protocol.Full. 0: no limit.
+	// Full is the number of sessions that the server accepts at a time. It refuses others as Protocol.Full says. 0: no limit.
 	Full int
 }
 
@@ -136,7 +133,7 @@ func (n NastyOptions) validate() error {
 	return nil
 }
 
-// inSession tells whether anything nasty can happen after the upgrade.
+// inSession tells whether any bad habit can show after the upgrade.
 func (n NastyOptions) inSession() bool {
 	n.Full = 0
 	return n != NastyOptions{}

@@ -15,19 +15,19 @@ import (
 type Options struct {
 	// Listen is the TCP address to listen on, host:port. Port 0 takes any free one. Default 127.0.0.1:0.
 	Listen string
-	// TLS has clients connect with TLS. Default nil: without.
+	// TLS is the configuration of TLS. Default nil: no TLS.
 	TLS *tls.Config
 	// Protocol is the name of one of Protocols. Default Echo.
 	Protocol string
 	// Subprotocol is accepted when a client offers it (Sec-WebSocket-Protocol). Default: the protocol's own, if it has one.
 	Subprotocol string
-	// Path is the path that clients have to ask for; others get HTTP 404. Default: any.
+	// Path is the path that clients must request; others get HTTP 404. Default: any.
 	Path string
-	// APIKey is the key that clients have to present in the opening handshake, in the service's way, if the protocol is a service's.
-	// Without it they are refused in the service's way. Default: no key is asked for.
+	// APIKey is the key that clients must send in the opening handshake, in the way of the simulated service. Others are refused as the
+	// service refuses them. Default: no key.
 	APIKey string
-	// RefuseByStatus has those services answer a bad key with an HTTP status that accept the upgrade first, and then say it in a message
-	// and close. Default: as the service does.
+	// RefuseByStatus answers a bad key with an HTTP status, even if the real service accepts the upgrade and then reports the error in
+	// a message. Default: as the service does.
 	RefuseByStatus bool
 	// Latency is the time between a message and its answer. Messages do not wait for one another's answers, but the
 	// answers of a connection stay in order. Default 0.
@@ -41,26 +41,25 @@ type Options struct {
 	MaxMessage int64
 	// Loops is the number of event loops. One serves thousands of connections at the least CPU. Default 1.
 	Loops int
-	// Fail says what goes wrong, and how often. Default: nothing.
+	// Fail says how the server fails, and how often. Default: it does not.
 	Fail FailOptions
-	// Nasty says what it does that makes connections unsafe to use again. Default: nothing that the real server does not.
+	// Nasty switches on bad habits that make connections unsafe to reuse. Default: only those that the real server always has.
 	Nasty NastyOptions
-	// Admit judges each proper upgrade request and returns the HTTP status to refuse it with, or 0 to accept it. It is called from
-	// any goroutine. Default nil: all are accepted, as far as there is room.
+	// Admit returns the HTTP status that refuses a valid upgrade request, or 0 to accept it. It is called from any goroutine. Default
+	// nil: all are accepted, up to Sessions.
 	Admit func(r *http.Request) (status int)
-	// Heard is called with the session of each mark in what clients send, on the connection's loop. Default nil: nobody is told.
+	// Heard is called with the session of each mark that clients send, on the loop of the connection. Default nil.
 	Heard func(session uint64)
-	// Silence is how long a client may say nothing before the server ends the connection. Default: the
-	// protocol's own limit. A protocol that has none (Protocol.Silence) is not limited.
+	// Silence is how long a client may send nothing before the server ends the connection. Default: Protocol.Silence, which may be 0
+	// for no limit.
 	Silence time.Duration
-	// Seed makes jitter and failures repeatable: the same seed gives the same fate to the first, second, ...
-	// connection. Default 0.
+	// Seed makes jitter and failures repeatable: with the same seed, the first, second, ... connection has the same fate. Default 0.
 	Seed uint64
-	// Logger is told of what a person at the terminal wants to know. Default: nobody is told.
+	// Logger gets what an operator wants to know. Default: nothing is logged.
 	Logger *slog.Logger
 }
 
-// The largest values that make sense; beyond them is a slip of the pen.
+// The largest values that make sense; larger ones are mistakes.
 const (
 	maxDelay = time.Hour
 	maxLoops = 256

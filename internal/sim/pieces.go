@@ -10,7 +10,7 @@ type piece struct {
 	payload []byte       // unmasked
 }
 
-// splitter takes what a frame.Scanner passed as data apart into pieces. The zero value stands at a frame boundary.
+// splitter splits the data of a frame.Scanner into pieces. The zero value is at a frame boundary.
 type splitter struct {
 	header frame.Header // of the frame under way; Mask is turned to the next byte
 	left   int64        // payload bytes of it that are still to come

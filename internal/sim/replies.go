@@ -11,38 +11,39 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
-// answer is a reply on its way.
+// answer is a reply with its fate and its time.
 type answer struct {
 	reply
 	fate fate
 	due  time.Time
 }
 
-// The most that is kept of answers that are not due yet, before reading is paused.
+// When more than this is queued, reading is paused.
 const (
 	maxQueuedBytes = 256 << 10
 	maxQueued      = 4096
 )
 
-// maxKept is the largest buffer for a message that is kept for the next one, in bytes.
+// maxKept is the size of the largest message buffer that is reused, in bytes.
 const maxKept = 16 << 10
 
-// replies collects a connection's messages, has them answered, and sends the answers in order when they are due.
+// replies assembles the messages of a connection, lets the dialogue answer them, and sends the answers in order when they are due.
+// The loop of the connection owns it.
 type replies struct {
-	conn     *conn
-	dialogue dialogue
-	voice    voice
-	dice     *rand.Rand
-	pests    *pests // sends messages nobody asked for; nil when it is not asked to
+	conn        *conn
+	dialogue    dialogue
+	voice       voice
+	dice        *rand.Rand
+	unsolicited *unsolicited // sends unsolicited messages; nil without them
 
-	kind    frame.Opcode // of the message under way
+	kind    frame.Opcode // of the current message
 	message []byte       // what has arrived of it
 
 	queue  []answer
 	queued int // bytes of the payloads in queue
 	timer  loop.Timer
 
-	late      []answer // what comes out of turn, in the order of its times
+	late      []answer // answers out of order, by their times
 	lateTimer loop.Timer
 
 	silence silence
@@ -53,7 +54,7 @@ func newReplies(k *conn, request *http.Request, dice *rand.Rand) *replies {
 	r := &replies{conn: k, dice: dice, dialogue: k.server.dialogueFor(request)}
 	r.voice = voice{nasty: &o.Nasty, dice: dice, place: k.place}
 	if f := &o.Fail; f.Greeting || f.Late > 0 || f.Chatter > 0 {
-		r.pests = &pests{conn: k}
+		r.unsolicited = &unsolicited{conn: k}
 	}
 	r.silence = silence{conn: k, limit: k.server.protocol.Silence}
 	if o.Silence > 0 {
@@ -62,24 +63,24 @@ func newReplies(k *conn, request *http.Request, dice *rand.Rand) *replies {
 	return r
 }
 
-// start begins to speak, when the connection has come to its loop.
+// start sends the greeting when the connection has reached its loop.
 func (r *replies) start() {
 	r.silence.start()
-	if r.pests != nil {
-		r.pests.start()
+	if r.unsolicited != nil {
+		r.unsolicited.start()
 	}
 	r.dialogue.greet(&r.voice)
 	r.speak()
 }
 
-// stop forgets everything that was still to be said.
+// stop drops all answers that were not sent yet.
 func (r *replies) stop() {
 	r.queue, r.queued, r.message, r.late = nil, 0, nil, nil
 	r.timer.Stop()
 	r.lateTimer.Stop()
 	r.silence.stop()
-	if r.pests != nil {
-		r.pests.stop()
+	if r.unsolicited != nil {
+		r.unsolicited.stop()
 	}
 }
 
@@ -90,7 +91,7 @@ func (r *replies) take(p piece) {
 	}
 	complete := p.last && p.header.Fin
 	if complete && len(r.message) == 0 {
-		r.answer(p.payload) // whole as it came: no need to copy it
+		r.answer(p.payload) // a whole message needs no copy
 		return
 	}
 	r.message = append(r.message, p.payload...)
@@ -118,7 +119,7 @@ func (r *replies) answer(message []byte) {
 	r.speak()
 }
 
-// speak sends what was said, at once or later.
+// speak sends what the dialogue said, at once or later.
 func (r *replies) speak() {
 	r.voice.misbehave()
 	for i := range r.voice.said {
@@ -136,7 +137,7 @@ func (r *replies) send(said reply) {
 	o := &r.conn.server.options
 	a := answer{reply: said, fate: o.Fail.draw(r.dice)}
 	if (a.role == partial || a.role == final) && a.fate.verdict == answers && r.voice.hit(o.Nasty.CloseMidMessage) {
-		a.fate.verdict = breaksMessage
+		a.fate.verdict = endsInMessage
 	}
 	delay := o.Latency + a.delay
 	if o.Jitter > 0 {
@@ -147,7 +148,7 @@ func (r *replies) send(said reply) {
 		return
 	}
 	if delay == 0 && len(r.queue) == 0 {
-		r.carryOut(&a)
+		r.perform(&a)
 		return
 	}
 	a.payload = bytes.Clone(a.payload)
@@ -162,7 +163,7 @@ func (r *replies) send(said reply) {
 	}
 }
 
-// sendLate sends a reply later, whatever is said before.
+// sendLate sends a reply later, out of order.
 func (r *replies) sendLate(a answer, delay time.Duration) {
 	a.payload = bytes.Clone(a.payload)
 	a.due = time.Now().Add(delay)
@@ -177,7 +178,7 @@ func (r *replies) sendLateOnes() {
 	for len(r.late) > 0 && !r.late[0].due.After(now) {
 		a := r.late[0]
 		r.late = r.late[1:]
-		r.carryOut(&a) // may stop everything
+		r.perform(&a) // may stop everything
 	}
 	if len(r.late) > 0 {
 		r.lateTimer.Set(r.conn.socket, time.Until(r.late[0].due), timerLateReply)
@@ -196,7 +197,7 @@ func (r *replies) sendDue() {
 		r.queue[0] = answer{}
 		r.queue = r.queue[1:]
 		r.queued -= len(a.payload)
-		r.carryOut(&a) // may stop everything and empty the queue
+		r.perform(&a) // may stop everything and empty the queue
 	}
 	if len(r.queue) == 0 {
 		r.queue = nil
@@ -206,8 +207,8 @@ func (r *replies) sendDue() {
 	r.conn.flush()
 }
 
-// carryOut sends an answer, or does to the connection what fate has in store instead.
-func (r *replies) carryOut(a *answer) {
+// perform sends an answer, or does what its fate says instead.
+func (r *replies) perform(a *answer) {
 	k := r.conn
 	switch a.fate.verdict {
 	case resets:
@@ -222,7 +223,7 @@ func (r *replies) carryOut(a *answer) {
 		r.stop()
 		return
 	}
-	if a.kind != frame.Continuation && a.fate.verdict == breaksMessage {
+	if a.kind != frame.Continuation && a.fate.verdict == endsInMessage {
 		k.lane.out = frame.Append(k.lane.out, frame.Header{Opcode: a.kind}, a.payload[:len(a.payload)/2])
 		k.closeWith(frame.InternalError, "failed in the middle of a message")
 		return
@@ -230,7 +231,7 @@ func (r *replies) carryOut(a *answer) {
 	if a.kind != frame.Continuation {
 		before := len(k.lane.out)
 		k.lane.out = frame.Append(k.lane.out, frame.Header{Fin: true, Opcode: a.kind}, a.payload)
-		if a.fate.verdict == breaksOff {
+		if a.fate.verdict == endsInFrame {
 			k.lane.out = k.lane.out[:(before+len(k.lane.out)+1)/2]
 			k.hangUp()
 			return
@@ -241,6 +242,6 @@ func (r *replies) carryOut(a *answer) {
 		return
 	}
 	if a.fate.late {
-		r.pests.sendLate()
+		r.unsolicited.sendLate()
 	}
 }

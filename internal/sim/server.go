@@ -22,7 +22,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
-// Server is one simulated inference server.
+// Server is one simulated inference server. Its methods may be called from any goroutine.
 type Server struct {
 	// Static after Start.
 	options  Options
@@ -33,7 +33,7 @@ type Server struct {
 
 	ending context.Context // ends when Close is called
 	end    context.CancelFunc
-	tasks  sync.WaitGroup // the accept loop and the handshakes under way
+	tasks  sync.WaitGroup // the accept loop and the current handshakes
 	closed sync.Once
 
 	slots    slots
@@ -93,7 +93,7 @@ func (s *Server) URL() string {
 	return scheme + addr.String()
 }
 
-// Close stops listening and cuts all connections, as the end of a process does. It returns when nothing is left.
+// Close stops listening and closes all connections, as the end of a process does. It returns when all goroutines have ended.
 func (s *Server) Close() {
 	s.closed.Do(func() {
 		s.end()
@@ -105,7 +105,7 @@ func (s *Server) Close() {
 	})
 }
 
-// CloseSessions begins the closing handshake on all connections. The server stays up and accepts others.
+// CloseSessions starts the closing handshake on all connections. The server continues to accept connections.
 func (s *Server) CloseSessions(code frame.CloseCode, reason string) {
 	for i, l := range s.group.Loops() {
 		lane := s.lanes[i]
@@ -121,10 +121,10 @@ func (s *Server) CloseSessions(code frame.CloseCode, reason string) {
 // Stats are the counts of a server since Start.
 type Stats struct {
 	Connections    int    // open now
-	Peak           int    // most that were open at once
+	Peak           int    // the highest value of Connections
 	Accepted       uint64 // upgrades that were accepted
-	Refused        uint64 // upgrades that were answered with an HTTP status: the server was full, the key wrong, or Options.Admit wanted it
-	BadRequests    uint64 // requests that were no proper upgrade, or for another path
+	Refused        uint64 // upgrades refused with an HTTP status: by a full server, for a bad key, or by Options.Admit
+	BadRequests    uint64 // requests that were not a valid upgrade, or for another path
 	Messages       uint64 // messages received
 	ProtocolErrors uint64 // connections ended because the client broke RFC 6455
 }

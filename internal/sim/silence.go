@@ -6,7 +6,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
-// silence ends a connection whose client says nothing for too long, as the protocol's server does.
+// silence ends a connection whose client sends nothing for too long, as the real server does.
 type silence struct {
 	conn  *conn
 	limit time.Duration // 0 for none
@@ -23,7 +23,7 @@ func (s *silence) start() {
 
 func (s *silence) stop() { s.timer.Stop() }
 
-// broken notes that the client has said something.
+// broken records that the client sent something.
 func (s *silence) broken() {
 	if s.limit > 0 {
 		s.heard = loop.Now()

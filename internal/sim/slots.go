@@ -2,8 +2,8 @@ package sim
 
 import "sync"
 
-// slots counts the connections exactly: one is open from before its upgrade is accepted until its server has begun to
-// end it, which is before the client can see the end.
+// slots counts connections exactly. A connection counts from before its upgrade is accepted until the server starts to end it,
+// which is before the client can see the end. Its methods may be called from any goroutine.
 type slots struct {
 	limit int // static; 0 for no limit
 
@@ -12,7 +12,7 @@ type slots struct {
 	accepted, refused uint64
 }
 
-// take reserves a place for a connection, if there is one.
+// take takes a slot for a connection. It returns false if all are taken.
 func (s *slots) take() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,14 +26,14 @@ func (s *slots) take() bool {
 	return true
 }
 
-// refuse counts an upgrade that was refused for another reason than the limit.
+// refuse counts an upgrade that was refused for a reason other than the limit.
 func (s *slots) refuse() {
 	s.mu.Lock()
 	s.refused++
 	s.mu.Unlock()
 }
 
-// giveBack turns an upgrade that was counted as accepted into one that was refused.
+// giveBack counts an accepted upgrade as refused instead.
 func (s *slots) giveBack() {
 	s.mu.Lock()
 	s.open--
@@ -42,14 +42,14 @@ func (s *slots) giveBack() {
 	s.mu.Unlock()
 }
 
-// release gives a place back.
+// release frees a slot.
 func (s *slots) release() {
 	s.mu.Lock()
 	s.open--
 	s.mu.Unlock()
 }
 
-// clear gives back the places of connections that were cut by the end of their loops.
+// clear frees the slots of connections that ended with their loops.
 func (s *slots) clear() {
 	s.mu.Lock()
 	s.open = 0

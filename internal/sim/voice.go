@@ -30,18 +30,18 @@ const (
 	last                // the last message of a session: the acknowledgement of its end
 )
 
-// reply is one message that a server says, or the end of the connection, or both.
+// reply is one message of a server, or the end of the connection, or both.
 type reply struct {
 	role    role
 	kind    frame.Opcode    // Text or Binary; Continuation (0) for no message
 	payload []byte          // of the message
 	closing frame.CloseCode // the server closes the connection behind the message; 0 when it does not
 	reason  string          // why it closes
-	late    time.Duration   // it comes so much later than its turn, whatever else is said by then
-	delay   time.Duration   // it comes so much later, and so does what follows it
+	late    time.Duration   // how much later it is sent, out of order
+	delay   time.Duration   // how much later it and all following replies are sent
 }
 
-// How late things are that come late.
+// The delays of late messages.
 const (
 	lateBy    = 3 * time.Millisecond
 	greetLate = 100 * time.Millisecond
@@ -79,7 +79,7 @@ func (v *voice) end(code frame.CloseCode, reason string) {
 
 func (v *voice) say(r reply) { v.said = append(v.said, r) }
 
-// hit draws whether something happens that does with probability p.
+// hit returns true with probability p.
 func (v *voice) hit(p float64) bool { return p > 0 && v.dice.Float64() < p }
 
 // quote returns a text as a JSON string.
@@ -88,7 +88,7 @@ func quote(text string) []byte {
 	return b
 }
 
-// misbehave does to what was said as NastyOptions want it.
+// misbehave changes the replies as NastyOptions say.
 func (v *voice) misbehave() {
 	if *v.nasty == (NastyOptions{}) {
 		return
@@ -97,11 +97,11 @@ func (v *voice) misbehave() {
 	closes := len(v.said) > 0 && v.said[len(v.said)-1].closing != 0
 	v.delayGreeting()
 	v.overtake(closes)
-	v.bringForeign()
+	v.repeatForeign()
 	v.addLatePartial(closes)
 }
 
-// separateEnd makes the end of the connection, when there is one, a reply of its own: the last.
+// separateEnd makes the end of the connection, if any, a separate reply, the last one.
 func (v *voice) separateEnd() {
 	for i, r := range v.said {
 		if r.closing == 0 {
@@ -124,7 +124,7 @@ func (v *voice) delayGreeting() {
 	}
 }
 
-// overtake puts the final results behind the acknowledgement.
+// overtake moves the final results behind the acknowledgement.
 func (v *voice) overtake(closes bool) {
 	end := v.index(last)
 	if end < 0 || v.index(final) < 0 || v.index(final) > end || !v.hit(v.nasty.OvertakenFinal) {
@@ -136,7 +136,7 @@ func (v *voice) overtake(closes bool) {
 			front = append(front, r)
 			continue
 		}
-		if !closes { // else there is no later
+		if !closes { // otherwise nothing can follow later
 			r.late = lateBy
 		}
 		behind = append(behind, r)
@@ -144,8 +144,8 @@ func (v *voice) overtake(closes bool) {
 	v.said = slices.Concat(front, v.said[end:end+1], behind, v.said[end+1:])
 }
 
-// bringForeign repeats the last message of the session before in front of what this one ends with.
-func (v *voice) bringForeign() {
+// repeatForeign repeats the last message of the previous session before the end of this one.
+func (v *voice) repeatForeign() {
 	end := v.index(last)
 	if v.nasty.ResetForeign == 0 || end < 0 {
 		return
@@ -159,7 +159,7 @@ func (v *voice) bringForeign() {
 	v.before = ended
 }
 
-// addLatePartial lets the last partial result of the session come again after its final one.
+// addLatePartial repeats the last partial result of the session after its final one.
 func (v *voice) addLatePartial(closes bool) {
 	if v.nasty.LatePartials == 0 {
 		return
@@ -170,7 +170,7 @@ func (v *voice) addLatePartial(closes bool) {
 	ends := v.index(last) >= 0
 	if (ends || v.index(final) >= 0) && v.lastPartial != nil && v.hit(v.nasty.LatePartials) {
 		r := reply{kind: v.partialKind, payload: v.lastPartial, late: lateBy}
-		if closes { // then there is no later
+		if closes { // nothing can follow later
 			r.late = 0
 			v.said = slices.Insert(v.said, len(v.said)-1, r)
 		} else {

@@ -2,7 +2,7 @@
 // whether connections may be dialed and when, and how large a part of the clients the server gets.
 //
 // It does no I/O, starts no goroutine, takes no lock and reads no clock: its caller tells a [Tracker] what happens and when, asks it
-// what to do, and guards it. All times come from one clock and must not go back.
+// what to do, and guards it. All times come from one clock.
 package health
 
 import (

@@ -1,4 +1,4 @@
-// Command cmd runs a proxy among hostile servers, clients and operators (package chaos) and reports. `make chaos` runs it.
+// Command cmd runs a proxy among hostile servers, clients and operators (package chaos) and writes a report. `make chaos` runs it.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 // Exit statuses.
 const (
 	good  = 0
-	found = 1 // something that must not happen, or the run itself failed
+	found = 1 // there are findings, or the run failed
 	usage = 2
 )
 
@@ -62,12 +62,12 @@ func parse(args []string, out io.Writer) (o chaos.Options, list bool, err error)
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.StringVar(&o.Binary, "wsbouncer", "bin/wsbouncer", "`path` of the binary")
-	flags.DurationVar(&o.Duration, "duration", 10*time.Minute, "`time` for which sessions begin")
+	flags.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long the proxy gets new sessions, as a `duration`")
 	flags.IntVar(&o.Sessions, "sessions", 200, "`number` of well-behaved sessions at a time")
-	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that makes what is drawn repeatable (default: a random one, which is printed)")
+	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that makes the random choices repeatable (default: a random one, which the report shows)")
 	only := flags.String("only", "", "comma-separated `names` of the scenarios to run (default: all)")
-	flags.BoolVar(&o.Keep, "keep", false, "keep the logs and files of the proxies even if nothing was found")
-	flags.BoolVar(&list, "list", false, "list the scenarios, and do nothing")
+	flags.BoolVar(&o.Keep, "keep", false, "keep the logs and files of the proxies even without findings")
+	flags.BoolVar(&list, "list", false, "list the scenarios and exit")
 	if err := flags.Parse(args); err != nil {
 		return o, false, err
 	}

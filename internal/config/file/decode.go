@@ -8,8 +8,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
-// maxFile is the size in bytes of the largest file: about 25,000 backends.
-const maxFile = 4 << 20
+// MaxFile is the size in bytes of the largest file: about 25,000 backends.
+const MaxFile = 4 << 20
 
 // Decode reads a configuration from YAML: the keys services, backends and profiles, each with entities by name, each of these
 // with its fields. The file's name is for errors, which are [config.Problems] with file:line:column and all that is wrong.
@@ -91,7 +91,7 @@ func (d *decoder) at(n *strictyaml.Node) string {
 }
 
 func (d *decoder) decode(data []byte) {
-	root, err := strictyaml.Parse(data, maxFile)
+	root, err := strictyaml.Parse(data, MaxFile)
 	if err != nil {
 		d.problems = append(d.problems, config.Problem{Place: err.Place(d.name), Text: err.Text})
 		return

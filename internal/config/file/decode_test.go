@@ -118,7 +118,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"services:\n  \xff: {}\n", []string{`c.yaml:2: invalid UTF-8`}},
 		{strings.Repeat("[", 100_000), []string{`c.yaml: invalid YAML: exceeded max depth`}},
 		{strings.Repeat("- ", 100_000), []string{`invalid YAML: exceeded max depth`}},
-		{strings.Repeat(" ", maxFile+1), []string{`use at most 4194304`}},
+		{strings.Repeat(" ", MaxFile+1), []string{`use at most 4194304`}},
 	} {
 		_, err := Decode("c.yaml", []byte(c.text), nil)
 		var problems config.Problems

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -49,7 +50,7 @@ func writeEntity(b *strings.Builder, kind config.Kind, name string, values confi
 		case f.IsMap:
 			b.WriteString("    " + f.Name + ":\n")
 			entries := config.MapOf(text)
-			for _, key := range sorted(entries) {
+			for _, key := range slices.Sorted(maps.Keys(entries)) {
 				b.WriteString("      " + quote(key) + ": " + quote(entries[key]) + "\n")
 			}
 		case f.IsList:
@@ -74,13 +75,4 @@ func quote(text string) string {
 		return text
 	}
 	return strconv.Quote(text) // whose escapes YAML knows, too
-}
-
-func sorted(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

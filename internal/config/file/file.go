@@ -31,11 +31,11 @@ import (
 
 // Store is a [config.Store] in a file.
 type Store struct {
-	path    string
-	check   config.ProfileCheck
-	settler *settler
-	poller  *config.Poller
-	history history
+	path    string              // static
+	check   config.ProfileCheck // static
+	settler *settler            // static
+	poller  *config.Poller      // static
+	history history             // static
 	closed  atomic.Bool
 }
 
@@ -58,7 +58,7 @@ func Open(path string, options config.Options) (*Store, error) {
 		every = defaultPoll
 	}
 	s.settler = &settler{path: path, gap: every, seen: options.Known, complete: s.history.wrote}
-	s.poller = config.NewPoller(every, (&watcher{settler: s.settler, every: every}).look)
+	s.poller = config.NewPoller(every, (&watcher{settler: s.settler, every: every}).poll)
 	return s, nil
 }
 
@@ -191,7 +191,7 @@ func (s *Store) write(before []byte, current, to *config.Content, change config.
 	if err := Replace(s.path, after); err != nil {
 		return nil, readOnly(err)
 	}
-	s.settler.count(&look{version: version(after)})
+	s.settler.count(&reading{version: version(after)})
 	err = s.history.add(record{
 		Version: version(after), At: time.Now(), Who: change.Who, Why: change.Why, Edits: config.Diff(current, to), File: string(after),
 	})

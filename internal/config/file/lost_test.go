@@ -333,7 +333,7 @@ func TestUnreadable(t *testing.T) {
 			if err := os.WriteFile(path, []byte("#"), 0o600); err != nil {
 				return err
 			}
-			return os.Truncate(path, maxFile+1) // a hole
+			return os.Truncate(path, MaxFile+1) // a hole
 		}, "4194305 bytes: use at most 4194304"},
 	} {
 		t.Run(name, inBubble(func(t *testing.T) {

@@ -14,34 +14,34 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// settler decides what a file says. Many programs do not replace a file but write into it, so that it is empty or half there for a
-// moment, and half of a configuration may well be a valid one. So what somebody wrote counts only when two looks, some time apart,
-// have seen the same: the same bytes, size, time and file. That a file is missing, or cannot be read, needs two looks as well.
+// settler decides when a file has been written completely. Many programs write into a file instead of replacing it, so that it is
+// empty or incomplete for a moment, and half of a configuration may be valid. So a file's content is accepted only when two
+// readings, some time apart, are the same: bytes, size, time and file. A missing or unreadable file needs two readings as well.
 //
-// One look is enough for content that is known to be whole: what counted before, what a command wrote (complete knows), and at
-// the first look what nobody has touched for a while.
+// One reading is enough for content that is known to be complete: content that was accepted before, content that a command wrote
+// (complete tells), and, in the first reading, a file that nobody has changed for a while.
 type settler struct {
 	path     string                    // static
-	gap      time.Duration             // static: between the two looks
-	complete func(version string) bool // static: tells whether a store wrote that version, which may need a file to be read
+	gap      time.Duration             // static: the time between the two readings
+	complete func(version string) bool // static: tells whether a store wrote that version; may read a file
 
 	mu      sync.Mutex
-	counted *look     // guarded by mu: what the file said last; nil before it said anything
-	pending *look     // guarded by mu: what one look saw that does not count yet
-	since   time.Time // guarded by mu: when pending was seen first
-	seen    bool      // guarded by mu: there was a file at some time
+	counted *reading  // guarded by mu: the last accepted reading; nil before the first
+	pending *reading  // guarded by mu: a reading that is not accepted yet
+	since   time.Time // guarded by mu: the time of pending
+	seen    bool      // guarded by mu: the file existed at some time
 }
 
-// look is what one look at a file saw.
-type look struct {
+// reading is the result of reading the file once.
+type reading struct {
 	info    fs.FileInfo // nil when err is not
-	data    []byte      // may be left out when the facts are those of a look that counted
+	data    []byte      // may be missing when size, time and file are those of an accepted reading
 	version string      // of data
 	err     error       // why nothing could be read
 }
 
-// same tells whether two looks saw the same.
-func (l *look) same(other *look) bool {
+// same tells whether two readings are the same.
+func (l *reading) same(other *reading) bool {
 	if l.err != nil || other.err != nil {
 		return l.err != nil && other.err != nil && l.err.Error() == other.err.Error()
 	}
@@ -52,8 +52,8 @@ func sameFacts(a, b fs.FileInfo) bool {
 	return a != nil && b != nil && os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// resolution is how long a file must be left alone before its time tells that it was: what is written within the resolution of
-// the file system's clock may not show.
+// resolution is how long a file must stay unchanged before its time proves it: a change within the resolution of the file system's
+// clock may not show.
 const resolution = 2 * time.Second
 
 func leftAlone(info fs.FileInfo) bool { return time.Since(info.ModTime()) > resolution }
@@ -61,7 +61,7 @@ func leftAlone(info fs.FileInfo) bool { return time.Since(info.ModTime()) > reso
 // maxUnsettled bounds how long a file may keep changing before that is an error.
 const maxUnsettled = 5 * time.Second
 
-// version waits until two looks agree, and returns the version of what the file says.
+// version waits until two readings agree, and returns the version of the content.
 func (s *settler) version(ctx context.Context) (string, error) {
 	l, err := s.settled(ctx, false)
 	if err != nil {
@@ -70,8 +70,8 @@ func (s *settler) version(ctx context.Context) (string, error) {
 	return l.version, nil
 }
 
-// settled waits until two looks agree, and returns what they saw. Where there never was a file, that is nothing at all.
-func (s *settler) settled(ctx context.Context, withData bool) (*look, error) {
+// settled waits until two readings agree, and returns the last one. For a file that never existed, the content is empty.
+func (s *settler) settled(ctx context.Context, withData bool) (*reading, error) {
 	deadline := time.Now().Add(maxUnsettled)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -86,7 +86,7 @@ func (s *settler) settled(ctx context.Context, withData bool) (*look, error) {
 		began := time.Now()
 		l := lookAt(s.path, counted)
 		if errors.Is(l.err, config.ErrMissing) && s.isNew() {
-			return &look{version: version(nil)}, checkDirectory(filepath.Dir(s.path))
+			return &reading{version: version(nil)}, checkDirectory(filepath.Dir(s.path))
 		}
 		wait := s.judge(l, began, time.Now())
 		if wait > 0 && l.err == nil && s.complete(l.version) {
@@ -109,8 +109,8 @@ func (s *settler) settled(ctx context.Context, withData bool) (*look, error) {
 	}
 }
 
-// judge returns how long to wait until the next look may make this one count; 0 if it does. The look was taken between two times.
-func (s *settler) judge(l *look, began, ended time.Time) (wait time.Duration) {
+// judge returns how long to wait before the next reading; 0 if this one is accepted. It was read between began and ended.
+func (s *settler) judge(l *reading, began, ended time.Time) (wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = s.seen || l.err == nil
@@ -127,19 +127,19 @@ func (s *settler) judge(l *look, began, ended time.Time) (wait time.Duration) {
 		return s.gap
 	}
 	if l.err == nil {
-		s.counted, s.pending = &look{info: l.info, version: l.version}, nil
+		s.counted, s.pending = &reading{info: l.info, version: l.version}, nil
 	}
 	return 0
 }
 
-// count takes a look for what the file says.
-func (s *settler) count(l *look) {
+// count accepts a reading.
+func (s *settler) count(l *reading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.counted, s.pending, s.seen = &look{info: l.info, version: l.version}, nil, true
+	s.counted, s.pending, s.seen = &reading{info: l.info, version: l.version}, nil, true
 }
 
-// checkDirectory returns why no file can be made in a directory.
+// checkDirectory returns why no file can be created in a directory.
 func checkDirectory(path string) error {
 	switch info, err := os.Stat(path); {
 	case err != nil:
@@ -150,41 +150,41 @@ func checkDirectory(path string) error {
 	return nil
 }
 
-// isNew tells whether there never was a file.
+// isNew tells whether the file never existed.
 func (s *settler) isNew() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.seen
 }
 
-// lookAt looks at a file. Its content is read unless its facts are those of a look that counted, which may be nil.
-func lookAt(path string, counted *look) *look {
+// lookAt reads a file. It leaves the content out if size, time and file are those of an accepted reading; counted may be nil.
+func lookAt(path string, counted *reading) *reading {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &look{err: fmt.Errorf("%w: %s no longer exists", config.ErrMissing, path)}
+		return &reading{err: fmt.Errorf("%w: %s no longer exists", config.ErrMissing, path)}
 	case err != nil:
-		return &look{err: fmt.Errorf("configuration file: %w", err)}
+		return &reading{err: fmt.Errorf("configuration file: %w", err)}
 	case info.IsDir():
-		return &look{err: fmt.Errorf("configuration file: %s is a directory: use a file", path)}
+		return &reading{err: fmt.Errorf("configuration file: %s is a directory: use a file", path)}
 	case !info.Mode().IsRegular(): // opening a pipe would wait for a writer
-		return &look{err: fmt.Errorf("configuration file: %s is not a regular file (%v)", path, info.Mode().Type())}
-	case info.Size() > maxFile:
-		return &look{err: fmt.Errorf("configuration file: %s has %d bytes: use at most %d", path, info.Size(), maxFile)}
+		return &reading{err: fmt.Errorf("configuration file: %s is not a regular file (%v)", path, info.Mode().Type())}
+	case info.Size() > MaxFile:
+		return &reading{err: fmt.Errorf("configuration file: %s has %d bytes: use at most %d", path, info.Size(), MaxFile)}
 	case counted != nil && sameFacts(counted.info, info) && leftAlone(info):
-		return &look{info: info, version: counted.version}
+		return &reading{info: info, version: counted.version}
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return &look{err: fmt.Errorf("configuration file: %w", err)}
+		return &reading{err: fmt.Errorf("configuration file: %w", err)}
 	}
 	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1)) // it may have grown
+	data, err := io.ReadAll(io.LimitReader(file, MaxFile+1)) // it may have grown
 	if err == nil {
 		info, err = file.Stat()
 	}
 	if err != nil {
-		return &look{err: fmt.Errorf("configuration file: %w", err)}
+		return &reading{err: fmt.Errorf("configuration file: %w", err)}
 	}
-	return &look{info: info, data: data, version: version(data)}
+	return &reading{info: info, data: data, version: version(data)}
 }

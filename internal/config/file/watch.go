@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// watcher looks for changes of a file. It compares times and sizes, and reads the file only when these say that it may have
-// changed: that works on every file system, through links, and with tools that replace the file or its directory.
+// watcher polls a file for changes. It compares times and sizes, and reads the file only when these may have changed: that works
+// on every file system, through links, and with tools that replace the file or its directory.
 type watcher struct {
-	settler *settler
-	every   time.Duration
-	begun   bool // of the poller's goroutine
+	settler *settler      // static
+	every   time.Duration // static
+	begun   bool          // owned by the poller's goroutine
 }
 
-// look waits for the time between two looks, but not before the first, and returns the version of what the file says.
-func (w *watcher) look(ctx context.Context) (string, error) {
+// poll waits for the time of the next poll, but not before the first, and returns the version of the content.
+func (w *watcher) poll(ctx context.Context) (string, error) {
 	if w.begun {
 		timer := time.NewTimer(w.every)
 		defer timer.Stop()

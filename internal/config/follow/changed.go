@@ -13,8 +13,7 @@ const (
 	mostAuthors = 50 // revisions that are searched for who made a change
 )
 
-// logChange logs what has changed between two snapshots, who made the change and why. before is nil at the start: what there is
-// then is for whoever starts it to say.
+// logChange logs the changes between two snapshots, who made them and why. before is nil at the start, when nothing is logged.
 func (f *Follower) logChange(ctx context.Context, before, next *config.Snapshot, edits config.Edits) {
 	if before == nil {
 		return
@@ -37,8 +36,8 @@ func (f *Follower) logChange(ctx context.Context, before, next *config.Snapshot,
 	}
 }
 
-// authors returns who made the changes after one version up to another and why, the first first, as far as the store knows: a
-// history that cannot be read is no reason to say anything else, since the change itself is in force.
+// authors returns who made the changes between two versions and why, the oldest first, as far as the store knows. An unreadable
+// history is ignored, since the change itself is in force.
 func (f *Follower) authors(ctx context.Context, before, next string) (who, why string) {
 	revisions, err := f.o.Store.History(ctx, mostAuthors)
 	if err != nil {

@@ -19,14 +19,14 @@ type Options struct {
 	Store config.Store
 	// Source is what people call the store; it must not show a password.
 	Source string
-	// CopyFile is where the last good snapshot is kept on disk; empty for nowhere.
+	// CopyFile is the file for the copy of the last good snapshot; empty for none.
 	CopyFile string
-	// Apply makes a snapshot so. It is called by one goroutine at a time, and must not wait for sessions. An error says that
-	// the snapshot cannot be made so, and that nothing has changed.
+	// Apply puts a snapshot in force. It is called by one goroutine at a time, and must not wait for sessions. An error says that
+	// the snapshot cannot be put in force, and that nothing has changed.
 	Apply func(*config.Snapshot) error
-	// Timeout bounds reading the store once; default 10 s.
+	// Timeout is the maximum time for reading the store once; default 10 s.
 	Timeout time.Duration
-	// Log gets a line for each change, and when the store fails or is well again.
+	// Log receives a line for each change, when the store fails, and when it works again.
 	Log *slog.Logger
 }
 
@@ -35,11 +35,11 @@ type State string
 
 // The states.
 const (
-	// Current: it is what the store said when it was read last.
+	// Current: it is the snapshot that the store returned last.
 	Current State = "current"
-	// Stale: the store fails, and it is what it said before.
+	// Stale: the store fails; it is the last snapshot that the store returned.
 	Stale State = "stale"
-	// Copied: the store has failed since the start, and it is the copy on disk.
+	// Copied: the store has failed since the start; it is the copy on disk.
 	Copied State = "copied"
 )
 
@@ -53,7 +53,7 @@ type Status struct {
 	Applied time.Time // when the snapshot came into force
 	Changes uint64    // snapshots that came into force since the start
 	Failed  uint64    // attempts to read or apply that failed
-	Checked time.Time // when the store was last read well
+	Checked time.Time // when the store was last read successfully
 }
 
 // Follower follows a store until Close.
@@ -62,16 +62,16 @@ type Follower struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	// Of the goroutine that follows, and of Start before there is one.
-	force *config.Snapshot // the one in force
-	said  map[string]bool  // causes of failures that were logged since the store was well last
+	// Owned by Start, and then by the following goroutine.
+	force    *config.Snapshot // the snapshot in force
+	reported map[string]bool  // causes of failures that were logged since the store last worked
 
 	mu     sync.Mutex
 	status Status // guarded by mu
 }
 
-// Start reads the store, or if that fails its copy on disk, has the snapshot applied, and follows the store from then on. It
-// fails if there is neither. ctx bounds the start only.
+// Start reads the store, or its copy on disk if the store fails, applies the snapshot, and follows the store from then on. It fails
+// if it can read neither. ctx applies to the start only.
 func Start(ctx context.Context, o Options) (*Follower, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
@@ -111,12 +111,12 @@ func (f *Follower) begin(ctx context.Context) error {
 	})
 	f.o.Log.Warn("cannot read the configuration, serving with its last good copy", "source", f.o.Source,
 		"version", last.Version(), "copy", f.o.CopyFile, "reason", reason)
-	f.isNews(err, reason)
+	f.isNewCause(err, reason)
 	return nil
 }
 
-// pace is the time between two looks at least, so that many changes in a row do not cost what is needed for sessions.
-const pace = 200 * time.Millisecond
+// minInterval is the minimum time between two reads, so that many changes in a row do not take CPU away from sessions.
+const minInterval = 200 * time.Millisecond
 
 func (f *Follower) run(ctx context.Context) {
 	defer close(f.done)
@@ -131,11 +131,11 @@ func (f *Follower) run(ctx context.Context) {
 		if err := f.refresh(ctx); err != nil && ctx.Err() == nil {
 			f.failed(err)
 		}
-		pause.Reset(pace)
+		pause.Reset(minInterval)
 	}
 }
 
-// refresh reads the store, and has what is new applied.
+// refresh reads the store and applies a new snapshot.
 func (f *Follower) refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.o.Timeout, config.Unreachable(fmt.Errorf("no answer within %v", f.o.Timeout)))
 	defer cancel()
@@ -148,8 +148,8 @@ func (f *Follower) refresh(ctx context.Context) error {
 	}
 	var edits config.Edits
 	if f.force != nil {
-		if edits = f.force.Diff(next); len(edits) == 0 { // the version may be another one nevertheless
-			f.wellAgain(next.Version())
+		if edits = f.force.Diff(next); len(edits) == 0 { // the version may still differ
+			f.recovered(next.Version())
 			f.force = next
 			return nil
 		}
@@ -160,18 +160,18 @@ func (f *Follower) refresh(ctx context.Context) error {
 	before := f.force
 	f.force = next
 	f.update(func(s *Status) { s.Applied = time.Now(); s.Changes++ })
-	f.wellAgain(next.Version())
+	f.recovered(next.Version())
 	if f.o.CopyFile != "" {
 		if err := writeCopy(f.o.CopyFile, f.o.Source, next); err != nil {
 			f.o.Log.Warn("cannot write the copy of the last good configuration", "copy", f.o.CopyFile, "error", err)
 		}
 	}
-	f.logChange(ctx, before, next, edits) // at last, since it asks the store for who made the change
+	f.logChange(ctx, before, next, edits) // last, since it asks the store who made the change
 	return nil
 }
 
-// wellAgain notes that the snapshot in force is what the store says, under that version.
-func (f *Follower) wellAgain(version string) {
+// recovered records that the snapshot in force is the one in the store, with that version.
+func (f *Follower) recovered(version string) {
 	var before Status
 	f.update(func(s *Status) {
 		before = *s
@@ -180,13 +180,13 @@ func (f *Follower) wellAgain(version string) {
 			s.State, s.Since, s.Reason = Current, time.Now(), ""
 		}
 	})
-	f.said = nil
+	f.reported = nil
 	if before.State != "" && before.State != Current {
 		f.o.Log.Info("the configuration can be read again", "source", f.o.Source, "version", version, "failed_for", time.Since(before.Since).Round(time.Millisecond))
 	}
 }
 
-// failed notes that the store could not be read, or not be made so. Each cause is logged once until the store is well again.
+// failed records that the store could not be read or its snapshot not be applied. Each cause is logged once until the store works.
 func (f *Follower) failed(err error) {
 	reason := f.reason(err)
 	var s Status
@@ -198,7 +198,7 @@ func (f *Follower) failed(err error) {
 		now.Failed++
 		s = *now
 	})
-	if f.isNews(err, reason) {
+	if f.isNewCause(err, reason) {
 		f.o.Log.Error("cannot follow the configuration, the last good version stays in force", "source", f.o.Source,
 			"version", s.Version, "since", s.Since, "reason", reason)
 	}
@@ -217,7 +217,7 @@ func (f *Follower) Status() Status {
 	return f.status
 }
 
-// Close ends following, and returns when it has. The store stays open.
+// Close stops following the store, and returns when it has stopped. The store stays open.
 func (f *Follower) Close() {
 	f.cancel()
 	<-f.done

@@ -80,7 +80,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// Many changes in a row are applied at a pace, and the last of them in any case.
+// Many changes in a row are applied at a minInterval, and the last of them in any case.
 func TestPace(t *testing.T) {
 	r := newRig(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -94,10 +94,10 @@ func TestPace(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		r.store.say(last, nil)
-		time.Sleep(pace)
+		time.Sleep(minInterval)
 		r.expect("last", Current, "")
 		if n := r.store.loads - before; n > 7 {
-			t.Errorf("%d loads within %v", n, time.Second+pace)
+			t.Errorf("%d loads within %v", n, time.Second+minInterval)
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TestNoAnswer(t *testing.T) {
 		r.expect("1", Stale, "no answer within 10s")
 		r.store.hangs = false
 		r.store.bell.Ring()
-		time.Sleep(pace)
+		time.Sleep(minInterval)
 		r.expect("1", Current, "")
 	})
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// reason returns what an error says in words that are the same whenever the cause is, and what an operator can do about it.
+// reason returns the text of an error, the same text for the same cause, with what an operator can do about it.
 func (f *Follower) reason(err error) string {
 	text := stable(err)
 	if errors.Is(err, config.ErrMissing) && f.o.CopyFile != "" {
-		text += fmt.Sprintf("; restore it from a backup, or bring back the last good configuration: wsbouncer config import %s --database %s"+
-			" (to begin anew, stop the proxy and remove %[1]s as well)", f.o.CopyFile, f.o.Source)
+		text += fmt.Sprintf("; restore it from a backup, or import the last good configuration: wsbouncer config import %s --database %s"+
+			" (to start with an empty configuration, stop the proxy and remove %[1]s as well)", f.o.CopyFile, f.o.Source)
 	}
 	return text
 }
 
-// stable returns the text of an error without the local addresses of its connections, whose ports are others each time.
+// stable returns the text of an error without the local addresses of its connections, whose ports differ each time.
 func stable(err error) string {
 	text := err.Error()
 	var visit func(error)
@@ -44,22 +44,22 @@ func stable(err error) string {
 	return text
 }
 
-// maxSaid bounds how many causes are remembered.
-const maxSaid = 100
+// maxReported is the maximum number of causes that are remembered.
+const maxReported = 100
 
-// isNews tells whether the cause was not logged yet since the store was well last. A store that cannot be reached is one cause,
-// whatever it says each time: that connections are cut, refused, or time out.
-func (f *Follower) isNews(err error, reason string) bool {
+// isNewCause tells whether the cause was not logged since the store last worked. A store that cannot be reached is one cause,
+// whether connections are cut, refused, or time out.
+func (f *Follower) isNewCause(err error, reason string) bool {
 	cause := reason
 	if errors.Is(err, config.ErrUnreachable) {
 		cause = config.ErrUnreachable.Error()
 	}
-	if f.said[cause] {
+	if f.reported[cause] {
 		return false
 	}
-	if f.said == nil || len(f.said) >= maxSaid {
-		f.said = make(map[string]bool)
+	if f.reported == nil || len(f.reported) >= maxReported {
+		f.reported = make(map[string]bool)
 	}
-	f.said[cause] = true
+	f.reported[cause] = true
 	return true
 }

@@ -25,11 +25,12 @@ import (
 
 // Store is a [config.Store] in a PostgreSQL database.
 type Store struct {
-	*tables.Store
-	pool    *pgxpool.Pool
-	newest  int64 // version of the schema that this program knows
-	poller  *config.Poller
-	watcher *watcher // of the poller's goroutine
+	*tables.Store // static
+
+	pool    *pgxpool.Pool  // static
+	newest  int64          // static: version of the schema that this program knows
+	poller  *config.Poller // static
+	watcher *watcher       // owned by the poller's goroutine
 	closed  atomic.Bool
 }
 
@@ -72,7 +73,7 @@ func Open(dsn string, options config.Options) (*Store, error) {
 		every = defaultPoll
 	}
 	s.watcher = &watcher{config: c.ConnConfig, every: every}
-	s.poller = config.NewPoller(every, s.watcher.look)
+	s.poller = config.NewPoller(every, s.watcher.poll)
 	return s, nil
 }
 

@@ -11,13 +11,13 @@ import (
 // watcher waits for announcements on a connection of its own, and asks for the version from time to time as well: through
 // some connection poolers no announcement arrives, and a server that went away without a word shows only when it is asked.
 type watcher struct {
-	config *pgx.ConnConfig
-	every  time.Duration
-	conn   *pgx.Conn
+	config *pgx.ConnConfig // static
+	every  time.Duration   // static
+	conn   *pgx.Conn       // owned by the poller's goroutine; nil while there is none
 }
 
-// look waits for an announcement, or for the time between two looks, and returns the configuration's version.
-func (w *watcher) look(ctx context.Context) (version string, err error) {
+// poll waits for a notification or for the time of the next poll, and returns the configuration's version.
+func (w *watcher) poll(ctx context.Context) (version string, err error) {
 	defer func() {
 		if err != nil {
 			w.close()

@@ -39,15 +39,15 @@ const (
 
 // Client is the configuration of a running proxy. Its methods may be called from any goroutine.
 type Client struct {
-	address   string
-	target    target
-	token     string
-	check     config.ProfileCheck
-	transport *http.Transport
-	http      *http.Client
-	poller    *config.Poller
-	wait      time.Duration
-	known     string // version; of the poller's goroutine
+	address   string              // static
+	target    target              // static
+	token     string              // static
+	check     config.ProfileCheck // static
+	transport *http.Transport     // static
+	http      *http.Client        // static
+	poller    *config.Poller      // static
+	wait      time.Duration       // static: for a change, before asking again
+	known     string              // owned by the poller's goroutine: the latest version
 	closed    atomic.Bool
 }
 
@@ -69,7 +69,7 @@ func Dial(address string, o ClientOptions) (*Client, error) {
 	if o.Poll > 0 {
 		c.wait = min(o.Poll, maxWait)
 	}
-	c.poller = config.NewPoller(retry, c.look)
+	c.poller = config.NewPoller(retry, c.poll)
 	return c, nil
 }
 
@@ -100,8 +100,8 @@ func (c *Client) notOfThisVersion(problems config.Problems) error {
 // Watch implements [config.Store].
 func (c *Client) Watch(ctx context.Context) <-chan struct{} { return c.poller.Watch(ctx) }
 
-// look asks for a version that is not the known one, and waits for it.
-func (c *Client) look(ctx context.Context) (version string, err error) {
+// poll asks for a version other than the known one, and waits for it.
+func (c *Client) poll(ctx context.Context) (version string, err error) {
 	var d struct{ Version string }
 	query := url.Values{"unlike": {c.known}, "wait": {c.wait.String()}}
 	if c.known == "" {
@@ -179,11 +179,11 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, to any)
 }
 
 // do sends a request and decodes the answer, for which it waits up to a time.
-func (c *Client) do(ctx context.Context, method, path string, query url.Values, body []byte, patience time.Duration, to any) error {
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, body []byte, timeout time.Duration, to any) error {
 	if c.closed.Load() {
 		return config.ErrClosed
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
 	defer cancel()
 	target := c.target.base + path
 	if len(query) > 0 {

@@ -15,21 +15,21 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// handle is the database in one file. SQLite opens a file by its path whenever a connection is made, and connections that are
-// open go on with a file that was deleted or replaced meanwhile; so a handle remembers which file it is about, and keeps
-// a connection to it for as long as it is open, so that no other file has its identity.
+// handle is the database in one file. SQLite opens a file by its path for each new connection, and open connections go on with a file
+// that was deleted or replaced. So a handle remembers the file's identity, and keeps one connection open (pin) so that no other file
+// can have the same identity.
 type handle struct {
-	db       *sql.DB
-	path     string
-	readOnly bool
-	file     os.FileInfo
-	wal      os.FileInfo // FILE-wal, which has what was written last; nil if there is none
-	pin      *sql.Conn
-	number   int // of the handles of a store
-	users    sync.WaitGroup
+	db       *sql.DB        // static
+	path     string         // static
+	readOnly bool           // static
+	file     os.FileInfo    // static after remember
+	wal      os.FileInfo    // static after remember: FILE-wal, which has the latest writes; nil if there is none
+	pin      *sql.Conn      // static
+	number   int            // static: counts the handles of a store
+	users    sync.WaitGroup // of the handle
 }
 
-// connect opens the file at a path, and makes it if it may. What is in it is not looked at yet.
+// connect opens the file at a path, and creates it if it may. It does not read the content.
 func connect(ctx context.Context, path string, readOnly, known bool) (h *handle, err error) {
 	h = &handle{path: path, readOnly: readOnly}
 	if h.file, err = h.prepare(known); err != nil {
@@ -56,8 +56,8 @@ func connect(ctx context.Context, path string, readOnly, known bool) (h *handle,
 	return h, nil
 }
 
-// prepare returns the file that is at the path. One that is not there is made, unless there was one before (known), and then an
-// empty one is as good as none.
+// prepare returns the file at the path. It creates a missing file, unless there was one before (known): then a missing or empty file is
+// an error.
 func (h *handle) prepare(known bool) (os.FileInfo, error) {
 	if info, err := os.Stat(filepath.Dir(h.path)); err != nil {
 		return nil, fmt.Errorf("database directory: %w", err)
@@ -86,7 +86,7 @@ func (h *handle) prepare(known bool) (os.FileInfo, error) {
 	return info, nil
 }
 
-// writable tells whether a file may be written, and its owner wants it to be.
+// writable tells whether this process may write the file and the permissions allow it to anybody: root may write any file.
 func writable(path string, info os.FileInfo) bool {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -96,7 +96,7 @@ func writable(path string, info os.FileInfo) bool {
 	return info.Mode().Perm()&0o222 != 0
 }
 
-// check finds out whether the file is still the one at the path.
+// check returns an error unless the file at the path is still this one.
 func (h *handle) check() error {
 	now, err := os.Stat(h.path)
 	switch {
@@ -120,8 +120,8 @@ func (h *handle) check() error {
 // walSuffix is behind the name of the file in which SQLite keeps what was written last.
 const walSuffix = "-wal"
 
-// remember takes the file as it is now for what it should be: it is no longer empty. The pin reads something, since a connection
-// that never has cannot make a checkpoint.
+// remember records the file's identity, now that it has a schema. The pin reads something, since a connection that never has cannot make
+// a checkpoint.
 func (h *handle) remember(ctx context.Context) error {
 	var version int
 	if err := h.pin.QueryRowContext(ctx, "PRAGMA schema_version").Scan(&version); err != nil {
@@ -159,7 +159,7 @@ func (h *handle) leave(ctx context.Context) error {
 
 // checkpoint moves what is in FILE-wal to the file, and empties FILE-wal, unless others use it.
 func (h *handle) checkpoint(ctx context.Context) (busy bool, err error) {
-	if err := patience(ctx, h.pin, checkpointTimeout); err != nil {
+	if err := setBusyTimeout(ctx, h.pin, checkpointTimeout); err != nil {
 		return false, err
 	}
 	var others, pages, moved int

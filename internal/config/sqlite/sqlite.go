@@ -25,20 +25,21 @@ import (
 
 // Store is a [config.Store] in an SQLite database.
 type Store struct {
-	*tables.Store
-	path     string // static
-	readOnly bool   // static: asked for
-	known    bool   // static: there was a configuration before
-	newest   int64  // static: version of the schema that this program knows
-	poller   *config.Poller
+	*tables.Store // static
+
+	path     string         // static
+	readOnly bool           // static: the caller only reads
+	known    bool           // static: there was a configuration before
+	newest   int64          // static: version of the schema that this program knows
+	poller   *config.Poller // static
 	closed   atomic.Bool
 
 	mu     sync.Mutex
-	handle *handle // guarded by mu: nil before the first use, and while there is no file that can be used
+	handle *handle // guarded by mu: nil before the first use, and while the file cannot be used
 
-	turn   chan struct{} // has room for one: who opens another file
-	old    *handle       // of who has the turn: one that could not be left yet
-	opened int           // of who has the turn: how many handles there were
+	turn   chan struct{} // has room for one: whoever opens a file holds the turn
+	old    *handle       // owned by the holder of the turn: a handle that could not be closed yet
+	opened int           // owned by the holder of the turn: number of handles so far
 }
 
 var _ config.Store = (*Store)(nil)
@@ -67,11 +68,11 @@ func Open(path string, options config.Options) (*Store, error) {
 	if every <= 0 {
 		every = defaultPoll
 	}
-	s.poller = config.NewPoller(every, (&watcher{store: s, every: every}).look)
+	s.poller = config.NewPoller(every, (&watcher{store: s, every: every}).poll)
 	return s, nil
 }
 
-// open opens the file that is at the path, and brings its schema up to date. If there was one before (known), nothing is made.
+// open opens the file at the path, and migrates its schema. If there was a configuration before (known), it creates nothing.
 func (s *Store) open(ctx context.Context, known bool) (*handle, error) {
 	h, err := connect(ctx, s.path, s.readOnly, known)
 	if err != nil {
@@ -90,8 +91,8 @@ func (s *Store) open(ctx context.Context, known bool) (*handle, error) {
 	return h, nil
 }
 
-// use returns the handle of the file that is at the path. If that is another one than before, or the first, it is opened, and the
-// one before is left. Who has used the handle says so (users.Done).
+// use returns the handle of the file at the path. The first time, and when another file has replaced the former one, it opens the file
+// and leaves the former. The caller ends its use with users.Done.
 func (s *Store) use(ctx context.Context) (*handle, error) {
 	if h, err := s.present(); h != nil || err != nil {
 		return h, err
@@ -130,7 +131,7 @@ func (s *Store) use(ctx context.Context) (*handle, error) {
 	return h, nil
 }
 
-// present returns the handle, if it is that of the file at the path; nil if it is not.
+// present returns the handle if the file at the path is still the one that it opened; otherwise nil.
 func (s *Store) present() (*handle, error) {
 	if s.closed.Load() {
 		return nil, config.ErrClosed

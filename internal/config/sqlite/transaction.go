@@ -30,7 +30,7 @@ func begin(ctx context.Context, conn *sql.Conn, writing bool) (tx *sql.Tx, err e
 		return conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	}
 	const step = 50 * time.Millisecond
-	if err := patience(ctx, conn, step); err != nil {
+	if err := setBusyTimeout(ctx, conn, step); err != nil {
 		return nil, err
 	}
 	for deadline := time.Now().Add(busyTimeout); ; {
@@ -42,11 +42,11 @@ func begin(ctx context.Context, conn *sql.Conn, writing bool) (tx *sql.Tx, err e
 		}
 	}
 	// The connection's next user expects it as it was.
-	return tx, errors.Join(err, patience(context.WithoutCancel(ctx), conn, busyTimeout))
+	return tx, errors.Join(err, setBusyTimeout(context.WithoutCancel(ctx), conn, busyTimeout))
 }
 
-// patience sets how long SQLite waits for a lock.
-func patience(ctx context.Context, conn *sql.Conn, d time.Duration) error {
+// setBusyTimeout sets how long SQLite waits for a lock.
+func setBusyTimeout(ctx context.Context, conn *sql.Conn, d time.Duration) error {
 	_, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", d.Milliseconds()))
 	return err
 }

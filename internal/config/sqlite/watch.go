@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// watcher looks for changes by any connection, and for another file in the place of the database's. Its fields are of the
-// poller's goroutine.
+// watcher looks for changes by any connection, and for another file at the database's path. The poller's goroutine owns its fields.
 type watcher struct {
 	store  *Store
 	every  time.Duration
@@ -16,8 +15,8 @@ type watcher struct {
 	state  string // the handle and the configuration's version
 }
 
-// look waits for the time between two looks, and returns what tells this state of the database from others.
-func (w *watcher) look(ctx context.Context) (_ string, err error) {
+// poll waits for the time of the next poll, and returns a text that is different for each state of the database.
+func (w *watcher) poll(ctx context.Context) (_ string, err error) {
 	defer func() {
 		if err != nil {
 			w.handle = 0

@@ -12,8 +12,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// patience is how long a test waits for what must happen; far longer than it takes.
-const patience = 30 * time.Second
+// waitTimeout is how long a test waits for what must happen; far longer than it takes.
+const waitTimeout = 30 * time.Second
 
 // await waits for a value of a watcher.
 func await(t testing.TB, watcher <-chan struct{}) {
@@ -23,7 +23,7 @@ func await(t testing.TB, watcher <-chan struct{}) {
 		if !ok {
 			t.Fatal("the channel was closed")
 		}
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("nothing was said to a watcher")
 	}
 }
@@ -61,7 +61,7 @@ func testWatchOthers(t *testing.T, p Place) {
 	replace(t, s, Small())
 	watcher := s.Watch(t.Context())
 	awaitConnections(t, s, watcher, 32)
-	quickest := patience
+	quickest := waitTimeout
 	for n := 40; n < 45; n++ {
 		apply(t, other, connections(n))
 		quickest = min(quickest, awaitConnections(t, s, watcher, n))

@@ -8,18 +8,18 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// Transact runs f in a transaction, which is committed if f wants so. One that is not for writing sees one state of all tables.
+// Transact runs f in a transaction, and commits it if f says so. A transaction for reading sees one state of all tables.
 type Transact func(ctx context.Context, writing bool, f func(t *Tables, w Writer) (commit bool, err error)) error
 
-// Store is the part of a [config.Store] that all databases have in common: each of its methods is one transaction.
+// Store is the part of a [config.Store] that is the same for all databases. Each of its methods is one transaction.
 type Store struct {
-	transact Transact
-	check    config.ProfileCheck
-	written  func()
-	known    atomic.Bool // there was a configuration: somebody had changed the empty one that a schema begins with
+	transact Transact            // static
+	check    config.ProfileCheck // static
+	written  func()              // static: called after each change
+	known    atomic.Bool         // there was a configuration: somebody has changed the empty one that a schema begins with
 }
 
-// NewStore returns the store whose transactions are those. written is called after a change was made.
+// NewStore returns a store that uses these transactions. It calls written after each change.
 func NewStore(transact Transact, options config.Options, written func()) *Store {
 	s := &Store{transact: transact, check: options.Profiles, written: written}
 	s.known.Store(options.Known)

@@ -1,7 +1,6 @@
-// Package tables reads and writes a configuration in the tables of an SQL database, in a transaction that the caller began:
-// what SQLite and PostgreSQL have in common. Their schemas are alike: a table for each kind of entity, whose columns are
-// named after its fields and are null for the default; head, whose one row has the version; revisions and changes, which
-// triggers fill, whoever writes.
+// Package tables reads and writes a configuration in the tables of an SQL database, in a transaction of the caller's: the part that
+// SQLite and PostgreSQL share. Both have the same schema: a table for each kind of entity, with a column for each field, null for the
+// default; head, whose one row has the version; revisions and changes, which triggers fill, whoever writes.
 //
 // All values are passed as text, so that each field has one form everywhere.
 package tables
@@ -46,7 +45,7 @@ func Texts(rows Rows, columns int) (all [][]*string, err error) {
 	return all, rows.Err()
 }
 
-// Dialect is where databases differ.
+// Dialect is the SQL that differs between databases.
 type Dialect struct {
 	// Schema stands before the names of tables.
 	Schema string
@@ -79,8 +78,8 @@ func (t *Tables) Version(ctx context.Context) (string, error) {
 	return *rows[0][0], nil
 }
 
-// checkSchema finds out whether the tables are those that this program knows. It is asked anew each time, since another
-// program may migrate them at any time.
+// checkSchema checks that this program knows the version of the tables. It asks each time, since another program may migrate them at
+// any time.
 func (t *Tables) checkSchema(ctx context.Context) error {
 	rows, err := t.Tx.Query(ctx, "SELECT CAST(max(version_id) AS text) FROM "+t.Schema+VersionTable+" WHERE is_applied")
 	if err != nil {
@@ -137,7 +136,7 @@ func (t *Tables) Load(ctx context.Context, check config.ProfileCheck) (*config.S
 	return snapshot(version, &content, problems, check)
 }
 
-// snapshot makes a snapshot of rows, of which something may not have been understood.
+// snapshot makes a snapshot of a content; unread are the problems of fields that could not be parsed.
 func snapshot(version string, content *config.Content, unread config.Problems, check config.ProfileCheck) (*config.Snapshot, error) {
 	if len(unread) == 0 {
 		snapshot, err := config.NewSnapshot(version, content, check)
@@ -177,7 +176,7 @@ func (t *Tables) write(ctx context.Context, kind config.Kind, name string, field
 	return nil
 }
 
-// Replace makes the rows say what the content to says. before is what they say, but for fields that were not understood.
+// Replace writes the differences between before, the content of the rows, and to. It also writes the fields that could not be parsed.
 func (t *Tables) Replace(ctx context.Context, before, to *config.Content, unread config.Problems) error {
 	broken := make(map[config.Kind]map[string][]string)
 	for _, p := range unread {

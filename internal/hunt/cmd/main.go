@@ -1,6 +1,6 @@
 // Command cmd is the soak test: a leak hunt (package hunt) through the proxy, in front of simulated servers, all in this process.
-// It hunts in one protocol after the other, prints what came of it, and fails with the traces of both sessions when something
-// reached a session that was not its own, or when nothing could be hunted. `make soak` runs it.
+// It hunts in one protocol after the other and prints a report. It fails with the traces of both sessions if a result reached the
+// wrong session, and if no session got its last result. `make soak` runs it.
 package main
 
 import (
@@ -56,25 +56,25 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	s := new(settings)
 	flags := flag.NewFlagSet("hunt", flag.ContinueOnError)
 	flags.SetOutput(out)
-	flags.IntVar(&s.sessions, "sessions", 1_000_000, "sessions in all, shared evenly by the protocols")
+	flags.IntVar(&s.sessions, "sessions", 1_000_000, "number of all sessions, shared evenly by the protocols")
 	flags.StringVar(&s.protocols, "protocols", strings.Join(reusable(), ","), "comma-separated `names` of protocols")
 	flags.StringVar(&s.unsafe, "unsafe", risky,
-		"comma-separated `risks` that profiles accept: protocol=quiet, doubt or blind (no reset at all: leaks must be found then)")
+		"comma-separated `risks` that profiles accept: protocol=quiet, doubt or blind (no reset: the hunt must find leaks)")
 	flags.StringVar(&s.profile, "profile", "", "`name` of the profile for all protocols (default: each protocol's own)")
-	flags.StringVar(&s.nasty, "nasty", "", "`list` of what is nasty about the servers, as for wsbouncer sim")
-	flags.StringVar(&s.fail, "fail", "", "`list` of what goes wrong in the servers, as for wsbouncer sim")
-	flags.StringVar(&s.manners, "manners", "", "shares of the ways to leave: a `list` such as clean-end:9,vanish:1")
+	flags.StringVar(&s.nasty, "nasty", "", "`list` of bad habits of the servers, as for wsbouncer sim")
+	flags.StringVar(&s.fail, "fail", "", "`list` of failures of the servers, as for wsbouncer sim")
+	flags.StringVar(&s.manners, "manners", "", "shares of the ways in which sessions end: a `list` such as clean-end:9,vanish:1")
 	flags.DurationVar(&s.latency, "latency", 0, "`time` between a message and its answer")
-	flags.DurationVar(&s.jitter, "jitter", time.Millisecond, "most `time` that is added to it")
-	flags.IntVar(&s.servers, "servers", 2, "simulated servers")
-	flags.IntVar(&s.connections, "connections", 32, "connections to each server")
-	flags.DurationVar(&s.resetWithin, "reset-timeout", 200*time.Millisecond, "`time` for a connection's reset")
-	flags.DurationVar(&s.gcEvery, "gc-every", 0, "`time` between two collections of garbage that are forced; 0 for none")
-	flags.IntVar(&s.hunt.Concurrency, "concurrency", 64, "sessions at a time")
+	flags.DurationVar(&s.jitter, "jitter", time.Millisecond, "maximum `time` added to the latency")
+	flags.IntVar(&s.servers, "servers", 2, "number of simulated servers")
+	flags.IntVar(&s.connections, "connections", 32, "maximum number of connections to each server")
+	flags.DurationVar(&s.resetWithin, "reset-timeout", 200*time.Millisecond, "maximum `time` for the reset of a connection")
+	flags.DurationVar(&s.gcEvery, "gc-every", 0, "`time` between two forced garbage collections; 0 for none")
+	flags.IntVar(&s.hunt.Concurrency, "concurrency", 64, "number of sessions at a time")
 	flags.Uint64Var(&s.hunt.Seed, "seed", 1, "`number` that makes the sessions repeatable")
 	flags.Float64Var(&s.hunt.Settings, "settings", 0.02, "`probability` that a session has settings of its own")
-	flags.IntVar(&s.hunt.MaxChunks, "chunks", 6, "most messages of audio in a session")
-	flags.DurationVar(&s.hunt.Timeout, "timeout", 10*time.Second, "`time` that a session waits for an answer")
+	flags.IntVar(&s.hunt.MaxChunks, "chunks", 6, "maximum number of audio messages in a session")
+	flags.DurationVar(&s.hunt.Timeout, "timeout", 10*time.Second, "how long a session waits for an answer, as a `duration`")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -90,11 +90,11 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	return s, nil
 }
 
-// risky are the profiles that reuse connections only when a risk is accepted. The simulated servers do not show what is
-// doubted unless they are told to (-nasty).
+// risky are the profiles that reuse connections only if a risk is accepted. The simulated servers do not show the risks of doubt
+// without -nasty.
 const risky = "funasr=doubt,sherpa-onnx=quiet,vllm-realtime=doubt,watson=doubt"
 
-// reusable returns the protocols whose connections are used again.
+// reusable returns the protocols whose connections are reused.
 func reusable() []string {
 	var names []string
 	for _, protocol := range hunt.Dialogues() {
@@ -138,8 +138,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// collect forces a collection of garbage again and again until the function that it returns is called; never if the time is 0. Each
-// stops the whole process for a moment, event loops that wait without the scheduler included.
+// collect forces garbage collections until stop is called; none if the time is 0. Each one stops the whole process for a moment,
+// including event loops that wait without the scheduler.
 func collect(every time.Duration) (stop func()) {
 	if every <= 0 {
 		return func() {}

@@ -11,8 +11,8 @@ import (
 
 // A server that breaks RFC 6455 while no session is there is told what it did.
 
-// breaches are what a server may not send, and what it is told.
-var breaches = []struct {
+// protocolErrors are what a server may not send, and what it is told.
+var protocolErrors = []struct {
 	name string
 	wire []byte
 	told *frame.Error
@@ -27,7 +27,7 @@ var breaches = []struct {
 	{"close reason not UTF-8", wstest.ServerFrame(true, frame.Close, "\x03\xe8\xff"), frame.ErrCloseReason},
 }
 
-func TestBreachBetweenSessions(t *testing.T) {
+func TestProtocolErrorBetweenSessions(t *testing.T) {
 	for _, c := range []struct {
 		name, profile string
 		reach         func(*rig) *wstest.Peer // brings the connection where it is broken
@@ -51,7 +51,7 @@ func TestBreachBetweenSessions(t *testing.T) {
 		}, 1},
 		{"greeting", "vllm-realtime", (*rig).accepted, 0},
 	} {
-		for _, b := range breaches {
+		for _, b := range protocolErrors {
 			t.Run(c.name+", "+b.name, func(t *testing.T) {
 				r := newRig(t, c.profile, nil)
 				p := c.reach(r)
@@ -80,12 +80,12 @@ func TestBreachBetweenSessions(t *testing.T) {
 
 // What a server sends after it has been told, be it valid or not, is dropped until it ends the stream: a connection that was
 // just closed would be reset, and the server might never see what it was told.
-func TestSendsOnAfterBreach(t *testing.T) {
+func TestSendsOnAfterProtocolError(t *testing.T) {
 	for name, more := range map[string][]byte{
-		"messages": wstest.ServerFrame(true, frame.Text, strings.Repeat("x", 60_000)),
-		"breaches": append(wstest.ServerFrame(true, frame.Text, "x"), 0x83, 0),
-		"pings":    wstest.ServerFrame(true, frame.Ping, "are you there?"),
-		"closes":   wstest.ServerFrame(true, frame.Close, "\x03\xe8"),
+		"messages":            wstest.ServerFrame(true, frame.Text, strings.Repeat("x", 60_000)),
+		"breaks the protocol": append(wstest.ServerFrame(true, frame.Text, "x"), 0x83, 0),
+		"pings":               wstest.ServerFrame(true, frame.Ping, "are you there?"),
+		"closes":              wstest.ServerFrame(true, frame.Close, "\x03\xe8"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "echo", nil)
@@ -108,8 +108,8 @@ func TestSendsOnAfterBreach(t *testing.T) {
 	}
 }
 
-// A breach that a session saw is what the server is told, whatever the session says itself.
-func TestBreachInSession(t *testing.T) {
+// The server is told of a protocol error that a session saw, whatever the session itself says.
+func TestProtocolErrorInSession(t *testing.T) {
 	for name, e := range map[string]Ending{
 		"fault":      {Fault: "broke", Code: frame.InternalError, Text: "other"},
 		"full":       {Full: true, Code: frame.GoingAway},
