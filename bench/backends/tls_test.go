@@ -11,15 +11,14 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // echoServer answers bytes with the same bytes.
 func echoServer(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := wstest.Listen(t)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {

@@ -9,25 +9,25 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
-// Passed is what of its clients' handshakes a service passes on to its servers, with any profile. It adds to what the profile's own
-// variant says. A request that has any of it gets a connection of its own.
-type Passed struct {
-	Path        bool     // what follows the service's own path
+// PassRules are the parts of its clients' handshakes that a service passes to its servers, in addition to those that its profile's
+// variant passes. A request with any of these parts gets a connection of its own.
+type PassRules struct {
+	Path        bool     // the part of the path after the service's own
 	Query       bool     // all parameters of the URL
 	Parameters  []string // parameters of the URL by name
 	Headers     []string // header fields, in canonical form
 	Subprotocol bool     // the subprotocols that the client offers
-	words       []string // that say so
+	words       []string // of the configuration
 }
 
-// passWords are the words that [ParsePass] knows; those that end with a colon are followed by a name.
+// passWords are the words that [ParsePass] accepts; a name follows those that end with a colon.
 var passWords = []string{"path", "query", "query:", "header:", "subprotocol"}
 
-// PassWords says which words a service's pass may have.
+// PassWords lists the words that a service's pass may contain, for help and errors.
 const PassWords = "path, query, query:NAME, header:NAME, subprotocol"
 
-// hopHeaders are fields that are about one connection only, which a proxy must not forward (RFC 9110, section 7.6.1), beside those
-// of the handshake.
+// hopHeaders are fields that concern one connection only, in addition to those of the handshake. A proxy must not forward them
+// (RFC 9110, section 7.6.1).
 var hopHeaders = []string{"Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization"}
 
 // CheckPassWord returns what is wrong with one word of a service's pass.
@@ -36,9 +36,9 @@ func CheckPassWord(word string) error {
 	return err
 }
 
-// ParsePass reads the words in which a configuration says what a service passes on.
-func ParsePass(words []string) (Passed, error) {
-	p := Passed{words: words}
+// ParsePass reads the words of a service's pass.
+func ParsePass(words []string) (PassRules, error) {
+	p := PassRules{words: words}
 	for _, word := range words {
 		kind, name, named := strings.Cut(word, ":")
 		switch {
@@ -50,26 +50,26 @@ func ParsePass(words []string) (Passed, error) {
 			p.Subprotocol = true
 		case kind == "query" && named:
 			if name == "" {
-				return Passed{}, fmt.Errorf("%q names no parameter: use query:NAME, or query for all parameters", word)
+				return PassRules{}, fmt.Errorf("%q names no parameter: use query:NAME, or query for all parameters", word)
 			}
 			p.Parameters = append(p.Parameters, name)
 		case kind == "header" && named:
 			canonical := textproto.CanonicalMIMEHeaderKey(name)
 			switch {
 			case !IsToken(name):
-				return Passed{}, fmt.Errorf("%q names no header: use header:NAME, such as header:Authorization", word)
+				return PassRules{}, fmt.Errorf("%q names no header: use header:NAME, such as header:Authorization", word)
 			case canonical == "Sec-Websocket-Protocol":
-				return Passed{}, fmt.Errorf("%q: this header belongs to the handshake itself; use subprotocol to pass it", word)
+				return PassRules{}, fmt.Errorf("%q: this header belongs to the handshake itself; use subprotocol to pass it", word)
 			case slices.Contains(handshakeHeaders, canonical) || strings.HasPrefix(canonical, "Sec-Websocket-"):
-				return Passed{}, fmt.Errorf("%q: this header belongs to the handshake itself and cannot be passed", word)
+				return PassRules{}, fmt.Errorf("%q: this header belongs to the handshake itself and cannot be passed", word)
 			case slices.Contains(hopHeaders, canonical):
-				return Passed{}, fmt.Errorf("%q: this header is meant for the proxy itself (hop-by-hop) and cannot be passed", word)
+				return PassRules{}, fmt.Errorf("%q: this header is meant for the proxy itself (hop-by-hop) and cannot be passed", word)
 			}
 			if !slices.Contains(p.Headers, canonical) {
 				p.Headers = append(p.Headers, canonical)
 			}
 		default:
-			return Passed{}, unknownPass(word, kind, name, named)
+			return PassRules{}, unknownPass(word, kind, name, named)
 		}
 	}
 	return p, nil
@@ -87,52 +87,53 @@ func unknownPass(word, kind, name string, named bool) error {
 	return spelling.UnknownNear("value", word, near, strings.Split(PassWords, ", "))
 }
 
-// Request is what a client says in its handshake.
+// Request has the parts of a client's handshake that can be passed.
 type Request struct {
-	// Rest is what follows the service's path, as the client wrote it (percent-encoded); empty, or it begins with a slash.
+	// Rest is the path after the service's own, as the client wrote it (percent-encoded); empty, or it begins with a slash.
 	Rest string
 	// Query is the URL's query without the question mark, as the client wrote it.
 	Query string
 	// Field returns the values of a header field by its name in canonical form.
 	Field func(name string) []string
-	// Subprotocols are what the client offers, in its order.
+	// Subprotocols are those that the client offers, in its order.
 	Subprotocols []string
 }
 
-// Passing is what of its clients' handshakes a service passes on: what its profile's variant says and what the service itself says.
-// It is immutable once it is in use. With the other fields left zero, what the profile says is passed.
-type Passing struct {
+// HandshakePolicy decides which parts of its clients' handshakes a service passes to its servers: those of its profile's variant and
+// those of the service's own rules. It is immutable once it is in use. With only Profile set, the variant's parts are passed.
+type HandshakePolicy struct {
 	Profile *Profile
-	Pass    Passed
-	// Own are the header fields, in canonical form, that every backend of the service sets itself, so that a client's are not passed.
-	Own []string
-	// Subprotocol is what servers are asked for when the client's offer is not passed; empty for nothing.
+	Pass    PassRules
+	// BackendHeaders are the header fields, in canonical form, that every backend of the service sets itself. A client's are not
+	// passed.
+	BackendHeaders []string
+	// Subprotocol is offered to servers when the client's offer is not passed; empty for none.
 	Subprotocol string
-	// Alone tells that each client gets a connection that is dialed for it alone, also one that says nothing: where nothing is dialed
-	// ahead and connections are not used again, or where servers refuse those without a key, a client that leaves its key out must
-	// not make the server look broken.
-	Alone bool
+	// AlwaysPrivate gives each client a connection that is dialed for it alone, even if its handshake has nothing to pass. It is set
+	// where connections are neither dialed before clients arrive nor reused, and where servers refuse connections without a key:
+	// there, a client that omits its key must not make the server look broken.
+	AlwaysPrivate bool
 }
 
-// Said is a set of kinds of what a client can say in its handshake.
-type Said uint8
+// HandshakeParts is a set of parts of a client's handshake.
+type HandshakeParts uint8
 
-// The kinds, in the order in which they are named.
+// The parts, in the order in which they are named.
 const (
-	SaysQuery Said = 1 << iota
-	SaysAuthorization
-	SaysSubprotocol
+	PartQuery HandshakeParts = 1 << iota
+	PartAuthorization
+	PartSubprotocols
 )
 
-// kindNames are what the kinds are called, and the words that have them passed.
-var kindNames = [...]struct{ name, word string }{
+// partNames are the names of the parts, and the words of a service's pass for them.
+var partNames = [...]struct{ name, word string }{
 	{"query", "query"}, {"Authorization", "header:Authorization"}, {"subprotocols", "subprotocol"},
 }
 
-// String returns the kinds' names.
-func (k Said) String() string {
+// String returns the names of the parts.
+func (k HandshakeParts) String() string {
 	var names []string
-	for i, kind := range kindNames {
+	for i, kind := range partNames {
 		if k>>i&1 != 0 {
 			names = append(names, kind.name)
 		}
@@ -140,10 +141,10 @@ func (k Said) String() string {
 	return strings.Join(names, ", ")
 }
 
-// WordsFor returns the words with which the service would pass these kinds, too.
-func (p *Passing) WordsFor(k Said) string {
+// PassFor returns the value of a service's pass that would pass these parts as well.
+func (p *HandshakePolicy) PassFor(k HandshakeParts) string {
 	words := slices.Clone(p.Pass.words)
-	for i, kind := range kindNames {
+	for i, kind := range partNames {
 		if k>>i&1 != 0 {
 			words = append(words, kind.word)
 		}
@@ -151,13 +152,13 @@ func (p *Passing) WordsFor(k Said) string {
 	return strings.Join(words, ",")
 }
 
-// Any tells whether requests can differ in what the server must be told.
-func (p *Passing) Any() bool {
+// Any tells whether any part of a request can be passed.
+func (p *HandshakePolicy) Any() bool {
 	return p.Profile.Variants() || p.Pass.Path || p.Pass.Query || p.Pass.Subprotocol || len(p.Pass.Parameters)+len(p.Pass.Headers) > 0
 }
 
-// String says in words what is passed.
-func (p *Passing) String() string {
+// String lists the parts that are passed, in the words of a service's pass.
+func (p *HandshakePolicy) String() string {
 	v := &p.Profile.spec.variant
 	var words []string
 	add := func(word string, passed bool) {
@@ -172,7 +173,7 @@ func (p *Passing) String() string {
 		add("query:"+name, !all)
 	}
 	for _, name := range slices.Concat(v.headers, v.privateHeaders, p.Pass.Headers) {
-		add("header:"+name, !slices.Contains(p.Own, name))
+		add("header:"+name, !slices.Contains(p.BackendHeaders, name))
 	}
 	add("subprotocol", p.passesSubprotocol())
 	if len(words) == 0 {
@@ -181,33 +182,33 @@ func (p *Passing) String() string {
 	return strings.Join(words, ",")
 }
 
-// Drops returns the kinds that never reach the server, whatever a client says of them.
-func (p *Passing) Drops() (dropped Said) {
+// Drops returns the parts that never reach the server.
+func (p *HandshakePolicy) Drops() (dropped HandshakeParts) {
 	v := &p.Profile.spec.variant
 	if !p.Pass.Query && len(p.Pass.Parameters)+len(v.query)+len(v.privateQuery) == 0 && !v.refuseOther {
-		dropped |= SaysQuery
+		dropped |= PartQuery
 	}
-	if !p.passesField("Authorization") && !slices.Contains(p.Own, "Authorization") {
-		dropped |= SaysAuthorization
+	if !p.passesField("Authorization") && !slices.Contains(p.BackendHeaders, "Authorization") {
+		dropped |= PartAuthorization
 	}
 	if !p.passesSubprotocol() {
-		dropped |= SaysSubprotocol
+		dropped |= PartSubprotocols
 	}
 	return dropped
 }
 
-func (p *Passing) passesSubprotocol() bool {
+func (p *HandshakePolicy) passesSubprotocol() bool {
 	return p.Pass.Subprotocol || p.Profile.spec.variant.privateSubprotocol
 }
 
 // passesParameter tells whether a parameter of the URL is passed for a client alone.
-func (p *Passing) passesParameter(name string) bool {
+func (p *HandshakePolicy) passesParameter(name string) bool {
 	v := &p.Profile.spec.variant
 	return p.Pass.Query || slices.Contains(p.Pass.Parameters, name) ||
 		!slices.Contains(v.query, name) && (slices.Contains(v.privateQuery, name) || slices.Contains(v.privateQuery, "*"))
 }
 
 // passesField tells whether a header field is passed for a client alone.
-func (p *Passing) passesField(name string) bool {
+func (p *HandshakePolicy) passesField(name string) bool {
 	return slices.Contains(p.Pass.Headers, name) || slices.Contains(p.Profile.spec.variant.privateHeaders, name)
 }

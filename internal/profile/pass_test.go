@@ -9,7 +9,7 @@ import (
 
 func TestParsePass(t *testing.T) {
 	got, err := ParsePass([]string{"path", "query", "query:a b", "header:authorization", "header:X-Tag", "header:x-tag", "subprotocol"})
-	want := Passed{
+	want := PassRules{
 		Path: true, Query: true, Parameters: []string{"a b"}, Headers: []string{"Authorization", "X-Tag"}, Subprotocol: true,
 		words: []string{"path", "query", "query:a b", "header:authorization", "header:X-Tag", "header:x-tag", "subprotocol"},
 	}
@@ -46,29 +46,29 @@ func TestPassing(t *testing.T) {
 	keyed := mustParse(t, "profiles: {p: {variant: {private: {subprotocol: true, headers: [Authorization]}}}}")
 	for _, c := range []struct {
 		name    string
-		passing Passing
+		passing HandshakePolicy
 		request Request
 		header  map[string][]string
 		want    string // key, private, query, header, subprotocols
 		dropped string
 	}{
-		{"nothing passed", Passing{Profile: plain}, Request{Rest: "/x", Query: "a=1", Subprotocols: []string{"s"}}, map[string][]string{"Authorization": {"k"}}, `"" false "" "" [] []`, "query, Authorization, subprotocols"},
-		{"nothing said", Passing{Profile: plain, Pass: Passed{Path: true, Query: true, Headers: []string{"A"}, Subprotocol: true}}, Request{}, nil, `"" false "" "" [] []`, ""},
-		{"path", Passing{Profile: plain, Pass: Passed{Path: true}}, Request{Rest: "/x"}, nil, `"" true "/x" "" [] []`, ""},
-		{"query as it is", Passing{Profile: plain, Pass: Passed{Query: true}}, Request{Query: "&b=%41&&a;c=%zz&"}, nil, `"" true "" "&b=%41&&a;c=%zz&" [] []`, ""},
-		{"one parameter", Passing{Profile: plain, Pass: Passed{Parameters: []string{"a b"}}}, Request{Query: "x=1&a+b=2&%zz&a%20b=3"}, nil, `"" true "" "a+b=2&a%20b=3" [] []`, "query"},
-		{"all values of a header", Passing{Profile: plain, Pass: Passed{Headers: []string{"A"}}}, Request{}, map[string][]string{"A": {"2", "1"}, "B": {"3"}}, `"" true "" "" [{A 2} {A 1}] []`, ""},
-		{"a header that the backends set", Passing{Profile: keyed, Own: []string{"Authorization"}}, Request{}, map[string][]string{"Authorization": {"k"}}, `"" false "" "" [] []`, ""},
-		{"subprotocols", Passing{Profile: keyed}, Request{Subprotocols: []string{"b", "a"}}, nil, `"" true "" "" [] [b a]`, ""},
-		{"the configured subprotocol", Passing{Profile: keyed, Subprotocol: "a"}, Request{Subprotocols: []string{"a"}}, nil, `"" false "" "" [] []`, ""},
-		{"the configured one and a key", Passing{Profile: keyed, Subprotocol: "a"}, Request{Subprotocols: []string{"a", "key"}}, nil, `"" true "" "" [] [a key]`, ""},
-		{"alone", Passing{Profile: keyed, Alone: true}, Request{}, nil, `"" true "" "" [] []`, ""},
+		{"nothing passed", HandshakePolicy{Profile: plain}, Request{Rest: "/x", Query: "a=1", Subprotocols: []string{"s"}}, map[string][]string{"Authorization": {"k"}}, `"" false "" "" [] []`, "query, Authorization, subprotocols"},
+		{"nothing said", HandshakePolicy{Profile: plain, Pass: PassRules{Path: true, Query: true, Headers: []string{"A"}, Subprotocol: true}}, Request{}, nil, `"" false "" "" [] []`, ""},
+		{"path", HandshakePolicy{Profile: plain, Pass: PassRules{Path: true}}, Request{Rest: "/x"}, nil, `"" true "/x" "" [] []`, ""},
+		{"query as it is", HandshakePolicy{Profile: plain, Pass: PassRules{Query: true}}, Request{Query: "&b=%41&&a;c=%zz&"}, nil, `"" true "" "&b=%41&&a;c=%zz&" [] []`, ""},
+		{"one parameter", HandshakePolicy{Profile: plain, Pass: PassRules{Parameters: []string{"a b"}}}, Request{Query: "x=1&a+b=2&%zz&a%20b=3"}, nil, `"" true "" "a+b=2&a%20b=3" [] []`, "query"},
+		{"all values of a header", HandshakePolicy{Profile: plain, Pass: PassRules{Headers: []string{"A"}}}, Request{}, map[string][]string{"A": {"2", "1"}, "B": {"3"}}, `"" true "" "" [{A 2} {A 1}] []`, ""},
+		{"a header that the backends set", HandshakePolicy{Profile: keyed, BackendHeaders: []string{"Authorization"}}, Request{}, map[string][]string{"Authorization": {"k"}}, `"" false "" "" [] []`, ""},
+		{"subprotocols", HandshakePolicy{Profile: keyed}, Request{Subprotocols: []string{"b", "a"}}, nil, `"" true "" "" [] [b a]`, ""},
+		{"the configured subprotocol", HandshakePolicy{Profile: keyed, Subprotocol: "a"}, Request{Subprotocols: []string{"a"}}, nil, `"" false "" "" [] []`, ""},
+		{"the configured one and a key", HandshakePolicy{Profile: keyed, Subprotocol: "a"}, Request{Subprotocols: []string{"a", "key"}}, nil, `"" true "" "" [] [a key]`, ""},
+		{"alone", HandshakePolicy{Profile: keyed, AlwaysPrivate: true}, Request{}, nil, `"" true "" "" [] []`, ""},
 
-		{"shared parameters", Passing{Profile: p, Pass: Passed{Query: true}}, Request{Query: "model=small"}, nil, `"language=en&model=small" false "" "language=en&model=small" [] []`, ""},
-		{"shared and others", Passing{Profile: p, Pass: Passed{Query: true}}, Request{Query: "z=1&model=small"}, nil, `"" true "" "z=1&model=small&language=en" [] []`, ""},
-		{"a value that is not shared", Passing{Profile: p, Pass: Passed{Parameters: []string{"model"}}}, Request{Query: "model=large&model=huge"}, nil, `"" true "" "model=large&model=huge&language=en" [] []`, ""},
-		{"a shared header", Passing{Profile: p, Pass: Passed{Headers: []string{"X-Speaker"}}}, Request{}, map[string][]string{"X-Speaker": {"a"}}, `"header:X-Speaker=a&language=en" false "" "language=en" [{X-Speaker a}] []`, ""},
-		{"a header that is not shared", Passing{Profile: p, Pass: Passed{Headers: []string{"X-Speaker"}}}, Request{}, map[string][]string{"X-Speaker": {"z"}}, `"" true "" "language=en" [{X-Speaker z}] []`, ""},
+		{"shared parameters", HandshakePolicy{Profile: p, Pass: PassRules{Query: true}}, Request{Query: "model=small"}, nil, `"language=en&model=small" false "" "language=en&model=small" [] []`, ""},
+		{"shared and others", HandshakePolicy{Profile: p, Pass: PassRules{Query: true}}, Request{Query: "z=1&model=small"}, nil, `"" true "" "z=1&model=small&language=en" [] []`, ""},
+		{"a value that is not shared", HandshakePolicy{Profile: p, Pass: PassRules{Parameters: []string{"model"}}}, Request{Query: "model=large&model=huge"}, nil, `"" true "" "model=large&model=huge&language=en" [] []`, ""},
+		{"a shared header", HandshakePolicy{Profile: p, Pass: PassRules{Headers: []string{"X-Speaker"}}}, Request{}, map[string][]string{"X-Speaker": {"a"}}, `"header:X-Speaker=a&language=en" false "" "language=en" [{X-Speaker a}] []`, ""},
+		{"a header that is not shared", HandshakePolicy{Profile: p, Pass: PassRules{Headers: []string{"X-Speaker"}}}, Request{}, map[string][]string{"X-Speaker": {"z"}}, `"" true "" "language=en" [{X-Speaker z}] []`, ""},
 	} {
 		c.request.Field = fields(c.header)
 		v, dropped, err := c.passing.Variant(c.request)
@@ -83,17 +83,17 @@ func TestDrops(t *testing.T) {
 	plain := mustParse(t, "profiles: {p: {}}")
 	keyed := mustParse(t, "profiles: {p: {variant: {private: {query: ['*'], subprotocol: true, headers: [Authorization]}}}}")
 	for _, c := range []struct {
-		passing     Passing
+		passing     HandshakePolicy
 		want, words string
 		any         bool
 	}{
-		{Passing{Profile: plain}, "query, Authorization, subprotocols", "query,header:Authorization,subprotocol", false},
-		{Passing{Profile: plain, Pass: Passed{Parameters: []string{"a"}, words: []string{"query:a"}}}, "Authorization, subprotocols", "query:a,header:Authorization,subprotocol", true},
-		{Passing{Profile: plain, Pass: Passed{Path: true}, Own: []string{"Authorization"}}, "query, subprotocols", "query,subprotocol", true},
-		{Passing{Profile: keyed}, "", "", true},
+		{HandshakePolicy{Profile: plain}, "query, Authorization, subprotocols", "query,header:Authorization,subprotocol", false},
+		{HandshakePolicy{Profile: plain, Pass: PassRules{Parameters: []string{"a"}, words: []string{"query:a"}}}, "Authorization, subprotocols", "query:a,header:Authorization,subprotocol", true},
+		{HandshakePolicy{Profile: plain, Pass: PassRules{Path: true}, BackendHeaders: []string{"Authorization"}}, "query, subprotocols", "query,subprotocol", true},
+		{HandshakePolicy{Profile: keyed}, "", "", true},
 	} {
-		if got := c.passing.Drops(); got.String() != c.want || c.passing.WordsFor(got) != c.words || c.passing.Any() != c.any {
-			t.Errorf("%+v: %q, %q, %v; want %q, %q, %v", c.passing, got, c.passing.WordsFor(got), c.passing.Any(), c.want, c.words, c.any)
+		if got := c.passing.Drops(); got.String() != c.want || c.passing.PassFor(got) != c.words || c.passing.Any() != c.any {
+			t.Errorf("%+v: %q, %q, %v; want %q, %q, %v", c.passing, got, c.passing.PassFor(got), c.passing.Any(), c.want, c.words, c.any)
 		}
 	}
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
-// Variant is what of a client's request the server must be told in its handshake. Connections of one variant are alike.
+// Variant has the parts of a client's request that the proxy passes in its own handshake with the server. Connections of one variant
+// are alike.
 type Variant struct {
 	// Key is the same for all requests that can share connections, and never holds a secret; empty when nothing of the
 	// request matters, and for private ones.
 	Key string
-	// Private tells that the connection must be dialed for this client alone, and closed after it.
+	// Private tells that the connection is dialed for this client alone, and closed after its session.
 	Private bool
 	// Path is what to append to the path of the backend's URL, encoded; empty for nothing.
 	Path string
@@ -22,14 +23,14 @@ type Variant struct {
 	Query string
 	// Header are the fields to add to the handshake, in a fixed order.
 	Header []HeaderField
-	// Subprotocols are what to offer to the server in the place of the configured one; none for that.
+	// Subprotocols are offered to the server instead of the configured one; empty to offer the configured one.
 	Subprotocols []string
 }
 
 // HeaderField is a field of an HTTP header, its name in canonical form.
 type HeaderField struct{ Name, Value string }
 
-// BadParameter is the error of [Passing.Variant]: what to answer with HTTP status 400.
+// BadParameter is the error of [HandshakePolicy.Variant] for a request to refuse with HTTP status 400.
 type BadParameter struct{ Text string }
 
 func (e *BadParameter) Error() string { return e.Text }
@@ -38,32 +39,32 @@ func badParameter(format string, args ...any) error {
 	return &BadParameter{fmt.Sprintf(format, args...)}
 }
 
-// MaxVariants is how many variants' connections are kept ready at a time: those used last.
+// MaxVariants is the number of variants whose connections are kept ready: the most recently used ones.
 func (p *Profile) MaxVariants() int { return p.spec.variant.max }
 
-// Variants tells whether requests can differ in what the profile says that the server must be told in its handshake.
+// Variants tells whether the profile passes any part of requests to the server.
 func (p *Profile) Variants() bool { return !p.spec.variant.none() }
 
-// Private tells whether requests may have values that the server is to be told over a connection of the client's own.
+// Private tells whether requests may have values that are passed only over a connection of the client's own.
 func (p *Profile) Private() bool {
 	v := &p.spec.variant
 	return len(v.privateQuery)+len(v.privateHeaders) > 0 || v.privateSubprotocol || v.dialUnlisted
 }
 
-// Sticks tells whether sessions can leave settings on a connection, so that others have to go elsewhere.
+// Sticks tells whether sessions can leave settings on a connection, so that others need another connection.
 func (p *Profile) Sticks() bool { return p.program.sticks() }
 
-// Variant returns what the server must be told for a request with this query (without the question mark) and header, where the
-// service passes nothing of its own. The error is a [*BadParameter].
+// Variant returns the parts to pass of a request with this query (without the question mark) and header, for a service that has no
+// rules of its own. The error is a [*BadParameter].
 func (p *Profile) Variant(query string, field func(name string) []string) (Variant, error) {
-	passing := Passing{Profile: p}
+	passing := HandshakePolicy{Profile: p}
 	v, _, err := passing.Variant(Request{Query: query, Field: field})
 	return v, err
 }
 
-// Variant returns what the server must be told for a request, and what of the request is dropped. The error is a [*BadParameter].
-func (p *Passing) Variant(r Request) (v Variant, dropped Said, err error) {
-	v.Private = p.Alone
+// Variant returns the parts of a request to pass, and the parts that are dropped. The error is a [*BadParameter].
+func (p *HandshakePolicy) Variant(r Request) (v Variant, dropped HandshakeParts, err error) {
+	v.Private = p.AlwaysPrivate
 	if p.Pass.Path && r.Rest != "" {
 		v.Path, v.Private = r.Rest, true
 	}
@@ -74,15 +75,15 @@ func (p *Passing) Variant(r Request) (v Variant, dropped Said, err error) {
 	if err != nil {
 		return Variant{}, 0, err
 	}
-	if len(r.Field("Authorization")) > 0 && !p.passesField("Authorization") && !slices.Contains(p.Own, "Authorization") {
-		dropped |= SaysAuthorization
+	if len(r.Field("Authorization")) > 0 && !p.passesField("Authorization") && !slices.Contains(p.BackendHeaders, "Authorization") {
+		dropped |= PartAuthorization
 	}
 	parameters, more, lost, err := p.query(&v, r.Query)
 	if err != nil {
 		return Variant{}, 0, err
 	}
 	if lost {
-		dropped |= SaysQuery
+		dropped |= PartQuery
 	}
 	if v.Private {
 		v.Query = parameters
@@ -96,20 +97,20 @@ func (p *Passing) Variant(r Request) (v Variant, dropped Said, err error) {
 
 // offer decides which subprotocols the server is offered. A client that asks for just what the server is asked for anyway can share
 // connections.
-func (p *Passing) offer(v *Variant, offers []string) (dropped Said) {
+func (p *HandshakePolicy) offer(v *Variant, offers []string) (dropped HandshakeParts) {
 	other := slices.ContainsFunc(offers, func(offer string) bool { return offer != p.Subprotocol })
 	switch {
 	case !other:
 	case p.passesSubprotocol():
 		v.Subprotocols = offers
 	default:
-		dropped = SaysSubprotocol
+		dropped = PartSubprotocols
 	}
 	return dropped
 }
 
 // header decides which header fields are passed.
-func (p *Passing) header(v *Variant, r Request) (key []string, err error) {
+func (p *HandshakePolicy) header(v *Variant, r Request) (key []string, err error) {
 	spec := &p.Profile.spec.variant
 	add := func(name string) {
 		for _, value := range r.Field(name) {
@@ -134,7 +135,7 @@ func (p *Passing) header(v *Variant, r Request) (key []string, err error) {
 	}
 	for i, names := range [][]string{spec.privateHeaders, p.Pass.Headers} {
 		for _, name := range names {
-			if slices.Contains(spec.headers, name) || slices.Contains(p.Own, name) || i > 0 && slices.Contains(spec.privateHeaders, name) {
+			if slices.Contains(spec.headers, name) || slices.Contains(p.BackendHeaders, name) || i > 0 && slices.Contains(spec.privateHeaders, name) {
 				continue
 			}
 			add(name)
@@ -146,7 +147,7 @@ func (p *Passing) header(v *Variant, r Request) (key []string, err error) {
 
 // query decides which parameters are passed. It sets v.Query to what those who share connections are dialed with, and returns what
 // a private connection is dialed with: the client's own words in the client's order, and then the defaults.
-func (p *Passing) query(v *Variant, query string) (private string, key []string, lost bool, err error) {
+func (p *HandshakePolicy) query(v *Variant, query string) (private string, key []string, lost bool, err error) {
 	spec := &p.Profile.spec.variant
 	if query == "" && len(spec.query) == 0 {
 		return "", nil, false, nil

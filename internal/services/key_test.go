@@ -90,19 +90,19 @@ func TestKeysOfClients(t *testing.T) {
 func TestKeylessClients(t *testing.T) {
 	for _, c := range keyed {
 		p := newPlanOf(t, c.profile, c.pass, nil)
-		if !p.passing.Alone {
+		if !p.passing.AlwaysPrivate {
 			t.Errorf("%s: a client without a key shares connections", c.profile)
 		}
 		if p = newPlanOf(t, c.profile, c.pass, map[string]string{c.field: "Bearer env:KEY"}); p.backends[0].ahead != c.ahead && c.pass == nil {
 			t.Errorf("%s: dialed ahead with the backend's own key: %v", c.profile, p.backends[0].ahead)
 		}
-		if p.passing.Alone == c.ahead && p.profile.Reuse != 0 {
-			t.Errorf("%s: alone with the backend's own key: %v", c.profile, p.passing.Alone)
+		if p.passing.AlwaysPrivate == c.ahead && p.profile.Reuse != 0 {
+			t.Errorf("%s: alone with the backend's own key: %v", c.profile, p.passing.AlwaysPrivate)
 		}
 	}
 	for _, name := range []string{"one-shot", "vosk", "echo", "whisperlive", "vllm-realtime"} {
-		if p := newPlanOf(t, name, nil, nil); p.passing.Alone || !p.backends[0].ahead {
-			t.Errorf("%s: alone %v, dialed ahead %v", name, p.passing.Alone, p.backends[0].ahead)
+		if p := newPlanOf(t, name, nil, nil); p.passing.AlwaysPrivate || !p.backends[0].ahead {
+			t.Errorf("%s: alone %v, dialed ahead %v", name, p.passing.AlwaysPrivate, p.backends[0].ahead)
 		}
 	}
 }

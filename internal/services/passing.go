@@ -10,13 +10,13 @@ import (
 )
 
 // passes returns which parts of its clients' handshakes the service passes to its backends.
-func (v *servicePlan) passes(pass profile.Passed) *profile.Passing {
-	passing := &profile.Passing{Profile: v.profile, Pass: pass, Own: ownHeaders(v.backends), Subprotocol: v.Subprotocol}
+func (v *servicePlan) passes(pass profile.PassRules) *profile.HandshakePolicy {
+	passing := &profile.HandshakePolicy{Profile: v.profile, Pass: pass, BackendHeaders: ownHeaders(v.backends), Subprotocol: v.Subprotocol}
 	if passing.Subprotocol == "" {
 		passing.Subprotocol = v.profile.Subprotocol
 	}
 	keyless := v.profile.Predial == profile.PredialWithKey && !slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.ahead })
-	passing.Alone = passing.Any() && len(v.backends) > 0 && (keyless || v.profile.Reuse == profile.OneShot && !v.dialsAhead())
+	passing.AlwaysPrivate = passing.Any() && len(v.backends) > 0 && (keyless || v.profile.Reuse == profile.OneShot && !v.dialsAhead())
 	return passing
 }
 
@@ -36,7 +36,7 @@ func DescribeHandshakes(snapshot *config.Snapshot) (handshakes map[string]string
 	for name, v := range p.services {
 		text := "passes " + v.passing.String()
 		if dropped := v.passing.Drops(); dropped != 0 {
-			text += fmt.Sprintf("; drops clients' %s (--pass %s passes them as well)", dropped, v.passing.WordsFor(dropped))
+			text += fmt.Sprintf("; drops clients' %s (--pass %s passes them as well)", dropped, v.passing.PassFor(dropped))
 		}
 		if v.passing.Any() && v.dialsAhead() && v.profile.Predial != profile.PredialWithKey {
 			text += "; connections dialed before clients arrive carry none of it: use --warm 0 if the server requires a key"

@@ -26,7 +26,7 @@ type servicePlan struct {
 	profile  *profile.Profile
 	balance  pool.Balance
 	hashBy   session.HashBy
-	passing  *profile.Passing
+	passing  *profile.HandshakePolicy
 	backends []*backendPlan
 	byName   map[string]*backendPlan
 }

@@ -15,7 +15,7 @@ import (
 func (s *Service) variant(req *handshake.Request) (string, error) {
 	passing := s.Passing
 	if passing == nil {
-		passing = &profile.Passing{Profile: s.Profile}
+		passing = &profile.HandshakePolicy{Profile: s.Profile}
 	}
 	rest, refusal := s.rest(req.URL, passing)
 	if refusal != nil {
@@ -37,7 +37,7 @@ func (s *Service) variant(req *handshake.Request) (string, error) {
 }
 
 // rest returns the part of the client's path that follows the service's path, as the client wrote it, if the service passes it on.
-func (s *Service) rest(u *url.URL, passing *profile.Passing) (string, *handshake.Refusal) {
+func (s *Service) rest(u *url.URL, passing *profile.HandshakePolicy) (string, *handshake.Refusal) {
 	if !passing.Pass.Path || u.Path == s.Path {
 		return "", nil
 	}
@@ -103,12 +103,12 @@ func NewDropped(service string, log *slog.Logger) *Dropped {
 
 // report logs what was dropped from a client's handshake, but not its values, which may be secrets. granted is true if the client
 // gets one of the subprotocols that it offers.
-func (d *Dropped) report(passing *profile.Passing, dropped profile.Said, granted bool) {
-	if dropped &^= profile.Said(d.reported.Or(uint32(dropped))); dropped == 0 {
+func (d *Dropped) report(passing *profile.HandshakePolicy, dropped profile.HandshakeParts, granted bool) {
+	if dropped &^= profile.HandshakeParts(d.reported.Or(uint32(dropped))); dropped == 0 {
 		return
 	}
-	about := []any{"service", d.service, "dropped", dropped.String(), "to_pass_it", "--pass " + passing.WordsFor(dropped)}
-	if dropped&profile.SaysSubprotocol != 0 && !granted {
+	about := []any{"service", d.service, "dropped", dropped.String(), "to_pass_it", "--pass " + passing.PassFor(dropped)}
+	if dropped&profile.PartSubprotocols != 0 && !granted {
 		about = append(about, "consequence", "browsers fail with code 1006, since they are granted none of the subprotocols that they offer")
 	}
 	d.log.Warn("a client's handshake says more than this service passes to its backends", about...)

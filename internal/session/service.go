@@ -24,7 +24,7 @@ type Service struct {
 	Profile *profile.Profile
 	// Passing says what the backends get of a client's handshake; nil for what the profile says. If it passes the path, Path is a
 	// prefix of clients' paths.
-	Passing *profile.Passing
+	Passing *profile.HandshakePolicy
 	// Dropped logs what they do not get; nil for no log.
 	Dropped *Dropped
 	// Variants are the variants of connections, shared with the backends.

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // smallBuffer makes sockets fill soon.
@@ -31,7 +33,7 @@ func TestBackpressure(t *testing.T) {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1) // for raw, as in main
 	for name, hold := range ways {
 		t.Run(name, func(t *testing.T) {
-			listen := freeAddress(t)
+			listen := wstest.FreeAddress(t)
 			go serve(listen, []string{backend}, hold)
 			for range 3 {
 				roundTrip(t, listen)
@@ -66,10 +68,7 @@ func roundTrip(t *testing.T, address string) {
 }
 
 func echoServer(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := wstest.Listen(t)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {
@@ -84,14 +83,5 @@ func echoServer(t *testing.T) string {
 			}()
 		}
 	}()
-	return listener.Addr().String()
-}
-
-func freeAddress(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
 	return listener.Addr().String()
 }

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // echoServer is a backend. It counts the connections that it was dialed, and closes one that is told "go".
@@ -37,20 +38,10 @@ func echoServer(t *testing.T) (url string, dialed *atomic.Int32) {
 func newProxy(t *testing.T, backend string, size int) (p *proxy, url string) {
 	t.Helper()
 	p = &proxy{pools: []*pool{newPool(websocket.DefaultDialer, backend, size)}}
-	await(t, "a full pool", func() bool { return len(p.pools[0].available) == size })
+	wstest.Eventually(t, "a full pool", func() bool { return len(p.pools[0].available) == size })
 	server := httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(server.CloseClientConnections)
 	return p, "ws" + strings.TrimPrefix(server.URL, "http")
-}
-
-// await asks until it is so.
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(15 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("there is never %s", what)
-		}
-	}
 }
 
 func dial(t *testing.T, url string) *websocket.Conn {
@@ -76,7 +67,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 			t.Fatalf("%q came back as %q (%v)", text, echo, err)
 		}
 		c.Close()
-		await(t, "a connection that came back", func() bool { return len(p.pools[0].available) == 1 })
+		wstest.Eventually(t, "a connection that came back", func() bool { return len(p.pools[0].available) == 1 })
 	}
 	if n := dialed.Load(); n != 1 {
 		t.Errorf("%d connections were dialed for two sessions, one after the other", n)
@@ -102,5 +93,5 @@ func TestALostConnectionIsReplaced(t *testing.T) {
 	if _, _, err := c.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseInternalServerErr) {
 		t.Errorf("the client is told %v", err)
 	}
-	await(t, "another connection", func() bool { return dialed.Load() == 2 && len(p.pools[0].available) == 1 })
+	wstest.Eventually(t, "another connection", func() bool { return dialed.Load() == 2 && len(p.pools[0].available) == 1 })
 }
