@@ -44,7 +44,7 @@ func TestReadCPUWhileThreadsEnd(t *testing.T) {
 	})
 	defer running.Wait()
 	defer close(stop)
-	for range 300 {
+	for range 100 {
 		if _, err := ReadCPU(os.Getpid()); err != nil {
 			t.Fatal(err)
 		}

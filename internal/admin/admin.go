@@ -1,5 +1,4 @@
-// Package admin serves the administration API over HTTP: whether the process lives, whether it is ready for clients, and
-// what it is doing.
+// Package admin serves the admin API over HTTP: liveness, readiness, statistics, metrics and the configuration.
 package admin
 
 import (
@@ -10,19 +9,19 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// Source is what the API shows. All of it is required, and may be called from any goroutine at any time.
+// Source provides what the API shows. All fields are required; the functions may be called from any goroutine at any time.
 type Source struct {
 	// Ready returns nil when clients can be served, or why not.
 	Ready func() error
 	// Stats returns the statistics.
 	Stats func() stats.Stats
-	// Configuration answers requests for the configuration, at /api/v1/config and below, to read and to change it.
+	// Configuration serves /api/v1/config and below, to read and change the configuration.
 	Configuration http.Handler
-	// Metrics answers requests for metrics. It is a handler so that this package need not know of any format.
+	// Metrics serves /metrics. It is a handler so that this package does not depend on a format.
 	Metrics http.Handler
 }
 
-// Handler returns the API. But for the configuration it reads only; log gets what could not be answered.
+// Handler returns the API. Everything but the configuration is read-only. log receives failures to answer.
 func Handler(source Source, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -58,7 +57,7 @@ func text(w http.ResponseWriter, status int, line string) {
 	answer(w, status, "text/plain; charset=utf-8", []byte(line))
 }
 
-// answer sends what holds at this moment only.
+// answer sends an answer that must not be cached.
 func answer(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")

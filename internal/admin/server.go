@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Limits bound what one client can take of the API's server. Zero values stand for the defaults.
+// Limits are the time-outs of the API's server. Zero values stand for the defaults.
 type Limits struct {
 	// Header is how long a request's header may take to arrive; default 5 s.
 	Header time.Duration

@@ -46,7 +46,7 @@ func (p *Proxy) listenAdmin() error {
 // them for its end).
 const maxSocketPath = 103
 
-// listenSocket opens a unix socket. A file that another process has left there is removed, but not one that somebody serves.
+// listenSocket opens a unix socket. It removes a socket that another process has left behind, unless a process still serves it.
 func listenSocket(path string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("the path %s has %d bytes: use at most %d", path, len(path), maxSocketPath)
@@ -70,14 +70,14 @@ func listenSocket(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o660); err != nil { // whoever may write to it may change the configuration
+	if err := os.Chmod(path, 0o660); err != nil { // who can write to the socket can change the configuration
 		_ = listener.Close()
 		return nil, err
 	}
 	return listener, nil
 }
 
-// serveAdmin begins to serve the admin API.
+// serveAdmin starts the admin API.
 func (p *Proxy) serveAdmin(store config.Store) {
 	if len(p.adminAt) == 0 {
 		return
@@ -99,7 +99,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	}
 }
 
-// fromThisMachine tells whether a request came by a unix socket or a loopback address.
+// fromThisMachine tells whether a request came over a unix socket or a loopback address.
 func fromThisMachine(r *http.Request) bool {
 	switch at := r.Context().Value(http.LocalAddrContextKey).(type) {
 	case *net.UnixAddr:
@@ -110,8 +110,8 @@ func fromThisMachine(r *http.Request) bool {
 	return false
 }
 
-// metrics returns what answers Prometheus: the statistics, and what the Go runtime and the operating system say of the
-// process. If one metric cannot be had, the others are still shown.
+// metrics returns the handler for Prometheus: the statistics, and the metrics of the Go runtime and of the process. If one metric
+// fails, the others are still shown.
 func (p *Proxy) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.New(p.Stats),

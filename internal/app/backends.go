@@ -9,15 +9,15 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
-// givenBackend is a backend as a flag describes it.
+// givenBackend is a backend that a flag describes.
 type givenBackend struct {
 	config.Backend
 	text string
-	own  []string // names of the settings that are its own
+	own  []string // names of the settings in the flag itself
 }
 
-// parseBackend reads a backend's text: its URL, and behind it, each after a comma, what differs from the settings for all:
-// connections=N, warm=N, weight=X and state=enabled, draining or disabled. Whether the values make sense is checked with all others.
+// parseBackend reads a backend's text: its URL and, after commas, settings that override those for all backends: connections=N,
+// warm=N, weight=X and state=enabled, draining or disabled. The values are checked later, together with all others.
 func (s *Settings) parseBackend(text string) (*givenBackend, error) {
 	address, own := cutOwnSettings(text)
 	if unknown := unknownSetting(address); unknown != "" {
@@ -41,7 +41,7 @@ func (s *Settings) parseBackend(text string) (*givenBackend, error) {
 		return nil, fmt.Errorf("%q: %w", text, err)
 	}
 	if slices.Contains(given.own, "connections") && !slices.Contains(given.own, "warm") && given.Warm > given.Connections {
-		given.Warm = given.Connections // what is said for all is about the cap for all
+		given.Warm = given.Connections // warm for all backends is relative to the cap for all
 	}
 	return given, nil
 }
@@ -58,10 +58,10 @@ func (g *givenBackend) set(values config.Values) error {
 	return nil
 }
 
-// ownSettings are the names that can follow a backend's URL.
+// ownSettings are the names of the settings that can follow a backend's URL.
 var ownSettings = []string{"connections", "warm", "weight", "state"}
 
-// cutOwnSettings separates a backend's URL, which may have commas itself, from its own settings.
+// cutOwnSettings separates a backend's URL, which may contain commas, from the settings after it.
 func cutOwnSettings(text string) (address string, own []string) {
 	for {
 		i := strings.LastIndexByte(text, ',')
@@ -77,8 +77,8 @@ func isOwnSetting(text string) bool {
 	return slices.ContainsFunc(ownSettings, func(name string) bool { return strings.HasPrefix(text, name+"=") })
 }
 
-// unknownSetting returns the name of what stands behind a URL like a setting but is none, such as one that is misspelt; empty
-// for nothing. Commas in a query mean nothing to us.
+// unknownSetting returns the name of an unknown setting after a URL, such as a misspelt one; empty for none. It ignores commas in a
+// query.
 func unknownSetting(address string) string {
 	i := strings.LastIndexByte(address, ',')
 	if i < 0 || strings.Contains(address, "?") {

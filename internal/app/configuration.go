@@ -12,11 +12,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// SourceFlags is what the source of the configuration is called in flags-only operation.
+// SourceFlags is the name of the configuration's source in flags-only operation.
 const SourceFlags = "flags"
 
-// openStore opens the store that the configuration comes from. For flags-only operation that is this process's memory, which
-// begins with what they say. It returns also what people call the source, and where the last good snapshot is kept.
+// openStore opens the configuration store. In flags-only operation that is a store in memory, which starts with what the flags
+// say. It also returns the name of the source for people, and the file of the copy of the last good snapshot.
 func (s *Settings) openStore(fixed *fixed) (store config.Store, source, copyFile string, err error) {
 	options := config.Options{Profiles: config.CheckProfiles}
 	if fixed != nil {

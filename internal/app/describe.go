@@ -9,7 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// Describe says in words what a proxy with these settings, which must have passed Check and have no database, would serve.
+// Describe says in words what a proxy with these settings would serve. The settings must have passed Check and have no database.
 func (s *Settings) Describe() string {
 	fixed, err := s.check()
 	if err != nil {

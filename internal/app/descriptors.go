@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
-// countDescriptors begins to keep the book of the process's file descriptors.
+// countDescriptors starts to account for the process's file descriptors.
 func (p *Proxy) countDescriptors() *machine.Descriptors {
 	return machine.NewDescriptors(machine.Options{
 		Connections: p.loops.Connections,
@@ -19,7 +19,7 @@ func (p *Proxy) countDescriptors() *machine.Descriptors {
 	})
 }
 
-// apply brings a snapshot into force, and warns if this machine allows less than it may need.
+// apply puts a snapshot in force, and warns if the file-descriptor limit is too low for it.
 func (p *Proxy) apply(snapshot *config.Snapshot) error {
 	if err := p.services.Apply(snapshot); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (p *Proxy) apply(snapshot *config.Snapshot) error {
 	return nil
 }
 
-// Need returns what of this machine a configuration may need at most.
+// Need returns the most that a configuration may need of this machine.
 func Need(snapshot *config.Snapshot) (n machine.Need) {
 	for name, service := range snapshot.Services() {
 		n.Waiting += service.Queue
@@ -45,7 +45,7 @@ func Need(snapshot *config.Snapshot) (n machine.Need) {
 	return n
 }
 
-// Need returns what of this machine the only service in flags-only operation may need at most. The settings must have passed Check.
+// Need returns the most that the only service in flags-only operation may need of this machine. The settings must have passed Check.
 func (s *Settings) Need() machine.Need {
 	fixed, err := s.check()
 	if err != nil {
@@ -58,8 +58,7 @@ func (s *Settings) Need() machine.Need {
 	return Need(snapshot)
 }
 
-// sparing has connections be closed after their answer while descriptors are short, since those that are kept for the admin API
-// are few.
+// sparing closes each connection after its answer while descriptors are short, since few are reserved for the admin API.
 func (p *Proxy) sparing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.descriptors.Accepting() != nil {

@@ -15,14 +15,14 @@ import (
 // FixedService is the name of the only service in flags-only operation.
 const FixedService = "default"
 
-// fixed is the configuration that flags describe, with one service.
+// fixed is the configuration that flags describe; it has one service.
 type fixed struct {
 	content config.Content
 	given   map[string]*givenBackend // by the backends' names
 	names   []string                 // of the backends, in the order of the flags
 }
 
-// fixed returns the configuration that the flags describe, and says what is wrong with it in terms of flags.
+// fixed returns the configuration that the flags describe, and reports what is wrong with it in terms of flags.
 func (s *Settings) fixed(bad complaint) *fixed {
 	f := &fixed{content: config.NewContent(), given: make(map[string]*givenBackend)}
 	service := s.Service
@@ -48,7 +48,7 @@ func (s *Settings) fixed(bad complaint) *fixed {
 	return f
 }
 
-// readProfiles adds the profiles of files.
+// readProfiles adds the profiles from files.
 func (f *fixed) readProfiles(files []string, bad complaint) {
 	if _, err := Profiles(files); err != nil {
 		bad("profile-file", "%v", err)
@@ -71,8 +71,8 @@ func (f *fixed) readProfiles(files []string, bad complaint) {
 	}
 }
 
-// check says what is wrong, each mistake once: what is said for all backends, and wrong, is wrong for all of them. Whether the
-// backends go together is only said if each is fine.
+// check reports each mistake once, since a wrong setting for all backends is wrong for each of them. It reports conflicts between
+// backends only if each backend by itself is valid.
 func (f *fixed) check(fine bool, bad complaint) {
 	_, err := f.snapshot()
 	if err == nil {
@@ -91,7 +91,7 @@ func (f *fixed) check(fine bool, bad complaint) {
 		}
 	}
 	for _, p := range problems {
-		p.Text = strings.Replace(p.Text, " of the service "+FixedService, "", 1) // which has no name in flags
+		p.Text = strings.Replace(p.Text, " of the service "+FixedService, "", 1) // flags do not name the service
 		given := f.given[p.Name]
 		switch {
 		case p.Field == "close-timeout": // it is checked as the process's
@@ -125,7 +125,7 @@ func DescribeHandshakes(snapshot *config.Snapshot) (handshakes map[string]string
 	return services.DescribeHandshakes(snapshot)
 }
 
-// backendName returns a name for a backend that has none but its URL: ws://10.0.0.5:2700/stt is 10.0.0.5-2700-stt.
+// backendName returns a name for a backend that has only a URL: ws://10.0.0.5:2700/stt is 10.0.0.5-2700-stt.
 func backendName(url string, taken map[string]config.Backend) string {
 	const most = 50
 	_, text, _ := strings.Cut(url, "://")

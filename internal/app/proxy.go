@@ -25,9 +25,9 @@ import (
 
 // Proxy is a running proxy. Its methods may be called from any goroutine.
 type Proxy struct {
-	settings  Settings                 // as they were at the start
+	settings  Settings                 // at the start
 	order     []string                 // of the backends that flags describe
-	live      atomic.Pointer[Settings] // those that can change while it runs are taken from here
+	live      atomic.Pointer[Settings] // settings that can change at run time are read from here
 	version   string
 	log       *slog.Logger
 	started   time.Time
@@ -39,17 +39,17 @@ type Proxy struct {
 	listeners []net.Listener
 	admin     *http.Server
 	adminAt   []net.Listener
-	guard     *mistake.Guard // nil if panics are to be seen
-	// descriptors is the book of the process's file descriptors.
+	guard     *mistake.Guard // nil to let panics end the process
+	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
-	warned      string          // about the limits of this machine; the follower's
+	warned      string          // the last warning about this machine's limits; owned by the follower
 	drained     context.Context // ends when draining begins
 	drain       context.CancelFunc
 	background  sync.WaitGroup // goroutines that end when draining begins
 }
 
-// Start checks the settings, opens the listeners, reads the configuration, and begins to serve and to fill the pools. Backends
-// that cannot be reached are no error: they are tried until they can. Shutdown ends the proxy.
+// Start checks the settings, opens the listeners, reads the configuration, and starts to serve clients and to fill the pools. An
+// unreachable backend is not an error: the proxy dials it until it answers. Shutdown ends the proxy.
 func Start(o Settings, version string, log *slog.Logger) (*Proxy, error) {
 	fixed, err := o.check()
 	if err != nil {
@@ -70,7 +70,7 @@ func Start(o Settings, version string, log *slog.Logger) (*Proxy, error) {
 	return p, nil
 }
 
-// serve makes the parts, joins them, and lets clients in.
+// serve creates the parts, connects them, and accepts clients.
 func (p *Proxy) serve(fixed *fixed) (err error) {
 	o := loop.Options{Max: p.settings.Loops, IOURing: loop.IOURing(p.settings.IOURing), Wait: loop.Wait(p.settings.LoopWait)}
 	if p.settings.RecoverPanics {
@@ -107,7 +107,7 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 	return nil
 }
 
-// follow opens the configuration's store and brings the first snapshot into force.
+// follow opens the configuration store and puts the first snapshot in force.
 func (p *Proxy) follow(fixed *fixed) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -148,7 +148,7 @@ func (p *Proxy) Reconfigure(process settings.Settings, token string) {
 	p.sessions.SetLimits(now.limits())
 }
 
-// listen opens all addresses, or none.
+// listen opens all listeners, or returns an error.
 func (p *Proxy) listen() error {
 	for _, address := range p.settings.Listen {
 		listener, err := net.Listen("tcp", address)
@@ -166,7 +166,7 @@ func (p *Proxy) closeListeners() {
 	}
 }
 
-// Addresses returns where clients are served.
+// Addresses returns the addresses on which clients are served.
 func (p *Proxy) Addresses() []net.Addr {
 	var addresses []net.Addr
 	for _, listener := range p.listeners {
@@ -175,7 +175,7 @@ func (p *Proxy) Addresses() []net.Addr {
 	return addresses
 }
 
-// AdminAddress returns where the admin API is served by TCP; nil when it is not.
+// AdminAddress returns the TCP address of the admin API; nil for none.
 func (p *Proxy) AdminAddress() net.Addr {
 	for _, listener := range p.adminAt {
 		if at := listener.Addr(); at.Network() == "tcp" {
@@ -185,9 +185,9 @@ func (p *Proxy) AdminAddress() net.Addr {
 	return nil
 }
 
-// Ready returns nil when every service that has enabled backends has one that can serve a new session, as [services.Services.Ready]
-// says, clients can be accepted, and the proxy is not draining, or else why it is not ready. That the configuration's source fails is
-// no reason: the last good one is in force.
+// Ready returns nil when every service with enabled backends can serve a new session (see [services.Services.Ready]), clients can be
+// accepted, and the proxy is not draining; otherwise why it is not ready. A failing configuration store does not matter, since the
+// last good configuration stays in force.
 func (p *Proxy) Ready() error {
 	if p.drained.Err() != nil {
 		return errors.New("not ready: draining")
@@ -225,7 +225,7 @@ func (p *Proxy) Stats() stats.Stats {
 	return all
 }
 
-// place returns a backend's place in the statistics: as the flags have them, and those that they do not know behind.
+// place returns a backend's place in the statistics: in the order of the flags, and then all others.
 func (p *Proxy) place(backend string) int {
 	if i := slices.Index(p.order, backend); i >= 0 {
 		return i

@@ -1,4 +1,4 @@
-// Package app joins the parts to a running proxy, and takes it down in order.
+// Package app connects the parts to a running proxy, and shuts it down.
 package app
 
 import (

@@ -7,9 +7,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// Shutdown takes the proxy down: no more clients are accepted, sessions may finish within the drain time, those that have
-// not are closed with 1001, and the connections to the backends are closed in order. It returns whether all sessions
-// finished by themselves.
+// Shutdown stops the proxy: it accepts no more clients, lets sessions finish within the drain time-out, closes the others with 1001,
+// and closes the connections to the backends. It returns whether all sessions finished by themselves.
 func (p *Proxy) Shutdown() (clean bool) {
 	s := p.live.Load()
 	p.drain()
@@ -21,14 +20,14 @@ func (p *Proxy) Shutdown() (clean bool) {
 		p.log.Warn("sessions did not finish in time, closing them", "sessions", p.sessions.Active())
 	}
 	p.sessions.Close()
-	// Each side's part in closing has its own limit. Sessions that are just moving between event loops are missed by
-	// one call, so it is repeated.
+	// Each side of a session has its own close time-out. One call misses sessions that are moving between event loops, so it is
+	// repeated.
 	p.waitForSessions(3*s.CloseTimeout, func() { p.sessions.EndAll(frame.GoingAway, "proxy shutting down") })
 	ctx, cancel := context.WithTimeout(context.Background(), 2*s.CloseTimeout)
 	defer cancel()
 	p.services.Close(ctx)
 	p.background.Wait()
-	if p.admin != nil { // before the loops, whose part of the statistics goes with them
+	if p.admin != nil { // before the loops, since the statistics need them
 		_ = p.admin.Close()
 	}
 	_ = p.store.Close()
@@ -38,7 +37,7 @@ func (p *Proxy) Shutdown() (clean bool) {
 	return clean
 }
 
-// waitForSessions waits until no client is connected, at most for the given time, and calls f now and then.
+// waitForSessions waits until no client is connected, at most for the limit, and calls f repeatedly.
 func (p *Proxy) waitForSessions(limit time.Duration, f func()) bool {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

@@ -32,11 +32,11 @@ func (p *Proxy) trimmer(ctx context.Context) {
 	}
 }
 
-// burst tells bursts of new connections and sessions from their number at each look. It is the trimmer's.
+// burst detects bursts of new connections and sessions from their number at each tick. It is owned by the trimmer.
 type burst struct {
-	last    uint64 // at the last look
+	last    uint64 // at the last tick
 	trimmed uint64 // when one was over
-	calm    int    // looks in a row with hardly any more
+	calm    int    // ticks in a row with hardly any new ones
 }
 
 // isOver tells, once, that a burst is over. begun counts the connections and sessions that there have been.

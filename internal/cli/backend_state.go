@@ -68,7 +68,7 @@ func connectionsMissing(b *runningBackend) string {
 	return text
 }
 
-// waitFlags are those of commands that wait for the proxy to have done what they asked for.
+// waitFlags are the flags of commands that wait for the proxy to carry out a change.
 type waitFlags struct {
 	wait    bool
 	timeout time.Duration

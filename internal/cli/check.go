@@ -68,18 +68,18 @@ func check(cmd *cobra.Command, flags *serveFlags) error {
 	return describe(cmd.OutOrStdout(), loaded, snapshot)
 }
 
-// warnOfLimits warns if this machine allows less than may be needed. The proxy may run elsewhere, or with other limits, so it is no
-// mistake.
+// warnOfLimits warns if the file-descriptor limit may be too low. That is no error, since the proxy may run elsewhere or with other
+// limits.
 func warnOfLimits(cmd *cobra.Command, need machine.Need) {
 	if warning := need.Warning(machine.Limit()); warning != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning: on this machine", warning)
 	}
 }
 
-// checkTimeout bounds the time for a database to answer.
+// checkTimeout is the maximum time for a database to answer.
 const checkTimeout = 10 * time.Second
 
-// readDatabase returns what the database says; nil if there is none yet, and serve would make one.
+// readDatabase returns the configuration in the database; nil if the database does not exist yet, and serve would create it.
 func readDatabase(ctx context.Context, database string) (*config.Snapshot, error) {
 	if _, missing := stores.Missing(database); missing {
 		return nil, nil

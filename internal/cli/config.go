@@ -91,7 +91,7 @@ func newConfigShowCommand() *cobra.Command {
 	return cmd
 }
 
-// showContent prints a table for each kind of entity that there is.
+// showContent prints a table for each kind of entity.
 func showContent(out io.Writer, content *config.Content, running *running) error {
 	if len(content.Services) > 0 {
 		fmt.Fprintln(out, "\nServices")
@@ -184,7 +184,7 @@ func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 	return data, err
 }
 
-// readFor reads a configuration from a file: all of it, or a part that is to be joined with what there is.
+// readFor reads a configuration from a file: a whole one, or a part to merge into the present one.
 func readFor(cmd *cobra.Command, name string, all bool) (config.Content, error) {
 	data, err := readInput(cmd, name)
 	if err != nil {
@@ -210,7 +210,7 @@ func oneFile(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// errEmpty: a file that says nothing would remove everything.
+// errEmpty: an empty file would remove everything.
 var errEmpty = errors.New("the file has no services, backends or profiles, so everything would be removed: use --allow-empty if this is intended")
 
 // isEmpty tells whether a content has no entities.

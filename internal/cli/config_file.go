@@ -24,7 +24,7 @@ func merged(now, file *config.Content, prune bool) config.Content {
 	return to
 }
 
-// replacing is the plan that makes the configuration say what a file says.
+// replacing is the plan that replaces the configuration with that of a file.
 func replacing(wanted *config.Content, prune bool) plan {
 	return func(now *config.Content) (config.Change, error) {
 		before := config.NewContent()

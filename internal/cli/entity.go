@@ -25,7 +25,7 @@ func names(kind config.Kind, several bool) cobra.PositionalArgs {
 	}
 }
 
-// known returns an error unless there is an entity of each of the names.
+// known returns an error unless an entity of each name exists.
 func known(content *config.Content, kind config.Kind, wanted ...string) error {
 	for _, name := range wanted {
 		if !content.Has(kind, name) {
@@ -64,8 +64,8 @@ No change ends a running session.`, kind),
 	return cmd
 }
 
-// newRemoveCommand returns the command that removes entities. With another kind given, what of it belongs to an entity can be
-// removed with it.
+// newRemoveCommand returns the command that removes entities. With another kind given, it can also remove the entities of that kind
+// that belong to them.
 func newRemoveCommand(kind config.Kind, long, example string, members config.Kind) *cobra.Command {
 	var write writeFlags
 	var withMembers bool
@@ -107,7 +107,7 @@ func newRemoveCommand(kind config.Kind, long, example string, members config.Kin
 	return cmd
 }
 
-// dependents returns what refers to an entity: "backend gpu-1".
+// dependents returns the entities that refer to an entity: "backend gpu-1".
 func dependents(content *config.Content, kind config.Kind, name string) (users []string) {
 	switch kind {
 	case config.KindService:
@@ -126,7 +126,7 @@ func dependents(content *config.Content, kind config.Kind, name string) (users [
 	return users
 }
 
-// afterwards says what to do about what refers to an entity.
+// afterwards says what to do about the entities that refer to a kind.
 func afterwards(kind config.Kind) string {
 	if kind == config.KindService {
 		return "remove them first, or use --with-backends to remove them as well"

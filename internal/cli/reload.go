@@ -10,12 +10,12 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
-// reloader reads the settings of a running proxy again when it is asked to.
+// reloader reloads the settings of a running proxy on request.
 type reloader struct {
 	load    func() (*settings.Loaded, error)
 	inForce *settings.Loaded
 	log     *settings.Log
-	apply   func(*settings.Loaded) // makes settings that can change so
+	apply   func(*settings.Loaded) // applies the settings that can change at run time
 }
 
 // run serves requests until ctx ends.
@@ -30,7 +30,8 @@ func (r *reloader) run(ctx context.Context, requests <-chan os.Signal) {
 	}
 }
 
-// reload reads the settings, makes so what can change, and says what cannot. With any mistake, nothing changes.
+// reload reads the settings, applies those that can change at run time, and logs those that cannot. With any mistake, it changes
+// nothing.
 func (r *reloader) reload() {
 	now, err := r.load()
 	if err != nil {
@@ -47,7 +48,7 @@ func (r *reloader) reload() {
 	if slices.ContainsFunc(changes, func(c settings.Change) bool { return c.Live }) {
 		r.apply(r.inForce)
 	}
-	if r.log.Enabled(context.Background(), slog.LevelInfo) { // what was changed is logged with the more talkative level
+	if r.log.Enabled(context.Background(), slog.LevelInfo) { // log the changes with the more verbose of the two levels
 		defer r.log.Set(&r.inForce.Settings)
 	} else {
 		r.log.Set(&r.inForce.Settings)
@@ -70,7 +71,7 @@ func (r *reloader) reload() {
 	r.log.Info("settings reloaded", attributes...)
 }
 
-// warn logs what is likely a mistake in settings.
+// warn logs likely mistakes in settings.
 func warn(log *slog.Logger, loaded *settings.Loaded) {
 	for _, text := range loaded.Warnings {
 		log.Warn(text)

@@ -11,11 +11,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 )
 
-// remarkTimeout is how long a proxy may take to say what a remark needs; the change itself is made by then.
+// remarkTimeout is the maximum time to read the statistics for a remark; the change itself has been made by then.
 const remarkTimeout = 2 * time.Second
 
-// remark warns about what a change from one content to another brings about that its author may not expect. before is nil if what was
-// there is not known; isMade tells a change from a dry run, and from one that changes nothing.
+// remark warns about effects of a change that its author may not expect. before is nil if the former content is not known; isMade is
+// false for a dry run and for a change without effect.
 func (t *target) remark(ctx context.Context, messages io.Writer, before, after *config.Content, isMade bool) {
 	var without []string
 	if before != nil {
@@ -65,7 +65,7 @@ func hasEnabledBackend(content *config.Content, service string) bool {
 	return false
 }
 
-// sessionsOf says how many sessions a service's backends have; nothing if that is not known.
+// sessionsOf says how many sessions a service's backends have; empty if that is not known.
 func sessionsOf(content *config.Content, now *running, service string) string {
 	if !now.knowsBackends() {
 		return ""

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// running is what of a running proxy's statistics the commands show. Fields that a proxy does not send are missing.
+// running is the part of a running proxy's statistics that the commands show. Fields that a proxy does not send stay zero.
 type running struct {
 	Configuration runningConfiguration `json:"configuration"`
 	Services      []runningService     `json:"services"`
@@ -48,8 +48,8 @@ type runningBackend struct {
 
 const statsPath = "/api/v1/stats"
 
-// running returns the statistics of the proxy; nil if none is known. A list is worth having without them, so that why they are
-// missing is only said.
+// running returns the statistics of the proxy; nil if none is known. If it cannot read them, it writes why to messages, since a list
+// is useful without them.
 func (t *target) running(ctx context.Context, messages io.Writer) *running {
 	if t.proxy == nil {
 		return nil
@@ -62,12 +62,12 @@ func (t *target) running(ctx context.Context, messages io.Writer) *running {
 	return r
 }
 
-// knowsServices tells whether services are told apart.
+// knowsServices tells whether the statistics name the services.
 func (r *running) knowsServices() bool {
 	return r != nil && len(r.Services) > 0 && r.Services[0].Name != ""
 }
 
-// knowsBackends tells whether backends have names.
+// knowsBackends tells whether the statistics name the backends.
 func (r *running) knowsBackends() bool {
 	return r != nil && len(r.Backends) > 0 && r.Backends[0].Name != ""
 }
@@ -99,7 +99,7 @@ func (r *running) backend(name string) *runningBackend {
 // healthy is the health of a backend that works.
 const healthy = "healthy"
 
-// health says in a word or two how a backend is.
+// health returns the health of a backend in a word or two.
 func (b *runningBackend) health() string {
 	switch {
 	case b.Circuit != "" && b.Circuit != "closed":
@@ -114,7 +114,7 @@ func (b *runningBackend) health() string {
 	return healthy
 }
 
-// trouble says why a backend is not healthy; empty if it is.
+// trouble returns why a backend is not healthy; empty if it is.
 func (b *runningBackend) trouble() string {
 	switch b.health() {
 	case healthy:
@@ -129,7 +129,7 @@ func (b *runningBackend) trouble() string {
 	return b.CircuitReason
 }
 
-// forPrograms returns what there is to say of a backend beside its fields; nil if nothing is known.
+// forPrograms returns the state of a backend for JSON; nil if it is not known.
 func (b *runningBackend) forPrograms() map[string]any {
 	if b == nil {
 		return nil
@@ -143,7 +143,7 @@ func (b *runningBackend) forPrograms() map[string]any {
 	return all
 }
 
-// rows returns the same for people.
+// rows returns the state of a backend for a table.
 func (b *runningBackend) rows() [][]string {
 	health := b.health()
 	if why := b.trouble(); why != "" {

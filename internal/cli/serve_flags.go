@@ -68,7 +68,7 @@ func (f *serveFlags) misused(loaded *settings.Loaded) (errs []error) {
 	return errs
 }
 
-// commandFor returns the command that changes in the database what the flag says.
+// commandFor returns the command that changes the flag's field in the database.
 func commandFor(flag *pflag.Flag) string {
 	text := flag.Value.String()
 	if list, ok := flag.Value.(pflag.SliceValue); ok {

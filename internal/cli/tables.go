@@ -16,7 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 )
 
-// table prints rows below their heads, in columns. Cells that are empty are shown as -.
+// table prints rows in columns below their heads. It shows empty cells as -.
 func table(out io.Writer, heads []string, rows [][]string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(heads, "\t"))
@@ -32,7 +32,7 @@ func table(out io.Writer, heads []string, rows [][]string) error {
 	return w.Flush()
 }
 
-// listing has a command list entities: rows for people, or all for programs.
+// listing makes a command list entities: rows for people, or JSON for programs.
 func listing(cmd *cobra.Command, list func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error)) {
 	var from targetFlags
 	var form output
@@ -88,7 +88,7 @@ func pairs(text string) string {
 	return strings.Join(all, ", ")
 }
 
-// marked returns entities for programs, each of which says that the configuration is stale if it is.
+// marked returns entities for JSON, each with a mark if the configuration is stale.
 func marked(all []json.RawMessage, stale *remote.Stale) []json.RawMessage {
 	if stale == nil {
 		return all
@@ -104,7 +104,7 @@ func marked(all []json.RawMessage, stale *remote.Stale) []json.RawMessage {
 	return to
 }
 
-// named returns an entity for programs: its name, its fields, and what else is known of it.
+// named returns an entity for JSON: its name, its fields, and more.
 func named(kind config.Kind, name string, values config.Values, more map[string]any) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteString(`{"name":`)

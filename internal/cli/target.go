@@ -24,7 +24,7 @@ const (
 	databaseVariable = "WSBOUNCER_DATABASE"
 )
 
-// targetFlags say which configuration a command is about: that of a running proxy, or what is in a database.
+// targetFlags say which configuration a command uses: that of a running proxy, or that in a database.
 type targetFlags struct{ admin, token, database string }
 
 func (f *targetFlags) add(cmd *cobra.Command) {
@@ -33,14 +33,14 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.database, "database", "", "use this database directly: "+stores.Allowed+" (or "+databaseVariable+")")
 }
 
-// target is the configuration that a command is about.
+// target is the configuration that a command uses.
 type target struct {
 	config.Store
 	name  string         // for people
 	proxy *remote.Client // that runs with it; nil if none is known
 }
 
-// Close gives up the store, and the connection to the proxy.
+// Close closes the store and the connection to the proxy.
 func (t *target) Close() error {
 	err := t.Store.Close()
 	if t.proxy != nil {
@@ -49,11 +49,11 @@ func (t *target) Close() error {
 	return err
 }
 
-// errNoTarget: nothing says which configuration is meant.
+// errNoTarget: no flag, variable or socket names a configuration.
 var errNoTarget = errors.New("no proxy and no database is given")
 
-// choose returns the address of the proxy and the database that are meant. Both are given only if both flags are: then the
-// configuration is the database's, and the proxy is who says how the backends do.
+// choose returns the address of the proxy and the database to use. It returns both only if both flags are given: then the
+// configuration comes from the database, and the state of the backends from the proxy.
 func (f *targetFlags) choose() (admin, database string, err error) {
 	if f.admin != "" || f.database != "" {
 		return f.admin, f.database, nil
@@ -72,7 +72,7 @@ func (f *targetFlags) choose() (admin, database string, err error) {
 		"or --database DATABASE (or set %s)", errNoTarget, socket, adminVariable, databaseVariable))
 }
 
-// open opens the configuration. A database in a file is made only for commands that put something there.
+// open opens the configuration. It creates a missing database file only if making is set.
 func (f *targetFlags) open(ctx context.Context, making bool) (*target, error) {
 	return f.openFor(ctx, making, config.Options{Profiles: config.CheckProfiles})
 }
@@ -135,8 +135,8 @@ func explained(err error) error {
 	return err
 }
 
-// view returns what the configuration says, to look at. If the store fails and a proxy runs, that is what the proxy runs with, and
-// messages get since when and why.
+// view returns the configuration to show. If the store fails and a proxy runs, that is the configuration in force, and view writes to
+// messages since when the store has failed and why.
 func (t *target) view(ctx context.Context, messages io.Writer) (remote.View, error) {
 	v, err := t.look(ctx)
 	if err == nil && v.Stale != nil {
@@ -160,7 +160,7 @@ func (t *target) look(ctx context.Context) (v remote.View, err error) {
 	return v, err
 }
 
-// content loads what the configuration says.
+// content loads the configuration.
 func (t *target) content(ctx context.Context) (config.Content, string, error) {
 	snapshot, err := t.Load(ctx)
 	if err != nil {

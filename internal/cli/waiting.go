@@ -12,10 +12,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 )
 
-// pollEvery is how often a proxy is asked what is left.
+// pollEvery is the time between two requests for the statistics.
 const pollEvery = 250 * time.Millisecond
 
-// sayEvery is how often is said what is left, while it stays the same.
+// sayEvery is how often unchanged progress is repeated.
 const sayEvery = 15 * time.Second
 
 // getter reads from an admin API; a [remote.Client].
@@ -23,7 +23,7 @@ type getter interface {
 	Get(ctx context.Context, path string, to any) error
 }
 
-// waiter waits until a proxy has done what it was asked for.
+// waiter waits until backends of a proxy have reached the desired state.
 type waiter struct {
 	proxy    getter
 	names    []string // of backends
@@ -37,7 +37,7 @@ type waiter struct {
 	saidAt time.Time
 }
 
-// run returns when there is nothing left to wait for, or an error that says what is.
+// run returns nil when nothing is left to wait for, or an error that says what is left.
 func (w *waiter) run(ctx context.Context) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
@@ -53,7 +53,7 @@ func (w *waiter) run(ctx context.Context) error {
 			return nil
 		case err == nil:
 			left = now
-		case ctx.Err() == nil && !errors.As(err, new(*remote.UnreachableError)): // which may be started again
+		case ctx.Err() == nil && !errors.As(err, new(*remote.UnreachableError)): // an unreachable proxy may be restarting
 			return err
 		case ctx.Err() == nil:
 			left = err.Error()
@@ -72,7 +72,7 @@ func (w *waiter) run(ctx context.Context) error {
 	}
 }
 
-// say tells what is left, when that has changed, and now and then.
+// say prints what is left, when that changes and every sayEvery.
 func (w *waiter) say(left string) {
 	now := time.Now()
 	const least = time.Second
@@ -83,7 +83,7 @@ func (w *waiter) say(left string) {
 	fmt.Fprintln(w.messages, left)
 }
 
-// left returns in words what there is to wait for; empty if there is nothing.
+// left returns in words what is left to wait for; empty for nothing.
 func (w *waiter) left(ctx context.Context) (string, error) {
 	var now running
 	if err := w.proxy.Get(ctx, statsPath, &now); err != nil {

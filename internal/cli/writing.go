@@ -17,7 +17,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 )
 
-// writeFlags are those of all commands that change the configuration.
+// writeFlags are the flags of all commands that change the configuration.
 type writeFlags struct {
 	targetFlags
 	dryRun           bool
@@ -34,14 +34,13 @@ func (f *writeFlags) add(cmd *cobra.Command) {
 	f.output.add(cmd, "lines")
 }
 
-// plan makes a change of what the configuration says at present: nil when that is not valid, and the change is there to put it
-// right.
+// plan returns a change to the present configuration. now is nil if that is invalid, and the change is to correct it.
 type plan func(now *config.Content) (config.Change, error)
 
-// attempts is how often mutations are made anew because others write at the same time.
+// attempts is how often mutations are retried because others write at the same time.
 const attempts = 20
 
-// write makes a change, or shows what it would be, and returns the version that the configuration has then.
+// write makes a change, or shows it for a dry run, and returns the version of the configuration after it.
 func (f *writeFlags) write(cmd *cobra.Command, t *target, p plan) (version string, err error) {
 	for range attempts {
 		var retry bool
@@ -52,7 +51,7 @@ func (f *writeFlags) write(cmd *cobra.Command, t *target, p plan) (version strin
 	return version, conflicting(err)
 }
 
-// run opens the configuration and makes a change. A database in a file is made only if making says so.
+// run opens the configuration and makes a change. It creates a missing database file only if making is set.
 func (f *writeFlags) run(cmd *cobra.Command, making bool, p plan) error {
 	return f.use(cmd, making, func(t *target) error {
 		_, err := f.write(cmd, t, p)
@@ -93,7 +92,7 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 		return "", false, err
 	}
 	var edits config.Edits
-	if now != nil && change.Expect == version { // otherwise the store says who changed what
+	if now != nil && change.Expect == version { // otherwise the store reports the conflict
 		to, err := change.Result(now)
 		if err == nil {
 			err = to.Validate(config.CheckProfiles)
@@ -110,7 +109,7 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 	}
 	after, err := t.Apply(ctx, change)
 	if errors.As(err, new(*config.ConflictError)) {
-		return "", f.expect == "" && change.Content == nil, err // what others did to other fields is no matter
+		return "", f.expect == "" && change.Content == nil, err // changes by others to other fields do not matter
 	}
 	if err != nil {
 		return "", false, t.needed(listed("the change was not made", err))
@@ -124,7 +123,7 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 	return after.Version(), false, err
 }
 
-// needed says of an error of the store itself that changes need the store, other than what only shows.
+// needed adds to an error of the store itself that changes need the store, unlike commands that only show.
 func (t *target) needed(err error) error {
 	isProxy := t.proxy != nil && t.Store == config.Store(t.proxy)
 	switch {
@@ -136,7 +135,7 @@ func (t *target) needed(err error) error {
 	return fmt.Errorf("cannot change the configuration because its store fails: %w", err)
 }
 
-// change makes the plan's change, and signs it.
+// change returns the plan's change, with its author and reason.
 func (f *writeFlags) change(p plan, now *config.Content, version string) (config.Change, error) {
 	change, err := p(now)
 	if err != nil {
@@ -155,7 +154,7 @@ func (f *writeFlags) change(p plan, now *config.Content, version string) (config
 	return change, invalidError(change.Check())
 }
 
-// present returns what the configuration says, nil if it is not valid, and its version.
+// present returns the configuration, nil if it is invalid, and its version.
 func (f *writeFlags) present(ctx context.Context, t *target) (*config.Content, string, error) {
 	now, version, err := t.content(ctx)
 	if err == nil {
@@ -168,7 +167,7 @@ func (f *writeFlags) present(ctx context.Context, t *target) (*config.Content, s
 	return nil, revisions[0].Version, nil
 }
 
-// latest returns what was changed to make a version, which is the latest.
+// latest returns the edits of the latest version, if that is the given one.
 func (t *target) latest(ctx context.Context, version string) config.Edits {
 	revisions, err := t.History(ctx, 1)
 	if err != nil || len(revisions) == 0 || revisions[0].Version != version {
@@ -177,7 +176,7 @@ func (t *target) latest(ctx context.Context, version string) config.Edits {
 	return revisions[0].Edits
 }
 
-// outcome is what a change did.
+// outcome is the result of a change.
 type outcome struct {
 	Version string       `json:"version"`
 	Was     string       `json:"was"`
@@ -207,7 +206,7 @@ func (f *writeFlags) report(out io.Writer, o outcome) error {
 	return err
 }
 
-// whoami returns the user at this machine; behind sudo, who called it.
+// whoami returns user@host; under sudo, the user who called it.
 func whoami() string {
 	name := os.Getenv("SUDO_USER")
 	if name == "" {
@@ -223,7 +222,7 @@ func whoami() string {
 	return name
 }
 
-// listed puts several problems below one another; one alone says enough.
+// listed prints several problems as a list; a single problem stays as it is.
 func listed(what string, err error) error {
 	var problems config.Problems
 	if !errors.As(err, &problems) || len(problems) < 2 {
@@ -246,7 +245,7 @@ func (l list) Error() string {
 // Unwrap returns the problems.
 func (l list) Unwrap() error { return l.Problems }
 
-// conflicting says who was quicker, and what to do.
+// conflicting says who changed the configuration first, and what to do.
 func conflicting(err error) error {
 	var conflict *config.ConflictError
 	if !errors.As(err, &conflict) {

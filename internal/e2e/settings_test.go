@@ -84,7 +84,7 @@ func TestReload(t *testing.T) {
 
 	write("handshake-timeout: 5\n")
 	p.signal(syscall.SIGHUP)
-	p.awaitLog("settings stay as they are, because of mistakes")
+	p.awaitLog("settings not changed because of errors")
 	if r := p.logged("invalid setting")[0]; r.text("error") != path+
 		`:1:20: handshake-timeout: invalid duration "5": use a number with a unit, such as 500ms, 10s or 1m30s` {
 		t.Errorf("logged %v", r)

@@ -12,8 +12,8 @@ import (
 // good is a backend whose URL is fine; nobody listens there.
 const good = "ws://127.0.0.1:9"
 
-// TestMistakes calls the commands wrongly: the exit status says so, and the text names the flag, its value and what is
-// allowed.
+// TestMistakes calls the commands wrongly: the exit status says so, and the message names the flag, its value and what to use
+// instead.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	check := func(flags ...string) []string { return append([]string{"check", "--backend", good}, flags...) }

@@ -38,7 +38,7 @@ func BalanceNames() []string { return slices.Clone(balanceNames) }
 func ParseBalance(name string) (Balance, error) {
 	i := slices.Index(balanceNames, name)
 	if i < 0 {
-		return 0, fmt.Errorf("there is no balance %q; allowed are %s", name, strings.Join(balanceNames, ", "))
+		return 0, fmt.Errorf("unknown balance %q: use one of %s", name, strings.Join(balanceNames, ", "))
 	}
 	return Balance(i), nil
 }

@@ -48,7 +48,7 @@ func (m Mode) String() string { return modeNames[m] }
 func ParseMode(name string) (Mode, error) {
 	i := slices.Index(modeNames, name)
 	if i < 0 {
-		return 0, fmt.Errorf("there is no state %q; allowed are %s", name, strings.Join(modeNames, ", "))
+		return 0, fmt.Errorf("unknown state %q: use one of %s", name, strings.Join(modeNames, ", "))
 	}
 	return Mode(i), nil
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// orEmpty returns a check that accepts an empty text as well: it is the default.
+// orEmpty returns a check that also accepts an empty text, which stands for the default.
 func orEmpty(check func(string) error) func(string) error {
 	return func(text string) error {
 		if text == "" {
@@ -23,7 +23,7 @@ func checkPath(path string) error {
 	return nil
 }
 
-// errToken does not repeat what was given, which may be the token.
+// errToken does not repeat the value, which may be the token.
 var errToken = errors.New("invalid reference: use env:NAME or file:/path, or put the token itself into the environment variable " +
 	Variable("admin-token"))
 
@@ -39,7 +39,7 @@ func isReference(text string) bool {
 	return strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:")
 }
 
-// checkToken checks what a reference led to: what a header can have without quotes (RFC 6750, section 2.1, is narrower).
+// checkToken checks a token: it must be text that a header can have without quotes (RFC 6750, section 2.1, is narrower).
 func checkToken(reference, token string) error {
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Errorf("%s: invalid token: use printable ASCII without spaces", reference)

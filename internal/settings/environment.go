@@ -19,7 +19,7 @@ func Variable(name string) string {
 // ConfigVariable names the file if the flag --config does not.
 const ConfigVariable = prefix + "CONFIG"
 
-// injected are variables that Kubernetes gives to every container when there is a service named wsbouncer, or wsbouncer-admin
+// injected are variables that Kubernetes sets in every container when a service is named wsbouncer, or wsbouncer-admin
 // and the like (https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables).
 var injected = regexp.MustCompile(`^` + prefix + `([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
@@ -34,7 +34,7 @@ func environment(all []string) map[string]string {
 	return own
 }
 
-// environment sets what the environment says.
+// environment applies the settings of the environment.
 func (l *loading) environment(all []string) {
 	own := environment(all)
 	for i := range table {
@@ -55,7 +55,7 @@ func (l *loading) environment(all []string) {
 				texts[i] = strings.TrimSpace(texts[i])
 			}
 		case s.name == "admin-token" && text != "" && !isReference(text):
-			texts = []string{"env:" + name} // so that the settings refer to the token, and never are it
+			texts = []string{"env:" + name} // so that the settings hold a reference, never the token itself
 		}
 		l.set(s, name, name+": ", texts)
 	}

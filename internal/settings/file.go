@@ -11,10 +11,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
-// maxFile is the size in bytes of the largest file, a hundred times what is needed.
+// maxFile is the maximum size of a file in bytes, a hundred times what is needed.
 const maxFile = 1 << 20
 
-// file sets what the file of that path says; how begins errors about the file itself, and names who asked for it.
+// file applies the settings of a file. Errors about the file itself begin with how, which names the flag or variable of the path.
 func (l *loading) file(path, how string) {
 	data, err := readFile(path)
 	if err != nil {
@@ -37,7 +37,7 @@ func readFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxFile+1))
 }
 
-// decode sets what a file says, whose name is for errors.
+// decode applies the settings in data; name is the file's name for errors.
 func (l *loading) decode(name string, data []byte) {
 	root, err := strictyaml.Parse(data, maxFile)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *loading) decode(name string, data []byte) {
 	slices.SortStableFunc(l.problems[first:], func(a, b error) int { return cmp.Compare(lines[a], lines[b]) })
 }
 
-// texts returns what a node says: one text, or as many as there are for a list.
+// texts returns the texts of a node: one, or several for a list.
 func (l *loading) texts(s *setting, n *strictyaml.Node, read strictyaml.Reader) ([]string, bool) {
 	if !s.isList() {
 		text, ok := read.Scalar(n)

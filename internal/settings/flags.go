@@ -12,8 +12,8 @@ import (
 // configFlag is the flag that names the file.
 const configFlag = "config"
 
-// Flags are the flags for all settings, and the one that names the file. What they are set to is only kept: [Sources.Load] checks
-// it, so that all mistakes are told at once.
+// Flags are the flags for all settings, and the flag that names the file. They only store their values: [Sources.Load] checks them,
+// so that all mistakes are reported together.
 type Flags struct {
 	config string
 	set    *pflag.FlagSet
@@ -33,7 +33,7 @@ func (f *Flags) Add(to *pflag.FlagSet) {
 
 func (f *Flags) given(name string) bool { return f.set != nil && f.set.Changed(name) }
 
-// flags sets what the flags say.
+// flags applies the settings of the flags.
 func (l *loading) flags(f *Flags) {
 	for _, v := range f.values {
 		if name := v.setting.name; f.given(name) {
@@ -57,7 +57,7 @@ func (s *setting) usage() string {
 	return text
 }
 
-// flagValue is one flag. It keeps what it is set to.
+// flagValue is one flag. It stores its texts unchecked.
 type flagValue struct {
 	setting *setting
 	texts   []string

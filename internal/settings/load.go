@@ -9,27 +9,27 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
 )
 
-// Sources are where settings come from. They may be read again and again.
+// Sources are the sources of settings. They may be loaded repeatedly.
 type Sources struct {
 	Flags       *Flags          // those of the command line, or nil
 	Environment func() []string // such as [os.Environ], or nil
 }
 
-// Loaded is what the sources say.
+// Loaded has the settings of all sources.
 type Loaded struct {
 	Settings
 	File     string   // path of the file that was read; empty for none
-	Token    string   // what AdminToken refers to: a secret
-	Warnings []string // what is likely a mistake, but may be nothing
+	Token    string   // the token that AdminToken refers to: a secret
+	Warnings []string // likely mistakes
 
-	sources map[string]string // where a setting was said, by name
+	sources map[string]string // the source of each setting, by name
 }
 
-// Source returns where the setting was said: file:line:column, a variable or a flag; empty if nowhere.
+// Source returns the source of a setting: file:line:column, a variable or a flag; empty for the default.
 func (l *Loaded) Source(name string) string { return l.sources[name] }
 
-// Load reads the settings. The error has everything that is wrong, a line for each mistake, which begins with the place where
-// it stands; a setting may be wrong in one source though a later one says something else.
+// Load reads the settings. The error has a line for each mistake, which begins with its place. A wrong value is an error even if a
+// later source overrides it.
 func (s Sources) Load() (*Loaded, error) {
 	l := &loading{settings: Defaults(), sources: make(map[string]string)}
 	var variables []string
@@ -55,7 +55,7 @@ func (s Sources) Load() (*Loaded, error) {
 	return &Loaded{Settings: l.settings, File: path, Token: token, Warnings: l.warnings, sources: l.sources}, nil
 }
 
-// loading is what has been read so far.
+// loading has the settings and mistakes read so far.
 type loading struct {
 	settings Settings
 	sources  map[string]string
@@ -68,8 +68,8 @@ func (l *loading) bad(format string, args ...any) {
 	l.problems = append(l.problems, fmt.Errorf(format, args...))
 }
 
-// set sets a setting that source says: one text, empty for the default, or for a list all of them, none for the default. head
-// is how an error begins.
+// set sets a setting from a source: one text, empty for the default, or all texts of a list, none for the default. Errors begin with
+// head.
 func (l *loading) set(s *setting, source, head string, texts []string) {
 	text := ""
 	if s.isList() {
@@ -104,7 +104,7 @@ func (s *Settings) Check() error {
 	return errors.Join(l.problems...)
 }
 
-// checkTogether checks what depends on more than one setting.
+// checkTogether checks settings that depend on each other.
 func (l *loading) checkTogether() {
 	s := &l.settings
 	if len(s.Listen) == 0 {
@@ -115,7 +115,7 @@ func (l *loading) checkTogether() {
 	}
 }
 
-// token returns the secret that AdminToken refers to.
+// token returns the token that AdminToken refers to.
 func (l *loading) token() string {
 	reference := l.settings.AdminToken
 	if reference == "" {

@@ -15,7 +15,7 @@ type Log struct {
 	asJSON atomic.Bool
 }
 
-// NewLog returns the log that the settings, which must have been loaded, ask for.
+// NewLog returns a log with the level and format of loaded settings.
 func NewLog(w io.Writer, s *Settings) *Log {
 	l := new(Log)
 	l.Set(s)
@@ -24,7 +24,7 @@ func NewLog(w io.Writer, s *Settings) *Log {
 	return l
 }
 
-// inSeconds has durations logged as seconds, with the unit in the key: waited_seconds=1.5. By itself, slog writes 1.5s as text, and
+// inSeconds logs durations as seconds, with the unit in the key: waited_seconds=1.5. By default, slog writes 1.5s as text and
 // a number of nanoseconds as JSON.
 func inSeconds(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
@@ -33,7 +33,7 @@ func inSeconds(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// Set changes the level and the format of what is logged from now on, also by loggers that were derived before.
+// Set changes the level and the format, also of loggers that were derived before.
 func (l *Log) Set(s *Settings) {
 	var level slog.Level
 	if level.UnmarshalText([]byte(s.LogLevel)) == nil { // the names of levels are slog's
@@ -42,7 +42,7 @@ func (l *Log) Set(s *Settings) {
 	l.asJSON.Store(s.LogFormat == "json")
 }
 
-// formats is a handler that logs in one of two formats, whichever is asked for when a record arrives.
+// formats is a handler that logs each record in the format that is set when it arrives.
 type formats struct {
 	text, json slog.Handler
 	asJSON     *atomic.Bool

@@ -2,16 +2,16 @@ package settings
 
 import "maps"
 
-// Change is a setting that is not what it was.
+// Change is a changed setting.
 type Change struct {
 	Name    string // of the setting
 	Was, Is string // as they may be shown
-	Source  string // where it is said now; empty if nowhere, so that it is the default
-	Live    bool   // whether it can change while the process runs; otherwise a restart is needed
+	Source  string // of the new value; empty for the default
+	Live    bool   // whether it changes at run time; otherwise it needs a restart
 }
 
-// Reload compares the settings in force with what the sources say now. It returns those that are in force from now on: what can
-// change while the process runs is new, and everything else is as it was, so that it is told again at the next time.
+// Reload compares the settings in force with newly loaded ones. It returns the settings that are in force from now on: settings that
+// can change at run time are new, and all others stay, so that the next Reload reports them again.
 func (l *Loaded) Reload(now *Loaded) (inForce *Loaded, changes []Change) {
 	inForce = &Loaded{Settings: l.Settings, File: now.File, Token: l.Token, sources: maps.Clone(l.sources)}
 	for i := range table {

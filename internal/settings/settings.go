@@ -2,8 +2,8 @@
 // configuration's business: services, backends and profiles, which change while it runs.)
 //
 // They come from a YAML file, from environment variables and from flags; later ones in this order win over earlier ones.
-// [Load] reads all three strictly: everything that is wrong is told at once, with the place where it stands. Files, variables,
-// flags, help, [Template] and docs/settings.md are all made of one table.
+// [Sources.Load] reads all three strictly and reports all mistakes together, each with its place. Files, variables, flags, help,
+// [Template] and docs/settings.md all come from one table.
 package settings
 
 import (
@@ -36,10 +36,10 @@ type Settings struct {
 	LogFormat string // text or json
 }
 
-// Off is the [Settings.AdminSocket] that means none.
+// Off is the value of [Settings.AdminSocket] for no socket.
 const Off = "off"
 
-// Defaults returns the settings that hold when nothing else is said.
+// Defaults returns the default settings.
 func Defaults() Settings {
 	return Settings{
 		Listen:           []string{"127.0.0.1:8080"},
@@ -70,7 +70,7 @@ func (s *Settings) DatabaseInUse() string {
 	return state.Database(s.Directory())
 }
 
-// DatabaseShown returns the database in use as it may be shown: without passwords.
+// DatabaseShown returns the database in use without its password.
 func (s *Settings) DatabaseShown() string { return stores.Redact(s.DatabaseInUse()) }
 
 // InUse returns the settings with what depends on other settings, on this machine, and on whether there is a database filled in.
@@ -83,8 +83,8 @@ func (s *Settings) InUse(database bool) Settings {
 	return now
 }
 
-// Socket returns the path of the admin API's unix socket; empty for none. With a database there is one in the state directory if
-// nothing else is said, so that commands on the same machine find the proxy.
+// Socket returns the path of the admin API's unix socket; empty for none. With a database the default is a socket in the state
+// directory, so that commands on the same machine find the proxy.
 func (s *Settings) Socket(database bool) string {
 	switch {
 	case s.AdminSocket == Off, s.AdminSocket == "" && !database:

@@ -13,14 +13,14 @@ import (
 // setting is one setting of the process.
 type setting struct {
 	name  string // of its flag and its key in the file
-	help  string // what it is, one line
-	unset string // what holds when it is empty, in words; only if it may be
-	live  bool   // whether it can change while the process runs
+	help  string // one line
+	unset string // the default of an empty value, in words; only if it may be empty
+	live  bool   // whether it can change at run time
 	value func(*Settings) value.Value
-	show  func(text string) string // as it may be shown; nil for as it is
+	show  func(text string) string // hides secrets; nil if there are none
 }
 
-// table is the one place that knows all settings, in the order in which they are shown.
+// table lists all settings, in the order in which they are shown.
 var table = []setting{
 	{name: "listen", help: "addresses to listen on for clients", value: func(s *Settings) value.Value {
 		return value.NewList(&s.Listen, "host:port such as 127.0.0.1:8080", value.CheckAddress).Repeatable(value.AnyPort)
@@ -111,7 +111,7 @@ func (s *setting) isList() bool {
 // text returns the setting's value in its canonical form.
 func (s *setting) text(of *Settings) string { return s.value(of).Text() }
 
-// shown returns the setting's value as it may be shown.
+// shown returns the setting's value without secrets.
 func (s *setting) shown(of *Settings) string {
 	text := s.text(of)
 	switch {

@@ -1,6 +1,6 @@
-// Package state says where a proxy keeps what it must find again after a restart: the database with its configuration, if no
-// other is given, the copy of the last good configuration, and the socket of its admin API. Commands look there for a proxy
-// that runs on the same machine. Nothing is made or opened here.
+// Package state has the paths of the files that a proxy must find again after a restart: its database, unless another is given, the
+// copy of the last good configuration, and the socket of its admin API. Commands look there for a proxy on the same machine. The
+// package neither creates nor opens anything.
 package state
 
 import (
@@ -13,8 +13,8 @@ import (
 // forAll is where a service of the system keeps its state (Filesystem Hierarchy Standard, section 5.8).
 const forAll = "/var/lib/wsbouncer"
 
-// Directory returns the state directory that is meant when none is given: that of systemd's unit (StateDirectory=, see
-// systemd.exec), otherwise the system's for root, and the user's for everybody else. It may not exist yet.
+// Directory returns the default state directory: that of systemd's unit (StateDirectory=, see systemd.exec), otherwise the system's
+// for root and the user's for everybody else. It may not exist yet.
 func Directory() string {
 	return directory(runtime.GOOS, os.Geteuid(), os.Getenv)
 }
