@@ -98,7 +98,7 @@ func run(ctx context.Context, o options) error {
 	return publish(report, o.folder())
 }
 
-// whole tells whether this is the plan that docs/benchmarks.md reports.
+// whole reports whether this is the plan that docs/benchmarks.md reports.
 func (o options) whole() bool {
 	return !o.quick && o.scenarios == "" && o.only == "" && o.sessions == "" && o.sizes == "" && o.rate == 0 && o.from == "" && len(o.variants) == 0
 }

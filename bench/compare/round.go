@@ -141,7 +141,7 @@ func (t turn) run(ctx context.Context, participants []rivals.Rival) (results.Rou
 	return now, nil
 }
 
-// overloadedBefore tells whether a rival fell far short of this load in an earlier round: that takes long to see again. The base
+// overloadedBefore reports whether a rival fell far short of this load in an earlier round: that takes long to see again. The base
 // rival always runs.
 func (t turn) overloadedBefore(rival string) bool {
 	if rival == t.base {

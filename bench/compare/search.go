@@ -18,10 +18,10 @@ const (
 	leastTotal = 200
 )
 
-// promptly tells whether a proxy carried a load: every answer came, and 99 % of them within 50 ms.
+// promptly reports whether a proxy carried a load: every answer came, and 99 % of them within 50 ms.
 func promptly(r loadResult, l load) bool { return completely(r, l) && r.Latency.P99 <= 50 }
 
-// completely tells whether every answer came, and none later than a second.
+// completely reports whether every answer came, and none later than a second.
 func completely(r loadResult, l load) bool {
 	return r.broken() == nil && r.overload(l) == "" && r.Lost+r.Unsent == 0 && r.Connected == l.sessions && r.Latency.Max <= 1000
 }

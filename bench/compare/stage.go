@@ -72,7 +72,7 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 	return st, ctx.Err()
 }
 
-// allBringRivals tells whether the scenarios bring rivals of their own.
+// allBringRivals reports whether the scenarios bring rivals of their own.
 func allBringRivals(p plan) bool {
 	return !slices.ContainsFunc(p.scenarios, func(s scenario) bool { return !slices.Contains(notInPlan, s.name) })
 }

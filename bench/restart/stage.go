@@ -103,12 +103,12 @@ func (s *stage) pass(ctx context.Context, d time.Duration) error {
 	return s.until(ctx, d+stepTimeout, "the time passes", func() bool { return !time.Now().Before(end) })
 }
 
-// full tells whether a backend's pool has its full size, and no connection is being dialed, reset or closed.
+// full reports whether a backend's pool has its full size, and no connection is being dialed, reset or closed.
 func full(b *stats.Backend) bool {
 	return b.Usable && b.Idle == min(b.Warm, b.Cap-b.Leased) && b.Idle+b.Leased == b.Used()
 }
 
-// allFull tells whether all pools are full.
+// allFull reports whether all pools are full.
 func (s *stage) allFull() bool {
 	for i := range s.last.Backends {
 		if !full(&s.last.Backends[i]) {

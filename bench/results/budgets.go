@@ -49,5 +49,5 @@ func budgets() (all []budget) {
 	return all
 }
 
-// many tells whether there are enough sessions to see what each adds to memory.
+// many reports whether there are enough sessions to see what each adds to memory.
 func many(c *Cell) bool { return c.Sessions >= 3000 && c.Size == 1024 }

@@ -82,10 +82,10 @@ func (r *Report) cell(scenario string, is func(*Cell) bool) *Cell {
 	return nil
 }
 
-// light tells whether the load is so low that all rivals can carry it.
+// light reports whether the load is so low that all rivals can carry it.
 func (c *Cell) light() bool { return float64(c.Sessions)*c.Rate < 5000 && c.Size <= 1024 }
 
-// usual tells whether messages have the usual size and rate.
+// usual reports whether messages have the usual size and rate.
 func (c *Cell) usual() bool { return c.Size == 1024 && !c.light() }
 
 // absence tells why a rival has no number.

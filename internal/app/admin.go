@@ -99,7 +99,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	}
 }
 
-// fromThisMachine tells whether a request came over a unix socket or a loopback address.
+// fromThisMachine reports whether a request came over a unix socket or a loopback address.
 func fromThisMachine(r *http.Request) bool {
 	switch at := r.Context().Value(http.LocalAddrContextKey).(type) {
 	case *net.UnixAddr:

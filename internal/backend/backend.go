@@ -167,7 +167,7 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	return err
 }
 
-// saysFull tells whether an HTTP status in answer to an upgrade says that the server accepts no more connections at present. If the
+// saysFull reports whether an HTTP status in answer to an upgrade says that the server accepts no more connections at present. If the
 // server holds none, that counts as a failure.
 func saysFull(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests

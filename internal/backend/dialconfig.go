@@ -63,7 +63,7 @@ func (b *Backend) Update(o Options, renew bool) {
 	b.probeBy(o.Probe, renew)
 }
 
-// outdated tells whether the connection was dialed with options that have been renewed since.
+// outdated reports whether the connection was dialed with options that have been renewed since.
 func (c *Conn) outdated() bool { return c.config.renewal != c.config.backend.config.Load().renewal }
 
 // protocol returns the subprotocol that the server chose for a connection of a variant: the only one that the handshake accepts,

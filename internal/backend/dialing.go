@@ -55,7 +55,7 @@ func (w *worker[C]) dialWanted(p *health.Permit, now pool.Instant) time.Duration
 	return next
 }
 
-// lacksWarm tells whether connections would be dialed if the machine allowed it.
+// lacksWarm reports whether connections would be dialed if the machine allowed it.
 func lacksWarm(s *pool.Stats) bool {
 	return s.State == pool.Enabled.String() && s.Idle+s.Dialing < s.Warm && s.Used() < s.Ceiling
 }

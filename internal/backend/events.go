@@ -63,10 +63,10 @@ func (c *Conn) inspected() frame.Kinds {
 	return c.boundary.Inspect(profile.FromServer)
 }
 
-// hasGreeted tells whether the server has sent its greeting, and no session has begun.
+// hasGreeted reports whether the server has sent its greeting, and no session has begun.
 func (c *Conn) hasGreeted() bool { return inPool.has(c.state) || c.state == greeted }
 
-// forSession tells whether b must wait for a session that is about to begin: one that has leased the connection, which serves no other.
+// forSession reports whether b must wait for a session that is about to begin: one that has leased the connection, which serves no other.
 // That session's client hears everything, a close frame included. Only pings are answered at once.
 func (c *Conn) forSession(b []byte) bool {
 	if len(b) == 0 || c.config.Profile.Reuse != profile.OneShot {

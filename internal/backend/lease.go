@@ -146,7 +146,7 @@ func (c *Conn) sessionEnd(e *Ending, now pool.Instant) health.SessionEnd {
 	return end
 }
 
-// failureCode tells whether a server that ends a session at once with this code has failed.
+// failureCode reports whether a server that ends a session at once with this code has failed.
 func failureCode(code frame.CloseCode) bool {
 	switch code {
 	case frame.ProtocolError, frame.UnsupportedData, frame.InvalidPayload, frame.InternalError:
@@ -155,7 +155,7 @@ func failureCode(code frame.CloseCode) bool {
 	return false
 }
 
-// wellCode tells whether a server that ends a session with this code works.
+// wellCode reports whether a server that ends a session with this code works.
 func wellCode(code frame.CloseCode) bool {
 	return code == frame.NormalClosure || code == frame.GoingAway || code == frame.NoStatus
 }
@@ -187,7 +187,7 @@ func (c *Conn) takeBack() {
 	c.stream.Resume()
 }
 
-// closeBegan tells whether one side has sent its close frame.
+// closeBegan reports whether one side has sent its close frame.
 func (c *Conn) closeBegan() bool { return c.closeSent || c.closeReceived }
 
 // SendClose relays a close frame's payload to the server; the session goes on until the server's own close arrives. The
@@ -223,7 +223,7 @@ func (c *Conn) EarlyEnd() *EarlyEnd {
 	return c.deferred.earlyEnd
 }
 
-// private tells whether the connection was dialed with what one client said in its handshake.
+// private reports whether the connection was dialed with what one client said in its handshake.
 func (c *Conn) private() bool { return isPrivate(c.slot.Variant()) }
 
 // TakeGreeting returns the frames that the server sent before the session, for the client; the last one may be incomplete. They have

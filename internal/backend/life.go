@@ -219,16 +219,16 @@ func (c *Conn) withdraw(why cause) {
 	c.close(why)
 }
 
-// unused tells whether no session has begun on the idle connection. The first may have leased it.
+// unused reports whether no session has begun on the idle connection. The first may have leased it.
 func (c *Conn) unused() bool {
 	sessions := c.slot.Sessions()
 	return sessions == 0 || sessions == 1 && c.slot.State() == pool.Leased
 }
 
-// young tells whether the connection was established so recently that its loss counts against the server.
+// young reports whether the connection was established so recently that its loss counts against the server.
 func (c *Conn) young() bool { return -c.established.Until() < health.Probation }
 
-// endsForClient tells whether the end of the connection is for the client that it was dialed for.
+// endsForClient reports whether the end of the connection is for the client that it was dialed for.
 func (c *Conn) endsForClient(why *cause) bool {
 	return c.private() && why.reason != pool.Shutdown &&
 		(notInPool.has(c.state) || c.state == idle && c.lease == 0 && c.slot.State() == pool.Leased)

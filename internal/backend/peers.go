@@ -18,7 +18,7 @@ type Peers struct {
 // member is what the others of a service are told of a backend. A nil member is compared with nobody.
 type member struct {
 	peers *Peers // static
-	// serves tells whether the backend gets sessions. Static; it must not use Peers.
+	// serves reports whether the backend gets sessions. Static; it must not use Peers.
 	serves func() bool
 
 	sessions health.Sessions // guarded by Peers.mu

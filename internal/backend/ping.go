@@ -112,7 +112,7 @@ func (c *Conn) pongDue() {
 	c.stream.Fail(fmt.Errorf("no answer to a ping within %v", timeout))
 }
 
-// aged tells whether the connection is too old to serve another session.
+// aged reports whether the connection is too old to serve another session.
 func (c *Conn) aged() bool { return c.retireAt != 0 && loop.Now() >= c.retireAt }
 
 // expiry returns when an idle connection reaches its limit for idling or its maximum age, and whether it has either.

@@ -31,7 +31,7 @@ type Probe struct {
 	Rise int
 }
 
-// equal tells whether two probes have the same settings.
+// equal reports whether two probes have the same settings.
 func (p *Probe) equal(other *Probe) bool {
 	a, b := *p, *other
 	a.URL, b.URL = nil, nil
@@ -210,7 +210,7 @@ func (b *Backend) probeBy(probe *Probe, anew bool) {
 	}()
 }
 
-// sameProbe tells whether two settings, each nil for none, are the same.
+// sameProbe reports whether two settings, each nil for none, are the same.
 func sameProbe(a, b *Probe) bool {
 	if a == nil || b == nil {
 		return a == b

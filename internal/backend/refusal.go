@@ -57,7 +57,7 @@ func (d *dialConfig) classify(variant string, err error) error {
 
 func isClientError(status int) bool { return status >= 400 && status <= 499 }
 
-// says tells whether connections of a variant are dialed with values of clients, and whether those are of one client alone.
+// says reports whether connections of a variant are dialed with values of clients, and whether those are of one client alone.
 func (d *dialConfig) says(variant string) (spoken, private bool) {
 	if variant == "" || d.Variants == nil {
 		return false, false
@@ -66,7 +66,7 @@ func (d *dialConfig) says(variant string) (spoken, private bool) {
 	return v.Query != "" || len(v.Header)+len(v.Path)+len(v.Subprotocols) > 0, v.Private || isPrivate(variant)
 }
 
-// clientsSpeak tells whether clients of the service say something of their own in the handshake.
+// clientsSpeak reports whether clients of the service say something of their own in the handshake.
 func (d *dialConfig) clientsSpeak() bool {
 	return d.Passes || d.Profile.Private() || d.Variants != nil && d.Variants.anyPrivate()
 }

@@ -10,7 +10,7 @@ import (
 
 // Health is a backend's health for statistics. The times are those of the last change.
 type Health struct {
-	// Reachable tells whether the last connection could be established and was not lost at once.
+	// Reachable reports whether the last connection could be established and was not lost at once.
 	Reachable bool      `json:"reachable"`
 	Since     time.Time `json:"since"`
 	Reason    string    `json:"reason,omitempty"` // why it is not reachable

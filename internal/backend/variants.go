@@ -64,7 +64,7 @@ func (v *Variants) Forget(name string) {
 	delete(v.meaning, name)
 }
 
-// anyPrivate tells whether a client has come with values of its own.
+// anyPrivate reports whether a client has come with values of its own.
 func (v *Variants) anyPrivate() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -110,7 +110,7 @@ func plainName(name string) string {
 	return name
 }
 
-// isPrivate tells whether connections of that name are for one client alone.
+// isPrivate reports whether connections of that name are for one client alone.
 func isPrivate(name string) bool { return strings.HasPrefix(name, pool.TransientPrefix+"private ") }
 
 // unwantedError is why a connection was not dialed: the client that it was for has left.

@@ -210,10 +210,10 @@ func (s *scenario) kind() string {
 	return "server"
 }
 
-// isForClient tells whether the answers of the hostile server belong to its clients.
+// isForClient reports whether the answers of the hostile server belong to its clients.
 func (s *scenario) isForClient() bool { return s.private && s.allow.refusal }
 
-// permits tells whether a session that reached no healthy server may end with this outcome.
+// permits reports whether a session that reached no healthy server may end with this outcome.
 func (a *allowance) permits(o *hunt.Outcome) bool {
 	if o.Mute || o.Foreign+o.Lost+o.Twice > 0 {
 		return a.results

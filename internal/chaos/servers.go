@@ -31,7 +31,7 @@ func startHealthy(name, protocol string, seed uint64, admit func(r *http.Request
 	return w, err
 }
 
-// served tells whether a session reached the server, and forgets it.
+// served reports whether a session reached the server, and forgets it.
 func (w *healthyServer) served(session uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -152,7 +152,7 @@ func (s *service) judgeAll() {
 	}
 }
 
-// refuses tells whether a proxy with few resources may refuse a session with this outcome.
+// refuses reports whether a proxy with few resources may refuse a session with this outcome.
 func (m *machine) refuses(o *hunt.Outcome) bool {
 	return m.descriptors > 0 && (o.Status == http.StatusServiceUnavailable || o.Code == 0 && o.Status == 0)
 }

@@ -213,7 +213,7 @@ func oneFile(cmd *cobra.Command, args []string) error {
 // errEmpty: an empty file would remove everything.
 var errEmpty = errors.New("the file has no services, backends or profiles, so everything would be removed: use --allow-empty if this is intended")
 
-// isEmpty tells whether a content has no entities.
+// isEmpty reports whether a content has no entities.
 func isEmpty(content *config.Content) bool {
 	return len(content.Services)+len(content.Backends)+len(content.Profiles) == 0
 }

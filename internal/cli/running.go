@@ -62,12 +62,12 @@ func (t *target) running(ctx context.Context, messages io.Writer) *running {
 	return r
 }
 
-// knowsServices tells whether the statistics name the services.
+// knowsServices reports whether the statistics name the services.
 func (r *running) knowsServices() bool {
 	return r != nil && len(r.Services) > 0 && r.Services[0].Name != ""
 }
 
-// knowsBackends tells whether the statistics name the backends.
+// knowsBackends reports whether the statistics name the backends.
 func (r *running) knowsBackends() bool {
 	return r != nil && len(r.Backends) > 0 && r.Backends[0].Name != ""
 }

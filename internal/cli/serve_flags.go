@@ -47,7 +47,7 @@ func newFlagSet() *pflag.FlagSet {
 	return set
 }
 
-// onlyFlags tells whether one service is described by flags, without a database.
+// onlyFlags reports whether one service is described by flags, without a database.
 func (f *serveFlags) onlyFlags() bool { return len(f.backends) > 0 }
 
 // misused returns what is wrong with the flags that describe a service, each by itself and together with the settings.

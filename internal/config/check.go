@@ -190,7 +190,7 @@ func notPrintable(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// isPort tells whether the text is a port to connect to, or nothing, for the scheme's own.
+// isPort reports whether the text is a port to connect to, or nothing, for the scheme's own.
 func isPort(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return text == "" || err == nil && n > 0

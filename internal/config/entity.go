@@ -14,7 +14,7 @@ func (c *Content) Names(kind Kind) []string {
 	return nil
 }
 
-// Has tells whether there is an entity of that kind and name.
+// Has reports whether there is an entity of that kind and name.
 func (c *Content) Has(kind Kind, name string) bool {
 	t, ok := tables[kind]
 	return ok && t.has(c, name)
@@ -54,7 +54,7 @@ func (c *Content) Remove(kind Kind, name string) {
 	}
 }
 
-// Equal tells whether two contents are equal.
+// Equal reports whether two contents are equal.
 func (c *Content) Equal(other *Content) bool { return len(Diff(c, other)) == 0 }
 
 func kindNames() []string {

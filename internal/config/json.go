@@ -40,7 +40,7 @@ func (f *Field) json(text string) string {
 	return value.JSON(text)
 }
 
-// isBare tells whether a text is a number, true or false.
+// isBare reports whether a text is a number, true or false.
 func isBare(text string) bool {
 	if text == "" || text[0] == '{' || text[0] == '[' || text[0] == '"' || text == "null" {
 		return false

@@ -153,7 +153,7 @@ func (t *entities[E]) has(c *Content, name string) bool {
 	return ok
 }
 
-// same tells whether an entity that both contents have is equal in both.
+// same reports whether an entity that both contents have is equal in both.
 func (t *entities[E]) same(a, b *Content, name string) bool {
 	return reflect.DeepEqual(t.all(a)[name], t.all(b)[name])
 }

@@ -31,7 +31,7 @@ func (s *source) set(state string, err error) {
 	s.state, s.err = state, err
 }
 
-// rang tells whether the watcher has a value, and takes it.
+// rang reports whether the watcher has a value, and takes it.
 func rang(watcher <-chan struct{}) bool {
 	select {
 	case _, ok := <-watcher:

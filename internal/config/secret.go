@@ -9,7 +9,7 @@ import (
 // hidden is shown in the place of what may be secret.
 const hidden = "(hidden)"
 
-// isSecretName tells whether what bears this name is likely a secret.
+// isSecretName reports whether what bears this name is likely a secret.
 func isSecretName(name string) bool {
 	name = strings.ToLower(name)
 	for _, part := range []string{"auth", "cookie", "token", "secret", "password", "passwd", "key", "credential", "signature"} {

@@ -152,7 +152,7 @@ func (s *liveScript) observe() {
 	}
 }
 
-// runs tells whether the proxy has what the configuration says.
+// runs reports whether the proxy has what the configuration says.
 func (s *liveScript) runs(now stats) bool {
 	ran := make(map[string]liveBackend)
 	for _, b := range now.Backends {

@@ -100,7 +100,7 @@ func (c *client) message(number int) []byte {
 
 func (c *client) leaving() bool { return closed(c.leave) }
 
-// over tells whether the session has ended.
+// over reports whether the session has ended.
 func (c *client) over() bool { return closed(c.done) }
 
 func closed(c chan struct{}) bool {

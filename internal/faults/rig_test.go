@@ -101,7 +101,7 @@ func (r *rig) victim() *server { return r.servers[0] }
 // backend returns the statistics of a backend.
 func (r *rig) backend(i int) stats.Backend { return r.proxy.Stats().Backends[i] }
 
-// full tells whether backends' pools have the size that they should have, and nothing is under way in them.
+// full reports whether backends' pools have the size that they should have, and nothing is under way in them.
 func (r *rig) full(backends ...int) bool {
 	all := r.proxy.Stats().Backends
 	for _, i := range backends {

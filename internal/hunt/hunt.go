@@ -183,7 +183,7 @@ func (h *hunt) work(ctx context.Context) {
 	}
 }
 
-// finishing tells whether Finish is closed.
+// finishing reports whether Finish is closed.
 func (h *hunt) finishing() bool {
 	select {
 	case <-h.options.Finish:

@@ -27,7 +27,7 @@ type Outcome struct {
 	Trace func() string
 }
 
-// Succeeded tells whether the session did not fail and got each of its own results once.
+// Succeeded reports whether the session did not fail and got each of its own results once.
 func (o *Outcome) Succeeded() bool {
 	return o.Kind == "" && !o.Mute && o.Foreign+o.Lost+o.Twice == 0 && (o.Completed || o.Manner != CleanEnd)
 }

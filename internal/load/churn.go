@@ -115,7 +115,7 @@ func (c *churn) ready() {
 	}
 }
 
-// inTalk tells whether messages are sent and echoes awaited.
+// inTalk reports whether messages are sent and echoes awaited.
 func (c *churn) inTalk() bool { return c.state == talking || c.state == parting }
 
 // take implements talk.

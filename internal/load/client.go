@@ -23,15 +23,15 @@ type talk interface {
 	take(p piece, now int64)
 	// halt is called when nothing more becomes due.
 	halt()
-	// finished tells whether nothing that was due is unsent or unanswered.
+	// finished reports whether nothing that was due is unsent or unanswered.
 	finished() bool
 	// account counts what stayed unsent or unanswered.
 	account()
-	// inSession tells whether messages become due for the client.
+	// inSession reports whether messages become due for the client.
 	inSession() bool
 	// failed is called when the connection has failed: it counts what will not be answered any more.
 	failed()
-	// closed is called when the server has closed the connection in order, with a code. It tells whether that was to be
+	// closed is called when the server has closed the connection in order, with a code. It reports whether that was to be
 	// expected.
 	closed(code frame.CloseCode) bool
 	// ended is called when the connection has ended.

@@ -58,7 +58,7 @@ func (e *echo) send() {
 	}
 }
 
-// full tells whether as many messages are on their way as the options allow.
+// full reports whether as many messages are on their way as the options allow.
 func (e *echo) full() bool {
 	return e.lane.window > 0 && e.sent-e.next >= e.lane.window
 }

@@ -71,7 +71,7 @@ func (r *reply) identify(s *script, client uint32) {
 	r.number, r.at = number, s.place(client, number)
 }
 
-// end ends the message, and tells whether it can be said which of the client's messages it is.
+// end ends the message, and reports whether it can be said which of the client's messages it is.
 func (r *reply) end(s *script) (known bool) {
 	if r.got < s.size && r.wrong == "" {
 		r.wrong = wrongLength

@@ -152,7 +152,7 @@ func (r *Result) setRates(urls []string, before, after []numbers) {
 // Failures returns how many sessions failed, or could not even connect.
 func (f *Figures) Failures() int64 { return int64(f.ConnectFailures) + f.Refused + f.Failed }
 
-// Err tells whether the server served the load badly: a message lost or mixed up, a connection failed or was refused later
+// Err reports whether the server served the load badly: a message lost or mixed up, a connection failed or was refused later
 // on, or none could be made.
 func (r *Result) Err() error {
 	if r.Connected == 0 {

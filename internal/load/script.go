@@ -108,7 +108,7 @@ func putHex(b []byte, value uint32) {
 	}
 }
 
-// hex reads eight digits, and tells whether they are those that putHex writes.
+// hex reads eight digits, and reports whether they are those that putHex writes.
 func hex(b []byte) (value uint32, ok bool) {
 	for _, c := range b[:8] {
 		switch {

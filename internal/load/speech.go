@@ -93,7 +93,7 @@ func (s *speech) send() {
 	}
 }
 
-// counted tells whether a message is one of the steady part: all but the one sent on connecting.
+// counted reports whether a message is one of the steady part: all but the one sent on connecting.
 func (s *speech) counted(message int) bool { return s.greeted || message > 0 }
 
 // take implements talk.

@@ -93,7 +93,7 @@ type Verdict struct {
 	// Value is what was measured, in Unit: ms, % or, for mere numbers, nothing.
 	Value float64
 	Unit  string
-	// Measured tells whether there was anything to measure. If not, the threshold counts as failed.
+	// Measured reports whether there was anything to measure. If not, the threshold counts as failed.
 	Measured bool
 	Failed   bool
 }

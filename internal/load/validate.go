@@ -136,7 +136,7 @@ func (o Options) checkSpeech(f *faults) {
 // spareDescriptors is how many file descriptors a run needs beside those of its connections, with room to spare.
 const spareDescriptors = 64
 
-// checkDescriptors tells whether the process may open so many connections.
+// checkDescriptors reports whether the process may open so many connections.
 func checkDescriptors(connections int) error {
 	if limit := machine.Limit(); limit < connections+spareDescriptors {
 		return fmt.Errorf("connections: %d needs more file descriptors than this process may open, %d (ulimit -n): use at most %d connections",

@@ -80,7 +80,7 @@ func TestDocsNameValues(t *testing.T) {
 	}
 }
 
-// fixedLabel tells whether the label's values are from a list in the code.
+// fixedLabel reports whether the label's values are from a list in the code.
 func fixedLabel(label *dto.LabelPair) bool {
 	return slices.Contains([]string{"state", "reason", "direction"}, label.GetName())
 }

@@ -88,7 +88,7 @@ func (g *Group[C]) choose(variant string, key uint64) *Pool[C] {
 	return g.highest(variant, func(p *Pool[C]) float64 { return -p.load(p.using() + 1) })
 }
 
-// ready tells whether a connection of that variant can be leased at once.
+// ready reports whether a connection of that variant can be leased at once.
 func (p *Pool[C]) ready(variant string) bool {
 	if variant == "" { // without a call, as nearly always
 		return p.base.newest != nil && p.leasable()

@@ -30,7 +30,7 @@ func (r *rig) picks(n int) []int {
 	return got
 }
 
-// among tells whether n is what chance makes of an expected number: within six standard deviations, which it leaves less
+// among reports whether n is what chance makes of an expected number: within six standard deviations, which it leaves less
 // than once in a hundred million times.
 func among(n int, of, share float64) bool {
 	d := float64(n) - of*share

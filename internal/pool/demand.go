@@ -8,7 +8,7 @@ const maxOvertaken = 4
 // This file decides which backend dials, or makes room, for clients that wait: the least loaded one. Its functions are called with the
 // group's mutex held.
 
-// due tells whether the pool's worker has something to dial or to retire. The worker of a backend that is out of service is always
+// due reports whether the pool's worker has something to dial or to retire. The worker of a backend that is out of service is always
 // signalled, since room, or an idle connection that makes room, is all that a trial needs.
 func (p *Pool[C]) due() bool {
 	if !p.usable {
@@ -75,10 +75,10 @@ func (g *Group[C]) undialed(skip int) *Waiter[C] {
 	return nil
 }
 
-// dialsForClients tells whether the pool's worker can dial for a waiting client.
+// dialsForClients reports whether the pool's worker can dial for a waiting client.
 func (p *Pool[C]) dialsForClients() bool { return p.leasable() && p.dialable && p.room() }
 
-// displaces tells whether the pool's oldest idle connection is to make room for a client that waits for another variant: when no backend
+// displaces reports whether the pool's oldest idle connection is to make room for a client that waits for another variant: when no backend
 // has room, this one is the least loaded of those that can make some, and less room is being made than is needed.
 func (p *Pool[C]) displaces() bool {
 	g := p.group
@@ -107,7 +107,7 @@ func (g *Group[C]) placesFreeing() (places int) {
 	return places
 }
 
-// holdsBack tells whether the client with this ticket does not get an idle connection of p, because a client that has waited longer, for
+// holdsBack reports whether the client with this ticket does not get an idle connection of p, because a client that has waited longer, for
 // another variant, needs its place. A client may be overtaken a few times, since that saves a dial, but not for ever.
 func (g *Group[C]) holdsBack(p *Pool[C], ticket uint64) bool {
 	if g.queue.length == 0 || g.queue.first.ticket >= ticket || !p.canDisplace() {
@@ -129,7 +129,7 @@ func (g *Group[C]) holdsBack(p *Pool[C], ticket uint64) bool {
 	return false
 }
 
-// leasable tells whether sessions may begin. After the cap was lowered, none begins until fewer are left than the cap.
+// leasable reports whether sessions may begin. After the cap was lowered, none begins until fewer are left than the cap.
 func (p *Pool[C]) leasable() bool {
 	return p.mode == Enabled && p.usable && p.weight > 0 && p.using() < p.limit
 }
@@ -143,7 +143,7 @@ func (p *Pool[C]) using() int { return p.counts[Leased] + p.counts[Resetting] }
 // present returns how many connections the backend may see.
 func (p *Pool[C]) present() int { return p.counts[Dialing] + p.counts[Idle] + p.using() }
 
-// room tells whether another connection may be dialed.
+// room reports whether another connection may be dialed.
 func (p *Pool[C]) room() bool { return p.mode == Enabled && p.present()+p.counts[Retiring] < p.limit }
 
 // load returns the share of the cap that so many used connections are, in relation to the weight.

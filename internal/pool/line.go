@@ -67,7 +67,7 @@ func (q *queue[C]) count(variant string, coming int) {
 	}
 }
 
-// covers tells whether one of the counted connections is for the client, and uses it up. It is called for the clients in their order.
+// covers reports whether one of the counted connections is for the client, and uses it up. It is called for the clients in their order.
 func (q *queue[C]) covers(w *Waiter[C]) bool {
 	l := q.counted(w.line)
 	if l.coming == 0 {

@@ -96,7 +96,7 @@ func (p *modelPool) room() bool { return p.mode == Enabled && len(p.slots) < p.c
 
 func (p *modelPool) dialsForClients() bool { return p.leasable() && p.dialable && p.room() }
 
-// lessLoaded tells whether used connections of p are a smaller share than those of the other. All factors are small and
+// lessLoaded reports whether used connections of p are a smaller share than those of the other. All factors are small and
 // their binary fractions short, so that the products are exact.
 func (p *modelPool) lessLoaded(used int, other *modelPool, otherUsed int) bool {
 	size := func(p *modelPool) float64 { return float64(p.cap()) * p.settings.Weight * p.ramp }

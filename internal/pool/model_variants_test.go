@@ -226,7 +226,7 @@ func (m *model) candidates(variant string) (found []*modelPool) {
 	})
 }
 
-// waits tells whether a client waits for a variant.
+// waits reports whether a client waits for a variant.
 func (m *model) waits(variant string) bool {
 	return slices.ContainsFunc(m.waiting, func(w *modelClient) bool { return w.waiter.Variant == variant })
 }

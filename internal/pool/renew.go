@@ -43,7 +43,7 @@ func (p *Pool[C]) RetireOutdated(most int) (conn C, ok bool) {
 // isOutdated compares generations, of which there are enough: no connection sees 65,536 changes.
 func (p *Pool[C]) isOutdated(s *Slot[C]) bool { return s.generation != p.generation }
 
-// replaceable tells whether an outdated idle connection may be retired. tooFew tells whether warm ones are missing.
+// replaceable tells whether an outdated idle connection may be retired. tooFew reports whether warm ones are missing.
 func (p *Pool[C]) replaceable(tooFew bool, atOnce int) bool {
 	return p.outdated > 0 && (!tooFew || !p.room() && p.mode == Enabled && p.counts[Dialing]+p.counts[Retiring] < atOnce)
 }

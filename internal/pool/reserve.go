@@ -19,7 +19,7 @@ func (p *Pool[C]) Reserve() (*Slot[C], bool) {
 	return p.reserve(v, demanded)
 }
 
-// Demanded tells whether the caller is to dial for a client that waits.
+// Demanded reports whether the caller is to dial for a client that waits.
 func (p *Pool[C]) Demanded() bool {
 	p.group.mu.Lock()
 	defer p.group.mu.Unlock()

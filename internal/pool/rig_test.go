@@ -184,7 +184,7 @@ func (r *rig) expectSignals(what string, want []int, f func()) {
 	}
 }
 
-// panics tells whether f does.
+// panics reports whether f does.
 func panics(f func()) (panicked bool) {
 	defer func() { panicked = recover() != nil }()
 	f()

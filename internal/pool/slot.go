@@ -112,7 +112,7 @@ func (s *Slot[C]) Gone() {
 // Variant returns the variant of the connection: clients with the same [Waiter.Variant] can use it.
 func (s *Slot[C]) Variant() string { return s.variant.name }
 
-// Demanded tells whether the connection is dialed for a client that waits.
+// Demanded reports whether the connection is dialed for a client that waits.
 func (s *Slot[C]) Demanded() bool { return s.demanded }
 
 // State returns what the connection is doing.

@@ -206,7 +206,7 @@ func (p *Pool[C]) variantToPredial() (next *variant[C]) {
 	return next
 }
 
-// compareWarm tells whether warm connections are missing of any variant, and whether more are idle of any than are kept warm.
+// compareWarm reports whether warm connections are missing of any variant, and whether more are idle of any than are kept warm.
 func (p *Pool[C]) compareWarm() (tooFew, tooMany bool) {
 	if p.hasNoVariants() {
 		n := p.base.coming + p.base.idle - p.base.outdated

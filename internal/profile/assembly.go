@@ -30,7 +30,7 @@ const (
 	ignored              // dropped without a look
 )
 
-// looked tells whether the message's payload is looked at.
+// looked reports whether the message's payload is looked at.
 func (f fate) looked() bool { return f == looking || f == holding || f == dropping }
 
 // buffers holds what messages are put together in.

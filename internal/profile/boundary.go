@@ -176,18 +176,18 @@ func (b *Boundary) Begin(token uint64) (s Step) {
 	return s
 }
 
-// opens tells whether a session's first message needs to be known.
+// opens reports whether a session's first message needs to be known.
 func (p *program) opens() bool {
 	return p.sticks() || p.refuses() || p.readies || p.reuse == Tagged
 }
 
-// refuses tells whether a server may refuse a session after the handshake.
+// refuses reports whether a server may refuse a session after the handshake.
 func (p *program) refuses() bool { return p.busys || p.busyClose != nil }
 
-// listens tells whether what a one-shot connection's server says before the session is looked at.
+// listens reports whether what a one-shot connection's server says before the session is looked at.
 func (p *program) listens() bool { return p.busys || p.alives }
 
-// sticks tells whether sessions leave settings on the connection.
+// sticks reports whether sessions leave settings on the connection.
 func (p *program) sticks() bool {
 	return (p.fromClient.can[frame.Text]|p.fromClient.can[frame.Binary])&isSticky != 0
 }
@@ -200,7 +200,7 @@ func (b *Boundary) Opening() Opening {
 	return b.session.opening
 }
 
-// Plausible tells whether the server keeps to the profile as far as counts can tell. What it sends beyond that belongs to
+// Plausible reports whether the server keeps to the profile as far as counts can tell. What it sends beyond that belongs to
 // nobody, and must not reach a client; the connection serves no other session then.
 func (b *Boundary) Plausible(t Traffic) bool {
 	if b.program.reuse != Lockstep || b.session == nil || b.state > replacing { // then all is counted as it comes
@@ -217,7 +217,7 @@ func (b *Boundary) Plausible(t Traffic) bool {
 	return true
 }
 
-// Owed tells whether the server may have something left to say to the session.
+// Owed reports whether the server may have something left to say to the session.
 func (b *Boundary) Owed(t Traffic) bool {
 	switch {
 	case b.program.reuse == OneShot:

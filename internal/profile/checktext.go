@@ -2,7 +2,7 @@ package profile
 
 import "strings"
 
-// hasTokens tells whether the reset's acknowledgement bears the token that was sent.
+// hasTokens reports whether the reset's acknowledgement bears the token that was sent.
 func (s *spec) hasTokens() bool {
 	for i := range s.reset.until {
 		if !s.reset.until[i].hasToken() {

@@ -4,7 +4,7 @@ import "github.com/wsbouncer/wsbouncer/internal/frame"
 
 // Frame presents the header of a data frame, of a message whose kind [Boundary.Inspect] named when it began; messages that it
 // did not name then are not presented, nor are their further frames. op is the frame's own, length its payload's in bytes,
-// and fin tells whether it is the message's last.
+// and fin reports whether it is the message's last.
 func (b *Boundary) Frame(d Direction, op frame.Opcode, length int64, fin bool) Step {
 	m := &b.remembered().messages[d]
 	if op != frame.Continuation {

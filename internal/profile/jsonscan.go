@@ -21,7 +21,7 @@ type jsonScanner struct {
 // maxDepth is how deep a JSON text may be nested; one that is deeper counts as invalid.
 const maxDepth = 100
 
-// scan tells whether the text is valid JSON. Only then do its findings count.
+// scan reports whether the text is valid JSON. Only then do its findings count.
 func (s *jsonScanner) scan() bool {
 	s.captureFrom = -1
 	if !s.value(s.program.all, 0) {

@@ -192,7 +192,7 @@ func nesting(text []byte) (deepest int) {
 	return deepest
 }
 
-// trueOf tells whether the condition is true of a decoded text.
+// trueOf reports whether the condition is true of a decoded text.
 func (c *condition) trueOf(value any) bool {
 	for _, s := range c.path {
 		switch v := value.(type) {

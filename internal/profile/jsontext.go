@@ -119,7 +119,7 @@ func (s *jsonScanner) equalMarked(from, to int, escaped bool, c *compiled) bool 
 	return ok && rest == to
 }
 
-// unescapedPrefix tells whether what stands between quotes begins with a text, escapes resolved, and where it goes on.
+// unescapedPrefix reports whether what stands between quotes begins with a text, escapes resolved, and where it goes on.
 func (s *jsonScanner) unescapedPrefix(from, to int, want string) (rest int, ok bool) {
 	for want != "" {
 		if from == to {

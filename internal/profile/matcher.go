@@ -48,10 +48,10 @@ const (
 // codeRange is a range of close codes or HTTP statuses, both ends included.
 type codeRange struct{ low, high uint16 }
 
-// isMessage tells whether the matcher is about messages.
+// isMessage reports whether the matcher is about messages.
 func (m *matcher) isMessage() bool { return m.close == nil && m.status == nil }
 
-// fits tells whether the code is in one of the ranges.
+// fits reports whether the code is in one of the ranges.
 func fits(code uint16, ranges []codeRange) bool {
 	for _, r := range ranges {
 		if r.low <= code && code <= r.high {
@@ -264,7 +264,7 @@ func (r *reader) condition(n *strictyaml.Node) (condition, bool) {
 	return condition{}, false
 }
 
-// validNumber tells whether the text is a number in JSON's notation (RFC 8259, section 6).
+// validNumber reports whether the text is a number in JSON's notation (RFC 8259, section 6).
 func validNumber(text string) bool {
 	s := jsonScanner{b: []byte(text)}
 	_, err := strconv.ParseFloat(text, 64)

@@ -10,7 +10,7 @@ import (
 // Message is a whole message that the proxy itself sends to a server: part of a profile's setup, reset or keepalive. It is
 // immutable.
 type Message struct {
-	// Binary tells whether it is a binary message; otherwise it is text.
+	// Binary reports whether it is a binary message; otherwise it is text.
 	Binary bool
 
 	payload string // with tokenMark where the token goes, if marked

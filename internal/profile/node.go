@@ -35,10 +35,10 @@ func (r *reader) problem(at place, format string, args ...any) {
 // placeOf returns where a node begins.
 func placeOf(n *strictyaml.Node) place { return place{max(1, n.Line), max(1, n.Column)} }
 
-// isText tells whether a node is text.
+// isText reports whether a node is text.
 func isText(n *strictyaml.Node) bool { return strictyaml.KindOf(n) == strictyaml.Text }
 
-// isMapping tells whether a node is a mapping.
+// isMapping reports whether a node is a mapping.
 func isMapping(n *strictyaml.Node) bool { return strictyaml.KindOf(n) == strictyaml.Mapping }
 
 // entry is one key of a mapping with its value.
@@ -96,7 +96,7 @@ func items(n *strictyaml.Node) []*strictyaml.Node {
 	return []*strictyaml.Node{n}
 }
 
-// isNone tells whether a value is the word none, which switches things off.
+// isNone reports whether a value is the word none, which switches things off.
 func isNone(n *strictyaml.Node) bool { return isText(n) && n.Value == "none" }
 
 // text returns a text as it stands, byte for byte.

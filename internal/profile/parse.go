@@ -59,7 +59,7 @@ func (r *reader) specs(data []byte, taken func(string) bool) []*spec {
 	return list
 }
 
-// isName tells whether a text can be a profile's name.
+// isName reports whether a text can be a profile's name.
 func isName(s string) bool {
 	return s != "" && len(s) <= 64 && s[0] != '-' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }

@@ -152,7 +152,7 @@ func (p *HandshakePolicy) PassFor(k HandshakeParts) string {
 	return strings.Join(words, ",")
 }
 
-// Any tells whether any part of a request can be passed.
+// Any reports whether any part of a request can be passed.
 func (p *HandshakePolicy) Any() bool {
 	return p.Profile.Variants() || p.Pass.Path || p.Pass.Query || p.Pass.Subprotocol || len(p.Pass.Parameters)+len(p.Pass.Headers) > 0
 }
@@ -201,14 +201,14 @@ func (p *HandshakePolicy) passesSubprotocol() bool {
 	return p.Pass.Subprotocol || p.Profile.spec.variant.privateSubprotocol
 }
 
-// passesParameter tells whether a parameter of the URL is passed for a client alone.
+// passesParameter reports whether a parameter of the URL is passed for a client alone.
 func (p *HandshakePolicy) passesParameter(name string) bool {
 	v := &p.Profile.spec.variant
 	return p.Pass.Query || slices.Contains(p.Pass.Parameters, name) ||
 		!slices.Contains(v.query, name) && (slices.Contains(v.privateQuery, name) || slices.Contains(v.privateQuery, "*"))
 }
 
-// passesField tells whether a header field is passed for a client alone.
+// passesField reports whether a header field is passed for a client alone.
 func (p *HandshakePolicy) passesField(name string) bool {
 	return slices.Contains(p.Pass.Headers, name) || slices.Contains(p.Profile.spec.variant.privateHeaders, name)
 }

@@ -70,7 +70,7 @@ func errTooLong(text string) error {
 	return fmt.Errorf("invalid path %q: use at most %d steps", text, maxPath)
 }
 
-// isIndex tells whether a text is the number of an array's item.
+// isIndex reports whether a text is the number of an array's item.
 func isIndex(s string) bool {
 	if s == "" || len(s) > 6 || len(s) > 1 && s[0] == '0' {
 		return false
@@ -95,7 +95,7 @@ func (p jsonPath) String() string {
 	return strings.Join(keys, ".")
 }
 
-// leadsThrough tells whether the path begins with all of another that is shorter.
+// leadsThrough reports whether the path begins with all of another that is shorter.
 func (p jsonPath) leadsThrough(other jsonPath) bool {
 	if len(other) >= len(p) {
 		return false

@@ -44,13 +44,13 @@ func (p *Profile) Source() string { return p.spec.source }
 // From returns the name of the profile that this one inherits from; empty for none.
 func (p *Profile) From() string { return p.spec.from }
 
-// BusyStatus tells whether this HTTP status, in answer to the opening handshake, means that the server is full. Whoever
+// BusyStatus reports whether this HTTP status, in answer to the opening handshake, means that the server is full. Whoever
 // dials asks.
 func (p *Profile) BusyStatus(status int) bool {
 	return status > 0 && status < 1000 && fits(uint16(status), p.program.busyStatus)
 }
 
-// DialsAhead tells whether connections are dialed before there is a client for them, to a backend that sets these header fields
+// DialsAhead reports whether connections are dialed before there is a client for them, to a backend that sets these header fields
 // itself, by their names in canonical form, and has this query in its URL.
 func (p *Profile) DialsAhead(header []string, query string) bool {
 	switch p.Predial {
@@ -62,7 +62,7 @@ func (p *Profile) DialsAhead(header []string, query string) bool {
 	return true
 }
 
-// keyed tells whether one of the fields or parameters is what the profile says that a client's key is in.
+// keyed reports whether one of the fields or parameters is what the profile says that a client's key is in.
 func (p *Profile) keyed(header []string, query string) bool {
 	v := &p.spec.variant
 	for _, name := range header {
@@ -78,7 +78,7 @@ func (p *Profile) keyed(header []string, query string) bool {
 	return false
 }
 
-// namesKey tells whether what bears this name is a key or token, and not just an option.
+// namesKey reports whether what bears this name is a key or token, and not just an option.
 func namesKey(name string) bool {
 	name = strings.ToLower(name)
 	return slices.Contains(secretNames, name) || strings.Contains(name, "key") || strings.Contains(name, "token") || strings.HasPrefix(name, "auth")

@@ -76,7 +76,7 @@ func (b *Boundary) streams(op frame.Opcode, length int64) Step {
 	return Step{}
 }
 
-// replayable tells whether another connection can take the session over: the server has said nothing to the client, and what
+// replayable reports whether another connection can take the session over: the server has said nothing to the client, and what
 // the client has said to it is known.
 func (b *Boundary) replayable() bool {
 	return b.flags&(silent|replay) == silent|replay && b.session.messages[FromClient].fate == unseen

@@ -19,7 +19,7 @@ var seed = maphash.MakeSeed()
 // hashOf returns a number that stands for the bytes within this process.
 func hashOf(b []byte) uint64 { return maphash.Bytes(seed, b) | 1<<63 }
 
-// fit tells whether a session with these settings can be served, and if so, notes them.
+// fit reports whether a session with these settings can be served, and if so, notes them.
 func (b *Boundary) fit(settings uint64) (s Step, fits bool) {
 	switch {
 	case settings == unknownSettings && b.settings == anySettings:

@@ -17,7 +17,7 @@ type tagSet uint64
 // add adds the tag with hash h.
 func (s *tagSet) add(h uint64) { *s |= tagBits(h) }
 
-// has tells whether the tag with hash h may be in the set.
+// has reports whether the tag with hash h may be in the set.
 func (s tagSet) has(h uint64) bool { return s != 0 && tagBits(h)&^s == 0 }
 
 func tagBits(h uint64) tagSet { return 1<<(h&63) | 1<<(h>>6&63) | 1<<(h>>12&63) }

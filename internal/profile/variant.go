@@ -42,16 +42,16 @@ func badParameter(format string, args ...any) error {
 // MaxVariants is the number of variants whose connections are kept ready: the most recently used ones.
 func (p *Profile) MaxVariants() int { return p.spec.variant.max }
 
-// Variants tells whether the profile passes any part of requests to the server.
+// Variants reports whether the profile passes any part of requests to the server.
 func (p *Profile) Variants() bool { return !p.spec.variant.none() }
 
-// Private tells whether requests may have values that are passed only over a connection of the client's own.
+// Private reports whether requests may have values that are passed only over a connection of the client's own.
 func (p *Profile) Private() bool {
 	v := &p.spec.variant
 	return len(v.privateQuery)+len(v.privateHeaders) > 0 || v.privateSubprotocol || v.dialUnlisted
 }
 
-// Sticks tells whether sessions can leave settings on a connection, so that others need another connection.
+// Sticks reports whether sessions can leave settings on a connection, so that others need another connection.
 func (p *Profile) Sticks() bool { return p.program.sticks() }
 
 // Variant returns the parts to pass of a request with this query (without the question mark) and header, for a service that has no

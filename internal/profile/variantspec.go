@@ -27,7 +27,7 @@ type variantSpec struct {
 	max          int  // keys that connections are kept ready for at a time
 }
 
-// none tells whether no parameter matters.
+// none reports whether no parameter matters.
 func (v *variantSpec) none() bool {
 	return len(v.query)+len(v.headers)+len(v.privateQuery)+len(v.privateHeaders) == 0 && !v.privateSubprotocol && !v.refuseOther
 }
@@ -44,7 +44,7 @@ var handshakeHeaders = []string{
 	"Sec-Websocket-Protocol", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Keep-Alive", "Expect",
 }
 
-// IsToken tells whether a text is a token of HTTP (RFC 9110, section 5.6.2).
+// IsToken reports whether a text is a token of HTTP (RFC 9110, section 5.6.2).
 func IsToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]

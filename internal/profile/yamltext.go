@@ -176,7 +176,7 @@ func quoteValue(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
 }
 
-// isPlain tells whether a text needs no quotes anywhere.
+// isPlain reports whether a text needs no quotes anywhere.
 func isPlain(s string) bool {
 	if s == "" || len(s) > 200 || strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./") != "" {
 		return false

@@ -66,11 +66,11 @@ func probeURL(text string, target *handshake.Target) *url.URL {
 	return u
 }
 
-// sameHandshake tells whether another plan has the same headers and TLS settings.
+// sameHandshake reports whether another plan has the same headers and TLS settings.
 func (b *backendPlan) sameHandshake(next *backendPlan) bool {
 	return maps.Equal(b.Headers, next.Headers) && b.TLSCA == next.TLSCA && b.TLSServerName == next.TLSServerName &&
 		b.TLSInsecureSkipVerify == next.TLSInsecureSkipVerify && b.TLSCertificate == next.TLSCertificate && b.TLSKey == next.TLSKey
 }
 
-// equal tells whether two entities are equal.
+// equal reports whether two entities are equal.
 func equal[E config.Service | config.Backend](a, b E) bool { return reflect.DeepEqual(a, b) }

@@ -20,7 +20,7 @@ func (v *servicePlan) passes(pass profile.PassRules) *profile.HandshakePolicy {
 	return passing
 }
 
-// dialsAhead tells whether connections to any backend are dialed before clients arrive.
+// dialsAhead reports whether connections to any backend are dialed before clients arrive.
 func (v *servicePlan) dialsAhead() bool {
 	return slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.ahead && b.Warm != 0 })
 }

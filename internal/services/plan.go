@@ -166,7 +166,7 @@ func (v *servicePlan) member(name string) *backendPlan {
 	return v.byName[name]
 }
 
-// enabled tells whether a backend of the service is enabled.
+// enabled reports whether a backend of the service is enabled.
 func (v *servicePlan) enabled() bool {
 	return slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.mode == pool.Enabled })
 }
@@ -180,7 +180,7 @@ func (p *plan) planFor(m *member) *backendPlan {
 	return planned
 }
 
-// needsRedial tells whether another plan needs new connections, since servers are told something else in the handshake or the
+// needsRedial reports whether another plan needs new connections, since servers are told something else in the handshake or the
 // connections are used with another profile.
 func (b *backendPlan) needsRedial(next *backendPlan) bool {
 	return b.profile != next.profile || b.target.Protocol != next.target.Protocol ||

@@ -57,7 +57,7 @@ func (v *service) ready() error {
 	return fmt.Errorf("not ready: service %s: %s", v.name, strings.Join(reasons, "; "))
 }
 
-// hasServed tells whether the service has ever had a connection.
+// hasServed reports whether the service has ever had a connection.
 func (v *service) hasServed() bool {
 	for _, m := range v.members {
 		if v.served {

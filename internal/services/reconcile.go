@@ -154,7 +154,7 @@ func (s *Services) releaseBackends(v *service, now time.Time) (waits bool) {
 	return waits
 }
 
-// isWarming tells whether a backend of the service is still getting its warm connections.
+// isWarming reports whether a backend of the service is still getting its warm connections.
 func (v *service) isWarming(now time.Time) (warming bool) {
 	for _, m := range v.members {
 		if m.warming.IsZero() {

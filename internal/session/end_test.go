@@ -345,7 +345,7 @@ func TestWhatIsIdle(t *testing.T) {
 }
 
 // looks has the session looked at for idleness as often as it takes to end one, with something done before each look, and
-// tells whether it was ended.
+// reports whether it was ended.
 func (r *rig) looks(f func()) (ended bool) {
 	for range 2 * idleLooks {
 		f()

@@ -78,5 +78,5 @@ func (l *leg) traffic(sent sent) profile.Traffic {
 	}
 }
 
-// owed tells whether the backend may have something left to say to what the client has sent.
+// owed reports whether the backend may have something left to say to what the client has sent.
 func (s *Session) owed() bool { return s.leg.conn.Boundary().Owed(s.leg.traffic(s.sentNow())) }

@@ -336,7 +336,7 @@ func (l *life) linger(e *event, do []action) []action {
 	return do
 }
 
-// retire ends the session after a panic, whatever state it is in. It tells whether there is anything to end.
+// retire ends the session after a panic, whatever state it is in. It reports whether there is anything to end.
 func (l *life) retire() (was state, do bool) {
 	was, l.state = l.state, gone
 	return was, was != gone

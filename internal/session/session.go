@@ -79,7 +79,7 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening) {
 	}
 }
 
-// holds tells whether the session holds the lease of conn.
+// holds reports whether the session holds the lease of conn.
 func (s *Session) holds(conn *backend.Conn) bool { return s.leg.conn == conn }
 
 // end ends the session on behalf of the proxy.

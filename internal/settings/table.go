@@ -102,7 +102,7 @@ func find(name string) (setting, bool) {
 	return table[i], true
 }
 
-// isList tells whether the setting has several values.
+// isList reports whether the setting has several values.
 func (s *setting) isList() bool {
 	_, ok := s.value(new(Settings)).(value.List)
 	return ok

@@ -45,7 +45,7 @@ func (s *Server) serve(l *loop.Loop, socket loop.Socket, request *handshake.Requ
 	}
 }
 
-// passesThrough tells whether messages can be echoed before they are complete.
+// passesThrough reports whether messages can be echoed before they are complete.
 func (s *Server) passesThrough() bool {
 	o := &s.options
 	return o.Protocol == Echo && o.Latency == 0 && o.Jitter == 0 && !o.Fail.inSession() && !o.Nasty.inSession()

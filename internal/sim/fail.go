@@ -173,7 +173,7 @@ func (f FailOptions) validate() error {
 	return nil
 }
 
-// inSession tells whether anything can go wrong after the upgrade.
+// inSession reports whether anything can go wrong after the upgrade.
 func (f FailOptions) inSession() bool {
 	f.Refuse = 0
 	return f != FailOptions{CloseCode: f.CloseCode, LateAfter: f.LateAfter}

@@ -100,7 +100,7 @@ func (d *funASRDialogue) set(message []byte) error {
 	return nil
 }
 
-// listen hears audio and tells whether the speaker pauses.
+// listen hears audio and reports whether the speaker pauses.
 func (d *funASRDialogue) listen(v *voice, audio []byte) (pause bool) {
 	d.frames = append(d.frames, audio)
 	d.chunk = append(d.chunk, audio)

@@ -84,7 +84,7 @@ func (o Options) validKey(p *Protocol) error {
 	return nil
 }
 
-// wrongKey tells whether the server asks for a key that the request does not have, and whether it has none at all.
+// wrongKey reports whether the server asks for a key that the request does not have, and whether it has none at all.
 func (s *Server) wrongKey(r *http.Request) (wrong, missing bool) {
 	if s.options.APIKey == "" {
 		return false, false
@@ -93,7 +93,7 @@ func (s *Server) wrongKey(r *http.Request) (wrong, missing bool) {
 	return subtle.ConstantTimeCompare([]byte(key), []byte(s.options.APIKey)) == 0, key == ""
 }
 
-// refusesByStatus tells whether the answer to a bad key is an HTTP status.
+// refusesByStatus reports whether the answer to a bad key is an HTTP status.
 func (s *Server) refusesByStatus() bool {
 	return s.options.RefuseByStatus || s.protocol.auth.message == nil
 }

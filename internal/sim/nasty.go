@@ -133,7 +133,7 @@ func (n NastyOptions) validate() error {
 	return nil
 }
 
-// inSession tells whether any bad habit can show after the upgrade.
+// inSession reports whether any bad habit can show after the upgrade.
 func (n NastyOptions) inSession() bool {
 	n.Full = 0
 	return n != NastyOptions{}

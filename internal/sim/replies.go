@@ -186,7 +186,7 @@ func (r *replies) sendLateOnes() {
 	r.conn.flush()
 }
 
-// full tells whether no more messages should be read for now.
+// full reports whether no more messages should be read for now.
 func (r *replies) full() bool { return r.queued > maxQueuedBytes || len(r.queue) > maxQueued }
 
 // sendDue sends the answers whose time has come.

@@ -54,7 +54,7 @@ type voice struct {
 	// Static.
 	nasty *NastyOptions
 	dice  *rand.Rand
-	// place takes a place for a session on the server, if the connection has none yet, and tells whether there was one.
+	// place takes a place for a session on the server, if the connection has none yet, and reports whether there was one.
 	place func() bool
 
 	lastPartial []byte // of the session under way, when late ones are asked for

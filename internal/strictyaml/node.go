@@ -108,7 +108,7 @@ func (r Reader) Entries(n *Node, expected string) (entries []Entry) {
 	return entries
 }
 
-// Known tells whether the entry's key is among those known, and if not, which one was probably meant. what is what the key names.
+// Known reports whether the entry's key is among those known, and if not, which one was probably meant. what is what the key names.
 func (r Reader) Known(e Entry, what string, known []string) bool {
 	if slices.Contains(known, e.Key.Value) {
 		return true

@@ -6,7 +6,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 )
 
-// Answer answers an upgrade request, and tells whether it accepted it. The server calls it on a goroutine of the connection.
+// Answer answers an upgrade request, and reports whether it accepted it. The server calls it on a goroutine of the connection.
 type Answer func(net.Conn, *handshake.Request) (accepted bool)
 
 // Accept accepts every request, selects a subprotocol ("" for none), and sends a greeting in the same write.

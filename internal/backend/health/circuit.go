@@ -12,7 +12,7 @@ const (
 	LastBackoff = 15 * time.Second
 )
 
-// CircuitState tells whether a server gets sessions.
+// CircuitState reports whether a server gets sessions.
 type CircuitState uint8
 
 // The states of a circuit.

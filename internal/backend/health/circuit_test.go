@@ -147,7 +147,7 @@ func TestProbationIsNoShortcut(t *testing.T) {
 	}
 }
 
-// established tells whether the circuit was closed by it.
+// established reports whether the circuit was closed by it.
 func TestCircuitTellsWhenItCloses(t *testing.T) {
 	for state, want := range map[CircuitState]bool{Closed: false, HalfOpen: true, Open: false} {
 		c := circuit{state: state}

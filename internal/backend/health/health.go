@@ -132,7 +132,7 @@ func (t *Tracker) Dial(now Instant) Attempt {
 	return Attempt{now, t.generation}
 }
 
-// Outdated tells whether the settings that an attempt dials with have changed.
+// Outdated reports whether the settings that an attempt dials with have changed.
 func (t *Tracker) Outdated(a Attempt) bool { return a.generation != t.generation }
 
 // DialEnded notes what became of an attempt. An outdated one says nothing. A server that says it is full, but holds no connection,
@@ -410,7 +410,7 @@ func (t *Tracker) permit(p *Permit, now Instant) {
 	p.Dials = max(t.parallel-t.dialing, 0)
 }
 
-// Usable tells whether sessions may begin.
+// Usable reports whether sessions may begin.
 func (t *Tracker) Usable() bool { return t.usable }
 
 // Share returns the part of its clients that the server gets, above 0 and at most 1.
@@ -419,7 +419,7 @@ func (t *Tracker) Share() float64 { return float64(t.slowStart.steps) / shareSte
 // Ceiling returns how many connections the server accepts at present, at least 1; 0 for as many as its cap.
 func (t *Tracker) Ceiling() int { return t.ceiling.value }
 
-// Predial tells whether connections may be dialed ahead of clients. Those for waiting clients may be dialed all the same.
+// Predial reports whether connections may be dialed ahead of clients. Those for waiting clients may be dialed all the same.
 func (t *Tracker) Predial(now Instant) bool { return !t.predialRefused || now >= t.predialAt }
 
 // Changes returns what has changed since it was last called, in this order, for logs and statistics.
@@ -432,7 +432,7 @@ func (t *Tracker) Changes() []Change {
 // Change is a [ReachabilityChange], [CircuitChange], [OutlierChange], [CeilingChange] or [PredialRefused].
 type Change interface{ change() }
 
-// ReachabilityChange tells whether connections can be established, and if not why.
+// ReachabilityChange reports whether connections can be established, and if not why.
 type ReachabilityChange struct {
 	Reachable bool
 	Reason    string
@@ -444,7 +444,7 @@ type CircuitChange struct {
 	Reason string
 }
 
-// OutlierChange tells whether the server is left out because far more sessions fail on it than on its peers.
+// OutlierChange reports whether the server is left out because far more sessions fail on it than on its peers.
 type OutlierChange struct {
 	LeftOut bool
 	Reason  string

@@ -18,7 +18,7 @@ type probation struct {
 	passesAt Instant // when that connection will have passed
 }
 
-// suspect tells whether the server accepts connections only to close them.
+// suspect reports whether the server accepts connections only to close them.
 func (p *probation) suspect() bool { return p.lost >= Strikes }
 
 // lose counts a connection that was lost on probation.
@@ -32,5 +32,5 @@ func (p *probation) establish(began, now Instant) {
 	}
 }
 
-// passed tells whether the connection on trial has lasted long enough.
+// passed reports whether the connection on trial has lasted long enough.
 func (p *probation) passed(now Instant) bool { return p.lost > 0 && p.onTrial && now >= p.passesAt }

@@ -23,7 +23,7 @@ type SessionEnd struct {
 	Neutral  bool       // it is neither a failure nor a session that went well
 }
 
-// AtOnce tells whether the session ended shortly after it had begun.
+// AtOnce reports whether the session ended shortly after it had begun.
 func (e *SessionEnd) AtOnce(now Instant) bool {
 	return e.Began == 0 || time.Duration(now-e.Began) < shortSession
 }
@@ -81,7 +81,7 @@ func (l *sessionLog) lasting(now Instant) int {
 	return lasting
 }
 
-// counts tells whether a failure counts towards the circuit, and if so notes whose it was.
+// counts reports whether a failure counts towards the circuit, and if so notes whose it was.
 func (l *sessionLog) counts(e *SessionEnd, now Instant) bool {
 	atOnce := e.AtOnce(now)
 	switch {

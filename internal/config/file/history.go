@@ -91,7 +91,7 @@ func (h history) read() ([]record, error) {
 	return records, nil
 }
 
-// wrote tells whether the latest record is of that version: the file has what a store wrote, or what one found there before.
+// wrote reports whether the latest record is of that version: the file has what a store wrote, or what one found there before.
 func (h history) wrote(version string) bool {
 	names, err := h.names()
 	if err != nil || len(names) == 0 {

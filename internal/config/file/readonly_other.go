@@ -2,5 +2,5 @@
 
 package file
 
-// isReadOnlySystem tells whether the error is that of a file system that is mounted read-only.
+// isReadOnlySystem reports whether the error is that of a file system that is mounted read-only.
 func isReadOnlySystem(error) bool { return false }

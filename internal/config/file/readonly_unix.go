@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// isReadOnlySystem tells whether the error is that of a file system that is mounted read-only.
+// isReadOnlySystem reports whether the error is that of a file system that is mounted read-only.
 func isReadOnlySystem(err error) bool { return errors.Is(err, syscall.EROFS) }

@@ -23,7 +23,7 @@ import (
 type settler struct {
 	path     string                    // static
 	gap      time.Duration             // static: the time between the two readings
-	complete func(version string) bool // static: tells whether a store wrote that version; may read a file
+	complete func(version string) bool // static: reports whether a store wrote that version; may read a file
 
 	mu      sync.Mutex
 	counted *reading  // guarded by mu: the last accepted reading; nil before the first
@@ -40,7 +40,7 @@ type reading struct {
 	err     error       // why nothing could be read
 }
 
-// same tells whether two readings are the same.
+// same reports whether two readings are the same.
 func (l *reading) same(other *reading) bool {
 	if l.err != nil || other.err != nil {
 		return l.err != nil && other.err != nil && l.err.Error() == other.err.Error()
@@ -150,7 +150,7 @@ func checkDirectory(path string) error {
 	return nil
 }
 
-// isNew tells whether the file never existed.
+// isNew reports whether the file never existed.
 func (s *settler) isNew() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,7 @@ func writeCopy(path, source string, snapshot *config.Snapshot) error {
 	return file.Replace(path, b.Bytes())
 }
 
-// IsCopy tells whether there is a copy of that source at the path, with anything in it: the source was there before, and had
+// IsCopy reports whether there is a copy of that source at the path, with anything in it: the source was there before, and had
 // something to lose.
 func IsCopy(path, source string) bool {
 	data, err := os.ReadFile(path)

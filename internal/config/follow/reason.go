@@ -47,7 +47,7 @@ func stable(err error) string {
 // maxReported is the maximum number of causes that are remembered.
 const maxReported = 100
 
-// isNewCause tells whether the cause was not logged since the store last worked. A store that cannot be reached is one cause,
+// isNewCause reports whether the cause was not logged since the store last worked. A store that cannot be reached is one cause,
 // whether connections are cut, refused, or time out.
 func (f *Follower) isNewCause(err error, reason string) bool {
 	cause := reason

@@ -114,7 +114,7 @@ func explain(err error) error {
 	return err
 }
 
-// isOutage tells whether an error that the server did not send says that the server cannot be reached, or no longer.
+// isOutage reports whether an error that the server did not send says that the server cannot be reached, or no longer.
 func isOutage(err error) bool {
 	var network net.Error
 	return errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, &network) || pgconn.Timeout(err) ||

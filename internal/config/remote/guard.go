@@ -67,7 +67,7 @@ func authorize(r *http.Request, want string) (status int, why string) {
 	return 0, ""
 }
 
-// isOwnHost tells whether a request's host is one that no stranger can have given this machine: an address or localhost.
+// isOwnHost reports whether a request's host is one that no stranger can have given this machine: an address or localhost.
 func isOwnHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

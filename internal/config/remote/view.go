@@ -48,7 +48,7 @@ type viewed struct {
 	Stale *Stale `json:"stale,omitempty"`
 }
 
-// wantsView tells whether a request prefers the configuration in force to an error.
+// wantsView reports whether a request prefers the configuration in force to an error.
 func (h *handler) wantsView(r *http.Request) (bool, error) {
 	query := r.URL.Query()
 	if !query.Has(staleParameter) {

@@ -86,7 +86,7 @@ func (h *handle) prepare(known bool) (os.FileInfo, error) {
 	return info, nil
 }
 
-// writable tells whether this process may write the file and the permissions allow it to anybody: root may write any file.
+// writable reports whether this process may write the file and the permissions allow it to anybody: root may write any file.
 func writable(path string, info os.FileInfo) bool {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

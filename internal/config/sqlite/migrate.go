@@ -74,7 +74,7 @@ func (h *handle) migrate(ctx context.Context, newest int64, known bool) error {
 	return h.makeTriggers(ctx)
 }
 
-// isUpToDate tells whether a database that has one version of the schema lacks nothing of the newest.
+// isUpToDate reports whether a database that has one version of the schema lacks nothing of the newest.
 func (h *handle) isUpToDate(ctx context.Context, has, newest int64) (bool, error) {
 	var mode string
 	if err := h.pin.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" || has != newest {

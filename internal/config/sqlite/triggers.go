@@ -70,7 +70,7 @@ BEGIN%s
 END`, name, e.statement, kind, when, refuse, e.action, kind, e.row, strings.Join(rows, "\n        UNION ALL "), also)
 }
 
-// hasTriggers tells whether the database has the triggers that this program makes.
+// hasTriggers reports whether the database has the triggers that this program makes.
 func (h *handle) hasTriggers(ctx context.Context) (bool, error) {
 	rows, err := h.pin.QueryContext(ctx, "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
 	if err != nil {

@@ -17,7 +17,7 @@ type Writer interface {
 	Seal(ctx context.Context) error
 }
 
-// Apply makes a change. The caller commits the transaction if there is no error; written tells whether there is something
+// Apply makes a change. The caller commits the transaction if there is no error; written reports whether there is something
 // to commit.
 func (t *Tables) Apply(ctx context.Context, w Writer, change config.Change, check config.ProfileCheck) (s *config.Snapshot, written bool, err error) {
 	if err := change.Check(); err != nil {

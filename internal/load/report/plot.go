@@ -35,7 +35,7 @@ type plot struct {
 // Tall returns the height of the area for the curves.
 func (p plot) Tall() float64 { return p.Bottom - p.Top }
 
-// Wide tells whether the plot takes the place of two.
+// Wide reports whether the plot takes the place of two.
 func (p plot) Wide() bool { return p.Width > plotWidth }
 
 // YText returns where the labels of the vertical axis end.

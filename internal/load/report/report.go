@@ -77,7 +77,7 @@ func (r *Report) settings() []setting {
 	return all
 }
 
-// churns tells whether clients had one session after another.
+// churns reports whether clients had one session after another.
 func (r *Report) churns() bool { return r.Options.SessionLength > 0 || r.Options.Audio != nil }
 
 // row is a line of a table of times.

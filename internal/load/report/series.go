@@ -43,7 +43,7 @@ func points(series []load.Point) []point {
 	return all
 }
 
-// CheckSeriesName tells whether the name of a file for a time series says what format it is to have.
+// CheckSeriesName reports whether the name of a file for a time series says what format it is to have.
 func CheckSeriesName(name string) error {
 	if e := filepath.Ext(name); e != ".csv" && e != ".json" {
 		return fmt.Errorf("%q: unknown format %q: use a name that ends with .csv or .json", name, e)
