@@ -6,34 +6,34 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// assembly puts the message together that is under way in one direction, as far as it is looked at.
+// assembly collects the current message of one direction, if the Boundary inspects it.
 type assembly struct {
 	opcode  frame.Opcode
 	fate    fate
-	long    bool // it is longer than anything that can be told; it is not collected any more
-	split   bool // it has come in more than one piece
-	partial bool // what was collected is only the beginning, and has been released
+	long    bool // it is longer than limit, and is no longer collected
+	split   bool // it came in more than one piece
+	partial bool // only its beginning was collected, and has been released
 	total   int  // payload bytes of the frames so far
-	limit   int  // payload bytes that can be told
+	limit   int  // payload bytes to collect at most
 	buffer  *[]byte
 }
 
-// fate is what becomes of a message while it is under way.
+// fate says what happens to a message until its end is known.
 type fate uint8
 
 const (
-	unseen   fate = iota // its first frame was not presented
-	relayed              // not looked at
-	looking              // relayed and looked at
-	holding              // looked at, and kept back until it is told
-	dropping             // looked at and dropped
-	ignored              // dropped without a look
+	unseen     fate = iota // its beginning was not presented
+	relayed                // not inspected, relayed
+	inspecting             // inspected and relayed
+	holding                // inspected, and held until it is matched
+	dropping               // inspected and dropped
+	ignored                // not inspected, dropped
 )
 
-// looked reports whether the message's payload is looked at.
-func (f fate) looked() bool { return f == looking || f == holding || f == dropping }
+// inspected reports whether the Boundary reads the message's payload.
+func (f fate) inspected() bool { return f == inspecting || f == holding || f == dropping }
 
-// buffers holds what messages are put together in.
+// buffers holds free buffers for collecting messages.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1<<10); return &b }}
 
 // begin begins a message.
@@ -42,7 +42,7 @@ func (a *assembly) begin(op frame.Opcode, f fate, limit int) {
 	*a = assembly{opcode: op, fate: f, limit: limit}
 }
 
-// free gives the buffer back.
+// free returns the buffer to buffers, unless it has grown too large.
 func (a *assembly) free() {
 	if a.buffer == nil {
 		return
@@ -54,7 +54,7 @@ func (a *assembly) free() {
 	a.buffer = nil
 }
 
-// collect adds a piece of the payload, masked with key.
+// collect adds a piece of the payload and unmasks it with key.
 func (a *assembly) collect(piece []byte, key uint32) {
 	if len(piece) == 0 {
 		return
@@ -67,7 +67,7 @@ func (a *assembly) collect(piece []byte, key uint32) {
 	frame.ApplyMask((*a.buffer)[start:], key)
 }
 
-// collected returns what was collected.
+// collected returns the payload collected so far. It is valid until free.
 func (a *assembly) collected() []byte {
 	if a.buffer == nil {
 		return nil

@@ -6,11 +6,12 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// Boundary follows one connection to a server over all its sessions and tells where one ends and the next may begin. It is
-// a state machine of values: it does no I/O, has no clock and calls nobody. Whoever owns the connection tells it what
-// happens and does what the [Step] says; it is for one goroutine at a time. An idle connection's Boundary is a few words.
+// Boundary follows one connection to a server through all its sessions and decides where one ends and the next may begin. It is
+// a state machine made of values: it does no I/O, has no clock and calls nobody. The owner of the connection reports events to it
+// and does what the returned [Step] says. One goroutine at a time may use it. While the connection is idle, its Boundary takes a
+// few words of memory.
 //
-// The order of calls, with what may come in between:
+// The order of calls, and the calls that may come in between:
 //
 //	New, Dialed                                   Frame and Feed of the greeting
 //	(Ready) Begin                                 Frame and Feed of what Inspect names; Plausible
@@ -20,25 +21,25 @@ import (
 //
 // Timer and Closed may come at any time.
 //
-// A connection is Ready only at a message boundary in both directions, and, once it has served a session that said
-// anything, only after the profile's reset was seen to succeed. In any doubt it is Broken.
+// A connection is Ready only at a message boundary in both directions. Once a session has sent anything on it, it is Ready only
+// after the Boundary has seen the profile's reset succeed. If in doubt, it is Broken.
 type Boundary struct {
 	program  *program
-	session  *session       // nil while there is nothing to remember
+	session  *session       // nil if there is nothing to remember
 	greeting *savedGreeting // the server's greeting; nil for none
 
-	// settings stands for what earlier sessions have left on the connection: see settings.go. For tagged connections it is
-	// the set of the tags of the last session.
+	// settings stands for the settings that earlier sessions left on the connection: see settings.go. On a tagged connection, it
+	// is the set of the last session's tags.
 	settings uint64
 
 	state    state
 	flags    flags
 	reason   Reason // why the connection must serve no other session
 	inspect  [2]frame.Kinds
-	restarts uint16 // of the settle window
+	restarts uint16 // how often the settle window has restarted
 }
 
-// Direction is one way of a connection.
+// Direction is one of a connection's two directions.
 type Direction uint8
 
 // The directions.
@@ -47,59 +48,59 @@ const (
 	FromServer
 )
 
-// state is what the connection is doing.
+// state says what the connection is doing. The order matters: code compares states.
 type state uint8
 
 const (
-	greeting  state = iota // dialed; the server's greeting is awaited
-	idle                   // waiting for a session
-	opening                // a session has begun, its first message is awaited
-	notReady               // the first message was sent, the server is not ready yet
+	greeting  state = iota // dialed; waits for the server's greeting
+	idle                   // waits for a session
+	opening                // a session has begun; waits for its first message
+	notReady               // the first message was sent; waits for the server to be ready
 	streaming              // messages pass both ways
-	replacing              // the client's end message came; ReplaceEnd is awaited
-	finishing              // the reset was sent, the client waits for its last answer
-	resetting              // the session is over, the reset is to succeed
-	settling               // it has; nothing more may come for a while
-	broken                 // to be closed
+	replacing              // the client's end message came; waits for ReplaceEnd
+	finishing              // the reset was sent; the client waits for its last answer
+	resetting              // the session has ended; waits for the reset to succeed
+	settling               // the reset has succeeded; waits for a time without messages
+	broken                 // must be closed
 )
 
-// flags are what else is known of a connection.
+// flags are further facts about a connection.
 type flags uint8
 
 const (
-	used    flags = 1 << iota // it has served a session that said something
-	noReuse                   // it must serve no other session
-	ended                     // the last that the client said is its end message
-	asked                     // a keepalive message was not answered yet
-	silent                    // the server has said nothing in this session yet
-	replay                    // all that the client said is in the opening
+	used             flags = 1 << iota // a session has sent something on it
+	noReuse                            // it must not serve another session
+	ended                              // the client's latest message is its end message
+	keepalivePending                   // the server has not answered a keepalive message yet
+	silent                             // the server has sent nothing in this session yet
+	openingKnown                       // the opening holds all that the client has sent
 )
 
-// session is what has to be remembered of a session, or of a greeting.
+// session is what the Boundary remembers of a session, or of a greeting while it arrives.
 type session struct {
 	token    uint64
 	messages [2]assembly
 
-	taken        uint64 // whole messages of the client that were not passed on
-	unanswered   uint64 // whole messages of the client that the server does not answer
-	swallowed    uint64 // whole messages of the server that were none of the session's
-	counted      uint64 // messages of the client that are answered like the reset
-	acknowledged uint64 // such answers
+	withheld     uint64 // whole messages from the client that were not passed on
+	unanswered   uint64 // whole messages from the client that the server does not answer
+	notForClient uint64 // whole messages from the server that do not belong to the session
+	counted      uint64 // messages from the client whose answer looks like the acknowledgement of the reset
+	acknowledged uint64 // answers of this kind
 
-	expected uint64 // what the server must say until the reset has succeeded: messages, acknowledgements or tasks
-	answers  uint64 // how much of it is for the client (finishing)
+	expected uint64 // what must still come from the server before the reset has succeeded: messages, acknowledgements or tasks
+	answers  uint64 // how many of them are for the client (in finishing)
 
 	opening Opening
 	tasks   tasks
 }
 
-// Opening is a client's first message: what another connection's server has to be told when this one's cannot serve it.
+// Opening is a client's first message. If this connection's server cannot serve the client, the proxy sends it to another.
 type Opening struct {
-	Opcode  frame.Opcode // 0 when the client has said nothing yet
+	Opcode  frame.Opcode // 0 if the client has sent nothing yet
 	Payload []byte
 }
 
-// savedGreeting is the greeting: whole messages, with their kinds.
+// savedGreeting holds the server's greeting: whole messages and their opcodes.
 type savedGreeting struct {
 	opcodes  []frame.Opcode
 	payloads [][]byte
@@ -109,11 +110,11 @@ type savedGreeting struct {
 // New returns the Boundary of a connection that is being dialed with the profile.
 func New(p *Profile) Boundary { return Boundary{program: p.program, state: greeting} }
 
-// Inspect returns the kinds of messages in a direction that are to be presented at present. It is asked when a message
-// begins, costs nothing, and changes only by other calls.
+// Inspect returns the kinds of messages in a direction that the caller must present now. The caller asks when a message begins.
+// Only other calls change the result.
 func (b *Boundary) Inspect(d Direction) frame.Kinds { return b.inspect[d] }
 
-// Token returns the number that stands for $token in what is to be sent.
+// Token returns the number that replaces $token in the messages of [Step.Send]. It is the one that Begin got, or 0 without a session.
 func (b *Boundary) Token() uint64 {
 	if b.session == nil {
 		return 0
@@ -121,10 +122,10 @@ func (b *Boundary) Token() uint64 {
 	return b.session.token
 }
 
-// Dialed begins the connection's life, once the opening handshake is done.
+// Dialed reports that the opening handshake has succeeded. The caller calls it once, before it presents anything.
 func (b *Boundary) Dialed() Step {
 	s := Step{Send: b.program.setup}
-	if b.program.greets {
+	if b.program.hasGreeting {
 		b.state = greeting
 		b.updateInspect()
 		s.Timer = b.program.greetingTime
@@ -133,8 +134,8 @@ func (b *Boundary) Dialed() Step {
 	return b.becomeIdle(s)
 }
 
-// Greeting returns the messages of the server's greeting, to be sent to the client at the start of each session. With a
-// one-shot profile that was inspected while it was idle, what the server has said since is among them.
+// Greeting returns the messages of the server's greeting, which the caller sends to the client at the start of each session. If the
+// profile is one-shot and the idle connection was inspected, they include what the server sent while it was idle.
 func (b *Boundary) Greeting() iter.Seq2[frame.Opcode, []byte] {
 	return func(yield func(frame.Opcode, []byte) bool) {
 		if b.greeting == nil {
@@ -148,26 +149,26 @@ func (b *Boundary) Greeting() iter.Seq2[frame.Opcode, []byte] {
 	}
 }
 
-// Begin begins a session on a Ready connection. The token is a number that nobody can guess, another for each session.
+// Begin begins a session on a Ready connection. The token is a number that nobody can guess, a new one for each session.
 func (b *Boundary) Begin(token uint64) (s Step) {
-	if b.state != idle { // the caller is wrong
-		return b.breaks(Step{Close: frame.InternalError}, b.reason)
+	if b.state != idle { // a mistake of the caller
+		return b.markBroken(Step{Close: frame.InternalError}, b.reason)
 	}
 	former := b.session
 	b.session = &session{token: token}
-	if former != nil { // a message is under way: the answer to a keepalive message, or, for one-shot, something for the client
+	if former != nil { // part of a message has come: of the answer to a keepalive message or, if one-shot, of one for the client
 		m := &b.session.messages[FromServer]
 		*m = former.messages[FromServer]
-		if m.fate == dropping && b.flags&asked == 0 {
+		if m.fate == dropping && b.flags&keepalivePending == 0 {
 			m.fate = holding
 		}
 	}
-	b.flags = b.flags&(used|asked) | silent | replay
+	b.flags = b.flags&(used|keepalivePending) | silent | openingKnown
 	b.state = streaming
-	if b.program.opens() {
+	if b.program.inspectsOpening() {
 		b.state = opening
 	}
-	if b.flags&asked != 0 { // what comes first is the answer to a keepalive message
+	if b.flags&keepalivePending != 0 { // the server's next message answers a keepalive message
 		s.Client, s.Timer = Pause, b.program.timeout
 	} else if b.program.aliveEvery > 0 {
 		s.Timer = StopTimer
@@ -176,23 +177,23 @@ func (b *Boundary) Begin(token uint64) (s Step) {
 	return s
 }
 
-// opens reports whether a session's first message needs to be known.
-func (p *program) opens() bool {
-	return p.sticks() || p.refuses() || p.readies || p.reuse == Tagged
+// inspectsOpening reports whether the Boundary must read a session's first message.
+func (p *program) inspectsOpening() bool {
+	return p.hasSticky() || p.mayRefuse() || p.hasReady || p.reuse == Tagged
 }
 
-// refuses reports whether a server may refuse a session after the handshake.
-func (p *program) refuses() bool { return p.busys || p.busyClose != nil }
+// mayRefuse reports whether the server may refuse a session after the handshake.
+func (p *program) mayRefuse() bool { return p.hasBusy || p.busyClose != nil }
 
-// listens reports whether what a one-shot connection's server says before the session is looked at.
-func (p *program) listens() bool { return p.busys || p.alives }
+// inspectsIdle reports whether the Boundary reads what the server of a one-shot connection sends before the session.
+func (p *program) inspectsIdle() bool { return p.hasBusy || p.hasAlive }
 
-// sticks reports whether sessions leave settings on the connection.
-func (p *program) sticks() bool {
+// hasSticky reports whether sessions can leave settings on the connection.
+func (p *program) hasSticky() bool {
 	return (p.fromClient.can[frame.Text]|p.fromClient.can[frame.Binary])&isSticky != 0
 }
 
-// Opening returns what the client has said so far, with Elsewhere. It is valid until End.
+// Opening returns what the client has sent so far. The caller asks after a Step with Elsewhere; the result is valid until End.
 func (b *Boundary) Opening() Opening {
 	if b.session == nil {
 		return Opening{}
@@ -200,24 +201,24 @@ func (b *Boundary) Opening() Opening {
 	return b.session.opening
 }
 
-// Plausible reports whether the server keeps to the profile as far as counts can tell. What it sends beyond that belongs to
-// nobody, and must not reach a client; the connection serves no other session then.
+// Plausible reports whether the server has sent no more messages than the profile allows. Further messages belong to no session and
+// must not reach a client. If it returns false, the connection serves no other session.
 func (b *Boundary) Plausible(t Traffic) bool {
-	if b.program.reuse != Lockstep || b.session == nil || b.state > replacing { // then all is counted as it comes
+	if b.program.reuse != Lockstep || b.session == nil || b.state > replacing { // the Boundary judges each message as it comes
 		return true
 	}
-	may := begun(t.Sent, t.SendingMessage) + b.session.swallowed
-	if b.flags&asked != 0 {
+	may := begun(t.Sent, t.SendingMessage) + b.session.notForClient
+	if b.flags&keepalivePending != 0 {
 		may++
 	}
-	if begun(t.Received, t.ReceivingMessage)+b.session.taken+b.session.unanswered > may {
+	if begun(t.Received, t.ReceivingMessage)+b.session.withheld+b.session.unanswered > may {
 		b.forbidReuse(Unsolicited)
 		return false
 	}
 	return true
 }
 
-// Owed reports whether the server may have something left to say to the session.
+// Owed reports whether the server may still have something to send to the session.
 func (b *Boundary) Owed(t Traffic) bool {
 	switch {
 	case b.program.reuse == OneShot:
@@ -225,31 +226,31 @@ func (b *Boundary) Owed(t Traffic) bool {
 	case b.session == nil:
 		return false
 	case b.program.reuse == Lockstep:
-		return t.ReceivingMessage || t.Received+b.session.taken+b.session.unanswered < t.Sent+b.session.swallowed
+		return t.ReceivingMessage || t.Received+b.session.withheld+b.session.unanswered < t.Sent+b.session.notForClient
 	case b.program.reuse == Tagged:
 		return b.session.tasks.open() > 0
 	}
 	return b.session.counted > b.session.acknowledged
 }
 
-// updateInspect works out what is to be presented from now on.
+// updateInspect sets the kinds of messages that the caller must present from now on.
 func (b *Boundary) updateInspect() {
 	p := b.program
 	b.inspect = [2]frame.Kinds{}
 	switch b.state {
 	case idle:
-		if p.reuse != OneShot || p.listens() {
+		if p.reuse != OneShot || p.inspectsIdle() {
 			b.inspect[FromServer] = allMessages
 		}
 	case opening, notReady, streaming, replacing:
-		b.inspect = [2]frame.Kinds{p.fromClient.kinds(^class(0)), p.streamed()}
-		if b.state != streaming || b.flags&ended != 0 || b.flags&(silent|replay) == silent|replay && p.refuses() {
+		b.inspect = [2]frame.Kinds{p.fromClient.kinds(^class(0)), p.sessionKinds()}
+		if b.state != streaming || b.flags&ended != 0 || b.flags&(silent|openingKnown) == silent|openingKnown && p.mayRefuse() {
 			b.inspect[FromClient] = allMessages
 		}
-		if b.flags&silent != 0 && (p.refuses() || p.readies) {
+		if b.flags&silent != 0 && (p.mayRefuse() || p.hasReady) {
 			b.inspect[FromServer] = allMessages
 		}
-		if b.flags&asked != 0 { // the client is to wait, and what comes first is not for it
+		if b.flags&keepalivePending != 0 { // the client waits, and the server's next message is not for it
 			b.inspect = [2]frame.Kinds{allMessages, allMessages}
 		}
 	case finishing:
@@ -259,8 +260,8 @@ func (b *Boundary) updateInspect() {
 	}
 }
 
-// streamed returns the kinds of the server's messages that are looked at all through a session.
-func (p *program) streamed() frame.Kinds {
+// sessionKinds returns the kinds of the server's messages that are inspected throughout a session.
+func (p *program) sessionKinds() frame.Kinds {
 	switch {
 	case p.reuse == Tagged:
 		return allMessages
@@ -270,7 +271,7 @@ func (p *program) streamed() frame.Kinds {
 	return 0
 }
 
-// forbidReuse notes that the connection must serve no other session.
+// forbidReuse notes that the connection must not serve another session. The first reason stays.
 func (b *Boundary) forbidReuse(why Reason) {
 	if b.flags&noReuse == 0 {
 		b.flags |= noReuse
@@ -278,8 +279,8 @@ func (b *Boundary) forbidReuse(why Reason) {
 	}
 }
 
-// breaks ends the connection's life.
-func (b *Boundary) breaks(s Step, why Reason) Step {
+// markBroken makes the connection Broken and adds this to the Step.
+func (b *Boundary) markBroken(s Step, why Reason) Step {
 	b.state, b.reason = broken, why
 	b.forget()
 	b.updateInspect()
@@ -287,17 +288,17 @@ func (b *Boundary) breaks(s Step, why Reason) Step {
 	return s
 }
 
-// becomeIdle makes the connection wait for a session.
+// becomeIdle makes the connection Ready for the next session and adds this to the Step.
 func (b *Boundary) becomeIdle(s Step) Step {
 	b.state = idle
-	if s := b.session; b.flags&asked != 0 && s != nil && s.messages[FromServer].fate.looked() { // its answer is under way
+	if s := b.session; b.flags&keepalivePending != 0 && s != nil && s.messages[FromServer].fate.inspected() { // part of its answer has come
 		b.session = &session{}
 		b.session.messages[FromServer] = s.messages[FromServer]
 		s.messages[FromClient].free()
 	} else {
 		b.forget()
 	}
-	b.flags &^= noReuse | ended | silent | replay
+	b.flags &^= noReuse | ended | silent | openingKnown
 	b.updateInspect()
 	s.Then = Ready
 	s.Timer = StopTimer
@@ -307,7 +308,7 @@ func (b *Boundary) becomeIdle(s Step) Step {
 	return s
 }
 
-// forget drops what was remembered of a session.
+// forget drops what the Boundary remembers of a session, and frees its buffers.
 func (b *Boundary) forget() {
 	if b.session != nil {
 		b.session.messages[FromClient].free()
@@ -316,8 +317,8 @@ func (b *Boundary) forget() {
 	}
 }
 
-// remembered returns the session's part, also where there is none yet.
-func (b *Boundary) remembered() *session {
+// ensureSession returns the session, after creating it if there is none.
+func (b *Boundary) ensureSession() *session {
 	if b.session == nil {
 		b.session = new(session)
 	}

@@ -20,7 +20,7 @@ func TestEndWithinMessage(t *testing.T) {
 	l.client(frame.Text, run)
 	l.client(frame.Text, finish)
 	l.server(finished)
-	l.serverBegins(`{"header":{"event":"result-`)
+	l.beginServerMessage(`{"header":{"event":"result-`)
 	l.want("end", l.end(), Resetting, NoReason)
 	s := l.serverEnds(`generated","task_id":"1"}}`)
 	l.want("its end", s, Ready, NoReason)
@@ -35,7 +35,7 @@ func TestEndWithinMessage(t *testing.T) {
 	l.server(`{"state":"listening"}`)
 	l.client(frame.Text, `{"action":"stop"}`)
 	l.server(`{"state":"listening"}`)
-	l.serverBegins(`{"results":`)
+	l.beginServerMessage(`{"results":`)
 	l.want("end behind the acknowledgement", l.end(), Broken, LateMessage)
 }
 
@@ -161,7 +161,7 @@ func TestBusyBeforeSession(t *testing.T) {
 	l.want("before", l.server(full), Broken, Busy)
 
 	l = builtin(t, "kaldi-gstreamer")
-	l.serverBegins(full[:5])
+	l.beginServerMessage(full[:5])
 	l.begin()
 	l.want("at the same time", l.serverEnds(full[5:]), Elsewhere, Busy)
 	if len(l.passed) > 0 {
@@ -171,7 +171,7 @@ func TestBusyBeforeSession(t *testing.T) {
 
 	l = builtin(t, "kaldi-gstreamer")
 	l.want("something else", l.server(`{"status": 0}`), Continue, NoReason)
-	l.serverBegins("another ")
+	l.beginServerMessage("another ")
 	if got := greetings(&l.b); got != `{"status": 0}` {
 		t.Errorf("greeting: %q", got)
 	}

@@ -6,22 +6,22 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// clientBegins judges the beginning of a client's message.
-func (b *Boundary) clientBegins(op frame.Opcode, length int64) Step {
+// beginClientMessage handles the beginning of a message from the client.
+func (b *Boundary) beginClientMessage(op frame.Opcode, length int64) Step {
 	p, m := b.program, &b.session.messages[FromClient]
 	m.begin(op, relayed, 0)
 	switch {
-	case b.state == notReady || b.flags&asked != 0: // it was to be paused
+	case b.state == notReady || b.flags&keepalivePending != 0: // the caller should have paused the client
 		m.fate = unseen
 		return Step{Pass: Keep, Client: Pause}
 	case b.state == opening:
-		return b.opens(m, op, length)
-	case b.state != streaming: // the session is over; the rest is nobody's
+		return b.beginOpening(m, op, length)
+	case b.state != streaming: // the session has ended; what follows goes nowhere
 		m.fate = ignored
 		return Step{Pass: Drop}
 	}
-	if b.flags&(ended|replay) != 0 {
-		b.flags &^= ended | replay
+	if b.flags&(ended|openingKnown) != 0 {
+		b.flags &^= ended | openingKnown
 		b.session.opening = Opening{}
 		b.updateInspect()
 	}
@@ -31,28 +31,28 @@ func (b *Boundary) clientBegins(op frame.Opcode, length int64) Step {
 	}
 	if length > int64(p.fromClient.limit[op]) {
 		f := p.fromClient.tooLong(op)
-		if f.class|f.doubt&p.kept == 0 { // nothing that a message of this length could be, as nearly always with audio
+		if f.class|f.doubt&p.mustKnow == 0 { // no matcher can match a message of this length: this is the usual case for audio
 			return Step{}
 		}
 	}
 	if p.replace && can&isEnd != 0 && b.flags&noReuse == 0 {
-		return b.take(FromClient, op, length, holding)
+		return b.beginInspection(FromClient, op, length, holding)
 	}
-	return b.take(FromClient, op, length, looking)
+	return b.beginInspection(FromClient, op, length, inspecting)
 }
 
-// opens judges the beginning of a session's first message.
-func (b *Boundary) opens(m *assembly, op frame.Opcode, length int64) Step {
+// beginOpening handles the beginning of a session's first message.
+func (b *Boundary) beginOpening(m *assembly, op frame.Opcode, length int64) Step {
 	m.fate = unseen
 	p := b.program
-	f := looking
-	if p.sticks() {
-		if p.fromClient.can[op]&isSticky == 0 { // it sets nothing, that much is known
-			if s, fits := b.fit(noSettings); !fits {
+	f := inspecting
+	if p.hasSticky() {
+		if p.fromClient.can[op]&isSticky == 0 { // this kind of message sets nothing
+			if s, ok := b.checkSettings(noSettings); !ok {
 				return s
 			}
-		} else if f = holding; length > int64(p.fromClient.limit[op]) { // it may set something, and cannot be told
-			if s, fits := b.fit(unknownSettings); !fits {
+		} else if f = holding; length > int64(p.fromClient.limit[op]) { // it may set something, but is too long to match
+			if s, ok := b.checkSettings(unknownSettings); !ok {
 				return s
 			}
 		}
@@ -60,8 +60,8 @@ func (b *Boundary) opens(m *assembly, op frame.Opcode, length int64) Step {
 	if p.replace && p.fromClient.can[op]&isEnd != 0 || p.reuse == Tagged && b.flags&used != 0 && op == frame.Text {
 		f = holding
 	}
-	s := b.take(FromClient, op, length, f)
-	if (p.refuses() || p.readies) && m.limit < p.longest { // all of it is needed, for another connection
+	s := b.beginInspection(FromClient, op, length, f)
+	if (p.mayRefuse() || p.hasReady) && m.limit < p.longest { // another connection may need all of it
 		m.limit = p.longest
 		m.long = length > int64(m.limit)
 		if f == holding && !m.long {
@@ -72,39 +72,39 @@ func (b *Boundary) opens(m *assembly, op frame.Opcode, length int64) Step {
 	return s
 }
 
-// clientSaid judges a client's whole message.
-func (b *Boundary) clientSaid(m *assembly, f found, payload []byte) (s Step) {
+// endClientMessage handles a whole message from the client.
+func (b *Boundary) endClientMessage(m *assembly, f found, payload []byte) (s Step) {
 	p, session := b.program, b.session
 	first := b.state == opening
 	if first {
-		fits := true
-		if p.sticks() {
-			s, fits = b.fitsSettings(m, f, payload)
+		ok := true
+		if p.hasSticky() {
+			s, ok = b.checkFirstMessage(m, f, payload)
 		} else if f.class&isStart != 0 && f.tag != nil && tagSet(b.settings).has(hashOf(f.tag)) {
-			// What the server may still have to say of the former session's task could be taken for this one's.
-			s, fits = Step{Pass: Drop, Client: Pause, Then: Elsewhere, Reason: OtherSettings}, false
+			// The server may still send messages about the former session's task, which would be taken for this one.
+			s, ok = Step{Pass: Drop, Client: Pause, Then: Elsewhere, Reason: OtherSettings}, false
 		}
-		if p.refuses() || p.readies || !fits {
+		if p.mayRefuse() || p.hasReady || !ok {
 			session.opening = Opening{m.opcode, bytes.Clone(payload)}
 		}
-		if !fits {
-			session.taken++
+		if !ok {
+			session.withheld++
 			return s
 		}
 		if m.long {
-			b.flags &^= replay
+			b.flags &^= openingKnown
 		}
 		b.state = streaming
-		if p.readies {
+		if p.hasReady {
 			b.state = notReady
-			s.Client, s.Timer = Pause, p.readyIn
+			s.Client, s.Timer = Pause, p.readyTime
 		}
 	}
-	if f.doubt&p.kept != 0 && !(first && f.doubt&p.kept == isSticky) || f.class&isSticky != 0 && !first {
+	if f.doubt&p.mustKnow != 0 && !(first && f.doubt&p.mustKnow == isSticky) || f.class&isSticky != 0 && !first {
 		b.forbidReuse(Unclean)
 	}
 	if p.replace && f.class&isEnd != 0 && b.flags&noReuse == 0 {
-		session.taken++
+		session.withheld++
 		b.state = replacing
 		b.updateInspect()
 		return Step{Pass: Drop, Then: Replaced}

@@ -8,7 +8,7 @@ type program struct {
 	blind bool
 
 	fromClient, fromServer *matchSet
-	kept                   class // what must be known of messages from clients: after a message that cannot be judged, the connection is not reused
+	mustKnow               class // what must be known of messages from clients: after a message that cannot be judged, the connection is not reused
 
 	setup, reset, alive []Message
 	replies             int // to the messages of the reset, for lockstep
@@ -18,16 +18,16 @@ type program struct {
 	settle, timeout     time.Duration
 	restarts            int // of the settle window that the timeout allows
 
-	aliveEvery             time.Duration
-	greetingTime, readyIn  time.Duration
-	longestGreeting        int
-	longest                int // message that is looked into
-	replace, endResets     bool
-	ends                   bool // it is known how a client ends its session
-	early                  Early
-	greets, readies, busys bool // there is a matcher of messages
-	alives                 bool
-	busyClose, busyStatus  []codeRange
+	aliveEvery                     time.Duration
+	greetingTime, readyTime        time.Duration
+	longestGreeting                int
+	longest                        int // message that is looked into
+	replace, endResets             bool
+	ends                           bool // it is known how a client ends its session
+	early                          Early
+	hasGreeting, hasReady, hasBusy bool // there is a matcher of messages
+	hasAlive                       bool
+	busyClose, busyStatus          []codeRange
 }
 
 // compile checks what a profile says and makes it ready to be run. It returns nil when something is wrong with it.
@@ -63,17 +63,17 @@ func (s *spec) effective() (Reuse, string) {
 func newProgram(s *spec, reuse Reuse) *program {
 	p := &program{
 		reuse: reuse, blind: s.unsafe&acceptBlind != 0, setup: s.setup,
-		greetingTime: s.timeouts.greeting, readyIn: s.timeouts.ready, longestGreeting: s.limits.Greeting, longest: s.limits.Message,
-		early: s.early, greets: len(s.greeting) > 0, readies: len(s.ready) > 0,
+		greetingTime: s.timeouts.greeting, readyTime: s.timeouts.ready, longestGreeting: s.limits.Greeting, longest: s.limits.Message,
+		early: s.early, hasGreeting: len(s.greeting) > 0, hasReady: len(s.ready) > 0,
 	}
 	for _, m := range s.busy {
-		p.busys = p.busys || m.isMessage()
+		p.hasBusy = p.hasBusy || m.isMessage()
 		p.busyClose = append(p.busyClose, m.close...)
 		p.busyStatus = append(p.busyStatus, m.status...)
 	}
 	client := []use{}
 	server := []use{{s.greeting, isGreeting}, {s.ready, isReady}, {s.busy, isBusy}, {s.keepalive.answer, isAlive}}
-	p.alive, p.aliveEvery, p.alives = s.keepalive.send, s.keepalive.every, len(s.keepalive.answer) > 0
+	p.alive, p.aliveEvery, p.hasAlive = s.keepalive.send, s.keepalive.every, len(s.keepalive.answer) > 0
 	p.timeout = s.reset.timeout
 	if reuse == OneShot { // nothing that is about reuse is looked for
 		p.fromClient = newMatchSet(p.longest, nil)
@@ -88,7 +88,7 @@ func newProgram(s *spec, reuse Reuse) *program {
 	}
 	p.tokens, p.until, p.unprompted = s.hasTokens(), len(s.reset.until) > 0, s.reset.quiet
 	p.restarts = int(s.reset.timeout / max(s.reset.settle, time.Millisecond))
-	p.kept = isSticky | isCounted | isStart
+	p.mustKnow = isSticky | isCounted | isStart
 
 	if s.replace || s.end.resets || s.early == EarlyDiscard {
 		client = append(client, use{s.end.client, isEnd})

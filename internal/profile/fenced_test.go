@@ -67,7 +67,7 @@ func TestSettleQuiet(t *testing.T) {
 	if l.want("late", s, Continue, NoReason); l.pass != Drop || s.Timer != time.Second {
 		t.Errorf("late: %+v, %v", s, l.pass)
 	}
-	l.serverBegins("very ")
+	l.beginServerMessage("very ")
 	if s := l.b.Timer(false); s.Then != Continue || s.Timer != time.Second {
 		t.Errorf("half a message: %+v", s)
 	}

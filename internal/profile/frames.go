@@ -2,36 +2,36 @@ package profile
 
 import "github.com/wsbouncer/wsbouncer/internal/frame"
 
-// Frame presents the header of a data frame, of a message whose kind [Boundary.Inspect] named when it began; messages that it
-// did not name then are not presented, nor are their further frames. op is the frame's own, length its payload's in bytes,
-// and fin reports whether it is the message's last.
+// Frame presents the header of a data frame, if [Boundary.Inspect] named the kind of its message when the message began. The caller
+// presents no frames of other messages. op is the frame's own opcode, length is its payload's in bytes, and fin reports whether the
+// frame is the message's last.
 func (b *Boundary) Frame(d Direction, op frame.Opcode, length int64, fin bool) Step {
-	m := &b.remembered().messages[d]
+	m := &b.ensureSession().messages[d]
 	if op != frame.Continuation {
 		if d == FromClient {
-			return b.clientBegins(op, length)
+			return b.beginClientMessage(op, length)
 		}
-		return b.serverBegins(op, length)
+		return b.beginServerMessage(op, length)
 	}
-	if m.fate.looked() && !m.long && int64(m.total)+length > int64(m.limit) {
+	if m.fate.inspected() && !m.long && int64(m.total)+length > int64(m.limit) {
 		return b.tooLong(d)
 	}
 	m.total += int(min(length, maxMessage))
-	return Step{Pass: b.pass(d, m.fate), Feed: m.fate.looked() || m.fate == unseen && d == FromServer && b.state >= finishing}
+	return Step{Pass: b.pass(d, m.fate), Feed: m.fate.inspected() || m.fate == unseen && d == FromServer && b.state >= finishing}
 }
 
-// Feed presents a piece of a frame's payload, when the Step of Frame asked for it. key is the masking key, turned to the
-// piece's first byte, with its lowest bits for that byte; 0 for a payload that is not masked. end tells that the piece is the
-// message's last. The payload is not kept, and is as before when Feed returns.
+// Feed presents a piece of a frame's payload, if the Step of Frame asked for it. key is the masking key, rotated so that its lowest
+// bits belong to the piece's first byte; 0 for a payload that is not masked. end reports whether the piece is the message's last. Feed
+// does not keep the payload; it may change it, but restores it before it returns.
 //
-// The first piece is what was received together with the header, also when that is nothing. After ReplaceEnd and End, the rest of
-// the server's message that is under way is presented as well, whether it was presented until then or not.
+// The first piece is what arrived together with the header, even if that is nothing. After ReplaceEnd and End, the caller also presents
+// the rest of a message from the server that has begun, whether or not it presented the beginning.
 func (b *Boundary) Feed(d Direction, payload []byte, key uint32, end bool) Step {
-	m := &b.remembered().messages[d]
+	m := &b.ensureSession().messages[d]
 	if m.fate == unseen {
 		s, pass := Step{}, b.pass(d, unseen)
 		if end && d == FromServer {
-			s = b.serverSaid(m, found{}, nil)
+			s = b.endServerMessage(m, found{}, nil)
 		}
 		s.Pass = pass
 		return s
@@ -39,7 +39,7 @@ func (b *Boundary) Feed(d Direction, payload []byte, key uint32, end bool) Step 
 	m.split = m.split || !end
 	if !m.long && end && !m.split {
 		frame.ApplyMask(payload, key)
-		s := b.told(d, m, payload)
+		s := b.endMessage(d, m, payload)
 		frame.ApplyMask(payload, key)
 		return s
 	}
@@ -47,19 +47,19 @@ func (b *Boundary) Feed(d Direction, payload []byte, key uint32, end bool) Step 
 		m.collect(payload, key)
 	}
 	if end {
-		return b.told(d, m, m.collected())
+		return b.endMessage(d, m, m.collected())
 	}
 	return Step{Pass: b.pass(d, m.fate)}
 }
 
-// pass returns what becomes of the frames of a message while it is under way.
+// pass returns what to do with the frames of a message until the message ends.
 func (b *Boundary) pass(d Direction, f fate) Pass {
 	switch f {
 	case holding:
 		return Hold
 	case dropping, ignored:
 		return Drop
-	case unseen: // it began before anybody looked
+	case unseen: // its beginning was not presented
 		if b.state == idle || d == FromServer && b.state > finishing || d == FromClient && b.state >= finishing {
 			return Drop
 		}
@@ -67,8 +67,8 @@ func (b *Boundary) pass(d Direction, f fate) Pass {
 	return Relay
 }
 
-// told judges a message that has been seen to its end.
-func (b *Boundary) told(d Direction, m *assembly, payload []byte) Step {
+// endMessage handles the end of an inspected message: it matches the message and decides what to do.
+func (b *Boundary) endMessage(d Direction, m *assembly, payload []byte) Step {
 	set := b.program.fromServer
 	if d == FromClient {
 		set = b.program.fromClient
@@ -83,55 +83,56 @@ func (b *Boundary) told(d Direction, m *assembly, payload []byte) Step {
 	m.fate = unseen
 	var s Step
 	if d == FromClient {
-		s = b.clientSaid(m, f, payload)
+		s = b.endClientMessage(m, f, payload)
 	} else {
-		s = b.serverSaid(m, f, payload)
+		s = b.endServerMessage(m, f, payload)
 	}
 	switch {
 	case was == dropping && s.Pass == Relay:
 		s.Pass = Drop
-	case was == looking && s.Pass != Keep:
+	case was == inspecting && s.Pass != Keep:
 		s.Pass = Relay
 	case was == holding && s.Pass == Relay && m.split:
 		s.Pass = Release
-		return s // with the buffer, for Held
+		return s // keeps the buffer, for Held
 	}
 	m.free()
 	return s
 }
 
-// tooLong lets go of a message that turns out to be longer than anything that could be told.
+// tooLong stops collecting a message that turns out to be longer than any that a matcher could match.
 func (b *Boundary) tooLong(d Direction) Step {
 	m := &b.session.messages[d]
 	m.long = true
 	switch {
-	case d == FromServer && (b.state == greeting || b.state == idle): // it was to be kept for the client
-		return b.breaks(Step{Pass: Drop}, GreetingFailed)
+	case d == FromServer && (b.state == greeting || b.state == idle): // the message was to be saved for the client
+		return b.markBroken(Step{Pass: Drop}, GreetingFailed)
 	case d == FromClient && b.state == opening && b.program.fromClient.can[m.opcode]&isSticky != 0:
-		// It may set something, and its beginning is held, so it can neither be kept for another connection nor be told.
-		if _, fits := b.fit(unknownSettings); !fits {
-			return b.breaks(Step{Pass: Drop, Close: frame.MessageTooBig}, OtherSettings)
+		// The message may set something, but it cannot be matched, and since its beginning is held, it cannot stay unread for another
+		// connection either.
+		if _, ok := b.checkSettings(unknownSettings); !ok {
+			return b.markBroken(Step{Pass: Drop, Close: frame.MessageTooBig}, OtherSettings)
 		}
 	}
 	if m.fate == holding {
-		m.fate, m.partial = looking, true
+		m.fate, m.partial = inspecting, true
 		return Step{Pass: Release, Feed: true}
 	}
 	m.free()
 	return Step{Pass: b.pass(d, m.fate), Feed: true}
 }
 
-// Held returns the message that is to be released, or with fin false the beginning of one whose further frames are relayed as
-// they are. It is to be asked once, right after the Step that says [Release], and the payload is valid until the next call.
+// Held returns the message to release or, if fin is false, the beginning of one whose further frames the caller relays as they are. The
+// caller calls it once, right after the Step that says [Release]. The payload is valid until the next call.
 //
-// The frame that the Step came for is not part of a beginning: it goes on as it is.
+// The frame for which the Step was returned is not part of such a beginning: the caller relays it as it is.
 func (b *Boundary) Held(d Direction) (op frame.Opcode, payload []byte, fin bool) {
 	m := &b.session.messages[d]
 	return m.opcode, m.collected(), !m.partial
 }
 
-// take begins to look at a message, or does not when its length tells that it is nothing of interest.
-func (b *Boundary) take(d Direction, op frame.Opcode, length int64, f fate) Step {
+// beginInspection begins to inspect a message. It does not collect a message that is too long to match, and does not hold it either.
+func (b *Boundary) beginInspection(d Direction, op frame.Opcode, length int64, f fate) Step {
 	set := b.program.fromServer
 	if d == FromClient {
 		set = b.program.fromClient
@@ -142,7 +143,7 @@ func (b *Boundary) take(d Direction, op frame.Opcode, length int64, f fate) Step
 	if length > int64(m.limit) {
 		m.long = true
 		if m.fate == holding {
-			m.fate = looking
+			m.fate = inspecting
 		}
 	}
 	return Step{Pass: b.pass(d, m.fate), Feed: true}

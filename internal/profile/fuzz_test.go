@@ -235,7 +235,7 @@ presenting:
 	o.opening, o.greeting = string(l.b.Opening().Payload), greetings(&l.b)
 	o.state, o.flags, o.settings = l.b.state, l.b.flags, l.b.settings
 	if n := l.b.session; n != nil {
-		o.counted = [6]uint64{n.taken, n.unanswered, n.swallowed, n.counted, n.acknowledged, n.expected}
+		o.counted = [6]uint64{n.withheld, n.unanswered, n.notForClient, n.counted, n.acknowledged, n.expected}
 	}
 	return o
 }

@@ -11,8 +11,8 @@ type jsonScanner struct {
 	program *jsonProgram
 	digits  [tokenSize]byte // of the token, for conditions that ask for it
 
-	hit   uint64 // the conditions that are true
-	twice uint64 // the conditions whose path leads to two places, since a key is there twice: what is true of them is open
+	matched   uint64 // the conditions that are true
+	ambiguous uint64 // the conditions whose path leads to two places, since a key is there twice: what is true of them is open
 
 	// The text that the program's capturing condition leads to, as it stands between its quotes; -1 for none.
 	captureFrom, captureTo int
@@ -52,7 +52,7 @@ func (s *jsonScanner) value(live uint64, depth int) bool {
 	var here uint64 // the conditions on this very value
 	if live != 0 {
 		here = live & s.program.ending[depth]
-		s.hit |= here & s.program.any
+		s.matched |= here & s.program.any
 		live &^= here
 		here &^= s.program.any
 	}
@@ -68,13 +68,13 @@ func (s *jsonScanner) value(live uint64, depth int) bool {
 		}
 		return ok
 	case 't':
-		s.hit |= here & s.program.yes
+		s.matched |= here & s.program.yes
 		return s.word("true")
 	case 'f':
-		s.hit |= here & s.program.no
+		s.matched |= here & s.program.no
 		return s.word("false")
 	case 'n':
-		s.hit |= here & s.program.null
+		s.matched |= here & s.program.null
 		return s.word("null")
 	default:
 		from := s.pos
@@ -110,7 +110,7 @@ func (s *jsonScanner) object(live uint64, depth int) bool {
 				below |= 1 << i
 			}
 		}
-		s.twice |= below & seen
+		s.ambiguous |= below & seen
 		seen |= below
 		s.space()
 		if s.pos == len(s.b) || s.b[s.pos] != ':' {
@@ -179,12 +179,12 @@ func (s *jsonScanner) number() bool {
 	}
 	if s.pos < len(s.b) && s.b[s.pos] == '0' {
 		s.pos++
-	} else if !s.figures() {
+	} else if !s.skipDigits() {
 		return false
 	}
 	if s.pos < len(s.b) && s.b[s.pos] == '.' {
 		s.pos++
-		if !s.figures() {
+		if !s.skipDigits() {
 			return false
 		}
 	}
@@ -193,13 +193,13 @@ func (s *jsonScanner) number() bool {
 		if s.pos < len(s.b) && (s.b[s.pos] == '+' || s.b[s.pos] == '-') {
 			s.pos++
 		}
-		return s.figures()
+		return s.skipDigits()
 	}
 	return true
 }
 
 // figures reads at least one decimal figure.
-func (s *jsonScanner) figures() bool {
+func (s *jsonScanner) skipDigits() bool {
 	from := s.pos
 	for s.pos < len(s.b) && '0' <= s.b[s.pos] && s.b[s.pos] <= '9' {
 		s.pos++

@@ -34,9 +34,9 @@ func scanned(text string) string {
 	var b strings.Builder
 	for i := range jsonPaths {
 		switch {
-		case s.twice>>i&1 != 0:
+		case s.ambiguous>>i&1 != 0:
 			b.WriteByte('?')
-		case s.hit>>i&1 != 0:
+		case s.matched>>i&1 != 0:
 			b.WriteByte("abcdefghijkl"[i])
 		}
 	}
@@ -162,10 +162,10 @@ func FuzzJSON(f *testing.F) {
 			t.Fatalf("%q: %v", text, err)
 		}
 		for i, c := range jsonPaths {
-			if s.twice>>i&1 != 0 {
+			if s.ambiguous>>i&1 != 0 {
 				continue
 			}
-			if got, want := s.hit>>i&1 != 0, c.trueOf(value); got != want {
+			if got, want := s.matched>>i&1 != 0, c.trueOf(value); got != want {
 				t.Fatalf("%q: condition %s %q is %v; encoding/json says %v", text, c.path, c.text, got, want)
 			}
 		}

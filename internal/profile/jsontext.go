@@ -70,11 +70,11 @@ func (s *jsonScanner) judgeText(here uint64, from, to int, escaped bool) {
 			if escaped { // the same text could be written in another way
 				s.captureFrom = -1
 			}
-			s.hit |= 1 << i
+			s.matched |= 1 << i
 		case c.kind != jsonString:
 		case !c.marked && s.equal(from, to, escaped, c.text),
 			c.marked && s.equalMarked(from, to, escaped, c):
-			s.hit |= 1 << i
+			s.matched |= 1 << i
 		}
 	}
 }
@@ -88,12 +88,12 @@ func (s *jsonScanner) judgeNumber(here uint64, literal []byte) {
 			continue
 		}
 		if string(literal) == c.text {
-			s.hit |= 1 << i
+			s.matched |= 1 << i
 			continue
 		}
 		// The same number may be written in other ways. ParseFloat does not keep its argument.
 		if v, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(literal), len(literal)), 64); err == nil && v == c.number {
-			s.hit |= 1 << i
+			s.matched |= 1 << i
 		}
 	}
 }

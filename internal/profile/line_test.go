@@ -61,8 +61,8 @@ func (l *line) client(op frame.Opcode, frames ...string) Step {
 // server presents a message from the server.
 func (l *line) server(frames ...string) Step { return l.message(FromServer, frame.Text, true, frames) }
 
-// serverBegins presents the beginning of a message from the server.
-func (l *line) serverBegins(frames ...string) Step {
+// beginServerMessage presents the beginning of a message from the server.
+func (l *line) beginServerMessage(frames ...string) Step {
 	return l.message(FromServer, frame.Text, false, frames)
 }
 

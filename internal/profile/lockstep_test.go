@@ -54,7 +54,7 @@ func TestLockstepOwed(t *testing.T) {
 		t.Error("nothing is owed")
 	}
 	l.server(voskPartial)
-	l.serverBegins(`{"part`)
+	l.beginServerMessage(`{"part`)
 	l.want("end", l.end(), Resetting, NoReason)
 	l.want("the second one's rest", l.serverEnds(`ial" : ""}`), Continue, NoReason)
 	l.want("first", l.server(voskFinal), Continue, NoReason)
@@ -82,7 +82,7 @@ func TestLockstepImplausible(t *testing.T) {
 	if !l.b.Plausible(l.traffic) || l.b.Owed(l.traffic) {
 		t.Error("one answer for one question is not plausible, or not enough")
 	}
-	l.serverBegins("{")
+	l.beginServerMessage("{")
 	l.want("half an answer too many", l.b.End(l.traffic), Broken, Unsolicited)
 
 	l = builtin(t, "vosk")

@@ -52,7 +52,7 @@ type codeRange struct{ low, high uint16 }
 func (m *matcher) isMessage() bool { return m.close == nil && m.status == nil }
 
 // fits reports whether the code is in one of the ranges.
-func fits(code uint16, ranges []codeRange) bool {
+func inRanges(code uint16, ranges []codeRange) bool {
 	for _, r := range ranges {
 		if r.low <= code && code <= r.high {
 			return true
@@ -120,7 +120,7 @@ func (r *reader) matcher(f entry) (m matcher, ok bool) {
 		m.close, ok = r.codes(f.value, 1000, 4999, "a close code that a server may send (RFC 6455, section 7.4), or a range such as 4000-4099")
 		for _, c := range m.close {
 			for _, never := range []uint16{1004, 1005, 1006, 1015} {
-				if ok && fits(never, []codeRange{c}) && c.low == c.high {
+				if ok && inRanges(never, []codeRange{c}) && c.low == c.high {
 					r.problem(placeOf(f.value), "impossible matcher: close code %d is never sent (RFC 6455, section 7.4.1)", never)
 					ok = false
 				}

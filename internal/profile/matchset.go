@@ -155,16 +155,16 @@ func (s *matchSet) match(op frame.Opcode, payload []byte, token uint64) (f found
 			is = equalWithToken(payload, *a.text, token)
 		case a.contains != "":
 			is = bytes.Contains(payload, a.needle)
-		case !valid || a.needed&scanner.twice != 0:
+		case !valid || a.needed&scanner.ambiguous != 0:
 			f.doubt |= a.class
 		default:
-			is = a.needed&^scanner.hit == 0
+			is = a.needed&^scanner.matched == 0
 		}
 		if is {
 			f.class |= a.class
 		}
 	}
-	if valid && scanner.captureFrom >= 0 && scanner.twice>>s.program.capture&1 == 0 {
+	if valid && scanner.captureFrom >= 0 && scanner.ambiguous>>s.program.capture&1 == 0 {
 		f.tag = payload[scanner.captureFrom:scanner.captureTo]
 		f.class |= isTagged
 	}

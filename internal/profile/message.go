@@ -7,25 +7,24 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
-// Message is a whole message that the proxy itself sends to a server: part of a profile's setup, reset or keepalive. It is
-// immutable.
+// Message is a whole message that the proxy itself sends to a server for a profile's setup, reset or keepalive. It is immutable.
 type Message struct {
-	// Binary reports whether it is a binary message; otherwise it is text.
+	// Binary means that it is a binary message; otherwise it is text.
 	Binary bool
 
-	payload string // with tokenMark where the token goes, if marked
-	zeros   int    // the length of a payload of zero bytes, which is silence in most formats of audio
+	payload string // contains tokenMark in place of the token, if marked
+	zeros   int    // the length of a payload of zero bytes, which is silence in most audio formats
 	marked  bool
 }
 
 const (
-	// tokenMark stands in a profile for a number that is another for each session.
+	// tokenMark stands in a profile for the token: a number that is different in each session.
 	tokenMark = "$token"
-	// tokenSize is the length in bytes of that number: 64 bits in hexadecimal digits.
+	// tokenSize is the length of the token in messages, in bytes: 64 bits in hexadecimal digits.
 	tokenSize = 16
 )
 
-// Append appends the message's payload to dst. The token is the session's, see [Boundary.Begin].
+// Append appends the message's payload to dst and returns the result. token is the session's, see [Boundary.Token].
 func (m *Message) Append(dst []byte, token uint64) []byte {
 	if m.zeros > 0 {
 		return append(dst, make([]byte, m.zeros)...)
@@ -44,7 +43,7 @@ func (m *Message) Append(dst []byte, token uint64) []byte {
 	return append(dst, rest...)
 }
 
-// tokenDigits returns the token as it stands in messages.
+// tokenDigits returns the token in the form that messages contain.
 func tokenDigits(token uint64) (digits [tokenSize]byte) {
 	for i := range digits {
 		digits[i] = "0123456789abcdef"[token>>60]
@@ -53,7 +52,7 @@ func tokenDigits(token uint64) (digits [tokenSize]byte) {
 	return digits
 }
 
-// maxZeros is the longest message of zeros: a second of audio in any usual format.
+// maxZeros is the length in bytes of the longest message of zeros: a second of audio in any usual format.
 const maxZeros = 192 << 10
 
 // messages reads one message or a list of them.
@@ -107,7 +106,7 @@ func (r *reader) message(n *strictyaml.Node) (m Message, ok bool) {
 	return m, ok
 }
 
-// base64 returns the bytes that a text stands for.
+// base64 decodes a text.
 func (r *reader) base64(n *strictyaml.Node) ([]byte, bool) {
 	s, ok := r.text(n)
 	if !ok {

@@ -47,7 +47,7 @@ func (p *Profile) From() string { return p.spec.from }
 // BusyStatus reports whether this HTTP status, in answer to the opening handshake, means that the server is full. Whoever
 // dials asks.
 func (p *Profile) BusyStatus(status int) bool {
-	return status > 0 && status < 1000 && fits(uint16(status), p.program.busyStatus)
+	return status > 0 && status < 1000 && inRanges(uint16(status), p.program.busyStatus)
 }
 
 // DialsAhead reports whether connections are dialed before there is a client for them, to a backend that sets these header fields

@@ -6,83 +6,84 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// serverBegins judges the beginning of a message from the server.
-func (b *Boundary) serverBegins(op frame.Opcode, length int64) Step {
+// beginServerMessage handles the beginning of a message from the server.
+func (b *Boundary) beginServerMessage(op frame.Opcode, length int64) Step {
 	p, m := b.program, &b.session.messages[FromServer]
 	m.begin(op, relayed, 0)
 	switch b.state {
 	case greeting:
-		return b.keeps(op, length)
+		return b.beginGreeting(op, length)
 	case idle:
 		switch {
-		case p.reuse == OneShot: // it is for the client to come
-			return b.keeps(op, length)
-		case b.flags&asked == 0:
-			return b.breaks(Step{Pass: Drop}, Unsolicited)
+		case p.reuse == OneShot: // it is for the next client
+			return b.beginGreeting(op, length)
+		case b.flags&keepalivePending == 0:
+			return b.markBroken(Step{Pass: Drop}, Unsolicited)
 		}
-		return b.take(FromServer, op, length, dropping)
+		return b.beginInspection(FromServer, op, length, dropping)
 	case opening, notReady, streaming, replacing:
-		return b.streams(op, length)
+		return b.beginInSession(op, length)
 	case finishing:
-		return b.take(FromServer, op, length, looking)
+		return b.beginInspection(FromServer, op, length, inspecting)
 	case resetting:
-		return b.take(FromServer, op, length, dropping)
+		return b.beginInspection(FromServer, op, length, dropping)
 	case settling:
 		if p.reuse != Quiet {
-			return b.breaks(Step{Pass: Drop}, LateMessage)
+			return b.markBroken(Step{Pass: Drop}, LateMessage)
 		}
-		return b.take(FromServer, op, length, dropping)
+		return b.beginInspection(FromServer, op, length, dropping)
 	}
 	m.fate = ignored
 	return Step{Pass: Drop}
 }
 
-// keeps begins to look at a message that is kept for the client, unless it is something else.
-func (b *Boundary) keeps(op frame.Opcode, length int64) Step {
-	s := b.take(FromServer, op, length, dropping)
+// beginGreeting begins to inspect a message that came before the first session. Unless it turns out to be busy or the answer to a
+// keepalive message, it is saved for the client.
+func (b *Boundary) beginGreeting(op frame.Opcode, length int64) Step {
+	s := b.beginInspection(FromServer, op, length, dropping)
 	m := &b.session.messages[FromServer]
 	m.limit = b.program.longestGreeting
 	if m.long = length > int64(m.limit); m.long {
-		return b.breaks(Step{Pass: Drop}, GreetingFailed)
+		return b.markBroken(Step{Pass: Drop}, GreetingFailed)
 	}
 	return s
 }
 
-// streams judges the beginning of a server's message in a session.
-func (b *Boundary) streams(op frame.Opcode, length int64) Step {
+// beginInSession handles the beginning of a message that the server sends during a session.
+func (b *Boundary) beginInSession(op frame.Opcode, length int64) Step {
 	p, m := b.program, &b.session.messages[FromServer]
 	can := p.fromServer.can[op]
-	if b.flags&asked != 0 {
-		return b.take(FromServer, op, length, dropping)
+	if b.flags&keepalivePending != 0 {
+		return b.beginInspection(FromServer, op, length, dropping)
 	}
-	if b.flags&silent != 0 && (p.refuses() || p.readies) {
+	if b.flags&silent != 0 && (p.mayRefuse() || p.hasReady) {
 		if can&(isReady|isBusy) != 0 && length <= int64(p.fromServer.limit[op]) {
-			return b.take(FromServer, op, length, holding)
+			return b.beginInspection(FromServer, op, length, holding)
 		}
-		b.spoke()
+		b.noteServing()
 	}
 	switch {
 	case p.reuse == Tagged && can&isTagged != 0 && length <= int64(p.fromServer.limit[op]):
-		return b.take(FromServer, op, length, holding)
-	case p.reuse == Tagged: // it bears no tag that could be read
+		return b.beginInspection(FromServer, op, length, holding)
+	case p.reuse == Tagged: // it has no tag that the Boundary can read
 		s := b.untagged()
 		if s.Then == Foreign {
 			m.fate = ignored
 		}
 		return s
-	case p.streamed()&(1<<op) != 0:
-		return b.take(FromServer, op, length, holding)
+	case p.sessionKinds()&(1<<op) != 0:
+		return b.beginInspection(FromServer, op, length, holding)
 	}
 	return Step{}
 }
 
-// replayable reports whether another connection can take the session over: the server has said nothing to the client, and what
-// the client has said to it is known.
+// replayable reports whether another connection can take over the session: the client has received nothing from the server, and the
+// Boundary has a copy of all that the client has sent.
 func (b *Boundary) replayable() bool {
-	return b.flags&(silent|replay) == silent|replay && b.session.messages[FromClient].fate == unseen
+	return b.flags&(silent|openingKnown) == silent|openingKnown && b.session.messages[FromClient].fate == unseen
 }
 
-// elsewhere gives the session up to another connection, if that is possible.
+// elsewhere asks the caller to move the session to another connection or, if that is not possible, to end it with TryAgainLater.
 func (b *Boundary) elsewhere(why Reason) Step {
 	b.forbidReuse(why)
 	s := Step{Pass: Drop, Then: Elsewhere, Client: Pause, Reason: why, Timer: StopTimer}
@@ -92,57 +93,58 @@ func (b *Boundary) elsewhere(why Reason) Step {
 	return s
 }
 
-// spoke notes that the server has begun to serve the session.
-func (b *Boundary) spoke() {
-	b.flags &^= replay // the client has seen something of it
-	if !b.program.readies {
+// noteServing records that the server has sent the client something, so no other connection can take over the session.
+func (b *Boundary) noteServing() {
+	b.flags &^= openingKnown
+	if !b.program.hasReady {
 		b.flags &^= silent
 		b.session.opening = Opening{}
 		b.updateInspect()
 	}
 }
 
-// serverSaid judges a whole message from the server.
-func (b *Boundary) serverSaid(m *assembly, f found, payload []byte) Step {
+// endServerMessage handles a whole message from the server.
+func (b *Boundary) endServerMessage(m *assembly, f found, payload []byte) Step {
 	switch b.state {
 	case greeting:
-		return b.greeted(m, f, payload)
+		return b.saveGreeting(m, f, payload)
 	case idle:
 		switch {
-		case b.flags&asked != 0 && f.class&isAlive != 0:
-			b.flags &^= asked
+		case b.flags&keepalivePending != 0 && f.class&isAlive != 0:
+			b.flags &^= keepalivePending
 			b.forget()
 			return Step{Pass: Drop}
 		case b.program.reuse == OneShot:
-			return b.greeted(m, f, payload)
+			return b.saveGreeting(m, f, payload)
 		}
-		return b.breaks(Step{Pass: Drop}, Unsolicited)
+		return b.markBroken(Step{Pass: Drop}, Unsolicited)
 	case opening, notReady, streaming, replacing:
-		return b.streamed(f)
+		return b.endInSession(f)
 	case finishing, resetting:
-		return b.counts(f)
+		return b.countAnswer(f)
 	case settling:
 		if b.restarts++; int(b.restarts) > b.program.restarts {
-			return b.breaks(Step{Pass: Drop}, ResetTimeout)
+			return b.markBroken(Step{Pass: Drop}, ResetTimeout)
 		}
 		return Step{Pass: Drop, Timer: b.program.settle}
 	}
 	return Step{Pass: Drop}
 }
 
-// greeted judges a message that came before the first session. It is kept for the client.
-func (b *Boundary) greeted(m *assembly, f found, payload []byte) Step {
+// saveGreeting saves a message that came before the first session for the client. If it says that the server is full, or if the
+// greeting becomes too long, the connection is Broken.
+func (b *Boundary) saveGreeting(m *assembly, f found, payload []byte) Step {
 	if f.class&isBusy != 0 {
-		return b.breaks(Step{Pass: Drop}, Busy)
+		return b.markBroken(Step{Pass: Drop}, Busy)
 	}
 	if b.greeting == nil {
 		b.greeting = new(savedGreeting)
 	}
-	k := b.greeting
-	if k.size += len(payload) + 1; k.size > b.program.longestGreeting {
-		return b.breaks(Step{Pass: Drop}, GreetingFailed)
+	g := b.greeting
+	if g.size += len(payload) + 1; g.size > b.program.longestGreeting {
+		return b.markBroken(Step{Pass: Drop}, GreetingFailed)
 	}
-	k.opcodes, k.payloads = append(k.opcodes, m.opcode), append(k.payloads, bytes.Clone(payload))
+	g.opcodes, g.payloads = append(g.opcodes, m.opcode), append(g.payloads, bytes.Clone(payload))
 	if b.state == greeting && f.class&isGreeting != 0 {
 		return b.becomeIdle(Step{Pass: Drop})
 	}
@@ -152,21 +154,21 @@ func (b *Boundary) greeted(m *assembly, f found, payload []byte) Step {
 	return Step{Pass: Drop}
 }
 
-// streamed judges a server's message in a session.
-func (b *Boundary) streamed(f found) Step {
+// endInSession handles a whole message that the server sent during a session.
+func (b *Boundary) endInSession(f found) Step {
 	p, session := b.program, b.session
-	if b.flags&asked != 0 {
-		session.swallowed++
-		b.flags &^= asked
+	if b.flags&keepalivePending != 0 {
+		session.notForClient++
+		b.flags &^= keepalivePending
 		b.updateInspect()
 		if f.class&isAlive == 0 {
 			return b.elsewhere(Unsolicited)
 		}
 		return Step{Pass: Drop, Client: Resume, Timer: StopTimer}
 	}
-	if b.flags&silent != 0 && (p.refuses() || p.readies) {
+	if b.flags&silent != 0 && (p.mayRefuse() || p.hasReady) {
 		switch {
-		case f.class&isBusy != 0: // not for the client, even when it is too late for another connection
+		case f.class&isBusy != 0: // never for the client, even if no other connection can take over
 			return b.elsewhere(Busy)
 		case f.class&isReady != 0:
 			b.flags &^= silent
@@ -179,7 +181,7 @@ func (b *Boundary) streamed(f found) Step {
 			b.updateInspect()
 			return s
 		default:
-			b.spoke()
+			b.noteServing()
 		}
 	}
 	switch p.reuse {
@@ -198,7 +200,7 @@ func (b *Boundary) streamed(f found) Step {
 	return Step{}
 }
 
-// tagged judges a server's message on a tagged connection.
+// tagged handles a whole message from the server on a tagged connection.
 func (b *Boundary) tagged(f found) Step {
 	task := b.session.tasks.find(f.tag)
 	if f.class&isFailed != 0 && (task != nil || f.tag == nil) {
@@ -211,15 +213,16 @@ func (b *Boundary) tagged(f found) Step {
 		}
 	case f.tag == nil:
 		return b.untagged()
-	case b.flags&used != 0: // another session's
+	case b.flags&used != 0: // it belongs to another session
 		return Step{Pass: Drop}
 	}
 	return Step{}
 }
 
-// untagged judges a message on a tagged connection that nothing tells whose it is, such as binary audio. The first session gets it,
-// since there was no other whose it could be, and the connection serves no other. In a later one it may be the client's own, so that
-// dropping it would leave a hole, or another's, so that it must not be shown: the session ends.
+// untagged handles a message without a tag on a tagged connection, such as binary audio: nothing says which session it belongs to. In
+// the connection's first session it can only belong to that one, so the client gets it, and the connection serves no other session. In a
+// later session, it may belong to the client, and to drop it would leave a gap, or to another, and to relay it would show one client's
+// data to another. So the session ends.
 func (b *Boundary) untagged() Step {
 	if b.flags&used == 0 {
 		b.forbidReuse(Unclean)

@@ -6,90 +6,88 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// Step is what the caller of a [Boundary] has to do after an event. The zero value: pass on what was presented, and nothing
-// else.
+// Step says what the caller of a [Boundary] must do after an event. The zero value: relay what was presented, and do nothing else.
+// The caller does Pass first, then the rest.
 type Step struct {
-	// Pass is what becomes of the frame or the piece of payload that was presented.
+	// Pass says what to do with the frame or the piece of payload that was presented.
 	Pass Pass
-	// Feed asks for the payload of the frame that was presented, by [Boundary.Feed]. Without it the payload is not
-	// presented, and shares the fate of its frame.
+	// Feed asks the caller to present the frame's payload by [Boundary.Feed]. If it is false, Pass applies to the payload too.
 	Feed bool
-	// Then is what becomes of the connection or of its session.
+	// Then says what happens to the connection or its session.
 	Then Then
-	// Client is what becomes of reading from the client.
+	// Client says whether to read from the client.
 	Client Flow
-	// Reason is why, with Discard, Elsewhere and Foreign.
+	// Reason explains Broken, Elsewhere and Foreign.
 	Reason Reason
-	// Settings, with Elsewhere because of OtherSettings, stands for what the session sets: the same number for all sessions
-	// that can share connections. A connection that was used for no others will do.
+	// Settings stands for what the session sets, if Then is Elsewhere and Reason is OtherSettings. It is the same number for all
+	// sessions that can share a connection. A connection that no session has used will do as well.
 	Settings uint64
-	// Close is the code of the close frame for the client that is still there, with Finished and Discard; 0 for none.
+	// Close is the code of the close frame for a client that is still connected, if Then is Finished or Broken; 0 for none.
 	Close frame.CloseCode
-	// Timer is when to call [Boundary.Timer]: this long from now, instead of what was asked before. 0 leaves what was asked
-	// before, [StopTimer] takes it back.
+	// Timer sets the time from now after which to call [Boundary.Timer]; it replaces an earlier one. 0 changes nothing, and
+	// [StopTimer] stops the timer.
 	Timer time.Duration
-	// Send are messages for the server, to be sent at the next frame boundary towards it, in this order: see
-	// [Message.Append] and [Boundary.Token]. The slice is not to be changed.
+	// Send holds messages to send to the server at the next frame boundary, in this order: see [Message.Append] and
+	// [Boundary.Token]. The caller must not change the slice.
 	Send []Message
 }
 
 // StopTimer in [Step.Timer] stops the timer.
 const StopTimer time.Duration = -1
 
-// Pass is what becomes of a frame or of a piece of its payload.
+// Pass says what to do with a frame or a piece of its payload.
 type Pass uint8
 
 const (
-	// Relay: it goes on to the other side, unchanged.
+	// Relay passes it to the other side, unchanged.
 	Relay Pass = iota
-	// Hold: it is kept back. The Boundary has a copy of the payload.
+	// Hold passes nothing yet. The Boundary keeps a copy of the payload.
 	Hold
-	// Release: what was held of this message, this piece included, goes on to the other side as one new frame, see
-	// [Boundary.Held]. What follows of the message is relayed.
+	// Release passes on what was held of this message, this piece included, as one new frame: see [Boundary.Held]. The caller
+	// relays the message's further frames.
 	Release
-	// Drop: neither it nor what was held of this message goes on.
+	// Drop passes on neither this nor what was held of the message.
 	Drop
-	// Keep: it was not taken. It stays unread, to be presented again when the client is read again ([Resume]), or to another
-	// connection's Boundary ([Elsewhere]).
+	// Keep leaves it unread. The caller presents it again when it reads from the client again ([Resume]), or presents it to
+	// another connection's Boundary ([Elsewhere]).
 	Keep
 )
 
-// Flow is what becomes of reading from the client.
+// Flow says whether to read from the client.
 type Flow uint8
 
 const (
-	// Unchanged: it is read, or not, as before.
+	// Unchanged leaves it as it is.
 	Unchanged Flow = iota
-	// Pause: it is not read, and no further frame of it presented, until Resume. What it sends waits in its socket.
+	// Pause stops reading from the client, and presenting its frames, until Resume. What it sends waits in its socket.
 	Pause
-	// Resume: it is read again.
+	// Resume reads from the client again.
 	Resume
 )
 
-// Then is what becomes of a connection or of its session.
+// Then says what happens to a connection or its session.
 type Then uint8
 
 const (
 	// Continue: nothing changes.
 	Continue Then = iota
-	// Ready: the connection may serve a session. A message that follows in what has been received already must still be
-	// presented, and may change that.
+	// Ready: the connection may serve a session. If another message has already been received, the caller must still present it,
+	// and that may change this.
 	Ready
-	// Resetting: the session is over, the connection is not clean yet. What the server sends is to be presented, and
-	// is dropped.
+	// Resetting: the session has ended, but the connection is not clean yet. The caller presents what the server sends, and the
+	// Boundary drops it.
 	Resetting
-	// Broken: the connection must serve nobody any more: close it. If a session is still there, it ends with Step.Close.
+	// Broken: the connection must not serve another session: close it. A session that is still on it ends with Step.Close.
 	Broken
-	// Elsewhere: this connection cannot serve the session, but another one may. Nothing of the server has reached the
-	// client. Take [Boundary.Opening], end this lease ([Boundary.End] says what becomes of the connection), and
-	// present the opening to another connection's Boundary first.
+	// Elsewhere: this connection cannot serve the session, but another one may. Nothing from the server has reached the client.
+	// Take [Boundary.Opening], end this lease ([Boundary.End] says what to do with the connection), and present the opening to
+	// another connection's Boundary first.
 	Elsewhere
-	// Replaced: the client has sent its last message, in whose place the reset is to be sent: call [Boundary.ReplaceEnd].
+	// Replaced: the client has sent its end message, and the proxy sends the reset in its place: call [Boundary.ReplaceEnd].
 	Replaced
-	// Finished: the client has got its last answer, once this message is relayed. Close it with Step.Close and end the
-	// lease.
+	// Finished: this message is the client's last answer. Relay it, close the client with Step.Close, and end the lease.
 	Finished
-	// Foreign: the server said what this session did not ask for. The session ends, with an internal error.
+	// Foreign: the server sent a message that this session did not ask for. The session ends with an internal error.
 	Foreign
 )
 
@@ -98,27 +96,27 @@ var thenTexts = []string{"continue", "ready", "resetting", "broken", "elsewhere"
 // String returns a word for logs.
 func (t Then) String() string { return thenTexts[t] }
 
-// Reason says why a connection is broken or a session has to go elsewhere.
+// Reason says why a connection is broken or a session must move to another one.
 type Reason uint8
 
 // The reasons.
 const (
 	NoReason       Reason = iota
-	Served                // it served its one session
+	Served                // the connection has served its one session
 	Cut                   // a message to the server was cut off
-	LeftEarly             // the client left before its end, and the profile does not reset then
-	Unclean               // the session left something behind that the reset does not cover
+	LeftEarly             // the client left without its end message, and the profile does not reset the connection then
+	Unclean               // the session may have left something that the reset does not clear
 	NotReady              // the server did not become ready in time
 	Busy                  // the server is full
 	OtherSettings         // earlier sessions left settings on the connection that this one does not have
-	Unsolicited           // the server said something that nobody asked for
+	Unsolicited           // the server sent a message that nobody asked for
 	GreetingFailed        // the server's greeting did not come in time, or was too long
-	NotAlive              // a keepalive message was not answered in time
+	NotAlive              // the server did not answer a keepalive message in time
 	ResetTimeout          // the reset did not succeed in time
-	ResetMismatch         // the server answered the reset with something else than its acknowledgement
-	LateMessage           // a message came behind the acknowledgement of the reset
+	ResetMismatch         // the server's last reply to the reset was not the acknowledgement
+	LateMessage           // a message came after the acknowledgement of the reset
 	ServerClosed          // the server closed the connection
-	TaskFailed            // the server said that the connection is of no use any more
+	TaskFailed            // the server reported a failed task, after which the connection cannot be reused
 )
 
 var reasonTexts = []string{

@@ -1,9 +1,9 @@
 package profile
 
-// tasks are the tasks that a session has begun on a tagged connection: the last few of them, by the hash of their tag.
+// tasks are the tasks that a session has begun on a tagged connection: the latest few, by the hash of their tag.
 type tasks struct {
 	list [4]task
-	tags tagSet // of all tasks
+	tags tagSet // the tags of all tasks, not only of those in list
 }
 
 type task struct {
@@ -11,7 +11,7 @@ type task struct {
 	open bool
 }
 
-// tagSet is a set of tags that may by chance seem to hold one more (a Bloom filter with three of 64 bits for each).
+// tagSet is a set of tags: a Bloom filter with 64 bits, three for each tag. It may by chance report a tag that was not added.
 type tagSet uint64
 
 // add adds the tag with hash h.
@@ -22,8 +22,8 @@ func (s tagSet) has(h uint64) bool { return s != 0 && tagBits(h)&^s == 0 }
 
 func tagBits(h uint64) tagSet { return 1<<(h&63) | 1<<(h>>6&63) | 1<<(h>>12&63) }
 
-// start notes that a task was begun. It returns false when what the server says of it could be taken for what it says of
-// another: one that is not done, or one of the connection's former session.
+// start records that the client began a task. It returns false if the tag is missing, or if the server's messages about the task could be
+// taken for those about another, which is not done or belongs to the connection's former session, or if too many tasks are open.
 func (t *tasks) start(tag []byte, former tagSet) bool {
 	if tag == nil {
 		return false
@@ -48,7 +48,7 @@ func (t *tasks) start(tag []byte, former tagSet) bool {
 	return true
 }
 
-// find returns the task with a tag, or nil.
+// find returns the task with this tag, or nil.
 func (t *tasks) find(tag []byte) *task {
 	if tag == nil {
 		return nil
@@ -62,7 +62,7 @@ func (t *tasks) find(tag []byte) *task {
 	return nil
 }
 
-// open returns how many tasks are not done.
+// open returns the number of tasks that are not done.
 func (t *tasks) open() (n uint64) {
 	for _, task := range t.list {
 		if task.open {

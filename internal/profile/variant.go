@@ -52,7 +52,7 @@ func (p *Profile) Private() bool {
 }
 
 // Sticks reports whether sessions can leave settings on a connection, so that others need another connection.
-func (p *Profile) Sticks() bool { return p.program.sticks() }
+func (p *Profile) Sticks() bool { return p.program.hasSticky() }
 
 // Variant returns the parts to pass of a request with this query (without the question mark) and header, for a service that has no
 // rules of its own. The error is a [*BadParameter].
