@@ -97,14 +97,14 @@ func (a *attack) write(b []byte) error {
 	return err
 }
 
-// say returns a masked frame.
-func (a *attack) say(fin bool, op frame.Opcode, payload []byte) []byte {
+// clientFrame returns a masked frame.
+func (a *attack) clientFrame(fin bool, op frame.Opcode, payload []byte) []byte {
 	return frame.Append(nil, frame.Header{Fin: fin, Opcode: op, Masked: true, Mask: a.dice.Uint32()}, payload)
 }
 
 // audio returns a message with audio that belongs to no session.
 func (a *attack) audio() []byte {
-	return a.say(true, frame.Binary, sim.AppendMark(nil, sim.Mark{Session: attackerSession, Seq: 1}, 20))
+	return a.clientFrame(true, frame.Binary, sim.AppendMark(nil, sim.Mark{Session: attackerSession, Seq: 1}, 20))
 }
 
 // attackerSession is the identity in the audio of hostile clients.
@@ -176,8 +176,8 @@ func closesWithoutWaiting(a *attack) error {
 	if err := a.upgrade(""); err != nil {
 		return err
 	}
-	options := a.say(true, frame.Text, []byte(`{"uid": "x", "language": "en", "task": "transcribe"}`))
-	if err := a.write(append(options, a.say(true, frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))...)); err != nil {
+	options := a.clientFrame(true, frame.Text, []byte(`{"uid": "x", "language": "en", "task": "transcribe"}`))
+	if err := a.write(append(options, a.clientFrame(true, frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))...)); err != nil {
 		return err
 	}
 	if a.dice.IntN(2) == 0 {
@@ -207,7 +207,7 @@ func stallsReading(a *attack) error {
 	}
 	_ = a.conn.SetReadBuffer(4 << 10)
 	_ = a.conn.SetWriteDeadline(time.Now().Add(3 * time.Second))
-	chunk := a.say(true, frame.Binary, make([]byte, 64<<10))
+	chunk := a.clientFrame(true, frame.Binary, make([]byte, 64<<10))
 	for {
 		if err := a.write(chunk); err != nil {
 			return err
@@ -234,10 +234,10 @@ func byteByByte(a *attack) error {
 	if err := a.answer(); err != nil {
 		return err
 	}
-	if err := trickle(a.say(true, frame.Text, []byte("one byte at a time"))); err != nil {
+	if err := trickle(a.clientFrame(true, frame.Text, []byte("one byte at a time"))); err != nil {
 		return err
 	}
-	if err := trickle(a.say(true, frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))); err != nil {
+	if err := trickle(a.clientFrame(true, frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))); err != nil {
 		return err
 	}
 	return a.expect(frame.NormalClosure)
@@ -263,7 +263,7 @@ func pingsWithoutEnd(a *attack) error {
 	}
 	pings := make([]byte, 0, 64<<10)
 	for range 100 {
-		pings = append(pings, a.say(true, frame.Ping, []byte("are you there?"))...)
+		pings = append(pings, a.clientFrame(true, frame.Ping, []byte("are you there?"))...)
 	}
 	for range 20 {
 		if err := a.write(pings); err != nil {
@@ -321,12 +321,12 @@ func brokenFrame(a *attack) []byte {
 		b[0] |= 0x40
 		return b
 	case 1: // a reserved opcode
-		return a.say(true, 0x3, nil)
+		return a.clientFrame(true, 0x3, nil)
 	case 2: // a fragmented control frame
-		return a.say(false, frame.Ping, nil)
+		return a.clientFrame(false, frame.Ping, nil)
 	case 3: // a control frame that is too long
-		return a.say(true, frame.Ping, make([]byte, 126))
+		return a.clientFrame(true, frame.Ping, make([]byte, 126))
 	default: // a continuation without a message
-		return a.say(true, frame.Continuation, nil)
+		return a.clientFrame(true, frame.Continuation, nil)
 	}
 }

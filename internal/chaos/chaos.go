@@ -105,7 +105,7 @@ func (o Options) Validate() error {
 // ErrFound is returned by Run when something happened that must not. The report says what.
 var ErrFound = errors.New("the run has findings")
 
-// run is one call of Run. Its fields are static once it is staged.
+// run is one call of Run. Its fields are static once stage has returned.
 type run struct {
 	options  Options
 	ledger   *ledger
@@ -163,20 +163,20 @@ func (r *run) seed(purpose string) uint64 {
 	return h
 }
 
-// play runs sessions and scenarios for the duration.
+// play runs the sessions and scenarios for the duration.
 func (r *run) play(ctx context.Context) error {
-	hostility, peace := context.WithCancel(ctx)
-	defer peace()
-	watching, blind := context.WithCancel(ctx)
-	defer blind()
-	holding, abandon := context.WithCancel(ctx)
-	defer abandon()
+	disturbing, stopDisturbing := context.WithCancel(ctx)
+	defer stopDisturbing()
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	inSessions, stopSessions := context.WithCancel(ctx)
+	defer stopSessions()
 	finish := make(chan struct{})
 	var disturbers, watchers, sessions sync.WaitGroup
-	defer func() { // whatever comes first
-		abandon()
-		peace()
-		blind()
+	defer func() { // on every return
+		stopSessions()
+		stopDisturbing()
+		stopWatching()
 		sessions.Wait()
 		disturbers.Wait()
 		watchers.Wait()
@@ -198,13 +198,13 @@ func (r *run) play(ctx context.Context) error {
 				continue
 			}
 			address := r.options.through(p.address)
-			sessions.Go(func() { fail(s.runSessions(holding, address, r.seed("sessions of "+s.name), finish)) })
+			sessions.Go(func() { fail(s.runSessions(inSessions, address, r.seed("sessions of "+s.name), finish)) })
 		}
 		if p.machine.flood > 0 {
-			disturbers.Go(func() { r.flood(hostility, p) })
+			disturbers.Go(func() { r.flood(disturbing, p) })
 		}
 	}
-	r.disturb(hostility, &disturbers, fail)
+	r.disturb(disturbing, &disturbers, fail)
 	timer := time.NewTimer(r.options.Duration)
 	defer timer.Stop()
 	select {
@@ -215,22 +215,22 @@ func (r *run) play(ctx context.Context) error {
 	case <-timer.C:
 	}
 	r.ledger.event("no new session begins")
-	peace()
+	stopDisturbing()
 	disturbers.Wait()
 	close(finish)
-	held := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
 		sessions.Wait()
-		close(held)
+		close(ended)
 	}()
 	late := time.NewTimer(2 * sessionTimeout)
 	defer late.Stop()
 	select {
-	case <-held:
+	case <-ended:
 	case <-late.C:
 		r.ledger.wrong("sessions", "some have not ended", "%v after the last one began", 2*sessionTimeout)
-		abandon()
-		<-held
+		stopSessions()
+		<-ended
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -39,10 +39,10 @@ func (c *configuration) add(s *service) {
 	}
 }
 
-// text is the file as it should be.
+// text returns the correct content of the file.
 func (c *configuration) text() []byte { return c.textOf(c.backends) }
 
-// withoutBackends is the file with the services alone.
+// withoutBackends returns the content of the file with the services alone.
 func (c *configuration) withoutBackends() []byte { return c.textOf(nil) }
 
 func (c *configuration) textOf(backends map[string]backend) []byte {

@@ -35,7 +35,7 @@ func talk(t *testing.T, behave func(v *visit), say []byte, enough func(got []byt
 	a := &attack{conn: conn.(*net.TCPConn), path: "/", dice: rand.New(rand.NewPCG(1, 1))}
 	if ended = a.write([]byte(a.request(""))); ended == nil {
 		if say != nil {
-			ended = a.write(a.say(true, frame.Text, say))
+			ended = a.write(a.clientFrame(true, frame.Text, say))
 		}
 		for ended == nil && !enough(a.in) {
 			ended = a.read()
@@ -124,7 +124,7 @@ func TestRawServerCounts(t *testing.T) {
 		t.Errorf("with a client: %+v", got)
 	}
 	// It answers the close frame, and has counted the client out before that.
-	if err := a.write(a.say(true, frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))); err != nil {
+	if err := a.write(a.clientFrame(true, frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.expect(frame.NormalClosure); err != nil {

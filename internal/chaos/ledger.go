@@ -11,8 +11,8 @@ type ledger struct {
 	begin time.Time // static
 
 	mu     sync.Mutex
-	events []string          // guarded by mu: the last
-	found  []*finding        // guarded by mu: one of each kind, in the order of the first
+	events []string          // guarded by mu: the latest
+	found  []*finding        // guarded by mu: one for each place and kind, in the order of their first events
 	counts map[[2]string]int // guarded by mu: by kind and place
 }
 
@@ -20,13 +20,13 @@ type ledger struct {
 type finding struct {
 	kind, place string
 	text        string
-	events      []string // those before it
+	events      []string // the events before it
 	times       int
 }
 
 const (
-	maxEvents = 400 // remembered
-	shown     = 15  // of them with a finding
+	maxEvents = 400 // how many events are kept
+	shown     = 15  // how many of them a finding shows
 )
 
 func newLedger() *ledger { return &ledger{begin: time.Now(), counts: make(map[[2]string]int)} }
@@ -42,7 +42,7 @@ func (l *ledger) event(format string, args ...any) {
 	l.events = append(l.events, line)
 }
 
-// wrong records something that must not happen. It keeps the first one of a place and kind in full, and counts the others.
+// wrong records something that must not happen. It keeps the first event of a place and kind in full, and counts the others.
 func (l *ledger) wrong(place, kind, format string, args ...any) {
 	key := [2]string{kind, place}
 	l.mu.Lock()

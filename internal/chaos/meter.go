@@ -16,7 +16,7 @@ type meter struct {
 	burst    int         // guarded by mu: most attempts within one second
 }
 
-// attempt counts a connection attempt at that time.
+// attempt counts a connection attempt at the given time.
 func (m *meter) attempt(at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,14 +14,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
 )
 
-// startTimeout is how long what normally takes a moment may take.
+// startTimeout is how long to wait for something that normally takes a moment.
 const startTimeout = 30 * time.Second
 
 // machine is what the proxy of a scenario runs on.
 type machine struct {
-	descriptors int      // file-descriptor limit; 0 for the system's
+	descriptors int      // file-descriptor limit; 0 for the system's limit
 	environment []string // added to this process's
-	flood       int      // idle connections that are opened at a time, for some seconds, and dropped
+	flood       int      // idle connections that flood opens at once, and drops after some seconds
 }
 
 // proxy is a proxy that runs as a process of its own, with a configuration and a state directory of its own.
@@ -67,7 +67,7 @@ func startProxy(ctx context.Context, binary, name, directory string, config *con
 		return nil, err
 	}
 	if err := p.until(ctx, "the proxy answers", func() (bool, error) {
-		text, _ := os.ReadFile(p.logFile()) // written while we look
+		text, _ := os.ReadFile(p.logFile()) // the proxy may be writing it
 		match := proxyprocess.Listening.FindSubmatch(text)
 		if match == nil {
 			return false, nil
@@ -112,7 +112,7 @@ func (p *proxy) openFiles() int {
 	return len(entries)
 }
 
-// goroutines ends the process in a way that has it write its stacks, and returns those of our code, the most frequent first.
+// goroutines ends the process so that it writes its stacks, and returns those of our code, the most frequent first.
 func (p *proxy) goroutines() (stacks []string, err error) {
 	if err := p.Signal(syscall.SIGQUIT); err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func (a *answers) count(scenario, status string) {
 	a.counts[scenario][status]++
 }
 
-// tallied lists counts in the order of their keys.
+// tallied returns the counts as text, sorted by key.
 func tallied(counts map[string]int) string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(counts)) {

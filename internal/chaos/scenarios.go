@@ -14,7 +14,7 @@ import (
 type scenario struct {
 	name, about string
 
-	private bool // connections are for one client
+	private bool // each connection is dialed for one client
 
 	// A hostile server, in a service beside a healthy one: behave handles each connection, or simulated has the settings of a
 	// simulated server. Sessions on it may end as allow says.
@@ -39,9 +39,9 @@ type scenario struct {
 // allowance says how a session on a hostile server may end.
 type allowance struct {
 	statuses []int             // refusals
-	codes    []frame.CloseCode // beside 1011 and 1013
-	kinds    []string          // of hunt: failures without either
-	results  bool              // results may be lost, repeated or foreign, since the server itself makes them
+	codes    []frame.CloseCode // in addition to 1011 and 1013
+	kinds    []string          // hunt's kinds of failures that have neither a status nor a code
+	results  bool              // results may be lost, repeated or foreign, since the server itself causes that
 	// refusal says that the server answers the handshake. On a connection for one client that answer belongs to the client, and
 	// the next client still goes to the server.
 	refusal bool
@@ -151,7 +151,7 @@ var clients = []scenario{
 		return frame.AppendHeader(nil, frame.Header{Fin: true, Opcode: frame.Binary, Masked: true, Mask: 1, Length: 1 << 40})
 	})},
 	{name: "bad-utf8", about: "sends text that is not UTF-8", visits: "echo", attack: breaks(frame.InvalidPayload, func(a *attack) []byte {
-		return a.say(true, frame.Text, []byte("\xff\xfe"))
+		return a.clientFrame(true, frame.Text, []byte("\xff\xfe"))
 	})},
 	{name: "broken-frames", about: "sends frames that RFC 6455 forbids", visits: "echo", attack: breaks(frame.ProtocolError, brokenFrame)},
 	{name: "not-masked", about: "sends frames without a mask", visits: "echo", attack: breaks(frame.ProtocolError, func(*attack) []byte {
@@ -197,7 +197,7 @@ func scenarios() (all []scenario) {
 	return append(all, machines...)
 }
 
-// kind returns who is hostile.
+// kind returns which part of the scenario is hostile.
 func (s *scenario) kind() string {
 	switch {
 	case s.attack != nil:

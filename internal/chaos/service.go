@@ -26,8 +26,8 @@ const attackers = 3
 // when the sessions have ended.
 type service struct {
 	name, protocol, profile string
-	query                   string    // of the clients' URL
-	scenario                *scenario // nil of a service of healthy servers alone
+	query                   string    // the query of the clients' URL
+	scenario                *scenario // nil if all servers are healthy
 	sessions                int       // at a time
 	cap                     int       // of each healthy server
 	healthy                 []*healthyServer
@@ -88,7 +88,7 @@ func (s *service) stop() {
 	}
 }
 
-// hold holds sessions through the proxy at that address until finish is closed, and what is under way then to its end.
+// runSessions runs sessions through the proxy at the address until finish is closed, and waits for running sessions to end.
 func (s *service) runSessions(ctx context.Context, address string, seed uint64, finish <-chan struct{}) error {
 	report, err := hunt.Run(ctx, hunt.Options{
 		URL: "ws://" + address + "/" + s.name + s.query, Protocol: s.protocol, Sessions: 1 << 30, Concurrency: s.sessions,

@@ -62,7 +62,7 @@ func (r *run) stage(ctx context.Context, directory string) error {
 	return nil
 }
 
-// healthyServices starts the services that have only healthy servers, for so many sessions. The operator changes the last one.
+// healthyServices starts the services that have only healthy servers, for that many sessions. The operator changes the last one.
 func (r *run) healthyServices(sessions int) (all []*service, err error) {
 	kinds := []struct {
 		name, protocol string

@@ -30,9 +30,9 @@ type visit struct {
 	server  *rawServer
 	conn    *net.TCPConn
 	dice    *rand.Rand
-	in      []byte // received, not handled yet
-	inside  bool   // counted as open
-	noPongs bool   // pings are not answered
+	in      []byte // bytes received and not handled yet
+	inside  bool   // the meter counts it as open
+	noPongs bool   // next answers no pings
 }
 
 // startRaw starts a server with that behaviour on any port of the loopback interface.
@@ -124,7 +124,7 @@ func (v *visit) write(b []byte) bool {
 	return err == nil
 }
 
-// next returns the next message. It answers pings, and a close frame, after which it returns false.
+// next returns the next message. It answers pings. After it has answered a close frame, it returns false.
 func (v *visit) next() (op frame.Opcode, message []byte, ok bool) {
 	for {
 		h, size, err := frame.ParseHeader(v.in)

@@ -33,7 +33,7 @@ func upgradeRequest(host, path, override, subprotocol string) string {
 type client struct {
 	conn    *net.TCPConn
 	dice    *rand.Rand
-	in      []byte // received, not handled yet
+	in      []byte // bytes received and not handled yet
 	buffer  []byte // the memory of in
 	out     []byte
 	message []byte // assembled from fragments
@@ -154,7 +154,7 @@ func (c *client) receive() (Message, error) {
 		if (h.Opcode == frame.Continuation) != (c.kind != frame.Continuation) {
 			return Message{}, frame.ErrInMessage
 		}
-		if h.Fin && c.kind == frame.Continuation { // whole as it came
+		if h.Fin && c.kind == frame.Continuation { // the message is a single frame
 			return Message{h.Opcode, payload}, nil
 		}
 		if h.Opcode != frame.Continuation {

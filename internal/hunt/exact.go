@@ -13,13 +13,13 @@ type tally struct {
 	lost, twice int
 }
 
-// take counts the results in a message.
+// take checks the final results in a message.
 func (t *tally) take(d *Dialogue, session uint64, m Message) {
 	final := d.Final(m)
 	switch {
 	case final == nil:
 	case m.Opcode == frame.Binary:
-		before := 0 // all blocks of a chunk are together in one message
+		before := 0 // one message has all blocks of a chunk together
 		sim.Marks(final, func(m sim.Mark) {
 			if m.Session == session && int(m.Seq) != before {
 				before = int(m.Seq)
@@ -37,7 +37,7 @@ func (t *tally) take(d *Dialogue, session uint64, m Message) {
 
 // chunks takes a final result of the chunks first to last.
 func (t *tally) chunks(d *Dialogue, first, last int) {
-	if last <= t.last { // nothing new: the same result again
+	if last <= t.last { // the same result again
 		t.twice += last - first + 1
 		return
 	}

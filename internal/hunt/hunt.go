@@ -136,7 +136,7 @@ type hunt struct {
 	report Report // guarded by mu
 }
 
-// Run holds the sessions and returns a report. If ctx ends first, it returns the report so far with the error of ctx. It also ends
+// Run runs the sessions and returns a report. If ctx ends first, it returns the report so far with the error of ctx. It also ends
 // after MaxLeaks leaks. A leak is not an error of Run: see [Report.Err].
 func Run(ctx context.Context, o Options) (Report, error) {
 	o = o.withDefaults()
@@ -163,7 +163,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	return h.report, ctx.Err()
 }
 
-// work holds one session after the other until the hunt ends.
+// work runs one session after the other until the hunt ends.
 func (h *hunt) work(ctx context.Context) {
 	w := newWorker(h)
 	defer func() {

@@ -46,7 +46,7 @@ func (w *worker) listenBriefly() error {
 	return err
 }
 
-// check looks for the identities in a message.
+// check counts a received message and checks the identities in it.
 func (w *worker) check(m Message) {
 	w.pen.message("received", m)
 	w.progress.Received++

@@ -38,7 +38,7 @@ var mannerNames = [manners]string{
 
 func (m Manner) String() string { return mannerNames[m] }
 
-// Manners are the relative shares of the manners: numbers of 0 or more.
+// Manners are the relative shares of the manners. Each share is 0 or more.
 type Manners [manners]int
 
 // DefaultManners are mostly clean ends, so that connections are reused, and some of every other manner.

@@ -13,13 +13,13 @@ const (
 type Outcome struct {
 	Session uint64
 	Manner  Manner
-	// Completed says that the session got its last result, and Mute that its results named none of its audio.
+	// Completed says that the session got its last result. Mute says that its results named none of its audio.
 	Completed, Mute bool
 	// Foreign is the number of messages with the identity of another session. Lost and Twice are as in the report.
 	Foreign, Lost, Twice int
 	// Kind says how the session failed or was refused; it is empty if it did not.
 	Kind string
-	// Status is the HTTP status of a refused upgrade. Code and Reason are those of the close frame.
+	// Status is the HTTP status of a refused upgrade. Code and Reason are from the close frame.
 	Status int
 	Code   frame.CloseCode
 	Reason string

@@ -12,7 +12,7 @@ import (
 type Leak struct {
 	To      uint64 // the session that got it
 	Of      uint64 // the session that it belongs to
-	Message string // the beginning of it
+	Message string // its beginning
 	// ToTrace and OfTrace are what the two sessions sent and received.
 	ToTrace, OfTrace string
 }
@@ -25,13 +25,13 @@ type Report struct {
 
 	// Leaks is the number of messages with the identity of another session.
 	Leaks int
-	// Found are the first of them.
+	// Found are the first leaks.
 	Found []Leak
 }
 
 // counts are the counts of a worker.
 type counts struct {
-	// Sessions were begun, and ByManner says how they were to end.
+	// Sessions counts the sessions that began, and ByManner counts them by how they should end.
 	Sessions int
 	ByManner [manners]int
 	// Refused counts sessions that were refused for lack of capacity: HTTP 503 or 429, or close code 1013.

@@ -13,7 +13,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
 
-// worker holds one session after the other.
+// worker runs one session after the other.
 type worker struct {
 	hunt   *hunt
 	client client
@@ -21,12 +21,12 @@ type worker struct {
 	pcg    *rand.PCG
 	counts counts
 
-	// Of the current session.
+	// For the current session.
 	ctx      context.Context
 	progress Progress
 	pen      pen
 	manner   Manner
-	own      bool // something of its own audio came back
+	own      bool // a message named the session's own identity
 	busy     bool // the server said that it is full
 	tally    tally
 	outcome  Outcome
@@ -46,7 +46,7 @@ var errBusy = errors.New("the server is full")
 // errLeft is returned if the session ended as planned, without the last result.
 var errLeft = errors.New("left")
 
-// session holds the n-th session of the hunt.
+// session runs the n-th session of the hunt.
 func (w *worker) session(ctx context.Context, n uint64) {
 	o := &w.hunt.options
 	w.pcg.Seed(o.Seed, n)
@@ -92,11 +92,11 @@ func (w *worker) dial(ctx context.Context) error {
 	return err
 }
 
-// converse holds the session until its end, or until the client leaves.
+// converse runs the session until its end, or until the client leaves.
 func (w *worker) converse() error {
 	d, o := w.hunt.dialogue, &w.hunt.options
 	chunks := 1 + w.dice.IntN(o.MaxChunks)
-	leave := -1 // after so many chunks
+	leave := -1 // how many chunks to send before leaving
 	if w.manner != CleanEnd && w.manner != Impatient {
 		leave = w.dice.IntN(chunks + 1)
 	}
@@ -176,7 +176,7 @@ func (w *worker) end() error {
 		w.awaitEnd()
 		return nil
 	case d.Last != nil && errors.Is(err, io.EOF):
-		return nil // without a close frame, but with its result
+		return nil // the server sent no close frame, but the result has arrived
 	}
 	return err
 }

@@ -13,22 +13,22 @@ import (
 
 // The size of a trace.
 const (
-	maxEvents = 64  // the latest
-	maxTraced = 240 // bytes of each message
+	maxEvents = 64  // how many of the latest events are kept
+	maxTraced = 240 // how many bytes of each message are kept
 )
 
-// event is something that a client sent, received or did.
+// event is something that a client has sent, received or done.
 type event struct {
 	at      time.Time
 	what    string // "sent", "received", or what the client did
 	opcode  frame.Opcode
 	size    int // of the message
-	begins  int // its place among trace.bytes
-	shown   int // how much of it is there
+	begins  int // where its bytes begin in trace.bytes
+	shown   int // how many of its bytes are there
 	message bool
 }
 
-// trace is what a session sent and received, for people to read. Its session writes it, and any goroutine may read it.
+// trace records what a session sent and received, for people to read. Its session writes it, and any goroutine may read it.
 type trace struct {
 	mu      sync.Mutex
 	session uint64
@@ -54,7 +54,7 @@ type pen struct {
 	session uint64
 }
 
-// note adds something that the client does.
+// note adds an action of the client.
 func (p pen) note(what string) { p.trace.add(p.session, event{what: what}, nil) }
 
 // message adds a message.
@@ -113,7 +113,7 @@ func (t *trace) text() string {
 	return b.String()
 }
 
-// decoded returns audio as its marks, and everything else as text.
+// decoded returns the marks of the audio in a payload, or the payload as text if it has none.
 func decoded(payload []byte) string {
 	var marks []string
 	sim.Marks(payload, func(m sim.Mark) {
@@ -142,7 +142,7 @@ type ring struct {
 
 func newRing(size int, first uint64) *ring { return &ring{first: first, traces: make([]trace, size)} }
 
-// of returns the place of a session's trace.
+// of returns the trace in the place of a session. A later session may have taken that place.
 func (r *ring) of(session uint64) *trace {
 	return &r.traces[(session-r.first)%uint64(len(r.traces))]
 }

@@ -31,10 +31,10 @@ type churn struct {
 type sessionState uint8
 
 const (
-	away     sessionState = iota // there is no session, or one is about to begin
-	talking                      // messages become due
-	draining                     // the client waits for the last echoes
-	closing                      // the client waits for the end of the connection
+	notConnected sessionState = iota // there is no session, or one is about to begin
+	talking                          // messages become due
+	draining                         // the client waits for the last echoes
+	closing                          // the client waits for the end of the connection
 )
 
 // What the timer of a churn is set for.
@@ -90,7 +90,7 @@ func (c *churn) next() { c.lane.redial(c.client) }
 // opened implements talk.
 func (c *churn) opened() {
 	if c.halted {
-		c.resolve(cut)
+		c.setOutcome(cut)
 		c.close()
 		return
 	}
@@ -159,7 +159,7 @@ func (c *churn) abandon() {
 // halt implements talk.
 func (c *churn) halt() {
 	c.halted = true
-	if c.state == away || c.state == talking {
+	if c.state == notConnected || c.state == talking {
 		c.timer.Stop()
 	}
 }
@@ -189,8 +189,8 @@ func (c *churn) failed() {
 // ended implements talk.
 func (c *churn) ended() {
 	c.timer.Stop()
-	c.resolve(complete) // unless it failed, or the run ends
-	c.state = away
+	c.setOutcome(complete) // unless it failed, or the run ends
+	c.state = notConnected
 	switch {
 	case c.halted || c.lane.closing:
 	case c.broken:
@@ -202,7 +202,7 @@ func (c *churn) ended() {
 
 // refused implements talk.
 func (c *churn) refused(kind string) {
-	c.resolve(refused)
+	c.setOutcome(refused)
 	c.counts().error(kind)
 	c.lane.settle(c.client)
 	if !c.halted {

@@ -79,8 +79,8 @@ const (
 // counts returns the counts of the client's target.
 func (c *client) counts() *counts { return c.lane.counts[c.at] }
 
-// resolve counts the outcome of the session. A failure replaces an outcome that was counted before.
-func (c *client) resolve(o outcome) {
+// setOutcome sets and counts the outcome of the session. A failure replaces an outcome that was counted before.
+func (c *client) setOutcome(o outcome) {
 	if c.outcome != pending && o != failed {
 		return
 	}
@@ -119,7 +119,7 @@ func (c *client) Received(conn *loop.Conn, b []byte) (consumed int) {
 		}
 		p, n, err := c.inbox.next(b[consumed:])
 		if err != nil {
-			c.breach(err)
+			c.failProtocol(err)
 			return len(b)
 		}
 		if n == 0 {
@@ -186,7 +186,7 @@ func (c *client) control(opcode frame.Opcode, payload []byte) {
 func (c *client) closed(payload []byte) {
 	code, _, err := frame.ParseClose(payload)
 	if err != nil {
-		c.breach(err)
+		c.failProtocol(err)
 		return
 	}
 	c.closeSeen = true
@@ -197,8 +197,8 @@ func (c *client) closed(payload []byte) {
 	c.control(frame.Close, frame.AppendClosePayload(nil, code, ""))
 }
 
-// breach ends the connection after the server broke the protocol.
-func (c *client) breach(err error) {
+// failProtocol sends a close frame and fails the connection, because the server broke the protocol.
+func (c *client) failProtocol(err error) {
 	code := frame.ProtocolError
 	var of *frame.Error
 	if errors.As(err, &of) {
@@ -215,26 +215,26 @@ func (c *client) fail(kind string) {
 		return
 	}
 	c.broken = true
-	c.resolve(failed)
+	c.setOutcome(failed)
 	c.counts().error(kind)
 	c.talk.failed()
-	c.greet()
+	c.markGreeted()
 	c.lane.settle(c)
 	if c.lane.sessionLength == 0 { // otherwise the client connects again
 		c.lane.alive.count()
 	}
 }
 
-// greet marks the client as greeted. Only the first call has an effect.
-func (c *client) greet() {
+// markGreeted marks the client as greeted. Only the first call has an effect.
+func (c *client) markGreeted() {
 	if !c.greeted {
 		c.greeted = true
 		c.lane.greeted.count()
 	}
 }
 
-// welcome records how long the session's first answer took, from when the client should have connected.
-func (c *client) welcome(took int64) {
+// recordFirstAnswer records how long the session's first answer took, from when the client should have connected.
+func (c *client) recordFirstAnswer(took int64) {
 	counts := c.counts()
 	if c.again {
 		counts.ReplyAgain.record(took)

@@ -80,12 +80,12 @@ func (c *client) dialled(socket loop.Socket, early []byte, err error, over bool)
 	switch {
 	case err == nil && c.lane.closing:
 		socket.Close()
-		c.resolve(cut)
+		c.setOutcome(cut)
 	case err == nil:
 		c.counts().ConnectAgain.record(c.took)
 		c.join(socket, early)
 	case over: // the run was ended, and nothing failed
-		c.resolve(cut)
+		c.setOutcome(cut)
 		c.lane.settle(c)
 	default:
 		c.talk.refused("connect again: " + kind(err))
@@ -140,7 +140,7 @@ func (l *lane) refused(c *client, err error) {
 	counts.Begun++
 	counts.ConnectFailures++
 	counts.error("connect: " + kind(err))
-	c.greet()
+	c.markGreeted()
 	if l.sessionLength > 0 {
 		l.clients = append(l.clients, c) // it tries again
 		return

@@ -106,14 +106,14 @@ func (e *echo) judge(now int64) {
 			counts.lose(int64(passed))
 		}
 		e.next = r.number + 1
-		e.greet()
+		e.markGreeted()
 	}
 	switch {
 	case r.wrong != "":
 		counts.Mixed++
 		counts.error(r.wrong)
 	case r.number == e.first:
-		e.welcome(now - e.began)
+		e.recordFirstAnswer(now - e.began)
 	default:
 		counts.Received++
 		counts.Latency.record(now - e.origin - int64(r.number-e.first-1)*int64(e.lane.period))

@@ -152,7 +152,7 @@ func (l *lane) close() {
 		if !c.broken {
 			c.talk.account()
 		}
-		c.resolve(cut)
+		c.setOutcome(cut)
 		c.leave()
 	}
 }

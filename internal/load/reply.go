@@ -34,7 +34,7 @@ func (r *reply) take(s *script, client uint32, b []byte) {
 		r.got += n
 		b = b[n:]
 		if r.got == headSize {
-			r.identify(s, client)
+			r.parseHead(s, client)
 		}
 	}
 	from := r.got
@@ -60,8 +60,8 @@ func (r *reply) take(s *script, client uint32, b []byte) {
 	}
 }
 
-// identify parses the head.
-func (r *reply) identify(s *script, client uint32) {
+// parseHead parses the head.
+func (r *reply) parseHead(s *script, client uint32) {
 	of, ok := hex(r.head[8:])
 	number, numbered := hex(r.head[16:])
 	if !bytes.Equal(r.head[:8], s.run[:]) || !ok || !numbered || of != client {

@@ -105,22 +105,22 @@ func (s *speech) take(p piece, now int64) {
 		return
 	}
 	if p.first && p.last {
-		s.hear(p, p.payload, now)
+		s.handleAnswer(p, p.payload, now)
 		return
 	}
 	if len(s.message)+len(p.payload) > maxAnswer {
-		s.breach(frame.ErrMessageSize)
+		s.failProtocol(frame.ErrMessageSize)
 		return
 	}
 	s.message = append(s.message, p.payload...)
 	if p.last {
-		s.hear(p, s.message, now)
+		s.handleAnswer(p, s.message, now)
 		s.message = s.message[:0]
 	}
 }
 
-// hear takes an answer.
-func (s *speech) hear(p piece, answer []byte, now int64) {
+// handleAnswer checks and counts an answer.
+func (s *speech) handleAnswer(p piece, answer []byte, now int64) {
 	counts := s.counts()
 	if s.answered >= s.sent {
 		s.refuse(unasked)
@@ -128,7 +128,7 @@ func (s *speech) hear(p piece, answer []byte, now int64) {
 	}
 	number := s.answered
 	s.answered++
-	switch text, what := understand(p.opcode, answer); what {
+	switch text, what := parseAnswer(p.opcode, answer); what {
 	case partial:
 		counts.Partials++
 	case final:
@@ -139,8 +139,8 @@ func (s *speech) hear(p piece, answer []byte, now int64) {
 	}
 	switch {
 	case !s.greeted:
-		s.welcome(now - s.began)
-		s.greet()
+		s.recordFirstAnswer(now - s.began)
+		s.markGreeted()
 	default:
 		counts.Received++
 		if !s.paced || s.cut && number == s.total { // the end of a session that was cut short was not due yet
@@ -149,7 +149,7 @@ func (s *speech) hear(p piece, answer []byte, now int64) {
 		latency := now - s.origin - int64(number)*int64(s.lane.period)
 		counts.Latency.record(latency)
 		if number == 0 {
-			s.welcome(s.took + latency) // without the wait for its turn
+			s.recordFirstAnswer(s.took + latency) // without the wait for its turn
 		}
 		if number == s.total {
 			counts.Final.record(latency)
@@ -166,14 +166,14 @@ func (s *speech) complete() {
 	s.over = true
 	same := true
 	if s.cut {
-		s.resolve(cut)
+		s.setOutcome(cut)
 		// The last answer is to audio that was cut short; those before it must be the same as in other sessions.
 		if model := s.lane.transcript.Load(); model != nil && len(s.finals) > 0 {
 			before := s.finals[:len(s.finals)-1]
 			same = len(before) <= len(*model) && slices.Equal(before, (*model)[:len(before)])
 		}
 	} else {
-		s.resolve(complete)
+		s.setOutcome(complete)
 		finals := slices.Clone(s.finals)
 		if !s.lane.transcript.CompareAndSwap(nil, &finals) {
 			same = slices.Equal(finals, *s.lane.transcript.Load())

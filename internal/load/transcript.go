@@ -22,8 +22,8 @@ const (
 	final              // an utterance that has ended
 )
 
-// understand parses an answer of a Vosk server.
-func understand(opcode frame.Opcode, answer []byte) (text string, what answerKind) {
+// parseAnswer parses an answer of a Vosk server, and returns its text and its kind.
+func parseAnswer(opcode frame.Opcode, answer []byte) (text string, what answerKind) {
 	var parsed struct {
 		Partial *string `json:"partial"`
 		Text    *string `json:"text"`
