@@ -76,7 +76,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "http://127.0.0.1:8080/", "127.0.0.1:8080", "ws://", "ws://[::1"} {
-		if err := check(bad, nil); err == nil || !strings.Contains(err.Error(), "allowed is ws://host:port/path") {
+		if err := check(bad, nil); err == nil || !strings.Contains(err.Error(), "use ws://host:port/path") {
 			t.Errorf("%q: got %v", bad, err)
 		}
 	}

@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is only a way out of a test that hangs: a test that passes never waits for it.
-const patience = 2 * time.Minute
+// testTimeout ends a test that hangs. A test that passes never waits for it.
+const testTimeout = 2 * time.Minute
 
 // startChromium starts the browser that `make test-browser` found, with recorded speech for its microphone.
 func startChromium(t *testing.T) *browser {
@@ -38,7 +38,7 @@ func startChromium(t *testing.T) *browser {
 	if err := os.WriteFile(file, speech.WAV, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	return startBrowser(t, ctx, chromium, file)
 }

@@ -95,8 +95,8 @@ func (r *rig) tryLease() (*Conn, bool) {
 	return c, err == nil
 }
 
-// acquire leases a connection as a client does that has so much patience.
-func (r *rig) acquire(patience time.Duration) (*Conn, error) {
+// acquire leases a connection as a client does, within the timeout.
+func (r *rig) acquire(timeout time.Duration) (*Conn, error) {
 	var waiter pool.Waiter[*Conn]
 	c, ok, err := r.group.Acquire(&waiter)
 	if ok || err != nil {
@@ -105,7 +105,7 @@ func (r *rig) acquire(patience time.Duration) (*Conn, error) {
 	select {
 	case c = <-waiter.Ready():
 		return c, nil
-	case <-time.After(patience):
+	case <-time.After(timeout):
 	}
 	if c, ok = r.group.Leave(&waiter, pool.TimedOut); ok { // at the last moment
 		return c, nil

@@ -11,8 +11,8 @@ import (
 
 const (
 	chunk       = 100 * time.Millisecond // of audio in a message
-	streamEvery = 6 * time.Second        // clients begin spread over this time
-	pauseLimit  = time.Second            // most that a client pauses between two streams
+	streamEvery = 6 * time.Second        // clients begin at different times within it
+	pauseLimit  = time.Second            // the longest pause of a client between two streams
 )
 
 // client streams speech again and again, as a device does. Its fields are static.
@@ -40,15 +40,15 @@ func (c *client) run(ctx context.Context) {
 // part is a piece of the recording, in samples.
 type part struct{ from, to int }
 
-// choosePart takes one of a few pieces of the recording, so that each is streamed by many clients, whose transcripts
-// must be the same.
+// choosePart returns one of a few pieces of the recording. So many clients stream the same piece, and their transcripts must be
+// the same.
 func choosePart(audio *wav.Audio) part {
 	second, total := audio.SampleRate, len(audio.PCM)/2
 	from := rand.IntN(4) * second
 	return part{from: from, to: min(total, from+(3+rand.IntN(3))*second)}
 }
 
-// stream has one session and returns the transcript of its audio.
+// stream runs one session and returns the transcript of its audio.
 func (c *client) stream(ctx context.Context, p part) (text string, err error) {
 	session := speech.Session{
 		URL: c.url, SampleRate: c.audio.SampleRate, PCM: c.audio.PCM[2*p.from : 2*p.to], Chunk: chunk, Speed: 1,
@@ -75,7 +75,7 @@ func joinText(a, b string) string {
 	return a + " " + b
 }
 
-// sleep waits, and returns false when the context ended.
+// sleep waits for d. It returns false if the context ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(max(d, 0))
 	defer timer.Stop()

@@ -25,14 +25,14 @@ type Options struct {
 	Listen   string        // address of the proxy for clients
 	Admin    string        // address of the proxy's admin API
 	Version  string
-	// Out is where it is shown; Terminal tells that it is one, whose screen can be drawn anew.
+	// Out gets the output. Terminal says that Out is a terminal, whose screen can be redrawn.
 	Out      io.Writer
 	Terminal bool
 	// Log gets the proxy's warnings.
 	Log *slog.Logger
 }
 
-// Validate names what is wrong with the options.
+// Validate returns an error that says what is wrong with the options.
 func (o Options) Validate() error {
 	switch {
 	case o.Clients < 1 || o.Clients > 5000:
@@ -45,8 +45,8 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Run shows the demonstration until the context or the duration ends. It fails when a session did, or when a transcript
-// was not that of its own audio.
+// Run runs the demonstration until the context ends or the duration is over. It returns an error if a session failed, or if
+// a transcript was not that of its own audio.
 func Run(ctx context.Context, o Options) error {
 	if o.Duration > 0 {
 		var cancel context.CancelFunc
@@ -62,7 +62,7 @@ func Run(ctx context.Context, o Options) error {
 		Servers: o.Servers, Version: o.Version, Log: o.Log,
 		Proxy: func(s *app.Settings) {
 			s.Listen, s.Admin = []string{o.Listen}, o.Admin
-			s.Connections = 2*o.Clients/o.Servers + 4 // each is used once, and replaced meanwhile
+			s.Connections = 2*o.Clients/o.Servers + 4 // each is used once, and its replacement is dialed meanwhile
 			s.Warm = o.Clients/o.Servers/2 + 2
 			s.DrainTimeout = 0
 			s.CloseTimeout = time.Second

@@ -7,7 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// results is what the clients have seen. Its methods may be called from any goroutine.
+// results collects what the clients have seen. Any goroutine may call its methods.
 type results struct {
 	mu        sync.Mutex
 	streams   int // finished
@@ -33,7 +33,7 @@ func newResults() *results {
 	return &results{latency: hdrhistogram.New(1, 60_000_000, 3), expected: make(map[part]string)}
 }
 
-// answered notes the time from when a chunk was due until its answer.
+// answered records the time from when a chunk was due until its answer.
 func (r *results) answered(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,11 +41,11 @@ func (r *results) answered(d time.Duration) {
 	_ = r.latency.RecordValue(max(1, d.Microseconds())) // a minute is in its range
 }
 
-// transcript notes a partial or final transcript.
+// transcript records a partial or final transcript.
 func (r *results) transcript(client int, text string, final bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range r.lines { // one line for a client: the latest
+	for i := range r.lines { // a client has one unfinished line: the latest
 		if r.lines[i].client == client && !r.lines[i].final {
 			r.lines[i] = line{client, text, final}
 			return
@@ -57,7 +57,7 @@ func (r *results) transcript(client int, text string, final bool) {
 	}
 }
 
-// finished notes the end of a stream. The same audio must have the same transcript, whoever streams it.
+// finished records the end of a stream. The same audio must have the same transcript, whichever client streams it.
 func (r *results) finished(p part, text string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +74,7 @@ func (r *results) finished(p part, text string, err error) {
 	}
 }
 
-// now returns a copy for showing.
+// now returns a copy of the results.
 func (r *results) now() (streams, failures, mixed, answers int, p50, p99 time.Duration, lines []line, last error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

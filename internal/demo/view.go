@@ -11,7 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// view shows the demonstration: on a terminal as a picture that is drawn anew, elsewhere as a line now and then.
+// view shows the demonstration: on a terminal as a picture that it redraws, elsewhere as a line from time to time.
 type view struct {
 	options Options
 	proxy   *app.Proxy
@@ -20,7 +20,7 @@ type view struct {
 
 	last   stats.Stats
 	lastAt time.Time
-	drawn  int // lines on the terminal to draw over
+	drawn  int // lines on the terminal to overwrite
 }
 
 func (v *view) run(ctx context.Context) {
@@ -60,10 +60,11 @@ func (v *view) heading() string {
 `, v.options.Clients, v.options.Servers, end, v.proxy.Addresses()[0], v.proxy.AdminAddress())
 }
 
-// rates are what passed since the last look, per second.
+// rates are frames per second since the last call of sample.
 type rates struct{ in, out float64 }
 
-func (v *view) look() (stats.Stats, rates) {
+// sample returns the statistics, and the rates since its last call.
+func (v *view) sample() (stats.Stats, rates) {
 	stats, now := v.proxy.Stats(), time.Now()
 	seconds := now.Sub(v.lastAt).Seconds()
 	r := rates{
@@ -76,7 +77,7 @@ func (v *view) look() (stats.Stats, rates) {
 
 // draw draws the picture over the last one.
 func (v *view) draw() {
-	stats, rates := v.look()
+	stats, rates := v.sample()
 	streams, failures, mixed, _, p50, p99, lines, _ := v.results.now()
 	var b strings.Builder
 	fmt.Fprintf(&b, "  sessions %6d active  %7d finished  %d failed  %d mixed up\n", stats.Sessions.Active, streams, failures, mixed)
@@ -107,9 +108,9 @@ func (v *view) draw() {
 	v.drawn = strings.Count(picture, "\n")
 }
 
-// line prints what matters in a line, and the latest transcript.
+// line prints the most important numbers in one line, and the latest transcript.
 func (v *view) line() {
-	stats, rates := v.look()
+	stats, rates := v.sample()
 	streams, failures, mixed, _, p50, p99, lines, _ := v.results.now()
 	idle, leased := 0, 0
 	for _, backend := range stats.Backends {
@@ -123,7 +124,7 @@ func (v *view) line() {
 	}
 }
 
-// showLine shows a transcript: its end, when it is long.
+// showLine formats a transcript. If it does not fit into width, only its end is shown.
 func showLine(l line, width int) string {
 	kind := "..."
 	if l.final {
@@ -138,7 +139,7 @@ func showLine(l line, width int) string {
 
 func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 
-// summary says in the end what has been seen, and fails when something went wrong.
+// summary prints the final results. It returns an error if something went wrong.
 func (v *view) summary() error {
 	streams, failures, mixed, answers, p50, p99, _, last := v.results.now()
 	fmt.Fprintf(v.options.Out, "\n%d streams finished, %d answers (p50 %v, p99 %v), %d failed, %d mixed up\n",

@@ -16,7 +16,7 @@ const (
 	sampleAccept = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 	plainRequest = "GET /v1/stt?lang=ja HTTP/1.1\r\nHost: proxy.example\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Key: " + sampleKey + "\r\nSec-WebSocket-Version: 13\r\n\r\n"
-	patience = 20 * time.Second // ends a test that hangs
+	testTimeout = 20 * time.Second // ends a test that hangs
 )
 
 // acceptOne starts a server that calls serve with the first connection, and closes it when serve returns.
@@ -34,7 +34,7 @@ func acceptOne(t *testing.T, serve func(nc net.Conn)) (address string) {
 			return
 		}
 		defer nc.Close()
-		_ = nc.SetDeadline(time.Now().Add(patience))
+		_ = nc.SetDeadline(time.Now().Add(testTimeout))
 		serve(nc)
 	}()
 	t.Cleanup(func() { _ = listener.Close(); <-done })

@@ -142,7 +142,7 @@ func talk(t *testing.T, target *Target) {
 	if established.Protocol != target.Protocol {
 		t.Errorf("protocol %q", established.Protocol)
 	}
-	_ = established.Conn.SetDeadline(time.Now().Add(patience))
+	_ = established.Conn.SetDeadline(time.Now().Add(testTimeout))
 	stream := io.MultiReader(bytes.NewReader(established.Early), established.Conn)
 	if h, payload, err := readFrame(stream); err != nil || h.Opcode != frame.Text || string(payload) != "ready" {
 		t.Fatalf("greeting: %+v, %q, %v", h, payload, err)
@@ -223,7 +223,7 @@ func ours(t *testing.T) (address string) {
 func TestOtherClientsWithOurServer(t *testing.T) {
 	message := strings.Repeat("音声", 100)
 	t.Run("coder", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 		defer cancel()
 		c, _, err := coder.Dial(ctx, "ws://"+ours(t)+"/v1/stt", &coder.DialOptions{
 			Subprotocols: []string{"other", "stt.v1"}, CompressionMode: coder.CompressionContextTakeover,
@@ -243,7 +243,7 @@ func TestOtherClientsWithOurServer(t *testing.T) {
 		}
 	})
 	t.Run("gorilla", func(t *testing.T) {
-		dialer := gorilla.Dialer{Subprotocols: []string{"stt.v1"}, EnableCompression: true, HandshakeTimeout: patience}
+		dialer := gorilla.Dialer{Subprotocols: []string{"stt.v1"}, EnableCompression: true, HandshakeTimeout: testTimeout}
 		c, _, err := dialer.DialContext(t.Context(), "ws://"+ours(t)+"/v1/stt", http.Header{"Origin": {"https://app.example"}})
 		if err != nil {
 			t.Fatal(err)

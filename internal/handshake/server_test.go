@@ -329,7 +329,7 @@ func tcpPair(t *testing.T) (server, client net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close(); _ = client.Close() })
-	_ = client.SetDeadline(time.Now().Add(patience))
+	_ = client.SetDeadline(time.Now().Add(testTimeout))
 	return server, client
 }
 

@@ -8,41 +8,41 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
-// jitter is how much shorter or longer than asked for sessions are, as a share of their length.
+// jitter is how much shorter or longer a session may be than the options say, as a share of its length.
 const jitter = 0.1
 
-// notEnded is what is wrong with a server that keeps a connection open after both have said that it is to be closed.
+// notEnded is the error of a server that keeps a connection open after both sides have sent a close frame.
 const notEnded = "not ended after the close frames"
 
 // churn is the talk of a client of an echo server that ends its session in order after some time, and begins another.
-// The number of sessions at a time stays what was asked for, so how many begin in a second depends on how long it takes to
+// The number of sessions at a time stays the same, so the number that begin in a second depends on how long it takes to
 // begin and end one.
 //
-// A session ends like this: nothing more becomes due, the last echoes are awaited, then close frames are exchanged. After a
-// session that failed, the client waits for as long as a session before it tries again.
+// A session ends in three steps: no more messages become due, the client waits for the last echoes, and both sides exchange
+// close frames. After a session that failed, the client waits for the length of a session before it tries again.
 type churn struct {
 	echo
-	timer  loop.Timer // its purpose is what comes next
+	timer  loop.Timer // its purpose says what comes next
 	state  sessionState
-	halted bool // no further session
+	halted bool // begins no further session
 }
 
 // sessionState is how far a session has come.
 type sessionState uint8
 
 const (
-	away    sessionState = iota // no session, or one that is being begun
-	talking                     // messages become due
-	parting                     // the last echoes are awaited
-	closing                     // the end of the connection is awaited
+	away     sessionState = iota // there is no session, or one is about to begin
+	talking                      // messages become due
+	draining                     // the client waits for the last echoes
+	closing                      // the client waits for the end of the connection
 )
 
 // What the timer of a churn is set for.
 const (
-	timerNext    loop.Purpose = iota // another session begins
-	timerPart                        // the session begins to end
-	timerBye                         // the last echoes are awaited no longer
-	timerAbandon                     // the end of the connection is awaited no longer
+	timerNext    loop.Purpose = iota // begin another session
+	timerDrain                       // begin to end the session
+	timerClose                       // stop waiting for the last echoes
+	timerAbandon                     // stop waiting for the end of the connection
 )
 
 // Loop implements [loop.Owner].
@@ -53,16 +53,16 @@ func (c *churn) Expired(t *loop.Timer) {
 	switch t.Purpose() {
 	case timerNext:
 		c.next()
-	case timerPart:
-		c.part()
-	case timerBye:
-		c.bye()
+	case timerDrain:
+		c.drain()
+	case timerClose:
+		c.close()
 	case timerAbandon:
 		c.abandon()
 	}
 }
 
-// length returns how long a session is to be.
+// length returns a length for one session.
 func (s *stage) length() time.Duration {
 	if s.noJitter {
 		return s.sessionLength
@@ -70,15 +70,15 @@ func (s *stage) length() time.Duration {
 	return time.Duration(float64(s.sessionLength) * (1 - jitter + 2*jitter*rand.Float64()))
 }
 
-// begin implements talk. The first sessions end at any time, so that from the beginning on as many end in one second as in
-// the next.
+// begin implements talk. The first sessions end at random times, so that about the same number end in each second from the
+// beginning on.
 func (c *churn) begin() {
 	length := c.lane.sessionLength
 	if !c.lane.noJitter {
 		length = time.Duration(float64(length) * rand.Float64())
 	}
 	if c.state == talking {
-		c.timer.Set(c, length, timerPart)
+		c.timer.Set(c, length, timerDrain)
 	} else if !c.timer.Active() {
 		c.timer.Set(c, length, timerNext)
 	}
@@ -91,13 +91,13 @@ func (c *churn) next() { c.lane.redial(c.client) }
 func (c *churn) opened() {
 	if c.halted {
 		c.resolve(cut)
-		c.bye()
+		c.close()
 		return
 	}
 	c.state = talking
 	c.echo.opened()
 	if c.lane.steady {
-		c.timer.Set(c, c.lane.length(), timerPart)
+		c.timer.Set(c, c.lane.length(), timerDrain)
 	}
 }
 
@@ -115,32 +115,32 @@ func (c *churn) ready() {
 	}
 }
 
-// inTalk reports whether messages are sent and echoes awaited.
-func (c *churn) inTalk() bool { return c.state == talking || c.state == parting }
+// inTalk reports whether the client sends messages or waits for echoes.
+func (c *churn) inTalk() bool { return c.state == talking || c.state == draining }
 
 // take implements talk.
 func (c *churn) take(p piece, now int64) {
 	if !c.inTalk() {
-		return // what comes now was given up, and has been counted
+		return // the client gave up what comes now, and has counted it
 	}
 	c.echo.take(p, now)
-	if c.state == parting && p.last && c.echo.finished() {
-		c.bye()
+	if c.state == draining && p.last && c.echo.finished() {
+		c.close()
 	}
 }
 
-// part begins to end the session.
-func (c *churn) part() {
-	c.state = parting
+// drain begins to end the session: it waits for the last echoes.
+func (c *churn) drain() {
+	c.state = draining
 	if c.echo.finished() {
-		c.bye()
+		c.close()
 		return
 	}
-	c.timer.Set(c, c.lane.patience, timerBye)
+	c.timer.Set(c, c.lane.drainDelay, timerClose)
 }
 
-// bye closes the connection.
-func (c *churn) bye() {
+// close sends a close frame, and begins to wait for the end of the connection.
+func (c *churn) close() {
 	c.echo.account()
 	c.state = closing
 	c.control(frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))

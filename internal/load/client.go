@@ -9,7 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
-// talk is what a client says and what it makes of the answers. Its methods are called on the client's loop.
+// talk decides what a client sends, and checks the answers. Its methods run on the client's loop.
 type talk interface {
 	// begin is called when the steady part begins.
 	begin()
@@ -21,18 +21,18 @@ type talk interface {
 	ready()
 	// take is called with each part of the server's messages.
 	take(p piece, now int64)
-	// halt is called when nothing more becomes due.
+	// halt is called when no more messages become due.
 	halt()
-	// finished reports whether nothing that was due is unsent or unanswered.
+	// finished reports whether everything that was due is sent and answered.
 	finished() bool
 	// account counts what stayed unsent or unanswered.
 	account()
 	// inSession reports whether messages become due for the client.
 	inSession() bool
-	// failed is called when the connection has failed: it counts what will not be answered any more.
+	// failed is called when the connection has failed. It counts the messages that get no answer any more.
 	failed()
-	// closed is called when the server has closed the connection in order, with a code. It reports whether that was to be
-	// expected.
+	// closed is called when the server has closed the connection with a close frame. It reports whether a server may do so
+	// now.
 	closed(code frame.CloseCode) bool
 	// ended is called when the connection has ended.
 	ended()
@@ -40,8 +40,8 @@ type talk interface {
 	refused(kind string)
 }
 
-// client is one client of the server under load: the connection, and the part of the protocol that all talks share. It
-// is owned by its lane's goroutine once it is connected.
+// client is one client of the server under load: the connection, and the part of the protocol that all talks share. Its
+// lane's goroutine owns it once it is connected.
 type client struct {
 	lane   *lane
 	target *handshake.Target
@@ -57,15 +57,15 @@ type client struct {
 	outcome outcome // of the session
 	again   bool    // the session is not the client's first
 
-	greeted   bool // the first echo is back, or will never be
+	greeted   bool // the client has its first echo, or cannot get it any more
 	waiting   bool // counted in lane.unfinished
-	broken    bool // the connection failed: nothing more is sent or expected
+	broken    bool // the connection failed: the client sends and expects nothing more
 	closeSent bool
 	closeSeen bool // the server's close has been received
 	left      bool // counted in stage.gone
 }
 
-// outcome says what became of a session.
+// outcome is how a session ended.
 type outcome uint8
 
 const (
@@ -73,13 +73,13 @@ const (
 	complete         // ended in order
 	failed           // ended otherwise
 	refused          // could not connect
-	cut              // ended by the end of the run
+	cut              // the run ended first
 )
 
-// counts returns where the client counts.
+// counts returns the counts of the client's target.
 func (c *client) counts() *counts { return c.lane.counts[c.at] }
 
-// resolve counts what became of the session. A failure takes the place of what it was taken for before.
+// resolve counts the outcome of the session. A failure replaces an outcome that was counted before.
 func (c *client) resolve(o outcome) {
 	if c.outcome != pending && o != failed {
 		return
@@ -101,7 +101,7 @@ func (c *client) resolve(o outcome) {
 	c.outcome = o
 }
 
-// join makes an established connection the client's.
+// join gives the client an established connection.
 func (c *client) join(s loop.Socket, early []byte) {
 	c.inbox = inbox{}
 	c.broken, c.closeSent, c.closeSeen = false, false, false
@@ -205,11 +205,11 @@ func (c *client) breach(err error) {
 		code = of.Code
 	}
 	c.control(frame.Close, frame.AppendClosePayload(nil, code, ""))
-	c.closeSeen = true // nothing more is understood
+	c.closeSeen = true // what comes now cannot be parsed
 	c.fail("protocol broken: " + err.Error())
 }
 
-// fail notes, once, that the connection is of no use any more.
+// fail marks the connection as broken. Only the first call for a connection has an effect.
 func (c *client) fail(kind string) {
 	if c.broken {
 		return
@@ -220,12 +220,12 @@ func (c *client) fail(kind string) {
 	c.talk.failed()
 	c.greet()
 	c.lane.settle(c)
-	if c.lane.sessionLength == 0 { // else it tries again
+	if c.lane.sessionLength == 0 { // otherwise the client connects again
 		c.lane.alive.count()
 	}
 }
 
-// greet notes that the first echo need not be waited for any more.
+// greet marks the client as greeted. Only the first call has an effect.
 func (c *client) greet() {
 	if !c.greeted {
 		c.greeted = true
@@ -233,7 +233,7 @@ func (c *client) greet() {
 	}
 }
 
-// welcome counts how long the session's first answer took, from when the client was to connect.
+// welcome records how long the session's first answer took, from when the client should have connected.
 func (c *client) welcome(took int64) {
 	counts := c.counts()
 	if c.again {
@@ -253,7 +253,7 @@ func (c *client) leave() {
 	c.control(frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))
 }
 
-// gone notes that the connection has ended.
+// gone counts the client in stage.gone, once, if the lane is closing.
 func (c *client) gone() {
 	if c.lane.closing && !c.left {
 		c.left = true

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// collection is what a run has collected from its lanes. It is owned by the goroutine that called Run.
+// collection is what a run has collected from its lanes. The goroutine that called Run owns it.
 //
-// Lanes count into memory of their own, which is taken from them a few times a second and replaced with empty memory. So
-// a time series costs nothing where messages are sent and received.
+// Each lane counts into memory of its own. The run takes that memory a few times a second, and gives the lane empty memory
+// instead. So a time series costs nothing where messages are sent and received.
 type collection struct {
 	total    *counts
-	byTarget []*counts // of a single target, the total itself
+	byTarget []*counts // if there is only one target, its counts are total
 	points   []Point
 
 	spare []*counts // empty
 
-	point    Point // that is being collected
+	point    Point // the current one
 	current  pointBasis
-	previous pointBasis // of the point before
+	previous pointBasis // of the previous point
 }
 
-// pointBasis is what a point is made of.
+// pointBasis holds the counts that a point is computed from.
 type pointBasis struct {
 	numbers numbers
 	latency Times
@@ -54,7 +54,7 @@ func (c *collection) take() *counts {
 	return newCounts()
 }
 
-// put adds what was collected from a lane, and empties it to be used again.
+// put adds the counts of a lane, and empties them to use them again.
 func (c *collection) put(target int, full *counts) {
 	c.total.add(full)
 	if len(c.byTarget) > 1 {
@@ -65,7 +65,7 @@ func (c *collection) put(target int, full *counts) {
 	c.spare = append(c.spare, full)
 }
 
-// close ends the present point and begins the next. A point that is shorter than least goes on instead.
+// close ends the current point and begins the next. If the current point is shorter than least, it continues instead.
 func (c *collection) close(now, least time.Duration, next Phase) {
 	if now-c.point.Start < least {
 		c.point.Phase = next
@@ -81,8 +81,8 @@ func (c *collection) close(now, least time.Duration, next Phase) {
 // active returns how many connections are open.
 func (c *collection) active() int64 { return c.total.Joined - c.total.Parted }
 
-// finish ends the last point. One that is shorter than least is added to the one before it. The number of active connections
-// is that from before the run closed them.
+// finish ends the last point, and adds it to the one before if it is shorter than least. active is the number of connections
+// before the run closed them.
 func (c *collection) finish(now, least time.Duration, active int64) []Point {
 	if last := len(c.points) - 1; last >= 0 && now-c.point.Start < least {
 		c.previous.add(&c.current.numbers, c.current.latency)
@@ -94,28 +94,29 @@ func (c *collection) finish(now, least time.Duration, active int64) []Point {
 	return slices.Clip(c.points)
 }
 
-// Point is what a run has shown in a second or so of its time.
+// Point is one point of the time series. It covers about one sampling interval.
 type Point struct {
 	// Start and End are the times since clients began to connect.
 	Start, End time.Duration
 	// Phase is the phase of the run at the start.
 	Phase Phase
-	// Active is the number of connections that were open at the end; of the last point, before the run closed them.
+	// Active is the number of connections that were open at the end. For the last point it is the number before the run closed
+	// them.
 	Active int64
 
 	Sent      int64 // messages of the steady part
 	Received  int64 // their right echoes
 	Connects  int64 // connections that were established
 	Failures  int64 // sessions that failed, or could not connect
-	Completed int64 // sessions that were ended in order before the run was over
+	Completed int64 // sessions that ended in order before the run was over
 	Lost      int64
 	Mixed     int64
 
-	// Quantiles of the latencies of what was received; 0 when nothing was.
+	// Quantiles of the latencies of the echoes; 0 if there were none.
 	P50, P90, P99, Max time.Duration
 }
 
-// filled returns the point with what was counted until now.
+// filled returns the point with the counts until now.
 func (p Point) filled(now time.Duration, active int64, basis pointBasis) Point {
 	n := &basis.numbers
 	p.End, p.Active = now, active
@@ -126,7 +127,7 @@ func (p Point) filled(now time.Duration, active int64, basis pointBasis) Point {
 	return p
 }
 
-// PerSecond returns how many of the point's so many things there were in a second.
+// PerSecond returns the rate per second of one of the point's counts.
 func (p Point) PerSecond(things int64) float64 {
 	if p.End <= p.Start {
 		return 0

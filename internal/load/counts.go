@@ -2,7 +2,7 @@ package load
 
 import "github.com/wsbouncer/wsbouncer/internal/frame"
 
-// counts is what the clients of a lane with the same target count, from one time that it is collected to the next.
+// counts holds what the clients of a lane with the same target have counted since the run last collected it.
 type counts struct {
 	numbers
 	distributions
@@ -10,10 +10,10 @@ type counts struct {
 	Closes map[frame.CloseCode]int64 // what the servers closed with
 }
 
-// numbers are counts that are mere numbers.
+// numbers are the counts that are single numbers.
 type numbers struct {
 	Sent      int64 // messages of the steady part
-	Received  int64 // their echoes that were right
+	Received  int64 // correct echoes of these messages
 	Unsent    int64
 	Lost      int64
 	Mixed     int64
@@ -29,12 +29,12 @@ type numbers struct {
 	Joined int64 // established
 	Parted int64 // ended
 
-	// Sessions, by what became of them; what is missing to Begun has only just begun, or is in ConnectFailures.
+	// Sessions, by outcome. The rest of Begun has only just begun, or is in ConnectFailures.
 	Begun    int64
 	Complete int64
 	Failed   int64
-	Refused  int64 // could not connect, and were not a client's first
-	Cut      int64 // ended with the run
+	Refused  int64 // could not connect, and were not a client's first session
+	Cut      int64 // ended by the end of the run
 
 	// By the stage's clock.
 	LastConnect int64 // when the last client was connected
@@ -55,10 +55,10 @@ func newCounts() *counts {
 	return &counts{Errors: make(map[string]int64), Closes: make(map[frame.CloseCode]int64)}
 }
 
-// error counts something that went wrong.
+// error counts an error by its kind.
 func (c *counts) error(kind string) { c.Errors[kind]++ }
 
-// lose counts messages whose answers were passed over, or did not come in time.
+// lose counts messages whose answers were skipped, or did not come in time.
 func (c *counts) lose(messages int64) {
 	if messages > 0 {
 		c.Lost += messages
@@ -66,10 +66,10 @@ func (c *counts) lose(messages int64) {
 	}
 }
 
-// late notes that the answer to a message that counts as lost has come after all.
+// late takes back one lost message, since its answer has come after all.
 func (c *counts) late() {
 	c.Errors[outOfOrder]++
-	c.Errors[missing]-- // below zero when the loss has been collected before
+	c.Errors[missing]-- // negative if the run has already collected the loss
 }
 
 // add adds everything that other holds.
@@ -89,7 +89,7 @@ func (c *counts) add(other *counts) {
 	}
 }
 
-// clear makes everything nothing, and keeps the memory for what comes next.
+// clear sets all counts to zero, and keeps the memory.
 func (c *counts) clear() {
 	c.numbers = numbers{}
 	for _, times := range c.distributions.all() {

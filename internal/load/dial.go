@@ -7,8 +7,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
-// connectAll opens the connections of all clients with dial, and returns when each dial has been started. It runs on a
-// goroutine of its own, counted in r.dials.
+// connectAll opens the connections of all clients with dial, and returns when each dial has begun. It runs on a goroutine of
+// its own, which r.dials counts.
 func (r *run) connectAll(ctx context.Context, clients []*client, dial func(context.Context, *client)) {
 	for i, c := range clients {
 		due := r.Ramp * time.Duration(i) / time.Duration(len(clients))
@@ -22,7 +22,7 @@ func (r *run) connectAll(ctx context.Context, clients []*client, dial func(conte
 			case <-ctx.Done():
 				return
 			}
-			// Waiting for a slot is the clients' own choice, not the server's slowness.
+			// The time to wait for a slot is the load's own choice, and says nothing about the server.
 			c.began = r.now()
 		}
 		r.dials.Go(func() {
@@ -40,7 +40,7 @@ func (r *run) dial(ctx context.Context, c *client) {
 	connected := r.now()
 	l := c.lane
 	if err != nil {
-		if ctx.Err() == nil { // else the run was ended, and nothing failed
+		if ctx.Err() == nil { // otherwise the run was ended, and nothing failed
 			l.loop.Post(func() { l.refused(c, err) })
 		}
 		return
@@ -50,7 +50,7 @@ func (r *run) dial(ctx context.Context, c *client) {
 	}
 }
 
-// dialAgain opens another connection for a client whose last session has ended. It is called on the client's loop.
+// dialAgain opens another connection for a client whose last session has ended. Call it on the client's loop.
 func (r *run) dialAgain(ctx context.Context, c *client) {
 	c.again, c.outcome = true, pending
 	c.counts().Begun++
@@ -75,7 +75,7 @@ func (r *run) dialAgain(ctx context.Context, c *client) {
 	})
 }
 
-// dialled takes what came of dialling again.
+// dialled handles the result of dialAgain. over says that the run was ended meanwhile.
 func (c *client) dialled(socket loop.Socket, early []byte, err error, over bool) {
 	switch {
 	case err == nil && c.lane.closing:
@@ -107,7 +107,7 @@ func (r *run) establish(ctx context.Context, c *client) (socket loop.Socket, ear
 	return socket, established.Early, err
 }
 
-// sleep waits, and returns false when ctx ended first.
+// sleep waits for d. It returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -122,7 +122,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// admit takes in a client that is connected since the given time.
+// admit adds a connected client to the lane. since is when it was connected.
 func (l *lane) admit(c *client, socket loop.Socket, early []byte, since int64) {
 	counts := c.counts()
 	counts.Begun++

@@ -2,19 +2,19 @@ package load
 
 import "github.com/wsbouncer/wsbouncer/internal/frame"
 
-// writeSize is about the most that a client that has fallen behind writes at once.
+// writeSize is roughly how many bytes a client that has fallen behind writes at once.
 const writeSize = 64 << 10
 
-// echo is the talk of a client whose server answers every message with the same message. Messages are numbered from 0;
-// the first of a session is sent on connecting, the others are due at regular intervals. So a message's number tells when it
-// was due, and there is nothing to keep for a message on its way.
+// echo is the talk of a client whose server answers every message with the same message. Messages are numbered from 0. The
+// client sends the first one of a session as soon as it is connected; the others are due at regular intervals. So the number of
+// a message tells when it was due, and the client keeps nothing for a message on its way.
 type echo struct {
 	*client
 	first  uint32 // the number of the session's first message
 	asked  uint32 // messages that have become due
 	sent   uint32
-	next   uint32 // the number of the echo that should come next
-	gaps   uint32 // messages of the session whose echoes were passed over
+	next   uint32 // the number of the next echo
+	gaps   uint32 // messages of the session whose echoes were skipped
 	origin int64  // when the message after the first was due
 	reply  reply
 }
@@ -44,7 +44,7 @@ func (e *echo) ready() { e.send() }
 // send sends what is due, as far as the socket takes it.
 func (e *echo) send() {
 	l := e.lane
-	for e.sent < e.asked && e.conn.Pending() == 0 && !e.closeSent && !l.silent && !e.full() {
+	for e.sent < e.asked && e.conn.Pending() == 0 && !e.closeSent && !l.sendsEnded && !e.full() {
 		b := l.buffer[:0]
 		for e.sent < e.asked && !e.full() && (len(b) == 0 || len(b)+l.script.frameSize() <= writeSize) {
 			b = l.script.append(b, e.id, e.sent)
@@ -84,7 +84,7 @@ func (e *echo) take(p piece, now int64) {
 	}
 }
 
-// judge counts an echo that is complete.
+// judge checks and counts a complete echo.
 func (e *echo) judge(now int64) {
 	counts, r := e.counts(), &e.reply
 	known := r.end(e.lane.script)
@@ -94,7 +94,7 @@ func (e *echo) judge(now int64) {
 		r.wrong = notSent
 	case r.number < e.first:
 		r.wrong = earlier
-	case r.number < e.next && e.gaps > 0: // counted as lost when it was passed over
+	case r.number < e.next && e.gaps > 0: // it was counted as lost when it was skipped
 		e.gaps--
 		counts.late()
 		return
@@ -125,7 +125,7 @@ func (e *echo) halt() {}
 
 // finished implements talk.
 func (e *echo) finished() bool {
-	return e.next >= e.asked || e.lane.silent && e.next >= e.sent
+	return e.next >= e.asked || e.lane.sendsEnded && e.next >= e.sent
 }
 
 // inSession implements talk.
@@ -143,8 +143,8 @@ func (e *echo) failed() {
 	e.forget()
 }
 
-// forget expects no more echoes of what was sent, and counts what was not sent. Numbers go on after those that were sent, so
-// that echoes that reach another session are known.
+// forget stops waiting for echoes, and counts the messages that were due but not sent. The numbers of the next session
+// continue after those that were sent, so that an echo that reaches another session can be recognized.
 func (e *echo) forget() {
 	e.counts().Unsent += int64(e.asked - e.sent)
 	e.asked, e.next, e.gaps = e.sent, e.sent, 0

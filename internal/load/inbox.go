@@ -2,7 +2,7 @@ package load
 
 import "github.com/wsbouncer/wsbouncer/internal/frame"
 
-// inbox takes apart what a server sends, as it arrives.
+// inbox parses the frames of a server as they arrive.
 type inbox struct {
 	remaining int64        // payload bytes of the current data frame that are still to come
 	opcode    frame.Opcode // Text or Binary inside a message, Continuation (0) between messages
@@ -17,8 +17,8 @@ type piece struct {
 	last    bool         // ends a message
 }
 
-// next returns the piece at the start of b and how many bytes it takes, or 0 when b must be presented again with more
-// behind it.
+// next returns the piece at the start of b and its length in bytes. The length is 0 if more bytes are needed: then the
+// caller must present b again, with more bytes behind it.
 func (in *inbox) next(b []byte) (p piece, n int, err error) {
 	start := 0
 	if in.remaining == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 )
 
-// kind names the sort of an error in few words, so that thousands of them can be counted by it.
+// kind returns a short name for the kind of an error, so that errors can be counted by kind.
 func kind(err error) string {
 	var status *handshake.StatusError
 	switch {
@@ -33,7 +33,7 @@ func kind(err error) string {
 	return innermost(err).Error()
 }
 
-// innermost unwraps an error: what is left names no addresses, which differ from one connection to the next.
+// innermost returns the innermost error. Outer errors name addresses, which differ from one connection to the next.
 func innermost(err error) error {
 	for {
 		inner := errors.Unwrap(err)

@@ -9,27 +9,27 @@ import (
 // burst is how many messages a lane sends at most before it lets the loop read again.
 const burst = 128
 
-// lane is what one event loop does: its clients, the schedule of their messages, and what it counted. All of it is
-// owned by the loop's goroutine.
+// lane is the work of one event loop: its clients, the schedule of their messages, and its counts. The loop's goroutine owns
+// all of it.
 type lane struct {
 	*stage
 	loop    *loop.Loop
 	pacer   pacer
-	buffer  []byte // to make frames in
+	buffer  []byte // memory for frames to send
 	clients []*client
 	counts  []*counts // by target
 
-	// The schedule: every period each client in turn has a message due, at its own phase.
+	// The schedule: in each period, each client in turn has a message due, always at the same time within the period.
 	steady  bool // the steady part has begun
 	running bool
-	turn    int   // the client that is next
-	round   int64 // when the present period began, after the client's base
+	turn    int   // the next client
+	round   int64 // when the current period began, relative to a client's base
 	end     int64 // nothing is due from here on
 
 	closing    bool // clients are leaving; none connects again
 	draining   bool
-	silent     bool // nothing more is sent
-	unfinished int  // while draining, clients that still wait for something
+	sendsEnded bool // clients send no more messages
+	unfinished int  // while draining: clients that still wait for something
 }
 
 // begin starts the steady part. Client i of the lane has its first message due at its field base.
@@ -45,7 +45,7 @@ func (l *lane) begin(end int64) {
 	l.tick()
 }
 
-// tick gives all clients their due messages.
+// tick tells clients about their due messages.
 func (l *lane) tick() {
 	if !l.running {
 		return
@@ -57,7 +57,7 @@ func (l *lane) tick() {
 		if due >= l.end {
 			l.running = false
 			if l.draining {
-				l.wind()
+				l.haltClients()
 			}
 			return
 		}
@@ -76,20 +76,21 @@ func (l *lane) tick() {
 	l.pacer.set(0)
 }
 
-// drain ends the steady part, if need be before its time, and has stage.drained counted once no client waits for an echo
-// any more. What was due by now is sent, even if the lane comes to it late.
+// drain ends the steady part, early if need be. Once no client waits for an echo any more, the lane counts itself in
+// stage.drained. Clients still send what was due by now, even if the lane is late.
 func (l *lane) drain() {
 	l.end = min(l.end, l.now())
 	l.draining = true
 	if l.running {
 		l.tick()
 	} else {
-		l.wind()
+		l.haltClients()
 	}
 }
 
-// wind finds out who still waits, when nothing more becomes due.
-func (l *lane) wind() {
+// haltClients halts all clients and counts those that still wait for something. The lane calls it when no more messages
+// become due.
+func (l *lane) haltClients() {
 	for _, c := range l.clients {
 		c.talk.halt()
 		if !c.broken && !c.talk.finished() {
@@ -102,14 +103,14 @@ func (l *lane) wind() {
 	}
 }
 
-// hush has the clients give up what they could not send, so that the rest of the time is left for the echoes of what
-// they did send: under too high a load there would always be some on their way.
-func (l *lane) hush() {
-	l.silent = true
+// endSends makes the clients give up what they could not send, so that the rest of the time is left for the echoes of what
+// they did send. If the load is too high, some messages would be on their way until the end.
+func (l *lane) endSends() {
+	l.sendsEnded = true
 	if l.running {
 		l.running = false
 		l.skip()
-		l.wind()
+		l.haltClients()
 		return
 	}
 	for _, c := range l.clients {
@@ -117,7 +118,7 @@ func (l *lane) hush() {
 	}
 }
 
-// skip counts what was due, but never got its turn.
+// skip counts the messages that were due, but whose turn never came.
 func (l *lane) skip() {
 	for _, c := range l.clients[l.turn:] {
 		l.skipFrom(c, c.base+l.round)
@@ -133,7 +134,7 @@ func (l *lane) skipFrom(c *client, due int64) {
 	}
 }
 
-// settle notes that a client may have nothing to wait for any more.
+// settle checks whether a client has nothing to wait for any more, and counts the lane as drained after the last client.
 func (l *lane) settle(c *client) {
 	if !c.waiting || !c.broken && !c.talk.finished() {
 		return
@@ -144,7 +145,7 @@ func (l *lane) settle(c *client) {
 	}
 }
 
-// close ends all clients' connections in order, after counting what they never got.
+// close counts the answers that the clients never got, and ends their connections in order.
 func (l *lane) close() {
 	l.closing = true
 	for _, c := range l.clients {

@@ -2,10 +2,10 @@ package load
 
 import "sync/atomic"
 
-// latch opens when a number of things have happened. Any goroutine may use it.
+// latch opens after count was called a given number of times. Any goroutine may use it.
 type latch struct {
 	left atomic.Int64
-	open chan struct{} // closed when nothing is left
+	open chan struct{} // closed when left is 0
 }
 
 func newLatch(things int) *latch {
@@ -17,7 +17,7 @@ func newLatch(things int) *latch {
 	return l
 }
 
-// count notes that one of the things has happened.
+// count counts one call. More calls than the latch waits for have no effect.
 func (l *latch) count() {
 	if l.left.Add(-1) == 0 {
 		close(l.open)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// unit says what a metric is counted in.
+// unit is the unit of a metric.
 type unit int
 
 const (
@@ -14,7 +14,7 @@ const (
 	unitNumber
 )
 
-// String returns the unit's symbol, empty for a mere number.
+// String returns the unit's symbol; it is empty for a number without a unit.
 func (u unit) String() string {
 	switch u {
 	case unitDuration:
@@ -25,16 +25,16 @@ func (u unit) String() string {
 	return ""
 }
 
-// metric is something in a result that a threshold can be set for.
+// metric is a value of a result that can have a threshold.
 type metric struct {
 	name  string
 	about string
 	unit  unit
-	// value returns what was measured, in the metric's unit, and whether anything was.
+	// value returns the measured value in the metric's unit. It returns false if nothing was measured.
 	value func(*Result) (float64, bool)
 }
 
-// aggregate is a single duration that stands for a distribution.
+// aggregate reduces a distribution to one duration.
 type aggregate struct {
 	name string
 	of   func(Times) time.Duration
@@ -50,7 +50,7 @@ var aggregates = []aggregate{
 	{"mean", Times.Mean},
 }
 
-// metrics are all that there are, in the order in which they are told to people.
+// metrics are all metrics, in the order in which the help lists them.
 var metrics = func() []metric {
 	var all []metric
 	for _, d := range []struct {
@@ -97,7 +97,7 @@ var metrics = func() []metric {
 	)
 }()
 
-// both returns what two distributions hold together.
+// both returns the sum of two distributions.
 func both(a, b Times) (sum Times) {
 	if b.Count() == 0 {
 		return a
@@ -118,7 +118,7 @@ func metricNamed(name string) (metric, bool) {
 	return metric{}, false
 }
 
-// MetricsHelp says which metrics a threshold may have, in lines.
+// MetricsHelp lists the metrics that a threshold may name, for the help text.
 func MetricsHelp() string {
 	var help strings.Builder
 	line := func(names, about string) {

@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wav"
 )
 
-// Options say what load to offer. The zero value of a field means its default where one is given.
+// Options describe the load. A zero field means its default, if it has one.
 type Options struct {
 	// URLs are the addresses to connect to; clients take them in turn.
 	URLs []string
@@ -16,60 +16,60 @@ type Options struct {
 	Connections int
 	// Ramp is the time over which the clients connect; 0 lets all connect at once.
 	Ramp time.Duration
-	// DialParallel is the largest number of connections that are being opened at the same time; 0 for no limit.
+	// DialParallel is how many connections may be opened at the same time; 0 for no limit.
 	DialParallel int
 	// ConnectTimeout is how long opening a connection may take, and how long the steady part waits for the last first
 	// echo; default 10 s.
 	ConnectTimeout time.Duration
 
-	// Rate is the number of messages that each client sends a second; 0 leaves the connections idle after the first.
+	// Rate is the number of messages that each client sends per second; 0 leaves the connections idle after the first message.
 	Rate float64
 	// Size is the length of a message in bytes.
 	Size int
 	// Text makes the messages text; they are binary otherwise.
 	Text bool
-	// Unicode makes text messages of characters of one to four bytes, not of ASCII alone.
+	// Unicode fills text messages with characters of one to four bytes instead of ASCII.
 	Unicode bool
-	// Window is the largest number of messages that a client sends ahead of their echoes; 0 for no limit. Messages that
-	// have to wait are as late as they are: latency counts from the time when they were due.
+	// Window is how many messages of a client may wait for their echoes at a time; 0 for no limit. The latency of a message
+	// that the window delays counts from the time when it was due, too.
 	Window int
 
 	// Audio is a recording that each client streams to a speech server in real time, session after session, instead of
-	// the messages that the fields from Rate to Window describe; they are not used then. It must be mono, and not longer
+	// the messages that the fields from Rate to Window describe; these fields are not used then. It must be mono, and not longer
 	// than Duration.
 	Audio *wav.Audio
-	// Chunk is how much audio a message holds; default 100 ms.
+	// Chunk is the length of the audio in a message; default 100 ms.
 	Chunk time.Duration
-	// Config is a text message to begin each session with, which the server does not answer; empty for none.
+	// Config is the text message that begins each session and that the server does not answer; empty for none.
 	Config string
 
 	// SessionLength is how long each client's session lasts in the steady part before it ends it in order and begins another;
 	// 0 for one session that lasts as long as the run. It does not go with Audio, where a session is as long as the recording.
 	SessionLength time.Duration
-	// NoJitter has all sessions last exactly as long. By default they last up to a tenth less or more, and the first ones end
-	// at any time, so that they do not all end at once.
+	// NoJitter makes all sessions last exactly SessionLength. By default they last up to a tenth less or more, and the first
+	// ones end at random times, so that they do not all end at once.
 	NoJitter bool
 
-	// Header is further fields of the upgrade request, each as "Name: value".
+	// Header has additional header fields of the upgrade request, each as "Name: value".
 	Header []string
 	// Subprotocol is the WebSocket subprotocol to ask for, which the server must choose; empty for none.
 	Subprotocol string
 
 	// Duration is the length of the steady part.
 	Duration time.Duration
-	// Drain is how long the last echoes are waited for; default 5 s. During the first half of it, clients that have fallen
-	// behind still send what was due.
+	// Drain is how long to wait for the last echoes; default 5 s. During its first half, clients that have fallen behind still
+	// send what was due.
 	Drain time.Duration
 	// Loops is the number of event loops; default half of the processors, at least one. The proxy and its backends often
-	// share the machine, and fewer busy loops need less CPU than many idle ones.
+	// share the machine, and a few busy loops need less CPU than many idle ones.
 	Loops int
-	// Tick is the shortest time between two wake-ups of a loop to send: messages leave up to so much later than they are
-	// due, and those that have become due meanwhile leave together. More costs less CPU here, and gives the server less
-	// even a load. Default 100 us.
+	// Tick is the shortest time between two wake-ups of a loop to send; default 100 us. Messages leave up to that much later
+	// than they are due, and those that became due meanwhile leave together. A longer time costs less CPU here, and makes the
+	// load on the server less even.
 	Tick time.Duration
 	// ProgressInterval is the time between two reports of progress; default 1 s.
 	ProgressInterval time.Duration
-	// SampleInterval is the time that a point of the time series holds; default 1 s.
+	// SampleInterval is the time that a point of the time series covers; default 1 s.
 	SampleInterval time.Duration
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
-// pacer calls a function on a loop at a time. It is owned by the loop's goroutine.
+// pacer calls a function on a loop at a given time. The loop's goroutine owns it.
 type pacer struct {
 	loop  *loop.Loop
 	timer loop.Timer
@@ -21,7 +21,7 @@ func (p *pacer) start(l *loop.Loop, ring func()) error {
 	return nil
 }
 
-// set has the function called after d, instead of when it was to be called before.
+// set makes the pacer call the function after d. It replaces an earlier call of set.
 func (p *pacer) set(d time.Duration) { p.timer.Set(p, max(d, 0), 0) }
 
 // Loop implements [loop.Owner].

@@ -14,9 +14,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
-// pacer calls a function on a loop at a time. It is a kernel timer whose descriptor is one more connection of the loop:
-// it wakes the loop to within microseconds, where the runtime's timers have a resolution of a millisecond when the
-// process is idle and need another goroutine to tell the loop. It is owned by the loop's goroutine.
+// pacer calls a function on a loop at a given time. It is a kernel timer whose descriptor is one more connection of the
+// loop, and wakes the loop to within microseconds. The runtime's timers have a resolution of a millisecond while the process
+// is idle, and need another goroutine to tell the loop. The loop's goroutine owns the pacer.
 type pacer struct {
 	timer int
 	conn  *loop.Conn
@@ -46,10 +46,10 @@ func (p *pacer) start(l *loop.Loop, ring func()) error {
 	return nil
 }
 
-// set has the function called after d, instead of when it was to be called before.
+// set makes the pacer call the function after d. It replaces an earlier call of set.
 func (p *pacer) set(d time.Duration) {
 	value := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(d, 1)))}
-	_ = unix.TimerfdSettime(p.timer, 0, &value, nil) // fails only for times that cannot be
+	_ = unix.TimerfdSettime(p.timer, 0, &value, nil) // fails only for invalid times
 }
 
 // stop ends the pacer.
@@ -61,7 +61,7 @@ func (p *pacer) stop() {
 	}
 }
 
-// Received implements loop.Handler: the timer has expired. What it reads is how often.
+// Received implements loop.Handler: the timer has expired. The bytes say how often.
 func (p *pacer) Received(_ *loop.Conn, b []byte) int {
 	p.ring()
 	return len(b)
@@ -73,7 +73,7 @@ func (p *pacer) Flushed(*loop.Conn) {}
 // Ended implements loop.Handler. A timer does not end.
 func (p *pacer) Ended(*loop.Conn, error) {}
 
-// timerConn makes a timer look like a connection, as far as loop.Detach looks.
+// timerConn makes a timer look like a connection, as far as loop.Detach needs it.
 type timerConn struct {
 	net.Conn
 	file *os.File

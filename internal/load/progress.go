@@ -5,15 +5,15 @@ import "time"
 // Phase is a part of a run.
 type Phase int
 
-// The phases of a run, in their order. A run that connected nobody, or was ended while connecting, has only the first.
+// The phases of a run, in their order. A run has only the first if no client connected, or if it was ended while connecting.
 const (
 	// Connecting: clients connect, and wait for their first echo.
 	Connecting Phase = iota
-	// Steady: messages are sent at the rate that was asked for.
+	// Steady: clients send messages at the rate in the options.
 	Steady
-	// Draining: nothing more becomes due; the last echoes are waited for.
+	// Draining: no more messages become due; clients wait for the last echoes.
 	Draining
-	// Done: nothing more is waited for. The connections are about to be closed.
+	// Done: clients wait for nothing more. The run is about to close the connections.
 	Done
 )
 
@@ -33,7 +33,7 @@ func (p Phase) String() string {
 // Progress is how far a run has come.
 type Progress struct {
 	Phase   Phase
-	Begins  bool          // the phase begins with this report
+	Begins  bool          // this report is the first one of the phase
 	Elapsed time.Duration // since clients began to connect
 
 	Connections     int
@@ -44,12 +44,12 @@ type Progress struct {
 	Lost            int64
 	Mixed           int64
 	Failed          int64   // sessions that failed, or could not connect again
-	Sessions        int64   // that were complete
+	Sessions        int64   // complete ones
 	Rate            float64 // echoes per second since the last report
 	P50, P99        time.Duration
 }
 
-// report tells of the run's progress.
+// report reports the run's progress.
 func (r *run) report(phase Phase) {
 	last := r.reported
 	begins := phase != last.Phase || last.Connections == 0

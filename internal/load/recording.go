@@ -15,9 +15,9 @@ const endOfAudio = `{"eof" : 1}`
 // bytesPerSample of the audio that speech servers take.
 const bytesPerSample = 2
 
-// recording is an audio file as the frames that a client streams. It is static once made, and shared by all loops.
+// recording is an audio file as the frames that a client streams. It is static, and all loops share it.
 type recording struct {
-	config []byte   // the frame sent first in a session; empty for none
+	config []byte   // the first frame of a session; empty for none
 	chunks [][]byte // a frame for each piece of audio
 	end    []byte   // the frame that ends the session
 }
@@ -39,18 +39,18 @@ func newRecording(audio *wav.Audio, chunk time.Duration, config string, mask uin
 	return r
 }
 
-// chunkSize returns the length in bytes of so much audio.
+// chunkSize returns the length in bytes of a chunk of audio.
 func chunkSize(audio *wav.Audio, chunk time.Duration) int {
 	return int(int64(audio.SampleRate)*int64(chunk)/int64(time.Second)) * bytesPerSample
 }
 
-// length returns how long the audio is.
+// length returns the duration of the audio.
 func length(audio *wav.Audio) time.Duration {
 	samples := int64(len(audio.PCM) / bytesPerSample)
 	return time.Duration(samples * int64(time.Second) / int64(audio.SampleRate))
 }
 
-// checkAudio tells what is wrong with the audio as such.
+// checkAudio returns an error if the audio cannot be streamed, whatever the other options.
 func checkAudio(audio *wav.Audio) error {
 	switch {
 	case audio.BitsPerSample != 8*bytesPerSample || audio.Channels != 1:

@@ -15,13 +15,13 @@ const (
 	missing      = "lost: message missing"
 )
 
-// reply compares one message of the server, in pieces as they come, with what the client has sent.
+// reply compares one message of the server with what the client has sent, piece by piece as it arrives.
 type reply struct {
 	head   [headSize]byte
 	got    int    // bytes so far
-	number uint32 // of the message, once the head is complete
+	number uint32 // the message's number, once the head is complete
 	at     int    // where its body begins in the pattern
-	wrong  string // what is wrong with it; empty for nothing so far
+	wrong  string // what is wrong with the message; empty if nothing so far
 }
 
 // begin starts a new message.
@@ -60,7 +60,7 @@ func (r *reply) take(s *script, client uint32, b []byte) {
 	}
 }
 
-// identify reads the head.
+// identify parses the head.
 func (r *reply) identify(s *script, client uint32) {
 	of, ok := hex(r.head[8:])
 	number, numbered := hex(r.head[16:])
@@ -71,7 +71,7 @@ func (r *reply) identify(s *script, client uint32) {
 	r.number, r.at = number, s.place(client, number)
 }
 
-// end ends the message, and reports whether it can be said which of the client's messages it is.
+// end ends the message, and reports whether it is known which of the client's messages it answers.
 func (r *reply) end(s *script) (known bool) {
 	if r.got < s.size && r.wrong == "" {
 		r.wrong = wrongLength

@@ -7,14 +7,13 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 )
 
-// ownFields are the fields of the upgrade request that the opening handshake is made of (RFC 6455, section 4.1), in lower
-// case.
+// ownFields are the header fields of the opening handshake itself (RFC 6455, section 4.1), in lower case.
 var ownFields = []string{
 	"host", "upgrade", "connection", "content-length", "transfer-encoding", "sec-websocket-key", "sec-websocket-version",
 	"sec-websocket-extensions", "sec-websocket-protocol",
 }
 
-// checkRequest checks what the upgrade request has beside the URL, and returns its fields.
+// checkRequest checks the options for the upgrade request, except for the URL, and returns the additional header fields.
 func (o Options) checkRequest(f *faults) []handshake.Field {
 	var fields []handshake.Field
 	for _, text := range o.Header {

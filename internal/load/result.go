@@ -10,54 +10,55 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// Result is what a run has shown.
+// Result is the result of a run.
 type Result struct {
-	// Figures are those of all targets together.
+	// Figures are the sums over all targets.
 	Figures
 	// Targets has the figures of each target, in the order of the options' URLs.
 	Targets []TargetResult
 	// Duration is the length of the steady part.
 	Duration time.Duration
-	// Interrupted tells that the run was ended before its time, by the context that it was given.
+	// Interrupted says that the context ended the run early.
 	Interrupted bool
-	// Series has a point for each second or so, from when clients began to connect until all connections were closed. Its
-	// points add up to the whole.
+	// Series is the time series: one point for about each sampling interval, from when clients began to connect until all
+	// connections were closed. Its points add up to the totals.
 	Series []Point
-	// Transcript holds the final texts of the first session with audio that was complete; nil for none.
+	// Transcript holds the final texts of the first complete session with audio; nil for none.
 	Transcript []string
 }
 
-// TargetResult is what a run has shown of one target.
+// TargetResult is the result for one target.
 type TargetResult struct {
 	URL string
 	Figures
 }
 
-// Figures is what was counted and measured. What does not say otherwise is of the whole run.
+// Figures are the counts and measurements. They are of the whole run unless they say otherwise.
 type Figures struct {
-	// Connections is how many clients there were to be, Connected how many of them connected, and ConnectFailures how
-	// many could not, at first; those missing were still connecting when the run was ended.
+	// Connections is the number of clients that the options ask for, Connected is how many of them connected, and
+	// ConnectFailures is how many could not connect their first session. The others were still connecting when the run was
+	// ended.
 	Connections     int
 	Connected       int
 	ConnectFailures int
-	// AllConnected is the time until the last of those that connected had done so, and LastFirstEcho the time until the
-	// last of the first echoes was complete. Both count from when the first was to connect.
+	// AllConnected is the time until the last client was connected, and LastFirstEcho the time until the last of the first
+	// echoes was complete. Both count from when clients began to connect.
 	AllConnected  time.Duration
 	LastFirstEcho time.Duration
 
-	// Sent and Received count messages of the steady part and their right echoes. A session's first message, sent when it
-	// has connected, is not among them, except that those of audio from a client's second session on are.
+	// Sent and Received count messages of the steady part and their correct echoes. They leave out the first message of a
+	// session, which the client sends as soon as it is connected. With audio, they leave it out only in a client's first session.
 	Sent     int64
 	Received int64
-	// MessagesPerSecond is the rate of right echoes during the steady part, without those that came after its end.
+	// MessagesPerSecond is the rate of correct echoes during the steady part, without those that came after its end.
 	MessagesPerSecond float64
-	// Unsent counts messages that were due but could not be sent in time: the load was more than the server took, or than
-	// the load generator could make. They are in no latency.
+	// Unsent counts messages that were due but could not be sent in time: the load was more than the server could take or
+	// the load generator could send. Latency does not include them.
 	Unsent int64
 	// Lost counts messages, the first of a session included, whose echo never came, or came out of order, on connections
 	// that did not fail.
 	Lost int64
-	// Mixed counts messages that were not what should have come: altered, another client's, or sent twice.
+	// Mixed counts wrong messages: altered, another client's, or received twice.
 	Mixed int64
 	// Abandoned counts messages, the first of a session included, whose echo had not come when their connection failed.
 	Abandoned int64
@@ -66,36 +67,36 @@ type Figures struct {
 
 	// Failed counts connections that ended before the client wanted them to.
 	Failed int64
-	// Partials and Finals count the answers of a speech server: those that may still change, and those that stand.
+	// Partials and Finals count the answers of a speech server: those that may still change, and those that are final.
 	Partials int64
 	Finals   int64
-	// Errors counts what went wrong by its kind.
+	// Errors counts errors by kind.
 	Errors map[string]int64
-	// CloseCodes counts the ended connections by the code that the server closed them with, as answer to the client's
-	// close or of its own accord (RFC 6455, section 7.4.1: 1005 is a close without a code, 1006 an end without a close).
+	// CloseCodes counts the ended connections by the server's close code, whichever side closed first (RFC 6455, section
+	// 7.4.1: 1005 is a close without a code, 1006 an end without a close).
 	CloseCodes map[frame.CloseCode]int64
 
 	// Latency is the time from when a message was due until its echo was complete.
 	Latency Times
-	// Connect is the time from when a client was to connect until it was connected, and FirstEcho until its first echo was
-	// complete. Both are of clients' first sessions.
+	// Connect is the time from when a client should have connected until it was connected, and FirstEcho until its first echo
+	// was complete. Both cover only clients' first sessions.
 	Connect   Times
 	FirstEcho Times
-	// ConnectAgain is the time from the upgrade request, dialing included, of each further session until it was connected,
-	// and ReplyAgain until its first reply was complete. With audio, the wait for the client's next turn is left out.
+	// ConnectAgain is the time from when a further session began to dial until it was connected, and ReplyAgain until its
+	// first reply was complete. With audio, ReplyAgain leaves out the wait for the client's next turn.
 	ConnectAgain Times
 	ReplyAgain   Times
 	// Final is the time from when the end of the audio was due until the final answer was complete.
 	Final Times
 }
 
-// Sessions says what became of sessions: Begun is ConnectFailures, Failed and all others here together.
+// Sessions counts sessions by how they ended: Begun is the sum of ConnectFailures, Failed and the other counts here.
 type Sessions struct {
-	// Begun counts the sessions that clients began, those they began with included.
+	// Begun counts all sessions that clients began.
 	Begun int64
 	// Complete counts sessions that ended in order, before the run did.
 	Complete int64
-	// Refused counts sessions that could not connect, those that clients began with left out.
+	// Refused counts sessions that could not connect, without clients' first sessions.
 	Refused int64
 	// Cut counts sessions that the end of the run ended.
 	Cut int64
@@ -103,7 +104,7 @@ type Sessions struct {
 	SessionsPerSecond float64
 }
 
-// fill fills in the result with what was collected.
+// fill fills in the result from the collected counts.
 func (r *run) fill(result *Result) {
 	result.fill(r.Connections, r.seen.total)
 	if first := r.transcript.Load(); first != nil {
@@ -123,7 +124,7 @@ func (r *Result) targets(urls []string) {
 	}
 }
 
-// fill takes over what was counted.
+// fill fills in the figures from the counts.
 func (f *Figures) fill(connections int, c *counts) {
 	f.Connections, f.Connected, f.ConnectFailures = connections, int(c.Connected), int(c.ConnectFailures)
 	f.AllConnected, f.LastFirstEcho = time.Duration(c.LastConnect), time.Duration(c.LastEcho)
@@ -136,7 +137,7 @@ func (f *Figures) fill(connections int, c *counts) {
 	f.ConnectAgain, f.ReplyAgain, f.Final = c.ConnectAgain, c.ReplyAgain, c.Final
 }
 
-// setRates fills in the rates of the steady part, from what was counted at its beginning and end.
+// setRates fills in the rates of the steady part, from the counts at its beginning and its end.
 func (r *Result) setRates(urls []string, before, after []numbers) {
 	r.targets(urls)
 	seconds := r.Duration.Seconds()
@@ -149,11 +150,11 @@ func (r *Result) setRates(urls []string, before, after []numbers) {
 	}
 }
 
-// Failures returns how many sessions failed, or could not even connect.
+// Failures returns how many sessions failed or could not connect.
 func (f *Figures) Failures() int64 { return int64(f.ConnectFailures) + f.Refused + f.Failed }
 
-// Err reports whether the server served the load badly: a message lost or mixed up, a connection failed or was refused later
-// on, or none could be made.
+// Err returns an error if the server served the load badly: it lost or mixed up a message, a connection failed, a client
+// could not connect again, or no client could connect.
 func (r *Result) Err() error {
 	if r.Connected == 0 {
 		return errors.New("no connection could be made")

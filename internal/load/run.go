@@ -1,9 +1,9 @@
-// Package load offers load to a WebSocket server and measures how it copes. The load is open-loop: messages are due at
-// their times whether or not earlier ones were answered, and latency counts from then, so that a server that stalls
-// cannot hide it by slowing the clients down. Every answer is compared with what was sent.
+// Package load puts load on a WebSocket server and measures how it copes. The load is open-loop: each message is due at a
+// fixed time, whether or not earlier ones were answered, and its latency counts from that time. So a server that stalls
+// cannot hide it by slowing the clients down. The clients compare every answer with what they sent.
 //
 // Thousands of clients run on a few event loops (package loop), since load generator, proxy and servers often share a
-// machine. [Run] is the way in; it may be called by several goroutines at once.
+// machine. [Run] runs a load; several goroutines may call it at once.
 package load
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
-// closeTimeout is how long the close handshakes may take at the end.
+// closeTimeout is how long a close handshake may take.
 const closeTimeout = 3 * time.Second
 
-// shortPoint is the part of the sampling interval that a point of the time series holds at least: the rates of shorter ones
-// would be mere chance.
+// shortPoint divides the sampling interval. A point of the time series covers at least that part of the interval, since the
+// rates of a shorter one would be mere chance.
 const shortPoint = 10
 
 // stage is what the lanes of a run share. It is static, except for the latches.
@@ -37,12 +37,12 @@ type stage struct {
 
 	sessionLength time.Duration // 0 for the whole run
 	noJitter      bool
-	patience      time.Duration // how long the last echoes of a session are awaited
+	drainDelay    time.Duration // how long to wait for the last echoes of a session
 
 	// transcript holds the final texts of the first session that was complete.
 	transcript atomic.Pointer[[]string]
 
-	greeted *latch // opened when each client's first echo is back, or will never be
+	greeted *latch // opened when each client has its first echo, or cannot get it any more
 	alive   *latch // opened when each client has failed
 	drained *latch // opened when each lane has drained
 	gone    *latch // opened when each client's connection has ended
@@ -67,12 +67,11 @@ type run struct {
 	result   Result
 }
 
-// Run offers the load until it is over or ctx ends; in either case it waits for the last echoes, closes all connections
-// and returns the result. An error means that there was nothing to measure: the options are wrong, or the machine does
-// not allow it. Trouble with the server is in the result.
+// Run runs the load until its duration is over or ctx ends. In either case it waits for the last echoes, closes all
+// connections and returns the result. It returns an error if there was nothing to measure: the options are invalid, or the
+// machine does not allow the load. The result reports trouble with the server.
 //
-// progress, if not nil, is called on the goroutine that called Run: once when each phase begins, and at the options'
-// interval.
+// Run calls progress, if it is not nil, on the caller's goroutine: when a phase begins, and at the options' interval.
 func Run(ctx context.Context, o Options, progress func(Progress)) (*Result, error) {
 	targets, err := o.check()
 	if err != nil {
@@ -118,7 +117,7 @@ func (r *run) open() error {
 
 		sessionLength: r.SessionLength,
 		noJitter:      r.NoJitter,
-		patience:      r.Drain,
+		drainDelay:    r.Drain,
 	}
 	if r.Audio != nil {
 		r.recording = newRecording(r.Audio, r.Chunk, r.Config, random.Uint32())
@@ -129,7 +128,7 @@ func (r *run) open() error {
 		r.slots = make(chan struct{}, r.DialParallel)
 	}
 	var err error
-	// Clients stay on their loops, so there is nothing to govern.
+	// Clients stay on their loops, so the governor has nothing to do.
 	r.group, err = loop.NewGroup(loop.Options{Max: r.Loops, Min: r.Loops, Interval: time.Hour})
 	if err != nil {
 		return err
@@ -149,13 +148,13 @@ func (r *run) open() error {
 	return nil
 }
 
-// connect connects the clients, and returns when each has its first echo, or none, or the time is over.
+// connect connects the clients. It returns when each has its first echo or has failed, or when the time is over.
 func (r *run) connect(ctx context.Context) {
 	r.report(Connecting)
 	clients := make([]*client, r.Connections)
 	for i := range clients {
 		at := i % len(r.targets)
-		// Clients of one target are spread over the loops, too.
+		// This spreads the clients of each target over the loops, too.
 		c := &client{lane: r.lanes[(i+i/len(r.targets))%len(r.lanes)], target: r.targets[at], at: at, id: uint32(i)}
 		switch {
 		case r.recording != nil:
@@ -179,7 +178,7 @@ func (r *run) connect(ctx context.Context) {
 	r.wait(ctx.Done(), r.greeted.open, r.ConnectTimeout)
 }
 
-// steady runs the part that counts.
+// steady runs the steady part, which is the one that counts.
 func (r *run) steady(ctx context.Context) {
 	most := 0
 	r.each(func(l *lane) { most = max(most, len(l.clients)) })
@@ -205,7 +204,7 @@ func (r *run) steady(ctx context.Context) {
 	r.report(Draining)
 	half := max(r.Drain/2, 1)
 	if !r.wait(nil, r.drained.open, half) {
-		r.each((*lane).hush)
+		r.each((*lane).endSends)
 		r.wait(nil, r.drained.open, half)
 	}
 	r.report(Done)
@@ -247,7 +246,7 @@ func (r *run) collect() {
 	}
 }
 
-// sample ends a point of the time series, and begins one of the given phase.
+// sample ends a point of the time series and begins the next one, in the given phase.
 func (r *run) sample(next Phase) {
 	r.collect()
 	r.seen.close(time.Duration(r.now()), r.SampleInterval/shortPoint, next)
@@ -263,8 +262,8 @@ func (r *run) count() []numbers {
 	return now
 }
 
-// wait reports progress until cancelled or happened is closed, or until the limit is over, if there is one. It tells
-// whether it happened.
+// wait reports progress until cancelled or happened is closed, or until the limit is over; 0 means no limit. It returns true
+// if happened was closed.
 func (r *run) wait(cancelled, happened <-chan struct{}, limit time.Duration) bool {
 	var over <-chan time.Time
 	if limit > 0 {

@@ -7,27 +7,26 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// A message is a head, a body and a tail. The head, in hexadecimal digits, names the run, the client and the message's
-// number. The body is a piece of one long pattern, at a place that depends on the head. The tail fills up with dots.
+// A message consists of a head, a body and a tail. The head, in hexadecimal digits, names the run, the client and the message's
+// number. The body is a piece of one long pattern; where it begins there depends on the head. The tail consists of dots.
 const (
 	headSize = 24
-	// alignment of a body in the pattern: a masking key's length, and that of the groups of characters the pattern
-	// consists of.
+	// alignment of a body in the pattern, in bytes: the length of a masking key, and of the groups of characters that make
+	// up the pattern.
 	alignment = 4
 	places    = 1024 // number of places where a body can begin
 	filler    = '.'
 )
 
-// script is what the clients of a run say: how their messages are made, and how they are recognised. It is static once
-// made, and shared by all loops.
+// script makes and recognizes the messages of a run's clients. It is static, and all loops share it.
 type script struct {
 	run     [8]byte
 	size    int // of a message
 	bodyEnd int // where the tail begins
 	opcode  frame.Opcode
 	pattern []byte
-	// Masking a message anew costs more than copying it, so that the pattern is kept masked with a few keys, of which
-	// messages take one or another.
+	// Masking a message costs more than copying it, so the script keeps the pattern masked with a few keys, and each message
+	// uses one of them.
 	masked [4]maskedPattern
 }
 
@@ -108,7 +107,7 @@ func putHex(b []byte, value uint32) {
 	}
 }
 
-// hex reads eight digits, and reports whether they are those that putHex writes.
+// hex reads eight digits as putHex writes them. It returns false for other characters.
 func hex(b []byte) (value uint32, ok bool) {
 	for _, c := range b[:8] {
 		switch {
@@ -131,7 +130,7 @@ func fillLetters(b []byte, random *rand.Rand) {
 	}
 }
 
-// fillUnicode fills b, whose length is a multiple of four, with groups of four bytes that are whole characters.
+// fillUnicode fills b with groups of whole characters, four bytes each. The length of b must be a multiple of four.
 func fillUnicode(b []byte, random *rand.Rand) {
 	groups := [...]string{"öé", "ßñ", "жщ", "语.", "a音", "한k", "😀", "𝄞", "wsbo", "unce"}
 	for i := 0; i < len(b); i += alignment {

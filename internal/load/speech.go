@@ -6,16 +6,16 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// maxAnswer is the longest answer of a speech server that is understood, in bytes.
+// maxAnswer is the longest answer of a speech server that the client accepts, in bytes.
 const maxAnswer = 1 << 20
 
-// patience is how many periods a server has to end a connection after its session.
-const patience = 20
+// closePeriods is how many periods a server has to end the connection after a session.
+const closePeriods = 20
 
 // speech is the talk of a client that streams a recording to a speech server with Vosk's protocol: chunks of audio at
 // the pace of speech, each of which gets one answer, then the end of the audio, which gets one more. Then it connects
-// again for the next session, until nothing becomes due any more. The first chunk of the first session is sent on
-// connecting; those of later ones wait for the client's next turn.
+// again for the next session, until nothing becomes due any more. It sends the first chunk of its first session as soon as it is
+// connected; in later sessions, the first chunk waits for the client's next turn.
 type speech struct {
 	*client
 	total    int   // chunks in this session; the message after them is the end of the audio
@@ -26,8 +26,8 @@ type speech struct {
 	paced    bool  // origin is known
 	connects bool  // on its way to the next session
 	over     bool  // the session is complete: its connection is ending
-	halted   bool  // no further session
-	cut      bool  // the session was ended before the recording was
+	halted   bool  // begins no further session
+	cut      bool  // the end of the run ended the session before the end of the recording
 	idle     int   // turns since the session was over
 	message  []byte
 	finals   []string
@@ -60,7 +60,7 @@ func (s *speech) due(at int64) {
 	switch {
 	case s.connects:
 	case s.over:
-		if s.idle++; s.idle >= patience { // the server does not end the connection
+		if s.idle++; s.idle >= closePeriods { // the server does not end the connection
 			s.drop()
 			s.ended()
 		}
@@ -80,7 +80,7 @@ func (s *speech) ready() { s.send() }
 // send sends what is due, as far as the socket takes it.
 func (s *speech) send() {
 	r := s.lane.recording
-	for s.sent < s.asked && s.conn.Pending() == 0 && !s.closeSent && !s.lane.silent {
+	for s.sent < s.asked && s.conn.Pending() == 0 && !s.closeSent && !s.lane.sendsEnded {
 		next := r.end
 		if s.sent < s.total {
 			next = r.chunks[s.sent]
@@ -93,7 +93,7 @@ func (s *speech) send() {
 	}
 }
 
-// counted reports whether a message is one of the steady part: all but the one sent on connecting.
+// counted reports whether a message belongs to the steady part: all do but the one that the client sends once connected.
 func (s *speech) counted(message int) bool { return s.greeted || message > 0 }
 
 // take implements talk.
@@ -143,7 +143,7 @@ func (s *speech) hear(p piece, answer []byte, now int64) {
 		s.greet()
 	default:
 		counts.Received++
-		if !s.paced || s.cut && number == s.total { // the end of a session that was cut was not due yet
+		if !s.paced || s.cut && number == s.total { // the end of a session that was cut short was not due yet
 			break
 		}
 		latency := now - s.origin - int64(number)*int64(s.lane.period)
@@ -167,7 +167,7 @@ func (s *speech) complete() {
 	same := true
 	if s.cut {
 		s.resolve(cut)
-		// The last answer is to audio that was cut short; those before must begin as all do.
+		// The last answer is to audio that was cut short; those before it must be the same as in other sessions.
 		if model := s.lane.transcript.Load(); model != nil && len(s.finals) > 0 {
 			before := s.finals[:len(s.finals)-1]
 			same = len(before) <= len(*model) && slices.Equal(before, (*model)[:len(before)])
@@ -191,7 +191,7 @@ func (s *speech) refuse(why string) {
 	s.counts().error(why)
 }
 
-// halt implements talk: a session under way ends here, with the last audio that was due.
+// halt implements talk. It ends the current session, with the last audio that was due.
 func (s *speech) halt() {
 	s.halted = true
 	if s.broken || s.connects || s.over || s.asked == 0 || s.asked > s.total {
@@ -205,7 +205,7 @@ func (s *speech) halt() {
 
 // finished implements talk.
 func (s *speech) finished() bool {
-	return s.connects || s.over || s.asked == 0 || s.lane.silent && s.answered >= s.sent
+	return s.connects || s.over || s.asked == 0 || s.lane.sendsEnded && s.answered >= s.sent
 }
 
 // inSession implements talk.
@@ -227,7 +227,7 @@ func (s *speech) failed() {
 	}
 }
 
-// closed implements talk: the server closes normally when it has heard the end of the audio.
+// closed implements talk: the server closes normally after the end of the audio.
 func (s *speech) closed(code frame.CloseCode) bool {
 	if code != frame.NormalClosure || s.sent <= s.total {
 		return false

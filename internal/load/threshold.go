@@ -11,8 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
-// Threshold is a limit for something that a result shows, such as p99>50ms: the run fails when it is so. Make it with
-// ParseThreshold.
+// Threshold is a limit for a metric, such as p99>50ms: the run fails if the comparison is true. ParseThreshold makes one.
 type Threshold struct {
 	metric     metric
 	comparator string
@@ -20,10 +19,11 @@ type Threshold struct {
 	text       string
 }
 
-// comparators are what a threshold may compare with; a longer one comes before its beginning.
+// comparators are the comparisons of thresholds. ">=" comes before ">", since the first one that matches is used.
 var comparators = []string{">=", "<=", ">", "<"}
 
-// ParseThreshold reads a threshold: a metric, one of > >= < <=, and a limit in the metric's unit. Spaces may be between.
+// ParseThreshold reads a threshold: a metric, one of > >= < <=, and a limit in the metric's unit, with or without spaces
+// between them.
 func ParseThreshold(text string) (Threshold, error) {
 	malformed := func(format string, args ...any) (Threshold, error) {
 		return Threshold{}, fmt.Errorf("%q: "+format, append([]any{text}, args...)...)
@@ -69,7 +69,7 @@ func parseLimit(text string, u unit) (limit float64, ok bool) {
 		var d time.Duration
 		d, err = time.ParseDuration(text)
 		limit = milliseconds(d)
-		if text == "0" { // which has no unit
+		if text == "0" { // it lacks the unit
 			return 0, false
 		}
 	case unitPercent:
@@ -84,13 +84,13 @@ func parseLimit(text string, u unit) (limit float64, ok bool) {
 	return limit, err == nil && limit >= 0 && !math.IsInf(limit, 0) // NaN is not >= 0
 }
 
-// String returns the threshold as it is written, without spaces.
+// String returns the threshold's text without spaces.
 func (t Threshold) String() string { return t.text }
 
-// Verdict is what became of a threshold.
+// Verdict is the result of comparing a threshold.
 type Verdict struct {
 	Threshold Threshold
-	// Value is what was measured, in Unit: ms, % or, for mere numbers, nothing.
+	// Value is the measured value in Unit: ms, %, or nothing for a number without a unit.
 	Value float64
 	Unit  string
 	// Measured reports whether there was anything to measure. If not, the threshold counts as failed.
@@ -98,7 +98,7 @@ type Verdict struct {
 	Failed   bool
 }
 
-// String tells what was measured, such as "p99>50ms: failed, 61.3ms".
+// String returns the threshold, whether it held, and the measured value, such as "p99>50ms: failed, 61.3ms".
 func (v Verdict) String() string {
 	return v.Threshold.text + ": " + v.Word() + ", " + v.Text()
 }
@@ -111,7 +111,7 @@ func (v Verdict) Word() string {
 	return "ok"
 }
 
-// Text returns what was measured with its unit.
+// Text returns the measured value with its unit.
 func (v Verdict) Text() string {
 	switch {
 	case !v.Measured:
@@ -122,7 +122,7 @@ func (v Verdict) Text() string {
 	return strconv.FormatFloat(math.Round(v.Value*1000)/1000, 'f', -1, 64) + v.Unit
 }
 
-// judge holds the threshold against a result.
+// judge compares the threshold with a result.
 func (t Threshold) judge(r *Result) Verdict {
 	v := Verdict{Threshold: t, Unit: t.metric.unit.String()}
 	v.Value, v.Measured = t.metric.value(r)
@@ -140,9 +140,8 @@ func (t Threshold) judge(r *Result) Verdict {
 	return v
 }
 
-// Judge holds thresholds against the result. The error says what is wrong with the result, by the thresholds and by what
-// Err says: but a threshold for lost or mixed messages, or for failures or their rate, takes the place of Err's opinion on
-// these.
+// Judge compares the thresholds with the result. Its error says what is wrong by the thresholds and by [Result.Err]. But a
+// threshold for lost or mixed messages, or for failures or their rate, replaces Err's check of the same number.
 func (r *Result) Judge(thresholds []Threshold) ([]Verdict, error) {
 	verdicts := make([]Verdict, len(thresholds))
 	var failed []string

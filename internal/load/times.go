@@ -6,17 +6,17 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Times is a distribution of durations, exact to three digits. The zero value is an empty one; it takes memory with its
-// first duration. It is not safe for concurrent use, and copies share what they hold.
+// Times is a distribution of durations, exact to three digits. The zero value is empty; it allocates memory for its first
+// duration. It is not safe for concurrent use. Copies share the durations.
 type Times struct{ histogram *hdrhistogram.Histogram }
 
-// The range of what a distribution tells apart; what lies outside counts as the nearest.
+// The range of a distribution. A duration outside of it counts as the nearest one within.
 const (
 	shortestTime = int64(100 * time.Nanosecond)
 	longestTime  = int64(time.Hour)
 )
 
-// record adds a duration in nanoseconds. It allocates for the first one only.
+// record adds a duration in nanoseconds. It allocates only for the first one.
 func (t *Times) record(nanoseconds int64) {
 	if t.histogram == nil {
 		t.histogram = hdrhistogram.New(shortestTime, longestTime, 3)
@@ -50,7 +50,7 @@ func (t Times) Count() int64 {
 	return t.histogram.TotalCount()
 }
 
-// Quantile returns the duration that a share q, from 0 to 1, of all durations does not exceed; 0 when there are none.
+// Quantile returns the duration that a share q of all durations, from 0 to 1, does not exceed; 0 if there are none.
 func (t Times) Quantile(q float64) time.Duration {
 	if t.Count() == 0 {
 		return 0
@@ -80,11 +80,11 @@ type Step struct {
 	Time     time.Duration
 }
 
-// stepsPerHalf is how many steps of a curve there are until the share beyond them has halved.
+// stepsPerHalf is the number of steps of a curve until the remaining share of durations has halved.
 const stepsPerHalf = 5
 
-// Curve returns the distribution as a curve whose steps get denser towards the longest durations, which is the last step.
-// It has no steps when there are no durations.
+// Curve returns the distribution as a curve. Its steps get denser towards the longest duration, which is the last step. It
+// has no steps if there are no durations.
 func (t Times) Curve() []Step {
 	if t.Count() == 0 {
 		return nil

@@ -13,16 +13,16 @@ const (
 	otherFinals = "mixed: final texts differ from the first session's"
 )
 
-// answerKind says what sort of answer a speech server has given.
+// answerKind is the kind of a speech server's answer.
 type answerKind int
 
 const (
 	neither answerKind = iota
-	partial            // the utterance under way, which may still change
+	partial            // the current utterance, which may still change
 	final              // an utterance that has ended
 )
 
-// understand reads an answer of a Vosk server.
+// understand parses an answer of a Vosk server.
 func understand(opcode frame.Opcode, answer []byte) (text string, what answerKind) {
 	var parsed struct {
 		Partial *string `json:"partial"`

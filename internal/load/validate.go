@@ -10,9 +10,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
-// The bounds of what Options may ask for.
+// The bounds of Options.
 const (
-	// MinSize is the smallest message in bytes: what tells which message of which client and run it is.
+	// MinSize is the smallest message in bytes: its head, which names the run, the client and the message's number.
 	MinSize = headSize
 	// MaxSize is the largest message in bytes.
 	MaxSize = 16 << 20
@@ -32,7 +32,7 @@ const (
 	maxLoops       = 256
 )
 
-// faults collects what is wrong with options: the field, its value and what to use instead.
+// faults collects errors in options. Each names the field, its value and what to use instead.
 type faults []error
 
 func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
@@ -103,7 +103,7 @@ func (o Options) check() ([]*handshake.Target, error) {
 	return targets, errors.Join(f...)
 }
 
-// checkEcho checks what goes with messages that are echoed.
+// checkEcho checks the options for messages to echo.
 func (o Options) checkEcho(f *faults) {
 	if math.IsNaN(o.Rate) || o.Rate < 0 || o.Rate > MaxRate {
 		f.add("rate: %v is out of range: use 0 (idle) to %.0f messages per second", o.Rate, float64(MaxRate))
@@ -115,7 +115,7 @@ func (o Options) checkEcho(f *faults) {
 	}
 }
 
-// checkSpeech checks what goes with audio.
+// checkSpeech checks the options for audio.
 func (o Options) checkSpeech(f *faults) {
 	if err := checkAudio(o.Audio); err != nil {
 		f.add("%w", err)
@@ -133,10 +133,10 @@ func (o Options) checkSpeech(f *faults) {
 	}
 }
 
-// spareDescriptors is how many file descriptors a run needs beside those of its connections, with room to spare.
+// spareDescriptors is how many file descriptors a run needs at most in addition to those of its connections.
 const spareDescriptors = 64
 
-// checkDescriptors reports whether the process may open so many connections.
+// checkDescriptors returns an error if the process may not open that many connections.
 func checkDescriptors(connections int) error {
 	if limit := machine.Limit(); limit < connections+spareDescriptors {
 		return fmt.Errorf("connections: %d needs more file descriptors than this process may open, %d (ulimit -n): use at most %d connections",
