@@ -110,7 +110,7 @@ type HandshakePolicy struct {
 	// Subprotocol is what the proxy offers to servers if it does not pass the client's offer; empty for none.
 	Subprotocol string
 	// AlwaysPrivate gives each client a connection that is dialed for it alone, even if its handshake has nothing to pass. The caller
-	// sets it if connections are neither dialed before clients arrive nor reused, and if servers refuse connections without a key: a
+	// sets it if connections are neither dialed before clients arrive nor reused, or if servers refuse connections without a key: a
 	// client that omits its key must not make the server look broken.
 	AlwaysPrivate bool
 }
