@@ -9,9 +9,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// Source provides what the API shows. All fields are required; the functions may be called from any goroutine at any time.
+// Source provides the data of the API. All fields are required; the functions may be called from any goroutine at any time.
 type Source struct {
-	// Ready returns nil when clients can be served, or why not.
+	// Ready returns nil if clients can be served, otherwise an error that says why not.
 	Ready func() error
 	// Stats returns the statistics.
 	Stats func() stats.Stats
@@ -21,7 +21,7 @@ type Source struct {
 	Metrics http.Handler
 }
 
-// Handler returns the API. Everything but the configuration is read-only. log receives failures to answer.
+// Handler returns the API. Everything but the configuration is read-only. It logs answers that it cannot encode.
 func Handler(source Source, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -35,7 +35,7 @@ func Handler(source Source, log *slog.Logger) http.Handler {
 		text(w, http.StatusOK, "ready")
 	})
 	mux.HandleFunc("GET /api/v1/stats", func(w http.ResponseWriter, _ *http.Request) {
-		// Encoded before the status is sent, so that a failure is not a 200 without a body.
+		// Encode before sending the status, so that an encoding error does not become a 200 without a body.
 		body, err := json.MarshalIndent(source.Stats(), "", "  ")
 		if err != nil {
 			log.Error("statistics cannot be encoded", "error", err)
@@ -57,7 +57,7 @@ func text(w http.ResponseWriter, status int, line string) {
 	answer(w, status, "text/plain; charset=utf-8", []byte(line))
 }
 
-// answer sends an answer that must not be cached.
+// answer sends an answer and forbids caches to keep it.
 func answer(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Limits are the time-outs of the API's server. Zero values stand for the defaults.
+// Limits are the timeouts of the API's server. Zero means the default.
 type Limits struct {
 	// Header is how long a request's header may take to arrive; default 5 s.
 	Header time.Duration
-	// Request is how long a whole request, its body included, may take to arrive; default 30 s. Handlers that work or wait after
-	// that are not cut.
+	// Request is how long a whole request, including its body, may take to arrive; default 30 s. It does not limit the time that a
+	// handler works or waits after that.
 	Request time.Duration
 	// Answer is how long a request may take from its header to the last byte of its answer; default 2 min. It must be longer than
 	// any handler waits.
@@ -20,7 +20,7 @@ type Limits struct {
 	Idle time.Duration
 }
 
-// maxHeader is the most bytes of a request's header.
+// maxHeader is the maximum size of a request's header in bytes.
 const maxHeader = 64 << 10
 
 // NewServer returns a server for the API, on which no client can hold a connection for longer than the limits.

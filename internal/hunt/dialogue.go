@@ -30,7 +30,7 @@ type Progress struct {
 	Word string
 	// Sent and Received count messages, Audio those with audio.
 	Sent, Received, Audio int
-	// Ended says that the end was said.
+	// Ended says that the client has sent the end of the session.
 	Ended bool
 }
 
@@ -38,44 +38,46 @@ type Progress struct {
 type Dialogue struct {
 	// Name is that of the protocol.
 	Name string
-	// Path is override for; nil for "/".
+	// Path returns the path and query of the URL; nil for "/".
 	Path func(p *Progress) string
-	// Subprotocol is override for; empty for none.
+	// Subprotocol is the WebSocket subprotocol to ask for; empty for none.
 	Subprotocol string
-	// Start are the messages that a session begins with; nil for none.
+	// Start returns the messages that begin a session; nil for none.
 	Start func(p *Progress) []Message
 	// Ready recognises the message that audio has to wait for; nil when it need not wait.
 	Ready func(m Message) bool
-	// Audio puts audio into a message; nil for a binary message that is nothing else. It may return a slice of scratch.
+	// Audio puts audio into a message; nil for a binary message with nothing else. It may return a slice of scratch.
 	Audio func(p *Progress, scratch, audio []byte) []byte
 	// AudioKind is the message's kind. Default: Binary.
 	AudioKind frame.Opcode
-	// Behind follows the first message of audio; nil for nothing.
+	// Behind returns the messages that follow the first message of audio; nil for none.
 	Behind func(p *Progress) []Message
-	// Blocks are the least and the most blocks of a mark in a message of audio. Default: 1 to 24.
+	// Blocks are the smallest and the largest number of blocks of a mark in a message of audio. Default: 1 to 24.
 	Blocks [2]int
-	// End ends the session; nil for nothing.
+	// End returns the messages that end the session; nil for none.
 	End func(p *Progress) []Message
 	// Last recognises the last message of a session; nil when the server's close is the end.
 	Last func(p *Progress, m Message) bool
-	// Lockstep says that the server answers each message with one, so that the last may have come before the end was said.
+	// Lockstep says that the server answers each message with one, so that the last answer may have come before the client sent
+	// the end.
 	Lockstep bool
-	// Closes says that the server closes behind the last message. Otherwise the client does.
+	// Closes says that the server closes the connection after the last message. Otherwise the client does.
 	Closes bool
-	// Final returns the part of a message that names the audio of a final result, each chunk once; nil of a message that has
-	// none. It is nil when final results cannot be told from others.
+	// Final returns the part of a message that names the audio of a final result, each chunk once; nil if the message has none.
+	// The field is nil if final results cannot be distinguished from others.
 	Final func(m Message) []byte
-	// Overlap is how many chunks of the final result before may be part of the next one.
+	// Overlap is how many chunks of a final result may also be part of the next one.
 	Overlap int
 	// Step is how many blocks of a mark the recogniser takes at a time; 0 for any number. Other chunks may be part of two results.
 	Step int
-	// Answers is how many messages a session has received by its last one; nil when it depends on more than the messages sent.
+	// Answers returns how many messages a session must have received by its last one; nil if that depends on more than the sent
+	// messages.
 	Answers func(p *Progress) int
-	// Busy recognises the message by which a full server turns the client away; nil for none.
+	// Busy recognises the message by which a full server refuses the client; nil for none.
 	Busy func(m Message) bool
 }
 
-// Dialogues returns the names of the protocols that can be hunted in.
+// Dialogues returns the names of the protocols that a hunt can use.
 func Dialogues() []string {
 	var names []string
 	for _, d := range dialogues {
@@ -97,7 +99,7 @@ func has(text string) func(m Message) bool {
 	return func(m Message) bool { return bytes.Contains(m.Payload, []byte(text)) }
 }
 
-// ends returns a function that finds a text in a message behind the session's end.
+// ends returns a function that finds a text in a message that came after the session's end.
 func ends(text string) func(p *Progress, m Message) bool {
 	return func(p *Progress, m Message) bool { return p.Ended && bytes.Contains(m.Payload, []byte(text)) }
 }
@@ -113,7 +115,7 @@ func from(text, mark string) func(m Message) []byte {
 	}
 }
 
-// until returns a function that cuts off what f returns at a text.
+// until returns a function that cuts off the result of f at a text.
 func until(text string, f func(m Message) []byte) func(m Message) []byte {
 	return func(m Message) []byte {
 		final, _, _ := bytes.Cut(f(m), []byte(text))
@@ -121,7 +123,7 @@ func until(text string, f func(m Message) []byte) func(m Message) []byte {
 	}
 }
 
-// says returns a function that says one text.
+// says returns a function that returns one text message.
 func says(message string) func(p *Progress) []Message {
 	said := []Message{{frame.Text, []byte(message)}}
 	return func(*Progress) []Message { return said }

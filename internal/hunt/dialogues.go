@@ -9,7 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
 
-// dialogues are the protocols, in the order of the simulated servers. What they say is in the comments of those.
+// dialogues are the protocols, in the order of the simulated servers, whose comments describe the messages.
 var dialogues = []Dialogue{
 	{
 		Name: sim.Echo,
@@ -40,7 +40,7 @@ var dialogues = []Dialogue{
 		},
 		End:  says(`{"is_speaking": false, "is_end": true}`),
 		Last: ends(`"is_end": true`),
-		// A little of what came before the speaker began belongs to the result.
+		// The result includes a little audio from before the speaker began.
 		Final: from(`"text": `, `"2pass-offline"`), Overlap: 1,
 	},
 	{

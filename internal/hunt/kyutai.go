@@ -7,7 +7,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
 
-// Kyutai's server takes 1,920 samples of 32 bits at a time, and says words that many times later.
+// Kyutai's server takes 1,920 samples of 32 bits at a time, and sends words kyutaiDelay steps later.
 const (
 	kyutaiStep  = 1920 * 4
 	kyutaiDelay = 6
@@ -18,7 +18,7 @@ func inMessagePack(_ *Progress, scratch, audio []byte) []byte {
 	return sim.AppendKyutaiAudio(scratch, audio)
 }
 
-// endKyutai fills the last step up with silence, sends a marker, and silence until it must have come back.
+// endKyutai fills the last step with silence, sends a marker, and then silence until the marker must have come back.
 func endKyutai(p *Progress) []Message {
 	silence := inMessagePack(p, nil, make([]byte, kyutaiStep))
 	marker := msgp.AppendInt64(msgp.AppendString(sim.AppendKyutai(nil, "Marker", 1), "id"), int64(p.Number))
@@ -29,7 +29,7 @@ func endKyutai(p *Progress) []Message {
 	return said
 }
 
-// markerOf returns the id of a marker that came back; -1 of another message.
+// markerOf returns the id of a marker that came back; -1 for another message.
 func markerOf(m Message) int64 {
 	said, _, err := sim.ReadKyutai(m.Payload)
 	if err != nil || said.Type != "Marker" {

@@ -7,7 +7,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// States that the statistics name in words of packages that this one does not import. A test holds them against those.
+// States in the statistics, from packages that this one does not import. A test compares them with those packages.
 var (
 	circuitStates = []string{"closed", "half-open", "open"}
 	probeStates   = []string{"off", "unknown", "up", "down"}
@@ -22,7 +22,7 @@ func ofBackends() []family {
 	return slices.Concat(poolOf(backend), healthOf(backend), totalsOf(backend))
 }
 
-// poolOf are the metrics of a backend's connections and of what is wanted of it.
+// poolOf returns the metrics of a backend's connections and of its desired state.
 func poolOf(backend each[stats.Backend]) []family {
 	return []family{
 		backend.gauge("backend_info", "Always 1. The labels are the backend's service, URL and profile.",
@@ -59,16 +59,16 @@ func poolOf(backend each[stats.Backend]) []family {
 	}
 }
 
-// healthOf are the metrics of how a backend does.
+// healthOf returns the metrics of a backend's health.
 func healthOf(backend each[stats.Backend]) []family {
 	return []family{
 		backend.gauge("backend_usable",
 			"1 if new sessions may start: the circuit breaker is closed, the health check does not fail, and the backend is "+
 				"no outlier. Otherwise 0.",
-			func(b *stats.Backend, put put) { put(truth(b.Usable)) }),
+			func(b *stats.Backend, put put) { put(toFloat(b.Usable)) }),
 		backend.gauge("backend_reachable",
 			"1 if the last dial succeeded and the connection was not lost at once. Otherwise 0.",
-			func(b *stats.Backend, put put) { put(truth(b.Reachable)) }),
+			func(b *stats.Backend, put put) { put(toFloat(b.Reachable)) }),
 		backend.gauge("backend_circuit_state",
 			"1 for the state of the circuit breaker, 0 for the others: closed (in service), open (out of service after "+
 				"failures) or half-open (out of service, on trial).",
@@ -78,7 +78,7 @@ func healthOf(backend each[stats.Backend]) []family {
 		backend.gauge("backend_outlier",
 			"1 while the backend gets no new sessions because far more of them fail on it than on the other backends of its "+
 				"service. Otherwise 0.",
-			func(b *stats.Backend, put put) { put(truth(b.Outlier)) }),
+			func(b *stats.Backend, put put) { put(toFloat(b.Outlier)) }),
 		backend.counter("backend_outlier_total", "How often the backend became an outlier.",
 			func(b *stats.Backend, put put) { put(float64(b.Outliers)) }),
 		backend.gauge("backend_probe_state",
@@ -91,14 +91,14 @@ func healthOf(backend each[stats.Backend]) []family {
 		backend.gauge("backend_round_trip_seconds",
 			"Time between a ping and its pong, as a moving average. Absent before the first pong.",
 			func(b *stats.Backend, put put) {
-				if b.RoundTripSeconds > 0 { // a 0 would pull averages over backends down
+				if b.RoundTripSeconds > 0 { // a 0 would lower averages over backends
 					put(b.RoundTripSeconds)
 				}
 			}),
 	}
 }
 
-// totalsOf are the metrics of what became of a backend's connections.
+// totalsOf returns the counters of a backend's connections and leases.
 func totalsOf(backend each[stats.Backend]) []family {
 	return []family{
 		backend.counter("backend_dialed_total", "Connections opened to the backend.",

@@ -9,7 +9,7 @@ import (
 // configurationStates are the states of the configuration in the statistics.
 var configurationStates = []string{"current", "stale", "copied"}
 
-// ofConfiguration are the metrics of the configuration in force, and of what it has taken out of service.
+// ofConfiguration returns the metrics of the configuration in force, and of what it has removed from service.
 func ofConfiguration() []family {
 	return []family{
 		gauge("config_info", "Always 1. The label is the source of the configuration.",
@@ -39,7 +39,7 @@ func ofConfiguration() []family {
 	}
 }
 
-// unix is how a metric tells a time; 0 for never.
+// unix returns a time as a metric's value, in seconds since 1970; 0 for never.
 func unix(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

@@ -9,7 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
-// family is one metric with all its series: what it is, and how it is read from the statistics.
+// family is one metric with all its series: its description, and how to read it from the statistics.
 type family struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -18,7 +18,7 @@ type family struct {
 	read       func(s *stats.Stats, put put)
 }
 
-// put adds a series: its value, and those of its labels in their order.
+// put adds a series: its value, and the values of its labels in their order.
 type put func(value float64, labels ...string)
 
 func newFamily(kind prometheus.ValueType, name, help string, read func(*stats.Stats, put), labels []string) family {
@@ -29,19 +29,19 @@ func newFamily(kind prometheus.ValueType, name, help string, read func(*stats.St
 	}
 }
 
-// gauge is a metric that goes up and down.
+// gauge returns a metric that goes up and down.
 func gauge(name, help string, read func(*stats.Stats, put), labels ...string) family {
 	return newFamily(prometheus.GaugeValue, name, help, read, labels)
 }
 
-// counter is a metric that only grows while the process lives.
+// counter returns a metric that only grows while the process lives.
 func counter(name, help string, read func(*stats.Stats, put), labels ...string) family {
 	return newFamily(prometheus.CounterValue, name, help, read, labels)
 }
 
 func (f *family) collect(s *stats.Stats, metrics chan<- prometheus.Metric) {
 	f.read(s, func(value float64, labels ...string) {
-		for i, label := range labels { // a path may have any bytes, and Prometheus takes UTF-8 only
+		for i, label := range labels { // a path may have any bytes, but Prometheus accepts only UTF-8
 			labels[i] = strings.ToValidUTF8(label, "\uFFFD")
 		}
 		metric, err := prometheus.NewConstMetric(f.desc, f.kind, value, labels...)
@@ -52,7 +52,7 @@ func (f *family) collect(s *stats.Stats, metrics chan<- prometheus.Metric) {
 	})
 }
 
-// each makes metrics of what there are several of. Their first label says which one is meant.
+// each makes metrics of a list, such as the backends. Their first label is the name of the list's item.
 type each[T any] struct {
 	label string
 	all   func(*stats.Stats) []T
@@ -81,19 +81,19 @@ func (e each[T]) read(read func(*T, put)) func(*stats.Stats, put) {
 	}
 }
 
-// putState adds a series for each state that something can be in: 1 for the present one, 0 for the others. A present
-// state that is not among those known has its series too.
+// putState adds a series for each possible state: 1 for the current one, 0 for the others. If the current state is not
+// among the known ones, it gets a series, too.
 func putState(put put, present string, known ...string) {
 	for _, state := range known {
-		put(truth(state == present), state)
+		put(toFloat(state == present), state)
 	}
 	if present != "" && !slices.Contains(known, present) {
 		put(1, present)
 	}
 }
 
-// truth is how a metric says yes or no.
-func truth(b bool) float64 {
+// toFloat returns true as 1 and false as 0.
+func toFloat(b bool) float64 {
 	if b {
 		return 1
 	}

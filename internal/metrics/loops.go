@@ -7,7 +7,7 @@ import (
 )
 
 func ofLoops() []family {
-	// The loops' type is another package's, and nothing but its fields is needed.
+	// The type of a loop's statistics belongs to another package, which this one need not import to read its fields.
 	each := func(value func(s *stats.Stats, i int) float64) func(*stats.Stats, put) {
 		return func(s *stats.Stats, put put) {
 			for i := range s.Loops.Loops {
@@ -21,7 +21,7 @@ func ofLoops() []family {
 		counter("loops_moved_total", "Sessions and idle connections moved from one event loop to another.",
 			func(s *stats.Stats, put put) { put(float64(s.Loops.Moved)) }),
 		gauge("loop_awake", "1 if the event loop is awake. Otherwise 0.",
-			each(func(s *stats.Stats, i int) float64 { return truth(s.Loops.Loops[i].Awake) }), "loop"),
+			each(func(s *stats.Stats, i int) float64 { return toFloat(s.Loops.Loops[i].Awake) }), "loop"),
 		gauge("loop_busy_ratio", "Share of one processor that the event loop used recently, from 0 to 1.",
 			each(func(s *stats.Stats, i int) float64 { return s.Loops.Loops[i].Busy }), "loop"),
 		gauge("loop_connections", "Connections on the event loop, of clients and to backends.",

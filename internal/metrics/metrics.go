@@ -1,7 +1,7 @@
-// Package metrics shows the proxy's statistics to Prometheus. It counts nothing itself: each scrape takes one snapshot, and
-// all numbers of the scrape are from it.
+// Package metrics exposes the proxy's statistics to Prometheus. It counts nothing itself: each scrape takes one snapshot, and
+// all numbers of the scrape come from it.
 //
-// The metrics are described in docs/metrics.md, which a test holds against the code.
+// docs/metrics.md describes the metrics; a test compares it with the code.
 package metrics
 
 import (
@@ -15,7 +15,8 @@ import (
 // prefix is what the names of all metrics begin with.
 const prefix = "wsbouncer_"
 
-// New returns a collector of what source returns, which is called once for each scrape, from any goroutine.
+// New returns a collector of the statistics that source returns. The collector calls source once for each scrape, from any
+// goroutine.
 func New(source func() stats.Stats) prometheus.Collector {
 	return &collector{source: source, families: families()}
 }

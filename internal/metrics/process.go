@@ -9,7 +9,7 @@ func ofProcess() []family {
 		gauge("uptime_seconds", "Time since the proxy started.",
 			func(s *stats.Stats, put put) { put(s.UptimeSeconds) }),
 		gauge("draining", "1 while the proxy shuts down: it accepts no clients and lets sessions finish. Otherwise 0.",
-			func(s *stats.Stats, put put) { put(truth(s.Draining)) }),
+			func(s *stats.Stats, put put) { put(toFloat(s.Draining)) }),
 		counter("internal_errors_total",
 			"Bugs in the proxy that ended a session or connection, but not the process. The log has the stack.",
 			func(s *stats.Stats, put put) { put(float64(s.InternalErrors)) }),

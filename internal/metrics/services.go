@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/wsbouncer/wsbouncer/internal/stats"
 
-// ofServices are the metrics of services, most of them about their queues.
+// ofServices returns the metrics of services, most of them about their queues.
 func ofServices() []family {
 	service := each[stats.Service]{
 		label: "service",

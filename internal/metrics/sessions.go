@@ -49,8 +49,8 @@ const (
 	fromBackends = "from_backends"
 )
 
-// withZeros returns the counts with those keys added that are usual, at 0: Prometheus sees no growth in a series that
-// begins with its first event.
+// withZeros returns the counts and adds the usual keys that are missing, at 0. Without these, a series would begin with its
+// first event, and Prometheus would not see it grow.
 func withZeros[K comparable](counts map[K]uint64, usual ...K) map[K]uint64 {
 	all := make(map[K]uint64, len(counts)+len(usual))
 	for _, key := range usual {

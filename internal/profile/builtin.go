@@ -9,7 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
-// The built-in profiles are files, so that each fact stands next to where it is known from.
+// The built-in profiles are files, so that each fact has its source next to it.
 //
 //go:embed builtin/*.yaml
 var builtInFiles embed.FS
@@ -20,13 +20,13 @@ var builtInNames = []string{
 	"whisperlivekit", "deepgram", "assemblyai", "speechmatics", "openai-realtime", "kaldi-gstreamer",
 }
 
-// builtIn holds those that have been asked for.
+// builtIn caches the built-in profiles that were requested. The mutex guards the map.
 var builtIn = struct {
 	sync.Mutex
 	profiles map[string]*Profile
 }{profiles: make(map[string]*Profile)}
 
-// Named returns the built-in profile of that name, the same one every time.
+// Named returns the built-in profile with this name, the same one every time. Any goroutine may call it.
 func Named(name string) (*Profile, error) {
 	if !slices.Contains(builtInNames, name) {
 		return nil, spelling.Unknown("profile", name, builtInNames)
@@ -41,7 +41,7 @@ func Named(name string) (*Profile, error) {
 	if err == nil && (len(list) != 1 || list[0].Name != name) {
 		err = fmt.Errorf("builtin/%s.yaml must contain the profile %s and no other", name, name)
 	}
-	if err != nil { // a test parses them all
+	if err != nil { // does not happen: a test parses all built-in profiles
 		return nil, fmt.Errorf("the built-in profile %s: %w", name, err)
 	}
 	builtIn.Lock()
@@ -55,8 +55,8 @@ func Named(name string) (*Profile, error) {
 // Names returns the names of the built-in profiles, the default first.
 func Names() []string { return slices.Clone(builtInNames) }
 
-// BuiltInYAML returns a built-in profile as it was written, with comments that name the source of each fact; nil when there
-// is none of that name.
+// BuiltInYAML returns a built-in profile as it was written, with comments that name the source of each fact, or nil if no built-in
+// profile has this name.
 func BuiltInYAML(name string) []byte {
 	b, err := builtInFiles.ReadFile("builtin/" + name + ".yaml")
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// check finds what is wrong with a profile as a whole, where each part is well-formed.
+// check finds problems of a profile as a whole, whose parts are well-formed.
 func (r *reader) check(s *spec) {
 	switch s.reuse {
-	case OneShot: // what a profile says about reset and the like is not used
+	case OneShot: // it does not use what the profile says about the reset
 	case Lockstep:
 		r.checkLockstep(s)
 	case Fenced:
@@ -18,7 +18,7 @@ func (r *reader) check(s *spec) {
 	case Quiet:
 		r.checkQuiet(s)
 	}
-	r.checkForeign(s)
+	r.checkUnusedKeys(s)
 	r.checkReset(s)
 	r.checkReplace(s)
 	r.checkRisks(s)
@@ -77,7 +77,7 @@ func (r *reader) checkQuiet(s *spec) {
 	}
 }
 
-// checkAcknowledged finds what is wrong with a reset that the server acknowledges.
+// checkAcknowledged finds problems of a reset that the server acknowledges.
 func (r *reader) checkAcknowledged(s *spec) {
 	if len(s.reset.send) == 0 && !s.end.resets {
 		r.problem(s.place("reuse"), "reuse: %s needs a reset: set reset: {send: ...} to what the proxy sends after a session, or end: {resets: true} if the client's own end message has that effect", s.reuse)
@@ -111,8 +111,8 @@ func (r *reader) checkTagged(s *spec) {
 	}
 }
 
-// checkForeign finds keys that mean nothing for the profile's way of reuse.
-func (r *reader) checkForeign(s *spec) {
+// checkUnusedKeys finds keys that mean nothing for the profile's way of reuse.
+func (r *reader) checkUnusedKeys(s *spec) {
 	if s.reuse == OneShot {
 		return
 	}
@@ -128,13 +128,13 @@ func (r *reader) checkForeign(s *spec) {
 		{"sticky", len(s.sticky) > 0, []Reuse{Lockstep, Fenced, Quiet}},
 		{"replace", s.replace, []Reuse{Lockstep, Fenced}},
 	} {
-		fits := !k.set
+		ok := !k.set
 		var names []string
 		for _, way := range k.ways {
-			fits = fits || way == s.reuse
+			ok = ok || way == s.reuse
 			names = append(names, way.String())
 		}
-		if !fits {
+		if !ok {
 			r.problem(s.place(k.key), "%s works only with reuse: %s; this profile has reuse: %s", k.key, strings.Join(names, " or "), s.reuse)
 		}
 	}

@@ -2,7 +2,7 @@ package profile
 
 import "strings"
 
-// hasTokens reports whether the reset's acknowledgement bears the token that was sent.
+// hasTokens reports whether the reset's acknowledgement contains the token that was sent.
 func (s *spec) hasTokens() bool {
 	for i := range s.reset.until {
 		if !s.reset.until[i].hasToken() {
@@ -21,7 +21,7 @@ func (m *matcher) hasToken() bool {
 	return m.text != nil && strings.Contains(*m.text, tokenMark)
 }
 
-// texts returns the texts of a matcher.
+// texts returns the texts with which a matcher compares.
 func (m *matcher) texts() []string {
 	var list []string
 	if m.text != nil {
@@ -48,7 +48,7 @@ func (s *spec) uses() map[string][]matcher {
 	}
 }
 
-// checkTokens finds tokens where there are none.
+// checkTokens finds tokens in the wrong places, or without a counterpart.
 func (r *reader) checkTokens(s *spec) {
 	sent := false
 	for _, m := range s.reset.send {
@@ -80,7 +80,7 @@ func (r *reader) checkTokens(s *spec) {
 	}
 }
 
-// checkLengths finds matchers that nothing can fit because of the limit on what is looked into, and too many of them.
+// checkLengths finds matchers that match nothing because such messages are too long to inspect, and too many JSON conditions.
 func (r *reader) checkLengths(s *spec) {
 	conditions := 2 // for capturing tags
 	for key, matchers := range s.uses() {

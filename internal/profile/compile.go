@@ -2,35 +2,35 @@ package profile
 
 import "time"
 
-// program is a profile made ready to be run: what a [Boundary] needs of it.
+// program is a compiled profile: what a [Boundary] needs of it. It is immutable.
 type program struct {
 	reuse Reuse // the effective one
 	blind bool
 
 	fromClient, fromServer *matchSet
-	mustKnow               class // what must be known of messages from clients: after a message that cannot be judged, the connection is not reused
+	mustKnow               class // roles of the client's messages that must be known: if one is in doubt, the connection is not reused
 
 	setup, reset, alive []Message
-	replies             int // to the messages of the reset, for lockstep
+	replies             int // how many replies the reset gets (lockstep)
 	tokens              bool
-	until               bool // the acknowledgement must match
-	unprompted          bool // no acknowledgement is awaited, only quiet
+	until               bool // the last reply to the reset must match
+	unprompted          bool // wait only for quiet, not for an acknowledgement
 	settle, timeout     time.Duration
-	restarts            int // of the settle window that the timeout allows
+	restarts            int // how often the settle window may restart within the timeout
 
 	aliveEvery                     time.Duration
 	greetingTime, readyTime        time.Duration
 	longestGreeting                int
-	longest                        int // message that is looked into
+	longest                        int // bytes of the longest message that is inspected
 	replace, endResets             bool
-	ends                           bool // it is known how a client ends its session
+	ends                           bool // the profile describes the client's end message
 	early                          Early
-	hasGreeting, hasReady, hasBusy bool // there is a matcher of messages
+	hasGreeting, hasReady, hasBusy bool // the profile has matchers for such messages
 	hasAlive                       bool
 	busyClose, busyStatus          []codeRange
 }
 
-// compile checks what a profile says and makes it ready to be run. It returns nil when something is wrong with it.
+// compile checks a profile and compiles it. It returns nil if the profile has problems.
 func (r *reader) compile(s *spec) *Profile {
 	before := len(r.problems)
 	if r.check(s); len(r.problems) > before {
@@ -45,7 +45,7 @@ func (r *reader) compile(s *spec) *Profile {
 	return p
 }
 
-// effective returns how connections are really reused, and if they are not, why.
+// effective returns the way of reuse in force and, if it is OneShot, the reason.
 func (s *spec) effective() (Reuse, string) {
 	switch {
 	case s.reuse == OneShot && s.reason != "":
@@ -75,7 +75,7 @@ func newProgram(s *spec, reuse Reuse) *program {
 	server := []use{{s.greeting, isGreeting}, {s.ready, isReady}, {s.busy, isBusy}, {s.keepalive.answer, isAlive}}
 	p.alive, p.aliveEvery, p.hasAlive = s.keepalive.send, s.keepalive.every, len(s.keepalive.answer) > 0
 	p.timeout = s.reset.timeout
-	if reuse == OneShot { // nothing that is about reuse is looked for
+	if reuse == OneShot { // no matcher that concerns reuse is needed
 		p.fromClient = newMatchSet(p.longest, nil)
 		p.fromServer = newMatchSet(p.longest, nil, server...)
 		return p

@@ -2,26 +2,26 @@ package profile
 
 import "math/bits"
 
-// jsonScanner reads a JSON text (RFC 8259) once, from its first byte to its last, and finds out on the way which of the
-// conditions of a [jsonProgram] are true of it. It builds nothing and allocates nothing.
+// jsonScanner reads a JSON text (RFC 8259) once, from the first byte to the last, and finds out which conditions of a [jsonProgram] the
+// text meets. It allocates nothing.
 type jsonScanner struct {
 	b   []byte
 	pos int
 
 	program *jsonProgram
-	digits  [tokenSize]byte // of the token, for conditions that ask for it
+	digits  [tokenSize]byte // of the token, for conditions that contain it
 
 	matched   uint64 // the conditions that are true
-	ambiguous uint64 // the conditions whose path leads to two places, since a key is there twice: what is true of them is open
+	ambiguous uint64 // the conditions whose path leads to two values, because of a duplicate key: nobody knows whether they are true
 
-	// The text that the program's capturing condition leads to, as it stands between its quotes; -1 for none.
+	// Where the text that the program captures begins and ends, between its quotes; -1 for none.
 	captureFrom, captureTo int
 }
 
-// maxDepth is how deep a JSON text may be nested; one that is deeper counts as invalid.
+// maxDepth is the deepest nesting of a JSON text. Deeper ones count as invalid.
 const maxDepth = 100
 
-// scan reports whether the text is valid JSON. Only then do its findings count.
+// scan reports whether the text is valid JSON. If it is not, matched, ambiguous and the captured text mean nothing.
 func (s *jsonScanner) scan() bool {
 	s.captureFrom = -1
 	if !s.value(s.program.all, 0) {
@@ -31,7 +31,7 @@ func (s *jsonScanner) scan() bool {
 	return s.pos == len(s.b)
 }
 
-// space skips what may stand between the parts of a text.
+// space skips white space.
 func (s *jsonScanner) space() {
 	for s.pos < len(s.b) {
 		switch s.b[s.pos] {
@@ -43,7 +43,7 @@ func (s *jsonScanner) space() {
 	}
 }
 
-// value reads a value that the paths of the live conditions lead to, or through, after depth steps.
+// value reads a value. live are the conditions whose path leads to or through this value after depth steps.
 func (s *jsonScanner) value(live uint64, depth int) bool {
 	s.space()
 	if s.pos == len(s.b) || depth > maxDepth {
@@ -152,7 +152,7 @@ func (s *jsonScanner) array(live uint64, depth int) bool {
 	}
 }
 
-// separator reads what follows on a member or an item: a comma and then more, or the end.
+// separator reads what follows a member or an item: more is true after a comma, ok is true after the end.
 func (s *jsonScanner) separator(end byte) (more, ok bool) {
 	s.space()
 	if s.pos == len(s.b) {
@@ -163,7 +163,7 @@ func (s *jsonScanner) separator(end byte) (more, ok bool) {
 	return c == ',', c == end
 }
 
-// word reads one of JSON's three words.
+// word reads true, false or null.
 func (s *jsonScanner) word(w string) bool {
 	if len(s.b)-s.pos < len(w) || string(s.b[s.pos:s.pos+len(w)]) != w {
 		return false
@@ -198,7 +198,7 @@ func (s *jsonScanner) number() bool {
 	return true
 }
 
-// figures reads at least one decimal figure.
+// skipDigits reads decimal digits, at least one.
 func (s *jsonScanner) skipDigits() bool {
 	from := s.pos
 	for s.pos < len(s.b) && '0' <= s.b[s.pos] && s.b[s.pos] <= '9' {
@@ -207,7 +207,7 @@ func (s *jsonScanner) skipDigits() bool {
 	return s.pos > from
 }
 
-// text reads a text in quotes and returns where it stands between them, and whether there are escapes in it.
+// text reads a quoted text and returns where it begins and ends between the quotes, and whether it contains escapes.
 func (s *jsonScanner) text() (from, to int, escaped, ok bool) {
 	b, i := s.b, s.pos+1
 	from = i
@@ -232,7 +232,7 @@ func (s *jsonScanner) text() (from, to int, escaped, ok bool) {
 	return 0, 0, false, false
 }
 
-// escapeLength returns the length of the escape that b begins with, or 0 when there is no such escape.
+// escapeLength returns the length of the escape at the start of b, or 0 if it is not valid.
 func escapeLength(b []byte) int {
 	if len(b) < 2 {
 		return 0

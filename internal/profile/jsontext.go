@@ -9,17 +9,17 @@ import (
 	"unsafe"
 )
 
-// jsonProgram is what a [jsonScanner] looks for: at most 64 conditions, each a bit in its masks.
+// jsonProgram holds the conditions that a [jsonScanner] checks: at most 64, each a bit in the masks.
 type jsonProgram struct {
 	conditions []compiled
 	all        uint64
 	ending     [maxPath + 1]uint64 // by depth: the conditions whose path ends there
 
-	any, yes, no, null uint64 // the conditions that ask for no more than that
-	capture            int    // the condition whose text is to be captured; -1 for none
+	any, yes, no, null uint64 // the conditions that require any value, true, false or null
+	capture            int    // the condition whose text to capture; -1 for none
 }
 
-// compiled is a condition with what can be worked out beforehand.
+// compiled is a condition with what can be computed in advance.
 type compiled struct {
 	condition
 	number float64
@@ -28,7 +28,7 @@ type compiled struct {
 	marked        bool
 }
 
-// newJSONProgram makes a program of conditions. The last of them is the capturing one, if there is one.
+// newJSONProgram compiles the conditions. If capturing, the last one is the condition whose text to capture.
 func newJSONProgram(conditions []condition, capturing bool) *jsonProgram {
 	p := &jsonProgram{capture: -1}
 	for i, c := range conditions {
@@ -59,7 +59,7 @@ func newJSONProgram(conditions []condition, capturing bool) *jsonProgram {
 	return p
 }
 
-// judgeText holds conditions against a text.
+// judgeText checks the conditions in here against a text.
 func (s *jsonScanner) judgeText(here uint64, from, to int, escaped bool) {
 	for ; here != 0; here &= here - 1 {
 		i := bits.TrailingZeros64(here)
@@ -67,7 +67,7 @@ func (s *jsonScanner) judgeText(here uint64, from, to int, escaped bool) {
 		switch {
 		case i == s.program.capture:
 			s.captureFrom, s.captureTo = from, to
-			if escaped { // the same text could be written in another way
+			if escaped { // another message could write the same tag in another way
 				s.captureFrom = -1
 			}
 			s.matched |= 1 << i
@@ -79,7 +79,7 @@ func (s *jsonScanner) judgeText(here uint64, from, to int, escaped bool) {
 	}
 }
 
-// judgeNumber holds conditions against a number.
+// judgeNumber checks the conditions in here against a number.
 func (s *jsonScanner) judgeNumber(here uint64, literal []byte) {
 	for ; here != 0; here &= here - 1 {
 		i := bits.TrailingZeros64(here)
@@ -98,7 +98,7 @@ func (s *jsonScanner) judgeNumber(here uint64, literal []byte) {
 	}
 }
 
-// equal compares what stands between quotes with a text.
+// equal compares what is between quotes with a text.
 func (s *jsonScanner) equal(from, to int, escaped bool, want string) bool {
 	if !escaped {
 		return string(s.b[from:to]) == want
@@ -107,7 +107,7 @@ func (s *jsonScanner) equal(from, to int, escaped bool, want string) bool {
 	return ok && rest == to
 }
 
-// equalMarked compares what stands between quotes with a text that the token stands in.
+// equalMarked compares what is between quotes with a text that contains the token.
 func (s *jsonScanner) equalMarked(from, to int, escaped bool, c *compiled) bool {
 	rest, ok := s.unescapedPrefix(from, to, c.before)
 	if ok {
@@ -119,7 +119,7 @@ func (s *jsonScanner) equalMarked(from, to int, escaped bool, c *compiled) bool 
 	return ok && rest == to
 }
 
-// unescapedPrefix reports whether what stands between quotes begins with a text, escapes resolved, and where it goes on.
+// unescapedPrefix reports whether what is between quotes, unescaped, begins with a text. rest is where it continues.
 func (s *jsonScanner) unescapedPrefix(from, to int, want string) (rest int, ok bool) {
 	for want != "" {
 		if from == to {
@@ -172,7 +172,7 @@ func unescape(b []byte) (c rune, length int) {
 	return rune(b[1]), 2
 }
 
-// hexRune returns the value of the four hexadecimal figures of an escape \uXXXX, or -1 when they are not there.
+// hexRune returns the value of the four hexadecimal digits of the escape \uXXXX at the start of b, or -1 if they are not there.
 func hexRune(b []byte) rune {
 	if len(b) < 6 {
 		return -1

@@ -12,7 +12,7 @@ var profileKeys = []string{
 	"end", "replace", "early", "sticky", "unanswered", "answers", "tag", "stateless", "reset", "keepalive", "timeouts", "limits", "variant",
 }
 
-// profile reads a profile over what it inherits, which s holds.
+// profile reads a profile into s, which holds what the profile inherits.
 func (r *reader) profile(s *spec, n *strictyaml.Node) {
 	for _, e := range r.fields(n, profileKeys...) {
 		s.own[e.key] = placeOf(e.value)
@@ -23,7 +23,7 @@ func (r *reader) profile(s *spec, n *strictyaml.Node) {
 // key reads one key of a profile.
 func (r *reader) key(s *spec, e entry) {
 	switch e.key {
-	case "from": // was followed before
+	case "from": // family.resolve has followed it
 	case "summary":
 		r.setText(&s.summary, e.value)
 	case "source":
@@ -113,7 +113,7 @@ func (r *reader) key(s *spec, e entry) {
 	}
 }
 
-// below returns the entries of a mapping under a key, and notes their places.
+// below returns the entries of a mapping under a key, and records their places.
 func (r *reader) below(s *spec, key string, n *strictyaml.Node, allowed ...string) []entry {
 	fields := r.fields(n, allowed...)
 	for _, f := range fields {
@@ -208,7 +208,7 @@ func (r *reader) reset(s *spec, n *strictyaml.Node) {
 	}
 }
 
-// until reads how a reset's success is told: matchers, a number of replies, or both, or quiet.
+// until reads how the proxy recognizes that the reset has succeeded: matchers, a number of replies, both, or the word quiet.
 func (r *reader) until(s *spec, n *strictyaml.Node) {
 	s.reset.until, s.reset.count, s.reset.quiet = nil, 0, false
 	if isText(n) && n.Value == "quiet" {
@@ -252,10 +252,10 @@ func (r *reader) keepalive(s *spec, n *strictyaml.Node) {
 	}
 }
 
-// The largest message that may be looked into, and the largest greeting that may be kept.
+// The longest message that a profile may inspect, and the longest greeting that it may save, in bytes.
 const (
-	maxMessage = 1 << 20
-	maxKept    = 1 << 20
+	maxMessage  = 1 << 20
+	maxGreeting = 1 << 20
 )
 
 func (r *reader) limits(s *spec, n *strictyaml.Node) {
@@ -274,7 +274,7 @@ func (r *reader) limits(s *spec, n *strictyaml.Node) {
 				s.limits.Message = value
 			}
 		case "greeting":
-			if value, ok := r.size(f.value, 1, maxKept); ok {
+			if value, ok := r.size(f.value, 1, maxGreeting); ok {
 				s.limits.Greeting = value
 			}
 		}

@@ -9,35 +9,34 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
-// matcher tells messages (or the ways in which a server refuses) from others. It is a profile's data; what is run is made
-// of it by [newMatchSet].
+// matcher describes messages, or refusals of a server, that a profile must recognize. It is data; [newMatchSet] compiles it.
 type matcher struct {
 	at place
 
-	// A message, in exactly one of these ways.
+	// Exactly one of these, for a message.
 	text     *string      // a text message of exactly these bytes
-	contains string       // a text message with these bytes in it
+	contains string       // a text message that contains these bytes
 	binary   *string      // a binary message of exactly these bytes
-	json     []condition  // a text message that is JSON, of which all this is true
+	json     []condition  // a text message that is JSON and meets all these conditions
 	opcode   frame.Opcode // any message of this kind
 
-	// A refusal, in exactly one of these ways.
+	// Or exactly one of these, for a refusal.
 	close  []codeRange // the server's close code
 	status []codeRange // the HTTP status of its answer to the opening handshake
 }
 
-// condition is one thing that must be true of a JSON text.
+// condition is one condition that a JSON text must meet.
 type condition struct {
 	path jsonPath
 	kind jsonKind
-	text string // of a string, where tokenMark stands for the token; of a number, as it was written
+	text string // for a string: its text, where tokenMark stands for the token; for a number: the number as it was written
 }
 
-// jsonKind is what a condition asks of a value.
+// jsonKind is the kind of value that a condition requires.
 type jsonKind uint8
 
 const (
-	jsonAny jsonKind = iota // it is there
+	jsonAny jsonKind = iota // any value
 	jsonString
 	jsonNumber
 	jsonTrue
@@ -48,10 +47,10 @@ const (
 // codeRange is a range of close codes or HTTP statuses, both ends included.
 type codeRange struct{ low, high uint16 }
 
-// isMessage reports whether the matcher is about messages.
+// isMessage reports whether the matcher describes messages, not refusals.
 func (m *matcher) isMessage() bool { return m.close == nil && m.status == nil }
 
-// fits reports whether the code is in one of the ranges.
+// inRanges reports whether the code is in one of the ranges.
 func inRanges(code uint16, ranges []codeRange) bool {
 	for _, r := range ranges {
 		if r.low <= code && code <= r.high {
@@ -67,7 +66,7 @@ var (
 	refusalKeys = []string{"close", "status"}
 )
 
-// matchers reads a matcher or a list of them, of which any may fit. None is an empty list.
+// matchers reads a matcher or a list of alternatives. The word none is an empty list.
 func (r *reader) matchers(n *strictyaml.Node, keys []string) []matcher {
 	if isNone(n) {
 		return nil
@@ -132,7 +131,7 @@ func (r *reader) matcher(f entry) (m matcher, ok bool) {
 	return m, ok
 }
 
-// bytes returns the payload of a binary message.
+// bytes reads the payload of a binary message.
 func (r *reader) bytes(n *strictyaml.Node) (string, bool) {
 	const forms = "empty, {base64: ...} or {text: ...}"
 	if !isMapping(n) {
@@ -154,7 +153,7 @@ func (r *reader) bytes(n *strictyaml.Node) (string, bool) {
 	return string(b), ok
 }
 
-// codes returns one number, a range, or a list of both.
+// codes reads one number, a range, or a list of both.
 func (r *reader) codes(n *strictyaml.Node, low, high uint16, wanted string) ([]codeRange, bool) {
 	var ranges []codeRange
 	for _, item := range items(n) {
@@ -182,7 +181,7 @@ func (r *reader) codes(n *strictyaml.Node, low, high uint16, wanted string) ([]c
 	return ranges, len(ranges) > 0
 }
 
-// conditions reads what must be true of a JSON text. A mapping inside it stands for the paths that begin with its key.
+// conditions reads the conditions for a JSON text. A mapping inside the mapping stands for the paths that begin with its key.
 func (r *reader) conditions(n *strictyaml.Node) ([]condition, bool) {
 	var list []condition
 	before := len(r.problems)
@@ -238,7 +237,7 @@ func (r *reader) conditionsBelow(n *strictyaml.Node, prefix jsonPath, list *[]co
 	return places
 }
 
-// condition reads the value that is asked for.
+// condition reads the value that a condition requires.
 func (r *reader) condition(n *strictyaml.Node) (condition, bool) {
 	switch strictyaml.KindOf(n) {
 	case strictyaml.Text:

@@ -9,10 +9,10 @@ import (
 
 const allMessages frame.Kinds = 1<<frame.Text | 1<<frame.Binary
 
-// class is a set of the things that a message can be in a profile.
+// class is a set of the roles that a profile can give a message.
 type class uint16
 
-// What a message from the server, and then from a client, can be.
+// The roles of messages from the server, then those of messages from a client.
 const (
 	isGreeting class = 1 << iota
 	isReady
@@ -20,42 +20,42 @@ const (
 	isUntil  // the acknowledgement of a reset
 	isAlive  // the answer to a keepalive message
 	isDone   // the last message of a task
-	isFailed // of a task: the connection is of no use any more
-	isTagged // a message that bears a tag
+	isFailed // the task failed, and the connection cannot be reused
+	isTagged // a message that contains a tag
 
 	isEnd
 	isSticky
 	isUnanswered
-	isCounted // answered with something that looks like the acknowledgement of a reset
+	isCounted // its answer looks like the acknowledgement of a reset
 	isStart   // the first message of a task, with its tag
 )
 
-// matchSet tells what the messages of one direction are. One scan of a message answers for all matchers together.
+// matchSet finds the roles of the messages of one direction. It scans a message once for all matchers.
 type matchSet struct {
 	alternatives []alternative
 	program      *jsonProgram
 
-	// By opcode: what a message of that kind can be, and the length of the longest payload that tells.
+	// By opcode: the roles that a message of that kind can have, and the longest payload in bytes that match may need.
 	can   [3]class
 	limit [3]int
 }
 
-// alternative is one matcher, ready to be run.
+// alternative is one compiled matcher.
 type alternative struct {
 	matcher
 	class  class
-	needle []byte // of a text to be contained
+	needle []byte // the text that the message must contain
 	needed uint64 // the conditions of the program that must be true
 }
 
-// use is a list of matchers and what a message is that fits one of them.
+// use is a list of matchers and the role of a message that matches one of them.
 type use struct {
 	matchers []matcher
 	class    class
 }
 
-// newMatchSet makes one set of all matchers. A text that is looked into is looked at up to limit bytes. With capture, the
-// text at that path is taken out of JSON messages.
+// newMatchSet compiles all matchers into one set. It inspects texts of up to limit bytes. With capture, match returns the text at that
+// path in JSON messages as the tag.
 func newMatchSet(limit int, capture jsonPath, uses ...use) *matchSet {
 	s := &matchSet{}
 	var conditions []condition
@@ -101,7 +101,7 @@ func newMatchSet(limit int, capture jsonPath, uses ...use) *matchSet {
 	return s
 }
 
-// kinds returns the kinds of messages that can be one of the wanted things.
+// kinds returns the kinds of messages that can have one of the wanted roles.
 func (s *matchSet) kinds(wanted class) (k frame.Kinds) {
 	for _, op := range []frame.Opcode{frame.Text, frame.Binary} {
 		if s.can[op]&wanted != 0 {
@@ -111,15 +111,15 @@ func (s *matchSet) kinds(wanted class) (k frame.Kinds) {
 	return k
 }
 
-// found is what a message turned out to be.
+// found holds what matchers found in a message.
 type found struct {
 	class  class
-	doubt  class  // what it may be as well: it is JSON that is not valid, or that has a key twice, or it is too long to tell
-	tag    []byte // in the message that was looked at; nil for none
-	length int    // of the message
+	doubt  class  // roles that it may have as well, because it is invalid JSON, has a duplicate key or is too long
+	tag    []byte // points into the message; nil for none
+	length int    // of the message, in bytes
 }
 
-// tooLong returns what is known of a message that is too long to be looked at.
+// tooLong returns what is known about a message that is too long to inspect.
 func (s *matchSet) tooLong(op frame.Opcode) (f found) {
 	for i := range s.alternatives {
 		switch a := &s.alternatives[i]; {
@@ -133,7 +133,7 @@ func (s *matchSet) tooLong(op frame.Opcode) (f found) {
 	return f
 }
 
-// match tells what a whole message is.
+// match finds the roles of a whole message.
 func (s *matchSet) match(op frame.Opcode, payload []byte, token uint64) (f found) {
 	f.length = len(payload)
 	var scanner jsonScanner
@@ -172,7 +172,7 @@ func (s *matchSet) match(op frame.Opcode, payload []byte, token uint64) (f found
 	return f
 }
 
-// equalWithToken compares a payload with a text that the token may stand in.
+// equalWithToken compares a payload with a text that may contain tokenMark in place of the token.
 func equalWithToken(payload []byte, want string, token uint64) bool {
 	before, after, marked := strings.Cut(want, tokenMark)
 	if !marked {

@@ -11,10 +11,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
-// place is where something stands in a file.
+// place is a place in a file.
 type place struct{ line, column int }
 
-// reader takes values out of YAML nodes, and notes what is wrong instead of stopping at it.
+// reader reads values from YAML nodes. It collects problems instead of stopping at the first.
 type reader struct {
 	strictyaml.Reader
 	file     string
@@ -27,7 +27,7 @@ func newReader(file string) *reader {
 	return r
 }
 
-// problem notes that something is wrong at a place.
+// problem records a problem at a place.
 func (r *reader) problem(at place, format string, args ...any) {
 	r.problems = append(r.problems, Problem{File: r.file, Line: at.line, Column: at.column, Text: fmt.Sprintf(format, args...)})
 }
@@ -48,7 +48,7 @@ type entry struct {
 	value *strictyaml.Node
 }
 
-// mapping returns the entries of a mapping whose keys are free, and which is not left out.
+// mapping returns the entries of a mapping that may have any keys. It must not be left out.
 func (r *reader) mapping(n *strictyaml.Node, wanted string) (entries []entry) {
 	if strictyaml.KindOf(n) == strictyaml.Nothing {
 		r.Wrong(n, wanted)
@@ -59,7 +59,7 @@ func (r *reader) mapping(n *strictyaml.Node, wanted string) (entries []entry) {
 	return entries
 }
 
-// belongs says where keys belong that are easily put in the wrong place.
+// belongs says where keys belong that users easily put in the wrong place.
 var belongs = map[string]string{
 	"close": "busy", "status": "busy", "count": "reset.until", "send": "reset or keepalive", "until": "reset", "settle": "reset",
 	"timeout": "reset", "every": "keepalive", "ping": "keepalive", "sessions": "limits", "age": "limits", "idle": "limits",
@@ -96,10 +96,10 @@ func items(n *strictyaml.Node) []*strictyaml.Node {
 	return []*strictyaml.Node{n}
 }
 
-// isNone reports whether a value is the word none, which switches things off.
+// isNone reports whether a value is the word none, which turns an inherited value off.
 func isNone(n *strictyaml.Node) bool { return isText(n) && n.Value == "none" }
 
-// text returns a text as it stands, byte for byte.
+// text reads a text, byte for byte.
 func (r *reader) text(n *strictyaml.Node) (string, bool) {
 	if !isText(n) {
 		r.Wrong(n, "text (in quotes if it looks like something else)")
@@ -108,7 +108,7 @@ func (r *reader) text(n *strictyaml.Node) (string, bool) {
 	return n.Value, true
 }
 
-// word returns one of the allowed words and its index.
+// word reads one of the allowed words and returns its index.
 func (r *reader) word(n *strictyaml.Node, allowed ...string) (int, bool) {
 	if !isText(n) {
 		r.Wrong(n, spelling.OneOf(allowed))
@@ -122,7 +122,7 @@ func (r *reader) word(n *strictyaml.Node, allowed ...string) (int, bool) {
 	return i, true
 }
 
-// boolean returns true or false.
+// boolean reads true or false.
 func (r *reader) boolean(n *strictyaml.Node) (value, ok bool) {
 	if strictyaml.KindOf(n) != strictyaml.Bool {
 		r.Wrong(n, "true or false")
@@ -131,7 +131,7 @@ func (r *reader) boolean(n *strictyaml.Node) (value, ok bool) {
 	return strings.EqualFold(n.Value, "true"), true
 }
 
-// number returns a whole number in a range.
+// number reads a whole number in a range.
 func (r *reader) number(n *strictyaml.Node, low, high int64) (int64, bool) {
 	wanted := fmt.Sprintf("a whole number from %d to %d", low, high)
 	if strictyaml.KindOf(n) != strictyaml.Integer {
@@ -146,10 +146,10 @@ func (r *reader) number(n *strictyaml.Node, low, high int64) (int64, bool) {
 	return value, true
 }
 
-// maxDuration is the longest time that a profile may give: more is a slip.
+// maxDuration is the longest duration that a profile may contain: a longer one is a mistake.
 const maxDuration = 30 * 24 * time.Hour
 
-// duration returns a duration such as 30ms, 5s or 10m, or 0.
+// duration reads a duration such as 30ms, 5s or 10m, or 0.
 func (r *reader) duration(n *strictyaml.Node) (time.Duration, bool) {
 	const wanted = "a duration from 0 to 720h, such as 30ms, 5s or 10m"
 	if kind := strictyaml.KindOf(n); kind != strictyaml.Text && kind != strictyaml.Integer {
@@ -164,7 +164,7 @@ func (r *reader) duration(n *strictyaml.Node) (time.Duration, bool) {
 	return d, true
 }
 
-// size returns a number of bytes such as 65536 or 64KiB.
+// size reads a number of bytes such as 65536 or 64KiB.
 func (r *reader) size(n *strictyaml.Node, low, high int64) (int, bool) {
 	if isText(n) {
 		if digits, ok := strings.CutSuffix(n.Value, "KiB"); ok {

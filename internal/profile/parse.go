@@ -8,15 +8,15 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
-// Parse reads profiles from YAML: a mapping with the one key profiles, which maps names to profiles (docs/profiles.md). The
-// file name is for error messages. A profile may inherit from a built-in one or from another one in the file.
+// Parse reads profiles from YAML: a mapping with the one key profiles, which maps names to profiles (docs/profiles.md). It uses the file
+// name only in error messages. A profile may inherit from a built-in one or from another one in the file.
 //
-// The error is [Problems]: everything that is wrong, with lines and columns. Then there are no profiles.
+// The error is [Problems]: everything that is wrong, with lines and columns. Parse then returns no profiles.
 func Parse(file string, data []byte) ([]*Profile, error) {
 	return parse(file, data, func(name string) bool { return slices.Contains(builtInNames, name) })
 }
 
-// parse is Parse with a way to ask whether a name is taken by a built-in profile.
+// parse does what Parse does; it calls a function to ask whether a built-in profile has a name.
 func parse(file string, data []byte, taken func(string) bool) (list []*Profile, err error) {
 	r := newReader(file)
 	for _, s := range r.specs(data, taken) {
@@ -30,7 +30,7 @@ func parse(file string, data []byte, taken func(string) bool) (list []*Profile, 
 	return list, nil
 }
 
-// specs returns what the profiles in a file say.
+// specs reads the profiles in a file.
 func (r *reader) specs(data []byte, taken func(string) bool) []*spec {
 	root := r.root(data)
 	if root == nil {
@@ -87,7 +87,8 @@ type family struct {
 	done  map[string]*spec // nil for a profile that cannot be resolved
 }
 
-// resolve returns what a profile says, inheritance included. heirs are the profiles that wait for it.
+// resolve returns what a profile says, including what it inherits, or nil. heirs are the profiles that inherit from it and that are
+// being resolved.
 func (f *family) resolve(name string, heirs []string) *spec {
 	if s, ok := f.done[name]; ok {
 		return s
@@ -101,7 +102,7 @@ func (f *family) resolve(name string, heirs []string) *spec {
 		parent, ok := f.parent(name, field.value, append(heirs, name))
 		if !ok {
 			f.done[name] = nil
-			// What it says itself is still checked.
+			// Still check what it says itself.
 			f.profile(&s, e.value)
 			return nil
 		}
@@ -115,7 +116,7 @@ func (f *family) resolve(name string, heirs []string) *spec {
 	return &s
 }
 
-// childEntries returns the entries of a mapping without a word about what is wrong with it.
+// childEntries returns the entries of a mapping and ignores its problems.
 func childEntries(n *strictyaml.Node) []entry {
 	return newReader("").mapping(n, "")
 }
@@ -133,7 +134,7 @@ func (f *family) parent(name string, n *strictyaml.Node, heirs []string) (*spec,
 	}
 	if _, ok := f.nodes[from]; ok {
 		s := f.resolve(from, heirs)
-		return s, s != nil // otherwise the reason has been told
+		return s, s != nil // if it is nil, its problems have been recorded
 	}
 	if slices.Contains(builtInNames, from) {
 		p, err := Named(from)

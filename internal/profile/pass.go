@@ -17,7 +17,7 @@ type PassRules struct {
 	Parameters  []string // parameters of the URL by name
 	Headers     []string // header fields, in canonical form
 	Subprotocol bool     // the subprotocols that the client offers
-	words       []string // of the configuration
+	words       []string // as they are in the configuration
 }
 
 // passWords are the words that [ParsePass] accepts; a name follows those that end with a colon.
@@ -30,13 +30,13 @@ const PassWords = "path, query, query:NAME, header:NAME, subprotocol"
 // (RFC 9110, section 7.6.1).
 var hopHeaders = []string{"Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization"}
 
-// CheckPassWord returns what is wrong with one word of a service's pass.
+// CheckPassWord checks one word of a service's pass. The error says what is wrong and what is allowed.
 func CheckPassWord(word string) error {
 	_, err := ParsePass([]string{word})
 	return err
 }
 
-// ParsePass reads the words of a service's pass.
+// ParsePass reads the words of a service's pass. The error names the first wrong word and says what is allowed.
 func ParsePass(words []string) (PassRules, error) {
 	p := PassRules{words: words}
 	for _, word := range words {
@@ -87,15 +87,15 @@ func unknownPass(word, kind, name string, named bool) error {
 	return spelling.UnknownNear("value", word, near, strings.Split(PassWords, ", "))
 }
 
-// Request has the parts of a client's handshake that can be passed.
+// Request holds the parts of a client's handshake that can be passed.
 type Request struct {
-	// Rest is the path after the service's own, as the client wrote it (percent-encoded); empty, or it begins with a slash.
+	// Rest is the part of the path after the service's own, as the client wrote it (percent-encoded). If not empty, it begins with a slash.
 	Rest string
 	// Query is the URL's query without the question mark, as the client wrote it.
 	Query string
 	// Field returns the values of a header field by its name in canonical form.
 	Field func(name string) []string
-	// Subprotocols are those that the client offers, in its order.
+	// Subprotocols are those that the client offers, in the client's order.
 	Subprotocols []string
 }
 
@@ -104,28 +104,28 @@ type Request struct {
 type HandshakePolicy struct {
 	Profile *Profile
 	Pass    PassRules
-	// BackendHeaders are the header fields, in canonical form, that every backend of the service sets itself. A client's are not
-	// passed.
+	// BackendHeaders are the header fields, in canonical form, that every backend of the service sets itself. The proxy does not pass a
+	// client's values of them.
 	BackendHeaders []string
-	// Subprotocol is offered to servers when the client's offer is not passed; empty for none.
+	// Subprotocol is what the proxy offers to servers if it does not pass the client's offer; empty for none.
 	Subprotocol string
-	// AlwaysPrivate gives each client a connection that is dialed for it alone, even if its handshake has nothing to pass. It is set
-	// where connections are neither dialed before clients arrive nor reused, and where servers refuse connections without a key:
-	// there, a client that omits its key must not make the server look broken.
+	// AlwaysPrivate gives each client a connection that is dialed for it alone, even if its handshake has nothing to pass. The caller
+	// sets it if connections are neither dialed before clients arrive nor reused, or if servers refuse connections without a key: a
+	// client that omits its key must not make the server look broken.
 	AlwaysPrivate bool
 }
 
 // HandshakeParts is a set of parts of a client's handshake.
 type HandshakeParts uint8
 
-// The parts, in the order in which they are named.
+// The parts, in the order in which String names them.
 const (
 	PartQuery HandshakeParts = 1 << iota
 	PartAuthorization
 	PartSubprotocols
 )
 
-// partNames are the names of the parts, and the words of a service's pass for them.
+// partNames holds, for each part, its name and the word for it in a service's pass.
 var partNames = [...]struct{ name, word string }{
 	{"query", "query"}, {"Authorization", "header:Authorization"}, {"subprotocols", "subprotocol"},
 }
@@ -141,7 +141,7 @@ func (k HandshakeParts) String() string {
 	return strings.Join(names, ", ")
 }
 
-// PassFor returns the value of a service's pass that would pass these parts as well.
+// PassFor returns the value to which a service's pass must be set in order to pass these parts too.
 func (p *HandshakePolicy) PassFor(k HandshakeParts) string {
 	words := slices.Clone(p.Pass.words)
 	for i, kind := range partNames {
@@ -182,7 +182,7 @@ func (p *HandshakePolicy) String() string {
 	return strings.Join(words, ",")
 }
 
-// Drops returns the parts that never reach the server.
+// Drops returns the parts that the service never passes. Authorization is not among them if every backend sets it itself.
 func (p *HandshakePolicy) Drops() (dropped HandshakeParts) {
 	v := &p.Profile.spec.variant
 	if !p.Pass.Query && len(p.Pass.Parameters)+len(v.query)+len(v.privateQuery) == 0 && !v.refuseOther {
@@ -201,14 +201,14 @@ func (p *HandshakePolicy) passesSubprotocol() bool {
 	return p.Pass.Subprotocol || p.Profile.spec.variant.privateSubprotocol
 }
 
-// passesParameter reports whether a parameter of the URL is passed for a client alone.
+// passesParameter reports whether a parameter of the URL is passed on a connection of the client's own.
 func (p *HandshakePolicy) passesParameter(name string) bool {
 	v := &p.Profile.spec.variant
 	return p.Pass.Query || slices.Contains(p.Pass.Parameters, name) ||
 		!slices.Contains(v.query, name) && (slices.Contains(v.privateQuery, name) || slices.Contains(v.privateQuery, "*"))
 }
 
-// passesField reports whether a header field is passed for a client alone.
+// passesField reports whether a header field is passed on a connection of the client's own.
 func (p *HandshakePolicy) passesField(name string) bool {
 	return slices.Contains(p.Pass.Headers, name) || slices.Contains(p.Profile.spec.variant.privateHeaders, name)
 }

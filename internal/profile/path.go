@@ -9,7 +9,7 @@ import (
 // segment is one step of a path into JSON: the key of an object's member, or an item of an array.
 type segment struct {
 	key   string
-	index int // of the item that the key stands for as well, when it is a number; otherwise -1
+	index int // if the key is a number, it also names the array's item with this index; otherwise -1
 }
 
 // jsonPath leads to a value in a JSON text: a.b.c, items.0.name or items[0].name.
@@ -18,7 +18,7 @@ type jsonPath []segment
 // maxPath is the largest number of steps in a path.
 const maxPath = 16
 
-// parsePath reads a path. A backslash takes the meaning from a dot, a bracket or a backslash that belongs to a key.
+// parsePath reads a path. A backslash before a dot, a bracket or a backslash makes it part of a key.
 func parsePath(text string) (jsonPath, error) {
 	var path jsonPath
 	var key strings.Builder
@@ -70,7 +70,7 @@ func errTooLong(text string) error {
 	return fmt.Errorf("invalid path %q: use at most %d steps", text, maxPath)
 }
 
-// isIndex reports whether a text is the number of an array's item.
+// isIndex reports whether a text is an index into an array: at most six digits, without leading zeros.
 func isIndex(s string) bool {
 	if s == "" || len(s) > 6 || len(s) > 1 && s[0] == '0' {
 		return false
@@ -95,7 +95,7 @@ func (p jsonPath) String() string {
 	return strings.Join(keys, ".")
 }
 
-// leadsThrough reports whether the path begins with all of another that is shorter.
+// leadsThrough reports whether other is shorter than the path and the path begins with it.
 func (p jsonPath) leadsThrough(other jsonPath) bool {
 	if len(other) >= len(p) {
 		return false

@@ -2,12 +2,12 @@ package profile
 
 import "time"
 
-// spec is what a profile's YAML says, with what it inherits and with defaults filled in. Its shape is that of the YAML;
-// docs/profiles.md explains every key.
+// spec holds what a profile's YAML says, including what it inherits and the defaults. It has the YAML's structure; docs/profiles.md
+// explains every key.
 type spec struct {
 	name string
 	at   place            // of the name
-	own  map[string]place // of the values that the profile gives itself, by the path of their keys
+	own  map[string]place // of the values that the profile sets itself, by the path of their keys
 
 	from    string
 	summary string
@@ -41,7 +41,7 @@ type spec struct {
 	variant   variantSpec
 }
 
-// risks is a set of dangers that a profile accepts.
+// risks is a set of the risks that a profile accepts.
 type risks uint8
 
 const (
@@ -54,24 +54,24 @@ const (
 var riskNames = []string{"quiet", "doubt", "blind"}
 
 type endSpec struct {
-	client []matcher // the client's own last message
-	closes bool      // the server closes the connection then
-	resets bool      // and it has the effect of the reset
+	client []matcher // the client's end message
+	closes bool      // the server closes the connection after it
+	resets bool      // it has the effect of the reset
 }
 
 type resetSpec struct {
 	send    []Message
 	until   []matcher
-	count   int  // replies to what is sent; 0 for one each
-	quiet   bool // no acknowledgement: only quiet is waited for
+	count   int  // replies to the messages of send; 0 for one each
+	quiet   bool // the server sends no acknowledgement: wait only for settle without messages
 	settle  time.Duration
 	timeout time.Duration
 }
 
 type tagSpec struct {
 	start  []matcher // the client's message that begins a task
-	path   jsonPath  // to the tag in it
-	server jsonPath  // to the tag in what the server says
+	path   jsonPath  // to the tag in that message
+	server jsonPath  // to the tag in the server's messages; nil if it is the same
 	done   []matcher
 	failed []matcher
 }
@@ -88,39 +88,39 @@ type timeoutsSpec struct {
 	ready    time.Duration
 }
 
-// Limits are what a profile limits. 0 is no limit, except where it says otherwise.
+// Limits are a profile's limits. 0 means no limit, except for Message and Greeting, which are never 0.
 type Limits struct {
-	Sessions int           // that a connection serves
-	Age      time.Duration // of a connection
-	Idle     time.Duration // that a connection waits for its next session
-	Message  int           // bytes; longer messages are not looked into (never 0)
-	Greeting int           // bytes that a server may send before it is ready (never 0)
+	Sessions int           // sessions that a connection serves
+	Age      time.Duration // the longest life of a connection
+	Idle     time.Duration // the longest time that a connection waits for its next session
+	Message  int           // bytes; longer messages are not inspected
+	Greeting int           // bytes that a server may send before the first session
 }
 
-// The defaults, where they are not the zero value.
+// The defaults that are not the zero value.
 const (
-	defaultSettle   = 0
-	defaultTimeout  = 5 * time.Second
-	defaultGreeting = 10 * time.Second
-	defaultReady    = 30 * time.Second
-	defaultMessage  = 64 << 10
-	defaultKept     = 16 << 10
-	defaultVariants = 8
+	defaultSettle         = 0
+	defaultTimeout        = 5 * time.Second
+	defaultGreeting       = 10 * time.Second
+	defaultReady          = 30 * time.Second
+	defaultMessage        = 64 << 10
+	defaultGreetingLength = 16 << 10
+	defaultVariants       = 8
 )
 
-// newSpec returns a profile that says nothing: one-shot.
+// newSpec returns a profile that sets nothing: it is one-shot.
 func newSpec() spec {
 	return spec{
 		own:      make(map[string]place),
 		reset:    resetSpec{timeout: defaultTimeout},
 		timeouts: timeoutsSpec{greeting: defaultGreeting, ready: defaultReady},
-		limits:   Limits{Message: defaultMessage, Greeting: defaultKept},
+		limits:   Limits{Message: defaultMessage, Greeting: defaultGreetingLength},
 		variant:  variantSpec{max: defaultVariants},
 	}
 }
 
-// place returns where the first of the given keys stands that the profile gives itself, or else its name: what it
-// inherits has been judged where it is written.
+// place returns the place of the first of these keys that the profile sets itself, or of its name if it sets none. (An inherited value is
+// checked in the profile that sets it.)
 func (s *spec) place(keys ...string) place {
 	for _, key := range keys {
 		if at, ok := s.own[key]; ok {
@@ -130,37 +130,37 @@ func (s *spec) place(keys ...string) place {
 	return s.at
 }
 
-// Predial says whether connections may be dialed before there is a client for them.
+// Predial says whether connections may be opened before clients arrive.
 type Predial uint8
 
 const (
-	// PredialIdle: yes, a connection that waits costs the server nothing much.
+	// PredialIdle: yes. An idle connection costs the server little.
 	PredialIdle Predial = iota
-	// PredialCostsSlot: yes, but each takes one of the server's places, or costs money, while it waits.
+	// PredialCostsSlot: yes, but each idle connection takes one of the server's places, or costs money.
 	PredialCostsSlot
-	// PredialNever: no; a connection is dialed when a client is there for it.
+	// PredialNever: no. The proxy dials when a client arrives.
 	PredialNever
-	// PredialWithKey: only where the backend's own settings carry the key that the server asks for in the handshake. Without it, a
-	// connection is dialed when a client is there, with the client's.
+	// PredialWithKey: only if the backend's own settings contain the key that the server requires in the handshake. If not, the proxy
+	// dials when a client arrives, with the client's key.
 	PredialWithKey
 )
 
 var predialNames = []string{"idle", "costs-slot", "never", "with-key"}
 
-// String returns the word that YAML has for it.
+// String returns the word for it in YAML.
 func (p Predial) String() string { return predialNames[p] }
 
-// Early says what becomes of a connection whose client left without its end message.
+// Early says what happens to a connection whose client left without its end message.
 type Early uint8
 
 const (
-	// EarlyReset: it is reset; what the server still has to say is dropped.
+	// EarlyReset: the proxy resets it, and drops what the server still sends to the session.
 	EarlyReset Early = iota
-	// EarlyDiscard: it is closed.
+	// EarlyDiscard: the proxy closes it.
 	EarlyDiscard
 )
 
 var earlyNames = []string{"reset", "discard"}
 
-// String returns the word that YAML has for it.
+// String returns the word for it in YAML.
 func (e Early) String() string { return earlyNames[e] }

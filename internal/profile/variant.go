@@ -9,13 +9,13 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
-// Variant has the parts of a client's request that the proxy passes in its own handshake with the server. Connections of one variant
-// are alike.
+// Variant holds the parts of a client's request that the proxy passes in its own handshake with the server. Clients of the same variant
+// can share connections, unless it is private.
 type Variant struct {
-	// Key is the same for all requests that can share connections, and never holds a secret; empty when nothing of the
-	// request matters, and for private ones.
+	// Key is the same for all requests that can share connections, and never contains a secret. It is empty if no part of the request
+	// matters, and for private variants.
 	Key string
-	// Private tells that the connection is dialed for this client alone, and closed after its session.
+	// Private means that the proxy dials the connection for this client alone, and closes it after the session.
 	Private bool
 	// Path is what to append to the path of the backend's URL, encoded; empty for nothing.
 	Path string
@@ -23,14 +23,14 @@ type Variant struct {
 	Query string
 	// Header are the fields to add to the handshake, in a fixed order.
 	Header []HeaderField
-	// Subprotocols are offered to the server instead of the configured one; empty to offer the configured one.
+	// Subprotocols are those to offer to the server; empty to offer the configured one.
 	Subprotocols []string
 }
 
 // HeaderField is a field of an HTTP header, its name in canonical form.
 type HeaderField struct{ Name, Value string }
 
-// BadParameter is the error of [HandshakePolicy.Variant] for a request to refuse with HTTP status 400.
+// BadParameter is the error of [HandshakePolicy.Variant] for a request that the caller must refuse with HTTP status 400.
 type BadParameter struct{ Text string }
 
 func (e *BadParameter) Error() string { return e.Text }
@@ -39,30 +39,30 @@ func badParameter(format string, args ...any) error {
 	return &BadParameter{fmt.Sprintf(format, args...)}
 }
 
-// MaxVariants is the number of variants whose connections are kept ready: the most recently used ones.
+// MaxVariants returns for how many variants the proxy keeps connections ready: the most recently used ones.
 func (p *Profile) MaxVariants() int { return p.spec.variant.max }
 
 // Variants reports whether the profile passes any part of requests to the server.
 func (p *Profile) Variants() bool { return !p.spec.variant.none() }
 
-// Private reports whether requests may have values that are passed only over a connection of the client's own.
+// Private reports whether requests may contain values that the proxy passes only on a connection of the client's own.
 func (p *Profile) Private() bool {
 	v := &p.spec.variant
 	return len(v.privateQuery)+len(v.privateHeaders) > 0 || v.privateSubprotocol || v.dialUnlisted
 }
 
-// Sticks reports whether sessions can leave settings on a connection, so that others need another connection.
+// Sticks reports whether sessions can leave settings on a connection, so that sessions with other settings need another one.
 func (p *Profile) Sticks() bool { return p.program.hasSticky() }
 
-// Variant returns the parts to pass of a request with this query (without the question mark) and header, for a service that has no
-// rules of its own. The error is a [*BadParameter].
+// Variant returns the parts to pass of a request with this query (without the question mark) and these header fields, for a service
+// without rules of its own. field is like [Request].Field. The error is a [*BadParameter].
 func (p *Profile) Variant(query string, field func(name string) []string) (Variant, error) {
 	passing := HandshakePolicy{Profile: p}
 	v, _, err := passing.Variant(Request{Query: query, Field: field})
 	return v, err
 }
 
-// Variant returns the parts of a request to pass, and the parts that are dropped. The error is a [*BadParameter].
+// Variant returns the parts of a request to pass, and the parts to drop. The error is a [*BadParameter].
 func (p *HandshakePolicy) Variant(r Request) (v Variant, dropped HandshakeParts, err error) {
 	v.Private = p.AlwaysPrivate
 	if p.Pass.Path && r.Rest != "" {
@@ -95,8 +95,8 @@ func (p *HandshakePolicy) Variant(r Request) (v Variant, dropped HandshakeParts,
 	return v, dropped, nil
 }
 
-// offer decides which subprotocols the server is offered. A client that asks for just what the server is asked for anyway can share
-// connections.
+// offer decides which subprotocols to offer to the server. A client that offers only the subprotocol that the proxy offers anyway can
+// share connections.
 func (p *HandshakePolicy) offer(v *Variant, offers []string) (dropped HandshakeParts) {
 	other := slices.ContainsFunc(offers, func(offer string) bool { return offer != p.Subprotocol })
 	switch {
@@ -109,7 +109,7 @@ func (p *HandshakePolicy) offer(v *Variant, offers []string) (dropped HandshakeP
 	return dropped
 }
 
-// header decides which header fields are passed.
+// header decides which header fields to pass. It returns the key's parts for those that clients can share.
 func (p *HandshakePolicy) header(v *Variant, r Request) (key []string, err error) {
 	spec := &p.Profile.spec.variant
 	add := func(name string) {
@@ -145,19 +145,20 @@ func (p *HandshakePolicy) header(v *Variant, r Request) (key []string, err error
 	return key, nil
 }
 
-// query decides which parameters are passed. It sets v.Query to what those who share connections are dialed with, and returns what
-// a private connection is dialed with: the client's own words in the client's order, and then the defaults.
+// query decides which parameters to pass. It sets v.Query to the query for a shared connection, and returns the query for a private one:
+// the client's own text in the client's order, and then the defaults. It also returns the key's parts, and whether it dropped any
+// parameter.
 func (p *HandshakePolicy) query(v *Variant, query string) (private string, key []string, lost bool, err error) {
 	spec := &p.Profile.spec.variant
 	if query == "" && len(spec.query) == 0 {
 		return "", nil, false, nil
 	}
-	given := make(map[string][]string) // of those in the key
-	var kept []string
+	given := make(map[string][]string) // values of the parameters in the key
+	var passed []string
 	for raw := range strings.SplitSeq(query, "&") {
 		if raw == "" {
 			if p.Pass.Query && query != "" {
-				kept = append(kept, raw)
+				passed = append(passed, raw)
 			}
 			continue
 		}
@@ -165,9 +166,9 @@ func (p *HandshakePolicy) query(v *Variant, query string) (private string, key [
 		switch {
 		case ok && slices.Contains(spec.query, name):
 			given[name] = append(given[name], value)
-			kept = append(kept, raw)
+			passed = append(passed, raw)
 		case p.passesParameter(name):
-			kept = append(kept, raw)
+			passed = append(passed, raw)
 			v.Private = true
 		case !ok && !spec.none():
 			return "", nil, false, badParameter("the query of the URL is malformed")
@@ -193,14 +194,14 @@ func (p *HandshakePolicy) query(v *Variant, query string) (private string, key [
 		key = append(key, url.QueryEscape(name)+"="+url.QueryEscape(*value))
 		v.Private = v.Private || !listed
 		if given[name] == nil {
-			kept = append(kept, url.QueryEscape(name)+"="+url.QueryEscape(*value))
+			passed = append(passed, url.QueryEscape(name)+"="+url.QueryEscape(*value))
 		}
 	}
 	v.Query = shared.Encode()
-	return strings.Join(kept, "&"), key, lost, nil
+	return strings.Join(passed, "&"), key, lost, nil
 }
 
-// parameter reads one parameter of a query. One that is not well-formed has the name that it is written with.
+// parameter reads one parameter of a query. If it is malformed, ok is false, and name and value are not decoded.
 func parameter(raw string) (name, value string, ok bool) {
 	name, value, _ = strings.Cut(raw, "=")
 	plain, err := url.QueryUnescape(name)
@@ -211,8 +212,8 @@ func parameter(raw string) (name, value string, ok bool) {
 	return plain, text, err == nil
 }
 
-// value returns the value of a parameter that is part of the key: the client's, the default, or nil for none. listed tells
-// whether it is among those allowed.
+// value returns the value of a parameter or header field that is part of the key: the client's, the default, or nil for none. listed
+// reports whether the value is allowed.
 func (v *variantSpec) value(what, name string, values []string) (value *string, listed bool, err error) {
 	switch len(values) {
 	case 0:
@@ -232,5 +233,5 @@ func (v *variantSpec) value(what, name string, values []string) (value *string, 
 	return nil, false, badParameter("%s %s is given more than once", what, name)
 }
 
-// shorten returns the beginning of a client's text, for the answer to that client.
+// shorten returns the first 40 characters of a client's text, for the answer to that client.
 func shorten(s string) string { return fmt.Sprintf("%.40s", s) }

@@ -10,41 +10,41 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
 )
 
-// variantSpec says which parameters of a client's request the server needs in its own handshake.
+// variantSpec says which parts of a client's request the server needs in its handshake with the proxy.
 type variantSpec struct {
 	query    []string            // parameters of the URL that are part of the key
 	headers  []string            // header fields that are part of the key, in canonical form
-	allow    map[string][]string // by parameter, or header in canonical form: the values
+	allow    map[string][]string // the allowed values, by parameter, or header in canonical form
 	defaults map[string]string
 
-	privateQuery   []string // parameters that are passed on, but never part of a key; * for all others
-	privateHeaders []string
-	// privateSubprotocol: the subprotocols that a client offers are passed on, since its key may be among them.
+	privateQuery   []string // parameters to pass that are never part of a key; * for all others
+	privateHeaders []string // header fields to pass that are never part of a key
+	// privateSubprotocol passes the subprotocols that a client offers, since its key may be among them.
 	privateSubprotocol bool
 
-	dialUnlisted bool // a value that is not allowed gets a connection of its own; otherwise 400
-	refuseOther  bool // a parameter that is not named is refused; otherwise it is left out
-	max          int  // keys that connections are kept ready for at a time
+	dialUnlisted bool // a client with a value that is not allowed gets a connection of its own; otherwise HTTP status 400
+	refuseOther  bool // refuse a request with other parameters; otherwise drop them
+	max          int  // for how many keys at a time the proxy keeps connections ready
 }
 
-// none reports whether no parameter matters.
+// none reports whether no part of a request matters.
 func (v *variantSpec) none() bool {
 	return len(v.query)+len(v.headers)+len(v.privateQuery)+len(v.privateHeaders) == 0 && !v.privateSubprotocol && !v.refuseOther
 }
 
-// secretNames are parameters and header fields that usually are secrets, which must not become part of a key.
+// secretNames are parameters and header fields whose values usually are secrets, which must not become part of a key.
 var secretNames = []string{
 	"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "apikey", "api_key", "key", "token", "access_token",
 	"access-token", "auth", "jwt", "password", "secret", "signature", "xi-api-key", "x-auth-token",
 }
 
-// handshakeHeaders are the header fields of the connection itself, which are not the client's to choose.
+// handshakeHeaders are the header fields of the connection itself, which a client cannot choose.
 var handshakeHeaders = []string{
 	"Connection", "Upgrade", "Host", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions",
 	"Sec-Websocket-Protocol", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Keep-Alive", "Expect",
 }
 
-// IsToken reports whether a text is a token of HTTP (RFC 9110, section 5.6.2).
+// IsToken reports whether a text is an HTTP token (RFC 9110, section 5.6.2).
 func IsToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -139,7 +139,7 @@ func (r *reader) names(n *strictyaml.Node, header bool) []string {
 	return names
 }
 
-// values reads a list of values: texts, or what looks like numbers and booleans, as they are written.
+// values reads a list of values. It takes numbers and booleans as texts, as they are written.
 func (r *reader) values(n *strictyaml.Node) []string {
 	var values []string
 	for _, item := range items(n) {
@@ -155,7 +155,7 @@ func (r *reader) values(n *strictyaml.Node) []string {
 	return values
 }
 
-// checkVariant finds what is wrong with a variant.
+// checkVariant finds problems of a variant. It also changes the names in allow and defaults to canonical form.
 func (r *reader) checkVariant(s *spec) {
 	v := &s.variant
 	canonical := func(name string) string {

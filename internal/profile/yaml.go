@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// YAML returns the profile in canonical form: one profile that says everything itself, keys in the order of the
-// documentation, and no key that only repeats a default. Comments are not kept; see [BuiltInYAML] for those of built-in
-// profiles. Parsing it gives an equal profile.
+// YAML returns the profile in canonical form: a profile that inherits nothing, with its keys in the order of the documentation, and
+// without keys that only repeat a default. It has no comments; see [BuiltInYAML] for those of built-in profiles. Parsing it gives an
+// equal profile.
 func (p *Profile) YAML() []byte {
 	w := &writer{}
 	w.spec(p.spec)
@@ -90,7 +90,7 @@ func (w *writer) spec(s *spec) {
 	w.variant(&s.variant)
 }
 
-// mapping writes a key whose value is a mapping, given as keys and values in turn, of which empty ones are left out.
+// mapping writes a key whose value is a mapping. pairs are its keys and values in turn; it leaves out empty values.
 func (w *writer) mapping(key string, pairs ...string) {
 	first := true
 	for i := 0; i < len(pairs); i += 2 {

@@ -49,7 +49,7 @@ func numberYAML(value, usual int) string {
 	return strconv.Itoa(value)
 }
 
-// durationYAML returns a length of time without the zeros that Duration.String ends with.
+// durationYAML returns a duration without the zeros at the end of Duration.String, or nothing for the default.
 func durationYAML(value, usual time.Duration) string {
 	if value == usual {
 		return ""
@@ -156,7 +156,7 @@ func codesYAML(ranges []codeRange) string {
 	return oneOrFlow(out)
 }
 
-// quote returns a text as YAML has it, or nothing for an empty one.
+// quote returns a text in YAML, or nothing for an empty one.
 func quote(s string) string {
 	if s == "" {
 		return ""
@@ -164,8 +164,8 @@ func quote(s string) string {
 	return quoteValue(s)
 }
 
-// quoteValue returns a text as YAML has it: as it stands where nothing can be taken for anything else, else in single
-// quotes, else in double quotes.
+// quoteValue returns a text in YAML: without quotes if it cannot be taken for anything else, otherwise in single quotes, or in double
+// quotes if it has characters that are not printable.
 func quoteValue(s string) string {
 	if isPlain(s) {
 		return s

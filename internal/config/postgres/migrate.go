@@ -14,13 +14,13 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
 )
 
-// embedded are the files that make the schema.
+// embedded are the files that create and migrate the schema.
 //
 //go:embed migrations/*.sql
 var embedded embed.FS
 
-// Migrate makes the schema wsbouncer, or brings it up to date, and returns the versions that it had and has. Others who do the
-// same at the same time wait for one another. The user needs the right to create the schema, or to own it.
+// Migrate creates or migrates the schema wsbouncer, and returns the schema's version before and after. If several processes call it
+// at once, they wait for one another. The user must own the schema, or have the right to create it.
 func Migrate(ctx context.Context, dsn string) (from, to int64, err error) {
 	c, err := pgx.ParseConfig(dsn)
 	if err != nil {
@@ -47,10 +47,11 @@ func Migrate(ctx context.Context, dsn string) (from, to int64, err error) {
 	return tables.Migrate(ctx, dialect, database.DialectPostgres, db, embedded)
 }
 
-// lockNumber is that of the advisory lock, which must differ from those of other programs on the database.
+// lockNumber is the number of the advisory lock. Other programs on the same database must use other numbers.
 const lockNumber = 0x7773626f756e6365 // "wsbounce"
 
-// makeSchema makes the schema if there is none: CREATE SCHEMA IF NOT EXISTS needs the right to make one in any case.
+// makeSchema creates the schema if it is missing. It checks first, since CREATE SCHEMA IF NOT EXISTS needs the right to create one
+// even if the schema exists.
 func makeSchema(ctx context.Context, conn *sql.Conn) error {
 	var exists bool
 	err := conn.QueryRowContext(ctx, "SELECT to_regnamespace('wsbouncer') IS NOT NULL").Scan(&exists)

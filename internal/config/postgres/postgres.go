@@ -1,8 +1,8 @@
-// Package postgres keeps a configuration in a PostgreSQL database, for more than one proxy. Changes by anybody, straight SQL
-// included, are announced by triggers (NOTIFY) and found by polling as well, for when announcements do not arrive.
+// Package postgres keeps a configuration in a PostgreSQL database, for more than one proxy. Triggers announce each change (NOTIFY),
+// including those by plain SQL. The store also polls, in case an announcement does not arrive.
 //
-// Opening a store does not connect: it works, and waits for better times, while the database cannot be reached. The schema is
-// made by [Migrate], which needs more rights than a store does.
+// Opening a store does not connect, so it works even while the database cannot be reached. [Migrate] creates the schema; it needs
+// more rights than a store does.
 package postgres
 
 import (
@@ -28,7 +28,7 @@ type Store struct {
 	*tables.Store // static
 
 	pool    *pgxpool.Pool  // static
-	newest  int64          // static: version of the schema that this program knows
+	newest  int64          // static: the newest schema version that this program knows
 	poller  *config.Poller // static
 	watcher *watcher       // owned by the poller's goroutine
 	closed  atomic.Bool
@@ -41,9 +41,9 @@ var dialect = tables.Dialect{
 }
 
 const (
-	// defaultPoll is how often the version is asked for when no announcement comes.
+	// defaultPoll is how often the store reads the version while no announcement arrives.
 	defaultPoll = time.Second
-	// connectTimeout is for connecting to one host, unless connect_timeout says otherwise.
+	// connectTimeout is how long connecting to one host may take, unless connect_timeout says otherwise.
 	connectTimeout = 5 * time.Second
 	// lockTimeout is how long a writer waits for another one.
 	lockTimeout = 5 * time.Second
@@ -82,7 +82,7 @@ var errDSN = errors.New("invalid database: use postgres://user:password@host:543
 	"or host=... port=... user=... dbname=... (the password can also come from PGPASSWORD or ~/.pgpass; percent-encode special " +
 	"characters in a URL)")
 
-// settle sets what a user left open.
+// settle sets what the user has not set.
 func settle(c *pgx.ConnConfig) {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
@@ -92,7 +92,7 @@ func settle(c *pgx.ConnConfig) {
 	}
 }
 
-// explain says what an error of PostgreSQL means to an operator.
+// explain translates an error of PostgreSQL for an operator.
 func explain(err error) error {
 	var failure *pgconn.PgError
 	if !errors.As(err, &failure) {
@@ -102,7 +102,7 @@ func explain(err error) error {
 		return err
 	}
 	switch failure.Code {
-	case "57P01", "57P02", "57P03", "08000", "08003", "08006": // it goes, has crashed, or begins; connections that failed
+	case "57P01", "57P02", "57P03", "08000", "08003", "08006": // the server is stopping, has crashed, or is starting; a connection failed
 		return config.Unreachable(err)
 	case "25006", "42501": // read_only_sql_transaction, insufficient_privilege
 		return fmt.Errorf("%w: %w", config.ErrReadOnly, err)
@@ -114,7 +114,7 @@ func explain(err error) error {
 	return err
 }
 
-// isOutage reports whether an error that the server did not send says that the server cannot be reached, or no longer.
+// isOutage reports whether an error that the server did not send says that the server cannot be reached.
 func isOutage(err error) bool {
 	var network net.Error
 	return errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, &network) || pgconn.Timeout(err) ||
@@ -122,10 +122,10 @@ func isOutage(err error) bool {
 }
 
 var (
-	// reading sees one state of all tables.
+	// reading is for transactions that see one state of all tables.
 	reading = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	// writing: each statement sees what was committed before it; behind Lock nobody else commits. Whether it may write is the
-	// server's decision.
+	// writing is for transactions that write. Each statement sees what was committed before it; after Lock nobody else commits.
+	// The server decides whether the user may write.
 	writing = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
 )
 
-// transaction is what package tables needs of one.
+// transaction implements what package tables needs of a transaction.
 type transaction struct {
 	pgx.Tx
 	newest int64 // version of the schema
@@ -32,7 +32,7 @@ func (r runner) Query(ctx context.Context, statement string, args ...any) ([][]*
 	return tables.Texts(rows, len(rows.FieldDescriptions()))
 }
 
-// Exec implements [tables.Tx]. Arguments are texts, which the server reads as it reads literals.
+// Exec implements [tables.Tx]. The server parses the arguments, which are texts, as it parses literals.
 func (r runner) Exec(ctx context.Context, statement string, args ...any) error {
 	_, err := r.tx.Exec(ctx, statement, args...)
 	return err
@@ -51,5 +51,5 @@ func (t *transaction) Sign(ctx context.Context, who, why string) error {
 	return runner{t.Tx}.Exec(ctx, "SELECT set_config('wsbouncer.who', $1, true), set_config('wsbouncer.why', $2, true)", who, why)
 }
 
-// Seal implements [tables.Writer]: what Sign set ends with the transaction.
+// Seal implements [tables.Writer]. It does nothing: the end of the transaction resets what Sign set.
 func (t *transaction) Seal(context.Context) error { return nil }

@@ -8,15 +8,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// watcher waits for announcements on a connection of its own, and asks for the version from time to time as well: through
-// some connection poolers no announcement arrives, and a server that went away without a word shows only when it is asked.
+// watcher waits for announcements on a connection of its own. It also reads the version from time to time: some connection
+// poolers pass on no announcements, and only a request shows that a server has vanished.
 type watcher struct {
 	config *pgx.ConnConfig // static
 	every  time.Duration   // static
 	conn   *pgx.Conn       // owned by the poller's goroutine; nil while there is none
 }
 
-// poll waits for a notification or for the time of the next poll, and returns the configuration's version.
+// poll waits for an announcement or until the next poll is due, and returns the configuration's version.
 func (w *watcher) poll(ctx context.Context) (version string, err error) {
 	defer func() {
 		if err != nil {
@@ -50,7 +50,7 @@ func (w *watcher) connect(ctx context.Context) error {
 	return err
 }
 
-// wait waits for an announcement, or for the time between two looks.
+// wait waits for an announcement, or for the time between two polls.
 func (w *watcher) wait(ctx context.Context) error {
 	timed, cancel := context.WithTimeout(ctx, w.every)
 	defer cancel()
@@ -66,7 +66,7 @@ func (w *watcher) wait(ctx context.Context) error {
 	return nil
 }
 
-// close gives the connection up.
+// close closes the connection.
 func (w *watcher) close() {
 	if w.conn == nil {
 		return

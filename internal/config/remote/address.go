@@ -18,7 +18,7 @@ const AllowedAddresses = "host:port, http://host:port, or unix:/path/of/socket"
 // dialTimeout is for connecting to the proxy.
 const dialTimeout = 5 * time.Second
 
-// target is where an admin API is.
+// target is the address of an admin API.
 type target struct {
 	base   string // URL without a path
 	socket string // path of a unix socket; empty for TCP
@@ -61,8 +61,8 @@ func parseAddress(address string) (t target, err error) {
 	return target{base: u.Scheme + "://" + u.Host}, nil
 }
 
-// transport returns what carries requests there. HTTP_PROXY and its like do not count: the proxy is near, and a token must not
-// go elsewhere.
+// transport returns the HTTP transport for the target. It ignores HTTP_PROXY and similar variables: wsbouncer is near, and the
+// token must not go elsewhere.
 func (t *target) transport() *http.Transport {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	transport := &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: dialTimeout}
@@ -74,7 +74,7 @@ func (t *target) transport() *http.Transport {
 	return transport
 }
 
-// reason returns why a request was not answered, without what the caller knows already.
+// reason returns why a request got no answer, without the URL and the address, which the caller knows.
 func reason(err error) error {
 	var request *url.Error
 	if errors.As(err, &request) {

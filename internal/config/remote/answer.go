@@ -8,12 +8,12 @@ import (
 	"net/http"
 )
 
-// failed is the body of an answer with an error.
+// failed is the body of an error answer.
 type failed struct {
 	Error failure `json:"error"`
 }
 
-// statusError is what the API itself has to say of a request.
+// statusError is an error of the API itself, not of the store.
 type statusError struct {
 	status int
 	kind   string
@@ -27,7 +27,7 @@ func badRequest(format string, args ...any) error {
 	return &statusError{http.StatusBadRequest, kindRequest, fmt.Sprintf(format, args...)}
 }
 
-// statuses of what a store says. A store that fails is a service that is not available at present.
+// statuses are the HTTP statuses for errors of a store. If the store fails, the API is unavailable for the moment (503).
 var statuses = map[string]int{
 	kindProblems: http.StatusUnprocessableEntity, kindConflict: http.StatusConflict, kindReadOnly: http.StatusForbidden,
 	kindNoVersion: http.StatusNotFound, kindSchema: http.StatusServiceUnavailable, kindStore: http.StatusServiceUnavailable,
@@ -43,7 +43,7 @@ func answerError(w http.ResponseWriter, err error) {
 	answer(w, statuses[f.Kind], failed{f})
 }
 
-// answer sends JSON, which is encoded first so that a failure is not a 200 with half of it.
+// answer sends JSON. It encodes the body first, so that an encoding error does not become a 200 with half a body.
 func answer(w http.ResponseWriter, status int, body any) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

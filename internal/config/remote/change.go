@@ -15,13 +15,13 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// change makes a change, or says what it would change.
+// change applies a change, or returns what it would change.
 func (h *handler) change(r *http.Request) (any, error) {
 	c, dry, err := h.read(r)
 	if err != nil {
 		return nil, err
 	}
-	return inBounds(func(r *http.Request) (any, error) { // the time that it took to arrive is not the store's
+	return inBounds(func(r *http.Request) (any, error) { // the time that the request took to arrive does not count
 		if dry {
 			return h.try(r.Context(), c)
 		}
@@ -29,9 +29,9 @@ func (h *handler) change(r *http.Request) (any, error) {
 	})(r)
 }
 
-// apply makes a change that was understood.
+// apply applies a parsed change.
 func (h *handler) apply(r *http.Request, c config.Change) (any, error) {
-	before, _ := h.store.Load(r.Context()) // what is not valid may be put right by this change
+	before, _ := h.store.Load(r.Context()) // ignore the error: this change may repair an invalid configuration
 	after, err := h.store.Apply(r.Context(), c)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (h *handler) apply(r *http.Request, c config.Change) (any, error) {
 		content := after.Content()
 		d := encode(after.Version(), &content)
 		o.Configuration = &d
-	case before == nil || before.Version() != after.Version(): // others may have written as well: the history knows who did what
+	case before == nil || before.Version() != after.Version(): // others may have written, too: the history says who changed what
 		const most = 100
 		revisions, err := h.store.History(r.Context(), most)
 		for _, revision := range revisions {
@@ -54,7 +54,7 @@ func (h *handler) apply(r *http.Request, c config.Change) (any, error) {
 	return o, nil
 }
 
-// try says what a change would do.
+// try returns what a change would do.
 func (h *handler) try(ctx context.Context, c config.Change) (any, error) {
 	before, err := h.store.Load(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (h *handler) try(ctx context.Context, c config.Change) (any, error) {
 // read reads a request's body.
 func (h *handler) read(r *http.Request) (c config.Change, dry bool, err error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || media != "application/json" { // which pages of others cannot send without being asked about first (CORS)
+	if err != nil || media != "application/json" { // web pages of other origins can send this type only after a preflight request (CORS)
 		return c, false, &statusError{http.StatusUnsupportedMediaType, kindRequest, fmt.Sprintf(
 			"invalid Content-Type %.100q: use application/json", r.Header.Get("Content-Type"))}
 	}
@@ -107,7 +107,7 @@ func (h *handler) read(r *http.Request) (c config.Change, dry bool, err error) {
 		}
 		content, problems := whole.content()
 		if len(problems) > 0 {
-			return c, false, problems.With(content.Validate(h.check)) // everything that is wrong at once
+			return c, false, problems.With(content.Validate(h.check)) // report all mistakes at once
 		}
 		c.Content = &content
 	}
@@ -120,7 +120,7 @@ func (h *handler) read(r *http.Request) (c config.Change, dry bool, err error) {
 	return c, sent.DryRun, nil
 }
 
-// strictly decodes one JSON value, whose keys must all be known: what is not would be lost.
+// strictly decodes one JSON value. It refuses unknown keys, since their values would be lost.
 func strictly(data []byte, to any) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()

@@ -1,8 +1,8 @@
-// Package remote is the configuration of a running proxy over its admin API: [Handler] serves a store, and [Client] is one. So
-// commands change the configuration in the same way whether they talk to a proxy or to its database.
+// Package remote reads and changes the configuration of a running proxy over its admin API: [Handler] serves a store, and [Client]
+// is a store. So commands change the configuration in the same way, whether they talk to a proxy or to its database.
 //
-// What is sent is JSON with the fields' texts, of which those that nobody has set are left out, as they are in a database: the
-// formats of stores are theirs, and this package imports none.
+// Both sides send JSON with the texts of the fields. As in a database, fields that nobody has set are left out. This package does
+// not use the format of any other store, and imports none of them.
 package remote
 
 import (
@@ -22,18 +22,18 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// ClientOptions are what a client is made with.
+// ClientOptions are the settings of a client.
 type ClientOptions struct {
 	// Token is sent with every request, if there is one.
 	Token string
-	// Options are those of all stores. The proxy has checked the profiles before it sends them.
+	// Options are the settings that all stores have. The proxy has checked the profiles that it sends.
 	config.Options
 }
 
-// Times of the client's side.
+// Times on the client's side.
 const (
-	requestTimeout = 30 * time.Second // for an answer
-	defaultWait    = 20 * time.Second // for a change, before asking again
+	requestTimeout = 30 * time.Second // how long to wait for an answer
+	defaultWait    = 20 * time.Second // how long one request waits for a change
 	retry          = 300 * time.Millisecond
 )
 
@@ -46,15 +46,15 @@ type Client struct {
 	transport *http.Transport     // static
 	http      *http.Client        // static
 	poller    *config.Poller      // static
-	wait      time.Duration       // static: for a change, before asking again
+	wait      time.Duration       // static: how long one request waits for a change
 	known     string              // owned by the poller's goroutine: the latest version
 	closed    atomic.Bool
 }
 
 var _ config.Store = (*Client)(nil)
 
-// Dial returns the configuration of the proxy whose admin API has that address: host:port, http://host:port or
-// unix:/path/of/socket. It does not connect yet.
+// Dial returns a client for the admin API at an address: host:port, http://host:port or unix:/path/of/socket. It does not
+// connect yet.
 func Dial(address string, o ClientOptions) (*Client, error) {
 	t, err := parseAddress(address)
 	if err != nil {
@@ -63,7 +63,7 @@ func Dial(address string, o ClientOptions) (*Client, error) {
 	c := &Client{address: address, target: t, token: o.Token, check: o.Profiles, transport: t.transport(), wait: defaultWait}
 	c.http = &http.Client{
 		Transport: c.transport,
-		// The API sends nobody elsewhere.
+		// The API never redirects.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if o.Poll > 0 {
@@ -73,7 +73,7 @@ func Dial(address string, o ClientOptions) (*Client, error) {
 	return c, nil
 }
 
-// Address returns what Dial was given.
+// Address returns the address that Dial was called with.
 func (c *Client) Address() string { return c.address }
 
 // Load implements [config.Store].
@@ -100,7 +100,7 @@ func (c *Client) notOfThisVersion(problems config.Problems) error {
 // Watch implements [config.Store].
 func (c *Client) Watch(ctx context.Context) <-chan struct{} { return c.poller.Watch(ctx) }
 
-// poll asks for a version other than the known one, and waits for it.
+// poll asks for a version other than the known one, and waits for the answer.
 func (c *Client) poll(ctx context.Context) (version string, err error) {
 	var d struct{ Version string }
 	query := url.Values{"unlike": {c.known}, "wait": {c.wait.String()}}
@@ -147,7 +147,7 @@ func (c *Client) History(ctx context.Context, limit int) (revisions []config.Rev
 
 // At implements [config.Store].
 func (c *Client) At(ctx context.Context, version string) (config.Content, error) {
-	if slices.Contains([]string{"", ".", ".."}, version) && !c.closed.Load() { // which cannot stand in a path
+	if slices.Contains([]string{"", ".", ".."}, version) && !c.closed.Load() { // these cannot be part of a path
 		return config.Content{}, fmt.Errorf("%w: %q", config.ErrNoVersion, version)
 	}
 	var d received
@@ -161,7 +161,7 @@ func (c *Client) At(ctx context.Context, version string) (config.Content, error)
 	return content, nil
 }
 
-// Get reads another part of the admin API, whose answer is JSON.
+// Get reads another part of the admin API and decodes its JSON answer.
 func (c *Client) Get(ctx context.Context, path string, to any) error {
 	return c.get(ctx, path, nil, to)
 }
@@ -178,7 +178,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, to any)
 	return c.do(ctx, http.MethodGet, path, query, nil, requestTimeout, to)
 }
 
-// do sends a request and decodes the answer, for which it waits up to a time.
+// do sends a request and decodes the answer. It waits for the answer for at most timeout.
 func (c *Client) do(ctx context.Context, method, path string, query url.Values, body []byte, timeout time.Duration, to any) error {
 	if c.closed.Load() {
 		return config.ErrClosed
@@ -219,7 +219,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	return nil
 }
 
-// UnreachableError says that nobody answered.
+// UnreachableError says that no admin API answered.
 type UnreachableError struct {
 	Address string
 	Reason  error
@@ -243,7 +243,7 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	return &UnreachableError{c.address, reason(err)}
 }
 
-// refused returns the error of an answer.
+// refused returns the error that an answer describes.
 func (c *Client) refused(response *http.Response, method, path string, answer []byte) error {
 	var sent failed
 	if err := json.Unmarshal(answer, &sent); err != nil || sent.Error.Text == "" {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// guard decides who may use the API. Without a token that is whoever HandlerOptions.Writable trusts: the users of this machine.
-// Since they run browsers, which send what any page on the Internet makes them send, requests that a browser sends for a page
-// are refused, token or not.
+// guard decides who may use the API. Without a token, HandlerOptions.Writable decides: it trusts the users of this machine. They
+// run browsers, and a browser sends whatever any page on the Internet makes it send. So the guard refuses requests that a browser
+// sends for a page, with or without a token.
 type guard struct {
 	token    func() string
 	writable func(*http.Request) bool
@@ -38,7 +38,7 @@ func (g *guard) refuse(r *http.Request) (status int, why string) {
 	if token := g.token(); token != "" {
 		return authorize(r, token)
 	}
-	// A page may have its name point here (DNS rebinding); its requests are of the same origin then.
+	// The name of a page's site may lead to this machine (DNS rebinding). Then the page's requests have the same origin.
 	if !isOwnHost(r.Host) {
 		return http.StatusForbidden, fmt.Sprintf("the request is for the host %.100q: use an IP address or localhost, or set --admin-token", r.Host)
 	}
@@ -55,7 +55,7 @@ func (g *guard) refuse(r *http.Request) (status int, why string) {
 
 func authorize(r *http.Request, want string) (status int, why string) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	// Hashes are compared, so that it takes the same time whatever the length.
+	// Comparing hashes takes the same time for tokens of any length.
 	sum, wanted := sha256.Sum256([]byte(strings.TrimSpace(token))), sha256.Sum256([]byte(want))
 	same := subtle.ConstantTimeCompare(sum[:], wanted[:]) == 1
 	switch {
@@ -67,12 +67,12 @@ func authorize(r *http.Request, want string) (status int, why string) {
 	return 0, ""
 }
 
-// isOwnHost reports whether a request's host is one that no stranger can have given this machine: an address or localhost.
+// isOwnHost reports whether a request's host is an IP address or localhost, which no stranger can make lead to this machine.
 func isOwnHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	address, _, _ := strings.Cut(host, "%") // a zone
+	address, _, _ := strings.Cut(host, "%") // without the zone of an IPv6 address
 	return strings.EqualFold(host, "localhost") || net.ParseIP(address) != nil
 }

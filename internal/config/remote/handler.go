@@ -13,30 +13,30 @@ import (
 
 // HandlerOptions say who may use the API.
 type HandlerOptions struct {
-	// Token returns what must be sent by everybody (Authorization: Bearer TOKEN), empty for nothing. It is asked for each
-	// request, so that the token may change; nil for none.
+	// Token returns the token that every request must have (Authorization: Bearer TOKEN); empty for none. It is called for each
+	// request, so that the token may change. A nil Token means none.
 	Token func() string
-	// Writable tells, where there is no token, whether a request came in a way that only users of this machine have, such as
-	// a unix socket or a loopback address; nil for never. The others are refused, those that only read as well: a
-	// configuration may have headers whose values are nobody's business.
+	// Writable decides if there is no token. It reports whether a request came in a way that only users of this machine have,
+	// such as a unix socket or a loopback address; nil for never. All other requests are refused, even those that only read, since
+	// a configuration may have headers with secret values.
 	Writable func(*http.Request) bool
-	// InForce returns the configuration in force, for those who look at it while the store fails; nil if there is none to show. It
-	// must not ask the store.
+	// InForce returns the configuration in force, to show it while the store fails; nil if there is none to show. It must not use
+	// the store.
 	InForce func() InForce
 	// Profiles checks the profiles in dry runs, as the store does in changes; nil for no check.
 	Profiles config.ProfileCheck
 }
 
-// Times of the server's side.
+// Limits on the server's side.
 const (
-	storeTimeout = 15 * time.Second // for the store, where nobody asked to wait; less than clients wait
-	maxWait      = time.Minute      // for which somebody may wait for another version
-	maxWaiting   = 256              // who do at the same time
+	storeTimeout = 15 * time.Second // how long the store may take unless a client asked to wait; less than clients' timeout
+	maxWait      = time.Minute      // how long a request may wait for another version
+	maxWaiting   = 256              // how many requests may wait at the same time
 )
 
-// Handler returns the API for a store: everything at and below /api/v1/config. Requests that wait for a change end with their
-// context, and when the store is closed; whoever shuts a server down does one of the two first. How long a request may take to
-// arrive is for the server ([http.Server.ReadTimeout]), whose WriteTimeout must be longer than a minute because of those who wait.
+// Handler returns the API for a store: everything at and below /api/v1/config. A request that waits for a change ends when its
+// context ends or the store is closed; whoever shuts the server down must first do one of the two. The server limits how long a
+// request may take to arrive ([http.Server.ReadTimeout]). Its WriteTimeout must be longer than a minute, since requests may wait.
 func Handler(store config.Store, o HandlerOptions) http.Handler {
 	h := &handler{store: store, check: o.Profiles, inForce: o.InForce, waiting: make(chan struct{}, maxWaiting)}
 	mux := http.NewServeMux()
@@ -73,7 +73,7 @@ func Handler(store config.Store, o HandlerOptions) http.Handler {
 	})
 }
 
-// inBounds gives a request a limited time, all of which is the store's.
+// inBounds limits how long the store may take to serve a request.
 func inBounds(serve func(*http.Request) (any, error)) func(*http.Request) (any, error) {
 	return func(r *http.Request) (any, error) {
 		ctx, cancel := context.WithTimeoutCause(r.Context(), storeTimeout, fmt.Errorf("the store did not answer within %v", storeTimeout))
@@ -90,7 +90,7 @@ type handler struct {
 	store   config.Store
 	check   config.ProfileCheck
 	inForce func() InForce // nil if there is none to show
-	waiting chan struct{}  // a token for each request that waits
+	waiting chan struct{}  // one element for each request that waits
 }
 
 // show returns the configuration.
@@ -108,7 +108,8 @@ func (h *handler) show(r *http.Request) (any, error) {
 	return encode(snapshot.Version(), &content), nil
 }
 
-// version returns the present version: with ?unlike=VERSION&wait=20s as soon as it is another one, or after that time.
+// version returns the current version. With ?unlike=VERSION&wait=20s it answers as soon as the version is another one, or after
+// that time.
 func (h *handler) version(r *http.Request) (any, error) {
 	type answer struct {
 		Version string `json:"version"`
@@ -138,13 +139,13 @@ func (h *handler) version(r *http.Request) (any, error) {
 	return answer{version}, err
 }
 
-// await returns the version when it is not the known one, or after a time.
+// await returns the version as soon as it is not the known one, or after the wait.
 func (h *handler) await(ctx context.Context, known string, wait time.Duration) (version string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	changes := h.store.Watch(ctx) // has a value at once
+	changes := h.store.Watch(ctx) // it has a value at once
 	for version == "" || version == known {
 		select {
 		case _, ok := <-changes:
@@ -179,7 +180,7 @@ func (h *handler) history(r *http.Request) (any, error) {
 	return revisions, err
 }
 
-// at returns what the configuration said at an older version.
+// at returns the content of the configuration at an older version.
 func (h *handler) at(r *http.Request) (any, error) {
 	version := r.PathValue("version")
 	content, err := h.store.At(r.Context(), version)

@@ -11,26 +11,26 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// InForce is the configuration that a proxy runs with, which it knows without its store.
+// InForce is the configuration in force. The proxy knows it without its store.
 type InForce struct {
 	Snapshot *config.Snapshot
 	// Version is the store's name for it.
 	Version string
-	// Stale says that the store fails, since when and why; nil while it does not.
+	// Stale says since when and why the store fails; nil while it works.
 	Stale *Stale
 }
 
-// Stale is why a configuration may not be what the store says.
+// Stale says why the configuration in force may differ from the store's.
 type Stale struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason"`
 }
 
-// View is what a configuration says, for people to look at.
+// View is a configuration for people to read.
 type View struct {
 	Content config.Content
 	Version string
-	// Stale is given if the store fails: then this is the configuration in force.
+	// Stale is set if the store fails: then the view shows the configuration in force.
 	Stale *Stale
 }
 
@@ -39,7 +39,7 @@ const (
 	staleAllowed   = "allowed"
 )
 
-// viewTimeout is how long the store may take before the configuration in force is shown in the place of what it says.
+// viewTimeout is how long the store may take. After that, the view shows the configuration in force instead.
 const viewTimeout = 2 * time.Second
 
 // viewed is the answer to a request for a view.
@@ -60,7 +60,7 @@ func (h *handler) wantsView(r *http.Request) (bool, error) {
 	return h.inForce != nil, nil
 }
 
-// view returns what the store says or, if that fails, what is in force. A store that is known to fail is not asked.
+// view returns the store's configuration or, if the store fails, the one in force. It does not ask a store that is known to fail.
 func (h *handler) view(ctx context.Context) (any, error) {
 	force := h.inForce()
 	if force.Stale == nil {
@@ -80,7 +80,7 @@ func (h *handler) view(ctx context.Context) (any, error) {
 	return viewed{document: encode(force.Version, &content), Stale: force.Stale}, nil
 }
 
-// inTime returns why a store failed: if it did because the time for it was over, how long that was.
+// inTime returns why a store failed. If its time was over, the error says how long that time was.
 func inTime(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.DeadlineExceeded) {
 		return cause
@@ -88,7 +88,7 @@ func inTime(ctx context.Context, err error) error {
 	return err
 }
 
-// View returns what the proxy's configuration says or, if its store fails, what is in force.
+// View returns the proxy's configuration from its store or, if the store fails, the one in force.
 func (c *Client) View(ctx context.Context) (View, error) {
 	var d struct {
 		received

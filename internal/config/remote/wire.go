@@ -16,17 +16,17 @@ const (
 	versionsPath = root + "/versions/"
 )
 
-// Limits of what is sent, in bytes. A configuration of 5,000 backends takes about 1 MiB.
+// Size limits of bodies, in bytes. A configuration of 5,000 backends takes about 1 MiB.
 const (
 	maxRequest = 8 << 20
 	maxAnswer  = 64 << 20
 )
 
-// entities are those of one kind by name. What is not said of a field is its default, as in all stores: so nothing is lost on
-// the way, and what nobody has set stays so.
+// entities are the entities of one kind by name. A missing field has its default, as in all stores. So nothing is lost in
+// transfer, and a field that nobody has set stays unset.
 type entities map[string]config.Values
 
-// document is a configuration as it is sent.
+// document is a configuration as the API sends it.
 type document struct {
 	Version  string                     `json:"version,omitempty"`
 	Services map[string]json.RawMessage `json:"services"`
@@ -45,7 +45,7 @@ func encode(version string, content *config.Content) document {
 	return document{version, all(config.KindService), all(config.KindBackend), all(config.KindProfile)}
 }
 
-// received is a document as it is read.
+// received is a document as the API reads it.
 type received struct {
 	Version  string   `json:"version"`
 	Services entities `json:"services"`
@@ -53,7 +53,7 @@ type received struct {
 	Profiles entities `json:"profiles"`
 }
 
-// content returns what a document says, and what of it is not understood. Whether the rest is valid is not checked.
+// content returns the content of a document, and the problems of fields that could not be parsed. It does not validate the rest.
 func (r *received) content() (content config.Content, problems config.Problems) {
 	content = config.NewContent()
 	for _, section := range []struct {
@@ -67,19 +67,19 @@ func (r *received) content() (content config.Content, problems config.Problems) 
 	return content, problems.With(nil) // in order
 }
 
-// change is what is posted to changesPath.
+// change is the body of a POST to changesPath.
 type change struct {
 	Who       string            `json:"who"`
 	Why       string            `json:"why,omitempty"`
 	Expect    string            `json:"expect,omitempty"`
 	Mutations []config.Mutation `json:"mutations,omitempty"`
-	// Configuration replaces everything, if it is given.
+	// Configuration replaces everything, if it is set.
 	Configuration json.RawMessage `json:"configuration,omitempty"`
-	// DryRun asks only what would be changed.
+	// DryRun asks what the change would do, and changes nothing.
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// allowedInChange are its keys, for error messages.
+// allowedInChange lists the keys of a change, for error messages.
 const allowedInChange = "who, why, expect, dry_run, and mutations or configuration"
 
 // outcome is the answer to a change.
@@ -87,23 +87,23 @@ type outcome struct {
 	Version string       `json:"version"`           // after the change
 	Edits   config.Edits `json:"edits"`             // what it changed
 	DryRun  bool         `json:"dry_run,omitempty"` // nothing was written
-	// Configuration is there if it was asked for.
+	// Configuration is set if the request asked for it.
 	Configuration *document `json:"configuration,omitempty"`
 }
 
 // The kinds of errors that both sides know.
 const (
-	kindProblems  = "problems"   // what is wrong with the configuration
-	kindConflict  = "conflict"   // somebody else was quicker
+	kindProblems  = "problems"   // the configuration is invalid
+	kindConflict  = "conflict"   // somebody else has changed the configuration meanwhile
 	kindReadOnly  = "read-only"  // [config.ErrReadOnly]
 	kindNoVersion = "no-version" // [config.ErrNoVersion]
 	kindSchema    = "schema"     // [config.ErrSchema]
-	kindRefused   = "refused"    // by the guard
-	kindRequest   = "request"    // the request is not understood
-	kindStore     = "store"      // anything else that the store says
+	kindRefused   = "refused"    // the guard refused the request
+	kindRequest   = "request"    // the request is malformed
+	kindStore     = "store"      // any other error of the store
 )
 
-// failure is an error as it is sent.
+// failure is an error as the API sends it.
 type failure struct {
 	Kind     string          `json:"kind"`
 	Text     string          `json:"text"`
@@ -117,7 +117,7 @@ type conflict struct {
 	Since    []config.Revision `json:"since"`
 }
 
-// failureOf returns an error of a store as it is sent.
+// failureOf converts an error of a store to a failure.
 func failureOf(err error) failure {
 	f := failure{Kind: kindStore, Text: err.Error()}
 	var clash *config.ConflictError
@@ -137,19 +137,19 @@ func failureOf(err error) failure {
 	return f
 }
 
-// ErrStore: the store of the proxy's configuration fails.
+// ErrStore says that the store of the proxy's configuration fails.
 var ErrStore = errors.New("the configuration store fails")
 
-// Error is an error that the proxy answered with. errors.Is and errors.As find what a store would have returned in its place.
+// Error is an error answer of the proxy. errors.Is and errors.As find the error that a store would have returned.
 type Error struct {
 	text  string
-	cause error // nil if there is none that both sides know
+	cause error // nil if the error is of no kind that both sides know
 }
 
-// Error returns what the proxy said.
+// Error returns the proxy's text.
 func (e *Error) Error() string { return e.text }
 
-// Unwrap returns the error of package config that was sent, if it was one.
+// Unwrap returns the error of package config, if it was one.
 func (e *Error) Unwrap() error { return e.cause }
 
 // err is the reverse of failureOf.

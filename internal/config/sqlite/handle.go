@@ -37,7 +37,7 @@ func connect(ctx context.Context, path string, readOnly, known bool) (h *handle,
 	}
 	parameters := url.Values{
 		"_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "foreign_keys(1)"},
-		"mode": {"rw"}, // a file that is gone is not made anew
+		"mode": {"rw"}, // SQLite must not create a missing file again
 	}
 	if h.readOnly {
 		parameters.Set("mode", "ro")
@@ -69,7 +69,7 @@ func (h *handle) prepare(known bool) (os.FileInfo, error) {
 	case known && errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: %s no longer exists", config.ErrMissing, h.path)
 	case errors.Is(err, fs.ErrNotExist) && !h.readOnly:
-		file, err := os.OpenFile(h.path, os.O_RDWR|os.O_CREATE, 0o640) // SQLite would let everybody read it
+		file, err := os.OpenFile(h.path, os.O_RDWR|os.O_CREATE, 0o640) // SQLite would create a file that everybody can read
 		if err != nil {
 			return nil, fmt.Errorf("database file: %w", err)
 		}
@@ -86,7 +86,8 @@ func (h *handle) prepare(known bool) (os.FileInfo, error) {
 	return info, nil
 }
 
-// writable reports whether this process may write the file and the permissions allow it to anybody: root may write any file.
+// writable reports whether this process may write the file, and the file's permissions let at least one user write it. The
+// permissions count because root may write any file.
 func writable(path string, info os.FileInfo) bool {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -109,7 +110,7 @@ func (h *handle) check() error {
 	case now.Size() == 0 && h.file.Size() > 0:
 		return fmt.Errorf("%w: %s is empty (0 bytes)", config.ErrMissing, h.path)
 	}
-	if h.wal != nil { // there for as long as the pin is
+	if h.wal != nil { // it exists for as long as the pin does
 		if wal, err := os.Stat(h.path + walSuffix); err != nil || !os.SameFile(h.wal, wal) {
 			return fmt.Errorf("%s%s was deleted or replaced", h.path, walSuffix)
 		}
@@ -117,7 +118,7 @@ func (h *handle) check() error {
 	return nil
 }
 
-// walSuffix is behind the name of the file in which SQLite keeps what was written last.
+// walSuffix is the suffix of the name of the file that has the latest writes.
 const walSuffix = "-wal"
 
 // remember records the file's identity, now that it has a schema. The pin reads something, since a connection that never has cannot make
@@ -138,11 +139,11 @@ func (h *handle) remember(ctx context.Context) error {
 	return err
 }
 
-// checkpointTimeout bounds the time for others to stop using a file that is to be left.
+// checkpointTimeout is how long leave waits for others to stop using the file.
 const checkpointTimeout = time.Second
 
-// leave closes the handle of a file that is no longer at the path. What was written last is in the file FILE-wal beside it, which
-// SQLite would take for that of the next database there; so it goes into the file where it belongs first.
+// leave closes the handle of a file that is no longer at the path. The latest writes are in FILE-wal, which SQLite would take for
+// that of the next database at the path. So leave first moves them to the file where they belong.
 func (h *handle) leave(ctx context.Context) error {
 	h.users.Wait() // each has a time limit
 	if !h.readOnly {
@@ -152,12 +153,12 @@ func (h *handle) leave(ctx context.Context) error {
 			return ctx.Err()
 		case err == nil && busy:
 			return fmt.Errorf("another process still uses the file that was at %s before: the present file is not opened until that process has ended", h.path)
-		} // with another error there is nothing that could be saved: the file is damaged
+		} // after any other error nothing can be saved: the file is damaged
 	}
 	return h.close()
 }
 
-// checkpoint moves what is in FILE-wal to the file, and empties FILE-wal, unless others use it.
+// checkpoint moves the content of FILE-wal to the file and empties FILE-wal, unless others use it.
 func (h *handle) checkpoint(ctx context.Context) (busy bool, err error) {
 	if err := setBusyTimeout(ctx, h.pin, checkpointTimeout); err != nil {
 		return false, err
@@ -167,7 +168,7 @@ func (h *handle) checkpoint(ctx context.Context) (busy bool, err error) {
 	return others != 0, err
 }
 
-// close gives everything up.
+// close closes the connections to the database.
 func (h *handle) close() error {
 	if h.pin != nil {
 		_ = h.pin.Close() // it goes back to the pool

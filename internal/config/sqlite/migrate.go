@@ -14,13 +14,13 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
 )
 
-// embedded are the files that make the schema.
+// embedded are the files that create and migrate the schema.
 //
 //go:embed migrations/*.sql
 var embedded embed.FS
 
-// Migrate makes the database's schema, or brings it up to date, and returns the versions that it had and has. Others who do the
-// same at the same time wait for one another. A [Store] does so, too.
+// Migrate creates or migrates the database's schema, and returns the schema's version before and after. If several processes call
+// it at once, they wait for one another. A [Store] migrates its database, too.
 func Migrate(ctx context.Context, path string) (from, to int64, err error) {
 	newest, err := tables.Newest(embedded)
 	if err != nil {
@@ -44,7 +44,7 @@ func Migrate(ctx context.Context, path string) (from, to int64, err error) {
 	return from, newest, s.explain(err)
 }
 
-// migrate brings the schema up to date, if it is not. If there was one before (known), a file without is the wrong one.
+// migrate brings the schema up to date. If there was a schema before (known), a file without one is the wrong file.
 func (h *handle) migrate(ctx context.Context, newest int64, known bool) error {
 	has, err := h.schema(ctx)
 	if err == nil && has == 0 && known {
@@ -65,16 +65,16 @@ func (h *handle) migrate(ctx context.Context, newest int64, known bool) error {
 		return err
 	}
 	defer unlock()
-	if _, err := h.pin.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil { // so that readers and a writer do not stop one another
+	if _, err := h.pin.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil { // so that readers and a writer do not block one another
 		return err
 	}
-	if _, _, err = tables.Migrate(ctx, dialect, database.DialectSQLite3, h.db, embedded); err != nil { // looks again what there is to do
+	if _, _, err = tables.Migrate(ctx, dialect, database.DialectSQLite3, h.db, embedded); err != nil { // it checks again what there is to do
 		return err
 	}
 	return h.makeTriggers(ctx)
 }
 
-// isUpToDate reports whether a database that has one version of the schema lacks nothing of the newest.
+// isUpToDate reports whether a database whose schema version is has needs no change.
 func (h *handle) isUpToDate(ctx context.Context, has, newest int64) (bool, error) {
 	var mode string
 	if err := h.pin.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" || has != newest {
@@ -83,7 +83,7 @@ func (h *handle) isUpToDate(ctx context.Context, has, newest int64) (bool, error
 	return h.hasTriggers(ctx)
 }
 
-// schema returns the version that the schema has; 0 for an empty database.
+// schema returns the version of the schema; 0 for an empty database.
 func (h *handle) schema(ctx context.Context) (version int64, err error) {
 	var n int
 	err = h.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name = '"+tables.VersionTable+"'").Scan(&n)
@@ -101,7 +101,7 @@ func (h *handle) schema(ctx context.Context) (version int64, err error) {
 	return version, err
 }
 
-// strange says what a database without our tables is, where there were some before.
+// strange returns an error that describes a database without our tables, where there were some before.
 func (h *handle) strange(ctx context.Context) error {
 	var n int
 	err := h.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'").Scan(&n)

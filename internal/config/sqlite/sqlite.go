@@ -1,10 +1,10 @@
 // Package sqlite keeps a configuration in an SQLite database: a file that any number of processes may read and write.
 //
-// Opening a store does not open the file: the first use does, and makes the schema or brings it up to date. Changes of other
-// processes, such as an UPDATE by the program sqlite3, are seen within a second by PRAGMA data_version.
+// Opening a store does not open the file: the first use does, and creates or migrates the schema. The store sees changes by other
+// processes, such as an UPDATE by the program sqlite3, within a second, by PRAGMA data_version.
 //
-// A file that is deleted or emptied while it is used is a store that fails, and nothing is written to it: such a change would
-// be confirmed and lost. Another database in its place is opened instead.
+// If somebody deletes or empties the file while it is in use, the store fails and writes nothing, since it would confirm changes
+// that are lost. If another database takes the file's place, the store opens that one.
 package sqlite
 
 import (
@@ -30,7 +30,7 @@ type Store struct {
 	path     string         // static
 	readOnly bool           // static: the caller only reads
 	known    bool           // static: there was a configuration before
-	newest   int64          // static: version of the schema that this program knows
+	newest   int64          // static: the newest schema version that this program knows
 	poller   *config.Poller // static
 	closed   atomic.Bool
 
@@ -46,14 +46,14 @@ var _ config.Store = (*Store)(nil)
 
 var dialect = tables.Dialect{Parameter: "?", Time: "at"}
 
-// How often the database is asked whether it was changed, and how long a writer waits for another one.
+// defaultPoll is how often the store checks whether the database has changed. busyTimeout is how long a writer waits for another.
 const (
 	defaultPoll = 250 * time.Millisecond
 	busyTimeout = 5 * time.Second
 )
 
-// Open returns the store in a database's file. Its first use makes the file if there is none, unless options.Known says that
-// there was one before; its directory must exist. A file that may not be written is only read.
+// Open returns the store in a database's file. Its first use creates a missing file, unless options.Known says that there was one
+// before; the directory must exist. The store only reads a file that it may not write.
 func Open(path string, options config.Options) (*Store, error) {
 	s := &Store{readOnly: options.ReadOnly, known: options.Known, turn: make(chan struct{}, 1)}
 	var err error
@@ -91,10 +91,10 @@ func (s *Store) open(ctx context.Context, known bool) (*handle, error) {
 	return h, nil
 }
 
-// use returns the handle of the file at the path. The first time, and when another file has replaced the former one, it opens the file
-// and leaves the former. The caller ends its use with users.Done.
+// use returns the handle of the file at the path. The first time, it opens the file. If another file has replaced the former one,
+// it closes the former handle and opens the new file. The caller calls users.Done when it no longer uses the handle.
 func (s *Store) use(ctx context.Context) (*handle, error) {
-	if h, err := s.present(); h != nil || err != nil {
+	if h, err := s.current(); h != nil || err != nil {
 		return h, err
 	}
 	select {
@@ -103,7 +103,7 @@ func (s *Store) use(ctx context.Context) (*handle, error) {
 		return nil, ctx.Err()
 	}
 	defer func() { <-s.turn }()
-	if h, err := s.present(); h != nil || err != nil { // somebody else was quicker
+	if h, err := s.current(); h != nil || err != nil { // another goroutine has opened it meanwhile
 		return h, err
 	}
 	s.mu.Lock()
@@ -131,8 +131,8 @@ func (s *Store) use(ctx context.Context) (*handle, error) {
 	return h, nil
 }
 
-// present returns the handle if the file at the path is still the one that it opened; otherwise nil.
-func (s *Store) present() (*handle, error) {
+// current returns the handle if the file at the path is still the one that it opened; otherwise nil.
+func (s *Store) current() (*handle, error) {
 	if s.closed.Load() {
 		return nil, config.ErrClosed
 	}
@@ -149,7 +149,7 @@ func (s *Store) present() (*handle, error) {
 	return nil, nil
 }
 
-// explain says what an error of SQLite means to an operator.
+// explain translates an error of SQLite for an operator.
 func (s *Store) explain(err error) error {
 	var failure *sqlite.Error
 	if err == nil || !errors.As(err, &failure) {
@@ -170,7 +170,7 @@ func (s *Store) explain(err error) error {
 func (s *Store) transact(ctx context.Context, writing bool, f func(*tables.Tables, tables.Writer) (commit bool, err error)) (err error) {
 	defer func() {
 		if err != nil && ctx.Err() != nil {
-			err = ctx.Err() // the driver has other words for it
+			err = ctx.Err() // the driver returns an error of its own
 		}
 		err = s.explain(err)
 	}()
@@ -216,7 +216,7 @@ func (s *Store) Close() (err error) {
 		return nil
 	}
 	s.poller.Close()
-	s.turn <- struct{}{} // who opens a file notices that it is closed
+	s.turn <- struct{}{} // whoever opens a file meanwhile sees that the store is closed
 	defer func() { <-s.turn }()
 	s.mu.Lock()
 	h := s.handle

@@ -13,7 +13,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
 )
 
-// transaction is what package tables needs of one.
+// transaction implements what package tables needs of a transaction.
 type transaction struct {
 	*sql.Tx
 	newest int64 // version of the schema
@@ -23,7 +23,7 @@ func (t *transaction) tables() *tables.Tables {
 	return &tables.Tables{Dialect: dialect, Tx: t, Newest: t.newest}
 }
 
-// begin begins a transaction. One that writes waits for others that do, up to busyTimeout; SQLite itself would wait so long
+// begin begins a transaction. One that writes waits for other writers, for at most busyTimeout; SQLite itself would wait that long
 // even if ctx has ended.
 func begin(ctx context.Context, conn *sql.Conn, writing bool) (tx *sql.Tx, err error) {
 	if !writing {
@@ -41,7 +41,7 @@ func begin(ctx context.Context, conn *sql.Conn, writing bool) (tx *sql.Tx, err e
 			break
 		}
 	}
-	// The connection's next user expects it as it was.
+	// The connection's next user expects the usual timeout.
 	return tx, errors.Join(err, setBusyTimeout(context.WithoutCancel(ctx), conn, busyTimeout))
 }
 
@@ -71,7 +71,7 @@ func (t *transaction) Exec(ctx context.Context, statement string, args ...any) e
 	return err
 }
 
-// Lock implements [tables.Writer]: the transaction has the lock since it began.
+// Lock implements [tables.Writer]. It does nothing: the transaction has held the lock since it began.
 func (t *transaction) Lock(context.Context) error { return nil }
 
 // Sign implements [tables.Writer].

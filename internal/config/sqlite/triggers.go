@@ -8,15 +8,15 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// Triggers write the history, whoever changes a row. A trigger in SQLite has to name each column, so triggers are made of the
-// fields of each kind of entity, and made anew when a database has others: after a migration has added a column, or when a
-// program that made its triggers in another way has created the database.
+// Triggers write the history, whoever changes a row. A trigger in SQLite has to name each column, so this program generates the
+// triggers from the fields of each kind of entity. It generates them again if a database has others: after a migration has added a
+// column, or if another version of the program created the database.
 
 // event is what happens to a row, and how a trigger sees it.
 type event struct {
 	statement, action string
-	row               string // which has the entity's name
-	was, became       string // row that a column's value is read from; empty for none
+	row               string // the row that has the entity's name
+	was, became       string // the rows that have a column's old and new value; empty for none
 }
 
 var events = []event{
@@ -25,7 +25,7 @@ var events = []event{
 	{"DELETE", "removed", "OLD", "OLD", ""},
 }
 
-// triggers returns the statements that make all triggers, by the triggers' names.
+// triggers returns the statements that create all triggers, by trigger name.
 func triggers() map[string]string {
 	all := make(map[string]string)
 	for _, kind := range config.Kinds() {
@@ -37,7 +37,7 @@ func triggers() map[string]string {
 	return all
 }
 
-// trigger returns the statement that makes a trigger.
+// trigger returns the statement that creates a trigger.
 func (e event) trigger(name string, kind config.Kind) string {
 	value := func(row, column string) string {
 		if row == "" {
@@ -46,7 +46,7 @@ func (e event) trigger(name string, kind config.Kind) string {
 		return row + "." + column
 	}
 	differs := []string{"OLD.name IS NOT NEW.name"}
-	rows := []string{"SELECT '' AS field, NULL AS was, NULL AS became"} // that the entity was added or removed
+	rows := []string{"SELECT '' AS field, NULL AS was, NULL AS became"} // says that the entity was added or removed
 	for _, f := range config.Fields(kind) {
 		column := config.Column(f.Name)
 		differs = append(differs, fmt.Sprintf("OLD.%s IS NOT NEW.%[1]s", column))
@@ -70,7 +70,7 @@ BEGIN%s
 END`, name, e.statement, kind, when, refuse, e.action, kind, e.row, strings.Join(rows, "\n        UNION ALL "), also)
 }
 
-// hasTriggers reports whether the database has the triggers that this program makes.
+// hasTriggers reports whether the database has the triggers that this program creates.
 func (h *handle) hasTriggers(ctx context.Context) (bool, error) {
 	rows, err := h.pin.QueryContext(ctx, "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
 	if err != nil {
@@ -90,7 +90,7 @@ func (h *handle) hasTriggers(ctx context.Context) (bool, error) {
 	return len(missing) == 0, rows.Err()
 }
 
-// makeTriggers makes all triggers, in the place of those of the same names.
+// makeTriggers creates all triggers, and replaces those of the same names.
 func (h *handle) makeTriggers(ctx context.Context) error {
 	tx, err := h.pin.BeginTx(ctx, nil)
 	if err != nil {

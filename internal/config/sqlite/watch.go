@@ -10,12 +10,12 @@ import (
 type watcher struct {
 	store  *Store
 	every  time.Duration
-	handle int    // number of the handle that the rest is about; 0 for none, and after an error
-	data   int64  // what PRAGMA data_version said; it changes when another connection has written anything
+	handle int    // number of the handle that data and state are from; 0 for none, and after an error
+	data   int64  // the value of PRAGMA data_version, which changes when another connection has written anything
 	state  string // the handle and the configuration's version
 }
 
-// poll waits for the time of the next poll, and returns a text that is different for each state of the database.
+// poll waits until the next poll is due, and returns a text that is different for each state of the database.
 func (w *watcher) poll(ctx context.Context) (_ string, err error) {
 	defer func() {
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 // Small returns a valid content: a service with two backends.
 func Small() config.Content { return Sized(2) }
 
-// Sized returns a valid content with so many backends, each with labels.
+// Sized returns a valid content with that many backends, each with labels.
 func Sized(backends int) config.Content {
 	c := config.NewContent()
 	service := config.DefaultService()
@@ -26,8 +26,8 @@ func Sized(backends int) config.Content {
 	return c
 }
 
-// unusual has texts of fields that are not their defaults, and awkward where they may be. For numbers, durations, sizes, flags and
-// choices that are missing here there is other.
+// unusual has texts of fields that differ from the defaults, and are hard to encode where the field allows it. The function other
+// returns texts for numbers, durations, sizes, flags and choices that are missing here.
 var unusual = map[config.Kind]config.Values{
 	config.KindProfile: {"yaml": "# a comment: with a colon\nfrom: echo\nreset:\n  send: '{\"reset\" : 1}'\n\n  until: {json: {text: \"*\"}}\n"},
 	config.KindService: {
@@ -50,7 +50,7 @@ var unusual = map[config.Kind]config.Values{
 	},
 }
 
-// other returns a text that is not a field's default, of those that its type allows; the default if none is known.
+// other returns a text that the field's type allows and that is not its default; the default if it knows no other.
 func other(f config.Field) string {
 	texts := map[string][]string{"int": {"7", "8"}, "float64": {"0.5", "0.25"}, "bool": {"true", "false"}, "size": {"1025", "1026"}, "duration": {"7s", "8s"}}[f.Type]
 	if f.Type == "string" {
@@ -64,7 +64,7 @@ func other(f config.Field) string {
 	return f.Default
 }
 
-// Unusual returns a valid content whose entities have no field with its default, and others that have nothing else.
+// Unusual returns a valid content: some entities have no field with its default, and others have only defaults.
 func Unusual(t testing.TB) config.Content {
 	c := Small()
 	for kind, name := range map[config.Kind]string{config.KindProfile: "own-1", config.KindService: "all-1", config.KindBackend: "all.fields_1"} {

@@ -12,11 +12,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// manyVersions is how many versions testManyVersions makes: more than two digits, since stores that number their versions must
-// not sort them as texts. Stores with a bounded history keep as many.
+// manyVersions is how many versions testManyVersions makes: a number of three digits, since stores that number their versions must
+// not sort them as texts. Stores with a bounded history keep at least that many.
 const manyVersions = 100
 
-// testManyVersions makes a hundred versions, and goes back to those around which a number gets one more digit.
+// testManyVersions makes a hundred versions, and rolls back to those around which the number gets one more digit.
 func testManyVersions(t *testing.T, p Place) {
 	s := p.open(t)
 	versions := []*config.Snapshot{replace(t, s, Small())}
@@ -44,7 +44,7 @@ func testManyVersions(t *testing.T, p Place) {
 		}
 	}
 
-	// Who has seen an old version is told all that was changed since, and by whom.
+	// A client that has seen only an old version is told all changes since, and who made them.
 	stale := connections(7)
 	stale.Expect = versions[8].Version()
 	_, err := s.Apply(t.Context(), stale)
@@ -153,7 +153,7 @@ func testRollBack(t *testing.T, p Place) {
 	}
 }
 
-// rollBack makes the configuration say again what it said at an older version, as wsbouncer config rollback does.
+// rollBack restores the configuration of an older version, as wsbouncer config rollback does.
 func rollBack(ctx context.Context, s config.Store, version, expect, who string) (*config.Snapshot, error) {
 	content, err := s.At(ctx, version)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package storetest is the contract of [config.Store] as tests, which every store must pass.
+// Package storetest has the contract of [config.Store] as tests, which every store must pass.
 package storetest
 
 import (
@@ -9,10 +9,10 @@ import (
 
 // Place is where the stores of one test keep their configuration, empty at first.
 type Place struct {
-	// Open returns a store there. All that one place opens see the same configuration, as if each were of another process.
-	// The test closes them.
+	// Open returns a store for the place. All stores of one place see the same configuration, as if each belonged to another
+	// process. The test closes them.
 	Open func(t testing.TB, options config.Options) config.Store
-	// Single says that only one store can be open there.
+	// Single says that a place can have only one open store.
 	Single bool
 }
 
@@ -53,7 +53,7 @@ func Run(t *testing.T, place func(t *testing.T) Place) {
 	}
 }
 
-// open opens a store that is closed at the test's end.
+// open opens a store, and closes it when the test ends.
 func (p Place) open(t testing.TB) config.Store {
 	t.Helper()
 	s := p.Open(t, config.Options{})
@@ -65,7 +65,7 @@ func (p Place) open(t testing.TB) config.Store {
 	return s
 }
 
-// other opens a second store, if there can be one; otherwise it is the first.
+// other opens a second store if the place allows it; otherwise it returns the first.
 func (p Place) other(t testing.TB, first config.Store) config.Store {
 	if p.Single {
 		return first
@@ -82,7 +82,7 @@ func load(t testing.TB, s config.Store) *config.Snapshot {
 	return snapshot
 }
 
-// apply makes a change that must work.
+// apply applies a change that must succeed.
 func apply(t testing.TB, s config.Store, change config.Change) *config.Snapshot {
 	t.Helper()
 	if change.Who == "" {
@@ -95,7 +95,7 @@ func apply(t testing.TB, s config.Store, change config.Change) *config.Snapshot 
 	return snapshot
 }
 
-// replace makes a whole content the configuration.
+// replace replaces the configuration with a content.
 func replace(t testing.TB, s config.Store, content config.Content) *config.Snapshot {
 	t.Helper()
 	return apply(t, s, config.Change{Expect: load(t, s).Version(), Content: &content})

@@ -12,7 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// waitTimeout is how long a test waits for what must happen; far longer than it takes.
+// waitTimeout is how long a test waits for something that must happen; it is far longer than that takes.
 const waitTimeout = 30 * time.Second
 
 // await waits for a value of a watcher.
@@ -28,8 +28,8 @@ func await(t testing.TB, watcher <-chan struct{}) {
 	}
 }
 
-// awaitConnections waits until a watcher that loads whenever it is told to sees a backend's new cap, and returns how long
-// that took.
+// awaitConnections loads the configuration whenever the watcher reports a change, until it sees a backend's new cap. It returns how
+// long that took.
 func awaitConnections(t testing.TB, s config.Store, watcher <-chan struct{}, connections int) time.Duration {
 	t.Helper()
 	begun := time.Now()

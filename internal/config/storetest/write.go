@@ -79,7 +79,7 @@ func testMutations(t *testing.T, p Place) {
 	delete(want.Backends, "gpu-2")
 	same(t, "after mutations", load(t, p.other(t, s)).Content(), want)
 
-	// What others refer to may go together with them, and be replaced in the same change.
+	// One change may remove entities and change those that refer to them.
 	apply(t, s, config.Change{Mutations: []config.Mutation{
 		{Verb: config.Remove, Kind: config.KindService, Name: "mt"},
 		{Verb: config.Remove, Kind: config.KindProfile, Name: "mine"},

@@ -7,11 +7,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// Writer is what a database needs around a change, in the same transaction.
+// Writer does what a database needs around a change, in the same transaction.
 type Writer interface {
-	// Lock keeps out other writers until the transaction's end.
+	// Lock keeps out other writers until the transaction ends.
 	Lock(ctx context.Context) error
-	// Sign says who writes and why, for the triggers.
+	// Sign tells the triggers who writes and why.
 	Sign(ctx context.Context, who, why string) error
 	// Seal ends what Sign began.
 	Seal(ctx context.Context) error
@@ -64,15 +64,15 @@ func (t *Tables) Apply(ctx context.Context, w Writer, change config.Change, chec
 	if version, err = t.Version(ctx); err != nil {
 		return nil, false, err
 	}
-	s, err = config.NewSnapshot(version, &to, nil) // was validated
+	s, err = config.NewSnapshot(version, &to, nil) // it is already validated
 	return s, err == nil, err
 }
 
-// conflict says who changed what since a version.
+// conflict returns a conflict error that says who changed what since the expected version.
 func (t *Tables) conflict(ctx context.Context, expected, current string) error {
 	conflict := &config.ConflictError{Expected: expected, Current: current}
 	if _, err := strconv.ParseInt(expected, 10, 64); err != nil {
-		return conflict // it is no version of ours
+		return conflict // it is not a version of this store
 	}
 	revisions, err := t.History(ctx, 100)
 	if err != nil {

@@ -14,7 +14,7 @@ func (t *Tables) History(ctx context.Context, limit int) (revisions []config.Rev
 	if limit <= 0 {
 		return nil, nil
 	}
-	// By r.revision, the number: PostgreSQL names the first column revision, too, and would sort by that text.
+	// Sort by r.revision, the number: PostgreSQL names the first column revision, too, and would sort by its text.
 	rows, err := t.Tx.Query(ctx, "SELECT CAST(r.revision AS text), "+t.Time+", who, why FROM "+t.Schema+
 		"revisions AS r ORDER BY r.revision DESC LIMIT "+strconv.Itoa(limit))
 	if err != nil {
@@ -49,7 +49,7 @@ func text(p *string) string {
 	return *p
 }
 
-// traces returns what was changed after a revision, by revision.
+// traces returns the changes after a revision, by revision.
 func (t *Tables) traces(ctx context.Context, after int64) (map[string][]config.Trace, error) {
 	rows, err := t.Tx.Query(ctx, "SELECT CAST(revision AS text), action, kind, name, field, was, became FROM "+t.Schema+
 		"changes WHERE revision > "+strconv.FormatInt(after, 10)+" ORDER BY id")
@@ -66,7 +66,7 @@ func (t *Tables) traces(ctx context.Context, after int64) (map[string][]config.T
 	return traces, nil
 }
 
-// At returns what the configuration said at a version: what it says now, with all later changes taken back.
+// At returns the content of the configuration at a version: it takes all later changes back from the current content.
 func (t *Tables) At(ctx context.Context, version string, check config.ProfileCheck) (config.Content, error) {
 	current, err := t.Version(ctx)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// VersionTable is the name of the table in which goose notes the schema's versions, without Dialect.Schema.
+// VersionTable is the name of the table in which goose records the schema's versions, without Dialect.Schema.
 const VersionTable = "schema_version"
 
-// Migrate brings the schema to the newest version that the files migrations/NUMBER_name.sql lead to, and returns the versions that
-// it had and has. The caller keeps others from doing the same at the same time.
+// Migrate applies the files migrations/NUMBER_name.sql that the schema lacks, and returns the schema's version before and after.
+// The caller makes sure that only one migration runs at a time.
 func Migrate(ctx context.Context, d Dialect, name database.Dialect, db *sql.DB, files fs.FS) (from, to int64, err error) {
 	store, err := database.NewStore(name, d.Schema+VersionTable)
 	if err != nil {

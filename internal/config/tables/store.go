@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// Transact runs f in a transaction, and commits it if f says so. A transaction for reading sees one state of all tables.
+// Transact runs f in a transaction, and commits it if f says so. A transaction that only reads sees one state of all tables.
 type Transact func(ctx context.Context, writing bool, f func(t *Tables, w Writer) (commit bool, err error)) error
 
 // Store is the part of a [config.Store] that is the same for all databases. Each of its methods is one transaction.
@@ -16,7 +16,7 @@ type Store struct {
 	transact Transact            // static
 	check    config.ProfileCheck // static
 	written  func()              // static: called after each change
-	known    atomic.Bool         // there was a configuration: somebody has changed the empty one that a schema begins with
+	known    atomic.Bool         // there was a configuration before: somebody has changed the empty one of a new schema
 }
 
 // NewStore returns a store that uses these transactions. It calls written after each change.
@@ -26,8 +26,8 @@ func NewStore(transact Transact, options config.Options, written func()) *Store 
 	return s
 }
 
-// isLost returns an error if that version is the one that tables begin with, though there was a configuration before: then
-// somebody has made them anew, and nobody has ever said that there should be nothing.
+// isLost returns an error if the version is that of new tables, although there was a configuration before. Then somebody has
+// created the tables again, and nobody has asked for an empty configuration.
 func (s *Store) isLost(version string) error {
 	switch {
 	case version != firstVersion:
@@ -55,7 +55,7 @@ func (s *Store) Load(ctx context.Context) (snapshot *config.Snapshot, err error)
 	return snapshot, nil
 }
 
-// Apply implements [config.Store]. Tables that were made anew are not changed, only replaced.
+// Apply implements [config.Store]. If the tables were created again, it only accepts a change that replaces everything.
 func (s *Store) Apply(ctx context.Context, change config.Change) (snapshot *config.Snapshot, err error) {
 	written := false
 	err = s.transact(ctx, true, func(t *Tables, w Writer) (bool, error) {

@@ -1,8 +1,8 @@
-// Package tables reads and writes a configuration in the tables of an SQL database, in a transaction of the caller's: the part that
-// SQLite and PostgreSQL share. Both have the same schema: a table for each kind of entity, with a column for each field, null for the
-// default; head, whose one row has the version; revisions and changes, which triggers fill, whoever writes.
+// Package tables reads and writes a configuration in the tables of an SQL database, in the caller's transaction. It is the part that
+// SQLite and PostgreSQL share. Both have the same schema: a table for each kind of entity, with a column for each field, which is null
+// for the default; head, whose one row has the version; revisions and changes, which triggers fill, whoever writes.
 //
-// All values are passed as text, so that each field has one form everywhere.
+// All values are text, so that each field has the same form everywhere.
 package tables
 
 import (
@@ -16,7 +16,7 @@ import (
 
 // Tx is a transaction.
 type Tx interface {
-	// Query returns all rows, whose columns must be texts; nil is null.
+	// Query returns all rows. Their columns must be texts; nil is null.
 	Query(ctx context.Context, sql string, args ...any) ([][]*string, error)
 	// Exec runs one statement.
 	Exec(ctx context.Context, sql string, args ...any) error
@@ -29,7 +29,7 @@ type Rows interface {
 	Err() error
 }
 
-// Texts reads all rows, whose columns must be texts; nil is null.
+// Texts reads all rows. Their columns must be texts; nil is null.
 func Texts(rows Rows, columns int) (all [][]*string, err error) {
 	to := make([]any, columns)
 	for rows.Next() {
@@ -59,14 +59,14 @@ type Dialect struct {
 type Tables struct {
 	Dialect
 	Tx Tx
-	// Schema version that the tables must have.
+	// Newest is the schema version that this program knows.
 	Newest int64
 }
 
 // tableOf returns the name of a kind's table.
 func (t *Tables) tableOf(kind config.Kind) string { return t.Schema + string(kind) + "s" }
 
-// Version returns the version that is there.
+// Version returns the version of the configuration.
 func (t *Tables) Version(ctx context.Context) (string, error) {
 	rows, err := t.Tx.Query(ctx, "SELECT CAST(revision AS text) FROM "+t.Schema+"head")
 	if err != nil {
@@ -78,8 +78,8 @@ func (t *Tables) Version(ctx context.Context) (string, error) {
 	return *rows[0][0], nil
 }
 
-// checkSchema checks that this program knows the version of the tables. It asks each time, since another program may migrate them at
-// any time.
+// checkSchema returns an error unless this program knows the version of the tables. It reads the version each time, since another
+// program may migrate them at any time.
 func (t *Tables) checkSchema(ctx context.Context) error {
 	rows, err := t.Tx.Query(ctx, "SELECT CAST(max(version_id) AS text) FROM "+t.Schema+VersionTable+" WHERE is_applied")
 	if err != nil {
@@ -119,7 +119,7 @@ func (t *Tables) Rows(ctx context.Context) (config.Rows, error) {
 	return all, nil
 }
 
-// Load reads everything and validates it.
+// Load reads the whole configuration and validates it.
 func (t *Tables) Load(ctx context.Context, check config.ProfileCheck) (*config.Snapshot, error) {
 	if err := t.checkSchema(ctx); err != nil {
 		return nil, err
@@ -197,7 +197,7 @@ func (t *Tables) Replace(ctx context.Context, before, to *config.Content, unread
 		}
 	}
 	kinds := config.Kinds()
-	for i := len(kinds) - 1; i >= 0; i-- { // those first that refer to others
+	for i := len(kinds) - 1; i >= 0; i-- { // entities that refer to others come first
 		for _, name := range before.Names(kinds[i]) {
 			if to.Has(kinds[i], name) {
 				continue

@@ -17,7 +17,7 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// AnyPort reports whether a host:port leaves the port to the system: the same address may be listened on more than once then.
+// AnyPort reports whether a host:port lets the system choose the port. Such an address may be used more than once.
 func AnyPort(address string) bool {
 	_, port, _ := net.SplitHostPort(address)
 	n, err := strconv.Atoi(port)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// List is a list of texts. Its canonical form is JSON; texts without commas may also be given with commas between them.
+// List is a list of texts. Its canonical form is JSON. Texts without commas may also be written with commas between them.
 type List struct {
 	p     *[]string
 	may   string
@@ -16,12 +16,12 @@ type List struct {
 	again func(item string) bool
 }
 
-// NewList returns the value for a list of texts that check accepts, each once. may says in words what they are.
+// NewList returns the value for a list of texts that check accepts, each at most once. may describes the texts in words.
 func NewList(p *[]string, may string, check func(item string) error) List {
 	return List{p: p, may: may, check: check}
 }
 
-// Repeatable returns the same value for a list in which those that again is true for may be more than once.
+// Repeatable returns the same value for a list in which items may be repeated if again returns true for them.
 func (v List) Repeatable(again func(item string) bool) List {
 	v.again = again
 	return v
@@ -60,14 +60,14 @@ func (v List) Set(text string) error {
 	return nil
 }
 
-// Map is texts by name. Its canonical form is JSON; values without commas may also be given as name=value,name=value.
+// Map is a map of texts by name. Its canonical form is JSON. Values without commas may also be written as name=value,name=value.
 type Map struct {
 	p     *map[string]string
 	may   string
 	check func(key, value string) error
 }
 
-// NewMap returns the value for texts by name that check accepts. may says in words what they are.
+// NewMap returns the value for texts by name that check accepts. may describes them in words.
 func NewMap(p *map[string]string, may string, check func(key, value string) error) Map {
 	return Map{p, may, check}
 }
@@ -75,12 +75,12 @@ func NewMap(p *map[string]string, may string, check func(key, value string) erro
 // Allowed implements [Value].
 func (v Map) Allowed() string { return v.may }
 
-// Text implements [Value]; it is empty for none.
+// Text implements [Value]; it is empty for an empty map.
 func (v Map) Text() string {
 	if len(*v.p) == 0 {
 		return ""
 	}
-	return JSON(*v.p) // keys in order
+	return JSON(*v.p) // the keys are sorted
 }
 
 // Set implements [Value].
@@ -112,7 +112,7 @@ func (v Map) Set(text string) error {
 	return nil
 }
 
-// invalid returns the error for a text that is no map. It does not repeat the text, which may hold secrets.
+// invalid returns the error for a text that is not a map. It does not repeat the text, which may hold secrets.
 func (v Map) invalid() error {
 	return fmt.Errorf(`invalid value: use %s, as name=value,name=value with each name once, or as JSON such as {"name":"value"}`, v.may)
 }
@@ -129,7 +129,7 @@ func (v Map) With(key, text string) string {
 	return Map{p: &entries}.Text()
 }
 
-// JSON returns JSON without the escapes that are for HTML.
+// JSON encodes a value as JSON, without escapes for HTML.
 func JSON(v any) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)

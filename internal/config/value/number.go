@@ -27,7 +27,7 @@ func (v count) Set(text string) error {
 	return nil
 }
 
-// NewSize returns the value for a number of bytes. With [math.MaxInt64] as the most, it is not limited.
+// NewSize returns the value for a number of bytes. [math.MaxInt64] as most means no limit.
 func NewSize(p *int64, least, most int64) Value { return size{p, least, most} }
 
 type size struct {
@@ -64,7 +64,7 @@ type duration struct {
 	least time.Duration
 }
 
-// MaxDuration is the longest time span that is believed to be meant.
+// MaxDuration is the longest allowed time span. A longer one is most likely a mistake.
 const MaxDuration = 30 * 24 * time.Hour
 
 func (v duration) Text() string { return FormatDuration(*v.p) }
@@ -85,7 +85,7 @@ func (v duration) Set(text string) error {
 	return nil
 }
 
-// NewNumber returns the value for a number from 0, with a fraction.
+// NewNumber returns the value for a number from 0 to most, which may have a fraction.
 func NewNumber(p *float64, most float64) Value { return number{p, most} }
 
 type number struct {

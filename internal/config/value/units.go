@@ -38,7 +38,7 @@ func FormatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// FormatDuration returns a duration the way people write it: 1m and not 1m0s.
+// FormatDuration returns a duration as people write it: 1m and not 1m0s.
 func FormatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

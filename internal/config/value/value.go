@@ -1,5 +1,5 @@
-// Package value has the values that settings and fields of the configuration can have. All are read from text and written as
-// text, whichever file, database, variable or flag they come from, and say in words what is allowed.
+// Package value has the types of settings and of fields of the configuration. Each value is read from text and written as text,
+// whichever file, database, variable or flag it comes from, and says in words what is allowed.
 package value
 
 import (
@@ -15,13 +15,13 @@ import (
 type Value interface {
 	// Text returns the value in its canonical form, which Set understands.
 	Text() string
-	// Set reads and checks a value. The error names what was given and says what is allowed, and the value stays as it was.
+	// Set parses and checks a value. If that fails, the value stays as it was, and the error names the text and what is allowed.
 	Set(text string) error
 	// Allowed says in words what may be set.
 	Allowed() string
 }
 
-// Invalid returns the error for a value that is not accepted. what says what the value should be, and use what to give instead:
+// Invalid returns the error for an invalid value. what says what the value should be, and use says what to write instead:
 // invalid duration "7": use a number with a unit, such as 10s or 2m.
 func Invalid(what, text, use string) error {
 	return fmt.Errorf("invalid %s %q: use %s", what, text, use)
@@ -54,7 +54,7 @@ func Kind(v Value) string {
 	return "string"
 }
 
-// NewText returns the value for a text that check accepts. may says in words what that is.
+// NewText returns the value for a text that check accepts. may describes the text in words.
 func NewText(p *string, may string, check func(text string) error) Value { return text{p, may, check} }
 
 type text struct {
@@ -74,7 +74,7 @@ func (v text) Set(text string) error {
 	return nil
 }
 
-// NewChoice returns the value for one of a few names; what is what they are names of.
+// NewChoice returns the value for one of a few names. what says in words what they name.
 func NewChoice(p *string, what string, names []string) Value { return choice{p, what, names} }
 
 type choice struct {
