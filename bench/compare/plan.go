@@ -106,7 +106,7 @@ func numbers(list, flag string, least, most int, parse func(string) (int, error)
 		}
 		n, err := parse(text)
 		if err != nil || n < least || n > most {
-			return nil, fmt.Errorf("%s: %q; allowed are %d to %d", flag, text, least, most)
+			return nil, fmt.Errorf("%s: invalid value %q: use %d to %d", flag, text, least, most)
 		}
 		all = append(all, n)
 	}

@@ -54,14 +54,14 @@ func parseFlags() (options, error) {
 	o.only = strings.Split(*only, ",")
 	for _, name := range o.only {
 		if !slices.Contains(names, name) {
-			return o, fmt.Errorf("-only: %q is unknown; allowed are %s", name, strings.Join(names, ", "))
+			return o, fmt.Errorf("-only: unknown table %q: use %s", name, strings.Join(names, ", "))
 		}
 	}
 	switch {
 	case o.rounds < 1 || o.rounds > maxRounds:
-		return o, fmt.Errorf("-rounds: %d; allowed is 1 to %d", o.rounds, maxRounds)
+		return o, fmt.Errorf("-rounds: %d is not between 1 and %d", o.rounds, maxRounds)
 	case o.duration < minDuration || o.duration > maxDuration:
-		return o, fmt.Errorf("-duration: %v; allowed is %v to %v", o.duration, minDuration, maxDuration)
+		return o, fmt.Errorf("-duration: %v is not between %v and %v", o.duration, minDuration, maxDuration)
 	}
 	return o, nil
 }

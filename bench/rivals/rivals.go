@@ -97,7 +97,7 @@ func Workers(list string) (map[string]int, error) {
 			return nil, fmt.Errorf("-workers: %q has no number of workers to choose", name)
 		}
 		if _, err := fmt.Sscan(value, &n); err != nil || n < 1 || n > 1024 {
-			return nil, fmt.Errorf("-workers: %s has %q workers; allowed are 1 to 1024", name, value)
+			return nil, fmt.Errorf("-workers: invalid number of workers for %s, %q: use 1 to 1024", name, value)
 		}
 		chosen[name] = n
 	}

@@ -44,13 +44,13 @@ class Settings:
         try:
             config = json.loads(message)["config"]
         except (ValueError, KeyError, TypeError):
-            raise BadMessage(f'unreadable config; allowed is {{"config" : {{...}}}}: {message:.60}') from None
+            raise BadMessage(f'unreadable config, expected {{"config" : {{...}}}}: {message:.60}') from None
         if not isinstance(config, dict):
             raise BadMessage(f"config: {json.dumps(config):.40} is not an object")
         if "sample_rate" in config:
             if config["sample_rate"] not in SAMPLE_RATES:
                 allowed = ", ".join(map(str, SAMPLE_RATES))
-                raise BadMessage(f"config: sample_rate {config['sample_rate']!r:.20} is not supported; allowed are {allowed}")
+                raise BadMessage(f"config: sample_rate {config['sample_rate']!r:.20} is not supported: use one of {allowed}")
             self.sample_rate = int(config["sample_rate"])
         if "words" in config:
             self.words = bool(config["words"])
@@ -130,7 +130,7 @@ class Server:
                     if message == EOF:
                         return
                 else:
-                    raise BadMessage(f"unknown text; allowed are {EOF}, {RESET} and config: {message:.40}")
+                    raise BadMessage(f"unknown text, expected {EOF}, {RESET} or a config: {message:.40}")
         finally:
             if session:
                 session.close()
@@ -166,7 +166,7 @@ async def run(options):
 def address(text):
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an address; allowed is host:port, such as 127.0.0.1:2700")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address: use host:port, such as 127.0.0.1:2700")
     return host.strip("[]"), int(port)
 
 

@@ -65,14 +65,14 @@ func (c *conn) clientSends() {
 	c.toServer = append(c.toServer, c.present(FromClient, &c.up, p, false)...)
 }
 
-// clientLeaves ends a session, wherever it stands.
+// clientLeaves ends a session, whatever its state.
 func (c *conn) clientLeaves() {
 	if v := c.visit; v != nil && (len(v.sending) == 0 || c.w.chooser.chance(20)) {
 		c.leave(0)
 	}
 }
 
-// serverHears lets the server take a piece of what was sent to it.
+// serverHears lets the server read a piece of what was sent to it.
 func (c *conn) serverHears() {
 	if c.gone || c.closed != 0 || len(c.toServer) == 0 {
 		return

@@ -172,7 +172,7 @@ func TestLeakIsFound(t *testing.T) {
 		{"vosk", `reset: none, stateless: true, replace: none`},
 		// Hot words that the reset does not overwrite.
 		{"funasr", `reset: {send: '{"is_speaking": false, "is_end": true, "wav_name": "$token"}'}`},
-		// An acknowledgement that cannot be told from an answer to the client.
+		// An acknowledgement that looks like an answer to the client.
 		{"funasr", `reset: {until: {json: {is_end: true}}}, answers: {text: never}`},
 		{"watson", `answers: {text: never}, sticky: none`},
 		{"watson", `sticky: none`},

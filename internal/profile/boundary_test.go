@@ -22,13 +22,13 @@ func TestEndWithinMessage(t *testing.T) {
 	l.server(finished)
 	l.beginServerMessage(`{"header":{"event":"result-`)
 	l.want("end", l.end(), Resetting, NoReason)
-	s := l.serverEnds(`generated","task_id":"1"}}`)
+	s := l.endServerMessage(`generated","task_id":"1"}}`)
 	l.want("its end", s, Ready, NoReason)
 	if l.pass != Drop {
 		t.Errorf("the rest is not dropped: %v", l.pass)
 	}
 
-	// Where the acknowledgement has to be the last, a message behind it proves that it was not.
+	// If the acknowledgement must be the last message, a message after it proves that it was not.
 	l = builtin(t, "watson")
 	l.begin()
 	l.client(frame.Text, `{"action":"start"}`)
@@ -142,7 +142,7 @@ func TestLongFirstMessage(t *testing.T) {
 		t.Errorf("in two frames: %+v, passed %d frames", s, len(l.passed))
 	}
 
-	// On a new connection it is let through, and the connection is for nobody else.
+	// A new connection passes it on and then serves no other session.
 	for _, frames := range [][]string{{long}, {long[:10], long[10:]}} {
 		l := builtin(t, "vosk")
 		l.begin()
@@ -163,7 +163,7 @@ func TestBusyBeforeSession(t *testing.T) {
 	l = builtin(t, "kaldi-gstreamer")
 	l.beginServerMessage(full[:5])
 	l.begin()
-	l.want("at the same time", l.serverEnds(full[5:]), Elsewhere, Busy)
+	l.want("at the same time", l.endServerMessage(full[5:]), Elsewhere, Busy)
 	if len(l.passed) > 0 {
 		t.Errorf("the client gets %q", l.passed)
 	}
@@ -176,7 +176,7 @@ func TestBusyBeforeSession(t *testing.T) {
 		t.Errorf("greeting: %q", got)
 	}
 	l.begin()
-	l.want("its end", l.serverEnds("one"), Continue, NoReason)
+	l.want("its end", l.endServerMessage("one"), Continue, NoReason)
 	if len(l.passed) != 1 || l.passed[0] != "another one" {
 		t.Errorf("the client gets %q", l.passed)
 	}
@@ -190,7 +190,7 @@ func greetings(b *Boundary) (text string) {
 	return text
 }
 
-// A greeting is kept whole or not at all.
+// A greeting is saved whole or not at all.
 func TestGreeting(t *testing.T) {
 	p := mustParse(t, `profiles: {p: {greeting: {text: go}, limits: {greeting: 11}}}`)
 	l, s := dialed(t, p)

@@ -20,7 +20,7 @@ func documentation(t *testing.T) string {
 	return string(b)
 }
 
-// tableBelow returns the rows of the first table below a heading, by what stands in backquotes in their first cell.
+// tableBelow returns the rows of the first table below a heading, by the name in backquotes in their first cell.
 func tableBelow(t *testing.T, doc, heading string) map[string][]string {
 	t.Helper()
 	_, rest, ok := strings.Cut(doc, "\n"+heading+"\n")
@@ -37,7 +37,7 @@ func tableBelow(t *testing.T, doc, heading string) map[string][]string {
 			}
 			name := strings.Trim(cells[0], "`")
 			if rows[name] != nil {
-				t.Errorf("%s: %s stands there twice", heading, name)
+				t.Errorf("%s: %s is listed twice", heading, name)
 			}
 			rows[name] = cells
 		case len(rows) > 0 && !strings.HasPrefix(line, "|"), strings.HasPrefix(line, "#"):
@@ -47,11 +47,11 @@ func tableBelow(t *testing.T, doc, heading string) map[string][]string {
 	return rows
 }
 
-// unheard is a key and a value that nobody knows.
+// unheard is an unknown key and an unknown value.
 const unheard = "unheard-of-in-profiles"
 
-// allowedAt asks the reader what it allows at a path of keys, by giving it what it does not know: other keys, where
-// it reads a mapping, or other words.
+// allowedAt returns what the reader allows at a path of keys. It finds out by giving the reader an unknown key, where it reads a mapping,
+// or an unknown word.
 func allowedAt(path, what string) []string {
 	value := unheard
 	if what == "key" {

@@ -27,7 +27,7 @@ func watsonStopped(t *testing.T) *line {
 	return l
 }
 
-// The acknowledgement is followed by a time of quiet.
+// After the acknowledgement, the boundary waits for a time without messages.
 func TestSettle(t *testing.T) {
 	l := watsonStopped(t)
 	l.want("result", l.server(`{"results":[]}`), Continue, NoReason)
@@ -88,7 +88,7 @@ func TestAcknowledgementsCounted(t *testing.T) {
 	l.client(frame.Text, watsonStart)
 	l.client(frame.Text, watsonStop)
 	if !l.b.Owed(l.traffic) {
-		t.Error("nothing is owed")
+		t.Error("Owed is false although an answer is missing")
 	}
 	l.want("end", l.end(), Resetting, NoReason)
 	l.want("of the start", l.server(listening), Continue, NoReason)
@@ -108,7 +108,7 @@ func TestAcknowledgementsCounted(t *testing.T) {
 	l.want("end", l.end(), Broken, Unsolicited)
 }
 
-// A client that says something behind its end message has not ended its session.
+// A client that sends something after its end message has not ended its session.
 func TestNotEnded(t *testing.T) {
 	l := builtin(t, "watson")
 	l.begin()

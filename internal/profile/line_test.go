@@ -53,7 +53,7 @@ func (l *line) begin() Step {
 // end ends it.
 func (l *line) end() Step { return l.b.End(l.traffic) }
 
-// client presents a message of the client's, in the given frames, and returns what the last call said.
+// client presents a message from the client, in these frames, and returns the Step of the last call.
 func (l *line) client(op frame.Opcode, frames ...string) Step {
 	return l.message(FromClient, op, true, frames)
 }
@@ -66,8 +66,8 @@ func (l *line) beginServerMessage(frames ...string) Step {
 	return l.message(FromServer, frame.Text, false, frames)
 }
 
-// serverEnds presents the rest of a message from the server.
-func (l *line) serverEnds(frames ...string) Step {
+// endServerMessage presents the rest of a message from the server.
+func (l *line) endServerMessage(frames ...string) Step {
 	return l.message(FromServer, frame.Continuation, true, frames)
 }
 

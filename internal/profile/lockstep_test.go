@@ -43,7 +43,7 @@ func TestLockstepReset(t *testing.T) {
 	}
 }
 
-// Answers that are still owed come before those of the reset.
+// Missing answers come before those to the reset.
 func TestLockstepOwed(t *testing.T) {
 	l := builtin(t, "vosk")
 	l.begin()
@@ -51,12 +51,12 @@ func TestLockstepOwed(t *testing.T) {
 	l.client(frame.Binary, "audio")
 	l.client(frame.Binary, "audio")
 	if !l.b.Owed(l.traffic) {
-		t.Error("nothing is owed")
+		t.Error("Owed is false although answers are missing")
 	}
 	l.server(voskPartial)
 	l.beginServerMessage(`{"part`)
 	l.want("end", l.end(), Resetting, NoReason)
-	l.want("the second one's rest", l.serverEnds(`ial" : ""}`), Continue, NoReason)
+	l.want("the second one's rest", l.endServerMessage(`ial" : ""}`), Continue, NoReason)
 	l.want("first", l.server(voskFinal), Continue, NoReason)
 	l.want("second", l.server(voskPartial), Continue, NoReason)
 	l.want("third", l.server(voskFinal), Ready, NoReason)
@@ -73,7 +73,7 @@ func TestLockstepMismatch(t *testing.T) {
 	}
 }
 
-// More answers than questions belong to nobody.
+// If the server sends more answers than it got messages, they belong to no session.
 func TestLockstepImplausible(t *testing.T) {
 	l := builtin(t, "vosk")
 	l.begin()
@@ -104,7 +104,7 @@ func TestLockstepImplausible(t *testing.T) {
 	}
 }
 
-// A session that said nothing leaves nothing behind, unless the server did.
+// A session that sent nothing leaves the connection clean, unless the server sent something.
 func TestNothingSaid(t *testing.T) {
 	for _, name := range []string{"vosk", "watson", "dashscope", "echo"} {
 		l := builtin(t, name)
@@ -126,7 +126,7 @@ func TestNothingSaid(t *testing.T) {
 	l.want("one-shot", l.end(), Broken, Served)
 }
 
-// Whatever stands half-way when a session ends closes the connection.
+// A message that is incomplete when its session ends makes the connection Broken.
 func TestCut(t *testing.T) {
 	for _, name := range []string{"vosk", "watson", "dashscope", "echo", "one-shot"} {
 		l := builtin(t, name)
@@ -178,7 +178,7 @@ func TestResetFails(t *testing.T) {
 	}
 }
 
-// The client gets its last answer only; what it says behind its end message is dropped, and its leaving changes nothing.
+// The client gets its last answer and nothing after it. What it sends after its end message is dropped, and if it leaves, nothing changes.
 func TestFinishing(t *testing.T) {
 	l := builtin(t, "vosk")
 	l.begin()

@@ -39,7 +39,7 @@ func TestParsePass(t *testing.T) {
 	}
 }
 
-// What the service passes adds to what the profile says, whose lists of allowed values go on to be shared.
+// A service's rules add to those of its profile. Clients whose values the profile allows still share connections.
 func TestPassing(t *testing.T) {
 	p := mustParse(t, variantYAML)
 	plain := mustParse(t, "profiles: {p: {}}")

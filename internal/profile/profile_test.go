@@ -47,7 +47,7 @@ func TestNames(t *testing.T) {
 	names := Names()
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
-			t.Errorf("%s is there twice", name)
+			t.Errorf("%s is listed twice", name)
 		}
 	}
 	files, err := builtInFiles.ReadDir("builtin")
@@ -108,7 +108,7 @@ func TestCounts(t *testing.T) {
 		if got := begin("echo").Plausible(c.traffic); got != c.plausibleForLockstep {
 			t.Errorf("%s: plausible %v; want %v", c.what, got, c.plausibleForLockstep)
 		}
-		// One session per connection: anything may be said, and nothing makes the connection fit for another.
+		// A one-shot connection serves one session: the server may send anything, and nothing makes the connection reusable.
 		if got := begin("one-shot").End(c.traffic).Then; got != Broken {
 			t.Errorf("%s, one-shot: %v", c.what, got)
 		}

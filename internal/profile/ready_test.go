@@ -50,7 +50,7 @@ func TestFull(t *testing.T) {
 	}
 	l.want("end", l.end(), Broken, Served)
 
-	// When the client has got something from this server, nobody else can go on.
+	// Once the client has received something from this server, no other server can take over.
 	l = builtin(t, "whisperlive")
 	l.begin()
 	l.client(frame.Text, options)
@@ -82,7 +82,7 @@ func TestFull(t *testing.T) {
 	l.begin()
 	l.client(frame.Text, "1")
 	l.client(frame.Text, "2")
-	l.want("two messages that are looked at", l.b.Closed(1013), Broken, ServerClosed)
+	l.want("two inspected messages", l.b.Closed(1013), Broken, ServerClosed)
 	l = idling(t, p)
 	l.begin()
 	l.client(frame.Binary, "1")

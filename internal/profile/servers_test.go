@@ -11,13 +11,13 @@ import (
 
 // nasty says how a simulated server misbehaves.
 type nasty struct {
-	ignoresReset bool // now and then
-	dies         bool // goes silent at some point, with the connection open
+	ignoresReset bool // sometimes
+	dies         bool // stops sending at some point, with the connection open
 	overtakes    bool // the acknowledgement may overtake results
 	late         bool // results of a task may come after its end
 }
 
-// say returns a text message with the sessions that have caused it.
+// say returns a text message that names the sessions that caused it.
 func say(fields map[string]any, from []int) said {
 	if from != nil {
 		fields["from"] = slices.Compact(slices.Sorted(slices.Values(from)))

@@ -7,16 +7,16 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// What sticks decides which sessions a connection is for.
+// A connection serves only sessions with the same sticky settings.
 func TestSticky(t *testing.T) {
 	const a, b = `{"config" : {"sample_rate" : 8000}}`, `{"config" : {"sample_rate" : 16000}}`
 	for _, c := range []struct {
 		first, second string
-		fits          bool
+		ok            bool
 	}{
 		{a, a, true},
 		{a, b, false},
-		{a, a + " ", false}, // nobody knows what a blank is to the server
+		{a, a + " ", false}, // a blank may matter to the server
 		{a, "", false},
 		{"", a, false},
 		{"", "", true},
@@ -34,7 +34,7 @@ func TestSticky(t *testing.T) {
 		} else {
 			s = l.client(frame.Binary, "audio")
 		}
-		if c.fits {
+		if c.ok {
 			if l.want(c.first+c.second, s, Continue, NoReason); len(l.passed) != 1 {
 				t.Errorf("%s, %s: %d messages passed", c.first, c.second, len(l.passed))
 			}
@@ -55,7 +55,7 @@ func TestSticky(t *testing.T) {
 	}
 }
 
-// What may have changed settings, or cannot be understood, spoils the connection.
+// A message that may have changed settings, or that the boundary cannot read, prevents reuse.
 func TestUnclean(t *testing.T) {
 	for _, c := range []struct{ profile, first, then string }{
 		{"vosk", "", `{"config" : {}}`},

@@ -103,7 +103,7 @@ func TestUntagged(t *testing.T) {
 	}
 }
 
-// A connection without a former session has nobody else's messages.
+// In a connection's first session, every message belongs to that session.
 func TestTagsOfFirstSession(t *testing.T) {
 	l := builtin(t, "dashscope")
 	l.begin()
@@ -140,7 +140,7 @@ func TestTagAgain(t *testing.T) {
 	l.want("end", l.end(), Broken, Unclean)
 }
 
-// Tasks that cannot be told apart, and more than can be followed, spoil the connection.
+// Tasks with the same tag, and more open tasks than the boundary tracks, prevent reuse.
 func TestTasksUnclean(t *testing.T) {
 	for _, c := range []struct {
 		what string
@@ -178,8 +178,8 @@ func TestTasksUnclean(t *testing.T) {
 	l.want("one after the other", l.end(), Ready, NoReason)
 }
 
-// A client that leaves before its tasks are done, or that says something behind its last one, closes the connection - or,
-// where the profile says so, its tasks are awaited.
+// If a client leaves before its tasks are done, or sends something after its last one, the connection is Broken. If the profile says so,
+// the boundary waits for the tasks instead.
 func TestTaskLeftEarly(t *testing.T) {
 	l := builtin(t, "dashscope")
 	l.begin()
@@ -209,7 +209,7 @@ func TestTaskLeftEarly(t *testing.T) {
 	l.want("the last one", l.server(event("task-finished", "2")), Ready, NoReason)
 }
 
-// After a task that failed, the server closes the connection: nobody is to get it.
+// After a failed task, the server closes the connection: no other session may get it.
 func TestTaskFailed(t *testing.T) {
 	for _, failure := range []string{event("task-failed", "1"), `{"header":{"event":"task-failed"}}`} {
 		l := builtin(t, "dashscope")

@@ -32,17 +32,17 @@ type chooser func(n int) int
 
 func (c chooser) chance(percent int) bool { return c(100) < percent }
 
-// said is a whole message, or none when it stands for a close.
+// said is a whole message from the server, or its close.
 type said struct {
 	op      frame.Opcode
 	payload string
-	close   frame.CloseCode // the server closes with this code instead
-	late    bool            // it may be overtaken by what is said after it
+	close   frame.CloseCode // if not 0, the server closes with this code instead
+	late    bool            // later messages may overtake it
 }
 
 // server is the server's part of one connection.
 type server interface {
-	// hear takes a message and returns what the server says to it.
+	// hear receives a message and returns the server's answers.
 	hear(op frame.Opcode, payload string) []said
 }
 
@@ -254,7 +254,7 @@ func (c *conn) do(s Step) {
 	}
 }
 
-// fresh returns a connection that has served nobody.
+// fresh returns a connection that has served no session.
 func (w *world) fresh() *conn {
 	c := w.dial()
 	for range 1000 {
@@ -336,7 +336,7 @@ func (c *conn) present(d Direction, f *lane, p piece, all bool) (out []piece) {
 			}
 		}
 	}
-	if !p.first && all && !f.shown { // the rest of what nobody looked at when it began
+	if !p.first && all && !f.shown { // the rest of a message that was not inspected when it began
 		f.feed = true
 	}
 	f.midFrame = !p.last

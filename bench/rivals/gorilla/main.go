@@ -50,7 +50,7 @@ func main() {
 	p := &proxy{}
 	for _, url := range flag.Args() {
 		if !strings.HasPrefix(url, "ws://") && !strings.HasPrefix(url, "wss://") {
-			log.Fatalf("%q is not the URL of a backend; allowed are ws:// and wss://", url)
+			log.Fatalf("%q is not the URL of a backend: use ws:// or wss://", url)
 		}
 		p.pools = append(p.pools, newPool(dialer, url, *size))
 	}

@@ -132,12 +132,12 @@ class Protocol(ServerTest):
 
     async def test_messages_that_are_refused(self):
         for message, reason in {
-            '{"eof":1}': 'unknown text; allowed are {"eof" : 1}, {"reset" : 1} and config: {"eof":1}',
+            '{"eof":1}': 'unknown text, expected {"eof" : 1}, {"reset" : 1} or a config: {"eof":1}',
             "hello": "unknown text",
             "config": "unreadable config",
             '["config"]': "unreadable config",
             '{"config" : 8000}': "8000 is not an object",
-            '{"config" : {"sample_rate" : 8000}}': "sample_rate 8000 is not supported; allowed are 16000, 32000, 48000",
+            '{"config" : {"sample_rate" : 8000}}': "sample_rate 8000 is not supported: use one of 16000, 32000, 48000",
             '{"config" : {"sample_rate" : "fast"}}': "sample_rate 'fast' is not supported",
             "ü" * 200: "unknown text",
         }.items():
@@ -217,7 +217,7 @@ class Ends(ServerTest):
 class Options(unittest.TestCase):
     def test_refused(self):
         for arguments, reason in {
-            ("--listen", "2700"): "'2700' is not an address; allowed is host:port",
+            ("--listen", "2700"): "'2700' is not an address: use host:port",
             ("--listen", "127.0.0.1:99999"): "is not an address",
             ("--connections", "0"): "'0' is not a number from 1 to 1000",
             ("--workers", "many"): "'many' is not a number",
