@@ -52,7 +52,7 @@ func connected(t *testing.T, handler http.HandlerFunc, f func(t *testing.T, clie
 			defer close(served)
 			_ = server.Serve(listener)
 		}()
-		_ = client.SetDeadline(time.Now().Add(time.Hour)) // only a way out
+		_ = client.SetDeadline(time.Now().Add(time.Hour)) // ends a test that hangs
 		f(t, client)
 		_ = client.Close()
 		_ = server.Close()
@@ -67,7 +67,7 @@ func cutAfter(t *testing.T, client net.Conn, text string, limit time.Duration) s
 	go func() { _, _ = io.WriteString(client, text) }()
 	said, err := io.ReadAll(client)
 	took := time.Since(begun)
-	if errors.Is(err, os.ErrDeadlineExceeded) || took < limit || took > limit+time.Second { // it lingers a moment for the answer's sake
+	if errors.Is(err, os.ErrDeadlineExceeded) || took < limit || took > limit+time.Second { // the server waits a moment so that the answer arrives
 		t.Errorf("closed after %v, %v; want %v", took, err, limit)
 	}
 	return string(said)
@@ -143,7 +143,7 @@ func TestUnreadAnswer(t *testing.T) {
 		if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(limits.Answer) // of the bubble
+		time.Sleep(limits.Answer) // by the bubble's clock
 		synctest.Wait()
 		select {
 		case err := <-gone:

@@ -123,7 +123,7 @@ func TestRawServerCounts(t *testing.T) {
 	if got := m.read(); got.open != 1 || got.attempts != 1 {
 		t.Errorf("with a client: %+v", got)
 	}
-	// It answers the close frame, and has counted the client out before that.
+	// The server answers the close frame, and has counted the client as gone before that.
 	if err := a.write(a.clientFrame(true, frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))); err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func TestWatcherJudges(t *testing.T) {
 			t.Errorf("got %q; want %q", got, want)
 		}
 	}
-	// The operator may lower a cap below what there is, but nobody may exceed the highest.
+	// The operator may lower a cap below the number of open connections, but no server may see more than the highest cap.
 	for used, want := range map[int]int{20: 0, 21: 1} {
 		b := stats.Backend{Name: "o", Service: "operated"}
 		b.Stats = pool.Stats{Cap: 3, Dialing: used}
@@ -142,7 +142,7 @@ func TestWatcherJudges(t *testing.T) {
 			t.Errorf("%d connections: got %q", used, got)
 		}
 	}
-	// Of a hostile server, an open circuit and broken sessions are no finding.
+	// An open circuit and broken sessions of a hostile server are no findings.
 	b := stats.Backend{Name: "h", Service: "s", URL: "ws://hostile"}
 	b.CircuitOpened, b.Broken = 1, 1
 	w := newWatcher(&proxy{name: "main"}, nil, newLedger(), nil)

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	_ "github.com/wsbouncer/wsbouncer/internal/cli" // its changes are changes of the binary
+	_ "github.com/wsbouncer/wsbouncer/internal/cli" // a change of it changes the binary
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 

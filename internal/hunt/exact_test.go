@@ -92,7 +92,7 @@ func TestExact(t *testing.T) {
 				})
 				timeout := 10 * time.Second
 				if instead == 0 {
-					timeout = shortTimeout // for what does not come
+					timeout = shortTimeout // for an answer that does not come
 				}
 				report := run(t, Options{
 					URL: url, Protocol: d.Name, Sessions: 60, Seed: 3, Exact: true, Manners: Manners{CleanEnd: 1}, Concurrency: 4,
@@ -108,7 +108,7 @@ func TestExact(t *testing.T) {
 			if r, bad := hold(0, 1); r.Lost+r.Twice+bad > 0 || r.Completed != r.Sessions {
 				t.Errorf("passing all on: %d bad sessions: %s", bad, r.String())
 			}
-			if r, bad := hold(7, 2); r.Twice == 0 || r.Lost > 0 && !d.Lockstep || bad == 0 { // in lockstep it leaves one result too early
+			if r, bad := hold(7, 2); r.Twice == 0 || r.Lost > 0 && !d.Lockstep || bad == 0 { // in lockstep the client leaves one result too early
 				t.Errorf("passing each seventh final result on twice: %d bad sessions: %s", bad, r.String())
 			}
 			if r, bad := hold(7, 0); r.Lost+r.Failed() == 0 || r.Twice > 0 || bad == 0 {
@@ -139,7 +139,7 @@ func TestTally(t *testing.T) {
 		{plain, "s9:1-2|s9:2-3", 0, 1},
 		{plain, "s9:1-2|s9:5", 2, 0},
 		{plain, "s9:2", 1, 0},
-		{plain, "s9:1 s7:1-9|s9:2", 0, 0}, // what is foreign is counted elsewhere
+		{plain, "s9:1 s7:1-9|s9:2", 0, 0}, // foreign results are counted elsewhere
 		{overlapping, "s9:1-2|s9:2-3|s9:3-5", 0, 0},
 		{overlapping, "s9:1-2|s9:1-3", 0, 1},
 		{overlapping, "s9:1-2|s9:2", 0, 1},

@@ -38,11 +38,11 @@ type shared struct {
 
 	mu     sync.Mutex
 	client *websocket.Conn // guarded by mu
-	kept   []Message       // guarded by mu: came while nobody had it
-	over   bool            // guarded by mu: the server says nothing any more, so nobody can be served with it
+	kept   []Message       // guarded by mu: messages that came while no session had the connection
+	over   bool            // guarded by mu: the server sends nothing any more, so the connection cannot serve a session
 }
 
-// relay runs a simulated server, and a relay with so many connections to it, for the time of the test, and returns the relay's
+// relay runs a simulated server, and a relay with that many connections to it, until the test ends. It returns the relay's
 // URL.
 func relay(t *testing.T, protocol string, connections int) string {
 	t.Helper()
@@ -53,7 +53,7 @@ func relay(t *testing.T, protocol string, connections int) string {
 		greets: slices.Contains(greets, protocol),
 	}
 	for range connections {
-		l.idle <- nil // to be dialed
+		l.idle <- nil // nil: dial a new one
 	}
 	front := httptest.NewServer(http.HandlerFunc(l.serve))
 	t.Cleanup(func() {

@@ -76,7 +76,7 @@ func TestMessagesAllocateNothing(t *testing.T) {
 	o.Size, o.Rate, o.Duration = 1024, 1000, 500*time.Millisecond
 	r, mallocs := measured(t, o)
 	t.Logf("%d messages, %d allocations", r.Received, mallocs)
-	// The steady part itself makes some dozens of allocations, however many messages there are.
+	// The steady part allocates a few dozen times, however many messages it sends.
 	if mallocs > uint64(r.Received)/10 {
 		t.Errorf("%d allocations for %d messages", mallocs, r.Received)
 	}

@@ -149,7 +149,7 @@ func TestChurnGoesOnAfterSessionsThatCannotConnect(t *testing.T) {
 	var requests atomic.Int64
 	var upgrader websocket.Upgrader
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The first client is refused, and every third after it.
+		// The server refuses the first client, and every third one after it.
 		if requests.Add(1)%3 == 1 {
 			http.Error(w, "full", http.StatusServiceUnavailable)
 			return
@@ -211,7 +211,7 @@ func TestChurnGivesUpOnServersThatDoNotEndConnections(t *testing.T) {
 	release := make(chan struct{})
 	s := wstest.StartLibraryServer(t, func(c *websocket.Conn) error {
 		err := wstest.LibraryEcho(c)
-		<-release // the library has answered the close
+		<-release // the library has answered the close frame
 		return err
 	})
 	defer close(release)

@@ -124,7 +124,7 @@ func TestStreamsTheWholeRecordingAtItsPace(t *testing.T) {
 	if err := r.Err(); err != nil {
 		t.Errorf("%v, %v", err, r.Errors)
 	}
-	// The end of a recording may be cut off behind its last audio, so that it was heard as a whole and not counted.
+	// The end of the run may cut off a recording after its last audio. Then the server heard all of it, but it does not count.
 	if got := whole.Load(); got < r.Complete || got > r.Complete+int64(o.Connections) {
 		t.Errorf("the server heard %d whole recordings, the clients sent %d", got, r.Complete)
 	}

@@ -94,7 +94,7 @@ func TestJudge(t *testing.T) {
 		{"connect-mean>25ms", "", false},
 		{"first-reply-p99>1h", "first-reply-p99>1h: failed, nothing measured", true},
 		{"final-p99<1h", "", true},
-		{"all-connected>1h", "", true}, // not all did
+		{"all-connected>1h", "", true}, // not all clients connected
 		{"failures>3", "failures>3: failed, 4", true},
 		{"failures>4", "", false},
 		{"failures>=4", "", true},
@@ -137,7 +137,7 @@ func TestJudgeTakesThresholdsForTheLastWord(t *testing.T) {
 	}
 	for _, c := range []struct {
 		thresholds []string
-		want       []string // nothing for no error
+		want       []string // empty for no error
 	}{
 		{nil, []string{"3 messages lost, 4 messages mixed up, 1 connections failed, 1 could not connect again"}},
 		{[]string{"lost>5"}, []string{"4 messages mixed up, 1 connections failed"}},

@@ -12,7 +12,7 @@ import (
 func TestValidateNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Options)
-		want   []string // parts of the error; none for no error
+		want   []string // parts of the error; empty for no error
 	}{
 		{func(*Options) {}, nil},
 		{func(o *Options) { o.Rate = 0 }, nil},

@@ -139,7 +139,7 @@ func TestRunNoticesWrongAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := quick(wstest.StartLibraryServer(t, c.session).URL)
-			switch name { // the cases in which something is waited for in vain
+			switch name { // cases in which the client waits for an echo that never comes
 			case "drops the first":
 				o.ConnectTimeout = time.Second
 			case "drops the last":

@@ -31,15 +31,15 @@ var notShown = []string{
 	"Backends.Health.ProbeSince", "Backends.Health.ProbeReason",
 	"Backends.Health.OutlierSince", "Backends.Health.OutlierReason",
 	"Backends.Variants",
-	"Leaving",                                                                                       // what is left of those that are no more, in sums only
-	"Configuration.Version", "Configuration.Since", "Configuration.Reason", "Configuration.Applied", // a version would be a series each
+	"Leaving",                                                                                       // removed backends: shown only as sums
+	"Configuration.Version", "Configuration.Since", "Configuration.Reason", "Configuration.Applied", // each version would be a series of its own
 	"Backends.Retired", // the sum over backend_retired_total
 }
 
 // TestEverythingIsShownExactly gives every field of the statistics a value of its own, and finds each in the scrape, as
 // often as it should be there, through the text that Prometheus reads. A new field fails it until there is a metric for it.
 func TestEverythingIsShownExactly(t *testing.T) {
-	const first = 1 << 40 // so that rounding on the way would show
+	const first = 1 << 40 // large, so that a rounding error would show
 	var filled filler
 	filled.next = first
 	var s stats.Stats
@@ -84,7 +84,7 @@ type filler struct {
 	next    float64
 	numbers map[float64]string // the fields by their values
 	texts   map[string]string
-	hidden  map[string]bool // those of notShown that there are
+	hidden  map[string]bool // the fields of notShown that exist
 }
 
 func (f *filler) fill(v reflect.Value, path string) {
@@ -125,7 +125,7 @@ func (f *filler) fill(v reflect.Value, path string) {
 	case reflect.String:
 		v.SetString(fmt.Sprintf("text %.0f", f.next))
 		f.texts[v.String()] = path
-	case reflect.Bool: // what can be 0 or 1 only is for TestScrape
+	case reflect.Bool: // TestScrape tests fields that are only 0 or 1
 	case reflect.Float64:
 		v.SetFloat(f.next + 0.25)
 		f.numbers[v.Float()] = path

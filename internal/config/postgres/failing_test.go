@@ -44,7 +44,7 @@ func TestServerFails(t *testing.T) {
 	}
 	dsn := fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d,127.0.0.1:%d/postgres?sslmode=disable", pgtest.User, pgtest.Password, here, there)
 
-	// A store can be opened before there is a server.
+	// A store can be opened before the server runs.
 	s := open(t, dsn)
 	watcher := s.Watch(t.Context())
 	unreachable := func(_ *config.Snapshot, err error) bool { return err != nil }

@@ -43,7 +43,7 @@ func run(m *testing.M) int {
 	}
 	server = s
 	code := m.Run()
-	_ = s.Stop() // before leaks are looked for: it has a goroutine that copies its output
+	_ = s.Stop() // before the leak check: the server has a goroutine that copies its output
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Println(err)
 		code = 1

@@ -202,7 +202,7 @@ func TestSchema(t *testing.T) {
 		t.Errorf("an empty database: %v", err)
 	}
 	var all sync.WaitGroup
-	for range 4 { // at once: one makes it, and the others wait
+	for range 4 { // concurrently: one creates it, and the others wait
 		all.Go(func() {
 			if _, to, err := Migrate(t.Context(), dsn); err != nil || to != newest(t) {
 				t.Errorf("migrating: %d, %v", to, err)

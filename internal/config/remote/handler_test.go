@@ -60,7 +60,7 @@ func TestRequests(t *testing.T) {
 			return post(`{"who":"a","dry_run":true,"mutations":[{"verb":"add","kind":"service","name":"stt","values":{"queue":-1}}]}`)
 		}, 422, `invalid number \"-1\": use a whole number from 0 to 1000000`},
 		{"stalled", func() *http.Request {
-			r := httptest.NewRequest(http.MethodPost, "/api/v1/config/changes", iotest.ErrReader(os.ErrDeadlineExceeded)) // as of the server's ReadTimeout
+			r := httptest.NewRequest(http.MethodPost, "/api/v1/config/changes", iotest.ErrReader(os.ErrDeadlineExceeded)) // as after the server's ReadTimeout
 			r.Header.Set("Content-Type", "application/json")
 			return r
 		}, 408, "did not arrive in time"},

@@ -117,7 +117,7 @@ func TestOpenKnown(t *testing.T) {
 		t.Errorf("it was made: %v", err)
 	}
 
-	// Tables that nobody has ever written to are no configuration, either; one that was restored is.
+	// Tables that nobody has ever written to are not a configuration, either. A restored configuration is one.
 	made := filepath.Join(directory, "made.db")
 	if _, _, err := Migrate(t.Context(), made); err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestLostInUse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, path := opened(t)
 			fill(t, s)
-			must(t, s.Close()) // so that nothing is left in the -wal, from which a truncated file could be made again
+			must(t, s.Close()) // so that the -wal has nothing to restore a truncated file from
 			s = opener(path)(t, config.Options{})
 			defer s.Close()
 			if _, err := s.Load(t.Context()); err != nil {

@@ -168,7 +168,7 @@ func TestInvalidRows(t *testing.T) {
 			t.Errorf("the error is\n%v\nand should say\n%s", err, says)
 		}
 	}
-	// It can be put right in one change, the field that could not be read included.
+	// One change can repair it, including the field that could not be read.
 	now, err := s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{
 		{Verb: config.Set, Kind: config.KindBackend, Name: "gpu-1", Values: config.Values{"warm": "3"}},
 		{Verb: config.Set, Kind: config.KindBackend, Name: "gpu-2", Values: config.Values{"service": "stt"}},
