@@ -325,17 +325,11 @@ func (c *Conn) Retire(*loop.Conn) {
 	c.slot.GiveUp()
 }
 
-// RetireLease is Retire for a session that may hold the lease. It does nothing, and returns false, if the connection has gone back to the
-// pool or to another session.
+// RetireLease is Retire for a session whose lease did not end in order. It does nothing, and returns false, if another session has begun on
+// the connection. One that has gone back to the pool, or that another session is about to use, is retired too: nobody knows what the
+// panic has left behind, and [Conn.Use] says that it is not alive.
 func (c *Conn) RetireLease(l LeaseHolder) bool {
-	switch c.stream.Handler() {
-	case loop.Handler(l):
-	case loop.Handler(c): // the lease has not begun at the connection, or it was about to end
-		state := c.slot.State()
-		if c.state != serving && (c.lease != c.slot.Sessions() || state != pool.Leased && state != pool.Resetting) {
-			return false
-		}
-	default:
+	if h := c.stream.Handler(); h != loop.Handler(l) && h != loop.Handler(c) {
 		return false
 	}
 	c.Retire(c.stream)

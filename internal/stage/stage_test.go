@@ -103,8 +103,8 @@ func TestWrongProfile(t *testing.T) {
 
 func TestStartFails(t *testing.T) {
 	for want, o := range map[string]Options{
-		"starting a simulated server: protocol": {Server: sim.Options{Protocol: "chat"}},
-		"starting the proxy: --profile":         {Proxy: func(s *app.Settings) { s.Profile = "chat" }},
+		"starting a simulated server: unknown protocol": {Server: sim.Options{Protocol: "chat"}},
+		"starting the proxy: --profile":                 {Proxy: func(s *app.Settings) { s.Profile = "chat" }},
 	} {
 		if s, err := Start(context.Background(), o); err == nil || !strings.Contains(err.Error(), want) {
 			if err == nil {
