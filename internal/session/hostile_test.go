@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"io"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -181,14 +183,16 @@ func TestServerClosesAtOnce(t *testing.T) {
 			"watched":  `profiles: {x: {reuse: one-shot, busy: {text: "busy"}}}`,
 		} {
 			t.Run(name+", "+profile, func(t *testing.T) {
-				served := make(chan struct{}, 1000)
-				play := func(p *wstest.Peer) {
-					served <- struct{}{}
-					_, _ = io.Copy(io.Discard, p) // until the proxy ends the stream
+				dialed := make(chan struct{}, 1000)
+				accept := wstest.Accept("", c.said...)
+				answer := func(nc net.Conn, req *handshake.Request) bool {
+					dialed <- struct{}{}
+					return accept(nc, req)
 				}
+				play := func(p *wstest.Peer) { _, _ = io.Copy(io.Discard, p) } // until the proxy ends the stream
 				use := withYAML(t, yaml)
 				r := newRig(t, setup{
-					queue: 1, script: &wstest.Server{Answer: wstest.Accept("", c.said...), Serve: play},
+					queue: 1, script: &wstest.Server{Answer: answer, Serve: play},
 					backend: func(o *backend.Options) { use(o); o.Settings.Warm = 0 },
 				})
 				client := r.connect(wstest.UpgradeRequest("/v1/test"))
@@ -201,7 +205,7 @@ func TestServerClosesAtOnce(t *testing.T) {
 				client.ExpectClose(c.code, c.reason)
 				_ = client.Close()
 				r.expectRecord(fate{"backend", c.code, c.reason, "discarded"})
-				if n := len(served); n != 1 {
+				if n := len(dialed); n != 1 {
 					t.Errorf("%d connections were dialed for one client", n)
 				}
 			})
