@@ -347,11 +347,11 @@ func TestWhatIsIdle(t *testing.T) {
 // looks has the session looked at for idleness as often as it takes to end one, with something done before each look, and
 // reports whether it was ended.
 func (r *rig) looks(f func()) (ended bool) {
-	for range 2 * idleLooks {
+	for range 2 * idleChecks {
 		f()
 		r.on(func(s *Session) {
 			if s.life.state == relaying {
-				s.watchIdle()
+				s.checkIdle()
 			}
 			ended = s.life.state != relaying
 		})

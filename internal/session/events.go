@@ -8,11 +8,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// This file says what it means for the session that one of its sides closes, fails or leaves. What becomes of the session is
-// decided by its life.
+// This file turns what a side does (it closes, fails or leaves) into an event. The session's life decides what follows.
 
 // clientClosed acts on the client's close frame. Over a connection that serves one session, the backend gets it too, and answers
-// it when it has said all. Otherwise nobody is interested in what the backend still owes.
+// it when it has sent everything. Otherwise what the backend still owes is dropped.
 func (s *Session) clientClosed(payload []byte) {
 	code, reason, err := frame.ParseClose(payload)
 	if err != nil {
@@ -51,7 +50,7 @@ func (s *Session) clientEnding() {
 	case moving:
 		s.clientLeft(leftWithoutClose)
 	case relaying:
-		s.watchLeaving()
+		s.awaitLeaving()
 	}
 }
 
@@ -105,12 +104,12 @@ func (s *Session) refusedAtOnce(end *backend.EarlyEnd) {
 // between tells that it began with a new frame, so that the client can still be sent a close frame.
 func (s *Session) unsolicitedAnswer(between bool) {
 	s.handle(event{
-		kind: unsolicited, by: byBackend, code: frame.InternalError, reason: "backend sent an answer that nobody asked for",
+		kind: unsolicited, by: byBackend, code: frame.InternalError, reason: "backend sent an unsolicited answer",
 		fault: true, midFrame: !between,
 	})
 }
 
-// cannotServe acts on what the boundary says of a connection that cannot serve the session to its end, or not at all.
+// cannotServe acts on a boundary that says that the connection cannot serve the session to its end (unfit), or at all (notServed).
 func (s *Session) cannotServe(kind eventKind, step profile.Step) {
 	e := event{
 		kind: kind, by: byBackend, code: frame.InternalError, reason: step.Reason.String(),

@@ -28,7 +28,7 @@ func TestClientLeavesWhileBackendIsSlow(t *testing.T) {
 	if err := client.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	r.expectRecord(fate{"client", frame.AbnormalClosure, "client left, and its backend took nothing more", "discarded"})
+	r.expectRecord(fate{"client", frame.AbnormalClosure, "client left while its backend accepted nothing", "discarded"})
 }
 
 // One whose backend goes on has everything passed on, and ends as if nothing had been in the way.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -158,7 +159,7 @@ const (
 const maxMoves = 16
 
 // life is a session's life cycle: its state, and what decides about the next one. It is data: it does no I/O, has no clock and
-// calls nobody. Whoever owns it says what happens ([life.handle]) and does what follows.
+// calls nobody. Its owner reports what happens ([life.handle]) and carries out what follows.
 type life struct {
 	state state
 	moves uint8 // connections that could not serve the session
@@ -169,17 +170,14 @@ type life struct {
 
 // enter is the only way from one state to another.
 func (l *life) enter(next state) {
-	for _, allowed := range transitions[l.state] {
-		if allowed == next {
-			l.state = next
-			return
-		}
+	if !slices.Contains(transitions[l.state], next) {
+		panic(fmt.Sprintf("session: a session cannot go from %v to %v", l.state, next))
 	}
-	panic(fmt.Sprintf("session: a session that is %v cannot be %v", l.state, next))
+	l.state = next
 }
 
-// handle goes to the state that an event leads to, and appends to do what has to be done, in that order. An event that does not
-// fit the state is dropped. handle may complete the event: what ends the session may depend on the state.
+// handle goes to the state that an event leads to, and appends the actions that follow to do, in order. It drops an event that does
+// not fit the state. It may change who ends the session and how, since that may depend on the state.
 func (l *life) handle(e *event, do []action) []action {
 	if e.kind == clientClosed || e.kind == clientBroke {
 		l.discardInput = true
@@ -241,9 +239,8 @@ func (l *life) whileMoving(e *event, do []action) []action {
 
 func (l *life) whileAnswering(e *event, do []action) []action {
 	switch e.kind {
-	case answered, clientLost, backendClosed, unfit, stopped, expired:
-		return l.end(e, do)
-	case notServed: // a client that has closed needs no other backend
+	case answered, clientLost, backendClosed, unfit, stopped, expired,
+		notServed: // a client that has closed needs no other backend
 		return l.end(e, do)
 	case backendLost, unsolicited:
 		return l.endNow(e, do)
@@ -259,7 +256,7 @@ func (l *life) whileCompleting(e *event, do []action) []action {
 		e.fault = !e.full
 		return l.end(e, append(do, recordEnd))
 	case backendClosed:
-		*e = backendGone(profile.ServerClosed.String(), e)
+		e.code, e.reason, e.fault = frame.InternalError, profile.ServerClosed.String(), true
 		return l.end(e, append(do, recordEnd))
 	case backendLost:
 		return l.endNow(e, append(do, recordEnd))
@@ -340,9 +337,4 @@ func (l *life) linger(e *event, do []action) []action {
 func (l *life) retire() (was state, do bool) {
 	was, l.state = l.state, gone
 	return was, was != gone
-}
-
-// backendGone is what a failure of the backend does to a session that still needs it. other is the event that it takes the place of.
-func backendGone(reason string, other *event) event {
-	return event{kind: other.kind, by: byBackend, code: frame.InternalError, reason: reason, fault: true, clientEnded: other.clientEnded, midFrame: other.midFrame}
 }

@@ -5,23 +5,23 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
-// This file is the limits on a session's time while frames pass, and what its timers do.
+// This file limits how long a session may last or be idle, and handles its timers.
 
-// idleLooks is how often within the idle limit a session is looked at.
-const idleLooks = 4
+// idleChecks is how often a session is checked within its idle limit.
+const idleChecks = 4
 
 // progress is what the session's timer has seen while frames pass. It is owned by the session's loop.
 type progress struct {
-	count      uint64 // what had passed at the last look: data frames and bytes both ways, or the client's bytes
-	quietLooks int    // looks in a row at which nothing had passed since the one before
-	pending    int    // bytes for the backend that its socket had not taken at the last look
+	count       uint64 // what had passed at the last check: data frames and bytes both ways, or the client's bytes
+	quietChecks int    // checks in a row at which nothing had passed since the one before
+	pending     int    // bytes for the backend that its socket had not taken at the last check
 }
 
 // What a session's timers are set for.
 const (
 	timeState    loop.Purpose = iota // the CloseTimeout of the present state
-	lookIdle                         // the next look for idleness
-	lookLeaving                      // the next look at what a client that has ended its stream had sent before
+	idleCheck                        // the next check for idleness
+	leavingCheck                     // the next check whether the backend takes what a client had sent before it left
 	timeDuration                     // the limit on the session's duration
 )
 
@@ -31,10 +31,10 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 	switch t.Purpose() {
 	case timeState:
 		s.handle(event{kind: expired})
-	case lookIdle:
-		s.watchIdle()
-	case lookLeaving:
-		s.lookAtLeaving()
+	case idleCheck:
+		s.checkIdle()
+	case leavingCheck:
+		s.checkLeaving()
 	case timeDuration:
 		s.end(frame.PolicyViolation, "session limit reached")
 	}
@@ -43,9 +43,9 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 // Expired implements [loop.TimerHandler] for the timers of the backend's connection.
 func (h *backendSide) Expired(c *loop.Conn, t *loop.Timer) { h.leg.conn.Expired(c, t) }
 
-// watchIdle ends the session if nothing has passed for as long as the service allows. It looks now and then whether anything has
-// passed since the last look, so that nothing has to be noted when a frame passes.
-func (s *Session) watchIdle() {
+// checkIdle ends the session if nothing has passed for as long as the service allows. A few checks compare counters, so that
+// a frame that passes has nothing to record.
+func (s *Session) checkIdle() {
 	limit := s.service.IdleTimeout
 	if limit <= 0 {
 		return
@@ -53,29 +53,29 @@ func (s *Session) watchIdle() {
 	// Bytes are counted too, for a large frame that takes its time.
 	from, to := &s.scanner, &s.leg.conn.Scanner
 	if count := from.Frames + from.Bytes + to.Frames + to.Bytes; count != s.progress.count {
-		s.progress.count, s.progress.quietLooks = count, 0
-	} else if s.progress.quietLooks++; s.progress.quietLooks > idleLooks {
+		s.progress.count, s.progress.quietChecks = count, 0
+	} else if s.progress.quietChecks++; s.progress.quietChecks > idleChecks {
 		s.end(frame.PolicyViolation, "idle limit reached")
 		return
 	}
-	s.timer.Set(s.client, limit/idleLooks, lookIdle)
+	s.timer.Set(s.client, limit/idleChecks, idleCheck)
 }
 
-// watchLeaving looks after the CloseTimeout whether the backend still takes what the client had sent before it ended its stream. The
-// backend may take all of it, but the session need not hold its lease for ever.
-func (s *Session) watchLeaving() {
+// awaitLeaving checks after each CloseTimeout whether the backend still takes what the client had sent before it ended its stream. The
+// backend may take all of it, but a session whose backend takes nothing does not keep its lease for ever.
+func (s *Session) awaitLeaving() {
 	s.progress = progress{count: s.scanner.Bytes, pending: s.leg.up.to.Pending()}
-	s.timer.Set(s.client, s.service.CloseTimeout, lookLeaving)
+	s.timer.Set(s.client, s.service.CloseTimeout, leavingCheck)
 }
 
-func (s *Session) lookAtLeaving() {
+func (s *Session) checkLeaving() {
 	switch {
 	case !s.client.Paused():
-		s.watchIdle()
+		s.checkIdle()
 	case s.leg.up.to.Pending() < s.progress.pending, s.scanner.Bytes > s.progress.count:
-		s.watchLeaving()
+		s.awaitLeaving()
 	default:
-		s.clientLeft("client left, and its backend took nothing more")
+		s.clientLeft("client left while its backend accepted nothing")
 	}
 }
 

@@ -379,7 +379,7 @@ func TestUntaggedEndsSession(t *testing.T) {
 	client.Send(frame.Text, `{"header":{"action":"run-task","task_id":"2"}}`)
 	server.Expect(frame.Text, `{"header":{"action":"run-task","task_id":"2"}}`)
 	server.Send(frame.Binary, "audio")
-	client.ExpectClose(frame.InternalError, "backend sent an answer that nobody asked for")
+	client.ExpectClose(frame.InternalError, "backend sent an unsolicited answer")
 	_ = client.Close()
 	server.ExpectClose(frame.InternalError, "")
 	_ = server.Close()

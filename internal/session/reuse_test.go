@@ -164,7 +164,7 @@ func TestEchoCompletesFrameForClosingClient(t *testing.T) {
 }
 
 // What else arrives together with the end of the frame that a session was waiting for is the connection's business: its
-// close, a breach of the protocol, an answer that nobody asked for. None may be overlooked, or the next client would get
+// close, a breach of the protocol, an unsolicited answer. None may be overlooked, or the next client would get
 // a dead connection.
 func TestBehindTheLastFrame(t *testing.T) {
 	for _, c := range []struct {
@@ -268,7 +268,7 @@ func TestEchoClientVanishes(t *testing.T) {
 
 // What nobody asked for may belong to another session: it is never passed on.
 func TestUnsolicitedAnswer(t *testing.T) {
-	const reason = "backend sent an answer that nobody asked for"
+	const reason = "backend sent an unsolicited answer"
 	for _, c := range []struct {
 		name    string
 		play    func(client, server *wstest.Peer)

@@ -11,8 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// Session is one client's time with the proxy. All of it is owned by the loop that both connections live on. It is data: what a
-// session is can be printed and compared.
+// Session is one client's time with the proxy. All of it is owned by the loop that both connections live on. It keeps no closure.
 type Session struct {
 	// Static.
 	server  *Server
@@ -72,7 +71,7 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening) {
 	}
 	s.act(conn.Begin())
 	if s.holds(conn) && s.life.state == relaying {
-		s.watchIdle()
+		s.checkIdle()
 	}
 	if s.holds(conn) && !s.leg.hold {
 		s.letThrough()
@@ -89,7 +88,7 @@ func (s *Session) end(code frame.CloseCode, reason string) {
 
 // handle acts on an event. Everything that changes a session's state comes this way.
 func (s *Session) handle(e event) {
-	if e.kind != unsolicited { // which knows it better: its frame has begun, and was not passed on
+	if e.kind != unsolicited { // there the scanner has gone past a frame that was not passed on
 		e.midFrame = s.leg.down.midFrame()
 	}
 	e.clientEnded = s.client.Ended()
@@ -112,7 +111,7 @@ func (s *Session) handle(e event) {
 	}
 }
 
-// enforce makes the rules of a state hold that the session has entered.
+// enforce applies the rules of the state that the session has entered.
 func (s *Session) enforce(r rules) {
 	s.timer.Stop()
 	if r.bounded {
@@ -132,7 +131,7 @@ func (s *Session) enforce(r rules) {
 	}
 }
 
-// perform does what a transition asks for.
+// perform carries out an action.
 func (s *Session) perform(a action, e *event) {
 	switch a {
 	case recordEnd:

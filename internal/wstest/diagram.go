@@ -11,8 +11,8 @@ import (
 // arrow is a transition of a Mermaid state diagram.
 var arrow = regexp.MustCompile(`^\s*(\w+) --> (\w+)`)
 
-// CheckDiagram fails unless a state diagram of docs/architecture.md, which lies two folders above the test's, has exactly the transitions
-// that allowed returns for the states. The diagram is the one that names all of the states.
+// CheckDiagram fails unless the state diagram in docs/architecture.md that names all of the states has exactly the transitions that
+// allowed accepts. The calling package must lie two folders below the repository's root.
 func CheckDiagram(t *testing.T, states []string, allowed func(from, to string) bool) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/architecture.md")
@@ -38,7 +38,7 @@ func CheckDiagram(t *testing.T, states []string, allowed func(from, to string) b
 			for _, from := range states {
 				for _, to := range states {
 					if drawn[[2]string{from, to}] != allowed(from, to) {
-						t.Errorf("%s --> %s: allowed is %v, drawn is %v", from, to, allowed(from, to), drawn[[2]string{from, to}])
+						t.Errorf("%s --> %s: the code allows it: %v; the diagram draws it: %v", from, to, allowed(from, to), drawn[[2]string{from, to}])
 					}
 				}
 			}
