@@ -39,10 +39,10 @@ var mayImport = map[string][]string{
 	"internal/backend":        {"internal/backend/health", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
 	"internal/session":        {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
 
-	// What others count: their types, not how they work; and who shows it.
-	"internal/stats":   {"internal/backend", "internal/frame", "internal/loop", "internal/pool"},
-	"internal/admin":   {"internal/stats"},
-	"internal/metrics": {"internal/pool", "internal/stats"},
+	// The contract of the admin API, and who serves it.
+	"internal/api":     {},
+	"internal/admin":   {"internal/api"},
+	"internal/metrics": {"internal/pool", "internal/api"},
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
 	"internal/config":                 {"internal/config/value", "internal/profile", "internal/spelling"},
@@ -61,13 +61,13 @@ var mayImport = map[string][]string{
 	"internal/state":                  {},
 
 	// For tests, demo and benchmarks.
-	"internal/proxyprocess": {"internal/stats"},
+	"internal/proxyprocess": {"internal/api"},
 	"internal/wstest":       {"internal/frame", "internal/handshake", "internal/secure", "internal/secure/securetest"},
 	"internal/sim":          {"internal/frame", "internal/handshake", "internal/loop", "internal/secure", "internal/spelling"},
 	"internal/hunt":         {"internal/frame", "internal/sim", "internal/spelling"},
 	"internal/stage":        {"internal/app", "internal/sim"},
 	"internal/hunt/cmd":     {"internal/app", "internal/hunt", "internal/profile", "internal/sim", "internal/stage"},
-	"internal/chaos":        {"internal/frame", "internal/handshake", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/spelling", "internal/stats"},
+	"internal/chaos":        {"internal/frame", "internal/handshake", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/spelling", "internal/api"},
 	"internal/chaos/cmd":    {"internal/chaos"},
 	"internal/load":         {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/spelling", "internal/wav"},
 	"internal/load/report":  {"internal/frame", "internal/load"},
@@ -75,7 +75,7 @@ var mayImport = map[string][]string{
 	// What makes of the desired state what runs.
 	"internal/services": {
 		"internal/backend", "internal/backend/health", "internal/config", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
-		"internal/session", "internal/stats",
+		"internal/session", "internal/api",
 	},
 
 	// The settings of the process: they say where the configuration is, and nothing of what is in it.
@@ -87,9 +87,9 @@ var mayImport = map[string][]string{
 	"internal/app": {
 		"internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
 		"internal/config/remote", "internal/config/stores", "internal/frame", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
-		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/stats",
+		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api",
 	},
-	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/stats", "internal/wav"},
+	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
 		"internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
 		"internal/config/value", "internal/demo", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/profile",

@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/stats"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
 // startTimeout is how long a simulated server or a proxy may take to start.
@@ -55,8 +55,8 @@ func StartProxy(ctx context.Context, binary string, flags ...string) (*Proxy, er
 }
 
 // Stats asks the admin API for the statistics.
-func (p *Proxy) Stats(ctx context.Context) (*stats.Stats, error) {
-	all := new(stats.Stats)
+func (p *Proxy) Stats(ctx context.Context) (*api.Stats, error) {
+	all := new(api.Stats)
 	return all, Get(ctx, "http://"+p.Admin+"/api/v1/stats", all)
 }
 
@@ -64,7 +64,7 @@ func (p *Proxy) Stats(ctx context.Context) (*stats.Stats, error) {
 var errNotYet = errors.New("the statistics are not as expected")
 
 // Await waits until the statistics are as they should be.
-func (p *Proxy) Await(ctx context.Context, what string, timeout time.Duration, are func(*stats.Stats) bool) error {
+func (p *Proxy) Await(ctx context.Context, what string, timeout time.Duration, are func(*api.Stats) bool) error {
 	return WaitFor(ctx, p.Process, what, timeout, func(ctx context.Context) error {
 		now, err := p.Stats(ctx)
 		if err == nil && !are(now) {

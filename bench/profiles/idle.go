@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/results"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
 // latencies are how long the simulated servers take to answer.
@@ -115,7 +115,7 @@ func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address
 		if err != nil {
 			return nil, err
 		}
-		if err := x.Await(ctx, "a client that waits", answerTimeout, func(s *stats.Stats) bool {
+		if err := x.Await(ctx, "a client that waits", answerTimeout, func(s *api.Stats) bool {
 			return len(s.Services) == 1 && s.Services[0].Queue.Waiting == 1
 		}); err != nil {
 			return nil, err

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
 // answerTimeout limits everything whose duration is not measured.
@@ -74,7 +74,7 @@ func (p *programs) startProxy(ctx context.Context, profile, backend string, conn
 	if err != nil {
 		return nil, fmt.Errorf("profile %s: %w", profile, err)
 	}
-	err = x.Await(ctx, "connections with the profile "+profile, answerTimeout, func(s *stats.Stats) bool {
+	err = x.Await(ctx, "connections with the profile "+profile, answerTimeout, func(s *api.Stats) bool {
 		return len(s.Backends) == 1 && s.Backends[0].Idle == connections
 	})
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // force measures how long it takes until the first session runs on a new backend. A client waits in the queue of a service that has
@@ -31,7 +31,7 @@ func (s *stage) force(ctx context.Context) error {
 			}
 			served <- err
 		}()
-		if err := s.await(ctx, "a client that waits", func(now *stats.Stats) bool {
+		if err := s.await(ctx, "a client that waits", func(now *api.Stats) bool {
 			return len(now.Services) == 1 && now.Services[0].Queue.Waiting == 1
 		}); err != nil {
 			return err
@@ -47,7 +47,7 @@ func (s *stage) force(ctx context.Context) error {
 		if err := s.change(ctx, remove(name)); err != nil {
 			return err
 		}
-		if err := s.await(ctx, "the backend goes", func(now *stats.Stats) bool { return len(now.Backends)+len(now.Leaving) == 0 }); err != nil {
+		if err := s.await(ctx, "the backend goes", func(now *api.Stats) bool { return len(now.Backends)+len(now.Leaving) == 0 }); err != nil {
 			return err
 		}
 	}

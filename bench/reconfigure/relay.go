@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/load"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // changeInterval is the time between two changes: ten a second.
@@ -21,7 +21,7 @@ func (s *stage) relay(ctx context.Context) error {
 	if err := s.change(ctx, s.backend("relay", s.sessions+100)); err != nil {
 		return err
 	}
-	if err := s.await(ctx, "the pool is full", func(now *stats.Stats) bool {
+	if err := s.await(ctx, "the pool is full", func(now *api.Stats) bool {
 		return len(now.Backends) == 1 && now.Backends[0].Idle >= s.sessions
 	}); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (s *stage) relay(ctx context.Context) error {
 		}
 		ended <- err
 	}()
-	if err := s.await(ctx, "all sessions run", func(now *stats.Stats) bool { return now.Sessions.Active == int64(s.sessions) }); err != nil {
+	if err := s.await(ctx, "all sessions run", func(now *api.Stats) bool { return now.Sessions.Active == int64(s.sessions) }); err != nil {
 		return err
 	}
 	var ratios, quiet []float64

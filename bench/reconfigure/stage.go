@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // stage is a simulated server, the proxy, and the store of its configuration.
@@ -89,7 +89,7 @@ func remove(name string) config.Mutation {
 }
 
 // await waits until the proxy's statistics are as they should be.
-func (s *stage) await(ctx context.Context, what string, are func(*stats.Stats) bool) error {
+func (s *stage) await(ctx context.Context, what string, are func(*api.Stats) bool) error {
 	return s.proxy.Await(ctx, what, 30*time.Second, are)
 }
 

@@ -71,8 +71,8 @@ func claims(o observation) []claim {
 		},
 		{
 			"the killed server's clients were told so",
-			o.last.Sessions.Ended[frame.InternalError] == uint64(dead) && o.last.Backends[victim].Broken == uint64(dead),
-			fmt.Sprintf("%d sessions ended with 1011 of the %d that it had", o.last.Sessions.Ended[frame.InternalError], dead),
+			o.last.Sessions.Ended[uint16(frame.InternalError)] == uint64(dead) && o.last.Backends[victim].Broken == uint64(dead),
+			fmt.Sprintf("%d sessions ended with 1011 of the %d that it had", o.last.Sessions.Ended[uint16(frame.InternalError)], dead),
 		},
 		{
 			"the third pool was full again within one backoff of the server's return",

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/load"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 const (
@@ -30,9 +30,9 @@ type stage struct {
 
 	begun    time.Time
 	nextRow  time.Time
-	rows     int         // printed since the start
-	last     stats.Stats // the latest sample
-	at       time.Time   // when it was taken
+	rows     int       // printed since the start
+	last     api.Stats // the latest sample
+	at       time.Time // when it was taken
 	readings int
 	most     [3]int // connections of each backend
 	fewest   [3]int // leased connections of each backend since the mark
@@ -104,7 +104,7 @@ func (s *stage) pass(ctx context.Context, d time.Duration) error {
 }
 
 // full reports whether a backend's pool has its full size, and no connection is being dialed, reset or closed.
-func full(b *stats.Backend) bool {
+func full(b *api.Backend) bool {
 	return b.Usable && b.Idle == min(b.Warm, b.Cap-b.Leased) && b.Idle+b.Leased == b.Used()
 }
 

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/load"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // victim is the server that is killed: the third.
@@ -27,8 +27,8 @@ type observation struct {
 	idle     int           // connections in the pool then
 	first    *load.Result
 	second   *load.Result
-	sent     int         // clients of the second wave that were sent to the victim
-	last     stats.Stats // when all clients had left
+	sent     int       // clients of the second wave that were sent to the victim
+	last     api.Stats // when all clients had left
 }
 
 // play goes through the story.

@@ -6,9 +6,8 @@ import (
 	"sync"
 	"text/tabwriter"
 
-	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // board shows transcripts as they come, a line for each change. Its methods may be called from any goroutine.
@@ -46,7 +45,7 @@ func (b *board) stream(client int, name string) func(speech.Answer) {
 
 // report shows what the recogniser says of each clip without the proxy, how many sessions through the proxy got exactly
 // that, and how many connections served them.
-func report(out io.Writer, clips []clip, sessions []session, direct map[string]transcript, backends []stats.Backend) {
+func report(out io.Writer, clips []clip, sessions []session, direct map[string]transcript, backends []api.Backend) {
 	type tally struct{ sessions, equal int }
 	tallies := make(map[string]*tally)
 	answers := 0
@@ -73,7 +72,7 @@ func report(out io.Writer, clips []clip, sessions []session, direct map[string]t
 	}
 	_ = w.Flush() // a failure to write is seen by nobody
 	fmt.Fprintf(out, "\n%d answers to %d sessions, compared to the letter\n", answers, len(sessions))
-	var all pool.Totals
+	var all api.Totals
 	for _, b := range backends {
 		fmt.Fprintf(out, "%s: %s\n", b.URL, totals(b.Totals))
 		all.Leased += b.Totals.Leased
@@ -83,6 +82,6 @@ func report(out io.Writer, clips []clip, sessions []session, direct map[string]t
 	fmt.Fprintf(out, "in all: %s\n", totals(all))
 }
 
-func totals(t pool.Totals) string {
+func totals(t api.Totals) string {
 	return fmt.Sprintf("%d sessions, %d connections dialed, %d times one was returned for another session", t.Leased, t.Dialed, t.Returned)
 }

@@ -7,8 +7,8 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // stage is the processes of the demonstration: the recognisers and the proxy in front of them.
@@ -110,7 +110,7 @@ func (s *stage) close() {
 }
 
 // backendStats returns the statistics of the backends when all sessions have ended.
-func (s *stage) backendStats(ctx context.Context) (backends []stats.Backend, err error) {
+func (s *stage) backendStats(ctx context.Context) (backends []api.Backend, err error) {
 	err = s.proxy.Until(ctx, "all sessions have ended", func() (bool, error) {
 		all, err := s.admin.Stats(ctx)
 		if err != nil {

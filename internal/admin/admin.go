@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/wsbouncer/wsbouncer/internal/stats"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
 // Source provides the data of the API. All fields are required; the functions may be called from any goroutine at any time.
@@ -14,7 +14,7 @@ type Source struct {
 	// Ready returns nil if clients can be served, otherwise an error that says why not.
 	Ready func() error
 	// Stats returns the statistics.
-	Stats func() stats.Stats
+	Stats func() api.Stats
 	// Configuration serves /api/v1/config and below, to read and change the configuration.
 	Configuration http.Handler
 	// Metrics serves /metrics. It is a handler so that this package does not depend on a format.

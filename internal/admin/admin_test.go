@@ -17,12 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/wsbouncer/wsbouncer/internal/admin"
-	"github.com/wsbouncer/wsbouncer/internal/backend"
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
-	"github.com/wsbouncer/wsbouncer/internal/pool"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 func TestHandler(t *testing.T) {
@@ -84,7 +80,7 @@ func TestHandler(t *testing.T) {
 func TestStatisticsAreWhole(t *testing.T) {
 	rig := start(t)
 	response, body := rig.ask(t, http.MethodGet, "/api/v1/stats")
-	var got stats.Stats
+	var got api.Stats
 	decoder := json.NewDecoder(strings.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&got); err != nil {
@@ -111,12 +107,12 @@ func TestNoHalfStatistics(t *testing.T) {
 type rig struct {
 	server   *httptest.Server
 	notReady error
-	stats    stats.Stats
+	stats    api.Stats
 }
 
 func start(t *testing.T) *rig {
 	rig := &rig{stats: busy()}
-	read := func() stats.Stats { return rig.stats }
+	read := func() api.Stats { return rig.stats }
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.New(read))
 	rig.server = httptest.NewServer(admin.Handler(admin.Source{
@@ -150,37 +146,37 @@ func (r *rig) ask(t *testing.T, method, path string) (*http.Response, string) {
 }
 
 // busy is statistics in which every kind of field has something.
-func busy() stats.Stats {
+func busy() api.Stats {
 	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	return stats.Stats{
+	return api.Stats{
 		Version: "v1.2.3", UptimeSeconds: 12.5, Draining: true,
-		Services: []stats.Service{{
+		Services: []api.Service{{
 			Name: "stt", Path: "/v1/stt", Profile: "echo", Balance: "hash",
-			Queue: pool.QueueStats{
+			Queue: api.Queue{
 				Limit: 100, Waiting: 2, OldestSeconds: 0.25,
-				Totals: pool.QueueTotals{Queued: 9, Served: 4, TimedOut: 1, Left: 2, Full: 7, WaitedSeconds: 3.5},
+				Totals: api.QueueTotals{Queued: 9, Served: 4, TimedOut: 1, Left: 2, Full: 7, WaitedSeconds: 3.5},
 			},
 		}},
-		Backends: []stats.Backend{{
+		Backends: []api.Backend{{
 			URL: "ws://gpu-1:2700", Profile: "echo", Retired: 5,
-			Health: backend.Health{
+			Health: api.Health{
 				Since: since, Reason: "refused", Circuit: "open", CircuitSince: since.Add(time.Second), CircuitReason: "refused",
 				CircuitOpened: 3, Probe: "down", ProbeSince: since.Add(time.Minute), ProbeReason: "503", Broken: 6,
 				RoundTripSeconds: 0.001,
 			},
-			Stats: pool.Stats{
+			Pool: api.Pool{
 				State: "enabled", Usable: true, Cap: 32, Warm: 8, Weight: 1.5, Ramp: 0.5,
 				Dialing: 1, Idle: 2, Leased: 3, Resetting: 4, Retiring: 5,
-				Totals: pool.Totals{
+				Totals: api.Totals{
 					Dialed: 20, DialFailed: 2, Leased: 12, Returned: 5, Discarded: 4, RetiredIdle: 1,
-					Reasons: pool.Reasons{pool.Served: 3, pool.Silent: 1, pool.Shutdown: 1},
+					Reasons: map[string]uint64{"served": 3, "silent": 1, "shutdown": 1},
 				},
 			},
 		}},
-		Sessions: stats.Sessions{
-			Active: 3, Total: 9, Refused: map[int]uint64{404: 1, 503: 8}, Ended: map[frame.CloseCode]uint64{1000: 5, 4008: 1},
+		Sessions: api.Sessions{
+			Active: 3, Total: 9, Refused: map[int]uint64{404: 1, 503: 8}, Ended: map[uint16]uint64{1000: 5, 4008: 1},
 		},
-		Relayed: stats.Relayed{FramesFromClients: 1, BytesFromClients: 2, FramesFromBackends: 3, BytesFromBackends: 1<<53 + 1},
-		Loops:   stats.Loops{Awake: 1, Moved: 6, Loops: []loop.Stats{{ID: 0, Awake: true, Connections: 17, Busy: 0.75}, {ID: 1}}},
+		Relayed: api.Relayed{FramesFromClients: 1, BytesFromClients: 2, FramesFromBackends: 3, BytesFromBackends: 1<<53 + 1},
+		Loops:   api.Loops{Awake: 1, Moved: 6, Loops: []api.Loop{{ID: 0, Awake: true, Connections: 17, Busy: 0.75}, {ID: 1}}},
 	}
 }

@@ -3,13 +3,13 @@ package app
 import (
 	"os"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
 	"github.com/wsbouncer/wsbouncer/internal/config/memory"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/state"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // SourceFlags is the name of the configuration's source in flags-only operation.
@@ -51,8 +51,8 @@ func (p *Proxy) inForce() remote.InForce {
 }
 
 // configuration returns which configuration is in force.
-func configuration(s follow.Status) stats.Configuration {
-	return stats.Configuration{
+func configuration(s follow.Status) api.Configuration {
+	return api.Configuration{
 		Source: s.Source, Version: s.Version, State: string(s.State), Since: s.Since, Reason: s.Reason, Applied: s.Applied,
 		Changes: s.Changes, Failed: s.Failed,
 	}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
@@ -20,7 +21,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // Proxy is a running proxy. Its methods may be called from any goroutine.
@@ -203,21 +203,26 @@ func (p *Proxy) Ready() error {
 }
 
 // Stats returns the statistics of all parts.
-func (p *Proxy) Stats() stats.Stats {
+func (p *Proxy) Stats() api.Stats {
 	sessions := p.sessions.Stats()
-	all := stats.Stats{
+	all := api.Stats{
 		Version: p.version, UptimeSeconds: time.Since(p.started).Seconds(), Draining: p.drained.Err() != nil,
-		Sessions: stats.Sessions{
-			Active: sessions.Active, Total: sessions.Total, Refused: sessions.Refused, Ended: sessions.Ended,
+		Sessions: api.Sessions{
+			Active: sessions.Active, Total: sessions.Total, Refused: sessions.Refused, Ended: make(map[uint16]uint64, len(sessions.Ended)),
 		},
-		Relayed:        stats.Relayed(sessions.Relayed),
+		Relayed:        api.Relayed(sessions.Relayed),
 		InternalErrors: p.guard.Count(),
 		Configuration:  configuration(p.follower.Status()),
 	}
 	p.services.Stats(&all)
-	slices.SortStableFunc(all.Backends, func(a, b stats.Backend) int { return p.place(a.Name) - p.place(b.Name) })
-	all.Loops.Loops, all.Loops.Moved = p.loops.Stats()
-	for _, l := range all.Loops.Loops {
+	slices.SortStableFunc(all.Backends, func(a, b api.Backend) int { return p.place(a.Name) - p.place(b.Name) })
+	for code, n := range sessions.Ended {
+		all.Sessions.Ended[uint16(code)] = n
+	}
+	loops, moved := p.loops.Stats()
+	all.Loops.Moved = moved
+	for _, l := range loops {
+		all.Loops.Loops = append(all.Loops.Loops, api.Loop(l))
 		if l.Awake {
 			all.Loops.Awake++
 		}

@@ -71,7 +71,7 @@ func TestProtocolErrorBetweenSessions(t *testing.T) {
 				}
 				r.accepted()
 				if got := r.Stats().Totals.Reasons; got[pool.Broken] != 1 || got.Sum() != 1 {
-					t.Errorf("reasons %v", named(got))
+					t.Errorf("reasons %v", got.Named())
 				}
 			})
 		}

@@ -11,31 +11,31 @@ import (
 // Health is a backend's health for statistics. The times are those of the last change.
 type Health struct {
 	// Reachable reports whether the last connection could be established and was not lost at once.
-	Reachable bool      `json:"reachable"`
-	Since     time.Time `json:"since"`
-	Reason    string    `json:"reason,omitempty"` // why it is not reachable
+	Reachable bool
+	Since     time.Time
+	Reason    string // why it is not reachable
 
 	// Circuit is the state of the circuit: closed, half-open or open.
-	Circuit       string    `json:"circuit"`
-	CircuitSince  time.Time `json:"circuit_since"`
-	CircuitReason string    `json:"circuit_reason,omitempty"`
-	CircuitOpened uint64    `json:"circuit_opened"` // how often
+	Circuit       string
+	CircuitSince  time.Time
+	CircuitReason string
+	CircuitOpened uint64 // how often
 
 	// Probe is the verdict of the active probe: off, unknown, up or down.
-	Probe       string    `json:"probe"`
-	ProbeSince  time.Time `json:"probe_since,omitzero"`
-	ProbeReason string    `json:"probe_reason,omitempty"`
+	Probe       string
+	ProbeSince  time.Time
+	ProbeReason string
 
 	// Outlier tells that the backend gets no sessions for a while, since far more fail on it than on its peers.
-	Outlier       bool      `json:"outlier"`
-	OutlierSince  time.Time `json:"outlier_since,omitzero"`
-	OutlierReason string    `json:"outlier_reason,omitempty"`
-	Outliers      uint64    `json:"outlier_times"` // how often
+	Outlier       bool
+	OutlierSince  time.Time
+	OutlierReason string
+	Outliers      uint64 // how often
 
 	// Broken is how many sessions the backend has broken since the start.
-	Broken uint64 `json:"broken_sessions"`
+	Broken uint64
 	// RoundTripSeconds is a moving average of the time between pings and their pongs; 0 before the first.
-	RoundTripSeconds float64 `json:"round_trip_seconds"`
+	RoundTripSeconds float64
 }
 
 // notDialed is the reason for not being reachable before the first attempt.

@@ -121,20 +121,10 @@ func TestReasonsForRetiring(t *testing.T) {
 			wstest.Eventually(t, "it is retired", func() bool { return r.Stats().Totals.Reasons.Sum() > 0 })
 			// What came after the first has the same reason.
 			if got := r.Stats().Totals.Reasons; got[c.want] != got.Sum() {
-				t.Errorf("reasons %+v; want %v", named(got), c.want)
+				t.Errorf("reasons %+v; want %v", got.Named(), c.want)
 			}
 		})
 	}
-}
-
-func named(reasons pool.Reasons) map[string]uint64 {
-	m := make(map[string]uint64)
-	reasons.All(func(r pool.Reason, n uint64) {
-		if n > 0 {
-			m[r.String()] = n
-		}
-	})
-	return m
 }
 
 // over waits until the session has seen the end of the stream.

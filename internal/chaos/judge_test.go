@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/hunt"
-	"github.com/wsbouncer/wsbouncer/internal/pool"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // keys are what the ledger has found.
@@ -112,41 +111,41 @@ func TestBlackHole(t *testing.T) {
 
 // The watcher finds statistics that cannot be.
 func TestWatcherJudges(t *testing.T) {
-	for want, change := range map[string]func(b *stats.Backend){
-		"":                                 func(*stats.Backend) {},
-		"s: more connections than the cap": func(b *stats.Backend) { b.Dialing = 4 },
-		"s: leases do not add up":          func(b *stats.Backend) { b.Totals.Leased++ },
-		"s: connections do not add up":     func(b *stats.Backend) { b.Totals.Dialed++ },
-		"s: the circuit of a healthy server opened": func(b *stats.Backend) { b.CircuitOpened = 1 },
-		"s: a healthy server has broken sessions":   func(b *stats.Backend) { b.Broken = 1 },
+	for want, change := range map[string]func(b *api.Backend){
+		"":                                 func(*api.Backend) {},
+		"s: more connections than the cap": func(b *api.Backend) { b.Dialing = 4 },
+		"s: leases do not add up":          func(b *api.Backend) { b.Totals.Leased++ },
+		"s: connections do not add up":     func(b *api.Backend) { b.Totals.Dialed++ },
+		"s: the circuit of a healthy server opened": func(b *api.Backend) { b.CircuitOpened = 1 },
+		"s: a healthy server has broken sessions":   func(b *api.Backend) { b.Broken = 1 },
 	} {
-		b := stats.Backend{Name: "w", Service: "s", URL: "ws://well"}
-		b.Stats = pool.Stats{Cap: 10, Idle: 4, Leased: 2, Resetting: 1, Totals: pool.Totals{
+		b := api.Backend{Name: "w", Service: "s", URL: "ws://well"}
+		b.Pool = api.Pool{Cap: 10, Idle: 4, Leased: 2, Resetting: 1, Totals: api.Totals{
 			Dialed: 12, Leased: 20, Returned: 13, Discarded: 4, RetiredIdle: 1,
 		}}
 		change(&b)
 		w := newWatcher(&proxy{name: "main"}, nil, newLedger(), nil)
 		w.healthy["ws://well"] = true
-		w.judge(&stats.Stats{Backends: []stats.Backend{b}})
+		w.judge(&api.Stats{Backends: []api.Backend{b}})
 		if got := strings.Join(w.ledger.keys(), ", "); got != want {
 			t.Errorf("got %q; want %q", got, want)
 		}
 	}
 	// The operator may lower a cap below the number of open connections, but no server may see more than the highest cap.
 	for used, want := range map[int]int{20: 0, 21: 1} {
-		b := stats.Backend{Name: "o", Service: "operated"}
-		b.Stats = pool.Stats{Cap: 3, Dialing: used}
+		b := api.Backend{Name: "o", Service: "operated"}
+		b.Pool = api.Pool{Cap: 3, Dialing: used}
 		w := newWatcher(&proxy{name: "main"}, nil, newLedger(), &service{name: "operated", cap: 20})
-		w.judge(&stats.Stats{Backends: []stats.Backend{b}})
+		w.judge(&api.Stats{Backends: []api.Backend{b}})
 		if got := w.ledger.keys(); len(got) != want {
 			t.Errorf("%d connections: got %q", used, got)
 		}
 	}
 	// An open circuit and broken sessions of a hostile server are no findings.
-	b := stats.Backend{Name: "h", Service: "s", URL: "ws://hostile"}
+	b := api.Backend{Name: "h", Service: "s", URL: "ws://hostile"}
 	b.CircuitOpened, b.Broken = 1, 1
 	w := newWatcher(&proxy{name: "main"}, nil, newLedger(), nil)
-	w.judge(&stats.Stats{Backends: []stats.Backend{b}})
+	w.judge(&api.Stats{Backends: []api.Backend{b}})
 	if got := w.ledger.keys(); len(got) > 0 {
 		t.Errorf("got %q", got)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/stats"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
 const (
@@ -56,7 +56,7 @@ func (w *watcher) watch(ctx context.Context) {
 }
 
 // judge checks the statistics against the rules.
-func (w *watcher) judge(s *stats.Stats) {
+func (w *watcher) judge(s *api.Stats) {
 	for i := range s.Backends {
 		b := &s.Backends[i]
 		limit := b.Cap
@@ -64,13 +64,13 @@ func (w *watcher) judge(s *stats.Stats) {
 			limit = w.operated.cap
 		}
 		if b.Used() > limit {
-			w.ledger.wrong(b.Service, "more connections than the cap", "%s: %d connections, the cap is %d: %+v", b.Name, b.Used(), limit, b.Stats)
+			w.ledger.wrong(b.Service, "more connections than the cap", "%s: %d connections, the cap is %d: %+v", b.Name, b.Used(), limit, b.Pool)
 		}
 		if held := uint64(b.Leased + b.Resetting); b.Totals.Leased != b.Totals.Returned+b.Totals.Discarded+held {
-			w.ledger.wrong(b.Service, "leases do not add up", "%s: %+v", b.Name, b.Stats)
+			w.ledger.wrong(b.Service, "leases do not add up", "%s: %+v", b.Name, b.Pool)
 		}
 		if there := uint64(b.Idle + b.Leased + b.Resetting); b.Totals.Dialed != b.Totals.Discarded+b.Totals.RetiredIdle+there {
-			w.ledger.wrong(b.Service, "connections do not add up", "%s: %+v", b.Name, b.Stats)
+			w.ledger.wrong(b.Service, "connections do not add up", "%s: %+v", b.Name, b.Pool)
 		}
 		if !w.healthy[b.URL] {
 			continue

@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/app"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // view shows the demonstration: on a terminal as a picture that it redraws, elsewhere as a line from time to time.
@@ -18,7 +18,7 @@ type view struct {
 	results *results
 	started time.Time
 
-	last   stats.Stats
+	last   api.Stats
 	lastAt time.Time
 	drawn  int // lines on the terminal to overwrite
 }
@@ -64,7 +64,7 @@ func (v *view) heading() string {
 type rates struct{ in, out float64 }
 
 // sample returns the statistics, and the rates since its last call.
-func (v *view) sample() (stats.Stats, rates) {
+func (v *view) sample() (api.Stats, rates) {
 	stats, now := v.proxy.Stats(), time.Now()
 	seconds := now.Sub(v.lastAt).Seconds()
 	r := rates{

@@ -3,7 +3,7 @@ package faults
 import (
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/stats"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
@@ -24,7 +24,7 @@ func (r *rig) awaitBroken(present, broken int) {
 // that.
 func (r *rig) awaitOutOfService() {
 	r.t.Helper()
-	var b stats.Backend
+	var b api.Backend
 	wstest.Eventually(r.t, "the victim is out of service, without a connection", func() bool {
 		b = r.backend(0)
 		return !b.Usable && b.CircuitOpened > 0 && b.Idle+b.Leased+b.Resetting+b.Retiring == 0

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
@@ -99,7 +99,7 @@ func (r *rig) awaitDescriptors(when string, want int) {
 func (r *rig) victim() *server { return r.servers[0] }
 
 // backend returns the statistics of a backend.
-func (r *rig) backend(i int) stats.Backend { return r.proxy.Stats().Backends[i] }
+func (r *rig) backend(i int) api.Backend { return r.proxy.Stats().Backends[i] }
 
 // full reports whether backends' pools have the size that they should have, and nothing is under way in them.
 func (r *rig) full(backends ...int) bool {
@@ -115,10 +115,10 @@ func (r *rig) full(backends ...int) bool {
 
 // settle has all clients leave, waits until all pools are as they were before the first of them came, and checks that
 // nothing has leaked: no slot of the books, no place on a server, no descriptor.
-func (r *rig) settle() stats.Stats {
+func (r *rig) settle() api.Stats {
 	r.t.Helper()
 	r.crowd.finish()
-	var all stats.Stats
+	var all api.Stats
 	defer func() {
 		if r.t.Failed() {
 			r.t.Logf("statistics: %+v", all)
@@ -133,7 +133,7 @@ func (r *rig) settle() stats.Stats {
 	for i, b := range all.Backends {
 		leases += b.Totals.Leased
 		if b.Totals.Leased != b.Totals.Returned+b.Totals.Discarded {
-			r.t.Errorf("%s: some leases have not ended: %+v", r.servers[i].way.Name, b.Stats)
+			r.t.Errorf("%s: some leases have not ended: %+v", r.servers[i].way.Name, b.Pool)
 		}
 		wstest.Eventually(r.t, "the servers have the connections that the books say", func() bool {
 			book := r.backend(i)
@@ -158,11 +158,11 @@ func (r *rig) checkUnharmed(backends ...int) {
 	for _, i := range backends {
 		b := all.Backends[i]
 		var harm []string
-		b.Totals.Reasons.All(func(reason pool.Reason, n uint64) {
-			if n > 0 && reason != pool.Surplus && reason != pool.Served {
+		for reason, n := range b.Totals.Reasons {
+			if reason != pool.Surplus.String() && reason != pool.Served.String() {
 				harm = append(harm, fmt.Sprintf("%d connections retired: %v", n, reason))
 			}
-		})
+		}
 		if b.Broken+b.CircuitOpened+b.Totals.DialFailed > 0 || len(harm) > 0 || !b.Reachable {
 			r.t.Errorf("%s was harmed: %d sessions broken, %d dials failed, circuit opened %d times, reachable: %v; %s",
 				r.servers[i].way.Name, b.Broken, b.Totals.DialFailed, b.CircuitOpened, b.Reachable, strings.Join(harm, ", "))

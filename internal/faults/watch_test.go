@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/stats"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
 // watch looks at the proxy's statistics and at the servers' own counts all the time: what must hold at every instant.
@@ -50,7 +50,7 @@ func startWatch(r *rig) *watch {
 	return w
 }
 
-func (w *watch) note(victim stats.Backend) {
+func (w *watch) note(victim api.Backend) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.resetting, w.retiring = max(w.resetting, victim.Resetting), max(w.retiring, victim.Retiring)
@@ -64,13 +64,13 @@ func (w *watch) seen() (resetting, retiring int) {
 }
 
 // check returns what does not hold, with the details.
-func (r *rig) check(all stats.Stats) map[string]string {
+func (r *rig) check(all api.Stats) map[string]string {
 	wrong := make(map[string]string)
 	for i, b := range all.Backends {
 		name, t := r.servers[i].way.Name, b.Totals
 		expect := func(what string, ok bool) {
 			if !ok {
-				wrong[name+": "+what] = fmt.Sprintf("%+v", b.Stats)
+				wrong[name+": "+what] = fmt.Sprintf("%+v", b.Pool)
 			}
 		}
 		expect("the proxy has more connections than the cap", b.Used() <= b.Cap)
@@ -78,10 +78,17 @@ func (r *rig) check(all stats.Stats) map[string]string {
 			t.Leased == t.Returned+t.Discarded+uint64(b.Leased+b.Resetting))
 		expect("connections dialed are not those that were retired and those that there are",
 			t.Dialed == t.Discarded+t.RetiredIdle+uint64(b.Idle+b.Leased+b.Resetting))
-		expect("the reasons do not add up", t.Reasons.Sum() == t.Discarded+t.RetiredIdle)
+		expect("the reasons do not add up", sum(t.Reasons) == t.Discarded+t.RetiredIdle)
 		if peak := r.servers[i].sim.Stats().Peak; peak > b.Cap {
 			wrong[name+": the server has seen more connections than the cap"] = fmt.Sprint(peak)
 		}
 	}
 	return wrong
+}
+
+func sum(counts map[string]uint64) (sum uint64) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
 }

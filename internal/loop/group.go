@@ -169,10 +169,10 @@ func (g *Group) IOURing() (used bool, refused error) { return g.loops[0].driver.
 
 // Stats describes one loop.
 type Stats struct {
-	ID          int     `json:"id"`
-	Awake       bool    `json:"awake"`
-	Connections int64   `json:"connections"`
-	Busy        float64 `json:"busy"` // the share of a processor, from 0 to 1, that it used over the last interval
+	ID          int
+	Awake       bool
+	Connections int64
+	Busy        float64 // the share of a processor, from 0 to 1, that it used over the last interval
 }
 
 // Stats describes the loops that run, and returns how many sessions and idle connections have moved between loops.

@@ -18,9 +18,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/loop"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
 // notShown are the fields of the statistics that are no metrics: texts, when they changed, and variants, whose names come from
@@ -42,7 +41,7 @@ func TestEverythingIsShownExactly(t *testing.T) {
 	const first = 1 << 40 // large, so that a rounding error would show
 	var filled filler
 	filled.next = first
-	var s stats.Stats
+	var s api.Stats
 	filled.fill(reflect.ValueOf(&s).Elem(), "")
 	for _, path := range notShown {
 		if !filled.hidden[path] {
@@ -50,7 +49,7 @@ func TestEverythingIsShownExactly(t *testing.T) {
 		}
 	}
 
-	server := serve(t, func() stats.Stats { return s })
+	server := serve(t, func() api.Stats { return s })
 	shown := make(map[float64]int)
 	texts := make(map[string]bool)
 	for _, f := range scrape(t, server) {
@@ -117,10 +116,14 @@ func (f *filler) fill(v reflect.Value, path string) {
 		}
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
-		for _, key := range []uint64{1000, 418} {
+		keys := []reflect.Value{reflect.ValueOf(1000), reflect.ValueOf(418)}
+		if v.Type().Key().Kind() == reflect.String {
+			keys = []reflect.Value{reflect.ValueOf(pool.Served.String()), reflect.ValueOf(pool.Aged.String())}
+		}
+		for _, key := range keys {
 			number := reflect.New(v.Type().Elem()).Elem()
 			f.fill(number, path)
-			v.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), number)
+			v.SetMapIndex(key.Convert(v.Type().Key()), number)
 		}
 	case reflect.String:
 		v.SetString(fmt.Sprintf("text %.0f", f.next))
@@ -150,15 +153,15 @@ func (f *filler) fill(v reflect.Value, path string) {
 func TestOneSnapshotPerScrape(t *testing.T) {
 	const scrapers, scrapes = 8, 25
 	var asked atomic.Uint64
-	usual := map[frame.CloseCode]uint64{1000: 0} // shared, and read only
-	server := serve(t, func() stats.Stats {
+	usual := map[uint16]uint64{1000: 0} // shared, and read only
+	server := serve(t, func() api.Stats {
 		n := asked.Add(1)
-		s := stats.Stats{
-			Sessions: stats.Sessions{Active: int64(n), Total: n, Refused: map[int]uint64{503: n}, Ended: usual},
-			Services: []stats.Service{{Name: "one"}, {Name: "two"}},
-			Backends: []stats.Backend{{Name: "one"}, {Name: "two"}},
-			Relayed:  stats.Relayed{FramesFromClients: n, BytesFromBackends: n},
-			Loops:    stats.Loops{Moved: n, Loops: []loop.Stats{{Connections: int64(n)}}},
+		s := api.Stats{
+			Sessions: api.Sessions{Active: int64(n), Total: n, Refused: map[int]uint64{503: n}, Ended: usual},
+			Services: []api.Service{{Name: "one"}, {Name: "two"}},
+			Backends: []api.Backend{{Name: "one"}, {Name: "two"}},
+			Relayed:  api.Relayed{FramesFromClients: n, BytesFromBackends: n},
+			Loops:    api.Loops{Moved: n, Loops: []api.Loop{{Connections: int64(n)}}},
 		}
 		for i := range 2 {
 			s.Services[i].Queue.Waiting = int(n)
@@ -203,11 +206,11 @@ func TestOneSnapshotPerScrape(t *testing.T) {
 
 // TestRegisteringAsksNothing: the proxy registers the collector before its parts are there.
 func TestRegisteringAsksNothing(t *testing.T) {
-	prometheus.NewRegistry().MustRegister(New(func() stats.Stats { panic("asked") }))
+	prometheus.NewRegistry().MustRegister(New(func() api.Stats { panic("asked") }))
 }
 
 // serve serves the metrics of what source returns.
-func serve(t *testing.T, source func() stats.Stats) *httptest.Server {
+func serve(t *testing.T, source func() api.Stats) *httptest.Server {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(New(source))
 	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))

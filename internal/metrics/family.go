@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wsbouncer/wsbouncer/internal/stats"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
 // family is one metric with all its series: its description, and how to read it from the statistics.
@@ -15,13 +15,13 @@ type family struct {
 	kind       prometheus.ValueType
 	labels     []string
 	desc       *prometheus.Desc
-	read       func(s *stats.Stats, put put)
+	read       func(s *api.Stats, put put)
 }
 
 // put adds a series: its value, and the values of its labels in their order.
 type put func(value float64, labels ...string)
 
-func newFamily(kind prometheus.ValueType, name, help string, read func(*stats.Stats, put), labels []string) family {
+func newFamily(kind prometheus.ValueType, name, help string, read func(*api.Stats, put), labels []string) family {
 	name = prefix + name
 	return family{
 		name: name, help: help, kind: kind, labels: labels, read: read,
@@ -30,16 +30,16 @@ func newFamily(kind prometheus.ValueType, name, help string, read func(*stats.St
 }
 
 // gauge returns a metric that goes up and down.
-func gauge(name, help string, read func(*stats.Stats, put), labels ...string) family {
+func gauge(name, help string, read func(*api.Stats, put), labels ...string) family {
 	return newFamily(prometheus.GaugeValue, name, help, read, labels)
 }
 
 // counter returns a metric that only grows while the process lives.
-func counter(name, help string, read func(*stats.Stats, put), labels ...string) family {
+func counter(name, help string, read func(*api.Stats, put), labels ...string) family {
 	return newFamily(prometheus.CounterValue, name, help, read, labels)
 }
 
-func (f *family) collect(s *stats.Stats, metrics chan<- prometheus.Metric) {
+func (f *family) collect(s *api.Stats, metrics chan<- prometheus.Metric) {
 	f.read(s, func(value float64, labels ...string) {
 		for i, label := range labels { // a path may have any bytes, but Prometheus accepts only UTF-8
 			labels[i] = strings.ToValidUTF8(label, "\uFFFD")
@@ -55,7 +55,7 @@ func (f *family) collect(s *stats.Stats, metrics chan<- prometheus.Metric) {
 // each makes metrics of a list, such as the backends. Their first label is the name of the list's item.
 type each[T any] struct {
 	label string
-	all   func(*stats.Stats) []T
+	all   func(*api.Stats) []T
 	name  func(*T) string
 }
 
@@ -69,8 +69,8 @@ func (e each[T]) counter(name, help string, read func(*T, put), labels ...string
 
 func (e each[T]) labels(more []string) []string { return slices.Concat([]string{e.label}, more) }
 
-func (e each[T]) read(read func(*T, put)) func(*stats.Stats, put) {
-	return func(s *stats.Stats, put put) {
+func (e each[T]) read(read func(*T, put)) func(*api.Stats, put) {
+	return func(s *api.Stats, put put) {
 		all := e.all(s)
 		for i := range all {
 			name := e.name(&all[i])

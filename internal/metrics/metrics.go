@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wsbouncer/wsbouncer/internal/stats"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
 // prefix is what the names of all metrics begin with.
@@ -17,7 +17,7 @@ const prefix = "wsbouncer_"
 
 // New returns a collector of the statistics that source returns. The collector calls source once for each scrape, from any
 // goroutine.
-func New(source func() stats.Stats) prometheus.Collector {
+func New(source func() api.Stats) prometheus.Collector {
 	return &collector{source: source, families: families()}
 }
 
@@ -28,8 +28,8 @@ func families() []family {
 
 // collector may be used from any goroutine.
 type collector struct {
-	source   func() stats.Stats // static
-	families []family           // static
+	source   func() api.Stats // static
+	families []family         // static
 }
 
 // Describe implements [prometheus.Collector].

@@ -9,12 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/backend/health"
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/loop"
-	"github.com/wsbouncer/wsbouncer/internal/pool"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // TestScrape holds a scrape of busy statistics against the text that Prometheus is to get, in testdata.
@@ -29,77 +25,77 @@ var busyText string
 
 // busy is the statistics of a proxy with two services, one backend that does well, one that is in trouble, and two loops.
 // No two numbers beside small ones are equal, so that none is taken for another.
-func busy() stats.Stats {
-	well := stats.Backend{
+func busy() api.Stats {
+	well := api.Backend{
 		Name: "gpu-1", Service: "stt", URL: "ws://10.0.0.1:2700/stt", Profile: "echo",
-		Health: backend.Health{
+		Health: api.Health{
 			Reachable: true, Circuit: "closed", Probe: "up", Broken: 17, RoundTripSeconds: 0.00125,
 		},
-		Stats: pool.Stats{
+		Pool: api.Pool{
 			State: "enabled", Usable: true, Cap: 64, Ceiling: 40, Warm: 24, Weight: 1.5, Ramp: 1,
 			Dialing: 2, Idle: 11, Leased: 31, Resetting: 5, Retiring: 3,
-			Totals: pool.Totals{
+			Totals: api.Totals{
 				Dialed: 1001, DialFailed: 12, Refused: 19, Leased: 5003, Returned: 4040, Discarded: 927, RetiredIdle: 22,
-				Reasons: pool.Reasons{
-					pool.Served: 801, pool.Unclean: 41, pool.Cut: 42, pool.Closed: 43, pool.Lost: 7, pool.Broken: 1,
-					pool.Unsolicited: 2, pool.Silent: 3, pool.ResetFailed: 4, pool.Aged: 5, pool.WornOut: 0, pool.Surplus: 0,
+				Reasons: map[string]uint64{
+					"served": 801, "unclean": 41, "cut": 42, "closed": 43, "lost": 7, "broken": 1,
+					"unsolicited": 2, "silent": 3, "reset_failed": 4, "aged": 5, "worn_out": 0, "surplus": 0,
 				},
 			},
 		},
 	}
-	troubled := stats.Backend{
+	troubled := api.Backend{
 		Name: "gpu-2", Service: "stt", URL: `ws://gpu-2:2700/?model="de"&x=\`, Profile: "one-shot",
-		Health: backend.Health{
+		Health: api.Health{
 			Reachable: true, Circuit: "half-open", CircuitOpened: 6, CircuitReason: "5 sessions in a row were broken",
 			Outlier: true, Outliers: 21, OutlierReason: "8 of its last 9 sessions failed",
 			Probe: "down", ProbeReason: "503",
 		},
-		Stats: pool.Stats{
+		Pool: api.Pool{
 			State: "draining", Cap: 32, Ceiling: 32, Weight: 0.5, Ramp: 0.25, Dialing: 1,
-			Totals: pool.Totals{
+			Totals: api.Totals{
 				DialFailed: 77, RetiredIdle: 9,
-				Reasons: pool.Reasons{pool.WornOut: 0, pool.Surplus: 1, pool.Suspected: 6, pool.Withdrawn: 2},
+				Reasons: map[string]uint64{"worn_out": 0, "surplus": 1, "suspected": 6, "withdrawn": 2},
 			},
 		},
 	}
-	return stats.Stats{
-		Configuration: stats.Configuration{
+	return api.Stats{
+		Configuration: api.Configuration{
 			Source: "postgres://wsbouncer@db/wsbouncer", Version: "43", State: "stale", Since: time.UnixMilli(1795000000250), Reason: "refused",
 			Applied: time.UnixMilli(1794999999500), Changes: 51, Failed: 8,
 		},
-		Leaving: []stats.Leaving{{Name: "gpu-3", Service: "stt", URL: "ws://gpu-3", Leased: 10, Resetting: 2, Retiring: 4}},
+		Leaving: []api.Leaving{{Name: "gpu-3", Service: "stt", URL: "ws://gpu-3", Leased: 10, Resetting: 2, Retiring: 4}},
 		Version: "v0.2.0-7-gabcdef1", UptimeSeconds: 86412.75, Draining: true,
-		Services: []stats.Service{
+		Services: []api.Service{
 			{
-				Name: "stt", Path: "/v1/stt", Profile: "echo", Balance: "least-loaded",
-				Queue: pool.QueueStats{
+				Name: "stt", Path: "/v1/stt", Profile: "echo", Balance: "least-loaded", Paused: true, Utilisation: 0.375,
+				Queue: api.Queue{
 					Limit: 1000, Waiting: 71, OldestSeconds: 2.5,
-					Totals: pool.QueueTotals{
+					Totals: api.QueueTotals{
 						Queued: 2222, Served: 2047, TimedOut: 88, Left: 13, TurnedAway: 1, Refused: 73, Full: 99, WaitedSeconds: 1234.5,
 					},
 				},
 			},
 			{Name: "any", Profile: "one-shot", Balance: "hash"},
 		},
-		Backends: []stats.Backend{well, troubled},
-		Sessions: stats.Sessions{
+		Backends: []api.Backend{well, troubled},
+		Sessions: api.Sessions{
 			Active: 33, Total: 5002,
 			Refused: map[int]uint64{404: 8, 503: 187, 418: 1},
-			Ended:   map[frame.CloseCode]uint64{1000: 4900, 1006: 60, 1011: 9, 4008: 1},
+			Ended:   map[uint16]uint64{1000: 4900, 1006: 60, 1011: 9, 4008: 1},
 		},
-		Relayed: stats.Relayed{
+		Relayed: api.Relayed{
 			FramesFromClients: 1 << 33, BytesFromClients: 1 << 43, FramesFromBackends: 1<<33 - 1, BytesFromBackends: 1<<43 - 1,
 		},
-		Loops: stats.Loops{
+		Loops: api.Loops{
 			Awake: 1, Moved: 160,
-			Loops: []loop.Stats{{ID: 0, Awake: true, Connections: 81, Busy: 0.625}, {ID: 1}},
+			Loops: []api.Loop{{ID: 0, Awake: true, Connections: 81, Busy: 0.625}, {ID: 1}},
 		},
 	}
 }
 
 // TestEmpty scrapes statistics that nothing is in: a proxy without backends still has its totals.
 func TestEmpty(t *testing.T) {
-	empty := fixed(stats.Stats{Version: "(devel)"})
+	empty := fixed(api.Stats{Version: "(devel)"})
 	for name, want := range map[string]int{
 		"wsbouncer_build_info":            1,
 		"wsbouncer_sessions_active":       1,
@@ -131,7 +127,7 @@ func TestStates(t *testing.T) {
 
 // TestOddNames: what an operator named in an odd way costs neither the scrape nor the process.
 func TestOddNames(t *testing.T) {
-	odd := stats.Stats{Services: []stats.Service{{Name: "stt", Path: "/\xff/\"\n"}}}
+	odd := api.Stats{Services: []api.Service{{Name: "stt", Path: "/\xff/\"\n"}}}
 	err := testutil.CollectAndCompare(fixed(odd), strings.NewReader(
 		"# HELP wsbouncer_service_info Always 1. The labels are the host and path that clients request (empty for any), "+
 			"the profile, and how the proxy chooses a backend.\n"+
@@ -162,4 +158,4 @@ func TestLint(t *testing.T) {
 }
 
 // fixed returns a collector of statistics that do not change.
-func fixed(s stats.Stats) prometheus.Collector { return New(func() stats.Stats { return s }) }
+func fixed(s api.Stats) prometheus.Collector { return New(func() api.Stats { return s }) }

@@ -1,41 +1,47 @@
 package metrics
 
-import "github.com/wsbouncer/wsbouncer/internal/stats"
+import "github.com/wsbouncer/wsbouncer/internal/api"
 
 // ofServices returns the metrics of services, most of them about their queues.
 func ofServices() []family {
-	service := each[stats.Service]{
+	service := each[api.Service]{
 		label: "service",
-		all:   func(s *stats.Stats) []stats.Service { return s.Services },
-		name:  func(s *stats.Service) string { return s.Name },
+		all:   func(s *api.Stats) []api.Service { return s.Services },
+		name:  func(s *api.Service) string { return s.Name },
 	}
 	return []family{
 		service.gauge("service_info",
 			"Always 1. The labels are the host and path that clients request (empty for any), the profile, and how the proxy "+
 				"chooses a backend.",
-			func(s *stats.Service, put put) { put(1, s.Host, s.Path, s.Profile, s.Balance) }, "host", "path", "profile", "balance"),
+			func(s *api.Service, put put) { put(1, s.Host, s.Path, s.Profile, s.Balance) }, "host", "path", "profile", "balance"),
+		service.gauge("service_utilisation_ratio",
+			"Sessions and waiting clients, divided by the caps of the backends that take sessions: (leased + waiting) / cap. Above "+
+				"1, clients wait.",
+			func(s *api.Service, put put) { put(s.Utilisation) }),
+		service.gauge("service_paused", "1 while the service is paused: clients wait in the queue. Otherwise 0.",
+			func(s *api.Service, put put) { put(toFloat(s.Paused)) }),
 		service.gauge("queue_limit", "Maximum number of waiting clients; 0 if clients do not wait.",
-			func(s *stats.Service, put put) { put(float64(s.Queue.Limit)) }),
+			func(s *api.Service, put put) { put(float64(s.Queue.Limit)) }),
 		service.gauge("queue_waiting", "Clients that wait for a connection now.",
-			func(s *stats.Service, put put) { put(float64(s.Queue.Waiting)) }),
+			func(s *api.Service, put put) { put(float64(s.Queue.Waiting)) }),
 		service.gauge("queue_oldest_wait_seconds", "How long the first client in the queue has waited; 0 if nobody waits.",
-			func(s *stats.Service, put put) { put(s.Queue.OldestSeconds) }),
+			func(s *api.Service, put put) { put(s.Queue.OldestSeconds) }),
 		service.counter("queue_queued_total", "Clients that joined the queue because no connection was free.",
-			func(s *stats.Service, put put) { put(float64(s.Queue.Totals.Queued)) }),
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Queued)) }),
 		service.counter("queue_served_total", "Clients that waited and got a connection.",
-			func(s *stats.Service, put put) { put(float64(s.Queue.Totals.Served)) }),
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Served)) }),
 		service.counter("queue_timed_out_total", "Clients that waited and got no connection in time.",
-			func(s *stats.Service, put put) { put(float64(s.Queue.Totals.TimedOut)) }),
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.TimedOut)) }),
 		service.counter("queue_left_total", "Clients that left while they waited.",
-			func(s *stats.Service, put put) { put(float64(s.Queue.Totals.Left)) }),
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Left)) }),
 		service.counter("queue_turned_away_total", "Clients that still waited when the proxy shut down.",
-			func(s *stats.Service, put put) { put(float64(s.Queue.Totals.TurnedAway)) }),
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.TurnedAway)) }),
 		service.counter("queue_refused_total", "Clients that waited and whose own connection the server refused.",
-			func(s *stats.Service, put put) { put(float64(s.Queue.Totals.Refused)) }),
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Refused)) }),
 		service.counter("queue_full_total", "Clients that could not wait, because the queue was full or the service has none.",
-			func(s *stats.Service, put put) { put(float64(s.Queue.Totals.Full)) }),
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Full)) }),
 		service.counter("queue_waited_seconds_total",
 			"Total waiting time of the clients that got a connection from the queue.",
-			func(s *stats.Service, put put) { put(s.Queue.Totals.WaitedSeconds) }),
+			func(s *api.Service, put put) { put(s.Queue.Totals.WaitedSeconds) }),
 	}
 }

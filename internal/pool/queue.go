@@ -61,15 +61,15 @@ const (
 
 // QueueTotals counts since the group was made.
 type QueueTotals struct {
-	Queued     uint64 `json:"queued"`      // clients that had to wait
-	Served     uint64 `json:"served"`      // of those, clients that got a connection
-	TimedOut   uint64 `json:"timed_out"`   // clients that waited in vain
-	Left       uint64 `json:"left"`        // clients that left before
-	TurnedAway uint64 `json:"turned_away"` // clients that waited when the proxy shut down
-	Refused    uint64 `json:"refused"`     // clients whose server refused what they say in their handshake
-	Full       uint64 `json:"full"`        // clients that could not be queued
+	Queued     uint64 // clients that had to wait
+	Served     uint64 // of those, clients that got a connection
+	TimedOut   uint64 // clients that waited in vain
+	Left       uint64 // clients that left before
+	TurnedAway uint64 // clients that waited when the proxy shut down
+	Refused    uint64 // clients whose server refused what they say in their handshake
+	Full       uint64 // clients that could not be queued
 	// WaitedSeconds is how long the clients that got a connection have waited for it, in total.
-	WaitedSeconds float64 `json:"waited_seconds"`
+	WaitedSeconds float64
 }
 
 func (t *QueueTotals) count(d Departure) {
@@ -85,10 +85,10 @@ func (t *QueueTotals) count(d Departure) {
 
 // QueueStats is a queue at one instant.
 type QueueStats struct {
-	Limit         int         `json:"limit"`
-	Waiting       int         `json:"waiting"`
-	OldestSeconds float64     `json:"oldest_seconds"` // how long the first has waited
-	Totals        QueueTotals `json:"totals"`
+	Limit         int
+	Waiting       int
+	OldestSeconds float64 // how long the first has waited
+	Totals        QueueTotals
 }
 
 // queue is the clients that wait, in the order in which they came. All of it is guarded by the group's mutex.

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -127,26 +126,13 @@ func (r Reasons) Sum() (sum uint64) {
 	return sum
 }
 
-// MarshalJSON returns an object with the reasons that there were.
-func (r Reasons) MarshalJSON() ([]byte, error) {
+// Named returns the reasons that there were, by name.
+func (r Reasons) Named() map[string]uint64 {
 	named := make(map[string]uint64)
 	r.All(func(reason Reason, n uint64) {
 		if n > 0 {
 			named[reason.String()] = n
 		}
 	})
-	return json.Marshal(named)
-}
-
-// UnmarshalJSON reads what MarshalJSON returns.
-func (r *Reasons) UnmarshalJSON(b []byte) error {
-	var named map[string]uint64
-	if err := json.Unmarshal(b, &named); err != nil {
-		return err
-	}
-	*r = Reasons{}
-	for i := range r {
-		r[i] = named[Reason(i).String()]
-	}
-	return nil
+	return named
 }

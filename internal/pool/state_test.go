@@ -1,7 +1,7 @@
 package pool
 
 import (
-	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -50,26 +50,15 @@ func TestUnknownNames(t *testing.T) {
 	}
 }
 
-// Reasons are named in JSON, also where they are part of a value that has no address, and can be read again.
-func TestReasonsInJSON(t *testing.T) {
-	totals := Totals{Discarded: 3, RetiredIdle: 2, Reasons: Reasons{Cut: 3, Aged: 2}}
-	b, err := json.Marshal(totals)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := `"reasons":{"aged":2,"cut":3}`; !strings.Contains(string(b), want) {
-		t.Errorf("%s; want %s", b, want)
-	}
-	got := Totals{Reasons: Reasons{Lost: 1}} // to be overwritten
-	if err := json.Unmarshal(b, &got); err != nil || got != totals {
-		t.Errorf("%+v, %v; want %+v", got, err, totals)
-	}
-	if err := json.Unmarshal([]byte(`{"reasons":[1]}`), &got); err == nil {
-		t.Error("read reasons without names")
+// Reasons have names, and add up.
+func TestReasons(t *testing.T) {
+	r := Reasons{Cut: 3, Aged: 2}
+	if got := r.Named(); !maps.Equal(got, map[string]uint64{"cut": 3, "aged": 2}) {
+		t.Errorf("Named: %v", got)
 	}
 	counted := make(map[Reason]uint64)
-	totals.Reasons.All(func(r Reason, n uint64) { counted[r] = n })
-	if len(counted) != reasons || counted[Cut] != 3 || totals.Reasons.Sum() != 5 {
-		t.Errorf("All: %v; sum %d", counted, totals.Reasons.Sum())
+	r.All(func(r Reason, n uint64) { counted[r] = n })
+	if len(counted) != reasons || counted[Cut] != 3 || r.Sum() != 5 {
+		t.Errorf("All: %v; sum %d", counted, r.Sum())
 	}
 }

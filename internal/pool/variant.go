@@ -24,13 +24,13 @@ const TransientPrefix = "~"
 
 // VariantStats is a variant at one instant.
 type VariantStats struct {
-	Variant string `json:"variant"`
-	Warm    int    `json:"warm"` // idle connections kept ready
-	Dialing int    `json:"dialing"`
-	Idle    int    `json:"idle"`
+	Variant string
+	Warm    int // idle connections kept ready
+	Dialing int
+	Idle    int
 	// Outdated is how many of the idle ones are to be replaced, see [Pool.Renew].
-	Outdated int `json:"outdated,omitempty"`
-	Total    int `json:"total"` // in any state
+	Outdated int
+	Total    int // in any state
 }
 
 // Variants returns the numbers of each variant.

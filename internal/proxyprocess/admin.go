@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/stats"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
 // adminTimeout is how long the admin API may take to answer.
@@ -56,12 +56,12 @@ func (a *Admin) Get(ctx context.Context, path string) ([]byte, error) {
 }
 
 // Stats returns the proxy's statistics.
-func (a *Admin) Stats(ctx context.Context) (*stats.Stats, error) {
+func (a *Admin) Stats(ctx context.Context) (*api.Stats, error) {
 	body, err := a.Get(ctx, "/api/v1/stats")
 	if err != nil {
 		return nil, err
 	}
-	s := new(stats.Stats)
+	s := new(api.Stats)
 	if err := json.Unmarshal(body, s); err != nil {
 		return nil, fmt.Errorf("reading the statistics of the admin API: %w", err)
 	}

@@ -86,7 +86,7 @@ func TestMoveAfterShrinking(t *testing.T) {
 	r.apply(func(c *config.Content) { putBackend(c, "b", "mt", a.URL(), 2, nil); delete(c.Backends, "a") })
 	for i, s := range sessions {
 		if b := r.backend("b"); i == 0 && b.Dialing+b.Idle != 0 {
-			t.Errorf("b has %+v while the server is full", b.Stats)
+			t.Errorf("b has %+v while the server is full", b.Pool)
 		}
 		s.echo("1")
 		s.leave()

@@ -11,7 +11,6 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/pool"
 
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
@@ -104,17 +103,17 @@ func TestRenewal(t *testing.T) {
 			})
 		}, "Authorization", "Bearer hush"},
 	} {
-		session, before := r.join("/stt"), r.backend("a").Totals.Reasons[pool.Outdated]
+		session, before := r.join("/stt"), r.backend("a").Totals.Reasons["outdated"]
 		r.apply(c.change)
 		wstest.Eventually(t, c.name+": idle connections are replaced", func() bool {
 			s := r.backend("a")
-			return s.Totals.Reasons[pool.Outdated] == before+2 && s.Idle == 2 && s.Leased == 1 && s.Dialing+s.Retiring == 0
+			return s.Totals.Reasons["outdated"] == before+2 && s.Idle == 2 && s.Leased == 1 && s.Dialing+s.Retiring == 0
 		})
 		session.echo("on the old one")
 		session.leave()
 		wstest.Eventually(t, c.name+": the session's connection is replaced as well", func() bool {
 			s := r.backend("a")
-			return s.Totals.Reasons[pool.Outdated] == before+3 && s.Idle == 3
+			return s.Totals.Reasons["outdated"] == before+3 && s.Idle == 3
 		})
 		header, _ := a.last()
 		if got := header.Get(c.field); got != c.want {
@@ -201,7 +200,7 @@ func TestLimitsChange(t *testing.T) {
 	}
 	old.leave()
 	r.settled()
-	if n := r.backend("a").Totals.Reasons[pool.Outdated]; n != 0 {
+	if n := r.backend("a").Totals.Reasons["outdated"]; n != 0 {
 		t.Errorf("%d connections were replaced", n)
 	}
 }

@@ -87,7 +87,7 @@ func TestNotReadyWithOpenCircuits(t *testing.T) {
 	drop(a, r.join("/stt"))
 	r.awaitUnready("service stt", "no new sessions for "+a.URL, "backend a, circuit ")
 	if b := r.backend("a"); b.Idle == 0 {
-		t.Errorf("there is no idle connection: %+v", b.Stats)
+		t.Errorf("there is no idle connection: %+v", b.Pool)
 	}
 	a.RefuseWith.Store(0)
 	r.awaitReady()

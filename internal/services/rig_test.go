@@ -7,13 +7,13 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
@@ -153,19 +153,19 @@ func setState(c *config.Content, name, state string) {
 }
 
 // stats returns what the services say of themselves.
-func (r *rig) stats() (s stats.Stats) {
+func (r *rig) stats() (s api.Stats) {
 	r.services.Stats(&s)
 	return s
 }
 
 // backend returns the statistics of a backend; the zero value if there is none.
-func (r *rig) backend(name string) stats.Backend {
+func (r *rig) backend(name string) api.Backend {
 	for _, b := range r.stats().Backends {
 		if b.Name == name {
 			return b
 		}
 	}
-	return stats.Backend{}
+	return api.Backend{}
 }
 
 // member returns a backend as it runs.
@@ -181,10 +181,10 @@ func (r *rig) member(service, name string) *member {
 // idle waits until a backend has so many idle connections and no others.
 func (r *rig) idle(name string, n int) {
 	r.t.Helper()
-	var b stats.Backend
+	var b api.Backend
 	defer func() {
 		if r.t.Failed() {
-			r.t.Logf("%s: %+v", name, b.Stats)
+			r.t.Logf("%s: %+v", name, b.Pool)
 		}
 	}()
 	wstest.Eventually(r.t, fmt.Sprintf("%s has %d idle connections", name, n), func() bool {
@@ -196,7 +196,7 @@ func (r *rig) idle(name string, n int) {
 // settled waits until nothing is under way: every enabled backend has its warm connections and no session, and none is leaving.
 func (r *rig) settled() {
 	r.t.Helper()
-	var s stats.Stats
+	var s api.Stats
 	defer func() {
 		if r.t.Failed() {
 			r.t.Logf("statistics: %+v", s)

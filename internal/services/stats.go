@@ -1,31 +1,39 @@
 package services
 
 import (
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
-	"github.com/wsbouncer/wsbouncer/internal/stats"
 )
 
 // Stats adds the services, their backends, and the backends that are leaving.
-func (s *Services) Stats(to *stats.Stats) {
+func (s *Services) Stats(to *api.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, v := range s.inOrder() {
 		c := &v.plan.Service
-		to.Services = append(to.Services, stats.Service{
-			Name: v.name, Host: c.Host, Path: c.Path, Profile: v.plan.profile.Name, Balance: v.plan.balance.String(), Queue: v.group.Queue(),
-		})
+		service := api.Service{
+			Name: v.name, Host: c.Host, Path: c.Path, Profile: v.plan.profile.Name, Balance: v.plan.balance.String(), Queue: queueOf(v.group.Queue()),
+		}
+		used, room := service.Queue.Waiting, 0
 		for _, m := range v.inOrder() {
 			book := m.Stats()
-			to.Backends = append(to.Backends, stats.Backend{
-				Name: m.Name(), Service: v.name, URL: m.URL(), Profile: m.Profile().Name, Health: m.Health(), Stats: book,
+			to.Backends = append(to.Backends, api.Backend{
+				Name: m.Name(), Service: v.name, URL: m.URL(), Profile: m.Profile().Name, Health: api.Health(m.Health()), Pool: poolOf(&book),
 				Retired: book.Totals.Reasons.Sum(), Variants: variantsOf(m.Backend),
 			})
+			if book.State == pool.Enabled.String() && book.Weight > 0 {
+				used, room = used+book.Leased, room+book.Cap
+			}
 		}
+		if room > 0 {
+			service.Utilisation = float64(used) / float64(room)
+		}
+		to.Services = append(to.Services, service)
 	}
 	for _, m := range s.leaving {
 		book := m.Stats()
-		to.Leaving = append(to.Leaving, stats.Leaving{
+		to.Leaving = append(to.Leaving, api.Leaving{
 			Name: m.Name(), Service: m.service, URL: m.URL(), Leased: book.Leased, Resetting: book.Resetting, Retiring: book.Retiring,
 		})
 	}
@@ -51,11 +59,30 @@ func (s *Services) Dialed() (n uint64) {
 	return n
 }
 
+func queueOf(s pool.QueueStats) api.Queue {
+	return api.Queue{Limit: s.Limit, Waiting: s.Waiting, OldestSeconds: s.OldestSeconds, Totals: api.QueueTotals(s.Totals)}
+}
+
+func poolOf(s *pool.Stats) api.Pool {
+	t := &s.Totals
+	return api.Pool{
+		State: s.State, Usable: s.Usable, Cap: s.Cap, Ceiling: s.Ceiling, Warm: s.Warm, Weight: s.Weight, Ramp: s.Ramp,
+		Dialing: s.Dialing, Idle: s.Idle, Leased: s.Leased, Resetting: s.Resetting, Retiring: s.Retiring,
+		Totals: api.Totals{
+			Dialed: t.Dialed, DialFailed: t.DialFailed, Refused: t.Refused, Leased: t.Leased, Returned: t.Returned,
+			Discarded: t.Discarded, RetiredIdle: t.RetiredIdle, Reasons: t.Reasons.Named(),
+		},
+	}
+}
+
 // variantsOf returns the statistics of each variant of connections; nil if all connections are alike.
-func variantsOf(b *backend.Backend) []pool.VariantStats {
+func variantsOf(b *backend.Backend) (all []api.Variant) {
 	variants := b.Variants()
 	if len(variants) == 1 && variants[0].Variant == "" && variants[0].Outdated == 0 {
 		return nil
 	}
-	return variants
+	for _, v := range variants {
+		all = append(all, api.Variant(v))
+	}
+	return all
 }

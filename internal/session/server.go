@@ -75,19 +75,19 @@ type shard struct {
 
 // Relayed counts relayed data frames, and their payload in bytes.
 type Relayed struct {
-	FramesFromClients  uint64 `json:"frames_from_clients"`
-	BytesFromClients   uint64 `json:"bytes_from_clients"`
-	FramesFromBackends uint64 `json:"frames_from_backends"`
-	BytesFromBackends  uint64 `json:"bytes_from_backends"`
+	FramesFromClients  uint64
+	BytesFromClients   uint64
+	FramesFromBackends uint64
+	BytesFromBackends  uint64
 }
 
 // Stats describes the server at one instant.
 type Stats struct {
-	Active  int64                      `json:"active"`  // sessions whose client is still connected
-	Total   uint64                     `json:"total"`   // sessions begun
-	Refused map[int]uint64             `json:"refused"` // upgrade requests answered otherwise, by HTTP status
-	Ended   map[frame.CloseCode]uint64 `json:"ended"`   // sessions ended, by the client's close code
-	Relayed Relayed                    `json:"relayed"`
+	Active  int64                      // sessions whose client is still connected
+	Total   uint64                     // sessions begun
+	Refused map[int]uint64             // upgrade requests answered otherwise, by HTTP status
+	Ended   map[frame.CloseCode]uint64 // sessions ended, by the client's close code
+	Relayed Relayed
 }
 
 // When thousands of clients come at once, they wait in the listener's queue, where they cost nothing, and not in goroutines:

@@ -1,0 +1,75 @@
+// Package api is the contract of the admin API: the paths, and the types of what goes over them as JSON. The proxy's side
+// (internal/admin) and the users of the API (commands, internal/top, the dashboard, benchmarks) import it, and it imports nothing
+// of the proxy, so that a change inside the proxy does not change what programs elsewhere rely on. docs/admin-api.md and the OpenAPI
+// description are held against it by tests.
+//
+// Within version 1, fields are added and never renamed or removed, and durations are numbers of seconds.
+package api
+
+import "time"
+
+// Paths of the API.
+const (
+	StatsPath     = "/api/v1/stats"
+	SessionsPath  = "/api/v1/sessions"       // GET; DELETE with ?backend=NAME; below it: /ID (GET, DELETE)
+	TapPath       = "/api/v1/tap"            // GET: a stream of TapEvent
+	EventsPath    = "/api/v1/events"         // GET: one stream of everything that changes, see Event
+	HistoryPath   = "/api/v1/history"        // GET: History
+	AuditPath     = "/api/v1/audit"          // GET: []Action, newest first
+	LogLevelPath  = "/api/v1/log/level"      // GET, PUT: LogLevel
+	ServicesPath  = "/api/v1/services"       // below it: /NAME/pause and /NAME/resume (POST)
+	BackendsPath  = "/api/v1/backends"       // below it: /NAME/recycle (POST)
+	ConfigPath    = "/api/v1/config"         // below it: the configuration, see internal/config/remote
+	OpenAPIPath   = "/api/v1/openapi.json"   // GET: the OpenAPI description of all of this
+	ChangeHeader  = "X-Wsbouncer-Change"     // every request that changes something has this header, or a JSON body
+	SessionHeader = "X-Wsbouncer-Session-Id" // in the answer to a client's upgrade
+)
+
+// Failure is the body of an answer with an error status.
+type Failure struct {
+	Error struct {
+		Kind string `json:"kind"` // for programs, see the constants below
+		Text string `json:"text"` // for people: what is wrong, the value, and what is allowed
+		// Nearest is the known name or id that is most like the one in a request for an unknown one; empty if none is.
+		Nearest string `json:"nearest,omitempty"`
+	} `json:"error"`
+}
+
+// Kinds of failures.
+const (
+	KindRequest = "request"   // 400, 405, 408, 413, 415: the request is not understood
+	KindRefused = "refused"   // 401, 403: the caller may not do this
+	KindUnknown = "not-found" // 404: no such session, service or backend
+	KindState   = "state"     // 409: the thing is in a state in which this cannot be done
+	KindBusy    = "busy"      // 503: too many streams are open already
+)
+
+// Order is the body of a request for an action. All fields may be missing.
+type Order struct {
+	Who string `json:"who,omitempty"` // who asks; for the audit log
+	Why string `json:"why,omitempty"` // for the audit log, and for a client whose session is ended
+}
+
+// Action is something that an operator did to the running proxy: an entry of the audit log. Changes of the configuration are in the
+// configuration's own history.
+type Action struct {
+	Time   time.Time `json:"time"`
+	Action string    `json:"action"` // kill, kill-all, tap, pause, resume, recycle, log-level
+	Target string    `json:"target"` // a session's id, or the name of a service or backend
+	Who    string    `json:"who,omitempty"`
+	Why    string    `json:"why,omitempty"`
+	From   string    `json:"from"`             // the caller's address, or "admin socket"
+	Detail string    `json:"detail,omitempty"` // what came of it, such as "31 sessions"
+}
+
+// Outcome is the answer to an action.
+type Outcome struct {
+	Text     string `json:"text"`               // what was done, for people
+	Sessions int    `json:"sessions,omitempty"` // sessions or connections that are affected
+}
+
+// LogLevel is the level of the log.
+type LogLevel struct {
+	Level string `json:"level"` // debug, info, warn or error
+	Order
+}

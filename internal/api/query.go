@@ -1,0 +1,128 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// SessionQuery chooses sessions. Its zero value means all, oldest first.
+type SessionQuery struct {
+	Service string
+	Backend string
+	Tenant  string
+	Client  string // an address, or an address and port
+	State   string // one of SessionStates; ended ones are shown only for StateEnded
+	Sort    string // one of SessionOrders; empty for started
+	Limit   int    // 0 for no limit
+}
+
+// SessionOrders are the orders of sessions: each begins with what an operator looks for.
+var SessionOrders = []string{"started", "age", "bytes", "frames", "rate", "lag", "waited", "client", "backend", "service", "state"}
+
+// ParseSessionQuery reads the query of a URL. An error names the parameter, the value and what is allowed.
+func ParseSessionQuery(values url.Values) (q SessionQuery, err error) {
+	for name, all := range values {
+		value := all[len(all)-1]
+		switch name {
+		case "service":
+			q.Service = value
+		case "backend":
+			q.Backend = value
+		case "tenant":
+			q.Tenant = value
+		case "client":
+			q.Client = value
+		case "state":
+			if q.State = value; value != "" && !slices.Contains(SessionStates, value) {
+				return q, fmt.Errorf("state: unknown state %.40q: use one of %s", value, strings.Join(SessionStates, ", "))
+			}
+		case "sort":
+			if q.Sort = value; value != "" && !slices.Contains(SessionOrders, value) {
+				return q, fmt.Errorf("sort: unknown order %.40q: use one of %s", value, strings.Join(SessionOrders, ", "))
+			}
+		case "limit":
+			if q.Limit, err = strconv.Atoi(value); err != nil || q.Limit < 0 {
+				return q, fmt.Errorf("limit: invalid number %.40q: use a whole number from 0 (no limit)", value)
+			}
+		default:
+			return q, fmt.Errorf("unknown parameter %.40q: use service, backend, tenant, client, state, sort or limit", name)
+		}
+	}
+	return q, nil
+}
+
+// Values returns the query of a URL.
+func (q SessionQuery) Values() url.Values {
+	v := make(url.Values)
+	for name, value := range map[string]string{
+		"service": q.Service, "backend": q.Backend, "tenant": q.Tenant, "client": q.Client, "state": q.State, "sort": q.Sort,
+	} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	if q.Limit > 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	return v
+}
+
+// Matches reports whether a session is one of those that the query chooses.
+func (q *SessionQuery) Matches(s *Session) bool {
+	return (q.Service == "" || q.Service == s.Service) &&
+		(q.Backend == "" || q.Backend == s.Backend) &&
+		(q.Tenant == "" || q.Tenant == s.Tenant) &&
+		(q.Client == "" || q.Client == s.Client || q.Client == addressOnly(s.Client)) &&
+		(q.State == "" || q.State == s.State)
+}
+
+// addressOnly returns the address of an address and port, an IPv6 address without brackets.
+func addressOnly(client string) string {
+	i := strings.LastIndexByte(client, ':')
+	if i < 0 {
+		return client
+	}
+	return strings.Trim(client[:i], "[]")
+}
+
+// Choose returns the sessions that the query chooses, in its order, and how many it would choose without a limit. It reorders all.
+func (q *SessionQuery) Choose(all []Session) (chosen []Session, matched int) {
+	chosen = slices.DeleteFunc(all, func(s Session) bool { return !q.Matches(&s) })
+	matched = len(chosen)
+	slices.SortFunc(chosen, q.compare)
+	if q.Limit > 0 && len(chosen) > q.Limit {
+		chosen = chosen[:q.Limit]
+	}
+	return chosen, matched
+}
+
+func (q *SessionQuery) compare(a, b Session) int {
+	first := 0
+	switch q.Sort {
+	case "age":
+		first = cmp.Compare(b.AgeSeconds, a.AgeSeconds)
+	case "bytes":
+		first = cmp.Compare(b.BytesFromClient+b.BytesFromBackend, a.BytesFromClient+a.BytesFromBackend)
+	case "frames":
+		first = cmp.Compare(b.FramesFromClient+b.FramesFromBackend, a.FramesFromClient+a.FramesFromBackend)
+	case "rate":
+		first = cmp.Compare(b.FramesPerSecond, a.FramesPerSecond)
+	case "lag":
+		first = cmp.Compare(b.LagSeconds, a.LagSeconds)
+	case "waited":
+		first = cmp.Compare(b.WaitedSeconds, a.WaitedSeconds)
+	case "client":
+		first = cmp.Compare(a.Client, b.Client)
+	case "backend":
+		first = cmp.Compare(a.Backend, b.Backend)
+	case "service":
+		first = cmp.Compare(a.Service, b.Service)
+	case "state":
+		first = cmp.Compare(slices.Index(SessionStates, a.State), slices.Index(SessionStates, b.State))
+	}
+	return cmp.Or(first, a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID))
+}

@@ -1,0 +1,116 @@
+package api
+
+import "time"
+
+// States of a session.
+const (
+	StateWaiting    = "waiting"    // in its service's queue, for its first connection
+	StateRelaying   = "relaying"   // frames pass both ways
+	StateMoving     = "moving"     // its backend could not serve it; it waits for another connection
+	StateAnswering  = "answering"  // the client has ended its part; the backend's last answers reach it
+	StateCompleting = "completing" // the client has sent its last message; the backend was reset
+	StateClosing    = "closing"    // its end is decided; the frame on its way to the client is completed
+	StateLingering  = "lingering"  // its connection is free; the client's close frame is awaited
+	StateEnded      = "ended"      // over: only in details and where ended sessions were asked for
+)
+
+// SessionStates are all states in their order.
+var SessionStates = []string{
+	StateWaiting, StateRelaying, StateMoving, StateAnswering, StateCompleting, StateClosing, StateLingering, StateEnded,
+}
+
+// Session is one client's time with the proxy, or its wait for it.
+type Session struct {
+	ID         string    `json:"id"` // unique, also across restarts and proxies
+	Service    string    `json:"service"`
+	Backend    string    `json:"backend,omitempty"`    // that serves it, or served it last; empty while it waits for its first
+	Connection string    `json:"connection,omitempty"` // the id of the backend's connection
+	Tenant     string    `json:"tenant,omitempty"`     // empty: clients are not authenticated
+	Client     string    `json:"client"`               // address and port
+	State      string    `json:"state"`
+	Started    time.Time `json:"started"` // when the client's connection was accepted
+	// AgeSeconds is the time from Started to now, or to its end.
+	AgeSeconds float64 `json:"age_seconds"`
+	// WaitedSeconds is how long the client has waited for its first connection, so far or in all.
+	WaitedSeconds float64 `json:"waited_seconds"`
+	// Place is its place in the queue: 1 is served next. 0 if it does not wait.
+	Place int `json:"place,omitempty"`
+
+	// Data frames and payload bytes so far.
+	FramesFromClient  uint64 `json:"frames_from_client"`
+	BytesFromClient   uint64 `json:"bytes_from_client"`
+	FramesFromBackend uint64 `json:"frames_from_backend"`
+	BytesFromBackend  uint64 `json:"bytes_from_backend"`
+	// FirstReplySeconds is the time from the client's first message to the backend's first; 0 before that.
+	FirstReplySeconds float64 `json:"first_reply_seconds"`
+
+	// FramesPerSecond (both ways) and LagSeconds (how long the backend has been silent while the client sent) are measured only
+	// while somebody watches: in the stream of events. Otherwise they are 0.
+	FramesPerSecond float64 `json:"frames_per_second"`
+	LagSeconds      float64 `json:"lag_seconds"`
+
+	RequestID string `json:"request_id,omitempty"` // the client's X-Request-Id
+	TraceID   string `json:"trace_id,omitempty"`   // of the client's traceparent
+	Taps      int    `json:"taps,omitempty"`       // operators who watch its frames now
+
+	// How it ended; zero unless the state is ended, or its end is decided already.
+	Ended  time.Time `json:"ended,omitzero"`
+	By     string    `json:"by,omitempty"`   // client, backend or proxy
+	Code   uint16    `json:"code,omitempty"` // the client's close code
+	Reason string    `json:"reason,omitempty"`
+	Class  string    `json:"class,omitempty"` // the class of the reason, as in metrics
+	// Fate is what became of the backend's connection: returned or discarded.
+	Fate string `json:"connection_fate,omitempty"`
+}
+
+// SessionList is GET /api/v1/sessions. The query has the fields of SessionQuery.
+type SessionList struct {
+	Sessions []Session `json:"sessions"`
+	Matched  int       `json:"matched"` // how many there are; more than in the list if the limit cut it off
+	Total    int       `json:"total"`   // sessions and waiting clients, whatever the filters
+}
+
+// SessionDetail is one session: GET /api/v1/sessions/ID.
+type SessionDetail struct {
+	Session
+	Path    string `json:"path"` // the client's, without its query
+	Host    string `json:"host,omitempty"`
+	Profile string `json:"profile"`
+	Variant string `json:"variant,omitempty"` // of connections that can serve it
+	Moves   int    `json:"moves,omitempty"`   // connections that could not serve it
+	// Paused: the client is not read, because the backend or the profile takes nothing. BackendPaused: the other way.
+	Paused        bool `json:"paused"`
+	BackendPaused bool `json:"backend_paused"`
+	// PendingToClient and PendingToBackend are bytes that the receiver has not taken yet.
+	PendingToClient  int `json:"pending_to_client"`
+	PendingToBackend int `json:"pending_to_backend"`
+
+	// Queue is the queue in which it waits; nil if it does not.
+	Queue *Place `json:"queue,omitempty"`
+	// Server is the backend's connection that it holds; nil if it holds none.
+	Server *Connection `json:"server,omitempty"`
+	// Before are earlier sessions of the same connection, newest first, as far as the proxy remembers them.
+	Before []Session `json:"before,omitempty"`
+}
+
+// Place is where a client stands in a queue.
+type Place struct {
+	Place          int     `json:"place"` // 1 is served next
+	Waiting        int     `json:"waiting"`
+	WaitedSeconds  float64 `json:"waited_seconds"`
+	TimeoutSeconds float64 `json:"timeout_seconds"` // how long it may wait from now on
+}
+
+// Connection is a pooled connection.
+type Connection struct {
+	ID          string    `json:"id"`
+	State       string    `json:"state"` // as docs/architecture.md names them
+	Established time.Time `json:"established"`
+	AgeSeconds  float64   `json:"age_seconds"`
+	Sessions    int       `json:"sessions"` // that it has served, the present one included
+	// RoundTripSeconds is that of the last answered ping; 0 for none.
+	RoundTripSeconds float64 `json:"round_trip_seconds"`
+	Subprotocol      string  `json:"subprotocol,omitempty"`
+	// Boundary says in words what the profile waits for.
+	Boundary string `json:"boundary,omitempty"`
+}

@@ -1,0 +1,197 @@
+package api
+
+import "time"
+
+// Stats is the process at one instant: GET /api/v1/stats. It is exact: each backend's and each queue's numbers were read in one step.
+type Stats struct {
+	Version       string  `json:"version"`
+	UptimeSeconds float64 `json:"uptime_seconds"`
+	Draining      bool    `json:"draining"`
+	// InternalErrors counts panics that ended no more than a session or a connection: mistakes in the proxy.
+	InternalErrors uint64    `json:"internal_errors"`
+	Services       []Service `json:"services"`
+	Backends       []Backend `json:"backends"`
+	// Leaving are backends that were removed and still have connections.
+	Leaving       []Leaving     `json:"leaving,omitempty"`
+	Configuration Configuration `json:"configuration"`
+	Sessions      Sessions      `json:"sessions"`
+	Relayed       Relayed       `json:"relayed"`
+	Loops         Loops         `json:"loops"`
+}
+
+// Service is one service in the statistics.
+type Service struct {
+	Name    string `json:"name"`
+	Host    string `json:"host,omitempty"` // empty for any
+	Path    string `json:"path"`           // empty for any
+	Profile string `json:"profile"`
+	Balance string `json:"balance"`
+	// Paused: clients wait in the queue until the service is resumed.
+	Paused bool  `json:"paused"`
+	Queue  Queue `json:"queue"`
+	// Utilisation is (leased + waiting) / cap over the service's backends that take sessions: above 1, clients wait. 0 without
+	// such backends and without waiting clients.
+	Utilisation float64 `json:"utilisation"`
+}
+
+// Queue is the queue of a service: the clients that wait for a connection.
+type Queue struct {
+	Limit         int         `json:"limit"`
+	Waiting       int         `json:"waiting"`
+	OldestSeconds float64     `json:"oldest_seconds"` // how long the first has waited
+	Totals        QueueTotals `json:"totals"`
+}
+
+// QueueTotals counts clients since the service began.
+type QueueTotals struct {
+	Queued     uint64 `json:"queued"`      // clients that had to wait
+	Served     uint64 `json:"served"`      // of those, clients that got a connection
+	TimedOut   uint64 `json:"timed_out"`   // clients that waited in vain
+	Left       uint64 `json:"left"`        // clients that left before
+	TurnedAway uint64 `json:"turned_away"` // clients that waited when the proxy shut down
+	Refused    uint64 `json:"refused"`     // clients whose server refused what they say in their handshake
+	Full       uint64 `json:"full"`        // clients that could not be queued
+	// WaitedSeconds is how long the clients that got a connection have waited for it, in total.
+	WaitedSeconds float64 `json:"waited_seconds"`
+}
+
+// Backend is one backend in the statistics.
+type Backend struct {
+	Name    string `json:"name"`
+	Service string `json:"service"`
+	URL     string `json:"url"`
+	Profile string `json:"profile"`
+	Health
+	Pool
+	// Variants are the kinds of connections there are, where a profile knows some. Names of those for one client, or few, begin
+	// with ~.
+	Variants []Variant `json:"variants,omitempty"`
+	Retired  uint64    `json:"retired"` // connections closed or being closed since the start
+}
+
+// Health is a backend's health. The times are those of the last change.
+type Health struct {
+	// Reachable reports whether the last connection could be established and was not lost at once.
+	Reachable bool      `json:"reachable"`
+	Since     time.Time `json:"since"`
+	Reason    string    `json:"reason,omitempty"` // why it is not reachable
+
+	// Circuit is the state of the circuit: closed, half-open or open.
+	Circuit       string    `json:"circuit"`
+	CircuitSince  time.Time `json:"circuit_since"`
+	CircuitReason string    `json:"circuit_reason,omitempty"`
+	CircuitOpened uint64    `json:"circuit_opened"` // how often
+
+	// Probe is the verdict of the active probe: off, unknown, up or down.
+	Probe       string    `json:"probe"`
+	ProbeSince  time.Time `json:"probe_since,omitzero"`
+	ProbeReason string    `json:"probe_reason,omitempty"`
+
+	// Outlier tells that the backend gets no sessions for a while, since far more fail on it than on its peers.
+	Outlier       bool      `json:"outlier"`
+	OutlierSince  time.Time `json:"outlier_since,omitzero"`
+	OutlierReason string    `json:"outlier_reason,omitempty"`
+	Outliers      uint64    `json:"outlier_times"` // how often
+
+	// Broken is how many sessions the backend has broken since the start.
+	Broken uint64 `json:"broken_sessions"`
+	// RoundTripSeconds is a moving average of the time between pings and their pongs; 0 before the first.
+	RoundTripSeconds float64 `json:"round_trip_seconds"`
+}
+
+// Pool is a backend's connections.
+type Pool struct {
+	State     string  `json:"state"`  // the desired state: enabled, draining or disabled
+	Usable    bool    `json:"usable"` // sessions may begin
+	Cap       int     `json:"cap"`
+	Ceiling   int     `json:"ceiling"` // the limit at present: the cap, or less after the server said that it is full
+	Warm      int     `json:"warm"`
+	Weight    float64 `json:"weight"`
+	Ramp      float64 `json:"ramp"` // part of the weight that counts, while the backend is started slowly
+	Dialing   int     `json:"dialing"`
+	Idle      int     `json:"idle"`
+	Leased    int     `json:"leased"`
+	Resetting int     `json:"resetting"`
+	Retiring  int     `json:"retiring"`
+	Totals    Totals  `json:"totals"`
+}
+
+// Used returns how many connections count against the cap.
+func (p *Pool) Used() int { return p.Dialing + p.Idle + p.Leased + p.Resetting + p.Retiring }
+
+// Totals counts a backend's connections and leases since it began.
+type Totals struct {
+	Dialed      uint64 `json:"dialed"`       // connections established
+	DialFailed  uint64 `json:"dial_failed"`  // dials that failed
+	Refused     uint64 `json:"refused"`      // dials for one client that the server refused because of that client's values
+	Leased      uint64 `json:"leased"`       // leases begun
+	Returned    uint64 `json:"returned"`     // leases that ended with the connection idle again
+	Discarded   uint64 `json:"discarded"`    // leases that ended with the connection retired
+	RetiredIdle uint64 `json:"retired_idle"` // connections retired while idle
+	// Reasons counts the retired connections by reason, such as served, aged or lost. Reasons that did not occur are missing.
+	Reasons map[string]uint64 `json:"reasons"`
+}
+
+// Variant is the connections of one kind at one instant.
+type Variant struct {
+	Variant  string `json:"variant"`
+	Warm     int    `json:"warm"` // idle connections kept ready
+	Dialing  int    `json:"dialing"`
+	Idle     int    `json:"idle"`
+	Outdated int    `json:"outdated,omitempty"` // idle ones that are to be replaced
+	Total    int    `json:"total"`              // in any state
+}
+
+// Leaving is a backend that was removed from its service, while it still has connections.
+type Leaving struct {
+	Name    string `json:"name"`
+	Service string `json:"service"`
+	URL     string `json:"url"`
+	// Leased, Resetting and Retiring are its connections that serve a session, are made clean after one, or are being closed.
+	Leased    int `json:"leased"`
+	Resetting int `json:"resetting"`
+	Retiring  int `json:"retiring"`
+}
+
+// Configuration is which configuration is in force, and how good it is.
+type Configuration struct {
+	Source  string    `json:"source"`
+	Version string    `json:"version"` // of the snapshot in force
+	State   string    `json:"state"`   // current, stale (the source fails) or copied (it has failed since the start)
+	Since   time.Time `json:"since"`   // of the state
+	Reason  string    `json:"reason,omitempty"`
+	Applied time.Time `json:"applied"` // when the snapshot came into force
+	Changes uint64    `json:"changes"` // snapshots that came into force since the start
+	Failed  uint64    `json:"failures"`
+}
+
+// Sessions is what became of clients.
+type Sessions struct {
+	Active  int64             `json:"active"`  // sessions whose client is still connected
+	Total   uint64            `json:"total"`   // sessions begun since the start
+	Refused map[int]uint64    `json:"refused"` // requests refused, by HTTP status
+	Ended   map[uint16]uint64 `json:"ended"`   // sessions ended, by the client's close code
+}
+
+// Relayed counts data frames and their payload in bytes since the start.
+type Relayed struct {
+	FramesFromClients  uint64 `json:"frames_from_clients"`
+	BytesFromClients   uint64 `json:"bytes_from_clients"`
+	FramesFromBackends uint64 `json:"frames_from_backends"`
+	BytesFromBackends  uint64 `json:"bytes_from_backends"`
+}
+
+// Loops is the event loops.
+type Loops struct {
+	Awake int    `json:"awake"`
+	Moved uint64 `json:"moved"` // sessions and idle connections moved between loops since the start
+	Loops []Loop `json:"loops"`
+}
+
+// Loop is one event loop.
+type Loop struct {
+	ID          int     `json:"id"`
+	Awake       bool    `json:"awake"`
+	Connections int64   `json:"connections"`
+	Busy        float64 `json:"busy"` // the share of a processor, from 0 to 1, that it used over the last interval
+}
