@@ -53,7 +53,7 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, begun time.Time) err
 	if err != nil {
 		return err
 	}
-	arrival := arrival{at: begun, variant: variant}
+	arrival := arrival{at: begun, asked: time.Now(), variant: variant}
 	for {
 		if s.drained.Err() != nil {
 			return unavailable("shutting down")

@@ -3,6 +3,7 @@ package session
 import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
@@ -10,7 +11,7 @@ import (
 
 // recordEnd notes who ends the session and why.
 func (s *Session) recordEnd(e *event) {
-	s.record.end(e.by, e.code, e.reason)
+	s.record.end(e.by, e.class, e.code, e.reason)
 	s.record.Relayed.FramesFromClients, s.record.Relayed.BytesFromClients = s.scanner.Frames, s.scanner.Bytes
 }
 
@@ -45,7 +46,7 @@ func (s *Session) endLease() {
 			ending.ClosedWith = s.record.Code
 		}
 	}
-	s.record.Relayed = Relayed{
+	s.record.Relayed = meter.Relayed{
 		FramesFromClients: s.scanner.Frames, BytesFromClients: s.scanner.Bytes,
 		FramesFromBackends: l.conn.Scanner.Frames - l.framesBefore, BytesFromBackends: l.conn.Scanner.Bytes - l.bytesBefore,
 	}
@@ -60,5 +61,6 @@ func (s *Session) forget() {
 	delete(s.shard.sessions, s)
 	s.shard.ended[s.record.Code]++
 	s.server.active.Add(-1)
+	s.countEnd()
 	s.record.log(s.server.options.Log, s.service.Name)
 }
