@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -78,7 +79,10 @@ func TestCaller(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	client := &http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", socket) }, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", socket) },
+		DisableKeepAlives: true,
+	}}
 	response, err := client.Get("http://localhost/")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/admin"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
@@ -26,8 +27,8 @@ type stage struct {
 	where    []string // flags that name it
 
 	mu      sync.Mutex
-	stats   func() running // guarded by mu; nil: the proxy knows nothing
-	answers int            // guarded by mu: how often they were asked for
+	stats   func() api.Stats // guarded by mu; nil: the proxy knows nothing
+	answers int              // guarded by mu: how often they were asked for
 }
 
 // alone has commands see nothing of the machine that the tests run on.
@@ -69,7 +70,7 @@ func onProxy(t *testing.T, access admin.Access) *stage {
 	handler := admin.Guard(access, remote.Handler(store, remote.HandlerOptions{Profiles: config.CheckProfiles}))
 	mux.Handle("/api/v1/config", handler)
 	mux.Handle("/api/v1/config/", handler)
-	mux.HandleFunc("GET "+statsPath, s.answer)
+	mux.HandleFunc("GET "+api.StatsPath, s.answer)
 	server := httptest.NewUnstartedServer(mux)
 	_ = server.Listener.Close()
 	server.Listener = listener
@@ -96,7 +97,7 @@ func (s *stage) answer(w http.ResponseWriter, _ *http.Request) {
 }
 
 // playing sets what the proxy says of itself.
-func (s *stage) playing(stats func() running) {
+func (s *stage) playing(stats func() api.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats = stats
@@ -184,7 +185,7 @@ func everywhere(t *testing.T, test func(t *testing.T, s *stage)) {
 	t.Run("database", func(t *testing.T) { test(t, onDatabase(t)) })
 	t.Run("proxy", func(t *testing.T) {
 		s := onProxy(t, open)
-		s.playing(func() running { return running{} })
+		s.playing(func() api.Stats { return api.Stats{} })
 		test(t, s)
 	})
 }

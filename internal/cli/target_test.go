@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/admin"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 )
@@ -17,7 +18,7 @@ import (
 // What names the configuration: flags, WSBOUNCER_ADMIN, WSBOUNCER_DATABASE, the socket of this machine's proxy, in that order.
 func TestTarget(t *testing.T) {
 	s := onProxy(t, open) // in the state directory
-	s.playing(func() running { return running{} })
+	s.playing(func() api.Stats { return api.Stats{} })
 	s.must("service add in-proxy")
 	directory := t.TempDir()
 	named := func(name string) (database string) {

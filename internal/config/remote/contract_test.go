@@ -84,7 +84,7 @@ func TestContractOfClients(t *testing.T) {
 				first = serve(t, filepath.Join(t.TempDir(), "config.db"), "", options)
 				return first
 			}
-			other, err := Dial(first.Address(), ClientOptions{Options: options})
+			other, err := Dial(first.API().Address(), ClientOptions{Options: options})
 			if err != nil {
 				t.Fatal(err)
 			}
