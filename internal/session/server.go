@@ -58,7 +58,8 @@ type Server struct {
 	lastID  atomic.Uint64
 	active  atomic.Int64
 	refused [600]atomic.Uint64 // by HTTP status
-	pending tasks              // goroutines that accept, answer handshakes and search for connections
+	taps    taps
+	pending tasks // goroutines that accept, answer handshakes and search for connections
 
 	mu         sync.Mutex
 	listeners  []net.Listener        // guarded by mu
@@ -222,6 +223,7 @@ func (s *Server) EndAll(code frame.CloseCode, reason string) {
 
 // Close cuts handshakes short and waits for their goroutines. Call StopAccepting before, and EndAll to end the sessions.
 func (s *Server) Close() {
+	s.taps.close()
 	s.mu.Lock()
 	s.closed = true
 	for nc := range s.handshakes {
