@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 
 	// The contract of the admin API, and who serves it.
 	"internal/api":          {},
-	"internal/admin":        {"internal/api"},
+	"internal/admin":        {"internal/api", "internal/spelling"},
 	"internal/admin/client": {"internal/api"},
 	"internal/metrics":      {"internal/pool", "internal/api"},
 	"internal/live":         {"internal/api", "internal/mistake"},
@@ -55,7 +55,7 @@ var mayImport = map[string][]string{
 	"internal/config/sqlite":          {"internal/config", "internal/config/filelock", "internal/config/tables"},
 	"internal/config/postgres":        {"internal/config", "internal/config/tables"},
 	"internal/config/postgres/pgtest": {},
-	"internal/config/remote":          {"internal/admin/client", "internal/config"},
+	"internal/config/remote":          {"internal/admin/client", "internal/config", "internal/spelling"},
 	"internal/config/storetest":       {"internal/config"},
 	"internal/config/memory":          {"internal/config"},
 	"internal/config/follow":          {"internal/config", "internal/config/file"},

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/admin"
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
@@ -53,7 +54,7 @@ func onDatabase(t *testing.T) *stage {
 }
 
 // onProxy returns a stage whose commands use the admin socket of a proxy.
-func onProxy(t *testing.T, o remote.HandlerOptions) *stage {
+func onProxy(t *testing.T, access admin.Access) *stage {
 	t.Helper()
 	s := onDatabase(t)
 	store, err := stores.Open(s.database, config.Options{Profiles: config.CheckProfiles})
@@ -66,7 +67,7 @@ func onProxy(t *testing.T, o remote.HandlerOptions) *stage {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	handler := remote.Handler(store, o)
+	handler := admin.Guard(access, remote.Handler(store, remote.HandlerOptions{Profiles: config.CheckProfiles}))
 	mux.Handle("/api/v1/config", handler)
 	mux.Handle("/api/v1/config/", handler)
 	mux.HandleFunc("GET "+api.StatsPath, s.answer)
@@ -177,7 +178,7 @@ func same(t *testing.T, what, got, want string) {
 	}
 }
 
-var open = remote.HandlerOptions{Writable: func(*http.Request) bool { return true }, Profiles: config.CheckProfiles}
+var open = admin.Access{Trusted: func(*http.Request) bool { return true }}
 
 // everywhere runs a test on a database and on a proxy.
 func everywhere(t *testing.T, test func(t *testing.T, s *stage)) {

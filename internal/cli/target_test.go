@@ -3,16 +3,15 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/admin"
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 )
 
@@ -75,7 +74,7 @@ func TestNoTarget(t *testing.T) {
 
 // Tokens come from the flag or the environment, and are never shown.
 func TestAdminToken(t *testing.T) {
-	s := onProxy(t, remote.HandlerOptions{Token: func() string { return "s3cret" }, Writable: func(*http.Request) bool { return false }})
+	s := onProxy(t, admin.Access{Token: func() string { return "s3cret" }})
 	s.refuse(
 		refusal{[]string{"service", "ls"}, 1, "refused: the admin API needs a token"},
 		refusal{[]string{"service", "add", "stt", "--admin-token", "s3cret2"}, 1, "refused: wrong token for the admin API"},

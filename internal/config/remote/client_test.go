@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/admin"
 	"github.com/wsbouncer/wsbouncer/internal/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
@@ -44,7 +45,7 @@ func TestErrors(t *testing.T) {
 		{fmt.Errorf("%w: 7", config.ErrSchema), config.ErrSchema},
 		{errors.New("the disk is full"), nil},
 	} {
-		server := httptest.NewServer(Handler(failing{err: k.sent}, HandlerOptions{Writable: local}))
+		server := httptest.NewServer(Handler(failing{err: k.sent}, HandlerOptions{}))
 		c, err := Dial(server.URL, ClientOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +102,7 @@ func TestUnreachable(t *testing.T) {
 
 // Tokens are sent, and what the proxy refuses says so.
 func TestToken(t *testing.T) {
-	server := httptest.NewServer(Handler(failing{err: config.ErrSchema}, HandlerOptions{Token: always("abc")}))
+	server := httptest.NewServer(admin.Guard(admin.Access{Token: func() string { return "abc" }}, Handler(failing{err: config.ErrSchema}, HandlerOptions{})))
 	defer server.Close()
 	for token, says := range map[string]string{
 		"":    "refused: the admin API needs a token",

@@ -97,6 +97,7 @@ const (
 	kindSchema    = "schema"     // [config.ErrSchema]
 	kindRefused   = "refused"    // the guard refused the request
 	kindRequest   = "request"    // the request is malformed
+	kindUnknown   = "not-found"  // no such path
 	kindStore     = "store"      // any other error of the store
 )
 
