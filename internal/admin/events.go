@@ -61,12 +61,7 @@ func (s *Source) serveEvents(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Accel-Buffering", "no") // nginx would keep events back
 	stream := http.NewResponseController(w)
-	// The server's limits are for requests that end. When a read deadline passes, the server takes the client for gone.
-	if err := stream.SetReadDeadline(time.Time{}); err != nil {
-		answerError(w, err)
-		return
-	}
-	send := func(text []byte) error {
+	send := func(text []byte) error { // under its own deadline instead of the one for whole answers, [Limits.Answer]
 		if err := stream.SetWriteDeadline(time.Now().Add(eventTimeout)); err != nil {
 			return err
 		}

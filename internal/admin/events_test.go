@@ -153,7 +153,7 @@ func TestEventErrors(t *testing.T) {
 		{"body", "GET /api/v1/events HTTP/1.1\r\nContent-Length: 5", nil, 400, api.KindRequest, "the request has a body: /api/v1/events takes none"},
 		{"body in chunks", "GET /api/v1/events HTTP/1.1\r\nTransfer-Encoding: chunked", nil, 400, api.KindRequest, "the request has a body: /api/v1/events takes none"},
 		{"busy", "GET /api/v1/events", errors.New("64 already"), 503, api.KindBusy, "64 already"},
-		{"method", "POST /api/v1/events HTTP/1.1\r\nX-Wsbouncer-Change: 1", nil, 405, api.KindRequest, `unknown method "POST" for /api/v1/events: use GET or HEAD`},
+		{"method", "POST /api/v1/events HTTP/1.1\r\nX-Wsbouncer-Change: 1", nil, 405, api.KindRequest, `unknown method "POST" for /api/v1/events: use one of GET, HEAD`},
 		{"history's parameter", "GET /api/v1/history?hours=2", nil, 400, api.KindRequest, `unknown parameter "hours": this path takes none`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
