@@ -25,6 +25,8 @@ type Source struct {
 	// Subscribe returns a stream of encoded server-sent events, which ends when the channel is closed, and the function that ends it
 	// from this side. An error says that there is no room for one more.
 	Subscribe func(api.EventQuery) (events <-chan []byte, cancel func(), err error)
+	// Tap starts a tap. An [Error] says why it cannot.
+	Tap func(api.TapQuery) (Tap, error)
 }
 
 // Handler returns the API. The guard lets those use it who have access; everybody who can reach the address may ask for liveness,
@@ -53,6 +55,7 @@ func Handler(source Source, access Access) http.Handler {
 	}
 	routes = append(routes, source.Audit.routes()...)
 	routes = append(routes, source.eventRoutes()...)
+	routes = append(routes, source.tapRoutes()...)
 	return handle(routes, access)
 }
 
