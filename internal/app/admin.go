@@ -84,11 +84,11 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	}
 	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
-		Configuration: remote.Handler(store, remote.HandlerOptions{
-			Token: func() string { return p.live.Load().Token }, Writable: fromThisMachine, InForce: p.inForce,
-			Profiles: config.CheckProfiles,
-		}),
-	}, p.log)), admin.Limits{}, p.log)
+		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles}),
+		Audit:         admin.NewAudit(p.log),
+	}, admin.Access{
+		Token: func() string { return p.live.Load().Token }, Trusted: fromThisMachine,
+	})), admin.Limits{}, p.log)
 	for _, listener := range p.adminAt {
 		go func() { _ = p.admin.Serve(listener) }() // until Shutdown closes it
 		if listener.Addr().Network() == "unix" {
