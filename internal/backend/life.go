@@ -161,7 +161,7 @@ func (c *Conn) giveBack() Outcome {
 		return c.discard(cause{pool.Served, frame.GoingAway, "served its client"})
 	}
 	c.makeIdle()
-	c.slot.Return(c.lease)
+	c.slot.Return(uint64(c.lease))
 	c.tellFate(Returned, "")
 	return Returned
 }
@@ -171,7 +171,7 @@ func (c *Conn) discard(why cause) Outcome { return c.discardFor(why, why.text) }
 
 // discardFor is discard with a better explanation for an observer than the text for the server.
 func (c *Conn) discardFor(why cause, explanation string) Outcome {
-	c.slot.Discard(c.lease, why.reason)
+	c.slot.Discard(uint64(c.lease), why.reason)
 	c.close(why)
 	if o := c.observer(); o != nil {
 		o.Fate(Discarded, explain(why.reason, explanation))

@@ -27,10 +27,10 @@ var (
 	ErrNoSession   = errors.New("there is no such session")
 )
 
-// TapOptions choose what a tap shows: the session of that number or, if Number is 0, the next First sessions that begin and fit all
-// fields that are not empty.
+// TapOptions choose what a tap shows: the session, or the client that waits for one, with that ID; or, if ID is zero, the next First
+// sessions that begin and fit all fields that are not empty.
 type TapOptions struct {
-	Number  uint64
+	ID      ID
 	Service string
 	Backend string // that serves the session first
 	Client  string // address, or address and port
@@ -86,22 +86,23 @@ type taps struct {
 // [Tap.Close] in the end.
 func (s *Server) Tap(o TapOptions) (*Tap, error) {
 	t := &Tap{server: s, options: o, wake: make(chan struct{}, 1), expected: max(o.First, 1), sessions: make(map[*Session]struct{})}
-	if o.Number != 0 {
+	chosen := o.ID != (ID{})
+	if chosen {
 		t.expected = 1
 	}
 	if err := s.taps.add(t); err != nil {
 		return nil, err
 	}
-	if o.Number == 0 {
+	if !chosen {
 		return t, nil
 	}
-	session, waits := s.lookup(o.Number) // after add, so that the session cannot begin unnoticed in between
+	session, waiting := s.registry.find(o.ID.Number) // after add, so that the session cannot begin unnoticed in between
 	switch {
-	case session != nil:
+	case session != nil && o.ID.Process == s.process:
 		if !session.client.Post(func() { session.tapRunning(t) }) {
 			t.end("the proxy is shutting down")
 		}
-	case !waits:
+	case waiting == nil || o.ID.Process != s.process:
 		t.Close()
 		return nil, ErrNoSession
 	}
@@ -145,13 +146,13 @@ func (s *taps) close() {
 	s.each(func(t *Tap) { t.end("the proxy is shutting down") })
 }
 
-// left tells the taps that the client of that number has left without a session.
-func (s *taps) left(number uint64) {
+// left tells the taps that the client of that id has left without a session.
+func (s *taps) left(id ID) {
 	if s.seeking.Load() == 0 {
 		return
 	}
 	s.each(func(t *Tap) {
-		if t.options.Number == number {
+		if t.options.ID == id {
 			t.end("the client got no session")
 		}
 	})
@@ -238,7 +239,7 @@ func (t *Tap) signal() {
 }
 
 // watches begins to watch a session if the tap is for it. It is called on the session's loop. began is false if the session runs already,
-// and was chosen by its number.
+// and was chosen by its id.
 func (t *Tap) watches(s *Session, backend string, began bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -254,8 +255,8 @@ func (t *Tap) watches(s *Session, backend string, began bool) bool {
 // fits reports whether a session that begins is one of those that the tap is for.
 func (t *Tap) fits(s *Session, backend string) bool {
 	o := &t.options
-	if o.Number != 0 {
-		return o.Number == s.number()
+	if o.ID != (ID{}) {
+		return o.ID == s.record.ID
 	}
 	return (o.Service == "" || o.Service == s.service.Name) &&
 		(o.Backend == "" || o.Backend == backend) &&

@@ -32,9 +32,9 @@ func (r *rig) startTap(o TapOptions) *tapped {
 // tapRunning taps the only session there is, which runs.
 func (r *rig) tapRunning(text int) *tapped {
 	r.t.Helper()
-	number := uint64(0)
-	r.on(func(s *Session) { number = s.number() })
-	return r.startTap(TapOptions{Number: number, Text: text})
+	var id ID
+	r.on(func(s *Session) { id = s.record.ID })
+	return r.startTap(TapOptions{ID: id, Text: text})
 }
 
 // line is an event as tests write it.

@@ -99,7 +99,7 @@ func (s *Session) describeToTap(what string, conn *backend.Conn) TapEvent {
 // addTap adds a tap, and puts observers before the session's handlers if it is the first.
 func (s *Session) addTap(t *Tap) {
 	if s.tap == nil {
-		s.tap = &tapping{session: s, audience: audience{session: s.id()}}
+		s.tap = &tapping{session: s, audience: audience{session: s.record.ID.String()}}
 		s.tap.client = &clientTap{tapping: s.tap, side: newSideTap(&s.scanner)}
 		s.client.SetHandler(s.tap.client)
 		if s.leg.conn != nil {
