@@ -85,6 +85,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles}),
+		Sessions:      p.sessionsAPI(),
 		Audit:         admin.NewAudit(p.log),
 	}, admin.Access{
 		Token: func() string { return p.live.Load().Token }, Trusted: fromThisMachine,
