@@ -18,6 +18,8 @@ type Source struct {
 	Configuration http.Handler
 	// Metrics serves /metrics. It is a handler so that this package does not depend on a format.
 	Metrics http.Handler
+	// Sessions are the sessions and waiting clients.
+	Sessions Sessions
 	// Audit notes what operators do.
 	Audit *Audit
 	// History returns the last hour.
@@ -54,6 +56,7 @@ func Handler(source Source, access Access) http.Handler {
 		}}},
 	}
 	routes = append(routes, source.Audit.routes()...)
+	routes = append(routes, source.Sessions.routes(source.Audit)...)
 	routes = append(routes, source.eventRoutes()...)
 	routes = append(routes, source.tapRoutes()...)
 	return handle(routes, access)

@@ -90,6 +90,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles}),
+		Sessions:      p.sessionsAPI(),
 		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe,
 	}, admin.Access{
 		Token: func() string { return p.live.Load().Token }, Trusted: fromThisMachine,
@@ -107,10 +108,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 // watched returns what the history and the stream of events show.
 func (p *Proxy) watched(audit *admin.Audit) live.Source {
 	return live.Source{
-		Stats:    p.Stats,
-		Sessions: func(context.Context) []api.Session { return nil },
-		Ended:    func(uint64) ([]api.Session, uint64) { return nil, 0 },
-		Audit:    audit.Since,
+		Stats: p.Stats, Sessions: func(context.Context) []api.Session { return p.allSessions() }, Ended: p.endedSessions, Audit: audit.Since,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
@@ -60,7 +61,7 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, id ID, begun time.Ti
 	if err != nil {
 		return err
 	}
-	arrival := arrival{id: id, path: req.URL.Path, at: begun, variant: variant}
+	arrival := arrival{id: id, path: shortened(req.URL.Path), at: begun, variant: variant}
 	for {
 		if s.drained.Err() != nil {
 			return unavailable("shutting down")
@@ -79,6 +80,12 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, id ID, begun time.Ti
 		// The connection was lost after it was leased: try another.
 	}
 }
+
+// maxPath is how much of a client's path a session remembers, in bytes.
+const maxPath = 256
+
+// shortened returns a copy of a path, at most maxPath bytes of it, which keeps nothing else of the request in memory.
+func shortened(path string) string { return strings.Clone(path[:min(len(path), maxPath)]) }
 
 func unavailable(reason string) *handshake.Refusal {
 	return &handshake.Refusal{
