@@ -27,7 +27,7 @@ type Source struct {
 	// Subscribe returns a stream of encoded server-sent events, which ends when the channel is closed, and the function that ends it
 	// from this side. An error says that there is no room for one more.
 	Subscribe func(api.EventQuery) (events <-chan []byte, cancel func(), err error)
-	// Tap starts a tap. An [Error] says why it cannot.
+	// Tap starts a tap. The error is ErrNoSession, or an [Error] that says why it cannot.
 	Tap func(api.TapQuery) (Tap, error)
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,9 @@ type Tap interface {
 	End(reason string)
 	Close()
 }
+
+// ErrNoSession is the error of [Source.Tap] for the id of a session that is not there, or over.
+var ErrNoSession = errors.New("no such session")
 
 // tapRoutes returns GET /api/v1/tap.
 func (s *Source) tapRoutes() []route {
@@ -47,7 +51,7 @@ func (s *Source) serveTap(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	tap, err := s.Tap(query)
+	tap, err := s.startTap(query)
 	if err != nil {
 		answerError(w, err)
 		return
@@ -58,6 +62,34 @@ func (s *Source) serveTap(w http.ResponseWriter, r *http.Request) {
 	over := time.AfterFunc(limit, func() { tap.End("its time of " + limit.String() + " is over") })
 	defer over.Stop()
 	sendTap(w, r, tap)
+}
+
+// startTap starts a tap, unless what it names is not there: it would wait in vain.
+func (s *Source) startTap(q api.TapQuery) (Tap, error) {
+	if q.Service != "" || q.Backend != "" {
+		var services, backends []string
+		now := s.Stats()
+		for i := range now.Services {
+			services = append(services, now.Services[i].Name)
+		}
+		for i := range now.Backends {
+			backends = append(backends, now.Backends[i].Name)
+		}
+		switch {
+		case q.Service != "" && !slices.Contains(services, q.Service):
+			return nil, Unknown("service", q.Service, services)
+		case q.Backend != "" && !slices.Contains(backends, q.Backend):
+			return nil, Unknown("backend", q.Backend, backends)
+		}
+	}
+	tap, err := s.Tap(q)
+	if errors.Is(err, ErrNoSession) {
+		if detail, ok := s.Sessions.Detail(q.Session); ok {
+			return nil, WrongState("session %s has ended: %s, code %d (%s)", q.Session, detail.By, detail.Code, detail.Reason)
+		}
+		return nil, s.Sessions.unknown(q.Session)
+	}
+	return tap, err
 }
 
 // tapTarget says for the audit log what is tapped.

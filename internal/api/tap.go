@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"time"
@@ -71,6 +72,9 @@ func ParseTapQuery(values url.Values) (q TapQuery, err error) {
 			return q, fmt.Errorf("unknown parameter %.40q: use session, client, backend, service, first, text, for, who or why", name)
 		}
 	}
+	if q.Client, err = canonicalClient(q.Client); err != nil {
+		return q, err
+	}
 	filters := q.Client != "" || q.Backend != "" || q.Service != ""
 	switch {
 	case q.Session == "" && !filters:
@@ -79,6 +83,21 @@ func ParseTapQuery(values url.Values) (q TapQuery, err error) {
 		return q, fmt.Errorf("session=%.40s chooses one session: leave out client, backend, service and first", q.Session)
 	}
 	return q, nil
+}
+
+// canonicalClient returns a client's address, or address and port, in the one form that sessions have it in.
+func canonicalClient(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	if at, err := netip.ParseAddrPort(text); err == nil {
+		return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()).String(), nil
+	}
+	at, err := netip.ParseAddr(text)
+	if err != nil {
+		return "", fmt.Errorf("client: invalid address %.60q: use an IP address, or an address and port such as 10.1.2.3:40112", text)
+	}
+	return at.Unmap().String(), nil
 }
 
 // Values returns the query of a URL.

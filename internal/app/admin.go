@@ -91,7 +91,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles}),
 		Sessions:      p.sessionsAPI(),
-		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe,
+		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe, Tap: p.startTap,
 	}, admin.Access{
 		Token: func() string { return p.live.Load().Token }, Trusted: fromThisMachine,
 	})), admin.Limits{}, p.log)

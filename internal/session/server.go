@@ -221,7 +221,6 @@ func (s *Server) EndAll(code frame.CloseCode, reason string) {
 
 // Close cuts handshakes short and waits for their goroutines. Call StopAccepting before, and EndAll to end the sessions.
 func (s *Server) Close() {
-	s.taps.close()
 	s.mu.Lock()
 	s.closed = true
 	for nc := range s.handshakes {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -108,6 +109,9 @@ func (s *Server) Tap(o TapOptions) (*Tap, error) {
 	}
 	return t, nil
 }
+
+// EndTaps ends all taps, and refuses others: the proxy is shutting down. Any goroutine may call it.
+func (s *Server) EndTaps() { s.taps.close() }
 
 // add adds a tap.
 func (s *taps) add(t *Tap) error {
@@ -260,7 +264,13 @@ func (t *Tap) fits(s *Session, backend string) bool {
 	}
 	return (o.Service == "" || o.Service == s.service.Name) &&
 		(o.Backend == "" || o.Backend == backend) &&
-		(o.Client == "" || o.Client == s.record.Client.String() || o.Client == s.record.Client.Addr().Unmap().String())
+		(o.Client == "" || isClient(s.record.Client, o.Client))
+}
+
+// isClient reports whether a client has that address, or address and port.
+func isClient(client netip.AddrPort, text string) bool {
+	address := client.Addr().Unmap()
+	return text == address.String() || text == netip.AddrPortFrom(address, client.Port()).String()
 }
 
 // follows notes that the tap watches a connection after its session.

@@ -352,6 +352,7 @@ func (h *clientTap) Retire(c *loop.Conn) { h.inner().Retire(c) }
 type backendTap struct {
 	audience audience
 	tapping  *tapping // nil after the session
+	ending   *Session // the session whose lease has ended in the present event; nil for none
 	conn     *backend.Conn
 	inner    loop.Handler // backendSide, or conn after the session
 	side     sideTap
@@ -382,6 +383,8 @@ func (h *backendTap) TakenBack(c *backend.Conn) {
 	for _, t := range h.audience.taps {
 		t.follows()
 	}
+	h.ending = h.tapping.session
+	c.Stream().Loop().Later(func() { h.ending = nil })
 	h.inner, h.tapping = c, nil
 	h.side.drop()
 }
@@ -438,7 +441,13 @@ func (h *backendTap) Stalled(c *loop.Conn) {
 func (h *backendTap) Expired(c *loop.Conn, t *loop.Timer) { h.inner.(loop.TimerHandler).Expired(c, t) }
 
 // Retire implements [loop.Retirer].
-func (h *backendTap) Retire(c *loop.Conn) { h.inner.(loop.Retirer).Retire(c) }
+func (h *backendTap) Retire(c *loop.Conn) {
+	if h.ending != nil { // it may not know that the lease has ended
+		(*backendSide)(h.ending).Retire(c)
+		return
+	}
+	h.inner.(loop.Retirer).Retire(c)
+}
 
 // SendPing implements [backend.LeaseHolder].
 func (h *backendTap) SendPing() { h.inner.(backend.LeaseHolder).SendPing() }
