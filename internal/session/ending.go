@@ -61,4 +61,7 @@ func (s *Session) forget() {
 	s.shard.ended[s.record.Code]++
 	s.server.active.Add(-1)
 	s.record.log(s.server.options.Log, s.service.Name)
+	if ended := s.server.options.Ended; ended != nil {
+		ended(&s.record, s.service)
+	}
 }

@@ -39,10 +39,14 @@ type Record struct {
 	Reason string
 	// Connection is what became of the backend's connection.
 	Connection backend.Outcome
+
+	// Trace is the session's place in a distributed trace; nil for none.
+	Trace *Trace
 }
 
 func (r *Record) begin(id uint64, client netip.AddrPort, arrival arrival) {
 	r.ID, r.Client, r.Arrived, r.Position, r.Leased = id, client, arrival.at, arrival.position, time.Now()
+	r.Trace = arrival.trace
 }
 
 func (r *Record) end(who party, code frame.CloseCode, reason string) {
