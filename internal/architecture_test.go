@@ -40,9 +40,10 @@ var mayImport = map[string][]string{
 	"internal/session":        {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
 
 	// The contract of the admin API, and who serves it.
-	"internal/api":     {},
-	"internal/admin":   {"internal/api"},
-	"internal/metrics": {"internal/pool", "internal/api"},
+	"internal/api":       {},
+	"internal/admin":     {"internal/api"},
+	"internal/dashboard": {},
+	"internal/metrics":   {"internal/pool", "internal/api"},
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
 	"internal/config":                 {"internal/config/value", "internal/profile", "internal/spelling"},
@@ -62,6 +63,7 @@ var mayImport = map[string][]string{
 
 	// For tests, demo and benchmarks.
 	"internal/proxyprocess": {"internal/api"},
+	"internal/devtools":     {},
 	"internal/wstest":       {"internal/frame", "internal/handshake", "internal/secure", "internal/secure/securetest"},
 	"internal/sim":          {"internal/frame", "internal/handshake", "internal/loop", "internal/secure", "internal/spelling"},
 	"internal/hunt":         {"internal/frame", "internal/sim", "internal/spelling"},
@@ -86,7 +88,7 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/frame", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
+		"internal/config/remote", "internal/dashboard", "internal/config/stores", "internal/frame", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},

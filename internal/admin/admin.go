@@ -9,7 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
-// Source provides the data of the API. All fields are required; the functions may be called from any goroutine at any time.
+// Source provides the data of the API. All fields but Dashboard are required; the functions may be called from any goroutine at any time.
 type Source struct {
 	// Ready returns nil if clients can be served, otherwise an error that says why not.
 	Ready func() error
@@ -19,6 +19,8 @@ type Source struct {
 	Configuration http.Handler
 	// Metrics serves /metrics. It is a handler so that this package does not depend on a format.
 	Metrics http.Handler
+	// Dashboard serves / and /static/, for browsers; nil for none: then / lists the paths of the API.
+	Dashboard http.Handler
 }
 
 // Handler returns the API. Everything but the configuration is read-only. It logs answers that it cannot encode.
@@ -47,9 +49,14 @@ func Handler(source Source, log *slog.Logger) http.Handler {
 	mux.Handle("/api/v1/config", source.Configuration)
 	mux.Handle("/api/v1/config/", source.Configuration)
 	mux.Handle("GET /metrics", source.Metrics)
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		text(w, http.StatusOK, "wsbouncer admin: /healthz /readyz /api/v1/stats /api/v1/config /metrics")
-	})
+	if source.Dashboard != nil {
+		mux.Handle("GET /{$}", source.Dashboard)
+		mux.Handle("GET /static/", source.Dashboard)
+	} else {
+		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+			text(w, http.StatusOK, "wsbouncer admin: /healthz /readyz /api/v1/stats /api/v1/config /metrics")
+		})
+	}
 	return mux
 }
 

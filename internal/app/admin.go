@@ -18,6 +18,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/admin"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/dashboard"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
 )
@@ -83,7 +84,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 		return
 	}
 	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
-		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
+		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{
 			Token: func() string { return p.live.Load().Token }, Writable: fromThisMachine, InForce: p.inForce,
 			Profiles: config.CheckProfiles,
