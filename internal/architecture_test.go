@@ -40,10 +40,12 @@ var mayImport = map[string][]string{
 	"internal/session":        {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
 
 	// The contract of the admin API, and who serves it.
-	"internal/api":       {},
-	"internal/admin":     {"internal/api"},
-	"internal/dashboard": {},
-	"internal/metrics":   {"internal/pool", "internal/api"},
+	"internal/api":          {},
+	"internal/admin":        {"internal/api", "internal/spelling"},
+	"internal/admin/client": {"internal/api"},
+	"internal/metrics":      {"internal/pool", "internal/api"},
+	"internal/dashboard":    {},
+	"internal/live":         {"internal/api", "internal/mistake"},
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
 	"internal/config":                 {"internal/config/value", "internal/profile", "internal/spelling"},
@@ -54,7 +56,7 @@ var mayImport = map[string][]string{
 	"internal/config/sqlite":          {"internal/config", "internal/config/filelock", "internal/config/tables"},
 	"internal/config/postgres":        {"internal/config", "internal/config/tables"},
 	"internal/config/postgres/pgtest": {},
-	"internal/config/remote":          {"internal/config"},
+	"internal/config/remote":          {"internal/admin/client", "internal/config", "internal/spelling"},
 	"internal/config/storetest":       {"internal/config"},
 	"internal/config/memory":          {"internal/config"},
 	"internal/config/follow":          {"internal/config", "internal/config/file"},
@@ -88,12 +90,12 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/dashboard", "internal/config/stores", "internal/frame", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
+		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
-		"internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
+		"internal/admin/client", "internal/api", "internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
 		"internal/config/value", "internal/demo", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/profile",
 		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/wav",
 	},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
@@ -111,15 +112,15 @@ func newBackendListCommand() *cobra.Command {
 	chosen.add(cmd)
 	cmd.Flags().StringVar(&chosen.service, "service", "", "only backends of this service")
 	completeFlag(cmd, "service", config.KindService)
-	listing(cmd, func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error) {
+	listing(cmd, func(content *config.Content, now *api.Stats, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error) {
 		names, err := chosen.of(content)
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		if programs {
-			return nil, nil, backendsForPrograms(content, names, running), nil
+			return nil, nil, backendsForPrograms(content, names, now), nil
 		}
-		heads, rows = backendRows(content, names, running)
+		heads, rows = backendRows(content, names, now)
 		return heads, rows, nil, nil
 	})
 	return cmd
@@ -162,9 +163,9 @@ func (s *selection) of(content *config.Content) (chosen []string, err error) {
 	return chosen, nil
 }
 
-func backendRows(content *config.Content, names []string, running *running) (heads []string, rows [][]string) {
+func backendRows(content *config.Content, names []string, now *api.Stats) (heads []string, rows [][]string) {
 	heads = []string{"NAME", "SERVICE", "URL", "CAP", "WARM", "WEIGHT", "STATE"}
-	if running.knowsBackends() {
+	if knowsBackends(now) {
 		heads = append(heads, "IDLE", "LEASED", "HEALTH")
 	}
 	hasLabels := false
@@ -178,10 +179,10 @@ func backendRows(content *config.Content, names []string, running *running) (hea
 		value := func(field string) string { return content.Value(config.KindBackend, name, field) }
 		shown := content.Shown(config.KindBackend, name)
 		row := []string{name, value("service"), shown["url"], value("connections"), value("warm"), value("weight"), value("state")}
-		if running.knowsBackends() {
+		if knowsBackends(now) {
 			cells := []string{"", "", ""}
-			if now := running.backend(name); now != nil {
-				cells = []string{strconv.Itoa(now.Idle), strconv.Itoa(now.Leased), now.health()}
+			if b := now.Backend(name); b != nil {
+				cells = []string{strconv.Itoa(b.Idle), strconv.Itoa(b.Leased), b.Condition().Word}
 			}
 			row = append(row, cells...)
 		}
@@ -193,10 +194,10 @@ func backendRows(content *config.Content, names []string, running *running) (hea
 	return heads, rows
 }
 
-func backendsForPrograms(content *config.Content, names []string, running *running) []json.RawMessage {
+func backendsForPrograms(content *config.Content, names []string, now *api.Stats) []json.RawMessage {
 	all := []json.RawMessage{}
 	for _, name := range names {
-		more := running.backend(name).forPrograms()
+		more := backendForPrograms(now.Backend(name))
 		all = append(all, named(config.KindBackend, name, content.Shown(config.KindBackend, name), more))
 	}
 	return all

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/file"
 )
@@ -62,12 +63,12 @@ func newConfigShowCommand() *cobra.Command {
 					return err
 				}
 				content, version := v.Content, v.Version
-				running := t.running(cmd.Context(), cmd.ErrOrStderr())
+				now := t.running(cmd.Context(), cmd.ErrOrStderr())
 				out := cmd.OutOrStdout()
 				if form.json() {
 					all := map[string]any{
-						"version": version, "services": servicesForPrograms(&content, running),
-						"backends": backendsForPrograms(&content, content.Names(config.KindBackend), running),
+						"version": version, "services": servicesForPrograms(&content, now),
+						"backends": backendsForPrograms(&content, content.Names(config.KindBackend), now),
 						"profiles": profilesForPrograms(&content),
 					}
 					if v.Stale != nil {
@@ -82,7 +83,7 @@ func newConfigShowCommand() *cobra.Command {
 					fmt.Fprintf(out, ", changed by %s at %s", latest[0].Who, latest[0].At.UTC().Format(time.RFC3339))
 				}
 				fmt.Fprintln(out)
-				return showContent(out, &content, running)
+				return showContent(out, &content, now)
 			})
 		},
 	}
@@ -92,17 +93,17 @@ func newConfigShowCommand() *cobra.Command {
 }
 
 // showContent prints a table for each kind of entity.
-func showContent(out io.Writer, content *config.Content, running *running) error {
+func showContent(out io.Writer, content *config.Content, now *api.Stats) error {
 	if len(content.Services) > 0 {
 		fmt.Fprintln(out, "\nServices")
-		heads, rows := serviceRows(content, running)
+		heads, rows := serviceRows(content, now)
 		if err := table(out, heads, rows); err != nil {
 			return err
 		}
 	}
 	if len(content.Backends) > 0 {
 		fmt.Fprintln(out, "\nBackends")
-		heads, rows := backendRows(content, content.Names(config.KindBackend), running)
+		heads, rows := backendRows(content, content.Names(config.KindBackend), now)
 		if err := table(out, heads, rows); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
@@ -155,19 +156,19 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 					return err
 				}
 				values := v.Content.Shown(kind, args[0])
-				var now *runningBackend
+				var now *api.Backend
 				if kind == config.KindBackend {
-					now = t.running(cmd.Context(), cmd.ErrOrStderr()).backend(args[0])
+					now = t.running(cmd.Context(), cmd.ErrOrStderr()).Backend(args[0])
 				}
 				out := cmd.OutOrStdout()
 				if form.json() {
-					return printJSON(out, marked([]json.RawMessage{named(kind, args[0], values, now.forPrograms())}, v.Stale)[0])
+					return printJSON(out, marked([]json.RawMessage{named(kind, args[0], values, backendForPrograms(now))}, v.Stale)[0])
 				}
 				if err := showFields(out, kind, values); err != nil || now == nil {
 					return err
 				}
 				fmt.Fprintln(out)
-				return table(out, []string{"NOW", "VALUE"}, now.rows())
+				return table(out, []string{"NOW", "VALUE"}, backendNow(now))
 			})
 		},
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
@@ -67,19 +68,19 @@ func newServiceListCommand() *cobra.Command {
 		Example: `  wsbouncer service ls
   wsbouncer service ls --database config.db --output json`,
 	}
-	listing(cmd, func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error) {
+	listing(cmd, func(content *config.Content, now *api.Stats, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error) {
 		if programs {
-			return nil, nil, servicesForPrograms(content, running), nil
+			return nil, nil, servicesForPrograms(content, now), nil
 		}
-		heads, rows = serviceRows(content, running)
+		heads, rows = serviceRows(content, now)
 		return heads, rows, nil, nil
 	})
 	return cmd
 }
 
-func serviceRows(content *config.Content, running *running) (heads []string, rows [][]string) {
+func serviceRows(content *config.Content, now *api.Stats) (heads []string, rows [][]string) {
 	heads = []string{"NAME", "PATH", "HOST", "PROFILE", "BALANCE", "QUEUE", "BACKENDS", "CAP"}
-	if running.knowsServices() {
+	if knowsServices(now) {
 		heads = append(heads, "WAITING")
 	}
 	for _, name := range content.Names(config.KindService) {
@@ -94,10 +95,10 @@ func serviceRows(content *config.Content, running *running) (heads []string, row
 		row := []string{
 			name, orAny(s.Path), orAny(s.Host), s.Profile, s.Balance, strconv.Itoa(s.Queue), strconv.Itoa(backends), strconv.Itoa(connections),
 		}
-		if running.knowsServices() {
+		if knowsServices(now) {
 			waiting := ""
-			if now := running.service(name); now != nil {
-				waiting = strconv.Itoa(now.Queue.Waiting)
+			if s := now.Service(name); s != nil {
+				waiting = strconv.Itoa(s.Queue.Waiting)
 			}
 			row = append(row, waiting)
 		}
@@ -106,12 +107,12 @@ func serviceRows(content *config.Content, running *running) (heads []string, row
 	return heads, rows
 }
 
-func servicesForPrograms(content *config.Content, running *running) []json.RawMessage {
+func servicesForPrograms(content *config.Content, now *api.Stats) []json.RawMessage {
 	all := []json.RawMessage{}
 	for _, name := range content.Names(config.KindService) {
 		var more map[string]any
-		if now := running.service(name); now != nil {
-			more = map[string]any{"waiting": now.Queue.Waiting}
+		if s := now.Service(name); s != nil {
+			more = map[string]any{"waiting": s.Queue.Waiting}
 		}
 		all = append(all, named(config.KindService, name, content.Shown(config.KindService, name), more))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 )
@@ -33,7 +34,7 @@ func table(out io.Writer, heads []string, rows [][]string) error {
 }
 
 // listing makes a command list entities: rows for people, or JSON for programs.
-func listing(cmd *cobra.Command, list func(content *config.Content, running *running, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error)) {
+func listing(cmd *cobra.Command, list func(content *config.Content, now *api.Stats, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error)) {
 	var from targetFlags
 	var form output
 	cmd.Args = noArguments
