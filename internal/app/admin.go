@@ -20,6 +20,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/dashboard"
 	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
@@ -88,7 +89,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	audit := admin.NewAudit(p.log)
 	p.hub = live.Start(live.Options{Source: p.watched(audit), Guard: p.guard, Log: p.log})
 	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
-		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
+		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles}),
 		Sessions:      p.sessionsAPI(),
 		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe, Tap: p.startTap,

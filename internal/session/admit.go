@@ -57,11 +57,12 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, id ID, begun time.Ti
 	if origin := req.Header.Get("Origin"); origin != "" && len(service.Origins) > 0 && !slices.Contains(service.Origins, origin) {
 		return &handshake.Refusal{Status: http.StatusForbidden, Reason: "this origin is not allowed"}
 	}
-	variant, err := service.variant(req)
+	trace := s.trace(req)
+	variant, err := service.variant(req, trace)
 	if err != nil {
 		return err
 	}
-	arrival := arrival{id: id, path: shortened(req.URL.Path), at: begun, variant: variant}
+	arrival := arrival{id: id, path: shortened(req.URL.Path), at: begun, variant: variant, trace: trace}
 	for {
 		if s.drained.Err() != nil {
 			return unavailable("shutting down")

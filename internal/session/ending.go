@@ -63,4 +63,7 @@ func (s *Session) forget() {
 	s.record.Service = s.service.Name
 	s.server.history.add(&s.record)
 	s.record.log(s.server.options.Log)
+	if ended := s.server.options.Ended; ended != nil {
+		ended(&s.record, s.service)
+	}
 }

@@ -21,6 +21,7 @@ type arrival struct {
 	until    time.Time // when its wait times out; zero if it did not wait
 	key      uint64    // hash that chooses its backend
 	variant  string    // variant of the connection that it needs
+	trace    *Trace    // nil for none
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.

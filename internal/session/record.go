@@ -42,10 +42,14 @@ type Record struct {
 	Reason string
 	// Outcome is what became of the backend's connection.
 	Outcome backend.Outcome
+
+	// Trace is the session's place in a distributed trace; nil for none.
+	Trace *Trace
 }
 
 func (r *Record) begin(client netip.AddrPort, arrival arrival) {
 	r.ID, r.Path, r.Client, r.Arrived, r.Position, r.Leased = arrival.id, arrival.path, client, arrival.at, arrival.position, time.Now()
+	r.Trace = arrival.trace
 }
 
 func (r *Record) end(who party, code frame.CloseCode, reason string) {

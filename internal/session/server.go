@@ -33,6 +33,12 @@ type Options struct {
 	Guard *mistake.Guard
 	// Log gets a line for each session that ended (level info) and for each refused request (level debug).
 	Log *slog.Logger
+	// Trace returns a session's place in a trace, from what its client said of one: nil if it said nothing valid. It may return nil for
+	// none. Any goroutine calls it. nil leaves it at what the clients say.
+	Trace func(client *Trace) *Trace
+	// Ended gets the record of each session that has ended, on the session's loop: it must not block, and not keep the record. nil for
+	// nobody.
+	Ended func(*Record, *Service)
 }
 
 // Limits bound what a client may do before it has a session.
