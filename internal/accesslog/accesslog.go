@@ -30,6 +30,8 @@ type Options struct {
 	Path string
 	// Format is one of [Formats].
 	Format string
+	// Counters count the lines; nil to count them in the log alone. Several logs, one after the other, may share them.
+	Counters *Counters
 	// Guard recovers from panics while lines are written; nil to let them end the process.
 	Guard *mistake.Guard
 	// Log gets a line when the file cannot be written, and one when it can be written again.
@@ -45,9 +47,6 @@ type Log struct {
 	stop    chan struct{} // closed by Close
 	done    chan struct{} // closed when the writer's goroutine has ended
 
-	written atomic.Uint64 // lines
-	leftOut atomic.Uint64 // lines
-
 	mu     sync.Mutex
 	queue  []Entry // guarded by mu
 	closed bool    // guarded by mu
@@ -62,12 +61,15 @@ type Log struct {
 	stuck   bool      // the file was moved, and no other can be opened; the log has a line about it
 }
 
-// Counts are how many lines were written, and how many left out, since the log was started.
-type Counts struct{ Written, LeftOut uint64 }
+// Counters are how many lines were written, and how many left out. Any goroutine may read them.
+type Counters struct{ Written, LeftOut atomic.Uint64 }
 
 // Start returns a log and starts the goroutine that writes it. It does not fail: while the file cannot be opened, the goroutine tries
 // again every second. Close ends the goroutine.
 func Start(o Options) *Log {
+	if o.Counters == nil {
+		o.Counters = new(Counters)
+	}
 	l := &Log{
 		options: o, wake: make(chan struct{}, 1), reopen: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		file: output{path: o.Path}, trouble: trouble{log: o.Log.With("file", o.Path)},
@@ -75,9 +77,6 @@ func Start(o Options) *Log {
 	go l.run()
 	return l
 }
-
-// Path returns the path of the file.
-func (l *Log) Path() string { return l.options.Path }
 
 // Add queues an entry. It takes no longer than a copy of it. If the queue is full, the entry is counted and left out.
 func (l *Log) Add(e Entry) {
@@ -89,7 +88,7 @@ func (l *Log) Add(e Entry) {
 	many := len(l.queue) == wakeAt
 	l.mu.Unlock()
 	if full {
-		l.leftOut.Add(1)
+		l.options.Counters.LeftOut.Add(1)
 	}
 	if many {
 		signal(l.wake)
@@ -98,9 +97,6 @@ func (l *Log) Add(e Entry) {
 
 // Reopen closes the file and opens the one that has the path now: after the old one was renamed. It does not wait for that.
 func (l *Log) Reopen() { signal(l.reopen) }
-
-// Counts returns the numbers of lines.
-func (l *Log) Counts() Counts { return Counts{l.written.Load(), l.leftOut.Load()} }
 
 // Close writes what is queued and closes the file. It waits for that for a few seconds at most; after that, an entry that still
 // waits is lost. Entries that are added after Close are left out.

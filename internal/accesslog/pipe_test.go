@@ -107,8 +107,8 @@ func TestCutLine(t *testing.T) {
 		must(t, json.Unmarshal([]byte(line), &e))
 		n++
 	}
-	c := l.Counts()
-	if c.LeftOut != 1 || c.Written != lines-1 || n < lines/2 {
+	c := counts(l)
+	if c.leftOut != 1 || c.written != lines-1 || n < lines/2 {
 		t.Errorf("%d lines in the file, %+v", n, c)
 	}
 }

@@ -35,7 +35,7 @@ func (l *Log) guarded(f func()) {
 
 // dropAtHand leaves out the lines that were taken from the queue.
 func (l *Log) dropAtHand() {
-	l.leftOut.Add(uint64(len(l.batch) - l.next + bytes.Count(l.rest, []byte{'\n'})))
+	l.options.Counters.LeftOut.Add(uint64(len(l.batch) - l.next + bytes.Count(l.rest, []byte{'\n'})))
 	l.batch, l.next, l.rest = nil, 0, nil
 	if l.file.cut {
 		l.rest = []byte{'\n'} // so that the next line begins on a line of its own
@@ -49,13 +49,13 @@ func (l *Log) write() {
 	}
 	for l.fill() {
 		n, err := l.file.write(l.rest)
-		l.written.Add(uint64(bytes.Count(l.rest[:n], []byte{'\n'})))
+		l.options.Counters.Written.Add(uint64(bytes.Count(l.rest[:n], []byte{'\n'})))
 		l.rest = l.rest[n:]
 		if l.trouble.failed(err) {
 			return
 		}
 	}
-	l.trouble.over(l.leftOut.Load())
+	l.trouble.over(l.options.Counters.LeftOut.Load())
 }
 
 // open opens the file if it is not open.
@@ -73,7 +73,7 @@ func (l *Log) takeFile(file opened, err error) error {
 	}
 	if another := l.file.set(file); another && l.file.cut {
 		_, l.rest, _ = bytes.Cut(l.rest, []byte{'\n'}) // the end of a line that began in the file before
-		l.leftOut.Add(1)
+		l.options.Counters.LeftOut.Add(1)
 		l.file.cut = false
 	}
 	l.unmoved = time.Now()
@@ -124,10 +124,10 @@ func (l *Log) finish() {
 	left := uint64(len(l.queue))
 	l.queue = nil
 	l.mu.Unlock()
-	before := l.leftOut.Load()
+	before := l.options.Counters.LeftOut.Load()
 	l.dropAtHand()
-	l.leftOut.Add(left)
-	if n := l.leftOut.Load() - before; n > 0 {
+	l.options.Counters.LeftOut.Add(left)
+	if n := l.options.Counters.LeftOut.Load() - before; n > 0 {
 		l.trouble.log.Warn("the access log lacks the last lines", "lines", n)
 	}
 	if err := l.file.close(); err != nil {

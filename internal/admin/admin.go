@@ -20,6 +20,8 @@ type Source struct {
 	Metrics http.Handler
 	// Audit notes what operators do.
 	Audit *Audit
+	// LogLevel is the level of the log.
+	LogLevel LogLevel
 }
 
 // Handler returns the API. The guard lets those use it who have access; everybody who can reach the address may ask for liveness,
@@ -47,6 +49,7 @@ func Handler(source Source, access Access) http.Handler {
 		}}},
 	}
 	routes = append(routes, source.Audit.routes()...)
+	routes = append(routes, source.LogLevel.routes(source.Audit)...)
 	return handle(routes, access)
 }
 

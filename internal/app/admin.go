@@ -20,6 +20,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
+	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
 // listenAdmin opens the addresses of the admin API: TCP for monitoring, a unix socket for commands on this machine.
@@ -86,6 +87,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles}),
 		Audit:         admin.NewAudit(p.log),
+		LogLevel:      admin.LogLevel{Get: p.LogLevel, Set: p.SetLogLevel, Allowed: settings.LogLevels},
 	}, admin.Access{
 		Token: func() string { return p.live.Load().Token }, Trusted: fromThisMachine,
 	})), admin.Limits{}, p.log)

@@ -32,6 +32,7 @@ func newReloading(t *testing.T, text string, args ...string) *reloading {
 	}
 	r.log = settings.NewLog(&r.out, &r.inForce.Settings)
 	r.apply = func(l *settings.Loaded) { r.applied = append(r.applied, l.Settings) }
+	r.reopen = func() bool { return false }
 	return r
 }
 
@@ -127,17 +128,25 @@ func TestReloadOnRequest(t *testing.T) {
 	}
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
-	requests, done, applied := make(chan os.Signal), make(chan struct{}), make(chan settings.Settings)
+	requests, reopen, done, applied := make(chan os.Signal), make(chan os.Signal), make(chan struct{}), make(chan settings.Settings)
 	r.apply = func(l *settings.Loaded) { applied <- l.Settings }
+	opened := 0 // how often the access log was opened again
+	r.reopen = func() bool { opened++; return opened < 4 }
 	go func() {
 		defer close(done)
-		r.run(ctx, requests)
+		r.run(ctx, requests, reopen)
 	}()
 	requests <- syscall.SIGHUP
 	if got := <-applied; got.DrainTimeout != 120e9 {
 		t.Errorf("applied %+v", got)
 	}
 	requests <- syscall.SIGHUP // which changes nothing
+	reopen <- syscall.SIGHUP   // any signal: its channel counts
+	r.out.Reset()
+	reopen <- syscall.SIGHUP
 	end()
 	<-done
+	if opened != 4 || !strings.Contains(r.out.String(), "there is no access log") {
+		t.Errorf("opened %d times, and logged %s", opened, r.out.String())
+	}
 }

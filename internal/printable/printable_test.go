@@ -16,9 +16,9 @@ func TestText(t *testing.T) {
 		{"exactly twenty bytes", "exactly twenty bytes"},
 		{"a\nb\r\nc\x00", "a\uFFFDb\uFFFD\uFFFDc\uFFFD"},
 		{"\x1b[31mred", "\uFFFD[31mred"},
-		{"\u009b31mred", "\uFFFD31mred"},              // the same escape sequence, with a C1 control character
-		{"a\u2028b\u0085c", "a\uFFFDb\uFFFDc"},        // line breaks that JSON and UTF-8 know
-		{"ab\u202ecd", "ab\uFFFDcd"},                  // writes backwards
+		{"\u009b31mred", "\uFFFD31mred"},               // the same escape sequence, with a C1 control character
+		{"a\u2028b\u0085c", "a\uFFFDb\uFFFDc"},         // line breaks that JSON and UTF-8 know
+		{"ab\u202ecd", "ab\uFFFDcd"},                   // writes backwards
 		{"no-break\u00a0space", "no-break\uFFFDspace"}, // looks like a space, and is none to programs
 		{"bad \xff\xfe", "bad \uFFFD\uFFFD"},
 		{"kept \uFFFD", "kept \uFFFD"},

@@ -77,7 +77,7 @@ var table = []setting{
 		return value.NewDuration(&s.DrainTimeout, 0)
 	}},
 	{name: "log-level", help: "lowest level to log; info logs one line for each session", live: true, value: func(s *Settings) value.Value {
-		return value.NewChoice(&s.LogLevel, "log level", []string{"debug", "info", "warn", "error"})
+		return value.NewChoice(&s.LogLevel, "log level", LogLevels)
 	}},
 	{name: "log-format", help: "format of the log, which goes to standard error", live: true, value: func(s *Settings) value.Value {
 		return value.NewChoice(&s.LogFormat, "log format", []string{"text", "json"})
