@@ -22,6 +22,11 @@ type Source struct {
 	Audit *Audit
 	// LogLevel is the level of the log.
 	LogLevel LogLevel
+	// History returns the last hour.
+	History func() api.History
+	// Subscribe returns a stream of encoded server-sent events, which ends when the channel is closed, and the function that ends it
+	// from this side. An error says that there is no room for one more.
+	Subscribe func(api.EventQuery) (events <-chan []byte, cancel func(), err error)
 }
 
 // Handler returns the API. The guard lets those use it who have access; everybody who can reach the address may ask for liveness,
@@ -50,6 +55,7 @@ func Handler(source Source, access Access) http.Handler {
 	}
 	routes = append(routes, source.Audit.routes()...)
 	routes = append(routes, source.LogLevel.routes(source.Audit)...)
+	routes = append(routes, source.eventRoutes()...)
 	return handle(routes, access)
 }
 

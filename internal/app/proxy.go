@@ -16,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
+	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
@@ -40,6 +41,7 @@ type Proxy struct {
 	listeners []net.Listener
 	admin     *http.Server
 	adminAt   []net.Listener
+	hub       *live.Hub      // nil without an admin API
 	guard     *mistake.Guard // nil to let panics end the process
 	// accessLog is the present access log; nil for none. accessLines are those of all of them.
 	accessLog   atomic.Pointer[accesslog.Log]
