@@ -49,6 +49,10 @@ var mayImport = map[string][]string{
 	"internal/dashboard":    {},
 	"internal/live":         {"internal/api", "internal/mistake"},
 
+	// What commands show of a running proxy.
+	"internal/figures":   {},
+	"internal/diagnosis": {"internal/api", "internal/figures"},
+
 	// The desired state, and where it is kept. Stores know nothing of one another.
 	"internal/config":                 {"internal/config/value", "internal/profile", "internal/spelling"},
 	"internal/config/value":           {"internal/spelling"},
@@ -98,7 +102,7 @@ var mayImport = map[string][]string{
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
 		"internal/admin/client", "internal/api", "internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
-		"internal/config/value", "internal/demo", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/profile",
+		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/profile",
 		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/wav",
 	},
 	"cmd/wsbouncer": {"internal/cli"},
