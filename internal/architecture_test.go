@@ -25,6 +25,8 @@ var mayImport = map[string][]string{
 	"internal/profile":    {"internal/frame", "internal/spelling", "internal/strictyaml"},
 	"internal/machine":    {},
 	"internal/mistake":    {},
+	"internal/printable":  {},
+	"internal/accesslog":  {"internal/mistake"},
 	"internal/wav":        {},
 	"internal/sim/speech": {},
 
@@ -93,7 +95,7 @@ var mayImport = map[string][]string{
 
 	// What joins the parts.
 	"internal/app": {
-		"internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
+		"internal/accesslog", "internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
 		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api",
 	},

@@ -24,6 +24,8 @@ type Source struct {
 	Dashboard http.Handler
 	// Audit notes what operators do.
 	Audit *Audit
+	// LogLevel is the level of the log.
+	LogLevel LogLevel
 	// History returns the last hour.
 	History func() api.History
 	// Subscribe returns a stream of encoded server-sent events, which ends when the channel is closed, and the function that ends it
@@ -64,6 +66,7 @@ func Handler(source Source, access Access) http.Handler {
 		}}})
 	}
 	routes = append(routes, source.Audit.routes()...)
+	routes = append(routes, source.LogLevel.routes(source.Audit)...)
 	routes = append(routes, source.Sessions.routes(source.Audit)...)
 	routes = append(routes, source.eventRoutes()...)
 	routes = append(routes, source.tapRoutes()...)
