@@ -26,6 +26,8 @@ var mayImport = map[string][]string{
 	"internal/machine":    {},
 	"internal/mistake":    {},
 	"internal/meter":      {},
+	"internal/printable":  {},
+	"internal/accesslog":  {"internal/mistake"},
 	"internal/wav":        {},
 	"internal/sim/speech": {},
 
@@ -41,9 +43,16 @@ var mayImport = map[string][]string{
 	"internal/session":        {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile"},
 
 	// The contract of the admin API, and who serves it.
-	"internal/api":     {},
-	"internal/admin":   {"internal/api"},
-	"internal/metrics": {"internal/api", "internal/meter", "internal/pool"},
+	"internal/api":          {},
+	"internal/admin":        {"internal/api", "internal/spelling"},
+	"internal/admin/client": {"internal/api"},
+	"internal/metrics":      {"internal/api", "internal/meter", "internal/pool"},
+	"internal/dashboard":    {},
+	"internal/live":         {"internal/api", "internal/mistake"},
+
+	// What commands show of a running proxy.
+	"internal/figures":   {},
+	"internal/diagnosis": {"internal/api", "internal/figures"},
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
 	"internal/config":                 {"internal/config/value", "internal/profile", "internal/spelling"},
@@ -54,7 +63,7 @@ var mayImport = map[string][]string{
 	"internal/config/sqlite":          {"internal/config", "internal/config/filelock", "internal/config/tables"},
 	"internal/config/postgres":        {"internal/config", "internal/config/tables"},
 	"internal/config/postgres/pgtest": {},
-	"internal/config/remote":          {"internal/config"},
+	"internal/config/remote":          {"internal/admin/client", "internal/config", "internal/spelling"},
 	"internal/config/storetest":       {"internal/config"},
 	"internal/config/memory":          {"internal/config"},
 	"internal/config/follow":          {"internal/config", "internal/config/file"},
@@ -63,6 +72,7 @@ var mayImport = map[string][]string{
 
 	// For tests, demo and benchmarks.
 	"internal/proxyprocess": {"internal/api"},
+	"internal/devtools":     {},
 	"internal/wstest":       {"internal/frame", "internal/handshake", "internal/secure", "internal/secure/securetest"},
 	"internal/sim":          {"internal/frame", "internal/handshake", "internal/loop", "internal/secure", "internal/spelling"},
 	"internal/hunt":         {"internal/frame", "internal/sim", "internal/spelling"},
@@ -86,14 +96,14 @@ var mayImport = map[string][]string{
 
 	// What joins the parts.
 	"internal/app": {
-		"internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/frame", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake",
+		"internal/accesslog", "internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
+		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake",
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
-		"internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
-		"internal/config/value", "internal/demo", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/profile",
+		"internal/admin/client", "internal/api", "internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
+		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/profile",
 		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/wav",
 	},
 	"cmd/wsbouncer": {"internal/cli"},

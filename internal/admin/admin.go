@@ -1,15 +1,14 @@
-// Package admin serves the admin API over HTTP: liveness, readiness, statistics, metrics and the configuration.
+// Package admin serves the admin API over HTTP: liveness, readiness, statistics, metrics, the configuration, and
+// what operators do to the running proxy.
 package admin
 
 import (
-	"encoding/json"
-	"log/slog"
 	"net/http"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
-// Source provides the data of the API. All fields are required; the functions may be called from any goroutine at any time.
+// Source provides the data of the API. All fields but Dashboard are required; the functions may be called from any goroutine at any time.
 type Source struct {
 	// Ready returns nil if clients can be served, otherwise an error that says why not.
 	Ready func() error
@@ -19,38 +18,59 @@ type Source struct {
 	Configuration http.Handler
 	// Metrics serves /metrics. It is a handler so that this package does not depend on a format.
 	Metrics http.Handler
+	// Sessions are the sessions and waiting clients.
+	Sessions Sessions
+	// Dashboard serves / and /static/, for browsers; nil for none: then / lists paths of the API.
+	Dashboard http.Handler
+	// Audit notes what operators do.
+	Audit *Audit
+	// LogLevel is the level of the log.
+	LogLevel LogLevel
+	// History returns the last hour.
+	History func() api.History
+	// Subscribe returns a stream of encoded server-sent events, which ends when the channel is closed, and the function that ends it
+	// from this side. An error says that there is no room for one more.
+	Subscribe func(api.EventQuery) (events <-chan []byte, cancel func(), err error)
+	// Tap starts a tap. The error is ErrNoSession, or an [Error] that says why it cannot.
+	Tap func(api.TapQuery) (Tap, error)
 }
 
-// Handler returns the API. Everything but the configuration is read-only. It logs answers that it cannot encode.
-func Handler(source Source, log *slog.Logger) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		text(w, http.StatusOK, "ok")
-	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := source.Ready(); err != nil {
-			text(w, http.StatusServiceUnavailable, err.Error())
-			return
-		}
-		text(w, http.StatusOK, "ready")
-	})
-	mux.HandleFunc("GET /api/v1/stats", func(w http.ResponseWriter, _ *http.Request) {
-		// Encode before sending the status, so that an encoding error does not become a 200 without a body.
-		body, err := json.MarshalIndent(source.Stats(), "", "  ")
-		if err != nil {
-			log.Error("statistics cannot be encoded", "error", err)
-			text(w, http.StatusInternalServerError, "the statistics cannot be encoded: "+err.Error())
-			return
-		}
-		answer(w, http.StatusOK, "application/json", body)
-	})
-	mux.Handle("/api/v1/config", source.Configuration)
-	mux.Handle("/api/v1/config/", source.Configuration)
-	mux.Handle("GET /metrics", source.Metrics)
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		text(w, http.StatusOK, "wsbouncer admin: /healthz /readyz /api/v1/stats /api/v1/config /metrics")
-	})
-	return mux
+// Handler returns the API. The guard lets those use it who have access; everybody who can reach the address may ask for liveness,
+// readiness, statistics and metrics.
+func Handler(source Source, access Access) http.Handler {
+	routes := []route{
+		{path: "/healthz", open: true, methods: methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
+			text(w, http.StatusOK, "ok")
+		}}},
+		{path: "/readyz", open: true, methods: methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
+			if err := source.Ready(); err != nil {
+				text(w, http.StatusServiceUnavailable, err.Error())
+				return
+			}
+			text(w, http.StatusOK, "ready")
+		}}},
+		{path: api.StatsPath, open: true, methods: methods{http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
+			return source.Stats(), nil
+		})}},
+		{path: "/metrics", open: true, methods: methods{http.MethodGet: source.Metrics.ServeHTTP}},
+		{path: api.ConfigPath, all: source.Configuration},
+		{path: api.ConfigPath + "/", all: source.Configuration},
+	}
+	// Everybody gets the page: the data that it shows come from the routes behind the guard.
+	if source.Dashboard != nil {
+		page := methods{http.MethodGet: source.Dashboard.ServeHTTP}
+		routes = append(routes, route{path: "/{$}", open: true, methods: page}, route{path: "/static/", open: true, methods: page})
+	} else {
+		routes = append(routes, route{path: "/{$}", open: true, methods: methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
+			text(w, http.StatusOK, "wsbouncer admin: /healthz /readyz /api/v1/stats /api/v1/config /metrics")
+		}}})
+	}
+	routes = append(routes, source.Audit.routes()...)
+	routes = append(routes, source.LogLevel.routes(source.Audit)...)
+	routes = append(routes, source.Sessions.routes(source.Audit)...)
+	routes = append(routes, source.eventRoutes()...)
+	routes = append(routes, source.tapRoutes()...)
+	return handle(routes, access)
 }
 
 func text(w http.ResponseWriter, status int, line string) {

@@ -50,9 +50,9 @@ func TestHandler(t *testing.T) {
 		{name: "root in its head", method: "HEAD", path: "/", status: 200, contentType: "text/plain"},
 		{name: "configuration", path: "/api/v1/config", status: 200, body: "configuration: GET /api/v1/config"},
 		{name: "configuration's change", method: "POST", path: "/api/v1/config/changes", status: 200, body: "configuration: POST /api/v1/config/changes"},
-		{name: "no such page", path: "/stats", status: 404},
+		{name: "no such page", path: "/api/v1/stat", status: 404, contentType: "application/json", body: `did you mean \"/api/v1/stats\"`},
 		{name: "below a page", path: "/metrics/", status: 404},
-		{name: "reading only: statistics", method: "POST", path: "/api/v1/stats", status: 405},
+		{name: "reading only: statistics", method: "POST", path: "/api/v1/stats", status: 405, body: `unknown method \"POST\" for /api/v1/stats: use one of GET, HEAD`},
 		{name: "reading only: metrics", method: "PUT", path: "/metrics", status: 405},
 		{name: "reading only: root", method: "DELETE", path: "/", status: 405},
 	} {
@@ -108,10 +108,13 @@ type rig struct {
 	server   *httptest.Server
 	notReady error
 	stats    api.Stats
+	level    string // of the log
+
+	fixedLevel error // why the level of the log cannot change
 }
 
 func start(t *testing.T) *rig {
-	rig := &rig{stats: busy()}
+	rig := &rig{stats: busy(), level: "info"}
 	read := func() api.Stats { return rig.stats }
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.New(read))
@@ -122,7 +125,12 @@ func start(t *testing.T) *rig {
 		Configuration: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "configuration: "+r.Method+" "+r.URL.Path)
 		}),
-	}, slog.New(slog.DiscardHandler)))
+		Audit: admin.NewAudit(slog.New(slog.DiscardHandler)),
+		LogLevel: admin.LogLevel{
+			Get: func() string { return rig.level }, Set: func(level string) error { rig.level = level; return rig.fixedLevel },
+			Allowed: []string{"debug", "info", "warn", "error"},
+		},
+	}, admin.Access{Trusted: func(*http.Request) bool { return true }}))
 	t.Cleanup(rig.server.Close)
 	return rig
 }
@@ -133,6 +141,7 @@ func (r *rig) ask(t *testing.T, method, path string) (*http.Response, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	request.Header.Set(api.ChangeHeader, "1")
 	response, err := r.server.Client().Do(request)
 	if err != nil {
 		t.Fatal(err)

@@ -42,6 +42,8 @@ const (
 	KindUnknown = "not-found" // 404: no such session, service or backend
 	KindState   = "state"     // 409: the thing is in a state in which this cannot be done
 	KindBusy    = "busy"      // 503: too many streams are open already
+	// KindInternal: 500, the proxy failed.
+	KindInternal = "internal"
 )
 
 // Order is the body of a request for an action. All fields may be missing.

@@ -1,19 +1,86 @@
 package api
 
-import "time"
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+)
 
 // The stream of events, GET /api/v1/events, is one stream of server-sent events (WHATWG HTML, section 9.2) for everything that a
 // live view shows. The query is interval=SECONDS (1 to 60; default 2) and the fields of SessionQuery for the sessions that it
-// shows (default: the 100 with the highest rate). Each event's data is JSON. A subscriber that does not read is dropped.
+// shows (see EventQuery). Each event's data is JSON. A subscriber that does not read is dropped.
 //
 // Names of events.
 const (
 	EventStats    = "stats"    // Stats, at each interval
 	EventSessions = "sessions" // SessionList with rates and lags, at each interval
 	EventHistory  = "history"  // History: first the whole hour, then each new point alone
-	EventEnded    = "ended"    // []Session: the sessions that have ended since the last one, at most 50
-	EventAudit    = "audit"    // []Action: new ones
+	EventEnded    = "ended"    // []Session, oldest first: first the last 50 that have ended, then those since the last event, at most 50
+	EventAudit    = "audit"    // []Action, oldest first: first the last 50, then new ones
 )
+
+// Bounds of EventQuery.
+const (
+	MinEventInterval     = 1  // seconds
+	MaxEventInterval     = 60 // seconds
+	DefaultEventInterval = 2  // seconds
+	MaxEventSessions     = 1000
+	DefaultEventSessions = 100
+)
+
+// EventQuery is what a subscriber wants of the stream of events. Subscribers with equal queries share the work.
+type EventQuery struct {
+	IntervalSeconds int // between two statistics and two lists of sessions
+	// SessionQuery chooses the sessions in the lists. Its state cannot be ended: the event "ended" is for those.
+	SessionQuery
+}
+
+// ParseEventQuery reads the query of a URL. What is missing gets its default: an interval of 2 s, and the 100 sessions with the
+// highest rate. An error names the parameter, the value and what is allowed.
+func ParseEventQuery(values url.Values) (q EventQuery, err error) {
+	interval, limit := DefaultEventInterval, DefaultEventSessions
+	sessions := make(url.Values, len(values))
+	for name, all := range values {
+		switch name {
+		case "interval":
+			text := all[len(all)-1]
+			interval, err = strconv.Atoi(text)
+			if err != nil || interval < MinEventInterval || interval > MaxEventInterval {
+				return q, fmt.Errorf("interval: invalid number %.40q: use whole seconds from %d to %d", text, MinEventInterval, MaxEventInterval)
+			}
+		case "limit":
+			text := all[len(all)-1]
+			if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > MaxEventSessions {
+				return q, fmt.Errorf("limit: invalid number %.40q: use a whole number from 1 to %d", text, MaxEventSessions)
+			}
+		case "service", "backend", "tenant", "client", "state", "sort":
+			sessions[name] = all
+		default:
+			return q, unknownParameter(name, "interval, ")
+		}
+	}
+	if q.SessionQuery, err = ParseSessionQuery(sessions); err != nil {
+		return q, err
+	}
+	if q.State == StateEnded {
+		return q, fmt.Errorf("state: %q is not possible here: the event %q has the sessions that have ended", q.State, EventEnded)
+	}
+	if q.Sort == "" {
+		q.Sort = "rate"
+	}
+	q.IntervalSeconds, q.Limit = interval, limit
+	return q, nil
+}
+
+// Values returns the query of a URL.
+func (q EventQuery) Values() url.Values {
+	v := q.SessionQuery.Values()
+	if q.IntervalSeconds > 0 {
+		v.Set("interval", strconv.Itoa(q.IntervalSeconds))
+	}
+	return v
+}
 
 // History is what happened over the last hour, one point for each interval, oldest first.
 type History struct {

@@ -49,10 +49,15 @@ func ParseSessionQuery(values url.Values) (q SessionQuery, err error) {
 				return q, fmt.Errorf("limit: invalid number %.40q: use a whole number from 0 (no limit)", value)
 			}
 		default:
-			return q, fmt.Errorf("unknown parameter %.40q: use service, backend, tenant, client, state, sort or limit", name)
+			return q, unknownParameter(name, "")
 		}
 	}
 	return q, nil
+}
+
+// unknownParameter returns the error about a parameter that is not one of a query of sessions; others are those that are known as well.
+func unknownParameter(name, others string) error {
+	return fmt.Errorf("unknown parameter %.40q: use %sservice, backend, tenant, client, state, sort or limit", name, others)
 }
 
 // Values returns the query of a URL.
@@ -89,18 +94,38 @@ func addressOnly(client string) string {
 	return strings.Trim(client[:i], "[]")
 }
 
-// Choose returns the sessions that the query chooses, in its order, and how many it would choose without a limit. It reorders all.
+// Choose returns the sessions that the query chooses, in its order, and how many it would choose without a limit. It leaves all as it
+// is. With a limit it does not sort all: to choose 100 of 9,000 takes a fraction of a millisecond.
 func (q *SessionQuery) Choose(all []Session) (chosen []Session, matched int) {
-	chosen = slices.DeleteFunc(all, func(s Session) bool { return !q.Matches(&s) })
-	matched = len(chosen)
-	slices.SortFunc(chosen, q.compare)
-	if q.Limit > 0 && len(chosen) > q.Limit {
-		chosen = chosen[:q.Limit]
+	var first []*Session // candidates; with a limit, the best of them are sorted each time that there are twice as many as asked for
+	sorted := false      // the first q.Limit candidates are in order: whoever comes behind the last of them is none
+	for i := range all {
+		s := &all[i]
+		if !q.Matches(s) {
+			continue
+		}
+		matched++
+		if sorted && q.compare(s, first[q.Limit-1]) >= 0 {
+			continue
+		}
+		first = append(first, s)
+		if q.Limit > 0 && len(first)/2 >= q.Limit {
+			slices.SortFunc(first, q.compare)
+			first, sorted = first[:q.Limit], true
+		}
+	}
+	slices.SortFunc(first, q.compare)
+	if q.Limit > 0 && len(first) > q.Limit {
+		first = first[:q.Limit]
+	}
+	chosen = make([]Session, len(first))
+	for i, s := range first {
+		chosen[i] = *s
 	}
 	return chosen, matched
 }
 
-func (q *SessionQuery) compare(a, b Session) int {
+func (q *SessionQuery) compare(a, b *Session) int {
 	first := 0
 	switch q.Sort {
 	case "age":

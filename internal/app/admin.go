@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,10 +17,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/wsbouncer/wsbouncer/internal/admin"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/dashboard"
+	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
+	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
 // listenAdmin opens the addresses of the admin API: TCP for monitoring, a unix socket for commands on this machine.
@@ -82,13 +87,17 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	if len(p.adminAt) == 0 {
 		return
 	}
+	audit := admin.NewAudit(p.log)
+	p.hub = live.Start(live.Options{Source: p.watched(audit), Guard: p.guard, Log: p.log})
 	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
-		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
-		Configuration: remote.Handler(store, remote.HandlerOptions{
-			Token: func() string { return p.live.Load().Token }, Writable: fromThisMachine, InForce: p.inForce,
-			Profiles: config.CheckProfiles,
-		}),
-	}, p.log)), admin.Limits{}, p.log)
+		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
+		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles}),
+		LogLevel:      admin.LogLevel{Get: p.LogLevel, Set: p.SetLogLevel, Allowed: settings.LogLevels},
+		Sessions:      p.sessionsAPI(),
+		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe, Tap: p.startTap,
+	}, admin.Access{
+		Token: func() string { return p.live.Load().Token }, Trusted: fromThisMachine,
+	})), admin.Limits{}, p.log)
 	for _, listener := range p.adminAt {
 		go func() { _ = p.admin.Serve(listener) }() // until Shutdown closes it
 		if listener.Addr().Network() == "unix" {
@@ -96,6 +105,13 @@ func (p *Proxy) serveAdmin(store config.Store) {
 		} else {
 			p.log.Info("admin API", "address", "http://"+listener.Addr().String())
 		}
+	}
+}
+
+// watched returns what the history and the stream of events show.
+func (p *Proxy) watched(audit *admin.Audit) live.Source {
+	return live.Source{
+		Stats: p.Stats, Sessions: func(context.Context) []api.Session { return p.allSessions() }, Ended: p.endedSessions, Audit: audit.Since,
 	}
 }
 

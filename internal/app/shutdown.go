@@ -23,16 +23,19 @@ func (p *Proxy) Shutdown() (clean bool) {
 	// Each side of a session has its own close time-out. One call misses sessions that are moving between event loops, so it is
 	// repeated.
 	p.waitForSessions(3*s.CloseTimeout, func() { p.sessions.EndAll(frame.GoingAway, "proxy shutting down") })
+	p.sessions.EndTaps()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*s.CloseTimeout)
 	defer cancel()
 	p.services.Close(ctx)
 	p.background.Wait()
 	if p.admin != nil { // before the loops, since the statistics need them
+		p.hub.Close()
 		_ = p.admin.Close()
 	}
 	_ = p.store.Close()
 	p.descriptors.Close()
 	p.loops.Close()
+	p.closeAccessLog()
 	p.log.Info("stopped", "clean", clean)
 	return clean
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
@@ -16,7 +17,7 @@ type transition struct {
 	short, long    string
 	waits, example string
 	// left returns in words what there is to wait for at a backend; empty if there is nothing.
-	left func(*runningBackend) string
+	left func(*api.Backend) string
 }
 
 var (
@@ -45,7 +46,7 @@ sessions go on until they end.`,
 	}
 )
 
-func sessionsLeft(b *runningBackend) string {
+func sessionsLeft(b *api.Backend) string {
 	switch n := b.Leased + b.Resetting; n {
 	case 0:
 		return ""
@@ -56,14 +57,14 @@ func sessionsLeft(b *runningBackend) string {
 	}
 }
 
-func connectionsMissing(b *runningBackend) string {
+func connectionsMissing(b *api.Backend) string {
 	wanted := min(b.Warm, b.Ceiling-b.Leased-b.Resetting-b.Retiring)
-	if b.Idle >= wanted && b.health() == healthy {
+	if b.Idle >= wanted && b.Condition().Word == api.Healthy {
 		return ""
 	}
 	text := fmt.Sprintf("%d of %d warm connections", b.Idle, max(wanted, 0))
-	if why := b.trouble(); why != "" {
-		text += " (" + b.health() + ": " + why + ")"
+	if c := b.Condition(); c.Why != "" {
+		text += " (" + c.Word + ": " + c.Why + ")"
 	}
 	return text
 }
@@ -130,7 +131,7 @@ func newBackendStateCommand(to transition) *cobra.Command {
 					return err
 				}
 				return (&waiter{
-					proxy: t.proxy, names: names, to: to, timeout: waiting.timeout, every: pollEvery, messages: cmd.ErrOrStderr(), version: version,
+					proxy: t.proxy.API(), names: names, to: to, timeout: waiting.timeout, every: pollEvery, messages: cmd.ErrOrStderr(), version: version,
 				}).run(cmd.Context())
 			})
 		},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/file"
 )
@@ -52,7 +53,7 @@ func newConfigShowCommand() *cobra.Command {
 		Short: "Show the configuration",
 		Long: `Show the version, the latest change, and tables of services, backends and profiles.
 
---output json prints all fields. Both hide values that may be secret; 'wsbouncer config export' prints them.`,
+--output json and yaml print all fields. All hide values that may be secret; 'wsbouncer config export' prints them.`,
 		Example: "  wsbouncer config show",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,18 +63,18 @@ func newConfigShowCommand() *cobra.Command {
 					return err
 				}
 				content, version := v.Content, v.Version
-				running := t.running(cmd.Context(), cmd.ErrOrStderr())
+				now := t.running(cmd.Context(), cmd.ErrOrStderr())
 				out := cmd.OutOrStdout()
-				if form.json() {
+				if form.forPrograms() {
 					all := map[string]any{
-						"version": version, "services": servicesForPrograms(&content, running),
-						"backends": backendsForPrograms(&content, content.Names(config.KindBackend), running),
+						"version": version, "services": servicesForPrograms(&content, now),
+						"backends": backendsForPrograms(&content, content.Names(config.KindBackend), now),
 						"profiles": profilesForPrograms(&content),
 					}
 					if v.Stale != nil {
 						all["stale"] = v.Stale
 					}
-					return printJSON(out, all)
+					return form.print(out, all)
 				}
 				fmt.Fprintf(out, "Version %s of %s", version, t.name)
 				if v.Stale != nil {
@@ -82,28 +83,26 @@ func newConfigShowCommand() *cobra.Command {
 					fmt.Fprintf(out, ", changed by %s at %s", latest[0].Who, latest[0].At.UTC().Format(time.RFC3339))
 				}
 				fmt.Fprintln(out)
-				return showContent(out, &content, running)
+				return showContent(out, &content, now)
 			})
 		},
 	}
 	from.add(cmd)
-	form.add(cmd, "table")
+	form.add(cmd, "table", asJSON, asYAML)
 	return cmd
 }
 
 // showContent prints a table for each kind of entity.
-func showContent(out io.Writer, content *config.Content, running *running) error {
+func showContent(out io.Writer, content *config.Content, now *api.Stats) error {
 	if len(content.Services) > 0 {
 		fmt.Fprintln(out, "\nServices")
-		heads, rows := serviceRows(content, running)
-		if err := table(out, heads, rows); err != nil {
+		if err := serviceRows(content, now).print(out, new(output)); err != nil {
 			return err
 		}
 	}
 	if len(content.Backends) > 0 {
 		fmt.Fprintln(out, "\nBackends")
-		heads, rows := backendRows(content, content.Names(config.KindBackend), running)
-		if err := table(out, heads, rows); err != nil {
+		if err := backendRows(content, content.Names(config.KindBackend), now).print(out, new(output)); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
@@ -155,23 +156,23 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 					return err
 				}
 				values := v.Content.Shown(kind, args[0])
-				var now *runningBackend
+				var now *api.Backend
 				if kind == config.KindBackend {
-					now = t.running(cmd.Context(), cmd.ErrOrStderr()).backend(args[0])
+					now = t.running(cmd.Context(), cmd.ErrOrStderr()).Backend(args[0])
 				}
 				out := cmd.OutOrStdout()
-				if form.json() {
-					return printJSON(out, marked([]json.RawMessage{named(kind, args[0], values, now.forPrograms())}, v.Stale)[0])
+				if form.forPrograms() {
+					return form.print(out, marked([]json.RawMessage{named(kind, args[0], values, backendForPrograms(now))}, v.Stale)[0])
 				}
 				if err := showFields(out, kind, values); err != nil || now == nil {
 					return err
 				}
 				fmt.Fprintln(out)
-				return table(out, []string{"NOW", "VALUE"}, now.rows())
+				return table(out, []string{"NOW", "VALUE"}, backendNow(now))
 			})
 		},
 	}
 	from.add(cmd)
-	form.add(cmd, "table")
+	form.add(cmd, "table", asJSON, asYAML)
 	return cmd
 }

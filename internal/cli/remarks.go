@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
@@ -66,13 +67,13 @@ func hasEnabledBackend(content *config.Content, service string) bool {
 }
 
 // sessionsOf says how many sessions a service's backends have; empty if that is not known.
-func sessionsOf(content *config.Content, now *running, service string) string {
-	if !now.knowsBackends() {
+func sessionsOf(content *config.Content, now *api.Stats, service string) string {
+	if !knowsBackends(now) {
 		return ""
 	}
 	sessions := 0
 	for name, b := range content.Backends {
-		if r := now.backend(name); r != nil && b.Service == service {
+		if r := now.Backend(name); r != nil && b.Service == service {
 			sessions += r.Leased
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 )
@@ -42,8 +43,8 @@ func TestLastEnabledBackend(t *testing.T) {
 			says   string
 		}{{6, "; 7 sessions continue\n"}, {0, "; 1 session continues\n"}, {-1, "; it has no sessions\n"}} {
 			s.must("backend enable gpu-1 gpu-2")
-			s.playing(func() running {
-				return running{Backends: []runningBackend{{Name: "gpu-1", Leased: 1 + c.leased}, {Name: "gpu-2"}, {Name: "other", Leased: 9}}}
+			s.playing(func() api.Stats {
+				return api.Stats{Backends: []api.Backend{{Name: "gpu-1", Pool: api.Pool{Leased: 1 + c.leased}}, {Name: "gpu-2"}, {Name: "other", Pool: api.Pool{Leased: 9}}}}
 			})
 			if _, _, messages := s.run("backend", "drain", "gpu-1", "gpu-2"); messages != leaves+c.says {
 				t.Errorf("it said %q; want %q", messages, leaves+c.says)
@@ -61,7 +62,7 @@ func TestLastEnabledBackend(t *testing.T) {
 func TestForgottenByRestart(t *testing.T) {
 	s := onProxy(t, open).begin()
 	source := ""
-	s.playing(func() running { return running{Configuration: runningConfiguration{Source: source}} })
+	s.playing(func() api.Stats { return api.Stats{Configuration: api.Configuration{Source: source}} })
 	for _, c := range []struct{ source, says string }{
 		{app.SourceFlags, "Note: this proxy is configured by its flags: a restart forgets the change\n"},
 		{stores.Memory, "Note: this proxy keeps its configuration in memory: a restart forgets the change\n"},

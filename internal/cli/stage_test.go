@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/admin"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
@@ -25,8 +27,8 @@ type stage struct {
 	where    []string // flags that name it
 
 	mu      sync.Mutex
-	stats   func() running // guarded by mu; nil: the proxy knows nothing
-	answers int            // guarded by mu: how often they were asked for
+	stats   func() api.Stats // guarded by mu; nil: the proxy knows nothing
+	answers int              // guarded by mu: how often they were asked for
 }
 
 // alone has commands see nothing of the machine that the tests run on.
@@ -52,7 +54,7 @@ func onDatabase(t *testing.T) *stage {
 }
 
 // onProxy returns a stage whose commands use the admin socket of a proxy.
-func onProxy(t *testing.T, o remote.HandlerOptions) *stage {
+func onProxy(t *testing.T, access admin.Access) *stage {
 	t.Helper()
 	s := onDatabase(t)
 	store, err := stores.Open(s.database, config.Options{Profiles: config.CheckProfiles})
@@ -65,10 +67,11 @@ func onProxy(t *testing.T, o remote.HandlerOptions) *stage {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	handler := remote.Handler(store, o)
+	handler := admin.Guard(access, remote.Handler(store, remote.HandlerOptions{Profiles: config.CheckProfiles}))
 	mux.Handle("/api/v1/config", handler)
 	mux.Handle("/api/v1/config/", handler)
-	mux.HandleFunc("GET "+statsPath, s.answer)
+	mux.HandleFunc("GET "+api.StatsPath, s.answer)
+	s.serveSessions(mux)
 	server := httptest.NewUnstartedServer(mux)
 	_ = server.Listener.Close()
 	server.Listener = listener
@@ -95,7 +98,7 @@ func (s *stage) answer(w http.ResponseWriter, _ *http.Request) {
 }
 
 // playing sets what the proxy says of itself.
-func (s *stage) playing(stats func() running) {
+func (s *stage) playing(stats func() api.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats = stats
@@ -176,14 +179,14 @@ func same(t *testing.T, what, got, want string) {
 	}
 }
 
-var open = remote.HandlerOptions{Writable: func(*http.Request) bool { return true }, Profiles: config.CheckProfiles}
+var open = admin.Access{Trusted: func(*http.Request) bool { return true }}
 
 // everywhere runs a test on a database and on a proxy.
 func everywhere(t *testing.T, test func(t *testing.T, s *stage)) {
 	t.Run("database", func(t *testing.T) { test(t, onDatabase(t)) })
 	t.Run("proxy", func(t *testing.T) {
 		s := onProxy(t, open)
-		s.playing(func() running { return running{} })
+		s.playing(func() api.Stats { return api.Stats{} })
 		test(t, s)
 	})
 }

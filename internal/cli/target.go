@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
@@ -28,7 +29,7 @@ const (
 type targetFlags struct{ admin, token, database string }
 
 func (f *targetFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.admin, "admin", "", "admin API of a running proxy: "+remote.AllowedAddresses+" (or "+adminVariable+")")
+	cmd.Flags().StringVar(&f.admin, "admin", "", "admin API of a running proxy: "+client.AllowedAddresses+" (or "+adminVariable+")")
 	cmd.Flags().StringVar(&f.token, "admin-token", "", "token of the admin API (better in "+tokenVariable+")")
 	cmd.Flags().StringVar(&f.database, "database", "", "use this database directly: "+stores.Allowed+" (or "+databaseVariable+")")
 }
@@ -120,19 +121,18 @@ func (f *targetFlags) use(cmd *cobra.Command, making bool, do func(t *target) er
 		return err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
-	return explained(do(t))
+	return explained(do(t), "use --admin for another proxy, or --database for the database itself")
 }
 
-// explained adds to the error of a store what an operator can do about it.
-func explained(err error) error {
-	var unreachable *remote.UnreachableError
+// explained adds to the error of a proxy that does not answer what an operator can do about it; elsewhere says what to use instead.
+func explained(err error, elsewhere string) error {
 	switch {
-	case errors.As(err, &unreachable) && errors.Is(err, fs.ErrPermission):
+	case !errors.As(err, new(*client.UnreachableError)):
+		return err
+	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w (run this command as the user of the proxy, or as root)", err)
-	case errors.As(err, &unreachable):
-		return fmt.Errorf("%w (is it running? use --admin for another proxy, or --database for the database itself)", err)
 	}
-	return err
+	return fmt.Errorf("%w (is it running? %s)", err, elsewhere)
 }
 
 // view returns the configuration to show. If the store fails and a proxy runs, that is the configuration in force, and view writes to

@@ -3,22 +3,22 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/admin"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 )
 
 // What names the configuration: flags, WSBOUNCER_ADMIN, WSBOUNCER_DATABASE, the socket of this machine's proxy, in that order.
 func TestTarget(t *testing.T) {
 	s := onProxy(t, open) // in the state directory
-	s.playing(func() running { return running{} })
+	s.playing(func() api.Stats { return api.Stats{} })
 	s.must("service add in-proxy")
 	directory := t.TempDir()
 	named := func(name string) (database string) {
@@ -74,7 +74,7 @@ func TestNoTarget(t *testing.T) {
 
 // Tokens come from the flag or the environment, and are never shown.
 func TestAdminToken(t *testing.T) {
-	s := onProxy(t, remote.HandlerOptions{Token: func() string { return "s3cret" }, Writable: func(*http.Request) bool { return false }})
+	s := onProxy(t, admin.Access{Token: func() string { return "s3cret" }})
 	s.refuse(
 		refusal{[]string{"service", "ls"}, 1, "refused: the admin API needs a token"},
 		refusal{[]string{"service", "add", "stt", "--admin-token", "s3cret2"}, 1, "refused: wrong token for the admin API"},

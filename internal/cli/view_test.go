@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 )
@@ -27,13 +28,13 @@ func (b *broken) History(context.Context, int) ([]config.Revision, error) { retu
 func TestViewBesideDatabase(t *testing.T) {
 	s := onProxy(t, open)
 	s.must("service add stt")
-	client, err := remote.Dial("unix:"+s.socket, remote.ClientOptions{})
+	proxy, err := remote.Dial("unix:"+s.socket, remote.ClientOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	defer proxy.Close()
 	var messages strings.Builder
-	beside := &target{Store: &broken{err: errors.New("disk on fire")}, proxy: client, name: "db"}
+	beside := &target{Store: &broken{err: errors.New("disk on fire")}, proxy: proxy, name: "db"}
 	v, err := beside.view(t.Context(), &messages)
 	if err != nil || !v.Content.Has(config.KindService, "stt") || v.Stale == nil || v.Stale.Reason != "disk on fire" {
 		t.Errorf("got %+v, %v", v, err)
@@ -53,8 +54,8 @@ func TestViewBesideDatabase(t *testing.T) {
 
 // Only errors of the store itself say that changes need it.
 func TestNeedsStore(t *testing.T) {
-	client := new(remote.Client)
-	database, proxy := &target{Store: &broken{}}, &target{Store: client, proxy: client}
+	running := new(remote.Client)
+	database, proxy := &target{Store: &broken{}}, &target{Store: running, proxy: running}
 	for _, c := range []struct {
 		target *target
 		err    error
@@ -66,7 +67,7 @@ func TestNeedsStore(t *testing.T) {
 		{database, context.Canceled, false},
 		{proxy, fmt.Errorf("it says: %w", remote.ErrStore), true},
 		{proxy, config.ErrSchema, true},
-		{proxy, &remote.UnreachableError{Address: "x", Reason: errors.New("refused")}, false},
+		{proxy, &client.UnreachableError{Address: "x", Reason: errors.New("refused")}, false},
 		{proxy, errors.New("the proxy refuses"), false},
 	} {
 		got := c.target.needed(c.err)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
 // pollEvery is the time between two requests for the statistics.
@@ -18,9 +20,9 @@ const pollEvery = 250 * time.Millisecond
 // sayEvery is how often unchanged progress is repeated.
 const sayEvery = 15 * time.Second
 
-// getter reads from an admin API; a [remote.Client].
+// getter reads from an admin API; a [client.Client].
 type getter interface {
-	Get(ctx context.Context, path string, to any) error
+	Get(ctx context.Context, path string, query url.Values, to any) error
 }
 
 // waiter waits until backends of a proxy have reached the desired state.
@@ -53,7 +55,7 @@ func (w *waiter) run(ctx context.Context) error {
 			return nil
 		case err == nil:
 			left = now
-		case ctx.Err() == nil && !errors.As(err, new(*remote.UnreachableError)): // an unreachable proxy may be restarting
+		case ctx.Err() == nil && !errors.As(err, new(*client.UnreachableError)): // an unreachable proxy may be restarting
 			return err
 		case ctx.Err() == nil:
 			left = err.Error()
@@ -85,16 +87,16 @@ func (w *waiter) say(left string) {
 
 // left returns in words what is left to wait for; empty for nothing.
 func (w *waiter) left(ctx context.Context) (string, error) {
-	var now running
-	if err := w.proxy.Get(ctx, statsPath, &now); err != nil {
+	var now api.Stats
+	if err := w.proxy.Get(ctx, api.StatsPath, nil, &now); err != nil {
 		return "", err
 	}
-	if len(now.Backends) > 0 && !now.knowsBackends() {
+	if len(now.Backends) > 0 && !knowsBackends(&now) {
 		return "", errors.New("this proxy is an older version: its statistics do not name the backends, so --wait cannot tell what is left")
 	}
 	var words []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(w.names))) {
-		b := now.backend(name)
+		b := now.Backend(name)
 		switch {
 		case b == nil, b.State != w.to.state:
 			words = append(words, name+": version "+w.version+" is not in force yet")

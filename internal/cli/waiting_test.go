@@ -4,34 +4,39 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
 // playedProxy answers with one of several statistics after another, the last one again and again.
 type playedProxy struct {
-	answers []any // running or error
+	answers []any // api.Stats or error
 	asked   int
 }
 
-func (p *playedProxy) Get(_ context.Context, _ string, to any) error {
+func (p *playedProxy) Get(_ context.Context, _ string, _ url.Values, to any) error {
 	answer := p.answers[min(p.asked, len(p.answers)-1)]
 	p.asked++
 	if err, ok := answer.(error); ok {
 		return err
 	}
-	*to.(*running) = answer.(running)
+	*to.(*api.Stats) = answer.(api.Stats)
 	return nil
 }
 
-func backends(all ...runningBackend) running { return running{Backends: all} }
+func backends(all ...api.Backend) api.Stats { return api.Stats{Backends: all} }
 
-func leased(name, state string, sessions int) runningBackend {
-	return runningBackend{Name: name, State: state, Reachable: true, Circuit: "closed", Ceiling: 32, Warm: 32, Leased: sessions}
+func leased(name, state string, sessions int) api.Backend {
+	return api.Backend{
+		Name: name, Health: api.Health{Reachable: true, Circuit: "closed"},
+		Pool: api.Pool{State: state, Ceiling: 32, Warm: 32, Leased: sessions},
+	}
 }
 
 // waitFor runs a waiter in a bubble, and returns what it says, its error and how long it took.
@@ -55,7 +60,7 @@ func TestWaitForSessions(t *testing.T) {
 	messages, took, err := waitFor(
 		t, draining, time.Minute,
 		backends(leased("gpu-1", "enabled", 3), leased("gpu-2", "draining", 3)), // not taken over yet
-		&remote.UnreachableError{Address: "x", Reason: errors.New("it is started again")},
+		&client.UnreachableError{Address: "x", Reason: errors.New("it is started again")},
 		backends(one, leased("gpu-2", "draining", 2)),
 		backends(one, leased("gpu-2", "draining", 2)),
 		backends(one, leased("gpu-2", "draining", 1)),
@@ -93,7 +98,7 @@ func TestWaitTooLong(t *testing.T) {
 }
 
 func TestWaitForConnections(t *testing.T) {
-	warm := func(name string, idle int) runningBackend {
+	warm := func(name string, idle int) api.Backend {
 		b := leased(name, "enabled", 4)
 		b.Idle = idle
 		return b
@@ -109,7 +114,7 @@ func TestWaitForConnections(t *testing.T) {
 
 // Nobody waits for what cannot come.
 func TestWaitInVain(t *testing.T) {
-	_, took, err := waitFor(t, draining, time.Hour, backends(runningBackend{State: "enabled"}))
+	_, took, err := waitFor(t, draining, time.Hour, backends(api.Backend{Pool: api.Pool{State: "enabled"}}))
 	if err == nil || !strings.Contains(err.Error(), "do not name the backends") || took != 0 {
 		t.Errorf("%v after %v", err, took)
 	}
@@ -121,16 +126,16 @@ func TestWaitInVain(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	for _, c := range []struct {
-		b             runningBackend
+		b             api.Health
 		health, about string
 	}{
-		{runningBackend{Reachable: true, Circuit: "closed", Probe: "up"}, "healthy", ""},
-		{runningBackend{Reachable: true, Circuit: "half-open", CircuitReason: "a", Probe: "down"}, "circuit half-open", "a"},
-		{runningBackend{Reachable: true, Circuit: "closed", Probe: "down", ProbeReason: "b"}, "probe fails", "b"},
-		{runningBackend{Circuit: "closed", Probe: "off", Reason: "c"}, "unreachable", "c"},
+		{api.Health{Reachable: true, Circuit: "closed", Probe: "up"}, "healthy", ""},
+		{api.Health{Reachable: true, Circuit: "half-open", CircuitReason: "a", Probe: "down"}, "circuit half-open", "a"},
+		{api.Health{Reachable: true, Circuit: "closed", Probe: "down", ProbeReason: "b"}, "probe fails", "b"},
+		{api.Health{Circuit: "closed", Probe: "off", Reason: "c"}, "unreachable", "c"},
 	} {
-		if c.b.health() != c.health || c.b.trouble() != c.about {
-			t.Errorf("%+v: %s, %s; want %s, %s", c.b, c.b.health(), c.b.trouble(), c.health, c.about)
+		if got := c.b.Condition(); got.Word != c.health || got.Why != c.about {
+			t.Errorf("%+v: %+v; want %s, %s", c.b, got, c.health, c.about)
 		}
 	}
 }
@@ -169,10 +174,10 @@ func TestRunning(t *testing.T) {
 	served.Idle, served.Dialing = 29, 1
 	down := leased("gpu-2", "draining", 0)
 	down.Reachable, down.Reason = false, "connection refused"
-	service := runningService{Name: "stt"}
+	service := api.Service{Name: "stt"}
 	service.Queue.Waiting = 12
-	s.playing(func() running {
-		return running{Services: []runningService{service}, Backends: []runningBackend{served, down}}
+	s.playing(func() api.Stats {
+		return api.Stats{Services: []api.Service{service}, Backends: []api.Backend{served, down}}
 	})
 	same(t, "backends", s.must("backend ls"), `
 NAME   SERVICE  URL                                 CAP  WARM  WEIGHT  STATE    IDLE  LEASED  HEALTH       LABELS

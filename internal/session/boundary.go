@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
@@ -30,6 +32,9 @@ func (s *Session) presentFromClient(run *frame.Run, b []byte) (int, error) {
 
 // clientStep carries out the boundary's step for a piece of a client's message.
 func (s *Session) clientStep(step profile.Step, raw []byte, ends bool) {
+	if s.tap != nil {
+		s.tap.clientStep(step, raw, ends)
+	}
 	switch step.Pass {
 	case profile.Relay:
 		s.leg.up.pass(raw, boundaryAt(raw, ends))
@@ -42,6 +47,9 @@ func (s *Session) clientStep(step profile.Step, raw []byte, ends bool) {
 
 // sendUp sends the backend a frame that the proxy has made.
 func (s *Session) sendUp(op frame.Opcode, payload []byte, fin bool) {
+	if s.tap != nil {
+		s.tap.audience.sent(fromBackend, op, payload)
+	}
 	b := frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), op, fin, payload, true)
 	s.leg.up.pass(b, len(b))
 }
@@ -60,6 +68,9 @@ func (s *Session) presentFromBackend(conn *backend.Conn, run *frame.Run, b []byt
 
 func (s *Session) backendStep(step profile.Step, raw []byte, ends, begins bool) {
 	conn := s.leg.conn
+	if s.tap != nil {
+		s.tap.backendStep(step, raw, ends)
+	}
 	switch step.Pass {
 	case profile.Relay:
 		if len(raw) > 0 {
@@ -95,6 +106,9 @@ func (h *backendSide) Apply(step profile.Step) { (*Session)(h).follow(step) }
 // follow carries out what a step asks of the session.
 func (s *Session) follow(step profile.Step) {
 	conn := s.leg.conn
+	if s.tap != nil {
+		s.tap.followed(step)
+	}
 	if s.life.state == relaying {
 		switch step.Client {
 		case profile.Pause:
@@ -126,6 +140,9 @@ func (s *Session) follow(step profile.Step) {
 
 // letThrough reads the client again, and first presents its first message if an earlier leg has kept that.
 func (s *Session) letThrough() {
+	if t := s.record.Trace; s.leg.hold && t.Sampled() {
+		t.Ready = time.Now()
+	}
 	s.leg.hold = false
 	conn := s.leg.conn
 	if s.leg.first.Opcode != 0 {

@@ -47,7 +47,7 @@ func (s *Session) countFor(b *backend.Backend) {
 	before := s.meter
 	s.record.Backend, s.meter = b, b.HoldMeter()
 	if s.client != nil {
-		s.relayed = s.meter.Relayed(s.client.Loop().ID())
+		s.passed = s.meter.Relayed(s.client.Loop().ID())
 	}
 	if before != nil {
 		before.Release()

@@ -49,6 +49,11 @@ func TestFirstReply(t *testing.T) {
 		client.ExpectClose(frame.NormalClosure, "")
 		client.SendClose(frame.NormalClosure, "")
 		client.ExpectEnd()
+		for h, err := (frame.Header{}), error(nil); err == nil && h.Opcode != frame.Close; {
+			h, _, err = server.Next()
+		}
+		_ = server.Close()
+		_ = client.Close()
 	}
 	end(client, server)
 
@@ -64,10 +69,10 @@ func TestFirstReply(t *testing.T) {
 // What is counted of a session belongs to the backend that served it.
 func TestCountsOfEachBackend(t *testing.T) {
 	r := newRig(t, setup{
-		profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, more: []*wstest.Server{{Serve: wstest.Echo}},
+		profile: "echo", cap: 2, script: &wstest.Server{Serve: wstest.Echo}, more: []*wstest.Server{{Serve: wstest.Echo}},
 	})
-	r.allReady(1, r.backends...)
-	first, second := r.join(), r.join() // each on the only idle connection of a backend
+	r.allReady(2, r.backends...)
+	first, second := r.join(), r.join() // the second on the backend that is less loaded
 	first.Ask("one")
 	second.Ask("one")
 	second.Ask("two")
@@ -114,16 +119,12 @@ func TestClassOfEnd(t *testing.T) {
 			r := newRig(t, setup{profile: "echo"})
 			client, server := r.session()
 			c.end(r, client, server)
-			for c.by != meter.Client {
-				h, _, err := client.Next()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if h.Opcode == frame.Close {
+			for h, err := (frame.Header{}), error(nil); err == nil; h, _, err = client.Next() {
+				if h.Opcode == frame.Close && c.by != meter.Client {
 					client.SendClose(frame.NormalClosure, "")
-					break
 				}
 			}
+			_ = client.Close()
 			wstest.Eventually(t, "the end is counted", func() bool { return len(r.counted().Ends) > 0 })
 			if got, want := r.counted().Ends[0], meter.NewEnd(c.by, c.code, c.want, 1); got != want {
 				t.Errorf("ended by %v with %s as %v; want %v with %s as %v", got.By, got.Code(), got.Class, want.By, want.Code(), want.Class)

@@ -3,7 +3,6 @@ package session
 import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
@@ -46,21 +45,26 @@ func (s *Session) endLease() {
 			ending.ClosedWith = s.record.Code
 		}
 	}
-	s.record.Relayed = meter.Relayed{
-		FramesFromClients: s.scanner.Frames, BytesFromClients: s.scanner.Bytes,
-		FramesFromBackends: l.conn.Scanner.Frames - l.framesBefore, BytesFromBackends: l.conn.Scanner.Bytes - l.bytesBefore,
-	}
-	s.record.Connection = l.conn.End(ending)
+	s.record.Relayed = s.relayed()
+	s.record.Outcome = l.conn.End(ending)
 	s.leg = leg{}
 }
 
 // forget ends the session for good.
 func (s *Session) forget() {
+	if s.tap != nil {
+		s.tap.forgotten()
+	}
 	s.client.Close()
 	s.service.Variants.Forget(s.variant)
-	delete(s.shard.sessions, s)
+	s.server.registry.remove(s)
 	s.shard.ended[s.record.Code]++
 	s.server.active.Add(-1)
 	s.countEnd()
-	s.record.log(s.server.options.Log, s.service.Name)
+	s.record.Service = s.service.Name
+	s.server.history.add(&s.record)
+	s.record.log(s.server.options.Log)
+	if ended := s.server.options.Ended; ended != nil {
+		ended(&s.record, s.service)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
@@ -75,6 +76,22 @@ func (l *leg) traffic(sent sent) profile.Traffic {
 	return profile.Traffic{
 		Sent: sent.messages, SendingMessage: sent.midMessage,
 		Received: received, ReceivingMessage: receiving,
+	}
+}
+
+// relayed returns what the session has relayed so far, on the present leg.
+func (s *Session) relayed() meter.Relayed {
+	l := &s.leg
+	if l.conn == nil {
+		r := s.record.Relayed
+		if s.record.Ended.IsZero() { // it looks for another connection
+			r.FramesFromClients, r.BytesFromClients = s.scanner.Frames, s.scanner.Bytes
+		}
+		return r
+	}
+	return meter.Relayed{
+		FramesFromClients: s.scanner.Frames, BytesFromClients: s.scanner.Bytes,
+		FramesFromBackends: l.conn.Scanner.Frames - l.framesBefore, BytesFromBackends: l.conn.Scanner.Bytes - l.bytesBefore,
 	}
 }
 

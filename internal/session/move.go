@@ -60,7 +60,7 @@ func (s *Session) startSearch() {
 		defer server.options.Guard.Recover("search", func() { client.Post(func() { s.searched(search, nil, mistake.Err) }) })
 		conn, ok, err := service.Group.Acquire(&search.waiter)
 		if !ok && err == nil {
-			conn, err = server.queued(service, &search.waiter, search.until, search.ended)
+			conn, err = server.queued(service, &search.waiter, search.until, search.ended, nil)
 		}
 		ok = client.Post(func() { s.searched(search, conn, err) })
 		if !ok && conn != nil {
@@ -108,7 +108,6 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 func (s *Session) join(search *search, conn *backend.Conn) {
 	to := conn.Stream().Home()
 	s.deadline.Take()
-	delete(s.shard.sessions, s)
 	arrived := func() {
 		s.enterShard(s.client.Loop())
 		s.deadline.Put()

@@ -23,8 +23,8 @@ func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 	}
 	frames, bytes := s.scanner.Frames, s.scanner.Bytes
 	pos := s.relayFromClient(b)
-	s.relayed.FramesFromClients += s.scanner.Frames - frames
-	s.relayed.BytesFromClients += s.scanner.Bytes - bytes
+	s.passed.FramesFromClients += s.scanner.Frames - frames
+	s.passed.BytesFromClients += s.scanner.Bytes - bytes
 	if s.reply == unasked && s.scanner.Messages > 0 {
 		s.clientSpoke()
 	}
@@ -145,8 +145,8 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 			break
 		}
 	}
-	s.relayed.FramesFromBackends += scanner.Frames - frames
-	s.relayed.BytesFromBackends += scanner.Bytes - bytes
+	s.passed.FramesFromBackends += scanner.Frames - frames
+	s.passed.BytesFromBackends += scanner.Bytes - bytes
 	if s.reply == awaited && scanner.Frames != frames {
 		s.serverReplied()
 	}

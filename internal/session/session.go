@@ -22,7 +22,7 @@ type Session struct {
 
 	// What every frame needs.
 	shard   *shard         // of the present loop
-	relayed *meter.Relayed // of the present loop, and the backend that serves it, or served it last
+	passed  *meter.Relayed // of the present loop, and the backend that serves it, or served it last
 	life    life
 	reply   reply // what is known of the first reply
 	client  *loop.Conn
@@ -36,6 +36,7 @@ type Session struct {
 	progress progress   // what the timer has seen while frames pass
 	search   *search    // for another connection; nil for none
 	record   Record
+	tap      *tapping // nil while nobody taps the session
 
 	meter *meter.Backend // of the backend that serves it, or served it last; held
 	spoke loop.Instant   // when the client's first message had come; 0 before that
@@ -44,7 +45,7 @@ type Session struct {
 // newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
 func (s *Server) newSession(service *Service, nc net.Conn, arrival arrival) *Session {
 	session := &Session{server: s, service: service, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(service.MaxMessage)}
-	session.record.begin(s.lastID.Add(1), addressOf(nc), arrival)
+	session.record.begin(addressOf(nc), arrival)
 	return session
 }
 
@@ -54,14 +55,21 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	s.countBegin(conn)
 	s.enterShard(l)
 	s.server.active.Add(1)
+	s.server.begun.Add(1)
 	s.client = l.Add(socket, (*clientSide)(s), req.Early)
+	s.server.registry.add(s)
 	l.Handling(s.client)
 	protocol := conn.Protocol()
 	if !req.Offers(protocol) {
 		protocol = ""
 	}
-	s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol))
-	s.client.Write(conn.TakeGreeting())
+	s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
+	s.offerToTaps(conn)
+	greeting := conn.TakeGreeting()
+	if s.tap != nil {
+		s.tap.greet(greeting)
+	}
+	s.client.Write(greeting)
 	s.limitDuration()
 	s.startLeg(conn, profile.Opening{})
 }
@@ -70,7 +78,11 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 func (s *Session) startLeg(conn *backend.Conn, first profile.Opening) {
 	s.leg = s.newLeg(conn, first)
 	s.countFor(conn.Backend())
+	s.record.Connection = conn.Number()
 	conn.Stream().SetHandler((*backendSide)(s))
+	if s.tap != nil {
+		s.tap.legStarted(conn)
+	}
 	if end := conn.EarlyEnd(); end != nil {
 		s.refusedAtOnce(end)
 		return
@@ -115,6 +127,9 @@ func (s *Session) handle(e event) {
 	for _, a := range do {
 		s.perform(a, &e)
 	}
+	if s.tap != nil && s.life.state != before {
+		s.tap.changed(&e)
+	}
 }
 
 // enforce applies the rules of the state that the session has entered.
@@ -145,6 +160,9 @@ func (s *Session) perform(a action, e *event) {
 	case relayClose:
 		s.relayClose(e)
 	case sendReset:
+		if s.tap != nil {
+			s.tap.reset()
+		}
 		s.act(s.leg.conn.ReplaceEnd(s.leg.traffic(s.leg.sent)))
 	case queueClose:
 		s.leg.down.queueClose(s.record.Code, s.record.Reason)
@@ -161,6 +179,9 @@ func (s *Session) perform(a action, e *event) {
 		s.search = nil
 		s.startLeg(found.conn, found.first)
 	case endLease:
+		if s.tap != nil {
+			s.tap.ended()
+		}
 		s.endLease()
 	case endStream:
 		s.client.CloseWrite()
@@ -169,11 +190,10 @@ func (s *Session) perform(a action, e *event) {
 	}
 }
 
-// enterShard adds the session to what its loop owns. It was taken out on the loop that it comes from.
+// enterShard makes the session count for its present loop.
 func (s *Session) enterShard(l *loop.Loop) {
 	s.shard = &s.server.shards[l.ID()]
-	s.shard.sessions[s] = struct{}{}
-	s.relayed = s.meter.Relayed(l.ID())
+	s.passed = s.meter.Relayed(l.ID())
 }
 
 // moveTo takes both connections to another loop.
@@ -185,7 +205,6 @@ func (s *Session) moveTo(to *loop.Loop) {
 	s.timer.Take()
 	s.deadline.Take()
 	conn.TakeTimers()
-	delete(s.shard.sessions, s)
 	arrived := func() {
 		s.enterShard(s.client.Loop())
 		s.timer.Put()

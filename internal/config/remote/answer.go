@@ -27,6 +27,15 @@ func badRequest(format string, args ...any) error {
 	return &statusError{http.StatusBadRequest, kindRequest, fmt.Sprintf(format, args...)}
 }
 
+// answerMethod answers a request with a method that its path does not have (RFC 9110, section 15.5.6).
+func answerMethod(w http.ResponseWriter, r *http.Request, allowed string) {
+	if allowed == http.MethodGet {
+		allowed = "GET, HEAD"
+	}
+	w.Header().Set("Allow", allowed)
+	answerError(w, &statusError{http.StatusMethodNotAllowed, kindRequest, fmt.Sprintf("unknown method %.20q for %.100s: use %s", r.Method, r.URL.Path, allowed)})
+}
+
 // statuses are the HTTP statuses for errors of a store. If the store fails, the API is unavailable for the moment (503).
 var statuses = map[string]int{
 	kindProblems: http.StatusUnprocessableEntity, kindConflict: http.StatusConflict, kindReadOnly: http.StatusForbidden,

@@ -6,12 +6,10 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -19,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
@@ -32,23 +31,18 @@ type ClientOptions struct {
 
 // Times on the client's side.
 const (
-	requestTimeout = 30 * time.Second // how long to wait for an answer
-	defaultWait    = 20 * time.Second // how long one request waits for a change
-	retry          = 300 * time.Millisecond
+	defaultWait = 20 * time.Second // how long one request waits for a change
+	retry       = 300 * time.Millisecond
 )
 
 // Client is the configuration of a running proxy. Its methods may be called from any goroutine.
 type Client struct {
-	address   string              // static
-	target    target              // static
-	token     string              // static
-	check     config.ProfileCheck // static
-	transport *http.Transport     // static
-	http      *http.Client        // static
-	poller    *config.Poller      // static
-	wait      time.Duration       // static: how long one request waits for a change
-	known     string              // owned by the poller's goroutine: the latest version
-	closed    atomic.Bool
+	api    *client.Client      // static
+	check  config.ProfileCheck // static
+	poller *config.Poller      // static
+	wait   time.Duration       // static: how long one request waits for a change
+	known  string              // owned by the poller's goroutine: the latest version
+	closed atomic.Bool
 }
 
 var _ config.Store = (*Client)(nil)
@@ -56,16 +50,11 @@ var _ config.Store = (*Client)(nil)
 // Dial returns a client for the admin API at an address: host:port, http://host:port or unix:/path/of/socket. It does not
 // connect yet.
 func Dial(address string, o ClientOptions) (*Client, error) {
-	t, err := parseAddress(address)
+	connection, err := client.New(address, o.Token)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{address: address, target: t, token: o.Token, check: o.Profiles, transport: t.transport(), wait: defaultWait}
-	c.http = &http.Client{
-		Transport: c.transport,
-		// The API never redirects.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	c := &Client{api: connection, check: o.Profiles, wait: defaultWait}
 	if o.Poll > 0 {
 		c.wait = min(o.Poll, maxWait)
 	}
@@ -73,8 +62,8 @@ func Dial(address string, o ClientOptions) (*Client, error) {
 	return c, nil
 }
 
-// Address returns the address that Dial was called with.
-func (c *Client) Address() string { return c.address }
+// API returns the client of the whole admin API, for what is not configuration. Close ends it, too.
+func (c *Client) API() *client.Client { return c.api }
 
 // Load implements [config.Store].
 func (c *Client) Load(ctx context.Context) (*config.Snapshot, error) {
@@ -94,7 +83,7 @@ func (c *Client) snapshot(d *received) (*config.Snapshot, error) {
 }
 
 func (c *Client) notOfThisVersion(problems config.Problems) error {
-	return fmt.Errorf("the proxy at %s and this program have different versions: %w", c.address, problems)
+	return fmt.Errorf("the proxy at %s and this program have different versions: %w", c.api.Address(), problems)
 }
 
 // Watch implements [config.Store].
@@ -107,7 +96,7 @@ func (c *Client) poll(ctx context.Context) (version string, err error) {
 	if c.known == "" {
 		query = nil
 	}
-	err = c.do(ctx, http.MethodGet, versionPath, query, nil, requestTimeout+c.wait, &d)
+	err = c.do(ctx, client.Request{Path: versionPath, Query: query, Timeout: client.Timeout + c.wait}, &d)
 	c.known = d.Version
 	return d.Version, err
 }
@@ -124,15 +113,12 @@ func (c *Client) Apply(ctx context.Context, ch config.Change) (*config.Snapshot,
 			return nil, fmt.Errorf("encoding the configuration: %w", err)
 		}
 	}
-	body, err := json.Marshal(sent)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the change: %w", err)
-	}
 	var o struct {
 		outcome
 		Configuration received `json:"configuration"`
 	}
-	if err := c.do(ctx, http.MethodPost, changesPath, url.Values{"return": {"configuration"}}, body, requestTimeout, &o); err != nil {
+	r := client.Request{Method: http.MethodPost, Path: changesPath, Query: url.Values{"return": {"configuration"}}, Body: sent}
+	if err := c.do(ctx, r, &o); err != nil {
 		return nil, err
 	}
 	c.poller.Ring()
@@ -161,97 +147,29 @@ func (c *Client) At(ctx context.Context, version string) (config.Content, error)
 	return content, nil
 }
 
-// Get reads another part of the admin API and decodes its JSON answer.
-func (c *Client) Get(ctx context.Context, path string, to any) error {
-	return c.get(ctx, path, nil, to)
-}
-
 // Close implements [config.Store].
 func (c *Client) Close() error {
 	c.closed.Store(true)
 	c.poller.Close()
-	c.transport.CloseIdleConnections()
-	return nil
+	return c.api.Close()
 }
 
 func (c *Client) get(ctx context.Context, path string, query url.Values, to any) error {
-	return c.do(ctx, http.MethodGet, path, query, nil, requestTimeout, to)
+	return c.do(ctx, client.Request{Path: path, Query: query}, to)
 }
 
-// do sends a request and decodes the answer. It waits for the answer for at most timeout.
-func (c *Client) do(ctx context.Context, method, path string, query url.Values, body []byte, timeout time.Duration, to any) error {
+// do sends a request and decodes the answer. It returns the error of the store that the proxy sent.
+func (c *Client) do(ctx context.Context, r client.Request, to any) error {
 	if c.closed.Load() {
 		return config.ErrClosed
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
-	defer cancel()
-	target := c.target.base + path
-	if len(query) > 0 {
-		target += "?" + query.Encode()
-	}
-	request, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("the proxy at %s: %w", c.address, err)
-	}
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	if c.token != "" {
-		request.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		return c.unanswered(ctx, err)
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	switch {
-	case err != nil:
-		return c.unanswered(ctx, err)
-	case len(answer) > maxAnswer:
-		return fmt.Errorf("the proxy at %s answered with more than %d bytes", c.address, maxAnswer)
-	case response.StatusCode != http.StatusOK:
-		return c.refused(response, method, path, answer)
-	}
-	if err := json.Unmarshal(answer, to); err != nil {
-		return fmt.Errorf("cannot read the answer of the proxy at %s to %s %s: %w", c.address, method, path, err)
-	}
-	return nil
-}
-
-// UnreachableError says that no admin API answered.
-type UnreachableError struct {
-	Address string
-	Reason  error
-}
-
-// Error names the address and the reason.
-func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("no proxy answers at %s: %v", e.Address, e.Reason)
-}
-
-// Unwrap returns the reason.
-func (e *UnreachableError) Unwrap() error { return e.Reason }
-
-func (c *Client) unanswered(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return ctx.Err()
+	err := c.api.Do(ctx, r, to)
+	var answered *client.Error
+	if errors.As(err, &answered) && answered.Kind != kindRefused {
+		var sent failed
+		if json.Unmarshal(answered.Body, &sent) == nil {
+			return sent.Error.err()
 		}
-		err = cause
 	}
-	return &UnreachableError{c.address, reason(err)}
-}
-
-// refused returns the error that an answer describes.
-func (c *Client) refused(response *http.Response, method, path string, answer []byte) error {
-	var sent failed
-	if err := json.Unmarshal(answer, &sent); err != nil || sent.Error.Text == "" {
-		return fmt.Errorf("%s answered %q to %s %s: is it the admin API of wsbouncer?",
-			c.address, response.Status, method, path)
-	}
-	if sent.Error.Kind == kindRefused {
-		return fmt.Errorf("the proxy at %s refused: %w", c.address, sent.Error.err())
-	}
-	return sent.Error.err()
+	return err
 }

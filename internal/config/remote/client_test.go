@@ -13,39 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/admin"
+	"github.com/wsbouncer/wsbouncer/internal/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
-
-func TestAddresses(t *testing.T) {
-	for address, want := range map[string]target{
-		"127.0.0.1:9090":         {base: "http://127.0.0.1:9090"},
-		"[::1]:9090":             {base: "http://[::1]:9090"},
-		":9090":                  {base: "http://localhost:9090"},
-		"http://gpu:9090/":       {base: "http://gpu:9090"},
-		"https://gpu:9090":       {base: "https://gpu:9090"},
-		"unix:/run/admin.sock":   {base: "http://localhost", socket: "/run/admin.sock"},
-		"unix:///run/admin.sock": {base: "http://localhost", socket: "/run/admin.sock"},
-	} {
-		if got, err := parseAddress(address); err != nil || got != want {
-			t.Errorf("%s: %+v, %v", address, got, err)
-		}
-	}
-	for address, says := range map[string]string{
-		"":                     "the port is missing",
-		"gpu":                  "the port is missing",
-		"gpu:admin":            "it is not a URL",
-		"gpu:0":                "the port must be a number from 1 to 65535",
-		"gpu:70000":            "the port must be a number from 1 to 65535",
-		"unix:":                "the path of the socket is missing",
-		"ftp://gpu:9090":       "the scheme is ftp",
-		"http://gpu:9090/api/": "it has more than a host and a port",
-	} {
-		_, err := Dial(address, ClientOptions{})
-		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "use host:port") {
-			t.Errorf("%q: %v; want %s", address, err, says)
-		}
-	}
-}
 
 // failing is a store that only fails.
 type failing struct {
@@ -63,7 +34,7 @@ func TestErrors(t *testing.T) {
 		Edits: config.Edits{{Action: config.Changed, Kind: config.KindBackend, Name: "gpu-1", Field: "warm", From: "1", To: "2"}},
 	}
 	conflict := &config.ConflictError{Expected: "1", Current: "2", Since: []config.Revision{since}}
-	for _, c := range []struct {
+	for _, k := range []struct {
 		sent error
 		is   error
 	}{
@@ -74,24 +45,24 @@ func TestErrors(t *testing.T) {
 		{fmt.Errorf("%w: 7", config.ErrSchema), config.ErrSchema},
 		{errors.New("the disk is full"), nil},
 	} {
-		server := httptest.NewServer(Handler(failing{err: c.sent}, HandlerOptions{Writable: local}))
-		client, err := Dial(server.URL, ClientOptions{})
+		server := httptest.NewServer(Handler(failing{err: k.sent}, HandlerOptions{}))
+		c, err := Dial(server.URL, ClientOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = client.Load(t.Context())
-		if err == nil || err.Error() != c.sent.Error() || c.is != nil && !errors.Is(err, c.is) {
-			t.Errorf("sent was %v, received %v", c.sent, err)
+		_, err = c.Load(t.Context())
+		if err == nil || err.Error() != k.sent.Error() || k.is != nil && !errors.Is(err, k.is) {
+			t.Errorf("sent was %v, received %v", k.sent, err)
 		}
 		var gotProblems, wantProblems config.Problems
-		if errors.As(c.sent, &wantProblems) && (!errors.As(err, &gotProblems) || !reflect.DeepEqual(gotProblems, wantProblems)) {
+		if errors.As(k.sent, &wantProblems) && (!errors.As(err, &gotProblems) || !reflect.DeepEqual(gotProblems, wantProblems)) {
 			t.Errorf("problems: %+v", gotProblems)
 		}
 		var gotConflict, wantConflict *config.ConflictError
-		if errors.As(c.sent, &wantConflict) && (!errors.As(err, &gotConflict) || !reflect.DeepEqual(gotConflict, wantConflict)) {
+		if errors.As(k.sent, &wantConflict) && (!errors.As(err, &gotConflict) || !reflect.DeepEqual(gotConflict, wantConflict)) {
 			t.Errorf("conflict: %+v", gotConflict)
 		}
-		_ = client.Close()
+		_ = c.Close()
 		server.Close()
 	}
 }
@@ -118,34 +89,34 @@ func TestUnreachable(t *testing.T) {
 		elsewhere.URL:    elsewhere.URL + ` answered "302 Found"`,
 		page.URL:         "to GET /api/v1/config: invalid character",
 	} {
-		client, err := Dial(address, ClientOptions{})
+		c, err := Dial(address, ClientOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.Load(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := c.Load(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want %s", address, err, says)
 		}
-		_ = client.Close()
+		_ = c.Close()
 	}
 }
 
 // Tokens are sent, and what the proxy refuses says so.
 func TestToken(t *testing.T) {
-	server := httptest.NewServer(Handler(failing{err: config.ErrSchema}, HandlerOptions{Token: always("abc")}))
+	server := httptest.NewServer(admin.Guard(admin.Access{Token: func() string { return "abc" }}, Handler(failing{err: config.ErrSchema}, HandlerOptions{})))
 	defer server.Close()
 	for token, says := range map[string]string{
 		"":    "refused: the admin API needs a token",
 		"abd": "refused: wrong token for the admin API",
 		"abc": config.ErrSchema.Error(),
 	} {
-		client, err := Dial(server.URL, ClientOptions{Token: token})
+		c, err := Dial(server.URL, ClientOptions{Token: token})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.Load(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := c.Load(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("token %q: %v; want %s", token, err, says)
 		}
-		_ = client.Close()
+		_ = c.Close()
 	}
 }
 
@@ -154,14 +125,14 @@ func TestRestart(t *testing.T) {
 	database := filepath.Join(t.TempDir(), "config.db")
 	first := serve(t, database, "", config.Options{})
 	address := first.server.Listener.Addr().String()
-	client, err := Dial(address, ClientOptions{})
+	c, err := Dial(address, ClientOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
-	watcher := client.Watch(t.Context())
+	defer c.Close()
+	watcher := c.Watch(t.Context())
 	<-watcher
-	before, err := client.Load(t.Context())
+	before, err := c.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,8 +141,8 @@ func TestRestart(t *testing.T) {
 	}
 	for unreachable := false; !unreachable; {
 		<-watcher // which says that something is wrong
-		_, err := client.Load(t.Context())
-		unreachable = errors.As(err, new(*UnreachableError))
+		_, err := c.Load(t.Context())
+		unreachable = errors.As(err, new(*client.UnreachableError))
 	}
 	second := serve(t, database, "", config.Options{})
 	defer second.Close()
@@ -186,7 +157,7 @@ func TestRestart(t *testing.T) {
 	go func() { _ = third.Serve(listener) }()
 	defer third.Close()
 	for range watcher {
-		after, err := client.Load(t.Context())
+		after, err := c.Load(t.Context())
 		if err == nil && after.Version() != before.Version() {
 			return
 		}

@@ -3,7 +3,6 @@ package remote
 import (
 	"errors"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -28,8 +27,6 @@ func (p *proxied) Close() error {
 	return err
 }
 
-func local(*http.Request) bool { return true }
-
 // serve serves a database on a unix socket, or if there is none on a loopback address, and returns a client of it.
 func serve(t testing.TB, database, socket string, options config.Options) *proxied {
 	t.Helper()
@@ -37,7 +34,7 @@ func serve(t testing.TB, database, socket string, options config.Options) *proxi
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxied{store: store, server: httptest.NewUnstartedServer(Handler(store, HandlerOptions{Writable: local, Profiles: options.Profiles}))}
+	p := &proxied{store: store, server: httptest.NewUnstartedServer(Handler(store, HandlerOptions{Profiles: options.Profiles}))}
 	address := p.server.Listener.Addr().String()
 	if socket != "" {
 		_ = p.server.Listener.Close()
@@ -87,7 +84,7 @@ func TestContractOfClients(t *testing.T) {
 				first = serve(t, filepath.Join(t.TempDir(), "config.db"), "", options)
 				return first
 			}
-			other, err := Dial(first.Address(), ClientOptions{Options: options})
+			other, err := Dial(first.API().Address(), ClientOptions{Options: options})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,17 +9,11 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
-// HandlerOptions say who may use the API.
+// HandlerOptions are the settings of a handler.
 type HandlerOptions struct {
-	// Token returns the token that every request must have (Authorization: Bearer TOKEN); empty for none. It is called for each
-	// request, so that the token may change. A nil Token means none.
-	Token func() string
-	// Writable decides if there is no token. It reports whether a request came in a way that only users of this machine have,
-	// such as a unix socket or a loopback address; nil for never. All other requests are refused, even those that only read, since
-	// a configuration may have headers with secret values.
-	Writable func(*http.Request) bool
 	// InForce returns the configuration in force, to show it while the store fails; nil if there is none to show. It must not use
 	// the store.
 	InForce func() InForce
@@ -34,25 +28,33 @@ const (
 	maxWaiting   = 256              // how many requests may wait at the same time
 )
 
-// Handler returns the API for a store: everything at and below /api/v1/config. A request that waits for a change ends when its
+// Handler returns the API for a store: everything at and below /api/v1/config. It lets everybody use it: the caller decides who may, since
+// even reading a configuration may show headers with secret values. A request that waits for a change ends when its
 // context ends or the store is closed; whoever shuts the server down must first do one of the two. The server limits how long a
 // request may take to arrive ([http.Server.ReadTimeout]). Its WriteTimeout must be longer than a minute, since requests may wait.
 func Handler(store config.Store, o HandlerOptions) http.Handler {
 	h := &handler{store: store, check: o.Profiles, inForce: o.InForce, waiting: make(chan struct{}, maxWaiting)}
 	mux := http.NewServeMux()
-	for pattern, serve := range map[string]func(*http.Request) (any, error){
-		"GET " + root:                       inBounds(h.show),
-		"GET " + root + "/{$}":              inBounds(h.show),
-		"GET " + versionPath:                h.version,
-		"GET " + historyPath:                inBounds(h.history),
-		"GET " + versionsPath + "{version}": inBounds(h.at),
-		"POST " + changesPath:               h.change,
+	for _, route := range []struct {
+		method, path string
+		serve        func(*http.Request) (any, error)
+	}{
+		{http.MethodGet, root, inBounds(h.show)},
+		{http.MethodGet, root + "/{$}", inBounds(h.show)},
+		{http.MethodGet, versionPath, h.version},
+		{http.MethodGet, historyPath, inBounds(h.history)},
+		{http.MethodGet, versionsPath + "{version}", inBounds(h.at)},
+		{http.MethodPost, changesPath, h.change},
 	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != route.method && (r.Method != http.MethodHead || route.method != http.MethodGet) {
+				answerMethod(w, r, route.method)
+				return
+			}
 			if r.Method == http.MethodPost {
 				r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 			}
-			body, err := serve(r)
+			body, err := route.serve(r)
 			if err != nil {
 				answerError(w, err)
 				return
@@ -60,17 +62,11 @@ func Handler(store config.Store, o HandlerOptions) http.Handler {
 			answer(w, http.StatusOK, body)
 		})
 	}
-	g := newGuard(o)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if status, why := g.refuse(r); status != 0 {
-			if status == http.StatusUnauthorized {
-				w.Header().Set("WWW-Authenticate", `Bearer realm="wsbouncer admin"`)
-			}
-			answer(w, status, failed{failure{Kind: kindRefused, Text: why}})
-			return
-		}
-		mux.ServeHTTP(w, r)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		text := spelling.Unknown("path", fmt.Sprintf("%.100s", r.URL.Path), []string{root, versionPath, historyPath, versionsPath + "VERSION", changesPath}).Error()
+		answerError(w, &statusError{http.StatusNotFound, kindUnknown, text})
 	})
+	return mux
 }
 
 // inBounds limits how long the store may take to serve a request.

@@ -12,8 +12,35 @@ import (
 	"testing/iotest"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/sqlite"
 	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
 )
+
+// opened returns a new store.
+func opened(t *testing.T) config.Store {
+	t.Helper()
+	store, err := sqlite.Open(filepath.Join(t.TempDir(), "config.db"), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// handled answers a request with the API of a store.
+func handled(store config.Store, o HandlerOptions, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	Handler(store, o).ServeHTTP(w, r)
+	return w
+}
+
+const addition = `{"who":"alice","mutations":[{"verb":"add","kind":"service","name":"stt"}]}`
+
+func post(body string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:9090/api/v1/config/changes", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
 
 // What is said of requests that are not right.
 func TestRequests(t *testing.T) {
@@ -73,11 +100,14 @@ func TestRequests(t *testing.T) {
 		{"limit", func() *http.Request {
 			return httptest.NewRequest(http.MethodGet, "/api/v1/config/history?limit=x", http.NoBody)
 		}, 400, `limit: invalid number \"x\"`},
-		{"a method", func() *http.Request { return httptest.NewRequest(http.MethodDelete, "/api/v1/config", http.NoBody) }, 405, ""},
+		{"a method", func() *http.Request { return httptest.NewRequest(http.MethodDelete, "/api/v1/config", http.NoBody) }, 405, `unknown method \"DELETE\" for /api/v1/config: use GET, HEAD`},
+		{"a path", func() *http.Request {
+			return httptest.NewRequest(http.MethodGet, "/api/v1/config/versons", http.NoBody)
+		}, 404, `did you mean \"/api/v1/config/version\"`},
 	} {
 		r := c.change()
 		r.Host = "localhost"
-		w := handled(opened(t), HandlerOptions{Writable: local}, r)
+		w := handled(opened(t), HandlerOptions{}, r)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
 			t.Errorf("%s: status %d, %s; want %d, %s", c.name, w.Code, w.Body, c.status, c.says)
 		}

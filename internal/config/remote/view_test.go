@@ -65,7 +65,7 @@ func TestView(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c.force.Snapshot, c.force.Version = snapshot, "7" // as another version, which says the same
-				handler := Handler(c.store, HandlerOptions{Writable: local, InForce: func() InForce { return c.force }})
+				handler := Handler(c.store, HandlerOptions{InForce: func() InForce { return c.force }})
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.path, http.NoBody)
 				r.Host = "localhost"
 				w := httptest.NewRecorder()

@@ -16,11 +16,8 @@ const (
 	versionsPath = root + "/versions/"
 )
 
-// Size limits of bodies, in bytes. A configuration of 5,000 backends takes about 1 MiB.
-const (
-	maxRequest = 8 << 20
-	maxAnswer  = 64 << 20
-)
+// maxRequest limits the size of a request in bytes. A configuration of 5,000 backends takes about 1 MiB.
+const maxRequest = 8 << 20
 
 // entities are the entities of one kind by name. A missing field has its default, as in all stores. So nothing is lost in
 // transfer, and a field that nobody has set stays unset.
@@ -100,6 +97,7 @@ const (
 	kindSchema    = "schema"     // [config.ErrSchema]
 	kindRefused   = "refused"    // the guard refused the request
 	kindRequest   = "request"    // the request is malformed
+	kindUnknown   = "not-found"  // no such path
 	kindStore     = "store"      // any other error of the store
 )
 

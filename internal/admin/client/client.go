@@ -1,0 +1,202 @@
+// Package client talks to the admin API of a running proxy: addresses, the token, requests and their errors, and streams. Commands,
+// [internal/config/remote] and [internal/top] use it, so that there is one way to reach a proxy and one way to say why that failed.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
+)
+
+// Timeout is how long a request waits for its answer, unless it says otherwise.
+const Timeout = 30 * time.Second
+
+// maxAnswer limits the size of an answer in bytes. A configuration of 5,000 backends takes about 1 MiB, and a list of 10,000 sessions 5.
+const maxAnswer = 64 << 20
+
+// Client talks to one proxy. Its methods may be called from any goroutine.
+type Client struct {
+	// static
+	address   string
+	target    target
+	token     string
+	transport *http.Transport
+	http      *http.Client
+}
+
+// New returns a client for the admin API at an address: host:port, http://host:port or unix:/path/of/socket. It sends the token with
+// every request, unless it is empty. It does not connect yet.
+func New(address, token string) (*Client, error) {
+	t, err := parseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{address: address, target: t, token: token, transport: t.transport()}
+	c.http = &http.Client{
+		Transport: c.transport,
+		// The API never redirects.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+// Address returns the address that New was called with.
+func (c *Client) Address() string { return c.address }
+
+// Close closes connections that no request uses.
+func (c *Client) Close() error {
+	c.transport.CloseIdleConnections()
+	return nil
+}
+
+// Request is one request.
+type Request struct {
+	Method  string // empty for GET
+	Path    string
+	Query   url.Values
+	Body    any           // sent as JSON; nil for none
+	Timeout time.Duration // how long to wait for the answer; 0 for [Timeout]
+}
+
+// Get reads a part of the API and decodes its JSON answer.
+func (c *Client) Get(ctx context.Context, path string, query url.Values, to any) error {
+	return c.Do(ctx, Request{Path: path, Query: query}, to)
+}
+
+// Do sends a request and decodes the JSON answer into to, unless that is nil. It returns an [*UnreachableError] if nobody answers, an
+// [*Error] for what the proxy refuses, and the context's error once that is cancelled.
+func (c *Client) Do(ctx context.Context, r Request, to any) error {
+	timeout := r.Timeout
+	if timeout == 0 {
+		timeout = Timeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
+	defer cancel()
+	response, err := c.send(ctx, r, "application/json")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := c.read(ctx, response)
+	switch {
+	case err != nil:
+		return err
+	case response.StatusCode/100 != 2:
+		return c.refused(response, answer)
+	case to == nil:
+		return nil
+	}
+	if err := json.Unmarshal(answer, to); err != nil {
+		return fmt.Errorf("cannot read the answer of the proxy at %s to %s %s: %w", c.address, response.Request.Method, r.Path, err)
+	}
+	return nil
+}
+
+// send sends a request and returns the answer, whose body the caller closes.
+func (c *Client) send(ctx context.Context, r Request, accept string) (*http.Response, error) {
+	if r.Method == "" {
+		r.Method = http.MethodGet
+	}
+	var body io.Reader = http.NoBody
+	if r.Body != nil {
+		text, err := json.Marshal(r.Body)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the request %s %s: %w", r.Method, r.Path, err)
+		}
+		body = bytes.NewReader(text)
+	}
+	target := c.target.base + r.Path
+	if len(r.Query) > 0 {
+		target += "?" + r.Query.Encode()
+	}
+	request, err := http.NewRequestWithContext(ctx, r.Method, target, body)
+	if err != nil {
+		return nil, fmt.Errorf("the proxy at %s: %w", c.address, err)
+	}
+	request.Header.Set("Accept", accept)
+	if r.Body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	request.Header.Set(api.ChangeHeader, "1") // with GET, too: a tap needs it
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, c.unanswered(ctx, err)
+	}
+	return response, nil
+}
+
+// read reads an answer as a whole.
+func (c *Client) read(ctx context.Context, response *http.Response) ([]byte, error) {
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, c.unanswered(ctx, err)
+	case len(answer) > maxAnswer:
+		return nil, fmt.Errorf("the proxy at %s answered with more than %d bytes", c.address, maxAnswer)
+	}
+	return answer, nil
+}
+
+// UnreachableError says that no admin API answered, or that it went away in the middle of its answer.
+type UnreachableError struct {
+	Address string
+	Reason  error
+}
+
+// Error names the address and the reason.
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("no proxy answers at %s: %v", e.Address, e.Reason)
+}
+
+// Unwrap returns the reason.
+func (e *UnreachableError) Unwrap() error { return e.Reason }
+
+// Error is an error that the proxy answered with.
+type Error struct {
+	Address string
+	Status  int
+	Kind    string // one of the kinds in package api, or of internal/config/remote
+	Text    string
+	Nearest string // the known name that is most like an unknown one; may be empty
+	Body    []byte // the answer as it came
+}
+
+// Error returns the proxy's text. It names the proxy where that refuses the caller, since another token or address may help.
+func (e *Error) Error() string {
+	if e.Kind == api.KindRefused {
+		return fmt.Sprintf("the proxy at %s refused: %s", e.Address, e.Text)
+	}
+	return e.Text
+}
+
+// unanswered returns the error of a request that got no whole answer.
+func (c *Client) unanswered(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return ctx.Err()
+		}
+		err = cause
+	}
+	return &UnreachableError{c.address, reason(err)}
+}
+
+// refused returns the error that an answer describes.
+func (c *Client) refused(response *http.Response, answer []byte) error {
+	var sent api.Failure
+	if err := json.Unmarshal(answer, &sent); err != nil || sent.Error.Text == "" {
+		return fmt.Errorf("%s answered %q to %s %s: is it the admin API of wsbouncer, in a version that has this?",
+			c.address, response.Status, response.Request.Method, response.Request.URL.Path)
+	}
+	return &Error{c.address, response.StatusCode, sent.Error.Kind, sent.Error.Text, sent.Error.Nearest, answer}
+}

@@ -1,0 +1,101 @@
+package live
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
+)
+
+const (
+	pointInterval = 10 * time.Second
+	historyLength = time.Hour
+)
+
+// totals are the numbers of the statistics from whose differences a point of the history is made.
+type totals struct {
+	at              time.Time
+	sessions        uint64 // begun
+	frames, bytes   uint64 // relayed both ways
+	failed, refused uint64
+}
+
+// totalsOf sums up statistics.
+func totalsOf(at time.Time, s *api.Stats) totals {
+	r := &s.Relayed
+	t := totals{
+		at: at, sessions: s.Sessions.Total,
+		frames: r.FramesFromClients + r.FramesFromBackends, bytes: r.BytesFromClients + r.BytesFromBackends,
+	}
+	for _, n := range s.Sessions.Refused {
+		t.refused += n
+	}
+	for code, n := range s.Sessions.Ended {
+		switch code {
+		case 1001, 1011, 1012, 1013, 1014: // the side of the server is at fault, or goes away
+			t.failed += n
+		}
+	}
+	return t
+}
+
+// point returns the point of the history between two totals.
+func (t *totals) point(before *totals, s *api.Stats) api.Point {
+	seconds := t.at.Sub(before.at).Seconds()
+	perSecond := func(now, before uint64) float64 { return rate(difference(now, before), seconds) }
+	p := api.Point{
+		Time: t.at.UTC(), Sessions: float64(s.Sessions.Active),
+		SessionsPerSecond: perSecond(t.sessions, before.sessions),
+		FramesPerSecond:   perSecond(t.frames, before.frames),
+		BytesPerSecond:    perSecond(t.bytes, before.bytes),
+		Failed:            difference(t.failed, before.failed),
+		Refused:           difference(t.refused, before.refused),
+	}
+	for _, service := range s.Services {
+		p.Waiting += float64(service.Queue.Waiting)
+	}
+	return p
+}
+
+// difference returns by how much a counter has risen; 0 if it has fallen.
+func difference(now, before uint64) uint64 { return now - min(now, before) }
+
+// rate returns how many there were per second, with three digits after the point; 0 for no time.
+func rate(n uint64, seconds float64) float64 {
+	if seconds <= 0 {
+		return 0
+	}
+	return math.Round(float64(n)/seconds*1000) / 1000
+}
+
+// History returns the last hour, oldest point first. It begins when the hub was started.
+func (h *Hub) History() api.History {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return api.History{IntervalSeconds: pointInterval.Seconds(), Points: append([]api.Point{}, h.points...)}
+}
+
+// addPoint adds a point to the history and tells the subscribers.
+func (h *Hub) addPoint() {
+	stats := h.options.Source.Stats()
+	now := totalsOf(time.Now(), &stats)
+	point := now.point(&h.before, &stats)
+	h.before, h.history = now, nil
+	h.mu.Lock()
+	if len(h.points) == int(historyLength/pointInterval) {
+		h.points = slices.Delete(h.points, 0, 1)
+	}
+	h.points = append(h.points, point)
+	h.mu.Unlock()
+	var event []byte
+	for _, s := range h.present() {
+		if !s.greeted {
+			continue // it gets the whole history
+		}
+		if event == nil {
+			event = h.encode(api.EventHistory, api.History{IntervalSeconds: pointInterval.Seconds(), Points: []api.Point{point}})
+		}
+		h.send(s, event)
+	}
+}
