@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"internal/admin":        {"internal/api", "internal/spelling"},
 	"internal/admin/client": {"internal/api"},
 	"internal/metrics":      {"internal/pool", "internal/api"},
+	"internal/tracing":      {"internal/frame", "internal/session"},
 	"internal/dashboard":    {},
 	"internal/live":         {"internal/api", "internal/mistake"},
 
