@@ -33,12 +33,13 @@ type Session struct {
 	progress progress   // what the timer has seen while frames pass
 	search   *search    // for another connection; nil for none
 	record   Record
+	tap      *tapping // nil while nobody taps the session
 }
 
 // newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
 func (s *Server) newSession(service *Service, nc net.Conn, arrival arrival) *Session {
 	session := &Session{server: s, service: service, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(service.MaxMessage)}
-	session.record.begin(s.lastID.Add(1), addressOf(nc), arrival)
+	session.record.begin(addressOf(nc), arrival)
 	return session
 }
 
@@ -46,16 +47,22 @@ func (s *Server) newSession(service *Service, nc net.Conn, arrival arrival) *Ses
 func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.Request) {
 	l := conn.Stream().Loop()
 	s.shard = &s.server.shards[l.ID()]
-	s.shard.sessions[s] = struct{}{}
 	s.server.active.Add(1)
+	s.server.begun.Add(1)
 	s.client = l.Add(socket, (*clientSide)(s), req.Early)
+	s.server.registry.add(s)
 	l.Handling(s.client)
 	protocol := conn.Protocol()
 	if !req.Offers(protocol) {
 		protocol = ""
 	}
-	s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol))
-	s.client.Write(conn.TakeGreeting())
+	s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
+	s.offerToTaps(conn)
+	greeting := conn.TakeGreeting()
+	if s.tap != nil {
+		s.tap.greet(greeting)
+	}
+	s.client.Write(greeting)
 	s.limitDuration()
 	s.startLeg(conn, profile.Opening{})
 }
@@ -63,8 +70,11 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 // startLeg begins the lease of conn: frames pass both ways from now on.
 func (s *Session) startLeg(conn *backend.Conn, first profile.Opening) {
 	s.leg = s.newLeg(conn, first)
-	s.record.Backend = conn.Backend()
+	s.record.Backend, s.record.Connection = conn.Backend(), conn.Number()
 	conn.Stream().SetHandler((*backendSide)(s))
+	if s.tap != nil {
+		s.tap.legStarted(conn)
+	}
 	if end := conn.EarlyEnd(); end != nil {
 		s.refusedAtOnce(end)
 		return
@@ -109,6 +119,9 @@ func (s *Session) handle(e event) {
 	for _, a := range do {
 		s.perform(a, &e)
 	}
+	if s.tap != nil && s.life.state != before {
+		s.tap.changed(&e)
+	}
 }
 
 // enforce applies the rules of the state that the session has entered.
@@ -139,6 +152,9 @@ func (s *Session) perform(a action, e *event) {
 	case relayClose:
 		s.relayClose(e)
 	case sendReset:
+		if s.tap != nil {
+			s.tap.reset()
+		}
 		s.act(s.leg.conn.ReplaceEnd(s.leg.traffic(s.leg.sent)))
 	case queueClose:
 		s.leg.down.queueClose(s.record.Code, s.record.Reason)
@@ -155,6 +171,9 @@ func (s *Session) perform(a action, e *event) {
 		s.search = nil
 		s.startLeg(found.conn, found.first)
 	case endLease:
+		if s.tap != nil {
+			s.tap.ended()
+		}
 		s.endLease()
 	case endStream:
 		s.client.CloseWrite()
@@ -172,10 +191,8 @@ func (s *Session) moveTo(to *loop.Loop) {
 	s.timer.Take()
 	s.deadline.Take()
 	conn.TakeTimers()
-	delete(s.shard.sessions, s)
 	arrived := func() {
 		s.shard = &s.server.shards[s.client.Loop().ID()]
-		s.shard.sessions[s] = struct{}{}
 		s.timer.Put()
 		s.deadline.Put()
 		conn.PutTimers()
