@@ -2,7 +2,6 @@ package tracing
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -60,9 +59,10 @@ func (e *ended) attributes() []attribute.KeyValue {
 		semconv.ClientAddress(e.Client.Addr().String()),
 		semconv.ClientPort(int(e.Client.Port())),
 		semconv.NetworkProtocolName("websocket"),
-		attribute.String("wsbouncer.service", text(e.service)),
+		semconv.URLPath(text(e.Path)),
+		attribute.String("wsbouncer.service", text(e.Service)),
 		attribute.String("wsbouncer.backend", text(e.Backend.Name())),
-		attribute.String("wsbouncer.session.id", fmt.Sprint(e.ID)),
+		attribute.String("wsbouncer.session.id", e.ID.String()),
 		attribute.String("wsbouncer.close.by", e.By.String()),
 		attribute.Int("wsbouncer.close.code", int(e.Code)),
 		attribute.String("wsbouncer.close.reason", text(e.Reason)),
@@ -78,7 +78,7 @@ func (e *ended) leasedAttributes() []attribute.KeyValue {
 	all := []attribute.KeyValue{
 		semconv.NetworkProtocolName("websocket"),
 		attribute.String("wsbouncer.backend", text(e.Backend.Name())),
-		attribute.String("wsbouncer.connection.fate", e.Connection.String()),
+		attribute.String("wsbouncer.connection.fate", e.Outcome.String()),
 	}
 	if u, err := url.Parse(e.Backend.URL()); err == nil {
 		all = append(all, semconv.ServerAddress(text(u.Hostname())))

@@ -56,11 +56,8 @@ type Tracer struct {
 	done     chan struct{} // closed when the goroutine that makes spans has ended
 }
 
-// ended is a session that has ended.
-type ended struct {
-	session.Record
-	service string
-}
+// ended is the record of a session that has ended.
+type ended struct{ session.Record }
 
 // Start returns a tracer, which Close ends. The collector need not be there yet.
 func Start(o Options) (*Tracer, error) {
@@ -124,12 +121,12 @@ func (t *Tracer) Trace(client *session.Trace) *session.Trace {
 }
 
 // Ended is for [session.Options]: it queues a session's record. It does not wait.
-func (t *Tracer) Ended(r *session.Record, service *session.Service) {
+func (t *Tracer) Ended(r *session.Record) {
 	if !r.Trace.Sampled() {
 		return
 	}
 	select {
-	case t.queue <- &ended{*r, service.Name}:
+	case t.queue <- &ended{*r}:
 	default:
 		t.exporter.dropped.Add(1)
 	}

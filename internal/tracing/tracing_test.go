@@ -85,15 +85,16 @@ func parent(flags byte) *session.Trace {
 // end tells the tracer of a session that has ended.
 func (r *rig) end(client *session.Trace, change func(*session.Record)) *session.Trace {
 	record := &session.Record{
+		ID: session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: 1042}, Service: "stt", Path: "/v1/stt",
 		Client: netip.MustParseAddrPort("192.0.2.7:4711"), Backend: r.backend, Trace: r.Trace(client),
 		Arrived: begun, Position: 3, Leased: begun.Add(time.Second), Ended: begun.Add(3 * time.Second),
 		Relayed: session.Relayed{FramesFromClients: 1, BytesFromClients: 2, FramesFromBackends: 3, BytesFromBackends: 4},
-		Code:    frame.NormalClosure, Reason: "done", Connection: backend.Returned,
+		Code:    frame.NormalClosure, Reason: "done", Outcome: backend.Returned,
 	}
 	if change != nil {
 		change(record)
 	}
-	r.Ended(record, &session.Service{Name: "stt"})
+	r.Ended(record)
 	return record.Trace
 }
 
@@ -112,7 +113,7 @@ func TestSpans(t *testing.T) {
 		t.Fatalf("spans: %v", spans)
 	}
 	for name, want := range map[string]any{
-		"client.address": "192.0.2.7", "client.port": int64(4711), "network.protocol.name": "websocket",
+		"wsbouncer.session.id": "q7m2kd4x-1042", "url.path": "/v1/stt", "client.address": "192.0.2.7", "client.port": int64(4711), "network.protocol.name": "websocket",
 		"wsbouncer.service": "stt", "wsbouncer.backend": "gpu-1", "wsbouncer.close.by": "client", "wsbouncer.close.code": int64(1000),
 		"wsbouncer.close.reason": "done", "wsbouncer.client.frames": int64(1), "wsbouncer.client.bytes": int64(2),
 		"wsbouncer.backend.frames": int64(3), "wsbouncer.backend.bytes": int64(4),
