@@ -35,6 +35,12 @@ func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, d
 	switch scenario {
 	case "relay":
 		loads = relayLoads(quick, sessions, sizes)
+	case "watched":
+		if sessions == nil {
+			sessions = []int{usualSessions, 9000}
+		}
+		loads = relayLoads(quick, sessions, sizes)
+		duration *= 5 // several scrapes and samples
 	case "latency":
 		loads = []load{{sessions: 50, rate: 20}}
 	case "burst":
@@ -58,14 +64,15 @@ func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, d
 	default:
 		loads = []load{{sessions: usualSessions, rate: 20}}
 	}
+	combined := scenario == "relay" || scenario == "watched" // its loads have the numbers that the flags name
 	for i := range loads {
 		l := &loads[i]
 		l.size = cmp.Or(l.size, usualSize)
 		l.duration = duration
-		if scenario != "relay" && len(sessions) > 0 {
+		if !combined && len(sessions) > 0 {
 			l.sessions = sessions[0]
 		}
-		if scenario != "relay" && len(sizes) > 0 {
+		if !combined && len(sizes) > 0 {
 			l.size = sizes[0]
 		}
 		if scenario == "churn" {

@@ -18,6 +18,7 @@ import (
 type watch struct {
 	*child.Process // nil if there is no proxy
 	address        string
+	admin          string // address of the admin API, for those that have one
 	stop           func()
 
 	startMachine child.Machine // when the steady part of the load starts
@@ -38,7 +39,7 @@ func startRival(ctx context.Context, st *stage, r rivals.Rival, sessions int, b 
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{}
+	w := &watch{admin: addresses[1]}
 	began := time.Now()
 	w.Process, w.address, err = r.Start(ctx, rivals.Task{
 		Listen: addresses[0], Admin: addresses[1], Backends: b.addresses, CA: b.ca, Sessions: sessions, Dir: dir,

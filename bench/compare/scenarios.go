@@ -101,5 +101,19 @@ func scenarios() []scenario {
 				outside,
 			},
 		},
+		{
+			name: "watched", title: "Relaying while somebody watches",
+			text: "The proxy alone, and with all that shows what it does: 5 dashboards and `top` read the stream of events every 2 s, the " +
+				"metrics are scraped every 5 s, and each session's record is logged.",
+			base: "wsbouncer", participants: withAndWithoutWatchers, open: echoServers, observe: observeWatched, expected: relayTime,
+			metrics: []metric{
+				{"cpu_us", "CPU per round trip, µs", 2, true, false, perRoundTrip(totalTime)},
+				{"cpu_percent", "processor, %", 2, false, false, func(o observation) float64 { return 100 * o.busy }},
+				{"p50_ms", "latency p50, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
+				{"p99_ms", "latency p99, ms", 2, true, false, func(o observation) float64 { return o.load.Latency.P99 }},
+				{"open_mb", "memory with all sessions, MiB", 1, true, false, mib(func(o observation) float64 { return o.open })},
+				outside,
+			},
+		},
 	}
 }

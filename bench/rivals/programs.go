@@ -22,7 +22,7 @@ func gorilla(ctx context.Context, o Options) []Rival {
 	}
 	r.Version, _ = child.Output(ctx, source, "go", "list", "-m", "-f", "{{.Version}}", "github.com/gorilla/websocket")
 	r.Command = func(t Task) ([]string, error) {
-		argv := []string{program, "-listen", t.Listen, "-size", strconv.Itoa(poolSize(t))}
+		argv := []string{program, "-listen", t.Listen, "-size", strconv.Itoa(PoolSize(t))}
 		if t.CA != "" {
 			argv = append(argv, "-ca", t.CA)
 		}

@@ -33,7 +33,7 @@ func ParseVariant(text string) (Variant, error) {
 
 // rival returns the variant as a rival.
 func (v Variant) rival(o Options) Rival {
-	r := WSBouncer(v.Name, cmp.Or(v.Binary, o.WSBouncer), "echo", poolSize, v.Flags...)
+	r := WSBouncer(v.Name, cmp.Or(v.Binary, o.WSBouncer), "echo", PoolSize, v.Flags...)
 	r.Title = "wsbouncer with " + strings.Join(v.Flags, " ")
 	if v.Binary != "" {
 		r.Title = "another wsbouncer"
@@ -43,9 +43,9 @@ func (v Variant) rival(o Options) Rival {
 
 // wsbouncers returns the proxy with reused connections, the proxy with connections that serve one session, and the variants.
 func wsbouncers(ctx context.Context, o Options) []Rival {
-	reused := WSBouncer("wsbouncer", o.WSBouncer, "echo", poolSize)
+	reused := WSBouncer("wsbouncer", o.WSBouncer, "echo", PoolSize)
 	reused.Title = "one warm pool for each backend; connections are used again"
-	once := WSBouncer("wsbouncer-one-shot", o.WSBouncer, "one-shot", poolSize)
+	once := WSBouncer("wsbouncer-one-shot", o.WSBouncer, "one-shot", PoolSize)
 	once.Title = "the same, but a connection is used once and replaced"
 	said, err := version(ctx, o.WSBouncer, "version")
 	if err != nil {
@@ -86,8 +86,8 @@ func WSBouncer(name, binary, profile string, each func(Task) int, flags ...strin
 	return r
 }
 
-// poolSize returns the number of connections to one backend: all pools together hold all sessions and a tenth more.
-func poolSize(t Task) int { return (t.Sessions*11/10)/len(t.Backends) + 8 }
+// PoolSize returns the number of connections to one backend: all pools together hold all sessions and a tenth more.
+func PoolSize(t Task) int { return (t.Sessions*11/10)/len(t.Backends) + 8 }
 
 // warm asks the admin API whether the proxy is ready and each pool has that many idle connections.
 func warm(ctx context.Context, t Task, each int) error {

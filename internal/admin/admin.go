@@ -20,6 +20,11 @@ type Source struct {
 	Metrics http.Handler
 	// Audit notes what operators do.
 	Audit *Audit
+	// History returns the last hour.
+	History func() api.History
+	// Subscribe returns a stream of encoded server-sent events, which ends when the channel is closed, and the function that ends it
+	// from this side. An error says that there is no room for one more.
+	Subscribe func(api.EventQuery) (events <-chan []byte, cancel func(), err error)
 }
 
 // Handler returns the API. The guard lets those use it who have access; everybody who can reach the address may ask for liveness,
@@ -47,6 +52,7 @@ func Handler(source Source, access Access) http.Handler {
 		}}},
 	}
 	routes = append(routes, source.Audit.routes()...)
+	routes = append(routes, source.eventRoutes()...)
 	return handle(routes, access)
 }
 

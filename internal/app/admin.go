@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,8 +17,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/wsbouncer/wsbouncer/internal/admin"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
 )
@@ -82,10 +85,12 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	if len(p.adminAt) == 0 {
 		return
 	}
+	audit := admin.NewAudit(p.log)
+	p.hub = live.Start(live.Options{Source: p.watched(audit), Guard: p.guard, Log: p.log})
 	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles}),
-		Audit:         admin.NewAudit(p.log),
+		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe,
 	}, admin.Access{
 		Token: func() string { return p.live.Load().Token }, Trusted: fromThisMachine,
 	})), admin.Limits{}, p.log)
@@ -96,6 +101,16 @@ func (p *Proxy) serveAdmin(store config.Store) {
 		} else {
 			p.log.Info("admin API", "address", "http://"+listener.Addr().String())
 		}
+	}
+}
+
+// watched returns what the history and the stream of events show.
+func (p *Proxy) watched(audit *admin.Audit) live.Source {
+	return live.Source{
+		Stats:    p.Stats,
+		Sessions: func(context.Context) []api.Session { return nil },
+		Ended:    func(uint64) ([]api.Session, uint64) { return nil, 0 },
+		Audit:    audit.Since,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
+	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
@@ -39,6 +40,7 @@ type Proxy struct {
 	listeners []net.Listener
 	admin     *http.Server
 	adminAt   []net.Listener
+	hub       *live.Hub      // nil without an admin API
 	guard     *mistake.Guard // nil to let panics end the process
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors

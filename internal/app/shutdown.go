@@ -28,6 +28,7 @@ func (p *Proxy) Shutdown() (clean bool) {
 	p.services.Close(ctx)
 	p.background.Wait()
 	if p.admin != nil { // before the loops, since the statistics need them
+		p.hub.Close()
 		_ = p.admin.Close()
 	}
 	_ = p.store.Close()
