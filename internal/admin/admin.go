@@ -20,6 +20,8 @@ type Source struct {
 	Metrics http.Handler
 	// Audit notes what operators do.
 	Audit *Audit
+	// Actions are what operators do to services and backends.
+	Actions Actions
 	// History returns the last hour.
 	History func() api.History
 	// Subscribe returns a stream of encoded server-sent events, which ends when the channel is closed, and the function that ends it
@@ -52,6 +54,7 @@ func Handler(source Source, access Access) http.Handler {
 		}}},
 	}
 	routes = append(routes, source.Audit.routes()...)
+	routes = append(routes, source.Actions.routes(source.Audit)...)
 	routes = append(routes, source.eventRoutes()...)
 	return handle(routes, access)
 }

@@ -90,7 +90,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles}),
-		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe,
+		Audit:         audit, Actions: p.actions(), History: p.hub.History, Subscribe: p.hub.Subscribe,
 	}, admin.Access{
 		Token: func() string { return p.live.Load().Token }, Trusted: fromThisMachine,
 	})), admin.Limits{}, p.log)
