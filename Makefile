@@ -41,9 +41,9 @@ test-stt: ## Test the example recogniser, and the proxy in front of it (skipped 
 		STT_PYTHON=$(CURDIR)/$(POCKETSPHINX)/bin/python $(GO) test -count=1 ./examples/stt; \
 	else echo "test-stt: skipped, since the recogniser cannot be installed here"; fi
 
-test-browser: ## Test the example page in headless Chromium, which it installs if it can (skipped otherwise; CHROMIUM)
+test-browser: ## Test the dashboard and the example page in headless Chromium, which it installs if it can (skipped otherwise; CHROMIUM)
 	@if chromium=$$(CHROMIUM="$(CHROMIUM)" examples/browser/chromium.sh); then \
-		CHROMIUM="$$chromium" $(GO) test -count=1 ./examples/browser; \
+		CHROMIUM="$$chromium" $(GO) test -count=1 ./internal/dashboard ./examples/browser; \
 	else echo "test-browser: skipped"; fi
 
 test-sdks: build ## Test the simulated services and the proxy with the vendors' SDKs, which it installs (SDKS_FLAGS)

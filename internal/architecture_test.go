@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"internal/admin":        {"internal/api", "internal/spelling"},
 	"internal/admin/client": {"internal/api"},
 	"internal/metrics":      {"internal/pool", "internal/api"},
+	"internal/dashboard":    {},
 	"internal/live":         {"internal/api", "internal/mistake"},
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
@@ -64,6 +65,7 @@ var mayImport = map[string][]string{
 
 	// For tests, demo and benchmarks.
 	"internal/proxyprocess": {"internal/api"},
+	"internal/devtools":     {},
 	"internal/wstest":       {"internal/frame", "internal/handshake", "internal/secure", "internal/secure/securetest"},
 	"internal/sim":          {"internal/frame", "internal/handshake", "internal/loop", "internal/secure", "internal/spelling"},
 	"internal/hunt":         {"internal/frame", "internal/sim", "internal/spelling"},
@@ -88,7 +90,7 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
+		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},

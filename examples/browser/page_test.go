@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
+	"github.com/wsbouncer/wsbouncer/internal/devtools"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const testTimeout = 2 * time.Minute
 
 // startChromium starts the browser that `make test-browser` found, with recorded speech for its microphone.
-func startChromium(t *testing.T) *browser {
+func startChromium(t *testing.T) *devtools.Browser {
 	t.Helper()
 	chromium := os.Getenv("CHROMIUM")
 	if chromium == "" {
@@ -40,7 +41,8 @@ func startChromium(t *testing.T) *browser {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
-	return startBrowser(t, ctx, chromium, file)
+	return devtools.Start(t, ctx, chromium, "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream",
+		"--use-file-for-fake-audio-capture="+file)
 }
 
 // startProxy starts a simulated Vosk server and the proxy in front of it, and returns the proxy's URL.
@@ -94,22 +96,22 @@ func TestTranscript(t *testing.T) {
 	for name, address := range map[string]string{"served": startPage(t, proxy), "disk": fromDisk.String()} {
 		t.Run(name, func(t *testing.T) {
 			browser := startChromium(t)
-			page := browser.open(address)
-			page.screenshot(name + "-1-idle")
-			page.evaluate(click, nil)
-			page.await(`document.body.dataset.state === "listening"`)
+			page := browser.Open(address)
+			page.Screenshot(name + "-1-idle")
+			page.Evaluate(click, nil)
+			page.Await(`document.body.dataset.state === "listening"`)
 			began := time.Now()
-			page.await(`document.querySelector(".partial").textContent.includes("speech-")`)
-			page.await(`Number(getComputedStyle(document.querySelector("#meter")).getPropertyValue("--level")) > 0.3`)
-			page.await(`document.querySelector(".final")`)
-			page.await(`document.querySelector(".partial").textContent.includes("speech-")`)
-			page.screenshot(name + "-2-listening")
-			page.evaluate(click, nil)
-			page.await(`document.body.dataset.state === "idle"`)
+			page.Await(`document.querySelector(".partial").textContent.includes("speech-")`)
+			page.Await(`Number(getComputedStyle(document.querySelector("#meter")).getPropertyValue("--level")) > 0.3`)
+			page.Await(`document.querySelector(".final")`)
+			page.Await(`document.querySelector(".partial").textContent.includes("speech-")`)
+			page.Screenshot(name + "-2-listening")
+			page.Evaluate(click, nil)
+			page.Await(`document.body.dataset.state === "idle"`)
 			took := time.Since(began)
-			page.screenshot(name + "-3-ended")
+			page.Screenshot(name + "-3-ended")
 
-			first := page.text(".final")
+			first := page.Text(".final")
 			if !strings.HasPrefix(first, "utterance-1 speech-") {
 				t.Errorf("the first transcript is %q", first)
 			}
@@ -119,18 +121,18 @@ func TestTranscript(t *testing.T) {
 					t.Errorf("%d dB below full scale is no speech: %q", below, first)
 				}
 			}
-			if code, reason := page.text(".code"), page.text(".reason"); code != "1000" || reason != "the session is over" {
+			if code, reason := page.Text(".code"), page.Text(".reason"); code != "1000" || reason != "the session is over" {
 				t.Errorf("it ended with %s %q", code, reason)
 			}
 			var finals string
-			page.evaluate(`[...document.querySelectorAll(".final")].map((p) => p.textContent).join(" / ")`, &finals)
+			page.Evaluate(`[...document.querySelectorAll(".final")].map((p) => p.textContent).join(" / ")`, &finals)
 			matches := heard.FindAllStringSubmatch(finals, -1)
 			if len(matches) == 0 {
 				t.Fatalf("no end of an utterance in %q", finals)
 			}
 			// Audio comes in real time, at the right rate: the last utterance ended with the audio that was recorded.
 			last, err := strconv.Atoi(matches[len(matches)-1][1])
-			recorded, err2 := strconv.ParseFloat(strings.TrimSuffix(page.text("#audio"), " s"), 64)
+			recorded, err2 := strconv.ParseFloat(strings.TrimSuffix(page.Text("#audio"), " s"), 64)
 			if err != nil || err2 != nil {
 				t.Fatal(err, err2)
 			}
@@ -140,7 +142,7 @@ func TestTranscript(t *testing.T) {
 			if recorded > took.Seconds()+1 || recorded < took.Seconds()/2-1 {
 				t.Errorf("%.1f s were recorded in %v", recorded, took)
 			}
-			if logs := browser.logs(); logs != "" {
+			if logs := browser.Logs(); logs != "" {
 				t.Errorf("the page logged %s", logs)
 			}
 		})
@@ -151,25 +153,25 @@ func TestTranscript(t *testing.T) {
 func TestServerGoesAway(t *testing.T) {
 	browser := startChromium(t)
 	server, proxy := startProxy(t)
-	page := browser.open(startPage(t, proxy))
-	page.evaluate(click, nil)
-	page.await(`document.querySelector(".partial").textContent.includes("speech-")`)
+	page := browser.Open(startPage(t, proxy))
+	page.Evaluate(click, nil)
+	page.Await(`document.querySelector(".partial").textContent.includes("speech-")`)
 	server.CloseSessions(frame.GoingAway, "maintenance")
-	page.await(`document.body.dataset.state === "idle"`)
-	if code, reason := page.text(".code"), page.text(".reason"); code != "1001" || reason != "maintenance" {
+	page.Await(`document.body.dataset.state === "idle"`)
+	if code, reason := page.Text(".code"), page.Text(".reason"); code != "1001" || reason != "maintenance" {
 		t.Errorf("it ended with %s %q", code, reason)
 	}
-	if unfinished := page.text(".unfinished"); !strings.Contains(unfinished, "speech-") {
+	if unfinished := page.Text(".unfinished"); !strings.Contains(unfinished, "speech-") {
 		t.Errorf("of what was not finished is left %q", unfinished)
 	}
-	page.evaluate(click, nil)
-	page.await(`document.querySelector(".partial").textContent.includes("speech-")`)
-	page.evaluate(click, nil)
-	page.await(`document.body.dataset.state === "idle"`)
-	if code := page.text(".code"); code != "1000" {
+	page.Evaluate(click, nil)
+	page.Await(`document.querySelector(".partial").textContent.includes("speech-")`)
+	page.Evaluate(click, nil)
+	page.Await(`document.body.dataset.state === "idle"`)
+	if code := page.Text(".code"); code != "1000" {
 		t.Errorf("the second session ended with %s", code)
 	}
-	page.screenshot("two-sessions")
+	page.Screenshot("two-sessions")
 }
 
 // TestNobodyThere shows what is wrong when there is no proxy, or no address of one.
@@ -181,21 +183,21 @@ func TestNobodyThere(t *testing.T) {
 	}
 	closed := server.URL()
 	server.Close()
-	page := browser.open(startPage(t, closed))
-	page.evaluate(click, nil)
-	page.await(`document.querySelector(".code").textContent === "1006"`)
-	page.await(`document.body.dataset.state === "idle"`)
-	page.evaluate(`document.querySelector("#proxy").value = "nonsense:"`, nil)
-	page.evaluate(click, nil)
-	page.await(`document.querySelector(".code").textContent === "error"`)
-	page.await(`document.body.dataset.state === "idle"`)
-	page.screenshot("errors")
+	page := browser.Open(startPage(t, closed))
+	page.Evaluate(click, nil)
+	page.Await(`document.querySelector(".code").textContent === "1006"`)
+	page.Await(`document.body.dataset.state === "idle"`)
+	page.Evaluate(`document.querySelector("#proxy").value = "nonsense:"`, nil)
+	page.Evaluate(click, nil)
+	page.Await(`document.querySelector(".code").textContent === "error"`)
+	page.Await(`document.body.dataset.state === "idle"`)
+	page.Screenshot("errors")
 }
 
 // TestResampler lets through what has room in 16 kHz, and takes out what has not, however the audio is cut in pieces.
 func TestResampler(t *testing.T) {
 	browser := startChromium(t)
-	page := browser.open(startPage(t, "ws://127.0.0.1:1/"))
+	page := browser.Open(startPage(t, "ws://127.0.0.1:1/"))
 	for _, test := range []struct {
 		rate, frequency int
 		kept            bool
@@ -214,7 +216,7 @@ func TestResampler(t *testing.T) {
 			Length int
 			Off    float64 // most that the result, its edges aside, differs from what it should be
 		}
-		page.evaluate(fmt.Sprintf(`(() => {
+		page.Evaluate(fmt.Sprintf(`(() => {
 			const [rate, frequency, kept] = [%d, %d, %t];
 			const resampler = new Resampler(rate, 16000);
 			const output = [];

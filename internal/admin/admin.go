@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
-// Source provides the data of the API. All fields are required; the functions may be called from any goroutine at any time.
+// Source provides the data of the API. All fields but Dashboard are required; the functions may be called from any goroutine at any time.
 type Source struct {
 	// Ready returns nil if clients can be served, otherwise an error that says why not.
 	Ready func() error
@@ -18,6 +18,10 @@ type Source struct {
 	Configuration http.Handler
 	// Metrics serves /metrics. It is a handler so that this package does not depend on a format.
 	Metrics http.Handler
+	// Sessions are the sessions and waiting clients.
+	Sessions Sessions
+	// Dashboard serves / and /static/, for browsers; nil for none: then / lists paths of the API.
+	Dashboard http.Handler
 	// Audit notes what operators do.
 	Audit *Audit
 	// Actions are what operators do to services and backends.
@@ -49,12 +53,19 @@ func Handler(source Source, access Access) http.Handler {
 		{path: "/metrics", open: true, methods: methods{http.MethodGet: source.Metrics.ServeHTTP}},
 		{path: api.ConfigPath, all: source.Configuration},
 		{path: api.ConfigPath + "/", all: source.Configuration},
-		{path: "/{$}", open: true, methods: methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
+	}
+	// Everybody gets the page: the data that it shows come from the routes behind the guard.
+	if source.Dashboard != nil {
+		page := methods{http.MethodGet: source.Dashboard.ServeHTTP}
+		routes = append(routes, route{path: "/{$}", open: true, methods: page}, route{path: "/static/", open: true, methods: page})
+	} else {
+		routes = append(routes, route{path: "/{$}", open: true, methods: methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
 			text(w, http.StatusOK, "wsbouncer admin: /healthz /readyz /api/v1/stats /api/v1/config /metrics")
-		}}},
+		}}})
 	}
 	routes = append(routes, source.Audit.routes()...)
 	routes = append(routes, source.Actions.routes(source.Audit)...)
+	routes = append(routes, source.Sessions.routes(source.Audit)...)
 	routes = append(routes, source.eventRoutes()...)
 	return handle(routes, access)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/dashboard"
 	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
@@ -88,8 +89,9 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	audit := admin.NewAudit(p.log)
 	p.hub = live.Start(live.Options{Source: p.watched(audit), Guard: p.guard, Log: p.log})
 	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
-		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(),
+		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles}),
+		Sessions:      p.sessionsAPI(),
 		Audit:         audit, Actions: p.actions(), History: p.hub.History, Subscribe: p.hub.Subscribe,
 	}, admin.Access{
 		Token: func() string { return p.live.Load().Token }, Trusted: fromThisMachine,
@@ -107,10 +109,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 // watched returns what the history and the stream of events show.
 func (p *Proxy) watched(audit *admin.Audit) live.Source {
 	return live.Source{
-		Stats:    p.Stats,
-		Sessions: func(context.Context) []api.Session { return nil },
-		Ended:    func(uint64) ([]api.Session, uint64) { return nil, 0 },
-		Audit:    audit.Since,
+		Stats: p.Stats, Sessions: func(context.Context) []api.Session { return p.allSessions() }, Ended: p.endedSessions, Audit: audit.Since,
 	}
 }
 

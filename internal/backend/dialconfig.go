@@ -64,8 +64,8 @@ func (b *Backend) Update(o Options, renew bool) {
 }
 
 // Recycle has all present connections replaced by new ones with the same options, as after a model change: idle ones step by step,
-// and those in use when their sessions have ended. As after Update with renew, what happened before says nothing about the new ones. It
-// returns how many connections there are to replace.
+// and those in use when their sessions have ended. A backend that is out of service is tried at once. Recycle returns how many
+// connections there are to replace.
 func (b *Backend) Recycle() (connections int) {
 	b.updating.Lock()
 	defer b.updating.Unlock()
@@ -74,7 +74,9 @@ func (b *Backend) Recycle() (connections int) {
 	b.config.Store(&next) // before the pool is told, as in Update
 	connections = b.pool.Renew()
 	b.keepExpectedWarm()
-	b.worker.renew()
+	if s := b.pool.Stats(); !s.Usable {
+		b.worker.renew()
+	} // otherwise the present dials are not given up: their server would hold what they open for a moment, beside what is dialed instead
 	return connections
 }
 

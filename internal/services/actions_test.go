@@ -74,7 +74,9 @@ func TestPauseAndQueueTimeout(t *testing.T) {
 	r := newRig(t)
 	server := startServer(t, 1)
 	r.serve("gpu-1", server.URL(), 1)
-	r.apply(func(c *config.Content) { putService(c, "stt", func(s *config.Service) { s.QueueTimeout = 50 * time.Millisecond }) })
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", func(s *config.Service) { s.QueueTimeout = 50 * time.Millisecond })
+	})
 	if _, err := r.services.Pause("stt"); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +104,9 @@ func TestPauseWithoutQueue(t *testing.T) {
 	if _, status := r.ask("/stt", ""); status != http.StatusServiceUnavailable {
 		t.Errorf("a client of a paused service without a queue got %d", status)
 	}
-	r.apply(func(c *config.Content) { c.Backends, c.Services = map[string]config.Backend{}, map[string]config.Service{} })
+	r.apply(func(c *config.Content) {
+		c.Backends, c.Services = map[string]config.Backend{}, map[string]config.Service{}
+	})
 	r.apply(add)
 	r.idle("gpu-1", 1)
 	if r.service().Paused {
@@ -126,7 +130,7 @@ func TestRecycle(t *testing.T) {
 	replaced := func(n uint64) func() bool {
 		return func() bool {
 			b := r.backend("gpu-1")
-			return b.Totals.Reasons[pool.Outdated.String()] == n && b.Dialing+b.Retiring == 0
+			return b.Totals.Reasons[pool.Outdated.String()] == n && b.Idle+b.Leased == 4 && b.Dialing+b.Retiring == 0
 		}
 	}
 	wstest.Eventually(t, "the idle connections are replaced", replaced(3))

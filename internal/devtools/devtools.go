@@ -1,4 +1,6 @@
-package main
+// Package devtools drives a headless Chromium over the DevTools protocol (https://chromedevtools.github.io/devtools-protocol/). It is
+// for tests only: any failure ends the test.
+package devtools
 
 import (
 	"bufio"
@@ -16,8 +18,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// browser is a headless Chromium, driven by the DevTools protocol (https://chromedevtools.github.io/devtools-protocol/).
-type browser struct {
+// Browser is a headless Chromium. The test's goroutine calls its methods.
+type Browser struct {
 	t    *testing.T
 	ctx  context.Context
 	conn *websocket.Conn
@@ -40,8 +42,9 @@ type response struct {
 	Params json.RawMessage `json:"params"`
 }
 
-// startBrowser starts the Chromium at that path, with a WAV file for its microphone.
-func startBrowser(t *testing.T, ctx context.Context, chromium, microphone string) *browser {
+// Start starts the Chromium at that path with more arguments than it needs to run headless. It ends with the test; ctx ends a test
+// that hangs.
+func Start(t *testing.T, ctx context.Context, chromium string, more ...string) *Browser {
 	t.Helper()
 	profile, err := os.MkdirTemp("", "wsbouncer-browser")
 	if err != nil {
@@ -49,13 +52,13 @@ func startBrowser(t *testing.T, ctx context.Context, chromium, microphone string
 	}
 	arguments := []string{
 		"--headless", "--remote-debugging-port=0", "--user-data-dir=" + profile, "--window-size=900,980",
-		"--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream", "--use-file-for-fake-audio-capture=" + microphone,
 		"--no-first-run", "--disable-gpu", "--disable-extensions", "--disable-component-update", "--disable-background-networking",
 		"--disable-sync", "--mute-audio", "--disable-dev-shm-usage",
 	}
 	if os.Geteuid() == 0 {
 		arguments = append(arguments, "--no-sandbox") // which cannot be had as root
 	}
+	arguments = append(arguments, more...)
 	command := exec.Command(chromium, append(arguments, "about:blank")...)
 	stderr, err := command.StderrPipe()
 	if err != nil {
@@ -76,7 +79,7 @@ func startBrowser(t *testing.T, ctx context.Context, chromium, microphone string
 			}
 		}
 	}()
-	b := &browser{t: t, ctx: ctx, done: make(chan struct{}), waiting: make(map[int]chan<- response)}
+	b := &Browser{t: t, ctx: ctx, done: make(chan struct{}), waiting: make(map[int]chan<- response)}
 	t.Cleanup(func() {
 		if b.conn != nil {
 			b.conn.Write(context.Background(), websocket.MessageText, []byte(`{"id":0,"method":"Browser.close"}`))
@@ -106,7 +109,7 @@ func startBrowser(t *testing.T, ctx context.Context, chromium, microphone string
 }
 
 // read hands out the answers to commands, and collects what pages log.
-func (b *browser) read() {
+func (b *Browser) read() {
 	defer close(b.done)
 	for {
 		_, message, err := b.conn.Read(context.Background())
@@ -129,15 +132,15 @@ func (b *browser) read() {
 	}
 }
 
-// logs returns what pages have logged so far.
-func (b *browser) logs() string {
+// Logs returns what pages have logged so far.
+func (b *Browser) Logs() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return strings.Join(b.logged, "\n")
 }
 
 // command sends a command to a page (or to the browser, without a session) and reads its result into into.
-func (b *browser) command(session, method string, parameters map[string]any, into any) {
+func (b *Browser) command(session, method string, parameters map[string]any, into any) {
 	b.t.Helper()
 	answer := make(chan response, 1)
 	b.mu.Lock()
@@ -169,34 +172,34 @@ func (b *browser) command(session, method string, parameters map[string]any, int
 	case <-b.done:
 		b.t.Fatalf("%s: the browser has ended", method)
 	case <-b.ctx.Done():
-		b.t.Fatalf("%s: %v; the page logged: %s", method, b.ctx.Err(), b.logs())
+		b.t.Fatalf("%s: %v; the page logged: %s", method, b.ctx.Err(), b.Logs())
 	}
 }
 
-// tab is one page in the browser.
-type tab struct {
-	browser *browser
+// Tab is one page in the browser.
+type Tab struct {
+	browser *Browser
 	session string
 }
 
-// open opens an address in a tab of its own.
-func (b *browser) open(url string) tab {
+// Open opens an address in a tab of its own.
+func (b *Browser) Open(url string) Tab {
 	b.t.Helper()
 	var target struct{ TargetID string }
 	b.command("", "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
 	var attached struct{ SessionID string }
 	b.command("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
-	page := tab{b, attached.SessionID}
+	page := Tab{b, attached.SessionID}
 	for _, domain := range []string{"Runtime", "Log", "Page"} {
 		b.command(page.session, domain+".enable", nil, nil)
 	}
 	b.command(page.session, "Page.navigate", map[string]any{"url": url}, nil)
-	page.evaluate(`new Promise((resolve) => document.readyState === "complete" ? resolve() : addEventListener("load", resolve))`, nil)
+	page.Evaluate(`new Promise((resolve) => document.readyState === "complete" ? resolve() : addEventListener("load", resolve))`, nil)
 	return page
 }
 
-// evaluate runs JavaScript, as if the user had asked for it, waits for its promise, and reads its value into into.
-func (p tab) evaluate(script string, into any) {
+// Evaluate runs JavaScript, as if the user had asked for it, waits for its promise, and reads its value into into.
+func (p Tab) Evaluate(script string, into any) {
 	p.browser.t.Helper()
 	var r struct {
 		Result struct {
@@ -220,10 +223,16 @@ func (p tab) evaluate(script string, into any) {
 	}
 }
 
-// await waits until an expression becomes true; it is looked at whenever the page changes.
-func (p tab) await(expression string) {
+// Command sends a command of the protocol to the page and reads its result into into, unless that is nil.
+func (p Tab) Command(method string, parameters map[string]any, into any) {
 	p.browser.t.Helper()
-	p.evaluate(fmt.Sprintf(`new Promise((resolve) => {
+	p.browser.command(p.session, method, parameters, into)
+}
+
+// Await waits until an expression becomes true; it is looked at whenever the page changes.
+func (p Tab) Await(expression string) {
+	p.browser.t.Helper()
+	p.Evaluate(fmt.Sprintf(`new Promise((resolve) => {
 		const look = () => { if (%s) { observer.disconnect(); resolve(); } };
 		const observer = new MutationObserver(look);
 		observer.observe(document, {subtree: true, childList: true, characterData: true, attributes: true});
@@ -231,23 +240,23 @@ func (p tab) await(expression string) {
 	})`, expression), nil)
 }
 
-// text returns the text of the first element that a CSS selector finds.
-func (p tab) text(selector string) string {
+// Text returns the text of the first element that a CSS selector finds.
+func (p Tab) Text(selector string) string {
 	p.browser.t.Helper()
 	var text string
-	p.evaluate(fmt.Sprintf(`document.querySelector(%q).textContent`, selector), &text)
+	p.Evaluate(fmt.Sprintf(`document.querySelector(%q).textContent`, selector), &text)
 	return text
 }
 
-// screenshot keeps a picture of the page, where somebody asked for pictures.
-func (p tab) screenshot(name string) {
+// Screenshot keeps a picture of the page, where somebody asked for pictures.
+func (p Tab) Screenshot(name string) {
 	p.browser.t.Helper()
 	folder := os.Getenv("SCREENSHOTS")
 	if folder == "" {
 		return
 	}
 	var picture struct{ Data string }
-	p.browser.command(p.session, "Page.captureScreenshot", map[string]any{"format": "png"}, &picture)
+	p.Command("Page.captureScreenshot", map[string]any{"format": "png"}, &picture)
 	data, err := base64.StdEncoding.DecodeString(picture.Data)
 	if err != nil {
 		p.browser.t.Fatal(err)

@@ -1,0 +1,201 @@
+// The page: it follows the stream of events, and shows each part when its data comes.
+
+import { Failure, events, get, hasToken, setToken } from "./api.js";
+import { attribute, byId, h, keyed, text } from "./dom.js";
+import { count, duration } from "./format.js";
+import { problems, summary } from "./problems.js";
+import { showServices } from "./services.js";
+import { showBackends } from "./backends.js";
+import { history, mergeHistory, recolor, showCharts } from "./charts.js";
+import { addEnded, showEnds, showQueue } from "./ends.js";
+import { liveSessions, query, refreshEnded, showSessions, startSessions } from "./sessions.js";
+import { closeSession, refreshSession } from "./detail.js";
+import { forgetConfiguration, showConfiguration } from "./configuration.js";
+import { addAudit, showAudit } from "./audit.js";
+import { askToken } from "./actions.js";
+
+const longestPause = 15000; // between two attempts to connect, in milliseconds
+const hiddenFor = 60000; // a page that nobody sees lets go of the stream after this time
+
+let stats = null;
+let stream = null; // the AbortController of the present stream
+let failures = 0; // attempts in a row without an event
+let retryTimer = 0;
+
+// The parts of the page.
+
+function showProblems() {
+  const { points, interval } = history();
+  const found = problems(stats, points, interval);
+  const worst = found[0]?.level;
+  const verdict = document.querySelector(".verdict");
+  attribute(verdict, "data-level", worst === "bad" || worst === "warn" ? worst : "ok");
+  const line = summary(stats, found);
+  text(byId("verdict"), line);
+  keyed(byId("problems"), found, (p) => p.key, () => {
+    const level = h("span", { class: "pill" });
+    const link = h("a", {});
+    return { node: h("li", {}, level, link), level, link };
+  }, (row, p) => {
+    text(row.level, { bad: "broken", warn: "warning", info: "note" }[p.level]);
+    attribute(row.level, "data-level", p.level);
+    text(row.link, p.text);
+    attribute(row.link, "href", `#${p.where === "ends" ? "ends-title" : p.where}`);
+  });
+  const wrong = found.filter((p) => p.level !== "info");
+  document.title = wrong.length > 0 ? `(${wrong.length}) wsbouncer` : "wsbouncer";
+  // A screen reader hears which problems come and go, not each number.
+  const keys = wrong.map((p) => p.key).join();
+  if (byId("announce").dataset.keys !== keys) {
+    byId("announce").dataset.keys = keys;
+    text(byId("announce"), wrong.length > 0 ? wrong.map((p) => p.text).join(" ") : "All is well.");
+  }
+}
+
+let asking = false;
+async function slowParts() {
+  if (asking) return;
+  asking = true;
+  try {
+    const waiting = stats.services.some((service) => service.queue.waiting > 0)
+      ? (await get("sessions", { state: "waiting", sort: "waited", limit: 20 })).sessions : [];
+    showQueue(stats, waiting);
+    await Promise.all([refreshEnded(), showConfiguration(stats), refreshSession()]);
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error; // the stream says that the proxy is away
+  } finally {
+    asking = false;
+  }
+}
+
+function showStats(fresh) {
+  if (stats && fresh.uptime_seconds < stats.uptime_seconds) forgetConfiguration(); // the proxy was restarted
+  stats = fresh;
+  text(byId("process"), `${stats.version} · up ${duration(stats.uptime_seconds)} · ${count(stats.sessions.active)} sessions`);
+  showProblems();
+  showServices(stats);
+  showBackends(stats);
+  showEnds(stats);
+  showSessions(null, stats);
+  slowParts();
+}
+
+const handlers = {
+  stats: showStats,
+  sessions: liveSessions,
+  history: (part) => { mergeHistory(part); showCharts(); if (stats) showProblems(); },
+  ended: (list) => { addEnded(list); if (stats) showEnds(stats); },
+  audit: (list) => { addAudit(list); showAudit(); },
+};
+
+// The connection to the proxy.
+
+function connected() {
+  failures = 0;
+  attribute(byId("link"), "data-state", "live");
+  text(byId("link-text"), "live");
+  byId("lost").hidden = true;
+  attribute(document.body, "data-lost", null);
+}
+
+function lost(error) {
+  failures++;
+  attribute(byId("link"), "data-state", "lost");
+  text(byId("link-text"), "not connected");
+  attribute(document.body, "data-lost", "yes");
+  if (stats === null) text(byId("verdict"), "Waiting for the proxy");
+  document.title = "(away) wsbouncer";
+  const pause = Math.min(longestPause, 500 * 2 ** failures) * (0.75 + Math.random() / 2);
+  const until = Date.now() + pause;
+  const tell = () => {
+    const left = Math.ceil((until - Date.now()) / 1000);
+    byId("lost").hidden = false;
+    const message = error.message.charAt(0).toUpperCase() + error.message.slice(1);
+    text(byId("lost-text"), `${message}. ${stats ? "The page shows what it knew last. " : ""}Next attempt ${left > 1 ? `in ${left} s` : "now"}.`);
+    if (left > 0) retryTimer = setTimeout(tell, 500);
+    else follow();
+  };
+  clearTimeout(retryTimer);
+  tell();
+}
+
+function wantToken(error) {
+  setToken(null);
+  byId("sign-out").hidden = true;
+  attribute(byId("link"), "data-state", "lost");
+  text(byId("link-text"), "needs a token");
+  askToken(error.message, (token) => {
+    setToken(token);
+    byId("sign-out").hidden = false;
+    follow();
+  });
+}
+
+/** follow reads the stream, and after it ends, connects again. Only one stream is open at a time. */
+async function follow() {
+  clearTimeout(retryTimer);
+  stream?.abort();
+  const mine = stream = new AbortController();
+  try {
+    await events(query(), mine.signal, (name, data) => {
+      if (mine !== stream) return;
+      connected();
+      handlers[name]?.(data);
+    });
+  } catch (error) {
+    if (mine !== stream || mine.signal.aborted) return; // another stream follows, or the page is hidden
+    if (!(error instanceof Failure)) throw error;
+    if (error.status === 401) wantToken(error);
+    else lost(error);
+  }
+}
+
+// What the user does.
+
+const themes = ["system", "light", "dark"];
+function theme(next) {
+  const chosen = document.documentElement.dataset.theme ?? "system";
+  const wanted = next ? themes[(themes.indexOf(chosen) + 1) % themes.length] : chosen;
+  if (wanted === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = wanted;
+  text(byId("theme"), `Theme: ${wanted}`);
+  if (!next) return;
+  try { localStorage.setItem("wsbouncer.theme", wanted); } catch { /* no storage: it lasts as long as the page */ }
+  recolor();
+}
+byId("theme").addEventListener("click", () => theme(true));
+byId("retry").addEventListener("click", follow);
+byId("sign-out").addEventListener("click", () => {
+  setToken(null);
+  location.reload();
+});
+byId("sign-out").hidden = !hasToken();
+addEventListener("acted", () => { forgetConfiguration(); if (stats) slowParts(); });
+
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
+  const typing = event.target.matches?.("input, select, textarea");
+  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    event.preventDefault();
+    byId("filter").focus();
+    byId("filter").select();
+  } else if (event.key === "Escape") {
+    const menu = document.querySelector("details.menu[open]");
+    if (menu) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    } else closeSession();
+  }
+});
+
+let hiddenTimer = 0;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(hiddenTimer);
+  if (document.hidden) hiddenTimer = setTimeout(() => { clearTimeout(retryTimer); stream.abort(); }, hiddenFor);
+  else if (stream.signal.aborted) follow();
+});
+
+theme(false);
+startSessions(follow);
+showAudit();
+follow();

@@ -1,0 +1,31 @@
+// The audit log: what operators did to the running proxy.
+
+import { attribute, byId, cell, empty, h, keyed, text } from "./dom.js";
+import { moment } from "./format.js";
+
+const kept = 50;
+const body = byId("audit-rows");
+let actions = []; // newest first
+
+const key = (a) => `${a.time} ${a.action} ${a.target} ${a.from}`;
+
+/** addAudit takes entries, oldest first; some may be known already. */
+export function addAudit(list) {
+  const known = new Set(actions.map(key));
+  actions = [...list.filter((a) => !known.has(key(a))).reverse(), ...actions].slice(0, kept);
+}
+
+function create() {
+  const cells = [["Time", "num"], ["Who", ""], ["Action", ""], ["Why", ""], ["Outcome", ""]].map(([label, kind]) => cell(label, kind));
+  return { node: h("tr", {}, cells), cells };
+}
+
+function update(row, a) {
+  [moment(a.time), a.who || "unknown", `${a.action} ${a.target}`, a.why || "–", a.detail || "–"].forEach((value, i) => text(row.cells[i], value));
+  attribute(row.node, "title", `from ${a.from}`);
+}
+
+export function showAudit() {
+  keyed(body, actions, key, create, update);
+  empty(body, 5, actions.length === 0 ? "Nobody has acted on this proxy since it started." : "");
+}

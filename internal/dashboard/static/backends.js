@@ -1,0 +1,82 @@
+// The table of backends: those that need somebody first.
+
+import { attribute, byId, cell, empty, h, keyed, menu, text } from "./dom.js";
+import { count, orNone } from "./format.js";
+import { health, used } from "./problems.js";
+import { endAllOf, recycleBackend, setBackendState } from "./actions.js";
+
+const body = byId("backend-rows");
+const more = byId("all-backends");
+const rank = { bad: 0, warn: 1, off: 2, ok: 3 };
+const parts = ["leased", "resetting", "idle", "dialing", "retiring"]; // in the order of the bar
+const shown = 24; // more backends are shown on demand; those with problems come first
+let all = false;
+
+more.addEventListener("click", () => { all = !all; if (last) showBackends(last); });
+let last = null;
+
+function entries(b) {
+  const to = [];
+  if (b.state !== "enabled") to.push(["Enable…", () => setBackendState(b, "enabled", last)]);
+  if (b.state !== "draining") to.push(["Drain…", () => setBackendState(b, "draining", last)]);
+  if (b.state !== "disabled") to.push(["Disable…", () => setBackendState(b, "disabled", last)]);
+  to.push(["Recycle connections…", () => recycleBackend(b)]);
+  to.push(["End all sessions…", () => endAllOf(b), true]);
+  return to;
+}
+
+function create() {
+  const row = { backend: null };
+  const name = h("strong");
+  const url = h("span", { class: "sub" });
+  const pill = h("span", { class: "pill" });
+  const reason = h("span", { class: "sub reason" });
+  const segments = parts.map((part) => h("i", { class: part }));
+  const ceiling = h("i", { class: "ceiling" });
+  const bar = h("span", { class: "pool", role: "img" }, segments, ceiling);
+  const numbers = h("span", { class: "sub" });
+  const use = cell("Used / cap", "num");
+  const trip = cell("Round trip", "num");
+  const broken = cell("Broken", "num");
+  row.node = h("tr", {}, h("th", { scope: "row" }, name, url), cell("State", "state", pill, reason), cell("Connections", "connections", bar, numbers),
+    use, trip, broken, h("td", { class: "act" }, menu("Actions", () => entries(row.backend))));
+  Object.assign(row, { name, url, pill, reason, segments, ceiling, bar, numbers, use, trip, broken, summary: row.node.querySelector("summary") });
+  return row;
+}
+
+function update(row, { backend: b, state }) {
+  row.backend = b;
+  attribute(row.node, "data-name", b.name);
+  text(row.name, b.name);
+  text(row.url, `${b.service} · ${b.url}`);
+  text(row.pill, state.word);
+  attribute(row.pill, "data-level", state.level);
+  const probe = b.probe === "off" ? "no probe" : `probe ${b.probe}`;
+  text(row.reason, state.reason || `circuit ${b.circuit} · ${probe}`);
+  // Connections may exceed the cap for a while after it was lowered.
+  const scale = Math.max(b.cap, used(b), 1);
+  parts.forEach((part, i) => { row.segments[i].style.width = `${100 * b[part] / scale}%`; });
+  row.ceiling.hidden = b.ceiling >= b.cap;
+  row.ceiling.style.left = `${100 * b.ceiling / scale}%`;
+  const list = parts.filter((part) => b[part] > 0).map((part) => `${count(b[part])} ${part}`).join(" · ") || "no connections";
+  text(row.numbers, list);
+  attribute(row.bar, "aria-label", `${list}, cap ${b.cap}${b.ceiling < b.cap ? `, ceiling ${b.ceiling}` : ""}`);
+  text(row.use, `${count(used(b))} / ${count(b.cap)}`);
+  attribute(row.use, "title", `ceiling ${b.ceiling}, warm ${b.warm}, weight ${b.weight}`);
+  text(row.trip, orNone(b.round_trip_seconds));
+  text(row.broken, count(b.broken_sessions));
+  attribute(row.broken, "title", `sessions that it broke since the start; circuit opened ${b.circuit_opened} times, outlier ${b.outlier_times} times`);
+  attribute(row.summary, "aria-label", `Actions for backend ${b.name}`);
+}
+
+export function showBackends(stats) {
+  last = stats;
+  let rows = stats.backends.map((backend) => ({ backend, state: health(backend) }));
+  rows.sort((a, b) => rank[a.state.level] - rank[b.state.level] || a.backend.name.localeCompare(b.backend.name, "en", { numeric: true }));
+  const total = rows.length;
+  more.hidden = total <= shown;
+  text(more, all ? `Show the first ${shown}` : `Show all ${total} backends`);
+  if (!all) rows = rows.slice(0, shown);
+  keyed(body, rows, (row) => row.backend.name, create, update);
+  empty(body, 7, total === 0 ? "No backend is configured." : "");
+}

@@ -1,0 +1,96 @@
+// Why sessions ended, and who waits.
+
+import { attribute, byId, cell, empty, h, keyed, text } from "./dom.js";
+import { ago, count, duration, known, plural } from "./format.js";
+import { openSession } from "./detail.js";
+import { showEnded } from "./sessions.js";
+
+const kept = 1000; // ended sessions that this page remembers
+const ended = new Map(); // by id
+const endRows = byId("end-rows");
+const queueRows = byId("queue-rows");
+
+export function addEnded(list) {
+  for (const session of list) {
+    ended.delete(session.id);
+    ended.set(session.id, session);
+  }
+  for (const id of ended.keys()) {
+    if (ended.size <= kept) break;
+    ended.delete(id);
+  }
+}
+
+/** usual reports whether an end is what both sides want: it goes below the others. */
+const usual = (group) => group.by !== "proxy" && (group.code === 1000 || group.code === 1001 || group.code === 1005 || !group.code);
+
+function groups() {
+  const by = new Map();
+  for (const s of ended.values()) {
+    const key = JSON.stringify([s.by ?? "", s.code ?? 0, s.reason ?? ""]);
+    let group = by.get(key);
+    if (!group) by.set(key, group = { key, by: s.by || "unknown", code: s.code, reason: s.reason ?? "", number: 0, backends: new Map(), last: s.ended });
+    group.number++;
+    if (s.backend) group.backends.set(s.backend, (group.backends.get(s.backend) ?? 0) + 1);
+    if (known(s.ended) && s.ended > group.last) group.last = s.ended;
+  }
+  return [...by.values()].sort((a, b) => usual(a) - usual(b) || b.number - a.number).slice(0, 12);
+}
+
+function createEnd() {
+  const row = { group: null };
+  const cells = [["Sessions", "num"], ["Ended by", ""], ["Code", "num"], ["Reason", "reason"], ["Backends", ""], ["Last", "num"]].map(([label, kind]) => cell(label, kind));
+  const show = h("button", { type: "button", class: "link-button", on_click: () => showEnded(row.group.reason) });
+  cells[3].append(show);
+  row.node = h("tr", {}, cells);
+  return Object.assign(row, { cells, show });
+}
+
+function updateEnd(row, group) {
+  row.group = group;
+  const backends = [...group.backends].sort((a, b) => b[1] - a[1]);
+  const names = backends.slice(0, 2).map(([name, n]) => backends.length > 1 ? `${name} ${count(n)}` : name);
+  [count(group.number), group.by, group.code || "none"].forEach((value, i) => text(row.cells[i], value));
+  text(row.show, group.reason || "no reason given");
+  attribute(row.show, "data-empty", group.reason ? null : "yes");
+  text(row.cells[4], names.join(", ") + (backends.length > 2 ? ` and ${plural(backends.length - 2, "other")}` : ""));
+  text(row.cells[5], known(group.last) ? `${ago(group.last)} ago` : "–");
+  attribute(row.node, "data-level", usual(group) ? null : "warn");
+}
+
+function list(counts) {
+  return Object.entries(counts ?? {}).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]).map(([code, n]) => `${code}: ${count(n)}`).join(" · ") || "none";
+}
+
+export function showEnds(stats) {
+  text(byId("ends-count"), ended.size === 0 ? "" : `the last ${plural(ended.size, "session")}`);
+  keyed(endRows, groups(), (group) => group.key, createEnd, updateEnd);
+  empty(endRows, 6, ended.size === 0 ? "No session has ended yet." : "");
+  text(byId("totals"), `Since the start ${count(stats.sessions.total)} sessions; ended by close code: ${list(stats.sessions.ended)}; refused by HTTP status: ${list(stats.sessions.refused)}`);
+}
+
+function createWaiting() {
+  const row = { session: null };
+  const cells = [["Place", "num"], ["Service", ""], ["Client", ""], ["Waits", "num"]].map(([label, kind]) => cell(label, kind));
+  const show = h("button", { type: "button", class: "link-button", on_click: () => openSession(row.session.id) });
+  cells[2].append(show);
+  row.node = h("tr", {}, cells);
+  return Object.assign(row, { cells, show });
+}
+
+function updateWaiting(row, session) {
+  row.session = session;
+  text(row.cells[0], session.place ? count(session.place) : "–");
+  text(row.cells[1], session.service);
+  text(row.show, session.tenant ? `${session.client} · ${session.tenant}` : session.client);
+  text(row.cells[3], duration(session.waited_seconds));
+}
+
+/** showQueue shows clients that wait, those that waited longest first. */
+export function showQueue(stats, waiting) {
+  const total = stats.services.reduce((n, service) => n + service.queue.waiting, 0);
+  text(byId("queue-count"), total === 0 ? "" : total > waiting.length && waiting.length > 0 ? `the first ${waiting.length} of ${count(total)} clients` : plural(total, "client"));
+  const shown = total === 0 ? [] : waiting;
+  keyed(queueRows, shown, (session) => session.id, createWaiting, updateWaiting);
+  empty(queueRows, 4, shown.length > 0 ? "" : total > 0 ? `${plural(total, "client waits", "clients wait")}.` : "Nobody waits.");
+}

@@ -1,0 +1,59 @@
+// The table of services: those with waiting clients first.
+
+import { attribute, byId, cell, empty, h, keyed, menu, text } from "./dom.js";
+import { count, orNone, percent } from "./format.js";
+import { serviceState } from "./problems.js";
+import { pauseService, resumeService } from "./actions.js";
+
+const body = byId("service-rows");
+const rank = { bad: 0, warn: 1, ok: 2 };
+
+function create() {
+  const row = { service: null };
+  const name = h("strong");
+  const path = h("span", { class: "sub" });
+  const pill = h("span", { class: "pill" });
+  const sub = h("span", { class: "sub" });
+  const meter = h("span", { class: "meter", "aria-hidden": "true" }, h("i"));
+  const share = h("span");
+  const numbers = ["Sessions", "Waiting", "Oldest wait", "Queue limit", "Gave up"].map((label) => cell(label, "num"));
+  row.node = h("tr", {}, h("th", { scope: "row" }, name, path), cell("State", "", pill, sub), numbers[0], numbers[1], numbers[2],
+    cell("Utilisation", "share", meter, share), numbers[3], numbers[4],
+    h("td", { class: "act" }, menu("Actions", () => [row.service.paused
+      ? ["Resume", () => resumeService(row.service)] : ["Pause…", () => pauseService(row.service), true]])));
+  Object.assign(row, { name, path, pill, sub, meter, share, numbers, summary: row.node.querySelector("summary") });
+  return row;
+}
+
+function update(row, { service, state, sessions }) {
+  row.service = service;
+  attribute(row.node, "data-name", service.name);
+  text(row.name, service.name);
+  text(row.path, `${service.host ?? ""}${service.path || "any path"} · ${service.profile}`);
+  text(row.pill, state.word);
+  attribute(row.pill, "data-level", state.level);
+  text(row.sub, `${count(state.usable.length)} of ${count(state.own.length)} backends · ${service.balance}`);
+  const { queue } = service;
+  const totals = queue.totals;
+  [sessions, queue.waiting].forEach((n, i) => text(row.numbers[i], count(n)));
+  text(row.numbers[2], queue.waiting > 0 ? orNone(queue.oldest_seconds) : "–");
+  text(row.numbers[3], queue.limit > 0 ? count(queue.limit) : "none");
+  text(row.numbers[4], count(totals.timed_out + totals.left + totals.full + totals.turned_away));
+  attribute(row.numbers[4], "title", `since the start: ${totals.timed_out} waited in vain, ${totals.left} left, ${totals.full} found the queue full, ${totals.turned_away} were turned away at a shutdown`);
+  attribute(row.numbers[1], "data-level", queue.waiting > 0 ? "warn" : null);
+  text(row.share, percent(service.utilisation));
+  row.meter.firstChild.style.width = `${Math.min(100, 100 * service.utilisation)}%`;
+  attribute(row.meter, "data-level", service.utilisation > 1 ? "bad" : service.utilisation >= 0.9 ? "warn" : null);
+  attribute(row.summary, "aria-label", `Actions for service ${service.name}`);
+}
+
+export function showServices(stats) {
+  const rows = stats.services.map((service) => {
+    const state = serviceState(service, stats.backends);
+    return { service, state, sessions: state.own.reduce((n, b) => n + b.leased, 0) };
+  });
+  rows.sort((a, b) => rank[a.state.level] - rank[b.state.level] || b.service.queue.oldest_seconds - a.service.queue.oldest_seconds ||
+    a.service.name.localeCompare(b.service.name));
+  keyed(body, rows, (row) => row.service.name, create, update);
+  empty(body, 9, rows.length === 0 ? "No service is configured." : "");
+}
