@@ -24,6 +24,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
+	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
 // listenAdmin opens the addresses of the admin API: TCP for monitoring, a unix socket for commands on this machine.
@@ -91,8 +92,10 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles}),
+		LogLevel:      admin.LogLevel{Get: p.LogLevel, Set: p.SetLogLevel, Allowed: settings.LogLevels},
 		Sessions:      p.sessionsAPI(),
-		Audit:         audit, Actions: p.actions(), History: p.hub.History, Subscribe: p.hub.Subscribe,
+		Actions:       p.actions(),
+		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe, Tap: p.startTap,
 	}, admin.Access{
 		Token: func() string { return p.live.Load().Token }, Trusted: fromThisMachine,
 	})), admin.Limits{}, p.log)
