@@ -73,7 +73,7 @@ func sessionOf(d *session.Description, now time.Time) api.Session {
 func withoutNames(d *session.Description, now time.Time) api.Session {
 	s := api.Session{
 		Service: d.Service, State: d.State, Started: d.Arrived.UTC(),
-		AgeSeconds: now.Sub(d.Arrived).Seconds(), Place: d.Place,
+		AgeSeconds: now.Sub(d.Arrived).Seconds(), Place: d.Place, Taps: d.Taps,
 		FramesFromClient: d.Relayed.FramesFromClients, BytesFromClient: d.Relayed.BytesFromClients,
 		FramesFromBackend: d.Relayed.FramesFromBackends, BytesFromBackend: d.Relayed.BytesFromBackends,
 	}
