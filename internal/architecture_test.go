@@ -25,6 +25,8 @@ var mayImport = map[string][]string{
 	"internal/profile":    {"internal/frame", "internal/spelling", "internal/strictyaml"},
 	"internal/machine":    {},
 	"internal/mistake":    {},
+	"internal/printable":  {},
+	"internal/accesslog":  {"internal/mistake"},
 	"internal/wav":        {},
 	"internal/sim/speech": {},
 
@@ -46,6 +48,10 @@ var mayImport = map[string][]string{
 	"internal/metrics":      {"internal/pool", "internal/api"},
 	"internal/dashboard":    {},
 	"internal/live":         {"internal/api", "internal/mistake"},
+
+	// What commands show of a running proxy.
+	"internal/figures":   {},
+	"internal/diagnosis": {"internal/api", "internal/figures"},
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
 	"internal/config":                 {"internal/config/value", "internal/profile", "internal/spelling"},
@@ -89,14 +95,14 @@ var mayImport = map[string][]string{
 
 	// What joins the parts.
 	"internal/app": {
-		"internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
+		"internal/accesslog", "internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
 		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
 		"internal/admin/client", "internal/api", "internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
-		"internal/config/value", "internal/demo", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/profile",
+		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/profile",
 		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/wav",
 	},
 	"cmd/wsbouncer": {"internal/cli"},

@@ -18,10 +18,14 @@ type Source struct {
 	Configuration http.Handler
 	// Metrics serves /metrics. It is a handler so that this package does not depend on a format.
 	Metrics http.Handler
+	// Sessions are the sessions and waiting clients.
+	Sessions Sessions
 	// Dashboard serves / and /static/, for browsers; nil for none: then / lists paths of the API.
 	Dashboard http.Handler
 	// Audit notes what operators do.
 	Audit *Audit
+	// LogLevel is the level of the log.
+	LogLevel LogLevel
 	// History returns the last hour.
 	History func() api.History
 	// Subscribe returns a stream of encoded server-sent events, which ends when the channel is closed, and the function that ends it
@@ -60,6 +64,8 @@ func Handler(source Source, access Access) http.Handler {
 		}}})
 	}
 	routes = append(routes, source.Audit.routes()...)
+	routes = append(routes, source.LogLevel.routes(source.Audit)...)
+	routes = append(routes, source.Sessions.routes(source.Audit)...)
 	routes = append(routes, source.eventRoutes()...)
 	return handle(routes, access)
 }

@@ -108,10 +108,13 @@ type rig struct {
 	server   *httptest.Server
 	notReady error
 	stats    api.Stats
+	level    string // of the log
+
+	fixedLevel error // why the level of the log cannot change
 }
 
 func start(t *testing.T) *rig {
-	rig := &rig{stats: busy()}
+	rig := &rig{stats: busy(), level: "info"}
 	read := func() api.Stats { return rig.stats }
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.New(read))
@@ -123,6 +126,10 @@ func start(t *testing.T) *rig {
 			_, _ = io.WriteString(w, "configuration: "+r.Method+" "+r.URL.Path)
 		}),
 		Audit: admin.NewAudit(slog.New(slog.DiscardHandler)),
+		LogLevel: admin.LogLevel{
+			Get: func() string { return rig.level }, Set: func(level string) error { rig.level = level; return rig.fixedLevel },
+			Allowed: []string{"debug", "info", "warn", "error"},
+		},
 	}, admin.Access{Trusted: func(*http.Request) bool { return true }}))
 	t.Cleanup(rig.server.Close)
 	return rig

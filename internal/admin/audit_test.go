@@ -80,7 +80,9 @@ func TestCaller(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	client := &http.Client{Transport: &http.Transport{
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", socket) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
 		DisableKeepAlives: true,
 	}}
 	response, err := client.Get("http://localhost/")

@@ -48,7 +48,7 @@ type QueueTotals struct {
 	Served     uint64 `json:"served"`      // of those, clients that got a connection
 	TimedOut   uint64 `json:"timed_out"`   // clients that waited in vain
 	Left       uint64 `json:"left"`        // clients that left before
-	TurnedAway uint64 `json:"turned_away"` // clients that waited when the proxy shut down
+	TurnedAway uint64 `json:"turned_away"` // clients whose wait the proxy ended: it shut down, the service was removed, or an operator ended the wait
 	Refused    uint64 `json:"refused"`     // clients whose server refused what they say in their handshake
 	Full       uint64 `json:"full"`        // clients that could not be queued
 	// WaitedSeconds is how long the clients that got a connection have waited for it, in total.

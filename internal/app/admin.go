@@ -24,6 +24,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
+	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
 // listenAdmin opens the addresses of the admin API: TCP for monitoring, a unix socket for commands on this machine.
@@ -91,6 +92,8 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles}),
+		LogLevel:      admin.LogLevel{Get: p.LogLevel, Set: p.SetLogLevel, Allowed: settings.LogLevels},
+		Sessions:      p.sessionsAPI(),
 		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe,
 	}, admin.Access{
 		Token: func() string { return p.live.Load().Token }, Trusted: fromThisMachine,
@@ -108,10 +111,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 // watched returns what the history and the stream of events show.
 func (p *Proxy) watched(audit *admin.Audit) live.Source {
 	return live.Source{
-		Stats:    p.Stats,
-		Sessions: func(context.Context) []api.Session { return nil },
-		Ended:    func(uint64) ([]api.Session, uint64) { return nil, 0 },
-		Audit:    audit.Since,
+		Stats: p.Stats, Sessions: func(context.Context) []api.Session { return p.allSessions() }, Ended: p.endedSessions, Audit: audit.Since,
 	}
 }
 

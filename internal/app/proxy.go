@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/accesslog"
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
@@ -42,6 +43,9 @@ type Proxy struct {
 	adminAt   []net.Listener
 	hub       *live.Hub      // nil without an admin API
 	guard     *mistake.Guard // nil to let panics end the process
+	// accessLog is the present access log; nil for none. accessLines are those of all of them.
+	accessLog   atomic.Pointer[accesslog.Log]
+	accessLines accesslog.Counters
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
 	warned      string          // the last warning about this machine's limits; owned by the follower
@@ -100,6 +104,7 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 		return err
 	}
 	p.background.Go(func() { p.trimmer(p.drained) })
+	p.useAccessLog()
 	for _, listener := range p.listeners {
 		p.sessions.Serve(listener)
 		p.log.Info("listening", "address", listener.Addr().String())
@@ -142,12 +147,17 @@ func (s *Settings) limits() session.Limits {
 }
 
 // Reconfigure changes what of the process's settings, which must have passed Check, can change while the proxy runs: the limits of
-// upgrade requests, the times that its end may take, and the admin API's token. All others stay what they were.
+// upgrade requests, the times that its end may take, the access log, and the admin API's token. All others stay what they were. It
+// must not be called by two goroutines at a time.
 func (p *Proxy) Reconfigure(process settings.Settings, token string) {
-	now := *p.live.Load()
+	before := p.live.Load()
+	now := *before
 	now.Settings, now.Token = process, token
 	p.live.Store(&now)
 	p.sessions.SetLimits(now.limits())
+	if now.AccessLog != before.AccessLog || now.AccessLogFormat != before.AccessLogFormat {
+		p.useAccessLog()
+	}
 }
 
 // listen opens all listeners, or returns an error.

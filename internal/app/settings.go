@@ -4,6 +4,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
@@ -14,6 +15,9 @@ type Settings struct {
 	// Settings are those of the process, as [settings.Settings.InUse] returns them. Without a Database, flags describe one service.
 	settings.Settings
 	Token string // that the admin API asks for: a secret; empty for none
+
+	// Level is the level of the log, so that operators can change it while the proxy runs; nil if they cannot.
+	Level *slog.LevelVar
 
 	// RecoverPanics says that a panic ends no more than the session or connection that it was for. Tests want to see panics.
 	RecoverPanics bool

@@ -34,6 +34,7 @@ func (p *Proxy) Shutdown() (clean bool) {
 	_ = p.store.Close()
 	p.descriptors.Close()
 	p.loops.Close()
+	p.closeAccessLog()
 	p.log.Info("stopped", "clean", clean)
 	return clean
 }

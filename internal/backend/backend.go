@@ -27,9 +27,10 @@ type Backend struct {
 	pool  *pool.Pool[*Conn]
 
 	// Each guards itself.
-	config atomic.Pointer[dialConfig] // replaced by Update
-	report report
-	worker worker[*Conn]
+	config      atomic.Pointer[dialConfig] // replaced by Update
+	established atomic.Uint32              // connections; the number of the last
+	report      report
+	worker      worker[*Conn]
 
 	updating sync.Mutex // held while the configuration changes, but never across I/O, nor by a session
 	probing  *probing   // guarded by updating: the last one; nil for none so far

@@ -33,8 +33,9 @@ type Conn struct {
 	deferred      *deferred   // what has to wait; nil for nothing, as nearly always
 	boundaryTimer *loop.Timer // nil until the boundary needs one
 
-	lease uint64 // the number of the present lease, or of the last
-	begun uint64 // Scanner.Messages when the present session began
+	lease  uint32 // the number of the present lease, or of the last
+	number uint32 // static: 1 for the first connection of the backend
+	begun  uint64 // Scanner.Messages when the present session began
 	// sessionBegan is when the present session began, on the clock of the backend's group; 0 when there is none.
 	sessionBegan pool.Instant
 	idleUntil    loop.Instant // when the server's limit for idle connections is reached; 0 for no limit
@@ -139,7 +140,7 @@ func (c *Conn) PutTimers() {
 // It calls ready once: when the slot is filled, or with an error when the connection was closed instead. It runs on loop l.
 func adopt(config *dialConfig, slot *pool.Slot[*Conn], l *loop.Loop, socket loop.Socket, e handshake.Established, ready func(error)) *Conn {
 	c := &Conn{
-		config: config, slot: slot, dialing: &dial{ready: ready}, established: loop.Now(), Scanner: frame.NewServerScanner(),
+		config: config, slot: slot, number: config.backend.established.Add(1), dialing: &dial{ready: ready}, established: loop.Now(), Scanner: frame.NewServerScanner(),
 		boundary: profile.New(config.Profile),
 	}
 	c.stream = l.Add(socket, c, e.Early)
@@ -156,6 +157,9 @@ func adopt(config *dialConfig, slot *pool.Slot[*Conn], l *loop.Loop, socket loop
 
 // Backend returns the backend that the connection leads to.
 func (c *Conn) Backend() *Backend { return c.config.backend }
+
+// Number tells the connection from the others of its backend: 1 for the first.
+func (c *Conn) Number() uint32 { return c.number }
 
 // Profile returns the profile that the connection was dialed for. Its backend may have another by now.
 func (c *Conn) Profile() *profile.Profile { return c.config.Profile }

@@ -14,7 +14,7 @@ import (
 // lost since it was leased, alive is false: the lease has ended, and the caller leases another.
 func (c *Conn) Use(f func(alive bool)) {
 	ok := c.stream.Post(func() {
-		c.lease = c.slot.Sessions()
+		c.lease = uint32(c.slot.Sessions())
 		switch {
 		case c.state == gone:
 			f(false)
@@ -129,7 +129,7 @@ func (c *Conn) End(e Ending) Outcome {
 		if limit := c.config.backend.options().ResetTimeout; limit > 0 {
 			c.timer.Set(c.stream, limit, timerReset)
 		}
-		c.slot.Reset(c.lease)
+		c.slot.Reset(uint64(c.lease))
 		return Resetting
 	}
 	return c.discard(cause{c.reason(e, step.Reason), e.Code, e.Text})

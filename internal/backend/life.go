@@ -161,13 +161,13 @@ func (c *Conn) giveBack() Outcome {
 		return c.discard(cause{pool.Served, frame.GoingAway, "served its client"})
 	}
 	c.makeIdle()
-	c.slot.Return(c.lease)
+	c.slot.Return(uint64(c.lease))
 	return Returned
 }
 
 // discard ends the lease and closes the connection.
 func (c *Conn) discard(why cause) Outcome {
-	c.slot.Discard(c.lease, why.reason)
+	c.slot.Discard(uint64(c.lease), why.reason)
 	c.close(why)
 	return Discarded
 }

@@ -4,13 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/figures"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
@@ -107,21 +110,18 @@ func newBackendListCommand() *cobra.Command {
 		Short:   "List the backends",
 		Long:    `List the backends. A running proxy adds their idle connections, those leased to sessions, and their health.`,
 		Example: `  wsbouncer backend ls
+  wsbouncer backend ls --watch --output wide
   wsbouncer backend ls --selector zone=a --output json`,
 	}
 	chosen.add(cmd)
 	cmd.Flags().StringVar(&chosen.service, "service", "", "only backends of this service")
 	completeFlag(cmd, "service", config.KindService)
-	listing(cmd, func(content *config.Content, now *api.Stats, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error) {
+	listing(cmd, func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error) {
 		names, err := chosen.of(content)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
-		if programs {
-			return nil, nil, backendsForPrograms(content, names, now), nil
-		}
-		heads, rows = backendRows(content, names, now)
-		return heads, rows, nil, nil
+		return backendRows(content, names, now), backendsForPrograms(content, names, now), nil
 	})
 	return cmd
 }
@@ -163,35 +163,54 @@ func (s *selection) of(content *config.Content) (chosen []string, err error) {
 	return chosen, nil
 }
 
-func backendRows(content *config.Content, names []string, now *api.Stats) (heads []string, rows [][]string) {
-	heads = []string{"NAME", "SERVICE", "URL", "CAP", "WARM", "WEIGHT", "STATE"}
+func backendRows(content *config.Content, names []string, now *api.Stats) *rows {
+	r := &rows{heads: []string{"NAME", "SERVICE", "URL", "CAP", "WARM", "WEIGHT", "STATE"}, names: names}
 	if knowsBackends(now) {
-		heads = append(heads, "IDLE", "LEASED", "HEALTH")
+		r.heads = append(r.heads, "IDLE", "LEASED", "HEALTH")
 	}
-	hasLabels := false
-	for _, name := range names {
-		hasLabels = hasLabels || len(content.Backends[name].Labels) > 0
-	}
+	hasLabels := slices.ContainsFunc(names, func(name string) bool { return len(content.Backends[name].Labels) > 0 })
 	if hasLabels {
-		heads = append(heads, "LABELS")
+		r.heads = append(r.heads, "LABELS")
+	}
+	if knowsBackends(now) {
+		wide := []string{"DIALING", "RESETTING", "RETIRING", "CEILING", "PING", "BROKEN", "SINCE", "REASON"}
+		r.heads, r.wide = append(r.heads, wide...), len(wide)
 	}
 	for _, name := range names {
 		value := func(field string) string { return content.Value(config.KindBackend, name, field) }
 		shown := content.Shown(config.KindBackend, name)
 		row := []string{name, value("service"), shown["url"], value("connections"), value("warm"), value("weight"), value("state")}
+		var cells, wide []string
 		if knowsBackends(now) {
-			cells := []string{"", "", ""}
+			cells, wide = make([]string, 3), make([]string, r.wide)
 			if b := now.Backend(name); b != nil {
-				cells = []string{strconv.Itoa(b.Idle), strconv.Itoa(b.Leased), b.Condition().Word}
+				c := b.Condition()
+				cells = []string{strconv.Itoa(b.Idle), strconv.Itoa(b.Leased), c.Word}
+				ping := ""
+				if b.RoundTripSeconds > 0 {
+					ping = figures.Seconds(b.RoundTripSeconds)
+				}
+				wide = []string{
+					strconv.Itoa(b.Dialing), strconv.Itoa(b.Resetting), strconv.Itoa(b.Retiring), strconv.Itoa(b.Ceiling), ping,
+					strconv.FormatUint(b.Broken, 10), clock(c.Since), c.Why,
+				}
 			}
-			row = append(row, cells...)
 		}
+		row = append(row, cells...)
 		if hasLabels {
 			row = append(row, pairs(shown["labels"]))
 		}
-		rows = append(rows, row)
+		r.cells = append(r.cells, append(row, wide...))
 	}
-	return heads, rows
+	return r
+}
+
+// clock returns a time as tables show it; empty if it is not set.
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
 }
 
 func backendsForPrograms(content *config.Content, names []string, now *api.Stats) []json.RawMessage {

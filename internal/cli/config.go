@@ -53,7 +53,7 @@ func newConfigShowCommand() *cobra.Command {
 		Short: "Show the configuration",
 		Long: `Show the version, the latest change, and tables of services, backends and profiles.
 
---output json prints all fields. Both hide values that may be secret; 'wsbouncer config export' prints them.`,
+--output json and yaml print all fields. All hide values that may be secret; 'wsbouncer config export' prints them.`,
 		Example: "  wsbouncer config show",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,7 +65,7 @@ func newConfigShowCommand() *cobra.Command {
 				content, version := v.Content, v.Version
 				now := t.running(cmd.Context(), cmd.ErrOrStderr())
 				out := cmd.OutOrStdout()
-				if form.json() {
+				if form.forPrograms() {
 					all := map[string]any{
 						"version": version, "services": servicesForPrograms(&content, now),
 						"backends": backendsForPrograms(&content, content.Names(config.KindBackend), now),
@@ -74,7 +74,7 @@ func newConfigShowCommand() *cobra.Command {
 					if v.Stale != nil {
 						all["stale"] = v.Stale
 					}
-					return printJSON(out, all)
+					return form.print(out, all)
 				}
 				fmt.Fprintf(out, "Version %s of %s", version, t.name)
 				if v.Stale != nil {
@@ -88,7 +88,7 @@ func newConfigShowCommand() *cobra.Command {
 		},
 	}
 	from.add(cmd)
-	form.add(cmd, "table")
+	form.add(cmd, "table", asJSON, asYAML)
 	return cmd
 }
 
@@ -96,15 +96,13 @@ func newConfigShowCommand() *cobra.Command {
 func showContent(out io.Writer, content *config.Content, now *api.Stats) error {
 	if len(content.Services) > 0 {
 		fmt.Fprintln(out, "\nServices")
-		heads, rows := serviceRows(content, now)
-		if err := table(out, heads, rows); err != nil {
+		if err := serviceRows(content, now).print(out, new(output)); err != nil {
 			return err
 		}
 	}
 	if len(content.Backends) > 0 {
 		fmt.Fprintln(out, "\nBackends")
-		heads, rows := backendRows(content, content.Names(config.KindBackend), now)
-		if err := table(out, heads, rows); err != nil {
+		if err := backendRows(content, content.Names(config.KindBackend), now).print(out, new(output)); err != nil {
 			return err
 		}
 	}

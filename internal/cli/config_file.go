@@ -132,7 +132,7 @@ differences, and 2 after an error.`,
 					return nil
 				})
 			}
-			if err == nil && form.json() {
+			if err == nil && form.forPrograms() {
 				err = printJSON(cmd.OutOrStdout(), append(config.Edits{}, edits...))
 			}
 			switch {
@@ -140,7 +140,7 @@ differences, and 2 after an error.`,
 				return invalidError(err) // 1 is taken
 			case len(edits) == 0:
 				return nil
-			case !form.json():
+			case !form.forPrograms():
 				fmt.Fprintln(cmd.OutOrStdout(), edits)
 			}
 			return exit{status: 1}
@@ -148,6 +148,6 @@ differences, and 2 after an error.`,
 	}
 	cmd.Flags().BoolVar(&prune, "prune", false, "include the removal of entities that are not in the file")
 	from.add(cmd)
-	form.add(cmd, "lines")
+	form.add(cmd, "lines", asJSON)
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,7 @@ import (
 
 func newConfigHistoryCommand() *cobra.Command {
 	var from targetFlags
-	var form output
+	var form listFlags
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "history",
@@ -27,26 +28,27 @@ func newConfigHistoryCommand() *cobra.Command {
 				return usageError(fmt.Errorf("--limit: invalid number \"%d\": use a whole number from 1", limit))
 			}
 			return from.use(cmd, false, func(t *target) error {
-				revisions, err := t.History(cmd.Context(), limit)
-				if err != nil {
-					return err
-				}
-				if form.json() {
-					return printJSON(cmd.OutOrStdout(), append([]config.Revision{}, revisions...))
-				}
-				return table(cmd.OutOrStdout(), []string{"VERSION", "WHEN", "WHO", "WHAT"}, historyRows(revisions))
+				return form.run(cmd, func(io.Writer) (*rows, error) {
+					revisions, err := t.History(cmd.Context(), limit)
+					if err != nil {
+						return nil, err
+					}
+					return historyRows(revisions), nil
+				})
 			})
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", 20, "maximum number of changes to show")
 	from.add(cmd)
-	form.add(cmd, "table")
+	form.add(cmd)
 	return cmd
 }
 
 // historyRows has a row for each difference, the first of a change with what is common to all. Why it was made comes first.
-func historyRows(revisions []config.Revision) (rows [][]string) {
+func historyRows(revisions []config.Revision) *rows {
+	all := &rows{heads: []string{"VERSION", "WHEN", "WHO", "WHAT"}, all: append([]config.Revision{}, revisions...)}
 	for _, r := range revisions {
+		all.names = append(all.names, r.Version)
 		head := []string{r.Version, r.At.UTC().Format(time.RFC3339), r.Who}
 		var lines []string
 		if r.Why != "" {
@@ -59,11 +61,11 @@ func historyRows(revisions []config.Revision) (rows [][]string) {
 			lines = []string{"(nothing that is known)"}
 		}
 		for _, line := range lines {
-			rows = append(rows, append(head, line))
+			all.cells = append(all.cells, append(head, line))
 			head = []string{" ", " ", " "}
 		}
 	}
-	return rows
+	return all
 }
 
 func newConfigRollbackCommand() *cobra.Command {

@@ -161,8 +161,8 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 					now = t.running(cmd.Context(), cmd.ErrOrStderr()).Backend(args[0])
 				}
 				out := cmd.OutOrStdout()
-				if form.json() {
-					return printJSON(out, marked([]json.RawMessage{named(kind, args[0], values, backendForPrograms(now))}, v.Stale)[0])
+				if form.forPrograms() {
+					return form.print(out, marked([]json.RawMessage{named(kind, args[0], values, backendForPrograms(now))}, v.Stale)[0])
 				}
 				if err := showFields(out, kind, values); err != nil || now == nil {
 					return err
@@ -173,6 +173,6 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 		},
 	}
 	from.add(cmd)
-	form.add(cmd, "table")
+	form.add(cmd, "table", asJSON, asYAML)
 	return cmd
 }

@@ -20,7 +20,7 @@ func TestUnknownFlags(t *testing.T) {
 		{[]string{"serve", "--lisen", ":1"}, "unknown flag --lisen: did you mean --listen?"},
 		{[]string{"backend", "ls", "--help-me-out-of-this"}, "unknown flag --help-me-out-of-this\n"},
 		{[]string{"backend", "ls", "-z"}, "unknown flag -z\n"},
-		{[]string{"backend", "ls", "-oz=3", "-z"}, `--output: invalid value "z=3": use table or json`},
+		{[]string{"backend", "ls", "-oz=3", "-z"}, `--output: invalid value "z=3": use one of table, wide, json, yaml, name`},
 		{[]string{"--verion"}, "unknown flag --verion: did you mean --version?"},
 	} {
 		status, out, messages := command(c.args...)
@@ -92,6 +92,11 @@ var sameMistakes = map[string]struct {
 	"config history":        {"x", "", "", "--limit 0"},
 	"config rollback":       {"1 2", "--dry-run", "99", "1 --dry-run=x"},
 	"config init":           {"x", "", "", "--force=x"},
+	"session":               {"x", "", "", "--help=x"},
+	"session ls":            {"x", "", "", "--state x"},
+	"session show":          {"x y", "-o json", "", "x -o name"},
+	"session kill":          {"", "--yes", "", "x --yes=x"},
+	"status":                {"x", "", "", "--interval 1s"},
 	"migrate":               {"x", "", "", "--database mysql://h/x"},
 	"sim":                   {"x", "", "", "--protocol x"},
 	"bench":                 {"", "--rate 1", "", "ws://h --connections 0"},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +39,7 @@ starting from a built-in one (docs/profiles.md).`,
 
 func newProfileListCommand() *cobra.Command {
 	var from profileSources
-	var form output
+	var form listFlags
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
@@ -56,32 +55,22 @@ profile show NAME' says why).`,
   wsbouncer profile ls --profile-file my-profiles.yaml --output json`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, _, err := from.load(cmd)
-			if err != nil {
-				return err
-			}
-			if form.json() {
-				return profilesJSON(cmd.OutOrStdout(), all)
-			}
-			return listProfiles(cmd.OutOrStdout(), all)
+			return form.run(cmd, func(messages io.Writer) (*rows, error) {
+				all, _, err := from.load(cmd, messages)
+				if err != nil {
+					return nil, err
+				}
+				return profileRows(all), nil
+			})
 		},
 	}
 	from.add(cmd)
-	form.add(cmd, "table")
+	form.add(cmd)
 	return cmd
 }
 
 func addProfileFiles(cmd *cobra.Command, files *[]string) {
 	cmd.Flags().StringArrayVar(files, "profile-file", nil, "YAML file with profiles of your own (repeat for several)")
-}
-
-func listProfiles(out io.Writer, all []*profile.Profile) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tREUSE\tDIALED AHEAD\tSUMMARY")
-	for _, p := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, reuseOf(p), predialOf(p), p.Summary)
-	}
-	return w.Flush()
 }
 
 // reuseOf names the way of reuse that is in force, and the one that could be.
@@ -104,7 +93,7 @@ func predialOf(p *profile.Profile) string {
 	return "yes"
 }
 
-func profilesJSON(out io.Writer, all []*profile.Profile) error {
+func profileRows(all []*profile.Profile) *rows {
 	type row struct {
 		Name     string `json:"name"`
 		Reuse    string `json:"reuse"`
@@ -115,13 +104,17 @@ func profilesJSON(out io.Writer, all []*profile.Profile) error {
 		Summary  string `json:"summary"`
 		Source   string `json:"source"`
 	}
-	rows := []row{}
+	forPrograms := []row{}
+	r := &rows{heads: []string{"NAME", "REUSE", "DIALED AHEAD", "SUMMARY", "FROM", "SOURCE"}, wide: 2}
 	for _, p := range all {
-		rows = append(rows, row{
+		r.names = append(r.names, p.Name)
+		r.cells = append(r.cells, []string{p.Name, reuseOf(p), predialOf(p), p.Summary, p.From(), p.Source()})
+		forPrograms = append(forPrograms, row{
 			p.Name, p.Reuse.String(), p.Declared.String(), p.Reason, p.Predial.String(), p.From(), p.Summary, p.Source(),
 		})
 	}
-	return printJSON(out, rows)
+	r.all = forPrograms
+	return r
 }
 
 func newProfileShowCommand() *cobra.Command {
@@ -139,7 +132,7 @@ reuse is off, the last line says why.`,
 		Args:              names(config.KindProfile, false),
 		ValidArgsFunction: completeProfiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, stored, err := from.load(cmd)
+			all, stored, err := from.load(cmd, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,12 +26,12 @@ func (s *profileSources) add(cmd *cobra.Command) {
 }
 
 // load returns all profiles, and those of the configuration as they were written.
-func (s *profileSources) load(cmd *cobra.Command) ([]*profile.Profile, map[string]config.Profile, error) {
+func (s *profileSources) load(cmd *cobra.Command, messages io.Writer) ([]*profile.Profile, map[string]config.Profile, error) {
 	all, err := app.Profiles(s.files)
 	if err != nil {
 		return nil, nil, err
 	}
-	stored, err := s.stored(cmd)
+	stored, err := s.stored(cmd, messages)
 	if err != nil || stored == nil {
 		return all, nil, err
 	}
@@ -50,9 +51,9 @@ func (s *profileSources) load(cmd *cobra.Command) ([]*profile.Profile, map[strin
 
 // stored returns what the configuration says, if it has profiles. Those that are built in can be shown without any, so that a
 // configuration which nobody has asked for may be missing, but not silently.
-func (s *profileSources) stored(cmd *cobra.Command) (stored *config.Content, err error) {
+func (s *profileSources) stored(cmd *cobra.Command, messages io.Writer) (stored *config.Content, err error) {
 	err = s.use(cmd, false, func(t *target) error {
-		v, err := t.view(cmd.Context(), cmd.ErrOrStderr())
+		v, err := t.view(cmd.Context(), messages)
 		stored = &v.Content
 		return err
 	})
@@ -61,7 +62,7 @@ func (s *profileSources) stored(cmd *cobra.Command) (stored *config.Content, err
 	case errors.Is(err, errNoTarget):
 		return nil, nil
 	case err != nil && !asked:
-		fmt.Fprintf(cmd.ErrOrStderr(), "Profiles of the configuration are not shown: %v\n", err)
+		fmt.Fprintf(messages, "Profiles of the configuration are not shown: %v\n", err)
 		return nil, nil
 	case err != nil || len(stored.Profiles) == 0:
 		return nil, err

@@ -87,7 +87,7 @@ func TestProfileMistakes(t *testing.T) {
 		{[]string{"show"}, 2, "takes the name of one profile, but got 0"},
 		{[]string{"show", "a", "b"}, 2, "but got 2"},
 		{[]string{"show", "vosc"}, 1, `unknown profile "vosc": did you mean "vosk"? Use one of one-shot, echo,`},
-		{[]string{"ls", "-o", "yaml"}, 2, `--output: invalid value "yaml": use table or json`},
+		{[]string{"ls", "-o", "xml"}, 2, `--output: invalid value "xml": use one of table, wide, json, yaml, name`},
 		{[]string{"ls", "x"}, 2, "takes no arguments"},
 		{[]string{"lst"}, 2, `unknown command "lst"`},
 		{[]string{"ls", "--profile-file", "none.yaml"}, 1, "none.yaml: no such file"},

@@ -16,14 +16,20 @@ type reloader struct {
 	inForce *settings.Loaded
 	log     *settings.Log
 	apply   func(*settings.Loaded) // applies the settings that can change at run time
+	reopen  func() bool            // opens the access log again; false if there is none
 }
 
-// run serves requests until ctx ends.
-func (r *reloader) run(ctx context.Context, requests <-chan os.Signal) {
+// run serves requests to reload the settings, and to open the access log again, until ctx ends. To reload opens it again, too.
+func (r *reloader) run(ctx context.Context, requests, reopen <-chan os.Signal) {
 	for {
 		select {
 		case <-requests:
 			r.reload()
+			r.reopen()
+		case <-reopen:
+			if !r.reopen() {
+				r.log.Info("there is no access log to open again")
+			}
 		case <-ctx.Done():
 			return
 		}

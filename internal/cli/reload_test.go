@@ -32,6 +32,7 @@ func newReloading(t *testing.T, text string, args ...string) *reloading {
 	}
 	r.log = settings.NewLog(&r.out, &r.inForce.Settings)
 	r.apply = func(l *settings.Loaded) { r.applied = append(r.applied, l.Settings) }
+	r.reopen = func() bool { return false }
 	return r
 }
 
@@ -77,7 +78,7 @@ func TestReload(t *testing.T) {
 	// A file with mistakes changes nothing, not even what is right in it, and all of them are logged.
 	r.want(r.reread("drain-timeout: 3\nmax-heade: 1\nhandshake-timeout: 1s\n"),
 		`level=ERROR msg="invalid setting" error="w.yaml:1:16: drain-timeout: invalid duration \"3\": use a number with a unit, such as 500ms, 10s or 1m30s"`,
-		`level=ERROR msg="invalid setting" error="w.yaml:2:1: unknown setting \"max-heade\": did you mean \"max-header\"? Use one of listen, admin, admin-socket, admin-token, database, state-directory, loops, io-uring, loop-wait, max-header, handshake-timeout, close-timeout, drain-timeout, log-level, log-format"`,
+		`level=ERROR msg="invalid setting" error="w.yaml:2:1: unknown setting \"max-heade\": did you mean \"max-header\"? Use one of listen, admin, admin-socket, admin-token, database, state-directory, loops, io-uring, loop-wait, max-header, handshake-timeout, close-timeout, drain-timeout, log-level, log-format, access-log, access-log-format"`,
 		`level=ERROR msg="settings not changed because of errors" errors=2`)
 	if len(r.applied) != 1 || r.inForce.DrainTimeout != 120e9 {
 		t.Errorf("applied: %+v, in force: %+v", r.applied, r.inForce.Settings)
@@ -127,17 +128,25 @@ func TestReloadOnRequest(t *testing.T) {
 	}
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
-	requests, done, applied := make(chan os.Signal), make(chan struct{}), make(chan settings.Settings)
+	requests, reopen, done, applied := make(chan os.Signal), make(chan os.Signal), make(chan struct{}), make(chan settings.Settings)
 	r.apply = func(l *settings.Loaded) { applied <- l.Settings }
+	opened := 0 // how often the access log was opened again
+	r.reopen = func() bool { opened++; return opened < 4 }
 	go func() {
 		defer close(done)
-		r.run(ctx, requests)
+		r.run(ctx, requests, reopen)
 	}()
 	requests <- syscall.SIGHUP
 	if got := <-applied; got.DrainTimeout != 120e9 {
 		t.Errorf("applied %+v", got)
 	}
 	requests <- syscall.SIGHUP // which changes nothing
+	reopen <- syscall.SIGHUP   // any signal: its channel counts
+	r.out.Reset()
+	reopen <- syscall.SIGHUP
 	end()
 	<-done
+	if opened != 4 || !strings.Contains(r.out.String(), "there is no access log") {
+		t.Errorf("opened %d times, and logged %s", opened, r.out.String())
+	}
 }

@@ -23,7 +23,7 @@ The proxy serves the services and backends in its database, which may change whi
 ('wsbouncer service', 'wsbouncer backend'); or, with --backend, one service that flags
 describe. Settings of the process come from a YAML file ('wsbouncer config init' writes
 one), environment variables and flags; later ones win. On SIGHUP, the proxy reads the file
-and the environment again.
+and the environment again. On SIGUSR1, it opens the file of the access log again.
 
 On SIGINT or SIGTERM, the proxy stops accepting clients, lets sessions finish for up to
 --drain-timeout, closes the others with code 1001, and exits with status 0. A second signal
@@ -51,6 +51,11 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 	requests := make(chan os.Signal, 1)
 	signal.Notify(requests, syscall.SIGHUP) // from the beginning, since by default it ends the process
 	defer signal.Stop(requests)
+	reopen := make(chan os.Signal, 1)
+	if len(reopenSignals) > 0 { // none would mean all
+		signal.Notify(reopen, reopenSignals...)
+		defer signal.Stop(reopen)
+	}
 	sources := settings.Sources{Flags: &flags.process, Environment: os.Environ}
 	loaded, err := flags.load(sources)
 	if err != nil {
@@ -65,7 +70,7 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 	if err != nil {
 		return usageError(err)
 	}
-	all.RecoverPanics = true
+	all.RecoverPanics, all.Level = true, log.Level
 	proxy, err := app.Start(all, buildVersion(), log.Logger)
 	if err != nil {
 		return err
@@ -73,9 +78,10 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 	r := reloader{
 		load:    func() (*settings.Loaded, error) { return flags.loadProcess(sources) },
 		inForce: loaded, log: log,
-		apply: func(now *settings.Loaded) { proxy.Reconfigure(now.InUse(!flags.onlyFlags()), now.Token) },
+		apply:  func(now *settings.Loaded) { proxy.Reconfigure(now.InUse(!flags.onlyFlags()), now.Token) },
+		reopen: proxy.ReopenAccessLog,
 	}
-	r.run(cmd.Context(), requests)
+	r.run(cmd.Context(), requests, reopen)
 	proxy.Shutdown()
 	return nil
 }

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/figures"
 )
 
 func newServiceCommand() *cobra.Command {
@@ -66,24 +68,22 @@ func newServiceListCommand() *cobra.Command {
 		Short:   "List the services",
 		Long:    "List the services. A running proxy adds the number of clients that wait.",
 		Example: `  wsbouncer service ls
+  wsbouncer service ls --watch --output wide
   wsbouncer service ls --database config.db --output json`,
 	}
-	listing(cmd, func(content *config.Content, now *api.Stats, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error) {
-		if programs {
-			return nil, nil, servicesForPrograms(content, now), nil
-		}
-		heads, rows = serviceRows(content, now)
-		return heads, rows, nil, nil
+	listing(cmd, func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error) {
+		return serviceRows(content, now), servicesForPrograms(content, now), nil
 	})
 	return cmd
 }
 
-func serviceRows(content *config.Content, now *api.Stats) (heads []string, rows [][]string) {
-	heads = []string{"NAME", "PATH", "HOST", "PROFILE", "BALANCE", "QUEUE", "BACKENDS", "CAP"}
+func serviceRows(content *config.Content, now *api.Stats) *rows {
+	r := &rows{heads: []string{"NAME", "PATH", "HOST", "PROFILE", "BALANCE", "QUEUE", "BACKENDS", "CAP"}, names: content.Names(config.KindService)}
 	if knowsServices(now) {
-		heads = append(heads, "WAITING")
+		wide := []string{"LONGEST", "UTILISATION", "NOW", "SERVED", "TIMED OUT", "LEFT", "FULL"}
+		r.heads, r.wide = append(append(r.heads, "WAITING"), wide...), len(wide)
 	}
-	for _, name := range content.Names(config.KindService) {
+	for _, name := range r.names {
 		s := content.Services[name]
 		backends, connections := 0, 0
 		for _, b := range content.Backends {
@@ -96,15 +96,31 @@ func serviceRows(content *config.Content, now *api.Stats) (heads []string, rows 
 			name, orAny(s.Path), orAny(s.Host), s.Profile, s.Balance, strconv.Itoa(s.Queue), strconv.Itoa(backends), strconv.Itoa(connections),
 		}
 		if knowsServices(now) {
-			waiting := ""
+			cells := make([]string, 1+r.wide)
 			if s := now.Service(name); s != nil {
-				waiting = strconv.Itoa(s.Queue.Waiting)
+				cells = serviceNow(s)
 			}
-			row = append(row, waiting)
+			row = append(row, cells...)
 		}
-		rows = append(rows, row)
+		r.cells = append(r.cells, row)
 	}
-	return heads, rows
+	return r
+}
+
+// serviceNow returns what a proxy says about a service: the clients that wait, then the columns of the wide form.
+func serviceNow(s *api.Service) []string {
+	longest, state := "", "open"
+	if s.Queue.Waiting > 0 {
+		longest = figures.Seconds(s.Queue.OldestSeconds)
+	}
+	if s.Paused {
+		state = "paused"
+	}
+	q := &s.Queue.Totals
+	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
+	return []string{
+		strconv.Itoa(s.Queue.Waiting), longest, fmt.Sprintf("%.0f%%", 100*s.Utilisation), state, count(q.Served), count(q.TimedOut), count(q.Left), count(q.Full),
+	}
 }
 
 func servicesForPrograms(content *config.Content, now *api.Stats) []json.RawMessage {
@@ -112,7 +128,9 @@ func servicesForPrograms(content *config.Content, now *api.Stats) []json.RawMess
 	for _, name := range content.Names(config.KindService) {
 		var more map[string]any
 		if s := now.Service(name); s != nil {
-			more = map[string]any{"waiting": s.Queue.Waiting}
+			more = map[string]any{
+				"waiting": s.Queue.Waiting, "oldest_seconds": s.Queue.OldestSeconds, "utilisation": s.Utilisation, "paused": s.Paused,
+			}
 		}
 		all = append(all, named(config.KindService, name, content.Shown(config.KindService, name), more))
 	}

@@ -71,6 +71,7 @@ func onProxy(t *testing.T, access admin.Access) *stage {
 	mux.Handle("/api/v1/config", handler)
 	mux.Handle("/api/v1/config/", handler)
 	mux.HandleFunc("GET "+api.StatsPath, s.answer)
+	s.serveSessions(mux)
 	server := httptest.NewUnstartedServer(mux)
 	_ = server.Listener.Close()
 	server.Listener = listener

@@ -2,13 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -17,45 +18,80 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 )
 
-// table prints rows in columns below their heads. It shows empty cells as -.
+// table prints rows in columns below their heads. It shows empty cells as -. On a terminal, what is wrong has a colour.
 func table(out io.Writer, heads []string, rows [][]string) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, strings.Join(heads, "\t"))
-	for _, row := range rows {
-		cells := slices.Clone(row)
-		for i := range cells {
-			if cells[i] == "" {
-				cells[i] = "-"
-			}
+	all := append([][]string{heads}, rows...)
+	widths := make([]int, len(heads))
+	for _, row := range all {
+		for i, cell := range row[:min(len(row), len(heads))] {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cmp.Or(cell, "-")))
 		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
-	return w.Flush()
+	colours := colours(out)
+	var b strings.Builder
+	for n, row := range all {
+		for i, cell := range row {
+			cell = cmp.Or(cell, "-")
+			last := i == len(row)-1
+			pad := ""
+			if !last && i < len(widths) {
+				pad = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
+			}
+			switch {
+			case colours && n == 0:
+				cell = paint(bold, cell)
+			case colours:
+				cell = paint(colourOf(heads[min(i, len(heads)-1)], cell), cell)
+			}
+			b.WriteString(cell + pad)
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
 }
 
-// listing makes a command list entities: rows for people, or JSON for programs.
-func listing(cmd *cobra.Command, list func(content *config.Content, now *api.Stats, programs bool) (heads []string, rows [][]string, all []json.RawMessage, err error)) {
+// colourOf returns the colour of a cell; empty for none.
+func colourOf(head, cell string) string {
+	switch head {
+	case "HEALTH", "STATE", "NOW":
+	default:
+		return ""
+	}
+	switch cell, _, _ := strings.Cut(cell, ":"); cell {
+	case "circuit open", "unreachable", "probe fails", "outlier", "stale", "copied":
+		return red
+	case "circuit half-open", "draining", "disabled", "paused", api.StateWaiting, api.StateMoving:
+		return yellow
+	case api.Healthy:
+		return green
+	}
+	return ""
+}
+
+// listing makes a command list entities of the configuration, with what a running proxy says about them.
+func listing(cmd *cobra.Command, list func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error)) {
 	var from targetFlags
-	var form output
+	var form listFlags
 	cmd.Args = noArguments
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return from.use(cmd, false, func(t *target) error {
-			v, err := t.view(cmd.Context(), cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			heads, rows, all, err := list(&v.Content, t.running(cmd.Context(), cmd.ErrOrStderr()), form.json())
-			switch {
-			case err != nil:
-				return err
-			case form.json():
-				return printJSON(cmd.OutOrStdout(), marked(all, v.Stale))
-			}
-			return table(cmd.OutOrStdout(), heads, rows)
+			return form.run(cmd, func(messages io.Writer) (*rows, error) {
+				v, err := t.view(cmd.Context(), messages)
+				if err != nil {
+					return nil, err
+				}
+				r, all, err := list(&v.Content, t.running(cmd.Context(), messages))
+				if err != nil {
+					return nil, err
+				}
+				r.all = marked(all, v.Stale)
+				return r, nil
+			})
 		})
 	}
 	from.add(cmd)
-	form.add(cmd, "table")
+	form.add(cmd)
 }
 
 // showFields prints all fields of an entity; those in brackets have their default.

@@ -121,19 +121,18 @@ func (f *targetFlags) use(cmd *cobra.Command, making bool, do func(t *target) er
 		return err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
-	return explained(do(t))
+	return explained(do(t), "use --admin for another proxy, or --database for the database itself")
 }
 
-// explained adds to the error of a store what an operator can do about it.
-func explained(err error) error {
-	var unreachable *client.UnreachableError
+// explained adds to the error of a proxy that does not answer what an operator can do about it; elsewhere says what to use instead.
+func explained(err error, elsewhere string) error {
 	switch {
-	case errors.As(err, &unreachable) && errors.Is(err, fs.ErrPermission):
+	case !errors.As(err, new(*client.UnreachableError)):
+		return err
+	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w (run this command as the user of the proxy, or as root)", err)
-	case errors.As(err, &unreachable):
-		return fmt.Errorf("%w (is it running? use --admin for another proxy, or --database for the database itself)", err)
 	}
-	return err
+	return fmt.Errorf("%w (is it running? %s)", err, elsewhere)
 }
 
 // view returns the configuration to show. If the store fails and a proxy runs, that is the configuration in force, and view writes to

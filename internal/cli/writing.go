@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +30,7 @@ func (f *writeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.why, "why", "", "reason for the change, for the history")
 	cmd.Flags().StringVar(&f.who, "who", "", "author of the change, for the history (default: user@host)")
 	cmd.Flags().StringVar(&f.expect, "expect", "", "version that you have seen; the command fails if the configuration has another one")
-	f.output.add(cmd, "lines")
+	f.output.add(cmd, "lines", asJSON)
 }
 
 // plan returns a change to the present configuration. now is nil if that is invalid, and the change is to correct it.
@@ -188,7 +187,7 @@ func (f *writeFlags) report(out io.Writer, o outcome) error {
 	if o.Edits == nil {
 		o.Edits = config.Edits{}
 	}
-	if f.output.json() {
+	if f.output.forPrograms() {
 		return printJSON(out, o)
 	}
 	for _, edit := range o.Edits {
@@ -266,38 +265,4 @@ func conflicting(err error) error {
 	}
 	fmt.Fprintf(&b, "\nNothing was written. If you still want your change, repeat it with --expect %s.", conflict.Current)
 	return fmt.Errorf("%s", b.String())
-}
-
-// output is the flag for the form of what is printed.
-type output struct{ form, people string }
-
-// add adds the flag; people is what is printed for people.
-func (o *output) add(cmd *cobra.Command, people string) {
-	o.people = people
-	cmd.Flags().VarP(o, "output", "o", people+" for people or json for machines")
-	o.form = people
-	cmd.Flags().Lookup("output").DefValue = people
-}
-
-func (o *output) json() bool { return o.form == "json" }
-
-// Set implements pflag.Value.
-func (o *output) Set(text string) error {
-	if text != o.people && text != "json" {
-		return fmt.Errorf("invalid value %q: use %s or json", text, o.people)
-	}
-	o.form = text
-	return nil
-}
-
-func (o *output) String() string { return o.form }
-
-// Type implements pflag.Value.
-func (o *output) Type() string { return "form" }
-
-func printJSON(out io.Writer, value any) error {
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(value)
 }

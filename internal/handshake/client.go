@@ -109,6 +109,11 @@ func noScheme(text string) error {
 // Field is a field of an HTTP header.
 type Field struct{ Name, Value string }
 
+// append appends the field in its wire form to dst.
+func (f Field) append(dst []byte) []byte {
+	return append(append(append(append(dst, f.Name...), ": "...), f.Value...), "\r\n"...)
+}
+
 // ClientPart is what a server is told of what a client has said in its own handshake.
 type ClientPart struct {
 	// Path is appended to the target's path, percent-encoded and with a leading slash; empty for nothing.

@@ -37,8 +37,9 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%d %s: %s", r.Status, http.StatusText(r.Status), r.Reason)
 }
 
-// Append appends the answer in its wire form to dst. It says that the connection is closed after it.
-func (r *Refusal) Append(dst []byte) []byte {
+// Append appends the answer in its wire form to dst. It says that the connection is closed after it. more are further fields of the
+// header; they must be valid.
+func (r *Refusal) Append(dst []byte, more ...Field) []byte {
 	connection := "close"
 	if len(r.Header["Upgrade"]) > 0 { // Connection must then name it (RFC 9110, section 7.8)
 		connection = "close, Upgrade"
@@ -56,6 +57,9 @@ func (r *Refusal) Append(dst []byte) []byte {
 		for _, value := range values {
 			dst = fmt.Appendf(dst, "%s: %s\r\n", name, value)
 		}
+	}
+	for _, f := range more {
+		dst = f.append(dst)
 	}
 	return append(fmt.Appendf(dst, "Content-Length: %d\r\n\r\n", len(body)), body...)
 }
@@ -171,23 +175,27 @@ func (r *Request) Forwarded(name string) []string {
 }
 
 // AppendAccept appends the answer that accepts the upgrade (status 101) to dst. protocol is the chosen subprotocol; empty for none. No
-// extension is accepted.
-func (r *Request) AppendAccept(dst []byte, protocol string) []byte {
+// extension is accepted. more are further fields of the header; they must be valid.
+func (r *Request) AppendAccept(dst []byte, protocol string, more ...Field) []byte {
 	dst = append(dst, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "...)
 	dst = append(dst, acceptKey(r.Header.Get("Sec-WebSocket-Key"))...)
 	if protocol != "" {
 		dst = append(dst, "\r\nSec-WebSocket-Protocol: "...)
 		dst = append(dst, protocol...)
 	}
-	return append(dst, "\r\n\r\n"...)
+	dst = append(dst, "\r\n"...)
+	for _, f := range more {
+		dst = f.append(dst)
+	}
+	return append(dst, "\r\n"...)
 }
 
-// Refuse sends the refusal and closes the connection. It reads what the client still sends for a moment, because a reset could
+// Refuse sends the refusal, with more fields in its header, and closes the connection. It reads what the client still sends for a moment, because a reset could
 // otherwise destroy the answer before the client has read it.
-func Refuse(nc net.Conn, refusal *Refusal) {
+func Refuse(nc net.Conn, refusal *Refusal, more ...Field) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(lingerTime))
-	if _, err := nc.Write(refusal.Append(nil)); err != nil {
+	if _, err := nc.Write(refusal.Append(nil, more...)); err != nil {
 		return
 	}
 	if half, ok := nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {

@@ -62,7 +62,7 @@ func (c *Conn) leave() {
 func (c *Conn) Post(f func()) bool {
 	l := c.home.Load()
 	return l.Post(func() {
-		if !c.isOn(l) { // moved in the meantime
+		if !c.IsOn(l) { // moved in the meantime
 			c.Post(f)
 			return
 		}
@@ -71,9 +71,9 @@ func (c *Conn) Post(f func()) bool {
 	})
 }
 
-// isOn reports whether l owns the connection. It is called on the goroutine of l. It returns false if the connection has left
+// IsOn reports whether l owns the connection. It is called on the goroutine of l. It returns false if the connection has left
 // for another loop, and also while it is on its way back from there.
-func (c *Conn) isOn(l *Loop) bool { return c.home.Load() == l && c.on == l }
+func (c *Conn) IsOn(l *Loop) bool { return c.home.Load() == l && c.on == l }
 
 // Loop returns the loop that owns the connection.
 func (c *Conn) Loop() *Loop { return c.on }
@@ -214,7 +214,7 @@ func Move(to *Loop, moved func(), conns ...*Conn) bool {
 func (c *Conn) later(f func()) {
 	l := c.on
 	l.Later(func() {
-		if !c.isOn(l) {
+		if !c.IsOn(l) {
 			c.Post(f)
 			return
 		}

@@ -29,7 +29,7 @@ func (l *Loop) resume() {
 	defer l.recovered() // after another panic, run calls resume again
 	c, h := l.current, l.handler
 	l.current, l.handler = nil, nil
-	if c != nil && c.isOn(l) {
+	if c != nil && c.IsOn(l) {
 		l.retire(c, h)
 	}
 	l.driver.failSending()

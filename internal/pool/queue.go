@@ -39,6 +39,10 @@ func (w *Waiter[C]) Lease() uint64 { return w.lease }
 // not have to wait.
 func (w *Waiter[C]) Position() int { return w.position }
 
+// Ticket returns the client's number among all clients of the group that ever had to wait: of two that wait, the one with the lower
+// number came first. It may be called after Acquire has queued the client.
+func (w *Waiter[C]) Ticket() uint64 { return w.ticket }
+
 // take leases a connection of the pool, which must have an idle one, to the client.
 func (w *Waiter[C]) take(p *Pool[C]) C {
 	s := p.takeNewest(p.find(w.Variant))
@@ -55,7 +59,7 @@ const (
 	TimedOut Departure = iota
 	// LeftEarly: the client closed its connection.
 	LeftEarly
-	// TurnedAway: the proxy shuts down.
+	// TurnedAway: the proxy shuts down, the service was removed, or an operator ended the wait.
 	TurnedAway
 )
 
@@ -65,7 +69,7 @@ type QueueTotals struct {
 	Served     uint64 // of those, clients that got a connection
 	TimedOut   uint64 // clients that waited in vain
 	Left       uint64 // clients that left before
-	TurnedAway uint64 // clients that waited when the proxy shut down
+	TurnedAway uint64 // clients whose wait the proxy ended
 	Refused    uint64 // clients whose server refused what they say in their handshake
 	Full       uint64 // clients that could not be queued
 	// WaitedSeconds is how long the clients that got a connection have waited for it, in total.

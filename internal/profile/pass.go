@@ -201,6 +201,18 @@ func (p *HandshakePolicy) passesSubprotocol() bool {
 	return p.Pass.Subprotocol || p.Profile.spec.variant.privateSubprotocol
 }
 
+// Replace sets a header field of a private variant to a value of the proxy's own, or removes it if the value is empty. It changes nothing if
+// the service does not pass the field, or if every backend sets it itself.
+func (p *HandshakePolicy) Replace(v *Variant, name, value string) {
+	if !p.passesField(name) || slices.Contains(p.BackendHeaders, name) {
+		return
+	}
+	v.Header = slices.DeleteFunc(v.Header, func(f HeaderField) bool { return f.Name == name })
+	if value != "" {
+		v.Header = append(v.Header, HeaderField{name, value})
+	}
+}
+
 // passesParameter reports whether a parameter of the URL is passed on a connection of the client's own.
 func (p *HandshakePolicy) passesParameter(name string) bool {
 	v := &p.Profile.spec.variant

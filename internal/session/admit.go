@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
@@ -14,23 +15,27 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 )
 
+// idHeader is the header of the answer to an upgrade request that has the session's id.
+const idHeader = "X-Wsbouncer-Session-Id"
+
 // retryAfter is the Retry-After of a 503, in seconds.
 const retryAfter = 1
 
 // admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It
 // owns nc, whose deadline is set.
 func (s *Server) admit(nc net.Conn, begun time.Time) {
+	id := ID{s.process, s.lastID.Add(1)}
 	req, err := handshake.ReadRequest(nc, s.limits.Load().MaxHead)
 	if err == nil {
-		err = s.lease(nc, req, begun)
+		err = s.lease(nc, req, id, begun)
 	}
 	var refusal *handshake.Refusal
 	switch {
 	case err == nil:
 	case errors.As(err, &refusal):
 		s.refused[refusal.Status].Add(1)
-		s.options.Log.Debug("request refused", "client", nc.RemoteAddr(), "status", refusal.Status, "reason", refusal.Reason)
-		handshake.Refuse(nc, refusal)
+		s.options.Log.Debug("request refused", "id", id, "client", nc.RemoteAddr(), "status", refusal.Status, "reason", refusal.Reason)
+		handshake.Refuse(nc, refusal, handshake.Field{Name: idHeader, Value: id.String()})
 	default: // the client left
 		_ = nc.Close()
 	}
@@ -38,7 +43,7 @@ func (s *Server) admit(nc net.Conn, begun time.Time) {
 
 // lease checks the request, leases a connection for it and starts the session on the connection's loop, which owns nc
 // from then on. The lease comes before the answer, so that a client gets 503 if no connection is free.
-func (s *Server) lease(nc net.Conn, req *handshake.Request, begun time.Time) error {
+func (s *Server) lease(nc net.Conn, req *handshake.Request, id ID, begun time.Time) error {
 	service := s.routes.Load().find(req.Host, req.URL.Path)
 	if service == nil {
 		return &handshake.Refusal{Status: http.StatusNotFound, Reason: "there is no service for this path"}
@@ -49,11 +54,12 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, begun time.Time) err
 	if origin := req.Header.Get("Origin"); origin != "" && len(service.Origins) > 0 && !slices.Contains(service.Origins, origin) {
 		return &handshake.Refusal{Status: http.StatusForbidden, Reason: "this origin is not allowed"}
 	}
-	variant, err := service.variant(req)
+	trace := s.trace(req)
+	variant, err := service.variant(req, trace)
 	if err != nil {
 		return err
 	}
-	arrival := arrival{at: begun, variant: variant}
+	arrival := arrival{id: id, path: shortened(req.URL.Path), at: begun, variant: variant, trace: trace}
 	for {
 		if s.drained.Err() != nil {
 			return unavailable("shutting down")
@@ -72,6 +78,12 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, begun time.Time) err
 		// The connection was lost after it was leased: try another.
 	}
 }
+
+// maxPath is how much of a client's path a session remembers, in bytes.
+const maxPath = 256
+
+// shortened returns a copy of a path, at most maxPath bytes of it, which keeps nothing else of the request in memory.
+func shortened(path string) string { return strings.Clone(path[:min(len(path), maxPath)]) }
 
 func unavailable(reason string) *handshake.Refusal {
 	return &handshake.Refusal{

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -125,6 +127,9 @@ func (s *Session) follow(step profile.Step) {
 
 // letThrough reads the client again, and first presents its first message if an earlier leg has kept that.
 func (s *Session) letThrough() {
+	if t := s.record.Trace; s.leg.hold && t.Sampled() {
+		t.Ready = time.Now()
+	}
 	s.leg.hold = false
 	conn := s.leg.conn
 	if s.leg.first.Opcode != 0 {

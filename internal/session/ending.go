@@ -45,11 +45,8 @@ func (s *Session) endLease() {
 			ending.ClosedWith = s.record.Code
 		}
 	}
-	s.record.Relayed = Relayed{
-		FramesFromClients: s.scanner.Frames, BytesFromClients: s.scanner.Bytes,
-		FramesFromBackends: l.conn.Scanner.Frames - l.framesBefore, BytesFromBackends: l.conn.Scanner.Bytes - l.bytesBefore,
-	}
-	s.record.Connection = l.conn.End(ending)
+	s.record.Relayed = s.relayed()
+	s.record.Outcome = l.conn.End(ending)
 	s.leg = leg{}
 }
 
@@ -57,8 +54,13 @@ func (s *Session) endLease() {
 func (s *Session) forget() {
 	s.client.Close()
 	s.service.Variants.Forget(s.variant)
-	delete(s.shard.sessions, s)
+	s.server.registry.remove(s)
 	s.shard.ended[s.record.Code]++
 	s.server.active.Add(-1)
-	s.record.log(s.server.options.Log, s.service.Name)
+	s.record.Service = s.service.Name
+	s.server.history.add(&s.record)
+	s.record.log(s.server.options.Log)
+	if ended := s.server.options.Ended; ended != nil {
+		ended(&s.record, s.service)
+	}
 }

@@ -78,5 +78,21 @@ func (l *leg) traffic(sent sent) profile.Traffic {
 	}
 }
 
+// relayed returns what the session has relayed so far, on the present leg.
+func (s *Session) relayed() Relayed {
+	l := &s.leg
+	if l.conn == nil {
+		r := s.record.Relayed
+		if s.record.Ended.IsZero() { // it looks for another connection
+			r.FramesFromClients, r.BytesFromClients = s.scanner.Frames, s.scanner.Bytes
+		}
+		return r
+	}
+	return Relayed{
+		FramesFromClients: s.scanner.Frames, BytesFromClients: s.scanner.Bytes,
+		FramesFromBackends: l.conn.Scanner.Frames - l.framesBefore, BytesFromBackends: l.conn.Scanner.Bytes - l.bytesBefore,
+	}
+}
+
 // owed reports whether the backend may have something left to say to what the client has sent.
 func (s *Session) owed() bool { return s.leg.conn.Boundary().Owed(s.leg.traffic(s.sentNow())) }

@@ -34,7 +34,7 @@ func TestLeasedConnectionIsLost(t *testing.T) {
 	client.SendClose(frame.NormalClosure, "")
 	client.ExpectClose(frame.NormalClosure, "")
 	_ = client.Close()
-	if a := r.record(); a["id"].Uint64() != 1 {
+	if a := r.record(); a["id"].String() != (ID{r.server.process, 1}).String() {
 		t.Errorf("record: %v", a)
 	}
 }

@@ -59,7 +59,7 @@ func (s *Session) startSearch() {
 		defer server.options.Guard.Recover("search", func() { client.Post(func() { s.searched(search, nil, mistake.Err) }) })
 		conn, ok, err := service.Group.Acquire(&search.waiter)
 		if !ok && err == nil {
-			conn, err = server.queued(service, &search.waiter, search.until, search.ended)
+			conn, err = server.queued(service, &search.waiter, search.until, search.ended, nil)
 		}
 		ok = client.Post(func() { s.searched(search, conn, err) })
 		if !ok && conn != nil {
@@ -105,10 +105,8 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 func (s *Session) join(search *search, conn *backend.Conn) {
 	to := conn.Stream().Home()
 	s.deadline.Take()
-	delete(s.shard.sessions, s)
 	arrived := func() {
 		s.shard = &s.server.shards[s.client.Loop().ID()]
-		s.shard.sessions[s] = struct{}{}
 		s.deadline.Put()
 		conn.Use(func(alive bool) { s.resume(search, conn, alive) })
 	}

@@ -20,20 +20,15 @@ func (r *rig) mover() (moves *atomic.Int64, stop func()) {
 	tasks.Go(func() {
 		loops := r.loops.Loops()
 		for {
-			for i, from := range loops {
-				select {
-				case <-quit:
-					return
-				default:
-				}
-				to := loops[(i+1)%len(loops)]
-				from.Call(func() {
-					for s := range r.server.shards[i].sessions {
-						(*clientSide)(s).MoveTo(to)
-						moves.Add(1)
-					}
-				})
+			select {
+			case <-quit:
+				return
+			default:
 			}
+			r.each(func(s *Session) {
+				(*clientSide)(s).MoveTo(loops[(s.client.Loop().ID()+1)%len(loops)])
+				moves.Add(1)
+			})
 		}
 	})
 	return moves, sync.OnceFunc(func() { close(quit); tasks.Wait() })
@@ -93,16 +88,12 @@ func TestMoveWhileStreaming(t *testing.T) {
 	}
 	wstest.Eventually(t, "everything is answered", func() bool {
 		asked, answered := uint64(0), uint64(0) // what has been written may still be in a socket
-		for i, l := range r.loops.Loops() {
-			l.Call(func() {
-				for s := range r.server.shards[i].sessions {
-					asked += s.scanner.Messages
-					if s.client.Pending() == 0 {
-						answered += s.leg.conn.Scanner.Messages
-					}
-				}
-			})
-		}
+		r.each(func(s *Session) {
+			asked += s.scanner.Messages
+			if s.client.Pending() == 0 {
+				answered += s.leg.conn.Scanner.Messages
+			}
+		})
 		return asked == messages && answered == messages
 	})
 	for _, p := range peers {
@@ -148,16 +139,12 @@ func TestLingeringClientTouchesNothing(t *testing.T) {
 	client := r.join()
 	moved := false // once: going to and fro would put in order what the race detector is to find without
 	loops := r.loops.Loops()
-	for i, l := range loops {
-		l.Call(func() {
-			for s := range r.server.shards[i].sessions {
-				if s.life.state == relaying && !moved {
-					moved = true
-					(*clientSide)(s).MoveTo(loops[1-i])
-				}
-			}
-		})
-	}
+	r.each(func(s *Session) {
+		if s.life.state == relaying && !moved {
+			moved = true
+			(*clientSide)(s).MoveTo(loops[1-s.client.Loop().ID()])
+		}
+	})
 	for range 200 {
 		lingering.Send(frame.Ping, "still here")
 		client.Send(frame.Text, "hello")

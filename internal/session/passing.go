@@ -12,7 +12,7 @@ import (
 )
 
 // variant returns the variant of connections that a request needs. The error is a [handshake.Refusal].
-func (s *Service) variant(req *handshake.Request) (string, error) {
+func (s *Service) variant(req *handshake.Request, trace *Trace) (string, error) {
 	passing := s.Passing
 	if passing == nil {
 		passing = &profile.HandshakePolicy{Profile: s.Profile}
@@ -33,7 +33,19 @@ func (s *Service) variant(req *handshake.Request) (string, error) {
 	if !passing.Any() {
 		return "", nil
 	}
+	if v.Private && trace.own() {
+		passTrace(passing, &v, trace)
+	}
 	return s.Variants.Name(v), nil
+}
+
+// passTrace makes the session's span the parent of what the backend does on a connection that is dialed for this client, if the service
+// passes the header. A client that says nothing of a trace gets no connection of its own for that.
+func passTrace(passing *profile.HandshakePolicy, v *profile.Variant, trace *Trace) {
+	passing.Replace(v, traceparentHeader, trace.traceparent())
+	if trace.State == "" { // the client's belongs to a trace that the proxy does not go on with
+		passing.Replace(v, tracestateHeader, "")
+	}
 }
 
 // rest returns the part of the client's path that follows the service's path, as the client wrote it, if the service passes it on.

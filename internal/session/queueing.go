@@ -14,11 +14,14 @@ import (
 
 // arrival is how a client came to its session.
 type arrival struct {
+	id       ID
+	path     string    // that it asks for, without the query
 	at       time.Time // when its connection was accepted
 	position int       // in the queue when it began to wait; 0 if it did not wait
 	until    time.Time // when its wait times out; zero if it did not wait
 	key      uint64    // hash that chooses its backend
 	variant  string    // variant of the connection that it needs
+	trace    *Trace    // nil for none
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.
@@ -44,7 +47,12 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 		arrival.until = time.Now().Add(service.QueueTimeout)
 	}
 	client := readEarly(nc)
-	conn, err = s.queued(service, waiter, arrival.until, client.left)
+	w := &waiting{
+		arrival: *arrival, service: service, client: addressOf(nc), ticket: waiter.Ticket(), killed: make(chan string, 1),
+	}
+	s.registry.addWaiting(w)
+	conn, err = s.queued(service, waiter, arrival.until, client.left, w.killed)
+	s.registry.removeWaiting(w)
 	req.Early = append(req.Early, client.stop()...)
 	if conn != nil && client.hasLeft() {
 		conn.ReturnUnused()
@@ -54,8 +62,11 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 }
 
 // queued waits for the connection of a client in the queue. It returns an error when the time is up, when left is closed because
-// the client left (errLeft), when the server stops admitting clients, or when the service is removed.
-func (s *Server) queued(service *Service, waiter *pool.Waiter[*backend.Conn], until time.Time, left <-chan struct{}) (*backend.Conn, error) {
+// the client left (errLeft), when an operator ends the wait (killed brings the reason), when the server stops admitting clients, or
+// when the service is removed.
+func (s *Server) queued(
+	service *Service, waiter *pool.Waiter[*backend.Conn], until time.Time, left <-chan struct{}, killed <-chan string,
+) (*backend.Conn, error) {
 	timeout := time.NewTimer(time.Until(until))
 	defer timeout.Stop()
 	why, err := pool.TimedOut, error(nil)
@@ -69,6 +80,8 @@ func (s *Server) queued(service *Service, waiter *pool.Waiter[*backend.Conn], un
 		err = unavailable("no connection came free in time")
 	case <-left:
 		why, err = pool.LeftEarly, errLeft
+	case reason := <-killed:
+		why, err = pool.TurnedAway, unavailable(reason)
 	case <-s.drained.Done():
 		why, err = pool.TurnedAway, unavailable("shutting down")
 	case <-service.Removed:

@@ -23,7 +23,9 @@ func (p party) String() string { return [...]string{"client", "backend", "proxy"
 
 // Record is what the log says about a session. It is owned by the session's loop.
 type Record struct {
-	ID      uint64
+	ID      ID
+	Service string // set when it is described or has ended
+	Path    string // that the client asked for, without the query
 	Client  netip.AddrPort
 	Arrived time.Time // when the client's connection was accepted
 	Leased  time.Time // when the session began
@@ -32,17 +34,22 @@ type Record struct {
 	Ended    time.Time // when its end was decided
 	Relayed  Relayed
 
-	Backend *backend.Backend // that served it last
+	Backend    *backend.Backend // that served it last; nil before the first
+	Connection uint32           // the number of the backend's connection
 
 	By     party
 	Code   frame.CloseCode // the client's close code; AbnormalClosure if it left without one
 	Reason string
-	// Connection is what became of the backend's connection.
-	Connection backend.Outcome
+	// Outcome is what became of the backend's connection.
+	Outcome backend.Outcome
+
+	// Trace is the session's place in a distributed trace; nil for none.
+	Trace *Trace
 }
 
-func (r *Record) begin(id uint64, client netip.AddrPort, arrival arrival) {
-	r.ID, r.Client, r.Arrived, r.Position, r.Leased = id, client, arrival.at, arrival.position, time.Now()
+func (r *Record) begin(client netip.AddrPort, arrival arrival) {
+	r.ID, r.Path, r.Client, r.Arrived, r.Position, r.Leased = arrival.id, arrival.path, client, arrival.at, arrival.position, time.Now()
+	r.Trace = arrival.trace
 }
 
 func (r *Record) end(who party, code frame.CloseCode, reason string) {
@@ -50,13 +57,14 @@ func (r *Record) end(who party, code frame.CloseCode, reason string) {
 }
 
 // log writes the record as one line.
-func (r *Record) log(log *slog.Logger, service string) {
+func (r *Record) log(log *slog.Logger) {
 	if !log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
 	log.LogAttrs(context.Background(), slog.LevelInfo, "session ended",
-		slog.Uint64("id", r.ID),
-		slog.String("service", service),
+		slog.String("id", r.ID.String()),
+		slog.String("service", r.Service),
+		slog.String("path", r.Path),
 		slog.String("backend", r.Backend.Name()),
 		slog.String("client", r.Client.String()),
 		slog.Duration("waited", r.Leased.Sub(r.Arrived)),
@@ -69,6 +77,6 @@ func (r *Record) log(log *slog.Logger, service string) {
 		slog.String("by", r.By.String()),
 		slog.Int("code", int(r.Code)),
 		slog.String("reason", r.Reason),
-		slog.String("connection", r.Connection.String()),
+		slog.String("connection", r.Outcome.String()),
 	)
 }

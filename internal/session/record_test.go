@@ -34,7 +34,7 @@ func TestRecord(t *testing.T) {
 		took := time.Since(begun)
 		frames, bytes := uint64(c.frames), uint64(c.frames*c.size)
 		for name, value := range map[string]any{
-			"id": uint64(i + 1), "service": "test", "backend": r.script.Target().URL, "client": client,
+			"id": ID{r.server.process, uint64(i + 1)}.String(), "service": "test", "backend": r.script.Target().URL, "client": client,
 			"frames_from_client": frames, "bytes_from_client": bytes,
 			"frames_from_backend": frames, "bytes_from_backend": bytes,
 			"by": "client", "code": int64(c.code), "reason": "why not", "connection": "returned",

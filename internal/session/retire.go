@@ -28,7 +28,7 @@ func (s *Session) retire() {
 		s.tell()
 	}
 	if conn := s.leg.conn; conn != nil && conn.RetireLease((*backendSide)(s)) {
-		s.record.Connection = backend.Discarded
+		s.record.Outcome = backend.Discarded
 	}
 	s.forget()
 }

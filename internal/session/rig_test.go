@@ -163,10 +163,8 @@ func (r *rig) close() {
 			r.t.Errorf("connections are left after Close: %+v", s)
 		}
 	}
-	for i := range r.server.shards {
-		if n := len(r.server.shards[i].sessions); n != 0 {
-			r.t.Errorf("%d sessions are left on loop %d", n, i)
-		}
+	if sessions, clients := r.server.registry.all(); len(sessions)+len(clients) != 0 {
+		r.t.Errorf("%d sessions and %d waiting clients are left in the registry", len(sessions), len(clients))
 	}
 	r.loops.Close()
 }
@@ -203,16 +201,18 @@ func (r *rig) on(f func(*Session)) {
 	r.t.Helper()
 	wstest.Eventually(r.t, "there is a session", func() bool {
 		found := false
-		for i, l := range r.loops.Loops() {
-			l.Call(func() {
-				for s := range r.server.shards[i].sessions {
-					if !found {
-						found = true
-						f(s)
-					}
-				}
-			})
-		}
+		r.each(func(s *Session) {
+			if !found {
+				found = true
+				f(s)
+			}
+		})
 		return found
 	})
+}
+
+// each calls f with each session, on its loop.
+func (r *rig) each(f func(*Session)) {
+	sessions, _ := r.server.registry.all()
+	r.server.each(sessions, f)
 }

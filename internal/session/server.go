@@ -33,6 +33,12 @@ type Options struct {
 	Guard *mistake.Guard
 	// Log gets a line for each session that ended (level info) and for each refused request (level debug).
 	Log *slog.Logger
+	// Trace returns a session's place in a trace, from what its client said of one: nil if it said nothing valid. It may return nil for
+	// none. Any goroutine calls it. nil leaves it at what the clients say.
+	Trace func(client *Trace) *Trace
+	// Ended gets the record of each session that has ended, on the session's loop: it must not block, and not keep the record. nil for
+	// nobody.
+	Ended func(*Record, *Service)
 }
 
 // Limits bound what a client may do before it has a session.
@@ -47,18 +53,22 @@ type Limits struct {
 type Server struct {
 	// Static after NewServer.
 	options Options
+	process Process         // of the ids of sessions
 	shards  []shard         // by loop; each is owned by its loop
 	drained context.Context // ends when the server stops admitting clients
 	drain   context.CancelFunc
 	turn    chan struct{} // one element for each handshake that is handled, see turns
 
 	// For any goroutine.
-	limits  atomic.Pointer[Limits]
-	routes  atomic.Pointer[routes]
-	lastID  atomic.Uint64
-	active  atomic.Int64
-	refused [600]atomic.Uint64 // by HTTP status
-	pending tasks              // goroutines that accept, answer handshakes and search for connections
+	limits   atomic.Pointer[Limits]
+	routes   atomic.Pointer[routes]
+	lastID   atomic.Uint64 // of a client whose request is routed
+	begun    atomic.Uint64 // sessions
+	active   atomic.Int64
+	refused  [600]atomic.Uint64 // by HTTP status
+	registry registry
+	history  history
+	pending  tasks // goroutines that accept, answer handshakes and search for connections
 
 	mu         sync.Mutex
 	listeners  []net.Listener        // guarded by mu
@@ -68,9 +78,8 @@ type Server struct {
 
 // shard is the part of the server's state that one event loop owns. Only that loop's goroutine touches it.
 type shard struct {
-	sessions map[*Session]struct{}
-	relayed  Relayed
-	ended    map[frame.CloseCode]uint64
+	relayed Relayed
+	ended   map[frame.CloseCode]uint64
 }
 
 // Relayed counts relayed data frames, and their payload in bytes.
@@ -100,13 +109,14 @@ const (
 
 // NewServer returns a server that serves the listeners given to Serve. StopAccepting, EndAll and Close end it.
 func NewServer(o Options) *Server {
-	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), turn: make(chan struct{}, turns)}
+	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), turn: make(chan struct{}, turns), process: NewProcess()}
+	s.registry.init()
 	s.drained, s.drain = context.WithCancel(context.Background())
 	s.SetLimits(o.Limits)
 	s.SetServices(o.Services)
 	s.shards = make([]shard, len(o.Loops.Loops()))
 	for i := range s.shards {
-		s.shards[i] = shard{sessions: make(map[*Session]struct{}), ended: make(map[frame.CloseCode]uint64)}
+		s.shards[i] = shard{ended: make(map[frame.CloseCode]uint64)}
 	}
 	return s
 }
@@ -206,18 +216,12 @@ func (s *Server) StopAccepting() {
 func (s *Server) Active() int64 { return s.active.Load() }
 
 // Begun returns how many sessions have begun since the start.
-func (s *Server) Begun() uint64 { return s.lastID.Load() }
+func (s *Server) Begun() uint64 { return s.begun.Load() }
 
-// EndAll ends all sessions: their clients get a close frame with the code and reason.
+// EndAll ends all sessions: their clients get a close frame with the code and reason. It must not be called on a loop.
 func (s *Server) EndAll(code frame.CloseCode, reason string) {
-	for i, l := range s.options.Loops.Loops() {
-		l.Post(func() {
-			for session := range s.shards[i].sessions {
-				l.Handling(session.client)
-				session.end(code, reason)
-			}
-		})
-	}
+	sessions, _ := s.registry.all()
+	s.each(sessions, func(session *Session) { session.end(code, reason) })
 }
 
 // Close cuts handshakes short and waits for their goroutines. Call StopAccepting before, and EndAll to end the sessions.
@@ -234,7 +238,7 @@ func (s *Server) Close() {
 // Stats returns the exact counts, gathered loop by loop.
 func (s *Server) Stats() Stats {
 	stats := Stats{
-		Active: s.active.Load(), Total: s.lastID.Load(),
+		Active: s.active.Load(), Total: s.begun.Load(),
 		Refused: make(map[int]uint64), Ended: make(map[frame.CloseCode]uint64),
 	}
 	for status := range s.refused {

@@ -38,7 +38,7 @@ type Session struct {
 // newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
 func (s *Server) newSession(service *Service, nc net.Conn, arrival arrival) *Session {
 	session := &Session{server: s, service: service, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(service.MaxMessage)}
-	session.record.begin(s.lastID.Add(1), addressOf(nc), arrival)
+	session.record.begin(addressOf(nc), arrival)
 	return session
 }
 
@@ -46,15 +46,16 @@ func (s *Server) newSession(service *Service, nc net.Conn, arrival arrival) *Ses
 func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.Request) {
 	l := conn.Stream().Loop()
 	s.shard = &s.server.shards[l.ID()]
-	s.shard.sessions[s] = struct{}{}
 	s.server.active.Add(1)
+	s.server.begun.Add(1)
 	s.client = l.Add(socket, (*clientSide)(s), req.Early)
+	s.server.registry.add(s)
 	l.Handling(s.client)
 	protocol := conn.Protocol()
 	if !req.Offers(protocol) {
 		protocol = ""
 	}
-	s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol))
+	s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
 	s.client.Write(conn.TakeGreeting())
 	s.limitDuration()
 	s.startLeg(conn, profile.Opening{})
@@ -63,7 +64,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 // startLeg begins the lease of conn: frames pass both ways from now on.
 func (s *Session) startLeg(conn *backend.Conn, first profile.Opening) {
 	s.leg = s.newLeg(conn, first)
-	s.record.Backend = conn.Backend()
+	s.record.Backend, s.record.Connection = conn.Backend(), conn.Number()
 	conn.Stream().SetHandler((*backendSide)(s))
 	if end := conn.EarlyEnd(); end != nil {
 		s.refusedAtOnce(end)
@@ -172,10 +173,8 @@ func (s *Session) moveTo(to *loop.Loop) {
 	s.timer.Take()
 	s.deadline.Take()
 	conn.TakeTimers()
-	delete(s.shard.sessions, s)
 	arrived := func() {
 		s.shard = &s.server.shards[s.client.Loop().ID()]
-		s.shard.sessions[s] = struct{}{}
 		s.timer.Put()
 		s.deadline.Put()
 		conn.PutTimers()

@@ -11,15 +11,19 @@ import (
 // Log is a log whose level and format can change while it is used.
 type Log struct {
 	*slog.Logger
-	level  slog.LevelVar
+	// Level is the lowest level that is logged. It may be changed at any time; Set does, too.
+	Level  *slog.LevelVar
 	asJSON atomic.Bool
 }
 
+// LogLevels are the names of the levels, the one that logs the most first.
+var LogLevels = []string{"debug", "info", "warn", "error"}
+
 // NewLog returns a log with the level and format of loaded settings.
 func NewLog(w io.Writer, s *Settings) *Log {
-	l := new(Log)
+	l := &Log{Level: new(slog.LevelVar)}
 	l.Set(s)
-	options := &slog.HandlerOptions{Level: &l.level, ReplaceAttr: inSeconds}
+	options := &slog.HandlerOptions{Level: l.Level, ReplaceAttr: inSeconds}
 	l.Logger = slog.New(&formats{slog.NewTextHandler(w, options), slog.NewJSONHandler(w, options), &l.asJSON})
 	return l
 }
@@ -37,7 +41,7 @@ func inSeconds(_ []string, a slog.Attr) slog.Attr {
 func (l *Log) Set(s *Settings) {
 	var level slog.Level
 	if level.UnmarshalText([]byte(s.LogLevel)) == nil { // the names of levels are slog's
-		l.level.Set(level)
+		l.Level.Set(level)
 	}
 	l.asJSON.Store(s.LogFormat == "json")
 }

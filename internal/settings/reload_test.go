@@ -26,7 +26,9 @@ func TestReload(t *testing.T) {
 			asleep = append(asleep, s.name)
 		}
 	}
-	if want := []string{"admin-token", "max-header", "handshake-timeout", "close-timeout", "drain-timeout", "log-level", "log-format"}; !slices.Equal(live, want) {
+	if want := []string{
+		"admin-token", "max-header", "handshake-timeout", "close-timeout", "drain-timeout", "log-level", "log-format", "access-log", "access-log-format",
+	}; !slices.Equal(live, want) {
 		t.Errorf("live settings are %q", live)
 	}
 	first, second := given{flags: was}.load(t), given{flags: is}.load(t)

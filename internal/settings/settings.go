@@ -34,6 +34,9 @@ type Settings struct {
 
 	LogLevel  string // debug, info, warn or error
 	LogFormat string // text or json
+
+	AccessLog       string // file with a line for each session that ended and each client that was refused; empty for none
+	AccessLogFormat string // json or combined
 }
 
 // Off is the value of [Settings.AdminSocket] for no socket.
@@ -51,6 +54,7 @@ func Defaults() Settings {
 		DrainTimeout:     30 * time.Second,
 		LogLevel:         "info",
 		LogFormat:        "text",
+		AccessLogFormat:  "json",
 	}
 }
 

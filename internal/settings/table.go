@@ -77,10 +77,16 @@ var table = []setting{
 		return value.NewDuration(&s.DrainTimeout, 0)
 	}},
 	{name: "log-level", help: "lowest level to log; info logs one line for each session", live: true, value: func(s *Settings) value.Value {
-		return value.NewChoice(&s.LogLevel, "log level", []string{"debug", "info", "warn", "error"})
+		return value.NewChoice(&s.LogLevel, "log level", LogLevels)
 	}},
 	{name: "log-format", help: "format of the log, which goes to standard error", live: true, value: func(s *Settings) value.Value {
 		return value.NewChoice(&s.LogFormat, "log format", []string{"text", "json"})
+	}},
+	{name: "access-log", help: "file that gets one line for each session that ended and each client that was refused", unset: "none", live: true, value: func(s *Settings) value.Value {
+		return value.NewText(&s.AccessLog, "a path", orEmpty(checkPath))
+	}},
+	{name: "access-log-format", help: "format of the access log; combined: that of Apache and nginx, which says less", live: true, value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.AccessLogFormat, "format of the access log", []string{"json", "combined"})
 	}},
 }
 

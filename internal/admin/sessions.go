@@ -1,0 +1,103 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
+)
+
+// Sessions is what the API shows of sessions, and does to them. All functions may be called from any goroutine at any time.
+type Sessions struct {
+	// All returns all sessions and waiting clients, in no order. The caller may change the slice.
+	All func() []api.Session
+	// Ended returns the sessions that have ended, as far as they are remembered.
+	Ended func() []api.Session
+	// Detail returns a session or waiting client, or one that has ended and is remembered; false for an unknown id.
+	Detail func(id string) (api.SessionDetail, bool)
+	// Kill ends a session or a client's wait. It returns false if that is not there, or over already.
+	Kill func(id, why string) bool
+}
+
+func (s *Sessions) routes(audit *Audit) []route {
+	return []route{
+		{path: api.SessionsPath, methods: methods{http.MethodGet: served(s.list)}},
+		{path: api.SessionsPath + "/{id}", methods: methods{
+			http.MethodGet: served(s.show),
+			http.MethodDelete: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
+				return s.kill(w, r, audit)
+			}),
+		}},
+	}
+}
+
+// list returns the sessions that the query chooses.
+func (s *Sessions) list(_ http.ResponseWriter, r *http.Request) (any, error) {
+	query, err := api.ParseSessionQuery(r.URL.Query())
+	if err != nil {
+		return nil, BadRequest("%v", err)
+	}
+	all := s.All()
+	list := api.SessionList{Total: len(all)}
+	if query.State == api.StateEnded {
+		all = s.Ended()
+	}
+	list.Sessions, list.Matched = query.Choose(all)
+	return list, nil
+}
+
+// show returns one session.
+func (s *Sessions) show(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if err := onlyParameters(r); err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	detail, ok := s.Detail(id)
+	if !ok {
+		return nil, s.unknown(id)
+	}
+	return detail, nil
+}
+
+// kill ends a session.
+func (s *Sessions) kill(w http.ResponseWriter, r *http.Request, audit *Audit) (any, error) {
+	if err := onlyParameters(r); err != nil {
+		return nil, err
+	}
+	order, err := readOrder(w, r)
+	if err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	if !s.Kill(id, order.Why) {
+		detail, ok := s.Detail(id)
+		switch {
+		case !ok:
+			return nil, s.unknown(id)
+		case detail.State == api.StateEnded:
+			return nil, WrongState("session %s has ended: %s, code %d (%s)", id, detail.By, detail.Code, detail.Reason)
+		}
+		return nil, WrongState("session %s is ending: its state is %s", id, detail.State)
+	}
+	audit.Note(r, "kill", id, order, "")
+	return api.Outcome{Text: fmt.Sprintf("session %s is ended", id), Sessions: 1}, nil
+}
+
+// unknown is the error for an id that no session has. It does not list all ids: there may be thousands.
+func (s *Sessions) unknown(id string) error {
+	var known []string
+	for _, all := range [][]api.Session{s.All(), s.Ended()} {
+		for i := range all {
+			known = append(known, all[i].ID)
+		}
+	}
+	err := &Error{Status: http.StatusNotFound, Kind: api.KindUnknown, Nearest: spelling.Nearest(id, known)}
+	err.Text = fmt.Sprintf("unknown session %q", cut(id))
+	if err.Nearest != "" {
+		err.Text += fmt.Sprintf(": did you mean %q?", err.Nearest)
+	} else {
+		err.Text += ": it never was, or ended too long ago to be remembered"
+	}
+	return err
+}

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/admin"
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session"
+)
+
+// sessionsAPI returns what the admin API shows of sessions, and does to them.
+func (p *Proxy) sessionsAPI() admin.Sessions {
+	return admin.Sessions{
+		All: p.allSessions,
+		Ended: func() []api.Session {
+			ended, _ := p.endedSessions(0)
+			return ended
+		},
+		Detail: p.sessionDetail,
+		Kill: func(text, why string) bool {
+			id, ok := session.ParseID(text)
+			return ok && p.sessions.Kill(id, why)
+		},
+	}
+}
+
+// allSessions returns all sessions and waiting clients, in no order.
+func (p *Proxy) allSessions() []api.Session {
+	described, now := p.sessions.Sessions(), time.Now()
+	all := make([]api.Session, len(described))
+	for i := range described {
+		all[i] = sessionOf(&described[i], now)
+	}
+	return all
+}
+
+// endedSessions returns the sessions that have ended after the first n, oldest first, as far as they are remembered, and how many have
+// ended.
+func (p *Proxy) endedSessions(n uint64) (all []api.Session, count uint64) {
+	records, count := p.sessions.Ended(n)
+	return endedOf(records), count
+}
+
+func endedOf(records []session.Record) []api.Session {
+	all := make([]api.Session, len(records))
+	for i := range records {
+		all[i] = endedSession(&records[i])
+	}
+	return all
+}
+
+// endedSession returns the description of a session that has ended.
+func endedSession(r *session.Record) api.Session {
+	s := sessionOf(&session.Description{Record: *r, State: api.StateEnded, Decided: true}, r.Ended)
+	s.Fate = r.Outcome.String()
+	return s
+}
+
+// sessionOf returns what the API says of a session.
+func sessionOf(d *session.Description, now time.Time) api.Session {
+	s := api.Session{
+		ID: d.ID.String(), Service: d.Service, Client: d.Client.String(), State: d.State, Started: d.Arrived.UTC(),
+		AgeSeconds: now.Sub(d.Arrived).Seconds(), Place: d.Place,
+		FramesFromClient: d.Relayed.FramesFromClients, BytesFromClient: d.Relayed.BytesFromClients,
+		FramesFromBackend: d.Relayed.FramesFromBackends, BytesFromBackend: d.Relayed.BytesFromBackends,
+	}
+	if d.Leased.IsZero() {
+		s.WaitedSeconds = s.AgeSeconds
+	} else {
+		s.WaitedSeconds = d.Leased.Sub(d.Arrived).Seconds()
+	}
+	if d.Backend != nil {
+		s.Backend, s.Connection = d.Backend.Name(), connectionID(d.Backend, d.Connection)
+	}
+	if d.Decided {
+		s.Ended, s.By, s.Code, s.Reason = d.Ended.UTC(), d.By.String(), uint16(d.Code), d.Reason
+	}
+	return s
+}
+
+// connectionID names a backend's connection.
+func connectionID(b *backend.Backend, number uint32) string {
+	return fmt.Sprintf("%s/%d", b.Name(), number)
+}
+
+// sessionDetail returns one session, also one that has ended and is remembered.
+func (p *Proxy) sessionDetail(text string) (detail api.SessionDetail, ok bool) {
+	id, ok := session.ParseID(text)
+	if !ok {
+		return detail, false
+	}
+	now := time.Now()
+	d, ok := p.sessions.Detail(id)
+	if !ok {
+		record, ok := p.sessions.EndedSession(id)
+		return api.SessionDetail{Session: endedSession(&record), Path: record.Path}, ok
+	}
+	detail = api.SessionDetail{
+		Session: sessionOf(&d.Description, now), Path: d.Path, Host: d.Host, Profile: d.Profile, Variant: d.Variant, Moves: d.Moves,
+		Paused: d.Paused, BackendPaused: d.BackendPaused, PendingToClient: d.ToClient, PendingToBackend: d.ToBackend,
+		Before: endedOf(d.Before),
+	}
+	if d.Place > 0 {
+		detail.Queue = &api.Place{
+			Place: d.Place, Waiting: d.Waiting, WaitedSeconds: detail.WaitedSeconds, TimeoutSeconds: max(0, d.Until.Sub(now).Seconds()),
+		}
+	}
+	if c := d.Server; c != nil {
+		detail.Server = &api.Connection{
+			ID: connectionID(d.Backend, c.Number), State: c.State, Established: now.Add(-c.Established).UTC(), AgeSeconds: c.Established.Seconds(),
+			Sessions: c.Sessions, RoundTripSeconds: c.RoundTrip.Seconds(), Subprotocol: c.Protocol, Boundary: c.Boundary,
+		}
+	}
+	return detail, true
+}

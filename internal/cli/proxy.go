@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/wsbouncer/wsbouncer/internal/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/state"
+)
+
+// proxyFlags say which running proxy a command uses.
+type proxyFlags struct{ admin, token string }
+
+func (f *proxyFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.admin, "admin", "", "admin API of a running proxy: "+client.AllowedAddresses+" (or "+adminVariable+")")
+	cmd.Flags().StringVar(&f.token, "admin-token", "", "token of the admin API (better in "+tokenVariable+")")
+}
+
+// open returns a client of the proxy: that of --admin, of the environment, or the one on this machine whose admin socket is in the
+// state directory.
+func (f *proxyFlags) open() (*client.Client, error) {
+	address := f.admin
+	if address == "" {
+		address = os.Getenv(adminVariable)
+	}
+	if address == "" {
+		socket := state.AdminSocket(state.Directory())
+		if info, err := os.Stat(socket); err != nil || info.Mode().Type() != fs.ModeSocket {
+			return nil, usageError(errNoProxy(socket))
+		}
+		address = "unix:" + socket
+	}
+	token := f.token
+	if token == "" {
+		token = os.Getenv(tokenVariable)
+	}
+	c, err := client.New(address, token)
+	return c, usageError(err)
+}
+
+// errNoProxy says that no flag, variable or socket names a running proxy.
+func errNoProxy(socket string) error {
+	return errors.New("no proxy is given, and none on this machine has its admin socket at " + socket +
+		": use --admin ADDRESS (or set " + adminVariable + ")")
+}
+
+// use runs f with a client of the proxy.
+func (f *proxyFlags) use(do func(proxy *client.Client) error) (err error) {
+	proxy, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, proxy.Close()) }()
+	return explained(do(proxy), "use --admin for another proxy")
+}
+
+// orderFlags say who has a command change a running proxy, and why; for the audit log.
+type orderFlags struct{ who, why string }
+
+func (f *orderFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.why, "why", "", "reason, for the audit log")
+	cmd.Flags().StringVar(&f.who, "who", "", "who does it, for the audit log (default: user@host)")
+}
+
+// order returns the body of the request.
+func (f *orderFlags) order() api.Order {
+	return api.Order{Who: cmp.Or(f.who, whoami()), Why: f.why}
+}
+
+// do sends the request for an action and prints what came of it.
+func (f *orderFlags) do(cmd *cobra.Command, proxy *client.Client, method, path string, query url.Values) error {
+	var outcome api.Outcome
+	r := client.Request{Method: method, Path: path, Query: query, Body: f.order()}
+	if err := proxy.Do(cmd.Context(), r, &outcome); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), outcome.Text)
+	return err
+}
+
+// confirm asks on a terminal before something is done that cannot be undone. Without one, --yes is needed. It returns an error if the
+// user does not want it.
+func confirm(cmd *cobra.Command, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	in, ok := cmd.InOrStdin().(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return usageError(fmt.Errorf("%s without a terminal to ask on: use --yes", question))
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s? [y/N] ", question)
+	answers := make(chan string, 1)
+	go func() { // it ends with the process at the latest: a read from a terminal cannot be interrupted
+		answer, _ := bufio.NewReader(in).ReadString('\n')
+		answers <- answer
+	}()
+	select {
+	case answer := <-answers:
+		switch strings.ToLower(strings.TrimSpace(answer)) {
+		case "y", "yes":
+			return nil
+		}
+		return errors.New("not confirmed: nothing was done")
+	case <-cmd.Context().Done():
+		return errors.New("interrupted: nothing was done")
+	}
+}

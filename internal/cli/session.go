@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/figures"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
+)
+
+func newSessionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "session",
+		Short: "List, show and end sessions of a running proxy",
+		Long: `A session is one client's time with the proxy, or its wait for it. Its id is in the proxy's log and in the
+answer to the client's upgrade request (header ` + api.SessionHeader + `).`,
+		Example: `  wsbouncer session ls --backend gpu-2 --sort age
+  wsbouncer session show q7m2kd4x-1042
+  wsbouncer session kill q7m2kd4x-1042 --why "it streams silence"`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newSessionListCommand(), newSessionShowCommand(), newSessionKillCommand())
+	return cmd
+}
+
+// sessionFlags choose sessions.
+type sessionFlags struct{ api.SessionQuery }
+
+func (f *sessionFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.Service, "service", "", "only sessions of this service")
+	flags.StringVar(&f.Backend, "backend", "", "only sessions that this backend serves")
+	flags.StringVar(&f.Client, "client", "", "only sessions of this client: an address, or an address and port")
+	flags.StringVar(&f.State, "state", "", "only sessions in this state: "+spelling.OneOf(api.SessionStates))
+	flags.StringVar(&f.Tenant, "tenant", "", "only sessions of this tenant")
+	flags.StringVar(&f.Sort, "sort", "started", "order: "+spelling.OneOf(api.SessionOrders))
+	flags.IntVar(&f.Limit, "limit", 0, "maximum number of sessions to show; 0 for all")
+	completeFlag(cmd, "service", config.KindService)
+	completeFlag(cmd, "backend", config.KindBackend)
+	for flag, values := range map[string][]string{"state": api.SessionStates, "sort": api.SessionOrders} {
+		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // the flag was added above
+		}
+	}
+}
+
+func (f *sessionFlags) check() error {
+	switch {
+	case f.State != "" && !slices.Contains(api.SessionStates, f.State):
+		return usageError(fmt.Errorf("--state: %w", spelling.Unknown("state", f.State, api.SessionStates)))
+	case !slices.Contains(api.SessionOrders, f.Sort):
+		return usageError(fmt.Errorf("--sort: %w", spelling.Unknown("order", f.Sort, api.SessionOrders)))
+	case f.Limit < 0:
+		return usageError(fmt.Errorf("--limit: invalid number \"%d\": use a whole number from 0 (no limit)", f.Limit))
+	}
+	return nil
+}
+
+func newSessionListCommand() *cobra.Command {
+	var from proxyFlags
+	var form listFlags
+	var chosen sessionFlags
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the sessions and waiting clients",
+		Long: `List the sessions and the clients that wait for a connection, the oldest first. --state ended lists the latest
+sessions that have ended, as far as the proxy remembers them.
+
+--sort rate and --sort lag have the sessions measured for a second first: frames per second, and how long the
+backend has been silent while the client sent.`,
+		Example: `  wsbouncer session ls --service stt --sort age --limit 20
+  wsbouncer session ls --backend gpu-2 --watch
+  wsbouncer session ls --state waiting --output wide
+  wsbouncer session ls --client 10.1.2.3 --output json`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := chosen.check(); err != nil {
+				return err
+			}
+			return from.use(func(proxy *client.Client) error {
+				return form.run(cmd, func(io.Writer) (*rows, error) {
+					if err := chosen.known(cmd.Context(), proxy); err != nil {
+						return nil, err
+					}
+					list, err := sessions(cmd.Context(), proxy, chosen.SessionQuery)
+					if err != nil {
+						return nil, err
+					}
+					return sessionRows(list, chosen.State == api.StateEnded), nil
+				})
+			})
+		},
+	}
+	chosen.add(cmd)
+	from.add(cmd)
+	form.add(cmd)
+	return cmd
+}
+
+// known returns an error if the flags name a service or backend that the proxy does not know, since an empty list would say that it
+// has no sessions. Sessions that have ended may be of one that is gone.
+func (f *sessionFlags) known(ctx context.Context, proxy *client.Client) error {
+	if f.State == api.StateEnded || f.Service == "" && f.Backend == "" {
+		return nil
+	}
+	var now api.Stats
+	if err := proxy.Get(ctx, api.StatsPath, nil, &now); err != nil {
+		return err
+	}
+	var services, backends []string
+	for _, s := range now.Services {
+		services = append(services, s.Name)
+	}
+	for _, b := range now.Backends {
+		backends = append(backends, b.Name)
+	}
+	for _, b := range now.Leaving {
+		backends, services = append(backends, b.Name), append(services, b.Service)
+	}
+	switch {
+	case f.Service != "" && !slices.Contains(services, f.Service):
+		return spelling.Unknown("service", f.Service, services)
+	case f.Backend != "" && !slices.Contains(backends, f.Backend):
+		return spelling.Unknown("backend", f.Backend, backends)
+	}
+	return nil
+}
+
+// sessions returns the sessions that a query chooses.
+func sessions(ctx context.Context, proxy *client.Client, query api.SessionQuery) (list api.SessionList, err error) {
+	if query.Sort == "rate" || query.Sort == "lag" {
+		return measured(ctx, proxy, query)
+	}
+	err = proxy.Get(ctx, api.SessionsPath, query.Values(), &list)
+	return list, err
+}
+
+func sessionRows(list api.SessionList, ended bool) *rows {
+	r := &rows{
+		heads: []string{"ID", "SERVICE", "BACKEND", "CLIENT", "STATE", "AGE", "WAITED", "IN", "OUT"}, wide: 9,
+		all: append([]api.Session{}, list.Sessions...),
+	}
+	if ended {
+		r.heads = append(r.heads, "BY", "CODE", "REASON")
+	}
+	r.heads = append(r.heads, "STARTED", "FRAMES IN", "FRAMES OUT", "FIRST REPLY", "FRAMES/S", "LAG", "CONNECTION", "TENANT", "REQUEST")
+	for i := range list.Sessions {
+		s := &list.Sessions[i]
+		state := s.State
+		if s.Place > 0 {
+			state += fmt.Sprintf(" (%d.)", s.Place)
+		}
+		row := []string{
+			s.ID, s.Service, s.Backend, s.Client, state, figures.Seconds(s.AgeSeconds), measuredSeconds(s.WaitedSeconds),
+			figures.Bytes(float64(s.BytesFromClient)), figures.Bytes(float64(s.BytesFromBackend)),
+		}
+		if ended {
+			row = append(row, s.By, codeOf(s), s.Reason)
+		}
+		row = append(
+			row, s.Started.UTC().Format(time.RFC3339), strconv.FormatUint(s.FramesFromClient, 10), strconv.FormatUint(s.FramesFromBackend, 10),
+			measuredSeconds(s.FirstReplySeconds), measuredRate(s.FramesPerSecond), measuredSeconds(s.LagSeconds), s.Connection, s.Tenant, s.RequestID,
+		)
+		r.cells = append(r.cells, row)
+		r.names = append(r.names, s.ID)
+	}
+	if hidden := list.Matched - len(list.Sessions); hidden > 0 {
+		r.note = fmt.Sprintf("%d of %d sessions; --limit 0 shows all.", len(list.Sessions), list.Matched)
+	}
+	return r
+}
+
+// codeOf returns the close code that a client got; empty for none.
+func codeOf(s *api.Session) string {
+	if s.Code == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(s.Code))
+}
+
+// measuredSeconds returns a duration; empty if nothing was measured.
+func measuredSeconds(s float64) string {
+	if s <= 0 {
+		return ""
+	}
+	return figures.Seconds(s)
+}
+
+// measuredRate returns a rate; empty if nothing was measured.
+func measuredRate(n float64) string {
+	if n <= 0 {
+		return ""
+	}
+	return figures.Rate(n)
+}
+
+// completeSessions has shells complete the ids of sessions.
+func completeSessions(several bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 && !several {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		from := proxyFlags{admin: cmd.Flags().Lookup("admin").Value.String(), token: cmd.Flags().Lookup("admin-token").Value.String()}
+		var list api.SessionList
+		_ = from.use(func(proxy *client.Client) (err error) { // nobody reads messages while a word is completed
+			list, err = sessions(ctx, proxy, api.SessionQuery{Sort: "started", Limit: 1000})
+			return err
+		})
+		var ids []string
+		for _, s := range list.Sessions {
+			ids = append(ids, s.ID)
+		}
+		return fitting(ids, args, word), cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/figures"
+)
+
+func newSessionShowCommand() *cobra.Command {
+	var from proxyFlags
+	var form output
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show everything that is known about a session",
+		Long: `Show everything that is known about a session: what it has relayed, its place in the queue while it waits, its
+connection to the backend and the sessions that had it before, and how the session ended. The proxy remembers the
+latest sessions that have ended. The beginning of an id is enough if no other begins so.`,
+		Example:           "  wsbouncer session show q7m2kd4x-1042",
+		ValidArgsFunction: completeSessions(false),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 || isNoID(args[0]) {
+				return usageError(fmt.Errorf("%s takes the id of one session, but got %s: 'wsbouncer session ls' lists them", cmd.CommandPath(), quoted(args)))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return from.use(func(proxy *client.Client) error {
+				var s api.SessionDetail
+				if err := proxy.Get(cmd.Context(), sessionPath(args[0]), nil, &s); err != nil {
+					return err
+				}
+				if form.forPrograms() {
+					return form.print(cmd.OutOrStdout(), s)
+				}
+				return showSession(cmd.OutOrStdout(), &s)
+			})
+		},
+	}
+	from.add(cmd)
+	form.add(cmd, "table", asJSON, asYAML)
+	return cmd
+}
+
+// quoted returns arguments as an error shows them.
+func quoted(args []string) string {
+	if len(args) == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%q", args)
+}
+
+// showSession prints a session for people. It leaves out what does not concern this session.
+func showSession(out io.Writer, s *api.SessionDetail) error {
+	cells := sessionFields(s)
+	for _, part := range []struct {
+		title string
+		cells [][]string
+	}{{"", cells}, {"QUEUE", placeFields(s.Queue)}, {"CONNECTION", connectionFields(s.Server)}} {
+		if len(part.cells) == 0 {
+			continue
+		}
+		head := "FIELD"
+		if part.title != "" {
+			head = part.title
+			fmt.Fprintln(out)
+		}
+		if err := table(out, []string{head, "VALUE"}, part.cells); err != nil {
+			return err
+		}
+	}
+	if len(s.Before) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out, "\nEarlier sessions of this connection")
+	var before [][]string
+	for i := range s.Before {
+		b := &s.Before[i]
+		before = append(before, []string{b.ID, b.Client, clock(b.Started), figures.Seconds(b.AgeSeconds), endOf(b), b.Fate})
+	}
+	return table(out, []string{"ID", "CLIENT", "STARTED", "LASTED", "ENDED", "CONNECTION"}, before)
+}
+
+func sessionFields(s *api.SessionDetail) [][]string {
+	var rows [][]string
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	stamp := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format("2006-01-02T15:04:05.000Z")
+	}
+	add("id", s.ID)
+	add("state", s.State)
+	add("service", s.Service+" (path "+s.Path+", profile "+s.Profile+")")
+	add("host", s.Host)
+	add("backend", s.Backend)
+	add("client", s.Client)
+	add("tenant", s.Tenant)
+	add("request id", s.RequestID)
+	add("trace id", s.TraceID)
+	lasted := "age"
+	if s.State == api.StateEnded {
+		lasted = "lasted"
+	}
+	add("started", stamp(s.Started))
+	add("ended", stamp(s.Ended))
+	add(lasted, figures.Seconds(s.AgeSeconds))
+	add("waited", figures.Seconds(s.WaitedSeconds)+" for a connection")
+	add("how it ended", endOf(&s.Session))
+	add("class", s.Class)
+	add("connection then", s.Fate)
+	add("from client", traffic(s.FramesFromClient, s.BytesFromClient))
+	add("from backend", traffic(s.FramesFromBackend, s.BytesFromBackend))
+	add("first reply", measuredSeconds(s.FirstReplySeconds))
+	add("moved", moves(s.Moves))
+	add("variant", s.Variant)
+	var stalls []string
+	if s.Paused {
+		stalls = append(stalls, "the client is not read: "+figures.Bytes(float64(s.PendingToBackend))+" wait for the backend")
+	}
+	if s.BackendPaused {
+		stalls = append(stalls, "the backend is not read: "+figures.Bytes(float64(s.PendingToClient))+" wait for the client")
+	}
+	add("stalled", strings.Join(stalls, "; "))
+	if s.Taps > 0 {
+		add("taps", figures.Plural(s.Taps, "operator")+" watching its frames")
+	}
+	return rows
+}
+
+func placeFields(q *api.Place) [][]string {
+	if q == nil {
+		return nil
+	}
+	return [][]string{
+		{"place", fmt.Sprintf("%d of %d", q.Place, q.Waiting)},
+		{"waited", figures.Seconds(q.WaitedSeconds)},
+		{"gives up in", figures.Seconds(q.TimeoutSeconds)},
+	}
+}
+
+func connectionFields(c *api.Connection) [][]string {
+	if c == nil {
+		return nil
+	}
+	rows := [][]string{
+		{"id", c.ID},
+		{"state", c.State},
+		{"established", clock(c.Established)},
+		{"age", figures.Seconds(c.AgeSeconds)},
+		{"sessions", strconv.Itoa(c.Sessions) + ", this one included"},
+	}
+	for _, optional := range [][2]string{{"ping", measuredSeconds(c.RoundTripSeconds)}, {"subprotocol", c.Subprotocol}, {"profile", c.Boundary}} {
+		if optional[1] != "" {
+			rows = append(rows, optional[:])
+		}
+	}
+	return rows
+}
+
+// endOf says in a line how a session ended; empty if it has not.
+func endOf(s *api.Session) string {
+	if s.By == "" {
+		return ""
+	}
+	text := "by the " + s.By
+	if s.Code != 0 {
+		text += fmt.Sprintf(", code %d", s.Code)
+	}
+	if s.Reason != "" {
+		text += ": " + s.Reason
+	}
+	return text
+}
+
+func traffic(frames, bytes uint64) string {
+	return figures.Plural(int(frames), "frame") + ", " + figures.Bytes(float64(bytes))
+}
+
+func moves(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return figures.Plural(n, "time") + " to another connection"
+}

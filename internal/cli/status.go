@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/diagnosis"
+	"github.com/wsbouncer/wsbouncer/internal/figures"
+)
+
+// statusSessions is how many sessions in progress 'status' reads, for the time of first replies.
+const statusSessions = 1000
+
+// proxyStatus is all that 'status' shows; its JSON is the command's.
+type proxyStatus struct {
+	Proxy     string                       `json:"proxy"`
+	Well      bool                         `json:"well"`
+	Findings  []diagnosis.Finding          `json:"-"`
+	Problems  []problem                    `json:"problems"`
+	Latencies map[string]diagnosis.Latency `json:"-"`
+	Failed    []api.Session                `json:"failed"` // sessions that a backend or the proxy ended with a fault, the latest first
+	Stats     api.Stats                    `json:"stats"`
+	hidden    error                        // why sessions are not shown
+}
+
+// problem is a finding for programs.
+type problem struct {
+	Level string    `json:"level"` // failure or warning
+	What  string    `json:"what"`
+	Text  string    `json:"text"`
+	Since time.Time `json:"since,omitzero"`
+}
+
+func newStatusCommand() *cobra.Command {
+	var from proxyFlags
+	var form listFlags
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show on one screen how a running proxy is doing",
+		Long: `Show on one screen how a running proxy is doing: what is wrong, who waits and for how long, which backend is slow or
+out of service, since when and why, which sessions failed lately, and which configuration is in force.`,
+		Example: `  wsbouncer status
+  wsbouncer status --watch
+  wsbouncer status --output json | jq .problems`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return from.use(func(proxy *client.Client) error {
+				return form.show(cmd, func(out, messages io.Writer) error {
+					s, err := readStatus(cmd.Context(), proxy)
+					if err != nil {
+						return err
+					}
+					if s.hidden != nil {
+						fmt.Fprintf(messages, "Sessions are not shown: %v\n", s.hidden)
+					}
+					if form.forPrograms() {
+						return form.print(out, s)
+					}
+					return s.print(out, time.Now())
+				})
+			})
+		},
+	}
+	from.add(cmd)
+	form.output.add(cmd, "screen", asJSON, asYAML)
+	form.addWatch(cmd)
+	return cmd
+}
+
+// readStatus reads all that 'status' shows. An older proxy has no sessions to show, which is no error.
+func readStatus(ctx context.Context, proxy *client.Client) (*proxyStatus, error) {
+	s := &proxyStatus{Proxy: proxy.Address(), Problems: []problem{}, Failed: []api.Session{}}
+	if err := proxy.Get(ctx, api.StatsPath, nil, &s.Stats); err != nil {
+		return nil, err
+	}
+	ended, err := sessions(ctx, proxy, api.SessionQuery{State: api.StateEnded})
+	var live api.SessionList
+	if err == nil {
+		live, err = sessions(ctx, proxy, api.SessionQuery{Sort: "started", Limit: statusSessions})
+	}
+	if errors.As(err, new(*client.UnreachableError)) || ctx.Err() != nil {
+		return nil, err
+	}
+	s.hidden = err
+	s.Latencies = diagnosis.Latencies(ended.Sessions, live.Sessions)
+	s.Findings = diagnosis.Find(&s.Stats, s.Latencies)
+	s.Well = true
+	for _, f := range s.Findings {
+		p := problem{"warning", f.What, f.Text, f.Since}
+		if f.Level == diagnosis.Failure {
+			p.Level, s.Well = "failure", false
+		}
+		s.Problems = append(s.Problems, p)
+	}
+	for i := range ended.Sessions {
+		if diagnosis.Failed(&ended.Sessions[i]) {
+			s.Failed = append(s.Failed, ended.Sessions[i])
+		}
+	}
+	slices.SortFunc(s.Failed, func(a, b api.Session) int { return b.Ended.Compare(a.Ended) })
+	return s, nil
+}
+
+// print prints the screen.
+func (s *proxyStatus) print(out io.Writer, now time.Time) error {
+	colours := colours(out)
+	colour := func(c, text string) string {
+		if colours {
+			return paint(c, text)
+		}
+		return text
+	}
+	st := &s.Stats
+	waiting := 0
+	for i := range st.Services {
+		waiting += st.Services[i].Queue.Waiting
+	}
+	fmt.Fprintf(out, "%s at %s, up %s: %s, %d waiting\n", colour(bold, "wsbouncer "+st.Version), s.Proxy, figures.Seconds(st.UptimeSeconds),
+		figures.Plural(int(st.Sessions.Active), "session"), waiting)
+	c := st.Configuration
+	fmt.Fprintf(out, "Configuration: version %s of %s, %s, in force since %s\n\n", c.Version, c.Source, c.State, clock(c.Applied))
+
+	switch {
+	case len(s.Findings) == 0:
+		fmt.Fprintln(out, colour(green, "All is well."))
+	case s.Well:
+		fmt.Fprintln(out, "Clients are served. To know:")
+	default:
+		fmt.Fprintln(out, colour(red, "Something is wrong:"))
+	}
+	for _, f := range s.Findings {
+		mark, c := "-", yellow
+		if f.Level == diagnosis.Failure {
+			mark, c = "!", red
+		}
+		since := ""
+		if !f.Since.IsZero() {
+			since = fmt.Sprintf(" (since %s, %s)", clock(f.Since), figures.Since(f.Since, now))
+		}
+		fmt.Fprintf(out, "  %s %s: %s%s\n", colour(c, mark), colour(c, f.What), f.Text, since)
+	}
+
+	fmt.Fprintln(out)
+	if err := table(out, []string{"SERVICE", "WAITING", "LONGEST", "IN USE", "SERVED", "TIMED OUT", "FULL", "NOW"}, s.services()); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	heads := []string{"BACKEND", "SERVICE", "LEASED", "IDLE", "CAP", "FIRST REPLY", "PING", "BROKEN", "HEALTH", "SINCE"}
+	if err := table(out, heads, s.backends(now)); err != nil {
+		return err
+	}
+	return s.printFailed(out, now)
+}
+
+func (s *proxyStatus) services() (cells [][]string) {
+	for i := range s.Stats.Services {
+		v := &s.Stats.Services[i]
+		now := serviceNow(v)
+		cells = append(cells, []string{v.Name, now[0], now[1], now[2], now[4], now[5], now[7], now[3]})
+	}
+	return cells
+}
+
+func (s *proxyStatus) backends(now time.Time) (cells [][]string) {
+	for i := range s.Stats.Backends {
+		b := &s.Stats.Backends[i]
+		c := b.Condition()
+		health, since := c.Word, figures.Since(c.Since, now)
+		if b.State != enabling.state {
+			health, since = b.State, ""
+		}
+		cells = append(cells, []string{
+			b.Name, b.Service, strconv.Itoa(b.Leased), strconv.Itoa(b.Idle), strconv.Itoa(b.Cap), measuredSeconds(s.Latencies[b.Name].Median),
+			measuredSeconds(b.RoundTripSeconds), strconv.FormatUint(b.Broken, 10), health, since,
+		})
+	}
+	for i := range s.Stats.Leaving {
+		b := &s.Stats.Leaving[i]
+		cells = append(cells, []string{b.Name, b.Service, strconv.Itoa(b.Leased), "", "", "", "", "", "removed", ""})
+	}
+	return cells
+}
+
+// printFailed prints the sessions that failed lately.
+func (s *proxyStatus) printFailed(out io.Writer, now time.Time) error {
+	if s.hidden != nil {
+		return nil
+	}
+	if len(s.Failed) == 0 {
+		_, err := fmt.Fprintln(out, "\nNo session has failed lately.")
+		return err
+	}
+	const most = 5
+	fmt.Fprintln(out, "\nSessions that failed lately")
+	var cells [][]string
+	for i := range s.Failed[:min(most, len(s.Failed))] {
+		f := &s.Failed[i]
+		cells = append(cells, []string{f.ID, f.Service, f.Backend, figures.Since(f.Ended, now) + " ago", figures.Seconds(f.AgeSeconds), endOf(f)})
+	}
+	if err := table(out, []string{"ID", "SERVICE", "BACKEND", "ENDED", "LASTED", "HOW"}, cells); err != nil {
+		return err
+	}
+	if more := len(s.Failed) - most; more > 0 {
+		_, err := fmt.Fprintf(out, "and %d more ('wsbouncer session ls --state ended')\n", more)
+		return err
+	}
+	return nil
+}

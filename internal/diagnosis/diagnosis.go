@@ -1,0 +1,138 @@
+// Package diagnosis says what is wrong with a proxy, from its statistics and sessions: for `wsbouncer status` and `wsbouncer top`, which
+// must not differ. It is pure: no I/O, no clock.
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/figures"
+)
+
+// Level is how bad a finding is.
+type Level int
+
+// The levels, from bad to good to know.
+const (
+	Failure Level = iota // clients suffer, or would if one more thing failed
+	Warning              // an operator should know, or has done it
+)
+
+// Finding is one thing that is not as it should be.
+type Finding struct {
+	Level Level
+	What  string // such as "backend gpu-2"
+	Text  string
+	Since time.Time // zero if nobody knows
+}
+
+// Find returns what is wrong, the worst first. Services and backends keep their order. Latencies may be nil.
+func Find(s *api.Stats, latencies map[string]Latency) []Finding {
+	var all []Finding
+	add := func(level Level, what string, since time.Time, format string, args ...any) {
+		all = append(all, Finding{level, what, fmt.Sprintf(format, args...), since})
+	}
+	if s.Draining {
+		add(Warning, "proxy", time.Time{}, "it shuts down: no new clients are accepted")
+	}
+	if s.InternalErrors > 0 {
+		add(Failure, "proxy", time.Time{}, "%s since its start: please report the stack in its log", figures.Plural(int(s.InternalErrors), "internal error"))
+	}
+	if c := s.Configuration; c.State != "current" && c.State != "" {
+		add(Failure, "configuration", c.Since, "%s: %s", c.State, cmp.Or(c.Reason, "the store fails"))
+	}
+	for i := range s.Services {
+		ofService(s, &s.Services[i], add)
+	}
+	for i := range s.Backends {
+		ofBackend(&s.Backends[i], add)
+	}
+	for _, slow := range slowOnes(s, latencies) {
+		add(Warning, "backend "+slow.name, time.Time{}, "slow: its first reply takes %s, that of the others of %s %s",
+			figures.Seconds(slow.own), slow.service, figures.Seconds(slow.others))
+	}
+	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(a.Level, b.Level) })
+	return all
+}
+
+func ofService(s *api.Stats, v *api.Service, add func(Level, string, time.Time, string, ...any)) {
+	what := "service " + v.Name
+	usable, backends := 0, 0
+	for i := range s.Backends {
+		if b := &s.Backends[i]; b.Service == v.Name {
+			backends++
+			if b.Usable {
+				usable++
+			}
+		}
+	}
+	waiting := ""
+	if q := v.Queue; q.Waiting > 0 {
+		waiting = fmt.Sprintf("%s, the first for %s", figures.Plural(q.Waiting, "client")+verb(q.Waiting, " waits", " wait"), figures.Seconds(q.OldestSeconds))
+	}
+	switch {
+	case v.Paused && waiting != "":
+		add(Warning, what, time.Time{}, "paused: %s", waiting)
+	case v.Paused:
+		add(Warning, what, time.Time{}, "paused: clients wait until it is resumed")
+	case backends == 0:
+		add(Failure, what, time.Time{}, "it has no backends%s", then(waiting))
+	case usable == 0:
+		add(Failure, what, time.Time{}, "none of its backends can take sessions%s", then(waiting))
+	case v.Queue.Waiting > 0 && v.Queue.Waiting >= v.Queue.Limit:
+		add(Failure, what, time.Time{}, "its queue is full: %s", waiting)
+	case waiting != "":
+		add(Warning, what, time.Time{}, "%s", waiting)
+	}
+}
+
+func ofBackend(b *api.Backend, add func(Level, string, time.Time, string, ...any)) {
+	what := "backend " + b.Name
+	condition := b.Condition()
+	switch {
+	case b.State == "draining" || b.State == "disabled":
+		left := "it is empty"
+		if n := b.Leased + b.Resetting; n > 0 {
+			left = figures.Plural(n, "session") + " left"
+		}
+		add(Warning, what, time.Time{}, "%s: %s", b.State, left)
+	case condition.Word != api.Healthy:
+		text := condition.Word
+		if condition.Why != "" {
+			text += ": " + condition.Why
+		}
+		add(Failure, what, condition.Since, "%s", text)
+	case b.Ceiling < b.Cap:
+		add(Warning, what, time.Time{}, "the server says that it is full: %d of %d connections", b.Ceiling, b.Cap)
+	}
+}
+
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// then joins a second half of a sentence, if there is one.
+func then(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "; " + text
+}
+
+// Failed reports whether a session ended with a fault of a backend or the proxy: not by its client, not as planned, and not because an
+// operator ended it.
+func Failed(s *api.Session) bool {
+	switch {
+	case s.By == "" || s.By == "client":
+		return false
+	case s.Code == 1000 || s.Code == 1001 || s.Code == 1012:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,101 @@
+package diagnosis
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
+)
+
+// well returns the statistics of a proxy that has no trouble.
+func well() *api.Stats {
+	backend := func(name string) api.Backend {
+		return api.Backend{
+			Name: name, Service: "stt", Health: api.Health{Reachable: true, Circuit: "closed", Probe: "off"},
+			Pool: api.Pool{State: "enabled", Usable: true, Cap: 32, Ceiling: 32, Leased: 3},
+		}
+	}
+	return &api.Stats{
+		Services:      []api.Service{{Name: "stt", Queue: api.Queue{Limit: 10}}},
+		Backends:      []api.Backend{backend("gpu-1"), backend("gpu-2"), backend("gpu-3")},
+		Configuration: api.Configuration{State: "current"},
+	}
+}
+
+func TestFind(t *testing.T) {
+	since := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	replies := func(backend string, seconds float64, n int) (all []api.Session) {
+		for range n {
+			all = append(all, api.Session{Backend: backend, FirstReplySeconds: seconds})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		change   func(s *api.Stats)
+		sessions []api.Session
+		want     string
+	}{
+		"well":            {func(*api.Stats) {}, replies("gpu-1", 0.3, 9), ""},
+		"shutting down":   {func(s *api.Stats) { s.Draining = true }, nil, "1 proxy: it shuts down: no new clients are accepted"},
+		"internal errors": {func(s *api.Stats) { s.InternalErrors = 2 }, nil, "0 proxy: 2 internal errors since its start: please report the stack in its log"},
+		"stale": {
+			func(s *api.Stats) {
+				s.Configuration = api.Configuration{State: "stale", Reason: "disk on fire", Since: since}
+			}, nil,
+			"0 configuration: stale: disk on fire (12:00)",
+		},
+		"waiting": {
+			func(s *api.Stats) { s.Services[0].Queue.Waiting, s.Services[0].Queue.OldestSeconds = 3, 4.25 }, nil,
+			"1 service stt: 3 clients wait, the first for 4.2s",
+		},
+		"full": {
+			func(s *api.Stats) { s.Services[0].Queue.Waiting, s.Services[0].Queue.Limit = 1, 1 }, nil,
+			"0 service stt: its queue is full: 1 client waits, the first for 0s",
+		},
+		"paused":         {func(s *api.Stats) { s.Services[0].Paused = true }, nil, "1 service stt: paused: clients wait until it is resumed"},
+		"paused waiting": {func(s *api.Stats) { s.Services[0].Paused, s.Services[0].Queue.Waiting = true, 1 }, nil, "1 service stt: paused: 1 client waits, the first for 0s"},
+		"no backends":    {func(s *api.Stats) { s.Backends = nil }, nil, "0 service stt: it has no backends"},
+		"worst first": {
+			func(s *api.Stats) {
+				s.Services[0].Queue.Waiting = 2
+				s.Backends[0].State, s.Backends[0].Usable = "draining", false
+				s.Backends[1].Circuit, s.Backends[1].CircuitReason, s.Backends[1].CircuitSince, s.Backends[1].Usable = "open", "refused", since, false
+				s.Backends[2].Ceiling = 20
+			}, nil,
+			"0 backend gpu-2: circuit open: refused (12:00)\n1 service stt: 2 clients wait, the first for 0s\n1 backend gpu-1: draining: 3 sessions left\n" +
+				"1 backend gpu-3: the server says that it is full: 20 of 32 connections",
+		},
+		"none usable": {
+			func(s *api.Stats) {
+				for i := range s.Backends {
+					s.Backends[i] = api.Backend{Name: s.Backends[i].Name, Service: "stt", Pool: api.Pool{State: "disabled"}}
+				}
+				s.Services[0].Queue.Waiting = 1
+			}, nil,
+			"0 service stt: none of its backends can take sessions; 1 client waits, the first for 0s\n1 backend gpu-1: disabled: it is empty\n" +
+				"1 backend gpu-2: disabled: it is empty\n1 backend gpu-3: disabled: it is empty",
+		},
+		"slow": {
+			func(*api.Stats) {}, append(append(replies("gpu-1", 0.2, 5), replies("gpu-2", 0.9, 5)...), replies("gpu-3", 0.3, 7)...),
+			"1 backend gpu-2: slow: its first reply takes 900ms, that of the others of stt 250ms",
+		},
+		"slow, but too few sessions": {func(*api.Stats) {}, append(replies("gpu-1", 0.2, 5), replies("gpu-2", 0.9, 4)...), ""},
+		"slow, but nobody notices":   {func(*api.Stats) {}, append(replies("gpu-1", 0.002, 5), replies("gpu-2", 0.05, 5)...), ""},
+	} {
+		s := well()
+		c.change(s)
+		var lines []string
+		for _, f := range Find(s, Latencies(c.sessions)) {
+			line := fmt.Sprintf("%d %s: %s", f.Level, f.What, f.Text)
+			if !f.Since.IsZero() {
+				line += f.Since.Format(" (15:04)")
+			}
+			lines = append(lines, line)
+		}
+		if got := strings.Join(lines, "\n"); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package session
+
+import (
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+const (
+	traceID  = "4bf92f3577b34da6a3ce929d0e0e4736"
+	parentID = "00f067aa0ba902b7"
+	valid    = "00-" + traceID + "-" + parentID + "-01"
+)
+
+// What does not have exactly the form of Trace Context, sections 3.2 and 4.3, is no trace.
+func TestTraceparent(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		ok    bool
+		flags byte
+	}{
+		{valid, true, 1},
+		{" " + valid + "\t", true, 1},
+		{"00-" + traceID + "-" + parentID + "-00", true, 0},
+		{"00-" + traceID + "-" + parentID + "-03", true, 3},
+		{"00-" + traceID + "-" + parentID + "-ff", true, 3}, // the other flags are reserved
+		{"cc-" + traceID + "-" + parentID + "-01", true, 1}, // a later version
+		{"cc-" + traceID + "-" + parentID + "-01-what the future brings", true, 1},
+		{"cc-" + traceID + "-" + parentID + "-01.what", false, 0},
+		{valid + "-", false, 0},
+		{valid + "0", false, 0},
+		{"ff-" + traceID + "-" + parentID + "-01", false, 0},
+		{"0-" + traceID + "-" + parentID + "-01", false, 0},
+		{"00-" + strings.Repeat("0", 32) + "-" + parentID + "-01", false, 0},
+		{"00-" + traceID + "-" + strings.Repeat("0", 16) + "-01", false, 0},
+		{strings.ToUpper(valid), false, 0},
+		{"00_" + valid[3:], false, 0},
+		{valid[:35] + "_" + valid[36:], false, 0},
+		{valid[:52] + "_" + valid[53:], false, 0},
+		{valid[:53] + "0g", false, 0},
+		{valid[:54], false, 0},
+		{"", false, 0},
+		{strings.Repeat("-", 55), false, 0},
+		{strings.Repeat("\x00", 55), false, 0},
+		{strings.Repeat("ä", 40), false, 0},
+		{valid + ", " + valid, false, 0},
+	} {
+		trace, ok := parseTraceparent(c.text)
+		switch {
+		case ok != c.ok:
+			t.Errorf("%q: valid %v; want %v", c.text, ok, c.ok)
+		case ok && (hex.EncodeToString(trace.ID[:]) != traceID || hex.EncodeToString(trace.Parent[:]) != parentID || trace.Flags != c.flags):
+			t.Errorf("%q: %+v", c.text, trace)
+		case ok && trace.Sampled():
+			t.Errorf("%q is sampled before the proxy has a span", c.text)
+		}
+	}
+}
+
+func TestTraceHeaders(t *testing.T) {
+	for _, c := range []struct {
+		header http.Header
+		want   string // the tracestate; "none" for no trace
+	}{
+		{http.Header{}, "none"},
+		{http.Header{"Tracestate": {"a=1"}}, "none"},
+		{http.Header{"Traceparent": {valid, valid}}, "none"},
+		{http.Header{"Traceparent": {"x"}, "Tracestate": {"a=1"}}, "none"},
+		{http.Header{"Traceparent": {valid}}, ""},
+		{http.Header{"Traceparent": {valid}, "Tracestate": {"a=1", "b=2,c=3"}}, "a=1,b=2,c=3"},
+		{http.Header{"Traceparent": {valid}, "Tracestate": {" , a=1,"}}, "a=1"},
+		{http.Header{"Traceparent": {valid}, "Tracestate": {strings.Repeat("a", maxTracestate)}}, strings.Repeat("a", maxTracestate)},
+		{http.Header{"Traceparent": {valid}, "Tracestate": {strings.Repeat("a", maxTracestate+1)}}, ""},
+		{http.Header{"Traceparent": {valid}, "Tracestate": {"a=\x80"}}, ""},
+	} {
+		trace := traceOf(c.header)
+		switch {
+		case trace == nil && c.want != "none":
+			t.Errorf("%v is no trace", c.header)
+		case trace != nil && trace.State != c.want:
+			t.Errorf("%v: tracestate %q; want %q", c.header, trace.State, c.want)
+		}
+	}
+}
+
+// FuzzTraceparent checks that nothing panics, and that what is accepted says the same when it is written again.
+func FuzzTraceparent(f *testing.F) {
+	for _, text := range []string{valid, "cc-" + valid[3:] + "-more", strings.Repeat("-", 55)} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		trace, ok := parseTraceparent(text)
+		if !ok {
+			return
+		}
+		trace.Lease = trace.Parent
+		written := trace.traceparent()
+		if again, ok := parseTraceparent(written); !ok || again.ID != trace.ID || again.Parent != trace.Parent || again.Flags != trace.Flags {
+			t.Errorf("%q was written as %q", text, written)
+		}
+		if text = strings.Trim(text, " \t"); written[3:53] != text[3:53] {
+			t.Errorf("%q was written as %q", text, written)
+		}
+	})
+}
+
+// traced is what the proxy's own tracing makes of every session.
+func traced(client *Trace) *Trace {
+	own := &Trace{ID: [16]byte{15: 9}, Flags: TraceSampled, Session: [8]byte{7: 1}, Lease: [8]byte{7: 2}}
+	if client != nil {
+		own.ID, own.Parent, own.State, own.Flags = client.ID, client.Parent, client.State, client.Flags
+	}
+	return own
+}
+
+// A service that passes the header tells the server of the proxy's span, on connections that are dialed for one client. A client
+// that says nothing of a trace shares connections as before.
+func TestTraceIsPassed(t *testing.T) {
+	const fromClient, own = "00-" + traceID + "-0000000000000002-01", "00-00000000000000000000000000000009-0000000000000002-01"
+	for _, c := range []struct {
+		name               string
+		pass               []string
+		off, always        bool // the proxy does not trace; each client gets a connection of its own
+		header             []string
+		traceparent, state string // that the server gets
+		shared             bool   // over a connection that was dialed in advance
+	}{
+		{name: "nothing is passed", header: []string{"Traceparent: " + valid}, shared: true},
+		{name: "no trace", pass: []string{"header:traceparent"}, shared: true},
+		{name: "the client's, the proxy in between", pass: []string{"header:traceparent"}, header: []string{"Traceparent: " + valid}, traceparent: fromClient},
+		{name: "not the state", pass: []string{"header:traceparent"}, header: []string{"Traceparent: " + valid, "Tracestate: a=1"}, traceparent: fromClient},
+		{
+			name: "with the state", pass: []string{"header:traceparent", "header:tracestate"},
+			header: []string{"Traceparent: " + valid, "Tracestate: a=1"}, traceparent: fromClient, state: "a=1",
+		},
+		{
+			name: "an invalid one begins another trace", pass: []string{"header:traceparent", "header:tracestate"},
+			header: []string{"Traceparent: " + valid[:54], "Tracestate: a=1"}, traceparent: own,
+		},
+		{name: "the connection is the client's own anyway", pass: []string{"header:traceparent"}, always: true, traceparent: own},
+		{name: "but it is not passed", pass: []string{"query"}, always: true},
+		{
+			name: "no tracing: as the client wrote it", pass: []string{"header:traceparent", "header:tracestate"}, off: true,
+			header: []string{"Traceparent: " + valid, "Tracestate: a=1"}, traceparent: valid, state: "a=1",
+		},
+		{name: "no tracing: even nonsense", pass: []string{"header:traceparent"}, off: true, header: []string{"Traceparent: x"}, traceparent: "x"},
+		{name: "no tracing and nothing said", pass: []string{"header:traceparent"}, off: true, always: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rules, err := profile.ParsePass(c.pass)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := newRig(t, setup{
+				cap: 2, queue: 1,
+				service: func(s *Service) {
+					one, _ := profile.Named("one-shot")
+					s.Passing = &profile.HandshakePolicy{Profile: one, Pass: rules, AlwaysPrivate: c.always}
+				},
+				backend: func(o *backend.Options) { o.Settings.Warm = 1 },
+				options: func(o *Options) {
+					if !c.off {
+						o.Trace = traced
+					}
+				},
+			})
+			r.ready(1)
+			shared := r.accepted()
+			client := r.askFor("", c.header...)
+			if c.shared {
+				talk(t, client, shared, "hello")
+				return
+			}
+			server := r.accepted()
+			if got := server.Request.Header.Get("Traceparent"); got != c.traceparent {
+				t.Errorf("the server got the traceparent %q; want %q", got, c.traceparent)
+			}
+			if got := server.Request.Header.Get("Tracestate"); got != c.state {
+				t.Errorf("the server got the tracestate %q; want %q", got, c.state)
+			}
+			talk(t, client, server, "hello")
+		})
+	}
+}
+
+// The record of a session has its trace when its end is told, and nothing is told to nobody.
+func TestEndedGetsTheRecord(t *testing.T) {
+	ended := make(chan Record, 1)
+	r := newRig(t, setup{script: &wstest.Server{Serve: wstest.Echo}, options: func(o *Options) {
+		o.Ended = func(record *Record, service *Service) {
+			if service.Name != "test" {
+				t.Errorf("service %q", service.Name)
+			}
+			ended <- *record
+		}
+	}})
+	client := r.join("Traceparent: " + valid)
+	client.Ask("hello")
+	client.SendClose(4001, "bye")
+	client.ExpectClose(4001, "bye")
+	_ = client.Close()
+	record := wstest.Receive(t, ended, "the record")
+	if record.Trace == nil || hex.EncodeToString(record.Trace.ID[:]) != traceID || record.Code != 4001 || record.Relayed.FramesFromBackends != 1 {
+		t.Errorf("record %+v", record)
+	}
+}

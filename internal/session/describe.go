@@ -1,0 +1,140 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+)
+
+// Waiting is the state of a client that waits for its first connection, beside the states that sessions have.
+const Waiting = "waiting"
+
+// Description is a session, or a client that waits for one, at one instant.
+type Description struct {
+	Record         // what is known of it so far; Relayed is up to date, Leased is zero while it waits
+	State   string // relaying and so on, or Waiting
+	Place   int    // in its service's queue: 1 is served next; 0 if it does not wait for its first connection
+	Moves   int    // connections that could not serve it
+	Decided bool   // its end is decided: By, Code and Reason say how
+}
+
+// Detail is what only one session at a time is asked for.
+type Detail struct {
+	Description
+	Host, Profile, Variant string
+	Paused, BackendPaused  bool                 // the side is not read at present
+	ToClient, ToBackend    int                  // bytes that the side's socket has not taken yet
+	Server                 *backend.Description // the connection that it holds; nil for none
+	Waiting                int                  // clients in its service's queue, if it waits
+	Until                  time.Time            // when its wait ends in vain, if it waits
+	Before                 []Record             // earlier sessions of its connection, newest first
+}
+
+// Sessions returns all sessions and waiting clients, in no order. It must not be called on a loop, and holds none for longer than some
+// 50 microseconds.
+func (s *Server) Sessions() []Description {
+	sessions, clients := s.registry.all()
+	all := make([]Description, 0, len(sessions)+len(clients))
+	s.each(sessions, func(session *Session) { all = append(all, session.describe()) })
+	places := placesOf(clients)
+	for _, w := range clients {
+		all = append(all, w.describe(places[w]))
+	}
+	return all
+}
+
+// placesOf returns the place of each waiting client in its service's queue.
+func placesOf(clients []*waiting) map[*waiting]int {
+	if len(clients) == 0 {
+		return nil
+	}
+	byTicket := slices.SortedFunc(slices.Values(clients), func(a, b *waiting) int { return cmp.Compare(a.ticket, b.ticket) })
+	places, last := make(map[*waiting]int, len(clients)), make(map[string]int)
+	for _, w := range byTicket {
+		last[w.service.Name]++
+		places[w] = last[w.service.Name]
+	}
+	return places
+}
+
+func (w *waiting) describe(place int) Description {
+	d := Description{State: Waiting, Place: place}
+	d.begin(w.client, w.arrival)
+	d.Service, d.Leased = w.service.Name, time.Time{}
+	return d
+}
+
+// describe is called on the session's loop.
+func (s *Session) describe() Description {
+	d := Description{Record: s.record, State: s.life.state.String(), Moves: int(s.life.moves), Decided: !s.record.Ended.IsZero()}
+	d.Service = s.service.Name
+	d.Relayed = s.relayed()
+	return d
+}
+
+// Detail returns one session or waiting client in detail. ok is false if there is none of that id; then the record tells whether it is
+// remembered as one that has ended. It must not be called on a loop.
+func (s *Server) Detail(id ID) (d Detail, ok bool) {
+	if id.Process != s.process {
+		return d, false
+	}
+	session, client := s.registry.find(id.Number)
+	if client != nil {
+		_, clients := s.registry.all()
+		clients = slices.DeleteFunc(clients, func(w *waiting) bool { return w.service.Name != client.service.Name })
+		d.Description = client.describe(placesOf(clients)[client])
+		d.ofService(client.service)
+		d.Variant, d.Waiting, d.Until = client.arrival.variant, len(clients), client.arrival.until
+		return d, true
+	}
+	if session != nil {
+		s.each([]*Session{session}, func(session *Session) { d, ok = session.detail(), true })
+	}
+	if ok {
+		records, _ := s.history.since(0)
+		for _, r := range slices.Backward(records) {
+			if d.Backend != nil && r.Backend == d.Backend && r.Connection == d.Connection {
+				d.Before = append(d.Before, r)
+			}
+		}
+	}
+	return d, ok
+}
+
+func (d *Detail) ofService(s *Service) { d.Host, d.Profile = s.Host, s.Profile.Name }
+
+// detail is called on the session's loop.
+func (s *Session) detail() Detail {
+	d := Detail{
+		Description: s.describe(), Variant: s.variant, Paused: s.client.Paused(), ToClient: s.client.Pending(),
+	}
+	d.ofService(s.service)
+	if conn := s.leg.conn; conn != nil {
+		d.BackendPaused, d.ToBackend = conn.Stream().Paused(), conn.Stream().Pending()
+		server := conn.Describe()
+		d.Server = &server
+	}
+	return d
+}
+
+// Ended returns the records of the sessions that have ended after the first n, oldest first, as far as they are remembered (the last
+// 1,024), and how many sessions have ended: the n for the next call.
+func (s *Server) Ended(n uint64) (records []Record, count uint64) { return s.history.since(n) }
+
+// EndedSession returns the record of a session that has ended, if it is remembered.
+func (s *Server) EndedSession(id ID) (Record, bool) { return s.history.find(id) }
+
+// IDs returns the ids of all sessions and waiting clients, in no order.
+func (s *Server) IDs() []ID {
+	sessions, clients := s.registry.all()
+	ids := make([]ID, 0, len(sessions)+len(clients))
+	for _, session := range sessions {
+		ids = append(ids, session.record.ID)
+	}
+	for _, w := range clients {
+		ids = append(ids, w.arrival.id)
+	}
+	return ids
+}

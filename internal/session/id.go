@@ -1,0 +1,51 @@
+package session
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"strconv"
+	"strings"
+)
+
+// ID names a session, and the client before that, from its request on. It is unique across restarts and proxies: Process is random
+// for each process, and Number counts in it.
+type ID struct {
+	Process Process
+	Number  uint64 // 1 for the first
+}
+
+// Process is the part of an [ID] that all sessions of a process share: characters of lower-case base32 (RFC 4648, section 6).
+type Process [8]byte
+
+// encoding has no letters that look like digits in most fonts but o, which base32 has no 0 for.
+var encoding = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+// NewProcess returns a Process that no other process has: 40 random bits.
+func NewProcess() (p Process) {
+	var random [5]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	copy(p[:], strings.ToLower(encoding.EncodeToString(random[:])))
+	return p
+}
+
+// String returns the id as operators see it, such as q7m2kd4x-1042.
+func (id ID) String() string { return string(id.append(make([]byte, 0, 20))) }
+
+func (id ID) append(b []byte) []byte {
+	b = append(append(b, id.Process[:]...), '-')
+	return strconv.AppendUint(b, id.Number, 10)
+}
+
+// ParseID reads what String returns.
+func ParseID(text string) (id ID, ok bool) {
+	process, number, ok := strings.Cut(text, "-")
+	if !ok || len(process) != len(id.Process) {
+		return ID{}, false
+	}
+	copy(id.Process[:], process)
+	n, err := strconv.ParseUint(number, 10, 64)
+	if id.Number = n; err != nil || id.String() != text { // not a leading zero, either
+		return ID{}, false
+	}
+	return id, true
+}

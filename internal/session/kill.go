@@ -1,0 +1,35 @@
+package session
+
+import "github.com/wsbouncer/wsbouncer/internal/frame"
+
+// killedBy begins the reason that the client of a session gets that an operator ends.
+const killedBy = "ended by an operator"
+
+// Kill ends a session for an operator: its client gets 1012 (service restart) and the reason; a client that still waits gets HTTP 503.
+// It returns false if there is no such session, or its end was decided before. It must not be called on a loop.
+func (s *Server) Kill(id ID, why string) (killed bool) {
+	if id.Process != s.process {
+		return false
+	}
+	reason := killedBy
+	if why != "" {
+		reason += ": " + why
+	}
+	session, client := s.registry.find(id.Number)
+	if client != nil {
+		select {
+		case client.killed <- reason:
+			return true
+		default: // another operator was quicker
+			return false
+		}
+	}
+	if session != nil {
+		s.each([]*Session{session}, func(session *Session) {
+			if killed = session.record.Ended.IsZero(); killed {
+				session.end(frame.ServiceRestart, reason)
+			}
+		})
+	}
+	return killed
+}

@@ -1,0 +1,241 @@
+package session
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+func TestID(t *testing.T) {
+	id := ID{NewProcess(), 1042}
+	if got, ok := ParseID(id.String()); !ok || got != id {
+		t.Errorf("%s is read as %v, %v", id, got, ok)
+	}
+	if a, b := NewProcess(), NewProcess(); a == b {
+		t.Errorf("two processes are %s", a)
+	}
+	for _, text := range []string{
+		"", "-", "1042", "abcdefgh", "abcdefgh-", "abcdefgh-x", "abcdefgh--1", "abcdefgh-01", "abcdefgh-+1", "abcdefg-1", "abcdefghi-1",
+		"abcdefgh-18446744073709551616", "abcdefgh-1 ", "abcdefgh-1-1",
+	} {
+		if id, ok := ParseID(text); ok {
+			t.Errorf("%q is read as %v", text, id)
+		}
+	}
+}
+
+// described returns the session or waiting client whose client this is.
+func (r *rig) described(p *wstest.Peer) (d Description) {
+	r.t.Helper()
+	wstest.Eventually(r.t, "the session is listed", func() bool {
+		for _, d = range r.server.Sessions() {
+			if d.Client.String() == p.LocalAddr().String() {
+				return true
+			}
+		}
+		return false
+	})
+	return d
+}
+
+// A client finds its session's id in the answer, whatever the answer is, and an operator finds the session by it.
+func TestIDInAnswers(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}})
+	r.ready(1)
+	p := r.connect(wstest.UpgradeRequest("/v1/test"))
+	answer := p.Response()
+	id, ok := ParseID(answer.Header.Get("X-Wsbouncer-Session-Id"))
+	if d := r.described(p); !ok || d.ID != id || d.State != "relaying" || d.Service != "test" || d.Path != "/v1/test" {
+		t.Errorf("the answer has %q; the session is %+v", answer.Header.Get("X-Wsbouncer-Session-Id"), d)
+	}
+	_, answer = r.request(wstest.UpgradeRequest("/nothing"))
+	refused, ok := ParseID(answer.Header.Get("X-Wsbouncer-Session-Id"))
+	if answer.StatusCode != http.StatusNotFound || !ok || refused == id || refused.Process != id.Process {
+		t.Errorf("%d, %q", answer.StatusCode, answer.Header.Get("X-Wsbouncer-Session-Id"))
+	}
+	if _, ok := r.server.Detail(refused); ok {
+		t.Error("a refused client has a session")
+	}
+}
+
+// What sessions are and what they have relayed can be seen at any time, and how they ended, too.
+func TestDescriptions(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", queue: 9, script: &wstest.Server{Serve: wstest.Echo}})
+	p := r.join()
+	p.Ask("one")
+	p.Ask("seven")
+	d := r.described(p)
+	if want := (Relayed{2, 8, 2, 8}); d.Relayed != want || d.Decided || d.Moves != 0 || d.Backend != r.backend || d.Connection != 1 {
+		t.Errorf("%+v; want relayed %+v", d, want)
+	}
+	detail, ok := r.server.Detail(d.ID)
+	if !ok || detail.Profile != "echo" || detail.Server == nil || detail.Server.Sessions != 1 || detail.Server.State != "serving" ||
+		!strings.Contains(detail.Server.Boundary, "messages") || len(detail.Before) != 0 {
+		t.Errorf("detail: %+v, server %+v", detail, detail.Server)
+	}
+	first, second := r.queued(), r.queued()
+	for place, p := range []*wstest.Peer{first, second} {
+		d := r.described(p)
+		if d.State != Waiting || d.Place != place+1 || d.Backend != nil || !d.Leased.IsZero() {
+			t.Errorf("waiting: %+v; want place %d", d, place+1)
+		}
+		if detail, ok := r.server.Detail(d.ID); !ok || detail.Place != place+1 || detail.Waiting != 2 || time.Until(detail.Until) < time.Minute {
+			t.Errorf("waiting: %+v", detail)
+		}
+	}
+	p.CloseNormally()
+	first.ExpectUpgrade()
+	first.Ask("x")
+	if d := r.described(second); d.Place != 1 {
+		t.Errorf("the second has place %d now", d.Place)
+	}
+	next, _ := r.server.Detail(r.described(first).ID)
+	if next.Server.Sessions != 2 || len(next.Before) != 1 || next.Before[0].ID != d.ID {
+		t.Errorf("the next session of the connection: %+v", next)
+	}
+	ended, count := r.server.Ended(0)
+	record, found := r.server.EndedSession(d.ID)
+	if count != 1 || len(ended) != 1 || ended[0] != record || !found || record.Code != frame.NormalClosure || record.Service != "test" {
+		t.Errorf("ended: %+v, %d", ended, count)
+	}
+	if again, count := r.server.Ended(count); len(again) != 0 || count != 1 {
+		t.Errorf("ended after that: %+v, %d", again, count)
+	}
+	if _, ok := r.server.Detail(d.ID); ok {
+		t.Error("an ended session is shown as one that runs")
+	}
+	if _, ok := r.server.Detail(ID{NewProcess(), d.ID.Number}); ok {
+		t.Error("a session of another process is found")
+	}
+}
+
+// An operator ends a session, or the wait for one: the client is told why.
+func TestKill(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", queue: 9, script: &wstest.Server{Serve: wstest.Echo}})
+	p, waiting := r.join(), r.queued()
+	if !r.server.Kill(r.described(waiting).ID, "") {
+		t.Error("the waiting client is not found")
+	}
+	if answer := waiting.Response(); answer.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a waiting client got %d", answer.StatusCode)
+	}
+	id := r.described(p).ID
+	if !r.server.Kill(id, "new model") {
+		t.Error("the session is not found")
+	}
+	p.ExpectClose(frame.ServiceRestart, "ended by an operator: new model")
+	if r.server.Kill(id, "again") {
+		t.Error("a session was ended twice")
+	}
+	_ = p.Close()
+	r.expectRecord(fate{"proxy", frame.ServiceRestart, "ended by an operator: new model", "returned"})
+	if r.server.Kill(id, "") || r.server.Kill(ID{NewProcess(), id.Number}, "") {
+		t.Error("a session that is over was ended")
+	}
+}
+
+// Sessions that begin, end and move between loops at the same time are all seen, once each.
+func TestListWhileSessionsMove(t *testing.T) {
+	const stay = 8
+	r := newRig(t, setup{profile: "echo", cap: stay + 4, loops: 3, queue: 100, script: &wstest.Server{Serve: wstest.Echo}})
+	var ids []ID
+	for range stay {
+		ids = append(ids, r.described(r.join()).ID)
+	}
+	_, stop := r.mover()
+	defer stop()
+	quit := make(chan struct{})
+	var guests sync.WaitGroup
+	for range 3 {
+		guests.Go(func() {
+			for {
+				select {
+				case <-quit:
+					return
+				default:
+				}
+				p := r.join()
+				p.Ask("hello")
+				p.CloseNormally()
+			}
+		})
+	}
+	for range 300 {
+		seen := make(map[ID]int)
+		for _, d := range r.server.Sessions() {
+			seen[d.ID]++
+		}
+		for _, id := range ids {
+			if seen[id] != 1 {
+				t.Errorf("%v is listed %d times", id, seen[id])
+			}
+		}
+		if _, ok := r.server.Detail(ids[0]); !ok {
+			t.Error("a session is not found")
+		}
+	}
+	close(quit)
+	guests.Wait()
+}
+
+// The proxy remembers the sessions that ended last, and who follows them misses none.
+func TestHistory(t *testing.T) {
+	var h history
+	add := func(n int) {
+		for range n {
+			h.add(&Record{ID: ID{Number: h.count + 1}})
+		}
+	}
+	numbers := func(records []Record) (all []uint64) {
+		for _, r := range records {
+			all = append(all, r.ID.Number)
+		}
+		return all
+	}
+	add(3)
+	records, count := h.since(1)
+	if got := numbers(records); !slices.Equal(got, []uint64{2, 3}) || count != 3 {
+		t.Errorf("%v, %d", got, count)
+	}
+	add(remembered)
+	records, count = h.since(count)
+	if got := numbers(records); len(got) != remembered || got[0] != 4 || got[remembered-1] != remembered+3 {
+		t.Errorf("%d records from %d, count %d", len(got), got[0], count)
+	}
+	if records, _ := h.since(0); len(records) != remembered {
+		t.Errorf("%d records", len(records))
+	}
+	if records, again := h.since(count + 5); len(records) != remembered || again != count {
+		t.Errorf("from the future: %d records, count %d", len(records), again)
+	}
+	if _, ok := h.find(ID{Number: 3}); ok {
+		t.Error("a record that was overwritten is found")
+	}
+	if r, ok := h.find(ID{Number: 4}); !ok || r.ID.Number != 4 {
+		t.Error(fmt.Sprint("the oldest is not found: ", r.ID))
+	}
+}
+
+// BenchmarkSessions lists sessions that one loop owns.
+func BenchmarkSessions(b *testing.B) {
+	const n = 256
+	r := newRig(b, setup{profile: "echo", cap: n, script: &wstest.Server{Serve: wstest.Echo}})
+	r.ready(n)
+	for range n {
+		r.join()
+	}
+	b.ResetTimer()
+	for range b.N {
+		if got := len(r.server.Sessions()); got != n {
+			b.Fatal(got, "sessions")
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/session")
+}
