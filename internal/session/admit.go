@@ -29,6 +29,9 @@ func (s *Server) admit(nc net.Conn, begun time.Time) {
 	if err == nil {
 		err = s.lease(nc, req, id, begun)
 	}
+	if err != nil {
+		s.taps.left(id)
+	}
 	var refusal *handshake.Refusal
 	switch {
 	case err == nil:

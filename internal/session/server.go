@@ -68,6 +68,7 @@ type Server struct {
 	refused  [600]atomic.Uint64 // by HTTP status
 	registry registry
 	history  history
+	taps     taps
 	pending  tasks // goroutines that accept, answer handshakes and search for connections
 
 	mu         sync.Mutex
