@@ -24,6 +24,8 @@ type Source struct {
 	Dashboard http.Handler
 	// Audit notes what operators do.
 	Audit *Audit
+	// Actions are what operators do to services and backends.
+	Actions Actions
 	// LogLevel is the level of the log.
 	LogLevel LogLevel
 	// History returns the last hour.
@@ -66,6 +68,7 @@ func Handler(source Source, access Access) http.Handler {
 		}}})
 	}
 	routes = append(routes, source.Audit.routes()...)
+	routes = append(routes, source.Actions.routes(source.Audit)...)
 	routes = append(routes, source.LogLevel.routes(source.Audit)...)
 	routes = append(routes, source.Sessions.routes(source.Audit)...)
 	routes = append(routes, source.eventRoutes()...)

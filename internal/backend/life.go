@@ -153,7 +153,7 @@ func (c *Conn) giveBack() Outcome {
 	o := c.config.backend.options()
 	switch {
 	case c.outdated():
-		return c.discard(cause{pool.Outdated, frame.GoingAway, "settings changed"})
+		return c.discard(cause{pool.Outdated, frame.GoingAway, "replaced by a new connection"})
 	case o.MaxSessions > 0 && c.slot.Sessions() >= o.MaxSessions:
 		return c.discard(cause{pool.WornOut, frame.GoingAway, "served its sessions"})
 	case c.aged():
