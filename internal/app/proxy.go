@@ -92,6 +92,7 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 	p.descriptors = p.countDescriptors()
 	p.sessions = session.NewServer(session.Options{
 		Loops: p.loops, Limits: p.settings.limits(), Descriptors: p.descriptors, Guard: p.guard, Log: p.log,
+		Ended: p.sessionEnded, Refused: p.clientRefused,
 	})
 	p.services = services.New(services.Options{
 		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, Guard: p.guard, Log: p.log,

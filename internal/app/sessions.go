@@ -1,12 +1,11 @@
 package app
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/admin"
 	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/printable"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
@@ -58,6 +57,9 @@ func endedSession(r *session.Record) api.Session {
 	return s
 }
 
+// maxReason is how much of a close reason is shown, in bytes. A close frame's has at most 123.
+const maxReason = 256
+
 // sessionOf returns what the API says of a session.
 func sessionOf(d *session.Description, now time.Time) api.Session {
 	s := api.Session{
@@ -66,23 +68,19 @@ func sessionOf(d *session.Description, now time.Time) api.Session {
 		FramesFromClient: d.Relayed.FramesFromClients, BytesFromClient: d.Relayed.BytesFromClients,
 		FramesFromBackend: d.Relayed.FramesFromBackends, BytesFromBackend: d.Relayed.BytesFromBackends,
 	}
+	s.RequestID, s.TraceID = d.RequestID, d.TraceID()
 	if d.Leased.IsZero() {
 		s.WaitedSeconds = s.AgeSeconds
 	} else {
 		s.WaitedSeconds = d.Leased.Sub(d.Arrived).Seconds()
 	}
 	if d.Backend != nil {
-		s.Backend, s.Connection = d.Backend.Name(), connectionID(d.Backend, d.Connection)
+		s.Backend, s.Connection = d.Backend.Name(), d.ConnectionID()
 	}
 	if d.Decided {
-		s.Ended, s.By, s.Code, s.Reason = d.Ended.UTC(), d.By.String(), uint16(d.Code), d.Reason
+		s.Ended, s.By, s.Code, s.Reason = d.Ended.UTC(), d.By.String(), uint16(d.Code), printable.Text(d.Reason, maxReason)
 	}
 	return s
-}
-
-// connectionID names a backend's connection.
-func connectionID(b *backend.Backend, number uint32) string {
-	return fmt.Sprintf("%s/%d", b.Name(), number)
 }
 
 // sessionDetail returns one session, also one that has ended and is remembered.
@@ -109,7 +107,7 @@ func (p *Proxy) sessionDetail(text string) (detail api.SessionDetail, ok bool) {
 	}
 	if c := d.Server; c != nil {
 		detail.Server = &api.Connection{
-			ID: connectionID(d.Backend, c.Number), State: c.State, Established: now.Add(-c.Established).UTC(), AgeSeconds: c.Established.Seconds(),
+			ID: d.ConnectionID(), State: c.State, Established: now.Add(-c.Established).UTC(), AgeSeconds: c.Established.Seconds(),
 			Sessions: c.Sessions, RoundTripSeconds: c.RoundTrip.Seconds(), Subprotocol: c.Protocol, Boundary: c.Boundary,
 		}
 	}
