@@ -24,6 +24,8 @@ type Source struct {
 	Dashboard http.Handler
 	// Audit notes what operators do.
 	Audit *Audit
+	// Actions are what operators do to services and backends.
+	Actions Actions
 	// LogLevel is the level of the log.
 	LogLevel LogLevel
 	// History returns the last hour.
@@ -31,6 +33,8 @@ type Source struct {
 	// Subscribe returns a stream of encoded server-sent events, which ends when the channel is closed, and the function that ends it
 	// from this side. An error says that there is no room for one more.
 	Subscribe func(api.EventQuery) (events <-chan []byte, cancel func(), err error)
+	// Tap starts a tap. The error is ErrNoSession, or an [Error] that says why it cannot.
+	Tap func(api.TapQuery) (Tap, error)
 }
 
 // Handler returns the API. The guard lets those use it who have access; everybody who can reach the address may ask for liveness,
@@ -64,9 +68,11 @@ func Handler(source Source, access Access) http.Handler {
 		}}})
 	}
 	routes = append(routes, source.Audit.routes()...)
+	routes = append(routes, source.Actions.routes(source.Audit)...)
 	routes = append(routes, source.LogLevel.routes(source.Audit)...)
 	routes = append(routes, source.Sessions.routes(source.Audit)...)
 	routes = append(routes, source.eventRoutes()...)
+	routes = append(routes, source.tapRoutes()...)
 	return handle(routes, access)
 }
 

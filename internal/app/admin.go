@@ -94,7 +94,8 @@ func (p *Proxy) serveAdmin(store config.Store) {
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles}),
 		LogLevel:      admin.LogLevel{Get: p.LogLevel, Set: p.SetLogLevel, Allowed: settings.LogLevels},
 		Sessions:      p.sessionsAPI(),
-		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe,
+		Actions:       p.actions(),
+		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe, Tap: p.startTap,
 	}, admin.Access{
 		Token: func() string { return p.live.Load().Token }, Trusted: fromThisMachine,
 	})), admin.Limits{}, p.log)

@@ -64,7 +64,7 @@ const maxReason = 256
 func sessionOf(d *session.Description, now time.Time) api.Session {
 	s := api.Session{
 		ID: d.ID.String(), Service: d.Service, Client: d.Client.String(), State: d.State, Started: d.Arrived.UTC(),
-		AgeSeconds: now.Sub(d.Arrived).Seconds(), Place: d.Place,
+		AgeSeconds: now.Sub(d.Arrived).Seconds(), Place: d.Place, Taps: d.Taps,
 		FramesFromClient: d.Relayed.FramesFromClients, BytesFromClient: d.Relayed.BytesFromClients,
 		FramesFromBackend: d.Relayed.FramesFromBackends, BytesFromBackend: d.Relayed.BytesFromBackends,
 	}

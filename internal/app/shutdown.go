@@ -23,6 +23,7 @@ func (p *Proxy) Shutdown() (clean bool) {
 	// Each side of a session has its own close time-out. One call misses sessions that are moving between event loops, so it is
 	// repeated.
 	p.waitForSessions(3*s.CloseTimeout, func() { p.sessions.EndAll(frame.GoingAway, "proxy shutting down") })
+	p.sessions.EndTaps()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*s.CloseTimeout)
 	defer cancel()
 	p.services.Close(ctx)

@@ -49,6 +49,7 @@ func (c *Conn) ApplyToServer(s profile.Step) {
 			op = frame.Binary
 		}
 		payload := m.Append(nil, c.boundary.Token())
+		c.tellSent(op, payload)
 		c.stream.Write(frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), op, true, payload, true))
 	}
 	switch {

@@ -172,6 +172,7 @@ func (c *Conn) Protocol() string { return c.config.protocol(c.slot.Variant()) }
 
 // sendControl sends a control frame, which must be at a frame boundary.
 func (c *Conn) sendControl(op frame.Opcode, payload []byte) {
+	c.tellSent(op, payload)
 	var buf [frame.MaxControlSize]byte
 	c.stream.Write(frame.AppendControl(buf[:0], op, payload, true))
 }

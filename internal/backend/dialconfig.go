@@ -63,7 +63,24 @@ func (b *Backend) Update(o Options, renew bool) {
 	b.probeBy(o.Probe, renew)
 }
 
-// outdated reports whether the connection was dialed with options that have been renewed since.
+// Recycle has all present connections replaced by new ones with the same options, as after a model change: idle ones step by step,
+// and those in use when their sessions have ended. A backend that is out of service is tried at once. Recycle returns how many
+// connections there are to replace.
+func (b *Backend) Recycle() (connections int) {
+	b.updating.Lock()
+	defer b.updating.Unlock()
+	next := *b.config.Load()
+	next.renewal++
+	b.config.Store(&next) // before the pool is told, as in Update
+	connections = b.pool.Renew()
+	b.keepExpectedWarm()
+	if s := b.pool.Stats(); !s.Usable {
+		b.worker.renew()
+	} // otherwise the present dials are not given up: their server would hold what they open for a moment, beside what is dialed instead
+	return connections
+}
+
+// outdated reports whether the connection was dialed before the last renewal.
 func (c *Conn) outdated() bool { return c.config.renewal != c.config.backend.config.Load().renewal }
 
 // protocol returns the subprotocol that the server chose for a connection of a variant: the only one that the handshake accepts,

@@ -114,11 +114,15 @@ func (c *Conn) End(e Ending) Outcome {
 		why := cause{c.reason(e, profile.NoReason), e.Code, e.Text}
 		if broken := c.cause(); broken != nil {
 			why.code, why.text = broken.code, broken.text
+			return c.discard(why)
 		}
-		return c.discard(why)
+		return c.discardFor(why, e.Fault)
 	}
 	step := c.boundary.End(e.Traffic)
 	c.FromServer.inspectRest(&c.boundary, &c.Scanner)
+	if step.Then == profile.Resetting {
+		c.tellFate(Resetting, "")
+	}
 	c.ApplyToServer(step)
 	switch {
 	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise a frame has begun that nobody asked for
@@ -132,7 +136,7 @@ func (c *Conn) End(e Ending) Outcome {
 		c.slot.Reset(uint64(c.lease))
 		return Resetting
 	}
-	return c.discard(cause{c.reason(e, step.Reason), e.Code, e.Text})
+	return c.discardFor(cause{c.reason(e, step.Reason), e.Code, e.Text}, step.Reason.String())
 }
 
 // sessionEnd returns what the end of a session says about the server.
@@ -183,7 +187,11 @@ func (c *Conn) reason(e Ending, found profile.Reason) pool.Reason {
 
 // takeBack makes the connection the handler of its stream again.
 func (c *Conn) takeBack() {
-	c.stream.SetHandler(c)
+	if o := c.observer(); o != nil {
+		o.TakenBack(c)
+	} else {
+		c.stream.SetHandler(c)
+	}
 	c.stream.Resume()
 }
 

@@ -152,7 +152,7 @@ func (c *Conn) giveBack() Outcome {
 	o := c.config.backend.options()
 	switch {
 	case c.outdated():
-		return c.discard(cause{pool.Outdated, frame.GoingAway, "settings changed"})
+		return c.discard(cause{pool.Outdated, frame.GoingAway, "replaced by a new connection"})
 	case o.MaxSessions > 0 && c.slot.Sessions() >= o.MaxSessions:
 		return c.discard(cause{pool.WornOut, frame.GoingAway, "served its sessions"})
 	case c.aged():
@@ -162,13 +162,20 @@ func (c *Conn) giveBack() Outcome {
 	}
 	c.makeIdle()
 	c.slot.Return(uint64(c.lease))
+	c.tellFate(Returned, "")
 	return Returned
 }
 
 // discard ends the lease and closes the connection.
-func (c *Conn) discard(why cause) Outcome {
+func (c *Conn) discard(why cause) Outcome { return c.discardFor(why, why.text) }
+
+// discardFor is discard with a better explanation for an observer than the text for the server.
+func (c *Conn) discardFor(why cause, explanation string) Outcome {
 	c.slot.Discard(uint64(c.lease), why.reason)
 	c.close(why)
+	if o := c.observer(); o != nil {
+		o.Fate(Discarded, explain(why.reason, explanation))
+	}
 	return Discarded
 }
 
@@ -323,13 +330,18 @@ func (c *Conn) Retire(*loop.Conn) {
 		return
 	}
 	c.slot.GiveUp()
+	c.tellFate(Discarded, mistake.Err.Error())
 }
 
 // RetireLease is Retire for a session whose lease did not end in order. It does nothing, and returns false, if another session has begun on
 // the connection. One that has gone back to the pool, or that another session is about to use, is retired too: nobody knows what the
 // panic has left behind, and [Conn.Use] says that it is not alive.
 func (c *Conn) RetireLease(l LeaseHolder) bool {
-	if h := c.stream.Handler(); h != loop.Handler(l) && h != loop.Handler(c) {
+	h := c.stream.Handler()
+	if o := c.observer(); o != nil {
+		h = o.Observed()
+	}
+	if h != loop.Handler(l) && h != loop.Handler(c) {
 		return false
 	}
 	c.Retire(c.stream)

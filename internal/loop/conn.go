@@ -105,6 +105,9 @@ func (c *Conn) Stalled() bool { return len(c.out) > 0 }
 // Held returns how many of the bytes received the handler has left unconsumed.
 func (c *Conn) Held() int { return len(c.held) }
 
+// Kept returns how many of the bytes received PauseBefore has kept.
+func (c *Conn) Kept() int { return len(c.early) }
+
 // Ended reports whether nothing more can be received.
 func (c *Conn) Ended() bool { return c.ended }
 

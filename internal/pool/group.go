@@ -31,6 +31,7 @@ type Group[C any] struct {
 
 	mu      sync.Mutex
 	balance Balance    // guarded by mu
+	paused  bool       // guarded by mu: nothing is leased, see Pause
 	pools   []*Pool[C] // guarded by mu; the slice is replaced, never changed, so that it can be read without mu
 	queue   queue[C]   // guarded by mu
 }
@@ -71,6 +72,41 @@ func (g *Group[C]) SetQueue(limit int) {
 	g.queue.limit = limit
 }
 
+// Pause stops leasing connections: clients join the queue although connections are idle, and none is dialed for them. Running sessions
+// go on, and warm connections are kept. It returns false if the group is paused already.
+func (g *Group[C]) Pause() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.paused {
+		return false
+	}
+	g.paused = true
+	return true
+}
+
+// Resume ends a pause: the clients that wait get the idle connections at once, and more are dialed. It returns false if the group is
+// not paused.
+func (g *Group[C]) Resume() bool {
+	g.mu.Lock()
+	if !g.paused {
+		g.mu.Unlock()
+		return false
+	}
+	g.paused = false
+	g.serve()
+	var due []*Pool[C] // to dial for those that still wait, and to replace the warm connections that were leased
+	for _, p := range g.pools {
+		if p.due() {
+			due = append(due, p)
+		}
+	}
+	g.mu.Unlock()
+	for _, p := range due {
+		p.changed()
+	}
+	return true
+}
+
 // Restore adds a pool again that Remove has taken out. It is disabled.
 func (g *Group[C]) Restore(p *Pool[C]) {
 	g.mu.Lock()
@@ -97,9 +133,11 @@ var (
 	ErrNoQueue = errors.New("all connections are in use")
 	// ErrQueueFull: no connection is idle, and the queue is full.
 	ErrQueueFull = errors.New("all connections are in use and the queue is full")
+	// ErrPaused: the group is paused, and no more clients may wait.
+	ErrPaused = errors.New("the service is paused and no more clients may wait")
 )
 
-// Acquire leases an idle connection to the client, if there is one that nobody else waits for. Otherwise it puts the client at the
+// Acquire leases an idle connection to the client, if there is one that nobody else waits for and the group is not paused. Otherwise it puts the client at the
 // end of the queue and returns false: the connection comes through w.Ready, unless the client leaves before. Acquire is
 // called once for each Waiter. It never blocks.
 func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
@@ -116,6 +154,9 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 		}
 	}
 	if err = g.queue.push(w, g.now()); err != nil {
+		if g.paused {
+			err = ErrPaused
+		}
 		g.mu.Unlock()
 		return conn, false, err
 	}
@@ -148,7 +189,9 @@ func (g *Group[C]) Leave(w *Waiter[C], why Departure) (conn C, leased bool) {
 func (g *Group[C]) Queue() QueueStats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.queue.stats(g.now())
+	s := g.queue.stats(g.now())
+	s.Paused = g.paused
+	return s
 }
 
 // occasion is whether a pool's worker is signalled when the mutex is released.

@@ -127,7 +127,10 @@ func (m *model) acquire(t *rapid.T) {
 		}
 	case len(m.waiting) == m.limit:
 		want := ErrQueueFull
-		if m.limit == 0 {
+		switch {
+		case m.paused:
+			want = ErrPaused
+		case m.limit == 0:
 			want = ErrNoQueue
 		}
 		if ok || !errors.Is(err, want) {
@@ -142,6 +145,22 @@ func (m *model) acquire(t *rapid.T) {
 		m.queue.Queued++
 		m.serve(t)
 	}
+}
+
+// pause stops leasing, and resume serves those that wait.
+func (m *model) pause(t *rapid.T) {
+	if got := m.group.Pause(); got == m.paused {
+		t.Fatalf("Pause: %v; the group was paused: %v", got, m.paused)
+	}
+	m.paused = true
+}
+
+func (m *model) resume(t *rapid.T) {
+	if got := m.group.Resume(); got != m.paused {
+		t.Fatalf("Resume: %v; the group was paused: %v", got, m.paused)
+	}
+	m.paused = false
+	m.serve(t)
 }
 
 // take is a client's taking the connection that it was handed.

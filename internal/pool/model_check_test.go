@@ -120,7 +120,7 @@ func (m *model) checkQueue(t *rapid.T, holders map[int]bool) {
 		}
 		holders[w.conn.number] = true
 	}
-	want := QueueStats{Limit: m.limit, Waiting: len(m.waiting), Totals: m.queue}
+	want := QueueStats{Limit: m.limit, Paused: m.paused, Waiting: len(m.waiting), Totals: m.queue}
 	want.Totals.WaitedSeconds = float64(m.waited) / 1e9
 	if len(m.waiting) > 0 {
 		want.OldestSeconds = float64(m.now-m.waiting[0].since) / 1e9

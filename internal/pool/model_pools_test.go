@@ -24,7 +24,7 @@ func (m *model) add(t *rapid.T) {
 		t.Skip("enough")
 	}
 	m.numbers++
-	p := &modelPool{settings: m.drawSettings(t), usable: true, dialable: true, ramp: 1}
+	p := &modelPool{model: m, settings: m.drawSettings(t), usable: true, dialable: true, ramp: 1}
 	p.known = []*modelVariant{{kept: p.settings.Variants == 0}}
 	p.Pool = m.group.Add(fmt.Sprint(m.numbers), p.settings, func() { p.informed = false })
 	m.pools, m.all = append(m.pools, p), append(m.all, p)

@@ -14,6 +14,7 @@ type model struct {
 	group    *Group[int]
 	balance  Balance
 	limit    int // of the queue
+	paused   bool
 	now      Instant
 	variants bool         // clients need connections of different variants
 	maxIdle  Instant      // after which connections beyond the warm ones are retired
@@ -28,6 +29,7 @@ type model struct {
 
 type modelPool struct {
 	*Pool[int]
+	model    *model
 	settings Settings
 	mode     Mode
 	usable   bool
@@ -86,7 +88,7 @@ func (p *modelPool) count(states ...State) (n int) {
 
 // leasable: sessions may begin.
 func (p *modelPool) leasable() bool {
-	return p.mode == Enabled && p.usable && p.settings.Weight > 0 && p.count(Leased, Resetting) < p.cap()
+	return !p.model.paused && p.mode == Enabled && p.usable && p.settings.Weight > 0 && p.count(Leased, Resetting) < p.cap()
 }
 
 // ready: there is a connection for one of a variant, too.
@@ -213,6 +215,8 @@ func (m *model) lease(t *rapid.T, number int, w *modelClient) *modelSlot {
 		}
 	}
 	switch {
+	case m.paused:
+		t.Fatalf("leased connection %d while the group is paused", number)
 	case s == nil || s.state != Idle:
 		t.Fatalf("leased connection %d, which is %+v", number, s)
 	case !slices.Contains(m.candidates(s.variant), s.pool):
@@ -256,7 +260,7 @@ func runModel(t *rapid.T) {
 		"": m.check, "add": m.add, "remove": m.remove, "set": m.set, "mode": m.setMode, "usable": m.setUsable,
 		"dialable": m.setDialable, "ahead": m.setAhead, "ramp": m.setRamp, "trial": m.trial, "probe": m.probe, "failed": m.failed, "refused": m.refused, "abandoned": m.abandoned,
 		"leave": m.leave, "reset": m.reset, "discard": m.discard, "withdraw": m.withdraw, "retireOldest": m.retireOldest,
-		"expect": m.expect, "forget": m.forget, "ceiling": m.setCeiling,
+		"pause": m.pause, "resume": m.resume, "expect": m.expect, "forget": m.forget, "ceiling": m.setCeiling,
 		"retireSurplus": m.retireSurplus, "misuse": m.misuse, "pass": m.pass,
 	}
 	// As often as the others together need, so that there are connections, and clients who want more.

@@ -310,6 +310,7 @@ func (m *model) checkVariants(t *rapid.T, p *modelPool) {
 
 // goHome ends all sessions, one by one, and sees that nobody waits in the end who can be served.
 func (m *model) goHome(t *rapid.T) {
+	m.resume(t)
 	for {
 		m.comeToRest(t)
 		for len(m.handed) > 0 {

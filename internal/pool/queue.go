@@ -91,6 +91,7 @@ func (t *QueueTotals) count(d Departure) {
 type QueueStats struct {
 	Limit         int
 	Waiting       int
+	Paused        bool    // clients wait until the group is resumed
 	OldestSeconds float64 // how long the first has waited
 	Totals        QueueTotals
 }

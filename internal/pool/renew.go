@@ -4,20 +4,23 @@ package pool
 const renewDivide = 10
 
 // Renew makes all connections outdated, because others are dialed with other settings from now on. The outdated ones serve clients until
-// they are replaced: idle ones by the worker (Reserve, RetireOutdated), leased ones when their leases end.
-func (p *Pool[C]) Renew() {
+// they are replaced: idle ones by the worker (Reserve, RetireOutdated), leased ones when their leases end. Renew returns how many there are,
+// those that are being dialed included.
+func (p *Pool[C]) Renew() (outdated int) {
 	p.update(func() {
+		outdated = p.present() - p.probes
 		p.generation++
 		p.outdated = p.counts[Idle]
 		for _, v := range p.variants {
 			v.outdated = v.idle
 		}
 	})
+	return outdated
 }
 
 // RetireOutdated retires the oldest idle connection that was dialed before the last Renew. It does so when enough warm ones can take its
 // place; or when there is no room to dial those, but then only while fewer than a tenth of the cap, and than most, are being dialed or
-// closed, so that clients always find connections.
+// closed, so that clients always find connections. If the backend is draining, no client does: then nothing has to take its place.
 func (p *Pool[C]) RetireOutdated(most int) (conn C, ok bool) {
 	p.group.mu.Lock()
 	tooFew, _ := p.compareWarm()
@@ -45,7 +48,7 @@ func (p *Pool[C]) isOutdated(s *Slot[C]) bool { return s.generation != p.generat
 
 // replaceable tells whether an outdated idle connection may be retired. tooFew reports whether warm ones are missing.
 func (p *Pool[C]) replaceable(tooFew bool, atOnce int) bool {
-	return p.outdated > 0 && (!tooFew || !p.room() && p.mode == Enabled && p.counts[Dialing]+p.counts[Retiring] < atOnce)
+	return p.outdated > 0 && (!tooFew || p.mode == Draining || !p.room() && p.mode == Enabled && p.counts[Dialing]+p.counts[Retiring] < atOnce)
 }
 
 // countOutdated notes that a slot has become idle (by is 1) or is no longer (-1).

@@ -10,7 +10,7 @@ func TestRenewWithRoom(t *testing.T) {
 	if _, ok := p.RetireOutdated(8); ok {
 		t.Fatal("retired a connection that is not outdated")
 	}
-	r.expectSignals("Renew", []int{0}, p.Renew)
+	r.expectSignals("Renew", []int{0}, func() { p.Renew() })
 	if _, ok := p.RetireOutdated(8); ok {
 		t.Fatal("retired a connection before there is another")
 	}
@@ -150,4 +150,42 @@ func TestChangeQueueAndBalance(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Renew tells how many connections are outdated from then on: those of sessions and those that are being dialed, but no probes and none that
+// are being closed.
+func TestRenewCounts(t *testing.T) {
+	r := newRig(t, Options{}, Settings{Cap: 8, Warm: 1, Weight: 1})
+	p := r.pools[0]
+	p.fill(2)
+	leased := p.lease(2)
+	reset(leased[0])
+	p.dial()
+	defer p.probe()()
+	p.RetireOldest(Shed)
+	p.expect(2, 1, 1, 1, 1)
+	if n := p.Renew(); n != 4 {
+		t.Errorf("%d are outdated; want 4", n)
+	}
+	if n := p.Renew(); n != 4 {
+		t.Errorf("%d are outdated the second time; want 4", n)
+	}
+}
+
+// The outdated connections of a draining backend serve nobody, and need no others in their place.
+func TestRenewDraining(t *testing.T) {
+	r := newRig(t, Options{}, Settings{Cap: 4, Warm: 2, Weight: 1})
+	p := r.pools[0]
+	p.fill(2)
+	p.SetMode(Draining)
+	if _, ok := p.RetireOutdated(1); ok {
+		t.Error("retired a connection that is not outdated")
+	}
+	r.expectSignals("Renew", []int{0}, func() { p.Renew() })
+	for range 2 {
+		if _, ok := p.RetireOutdated(1); !ok {
+			t.Error("an outdated connection stays")
+		}
+	}
+	p.expect(0, 0, 0, 0, 2)
 }

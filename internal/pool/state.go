@@ -81,7 +81,7 @@ const (
 	Aged
 	// WornOut: it had served as many sessions as one connection may.
 	WornOut
-	// Outdated: the backend's settings have changed since it was dialed.
+	// Outdated: since it was dialed, the backend's settings have changed, or an operator had its connections replaced.
 	Outdated
 	// Surplus: there were more idle connections than wanted.
 	Surplus

@@ -13,8 +13,10 @@ func (s *Services) Stats(to *api.Stats) {
 	for _, v := range s.inOrder() {
 		c := &v.plan.Service
 		service := api.Service{
-			Name: v.name, Host: c.Host, Path: c.Path, Profile: v.plan.profile.Name, Balance: v.plan.balance.String(), Queue: queueOf(v.group.Queue()),
+			Name: v.name, Host: c.Host, Path: c.Path, Profile: v.plan.profile.Name, Balance: v.plan.balance.String(),
 		}
+		queue := v.group.Queue()
+		service.Queue, service.Paused = queueOf(queue), queue.Paused
 		used, room := service.Queue.Waiting, 0
 		for _, m := range v.inOrder() {
 			book := m.Stats()

@@ -31,6 +31,9 @@ func (s *Server) admit(nc net.Conn, begun time.Time) {
 		arrival.path, arrival.requestID = shortened(req.URL.Path), requestID(req)
 		err = s.lease(nc, req, arrival)
 	}
+	if err != nil {
+		s.taps.left(arrival.id)
+	}
 	var refusal *handshake.Refusal
 	switch {
 	case err == nil:

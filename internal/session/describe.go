@@ -18,6 +18,7 @@ type Description struct {
 	Place   int    // in its service's queue: 1 is served next; 0 if it does not wait for its first connection
 	Moves   int    // connections that could not serve it
 	Decided bool   // its end is decided: By, Code and Reason say how
+	Taps    int    // that watch it
 }
 
 // Detail is what only one session at a time is asked for.
@@ -71,6 +72,9 @@ func (s *Session) describe() Description {
 	d := Description{Record: s.record, State: s.life.state.String(), Moves: int(s.life.moves), Decided: !s.record.Ended.IsZero()}
 	d.Service = s.service.Name
 	d.Relayed = s.relayed()
+	if s.tap != nil {
+		d.Taps = len(s.tap.audience.taps)
+	}
 	return d
 }
 

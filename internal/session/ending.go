@@ -52,6 +52,9 @@ func (s *Session) endLease() {
 
 // forget ends the session for good.
 func (s *Session) forget() {
+	if s.tap != nil {
+		s.tap.forgotten()
+	}
 	s.client.Close()
 	s.service.Variants.Forget(s.variant)
 	s.server.registry.remove(s)

@@ -102,6 +102,9 @@ func newRig(t testing.TB, o setup) *rig {
 	r.address = listener.Addr().String()
 	r.server.Serve(listener)
 	t.Cleanup(r.close)
+	if tapAll {
+		r.tapAll()
+	}
 	return r
 }
 

@@ -73,6 +73,7 @@ type Server struct {
 	registry registry
 	history  history
 	refusals refusals
+	taps     taps
 	pending  tasks // goroutines that accept, answer handshakes and search for connections
 
 	mu         sync.Mutex

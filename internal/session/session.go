@@ -33,6 +33,7 @@ type Session struct {
 	progress progress   // what the timer has seen while frames pass
 	search   *search    // for another connection; nil for none
 	record   Record
+	tap      *tapping // nil while nobody taps the session
 }
 
 // newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
@@ -56,7 +57,12 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 		protocol = ""
 	}
 	s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
-	s.client.Write(conn.TakeGreeting())
+	s.offerToTaps(conn)
+	greeting := conn.TakeGreeting()
+	if s.tap != nil {
+		s.tap.greet(greeting)
+	}
+	s.client.Write(greeting)
 	s.limitDuration()
 	s.startLeg(conn, profile.Opening{})
 }
@@ -69,6 +75,9 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening) {
 		s.record.logStart(s.server.options.Log, s.service.Name)
 	}
 	conn.Stream().SetHandler((*backendSide)(s))
+	if s.tap != nil {
+		s.tap.legStarted(conn)
+	}
 	if end := conn.EarlyEnd(); end != nil {
 		s.refusedAtOnce(end)
 		return
@@ -113,6 +122,9 @@ func (s *Session) handle(e event) {
 	for _, a := range do {
 		s.perform(a, &e)
 	}
+	if s.tap != nil && s.life.state != before {
+		s.tap.changed(&e)
+	}
 }
 
 // enforce applies the rules of the state that the session has entered.
@@ -143,6 +155,9 @@ func (s *Session) perform(a action, e *event) {
 	case relayClose:
 		s.relayClose(e)
 	case sendReset:
+		if s.tap != nil {
+			s.tap.reset()
+		}
 		s.act(s.leg.conn.ReplaceEnd(s.leg.traffic(s.leg.sent)))
 	case queueClose:
 		s.leg.down.queueClose(s.record.Code, s.record.Reason)
@@ -159,6 +174,9 @@ func (s *Session) perform(a action, e *event) {
 		s.search = nil
 		s.startLeg(found.conn, found.first)
 	case endLease:
+		if s.tap != nil {
+			s.tap.ended()
+		}
 		s.endLease()
 	case endStream:
 		s.client.CloseWrite()

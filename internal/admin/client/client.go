@@ -125,9 +125,7 @@ func (c *Client) send(ctx context.Context, r Request, accept string) (*http.Resp
 	if r.Body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	if r.Method != http.MethodGet {
-		request.Header.Set(api.ChangeHeader, "1")
-	}
+	request.Header.Set(api.ChangeHeader, "1") // with GET, too: a tap needs it
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}

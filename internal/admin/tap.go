@@ -1,0 +1,144 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
+)
+
+// Tap is a stream of events of sessions, which one goroutine reads.
+type Tap interface {
+	// Next returns the events since the last call, and waits until there are some, or returns the context's error. more is false after the
+	// last ones.
+	Next(ctx context.Context) (events []api.TapEvent, more bool, err error)
+	// End ends the tap with an event that gives the reason, which Next still returns. Close ends it at once. Both may be called from any
+	// goroutine.
+	End(reason string)
+	Close()
+}
+
+// ErrNoSession is the error of [Source.Tap] for the id of a session that is not there, or over.
+var ErrNoSession = errors.New("no such session")
+
+// tapRoutes returns GET /api/v1/tap.
+func (s *Source) tapRoutes() []route {
+	return []route{{path: api.TapPath, acts: true, methods: methods{http.MethodGet: s.serveTap}}}
+}
+
+// serveTap serves a tap until it ends, its time is over, or the reader leaves or is too slow.
+func (s *Source) serveTap(w http.ResponseWriter, r *http.Request) {
+	query, err := api.ParseTapQuery(r.URL.Query())
+	if err != nil {
+		answerError(w, BadRequest("%v", err))
+		return
+	}
+	if r.ContentLength != 0 { // it could be sent for as long as the stream lasts
+		answerError(w, BadRequest("the request has a body: %s takes none", api.TapPath))
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/x-ndjson")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no") // nginx would keep events back
+	if r.Method == http.MethodHead {
+		return
+	}
+	tap, err := s.startTap(query)
+	if err != nil {
+		answerError(w, err)
+		return
+	}
+	defer tap.Close()
+	limit := time.Duration(query.Seconds * float64(time.Second))
+	s.Audit.Note(r, "tap", tapTarget(query), query.Order, "for at most "+limit.String())
+	over := time.AfterFunc(limit, func() { tap.End("its time of " + limit.String() + " is over") })
+	defer over.Stop()
+	sendTap(w, r, tap)
+}
+
+// startTap starts a tap, unless what it names is not there: it would wait in vain.
+func (s *Source) startTap(q api.TapQuery) (Tap, error) {
+	if q.Service != "" || q.Backend != "" {
+		var services, backends []string
+		now := s.Stats()
+		for i := range now.Services {
+			services = append(services, now.Services[i].Name)
+		}
+		for i := range now.Backends {
+			backends = append(backends, now.Backends[i].Name)
+		}
+		switch {
+		case q.Service != "" && !slices.Contains(services, q.Service):
+			return nil, Unknown("service", q.Service, services)
+		case q.Backend != "" && !slices.Contains(backends, q.Backend):
+			return nil, Unknown("backend", q.Backend, backends)
+		}
+	}
+	tap, err := s.Tap(q)
+	if errors.Is(err, ErrNoSession) {
+		if detail, ok := s.Sessions.Detail(q.Session); ok {
+			return nil, WrongState("session %s has ended: %s, code %d (%s)", q.Session, detail.By, detail.Code, detail.Reason)
+		}
+		return nil, s.Sessions.unknown(q.Session)
+	}
+	return tap, err
+}
+
+// tapTarget says for the audit log what is tapped.
+func tapTarget(q api.TapQuery) string {
+	var words []string
+	for _, part := range [][2]string{{"", q.Session}, {"client ", q.Client}, {"backend ", q.Backend}, {"service ", q.Service}} {
+		if part[1] != "" {
+			words = append(words, part[0]+cut(part[1]))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// sendTap sends a tap's events as they come.
+func sendTap(w http.ResponseWriter, r *http.Request, tap Tap) {
+	stream := http.NewResponseController(w)
+	send := func(text []byte) error { // under its own deadline instead of the one for whole answers, [Limits.Answer]
+		if err := stream.SetWriteDeadline(time.Now().Add(eventTimeout)); err != nil {
+			return err
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+		return stream.Flush()
+	}
+	if send(nil) != nil { // the header, so that the reader knows that the tap has begun
+		return
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	for more := true; more; {
+		ctx, cancel := context.WithTimeout(r.Context(), heartbeatInterval)
+		var events []api.TapEvent
+		var err error
+		events, more, err = tap.Next(ctx)
+		cancel()
+		b.Reset()
+		for i := range events {
+			err = cmp.Or(err, encoder.Encode(&events[i]))
+		}
+		switch {
+		case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:
+			b.WriteByte('\n')
+		case err != nil:
+			return
+		}
+		if send(b.Bytes()) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package session
+
+import (
+	"math"
+	"os"
+	"sync"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+// tapAll runs all tests of this package with a tap on every session: nothing else may change.
+var tapAll = os.Getenv("WSBOUNCER_TEST_TAP_ALL") != ""
+
+// tapAll taps all sessions of the rig.
+func (r *rig) tapAll() {
+	tap, err := r.server.Tap(TapOptions{Service: r.service.Name, First: math.MaxInt, Text: 100})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for more := true; more; {
+			_, more, _ = tap.Next(wstest.Context(r.t))
+		}
+	})
+	r.t.Cleanup(func() {
+		tap.Close()
+		reader.Wait()
+	})
+}
