@@ -52,7 +52,7 @@ func (p *Proxy) sessionEnded(r *session.Record, _ *session.Service) {
 			Backend: s.Backend, Started: s.Started,
 			WaitedSeconds: rounded(s.WaitedSeconds), LastedSeconds: rounded(r.Ended.Sub(r.Leased).Seconds()),
 			FirstReplySeconds: rounded(s.FirstReplySeconds),
-			FramesFromClient: s.FramesFromClient, BytesFromClient: s.BytesFromClient,
+			FramesFromClient:  s.FramesFromClient, BytesFromClient: s.BytesFromClient,
 			FramesFromBackend: s.FramesFromBackend, BytesFromBackend: s.BytesFromBackend,
 			By: s.By, Code: s.Code, Class: s.Class, Connection: s.Connection, Fate: s.Fate,
 		},
