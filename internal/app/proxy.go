@@ -96,6 +96,7 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 	meters := meter.NewRegistry(len(p.loops.Loops()))
 	sessions := session.Options{
 		Loops: p.loops, Limits: p.settings.limits(), Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
+		Ended: p.sessionEnded, Refused: p.clientRefused,
 	}
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)

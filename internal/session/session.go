@@ -79,6 +79,9 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening) {
 	s.leg = s.newLeg(conn, first)
 	s.countFor(conn.Backend())
 	s.record.Connection = conn.Number()
+	if s.life.moves == 0 {
+		s.record.logStart(s.server.options.Log, s.service.Name)
+	}
 	conn.Stream().SetHandler((*backendSide)(s))
 	if s.tap != nil {
 		s.tap.legStarted(conn)
