@@ -97,6 +97,7 @@ var sameMistakes = map[string]struct {
 	"session show":          {"x y", "-o json", "", "x -o name"},
 	"session kill":          {"", "--yes", "", "x --yes=x"},
 	"status":                {"x", "", "", "--interval 1s"},
+	"top":                   {"x", "", "", "--interval 1500ms"},
 	"migrate":               {"x", "", "", "--database mysql://h/x"},
 	"sim":                   {"x", "", "", "--protocol x"},
 	"bench":                 {"", "--rate 1", "", "ws://h --connections 0"},

@@ -146,7 +146,7 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 		if !f.Since.IsZero() {
 			since = fmt.Sprintf(" (since %s, %s)", clock(f.Since), figures.Since(f.Since, now))
 		}
-		fmt.Fprintf(out, "  %s %s: %s%s\n", colour(c, mark), colour(c, f.What), f.Text, since)
+		fmt.Fprintf(out, "  %s %s: %s%s\n", colour(c, mark), colour(c, f.What), figures.Printable(f.Text), since)
 	}
 
 	fmt.Fprintln(out)
