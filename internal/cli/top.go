@@ -55,7 +55,7 @@ With --once, it prints one frame as text, also without a terminal: as wide as CO
 			out := cmd.OutOrStdout()
 			if once {
 				return from.use(func(proxy *client.Client) error {
-					frame, err := top.Once(cmd.Context(), proxy, top.Style{Colours: colours(out), ASCII: asciiOnly()}, frameColumns(out), limit)
+					frame, err := top.Once(cmd.Context(), proxy, top.Style{Colours: colours(out), ASCII: asciiOnly(), Plain: !isTerminal(out)}, frameColumns(out), limit)
 					if err == nil {
 						_, err = io.WriteString(out, frame)
 					}

@@ -14,6 +14,7 @@ type column struct {
 	flexible bool // takes what is left, and gives up what is missing
 	least    int  // columns of the screen that a flexible one needs
 	most     int  // columns of the screen at most; 0 for no limit
+	middle   bool // a text that is too long is cut in its middle: the ends of names tell them apart
 }
 
 // cell is what a row has in a column.
@@ -39,7 +40,9 @@ func arrange(columns []column, rows []row, width int) (shown, widths []int) {
 	for i, c := range columns {
 		natural[i] = ansi.StringWidth(c.head)
 		for _, r := range rows {
-			if r.cells[i].drawn == nil {
+			if r.cells[i].drawn != nil {
+				natural[i] = c.most
+			} else {
 				natural[i] = max(natural[i], ansi.StringWidth(r.cells[i].text))
 			}
 		}
@@ -103,6 +106,9 @@ func (s Style) line(columns []column, shown, widths []int, r row, width int, isC
 			b.WriteByte(' ')
 		}
 		c := r.cells[i]
+		if columns[i].middle {
+			c.text = s.elide(c.text, widths[n])
+		}
 		switch {
 		case c.drawn != nil && !isChosen:
 			b.WriteString(c.drawn(widths[n]))

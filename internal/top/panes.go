@@ -84,7 +84,7 @@ func columnsOf(p pane) []column {
 	switch p {
 	case servicesPane:
 		return []column{
-			{head: "SERVICE", flexible: true, least: 8, most: 30},
+			{head: "SERVICE", flexible: true, least: 8, most: 30, middle: true},
 			{head: "WAIT", right: true},
 			{head: "LONGEST", right: true, priority: 1},
 			{head: "IN USE", right: true},
@@ -95,18 +95,18 @@ func columnsOf(p pane) []column {
 		}
 	case backendsPane:
 		return []column{
-			{head: "BACKEND", flexible: true, least: 8, most: 24},
+			{head: "BACKEND", flexible: true, least: 10, most: 24, middle: true},
 			{head: "SERVICE", priority: 6, flexible: true, least: 6, most: 16},
-			{head: "CONNECTIONS", flexible: true, least: 6, most: 32, priority: 1},
+			{head: "CONNECTIONS", flexible: true, least: 6, most: 24, priority: 1},
 			{head: "USED", right: true},
 			{head: "IDLE", right: true, priority: 5},
-			{head: "REPLY", right: true, priority: 3},
+			{head: "REPLY", right: true, priority: 2},
 			{head: "PING", right: true, priority: 7},
 			{head: "HEALTH", flexible: true, least: 8},
 		}
 	case waitingPane:
 		return []column{
-			{head: "WAITING", flexible: true, least: 10, most: 24},
+			{head: "WAITING", flexible: true, least: 11, most: 24, middle: true},
 			{head: "SERVICE", priority: 3, flexible: true, least: 6, most: 16},
 			{head: "PLACE", right: true},
 			{head: "WAITED", right: true},
@@ -114,9 +114,9 @@ func columnsOf(p pane) []column {
 		}
 	}
 	return []column{
-		{head: "SESSION", flexible: true, least: 10, most: 24},
+		{head: "SESSION", flexible: true, least: 12, most: 24, middle: true},
 		{head: "SERVICE", priority: 7, flexible: true, least: 6, most: 16},
-		{head: "BACKEND", flexible: true, least: 6, most: 20, priority: 1},
+		{head: "BACKEND", flexible: true, least: 7, most: 20, priority: 1, middle: true},
 		{head: "AGE", right: true, priority: 2},
 		{head: "MSG/S", right: true},
 		{head: "LAG", right: true, priority: 3},

@@ -31,7 +31,10 @@ var colours = map[tone]string{quiet: "90", strong: "1", good: "32", warning: "33
 // paint returns a text with its tone.
 func (s Style) paint(t tone, text string) string {
 	code := attributes[t]
-	if s.Colours {
+	switch {
+	case s.Plain:
+		code = ""
+	case s.Colours:
 		code = colours[t]
 	}
 	if code == "" || text == "" {
@@ -62,6 +65,16 @@ func (s Style) ellipsis(width int) string {
 		return "~"
 	}
 	return "…"
+}
+
+// elide returns a text of at most so many columns, without its middle if it is longer.
+func (s Style) elide(text string, width int) string {
+	mark := s.ellipsis(width)
+	if ansi.StringWidth(text) <= width || mark == "" {
+		return text
+	}
+	half := (width - 1) / 2
+	return ansi.Truncate(text, half, "") + mark + ansi.TruncateLeft(text, ansi.StringWidth(text)-(width-1-half), "")
 }
 
 // plain returns a text of the proxy's as it may be shown.

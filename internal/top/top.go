@@ -25,6 +25,7 @@ type Operator interface {
 // Style says what the terminal can show.
 type Style struct {
 	Colours bool
+	Plain   bool // text only: no colours, nothing bold or reversed
 	ASCII   bool // no characters beside those of ASCII
 }
 

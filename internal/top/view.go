@@ -92,7 +92,7 @@ func (m *Model) header() []string {
 		first = append(first,
 			figures.Rate(m.rates.sessions)+" new/s", figures.Rate(m.rates.frames)+" msg/s", figures.Bytes(m.rates.bytes)+"/s")
 	}
-	configuration := "configuration " + m.style.plain(s.Configuration.Version)
+	configuration := "config " + m.style.plain(s.Configuration.Version)
 	if s.Configuration.State != "" {
 		configuration += " " + s.Configuration.State
 	}
@@ -152,9 +152,9 @@ var paneNames = [panes]string{"services", "backends", "waiting", "sessions"}
 func (m *Model) tabs() string {
 	var b strings.Builder
 	for p := range panes {
-		name := fmt.Sprintf("%d %s", p+1, paneNames[p])
-		if m.width < 60 {
-			name = name[:min(len(name), 8)]
+		name := paneNames[p]
+		if m.width >= 60 {
+			name = fmt.Sprintf("%d %s", p+1, name)
 		}
 		if p == m.focus {
 			name = m.style.paint(chosen, name)
@@ -270,15 +270,16 @@ func (m *Model) footer() string {
 		}
 		return m.style.paint(t, m.style.plain(m.note))
 	}
-	keys := []string{"q quit", "? help", "tab pane", "s sort: " + ordersOf(m.focus)[m.views[m.focus].order].name}
-	if m.overlay != noOverlay {
+	return m.style.paint(quiet, m.joined(m.keys()))
+}
+
+// keys returns what the keys do now, the most useful first: a narrow terminal has no room for all.
+func (m *Model) keys() []string {
+	p, isOverlay := m.focus, m.overlay != noOverlay
+	keys := []string{"q quit", "? help"}
+	if isOverlay {
 		keys = []string{"esc back"}
-	} else if m.filter != "" {
-		keys = append(keys, "esc clear filter: "+m.style.plain(m.filter))
-	} else {
-		keys = append(keys, "/ filter")
 	}
-	p := m.focus
 	if m.overlay == detailOverlay {
 		p = m.detail.pane
 	}
@@ -287,13 +288,18 @@ func (m *Model) footer() string {
 			servicesPane: {"p pause/resume"}, backendsPane: {"d drain", "e enable"}, waitingPane: {"k kill"}, sessionsPane: {"k kill"},
 		}[p]...)
 	}
-	if m.overlay == noOverlay {
-		keys = append(keys, "enter details")
-	}
-	if m.overlay == detailOverlay && p < waitingPane {
+	switch {
+	case m.overlay == detailOverlay && p < waitingPane:
 		keys = append(keys, "s its sessions")
+	case !isOverlay && m.filter != "":
+		keys = append(keys, "esc clear filter: "+m.style.plain(m.filter))
+	case !isOverlay:
+		keys = append(keys, "/ filter")
 	}
-	return m.style.paint(quiet, m.joined(keys))
+	if !isOverlay {
+		keys = append(keys, "tab pane", "enter details", "s sort: "+ordersOf(p)[m.views[p].order].name)
+	}
+	return keys
 }
 
 // help explains the keys and the screen.
