@@ -96,6 +96,7 @@ var sameMistakes = map[string]struct {
 	"session ls":            {"x", "", "", "--state x"},
 	"session show":          {"x y", "-o json", "", "x -o name"},
 	"session kill":          {"", "--yes", "", "x --yes=x"},
+	"session tap":           {"x y", "", "", "x --text y"},
 	"status":                {"x", "", "", "--interval 1s"},
 	"top":                   {"x", "", "", "--interval 1500ms"},
 	"migrate":               {"x", "", "", "--database mysql://h/x"},

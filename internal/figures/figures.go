@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Seconds returns a duration in seconds with two units at most: 840ms, 3.4s, 4m05s, 2h07m, 3d04h. Nothing measured (0) is 0s.
@@ -90,22 +87,4 @@ func Plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return strconv.Itoa(n) + " " + noun + "s"
-}
-
-// Printable returns a text that is safe to print: what a server or client has sent may have control characters, which would move the
-// cursor of an operator's terminal, or worse. They become spaces; characters that change the direction of writing go, too.
-func Printable(text string) string {
-	if !strings.ContainsFunc(text, isUnsafe) {
-		return text
-	}
-	return strings.Map(func(r rune) rune {
-		if isUnsafe(r) {
-			return ' '
-		}
-		return r
-	}, text)
-}
-
-func isUnsafe(r rune) bool {
-	return unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x2028 || r == 0x2029 || r == utf8.RuneError
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/wsbouncer/wsbouncer/internal/figures"
+	"github.com/wsbouncer/wsbouncer/internal/printable"
 )
 
 // tone is what a text means; it decides the colour.
@@ -77,9 +77,12 @@ func (s Style) elide(text string, width int) string {
 	return ansi.Truncate(text, half, "") + mark + ansi.TruncateLeft(text, ansi.StringWidth(text)-(width-1-half), "")
 }
 
+// longestText is how much of a text of the proxy's is shown at most, in bytes.
+const longestText = 500
+
 // plain returns a text of the proxy's as it may be shown.
 func (s Style) plain(text string) string {
-	text = figures.Printable(text)
+	text = printable.Text(text, longestText)
 	if !s.ASCII {
 		return text
 	}
