@@ -22,8 +22,6 @@ type Sessions struct {
 	// KillAll ends the sessions of a backend, spread evenly over a time, and returns how many there are; or an [Error] for a backend
 	// that is not there.
 	KillAll func(backend, why string, within time.Duration) (int, error)
-	// MaxKillTime is the longest time for KillAll.
-	MaxKillTime time.Duration
 }
 
 func (s *Sessions) routes(audit *Audit) []route {
@@ -107,8 +105,8 @@ func (s *Sessions) killAll(w http.ResponseWriter, r *http.Request, audit *Audit)
 	within := time.Duration(0)
 	if text != "" {
 		var err error
-		if within, err = time.ParseDuration(text); err != nil || within < 0 || within > s.MaxKillTime {
-			return nil, BadRequest("within: invalid duration %.40q: use 0 (at once) to %v, such as 30s", text, s.MaxKillTime)
+		if within, err = time.ParseDuration(text); err != nil || within < 0 || within > api.MaxKillTime {
+			return nil, BadRequest("within: invalid duration %.40q: use 0 (at once) to 1h, such as 30s", text)
 		}
 	}
 	order, err := readOrder(w, r)

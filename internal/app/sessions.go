@@ -29,7 +29,6 @@ func (p *Proxy) sessionsAPI() admin.Sessions {
 			}
 			return p.sessions.KillAll(backend, why, within), nil
 		},
-		MaxKillTime: session.MaxKillTime,
 	}
 }
 

@@ -34,6 +34,8 @@ belong to it. Changes are in force at once and end no session.`,
 
 To remove a service that still has backends, use --with-backends, which removes them too.`,
 			"  wsbouncer service rm stt --with-backends --dry-run", config.KindBackend),
+		newServicePauseCommand(),
+		newServiceResumeCommand(),
 	)
 	return cmd
 }

@@ -8,10 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// MaxKillTime is the longest time over which KillAll may spread the ends of sessions.
-const MaxKillTime = time.Hour
-
-// KillAll ends the sessions that a backend serves now, as Kill does, spread evenly at random over a time of at most MaxKillTime, so that
+// KillAll ends the sessions that a backend serves now, as Kill does, spread evenly at random over a time, so that
 // their clients do not all come back at once. Sessions that begin there later, or have left it when their turn comes, go on. KillAll
 // returns how many there are, without waiting for their ends. It replaces an order for the same backend that is not completed; the end of
 // StopAccepting cancels it. It must not be called on a loop.
@@ -25,7 +22,7 @@ func (s *Server) KillAll(backend, why string, within time.Duration) (sessions in
 	})
 	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	ctx, cancel := context.WithCancel(s.drained)
-	order := &killing{ids: ids, backend: backend, reason: killReason(why), within: min(max(within, 0), MaxKillTime), cancel: cancel}
+	order := &killing{ids: ids, backend: backend, reason: killReason(why), within: within, cancel: cancel}
 	s.mu.Lock()
 	if before := s.killings[backend]; before != nil {
 		before.cancel()

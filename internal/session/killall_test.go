@@ -46,14 +46,14 @@ func TestKillAll(t *testing.T) {
 func TestKillAllLater(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", cap: 4, script: &wstest.Server{Serve: wstest.Echo}})
 	p := r.join()
-	order := &killing{backend: "x", within: MaxKillTime, cancel: func() {}}
+	order := &killing{backend: "x", within: time.Hour, cancel: func() {}}
 	order.ids = append(order.ids, r.described(p).ID)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	order.run(ctx, r.server) // cancelled
 	p.Ask("still here")
 	name := r.backend.Name()
-	r.server.KillAll(name, "slowly", MaxKillTime)
+	r.server.KillAll(name, "slowly", time.Hour)
 	first := r.killings()
 	r.server.KillAll(name, "at once", 0)
 	p.ExpectClose(frame.ServiceRestart, "ended by an operator: at once")
@@ -63,7 +63,7 @@ func TestKillAllLater(t *testing.T) {
 		t.Errorf("%d orders while one was not completed", first)
 	}
 	next := r.join()
-	r.server.KillAll(name, "", MaxKillTime)
+	r.server.KillAll(name, "", time.Hour)
 	r.server.StopAccepting()
 	wstest.Eventually(t, "the order is cancelled", func() bool { return r.killings() == 0 })
 	next.Ask("the session goes on")
