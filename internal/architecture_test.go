@@ -46,6 +46,7 @@ var mayImport = map[string][]string{
 	"internal/admin":        {"internal/api", "internal/spelling"},
 	"internal/admin/client": {"internal/api"},
 	"internal/metrics":      {"internal/pool", "internal/api"},
+	"internal/tracing":      {"internal/frame", "internal/session"},
 	"internal/dashboard":    {},
 	"internal/live":         {"internal/api", "internal/mistake"},
 
@@ -97,12 +98,12 @@ var mayImport = map[string][]string{
 	"internal/app": {
 		"internal/accesslog", "internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
 		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
-		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api",
+		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/tracing",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
 		"internal/admin/client", "internal/api", "internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
-		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/profile",
+		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
 		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/wav",
 	},
 	"cmd/wsbouncer": {"internal/cli"},

@@ -95,32 +95,38 @@ func addressOnly(client string) string {
 }
 
 // Choose returns the sessions that the query chooses, in its order, and how many it would choose without a limit. It leaves all as it
-// is. With a limit it does not sort all: to choose 100 of 9,000 takes a fraction of a millisecond.
+// is.
 func (q *SessionQuery) Choose(all []Session) (chosen []Session, matched int) {
-	var first []*Session // candidates; with a limit, the best of them are sorted each time that there are twice as many as asked for
-	sorted := false      // the first q.Limit candidates are in order: whoever comes behind the last of them is none
-	for i := range all {
-		s := &all[i]
-		if !q.Matches(s) {
+	indexes, matched := q.Pick(len(all), func(i int) *Session { return &all[i] })
+	chosen = make([]Session, len(indexes))
+	for k, i := range indexes {
+		chosen[k] = all[i]
+	}
+	return chosen, matched
+}
+
+// Pick is Choose for n sessions of which at returns each; it returns their indexes. With a limit it does not sort all: to choose 100 of
+// 9,000 takes half a millisecond.
+func (q *SessionQuery) Pick(n int, at func(i int) *Session) (chosen []int, matched int) {
+	compare := func(i, j int) int { return q.compare(at(i), at(j)) }
+	sorted := false // the first q.Limit of the chosen are in order: whoever comes behind the last of them is none
+	for i := range n {
+		if !q.Matches(at(i)) {
 			continue
 		}
 		matched++
-		if sorted && q.compare(s, first[q.Limit-1]) >= 0 {
+		if sorted && compare(i, chosen[q.Limit-1]) >= 0 {
 			continue
 		}
-		first = append(first, s)
-		if q.Limit > 0 && len(first)/2 >= q.Limit {
-			slices.SortFunc(first, q.compare)
-			first, sorted = first[:q.Limit], true
+		chosen = append(chosen, i)
+		if q.Limit > 0 && len(chosen)/2 >= q.Limit {
+			slices.SortFunc(chosen, compare)
+			chosen, sorted = chosen[:q.Limit], true
 		}
 	}
-	slices.SortFunc(first, q.compare)
-	if q.Limit > 0 && len(first) > q.Limit {
-		first = first[:q.Limit]
-	}
-	chosen = make([]Session, len(first))
-	for i, s := range first {
-		chosen[i] = *s
+	slices.SortFunc(chosen, compare)
+	if q.Limit > 0 && len(chosen) > q.Limit {
+		chosen = chosen[:q.Limit]
 	}
 	return chosen, matched
 }

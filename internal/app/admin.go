@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/wsbouncer/wsbouncer/internal/admin"
-	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/dashboard"
@@ -111,9 +109,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 
 // watched returns what the history and the stream of events show.
 func (p *Proxy) watched(audit *admin.Audit) live.Source {
-	return live.Source{
-		Stats: p.Stats, Sessions: func(context.Context) []api.Session { return p.allSessions() }, Ended: p.endedSessions, Audit: audit.Since,
-	}
+	return live.Source{Stats: p.Stats, Sessions: p.sampleSessions, Name: p.nameSession, Ended: p.endedSessions, Audit: audit.Since}
 }
 
 // fromThisMachine reports whether a request came over a unix socket or a loopback address.

@@ -1,12 +1,13 @@
 package app
 
 import (
-	"fmt"
+	"context"
+	"strconv"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/admin"
 	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
@@ -66,8 +67,18 @@ func endedSession(r *session.Record) api.Session {
 
 // sessionOf returns what the API says of a session.
 func sessionOf(d *session.Description, now time.Time) api.Session {
+	s := withoutNames(d, now)
+	s.ID, s.Client = d.ID.String(), d.Client.String()
+	if d.Backend != nil {
+		s.Connection = connectionID(s.Backend, d.Connection)
+	}
+	return s
+}
+
+// withoutNames returns the same without the texts that take time to write: ID, Client and Connection.
+func withoutNames(d *session.Description, now time.Time) api.Session {
 	s := api.Session{
-		ID: d.ID.String(), Service: d.Service, Client: d.Client.String(), State: d.State, Started: d.Arrived.UTC(),
+		Service: d.Service, State: d.State, Started: d.Arrived.UTC(),
 		AgeSeconds: now.Sub(d.Arrived).Seconds(), Place: d.Place, Taps: d.Taps,
 		FramesFromClient: d.Relayed.FramesFromClients, BytesFromClient: d.Relayed.BytesFromClients,
 		FramesFromBackend: d.Relayed.FramesFromBackends, BytesFromBackend: d.Relayed.BytesFromBackends,
@@ -78,7 +89,7 @@ func sessionOf(d *session.Description, now time.Time) api.Session {
 		s.WaitedSeconds = d.Leased.Sub(d.Arrived).Seconds()
 	}
 	if d.Backend != nil {
-		s.Backend, s.Connection = d.Backend.Name(), connectionID(d.Backend, d.Connection)
+		s.Backend = d.Backend.Name()
 	}
 	if d.Decided {
 		s.Ended, s.By, s.Code, s.Reason = d.Ended.UTC(), d.By.String(), uint16(d.Code), d.Reason
@@ -87,8 +98,30 @@ func sessionOf(d *session.Description, now time.Time) api.Session {
 }
 
 // connectionID names a backend's connection.
-func connectionID(b *backend.Backend, number uint32) string {
-	return fmt.Sprintf("%s/%d", b.Name(), number)
+func connectionID(backend string, number uint32) string {
+	return backend + "/" + strconv.FormatUint(uint64(number), 10)
+}
+
+// sampleSessions appends all sessions and waiting clients for the stream of events.
+func (p *Proxy) sampleSessions(_ context.Context, into []live.Session) []live.Session {
+	p.sessions.Describe(func(some []session.Description) {
+		now := time.Now()
+		for i := range some {
+			d := &some[i]
+			into = append(into, live.Session{
+				Session: withoutNames(d, now), Number: d.ID.Number, Address: d.Client, ConnectionNumber: d.Connection,
+			})
+		}
+	})
+	return into
+}
+
+// nameSession sets the texts that withoutNames leaves out.
+func (p *Proxy) nameSession(s *live.Session) {
+	s.ID, s.Client = p.sessions.ID(s.Number).String(), s.Address.String()
+	if s.Backend != "" {
+		s.Connection = connectionID(s.Backend, s.ConnectionNumber)
+	}
 }
 
 // sessionDetail returns one session, also one that has ended and is remembered.
@@ -115,7 +148,7 @@ func (p *Proxy) sessionDetail(text string) (detail api.SessionDetail, ok bool) {
 	}
 	if c := d.Server; c != nil {
 		detail.Server = &api.Connection{
-			ID: connectionID(d.Backend, c.Number), State: c.State, Established: now.Add(-c.Established).UTC(), AgeSeconds: c.Established.Seconds(),
+			ID: connectionID(d.Backend.Name(), c.Number), State: c.State, Established: now.Add(-c.Established).UTC(), AgeSeconds: c.Established.Seconds(),
 			Sessions: c.Sessions, RoundTripSeconds: c.RoundTrip.Seconds(), Subprotocol: c.Protocol, Boundary: c.Boundary,
 		}
 	}

@@ -120,8 +120,8 @@ func (c *Conn) End(e Ending) Outcome {
 	}
 	step := c.boundary.End(e.Traffic)
 	c.FromServer.inspectRest(&c.boundary, &c.Scanner)
-	if step.Then == profile.Resetting {
-		c.tellFate(Resetting, "")
+	if o := c.observer(); o != nil && step.Then == profile.Resetting {
+		o.Fate(Resetting, c.boundary.Awaited())
 	}
 	c.ApplyToServer(step)
 	switch {

@@ -17,7 +17,7 @@ type Observer interface {
 	TakenBack(c *Conn)
 	// Sent tells that the proxy itself sends the server a frame. The payload is valid during the call.
 	Sent(op frame.Opcode, payload []byte)
-	// Fate tells what becomes of the connection, and why. After Returned or Discarded, the observer makes the handler that it observes the
+	// Fate tells what becomes of the connection, and why or, if it is being reset, what must come. After Returned or Discarded, the observer makes the handler that it observes the
 	// stream's again.
 	Fate(o Outcome, why string)
 }

@@ -54,11 +54,14 @@ func (v *view) heading() string {
 	}
 	return fmt.Sprintf(`wsbouncer demo: %d clients stream speech through the proxy to %d simulated servers; %s
 
-  clients  ws://%s/
-  admin    http://%s/  (try /readyz and /api/v1/stats)
+  clients    ws://%s/
+  dashboard  %s  (open it in a browser; programs try /readyz and /api/v1/stats there)
 
-`, v.options.Clients, v.options.Servers, end, v.proxy.Addresses()[0], v.proxy.AdminAddress())
+`, v.options.Clients, v.options.Servers, end, v.proxy.Addresses()[0], v.dashboard())
 }
+
+// dashboard returns the address of the dashboard.
+func (v *view) dashboard() string { return fmt.Sprintf("http://%s/", v.proxy.AdminAddress()) }
 
 // rates are frames per second since the last call of sample.
 type rates struct{ in, out float64 }
@@ -99,6 +102,7 @@ func (v *view) draw() {
 		}
 		b.WriteByte('\n')
 	}
+	fmt.Fprintf(&b, "\n  dashboard  %s\n", v.dashboard()) // where people look: the heading may have scrolled away
 	picture := b.String()
 	erased := strings.ReplaceAll(picture, "\n", "\x1b[K\n")
 	if v.drawn > 0 {
@@ -144,6 +148,7 @@ func (v *view) summary() error {
 	streams, failures, mixed, answers, p50, p99, _, last := v.results.now()
 	fmt.Fprintf(v.options.Out, "\n%d streams finished, %d answers (p50 %v, p99 %v), %d failed, %d mixed up\n",
 		streams, answers, rounded(p50), rounded(p99), failures, mixed)
+	fmt.Fprintf(v.options.Out, "the dashboard was at %s; run `wsbouncer demo --admin 127.0.0.1:9090` to have it at http://127.0.0.1:9090/\n", v.dashboard())
 	switch {
 	case failures > 0:
 		return fmt.Errorf("%d streams failed; the last one: %w", failures, last)

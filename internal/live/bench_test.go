@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -13,26 +14,30 @@ import (
 // BenchmarkSample takes a sample of 9,000 sessions on 3 backends and queues its events for 5 subscribers with the same query. It does not
 // include reading the sessions from their event loops.
 func BenchmarkSample(b *testing.B) {
-	sessions := make([]api.Session, 9000)
+	sessions := make([]Session, 9000)
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for i := range sessions {
-		sessions[i] = api.Session{
-			ID: fmt.Sprintf("q7m2kd4x-%d", i+1), Service: "stt", Backend: fmt.Sprintf("gpu-%d", i%3), Connection: fmt.Sprintf("q7m2kd4x-c%d", i),
-			Client: fmt.Sprintf("10.0.%d.%d:%d", i/256, i%256, 40000+i), State: api.StateRelaying, Started: began.Add(time.Duration(i) * time.Millisecond),
-			AgeSeconds: float64(i) / 7, BytesFromClient: uint64(i) * 3200, BytesFromBackend: uint64(i) * 50, FirstReplySeconds: 0.123456,
+		sessions[i] = Session{
+			Number: uint64(i), Address: netip.MustParseAddrPort("10.0.0.9:45678"), ConnectionNumber: uint32(i),
+			Session: api.Session{
+				Service: "stt", Backend: fmt.Sprintf("gpu-%d", i%3), State: api.StateRelaying, Started: began.Add(time.Duration(i) * time.Millisecond),
+				AgeSeconds: float64(i) / 7, BytesFromClient: uint64(i) * 3200, BytesFromBackend: uint64(i) * 50, FirstReplySeconds: 0.123456,
+			},
 		}
 	}
 	stats := api.Stats{Services: make([]api.Service, 1), Backends: make([]api.Backend, 3)}
 	round := uint64(0)
 	h := &Hub{options: Options{Log: slog.New(slog.DiscardHandler), Source: Source{
 		Stats: func() api.Stats { return stats },
-		Sessions: func(context.Context) []api.Session {
-			all := make([]api.Session, len(sessions))
-			copy(all, sessions)
+		Sessions: func(_ context.Context, all []Session) []Session {
+			all = append(all, sessions...)
 			for i := range all {
 				all[i].FramesFromClient, all[i].FramesFromBackend = round*uint64(1+i*7919%100), round*uint64(i*104729%10)
 			}
 			return all
+		},
+		Name: func(s *Session) {
+			s.ID, s.Client, s.Connection = fmt.Sprintf("q7m2kd4x-%d", s.Number), s.Address.String(), fmt.Sprintf("%s/%d", s.Backend, s.ConnectionNumber)
 		},
 	}}}
 	var subscribers []*subscription

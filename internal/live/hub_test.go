@@ -174,8 +174,8 @@ func TestSlowSubscriber(t *testing.T) {
 	})
 }
 
-// TestEncodedOnce: subscribers with the same query get the same bytes, others their own lists.
-func TestEncodedOnce(t *testing.T) {
+// TestQueries: subscribers with the same query get the same bytes, others their own lists.
+func TestQueries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := startRig(t)
 		r.change(func() { r.sessions = []api.Session{{ID: "a", Backend: "gpu-1"}, {ID: "b", Backend: "gpu-2"}} })
@@ -184,6 +184,14 @@ func TestEncodedOnce(t *testing.T) {
 		readers := []*reader{r.subscribe(t, every(1)), r.subscribe(t, every(1)), r.subscribe(t, other)}
 		for _, reader := range readers {
 			reader.expect(t, "history stats sessions")
+		}
+		byClient := every(60)
+		byClient.Client, byClient.Limit = "10.0.0.98", 1
+		alone := r.subscribe(t, byClient)
+		list := decode[api.SessionList](t, alone.expect(t, "history stats sessions")[2])
+		alone.cancel()
+		if len(list.Sessions) != 1 || list.Sessions[0].ID != "b" || list.Sessions[0].Client != "10.0.0.98:9" || list.Sessions[0].Connection != "gpu-2/1" {
+			t.Errorf("the sessions of client %s are %+v", byClient.Client, list)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()

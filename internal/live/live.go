@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -22,14 +23,25 @@ import (
 type Source struct {
 	// Stats returns the statistics.
 	Stats func() api.Stats
-	// Sessions returns all sessions and waiting clients, in no order, with their counters. The hub changes the slice. The function
-	// may return early when the context ends.
-	Sessions func(context.Context) []api.Session
+	// Sessions appends all sessions and waiting clients to a slice, in no order, and returns it. It may return early when the context
+	// ends.
+	Sessions func(ctx context.Context, into []Session) []Session
+	// Name sets a session's ID, Client and Connection.
+	Name func(*Session)
 	// Ended returns the sessions that have ended after a cursor, oldest first, as far as they are remembered, and the cursor behind
 	// them, which is how many have ended since the start.
 	Ended func(after uint64) (ended []api.Session, next uint64)
 	// Audit returns the actions of operators after a cursor, oldest first, in the same way.
 	Audit func(after uint64) (actions []api.Action, next uint64)
+}
+
+// Session is a session in a sample. The hub asks for its ID, Client and Connection only if it shows the session, or needs them to
+// choose: to write these texts takes longer than everything else that is done with a session.
+type Session struct {
+	api.Session
+	Number           uint64         // of its id: unique in the process
+	Address          netip.AddrPort // of the client
+	ConnectionNumber uint32         // of the backend's connection
 }
 
 // Options are the settings of a hub.

@@ -1,15 +1,11 @@
 package live
 
-import (
-	"time"
-
-	"github.com/wsbouncer/wsbouncer/internal/api"
-)
+import "time"
 
 // rates measures how fast sessions are, by the differences between two samples of their counters. The hub's goroutine owns it. Its
 // zero value knows no sample.
 type rates struct {
-	sessions map[string]*counted // by id: what the last sample has
+	sessions map[uint64]*counted // by number: what the last sample has
 }
 
 // counted is a session in the last sample.
@@ -26,16 +22,16 @@ type counted struct {
 // A session that the last sample did not have, such as all sessions at the first sample, gets its average rate since it began. The
 // lag counts from the end of the first interval in which the client sent something and the backend did not, until the backend sends
 // something. So it is too short by at most an interval, and never too long: nobody is accused of being silent who was not.
-func (r *rates) measure(at time.Time, all []api.Session) {
+func (r *rates) measure(at time.Time, all []Session) {
 	if r.sessions == nil {
-		r.sessions = make(map[string]*counted, len(all))
+		r.sessions = make(map[uint64]*counted, len(all))
 	}
 	for i := range all {
 		s := &all[i]
 		frames := s.FramesFromClient + s.FramesFromBackend
-		c := r.sessions[s.ID]
+		c := r.sessions[s.Number]
 		if c == nil {
-			r.sessions[s.ID] = &counted{at: at, fromClient: s.FramesFromClient, fromBackend: s.FramesFromBackend}
+			r.sessions[s.Number] = &counted{at: at, fromClient: s.FramesFromClient, fromBackend: s.FramesFromBackend}
 			s.FramesPerSecond = rate(frames, s.AgeSeconds)
 			continue
 		}
@@ -52,9 +48,9 @@ func (r *rates) measure(at time.Time, all []api.Session) {
 		c.at, c.fromClient, c.fromBackend = at, s.FramesFromClient, s.FramesFromBackend
 	}
 	if len(r.sessions) > len(all) { // some have ended
-		for id, c := range r.sessions {
+		for number, c := range r.sessions {
 			if !c.at.Equal(at) {
-				delete(r.sessions, id)
+				delete(r.sessions, number)
 			}
 		}
 	}

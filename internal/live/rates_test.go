@@ -25,10 +25,9 @@ func TestRatesAndLags(t *testing.T) {
 		var r rates
 		at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		for i, sample := range samples {
-			all := []api.Session{
-				{ID: "other"},
-				{ID: "s", FramesFromClient: sample.client, FramesFromBackend: sample.backend, AgeSeconds: 10 + 2*float64(i)},
-			}
+			all := []Session{{Number: 1}, {Number: 2, Session: api.Session{
+				FramesFromClient: sample.client, FramesFromBackend: sample.backend, AgeSeconds: 10 + 2*float64(i),
+			}}}
 			r.measure(at, all)
 			if got := (want{all[1].FramesPerSecond, all[1].LagSeconds}); got != sample.want {
 				t.Errorf("%s, sample %d: got %+v; want %+v", name, i, got, sample.want)
@@ -44,9 +43,9 @@ func TestRatesForget(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for i := range 50 {
 		at = at.Add(time.Second)
-		id := func(n int) string { return string(rune('a' + (i+n)%26)) }
-		r.measure(at, []api.Session{{ID: id(0)}, {ID: id(1)}})
-		if len(r.sessions) != 2 || r.sessions[id(0)] == nil || r.sessions[id(1)] == nil {
+		n := uint64(i % 26)
+		r.measure(at, []Session{{Number: n}, {Number: n + 1}})
+		if len(r.sessions) != 2 || r.sessions[n] == nil || r.sessions[n+1] == nil {
 			t.Fatalf("%d sessions are remembered after sample %d", len(r.sessions), i)
 		}
 	}

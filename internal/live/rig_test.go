@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +18,7 @@ type rig struct {
 	*Hub
 	mu       sync.Mutex // guards what follows
 	stats    api.Stats
-	sessions []api.Session
+	sessions []api.Session // their ids have one letter
 	ended    []api.Session
 	actions  []api.Action
 	onEnded  func() // is called when the hub asks for the ended sessions
@@ -32,12 +33,19 @@ func startRig(t *testing.T) *rig {
 			r.change(func() { stats = r.stats })
 			return stats
 		},
-		Sessions: func(context.Context) (all []api.Session) {
+		Sessions: func(_ context.Context, into []Session) []Session {
 			r.change(func() {
 				r.samples++
-				all = append(all, r.sessions...)
+				for _, s := range r.sessions {
+					number := uint64(s.ID[0])
+					s.ID, s.Client = "", ""
+					into = append(into, Session{Session: s, Number: number, Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(number)}), 9)})
+				}
 			})
-			return all
+			return into
+		},
+		Name: func(s *Session) {
+			s.ID, s.Client, s.Connection = string(rune(s.Number)), s.Address.String(), s.Backend+"/1"
 		},
 		Ended: func(after uint64) (ended []api.Session, next uint64) {
 			r.change(func() {

@@ -12,7 +12,7 @@ import (
 type sample struct {
 	at       time.Time
 	stats    []byte // the event
-	sessions []api.Session
+	sessions []Session
 	lists    map[api.SessionQuery][]byte // the events with the sessions that were asked for, as far as they were made
 }
 
@@ -87,7 +87,11 @@ func shortest(all []*subscription) time.Duration {
 // take takes a sample.
 func (h *Hub) take(now time.Time) {
 	stats := h.encode(api.EventStats, h.options.Source.Stats())
-	sessions := h.options.Source.Sessions(h.ended)
+	var sessions []Session
+	if h.sample != nil { // nobody needs its sessions any more
+		sessions, h.sample = h.sample.sessions[:0], nil
+	}
+	sessions = h.options.Source.Sessions(h.ended, sessions)
 	h.rates.measure(now, sessions)
 	h.sample = &sample{at: now, stats: stats, sessions: sessions, lists: make(map[api.SessionQuery][]byte)}
 }
@@ -97,13 +101,33 @@ func (h *Hub) show(s *subscription) {
 	query := s.query.SessionQuery
 	list := h.sample.lists[query]
 	if list == nil {
-		chosen, matched := query.Choose(h.sample.sessions)
-		list = h.encode(api.EventSessions, api.SessionList{Sessions: chosen, Matched: matched, Total: len(h.sample.sessions)})
+		list = h.encode(api.EventSessions, h.choose(query))
 		h.sample.lists[query] = list
 	}
 	s.shown = h.sample.at
 	h.send(s, h.sample.stats)
 	h.send(s, list)
+}
+
+// choose returns the sessions of the last sample that a query chooses.
+func (h *Hub) choose(query api.SessionQuery) api.SessionList {
+	all := h.sample.sessions
+	named := func(s *Session) *api.Session {
+		if s.ID == "" {
+			h.options.Source.Name(s)
+		}
+		return &s.Session
+	}
+	at := func(i int) *api.Session { return &all[i].Session }
+	if query.Client != "" || query.Sort == "client" {
+		at = func(i int) *api.Session { return named(&all[i]) }
+	}
+	chosen, matched := query.Pick(len(all), at)
+	list := api.SessionList{Sessions: make([]api.Session, len(chosen)), Matched: matched, Total: len(all)}
+	for k, i := range chosen {
+		list.Sessions[k] = *named(&all[i])
+	}
+	return list
 }
 
 // greet sends a new subscriber what the others know already.

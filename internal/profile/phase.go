@@ -1,5 +1,7 @@
 package profile
 
+import "fmt"
+
 // Phase says in words what the connection waits for, as the profile sees it.
 func (b *Boundary) Phase() string {
 	phase := [...]string{
@@ -12,4 +14,29 @@ func (b *Boundary) Phase() string {
 		phase += ": " + b.reason.String()
 	}
 	return phase
+}
+
+// Awaited says in words what must still come from the server before the reset has succeeded; empty when no reset is under way, or when
+// nothing must come.
+func (b *Boundary) Awaited() string {
+	if b.session == nil || b.session.expected == 0 || b.state != finishing && b.state != resetting {
+		return ""
+	}
+	what := "acknowledgement"
+	switch b.program.reuse {
+	case Lockstep:
+		what = "message"
+	case Tagged:
+		what = "end of a task"
+	}
+	text := "1 " + what + " must come"
+	if n := b.session.expected; n != 1 {
+		text = fmt.Sprintf("%d %s must come", n, map[string]string{
+			"acknowledgement": "acknowledgements", "message": "messages", "end of a task": "ends of tasks",
+		}[what])
+	}
+	if b.state == finishing {
+		text += fmt.Sprintf(", the first %d for the client", b.session.answers)
+	}
+	return text
 }

@@ -35,15 +35,28 @@ type Detail struct {
 
 // Sessions returns all sessions and waiting clients, in no order. It must not be called on a loop, and holds none for longer than some
 // 50 microseconds.
-func (s *Server) Sessions() []Description {
-	sessions, clients := s.registry.all()
-	all := make([]Description, 0, len(sessions)+len(clients))
-	s.each(sessions, func(session *Session) { all = append(all, session.describe()) })
-	places := placesOf(clients)
-	for _, w := range clients {
-		all = append(all, w.describe(places[w]))
-	}
+func (s *Server) Sessions() (all []Description) {
+	s.Describe(func(some []Description) { all = append(all, some...) })
 	return all
+}
+
+// Describe calls f with all sessions and waiting clients in no order, at most perTurn at a time, so that nobody needs memory for all of
+// them. f must not keep the slice. Describe must not be called on a loop, and holds none for longer than some 50 microseconds.
+func (s *Server) Describe(f func(some []Description)) {
+	sessions, clients := s.registry.all()
+	some := make([]Description, 0, perTurn)
+	flush := func() {
+		f(some)
+		some = some[:0]
+	}
+	s.inTurns(sessions, func(session *Session) { some = append(some, session.describe()) }, flush)
+	places := placesOf(clients)
+	for turn := range slices.Chunk(clients, perTurn) {
+		for _, w := range turn {
+			some = append(some, w.describe(places[w]))
+		}
+		flush()
+	}
 }
 
 // placesOf returns the place of each waiting client in its service's queue.
@@ -122,6 +135,9 @@ func (s *Session) detail() Detail {
 	}
 	return d
 }
+
+// ID returns the id of the session of that number.
+func (s *Server) ID(number uint64) ID { return ID{s.process, number} }
 
 // Ended returns the records of the sessions that have ended after the first n, oldest first, as far as they are remembered (the last
 // 1,024), and how many sessions have ended: the n for the next call.

@@ -101,7 +101,10 @@ const (
 
 // each calls f for each of the sessions that has not ended, on its loop. It waits until that is done, and must not be called on a
 // loop. No loop is kept from its sockets for longer than it takes to do it for perTurn sessions.
-func (s *Server) each(sessions []*Session, f func(*Session)) {
+func (s *Server) each(sessions []*Session, f func(*Session)) { s.inTurns(sessions, f, func() {}) }
+
+// inTurns does the same, and calls after each turn, with which a loop went back to its sockets, after that.
+func (s *Server) inTurns(sessions []*Session, f func(*Session), after func()) {
 	for range maxPasses {
 		var moved []*Session
 		byLoop := make([][]*Session, len(s.shards))
@@ -122,6 +125,7 @@ func (s *Server) each(sessions []*Session, f func(*Session)) {
 						}
 					}
 				})
+				after()
 			}
 		}
 		if sessions = moved; len(moved) == 0 {

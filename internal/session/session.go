@@ -152,10 +152,11 @@ func (s *Session) perform(a action, e *event) {
 	case relayClose:
 		s.relayClose(e)
 	case sendReset:
+		step := s.leg.conn.ReplaceEnd(s.leg.traffic(s.leg.sent))
 		if s.tap != nil {
 			s.tap.reset()
 		}
-		s.act(s.leg.conn.ReplaceEnd(s.leg.traffic(s.leg.sent)))
+		s.act(step)
 	case queueClose:
 		s.leg.down.queueClose(s.record.Code, s.record.Reason)
 	case sendClose:

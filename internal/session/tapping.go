@@ -233,7 +233,10 @@ func (t *tapping) followed(step profile.Step) {
 }
 
 // reset shows that the profile's reset takes the place of the client's last message.
-func (t *tapping) reset() { t.emit(TapEvent{Event: tapVerdict, What: "reset"}) }
+func (t *tapping) reset() {
+	t.backend.began = time.Now()
+	t.emit(TapEvent{Event: tapVerdict, What: "reset", Reason: t.backend.conn.Boundary().Awaited()})
+}
 
 // changed shows that the session has entered another state.
 func (t *tapping) changed(e *event) {
@@ -394,7 +397,9 @@ func (h *backendTap) Fate(o backend.Outcome, why string) {
 	h.side.flush(&h.audience, fromBackend, h.conn.Scanner.Frames, true)
 	e := TapEvent{Event: tapConnection, What: o.String(), Reason: why, Backend: h.conn.Backend().Name()}
 	if o == backend.Resetting {
-		h.began = time.Now()
+		if h.began.IsZero() { // otherwise the reset was sent in the place of the client's last message
+			h.began = time.Now()
+		}
 		h.audience.emit(e)
 		return
 	}

@@ -72,6 +72,7 @@ export async function refreshSession() {
     end.disabled = true;
     message.hidden = false;
     text(message, error.message);
+    if (error.nearest) message.append(" ", h("button", { type: "button", class: "link-button", on_click: () => openSession(error.nearest) }, `Open ${error.nearest}`));
     if (session === null) text(state, error.status === 404 ? "unknown" : "no answer");
   }
 }

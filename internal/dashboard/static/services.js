@@ -17,7 +17,7 @@ function create() {
   const meter = h("span", { class: "meter", "aria-hidden": "true" }, h("i"));
   const share = h("span");
   const numbers = ["Sessions", "Waiting", "Oldest wait", "Queue limit", "Gave up"].map((label) => cell(label, "num"));
-  row.node = h("tr", {}, h("th", { scope: "row" }, name, path), cell("State", "", pill, sub), numbers[0], numbers[1], numbers[2],
+  row.node = h("tr", {}, h("th", { scope: "row" }, name, path), cell("State", "state", pill, sub), numbers[0], numbers[1], numbers[2],
     cell("Utilisation", "share", meter, share), numbers[3], numbers[4],
     h("td", { class: "act" }, menu("Actions", () => [row.service.paused
       ? ["Resume", () => resumeService(row.service)] : ["Pause…", () => pauseService(row.service), true]])));

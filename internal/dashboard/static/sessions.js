@@ -27,7 +27,7 @@ const columns = [
   { label: "Code", num: true, ended: true, show: (s) => s.code || "–" },
   { label: "Reason", ended: true, show: (s) => s.reason || "–" },
 ];
-const orders = { rate: "frames per second", lag: "lag", age: "age", started: "started first", waited: "time waited", bytes: "bytes", frames: "frames", client: "client", backend: "backend", service: "service", state: "state" };
+const orders = { lag: "lag", rate: "frames per second", age: "age", started: "started first", waited: "time waited", bytes: "bytes", frames: "frames", client: "client", backend: "backend", service: "service", state: "state" };
 
 const body = byId("session-rows");
 const inputs = { text: byId("filter"), service: byId("filter-service"), backend: byId("filter-backend"), state: byId("filter-state"), order: byId("order") };
@@ -43,7 +43,7 @@ const typed = () => inputs.text.value.trim();
 
 /** query returns what to ask the stream of events for. */
 export function query() {
-  const q = { interval: 2, limit, sort: inputs.order.value || "rate", service: inputs.service.value, backend: inputs.backend.value };
+  const q = { interval: 2, limit, sort: inputs.order.value || "lag", service: inputs.service.value, backend: inputs.backend.value };
   if (!wantsEnded()) q.state = inputs.state.value;
   if (isAddress(typed())) q.client = typed();
   return q;
