@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 	// What commands show of a running proxy.
 	"internal/figures":   {},
 	"internal/diagnosis": {"internal/api", "internal/figures"},
+	"internal/top":       {"internal/admin/client", "internal/api", "internal/diagnosis", "internal/figures", "internal/printable"},
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
 	"internal/config":                 {"internal/config/value", "internal/profile", "internal/spelling"},
@@ -104,7 +105,7 @@ var mayImport = map[string][]string{
 	"internal/cli": {
 		"internal/admin/client", "internal/api", "internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
 		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
-		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/wav",
+		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/top", "internal/wav",
 	},
 	"cmd/wsbouncer": {"internal/cli"},
 
