@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
 // KillAll ends the sessions that a backend serves now, as Kill does, spread evenly at random over a time, so that
@@ -67,7 +68,7 @@ func (k *killing) run(ctx context.Context, s *Server) {
 		if session, _ := s.registry.find(id.Number); session != nil {
 			s.each([]*Session{session}, func(session *Session) {
 				if session.servedBy(k.backend) {
-					session.end(frame.ServiceRestart, k.reason)
+					session.end(meter.Killed, frame.ServiceRestart, k.reason)
 				}
 			})
 		}
