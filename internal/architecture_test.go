@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 	// The data plane: it never sees the admin API, a database or metrics.
 	"internal/backend/health": {"internal/pool"},
 	"internal/backend":        {"internal/backend/health", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
-	"internal/session":        {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
+	"internal/session":        {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/printable", "internal/profile"},
 
 	// The contract of the admin API, and who serves it.
 	"internal/api":          {},
@@ -98,7 +98,7 @@ var mayImport = map[string][]string{
 	"internal/app": {
 		"internal/accesslog", "internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
 		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
-		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/tracing",
+		"internal/pool", "internal/printable", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/tracing",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {

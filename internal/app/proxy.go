@@ -94,6 +94,7 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 	p.descriptors = p.countDescriptors()
 	sessions := session.Options{
 		Loops: p.loops, Limits: p.settings.limits(), Descriptors: p.descriptors, Guard: p.guard, Log: p.log,
+		Ended: p.sessionEnded, Refused: p.clientRefused,
 	}
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)

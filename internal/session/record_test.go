@@ -37,7 +37,7 @@ func TestRecord(t *testing.T) {
 			"id": ID{r.server.process, uint64(i + 1)}.String(), "service": "test", "backend": r.script.Target().URL, "client": client,
 			"frames_from_client": frames, "bytes_from_client": bytes,
 			"frames_from_backend": frames, "bytes_from_backend": bytes,
-			"by": "client", "code": int64(c.code), "reason": "why not", "connection": "returned",
+			"by": "client", "code": int64(c.code), "reason": "why not", "connection_fate": "returned",
 		} {
 			if got := a[name].Any(); got != value {
 				t.Errorf("session %d: %s is %v; want %v", i, name, got, value)

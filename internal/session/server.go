@@ -31,11 +31,15 @@ type Options struct {
 	Descriptors *machine.Descriptors
 	// Guard recovers from panics in the server's goroutines; nil to let them end the process.
 	Guard *mistake.Guard
-	// Log gets a line for each session that ended (level info) and for each refused request (level debug).
+	// Log gets a line for each session that ended and, up to a rate, for each client that got none (level info), and for each session
+	// that began (level debug).
 	Log *slog.Logger
 	// Trace returns a session's place in a trace, from what its client said of one: nil if it said nothing valid. It may return nil for
 	// none. Any goroutine calls it. nil leaves it at what the clients say.
 	Trace func(client *Trace) *Trace
+	// Refused hears of each client that gets no session, from any goroutine: it must not block, and not keep what it gets. nil for
+	// nobody.
+	Refused func(*Refused)
 	// Ended gets the record of each session that has ended, on the session's loop: it must not block, and not keep the record. nil for
 	// nobody.
 	Ended func(*Record, *Service)
@@ -68,6 +72,7 @@ type Server struct {
 	refused  [600]atomic.Uint64 // by HTTP status
 	registry registry
 	history  history
+	refusals refusals
 	taps     taps
 	pending  tasks // goroutines that accept, answer handshakes and search for connections
 
@@ -112,6 +117,7 @@ const (
 func NewServer(o Options) *Server {
 	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), turn: make(chan struct{}, turns), process: NewProcess()}
 	s.registry.init()
+	s.refusals.init(o.Log)
 	s.drained, s.drain = context.WithCancel(context.Background())
 	s.SetLimits(o.Limits)
 	s.SetServices(o.Services)
@@ -234,6 +240,7 @@ func (s *Server) Close() {
 	}
 	s.mu.Unlock()
 	s.pending.End()
+	s.refusals.close()
 }
 
 // Stats returns the exact counts, gathered loop by loop.

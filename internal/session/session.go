@@ -71,6 +71,9 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 func (s *Session) startLeg(conn *backend.Conn, first profile.Opening) {
 	s.leg = s.newLeg(conn, first)
 	s.record.Backend, s.record.Connection = conn.Backend(), conn.Number()
+	if s.life.moves == 0 {
+		s.record.logStart(s.server.options.Log, s.service.Name)
+	}
 	conn.Stream().SetHandler((*backendSide)(s))
 	if s.tap != nil {
 		s.tap.legStarted(conn)
