@@ -1,7 +1,11 @@
 package app
 
 import (
+	"math"
+	"net/http"
+
 	"github.com/wsbouncer/wsbouncer/internal/accesslog"
+	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
 // useAccessLog starts the access log that the settings in force ask for, if any, and closes the one before. It is called at the start
@@ -32,4 +36,38 @@ func (p *Proxy) ReopenAccessLog() bool {
 		log.Reopen()
 	}
 	return log != nil
+}
+
+// sessionEnded adds a session that has ended to the access log. It is called on the session's loop.
+func (p *Proxy) sessionEnded(r *session.Record, _ *session.Service) {
+	log := p.accessLog.Load()
+	if log == nil {
+		return
+	}
+	s := endedSession(r)
+	log.Add(accesslog.Entry{
+		Ended: s.Ended, ID: s.ID, Service: s.Service, Path: r.Path, Tenant: s.Tenant, Client: r.Client,
+		Status: http.StatusSwitchingProtocols, Reason: s.Reason, RequestID: s.RequestID, TraceID: s.TraceID,
+		Session: &accesslog.Session{
+			Backend: s.Backend, Started: s.Started,
+			WaitedSeconds: rounded(s.WaitedSeconds), LastedSeconds: rounded(r.Ended.Sub(r.Leased).Seconds()),
+			FirstReplySeconds: rounded(s.FirstReplySeconds),
+			FramesFromClient:  s.FramesFromClient, BytesFromClient: s.BytesFromClient,
+			FramesFromBackend: s.FramesFromBackend, BytesFromBackend: s.BytesFromBackend,
+			By: s.By, Code: s.Code, Class: s.Class, Connection: s.Connection, Fate: s.Fate,
+		},
+	})
+}
+
+// rounded returns seconds without more digits than a clock is good for.
+func rounded(seconds float64) float64 { return math.Round(seconds*1e6) / 1e6 }
+
+// clientRefused adds a client that got no session to the access log. Any goroutine calls it.
+func (p *Proxy) clientRefused(r *session.Refused) {
+	if log := p.accessLog.Load(); log != nil {
+		log.Add(accesslog.Entry{
+			Ended: r.At, ID: r.ID.String(), Service: r.Service, Path: r.Path, Client: r.Client, Status: r.Status, Reason: r.Reason,
+			RequestID: r.RequestID, TraceID: r.TraceID,
+		})
+	}
 }

@@ -19,10 +19,12 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/tracing"
 )
 
 // Proxy is a running proxy. Its methods may be called from any goroutine.
@@ -41,8 +43,9 @@ type Proxy struct {
 	listeners []net.Listener
 	admin     *http.Server
 	adminAt   []net.Listener
-	hub       *live.Hub      // nil without an admin API
-	guard     *mistake.Guard // nil to let panics end the process
+	hub       *live.Hub       // nil without an admin API
+	guard     *mistake.Guard  // nil to let panics end the process
+	tracer    *tracing.Tracer // nil for none; static
 	// accessLog is the present access log; nil for none. accessLines are those of all of them.
 	accessLog   atomic.Pointer[accesslog.Log]
 	accessLines accesslog.Counters
@@ -90,17 +93,22 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 		p.log.Info("sending without io_uring", "reason", refused)
 	}
 	p.descriptors = p.countDescriptors()
-	p.sessions = session.NewServer(session.Options{
-		Loops: p.loops, Limits: p.settings.limits(), Descriptors: p.descriptors, Guard: p.guard, Log: p.log,
-	})
+	meters := meter.NewRegistry(len(p.loops.Loops()))
+	sessions := session.Options{
+		Loops: p.loops, Limits: p.settings.limits(), Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
+		Ended: p.sessionEnded, Refused: p.clientRefused,
+	}
+	p.startTracing(&sessions)
+	p.sessions = session.NewServer(sessions)
 	p.services = services.New(services.Options{
-		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, Guard: p.guard, Log: p.log,
+		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
 	})
 	if err = p.follow(fixed); err != nil {
 		p.sessions.StopAccepting()
 		p.services.Close(context.Background())
 		p.descriptors.Close()
 		p.loops.Close()
+		p.endTracing()
 		return err
 	}
 	p.background.Go(func() { p.trimmer(p.drained) })
@@ -155,6 +163,9 @@ func (p *Proxy) Reconfigure(process settings.Settings, token string) {
 	now.Settings, now.Token = process, token
 	p.live.Store(&now)
 	p.sessions.SetLimits(now.limits())
+	if p.tracer != nil {
+		p.tracer.SetRatio(now.TraceRatio)
+	}
 	if now.AccessLog != before.AccessLog || now.AccessLogFormat != before.AccessLogFormat {
 		p.useAccessLog()
 	}
@@ -222,7 +233,7 @@ func (p *Proxy) Stats() api.Stats {
 		Sessions: api.Sessions{
 			Active: sessions.Active, Total: sessions.Total, Refused: sessions.Refused, Ended: make(map[uint16]uint64, len(sessions.Ended)),
 		},
-		Relayed:        api.Relayed(sessions.Relayed),
+		Relayed:        api.Relayed(sessions.Meters.Total.Relayed),
 		InternalErrors: p.guard.Count(),
 		Configuration:  configuration(p.follower.Status()),
 	}

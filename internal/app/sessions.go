@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/admin"
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/live"
+	"github.com/wsbouncer/wsbouncer/internal/printable"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
@@ -59,34 +60,34 @@ func endedSession(r *session.Record) api.Session {
 	return s
 }
 
+// maxReason is how much of a close reason is shown, in bytes. A close frame's has at most 123.
+const maxReason = 256
+
 // sessionOf returns what the API says of a session.
 func sessionOf(d *session.Description, now time.Time) api.Session {
 	s := withoutNames(d, now)
-	s.ID, s.Client = d.ID.String(), d.Client.String()
+	s.ID, s.Client, s.TraceID = d.ID.String(), d.Client.String(), d.TraceID()
 	if d.Backend != nil {
 		s.Connection = connectionID(s.Backend, d.Connection)
 	}
 	return s
 }
 
-// withoutNames returns the same without the texts that take time to write: ID, Client and Connection.
+// withoutNames returns the same without the texts that take time to write: ID, Client, TraceID and Connection.
 func withoutNames(d *session.Description, now time.Time) api.Session {
 	s := api.Session{
-		Service: d.Service, State: d.State, Started: d.Arrived.UTC(),
-		AgeSeconds: now.Sub(d.Arrived).Seconds(), Place: d.Place, Taps: d.Taps,
+		Service: d.Service, State: d.State, Started: d.Arrived.UTC(), RequestID: d.RequestID,
+		AgeSeconds: now.Sub(d.Arrived).Seconds(), WaitedSeconds: d.Waited.Seconds(), Place: d.Place, Taps: d.Taps,
 		FramesFromClient: d.Relayed.FramesFromClients, BytesFromClient: d.Relayed.BytesFromClients,
 		FramesFromBackend: d.Relayed.FramesFromBackends, BytesFromBackend: d.Relayed.BytesFromBackends,
-	}
-	if d.Leased.IsZero() {
-		s.WaitedSeconds = s.AgeSeconds
-	} else {
-		s.WaitedSeconds = d.Leased.Sub(d.Arrived).Seconds()
+		FirstReplySeconds: d.FirstReply.Seconds(),
 	}
 	if d.Backend != nil {
 		s.Backend = d.Backend.Name()
 	}
 	if d.Decided {
-		s.Ended, s.By, s.Code, s.Reason = d.Ended.UTC(), d.By.String(), uint16(d.Code), d.Reason
+		s.Ended, s.By, s.Code, s.Reason = d.Ended.UTC(), d.By.String(), uint16(d.Code), printable.Text(d.Reason, maxReason)
+		s.Class = d.Class.String()
 	}
 	return s
 }

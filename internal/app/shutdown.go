@@ -35,6 +35,7 @@ func (p *Proxy) Shutdown() (clean bool) {
 	_ = p.store.Close()
 	p.descriptors.Close()
 	p.loops.Close()
+	p.endTracing()
 	p.closeAccessLog()
 	p.log.Info("stopped", "clean", clean)
 	return clean

@@ -205,7 +205,7 @@ func TestBackendEndings(t *testing.T) {
 				}
 				c.expectClose(end.code, end.reason)
 				p.settle()
-				if r := p.awaitSession(); r.text("by") != "backend" || r.number("code") != end.code || r.text("connection") != "discarded" {
+				if r := p.awaitSession(); r.text("by") != "backend" || r.number("code") != end.code || r.text("connection_fate") != "discarded" {
 					t.Errorf("%s: session %v", profile, r)
 				}
 			}

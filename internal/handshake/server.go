@@ -27,6 +27,8 @@ type Request struct {
 type Refusal struct {
 	Status int
 	Reason string
+	// Logged is the reason for the log, where Reason repeats what the client's query or header had; empty for Reason.
+	Logged string
 	Header http.Header // may be nil
 	// Body is the body, whose type is in Header; nil for the reason as plain text.
 	Body []byte
@@ -153,7 +155,9 @@ func (r *Request) Check() *Refusal {
 		return bad("the request must have one Sec-WebSocket-Key header, not %d", len(keys))
 	}
 	if key, err := base64.StdEncoding.DecodeString(keys[0]); err != nil || len(key) != 16 {
-		return bad("Sec-WebSocket-Key must be 16 bytes in base64, not %.40q", keys[0])
+		refusal := bad("Sec-WebSocket-Key must be 16 bytes in base64, not %.40q", keys[0])
+		refusal.Logged = "Sec-WebSocket-Key must be 16 bytes in base64"
+		return refusal
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/printable"
 )
 
 // idHeader is the header of the answer to an upgrade request that has the session's id.
@@ -24,29 +25,28 @@ const retryAfter = 1
 // admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It
 // owns nc, whose deadline is set.
 func (s *Server) admit(nc net.Conn, begun time.Time) {
-	id := ID{s.process, s.lastID.Add(1)}
+	arrival := arrival{id: ID{s.process, s.lastID.Add(1)}, at: begun}
 	req, err := handshake.ReadRequest(nc, s.limits.Load().MaxHead)
 	if err == nil {
-		err = s.lease(nc, req, id, begun)
+		arrival.path, arrival.requestID = shortened(req.URL.Path), requestID(req)
+		err = s.lease(nc, req, arrival)
 	}
 	if err != nil {
-		s.taps.left(id)
+		s.taps.left(arrival.id)
 	}
 	var refusal *handshake.Refusal
 	switch {
 	case err == nil:
 	case errors.As(err, &refusal):
-		s.refused[refusal.Status].Add(1)
-		s.options.Log.Debug("request refused", "id", id, "client", nc.RemoteAddr(), "status", refusal.Status, "reason", refusal.Reason)
-		handshake.Refuse(nc, refusal, handshake.Field{Name: idHeader, Value: id.String()})
-	default: // the client left
-		_ = nc.Close()
+		s.refuse(nc, req, arrival, refusal)
+	default:
+		s.left(nc, arrival, err)
 	}
 }
 
 // lease checks the request, leases a connection for it and starts the session on the connection's loop, which owns nc
 // from then on. The lease comes before the answer, so that a client gets 503 if no connection is free.
-func (s *Server) lease(nc net.Conn, req *handshake.Request, id ID, begun time.Time) error {
+func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival arrival) error {
 	service := s.routes.Load().find(req.Host, req.URL.Path)
 	if service == nil {
 		return &handshake.Refusal{Status: http.StatusNotFound, Reason: "there is no service for this path"}
@@ -62,7 +62,7 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, id ID, begun time.Ti
 	if err != nil {
 		return err
 	}
-	arrival := arrival{id: id, path: shortened(req.URL.Path), at: begun, variant: variant, trace: trace}
+	arrival.asked, arrival.variant, arrival.trace = time.Now(), variant, trace
 	for {
 		if s.drained.Err() != nil {
 			return unavailable("shutting down")
@@ -85,8 +85,8 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, id ID, begun time.Ti
 // maxPath is how much of a client's path a session remembers, in bytes.
 const maxPath = 256
 
-// shortened returns a copy of a path, at most maxPath bytes of it, which keeps nothing else of the request in memory.
-func shortened(path string) string { return strings.Clone(path[:min(len(path), maxPath)]) }
+// shortened returns a copy of a path, at most maxPath bytes of it, which is printable and keeps nothing else of the request in memory.
+func shortened(path string) string { return strings.Clone(printable.Text(path, maxPath)) }
 
 func unavailable(reason string) *handshake.Refusal {
 	return &handshake.Refusal{

@@ -36,7 +36,7 @@ func (r *rig) record() map[string]slog.Value {
 func (r *rig) expectRecord(want fate) {
 	r.t.Helper()
 	a := r.record()
-	got := fate{a["by"].String(), frame.CloseCode(a["code"].Int64()), a["reason"].String(), a["connection"].String()}
+	got := fate{a["by"].String(), frame.CloseCode(a["code"].Int64()), a["reason"].String(), a["connection_fate"].String()}
 	if got != want {
 		r.t.Errorf("session ended with %+v; want %+v", got, want)
 	}

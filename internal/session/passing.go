@@ -25,7 +25,9 @@ func (s *Service) variant(req *handshake.Request, trace *Trace) (string, error) 
 		Rest: rest, Query: req.URL.RawQuery, Field: req.Forwarded, Subprotocols: req.Subprotocols(),
 	})
 	if err != nil {
-		return "", &handshake.Refusal{Status: http.StatusBadRequest, Reason: err.Error()}
+		return "", &handshake.Refusal{
+			Status: http.StatusBadRequest, Reason: err.Error(), Logged: "the profile does not allow a parameter or header of the request",
+		}
 	}
 	if dropped != 0 && s.Dropped != nil {
 		s.Dropped.report(passing, dropped, passing.Subprotocol != "" && req.Offers(passing.Subprotocol))

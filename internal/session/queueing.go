@@ -14,14 +14,17 @@ import (
 
 // arrival is how a client came to its session.
 type arrival struct {
-	id       ID
-	path     string    // that it asks for, without the query
-	at       time.Time // when its connection was accepted
-	position int       // in the queue when it began to wait; 0 if it did not wait
-	until    time.Time // when its wait times out; zero if it did not wait
-	key      uint64    // hash that chooses its backend
-	variant  string    // variant of the connection that it needs
-	trace    *Trace    // nil for none
+	id   ID
+	path string // that it asks for, without the query, as shortened returns it
+	// requestID is the client's X-Request-Id; empty for none that is valid.
+	requestID string
+	at        time.Time // when its connection was accepted
+	asked     time.Time // when its request had been read
+	position  int       // in the queue when it began to wait; 0 if it did not wait
+	until     time.Time // when its wait times out; zero if it did not wait
+	key       uint64    // hash that chooses its backend
+	variant   string    // variant of the connection that it needs
+	trace     *Trace    // nil for none
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.

@@ -2,24 +2,26 @@ package session
 
 import (
 	"context"
+	"encoding/hex"
 	"log/slog"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/printable"
 )
 
 // party is who can end a session.
-type party uint8
+type party = meter.Party
 
 const (
-	byClient party = iota
-	byBackend
-	byProxy
+	byClient  = meter.Client
+	byBackend = meter.Server
+	byProxy   = meter.Proxy
 )
-
-func (p party) String() string { return [...]string{"client", "backend", "proxy"}[p] }
 
 // Record is what the log says about a session. It is owned by the session's loop.
 type Record struct {
@@ -31,8 +33,12 @@ type Record struct {
 	Leased  time.Time // when the session began
 	// Position is the client's place in the queue when it began to wait for a connection; 0 if it did not wait.
 	Position int
-	Ended    time.Time // when its end was decided
-	Relayed  Relayed
+	// Waited is the time from the client's request to Leased, or so far.
+	Waited time.Duration
+	// FirstReply is the time from the client's first whole message to the first data that the server sent after it; 0 before that.
+	FirstReply time.Duration
+	Ended      time.Time // when its end was decided
+	Relayed    meter.Relayed
 
 	Backend    *backend.Backend // that served it last; nil before the first
 	Connection uint32           // the number of the backend's connection
@@ -40,33 +46,33 @@ type Record struct {
 	By     party
 	Code   frame.CloseCode // the client's close code; AbnormalClosure if it left without one
 	Reason string
+	Class  meter.Class // of the reason
 	// Outcome is what became of the backend's connection.
 	Outcome backend.Outcome
 
+	// RequestID is what the client calls its request (X-Request-Id); empty if it says nothing valid.
+	RequestID string
 	// Trace is the session's place in a distributed trace; nil for none.
 	Trace *Trace
 }
 
 func (r *Record) begin(client netip.AddrPort, arrival arrival) {
 	r.ID, r.Path, r.Client, r.Arrived, r.Position, r.Leased = arrival.id, arrival.path, client, arrival.at, arrival.position, time.Now()
-	r.Trace = arrival.trace
+	r.Waited = r.Leased.Sub(arrival.asked)
+	r.RequestID, r.Trace = arrival.requestID, arrival.trace
 }
 
-func (r *Record) end(who party, code frame.CloseCode, reason string) {
-	r.By, r.Code, r.Reason, r.Ended = who, code, reason, time.Now()
+func (r *Record) end(who party, class meter.Class, code frame.CloseCode, reason string) {
+	r.By, r.Class, r.Code, r.Reason, r.Ended = who, class, code, reason, time.Now()
 }
 
-// log writes the record as one line.
+// log writes the record as one line, after the session's end.
 func (r *Record) log(log *slog.Logger) {
 	if !log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	log.LogAttrs(context.Background(), slog.LevelInfo, "session ended",
-		slog.String("id", r.ID.String()),
-		slog.String("service", r.Service),
-		slog.String("path", r.Path),
-		slog.String("backend", r.Backend.Name()),
-		slog.String("client", r.Client.String()),
+	log.LogAttrs(context.Background(), slog.LevelInfo, "session ended", append(r.identity(r.Service),
+		slog.Time("arrived", r.Arrived),
 		slog.Duration("waited", r.Leased.Sub(r.Arrived)),
 		slog.Int("queue_position", r.Position),
 		slog.Duration("lasted", r.Ended.Sub(r.Leased)),
@@ -76,7 +82,46 @@ func (r *Record) log(log *slog.Logger) {
 		slog.Uint64("bytes_from_backend", r.Relayed.BytesFromBackends),
 		slog.String("by", r.By.String()),
 		slog.Int("code", int(r.Code)),
-		slog.String("reason", r.Reason),
-		slog.String("connection", r.Outcome.String()),
-	)
+		slog.String("reason", printable.Text(r.Reason, maxReason)),
+		slog.String("class", r.Class.String()),
+		slog.String("connection_fate", r.Outcome.String()),
+	)...)
+}
+
+// logStart writes a line when the session has its connection, for whoever wants to see each step.
+func (r *Record) logStart(log *slog.Logger, service string) {
+	if !log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	log.LogAttrs(context.Background(), slog.LevelDebug, "session started", append(r.identity(service),
+		slog.Duration("waited", r.Leased.Sub(r.Arrived)),
+		slog.Int("queue_position", r.Position),
+	)...)
+}
+
+// identity returns what each line about the session begins with.
+func (r *Record) identity(service string) []slog.Attr {
+	attrs := append(make([]slog.Attr, 0, 24), slog.String("id", r.ID.String()), slog.String("service", service))
+	attrs = appendTexts(attrs, "path", r.Path)
+	if r.Backend != nil {
+		attrs = append(attrs, slog.String("backend", r.Backend.Name()), slog.String("connection", r.ConnectionID()))
+	}
+	attrs = append(attrs, slog.String("client", r.Client.String()))
+	return appendTexts(attrs, "request_id", r.RequestID, "trace_id", r.TraceID())
+}
+
+// ConnectionID returns the id of the backend's connection; empty before the first.
+func (r *Record) ConnectionID() string {
+	if r.Backend == nil {
+		return ""
+	}
+	return r.Backend.Name() + "/" + strconv.FormatUint(uint64(r.Connection), 10)
+}
+
+// TraceID returns the id of the session's trace; empty for none.
+func (r *Record) TraceID() string {
+	if r.Trace == nil {
+		return ""
+	}
+	return hex.EncodeToString(r.Trace.ID[:])
 }

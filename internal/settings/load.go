@@ -47,6 +47,7 @@ func (s Sources) Load() (*Loaded, error) {
 	if s.Flags != nil {
 		l.flags(s.Flags)
 	}
+	l.openTelemetry(variables)
 	l.checkTogether()
 	token := l.token()
 	if len(l.problems) > 0 {

@@ -71,6 +71,7 @@ var example = map[string][2]string{
 	"loop-wait":  {"raw", "block"},
 	"max-header": {"1KiB", "2KiB"}, "handshake-timeout": {"1s", "2s"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "1m"},
 	"log-level": {"debug", "warn"}, "log-format": {"json", "text"},
+	"otlp-endpoint": {"http://127.0.0.1:4318", "off"}, "trace-ratio": {"0.1", "0"},
 	"access-log": {"/var/log/a.log", "b.log"}, "access-log-format": {"combined", "json"},
 }
 

@@ -37,9 +37,13 @@ type Settings struct {
 
 	AccessLog       string // file with a line for each session that ended and each client that was refused; empty for none
 	AccessLogFormat string // json or combined
+
+	// OTLPEndpoint is the URL of the collector that gets traces; empty or [Off] for none.
+	OTLPEndpoint string
+	TraceRatio   float64 // share of sessions that are traced, of those whose clients do not decide it
 }
 
-// Off is the value of [Settings.AdminSocket] for no socket.
+// Off is the value of [Settings.AdminSocket] for no socket, and of [Settings.OTLPEndpoint] for no traces.
 const Off = "off"
 
 // Defaults returns the default settings.
@@ -52,6 +56,7 @@ func Defaults() Settings {
 		HandshakeTimeout: 10 * time.Second,
 		CloseTimeout:     5 * time.Second,
 		DrainTimeout:     30 * time.Second,
+		TraceRatio:       1,
 		LogLevel:         "info",
 		LogFormat:        "text",
 		AccessLogFormat:  "json",

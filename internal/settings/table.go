@@ -88,6 +88,15 @@ var table = []setting{
 	{name: "access-log-format", help: "format of the access log; combined: that of Apache and nginx, which says less", live: true, value: func(s *Settings) value.Value {
 		return value.NewChoice(&s.AccessLogFormat, "format of the access log", []string{"json", "combined"})
 	}},
+	{
+		name: "otlp-endpoint", help: "collector that gets a trace of each session, by OpenTelemetry's protocol over HTTP", unset: "OTEL_EXPORTER_OTLP_ENDPOINT, otherwise none",
+		value: func(s *Settings) value.Value {
+			return value.NewText(&s.OTLPEndpoint, allowedEndpoint, orEmpty(checkEndpoint))
+		},
+	},
+	{name: "trace-ratio", help: "share of sessions to trace, of those whose clients send no traceparent", live: true, value: func(s *Settings) value.Value {
+		return value.NewNumber(&s.TraceRatio, 1)
+	}},
 }
 
 // names returns the names of all settings.

@@ -1,0 +1,162 @@
+package session
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/printable"
+)
+
+// Refused is what the log says about a client that got no session. Its texts are printable and of bounded length.
+type Refused struct {
+	At        time.Time // when it was answered
+	ID        ID
+	Service   string // that it asked for; empty if there is none, or its request could not be read
+	Path      string // that it asked for, without the query; empty if its request could not be read
+	Client    netip.AddrPort
+	Status    int    // HTTP status of the answer
+	Reason    string // never says what the client's query or header had
+	RequestID string
+	TraceID   string
+}
+
+// maxReason is how much the log shows of a reason, in bytes. A close frame's has at most 123.
+const maxReason = 256
+
+// refuse answers a client that gets no session. req is nil if its request could not be read.
+func (s *Server) refuse(nc net.Conn, req *handshake.Request, a arrival, refusal *handshake.Refusal) {
+	s.refused[refusal.Status].Add(1)
+	reason := refusal.Reason
+	if refusal.Logged != "" {
+		reason = refusal.Logged
+	}
+	r := Refused{
+		At: time.Now(), ID: a.id, Path: a.path, Client: addressOf(nc), Status: refusal.Status, Reason: printable.Text(reason, maxReason),
+		RequestID: a.requestID,
+	}
+	if req != nil {
+		if service := s.routes.Load().find(req.Host, req.URL.Path); service != nil {
+			r.Service = service.Name
+		}
+		if trace := traceOf(req.Header); trace != nil {
+			r.TraceID = hex.EncodeToString(trace.ID[:])
+		}
+	}
+	s.refusals.log(&r)
+	if s.options.Refused != nil {
+		s.options.Refused(&r)
+	}
+	handshake.Refuse(nc, refusal, handshake.Field{Name: idHeader, Value: a.id.String()})
+}
+
+// left notes that a client went away before it had a session.
+func (s *Server) left(nc net.Conn, a arrival, err error) {
+	if log := s.options.Log; log.Enabled(context.Background(), slog.LevelDebug) {
+		log.Debug("client left before its session began", "id", a.id.String(), "client", addressOf(nc).String(), "path", a.path,
+			"after", time.Since(a.at), "reason", printable.Text(err.Error(), maxReason))
+	}
+	_ = nc.Close()
+}
+
+// How many refused clients are logged: of each HTTP status so many at once, and so many a second after that. A crowd that is turned
+// away must not fill a disk.
+const (
+	refusalsAtOnce    = 20
+	refusalsPerSecond = 10
+	// tellLeftOut is how long lines are left out before one says how many.
+	tellLeftOut = 10 * time.Second
+)
+
+// refusals logs refused clients. It may be used from any goroutine.
+type refusals struct {
+	out *slog.Logger // static
+
+	mu       sync.Mutex
+	limiters map[int]*rate.Limiter // guarded by mu; by status
+	leftOut  map[int]uint64        // guarded by mu; by status, since the last line about them
+	timer    *time.Timer           // guarded by mu; nil unless lines were left out
+	closed   bool                  // guarded by mu
+}
+
+func (r *refusals) init(log *slog.Logger) {
+	r.out, r.limiters, r.leftOut = log, make(map[int]*rate.Limiter), make(map[int]uint64)
+}
+
+// log writes a line about a refused client, or counts it.
+func (r *refusals) log(c *Refused) {
+	if !r.out.Enabled(context.Background(), slog.LevelInfo) || !r.allow(c.Status, c.At) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("id", c.ID.String()), slog.String("client", c.Client.String())}
+	attrs = appendTexts(attrs, "service", c.Service, "path", c.Path, "request_id", c.RequestID, "trace_id", c.TraceID)
+	attrs = append(attrs, slog.Int("status", c.Status), slog.String("reason", c.Reason))
+	r.out.LogAttrs(context.Background(), slog.LevelInfo, "client refused", attrs...)
+}
+
+// appendTexts appends those of the texts, each after its name, that are not empty.
+func appendTexts(attrs []slog.Attr, namesAndTexts ...string) []slog.Attr {
+	for pair := range slices.Chunk(namesAndTexts, 2) {
+		if pair[1] != "" {
+			attrs = append(attrs, slog.String(pair[0], pair[1]))
+		}
+	}
+	return attrs
+}
+
+// allow reports whether there may be a line now about a refusal with that status. Otherwise it counts it.
+func (r *refusals) allow(status int, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limiter := r.limiters[status]
+	if limiter == nil {
+		limiter = rate.NewLimiter(refusalsPerSecond, refusalsAtOnce)
+		r.limiters[status] = limiter
+	}
+	if limiter.AllowN(now, 1) {
+		return true
+	}
+	r.leftOut[status]++
+	if r.timer == nil && !r.closed {
+		r.timer = time.AfterFunc(tellLeftOut, r.tell)
+	}
+	return false
+}
+
+// tell writes one line about all that was left out.
+func (r *refusals) tell() {
+	r.mu.Lock()
+	leftOut := r.leftOut
+	r.leftOut, r.timer = make(map[int]uint64), nil
+	r.mu.Unlock()
+	count, byStatus := uint64(0), make([]string, 0, len(leftOut))
+	for _, status := range slices.Sorted(maps.Keys(leftOut)) {
+		count += leftOut[status]
+		byStatus = append(byStatus, fmt.Sprintf("%d: %d", status, leftOut[status]))
+	}
+	if count > 0 {
+		r.out.Info("refused clients left out of the log", "count", count, "by_status", strings.Join(byStatus, ", "))
+	}
+}
+
+// close tells what was left out, and starts no timer any more.
+func (r *refusals) close() {
+	r.mu.Lock()
+	r.closed = true
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.mu.Unlock()
+	r.tell()
+}

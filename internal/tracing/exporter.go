@@ -1,0 +1,118 @@
+package tracing
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+)
+
+const (
+	// After a failed export, nothing is exported for minPause, twice as long after each further one, and at most for maxPause.
+	minPause, maxPause = time.Second, time.Minute
+	// logInterval is the least time between two log lines about lost traces.
+	logInterval = time.Minute
+)
+
+// exporter gives spans to another exporter. While that fails, it drops them without trying, for a while, and says so in the log. The SDK
+// calls ExportSpans from one goroutine at a time.
+type exporter struct {
+	to       sdk.SpanExporter
+	endpoint string
+	log      *slog.Logger
+	now      func() time.Time
+
+	dropped   atomic.Uint64 // sessions that found the queue full, since the last log line
+	closing   atomic.Bool   // each batch is tried
+	abort     context.CancelFunc
+	aborted   context.Context
+	lost      uint64        // sessions in dropped spans since the last log line
+	err       error         // of the last export; nil if it succeeded
+	pause     time.Duration // after the last failed export
+	retryAt   time.Time
+	logged    time.Time // when the last line about lost traces was logged
+	announced bool      // the log has a line about failing
+}
+
+func newExporter(to sdk.SpanExporter, endpoint string, log *slog.Logger, now func() time.Time) *exporter {
+	e := &exporter{to: to, endpoint: endpoint, log: log, now: now}
+	e.aborted, e.abort = context.WithCancel(context.Background())
+	return e
+}
+
+// ExportSpans implements [sdk.SpanExporter].
+func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	if e.aborted.Err() != nil || !e.closing.Load() && e.now().Before(e.retryAt) {
+		e.lose(spans)
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(e.aborted, cancel)
+	err := e.to.ExportSpans(ctx, spans)
+	stop()
+	cancel()
+	if e.err = err; err != nil {
+		e.pause = min(max(2*e.pause, minPause), maxPause)
+		e.retryAt = e.now().Add(e.pause)
+		e.lose(spans)
+		return nil
+	}
+	e.pause = 0
+	if e.announced {
+		e.announced = false
+		e.log.Info("traces are exported again", "endpoint", e.endpoint, "lost_sessions", e.takeLost())
+	}
+	e.report()
+	return nil
+}
+
+// lose counts the sessions of dropped spans.
+func (e *exporter) lose(spans []sdk.ReadOnlySpan) {
+	for _, s := range spans {
+		if s.Name() == sessionSpan {
+			e.lost++
+		}
+	}
+	e.report()
+}
+
+// report logs lost traces, not too often.
+func (e *exporter) report() {
+	now := e.now()
+	if e.lost == 0 && e.dropped.Load() == 0 || now.Sub(e.logged) < logInterval {
+		return
+	}
+	e.logged = now
+	e.logLost()
+}
+
+func (e *exporter) logLost() {
+	if e.err != nil {
+		e.announced = true
+		e.log.Warn("traces are lost", "endpoint", e.endpoint, "lost_sessions", e.takeLost(), "error", e.err)
+		return
+	}
+	e.log.Warn("traces are lost", "endpoint", e.endpoint, "lost_sessions", e.takeLost(), "error", "sessions end faster than they can be exported")
+}
+
+func (e *exporter) takeLost() uint64 {
+	lost := e.lost + e.dropped.Swap(0)
+	e.lost = 0
+	return lost
+}
+
+// last makes the exporter try each batch from now on, because there is no later.
+func (e *exporter) last() { e.closing.Store(true) }
+
+// closed logs what was lost since the last line. Nobody may use the exporter any more.
+func (e *exporter) closed() {
+	if e.lost > 0 || e.dropped.Load() > 0 {
+		e.logLost()
+	}
+	e.abort()
+}
+
+// Shutdown implements [sdk.SpanExporter].
+func (e *exporter) Shutdown(ctx context.Context) error { return e.to.Shutdown(ctx) }

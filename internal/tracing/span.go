@@ -1,0 +1,143 @@
+package tracing
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// The names of the spans: the whole session, its client's wait in the queue, and its time on a backend's connection.
+const (
+	sessionSpan = "session"
+	queuedSpan  = "queued"
+	leasedSpan  = "leased"
+)
+
+// record makes the spans of a session.
+func (t *Tracer) record(e *ended) {
+	own := e.Trace
+	ctx := context.WithValue(context.Background(), idsKey{}, ids{own.ID, own.Session})
+	if own.Parent != [8]byte{} {
+		state, _ := trace.ParseTraceState(own.State) // an invalid one is left out
+		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: own.ID, SpanID: own.Parent, TraceFlags: trace.TraceFlags(own.Flags), TraceState: state,
+		}))
+	}
+	ctx, span := t.tracer.Start(ctx, sessionSpan, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(e.Arrived),
+		trace.WithAttributes(e.attributes()...))
+	if e.Position > 0 {
+		_, queued := t.tracer.Start(withSpanID(ctx, [8]byte{}), queuedSpan, trace.WithTimestamp(e.Arrived),
+			trace.WithAttributes(attribute.Int("wsbouncer.queue.position", e.Position)))
+		queued.End(trace.WithTimestamp(e.Leased))
+	}
+	_, leased := t.tracer.Start(withSpanID(ctx, own.Lease), leasedSpan, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(e.Leased),
+		trace.WithAttributes(e.leasedAttributes()...))
+	if !own.Ready.IsZero() {
+		leased.AddEvent("ready", trace.WithTimestamp(own.Ready))
+	}
+	if e.failed() {
+		span.SetStatus(codes.Error, text(e.Reason))
+		leased.SetStatus(codes.Error, text(e.Reason))
+		span.SetAttributes(e.errorType())
+		leased.SetAttributes(e.errorType())
+	}
+	leased.End(trace.WithTimestamp(e.Ended))
+	span.End(trace.WithTimestamp(e.Ended))
+}
+
+// attributes returns what is known of the session. Names without a prefix are those of OpenTelemetry's semantic conventions.
+func (e *ended) attributes() []attribute.KeyValue {
+	return []attribute.KeyValue{
+		semconv.ClientAddress(e.Client.Addr().String()),
+		semconv.ClientPort(int(e.Client.Port())),
+		semconv.NetworkProtocolName("websocket"),
+		semconv.URLPath(text(e.Path)),
+		attribute.String("wsbouncer.service", text(e.Service)),
+		attribute.String("wsbouncer.backend", text(e.Backend.Name())),
+		attribute.String("wsbouncer.session.id", e.ID.String()),
+		attribute.String("wsbouncer.close.by", e.By.String()),
+		attribute.Int("wsbouncer.close.code", int(e.Code)),
+		attribute.String("wsbouncer.close.reason", text(e.Reason)),
+		attribute.Int64("wsbouncer.client.frames", int64(e.Relayed.FramesFromClients)),
+		attribute.Int64("wsbouncer.client.bytes", int64(e.Relayed.BytesFromClients)),
+		attribute.Int64("wsbouncer.backend.frames", int64(e.Relayed.FramesFromBackends)),
+		attribute.Int64("wsbouncer.backend.bytes", int64(e.Relayed.BytesFromBackends)),
+	}
+}
+
+// leasedAttributes returns what is known of the connection that served the session last.
+func (e *ended) leasedAttributes() []attribute.KeyValue {
+	all := []attribute.KeyValue{
+		semconv.NetworkProtocolName("websocket"),
+		attribute.String("wsbouncer.backend", text(e.Backend.Name())),
+		attribute.String("wsbouncer.connection.fate", e.Outcome.String()),
+	}
+	if u, err := url.Parse(e.Backend.URL()); err == nil {
+		all = append(all, semconv.ServerAddress(text(u.Hostname())))
+		port, err := strconv.Atoi(u.Port())
+		if err != nil { // it is the scheme's (RFC 6455, section 3)
+			port = map[string]int{"ws": 80, "wss": 443}[u.Scheme]
+		}
+		all = append(all, semconv.ServerPort(port))
+	}
+	return all
+}
+
+// failed reports whether the backend or the proxy is to blame for the session's end.
+func (e *ended) failed() bool {
+	switch e.By.String() {
+	case "backend":
+		return e.Code > frame.NormalClosure && e.Code < 3000 && e.Code != frame.NoStatus
+	case "proxy":
+		return e.Code == frame.InternalError || e.Code == frame.TryAgainLater
+	}
+	return false
+}
+
+// errorType returns the attribute that groups errors.
+func (e *ended) errorType() attribute.KeyValue {
+	return semconv.ErrorTypeKey.String(strconv.Itoa(int(e.Code)))
+}
+
+// text returns a text that can be exported: a single byte that is not UTF-8 would spoil the whole batch.
+func text(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxText)], "\uFFFD") }
+
+// ids are those that the next span gets, which were chosen when its session began. A zero span stands for a random one.
+type ids struct {
+	trace trace.TraceID
+	span  trace.SpanID
+}
+
+// idsKey is the key of ids in a context.
+type idsKey struct{}
+
+// withSpanID returns a context in which the next span gets that id.
+func withSpanID(ctx context.Context, id trace.SpanID) context.Context {
+	return context.WithValue(ctx, idsKey{}, ids{span: id})
+}
+
+// generator implements [sdk.IDGenerator]: it takes the ids from the context.
+type generator struct{}
+
+// NewIDs implements [sdk.IDGenerator].
+func (generator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	chosen, _ := ctx.Value(idsKey{}).(ids)
+	return chosen.trace, chosen.span
+}
+
+// NewSpanID implements [sdk.IDGenerator].
+func (generator) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	chosen, _ := ctx.Value(idsKey{}).(ids)
+	if !chosen.span.IsValid() {
+		random(chosen.span[:])
+	}
+	return chosen.span
+}
