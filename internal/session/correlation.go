@@ -33,6 +33,14 @@ const (
 // Sampled reports whether the session's spans are recorded. It may be called on a nil Trace.
 func (t *Trace) Sampled() bool { return t.own() && t.Flags&TraceSampled != 0 }
 
+// id returns the trace's id, or an empty text if there is no trace, or one that only the proxy knows of and does not record.
+func (t *Trace) id() string {
+	if t == nil || t.Parent == [8]byte{} && !t.Sampled() {
+		return ""
+	}
+	return hex.EncodeToString(t.ID[:])
+}
+
 // own reports whether the proxy has spans of its own in the trace.
 func (t *Trace) own() bool { return t != nil && t.Session != [8]byte{} }
 

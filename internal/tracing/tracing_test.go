@@ -89,7 +89,7 @@ func (r *rig) end(client *session.Trace, change func(*session.Record)) *session.
 		Client: netip.MustParseAddrPort("192.0.2.7:4711"), Backend: r.backend, Trace: r.Trace(client),
 		Arrived: begun, Position: 3, Leased: begun.Add(time.Second), Ended: begun.Add(3 * time.Second),
 		Relayed: session.Relayed{FramesFromClients: 1, BytesFromClients: 2, FramesFromBackends: 3, BytesFromBackends: 4},
-		Code:    frame.NormalClosure, Reason: "done", Outcome: backend.Returned,
+		Code:    frame.NormalClosure, Reason: "done", Connection: 7, Outcome: backend.Returned,
 	}
 	if change != nil {
 		change(record)
@@ -122,7 +122,7 @@ func TestSpans(t *testing.T) {
 			t.Errorf("%s is %v; want %v", name, whole.attributes[name], want)
 		}
 	}
-	for name, want := range map[string]any{"server.address": "gpu-1.example.org", "server.port": int64(80), "wsbouncer.connection.fate": "returned"} {
+	for name, want := range map[string]any{"server.address": "gpu-1.example.org", "server.port": int64(80), "wsbouncer.connection.fate": "returned", "wsbouncer.connection.id": "gpu-1/7"} {
 		if leased.attributes[name] != want {
 			t.Errorf("%s of the lease is %v; want %v", name, leased.attributes[name], want)
 		}
@@ -173,6 +173,33 @@ func TestRootSpan(t *testing.T) {
 	}
 	if whole.resource["service.name"] != "edge" {
 		t.Errorf("resource: %v", whole.resource)
+	}
+}
+
+// A client that a service refuses has a span, too; one that no service wants, such as a scanner's, has none.
+func TestRefused(t *testing.T) {
+	c := newCollector(t, nil)
+	r := newRig(t, 0, c.url)
+	for _, service := range []string{"", "stt"} {
+		r.Refused(&session.Refused{
+			ID: session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: 1043}, Service: service, Path: "/v1/stt", Client: netip.MustParseAddrPort("192.0.2.7:4711"),
+			Arrived: begun, At: begun.Add(10 * time.Second), Status: 503, Reason: "no connection came free in time", Trace: r.Trace(parent(session.TraceSampled)),
+		})
+	}
+	r.Refused(&session.Refused{Service: "stt"})
+	r.close(wstest.Timeout)
+	spans := c.spans()
+	whole := spans["session"]
+	if len(spans) != 1 || whole.GetEndTimeUnixNano()-whole.GetStartTimeUnixNano() != 10e9 || whole.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_ERROR {
+		t.Fatalf("spans: %v", spans)
+	}
+	for name, want := range map[string]any{
+		"wsbouncer.session.id": "q7m2kd4x-1043", "wsbouncer.service": "stt", "http.response.status_code": int64(503), "error.type": "503",
+		"wsbouncer.refused.reason": "no connection came free in time",
+	} {
+		if whole.attributes[name] != want {
+			t.Errorf("%s is %v; want %v", name, whole.attributes[name], want)
+		}
 	}
 }
 
