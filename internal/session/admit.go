@@ -61,7 +61,7 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival arrival) err
 	if err != nil {
 		return err
 	}
-	arrival.variant = variant
+	arrival.asked, arrival.variant = time.Now(), variant
 	for {
 		if s.drained.Err() != nil {
 			return unavailable("shutting down")

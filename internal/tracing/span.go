@@ -13,7 +13,6 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
@@ -68,11 +67,14 @@ func (e *ended) spans(t *Tracer) {
 	if !own.Ready.IsZero() {
 		leased.AddEvent("ready", trace.WithTimestamp(own.Ready))
 	}
-	if e.failed() {
-		span.SetStatus(codes.Error, text(e.Reason))
-		leased.SetStatus(codes.Error, text(e.Reason))
-		span.SetAttributes(e.errorType())
-		leased.SetAttributes(e.errorType())
+	if !own.Replied.IsZero() {
+		leased.AddEvent("first result", trace.WithTimestamp(own.Replied))
+	}
+	if e.Class.Failed() {
+		for _, s := range []trace.Span{span, leased} {
+			s.SetStatus(codes.Error, text(e.Reason))
+			s.SetAttributes(semconv.ErrorTypeKey.String(e.Class.String()))
+		}
 	}
 	leased.End(trace.WithTimestamp(e.Ended))
 	span.End(trace.WithTimestamp(e.Ended))
@@ -89,6 +91,7 @@ func (e *ended) attributes() []attribute.KeyValue {
 		attribute.String("wsbouncer.backend", text(e.Backend.Name())),
 		attribute.String("wsbouncer.session.id", e.ID.String()),
 		attribute.String("wsbouncer.close.by", e.By.String()),
+		attribute.String("wsbouncer.close.class", e.Class.String()),
 		attribute.Int("wsbouncer.close.code", int(e.Code)),
 		attribute.String("wsbouncer.close.reason", text(e.Reason)),
 		attribute.Int64("wsbouncer.client.frames", int64(e.Relayed.FramesFromClients)),
@@ -115,22 +118,6 @@ func (e *ended) leasedAttributes() []attribute.KeyValue {
 		all = append(all, semconv.ServerPort(port))
 	}
 	return all
-}
-
-// failed reports whether the backend or the proxy is to blame for the session's end.
-func (e *ended) failed() bool {
-	switch e.By.String() {
-	case "backend":
-		return e.Code > frame.NormalClosure && e.Code < 3000 && e.Code != frame.NoStatus
-	case "proxy":
-		return e.Code == frame.InternalError || e.Code == frame.TryAgainLater
-	}
-	return false
-}
-
-// errorType returns the attribute that groups errors.
-func (e *ended) errorType() attribute.KeyValue {
-	return semconv.ErrorTypeKey.String(strconv.Itoa(int(e.Code)))
 }
 
 // text returns a text that can be exported: a single byte that is not UTF-8 would spoil the whole batch.
