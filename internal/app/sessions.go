@@ -25,6 +25,12 @@ func (p *Proxy) sessionsAPI() admin.Sessions {
 			id, ok := session.ParseID(text)
 			return ok && p.sessions.Kill(id, why)
 		},
+		KillAll: func(backend, why string, within time.Duration) (int, error) {
+			if err := p.services.HasBackend(backend); err != nil {
+				return 0, answered(err)
+			}
+			return p.sessions.KillAll(backend, why, within), nil
+		},
 	}
 }
 

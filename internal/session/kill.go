@@ -14,10 +14,7 @@ func (s *Server) Kill(id ID, why string) (killed bool) {
 	if id.Process != s.process {
 		return false
 	}
-	reason := killedBy
-	if why != "" {
-		reason += ": " + why
-	}
+	reason := killReason(why)
 	session, client := s.registry.find(id.Number)
 	if client != nil {
 		select {
@@ -35,4 +32,12 @@ func (s *Server) Kill(id ID, why string) (killed bool) {
 		})
 	}
 	return killed
+}
+
+// killReason returns what the client of an ended session is told.
+func killReason(why string) string {
+	if why == "" {
+		return killedBy
+	}
+	return killedBy + ": " + why
 }

@@ -82,6 +82,7 @@ type Server struct {
 	mu         sync.Mutex
 	listeners  []net.Listener        // guarded by mu
 	handshakes map[net.Conn]struct{} // guarded by mu
+	killings   map[string]*killing   // guarded by mu: by backend, see KillAll
 	closed     bool                  // guarded by mu
 }
 
@@ -109,7 +110,7 @@ const (
 
 // NewServer returns a server that serves the listeners given to Serve. StopAccepting, EndAll and Close end it.
 func NewServer(o Options) *Server {
-	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), turn: make(chan struct{}, turns), process: NewProcess()}
+	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), killings: make(map[string]*killing), turn: make(chan struct{}, turns), process: NewProcess()}
 	s.registry.init()
 	s.refusals.init(o.Log)
 	s.drained, s.drain = context.WithCancel(context.Background())
