@@ -19,6 +19,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
@@ -92,14 +93,15 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 		p.log.Info("sending without io_uring", "reason", refused)
 	}
 	p.descriptors = p.countDescriptors()
+	meters := meter.NewRegistry(len(p.loops.Loops()))
 	sessions := session.Options{
-		Loops: p.loops, Limits: p.settings.limits(), Descriptors: p.descriptors, Guard: p.guard, Log: p.log,
+		Loops: p.loops, Limits: p.settings.limits(), Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
 		Ended: p.sessionEnded, Refused: p.clientRefused,
 	}
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
 	p.services = services.New(services.Options{
-		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, Guard: p.guard, Log: p.log,
+		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
 	})
 	if err = p.follow(fixed); err != nil {
 		p.sessions.StopAccepting()
@@ -231,7 +233,7 @@ func (p *Proxy) Stats() api.Stats {
 		Sessions: api.Sessions{
 			Active: sessions.Active, Total: sessions.Total, Refused: sessions.Refused, Ended: make(map[uint16]uint64, len(sessions.Ended)),
 		},
-		Relayed:        api.Relayed(sessions.Relayed),
+		Relayed:        api.Relayed(sessions.Meters.Total.Relayed),
 		InternalErrors: p.guard.Count(),
 		Configuration:  configuration(p.follower.Status()),
 	}

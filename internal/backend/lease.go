@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -129,6 +130,7 @@ func (c *Conn) End(e Ending) Outcome {
 		return c.giveBack()
 	case step.Then == profile.Resetting:
 		c.to(resetting)
+		c.stateTime = loop.Now()
 		c.timer.Stop()
 		if limit := c.config.backend.options().ResetTimeout; limit > 0 {
 			c.timer.Set(c.stream, limit, timerReset)
