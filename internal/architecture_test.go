@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 	"internal/admin":        {"internal/api", "internal/spelling"},
 	"internal/admin/client": {"internal/api"},
 	"internal/metrics":      {"internal/api", "internal/meter", "internal/pool"},
-	"internal/tracing":      {"internal/frame", "internal/session"},
+	"internal/tracing":      {"internal/session"},
 	"internal/dashboard":    {},
 	"internal/live":         {"internal/api", "internal/mistake"},
 
