@@ -211,6 +211,33 @@ func TestEndedGetsTheRecord(t *testing.T) {
 	}
 }
 
+// A refused client's trace is told, too. An id that nobody records is not shown.
+func TestRefusedHasItsTrace(t *testing.T) {
+	refusedOnes := make(chan Refused, 1)
+	r := newRig(t, setup{options: func(o *Options) {
+		o.Trace, o.Refused = traced, func(c *Refused) { refusedOnes <- *c }
+	}})
+	p, _ := r.request(wstest.UpgradeRequest("/v1/nothing", "Traceparent: "+valid))
+	_ = p.Close()
+	refused := wstest.Receive(t, refusedOnes, "the refused client")
+	if refused.TraceID != traceID || !refused.Trace.Sampled() || refused.Arrived.IsZero() || refused.At.Before(refused.Arrived) {
+		t.Errorf("refused: %+v", refused)
+	}
+	for _, c := range []struct {
+		trace *Trace
+		shown bool
+	}{
+		{nil, false},
+		{&Trace{ID: [16]byte{1}, Parent: [8]byte{1}}, true},
+		{&Trace{ID: [16]byte{1}, Session: [8]byte{1}}, false},
+		{&Trace{ID: [16]byte{1}, Session: [8]byte{1}, Flags: TraceSampled}, true},
+	} {
+		if record := (&Record{Trace: c.trace}); (record.TraceID() != "") != c.shown {
+			t.Errorf("%+v is shown as %q", c.trace, record.TraceID())
+		}
+	}
+}
+
 // Without a traceparent and without tracing, a session pays nothing for traces.
 func TestNoTraceCostsNothing(t *testing.T) {
 	s, req := new(Server), &handshake.Request{Request: &http.Request{Header: http.Header{"Authorization": {"x"}}}}
