@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"internal/profile":    {"internal/frame", "internal/spelling", "internal/strictyaml"},
 	"internal/machine":    {},
 	"internal/mistake":    {},
+	"internal/meter":      {},
 	"internal/printable":  {},
 	"internal/accesslog":  {"internal/mistake"},
 	"internal/wav":        {},
@@ -38,14 +39,14 @@ var mayImport = map[string][]string{
 
 	// The data plane: it never sees the admin API, a database or metrics.
 	"internal/backend/health": {"internal/pool"},
-	"internal/backend":        {"internal/backend/health", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile"},
-	"internal/session":        {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/printable", "internal/profile"},
+	"internal/backend":        {"internal/backend/health", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile"},
+	"internal/session":        {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/printable", "internal/profile"},
 
 	// The contract of the admin API, and who serves it.
 	"internal/api":          {},
 	"internal/admin":        {"internal/api", "internal/spelling"},
 	"internal/admin/client": {"internal/api"},
-	"internal/metrics":      {"internal/pool", "internal/api"},
+	"internal/metrics":      {"internal/api", "internal/meter", "internal/pool"},
 	"internal/tracing":      {"internal/frame", "internal/session"},
 	"internal/dashboard":    {},
 	"internal/live":         {"internal/api", "internal/mistake"},
@@ -53,6 +54,7 @@ var mayImport = map[string][]string{
 	// What commands show of a running proxy.
 	"internal/figures":   {},
 	"internal/diagnosis": {"internal/api", "internal/figures"},
+	"internal/top":       {"internal/admin/client", "internal/api", "internal/diagnosis", "internal/figures", "internal/printable"},
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
 	"internal/config":                 {"internal/config/value", "internal/profile", "internal/spelling"},
@@ -85,7 +87,7 @@ var mayImport = map[string][]string{
 
 	// What makes of the desired state what runs.
 	"internal/services": {
-		"internal/backend", "internal/backend/health", "internal/config", "internal/handshake", "internal/loop", "internal/machine", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
+		"internal/backend", "internal/backend/health", "internal/config", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
 		"internal/session", "internal/api",
 	},
 
@@ -97,14 +99,14 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/accesslog", "internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/metrics", "internal/mistake",
+		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake",
 		"internal/pool", "internal/printable", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/tracing",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
 		"internal/admin/client", "internal/api", "internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
 		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
-		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/wav",
+		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/top", "internal/wav",
 	},
 	"cmd/wsbouncer": {"internal/cli"},
 

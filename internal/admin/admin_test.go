@@ -117,7 +117,7 @@ func start(t *testing.T) *rig {
 	rig := &rig{stats: busy(), level: "info"}
 	read := func() api.Stats { return rig.stats }
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics.New(read))
+	registry.MustRegister(metrics.New(func() metrics.Snapshot { return metrics.Snapshot{Stats: rig.stats} }))
 	rig.server = httptest.NewServer(admin.Handler(admin.Source{
 		Ready:   func() error { return rig.notReady },
 		Stats:   read,
@@ -159,6 +159,7 @@ func busy() api.Stats {
 	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	return api.Stats{
 		Version: "v1.2.3", UptimeSeconds: 12.5, Draining: true,
+		AccessLog: api.AccessLog{Lines: 12, LeftOut: 1},
 		Services: []api.Service{{
 			Name: "stt", Path: "/v1/stt", Profile: "echo", Balance: "hash",
 			Queue: api.Queue{

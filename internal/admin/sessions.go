@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
@@ -18,11 +19,19 @@ type Sessions struct {
 	Detail func(id string) (api.SessionDetail, bool)
 	// Kill ends a session or a client's wait. It returns false if that is not there, or over already.
 	Kill func(id, why string) bool
+	// KillAll ends the sessions of a backend, spread evenly over a time, and returns how many there are; or an [Error] for a backend
+	// that is not there.
+	KillAll func(backend, why string, within time.Duration) (int, error)
 }
 
 func (s *Sessions) routes(audit *Audit) []route {
 	return []route{
-		{path: api.SessionsPath, methods: methods{http.MethodGet: served(s.list)}},
+		{path: api.SessionsPath, methods: methods{
+			http.MethodGet: served(s.list),
+			http.MethodDelete: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
+				return s.killAll(w, r, audit)
+			}),
+		}},
 		{path: api.SessionsPath + "/{id}", methods: methods{
 			http.MethodGet: served(s.show),
 			http.MethodDelete: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -82,6 +91,44 @@ func (s *Sessions) kill(w http.ResponseWriter, r *http.Request, audit *Audit) (a
 	}
 	audit.Note(r, "kill", id, order, "")
 	return api.Outcome{Text: fmt.Sprintf("session %s is ended", id), Sessions: 1}, nil
+}
+
+// killAll ends the sessions of a backend.
+func (s *Sessions) killAll(w http.ResponseWriter, r *http.Request, audit *Audit) (any, error) {
+	if err := onlyParameters(r, "backend", "within"); err != nil {
+		return nil, err
+	}
+	backend, text := r.URL.Query().Get("backend"), r.URL.Query().Get("within")
+	if backend == "" {
+		return nil, BadRequest("backend is missing: use ?backend=NAME to end all sessions of a backend")
+	}
+	within := time.Duration(0)
+	if text != "" {
+		var err error
+		if within, err = time.ParseDuration(text); err != nil || within < 0 || within > api.MaxKillTime {
+			return nil, BadRequest("within: invalid duration %.40q: use 0 (at once) to 1h, such as 30s", text)
+		}
+	}
+	order, err := readOrder(w, r)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.KillAll(backend, order.Why, within)
+	if err != nil {
+		return nil, err
+	}
+	result := fmt.Sprintf("%d sessions of backend %s are ended", n, backend)
+	switch n {
+	case 0:
+		result = fmt.Sprintf("backend %s has no sessions", backend)
+	case 1:
+		result = fmt.Sprintf("1 session of backend %s is ended", backend)
+	}
+	if within > 0 && n > 0 {
+		result += fmt.Sprintf(" within %v", within)
+	}
+	audit.Note(r, "kill-all", backend, order, result)
+	return api.Outcome{Text: result, Sessions: n}, nil
 }
 
 // unknown is the error for an id that no session has. It does not list all ids: there may be thousands.

@@ -11,7 +11,7 @@ import "time"
 // Paths of the API.
 const (
 	StatsPath     = "/api/v1/stats"
-	SessionsPath  = "/api/v1/sessions"       // GET; DELETE with ?backend=NAME; below it: /ID (GET, DELETE)
+	SessionsPath  = "/api/v1/sessions"       // GET; DELETE with ?backend=NAME&within=30s; below it: /ID (GET, DELETE)
 	TapPath       = "/api/v1/tap"            // GET: a stream of TapEvent
 	EventsPath    = "/api/v1/events"         // GET: one stream of everything that changes, see Event
 	HistoryPath   = "/api/v1/history"        // GET: History
@@ -45,6 +45,9 @@ const (
 	// KindInternal: 500, the proxy failed.
 	KindInternal = "internal"
 )
+
+// MaxKillTime is the longest time over which DELETE /api/v1/sessions?backend=NAME&within=TIME spreads the ends of sessions.
+const MaxKillTime = time.Hour
 
 // Order is the body of a request for an action. All fields may be missing.
 type Order struct {

@@ -127,7 +127,7 @@ func fromThisMachine(r *http.Request) bool {
 // fails, the others are still shown.
 func (p *Proxy) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics.New(p.Stats),
+	registry.MustRegister(metrics.New(p.snapshot),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		Registry:      registry, // for the number of scrapes that failed

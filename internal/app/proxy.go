@@ -19,6 +19,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/metrics"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
@@ -92,14 +94,15 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 		p.log.Info("sending without io_uring", "reason", refused)
 	}
 	p.descriptors = p.countDescriptors()
+	meters := meter.NewRegistry(len(p.loops.Loops()))
 	sessions := session.Options{
-		Loops: p.loops, Limits: p.settings.limits(), Descriptors: p.descriptors, Guard: p.guard, Log: p.log,
+		Loops: p.loops, Limits: p.settings.limits(), Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
 		Ended: p.sessionEnded, Refused: p.clientRefused,
 	}
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
 	p.services = services.New(services.Options{
-		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, Guard: p.guard, Log: p.log,
+		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
 	})
 	if err = p.follow(fixed); err != nil {
 		p.sessions.StopAccepting()
@@ -224,15 +227,19 @@ func (p *Proxy) Ready() error {
 }
 
 // Stats returns the statistics of all parts.
-func (p *Proxy) Stats() api.Stats {
+func (p *Proxy) Stats() api.Stats { return p.snapshot().Stats }
+
+// snapshot returns the statistics of all parts, and what was counted for each backend.
+func (p *Proxy) snapshot() metrics.Snapshot {
 	sessions := p.sessions.Stats()
 	all := api.Stats{
 		Version: p.version, UptimeSeconds: time.Since(p.started).Seconds(), Draining: p.drained.Err() != nil,
 		Sessions: api.Sessions{
 			Active: sessions.Active, Total: sessions.Total, Refused: sessions.Refused, Ended: make(map[uint16]uint64, len(sessions.Ended)),
 		},
-		Relayed:        api.Relayed(sessions.Relayed),
+		Relayed:        api.Relayed(sessions.Meters.Total.Relayed),
 		InternalErrors: p.guard.Count(),
+		AccessLog:      api.AccessLog{Lines: p.accessLines.Written.Load(), LeftOut: p.accessLines.LeftOut.Load()},
 		Configuration:  configuration(p.follower.Status()),
 	}
 	p.services.Stats(&all)
@@ -248,7 +255,7 @@ func (p *Proxy) Stats() api.Stats {
 			all.Loops.Awake++
 		}
 	}
-	return all
+	return metrics.Snapshot{Stats: all, Meters: sessions.Meters}
 }
 
 // place returns a backend's place in the statistics: in the order of the flags, and then all others.

@@ -25,6 +25,12 @@ func (p *Proxy) sessionsAPI() admin.Sessions {
 			id, ok := session.ParseID(text)
 			return ok && p.sessions.Kill(id, why)
 		},
+		KillAll: func(backend, why string, within time.Duration) (int, error) {
+			if err := p.services.HasBackend(backend); err != nil {
+				return 0, answered(err)
+			}
+			return p.sessions.KillAll(backend, why, within), nil
+		},
 	}
 }
 
@@ -77,20 +83,17 @@ func sessionOf(d *session.Description, now time.Time) api.Session {
 func withoutNames(d *session.Description, now time.Time) api.Session {
 	s := api.Session{
 		Service: d.Service, State: d.State, Started: d.Arrived.UTC(), RequestID: d.RequestID,
-		AgeSeconds: now.Sub(d.Arrived).Seconds(), Place: d.Place, Taps: d.Taps,
+		AgeSeconds: now.Sub(d.Arrived).Seconds(), WaitedSeconds: d.Waited.Seconds(), Place: d.Place, Taps: d.Taps,
 		FramesFromClient: d.Relayed.FramesFromClients, BytesFromClient: d.Relayed.BytesFromClients,
 		FramesFromBackend: d.Relayed.FramesFromBackends, BytesFromBackend: d.Relayed.BytesFromBackends,
-	}
-	if d.Leased.IsZero() {
-		s.WaitedSeconds = s.AgeSeconds
-	} else {
-		s.WaitedSeconds = d.Leased.Sub(d.Arrived).Seconds()
+		FirstReplySeconds: d.FirstReply.Seconds(),
 	}
 	if d.Backend != nil {
 		s.Backend = d.Backend.Name()
 	}
 	if d.Decided {
 		s.Ended, s.By, s.Code, s.Reason = d.Ended.UTC(), d.By.String(), uint16(d.Code), printable.Text(d.Reason, maxReason)
+		s.Class = d.Class.String()
 	}
 	return s
 }

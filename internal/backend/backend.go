@@ -13,8 +13,10 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -80,6 +82,16 @@ func (b *Backend) URL() string { return b.options().Target.URL }
 // Profile returns the profile of the server's protocol.
 func (b *Backend) Profile() *profile.Profile { return b.options().Profile }
 
+// HoldMeter returns the backend's counters, held (see [meter.Backend.Hold]): the caller releases them. The backend must not have been
+// closed.
+func (b *Backend) HoldMeter() *meter.Backend {
+	for {
+		if m := b.options().Meter; m.Hold() { // otherwise they have just been replaced
+			return m
+		}
+	}
+}
+
 // Stats returns the state of the pool.
 func (b *Backend) Stats() pool.Stats { return b.pool.Stats() }
 
@@ -135,6 +147,7 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	wanted := ctx
 	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
+	begun := b.worker.now()
 	target, err := o.target(slot.Variant())
 	if err != nil {
 		return err
@@ -164,6 +177,9 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	case <-wanted.Done(): // the profile bounds the wait for the greeting, but the connection is not wanted any more
 		l.Call(func() { conn.stream.Post(conn.giveUp) })
 		err = <-ready
+	}
+	if err == nil {
+		b.options().Meter.Dial.Observe(time.Duration(b.worker.now() - begun))
 	}
 	return err
 }

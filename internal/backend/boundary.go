@@ -2,6 +2,7 @@ package backend
 
 import (
 	"math/rand/v2"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
@@ -94,6 +95,7 @@ func (c *Conn) Apply(s profile.Step) {
 			c.to(greeted)
 		case resetting:
 			c.to(clean)
+			c.config.backend.options().Meter.Reset.Observe(time.Duration(loop.Now() - c.stateTime))
 		}
 	case profile.Broken:
 		if s.Reason == profile.Busy && c.dialing != nil {

@@ -38,8 +38,10 @@ type Conn struct {
 	begun  uint64 // Scanner.Messages when the present session began
 	// sessionBegan is when the present session began, on the clock of the backend's group; 0 when there is none.
 	sessionBegan pool.Instant
-	idleUntil    loop.Instant // when the server's limit for idle connections is reached; 0 for no limit
-	pinged       loop.Instant // when the ping was sent that is not answered yet; 0 for none
+	// stateTime depends on the state. Idle: when the server's limit for idle connections is reached; 0 for no limit. Resetting: when that
+	// began.
+	stateTime loop.Instant
+	pinged    loop.Instant // when the ping was sent that is not answered yet; 0 for none
 
 	boundary profile.Boundary
 	timer    loop.Timer // for one purpose at a time: a check, a pong, the reset, closing

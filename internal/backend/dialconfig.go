@@ -45,6 +45,9 @@ func (b *Backend) Update(o Options, renew bool) {
 	now := b.config.Load()
 	o.Group, o.Variants, o.Peers, o.Loops, o.Log = now.Group, now.Variants, now.Peers, now.Loops, now.Log
 	o.Descriptors, o.Guard = now.Descriptors, now.Guard
+	if o.Meter == nil {
+		o.Meter = now.Meter
+	}
 	o.setDefaults()
 	o.keepTo(o.Profile)
 	next := &dialConfig{Options: o, backend: b, renewal: now.renewal}

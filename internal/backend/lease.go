@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -129,6 +130,7 @@ func (c *Conn) End(e Ending) Outcome {
 		return c.giveBack()
 	case step.Then == profile.Resetting:
 		c.to(resetting)
+		c.stateTime = loop.Now()
 		c.timer.Stop()
 		if limit := c.config.backend.options().ResetTimeout; limit > 0 {
 			c.timer.Set(c.stream, limit, timerReset)
@@ -136,7 +138,11 @@ func (c *Conn) End(e Ending) Outcome {
 		c.slot.Reset(uint64(c.lease))
 		return Resetting
 	}
-	return c.discardFor(cause{c.reason(e, step.Reason), e.Code, e.Text}, step.Reason.String())
+	why := cause{c.reason(e, step.Reason), e.Code, e.Text}
+	if why.reason != poolReason(step.Reason) { // there is a better one than the boundary's
+		return c.discardFor(why, "")
+	}
+	return c.discardFor(why, step.Reason.String())
 }
 
 // sessionEnd returns what the end of a session says about the server.

@@ -141,8 +141,9 @@ func (c *Conn) fill() {
 // makeIdle makes the connection idle.
 func (c *Conn) makeIdle() {
 	c.to(idle)
+	c.stateTime = 0
 	if limit := c.config.Profile.Limits.Idle; limit > 0 {
-		c.idleUntil = loop.Now().After(jittered(limit))
+		c.stateTime = loop.Now().After(jittered(limit))
 	}
 	c.scheduleCheck()
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -62,6 +63,8 @@ type Options struct {
 	Descriptors *machine.Descriptors
 	// Loops are the event loops that the connections live on.
 	Loops *loop.Group
+	// Meter has the counters, which the caller holds until it closes the backend, or has given it others; default new ones.
+	Meter *meter.Backend
 	// Guard recovers from panics in the backend's goroutines; nil for not at all.
 	Guard *mistake.Guard
 	// Log gets a line for each change of state.
@@ -90,6 +93,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.DialParallel <= 0 {
 		o.DialParallel = 32
+	}
+	if o.Meter == nil && o.Loops != nil {
+		o.Meter = meter.NewBackend(len(o.Loops.Loops()))
 	}
 }
 

@@ -92,6 +92,7 @@ func (c *Conn) Pong(payload []byte) {
 	roundTrip := -c.pinged.Until()
 	c.pinged, c.roundTrip = 0, uint32(min(roundTrip.Microseconds(), math.MaxUint32))
 	c.config.backend.report.roundTrip(roundTrip)
+	c.config.backend.options().Meter.Ping.Observe(roundTrip)
 	if c.state == idle || c.state == serving {
 		c.scheduleCheck()
 	}
@@ -117,8 +118,8 @@ func (c *Conn) aged() bool { return c.retireAt != 0 && loop.Now() >= c.retireAt 
 
 // expiry returns when an idle connection reaches its limit for idling or its maximum age, and whether it has either.
 func (c *Conn) expiry() (at loop.Instant, expires bool) {
-	if c.retireAt == 0 || c.idleUntil != 0 && c.idleUntil < c.retireAt {
-		return c.idleUntil, c.idleUntil != 0
+	if c.retireAt == 0 || c.stateTime != 0 && c.stateTime < c.retireAt {
+		return c.stateTime, c.stateTime != 0
 	}
 	return c.retireAt, true
 }

@@ -41,6 +41,7 @@ go on until they end.`, "  wsbouncer backend rm gpu-2 --why \"returned to the po
 		newBackendStateCommand(draining),
 		newBackendStateCommand(enabling),
 		newBackendStateCommand(disabling),
+		newBackendRecycleCommand(),
 	)
 	return cmd
 }

@@ -40,13 +40,12 @@ func (f *proxyFlags) open() (*client.Client, error) {
 		}
 		address = "unix:" + socket
 	}
-	token := f.token
-	if token == "" {
-		token = os.Getenv(tokenVariable)
-	}
-	c, err := client.New(address, token)
+	c, err := client.New(address, f.secret())
 	return c, usageError(err)
 }
+
+// secret returns the token of the admin API; empty for none.
+func (f *proxyFlags) secret() string { return cmp.Or(f.token, os.Getenv(tokenVariable)) }
 
 // errNoProxy says that no flag, variable or socket names a running proxy.
 func errNoProxy(socket string) error {

@@ -34,6 +34,8 @@ belong to it. Changes are in force at once and end no session.`,
 
 To remove a service that still has backends, use --with-backends, which removes them too.`,
 			"  wsbouncer service rm stt --with-backends --dry-run", config.KindBackend),
+		newServicePauseCommand(),
+		newServiceResumeCommand(),
 	)
 	return cmd
 }
@@ -109,17 +111,18 @@ func serviceRows(content *config.Content, now *api.Stats) *rows {
 
 // serviceNow returns what a proxy says about a service: the clients that wait, then the columns of the wide form.
 func serviceNow(s *api.Service) []string {
-	longest, state := "", "open"
+	waiting, longest, state := strconv.Itoa(s.Queue.Waiting), "", "open"
 	if s.Queue.Waiting > 0 {
 		longest = figures.Seconds(s.Queue.OldestSeconds)
 	}
 	if s.Paused {
 		state = "paused"
+		waiting += " (paused)" // also where the state has no column: nobody should forget a pause
 	}
 	q := &s.Queue.Totals
 	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	return []string{
-		strconv.Itoa(s.Queue.Waiting), longest, fmt.Sprintf("%.0f%%", 100*s.Utilisation), state, count(q.Served), count(q.TimedOut), count(q.Left), count(q.Full),
+		waiting, longest, fmt.Sprintf("%.0f%%", 100*s.Utilisation), state, count(q.Served), count(q.TimedOut), count(q.Left), count(q.Full),
 	}
 }
 

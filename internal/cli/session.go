@@ -97,7 +97,7 @@ backend has been silent while the client sent.`,
 					if err != nil {
 						return nil, err
 					}
-					return sessionRows(list, chosen.State == api.StateEnded), nil
+					return sessionRows(list, chosen.SessionQuery), nil
 				})
 			})
 		},
@@ -146,15 +146,21 @@ func sessions(ctx context.Context, proxy *client.Client, query api.SessionQuery)
 	return list, err
 }
 
-func sessionRows(list api.SessionList, ended bool) *rows {
+// sessionRows returns the sessions that a query has chosen. How they ended, and what was measured for their order, is always shown.
+func sessionRows(list api.SessionList, query api.SessionQuery) *rows {
+	ended, measured := query.State == api.StateEnded, query.Sort == "rate" || query.Sort == "lag"
 	r := &rows{
-		heads: []string{"ID", "SERVICE", "BACKEND", "CLIENT", "STATE", "AGE", "WAITED", "IN", "OUT"}, wide: 9,
-		all: append([]api.Session{}, list.Sessions...),
+		heads: []string{"ID", "SERVICE", "BACKEND", "CLIENT", "STATE", "AGE", "WAITED", "IN", "OUT"},
+		all:   append([]api.Session{}, list.Sessions...),
 	}
 	if ended {
 		r.heads = append(r.heads, "BY", "CODE", "REASON")
 	}
-	r.heads = append(r.heads, "STARTED", "FRAMES IN", "FRAMES OUT", "FIRST REPLY", "FRAMES/S", "LAG", "CONNECTION", "TENANT", "REQUEST")
+	if measured {
+		r.heads = append(r.heads, "FRAMES/S", "LAG")
+	}
+	wide := []string{"STARTED", "FRAMES IN", "FRAMES OUT", "FIRST REPLY", "CONNECTION", "TENANT", "REQUEST"}
+	r.heads, r.wide = append(r.heads, wide...), len(wide)
 	for i := range list.Sessions {
 		s := &list.Sessions[i]
 		state := s.State
@@ -168,9 +174,12 @@ func sessionRows(list api.SessionList, ended bool) *rows {
 		if ended {
 			row = append(row, s.By, codeOf(s), s.Reason)
 		}
+		if measured {
+			row = append(row, measuredRate(s.FramesPerSecond), measuredSeconds(s.LagSeconds))
+		}
 		row = append(
 			row, s.Started.UTC().Format(time.RFC3339), strconv.FormatUint(s.FramesFromClient, 10), strconv.FormatUint(s.FramesFromBackend, 10),
-			measuredSeconds(s.FirstReplySeconds), measuredRate(s.FramesPerSecond), measuredSeconds(s.LagSeconds), s.Connection, s.Tenant, s.RequestID,
+			measuredSeconds(s.FirstReplySeconds), s.Connection, s.Tenant, s.RequestID,
 		)
 		r.cells = append(r.cells, row)
 		r.names = append(r.names, s.ID)

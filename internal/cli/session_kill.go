@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -23,23 +22,35 @@ func newSessionKillCommand() *cobra.Command {
 	var from proxyFlags
 	var order orderFlags
 	var yes bool
+	var all killAllFlags
 	cmd := &cobra.Command{
-		Use:   "kill ID...",
+		Use:   "kill ID... | --backend NAME",
 		Short: "End sessions",
 		Long: `End sessions, and the wait of clients. A client gets the close code 1012 and a reason; its connection to the
 backend is made clean for the next client, or closed. The beginning of an id is enough if no other begins so.
 
+With --backend, the command ends all sessions that a backend serves now, spread evenly over the time --within, so
+that their clients do not all come back at once. Drain the backend first ('wsbouncer backend drain'), or else new
+sessions begin there meanwhile. Another order for the same backend replaces one that is not completed.
+
 On a terminal, the command asks before it ends more than one session.`,
 		Example: `  wsbouncer session kill q7m2kd4x-1042 --why "it streams silence"
+  wsbouncer session kill --backend gpu-2 --within 30s --why "new model" --yes
   wsbouncer session kill $(wsbouncer session ls --client 10.1.2.3 -o name) --yes`,
 		ValidArgsFunction: completeSessions(true),
 		Args: func(cmd *cobra.Command, args []string) error {
+			if err := all.check(cmd, args); err != nil || all.backend != "" {
+				return err
+			}
 			if len(args) == 0 {
 				return usageError(fmt.Errorf("%s takes the ids of sessions, but got none: 'wsbouncer session ls' lists them", cmd.CommandPath()))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if all.backend != "" {
+				return all.run(cmd, &from, &order, yes)
+			}
 			if i := slices.IndexFunc(args, isNoID); i >= 0 {
 				return usageError(fmt.Errorf("invalid session id %q: 'wsbouncer session ls' lists them", args[i]))
 			}
@@ -49,21 +60,16 @@ On a terminal, the command asks before it ends more than one session.`,
 				}
 			}
 			return from.use(func(proxy *client.Client) error {
-				var all []error
+				var paths []string
 				for _, id := range args { // one that has ended meanwhile does not save the others
-					err := order.do(cmd, proxy, http.MethodDelete, sessionPath(id), nil)
-					if err != nil {
-						all = append(all, err)
-					}
-					if errors.As(err, new(*client.UnreachableError)) || cmd.Context().Err() != nil {
-						break
-					}
+					paths = append(paths, sessionPath(id))
 				}
-				return errors.Join(all...)
+				return order.doAll(cmd, proxy, http.MethodDelete, paths)
 			})
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	all.add(cmd)
 	order.add(cmd)
 	from.add(cmd)
 	return cmd

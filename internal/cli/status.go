@@ -15,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/diagnosis"
 	"github.com/wsbouncer/wsbouncer/internal/figures"
+	"github.com/wsbouncer/wsbouncer/internal/printable"
 )
 
 // statusSessions is how many sessions in progress 'status' reads, for the time of first replies.
@@ -146,7 +147,7 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 		if !f.Since.IsZero() {
 			since = fmt.Sprintf(" (since %s, %s)", clock(f.Since), figures.Since(f.Since, now))
 		}
-		fmt.Fprintf(out, "  %s %s: %s%s\n", colour(c, mark), colour(c, f.What), f.Text, since)
+		fmt.Fprintf(out, "  %s %s: %s%s\n", colour(c, mark), colour(c, f.What), printable.Text(f.Text, longestCell), since)
 	}
 
 	fmt.Fprintln(out)

@@ -16,11 +16,22 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/printable"
 )
+
+// longestCell is how much of a text a table shows at most, in bytes.
+const longestCell = 1000
 
 // table prints rows in columns below their heads. It shows empty cells as -. On a terminal, what is wrong has a colour.
 func table(out io.Writer, heads []string, rows [][]string) error {
-	all := append([][]string{heads}, rows...)
+	all := [][]string{heads}
+	for _, row := range rows {
+		safe := make([]string, len(row))
+		for i, cell := range row {
+			safe[i] = printable.Text(cell, longestCell)
+		}
+		all = append(all, safe)
+	}
 	widths := make([]int, len(heads))
 	for _, row := range all {
 		for i, cell := range row[:min(len(row), len(heads))] {

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,6 +63,15 @@ func (s *Services) Recycle(name string) (connections int, err error) {
 		return 0, err
 	}
 	return m.Recycle(), nil
+}
+
+// HasBackend returns an [UnknownError] unless there is a backend of that name. One that was removed counts while it has connections.
+func (s *Services) HasBackend(name string) error {
+	_, err := s.backend(name)
+	if unknown := (*UnknownError)(nil); errors.As(err, &unknown) {
+		return err
+	}
+	return nil
 }
 
 // service returns the service of that name. Its group and channels may be used without Services.mu.

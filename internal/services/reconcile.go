@@ -81,8 +81,15 @@ func (s *Services) applyBackend(v *service, plan *backendPlan, now time.Time) {
 		// The cap must hold from the first dial on; shareCaps raises it when others have left.
 		m.taken = max(m.taken, s.takenFrom(m))
 		renew := m.plan.needsRedial(plan)
+		before := m.meter
+		if m.plan.name != plan.name {
+			m.meter = s.o.Meters.Backend(v.name, plan.name)
+		}
 		m.plan = plan
 		m.Update(s.options(v, m), renew)
+		if m.meter != before {
+			before.Release()
+		}
 	}
 	v.members[plan.name] = m
 	if plan.mode <= m.mode { // it may do at least what it did
@@ -116,7 +123,7 @@ func (s *Services) runningBackend(v *service, plan *backendPlan) *member {
 // startBackend starts a backend. Connections that other backends still have to the server reduce its cap before it dials.
 func (s *Services) startBackend(v *service, plan *backendPlan, now time.Time) *member {
 	m := &member{service: v.name, server: plan.server, atStart: !s.begun && plan.mode == pool.Enabled, plan: plan, mode: plan.mode}
-	m.taken = s.takenFrom(m)
+	m.taken, m.meter = s.takenFrom(m), s.o.Meters.Backend(v.name, plan.name)
 	if plan.mode == pool.Enabled {
 		v.startWarming(m, now)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session"
@@ -41,6 +42,8 @@ const (
 type Options struct {
 	// Descriptors limits the connections that are dialed; nil for no limit.
 	Descriptors *machine.Descriptors
+	// Meters has the backends' counters; default a new registry.
+	Meters *meter.Registry
 	// Guard recovers from panics in the backends' goroutines; nil to let them end the process.
 	Guard *mistake.Guard
 	// Loops are the event loops that own the connections.
@@ -89,8 +92,9 @@ type service struct {
 type member struct {
 	*backend.Backend
 	service string
-	server  string // the same for the same server, see config.ServerOf
-	atStart bool   // it was enabled when the proxy started
+	meter   *meter.Backend // held until the backend is gone
+	server  string         // the same for the same server, see config.ServerOf
+	atStart bool           // it was enabled when the proxy started
 	plan    *backendPlan
 	mode    pool.Mode
 	taken   int
@@ -100,6 +104,9 @@ type member struct {
 
 // New returns Services with no service in it. Close ends it.
 func New(o Options) *Services {
+	if o.Meters == nil {
+		o.Meters = meter.NewRegistry(len(o.Loops.Loops()))
+	}
 	s := &Services{
 		o: o, services: make(map[string]*service), servers: make(map[string][]*member),
 		woken: make(chan struct{}, 1), done: make(chan struct{}),
@@ -184,6 +191,7 @@ func (s *Services) advance() (more bool) {
 	s.unlock()
 	for _, m := range gone { // it has no connections, so this does not wait
 		m.Close(s.stopping)
+		m.meter.Release()
 		s.o.Log.Info("backend removed", "backend", m.Name(), "service", m.service)
 	}
 	return more

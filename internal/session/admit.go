@@ -62,7 +62,7 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival arrival) err
 	if err != nil {
 		return err
 	}
-	arrival.variant, arrival.trace = variant, trace
+	arrival.asked, arrival.variant, arrival.trace = time.Now(), variant, trace
 	for {
 		if s.drained.Err() != nil {
 			return unavailable("shutting down")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
@@ -122,7 +123,7 @@ func (s *Session) follow(step profile.Step) {
 	}
 	switch step.Then {
 	case profile.Replaced:
-		s.handle(event{kind: replaced, by: byClient, code: frame.NormalClosure, reason: "the session is over"})
+		s.handle(event{kind: replaced, by: byClient, class: meter.Normal, code: frame.NormalClosure, reason: "the session is over"})
 	case profile.Finished:
 		s.handle(event{kind: answered})
 	case profile.Elsewhere:

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
@@ -207,5 +208,17 @@ func TestEndedGetsTheRecord(t *testing.T) {
 	record := wstest.Receive(t, ended, "the record")
 	if record.Trace == nil || hex.EncodeToString(record.Trace.ID[:]) != traceID || record.Code != 4001 || record.Relayed.FramesFromBackends != 1 {
 		t.Errorf("record %+v", record)
+	}
+}
+
+// Without a traceparent and without tracing, a session pays nothing for traces.
+func TestNoTraceCostsNothing(t *testing.T) {
+	s, req := new(Server), &handshake.Request{Request: &http.Request{Header: http.Header{"Authorization": {"x"}}}}
+	if n := testing.AllocsPerRun(100, func() {
+		if trace := s.trace(req); trace != nil || trace.Sampled() {
+			t.Error("there is a trace")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

@@ -41,7 +41,8 @@ func (s *Server) Sessions() (all []Description) {
 }
 
 // Describe calls f with all sessions and waiting clients in no order, at most perTurn at a time, so that nobody needs memory for all of
-// them. f must not keep the slice. Describe must not be called on a loop, and holds none for longer than some 50 microseconds.
+// them. f is called on the sessions' loops, one call at a time: it must be quick, must not block, and must not keep the slice. Describe
+// must not be called on a loop, and holds none for longer than some 50 microseconds.
 func (s *Server) Describe(f func(some []Description)) {
 	sessions, clients := s.registry.all()
 	some := make([]Description, 0, perTurn)

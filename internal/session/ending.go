@@ -10,7 +10,7 @@ import (
 
 // recordEnd notes who ends the session and why.
 func (s *Session) recordEnd(e *event) {
-	s.record.end(e.by, e.code, e.reason)
+	s.record.end(e.by, e.class, e.code, e.reason)
 	s.record.Relayed.FramesFromClients, s.record.Relayed.BytesFromClients = s.scanner.Frames, s.scanner.Bytes
 }
 
@@ -60,6 +60,7 @@ func (s *Session) forget() {
 	s.server.registry.remove(s)
 	s.shard.ended[s.record.Code]++
 	s.server.active.Add(-1)
+	s.countEnd()
 	s.record.Service = s.service.Name
 	s.server.history.add(&s.record)
 	s.record.log(s.server.options.Log)

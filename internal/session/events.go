@@ -5,6 +5,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
@@ -19,14 +20,14 @@ func (s *Session) clientClosed(payload []byte) {
 		return
 	}
 	s.handle(event{
-		kind: clientClosed, by: byClient, code: code, reason: string(reason),
+		kind: clientClosed, by: byClient, class: meter.ClosedByClient(uint16(code)), code: code, reason: string(reason),
 		owed: s.leg.conn != nil && s.leg.conn.Profile().Reuse == profile.OneShot, payload: payload,
 	})
 }
 
 // clientBroke ends the session because the client broke RFC 6455. What it sent before that is still answered.
 func (s *Session) clientBroke(err error) {
-	e := event{kind: clientBroke, by: byClient, code: frame.ProtocolError, reason: err.Error()}
+	e := event{kind: clientBroke, by: byClient, class: meter.ClientError, code: frame.ProtocolError, reason: err.Error()}
 	if broken := (*frame.Error)(nil); errors.As(err, &broken) {
 		e.code = broken.Code
 	}
@@ -38,7 +39,7 @@ func (s *Session) clientBroke(err error) {
 
 // clientLeft acts on the end of the client's stream, which came without a close frame.
 func (s *Session) clientLeft(reason string) {
-	s.handle(event{kind: clientLost, by: byClient, code: frame.AbnormalClosure, reason: reason})
+	s.handle(event{kind: clientLost, by: byClient, class: meter.ClientLeft, code: frame.AbnormalClosure, reason: reason})
 }
 
 // leftWithoutClose is why a session ends whose client's stream just ends.
@@ -70,7 +71,7 @@ func (s *Session) backendClosed(payload []byte) {
 	case err != nil:
 		s.backendFailed(brokeProtocol + err.Error())
 	default:
-		s.handle(event{kind: backendClosed, by: byBackend, code: code, reason: string(reason)})
+		s.handle(event{kind: backendClosed, by: byBackend, class: meter.ClosedByServer(uint16(code)), code: code, reason: string(reason)})
 	}
 }
 
@@ -79,12 +80,12 @@ const brokeProtocol = "backend broke the protocol: "
 
 // backendFailed acts on the failure of the backend's connection, or on what the backend may not send.
 func (s *Session) backendFailed(reason string) {
-	s.handle(event{kind: backendLost, by: byBackend, code: frame.InternalError, reason: reason, fault: true})
+	s.handle(event{kind: backendLost, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: reason, fault: true})
 }
 
 // connectionLost acts on the loss of the backend's connection for which the backend is not to blame.
 func (s *Session) connectionLost(reason string) {
-	s.handle(event{kind: backendLost, by: byBackend, code: frame.InternalError, reason: reason})
+	s.handle(event{kind: backendLost, by: byBackend, class: meter.ConnectionLost, code: frame.InternalError, reason: reason})
 }
 
 // refusedAtOnce ends a session whose backend accepted the upgrade and ended the connection right after it. The connection was dialed
@@ -94,7 +95,7 @@ func (s *Session) refusedAtOnce(end *backend.EarlyEnd) {
 	case end.Close != nil:
 		s.backendClosed(end.Close)
 	case end.Full:
-		s.handle(event{kind: backendClosed, by: byBackend, code: frame.TryAgainLater, reason: end.Reason})
+		s.handle(event{kind: backendClosed, by: byBackend, class: meter.BackendFull, code: frame.TryAgainLater, reason: end.Reason})
 	default:
 		s.backendFailed(end.Reason)
 	}
@@ -104,7 +105,7 @@ func (s *Session) refusedAtOnce(end *backend.EarlyEnd) {
 // between tells that it began with a new frame, so that the client can still be sent a close frame.
 func (s *Session) unsolicitedAnswer(between bool) {
 	s.handle(event{
-		kind: unsolicited, by: byBackend, code: frame.InternalError, reason: "backend sent an unsolicited answer",
+		kind: unsolicited, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: "backend sent an unsolicited answer",
 		fault: true, midFrame: !between,
 	})
 }
@@ -112,10 +113,13 @@ func (s *Session) unsolicitedAnswer(between bool) {
 // cannotServe acts on a boundary that says that the connection cannot serve the session to its end (unfit), or at all (notServed).
 func (s *Session) cannotServe(kind eventKind, step profile.Step) {
 	e := event{
-		kind: kind, by: byBackend, code: frame.InternalError, reason: step.Reason.String(),
+		kind: kind, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: step.Reason.String(),
 		full: step.Reason == profile.Busy, why: step.Reason, settings: step.Settings,
 	}
 	e.fault = kind == unfit && !e.full
+	if e.full {
+		e.class = meter.BackendFull
+	}
 	if step.Close != 0 {
 		e.code = step.Close
 	}

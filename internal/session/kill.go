@@ -1,6 +1,9 @@
 package session
 
-import "github.com/wsbouncer/wsbouncer/internal/frame"
+import (
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
+)
 
 // killedBy begins the reason that the client of a session gets that an operator ends.
 const killedBy = "ended by an operator"
@@ -11,10 +14,7 @@ func (s *Server) Kill(id ID, why string) (killed bool) {
 	if id.Process != s.process {
 		return false
 	}
-	reason := killedBy
-	if why != "" {
-		reason += ": " + why
-	}
+	reason := killReason(why)
 	session, client := s.registry.find(id.Number)
 	if client != nil {
 		select {
@@ -27,9 +27,17 @@ func (s *Server) Kill(id ID, why string) (killed bool) {
 	if session != nil {
 		s.each([]*Session{session}, func(session *Session) {
 			if killed = session.record.Ended.IsZero(); killed {
-				session.end(frame.ServiceRestart, reason)
+				session.end(meter.Killed, frame.ServiceRestart, reason)
 			}
 		})
 	}
 	return killed
+}
+
+// killReason returns what the client of an ended session is told.
+func killReason(why string) string {
+	if why == "" {
+		return killedBy
+	}
+	return killedBy + ": " + why
 }

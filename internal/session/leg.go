@@ -4,6 +4,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
@@ -79,7 +80,7 @@ func (l *leg) traffic(sent sent) profile.Traffic {
 }
 
 // relayed returns what the session has relayed so far, on the present leg.
-func (s *Session) relayed() Relayed {
+func (s *Session) relayed() meter.Relayed {
 	l := &s.leg
 	if l.conn == nil {
 		r := s.record.Relayed
@@ -88,7 +89,7 @@ func (s *Session) relayed() Relayed {
 		}
 		return r
 	}
-	return Relayed{
+	return meter.Relayed{
 		FramesFromClients: s.scanner.Frames, BytesFromClients: s.scanner.Bytes,
 		FramesFromBackends: l.conn.Scanner.Frames - l.framesBefore, BytesFromBackends: l.conn.Scanner.Bytes - l.bytesBefore,
 	}

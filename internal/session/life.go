@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
@@ -120,6 +121,7 @@ type event struct {
 
 	// Who ends the session and how, if the event ends it.
 	by     party
+	class  meter.Class // why, for the statistics
 	code   frame.CloseCode
 	reason string
 
@@ -218,7 +220,7 @@ func (l *life) whileRelaying(e *event, do []action) []action {
 		l.enter(moving)
 		do = append(do, leaveBackend)
 		if l.moves++; l.moves > maxMoves {
-			e.by, e.code = byProxy, frame.TryAgainLater
+			e.by, e.class, e.code = byProxy, meter.BackendFull, frame.TryAgainLater
 			return l.endUnserved(e, append(do, stopSearch, recordEnd))
 		}
 		return append(do, startSearch)
@@ -256,7 +258,7 @@ func (l *life) whileCompleting(e *event, do []action) []action {
 		e.fault = !e.full
 		return l.end(e, append(do, recordEnd))
 	case backendClosed:
-		e.code, e.reason, e.fault = frame.InternalError, profile.ServerClosed.String(), true
+		e.class, e.code, e.reason, e.fault = meter.BackendFailed, frame.InternalError, profile.ServerClosed.String(), true
 		return l.end(e, append(do, recordEnd))
 	case backendLost:
 		return l.endNow(e, append(do, recordEnd))

@@ -3,6 +3,7 @@ package session
 import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
 // This file limits how long a session may last or be idle, and handles its timers.
@@ -36,7 +37,7 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 	case leavingCheck:
 		s.checkLeaving()
 	case timeDuration:
-		s.end(frame.PolicyViolation, "session limit reached")
+		s.end(meter.Limit, frame.PolicyViolation, "session limit reached")
 	}
 }
 
@@ -55,7 +56,7 @@ func (s *Session) checkIdle() {
 	if count := from.Frames + from.Bytes + to.Frames + to.Bytes; count != s.progress.count {
 		s.progress.count, s.progress.quietChecks = count, 0
 	} else if s.progress.quietChecks++; s.progress.quietChecks > idleChecks {
-		s.end(frame.PolicyViolation, "idle limit reached")
+		s.end(meter.Limit, frame.PolicyViolation, "idle limit reached")
 		return
 	}
 	s.timer.Set(s.client, limit/idleChecks, idleCheck)

@@ -7,6 +7,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -81,7 +82,7 @@ func (s *Session) stopSearch() {
 
 // searched goes on with the connection that was found, or ends the session if there is none.
 func (s *Session) searched(search *search, conn *backend.Conn, err error) {
-	e := event{kind: notFound, by: byProxy, code: frame.TryAgainLater}
+	e := event{kind: notFound, by: byProxy, class: meter.BackendFull, code: frame.TryAgainLater}
 	switch {
 	case s.search != search: // the session has ended meanwhile
 		if conn != nil {
@@ -92,9 +93,11 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 		s.join(search, conn)
 		return
 	case s.server.drained.Err() != nil && err != nil:
-		e.code, e.reason = frame.GoingAway, "shutting down"
+		e.class, e.code, e.reason = meter.Shutdown, frame.GoingAway, "shutting down"
 	case search.waiter.Refused() != nil:
-		e.by, e.code, e.reason = byBackend, frame.PolicyViolation, search.waiter.Refused().Error()
+		e.by, e.class, e.code, e.reason = byBackend, meter.BackendRefused, frame.PolicyViolation, search.waiter.Refused().Error()
+	case errors.Is(err, mistake.Err):
+		e.class, e.reason = meter.InternalError, err.Error()
 	default:
 		e.reason = err.Error()
 	}
@@ -106,7 +109,7 @@ func (s *Session) join(search *search, conn *backend.Conn) {
 	to := conn.Stream().Home()
 	s.deadline.Take()
 	arrived := func() {
-		s.shard = &s.server.shards[s.client.Loop().ID()]
+		s.enterShard(s.client.Loop())
 		s.deadline.Put()
 		conn.Use(func(alive bool) { s.resume(search, conn, alive) })
 	}

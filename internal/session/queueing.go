@@ -19,6 +19,7 @@ type arrival struct {
 	// requestID is the client's X-Request-Id; empty for none that is valid.
 	requestID string
 	at        time.Time // when its connection was accepted
+	asked     time.Time // when its request had been read
 	position  int       // in the queue when it began to wait; 0 if it did not wait
 	until     time.Time // when its wait times out; zero if it did not wait
 	key       uint64    // hash that chooses its backend

@@ -10,19 +10,18 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/printable"
 )
 
 // party is who can end a session.
-type party uint8
+type party = meter.Party
 
 const (
-	byClient party = iota
-	byBackend
-	byProxy
+	byClient  = meter.Client
+	byBackend = meter.Server
+	byProxy   = meter.Proxy
 )
-
-func (p party) String() string { return [...]string{"client", "backend", "proxy"}[p] }
 
 // Record is what the log says about a session. It is owned by the session's loop.
 type Record struct {
@@ -34,8 +33,12 @@ type Record struct {
 	Leased  time.Time // when the session began
 	// Position is the client's place in the queue when it began to wait for a connection; 0 if it did not wait.
 	Position int
-	Ended    time.Time // when its end was decided
-	Relayed  Relayed
+	// Waited is the time from the client's request to Leased, or so far.
+	Waited time.Duration
+	// FirstReply is the time from the client's first whole message to the first data that the server sent after it; 0 before that.
+	FirstReply time.Duration
+	Ended      time.Time // when its end was decided
+	Relayed    meter.Relayed
 
 	Backend    *backend.Backend // that served it last; nil before the first
 	Connection uint32           // the number of the backend's connection
@@ -43,6 +46,7 @@ type Record struct {
 	By     party
 	Code   frame.CloseCode // the client's close code; AbnormalClosure if it left without one
 	Reason string
+	Class  meter.Class // of the reason
 	// Outcome is what became of the backend's connection.
 	Outcome backend.Outcome
 
@@ -54,11 +58,12 @@ type Record struct {
 
 func (r *Record) begin(client netip.AddrPort, arrival arrival) {
 	r.ID, r.Path, r.Client, r.Arrived, r.Position, r.Leased = arrival.id, arrival.path, client, arrival.at, arrival.position, time.Now()
+	r.Waited = r.Leased.Sub(arrival.asked)
 	r.RequestID, r.Trace = arrival.requestID, arrival.trace
 }
 
-func (r *Record) end(who party, code frame.CloseCode, reason string) {
-	r.By, r.Code, r.Reason, r.Ended = who, code, reason, time.Now()
+func (r *Record) end(who party, class meter.Class, code frame.CloseCode, reason string) {
+	r.By, r.Class, r.Code, r.Reason, r.Ended = who, class, code, reason, time.Now()
 }
 
 // log writes the record as one line, after the session's end.
@@ -68,9 +73,10 @@ func (r *Record) log(log *slog.Logger) {
 	}
 	log.LogAttrs(context.Background(), slog.LevelInfo, "session ended", append(r.identity(r.Service),
 		slog.Time("arrived", r.Arrived),
-		slog.Duration("waited", r.Leased.Sub(r.Arrived)),
+		slog.Duration("waited", r.Waited),
 		slog.Int("queue_position", r.Position),
 		slog.Duration("lasted", r.Ended.Sub(r.Leased)),
+		slog.Duration("first_reply", r.FirstReply),
 		slog.Uint64("frames_from_client", r.Relayed.FramesFromClients),
 		slog.Uint64("bytes_from_client", r.Relayed.BytesFromClients),
 		slog.Uint64("frames_from_backend", r.Relayed.FramesFromBackends),
@@ -78,6 +84,7 @@ func (r *Record) log(log *slog.Logger) {
 		slog.String("by", r.By.String()),
 		slog.Int("code", int(r.Code)),
 		slog.String("reason", printable.Text(r.Reason, maxReason)),
+		slog.String("class", r.Class.String()),
 		slog.String("connection_fate", r.Outcome.String()),
 	)...)
 }
@@ -88,7 +95,7 @@ func (r *Record) logStart(log *slog.Logger, service string) {
 		return
 	}
 	log.LogAttrs(context.Background(), slog.LevelDebug, "session started", append(r.identity(service),
-		slog.Duration("waited", r.Leased.Sub(r.Arrived)),
+		slog.Duration("waited", r.Waited),
 		slog.Int("queue_position", r.Position),
 	)...)
 }

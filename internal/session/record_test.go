@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // The one line about a session says everything about it, and the statistics add up.
 func TestRecord(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}})
-	want := Relayed{}
+	want := meter.Relayed{}
 	for i, c := range []struct {
 		frames, size int
 		code         frame.CloseCode
@@ -46,11 +47,11 @@ func TestRecord(t *testing.T) {
 		if waited, lasted := a["waited"].Duration(), a["lasted"].Duration(); waited < 0 || lasted <= 0 || waited+lasted > took {
 			t.Errorf("session %d: waited %v and lasted %v; all took %v", i, waited, lasted, took)
 		}
-		want.add(Relayed{frames, bytes, frames, bytes})
+		want.Add(meter.Relayed{FramesFromClients: frames, BytesFromClients: bytes, FramesFromBackends: frames, BytesFromBackends: bytes})
 	}
 	s := r.server.Stats()
-	if s.Relayed != want {
-		t.Errorf("relayed %+v; want %+v", s.Relayed, want)
+	if got := s.Meters.Total.Relayed; got != want {
+		t.Errorf("relayed %+v; want %+v", got, want)
 	}
 	if s.Active != 0 || s.Total != 3 || len(s.Ended) != 2 || s.Ended[4000] != 2 || s.Ended[1000] != 1 {
 		t.Errorf("stats: %+v", s)

@@ -2,8 +2,9 @@ package session
 
 import (
 	"net/netip"
-	"slices"
 	"sync"
+
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
 
 // registry knows all sessions and all clients that wait for their first connection, by the numbers of their ids. It is locked when one
@@ -99,11 +100,11 @@ const (
 	maxPasses = 8
 )
 
-// each calls f for each of the sessions that has not ended, on its loop. It waits until that is done, and must not be called on a
-// loop. No loop is kept from its sockets for longer than it takes to do it for perTurn sessions.
+// each calls f for each of the sessions that has not ended, on its loop, one after the other. It waits until that is done, and must not
+// be called on a loop. No loop is kept from its sockets for longer than it takes to do it for perTurn sessions.
 func (s *Server) each(sessions []*Session, f func(*Session)) { s.inTurns(sessions, f, func() {}) }
 
-// inTurns does the same, and calls after each turn, with which a loop went back to its sockets, after that.
+// inTurns does the same, and calls after at the end of each turn, on the loop, before that goes back to its sockets.
 func (s *Server) inTurns(sessions []*Session, f func(*Session), after func()) {
 	for range maxPasses {
 		var moved []*Session
@@ -113,23 +114,47 @@ func (s *Server) inTurns(sessions []*Session, f func(*Session), after func()) {
 			byLoop[home] = append(byLoop[home], session)
 		}
 		for i, l := range s.options.Loops.Loops() {
-			for turn := range slices.Chunk(byLoop[i], perTurn) {
-				l.Call(func() {
-					for _, session := range turn {
-						switch {
-						case !session.client.IsOn(l):
-							moved = append(moved, session)
-						case session.life.state != gone:
-							l.Handling(session.client)
-							f(session)
-						}
+			onLoop(l, byLoop[i], func(turn []*Session) {
+				for _, session := range turn {
+					switch {
+					case !session.client.IsOn(l):
+						moved = append(moved, session)
+					case session.life.state != gone:
+						l.Handling(session.client)
+						f(session)
 					}
-				})
+				}
 				after()
-			}
+			})
 		}
 		if sessions = moved; len(moved) == 0 {
 			return
 		}
+	}
+}
+
+// onLoop calls f on a loop with perTurn sessions at a time, and waits until it has done so with all. Between two turns, the loop looks
+// after its sockets. The loop itself begins the next turn: to wake another goroutine for that and to be woken by it would take longer
+// than the turn.
+func onLoop(l *loop.Loop, sessions []*Session, f func(turn []*Session)) {
+	if len(sessions) == 0 {
+		return
+	}
+	done := make(chan struct{})
+	var begin func()
+	begin = func() {
+		turn := sessions[:min(perTurn, len(sessions))]
+		sessions = sessions[len(turn):]
+		goesOn := false
+		defer func() {
+			if !goesOn { // also after a panic
+				close(done)
+			}
+		}()
+		f(turn)
+		goesOn = len(sessions) > 0 && l.Post(begin)
+	}
+	if l.Post(begin) {
+		<-done
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -72,7 +73,7 @@ func TestDescriptions(t *testing.T) {
 	p.Ask("one")
 	p.Ask("seven")
 	d := r.described(p)
-	if want := (Relayed{2, 8, 2, 8}); d.Relayed != want || d.Decided || d.Moves != 0 || d.Backend != r.backend || d.Connection != 1 {
+	if want := (meter.Relayed{FramesFromClients: 2, BytesFromClients: 8, FramesFromBackends: 2, BytesFromBackends: 8}); d.Relayed != want || d.Decided || d.Moves != 0 || d.Backend != r.backend || d.Connection != 1 {
 		t.Errorf("%+v; want relayed %+v", d, want)
 	}
 	detail, ok := r.server.Detail(d.ID)

@@ -23,8 +23,11 @@ func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 	}
 	frames, bytes := s.scanner.Frames, s.scanner.Bytes
 	pos := s.relayFromClient(b)
-	s.shard.relayed.FramesFromClients += s.scanner.Frames - frames
-	s.shard.relayed.BytesFromClients += s.scanner.Bytes - bytes
+	s.passed.FramesFromClients += s.scanner.Frames - frames
+	s.passed.BytesFromClients += s.scanner.Bytes - bytes
+	if s.reply == unasked && s.scanner.Messages > 0 {
+		s.clientSpoke()
+	}
 	switch {
 	case s.holdsBack():
 		s.client.PauseBefore(b[pos:])
@@ -142,8 +145,11 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 			break
 		}
 	}
-	s.shard.relayed.FramesFromBackends += scanner.Frames - frames
-	s.shard.relayed.BytesFromBackends += scanner.Bytes - bytes
+	s.passed.FramesFromBackends += scanner.Frames - frames
+	s.passed.BytesFromBackends += scanner.Bytes - bytes
+	if s.reply == awaited && scanner.Frames != frames {
+		s.serverReplied()
+	}
 	if !s.holds(conn) { // the lease has ended, so what follows is not for this client
 		if c.Closed() {
 			return len(b)

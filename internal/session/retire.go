@@ -4,6 +4,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 )
 
@@ -23,7 +24,7 @@ func (s *Session) retire() {
 	s.timer.Stop()
 	s.deadline.Stop()
 	s.stopSearch()
-	s.record.end(byProxy, frame.InternalError, mistake.Err.Error())
+	s.record.end(byProxy, meter.InternalError, frame.InternalError, mistake.Err.Error())
 	if was != lingering {
 		s.tell()
 	}

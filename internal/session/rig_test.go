@@ -10,6 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -22,6 +23,8 @@ type rig struct {
 	t        testing.TB
 	script   *wstest.Server
 	loops    *loop.Group
+	meters   *meter.Registry
+	held     []*meter.Backend // of the backends
 	group    *pool.Group[*backend.Conn]
 	backend  *backend.Backend
 	backends []*backend.Backend // all, the one above first
@@ -69,6 +72,7 @@ func newRig(t testing.TB, o setup) *rig {
 	if r.loops, err = loop.NewGroup(loops); err != nil {
 		t.Fatal(err)
 	}
+	r.meters = meter.NewRegistry(len(r.loops.Loops()))
 	r.group = pool.NewGroup[*backend.Conn](pool.Options{Balance: o.balance, Queue: o.queue, Now: o.now})
 	r.service = &Service{
 		Name: "test", Path: "/v1/test", Group: r.group, QueueTimeout: time.Hour, Variants: new(backend.Variants),
@@ -89,7 +93,7 @@ func newRig(t testing.TB, o setup) *rig {
 		r.startBackend(o.other, group, o)
 	}
 	options := Options{
-		Services: services, Loops: r.loops, Limits: Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}, Guard: guard, Log: slog.New(r.log),
+		Services: services, Loops: r.loops, Meters: r.meters, Limits: Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}, Guard: guard, Log: slog.New(r.log),
 	}
 	if o.options != nil {
 		o.options(&options)
@@ -118,8 +122,10 @@ func (r *rig) startBackend(s *wstest.Server, group *pool.Group[*backend.Conn], o
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	held := r.meters.Backend("test", s.Target().URL)
+	r.held = append(r.held, held)
 	options := backend.Options{
-		Target: s.Target(), Profile: p, Variants: r.service.Variants, Peers: &r.peers, Group: group, Loops: r.loops, Log: slog.New(r.log),
+		Target: s.Target(), Profile: p, Variants: r.service.Variants, Peers: &r.peers, Group: group, Loops: r.loops, Meter: held, Log: slog.New(r.log),
 		Settings:     pool.Settings{Cap: max(o.cap, 1), Warm: max(o.cap, 1), Weight: 1},
 		ResetTimeout: wstest.Timeout, CloseTimeout: wstest.Timeout, MaxIdle: time.Hour,
 	}
@@ -169,7 +175,31 @@ func (r *rig) close() {
 	if sessions, clients := r.server.registry.all(); len(sessions)+len(clients) != 0 {
 		r.t.Errorf("%d sessions and %d waiting clients are left in the registry", len(sessions), len(clients))
 	}
+	r.checkMeters()
 	r.loops.Close()
+}
+
+// checkMeters checks that each session that began was counted when it ended, with a class, and that nobody holds a backend's counters any
+// more but the backend.
+func (r *rig) checkMeters() {
+	r.t.Helper()
+	s := r.server.Stats()
+	ended := uint64(0)
+	for _, e := range s.Meters.Total.Ends {
+		ended += e.Sessions
+		if e.Class == meter.NotEnded {
+			r.t.Errorf("%d sessions ended without a class: by %v, code %s", e.Sessions, e.By, e.Code())
+		}
+	}
+	if total := s.Meters.Total; total.Begun != s.Total || ended != s.Total || total.Session.Count() != s.Total || total.Wait.Count() != s.Total {
+		r.t.Errorf("%d sessions began; counted are %d, %d ends, %d lengths, %d waits", s.Total, total.Begun, ended, total.Session.Count(), total.Wait.Count())
+	}
+	for _, held := range r.held {
+		held.Release()
+	}
+	if left := r.server.Stats().Meters; len(left.Backends) > 0 || left.Total.Relayed != s.Meters.Total.Relayed {
+		r.t.Errorf("somebody still holds counters: %+v", left.Backends)
+	}
 }
 
 // ready waits until so many connections to the first server are idle.

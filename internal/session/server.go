@@ -17,6 +17,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 )
 
@@ -29,6 +30,8 @@ type Options struct {
 	Limits Limits
 	// Descriptors hears when the server cannot accept a client because this machine is short of something; nil for nobody.
 	Descriptors *machine.Descriptors
+	// Meters has the counters of the backends, which services.Options.Meters has too; default one without backends.
+	Meters *meter.Registry
 	// Guard recovers from panics in the server's goroutines; nil to let them end the process.
 	Guard *mistake.Guard
 	// Log gets a line for each session that ended and, up to a rate, for each client that got none (level info), and for each session
@@ -79,21 +82,13 @@ type Server struct {
 	mu         sync.Mutex
 	listeners  []net.Listener        // guarded by mu
 	handshakes map[net.Conn]struct{} // guarded by mu
+	killings   map[string]*killing   // guarded by mu: by backend, see KillAll
 	closed     bool                  // guarded by mu
 }
 
 // shard is the part of the server's state that one event loop owns. Only that loop's goroutine touches it.
 type shard struct {
-	relayed Relayed
-	ended   map[frame.CloseCode]uint64
-}
-
-// Relayed counts relayed data frames, and their payload in bytes.
-type Relayed struct {
-	FramesFromClients  uint64
-	BytesFromClients   uint64
-	FramesFromBackends uint64
-	BytesFromBackends  uint64
+	ended map[frame.CloseCode]uint64
 }
 
 // Stats describes the server at one instant.
@@ -102,7 +97,7 @@ type Stats struct {
 	Total   uint64                     // sessions begun
 	Refused map[int]uint64             // upgrade requests answered otherwise, by HTTP status
 	Ended   map[frame.CloseCode]uint64 // sessions ended, by the client's close code
-	Relayed Relayed
+	Meters  meter.Snapshot             // what was counted for each backend, and in total
 }
 
 // When thousands of clients come at once, they wait in the listener's queue, where they cost nothing, and not in goroutines:
@@ -115,13 +110,16 @@ const (
 
 // NewServer returns a server that serves the listeners given to Serve. StopAccepting, EndAll and Close end it.
 func NewServer(o Options) *Server {
-	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), turn: make(chan struct{}, turns), process: NewProcess()}
+	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), killings: make(map[string]*killing), turn: make(chan struct{}, turns), process: NewProcess()}
 	s.registry.init()
 	s.refusals.init(o.Log)
 	s.drained, s.drain = context.WithCancel(context.Background())
 	s.SetLimits(o.Limits)
 	s.SetServices(o.Services)
 	s.shards = make([]shard, len(o.Loops.Loops()))
+	if o.Meters == nil {
+		s.options.Meters = meter.NewRegistry(len(s.shards))
+	}
 	for i := range s.shards {
 		s.shards[i] = shard{ended: make(map[frame.CloseCode]uint64)}
 	}
@@ -228,7 +226,7 @@ func (s *Server) Begun() uint64 { return s.begun.Load() }
 // EndAll ends all sessions: their clients get a close frame with the code and reason. It must not be called on a loop.
 func (s *Server) EndAll(code frame.CloseCode, reason string) {
 	sessions, _ := s.registry.all()
-	s.each(sessions, func(session *Session) { session.end(code, reason) })
+	s.each(sessions, func(session *Session) { session.end(meter.Shutdown, code, reason) })
 }
 
 // Close cuts handshakes short and waits for their goroutines. Call StopAccepting before, and EndAll to end the sessions.
@@ -254,21 +252,15 @@ func (s *Server) Stats() Stats {
 			stats.Refused[status] = n
 		}
 	}
-	for i, l := range s.options.Loops.Loops() {
+	loops := s.options.Loops.Loops()
+	for i, l := range loops {
 		l.Call(func() {
 			shard := &s.shards[i]
-			stats.Relayed.add(shard.relayed)
 			for code, n := range shard.ended {
 				stats.Ended[code] += n
 			}
 		})
 	}
+	stats.Meters = s.options.Meters.Snapshot(func(i int, f func()) { loops[i].Call(f) })
 	return stats
-}
-
-func (r *Relayed) add(other Relayed) {
-	r.FramesFromClients += other.FramesFromClients
-	r.BytesFromClients += other.BytesFromClients
-	r.FramesFromBackends += other.FramesFromBackends
-	r.BytesFromBackends += other.BytesFromBackends
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
@@ -20,8 +21,10 @@ type Session struct {
 	variant string // of the connections that can serve it
 
 	// What every frame needs.
-	shard   *shard // of the present loop
+	shard   *shard         // of the present loop
+	passed  *meter.Relayed // of the present loop, and the backend that serves it, or served it last
 	life    life
+	reply   reply // what is known of the first reply
 	client  *loop.Conn
 	leg     leg
 	scanner frame.Scanner // of what the client sends; the backend's is its connection's own
@@ -34,6 +37,9 @@ type Session struct {
 	search   *search    // for another connection; nil for none
 	record   Record
 	tap      *tapping // nil while nobody taps the session
+
+	meter *meter.Backend // of the backend that serves it, or served it last; held
+	spoke loop.Instant   // when the client's first message had come; 0 before that
 }
 
 // newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
@@ -46,7 +52,8 @@ func (s *Server) newSession(service *Service, nc net.Conn, arrival arrival) *Ses
 // begin accepts the client's upgrade and starts relaying over conn.
 func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.Request) {
 	l := conn.Stream().Loop()
-	s.shard = &s.server.shards[l.ID()]
+	s.countBegin(conn)
+	s.enterShard(l)
 	s.server.active.Add(1)
 	s.server.begun.Add(1)
 	s.client = l.Add(socket, (*clientSide)(s), req.Early)
@@ -70,7 +77,8 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 // startLeg begins the lease of conn: frames pass both ways from now on.
 func (s *Session) startLeg(conn *backend.Conn, first profile.Opening) {
 	s.leg = s.newLeg(conn, first)
-	s.record.Backend, s.record.Connection = conn.Backend(), conn.Number()
+	s.countFor(conn.Backend())
+	s.record.Connection = conn.Number()
 	if s.life.moves == 0 {
 		s.record.logStart(s.server.options.Log, s.service.Name)
 	}
@@ -95,8 +103,8 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening) {
 func (s *Session) holds(conn *backend.Conn) bool { return s.leg.conn == conn }
 
 // end ends the session on behalf of the proxy.
-func (s *Session) end(code frame.CloseCode, reason string) {
-	s.handle(event{kind: stopped, by: byProxy, code: code, reason: reason})
+func (s *Session) end(class meter.Class, code frame.CloseCode, reason string) {
+	s.handle(event{kind: stopped, by: byProxy, class: class, code: code, reason: reason})
 }
 
 // handle acts on an event. Everything that changes a session's state comes this way.
@@ -186,6 +194,12 @@ func (s *Session) perform(a action, e *event) {
 	}
 }
 
+// enterShard makes the session count for its present loop.
+func (s *Session) enterShard(l *loop.Loop) {
+	s.shard = &s.server.shards[l.ID()]
+	s.passed = s.meter.Relayed(l.ID())
+}
+
 // moveTo takes both connections to another loop.
 func (s *Session) moveTo(to *loop.Loop) {
 	conn := s.leg.conn
@@ -196,7 +210,7 @@ func (s *Session) moveTo(to *loop.Loop) {
 	s.deadline.Take()
 	conn.TakeTimers()
 	arrived := func() {
-		s.shard = &s.server.shards[s.client.Loop().ID()]
+		s.enterShard(s.client.Loop())
 		s.timer.Put()
 		s.deadline.Put()
 		conn.PutTimers()

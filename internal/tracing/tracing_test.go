@@ -20,6 +20,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/session"
@@ -88,7 +89,7 @@ func (r *rig) end(client *session.Trace, change func(*session.Record)) *session.
 		ID: session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: 1042}, Service: "stt", Path: "/v1/stt",
 		Client: netip.MustParseAddrPort("192.0.2.7:4711"), Backend: r.backend, Trace: r.Trace(client),
 		Arrived: begun, Position: 3, Leased: begun.Add(time.Second), Ended: begun.Add(3 * time.Second),
-		Relayed: session.Relayed{FramesFromClients: 1, BytesFromClients: 2, FramesFromBackends: 3, BytesFromBackends: 4},
+		Relayed: meter.Relayed{FramesFromClients: 1, BytesFromClients: 2, FramesFromBackends: 3, BytesFromBackends: 4},
 		Code:    frame.NormalClosure, Reason: "done", Outcome: backend.Returned,
 	}
 	if change != nil {

@@ -54,12 +54,17 @@ func Dial(address string, o ClientOptions) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	return New(connection, o), nil
+}
+
+// New returns the configuration of the proxy that a client talks to. o.Token is the client's own. Close closes the client, too.
+func New(connection *client.Client, o ClientOptions) *Client {
 	c := &Client{api: connection, check: o.Profiles, wait: defaultWait}
 	if o.Poll > 0 {
 		c.wait = min(o.Poll, maxWait)
 	}
 	c.poller = config.NewPoller(retry, c.poll)
-	return c, nil
+	return c
 }
 
 // API returns the client of the whole admin API, for what is not configuration. Close ends it, too.

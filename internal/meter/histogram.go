@@ -1,0 +1,101 @@
+package meter
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// maxBounds is the most bounds that a histogram has.
+const maxBounds = 12
+
+// Histogram counts durations by size. Any goroutine may use it.
+type Histogram struct {
+	bounds []time.Duration // static: the upper bounds of the buckets but the last, which has none; a duration on a bound is below it
+	counts [maxBounds + 1]atomic.Uint64
+	sum    atomic.Int64 // in nanoseconds
+}
+
+// NewHistogram returns a histogram with these upper bounds, at most 12, in ascending order.
+func NewHistogram(bounds ...time.Duration) *Histogram {
+	if len(bounds) > maxBounds {
+		panic("meter: too many bounds")
+	}
+	return &Histogram{bounds: bounds}
+}
+
+// Observe counts a duration. One below 0, which only a clock that was set could cause, counts as 0.
+func (h *Histogram) Observe(d time.Duration) {
+	d = max(d, 0)
+	i := 0
+	for i < len(h.bounds) && d > h.bounds[i] {
+		i++
+	}
+	h.sum.Add(int64(d))
+	h.counts[i].Add(1)
+}
+
+// Read returns what was counted so far.
+func (h *Histogram) Read() Distribution {
+	d := Distribution{Bounds: h.bounds, Sum: time.Duration(h.sum.Load())}
+	for i := range h.counts {
+		d.Counts[i] = h.counts[i].Load()
+	}
+	return d
+}
+
+// Distribution is what a histogram has counted. The zero value has counted nothing.
+type Distribution struct {
+	// Bounds are the upper bounds of the buckets but the last. They must not be changed.
+	Bounds []time.Duration
+	// Counts are the durations in each bucket, each counted once; the one behind the last bound has no upper bound.
+	Counts [maxBounds + 1]uint64
+	Sum    time.Duration // of all durations
+}
+
+// Count returns how many durations were counted.
+func (d Distribution) Count() (n uint64) {
+	for _, c := range d.Counts {
+		n += c
+	}
+	return n
+}
+
+// Add adds what a histogram with the same bounds has counted.
+func (d *Distribution) Add(other *Distribution) {
+	if d.Bounds == nil {
+		d.Bounds = other.Bounds
+	}
+	for i, n := range other.Counts {
+		d.Counts[i] += n
+	}
+	d.Sum += other.Sum
+}
+
+// Since returns what was counted since an earlier distribution of the same histogram was read.
+func (d Distribution) Since(earlier Distribution) Distribution {
+	since := d
+	for i, n := range earlier.Counts {
+		since.Counts[i] -= min(n, since.Counts[i])
+	}
+	since.Sum -= earlier.Sum
+	return since
+}
+
+// Quantile returns the duration that a part q of the durations does not exceed, such as the median for 0.5. It assumes that durations
+// are spread evenly in each bucket; the result is not above the highest bound. It is 0 if nothing was counted.
+func (d Distribution) Quantile(q float64) time.Duration {
+	left := q * float64(d.Count())
+	lower := time.Duration(0)
+	for i, upper := range d.Bounds {
+		n := float64(d.Counts[i])
+		if n > 0 && left <= n {
+			return lower + time.Duration(float64(upper-lower)*max(left, 0)/n)
+		}
+		left -= n
+		lower = upper
+	}
+	if d.Count() == 0 {
+		return 0
+	}
+	return lower
+}
