@@ -47,9 +47,9 @@ var mayImport = map[string][]string{
 	"internal/admin":        {"internal/api", "internal/spelling"},
 	"internal/admin/client": {"internal/api"},
 	"internal/metrics":      {"internal/api", "internal/meter", "internal/pool"},
-	"internal/tracing":      {"internal/frame", "internal/session"},
+	"internal/tracing":      {"internal/session"},
 	"internal/dashboard":    {},
-	"internal/live":         {"internal/api", "internal/mistake"},
+	"internal/live":         {"internal/api", "internal/meter", "internal/mistake"},
 
 	// What commands show of a running proxy.
 	"internal/figures":   {},

@@ -117,7 +117,7 @@ func start(t *testing.T) *rig {
 	rig := &rig{stats: busy(), level: "info"}
 	read := func() api.Stats { return rig.stats }
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics.New(read))
+	registry.MustRegister(metrics.New(func() metrics.Snapshot { return metrics.Snapshot{Stats: rig.stats} }))
 	rig.server = httptest.NewServer(admin.Handler(admin.Source{
 		Ready:   func() error { return rig.notReady },
 		Stats:   read,

@@ -29,8 +29,8 @@ type Service struct {
 	// Paused: clients wait in the queue until the service is resumed.
 	Paused bool  `json:"paused"`
 	Queue  Queue `json:"queue"`
-	// Utilisation is (leased + waiting) / cap over the service's backends that take sessions: above 1, clients wait. 0 without
-	// such backends and without waiting clients.
+	// Utilisation is (leased + waiting) / cap over the service's backends that take sessions: above 1, clients wait. While
+	// none of them works, the caps of all that are enabled count.
 	Utilisation float64 `json:"utilisation"`
 }
 

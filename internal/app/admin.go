@@ -109,7 +109,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 
 // watched returns what the history and the stream of events show.
 func (p *Proxy) watched(audit *admin.Audit) live.Source {
-	return live.Source{Stats: p.Stats, Sessions: p.sampleSessions, Name: p.nameSession, Ended: p.endedSessions, Audit: audit.Since}
+	return live.Source{Stats: p.Stats, Totals: p.counted, Sessions: p.sampleSessions, Name: p.nameSession, Ended: p.endedSessions, Audit: audit.Since}
 }
 
 // fromThisMachine reports whether a request came over a unix socket or a loopback address.
@@ -127,7 +127,7 @@ func fromThisMachine(r *http.Request) bool {
 // fails, the others are still shown.
 func (p *Proxy) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics.New(p.Stats),
+	registry.MustRegister(metrics.New(p.snapshot),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		Registry:      registry, // for the number of scrapes that failed

@@ -20,6 +20,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/metrics"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
@@ -226,7 +227,10 @@ func (p *Proxy) Ready() error {
 }
 
 // Stats returns the statistics of all parts.
-func (p *Proxy) Stats() api.Stats {
+func (p *Proxy) Stats() api.Stats { return p.snapshot().Stats }
+
+// snapshot returns the statistics of all parts, and what was counted for each backend.
+func (p *Proxy) snapshot() metrics.Snapshot {
 	sessions := p.sessions.Stats()
 	all := api.Stats{
 		Version: p.version, UptimeSeconds: time.Since(p.started).Seconds(), Draining: p.drained.Err() != nil,
@@ -250,7 +254,7 @@ func (p *Proxy) Stats() api.Stats {
 			all.Loops.Awake++
 		}
 	}
-	return all
+	return metrics.Snapshot{Stats: all, Meters: sessions.Meters}
 }
 
 // place returns a backend's place in the statistics: in the order of the flags, and then all others.

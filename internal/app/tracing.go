@@ -11,7 +11,8 @@ import (
 // flushTimeout bounds how long the proxy waits at its end until the last traces are exported.
 const flushTimeout = 3 * time.Second
 
-// startTracing makes sessions be traced if the settings ask for it. Clients are served even if that is not possible.
+// startTracing makes sessions be traced if the settings ask for it, in addition to what o says of Ended and Refused. Clients are served
+// even if that is not possible.
 func (p *Proxy) startTracing(o *session.Options) {
 	endpoint := p.settings.TracesURL()
 	if endpoint == "" {
@@ -25,12 +26,14 @@ func (p *Proxy) startTracing(o *session.Options) {
 	p.log.Info("tracing sessions", "endpoint", endpoint, "ratio", p.settings.TraceRatio)
 	p.tracer = tracer
 	o.Trace = tracer.Trace
-	before := o.Ended
+	ended, refused := o.Ended, o.Refused
 	o.Ended = func(r *session.Record, service *session.Service) {
-		if before != nil {
-			before(r, service)
-		}
+		ended(r, service)
 		tracer.Ended(r)
+	}
+	o.Refused = func(r *session.Refused) {
+		refused(r)
+		tracer.Refused(r)
 	}
 }
 

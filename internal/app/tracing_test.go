@@ -31,12 +31,14 @@ func TestTracingIsOn(t *testing.T) {
 	s.OTLPEndpoint = "http://127.0.0.1:1"
 	p, o, told := &Proxy{settings: s, log: slog.New(slog.NewTextHandler(log, nil))}, session.Options{}, 0
 	o.Ended = func(*session.Record, *session.Service) { told++ }
+	o.Refused = func(*session.Refused) { told++ }
 	p.startTracing(&o)
 	if o.Trace == nil || p.tracer == nil {
 		t.Fatalf("options %+v", o)
 	}
-	if o.Ended(new(session.Record), nil); told != 1 {
-		t.Error("the other one was not told")
+	o.Ended(new(session.Record), nil)
+	if o.Refused(new(session.Refused)); told != 2 {
+		t.Error("the others were not told")
 	}
 	p.endTracing()
 

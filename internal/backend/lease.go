@@ -138,7 +138,11 @@ func (c *Conn) End(e Ending) Outcome {
 		c.slot.Reset(uint64(c.lease))
 		return Resetting
 	}
-	return c.discardFor(cause{c.reason(e, step.Reason), e.Code, e.Text}, step.Reason.String())
+	why := cause{c.reason(e, step.Reason), e.Code, e.Text}
+	if why.reason != poolReason(step.Reason) { // there is a better one than the boundary's
+		return c.discardFor(why, "")
+	}
+	return c.discardFor(why, step.Reason.String())
 }
 
 // sessionEnd returns what the end of a session says about the server.

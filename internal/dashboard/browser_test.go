@@ -160,7 +160,7 @@ func TestActions(t *testing.T) {
 		{"gpu-3", "Disable…", "Its idle connections are closed now.No other backend of calm takes sessions", `"values":{"state":"disabled"}`},
 		{"gpu-4", "Enable…", "gpu-4 gets sessions again", `"values":{"state":"enabled"}`},
 		{"gpu-1", "Recycle connections…", "3 idle connections are replaced now", `POST /api/v1/backends/gpu-1/recycle {"who":"carol","why":"because"}`},
-		{"gpu-1", "End all sessions…", "20 clients of gpu-1 get close code 1012", `DELETE /api/v1/sessions?backend=gpu-1 {"who":"carol","why":"because"}`},
+		{"gpu-1", "End all sessions…", "20 clients of gpu-1 get close code 1012", `DELETE /api/v1/sessions?backend=gpu-1&within=30s {"who":"carol","why":"because"}`},
 		{"stt", "Pause…", "The queue takes 200 clients", `POST /api/v1/services/stt/pause {"who":"carol","why":"because"}`},
 	} {
 		if says := act(page, c.name, c.entry); !strings.Contains(says, c.says) {
@@ -174,7 +174,7 @@ func TestActions(t *testing.T) {
 	}
 	f.update(func() { f.stats.Services[1].Paused = true })
 	page.Await(`document.querySelector("#service-rows tr[data-name=stt] .pill").textContent === "paused"`)
-	act(page, "stt", "Resume")
+	act(page, "stt", "Resume…")
 	confirm(page, "")
 	page.Await(`!document.querySelector("dialog")`)
 

@@ -176,8 +176,9 @@ func (b *Browser) command(session, method string, parameters map[string]any, int
 	}
 }
 
-// Tab is one page in the browser.
+// Tab is one page in the browser, in a test.
 type Tab struct {
+	*testing.T
 	browser *Browser
 	session string
 }
@@ -189,7 +190,7 @@ func (b *Browser) Open(url string) Tab {
 	b.command("", "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
 	var attached struct{ SessionID string }
 	b.command("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
-	page := Tab{b, attached.SessionID}
+	page := Tab{b.t, b, attached.SessionID}
 	for _, domain := range []string{"Runtime", "Log", "Page"} {
 		b.command(page.session, domain+".enable", nil, nil)
 	}
@@ -200,7 +201,7 @@ func (b *Browser) Open(url string) Tab {
 
 // Evaluate runs JavaScript, as if the user had asked for it, waits for its promise, and reads its value into into.
 func (p Tab) Evaluate(script string, into any) {
-	p.browser.t.Helper()
+	p.T.Helper()
 	var r struct {
 		Result struct {
 			Value json.RawMessage
@@ -214,24 +215,24 @@ func (p Tab) Evaluate(script string, into any) {
 		"expression": script, "awaitPromise": true, "returnByValue": true, "userGesture": true,
 	}, &r)
 	if e := r.ExceptionDetails; e != nil {
-		p.browser.t.Fatalf("%s: %s", e.Text, e.Exception.Description)
+		p.T.Fatalf("%s: %s", e.Text, e.Exception.Description)
 	}
 	if into != nil {
 		if err := json.Unmarshal(r.Result.Value, into); err != nil {
-			p.browser.t.Fatalf("%.200s: %v", script, err)
+			p.T.Fatalf("%.200s: %v", script, err)
 		}
 	}
 }
 
 // Command sends a command of the protocol to the page and reads its result into into, unless that is nil.
 func (p Tab) Command(method string, parameters map[string]any, into any) {
-	p.browser.t.Helper()
+	p.T.Helper()
 	p.browser.command(p.session, method, parameters, into)
 }
 
 // Await waits until an expression becomes true; it is looked at whenever the page changes.
 func (p Tab) Await(expression string) {
-	p.browser.t.Helper()
+	p.T.Helper()
 	p.Evaluate(fmt.Sprintf(`new Promise((resolve) => {
 		const look = () => { if (%s) { observer.disconnect(); resolve(); } };
 		const observer = new MutationObserver(look);
@@ -242,7 +243,7 @@ func (p Tab) Await(expression string) {
 
 // Text returns the text of the first element that a CSS selector finds.
 func (p Tab) Text(selector string) string {
-	p.browser.t.Helper()
+	p.T.Helper()
 	var text string
 	p.Evaluate(fmt.Sprintf(`document.querySelector(%q).textContent`, selector), &text)
 	return text
@@ -250,7 +251,7 @@ func (p Tab) Text(selector string) string {
 
 // Screenshot keeps a picture of the page, where somebody asked for pictures.
 func (p Tab) Screenshot(name string) {
-	p.browser.t.Helper()
+	p.T.Helper()
 	folder := os.Getenv("SCREENSHOTS")
 	if folder == "" {
 		return
@@ -259,9 +260,9 @@ func (p Tab) Screenshot(name string) {
 	p.Command("Page.captureScreenshot", map[string]any{"format": "png"}, &picture)
 	data, err := base64.StdEncoding.DecodeString(picture.Data)
 	if err != nil {
-		p.browser.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(folder, name+".png"), data, 0o644); err != nil {
-		p.browser.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 }

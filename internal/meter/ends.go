@@ -176,6 +176,9 @@ func (b *Backend) ends() (all []End) {
 	return all
 }
 
+// SameAs reports whether other is the same kind of end.
+func (e *End) SameAs(other *End) bool { return e.compare(other) == 0 }
+
 func (e *End) compare(o *End) int {
 	return cmp.Or(cmp.Compare(e.By, o.By), cmp.Compare(e.code, o.code), cmp.Compare(e.Class, o.Class))
 }

@@ -15,9 +15,9 @@ var (
 
 func ofBackends() []family {
 	backend := each[api.Backend]{
-		label: "backend",
-		all:   func(s *api.Stats) []api.Backend { return s.Backends },
-		name:  func(b *api.Backend) string { return b.Name },
+		labelled: []string{"service", "backend"},
+		all:      func(s *Snapshot) []api.Backend { return s.Backends },
+		names:    func(b *api.Backend) []string { return []string{b.Service, b.Name} },
 	}
 	return slices.Concat(poolOf(backend), healthOf(backend), totalsOf(backend))
 }
@@ -25,8 +25,8 @@ func ofBackends() []family {
 // poolOf returns the metrics of a backend's connections and of its desired state.
 func poolOf(backend each[api.Backend]) []family {
 	return []family{
-		backend.gauge("backend_info", "Always 1. The labels are the backend's service, URL and profile.",
-			func(b *api.Backend, put put) { put(1, b.Service, b.URL, b.Profile) }, "service", "url", "profile"),
+		backend.gauge("backend_info", "Always 1. The labels are the backend's URL and profile.",
+			func(b *api.Backend, put put) { put(1, b.URL, b.Profile) }, "url", "profile"),
 		backend.gauge("backend_connections",
 			"Connections to the backend, by state: dialing, idle (ready for a client), leased (to a session), resetting "+
 				"(after a session) or retiring (closing).",

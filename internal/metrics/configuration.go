@@ -2,8 +2,6 @@ package metrics
 
 import (
 	"time"
-
-	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
 // configurationStates are the states of the configuration in the statistics.
@@ -13,23 +11,23 @@ var configurationStates = []string{"current", "stale", "copied"}
 func ofConfiguration() []family {
 	return []family{
 		gauge("config_info", "Always 1. The label is the source of the configuration.",
-			func(s *api.Stats, put put) { put(1, s.Configuration.Source) }, "source"),
+			func(s *Snapshot, put put) { put(1, s.Configuration.Source) }, "source"),
 		gauge("config_state",
 			"1 for the state of the configuration in force, 0 for the others: current, stale (the store fails, and the proxy "+
 				"uses the last configuration that it read) or copied (the store has failed since startup, and the proxy uses the copy on disk).",
-			func(s *api.Stats, put put) { putState(put, s.Configuration.State, configurationStates...) }, "state"),
+			func(s *Snapshot, put put) { putState(put, s.Configuration.State, configurationStates...) }, "state"),
 		gauge("config_state_since_timestamp_seconds", "Unix time at which this state began.",
-			func(s *api.Stats, put put) { put(unix(s.Configuration.Since)) }),
+			func(s *Snapshot, put put) { put(unix(s.Configuration.Since)) }),
 		gauge("config_applied_timestamp_seconds", "Unix time at which the configuration came into force.",
-			func(s *api.Stats, put put) { put(unix(s.Configuration.Applied)) }),
+			func(s *Snapshot, put put) { put(unix(s.Configuration.Applied)) }),
 		counter("config_changes_total", "Configurations that came into force, including the first.",
-			func(s *api.Stats, put put) { put(float64(s.Configuration.Changes)) }),
+			func(s *Snapshot, put put) { put(float64(s.Configuration.Changes)) }),
 		counter("config_failures_total", "Failures to read or apply the configuration.",
-			func(s *api.Stats, put put) { put(float64(s.Configuration.Failed)) }),
+			func(s *Snapshot, put put) { put(float64(s.Configuration.Failed)) }),
 		gauge("leaving_backends", "Removed backends that still have connections.",
-			func(s *api.Stats, put put) { put(float64(len(s.Leaving))) }),
+			func(s *Snapshot, put put) { put(float64(len(s.Leaving))) }),
 		gauge("leaving_connections", "Connections of removed backends. Most belong to running sessions.",
-			func(s *api.Stats, put put) {
+			func(s *Snapshot, put put) {
 				n := 0
 				for _, l := range s.Leaving {
 					n += l.Leased + l.Resetting + l.Retiring

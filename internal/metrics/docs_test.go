@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -29,14 +29,9 @@ func TestDocs(t *testing.T) {
 		}
 		rows[name] = found[2] + " by " + labels
 	}
-	all := make(map[string]bool)
+	all := Names()
 	for _, f := range families() {
-		all[f.name] = true
-		kind := "gauge"
-		if f.kind == prometheus.CounterValue {
-			kind = "counter"
-		}
-		want := kind + " by " + strings.Join(f.labels, ", ")
+		want := f.kindName() + " by " + strings.Join(f.labels, ", ")
 		if got, ok := rows[f.name]; !ok {
 			t.Errorf("%s is missing", f.name)
 		} else if got != want {
@@ -58,7 +53,7 @@ func TestDocs(t *testing.T) {
 // TestDocsNameValues: what the labels state, reason and direction can be is said in the document.
 func TestDocsNameValues(t *testing.T) {
 	text := document(t)
-	server := serve(t, busy)
+	server := serve(t, func() Snapshot { return busy() })
 	for name, f := range scrape(t, server) {
 		for _, m := range f.Metric {
 			for _, label := range m.Label {
@@ -68,6 +63,12 @@ func TestDocsNameValues(t *testing.T) {
 			}
 		}
 	}
+	for _, class := range meter.Classes() {
+		if !strings.Contains(text, "\n| `"+class.String()+"` | ") {
+			t.Errorf("class %s is not in the document", class)
+		}
+	}
+	_, text, _ = strings.Cut(text, "### Reasons")
 	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [^|]* \\|$")
 	var reasons []string
 	for _, found := range row.FindAllStringSubmatch(text, -1) {
@@ -82,7 +83,7 @@ func TestDocsNameValues(t *testing.T) {
 
 // fixedLabel reports whether the label's values are from a list in the code.
 func fixedLabel(label *dto.LabelPair) bool {
-	return slices.Contains([]string{"state", "reason", "direction"}, label.GetName())
+	return slices.Contains([]string{"state", "reason", "direction", "by", "class"}, label.GetName())
 }
 
 func document(t *testing.T) string {

@@ -49,7 +49,7 @@ func TestEverythingIsShownExactly(t *testing.T) {
 		}
 	}
 
-	server := serve(t, func() api.Stats { return s })
+	server := serve(t, func() Snapshot { return Snapshot{Stats: s} })
 	shown := make(map[float64]int)
 	texts := make(map[string]bool)
 	for _, f := range scrape(t, server) {
@@ -154,7 +154,7 @@ func TestOneSnapshotPerScrape(t *testing.T) {
 	const scrapers, scrapes = 8, 25
 	var asked atomic.Uint64
 	usual := map[uint16]uint64{1000: 0} // shared, and read only
-	server := serve(t, func() api.Stats {
+	server := serve(t, func() Snapshot {
 		n := asked.Add(1)
 		s := api.Stats{
 			Sessions: api.Sessions{Active: int64(n), Total: n, Refused: map[int]uint64{503: n}, Ended: usual},
@@ -167,7 +167,7 @@ func TestOneSnapshotPerScrape(t *testing.T) {
 			s.Services[i].Queue.Waiting = int(n)
 			s.Backends[i].Idle = int(n)
 		}
-		return s
+		return Snapshot{Stats: s}
 	})
 	series := []string{
 		"wsbouncer_sessions_active", "wsbouncer_sessions_total", "wsbouncer_loops_moved_total", "wsbouncer_loop_connections",
@@ -206,11 +206,11 @@ func TestOneSnapshotPerScrape(t *testing.T) {
 
 // TestRegisteringAsksNothing: the proxy registers the collector before its parts are there.
 func TestRegisteringAsksNothing(t *testing.T) {
-	prometheus.NewRegistry().MustRegister(New(func() api.Stats { panic("asked") }))
+	prometheus.NewRegistry().MustRegister(New(func() Snapshot { panic("asked") }))
 }
 
 // serve serves the metrics of what source returns.
-func serve(t *testing.T, source func() api.Stats) *httptest.Server {
+func serve(t *testing.T, source func() Snapshot) *httptest.Server {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(New(source))
 	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))

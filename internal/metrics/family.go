@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
 // family is one metric with all its series: its description, and how to read it from the statistics.
@@ -15,13 +15,18 @@ type family struct {
 	kind       prometheus.ValueType
 	labels     []string
 	desc       *prometheus.Desc
-	read       func(s *api.Stats, put put)
+	read       func(s *Snapshot, put put)
+	// distributions is what a histogram has instead of kind and read.
+	distributions func(s *Snapshot, put putDistribution)
 }
 
 // put adds a series: its value, and the values of its labels in their order.
 type put func(value float64, labels ...string)
 
-func newFamily(kind prometheus.ValueType, name, help string, read func(*api.Stats, put), labels []string) family {
+// putDistribution adds a series of a histogram.
+type putDistribution func(d *meter.Distribution, labels ...string)
+
+func newFamily(kind prometheus.ValueType, name, help string, read func(*Snapshot, put), labels []string) family {
 	name = prefix + name
 	return family{
 		name: name, help: help, kind: kind, labels: labels, read: read,
@@ -30,33 +35,70 @@ func newFamily(kind prometheus.ValueType, name, help string, read func(*api.Stat
 }
 
 // gauge returns a metric that goes up and down.
-func gauge(name, help string, read func(*api.Stats, put), labels ...string) family {
+func gauge(name, help string, read func(*Snapshot, put), labels ...string) family {
 	return newFamily(prometheus.GaugeValue, name, help, read, labels)
 }
 
 // counter returns a metric that only grows while the process lives.
-func counter(name, help string, read func(*api.Stats, put), labels ...string) family {
+func counter(name, help string, read func(*Snapshot, put), labels ...string) family {
 	return newFamily(prometheus.CounterValue, name, help, read, labels)
 }
 
-func (f *family) collect(s *api.Stats, metrics chan<- prometheus.Metric) {
-	f.read(s, func(value float64, labels ...string) {
-		for i, label := range labels { // a path may have any bytes, but Prometheus accepts only UTF-8
-			labels[i] = strings.ToValidUTF8(label, "\uFFFD")
-		}
-		metric, err := prometheus.NewConstMetric(f.desc, f.kind, value, labels...)
+// histogram returns a metric that counts durations by size.
+func histogram(name, help string, distributions func(*Snapshot, putDistribution), labels ...string) family {
+	f := newFamily(0, name, help, nil, labels)
+	f.distributions = distributions
+	return f
+}
+
+// kindName returns counter, gauge or histogram.
+func (f *family) kindName() string {
+	switch {
+	case f.distributions != nil:
+		return "histogram"
+	case f.kind == prometheus.CounterValue:
+		return "counter"
+	}
+	return "gauge"
+}
+
+func (f *family) collect(s *Snapshot, metrics chan<- prometheus.Metric) {
+	add := func(metric prometheus.Metric, err error) {
 		if err != nil {
 			metric = prometheus.NewInvalidMetric(f.desc, err)
 		}
 		metrics <- metric
+	}
+	if f.distributions != nil {
+		f.distributions(s, func(d *meter.Distribution, labels ...string) {
+			buckets, count := make(map[float64]uint64, len(d.Bounds)), uint64(0)
+			for i, bound := range d.Bounds {
+				count += d.Counts[i]
+				buckets[bound.Seconds()] = count
+			}
+			count += d.Counts[len(d.Bounds)]
+			add(prometheus.NewConstHistogram(f.desc, count, d.Sum.Seconds(), buckets, valid(labels)...))
+		})
+		return
+	}
+	f.read(s, func(value float64, labels ...string) {
+		add(prometheus.NewConstMetric(f.desc, f.kind, value, valid(labels)...))
 	})
 }
 
-// each makes metrics of a list, such as the backends. Their first label is the name of the list's item.
+// valid makes the values of labels valid in place: a path may have any bytes, but Prometheus accepts only UTF-8.
+func valid(labels []string) []string {
+	for i, label := range labels {
+		labels[i] = strings.ToValidUTF8(label, "\uFFFD")
+	}
+	return labels
+}
+
+// each makes metrics of a list, such as the backends. Their first labels say which item of the list it is.
 type each[T any] struct {
-	label string
-	all   func(*api.Stats) []T
-	name  func(*T) string
+	labelled []string
+	all      func(*Snapshot) []T
+	names    func(*T) []string
 }
 
 func (e each[T]) gauge(name, help string, read func(*T, put), labels ...string) family {
@@ -67,15 +109,15 @@ func (e each[T]) counter(name, help string, read func(*T, put), labels ...string
 	return counter(name, help, e.read(read), e.labels(labels)...)
 }
 
-func (e each[T]) labels(more []string) []string { return slices.Concat([]string{e.label}, more) }
+func (e each[T]) labels(more []string) []string { return slices.Concat(e.labelled, more) }
 
-func (e each[T]) read(read func(*T, put)) func(*api.Stats, put) {
-	return func(s *api.Stats, put put) {
+func (e each[T]) read(read func(*T, put)) func(*Snapshot, put) {
+	return func(s *Snapshot, put put) {
 		all := e.all(s)
 		for i := range all {
-			name := e.name(&all[i])
+			names := e.names(&all[i])
 			read(&all[i], func(value float64, labels ...string) {
-				put(value, slices.Concat([]string{name}, labels)...)
+				put(value, slices.Concat(names, labels)...)
 			})
 		}
 	}

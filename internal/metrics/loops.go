@@ -2,14 +2,12 @@ package metrics
 
 import (
 	"strconv"
-
-	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
 func ofLoops() []family {
 	// The type of a loop's statistics belongs to another package, which this one need not import to read its fields.
-	each := func(value func(s *api.Stats, i int) float64) func(*api.Stats, put) {
-		return func(s *api.Stats, put put) {
+	each := func(value func(s *Snapshot, i int) float64) func(*Snapshot, put) {
+		return func(s *Snapshot, put put) {
 			for i := range s.Loops.Loops {
 				put(value(s, i), strconv.Itoa(s.Loops.Loops[i].ID))
 			}
@@ -17,14 +15,14 @@ func ofLoops() []family {
 	}
 	return []family{
 		gauge("loops_awake", "Event loops that are awake. Their number follows the load.",
-			func(s *api.Stats, put put) { put(float64(s.Loops.Awake)) }),
+			func(s *Snapshot, put put) { put(float64(s.Loops.Awake)) }),
 		counter("loops_moved_total", "Sessions and idle connections moved from one event loop to another.",
-			func(s *api.Stats, put put) { put(float64(s.Loops.Moved)) }),
+			func(s *Snapshot, put put) { put(float64(s.Loops.Moved)) }),
 		gauge("loop_awake", "1 if the event loop is awake. Otherwise 0.",
-			each(func(s *api.Stats, i int) float64 { return toFloat(s.Loops.Loops[i].Awake) }), "loop"),
+			each(func(s *Snapshot, i int) float64 { return toFloat(s.Loops.Loops[i].Awake) }), "loop"),
 		gauge("loop_busy_ratio", "Share of one processor that the event loop used recently, from 0 to 1.",
-			each(func(s *api.Stats, i int) float64 { return s.Loops.Loops[i].Busy }), "loop"),
+			each(func(s *Snapshot, i int) float64 { return s.Loops.Loops[i].Busy }), "loop"),
 		gauge("loop_connections", "Connections on the event loop, of clients and to backends.",
-			each(func(s *api.Stats, i int) float64 { return float64(s.Loops.Loops[i].Connections) }), "loop"),
+			each(func(s *Snapshot, i int) float64 { return float64(s.Loops.Loops[i].Connections) }), "loop"),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
 // prefix is what the names of all metrics begin with.
@@ -17,19 +18,39 @@ const prefix = "wsbouncer_"
 
 // New returns a collector of the statistics that source returns. The collector calls source once for each scrape, from any
 // goroutine.
-func New(source func() api.Stats) prometheus.Collector {
+func New(source func() Snapshot) prometheus.Collector {
 	return &collector{source: source, families: families()}
+}
+
+// Snapshot is what a scrape shows.
+type Snapshot struct {
+	api.Stats
+	Meters meter.Snapshot // what was counted for each backend
 }
 
 // families returns all metrics.
 func families() []family {
-	return slices.Concat(ofProcess(), ofConfiguration(), ofSessions(), ofServices(), ofBackends(), ofLoops())
+	return slices.Concat(ofProcess(), ofConfiguration(), ofSessions(), ofServices(), ofBackends(), ofMeters(), ofLoops())
+}
+
+// Names returns the names of all metrics, and of the series that histograms consist of.
+func Names() map[string]bool {
+	names := make(map[string]bool)
+	for _, f := range families() {
+		names[f.name] = true
+		if f.distributions != nil {
+			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+				names[f.name+suffix] = true
+			}
+		}
+	}
+	return names
 }
 
 // collector may be used from any goroutine.
 type collector struct {
-	source   func() api.Stats // static
-	families []family         // static
+	source   func() Snapshot // static
+	families []family        // static
 }
 
 // Describe implements [prometheus.Collector].

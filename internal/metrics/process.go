@@ -1,17 +1,15 @@
 package metrics
 
-import "github.com/wsbouncer/wsbouncer/internal/api"
-
 func ofProcess() []family {
 	return []family{
 		gauge("build_info", "Always 1. The label is the running version of wsbouncer.",
-			func(s *api.Stats, put put) { put(1, s.Version) }, "version"),
+			func(s *Snapshot, put put) { put(1, s.Version) }, "version"),
 		gauge("uptime_seconds", "Time since the proxy started.",
-			func(s *api.Stats, put put) { put(s.UptimeSeconds) }),
+			func(s *Snapshot, put put) { put(s.UptimeSeconds) }),
 		gauge("draining", "1 while the proxy shuts down: it accepts no clients and lets sessions finish. Otherwise 0.",
-			func(s *api.Stats, put put) { put(toFloat(s.Draining)) }),
+			func(s *Snapshot, put put) { put(toFloat(s.Draining)) }),
 		counter("internal_errors_total",
 			"Bugs in the proxy that ended a session or connection, but not the process. The log has the stack.",
-			func(s *api.Stats, put put) { put(float64(s.InternalErrors)) }),
+			func(s *Snapshot, put put) { put(float64(s.InternalErrors)) }),
 	}
 }

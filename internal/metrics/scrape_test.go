@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/backend/health"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
 // TestScrape holds a scrape of busy statistics against the text that Prometheus is to get, in testdata.
@@ -25,7 +26,7 @@ var busyText string
 
 // busy is the statistics of a proxy with two services, one backend that does well, one that is in trouble, and two loops.
 // No two numbers beside small ones are equal, so that none is taken for another.
-func busy() api.Stats {
+func busy() Snapshot {
 	well := api.Backend{
 		Name: "gpu-1", Service: "stt", URL: "ws://10.0.0.1:2700/stt", Profile: "echo",
 		Health: api.Health{
@@ -58,7 +59,7 @@ func busy() api.Stats {
 			},
 		},
 	}
-	return api.Stats{
+	return Snapshot{Meters: busyMeters(), Stats: api.Stats{
 		Configuration: api.Configuration{
 			Source: "postgres://wsbouncer@db/wsbouncer", Version: "43", State: "stale", Since: time.UnixMilli(1795000000250), Reason: "refused",
 			Applied: time.UnixMilli(1794999999500), Changes: 51, Failed: 8,
@@ -90,16 +91,41 @@ func busy() api.Stats {
 			Awake: 1, Moved: 160,
 			Loops: []api.Loop{{ID: 0, Awake: true, Connections: 81, Busy: 0.625}, {ID: 1}},
 		},
+	}}
+}
+
+// busyMeters is what was counted for a backend that has served sessions, and for one that has not.
+func busyMeters() meter.Snapshot {
+	r := meter.NewRegistry(1)
+	well := r.Backend("stt", "gpu-1")
+	r.Backend("stt", "gpu-2")
+	*well.Relayed(0) = meter.Relayed{FramesFromClients: 1 << 32, BytesFromClients: 1 << 42, FramesFromBackends: 1<<32 - 1, BytesFromBackends: 1<<42 - 1}
+	for range 301 {
+		well.SessionBegan()
 	}
+	for range 302 {
+		well.SessionEnded(meter.Client, 1000, meter.Normal)
+	}
+	for range 303 {
+		well.SessionEnded(meter.Server, 4001, meter.Application)
+	}
+	well.SessionEnded(meter.Proxy, 1012, meter.Killed)
+	for i, h := range []*meter.Histogram{&well.Wait, &well.FirstReply, &well.Session, &well.Dial, &well.Reset, &well.Ping} {
+		for n := range i + 2 {
+			h.Observe(time.Duration(n*n*40) * time.Millisecond)
+		}
+		h.Observe(5 * time.Hour)
+	}
+	return r.Snapshot(func(_ int, f func()) { f() })
 }
 
 // TestEmpty scrapes statistics that nothing is in: a proxy without backends still has its totals.
 func TestEmpty(t *testing.T) {
-	empty := fixed(api.Stats{Version: "(devel)"})
+	empty := fixed(Snapshot{Stats: api.Stats{Version: "(devel)"}})
 	for name, want := range map[string]int{
 		"wsbouncer_build_info":            1,
 		"wsbouncer_sessions_active":       1,
-		"wsbouncer_sessions_ended_total":  10,
+		"wsbouncer_sessions_ended_total":  13,
 		"wsbouncer_backend_connections":   0,
 		"wsbouncer_backend_retired_total": 0,
 		"wsbouncer_queue_waiting":         0,
@@ -127,7 +153,7 @@ func TestStates(t *testing.T) {
 
 // TestOddNames: what an operator named in an odd way costs neither the scrape nor the process.
 func TestOddNames(t *testing.T) {
-	odd := api.Stats{Services: []api.Service{{Name: "stt", Path: "/\xff/\"\n"}}}
+	odd := Snapshot{Stats: api.Stats{Services: []api.Service{{Name: "stt", Path: "/\xff/\"\n"}}}}
 	err := testutil.CollectAndCompare(fixed(odd), strings.NewReader(
 		"# HELP wsbouncer_service_info Always 1. The labels are the host and path that clients request (empty for any), "+
 			"the profile, and how the proxy chooses a backend.\n"+
@@ -158,4 +184,4 @@ func TestLint(t *testing.T) {
 }
 
 // fixed returns a collector of statistics that do not change.
-func fixed(s api.Stats) prometheus.Collector { return New(func() api.Stats { return s }) }
+func fixed(s Snapshot) prometheus.Collector { return New(func() Snapshot { return s }) }

@@ -5,9 +5,9 @@ import "github.com/wsbouncer/wsbouncer/internal/api"
 // ofServices returns the metrics of services, most of them about their queues.
 func ofServices() []family {
 	service := each[api.Service]{
-		label: "service",
-		all:   func(s *api.Stats) []api.Service { return s.Services },
-		name:  func(s *api.Service) string { return s.Name },
+		labelled: []string{"service"},
+		all:      func(s *Snapshot) []api.Service { return s.Services },
+		names:    func(s *api.Service) []string { return []string{s.Name} },
 	}
 	return []family{
 		service.gauge("service_info",

@@ -4,19 +4,19 @@ import (
 	"maps"
 	"strconv"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
 func ofSessions() []family {
 	return []family{
 		gauge("sessions_active", "Sessions whose client is connected now.",
-			func(s *api.Stats, put put) { put(float64(s.Sessions.Active)) }),
+			func(s *Snapshot, put put) { put(float64(s.Sessions.Active)) }),
 		counter("sessions_total", "Sessions started: clients that got a connection to a backend.",
-			func(s *api.Stats, put put) { put(float64(s.Sessions.Total)) }),
+			func(s *Snapshot, put put) { put(float64(s.Sessions.Total)) }),
 		counter("sessions_refused_total",
 			"Clients refused before their session started, by HTTP status. 503 means that no connection was free, or that "+
 				"the proxy shuts down.",
-			func(s *api.Stats, put put) {
+			func(s *Snapshot, put put) {
 				for status, n := range withZeros(s.Sessions.Refused, 400, 403, 404, 408, 426, 431, 503) {
 					put(float64(n), strconv.Itoa(status))
 				}
@@ -24,19 +24,22 @@ func ofSessions() []family {
 		counter("sessions_ended_total",
 			"Sessions ended, by the WebSocket close code of the client's connection: 1000 is a normal end, 1006 a client "+
 				"that vanished, 1011 a backend that failed.",
-			func(s *api.Stats, put put) {
-				ended := withZeros(s.Sessions.Ended, 1000, 1001, 1002, 1005, 1006, 1007, 1008, 1009, 1011, 1012)
+			func(s *Snapshot, put put) {
+				ended := make(map[string]uint64)
+				for code, n := range withZeros(s.Sessions.Ended, 1000, 1001, 1002, 1005, 1006, 1007, 1008, 1009, 1011, 1012, 1013, 3000, 4000) {
+					ended[meter.CodeName(code)] += n
+				}
 				for code, n := range ended {
-					put(float64(n), strconv.Itoa(int(code)))
+					put(float64(n), code)
 				}
 			}, "code"),
 		counter("relayed_frames_total", "WebSocket data frames relayed, by the side that sent them.",
-			func(s *api.Stats, put put) {
+			func(s *Snapshot, put put) {
 				put(float64(s.Relayed.FramesFromClients), fromClients)
 				put(float64(s.Relayed.FramesFromBackends), fromBackends)
 			}, "direction"),
 		counter("relayed_bytes_total", "Payload bytes in the relayed data frames, by the side that sent them.",
-			func(s *api.Stats, put put) {
+			func(s *Snapshot, put put) {
 				put(float64(s.Relayed.BytesFromClients), fromClients)
 				put(float64(s.Relayed.BytesFromBackends), fromBackends)
 			}, "direction"),

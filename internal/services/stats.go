@@ -18,7 +18,7 @@ func (s *Services) Stats(to *api.Stats) {
 		}
 		queue := v.group.Queue()
 		service.Queue, service.Paused = queueOf(queue), queue.Paused
-		used, room := service.Queue.Waiting, 0
+		used, room, all := service.Queue.Waiting, 0, 0
 		for _, m := range v.inOrder() {
 			book := m.Stats()
 			to.Backends = append(to.Backends, api.Backend{
@@ -26,8 +26,14 @@ func (s *Services) Stats(to *api.Stats) {
 				Retired: book.Totals.Reasons.Sum(), Variants: variantsOf(m.Backend),
 			})
 			if book.State == pool.Enabled.String() && book.Weight > 0 {
-				used, room = used+book.Leased, room+book.Cap
+				used, all = used+book.Leased, all+book.Cap
+				if book.Usable {
+					room += book.Cap
+				}
 			}
+		}
+		if room == 0 { // no backend works: what they could serve tells at least how many clients need them
+			room = all
 		}
 		if room > 0 {
 			service.Utilisation = float64(used) / float64(room)

@@ -28,7 +28,7 @@ func (s *Server) admit(nc net.Conn, begun time.Time) {
 	arrival := arrival{id: ID{s.process, s.lastID.Add(1)}, at: begun}
 	req, err := handshake.ReadRequest(nc, s.limits.Load().MaxHead)
 	if err == nil {
-		arrival.path, arrival.requestID = shortened(req.URL.Path), requestID(req)
+		arrival.path, arrival.requestID, arrival.trace = shortened(req.URL.Path), requestID(req), s.trace(req)
 		err = s.lease(nc, req, arrival)
 	}
 	if err != nil {
@@ -57,12 +57,11 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival arrival) err
 	if origin := req.Header.Get("Origin"); origin != "" && len(service.Origins) > 0 && !slices.Contains(service.Origins, origin) {
 		return &handshake.Refusal{Status: http.StatusForbidden, Reason: "this origin is not allowed"}
 	}
-	trace := s.trace(req)
-	variant, err := service.variant(req, trace)
+	variant, err := service.variant(req, arrival.trace)
 	if err != nil {
 		return err
 	}
-	arrival.asked, arrival.variant, arrival.trace = time.Now(), variant, trace
+	arrival.asked, arrival.variant = time.Now(), variant
 	for {
 		if s.drained.Err() != nil {
 			return unavailable("shutting down")

@@ -9,7 +9,7 @@ import (
 )
 
 // Trace says where a session stands in a distributed trace (W3C Trace Context, https://www.w3.org/TR/trace-context/). A session has
-// one if its client sent a valid traceparent or if the proxy traces its sessions. All but Ready is static once the session begins.
+// one if its client sent a valid traceparent or if the proxy traces its sessions. All but Ready and Replied is static once the session begins.
 type Trace struct {
 	ID     [16]byte // of the trace
 	Parent [8]byte  // the client's span; zero if the client sent no traceparent
@@ -20,8 +20,9 @@ type Trace struct {
 	// proxy traces nothing.
 	Session, Lease [8]byte
 	// Ready is when the profile saw that the server is ready for what the client sends, and let it through; zero if the profile does
-	// not wait for that, or the session is not sampled. It is owned by the session's loop.
-	Ready time.Time
+	// not wait for that, or the session is not sampled. Replied is when the server first replied, see [Record].FirstReply. Both are
+	// owned by the session's loop.
+	Ready, Replied time.Time
 }
 
 // The flags of a traceparent. All others are reserved and not passed on.
@@ -32,6 +33,14 @@ const (
 
 // Sampled reports whether the session's spans are recorded. It may be called on a nil Trace.
 func (t *Trace) Sampled() bool { return t.own() && t.Flags&TraceSampled != 0 }
+
+// id returns the trace's id, or an empty text if there is no trace, or one that only the proxy knows of and does not record.
+func (t *Trace) id() string {
+	if t == nil || t.Parent == [8]byte{} && !t.Sampled() {
+		return ""
+	}
+	return hex.EncodeToString(t.ID[:])
+}
 
 // own reports whether the proxy has spans of its own in the trace.
 func (t *Trace) own() bool { return t != nil && t.Session != [8]byte{} }

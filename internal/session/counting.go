@@ -30,6 +30,9 @@ func (s *Session) serverReplied() {
 	s.reply = received
 	s.record.FirstReply = time.Duration(loop.Now() - s.spoke)
 	s.meter.FirstReply.Observe(s.record.FirstReply)
+	if t := s.record.Trace; t.Sampled() {
+		t.Replied = time.Now()
+	}
 }
 
 // countBegin counts the session, for the backend that serves it first.

@@ -37,11 +37,17 @@ func (r *rig) mover() (moves *atomic.Int64, stop func()) {
 // Sessions that are moved between event loops all the time lose, double and mix up nothing, in frames of all sizes both
 // ways, and pings are answered in between.
 func TestMoveWhileStreaming(t *testing.T) {
+	streamWhileMoving(t, func(*rig) (stop func()) { return func() {} })
+}
+
+// streamWhileMoving has clients stream while their sessions are moved between loops and something else happens, which begin starts.
+func streamWhileMoving(t *testing.T, begin func(*rig) (stop func())) {
 	const clients, total = 4, 4 << 20
 	r := newRig(t, setup{profile: "echo", cap: clients, loops: 2, script: &wstest.Server{Serve: wstest.Echo}})
 	r.ready(clients)
 	moves, stop := r.mover()
 	defer stop()
+	defer begin(r)()
 	type outcome struct {
 		digest hash.Hash // of the frames that came back, as they were sent
 		pongs  int

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/hex"
 	"log/slog"
 	"net/netip"
 	"strconv"
@@ -118,10 +117,5 @@ func (r *Record) ConnectionID() string {
 	return r.Backend.Name() + "/" + strconv.FormatUint(uint64(r.Connection), 10)
 }
 
-// TraceID returns the id of the session's trace; empty for none.
-func (r *Record) TraceID() string {
-	if r.Trace == nil {
-		return ""
-	}
-	return hex.EncodeToString(r.Trace.ID[:])
-}
+// TraceID returns the id of the session's trace; empty if nobody records one, as far as the proxy knows.
+func (r *Record) TraceID() string { return r.Trace.id() }

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -21,6 +20,7 @@ import (
 
 // Refused is what the log says about a client that got no session. Its texts are printable and of bounded length.
 type Refused struct {
+	Arrived   time.Time // when its connection was accepted
 	At        time.Time // when it was answered
 	ID        ID
 	Service   string // that it asked for; empty if there is none, or its request could not be read
@@ -30,6 +30,7 @@ type Refused struct {
 	Reason    string // never says what the client's query or header had
 	RequestID string
 	TraceID   string
+	Trace     *Trace // nil for none
 }
 
 // maxReason is how much the log shows of a reason, in bytes. A close frame's has at most 123.
@@ -43,15 +44,12 @@ func (s *Server) refuse(nc net.Conn, req *handshake.Request, a arrival, refusal 
 		reason = refusal.Logged
 	}
 	r := Refused{
-		At: time.Now(), ID: a.id, Path: a.path, Client: addressOf(nc), Status: refusal.Status, Reason: printable.Text(reason, maxReason),
-		RequestID: a.requestID,
+		Arrived: a.at, At: time.Now(), ID: a.id, Path: a.path, Client: addressOf(nc), Status: refusal.Status, Reason: printable.Text(reason, maxReason),
+		RequestID: a.requestID, TraceID: a.trace.id(), Trace: a.trace,
 	}
 	if req != nil {
 		if service := s.routes.Load().find(req.Host, req.URL.Path); service != nil {
 			r.Service = service.Name
-		}
-		if trace := traceOf(req.Header); trace != nil {
-			r.TraceID = hex.EncodeToString(trace.ID[:])
 		}
 	}
 	s.refusals.log(&r)

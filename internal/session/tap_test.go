@@ -1,12 +1,15 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -169,4 +172,273 @@ func inOrder(all, words []string) bool {
 		all = all[i+1:]
 	}
 	return true
+}
+
+// A tap may begin in the middle of a frame: it shows the frames that begin from then on, and pieces of texts together.
+func TestTapBeginsAnywhere(t *testing.T) {
+	r := newRig(t, setup{profile: "echo"})
+	client, server := r.session()
+	whole := client.Encode(true, frame.Text, []byte("before the tap, and a little longer than that"))
+	client.SendBytes(whole[:20])
+	server.ExpectBytes(whole[:20])
+	tap := r.tapRunning(10)
+	tap.expect("session relaying")
+	client.SendBytes(whole[20:])
+	server.ExpectBytes(whole[20:])
+	client.Send(frame.Ping, "in between")
+	client.Expect(frame.Pong, "in between")
+	tap.expect("frame client ping 10", "frame proxy to client pong 10")
+	for _, b := range client.Encode(false, frame.Text, []byte("ab\u00e9c")) {
+		client.SendBytes([]byte{b})
+	}
+	client.SendBytes(client.Encode(true, frame.Continuation, []byte("d\U0001F600 and so on")))
+	tap.expect("frame client text 5 unfinished “abéc”", "frame client continuation 15 “d\U0001F600 and ” …")
+	client.Send(frame.Binary, "audio")
+	tap.expect("frame client binary 5")
+	server.Send(frame.Text, "")
+	server.SendClose(frame.TryAgainLater, "later \xff")
+	tap.expect("frame backend text 0", "frame backend close 9 1013 later \uFFFD")
+	_ = client.Close()
+	if all := tap.rest(); !slices.Contains(all, "connection discarded broken: close reason is not UTF-8") || all[len(all)-1] != everythingEnded {
+		t.Errorf("%q", all)
+	}
+}
+
+// The server must be ready before the client is read: the tap shows what waits, once, and when it goes on.
+func TestTapOfSessionThatWaitsForServer(t *testing.T) {
+	r := newRig(t, setup{profile: "whisperlive"})
+	tap := r.startTap(TapOptions{First: 1, Text: 100})
+	client, server := r.session()
+	client.SendBytes(client.Encode(true, frame.Text, []byte(`{"uid": "a"}`)), client.Encode(true, frame.Binary, []byte("audio 1")),
+		client.Encode(true, frame.Binary, []byte("audio 2")))
+	server.Expect(frame.Text, `{"uid": "a"}`)
+	server.Send(frame.Ping, "1")
+	server.Expect(frame.Pong, "1")
+	server.Send(frame.Text, `{"uid": "a", "message": "SERVER_READY"}`)
+	client.Expect(frame.Text, `{"uid": "a", "message": "SERVER_READY"}`)
+	server.Expect(frame.Binary, "audio 1")
+	server.Expect(frame.Binary, "audio 2")
+	_ = client.Close()
+	_ = server.Close()
+	all := tap.rest()
+	if want := []string{
+		"session began", `frame client text 12 “{"uid": "a"}”`, "verdict client passed", "verdict client paused", "frame backend ping 1",
+		"frame proxy to backend pong 1", `frame backend text 39 “{"uid": "a", "message": "SERVER_READY"}”`, "verdict backend passed",
+		"verdict backend resumed",
+	}; !inOrder(all, want) {
+		t.Errorf("%q\nlacks, in this order,\n%q", all, want)
+	}
+	for _, word := range []string{"frame client binary 7"} {
+		n := 0
+		for _, e := range all {
+			if e == word {
+				n++
+			}
+		}
+		if n != 2 {
+			t.Errorf("%q is there %d times: %q", word, n, all)
+		}
+	}
+}
+
+// A session that moves since its server is full is watched on the next one, and the first connection's fate is shown, too.
+func TestTapOfSessionThatMoves(t *testing.T) {
+	r := newRig(t, setup{profile: "whisperlive", more: []*wstest.Server{{}}, queue: 1, loops: 2, balance: pool.RoundRobin})
+	r.allReady(1, r.backends...)
+	tap := r.startTap(TapOptions{First: 1, Text: 100})
+	client := r.connect(wstest.UpgradeRequest("/v1/test"))
+	client.ExpectUpgrade()
+	client.Send(frame.Text, `{"uid": "a"}`)
+	tap.expect("session began", `frame client text 12 “{"uid": "a"}”`, "verdict client passed", "verdict client paused")
+	peers := []*wstest.Peer{r.scripts[0].Take(), r.scripts[1].Take()}
+	served := make(chan *wstest.Peer, 1)
+	for _, p := range peers {
+		go func() {
+			if _, payload, err := p.Next(); err == nil && string(payload) == `{"uid": "a"}` {
+				served <- p
+			}
+		}()
+	}
+	(<-served).Send(frame.Text, `{"status": "WAIT"}`)
+	second := <-served
+	tap.expect(`frame backend text 18 “{"status": "WAIT"}”`, "verdict backend dropped", "verdict backend moved busy", "verdict backend paused")
+	all := []string{tap.next()}
+	for all[len(all)-1] != `frame proxy to backend text 12 “{"uid": "a"}”` {
+		all = append(all, tap.next())
+	}
+	if !inOrder(all, []string{"session moving busy", "session moved", `frame proxy to backend text 12 “{"uid": "a"}”`}) ||
+		!slices.Contains(all, "connection discarded full") {
+		t.Errorf("%q", all)
+	}
+	second.Send(frame.Text, `{"message": "SERVER_READY"}`)
+	client.Expect(frame.Text, `{"message": "SERVER_READY"}`)
+	_ = client.Close()
+	for _, p := range peers {
+		_ = p.Close()
+	}
+	if all := tap.rest(); !inOrder(all, []string{`frame backend text 27 “{"message": "SERVER_READY"}”`, everythingEnded}) {
+		t.Errorf("%q", all)
+	}
+}
+
+// A reader that does not keep up misses events and hears how many; the session does not notice. Texts count against the bound, too.
+func TestTapThatIsTooSlow(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}})
+	client := r.join()
+	tap := r.tapRunning(4096)
+	tap.expect("session relaying")
+	text := strings.Repeat("x", 4096)
+	const rounds = 300 // two texts each: more than 1 MiB
+	for range rounds {
+		client.Ask(text)
+	}
+	r.on(func(*Session) {}) // the last event is there
+	events, more, err := tap.tap.Next(wstest.Context(t))
+	if err != nil || !more {
+		t.Fatal(more, err)
+	}
+	frames, missed := 0, uint64(0)
+	for _, e := range events {
+		if e.Event == tapFrame {
+			frames++
+		}
+		missed += e.Count
+	}
+	if frames != maxTapText/4096 || frames+int(missed) != 2*rounds || events[len(events)-1].Event != "missed" {
+		t.Errorf("%d frames are shown and %d missed; want %d in all, %d of them shown", frames, missed, 2*rounds, maxTapText/4096)
+	}
+	client.Ask("and on")
+	tap.expect("frame client text 6 “and on”", "frame backend text 6 “and on”") // nothing is missed any more
+	client.CloseNormally()
+}
+
+// A client that waits can be tapped. The tap ends if it leaves; another shows its session from the beginning.
+func TestTapOfWaitingClient(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", queue: 2, script: &wstest.Server{Serve: wstest.Echo}})
+	holder := r.join()
+	for name, leaves := range map[string]bool{"leaves": true, "is served": false} {
+		client := r.queued()
+		var id ID
+		for _, d := range r.server.Sessions() {
+			if d.State == Waiting {
+				id = d.ID
+			}
+		}
+		tap := r.startTap(TapOptions{ID: id, Text: 10})
+		if leaves {
+			_ = client.Close()
+			tap.expect("end the client got no session")
+			continue
+		}
+		holder.CloseNormally()
+		client.ExpectUpgrade()
+		client.Ask(name)
+		tap.expect("session began", "frame client text 9 “is served”")
+		client.CloseNormally()
+		tap.rest()
+		holder = r.join()
+	}
+}
+
+// There is no tap of a session that is not there, and there are 16 taps at most. A tap takes the sessions that fit, and no more than it
+// was asked for.
+func TestTapsAreBounded(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", cap: 4, script: &wstest.Server{Serve: wstest.Echo}})
+	r.ready(4)
+	for name, id := range map[string]ID{"number": {r.server.process, 1 << 40}, "process": {Process{'x'}, 1}} {
+		if _, err := r.server.Tap(TapOptions{ID: id}); !errors.Is(err, ErrNoSession) {
+			t.Errorf("unknown %s: %v", name, err)
+		}
+	}
+	backend := r.backend.Name()
+	two := r.startTap(TapOptions{First: 2, Service: "test", Backend: backend, Client: "127.0.0.1"})
+	var others []*tapped
+	for _, o := range []TapOptions{{Service: "other"}, {Backend: "other"}, {Client: "127.0.0.2"}, {Client: "127.0.0.1:1"}} {
+		o.First = 1
+		others = append(others, r.startTap(o))
+	}
+	for len(r.server.taps.all) < maxTaps {
+		others = append(others, r.startTap(TapOptions{First: 1, Service: "other"}))
+	}
+	if _, err := r.server.Tap(TapOptions{First: 1}); !errors.Is(err, ErrTooManyTaps) {
+		t.Errorf("one more: %v", err)
+	}
+	var clients []*wstest.Peer
+	for range 3 {
+		clients = append(clients, r.connect(wstest.UpgradeRequest("/v1/test")))
+		clients[len(clients)-1].ExpectUpgrade()
+	}
+	two.expect("session began", "session began")
+	shown := 0
+	for _, d := range r.server.Sessions() {
+		shown += d.Taps
+	}
+	if shown != 2 {
+		t.Errorf("%d sessions say that they are tapped; want 2", shown)
+	}
+	for _, c := range clients {
+		c.CloseNormally()
+	}
+	if all := two.rest(); all[len(all)-1] != everythingEnded {
+		t.Errorf("%q", all)
+	}
+	for _, o := range others {
+		o.tap.End("enough")
+		o.expect("end enough")
+		o.tap.Close()
+	}
+	two.tap.Close()
+	if n := r.server.taps.seeking.Load(); n != 0 || len(r.server.taps.all) != 0 {
+		t.Errorf("%d taps seek sessions, and there are %d", n, len(r.server.taps.all))
+	}
+}
+
+// When a tap ends, the session has its own handlers again, whatever it is doing, and its connection, too.
+func TestNothingIsLeftOfTap(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}})
+	client := r.join()
+	plain := func() (plain bool) {
+		r.on(func(s *Session) {
+			_, plainClient := s.client.Handler().(*clientSide)
+			_, plainBackend := s.leg.conn.Stream().Handler().(*backendSide)
+			plain = plainClient && plainBackend && s.tap == nil
+		})
+		return plain
+	}
+	first, second := r.tapRunning(10), r.tapRunning(3)
+	first.expect("session relaying")
+	second.expect("session relaying")
+	client.Ask("hello")
+	first.expect("frame client text 5 “hello”", "frame backend text 5 “hello”")
+	second.expect("frame client text 5 “hel” …", "frame backend text 5 “hel” …")
+	first.tap.Close()
+	client.Ask("world")
+	second.expect("frame client text 5 “wor” …")
+	if plain() {
+		t.Error("the other tap has ended, too")
+	}
+	second.tap.Close()
+	wstest.Eventually(t, "the session has its own handlers", plain)
+	client.Ask("and on")
+	r.server.EndTaps()
+	if _, err := r.server.Tap(TapOptions{First: 1}); err == nil {
+		t.Error("a tap begins while the proxy shuts down")
+	}
+	client.CloseNormally()
+}
+
+// A panic in a tapped session ends that session and its taps, and shows them what happened.
+func TestTapOfPanic(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, recovers: func(*mistake.Guard) {}})
+	client := r.join()
+	tap := r.tapRunning(0)
+	tap.expect("session relaying")
+	r.on(func(s *Session) { s.leg.down.to = nil })
+	client.Send(frame.Text, "boom")
+	all := tap.rest()
+	if !inOrder(all, []string{"frame client text 4 “” …", "session proxy ended 1011 internal error", everythingEnded}) ||
+		!slices.Contains(all, "connection discarded internal error") {
+		t.Errorf("%q", all)
+	}
+	wstest.Eventually(t, "the connection is replaced", func() bool { return r.backend.Stats().Idle == 1 })
 }

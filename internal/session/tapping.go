@@ -394,6 +394,9 @@ func (h *backendTap) TakenBack(c *backend.Conn) {
 
 // Fate implements [backend.Observer].
 func (h *backendTap) Fate(o backend.Outcome, why string) {
+	if h.tapping != nil { // a panic has ended the lease
+		h.TakenBack(h.conn)
+	}
 	h.side.flush(&h.audience, fromBackend, h.conn.Scanner.Frames, true)
 	e := TapEvent{Event: tapConnection, What: o.String(), Reason: why, Backend: h.conn.Backend().Name()}
 	if o == backend.Resetting {

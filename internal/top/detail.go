@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/figures"
 )
@@ -36,13 +38,6 @@ func (m *Model) Detail(id string, s *api.SessionDetail, err error) {
 	}
 }
 
-// refreshDetail keeps the details within their text.
-func (m *Model) refreshDetail() {
-	if m.overlay == detailOverlay {
-		m.detail.offset = max(0, min(m.detail.offset, len(m.detailFields())-1))
-	}
-}
-
 // Following returns the id of the session whose details are shown; empty for none. They are to be fetched again and again.
 func (m *Model) Following() string {
 	if m.overlay == detailOverlay && (m.detail.pane == sessionsPane || m.detail.pane == waitingPane) && m.away == nil {
@@ -60,10 +55,16 @@ func (m *Model) details(room int) []string {
 	for _, f := range fields {
 		width = max(width, len(f.name))
 	}
-	m.detail.offset = max(0, min(m.detail.offset, len(fields)-(room-1)))
-	for _, f := range fields[min(m.detail.offset, len(fields)):] {
-		lines = append(lines, m.style.paint(quiet, m.style.fit(f.name, width, false))+"  "+m.style.paint(f.tone, m.style.plain(f.value)))
+	var body []string
+	for _, f := range fields {
+		name := m.style.paint(quiet, m.style.fit(f.name, width, false))
+		for line := range strings.SplitSeq(ansi.Wrap(m.style.plain(f.value), max(1, m.width-width-2), " "), "\n") {
+			body = append(body, name+"  "+m.style.paint(f.tone, line))
+			name = strings.Repeat(" ", width)
+		}
 	}
+	m.detail.offset = max(0, min(m.detail.offset, len(body)-(room-1)))
+	lines = append(lines, body[m.detail.offset:]...)
 	return lines
 }
 

@@ -14,6 +14,8 @@ type column struct {
 	flexible bool // takes what is left, and gives up what is missing
 	least    int  // columns of the screen that a flexible one needs
 	most     int  // columns of the screen at most; 0 for no limit
+	rest     bool // takes what is left when all have what they need
+	bar      bool // its cells draw themselves
 	middle   bool // a text that is too long is cut in its middle: the ends of names tell them apart
 }
 
@@ -40,11 +42,10 @@ func arrange(columns []column, rows []row, width int) (shown, widths []int) {
 	for i, c := range columns {
 		natural[i] = ansi.StringWidth(c.head)
 		for _, r := range rows {
-			if r.cells[i].drawn != nil {
-				natural[i] = c.most
-			} else {
-				natural[i] = max(natural[i], ansi.StringWidth(r.cells[i].text))
-			}
+			natural[i] = max(natural[i], ansi.StringWidth(r.cells[i].text))
+		}
+		if c.bar {
+			natural[i] = c.most
 		}
 		if c.most > 0 {
 			natural[i] = min(natural[i], c.most)
@@ -82,15 +83,17 @@ func arrange(columns []column, rows []row, width int) (shown, widths []int) {
 			left -= need(i) + gap
 		}
 	}
-	for n, i := range shown { // flexible columns grow to their natural width, from left to right
-		if columns[i].flexible && left > 0 {
-			grow := min(left, natural[i]-widths[n])
-			widths[n] += grow
-			left -= grow
+	for _, texts := range []bool{true, false} { // flexible columns grow to their natural width, from left to right, bars last
+		for n, i := range shown {
+			if columns[i].flexible && columns[i].bar != texts && left > 0 {
+				grow := max(0, min(left, natural[i]-widths[n]))
+				widths[n] += grow
+				left -= grow
+			}
 		}
 	}
-	for n := len(shown) - 1; n >= 0 && left > 0; n-- { // bars and the last flexible column take the rest
-		if columns[shown[n]].flexible && columns[shown[n]].most == 0 {
+	for n := len(shown) - 1; n >= 0 && left > 0; n-- { // one column takes the rest
+		if columns[shown[n]].rest {
 			widths[n] += left
 			left = 0
 		}

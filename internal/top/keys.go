@@ -191,7 +191,6 @@ func (m *Model) open() Order {
 		return Order{}
 	}
 	m.overlay, m.detail = detailOverlay, detail{pane: p, key: key}
-	m.refreshDetail()
 	if p == sessionsPane || p == waitingPane {
 		return Order{Show, key}
 	}

@@ -132,7 +132,6 @@ func (m *Model) Update(u Update) {
 	if m.stats != nil {
 		m.findings = diagnosis.Find(m.stats, m.latencies)
 	}
-	m.refreshDetail()
 }
 
 // ratesBetween returns the rates between two statistics of the same process. The time between them is the proxy's own.

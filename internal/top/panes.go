@@ -91,18 +91,18 @@ func columnsOf(p pane) []column {
 			{head: "SERVED", right: true, priority: 4},
 			{head: "TIMED OUT", right: true, priority: 5},
 			{head: "FULL", right: true, priority: 6},
-			{head: "STATE", priority: 2, flexible: true, least: 6},
+			{head: "STATE", priority: 2, flexible: true, least: 6, rest: true},
 		}
 	case backendsPane:
 		return []column{
 			{head: "BACKEND", flexible: true, least: 10, most: 24, middle: true},
 			{head: "SERVICE", priority: 6, flexible: true, least: 6, most: 16},
-			{head: "CONNECTIONS", flexible: true, least: 6, most: 24, priority: 1},
+			{head: "LOAD", flexible: true, least: 6, most: 24, priority: 1, bar: true},
 			{head: "USED", right: true},
 			{head: "IDLE", right: true, priority: 5},
 			{head: "REPLY", right: true, priority: 2},
 			{head: "PING", right: true, priority: 7},
-			{head: "HEALTH", flexible: true, least: 8},
+			{head: "HEALTH", flexible: true, least: 8, most: 24, rest: true},
 		}
 	case waitingPane:
 		return []column{
@@ -110,7 +110,7 @@ func columnsOf(p pane) []column {
 			{head: "SERVICE", priority: 3, flexible: true, least: 6, most: 16},
 			{head: "PLACE", right: true},
 			{head: "WAITED", right: true},
-			{head: "CLIENT", flexible: true, least: 8},
+			{head: "CLIENT", flexible: true, least: 8, rest: true},
 		}
 	}
 	return []column{
@@ -124,7 +124,7 @@ func columnsOf(p pane) []column {
 		{head: "IN", right: true, priority: 8},
 		{head: "OUT", right: true, priority: 9},
 		{head: "STATE", priority: 5},
-		{head: "CLIENT", flexible: true, least: 9, priority: 4},
+		{head: "CLIENT", flexible: true, least: 9, priority: 4, rest: true},
 	}
 }
 

@@ -16,7 +16,7 @@ const smallHeight = 20
 
 // View draws the screen: as many lines as the terminal has, none wider than it.
 func (m *Model) View() string {
-	lines := m.header()
+	lines := m.header(max(1, m.height/12))
 	room := m.height - len(lines) - 1 // the last line is the footer
 	var body []string
 	switch {
@@ -46,10 +46,7 @@ func (m *Model) View() string {
 // Text draws everything once, as long as it gets, for a file or another program.
 func (m *Model) Text(mostSessions int) string {
 	var lines []string
-	lines = append(lines, m.header()...)
-	for _, f := range m.findings {
-		lines = append(lines, m.finding(f))
-	}
+	lines = append(lines, m.header(len(m.findings))...)
 	for p := range panes {
 		rows := m.rows(p)
 		if p == waitingPane && len(rows) == 0 {
@@ -68,8 +65,8 @@ func (m *Model) Text(mostSessions int) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// header says in three lines which proxy this is, how busy it is and what is wrong. Without room it has two.
-func (m *Model) header() []string {
+// header says which proxy this is, how busy it is and what is wrong: at most so many findings, a line each.
+func (m *Model) header(most int) []string {
 	if m.stats == nil {
 		return []string{m.style.paint(strong, "wsbouncer top") + "  " + m.style.plain(m.address), m.connection()}
 	}
@@ -101,13 +98,16 @@ func (m *Model) header() []string {
 	if m.away != nil {
 		return append(lines, m.connection())
 	}
-	switch len(m.findings) {
-	case 0:
-		lines = append(lines, m.style.paint(good, "all is well"))
-	case 1:
-		lines = append(lines, m.finding(m.findings[0]))
-	default:
-		lines = append(lines, m.style.fit(m.finding(m.findings[0]), m.width-9, false)+m.style.paint(quiet, fmt.Sprintf(" %8s", fmt.Sprintf("+%d more", len(m.findings)-1))))
+	if len(m.findings) == 0 {
+		return append(lines, m.style.paint(good, "all is well"))
+	}
+	for _, f := range m.findings[:min(most, len(m.findings))] {
+		lines = append(lines, m.finding(f))
+	}
+	if hidden := len(m.findings) - most; hidden > 0 {
+		more := fmt.Sprintf(" +%d more", hidden)
+		last := m.style.fit(lines[len(lines)-1], m.width-len(more), false)
+		lines[len(lines)-1] = last + m.style.paint(quiet, more)
 	}
 	return lines
 }
@@ -170,10 +170,7 @@ func (m *Model) allPanes(room int) (lines []string) {
 	for p := range panes {
 		need[p] = len(m.rows(p)) + 2 // its heads and an empty line
 	}
-	share := [panes]int{max(3, room/6), max(4, room/3), max(3, room/6), room}
-	if need[waitingPane] == 2 { // nobody waits
-		need[waitingPane] = 2
-	}
+	share := [panes]int{max(5, room/6), max(5, room/3), max(3, room/6), room}
 	left := room
 	for p := range panes {
 		height := min(need[p], share[p], left)

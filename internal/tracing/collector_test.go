@@ -43,25 +43,33 @@ func newCollector(t *testing.T, answer func(http.ResponseWriter, *http.Request) 
 	return c
 }
 
-// spans returns the spans of the next request, with their attributes by name.
-func (c *collector) spans() map[string]span {
+// all returns the spans of the next request.
+func (c *collector) all() (all []span) {
 	c.t.Helper()
-	request := wstest.Receive(c.t, c.requests, "spans")
-	found := make(map[string]span)
-	for _, resource := range request.GetResourceSpans() {
+	for _, resource := range wstest.Receive(c.t, c.requests, "spans").GetResourceSpans() {
 		for _, scope := range resource.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
-				one := span{s, values(s.GetAttributes()), values(resource.GetResource().GetAttributes())}
-				if _, twice := found[s.GetName()]; twice {
-					c.t.Errorf("there are two spans %q", s.GetName())
-				}
-				found[s.GetName()] = one
+				all = append(all, span{s, values(s.GetAttributes()), values(resource.GetResource().GetAttributes())})
 			}
 		}
+	}
+	return all
+}
+
+// spans returns the spans of the next request by name, of which there must be one each.
+func (c *collector) spans() map[string]span {
+	c.t.Helper()
+	found := make(map[string]span)
+	for _, s := range c.all() {
+		if _, twice := found[s.GetName()]; twice {
+			c.t.Errorf("there are two spans %q", s.GetName())
+		}
+		found[s.GetName()] = s
 	}
 	return found
 }
 
+// span is a span with its attributes by name.
 type span struct {
 	*tracepb.Span
 	attributes, resource map[string]any

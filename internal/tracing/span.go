@@ -2,16 +2,18 @@ package tracing
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
 // The names of the spans: the whole session, its client's wait in the queue, and its time on a backend's connection.
@@ -21,9 +23,8 @@ const (
 	leasedSpan  = "leased"
 )
 
-// record makes the spans of a session.
-func (t *Tracer) record(e *ended) {
-	own := e.Trace
+// begin starts the span of the whole session, which began when its client arrived.
+func (t *Tracer) begin(own *session.Trace, arrived time.Time, attributes []attribute.KeyValue) (context.Context, trace.Span) {
 	ctx := context.WithValue(context.Background(), idsKey{}, ids{own.ID, own.Session})
 	if own.Parent != [8]byte{} {
 		state, _ := trace.ParseTraceState(own.State) // an invalid one is left out
@@ -31,8 +32,31 @@ func (t *Tracer) record(e *ended) {
 			TraceID: own.ID, SpanID: own.Parent, TraceFlags: trace.TraceFlags(own.Flags), TraceState: state,
 		}))
 	}
-	ctx, span := t.tracer.Start(ctx, sessionSpan, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(e.Arrived),
-		trace.WithAttributes(e.attributes()...))
+	return t.tracer.Start(ctx, sessionSpan, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(arrived), trace.WithAttributes(attributes...))
+}
+
+// spans implements finished.
+func (r *refused) spans(t *Tracer) {
+	_, span := t.begin(r.Trace, r.Arrived, []attribute.KeyValue{
+		semconv.ClientAddress(r.Client.Addr().String()),
+		semconv.ClientPort(int(r.Client.Port())),
+		semconv.URLPath(text(r.Path)),
+		semconv.HTTPResponseStatusCode(r.Status),
+		attribute.String("wsbouncer.service", text(r.Service)),
+		attribute.String("wsbouncer.session.id", r.ID.String()),
+		attribute.String("wsbouncer.refused.reason", text(r.Reason)),
+	})
+	if r.Status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, text(r.Reason))
+		span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(r.Status)))
+	}
+	span.End(trace.WithTimestamp(r.At))
+}
+
+// spans implements finished.
+func (e *ended) spans(t *Tracer) {
+	own := e.Trace
+	ctx, span := t.begin(own, e.Arrived, e.attributes())
 	if e.Position > 0 {
 		_, queued := t.tracer.Start(withSpanID(ctx, [8]byte{}), queuedSpan, trace.WithTimestamp(e.Arrived),
 			trace.WithAttributes(attribute.Int("wsbouncer.queue.position", e.Position)))
@@ -43,14 +67,21 @@ func (t *Tracer) record(e *ended) {
 	if !own.Ready.IsZero() {
 		leased.AddEvent("ready", trace.WithTimestamp(own.Ready))
 	}
-	if e.failed() {
-		span.SetStatus(codes.Error, text(e.Reason))
-		leased.SetStatus(codes.Error, text(e.Reason))
-		span.SetAttributes(e.errorType())
-		leased.SetAttributes(e.errorType())
+	if !own.Replied.IsZero() {
+		leased.AddEvent("first result", trace.WithTimestamp(own.Replied))
 	}
-	leased.End(trace.WithTimestamp(e.Ended))
-	span.End(trace.WithTimestamp(e.Ended))
+	if e.Class.Failed() {
+		for _, s := range []trace.Span{span, leased} {
+			s.SetStatus(codes.Error, text(e.Reason))
+			s.SetAttributes(semconv.ErrorTypeKey.String(e.Class.String()))
+		}
+	}
+	end := e.Ended
+	if own.Replied.After(end) { // the client had ended its part, and waited for the answer
+		end = own.Replied
+	}
+	leased.End(trace.WithTimestamp(end))
+	span.End(trace.WithTimestamp(end))
 }
 
 // attributes returns what is known of the session. Names without a prefix are those of OpenTelemetry's semantic conventions.
@@ -64,6 +95,7 @@ func (e *ended) attributes() []attribute.KeyValue {
 		attribute.String("wsbouncer.backend", text(e.Backend.Name())),
 		attribute.String("wsbouncer.session.id", e.ID.String()),
 		attribute.String("wsbouncer.close.by", e.By.String()),
+		attribute.String("wsbouncer.close.class", e.Class.String()),
 		attribute.Int("wsbouncer.close.code", int(e.Code)),
 		attribute.String("wsbouncer.close.reason", text(e.Reason)),
 		attribute.Int64("wsbouncer.client.frames", int64(e.Relayed.FramesFromClients)),
@@ -78,6 +110,7 @@ func (e *ended) leasedAttributes() []attribute.KeyValue {
 	all := []attribute.KeyValue{
 		semconv.NetworkProtocolName("websocket"),
 		attribute.String("wsbouncer.backend", text(e.Backend.Name())),
+		attribute.String("wsbouncer.connection.id", text(e.ConnectionID())),
 		attribute.String("wsbouncer.connection.fate", e.Outcome.String()),
 	}
 	if u, err := url.Parse(e.Backend.URL()); err == nil {
@@ -89,22 +122,6 @@ func (e *ended) leasedAttributes() []attribute.KeyValue {
 		all = append(all, semconv.ServerPort(port))
 	}
 	return all
-}
-
-// failed reports whether the backend or the proxy is to blame for the session's end.
-func (e *ended) failed() bool {
-	switch e.By.String() {
-	case "backend":
-		return e.Code > frame.NormalClosure && e.Code < 3000 && e.Code != frame.NoStatus
-	case "proxy":
-		return e.Code == frame.InternalError || e.Code == frame.TryAgainLater
-	}
-	return false
-}
-
-// errorType returns the attribute that groups errors.
-func (e *ended) errorType() attribute.KeyValue {
-	return semconv.ErrorTypeKey.String(strconv.Itoa(int(e.Code)))
 }
 
 // text returns a text that can be exported: a single byte that is not UTF-8 would spoil the whole batch.

@@ -51,13 +51,19 @@ type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 	exporter *exporter
-	queue    chan *ended
+	queue    chan finished
 	quit     chan struct{}
 	done     chan struct{} // closed when the goroutine that makes spans has ended
 }
 
+// finished is a session that is over, or a client that got none.
+type finished interface{ spans(t *Tracer) }
+
 // ended is the record of a session that has ended.
 type ended struct{ session.Record }
+
+// refused is what is known of a client that got no session.
+type refused struct{ session.Refused }
 
 // Start returns a tracer, which Close ends. The collector need not be there yet.
 func Start(o Options) (*Tracer, error) {
@@ -86,7 +92,7 @@ func start(o Options, e *exporter) *Tracer {
 	limits := sdk.NewSpanLimits()
 	limits.AttributeValueLengthLimit = maxText
 	t := &Tracer{
-		exporter: e, queue: make(chan *ended, queued), quit: make(chan struct{}), done: make(chan struct{}),
+		exporter: e, queue: make(chan finished, queued), quit: make(chan struct{}), done: make(chan struct{}),
 		provider: sdk.NewTracerProvider(
 			sdk.WithResource(attributes), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithIDGenerator(generator{}), sdk.WithRawSpanLimits(limits),
 			sdk.WithBatcher(e, sdk.WithMaxQueueSize(batched), sdk.WithMaxExportBatchSize(batched), sdk.WithBlocking()),
@@ -122,11 +128,21 @@ func (t *Tracer) Trace(client *session.Trace) *session.Trace {
 
 // Ended is for [session.Options]: it queues a session's record. It does not wait.
 func (t *Tracer) Ended(r *session.Record) {
-	if !r.Trace.Sampled() {
-		return
+	if r.Trace.Sampled() {
+		t.enqueue(&ended{*r})
 	}
+}
+
+// Refused is for [session.Options]: it queues a client that a service refused. It does not wait.
+func (t *Tracer) Refused(r *session.Refused) {
+	if r.Trace.Sampled() && r.Service != "" {
+		t.enqueue(&refused{*r})
+	}
+}
+
+func (t *Tracer) enqueue(f finished) {
 	select {
-	case t.queue <- &ended{*r}:
+	case t.queue <- f:
 	default:
 		t.exporter.dropped.Add(1)
 	}
@@ -137,14 +153,14 @@ func (t *Tracer) run() {
 	defer close(t.done)
 	for {
 		select {
-		case e := <-t.queue:
-			t.record(e)
+		case f := <-t.queue:
+			f.spans(t)
 			continue
 		default:
 		}
 		select {
-		case e := <-t.queue:
-			t.record(e)
+		case f := <-t.queue:
+			f.spans(t)
 		case <-t.quit:
 			if len(t.queue) == 0 {
 				return

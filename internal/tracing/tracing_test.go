@@ -90,7 +90,7 @@ func (r *rig) end(client *session.Trace, change func(*session.Record)) *session.
 		Client: netip.MustParseAddrPort("192.0.2.7:4711"), Backend: r.backend, Trace: r.Trace(client),
 		Arrived: begun, Position: 3, Leased: begun.Add(time.Second), Ended: begun.Add(3 * time.Second),
 		Relayed: meter.Relayed{FramesFromClients: 1, BytesFromClients: 2, FramesFromBackends: 3, BytesFromBackends: 4},
-		Code:    frame.NormalClosure, Reason: "done", Outcome: backend.Returned,
+		Code:    frame.NormalClosure, Reason: "done", Connection: 7, Outcome: backend.Returned,
 	}
 	if change != nil {
 		change(record)
@@ -104,7 +104,9 @@ func TestSpans(t *testing.T) {
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
 	c := newCollector(t, nil)
 	r := newRig(t, 0, c.url) // the client's flag decides
-	trace := r.end(parent(session.TraceSampled), func(record *session.Record) { record.Trace.Ready = begun.Add(2 * time.Second) })
+	trace := r.end(parent(session.TraceSampled), func(record *session.Record) {
+		record.Trace.Ready, record.Trace.Replied, record.Class = begun.Add(2*time.Second), begun.Add(2500*time.Millisecond), meter.Normal
+	})
 	if log := r.close(wstest.Timeout); log != "" {
 		t.Errorf("the log says %s", log)
 	}
@@ -115,7 +117,7 @@ func TestSpans(t *testing.T) {
 	}
 	for name, want := range map[string]any{
 		"wsbouncer.session.id": "q7m2kd4x-1042", "url.path": "/v1/stt", "client.address": "192.0.2.7", "client.port": int64(4711), "network.protocol.name": "websocket",
-		"wsbouncer.service": "stt", "wsbouncer.backend": "gpu-1", "wsbouncer.close.by": "client", "wsbouncer.close.code": int64(1000),
+		"wsbouncer.service": "stt", "wsbouncer.backend": "gpu-1", "wsbouncer.close.by": "client", "wsbouncer.close.class": "normal", "wsbouncer.close.code": int64(1000),
 		"wsbouncer.close.reason": "done", "wsbouncer.client.frames": int64(1), "wsbouncer.client.bytes": int64(2),
 		"wsbouncer.backend.frames": int64(3), "wsbouncer.backend.bytes": int64(4),
 	} {
@@ -123,7 +125,7 @@ func TestSpans(t *testing.T) {
 			t.Errorf("%s is %v; want %v", name, whole.attributes[name], want)
 		}
 	}
-	for name, want := range map[string]any{"server.address": "gpu-1.example.org", "server.port": int64(80), "wsbouncer.connection.fate": "returned"} {
+	for name, want := range map[string]any{"server.address": "gpu-1.example.org", "server.port": int64(80), "wsbouncer.connection.fate": "returned", "wsbouncer.connection.id": "gpu-1/7"} {
 		if leased.attributes[name] != want {
 			t.Errorf("%s of the lease is %v; want %v", name, leased.attributes[name], want)
 		}
@@ -155,7 +157,8 @@ func TestSpans(t *testing.T) {
 			t.Errorf("%s has the status %v", s.GetName(), s.GetStatus())
 		}
 	}
-	if events := leased.GetEvents(); len(events) != 1 || events[0].GetName() != "ready" || events[0].GetTimeUnixNano() != at(2*time.Second) {
+	if events := leased.GetEvents(); len(events) != 2 || events[0].GetName() != "ready" || events[0].GetTimeUnixNano() != at(2*time.Second) ||
+		events[1].GetName() != "first result" || events[1].GetTimeUnixNano() != at(2500*time.Millisecond) {
 		t.Errorf("events: %v", events)
 	}
 }
@@ -177,34 +180,57 @@ func TestRootSpan(t *testing.T) {
 	}
 }
 
+// A client that a service refuses has a span, too; one that no service wants, such as a scanner's, has none.
+func TestRefused(t *testing.T) {
+	c := newCollector(t, nil)
+	r := newRig(t, 0, c.url)
+	for _, service := range []string{"", "stt"} {
+		r.Refused(&session.Refused{
+			ID: session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: 1043}, Service: service, Path: "/v1/stt", Client: netip.MustParseAddrPort("192.0.2.7:4711"),
+			Arrived: begun, At: begun.Add(10 * time.Second), Status: 503, Reason: "no connection came free in time", Trace: r.Trace(parent(session.TraceSampled)),
+		})
+	}
+	r.Refused(&session.Refused{Service: "stt"})
+	r.close(wstest.Timeout)
+	spans := c.spans()
+	whole := spans["session"]
+	if len(spans) != 1 || whole.GetEndTimeUnixNano()-whole.GetStartTimeUnixNano() != 10e9 || whole.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_ERROR {
+		t.Fatalf("spans: %v", spans)
+	}
+	for name, want := range map[string]any{
+		"wsbouncer.session.id": "q7m2kd4x-1043", "wsbouncer.service": "stt", "http.response.status_code": int64(503), "error.type": "503",
+		"wsbouncer.refused.reason": "no connection came free in time",
+	} {
+		if whole.attributes[name] != want {
+			t.Errorf("%s is %v; want %v", name, whole.attributes[name], want)
+		}
+	}
+}
+
 // The end is an error if the backend or the proxy is to blame for it, and not if the client or an operator wanted it so.
 func TestStatus(t *testing.T) {
-	for _, c := range []struct {
-		by     int // client, backend, proxy
-		code   frame.CloseCode
-		failed bool
-	}{
-		{0, frame.NormalClosure, false},
-		{0, frame.AbnormalClosure, false},
-		{0, frame.InternalError, false},
-		{1, frame.NormalClosure, false},
-		{1, frame.NoStatus, false},
-		{1, 4000, false},
-		{1, frame.InternalError, true},
-		{1, frame.TryAgainLater, true},
-		{2, frame.InternalError, true},
-		{2, frame.TryAgainLater, true},
-		{2, frame.PolicyViolation, false},
-		{2, frame.GoingAway, false},
-	} {
-		e := &ended{}
-		e.Code = c.code
-		for e.By.String() != []string{"client", "backend", "proxy"}[c.by] {
-			e.By++
+	c := newCollector(t, nil)
+	r := newRig(t, 1, c.url)
+	for _, class := range meter.Classes() {
+		r.end(nil, func(record *session.Record) {
+			record.Position, record.By, record.Class, record.Reason, record.Service = 0, meter.Server, class, "broke", class.String()
+		})
+	}
+	r.close(wstest.Timeout)
+	seen := 0
+	for _, s := range c.all() {
+		if s.GetName() != sessionSpan {
+			continue
 		}
-		if e.failed() != c.failed {
-			t.Errorf("ended by %v with %d: failed %v", e.By, c.code, e.failed())
+		seen++
+		class, failed := s.attributes["wsbouncer.service"], s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR
+		want := class == "backend_failed" || class == "backend_full" || class == "connection_lost" || class == "internal_error"
+		if failed != want || failed && (s.GetStatus().GetMessage() != "broke" || s.attributes["error.type"] != class) || s.attributes["wsbouncer.close.class"] != class {
+			t.Errorf("%v: status %v, attributes %v", class, s.GetStatus(), s.attributes)
 		}
+	}
+	if seen != len(meter.Classes()) {
+		t.Errorf("%d of %d sessions were exported", seen, len(meter.Classes()))
 	}
 }
 
@@ -215,7 +241,7 @@ func TestHostileTexts(t *testing.T) {
 	hostile := parent(session.TraceSampled)
 	hostile.State = "=,=,\x00 no tracestate"
 	r.end(hostile, func(record *session.Record) {
-		record.Code, record.Reason, record.By = frame.InternalError, "bad \xff\x00\x1b[2J"+strings.Repeat("ä", 64<<10), 1
+		record.Code, record.Class, record.Reason = frame.InternalError, meter.BackendFailed, "bad \xff\x00\x1b[2J"+strings.Repeat("ä", 64<<10)
 	})
 	if log := r.close(wstest.Timeout); log != "" {
 		t.Errorf("the log says %s", log)
@@ -225,7 +251,7 @@ func TestHostileTexts(t *testing.T) {
 	if !strings.HasPrefix(reason, "bad \uFFFD\x00\x1b[2Jää") || len(reason) > maxText+8 || whole.GetTraceState() != "" {
 		t.Errorf("reason %.20q of %d bytes, state %q", reason, len(reason), whole.GetTraceState())
 	}
-	if s := whole.GetStatus(); s.GetCode() != tracepb.Status_STATUS_CODE_ERROR || len(s.GetMessage()) > maxText+8 || whole.attributes["error.type"] != "1011" {
+	if s := whole.GetStatus(); s.GetCode() != tracepb.Status_STATUS_CODE_ERROR || len(s.GetMessage()) > maxText+8 || whole.attributes["error.type"] != "backend_failed" {
 		t.Errorf("status %v, attributes %v", s.GetCode(), whole.attributes)
 	}
 }

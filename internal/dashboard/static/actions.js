@@ -8,19 +8,20 @@ const whoKey = "wsbouncer.who";
 
 /**
  * ask opens a dialog and carries the action out when the operator confirms it. What the proxy refuses is shown in the dialog, which
- * stays open. run gets who and why, and returns what to say afterwards.
+ * stays open. run gets who, why and what was chosen, if there is a choice, and returns what to say afterwards.
  */
-function ask({ title, lines, label, danger, run, whyHint, whyNeeded }) {
+function ask({ title, lines, label, danger, run, whyHint, whyNeeded, choice }) {
   let remembered = "";
   try { remembered = localStorage.getItem(whoKey) ?? ""; } catch { /* no storage */ }
   const who = h("input", { name: "who", required: true, maxlength: 100, autocomplete: "username", value: remembered });
   const why = h("input", { name: "why", required: whyNeeded ?? true, maxlength: 120, autocomplete: "off" });
+  const chosen = choice && h("select", { name: "choice" }, choice.options.map(([value, name]) => h("option", { value }, name)));
   const refused = h("p", { class: "bad", role: "alert", hidden: true });
   const confirm = h("button", { type: "submit", class: danger ? "danger" : "primary" }, label);
   const cancel = h("button", { type: "button", on_click: () => dialog.close() }, "Cancel");
   const form = h("form", { method: "dialog" }, h("h2", { id: "dialog-title" }, title), h("ul", { class: "lines" }, lines.filter(Boolean).map((line) => h("li", {}, line))),
     h("label", {}, h("span", {}, "Who are you?"), who), h("label", {}, h("span", {}, "Why?", h("span", { class: "muted" }, ` ${whyHint ?? "for the audit log"}`)), why),
-    refused, h("p", { class: "buttons" }, confirm, cancel));
+    choice && h("label", {}, h("span", {}, choice.label), chosen), refused, h("p", { class: "buttons" }, confirm, cancel));
   const dialog = h("dialog", { "aria-labelledby": "dialog-title" }, form);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -28,7 +29,7 @@ function ask({ title, lines, label, danger, run, whyHint, whyNeeded }) {
     confirm.disabled = true;
     refused.hidden = true;
     try {
-      toast(await run(who.value.trim(), why.value.trim()));
+      toast(await run(who.value.trim(), why.value.trim(), chosen?.value));
       dialog.close();
       dispatchEvent(new Event("acted"));
     } catch (error) {
@@ -77,8 +78,10 @@ export function endAllOf(backend) {
       `${plural(backend.leased, "client")} of ${backend.name} ${backend.leased === 1 ? "gets" : "get"} close code 1012 and the reason.`,
       backend.state === "enabled" ? `${backend.name} is enabled: clients that connect again may come back to it. Drain it first to empty it.` : `${backend.name} is ${backend.state}: no session begins there.`,
     ],
-    run: async (who, why) => {
-      const outcome = await change("DELETE", "sessions", order(who, why), { backend: backend.name });
+    // Clients that are all cut off at once all connect again at once.
+    choice: { label: "Over what time?", options: [["30s", "over 30 seconds"], ["2m", "over 2 minutes"], ["10m", "over 10 minutes"], ["", "at once"]] },
+    run: async (who, why, within) => {
+      const outcome = await change("DELETE", "sessions", order(who, why), { backend: backend.name, within });
       return outcome.text || `${plural(outcome.sessions ?? 0, "session")} of ${backend.name} were ended.`;
     },
   });

@@ -12,7 +12,7 @@ export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one
 /** rate returns a number per second with as many digits as it deserves. */
 export function rate(n) {
   if (!n) return "0";
-  return n < 10 ? n.toFixed(1) : count(n);
+  return n < 9.95 ? n.toFixed(1) : count(n);
 }
 
 export function bytes(n) {

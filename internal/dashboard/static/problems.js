@@ -61,10 +61,10 @@ export function problems(stats, points, intervalSeconds) {
       add("bad", `empty ${service.name}`, "services", `Service ${service.name} has no backend that takes sessions${own.length === 0 ? ": none is configured" : ` (of ${own.length})`}${wait ? `; ${wait}` : ""}.`);
     } else if (limit > 0 && waiting >= limit) {
       add("bad", `full ${service.name}`, "queue", `The queue of service ${service.name} is full (${count(limit)}): new clients are refused; the first waits for ${duration(oldest)}.`);
-    } else if (waiting > 0) {
+    } else if (oldest >= 1) {
       add("warn", `waiting ${service.name}`, "queue", `Service ${service.name}: ${wait}.`);
     } else if (service.utilisation >= 0.9) {
-      add("warn", `busy ${service.name}`, "services", `Service ${service.name} uses ${percent(service.utilisation)} of its connections.`);
+      add("warn", `busy ${service.name}`, "services", `Service ${service.name} uses ${percent(service.utilisation)} of its connections${wait ? `: ${wait}` : ""}.`);
     }
   }
   for (const b of stats.backends) {
@@ -96,5 +96,6 @@ export function summary(stats, found) {
   const wrong = found.filter((p) => p.level !== "info").length;
   if (wrong > 0) return plural(wrong, "problem");
   const usable = stats.backends.filter((b) => b.usable).length;
-  return `All is well: ${plural(stats.sessions.active, "session")} on ${plural(usable, "backend")}, nobody waits`;
+  const waiting = stats.services.reduce((n, service) => n + service.queue.waiting, 0);
+  return `All is well: ${plural(stats.sessions.active, "session")} on ${plural(usable, "backend")}, ${waiting > 0 ? plural(waiting, "client waits", "clients wait") : "nobody waits"}`;
 }

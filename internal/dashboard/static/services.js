@@ -20,7 +20,7 @@ function create() {
   row.node = h("tr", {}, h("th", { scope: "row" }, name, path), cell("State", "state", pill, sub), numbers[0], numbers[1], numbers[2],
     cell("Utilisation", "share", meter, share), numbers[3], numbers[4],
     h("td", { class: "act" }, menu("Actions", () => [row.service.paused
-      ? ["Resume", () => resumeService(row.service)] : ["Pause…", () => pauseService(row.service), true]])));
+      ? ["Resume…", () => resumeService(row.service)] : ["Pause…", () => pauseService(row.service), true]])));
   Object.assign(row, { name, path, pill, sub, meter, share, numbers, summary: row.node.querySelector("summary") });
   return row;
 }
