@@ -76,7 +76,15 @@ func TestRoutesAreDescribed(t *testing.T) {
 func TestTypesAreDescribed(t *testing.T) {
 	d := described(t)
 	for _, value := range []any{
-		api.Failure{}, api.Order{}, api.Action{}, api.Outcome{}, api.LogLevel{}, api.History{}, api.SessionList{}, api.SessionDetail{}, api.Stats{},
+		api.Failure{},
+		api.Order{},
+		api.Action{},
+		api.Outcome{},
+		api.LogLevel{},
+		api.History{},
+		api.SessionList{},
+		api.SessionDetail{},
+		api.Stats{},
 		api.TapEvent{},
 	} {
 		compare(t, d, reflect.TypeOf(value), schema{Ref: "#/components/schemas/" + reflect.TypeOf(value).Name()}, reflect.TypeOf(value).Name())
