@@ -49,7 +49,7 @@ var mayImport = map[string][]string{
 	"internal/metrics":      {"internal/api", "internal/meter", "internal/pool"},
 	"internal/tracing":      {"internal/session"},
 	"internal/dashboard":    {},
-	"internal/live":         {"internal/api", "internal/mistake"},
+	"internal/live":         {"internal/api", "internal/meter", "internal/mistake"},
 
 	// What commands show of a running proxy.
 	"internal/figures":   {},

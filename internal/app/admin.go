@@ -109,7 +109,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 
 // watched returns what the history and the stream of events show.
 func (p *Proxy) watched(audit *admin.Audit) live.Source {
-	return live.Source{Stats: p.Stats, Sessions: p.sampleSessions, Name: p.nameSession, Ended: p.endedSessions, Audit: audit.Since}
+	return live.Source{Stats: p.Stats, Totals: p.counted, Sessions: p.sampleSessions, Name: p.nameSession, Ended: p.endedSessions, Audit: audit.Since}
 }
 
 // fromThisMachine reports whether a request came over a unix socket or a loopback address.

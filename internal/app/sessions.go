@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/admin"
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/live"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/printable"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
@@ -102,6 +103,9 @@ func withoutNames(d *session.Description, now time.Time) api.Session {
 func connectionID(backend string, number uint32) string {
 	return backend + "/" + strconv.FormatUint(uint64(number), 10)
 }
+
+// counted returns what was counted of all backends.
+func (p *Proxy) counted() meter.Totals { return p.sessions.Stats().Meters.Total }
 
 // sampleSessions appends all sessions and waiting clients for the stream of events.
 func (p *Proxy) sampleSessions(_ context.Context, into []live.Session) []live.Session {

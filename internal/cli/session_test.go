@@ -78,6 +78,7 @@ func (s *stage) serveSessions(mux *http.ServeMux) {
 		}
 		encode(w, http.StatusOK, detail)
 	})
+	mux.HandleFunc("GET "+api.TapPath, s.serveTap)
 	mux.HandleFunc("DELETE "+api.SessionsPath+"/{id}", func(w http.ResponseWriter, r *http.Request) {
 		var order api.Order
 		if err := json.NewDecoder(r.Body).Decode(&order); err != nil {

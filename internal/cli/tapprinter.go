@@ -38,7 +38,7 @@ func (p *tapPrinter) print(line []byte, e *api.TapEvent) error {
 	if p.several {
 		session = fmt.Sprintf("%-15s ", e.Session)
 	}
-	_, err := fmt.Fprintf(p.out, "%s %s%s %s\n", e.Time.Local().Format("15:04:05.000"), session, paint(colour, fmt.Sprintf("%-10s", who)), paint(colour, what))
+	_, err := fmt.Fprintf(p.out, "%s %s%s %s\n", e.Time.UTC().Format("15:04:05.000"), session, paint(colour, fmt.Sprintf("%-10s", who)), paint(colour, what))
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
 const (
@@ -13,29 +14,25 @@ const (
 	historyLength = time.Hour
 )
 
-// totals are the numbers of the statistics from whose differences a point of the history is made.
+// totals are the numbers from whose differences a point of the history is made.
 type totals struct {
-	at              time.Time
-	sessions        uint64 // begun
-	frames, bytes   uint64 // relayed both ways
-	failed, refused uint64
+	at                 time.Time
+	sessions           uint64 // begun
+	frames, bytes      uint64 // relayed both ways
+	failed, refused    uint64
+	firstReply, waited meter.Distribution
 }
 
-// totalsOf sums up statistics.
-func totalsOf(at time.Time, s *api.Stats) totals {
+// totalsOf sums up the statistics and what was counted of all backends.
+func totalsOf(at time.Time, s *api.Stats, m *meter.Totals) totals {
 	r := &s.Relayed
 	t := totals{
 		at: at, sessions: s.Sessions.Total,
 		frames: r.FramesFromClients + r.FramesFromBackends, bytes: r.BytesFromClients + r.BytesFromBackends,
+		failed: m.Failed(), firstReply: m.FirstReply, waited: m.Wait,
 	}
 	for _, n := range s.Sessions.Refused {
 		t.refused += n
-	}
-	for code, n := range s.Sessions.Ended {
-		switch code {
-		case 1001, 1011, 1012, 1013, 1014: // the side of the server is at fault, or goes away
-			t.failed += n
-		}
 	}
 	return t
 }
@@ -51,11 +48,18 @@ func (t *totals) point(before *totals, s *api.Stats) api.Point {
 		BytesPerSecond:    perSecond(t.bytes, before.bytes),
 		Failed:            difference(t.failed, before.failed),
 		Refused:           difference(t.refused, before.refused),
+		FirstReplySeconds: median(t.firstReply, before.firstReply),
+		WaitedSeconds:     median(t.waited, before.waited),
 	}
 	for _, service := range s.Services {
 		p.Waiting += float64(service.Queue.Waiting)
 	}
 	return p
+}
+
+// median returns the median of what was counted between two distributions in seconds, with four digits after the point; 0 for nothing.
+func median(now, before meter.Distribution) float64 {
+	return math.Round(now.Since(before).Quantile(0.5).Seconds()*10_000) / 10_000
 }
 
 // difference returns by how much a counter has risen; 0 if it has fallen.
@@ -76,10 +80,15 @@ func (h *Hub) History() api.History {
 	return api.History{IntervalSeconds: pointInterval.Seconds(), Points: append([]api.Point{}, h.points...)}
 }
 
+// totals returns the totals of this moment, and the statistics that they are from.
+func (h *Hub) totals() (totals, api.Stats) {
+	stats, counted := h.options.Source.Stats(), h.options.Source.Totals()
+	return totalsOf(time.Now(), &stats, &counted), stats
+}
+
 // addPoint adds a point to the history and tells the subscribers.
 func (h *Hub) addPoint() {
-	stats := h.options.Source.Stats()
-	now := totalsOf(time.Now(), &stats)
+	now, stats := h.totals()
 	point := now.point(&h.before, &stats)
 	h.before, h.history = now, nil
 	h.mu.Lock()

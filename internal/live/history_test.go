@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
 // TestHistory records an hour and a bit.
@@ -20,16 +21,26 @@ func TestHistory(t *testing.T) {
 			Services: []api.Service{{Queue: api.Queue{Waiting: 3}}, {Queue: api.Queue{Waiting: 4}}},
 			Sessions: api.Sessions{
 				Active: 7, Total: 25, Refused: map[int]uint64{404: 2, 503: 3},
-				Ended: map[uint16]uint64{1000: 50, 1001: 1, 1011: 2, 1012: 4, 1013: 8, 4000: 90},
+				Ended: map[uint16]uint64{1000: 50, 1011: 15},
 			},
 			Relayed: api.Relayed{FramesFromClients: 100, FramesFromBackends: 21, BytesFromClients: 1000, BytesFromBackends: 7},
 		}
-		r.change(func() { r.stats = busy })
+		waits, replies := meter.NewHistogram(time.Second), meter.NewHistogram(time.Second, 3*time.Second)
+		waits.Observe(time.Millisecond)
+		replies.Observe(2 * time.Second)
+		counted := meter.Totals{
+			Ends: []meter.End{
+				meter.NewEnd(meter.Client, 1000, meter.Normal, 50),
+				meter.NewEnd(meter.Server, 1011, meter.BackendFailed, 7), meter.NewEnd(meter.Proxy, 1011, meter.InternalError, 8),
+			},
+			Times: meter.Times{Wait: waits.Read(), FirstReply: replies.Read()},
+		}
+		r.change(func() { r.stats, r.totals = busy, counted })
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		want := api.Point{
 			Time: begun.Add(10 * time.Second).UTC(), Sessions: 7, Waiting: 7, SessionsPerSecond: 2.5, FramesPerSecond: 12.1,
-			BytesPerSecond: 100.7, Failed: 15, Refused: 5,
+			BytesPerSecond: 100.7, Failed: 15, Refused: 5, WaitedSeconds: 0.5, FirstReplySeconds: 2,
 		}
 		if h := r.History(); len(h.Points) != 1 || h.Points[0] != want {
 			t.Errorf("got  %+v\nwant %+v", h.Points, want)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 )
 
@@ -23,6 +24,8 @@ import (
 type Source struct {
 	// Stats returns the statistics.
 	Stats func() api.Stats
+	// Totals returns what was counted of all backends, also of those that are gone.
+	Totals func() meter.Totals
 	// Sessions appends all sessions and waiting clients to a slice, in no order, and returns it. It may return early when the context
 	// ends.
 	Sessions func(ctx context.Context, into []Session) []Session

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
 // rig is a hub and what it shows. Tests use it in a bubble (testing/synctest).
@@ -18,6 +19,7 @@ type rig struct {
 	*Hub
 	mu       sync.Mutex // guards what follows
 	stats    api.Stats
+	totals   meter.Totals
 	sessions []api.Session // their ids have one letter
 	ended    []api.Session
 	actions  []api.Action
@@ -32,6 +34,10 @@ func startRig(t *testing.T) *rig {
 		Stats: func() (stats api.Stats) {
 			r.change(func() { stats = r.stats })
 			return stats
+		},
+		Totals: func() (totals meter.Totals) {
+			r.change(func() { totals = r.totals })
+			return totals
 		},
 		Sessions: func(_ context.Context, into []Session) []Session {
 			r.change(func() {

@@ -22,10 +22,7 @@ func (h *Hub) run() {
 	points := time.NewTicker(pointInterval)
 	defer points.Stop()
 	defer h.tick.Stop()
-	h.guarded(func() {
-		stats := h.options.Source.Stats()
-		h.before = totalsOf(time.Now(), &stats)
-	})
+	h.guarded(func() { h.before, _ = h.totals() })
 	for {
 		select {
 		case <-h.ended.Done():
