@@ -9,7 +9,7 @@ FUZZTIME ?= 60s
 BENCH = $(GO) -C bench
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-stt test test-stt test-browser test-sdks test-portable cross lint fmt vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
+.PHONY: help build demo demo-stt test test-alerts test-stt test-browser test-sdks test-portable cross lint fmt vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,15 @@ test: cross test-portable ## Run all tests with the race detector, and build for
 test-portable: ## Test the packages that use event loops with the portable driver instead of epoll
 	$(GO) vet -tags portableloop ./...
 	$(GO) test -tags portableloop -timeout 5m ./internal/loop ./internal/handshake ./internal/backend ./internal/session ./internal/sim ./internal/load
+
+# Prometheus' own tool, in a module of its own: deploy/promtool.
+PROMTOOL = $(GO) -C deploy/promtool tool promtool
+
+test-alerts: ## Check metrics and alert rules, and test the rules, with promtool, which it builds (skipped if it cannot be downloaded)
+	@if $(PROMTOOL) --version >/dev/null 2>&1; then \
+		$(PROMTOOL) check metrics <internal/metrics/testdata/busy.txt && $(PROMTOOL) check rules ../prometheus/alerts.yaml && \
+		$(PROMTOOL) test rules ../prometheus/alerts_test.yaml; \
+	else echo "test-alerts: skipped, since promtool cannot be built here"; fi
 
 cross: ## Check that the code builds for macOS and Windows
 	GOOS=darwin GOARCH=arm64 $(GO) build ./internal/... ./cmd/...

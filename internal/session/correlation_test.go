@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
@@ -208,6 +209,35 @@ func TestEndedGetsTheRecord(t *testing.T) {
 	record := wstest.Receive(t, ended, "the record")
 	if record.Trace == nil || hex.EncodeToString(record.Trace.ID[:]) != traceID || record.Code != 4001 || record.Relayed.FramesFromBackends != 1 {
 		t.Errorf("record %+v", record)
+	}
+}
+
+// A sampled session's trace has the times at which the server was ready and first replied.
+func TestTraceHasTimes(t *testing.T) {
+	for _, sampled := range []bool{true, false} {
+		ended := make(chan Record, 1)
+		r := newRig(t, setup{profile: "whisperlive", options: func(o *Options) {
+			o.Trace = func(client *Trace) *Trace {
+				own := traced(client)
+				if !sampled {
+					own.Flags = 0
+				}
+				return own
+			}
+			o.Ended = func(record *Record, _ *Service) { ended <- *record }
+		}})
+		client, server := r.session()
+		client.Send(frame.Text, `{"uid":"x"}`)
+		server.Expect(frame.Text, `{"uid":"x"}`)
+		server.Send(frame.Text, `{"message":"SERVER_READY"}`)
+		client.Expect(frame.Text, `{"message":"SERVER_READY"}`)
+		_ = client.Close()
+		_ = server.Close()
+		record := wstest.Receive(t, ended, "the record")
+		ready, replied := record.Trace.Ready, record.Trace.Replied
+		if ready.IsZero() == sampled || replied.IsZero() == sampled || ready.Before(record.Leased) && sampled || ready.After(record.Ended) {
+			t.Errorf("sampled %v: ready %v, replied %v; leased %v, ended %v", sampled, ready, replied, record.Leased, record.Ended)
+		}
 	}
 }
 

@@ -76,8 +76,12 @@ func (e *ended) spans(t *Tracer) {
 			s.SetAttributes(semconv.ErrorTypeKey.String(e.Class.String()))
 		}
 	}
-	leased.End(trace.WithTimestamp(e.Ended))
-	span.End(trace.WithTimestamp(e.Ended))
+	end := e.Ended
+	if own.Replied.After(end) { // the client had ended its part, and waited for the answer
+		end = own.Replied
+	}
+	leased.End(trace.WithTimestamp(end))
+	span.End(trace.WithTimestamp(end))
 }
 
 // attributes returns what is known of the session. Names without a prefix are those of OpenTelemetry's semantic conventions.
