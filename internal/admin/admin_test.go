@@ -159,6 +159,7 @@ func busy() api.Stats {
 	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	return api.Stats{
 		Version: "v1.2.3", UptimeSeconds: 12.5, Draining: true,
+		AccessLog: api.AccessLog{Lines: 12, LeftOut: 1},
 		Services: []api.Service{{
 			Name: "stt", Path: "/v1/stt", Profile: "echo", Balance: "hash",
 			Queue: api.Queue{

@@ -9,6 +9,7 @@ type Stats struct {
 	Draining      bool    `json:"draining"`
 	// InternalErrors counts panics that ended no more than a session or a connection: mistakes in the proxy.
 	InternalErrors uint64    `json:"internal_errors"`
+	AccessLog      AccessLog `json:"access_log"`
 	Services       []Service `json:"services"`
 	Backends       []Backend `json:"backends"`
 	// Leaving are backends that were removed and still have connections.
@@ -17,6 +18,12 @@ type Stats struct {
 	Sessions      Sessions      `json:"sessions"`
 	Relayed       Relayed       `json:"relayed"`
 	Loops         Loops         `json:"loops"`
+}
+
+// AccessLog is what became of the lines of the access log, which has one for each session that ended and each client that was refused.
+type AccessLog struct {
+	Lines   uint64 `json:"lines"`    // written since the start
+	LeftOut uint64 `json:"left_out"` // since the file could not be written, or not fast enough
 }
 
 // Service is one service in the statistics.

@@ -239,6 +239,7 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 		},
 		Relayed:        api.Relayed(sessions.Meters.Total.Relayed),
 		InternalErrors: p.guard.Count(),
+		AccessLog:      api.AccessLog{Lines: p.accessLines.Written.Load(), LeftOut: p.accessLines.LeftOut.Load()},
 		Configuration:  configuration(p.follower.Status()),
 	}
 	p.services.Stats(&all)

@@ -102,6 +102,8 @@ var sameMistakes = map[string]struct {
 	"session tap":           {"x y", "", "", "x --text y"},
 	"status":                {"x", "", "", "--interval 1s"},
 	"top":                   {"x", "", "", "--interval 1500ms"},
+	"log":                   {"x", "", "", "--help=x"},
+	"log level":             {"info warn", "--why x", "", "loud"},
 	"migrate":               {"x", "", "", "--database mysql://h/x"},
 	"sim":                   {"x", "", "", "--protocol x"},
 	"bench":                 {"", "--rate 1", "", "ws://h --connections 0"},

@@ -249,6 +249,22 @@ func TestOnProxy(t *testing.T) {
 		page.Await(fmt.Sprintf(`document.querySelector("tr[data-name=gpu-1] .pill").textContent === %q`, step[1]))
 	}
 	page.Await(`document.querySelector(".history").textContent.includes("carol") && document.querySelector(".compare .edits").textContent === "~backend gpu-1: state default → draining"`)
+	leased := 0
+	for _, b := range r.stats().Backends {
+		if b.Name == "gpu-1" {
+			leased = b.Leased
+		}
+	}
+	if leased == 0 {
+		t.Fatal("gpu-1 has no session to end")
+	}
+	do(page, "gpu-1", "End all sessions…")
+	for range leased {
+		if closed := <-r.ended; closed.Code != websocket.StatusServiceRestart {
+			t.Errorf("a client got %+v", closed)
+		}
+	}
+	page.Await(fmt.Sprintf(`document.querySelectorAll("#session-rows tr").length === %d && document.querySelector("#audit-rows").textContent.includes("kill-all gpu-1")`, 6-leased))
 	page.Screenshot("proxy")
 	if logs := browser.Logs(); logs != "" {
 		t.Errorf("the page logged %s", logs)

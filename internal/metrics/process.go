@@ -11,5 +11,10 @@ func ofProcess() []family {
 		counter("internal_errors_total",
 			"Bugs in the proxy that ended a session or connection, but not the process. The log has the stack.",
 			func(s *Snapshot, put put) { put(float64(s.InternalErrors)) }),
+		counter("access_log_lines_total", "Lines written to the access log.",
+			func(s *Snapshot, put put) { put(float64(s.AccessLog.Lines)) }),
+		counter("access_log_lines_left_out_total",
+			"Lines that the access log lacks, because its file could not be written, or not fast enough.",
+			func(s *Snapshot, put put) { put(float64(s.AccessLog.LeftOut)) }),
 	}
 }

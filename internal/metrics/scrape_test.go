@@ -65,7 +65,7 @@ func busy() Snapshot {
 			Applied: time.UnixMilli(1794999999500), Changes: 51, Failed: 8,
 		},
 		Leaving: []api.Leaving{{Name: "gpu-3", Service: "stt", URL: "ws://gpu-3", Leased: 10, Resetting: 2, Retiring: 4}},
-		Version: "v0.2.0-7-gabcdef1", UptimeSeconds: 86412.75, Draining: true,
+		Version: "v0.2.0-7-gabcdef1", UptimeSeconds: 86412.75, AccessLog: api.AccessLog{Lines: 5120, LeftOut: 3}, Draining: true,
 		Services: []api.Service{
 			{
 				Name: "stt", Path: "/v1/stt", Profile: "echo", Balance: "least-loaded", Paused: true, Utilisation: 0.375,

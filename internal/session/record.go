@@ -72,9 +72,10 @@ func (r *Record) log(log *slog.Logger) {
 	}
 	log.LogAttrs(context.Background(), slog.LevelInfo, "session ended", append(r.identity(r.Service),
 		slog.Time("arrived", r.Arrived),
-		slog.Duration("waited", r.Leased.Sub(r.Arrived)),
+		slog.Duration("waited", r.Waited),
 		slog.Int("queue_position", r.Position),
 		slog.Duration("lasted", r.Ended.Sub(r.Leased)),
+		slog.Duration("first_reply", r.FirstReply),
 		slog.Uint64("frames_from_client", r.Relayed.FramesFromClients),
 		slog.Uint64("bytes_from_client", r.Relayed.BytesFromClients),
 		slog.Uint64("frames_from_backend", r.Relayed.FramesFromBackends),
@@ -93,7 +94,7 @@ func (r *Record) logStart(log *slog.Logger, service string) {
 		return
 	}
 	log.LogAttrs(context.Background(), slog.LevelDebug, "session started", append(r.identity(service),
-		slog.Duration("waited", r.Leased.Sub(r.Arrived)),
+		slog.Duration("waited", r.Waited),
 		slog.Int("queue_position", r.Position),
 	)...)
 }

@@ -103,7 +103,7 @@ function facts(s) {
   const c = s.server;
   group("Connection", ["Backend", s.backend], ["Id", c?.id ?? s.connection], ["State", c?.state], ["Established", c && moment(c.established)], ["Age", c && duration(c.age_seconds)],
     ["Sessions served", c && count(c.sessions)], ["Round trip", c && orNone(c.round_trip_seconds)], ["Subprotocol", c?.subprotocol], ["Variant", s.variant],
-    ["Moves", s.moves ? plural(s.moves, "connection") + " could not serve it" : ""], ["Profile waits for", c?.boundary]);
+    ["Moves", s.moves ? plural(s.moves, "connection") + " could not serve it" : ""], ["Boundary", c?.boundary]);
   return groups;
 }
 
