@@ -39,41 +39,44 @@ type Source struct {
 
 // Handler returns the API. The guard lets those use it who have access; everybody who can reach the address may ask for liveness,
 // readiness, statistics and metrics.
-func Handler(source Source, access Access) http.Handler {
+func Handler(source Source, access Access) http.Handler { return handle(source.routes(), access) }
+
+// routes returns all paths of the API.
+func (s *Source) routes() []route {
 	routes := []route{
 		{path: "/healthz", open: true, methods: methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
 			text(w, http.StatusOK, "ok")
 		}}},
 		{path: "/readyz", open: true, methods: methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
-			if err := source.Ready(); err != nil {
+			if err := s.Ready(); err != nil {
 				text(w, http.StatusServiceUnavailable, err.Error())
 				return
 			}
 			text(w, http.StatusOK, "ready")
 		}}},
 		{path: api.StatsPath, open: true, methods: methods{http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
-			return source.Stats(), nil
+			return s.Stats(), nil
 		})}},
-		{path: "/metrics", open: true, methods: methods{http.MethodGet: source.Metrics.ServeHTTP}},
-		{path: api.ConfigPath, all: source.Configuration},
-		{path: api.ConfigPath + "/", all: source.Configuration},
+		{path: "/metrics", open: true, methods: methods{http.MethodGet: s.Metrics.ServeHTTP}},
+		{path: api.ConfigPath, all: s.Configuration},
+		{path: api.ConfigPath + "/", all: s.Configuration},
 	}
 	// Everybody gets the page: the data that it shows come from the routes behind the guard.
-	if source.Dashboard != nil {
-		page := methods{http.MethodGet: source.Dashboard.ServeHTTP}
+	if s.Dashboard != nil {
+		page := methods{http.MethodGet: s.Dashboard.ServeHTTP}
 		routes = append(routes, route{path: "/{$}", open: true, methods: page}, route{path: "/static/", open: true, methods: page})
 	} else {
 		routes = append(routes, route{path: "/{$}", open: true, methods: methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
 			text(w, http.StatusOK, "wsbouncer admin: /healthz /readyz /api/v1/stats /api/v1/config /metrics")
 		}}})
 	}
-	routes = append(routes, source.Audit.routes()...)
-	routes = append(routes, source.Actions.routes(source.Audit)...)
-	routes = append(routes, source.LogLevel.routes(source.Audit)...)
-	routes = append(routes, source.Sessions.routes(source.Audit)...)
-	routes = append(routes, source.eventRoutes()...)
-	routes = append(routes, source.tapRoutes()...)
-	return handle(routes, access)
+	routes = append(routes, s.Audit.routes()...)
+	routes = append(routes, s.Actions.routes(s.Audit)...)
+	routes = append(routes, s.LogLevel.routes(s.Audit)...)
+	routes = append(routes, s.Sessions.routes(s.Audit)...)
+	routes = append(routes, s.eventRoutes()...)
+	routes = append(routes, s.tapRoutes()...)
+	return append(routes, openAPIRoutes()...)
 }
 
 func text(w http.ResponseWriter, status int, line string) {

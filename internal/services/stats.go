@@ -10,6 +10,7 @@ import (
 func (s *Services) Stats(to *api.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	to.Services, to.Backends = []api.Service{}, []api.Backend{} // without any, the lists are empty and not null
 	for _, v := range s.inOrder() {
 		c := &v.plan.Service
 		service := api.Service{

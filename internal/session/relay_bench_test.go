@@ -1,8 +1,10 @@
 package session
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 // circle is a running session in which a message goes to the server and comes back, with nothing allocated at the ends.
 type circle struct {
+	rig       *rig
 	client    *wstest.Peer
 	out, back []byte
 	got       []byte
@@ -35,7 +38,7 @@ func newCircle(t testing.TB, size int) *circle {
 	}}, service: func(s *Service) { s.CloseTimeout = time.Second }})
 	client := r.join()
 	_ = client.SetDeadline(time.Time{})
-	return &circle{client: client, out: out, back: back, got: make([]byte, len(back))}
+	return &circle{rig: r, client: client, out: out, back: back, got: make([]byte, len(back))}
 }
 
 // run sends one message round.
@@ -59,6 +62,35 @@ func BenchmarkSessionRelay(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkTappedRelay measures the same while the session is tapped, and after that.
+func BenchmarkTappedRelay(b *testing.B) {
+	const size = 1 << 10
+	for _, ended := range []bool{false, true} {
+		b.Run(map[bool]string{false: "tapped", true: "afterwards"}[ended], func(b *testing.B) {
+			c := newCircle(b, size)
+			tap := c.rig.tapRunning(0)
+			var reader sync.WaitGroup
+			reader.Go(func() {
+				for more := true; more; {
+					_, more, _ = tap.tap.Next(context.Background())
+				}
+			})
+			if ended {
+				tap.tap.Close()
+			}
+			b.SetBytes(2 * size)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := c.run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			tap.tap.Close()
+			reader.Wait()
 		})
 	}
 }
