@@ -120,6 +120,17 @@ func TestUpdates(t *testing.T) {
 	if got := page.Text("#process"); !strings.Contains(got, "77 sessions") {
 		t.Errorf("got %q", got)
 	}
+	// Of many backends, the rest is shown on demand.
+	f.update(func() {
+		for i := range 60 {
+			b := f.stats.Backends[0]
+			b.Name = fmt.Sprintf("gpu-%d", i+100)
+			f.stats.Backends = append(f.stats.Backends, b)
+		}
+	})
+	page.Await(`document.querySelectorAll("#backend-rows tr").length === 24 && document.querySelector("#all-backends").textContent === "Show all 61 backends"`)
+	page.Evaluate(`document.querySelector("#all-backends").click()`, nil)
+	page.Await(`document.querySelectorAll("#backend-rows tr").length === 61`)
 	if logs := browser.Logs(); logs != "" {
 		t.Errorf("the page logged %s", logs)
 	}

@@ -105,7 +105,8 @@ export function setBackendState(backend, state, stats) {
   }[state];
   ask({
     ...what, danger: state !== "enabled", whyHint: "for the configuration's history",
-    lines: [...what.lines, "This changes the configuration, and stays after a restart."],
+    lines: [...what.lines, stats.configuration.source === "flags"
+      ? "The configuration comes from flags: the change is lost when the proxy starts again." : "This changes the configuration, and stays after a restart."],
     run: async (who, why) => {
       const outcome = await change("POST", "config/changes", { who, why, mutations: [{ verb: "set", kind: "backend", name: backend.name, values: { state } }] });
       return `${backend.name} is ${state} in version ${outcome.version} of the configuration.`;

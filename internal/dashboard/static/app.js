@@ -2,7 +2,7 @@
 
 import { Failure, events, get, hasToken, setToken } from "./api.js";
 import { attribute, byId, h, keyed, text } from "./dom.js";
-import { count, duration } from "./format.js";
+import { duration, plural } from "./format.js";
 import { problems, summary } from "./problems.js";
 import { showServices } from "./services.js";
 import { showBackends } from "./backends.js";
@@ -71,7 +71,7 @@ async function slowParts() {
 function showStats(fresh) {
   if (stats && fresh.uptime_seconds < stats.uptime_seconds) forgetConfiguration(); // the proxy was restarted
   stats = fresh;
-  text(byId("process"), `${stats.version} · up ${duration(stats.uptime_seconds)} · ${count(stats.sessions.active)} sessions`);
+  text(byId("process"), `${stats.version} · up ${duration(stats.uptime_seconds)} · ${plural(stats.sessions.active, "session")}`);
   showProblems();
   showServices(stats);
   showBackends(stats);

@@ -55,7 +55,7 @@ function build(chart) {
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: "wsbouncer", setSeries: false }, points: { size: 6 } },
     scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(definition.show === count ? 4 : 0, high * 1.15) || 1] } },
     axes: [
-      { stroke: muted, font, size: 20, gap: 2, space: 64, grid: { show: false }, ticks: { show: false }, values: (_, all) => all.map((s) => time.format(new Date(s * 1000))) },
+      { stroke: muted, font, size: 20, gap: 2, space: 56, incrs: [60, 120, 300, 600, 900, 1200, 1800], grid: { show: false }, ticks: { show: false }, values: (_, all) => all.map((s) => time.format(new Date(s * 1000))) },
       { stroke: muted, font, size: 52, gap: 4, space: 26, grid, ticks: { show: false }, values: (_, all) => all.map((n) => n === 0 ? "0" : definition.show === count && n % 1 ? "" : definition.show(n).replace("/s", "")) },
     ],
     series: [{}, ...definition.lines.map((line) => ({ label: line.label, stroke: color(line.color), width: 1.5, fill: definition.lines.length > 1 ? undefined : fade(color(line.color)), points: { show: false }, spanGaps: Boolean(definition.gaps) }))],
