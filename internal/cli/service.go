@@ -82,7 +82,7 @@ func newServiceListCommand() *cobra.Command {
 func serviceRows(content *config.Content, now *api.Stats) *rows {
 	r := &rows{heads: []string{"NAME", "PATH", "HOST", "PROFILE", "BALANCE", "QUEUE", "BACKENDS", "CAP"}, names: content.Names(config.KindService)}
 	if knowsServices(now) {
-		wide := []string{"LONGEST", "UTILISATION", "NOW", "SERVED", "TIMED OUT", "LEFT", "FULL"}
+		wide := []string{"LONGEST", "UTILISATION", "NOW", "QUEUED", "TIMED OUT", "LEFT", "FULL"}
 		r.heads, r.wide = append(append(r.heads, "WAITING"), wide...), len(wide)
 	}
 	for _, name := range r.names {
@@ -122,7 +122,7 @@ func serviceNow(s *api.Service) []string {
 	q := &s.Queue.Totals
 	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	return []string{
-		waiting, longest, fmt.Sprintf("%.0f%%", 100*s.Utilisation), state, count(q.Served), count(q.TimedOut), count(q.Left), count(q.Full),
+		waiting, longest, fmt.Sprintf("%.0f%%", 100*s.Utilisation), state, count(q.Queued), count(q.TimedOut), count(q.Left), count(q.Full),
 	}
 }
 

@@ -103,7 +103,9 @@ func sessionFields(s *api.SessionDetail) [][]string {
 	}
 	add("id", s.ID)
 	add("state", s.State)
-	add("service", s.Service+" (path "+s.Path+", profile "+s.Profile+")")
+	add("service", s.Service)
+	add("path", s.Path)
+	add("profile", s.Profile)
 	add("host", s.Host)
 	add("backend", s.Backend)
 	add("client", s.Client)

@@ -100,7 +100,7 @@ func playedStats() api.Stats {
 	down.Circuit, down.CircuitReason, down.CircuitSince = "open", "connection refused", noon
 	return api.Stats{
 		Version: "1.2.3", UptimeSeconds: 3 * 3600, Sessions: api.Sessions{Active: 1},
-		Services:      []api.Service{{Name: "stt", Queue: api.Queue{Limit: 10, Waiting: 1, OldestSeconds: 3.4, Totals: api.QueueTotals{Served: 40, TimedOut: 2}}, Utilisation: 0.0625}},
+		Services:      []api.Service{{Name: "stt", Queue: api.Queue{Limit: 10, Waiting: 1, OldestSeconds: 3.4, Totals: api.QueueTotals{Queued: 40, TimedOut: 2}}, Utilisation: 0.0625}},
 		Backends:      []api.Backend{backend, down},
 		Configuration: api.Configuration{Source: "sqlite:config.db", Version: "4", State: "current", Applied: noon},
 	}
@@ -147,7 +147,9 @@ func TestSessionShow(t *testing.T) {
 FIELD         VALUE
 id            q7m2kd4x-1
 state         relaying
-service       stt (path /v1/stt, profile vosk)
+service       stt
+path          /v1/stt
+profile       vosk
 backend       gpu-1
 client        10.1.2.3:4001
 request id    req-1
@@ -218,7 +220,7 @@ func TestStatus(t *testing.T) {
 		"wsbouncer 1.2.3 at " + s.where[1] + ", up 3h00m: 1 session, 1 waiting\nConfiguration: version 4 of sqlite:config.db, current, in force since 2026-11-22T12:00:00Z\n\n",
 		"Something is wrong:\n  ! backend gpu-2: circuit open: connection refused (since 2026-11-22T12:00:00Z, ",
 		"  - service stt: 1 client waits, the first for 3.4s\n\n",
-		"\nSERVICE  WAITING  LONGEST  IN USE  SERVED  TIMED OUT  FULL  NOW\nstt      1        3.4s     6%      40      2          0     open\n",
+		"\nSERVICE  WAITING  LONGEST  IN USE  QUEUED  TIMED OUT  FULL  NOW\nstt      1        3.4s     6%      40      2          0     open\n",
 		"\ngpu-1    stt      1       31    32   340ms        2ms   0       healthy       ",
 		"\ngpu-2    stt      0       0     32   -            2ms   3       circuit open  ",
 		"\nSessions that failed lately\nID          SERVICE  BACKEND  ENDED",

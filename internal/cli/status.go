@@ -151,7 +151,7 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 	}
 
 	fmt.Fprintln(out)
-	if err := table(out, []string{"SERVICE", "WAITING", "LONGEST", "IN USE", "SERVED", "TIMED OUT", "FULL", "NOW"}, s.services()); err != nil {
+	if err := table(out, []string{"SERVICE", "WAITING", "LONGEST", "IN USE", "QUEUED", "TIMED OUT", "FULL", "NOW"}, s.services()); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)

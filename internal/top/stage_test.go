@@ -34,7 +34,7 @@ func busyStats() (before, after *api.Stats) {
 			{Name: "stt", Path: "/v1/stt", Profile: "vosk", Balance: "least-loaded", Queue: api.Queue{Limit: 1000}, Utilisation: 0.75},
 			{Name: "translate", Path: "/v1/mt", Profile: "echo", Balance: "least-loaded", Queue: api.Queue{Limit: 10}, Utilisation: 0.25},
 		}
-		s.Services[0].Queue.Totals.Served = 14000
+		s.Services[0].Queue.Totals.Queued = 14000
 		s.Backends = []api.Backend{
 			backend("gpu-1", "stt", 24, 8, 32), backend("gpu-2", "stt", 24, 6, 32), backend("mt-1", "translate", 4, 12, 16),
 		}
@@ -89,7 +89,7 @@ func playTrouble(m *Model) {
 	playBusy(m)
 	_, s := busyStats()
 	s.UptimeSeconds++
-	s.Services[0].Queue = api.Queue{Limit: 1000, Waiting: 31, OldestSeconds: 8.4, Totals: api.QueueTotals{Served: 14000, TimedOut: 12}}
+	s.Services[0].Queue = api.Queue{Limit: 1000, Waiting: 31, OldestSeconds: 8.4, Totals: api.QueueTotals{Queued: 14000, TimedOut: 12}}
 	s.Services[0].Utilisation = 1.97
 	s.Services[1].Paused = true
 	down := &s.Backends[0]
