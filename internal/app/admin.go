@@ -132,6 +132,8 @@ func (p *Proxy) metrics() http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		Registry:      registry, // for the number of scrapes that failed
 		ErrorHandling: promhttp.ContinueOnError,
-		ErrorLog:      slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
+		// Compressing takes longer than everything else together, and Prometheus is usually near.
+		DisableCompression: true,
+		ErrorLog:           slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
 	})
 }

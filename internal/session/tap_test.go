@@ -24,6 +24,9 @@ type tapped struct {
 // startTap starts a tap.
 func (r *rig) startTap(o TapOptions) *tapped {
 	r.t.Helper()
+	if tapAll {
+		r.t.Skip("there is a tap on each session already")
+	}
 	tap, err := r.server.Tap(o)
 	if err != nil {
 		r.t.Fatal(err)

@@ -8,7 +8,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
-// tapAll runs all tests of this package with a tap on every session: nothing else may change.
+// tapAll runs all tests of this package with a tap on every session, and nothing may change. Try it after changes of the relay:
+//
+//	WSBOUNCER_TEST_TAP_ALL=1 go test ./internal/session
 var tapAll = os.Getenv("WSBOUNCER_TEST_TAP_ALL") != ""
 
 // tapAll taps all sessions of the rig.
