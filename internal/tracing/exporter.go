@@ -24,16 +24,16 @@ type exporter struct {
 	log      *slog.Logger
 	now      func() time.Time
 
-	dropped   atomic.Uint64 // sessions that found the queue full, since the last log line
+	dropped   atomic.Uint64 // sessions for which no spans were made, since the last log line
+	retryAt   atomic.Int64  // nothing is exported before; Unix time in nanoseconds
 	closing   atomic.Bool   // each batch is tried
 	abort     context.CancelFunc
 	aborted   context.Context
 	lost      uint64        // sessions in dropped spans since the last log line
 	err       error         // of the last export; nil if it succeeded
 	pause     time.Duration // after the last failed export
-	retryAt   time.Time
-	logged    time.Time // when the last line about lost traces was logged
-	announced bool      // the log has a line about failing
+	logged    time.Time     // when the last line about lost traces was logged
+	announced bool          // the log has a line about failing
 }
 
 func newExporter(to sdk.SpanExporter, endpoint string, log *slog.Logger, now func() time.Time) *exporter {
@@ -44,7 +44,7 @@ func newExporter(to sdk.SpanExporter, endpoint string, log *slog.Logger, now fun
 
 // ExportSpans implements [sdk.SpanExporter].
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
-	if e.aborted.Err() != nil || !e.closing.Load() && e.now().Before(e.retryAt) {
+	if e.aborted.Err() != nil || e.away() {
 		e.lose(spans)
 		return nil
 	}
@@ -55,7 +55,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	cancel()
 	if e.err = err; err != nil {
 		e.pause = min(max(2*e.pause, minPause), maxPause)
-		e.retryAt = e.now().Add(e.pause)
+		e.retryAt.Store(e.now().Add(e.pause).UnixNano())
 		e.lose(spans)
 		return nil
 	}
@@ -67,6 +67,9 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	e.report()
 	return nil
 }
+
+// away reports whether spans would be dropped, because an export has failed not long ago. Any goroutine may call it.
+func (e *exporter) away() bool { return !e.closing.Load() && e.now().UnixNano() < e.retryAt.Load() }
 
 // lose counts the sessions of dropped spans.
 func (e *exporter) lose(spans []sdk.ReadOnlySpan) {

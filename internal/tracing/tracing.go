@@ -154,19 +154,28 @@ func (t *Tracer) run() {
 	for {
 		select {
 		case f := <-t.queue:
-			f.spans(t)
+			t.make(f)
 			continue
 		default:
 		}
 		select {
 		case f := <-t.queue:
-			f.spans(t)
+			t.make(f)
 		case <-t.quit:
 			if len(t.queue) == 0 {
 				return
 			}
 		}
 	}
+}
+
+// make makes the spans, unless they would be dropped.
+func (t *Tracer) make(f finished) {
+	if t.exporter.away() {
+		t.exporter.dropped.Add(1)
+		return
+	}
+	f.spans(t)
 }
 
 // Close exports what waits. When ctx ends, it drops the rest. No session may end any more.
