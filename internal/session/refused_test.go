@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,10 +15,30 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
+// written is a log that a test reads while a timer may write to it.
+type written struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (w *written) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(b)
+}
+
+// take returns what was written since the last call.
+func (w *written) take() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer w.text.Reset()
+	return w.text.String()
+}
+
 // A crowd that is turned away gets some lines in the log, and one that counts the rest.
 func TestRefusalsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out written
 		var r refusals
 		r.init(slog.New(slog.NewTextHandler(&out, nil)))
 		refuse := func(status, times int) {
@@ -28,11 +49,10 @@ func TestRefusalsAreLimited(t *testing.T) {
 		expect := func(lines int, last string) {
 			t.Helper()
 			synctest.Wait()
-			text := strings.TrimSuffix(out.String(), "\n")
-			if got := strings.Count(out.String(), "\n"); got != lines || !strings.HasSuffix(text, last) {
+			text := out.take()
+			if got := strings.Count(text, "\n"); got != lines || !strings.HasSuffix(strings.TrimSuffix(text, "\n"), last) {
 				t.Errorf("%d lines, want %d, the last with %s:\n%s", got, lines, last, text)
 			}
-			out.Reset()
 		}
 		refuse(503, 1000)
 		expect(refusalsAtOnce, "status=503 reason=\"\"")
