@@ -27,7 +27,7 @@ func serve(t *testing.T, handler http.HandlerFunc) *Client {
 	return c
 }
 
-// A request carries the token, says what it accepts, and marks a change as one that no web page has made.
+// A request carries the token, says what it accepts, and bears the mark that no web page of another site can set.
 func TestRequest(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -35,7 +35,7 @@ func TestRequest(t *testing.T) {
 			strings.ReplaceAll(string(body), `"`, "'"))
 	})
 	for want, r := range map[string]Request{
-		"GET /a?limit=3 Bearer abc   ":                          {Path: "/a", Query: api.SessionQuery{Limit: 3}.Values()},
+		"GET /a?limit=3 Bearer abc  1 ":                         {Path: "/a", Query: api.SessionQuery{Limit: 3}.Values()},
 		"DELETE /b Bearer abc application/json 1 {'who':'eve'}": {Method: http.MethodDelete, Path: "/b", Body: api.Order{Who: "eve"}},
 		"POST /c Bearer abc  1 ":                                {Method: http.MethodPost, Path: "/c"},
 	} {
