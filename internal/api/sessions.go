@@ -59,7 +59,8 @@ type Session struct {
 	Code   uint16    `json:"code,omitempty"` // the client's close code
 	Reason string    `json:"reason,omitempty"`
 	Class  string    `json:"class,omitempty"` // the class of the reason, as in metrics
-	// Fate is what became of the backend's connection: returned or discarded.
+	// Fate is what became of the backend's connection when the lease ended: returned, resetting (and returned or discarded after that),
+	// or discarded.
 	Fate string `json:"connection_fate,omitempty"`
 }
 

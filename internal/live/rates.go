@@ -19,7 +19,8 @@ type counted struct {
 
 // measure sets the sessions' FramesPerSecond and LagSeconds.
 //
-// A session that the last sample did not have, such as all sessions at the first sample, gets its average rate since it began. The
+// A session that the last sample did not have, such as all sessions at the first sample, gets its average rate since it began, and
+// for its first second the frames that have passed by then: a rate over some milliseconds would put newcomers before all others. The
 // lag counts from the end of the first interval in which the client sent something and the backend did not, until the backend sends
 // something. So it is too short by at most an interval, and never too long: nobody is accused of being silent who was not.
 func (r *rates) measure(at time.Time, all []Session) {
@@ -32,7 +33,7 @@ func (r *rates) measure(at time.Time, all []Session) {
 		c := r.sessions[s.Number]
 		if c == nil {
 			r.sessions[s.Number] = &counted{at: at, fromClient: s.FramesFromClient, fromBackend: s.FramesFromBackend}
-			s.FramesPerSecond = rate(frames, s.AgeSeconds)
+			s.FramesPerSecond = rate(frames, max(s.AgeSeconds, 1))
 			continue
 		}
 		s.FramesPerSecond = rate(difference(frames, c.fromClient+c.fromBackend), at.Sub(c.at).Seconds())

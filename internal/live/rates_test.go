@@ -37,6 +37,15 @@ func TestRatesAndLags(t *testing.T) {
 	}
 }
 
+// A session that has just begun has no huge rate.
+func TestRateOfNewcomer(t *testing.T) {
+	var r rates
+	all := []Session{{Number: 1, Session: api.Session{FramesFromClient: 8, FramesFromBackend: 2, AgeSeconds: 0.01}}}
+	if r.measure(time.Now(), all); all[0].FramesPerSecond != 10 {
+		t.Errorf("got %v frames/s; want the 10 of its first second so far", all[0].FramesPerSecond)
+	}
+}
+
 // TestRatesForget: what is remembered of sessions ends with them.
 func TestRatesForget(t *testing.T) {
 	var r rates
