@@ -26,6 +26,7 @@ const retryAfter = 1
 // owns nc, whose deadline is set.
 func (s *Server) admit(nc net.Conn, begun time.Time) {
 	arrival := arrival{id: ID{s.process, s.lastID.Add(1)}, at: begun}
+	defer s.registry.removeWaiting(arrival.id.Number)
 	req, err := handshake.ReadRequest(nc, s.limits.Load().MaxHead)
 	if err == nil {
 		arrival.path, arrival.requestID, arrival.trace = shortened(req.URL.Path), requestID(req), s.trace(req)

@@ -15,16 +15,10 @@ func (s *Server) Kill(id ID, why string) (killed bool) {
 		return false
 	}
 	reason := killReason(why)
-	session, client := s.registry.find(id.Number)
-	if client != nil {
-		select {
-		case client.killed <- reason:
-			return true
-		default: // another operator was quicker
-			return false
-		}
+	if waits, told := s.registry.endWait(id.Number, reason); waits {
+		return told
 	}
-	if session != nil {
+	if session, _ := s.registry.find(id.Number); session != nil {
 		s.each([]*Session{session}, func(session *Session) {
 			if killed = session.record.Ended.IsZero(); killed {
 				session.end(meter.Killed, frame.ServiceRestart, reason)
@@ -32,6 +26,15 @@ func (s *Server) Kill(id ID, why string) (killed bool) {
 		})
 	}
 	return killed
+}
+
+// killIfWaitEnded ends a session whose client's wait an operator has ended at the moment when it was over.
+func (s *Session) killIfWaitEnded(waited *waiting) {
+	select {
+	case reason := <-waited.killed:
+		s.end(meter.Killed, frame.ServiceRestart, reason)
+	default:
+	}
 }
 
 // killReason returns what the client of an ended session is told.

@@ -68,6 +68,7 @@ func (h hooked) SetDeadline(t time.Time) error {
 // acquire leases a connection for a client that has sent its request, as the server does. meanwhile is called when the
 // client is in the queue.
 func (r *rig) acquire(nc net.Conn, request *handshake.Request, at time.Time, meanwhile func()) (*backend.Conn, error) {
+	defer r.server.registry.removeWaiting(0)
 	return r.server.acquire(r.service, hooked{nc, meanwhile}, request, &arrival{at: at})
 }
 

@@ -53,9 +53,8 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 	w := &waiting{
 		arrival: *arrival, service: service, client: addressOf(nc), ticket: waiter.Ticket(), killed: make(chan string, 1),
 	}
-	s.registry.addWaiting(w)
+	s.registry.addWaiting(w) // until its session begins or it is refused
 	conn, err = s.queued(service, waiter, arrival.until, client.left, w.killed)
-	s.registry.removeWaiting(w)
 	req.Early = append(req.Early, client.stop()...)
 	if conn != nil && client.hasLeft() {
 		conn.ReturnUnused()

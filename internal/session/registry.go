@@ -20,7 +20,7 @@ type registryPart struct {
 	waiting  map[uint64]*waiting // guarded by mu
 }
 
-// waiting is a client that waits for its first connection. It is static.
+// waiting is a client that waits for its first connection, or has one and no session yet. It is static.
 type waiting struct {
 	arrival arrival
 	service *Service
@@ -37,11 +37,15 @@ func (r *registry) init() {
 
 func (r *registry) part(number uint64) *registryPart { return &r.parts[number%registryParts] }
 
-func (r *registry) add(s *Session) {
+// add adds a session. If its client has waited, the session takes that place, and add returns what was there: nobody sees both, or none.
+func (r *registry) add(s *Session) (waited *waiting) {
 	p := r.part(s.record.ID.Number)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	waited = p.waiting[s.record.ID.Number]
+	delete(p.waiting, s.record.ID.Number)
 	p.sessions[s.record.ID.Number] = s
+	return waited
 }
 
 func (r *registry) remove(s *Session) {
@@ -58,11 +62,30 @@ func (r *registry) addWaiting(w *waiting) {
 	p.waiting[w.arrival.id.Number] = w
 }
 
-func (r *registry) removeWaiting(w *waiting) {
-	p := r.part(w.arrival.id.Number)
+// removeWaiting removes the client of that number, if it waits.
+func (r *registry) removeWaiting(number uint64) {
+	p := r.part(number)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.waiting, w.arrival.id.Number)
+	delete(p.waiting, number)
+}
+
+// endWait ends the wait of the client of that number, and reports whether it waits; told is false if somebody has done so before. While
+// it runs, the client's session cannot begin.
+func (r *registry) endWait(number uint64, reason string) (waits, told bool) {
+	p := r.part(number)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.waiting[number]
+	if w == nil {
+		return false, false
+	}
+	select {
+	case w.killed <- reason:
+		return true, true
+	default:
+		return true, false
+	}
 }
 
 // find returns the session or the waiting client of that number; nil for none.
@@ -96,8 +119,9 @@ const (
 	// perTurn is how many sessions a loop looks after before it goes back to its sockets. Reading a session's data takes up to
 	// 700 ns, most of which is spent waiting for memory.
 	perTurn = 64
-	// maxPasses is how often sessions that have moved to another loop meanwhile are looked for there.
-	maxPasses = 8
+	// maxPasses is how often sessions that have moved to another loop meanwhile are looked for there. They move a few times a second
+	// at most, so that one or two are enough.
+	maxPasses = 64
 )
 
 // each calls f for each of the sessions that has not ended, on its loop, one after the other. It waits until that is done, and must not

@@ -142,6 +142,31 @@ func TestKill(t *testing.T) {
 	}
 }
 
+// An operator who ends a client's wait at the moment when it is over ends the session that begins.
+func TestKillAtTheLastMoment(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", queue: 9, script: &wstest.Server{Serve: wstest.Echo}})
+	held := r.hold()
+	p := r.queued()
+	id := r.described(p).ID
+	// The loop hands the connection over, and waits before it begins the session.
+	l, first, second := held.Stream().Home(), make(chan struct{}), make(chan struct{})
+	l.Post(func() { <-first })
+	held.ReturnUnused()
+	l.Post(func() { <-second })
+	close(first)
+	wstest.Eventually(t, "the connection is handed over", func() bool { return r.group.Queue().Totals.Served == 1 })
+	killed := r.server.Kill(id, "")
+	close(second)
+	if !killed {
+		t.Error("nothing to end")
+	}
+	if answer := p.Response(); answer.StatusCode == http.StatusSwitchingProtocols {
+		p.ExpectClose(frame.ServiceRestart, "ended by an operator")
+	} else if answer.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("got %s", answer.Status)
+	}
+}
+
 // Sessions that begin, end and move between loops at the same time are all seen, once each.
 func TestListWhileSessionsMove(t *testing.T) {
 	const stay = 8

@@ -57,7 +57,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	s.server.active.Add(1)
 	s.server.begun.Add(1)
 	s.client = l.Add(socket, (*clientSide)(s), req.Early)
-	s.server.registry.add(s)
+	waited := s.server.registry.add(s)
 	l.Handling(s.client)
 	protocol := conn.Protocol()
 	if !req.Offers(protocol) {
@@ -72,6 +72,9 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	s.client.Write(greeting)
 	s.limitDuration()
 	s.startLeg(conn, profile.Opening{})
+	if waited != nil {
+		s.killIfWaitEnded(waited)
+	}
 }
 
 // startLeg begins the lease of conn: frames pass both ways from now on.
