@@ -40,20 +40,13 @@ func (s *Source) serveTap(w http.ResponseWriter, r *http.Request) {
 		answerError(w, BadRequest("%v", err))
 		return
 	}
-	if r.ContentLength != 0 { // it could be sent for as long as the stream lasts
-		answerError(w, BadRequest("the request has a body: %s takes none", api.TapPath))
-		return
-	}
-	header := w.Header()
-	header.Set("Content-Type", "application/x-ndjson")
-	header.Set("Cache-Control", "no-store")
-	header.Set("X-Accel-Buffering", "no") // nginx would keep events back
-	if r.Method == http.MethodHead {
+	stream := beginStream(w, r, "application/x-ndjson")
+	if stream == nil {
 		return
 	}
 	tap, err := s.startTap(query)
 	if err != nil {
-		answerError(w, err)
+		stream.fail(err)
 		return
 	}
 	defer tap.Close()
@@ -61,7 +54,7 @@ func (s *Source) serveTap(w http.ResponseWriter, r *http.Request) {
 	s.Audit.Note(r, "tap", tapTarget(query), query.Order, "for at most "+limit.String())
 	over := time.AfterFunc(limit, func() { tap.End("its time of " + limit.String() + " is over") })
 	defer over.Stop()
-	sendTap(w, r, tap)
+	sendTap(r.Context(), stream, tap)
 }
 
 // startTap starts a tap, unless what it names is not there: it would wait in vain.
@@ -104,25 +97,15 @@ func tapTarget(q api.TapQuery) string {
 }
 
 // sendTap sends a tap's events as they come.
-func sendTap(w http.ResponseWriter, r *http.Request, tap Tap) {
-	stream := http.NewResponseController(w)
-	send := func(text []byte) error { // under its own deadline instead of the one for whole answers, [Limits.Answer]
-		if err := stream.SetWriteDeadline(time.Now().Add(eventTimeout)); err != nil {
-			return err
-		}
-		if _, err := w.Write(text); err != nil {
-			return err
-		}
-		return stream.Flush()
-	}
-	if send(nil) != nil { // the header, so that the reader knows that the tap has begun
+func sendTap(reader context.Context, stream *stream, tap Tap) {
+	if stream.send(nil) != nil { // the header, so that the reader knows that the tap has begun
 		return
 	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	for more := true; more; {
-		ctx, cancel := context.WithTimeout(r.Context(), heartbeatInterval)
+		ctx, cancel := context.WithTimeout(reader, heartbeatInterval)
 		var events []api.TapEvent
 		var err error
 		events, more, err = tap.Next(ctx)
@@ -132,12 +115,12 @@ func sendTap(w http.ResponseWriter, r *http.Request, tap Tap) {
 			err = cmp.Or(err, encoder.Encode(&events[i]))
 		}
 		switch {
-		case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:
+		case errors.Is(err, context.DeadlineExceeded) && reader.Err() == nil:
 			b.WriteByte('\n')
 		case err != nil:
 			return
 		}
-		if send(b.Bytes()) != nil {
+		if stream.send(b.Bytes()) != nil {
 			return
 		}
 	}
