@@ -39,7 +39,7 @@ func (p *Proxy) ReopenAccessLog() bool {
 }
 
 // sessionEnded adds a session that has ended to the access log. It is called on the session's loop.
-func (p *Proxy) sessionEnded(r *session.Record, _ *session.Service) {
+func (p *Proxy) sessionEnded(r *session.Record) {
 	log := p.accessLog.Load()
 	if log == nil {
 		return

@@ -83,7 +83,7 @@ func sessionOf(d *session.Description, now time.Time) api.Session {
 // withoutNames returns the same without the texts that take time to write: ID, Client, TraceID and Connection.
 func withoutNames(d *session.Description, now time.Time) api.Session {
 	s := api.Session{
-		Service: d.Service, State: d.State, Started: d.Arrived.UTC(), RequestID: d.RequestID,
+		Service: d.Service.Name, State: d.State, Started: d.Arrived.UTC(), RequestID: d.RequestID,
 		AgeSeconds: now.Sub(d.Arrived).Seconds(), WaitedSeconds: d.Waited.Seconds(), Place: d.Place, Taps: d.Taps,
 		FramesFromClient: d.Relayed.FramesFromClients, BytesFromClient: d.Relayed.BytesFromClients,
 		FramesFromBackend: d.Relayed.FramesFromBackends, BytesFromBackend: d.Relayed.BytesFromBackends,
@@ -139,6 +139,9 @@ func (p *Proxy) sessionDetail(text string) (detail api.SessionDetail, ok bool) {
 	d, ok := p.sessions.Detail(id)
 	if !ok {
 		record, ok := p.sessions.EndedSession(id)
+		if !ok {
+			return detail, false
+		}
 		return api.SessionDetail{Session: endedSession(&record), Path: record.Path}, ok
 	}
 	detail = api.SessionDetail{

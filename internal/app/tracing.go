@@ -27,8 +27,8 @@ func (p *Proxy) startTracing(o *session.Options) {
 	p.tracer = tracer
 	o.Trace = tracer.Trace
 	ended, refused := o.Ended, o.Refused
-	o.Ended = func(r *session.Record, service *session.Service) {
-		ended(r, service)
+	o.Ended = func(r *session.Record) {
+		ended(r)
 		tracer.Ended(r)
 	}
 	o.Refused = func(r *session.Refused) {

@@ -30,13 +30,13 @@ func TestTracingIsOn(t *testing.T) {
 	s, log := validSettings(), new(bytes.Buffer)
 	s.OTLPEndpoint = "http://127.0.0.1:1"
 	p, o, told := &Proxy{settings: s, log: slog.New(slog.NewTextHandler(log, nil))}, session.Options{}, 0
-	o.Ended = func(*session.Record, *session.Service) { told++ }
+	o.Ended = func(*session.Record) { told++ }
 	o.Refused = func(*session.Refused) { told++ }
 	p.startTracing(&o)
 	if o.Trace == nil || p.tracer == nil {
 		t.Fatalf("options %+v", o)
 	}
-	o.Ended(new(session.Record), nil)
+	o.Ended(new(session.Record))
 	if o.Refused(new(session.Refused)); told != 2 {
 		t.Error("the others were not told")
 	}

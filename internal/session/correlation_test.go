@@ -194,9 +194,9 @@ func TestTraceIsPassed(t *testing.T) {
 func TestEndedGetsTheRecord(t *testing.T) {
 	ended := make(chan Record, 1)
 	r := newRig(t, setup{script: &wstest.Server{Serve: wstest.Echo}, options: func(o *Options) {
-		o.Ended = func(record *Record, service *Service) {
-			if service.Name != "test" {
-				t.Errorf("service %q", service.Name)
+		o.Ended = func(record *Record) {
+			if record.Service.Name != "test" {
+				t.Errorf("service %q", record.Service.Name)
 			}
 			ended <- *record
 		}
@@ -224,7 +224,7 @@ func TestTraceHasTimes(t *testing.T) {
 				}
 				return own
 			}
-			o.Ended = func(record *Record, _ *Service) { ended <- *record }
+			o.Ended = func(record *Record) { ended <- *record }
 		}})
 		client, server := r.session()
 		client.Send(frame.Text, `{"uid":"x"}`)

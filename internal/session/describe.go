@@ -76,15 +76,14 @@ func placesOf(clients []*waiting) map[*waiting]int {
 
 func (w *waiting) describe(place int) Description {
 	d := Description{State: Waiting, Place: place}
-	d.begin(w.client, w.arrival)
-	d.Service, d.Leased = w.service.Name, time.Time{}
+	d.begin(w.service, w.client, w.arrival)
+	d.Leased = time.Time{}
 	return d
 }
 
 // describe is called on the session's loop.
 func (s *Session) describe() Description {
 	d := Description{Record: s.record, State: s.life.state.String(), Moves: int(s.life.moves), Decided: !s.record.Ended.IsZero()}
-	d.Service = s.service.Name
 	d.Relayed = s.relayed()
 	if s.tap != nil {
 		d.Taps = len(s.tap.audience.taps)
@@ -128,7 +127,7 @@ func (s *Session) detail() Detail {
 	d := Detail{
 		Description: s.describe(), Variant: s.variant, Paused: s.client.Paused(), ToClient: s.client.Pending(),
 	}
-	d.ofService(s.service)
+	d.ofService(s.record.Service)
 	if conn := s.leg.conn; conn != nil {
 		d.BackendPaused, d.ToBackend = conn.Stream().Paused(), conn.Stream().Pending()
 		server := conn.Describe()

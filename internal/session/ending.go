@@ -56,15 +56,14 @@ func (s *Session) forget() {
 		s.tap.forgotten()
 	}
 	s.client.Close()
-	s.service.Variants.Forget(s.variant)
+	s.record.Service.Variants.Forget(s.variant)
 	s.server.registry.remove(s)
 	s.shard.ended[s.record.Code]++
 	s.server.active.Add(-1)
 	s.countEnd()
-	s.record.Service = s.service.Name
 	s.server.history.add(&s.record)
 	s.record.log(s.server.options.Log)
 	if ended := s.server.options.Ended; ended != nil {
-		ended(&s.record, s.service)
+		ended(&s.record)
 	}
 }

@@ -23,10 +23,10 @@ type leg struct {
 	first profile.Opening
 	// hold: the boundary lets no more of the client's messages through for now, so the client is not read.
 	hold bool
+	full bool // the backend would not serve the session, since it is full
 
 	sent  sent   // set when the client's part ends
 	fault string // how the backend broke the session; empty if it did not
-	full  bool   // the backend would not serve the session, since it is full
 }
 
 // newLeg returns the leg of a connection that was leased for the session. first is what the client has said on an earlier leg,

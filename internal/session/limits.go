@@ -14,8 +14,8 @@ const idleChecks = 4
 // progress is what the session's timer has seen while frames pass. It is owned by the session's loop.
 type progress struct {
 	count       uint64 // what had passed at the last check: data frames and bytes both ways, or the client's bytes
-	quietChecks int    // checks in a row at which nothing had passed since the one before
-	pending     int    // bytes for the backend that its socket had not taken at the last check
+	quietChecks int32  // checks in a row at which nothing had passed since the one before
+	pending     int32  // bytes for the backend that its socket had not taken at the last check
 }
 
 // What a session's timers are set for.
@@ -47,7 +47,7 @@ func (h *backendSide) Expired(c *loop.Conn, t *loop.Timer) { h.leg.conn.Expired(
 // checkIdle ends the session if nothing has passed for as long as the service allows. A few checks compare counters, so that
 // a frame that passes has nothing to record.
 func (s *Session) checkIdle() {
-	limit := s.service.IdleTimeout
+	limit := s.record.Service.IdleTimeout
 	if limit <= 0 {
 		return
 	}
@@ -65,15 +65,15 @@ func (s *Session) checkIdle() {
 // awaitLeaving checks after each CloseTimeout whether the backend still takes what the client had sent before it ended its stream. The
 // backend may take all of it, but a session whose backend takes nothing does not keep its lease for ever.
 func (s *Session) awaitLeaving() {
-	s.progress = progress{count: s.scanner.Bytes, pending: s.leg.up.to.Pending()}
-	s.timer.Set(s.client, s.service.CloseTimeout, leavingCheck)
+	s.progress = progress{count: s.scanner.Bytes, pending: int32(s.leg.up.to.Pending())}
+	s.timer.Set(s.client, s.record.Service.CloseTimeout, leavingCheck)
 }
 
 func (s *Session) checkLeaving() {
 	switch {
 	case !s.client.Paused():
 		s.checkIdle()
-	case s.leg.up.to.Pending() < s.progress.pending, s.scanner.Bytes > s.progress.count:
+	case int32(s.leg.up.to.Pending()) < s.progress.pending, s.scanner.Bytes > s.progress.count:
 		s.awaitLeaving()
 	default:
 		s.clientLeft("client left while its backend accepted nothing")
@@ -82,7 +82,7 @@ func (s *Session) checkLeaving() {
 
 // limitDuration ends the session when it has lasted as long as the service allows.
 func (s *Session) limitDuration() {
-	if limit := s.service.MaxDuration; limit > 0 {
+	if limit := s.record.Service.MaxDuration; limit > 0 {
 		s.deadline.Set(s.client, limit, timeDuration)
 	}
 }

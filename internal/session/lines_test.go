@@ -89,7 +89,7 @@ func TestHostileTexts(t *testing.T) {
 	}
 
 	long := strings.Repeat("\xff\n\x1b\u009b", 16<<10) // 80 KiB
-	record := Record{Path: shortened(long), Service: "test", Reason: long, Code: frame.InternalError}
+	record := Record{Path: shortened(long), Service: &Service{Name: "test"}, Reason: long, Code: frame.InternalError}
 	refused := Refused{Path: shortened(long), Reason: "x", Status: 404}
 	for name, handler := range map[string]func(*bytes.Buffer) slog.Handler{
 		"text": func(b *bytes.Buffer) slog.Handler {
@@ -101,7 +101,7 @@ func TestHostileTexts(t *testing.T) {
 	} {
 		for _, write := range []func(*slog.Logger){
 			func(log *slog.Logger) { record.log(log) },
-			func(log *slog.Logger) { record.logStart(log, "test") },
+			func(log *slog.Logger) { record.logStart(log) },
 			func(log *slog.Logger) {
 				var r refusals
 				r.init(log)

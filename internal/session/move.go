@@ -43,9 +43,9 @@ func (s *Session) leaveBackend(e *event) {
 	l.sent.midMessage, l.sent.midFrame = false, false // nothing of it was sent
 	variant := s.variant
 	if e.why == profile.OtherSettings {
-		variant = s.service.Variants.WithSettings(variant, e.settings)
+		variant = s.record.Service.Variants.WithSettings(variant, e.settings)
 	}
-	s.search = newSearch(s.key, variant, time.Now().Add(s.service.QueueTimeout), l.conn.Boundary().Opening())
+	s.search = newSearch(s.key, variant, time.Now().Add(s.record.Service.QueueTimeout), l.conn.Boundary().Opening())
 	l.conn.End(backend.Ending{
 		Traffic: l.traffic(l.sent), Code: frame.GoingAway, Text: "session moved to another connection", Full: l.full,
 		Client: s.record.Client.Addr(),
@@ -55,7 +55,7 @@ func (s *Session) leaveBackend(e *event) {
 
 // startSearch looks for a connection in a goroutine of its own, which brings the session there.
 func (s *Session) startSearch() {
-	server, service, client, search := s.server, s.service, s.client, s.search
+	server, service, client, search := s.server, s.record.Service, s.client, s.search
 	started := server.pending.Go(func() {
 		defer server.options.Guard.Recover("search", func() { client.Post(func() { s.searched(search, nil, mistake.Err) }) })
 		conn, ok, err := service.Group.Acquire(&search.waiter)

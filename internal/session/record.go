@@ -25,13 +25,11 @@ const (
 // Record is what the log says about a session. It is owned by the session's loop.
 type Record struct {
 	ID      ID
-	Service string // set when it is described or has ended
+	Service *Service
 	Path    string // that the client asked for, without the query
 	Client  netip.AddrPort
 	Arrived time.Time // when the client's connection was accepted
 	Leased  time.Time // when the session began
-	// Position is the client's place in the queue when it began to wait for a connection; 0 if it did not wait.
-	Position int
 	// Waited is the time from the client's request to Leased, or so far.
 	Waited time.Duration
 	// FirstReply is the time from the client's first whole message to the first data that the server sent after it; 0 before that.
@@ -41,13 +39,14 @@ type Record struct {
 
 	Backend    *backend.Backend // that served it last; nil before the first
 	Connection uint32           // the number of the backend's connection
+	// Position is the client's place in the queue when it began to wait for a connection; 0 if it did not wait.
+	Position int32
 
-	By     party
-	Code   frame.CloseCode // the client's close code; AbnormalClosure if it left without one
-	Reason string
-	Class  meter.Class // of the reason
-	// Outcome is what became of the backend's connection.
-	Outcome backend.Outcome
+	By      party
+	Class   meter.Class     // of the reason
+	Code    frame.CloseCode // the client's close code; AbnormalClosure if it left without one
+	Outcome backend.Outcome // what became of the backend's connection
+	Reason  string
 
 	// RequestID is what the client calls its request (X-Request-Id); empty if it says nothing valid.
 	RequestID string
@@ -55,9 +54,10 @@ type Record struct {
 	Trace *Trace
 }
 
-func (r *Record) begin(client netip.AddrPort, arrival arrival) {
-	r.ID, r.Path, r.Client, r.Arrived, r.Position, r.Leased = arrival.id, arrival.path, client, arrival.at, arrival.position, time.Now()
+func (r *Record) begin(service *Service, client netip.AddrPort, arrival arrival) {
+	r.ID, r.Path, r.Client, r.Arrived, r.Position, r.Leased = arrival.id, arrival.path, client, arrival.at, int32(arrival.position), time.Now()
 	r.Waited = r.Leased.Sub(arrival.asked)
+	r.Service = service
 	r.RequestID, r.Trace = arrival.requestID, arrival.trace
 }
 
@@ -70,10 +70,10 @@ func (r *Record) log(log *slog.Logger) {
 	if !log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	log.LogAttrs(context.Background(), slog.LevelInfo, "session ended", append(r.identity(r.Service),
+	log.LogAttrs(context.Background(), slog.LevelInfo, "session ended", append(r.identity(),
 		slog.Time("arrived", r.Arrived),
 		slog.Duration("waited", r.Waited),
-		slog.Int("queue_position", r.Position),
+		slog.Int("queue_position", int(r.Position)),
 		slog.Duration("lasted", r.Ended.Sub(r.Leased)),
 		slog.Duration("first_reply", r.FirstReply),
 		slog.Uint64("frames_from_client", r.Relayed.FramesFromClients),
@@ -89,19 +89,19 @@ func (r *Record) log(log *slog.Logger) {
 }
 
 // logStart writes a line when the session has its connection, for whoever wants to see each step.
-func (r *Record) logStart(log *slog.Logger, service string) {
+func (r *Record) logStart(log *slog.Logger) {
 	if !log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
-	log.LogAttrs(context.Background(), slog.LevelDebug, "session started", append(r.identity(service),
+	log.LogAttrs(context.Background(), slog.LevelDebug, "session started", append(r.identity(),
 		slog.Duration("waited", r.Waited),
-		slog.Int("queue_position", r.Position),
+		slog.Int("queue_position", int(r.Position)),
 	)...)
 }
 
 // identity returns what each line about the session begins with.
-func (r *Record) identity(service string) []slog.Attr {
-	attrs := append(make([]slog.Attr, 0, 24), slog.String("id", r.ID.String()), slog.String("service", service))
+func (r *Record) identity() []slog.Attr {
+	attrs := append(make([]slog.Attr, 0, 24), slog.String("id", r.ID.String()), slog.String("service", r.Service.Name))
 	attrs = appendTexts(attrs, "path", r.Path)
 	if r.Backend != nil {
 		attrs = append(attrs, slog.String("backend", r.Backend.Name()), slog.String("connection", r.ConnectionID()))

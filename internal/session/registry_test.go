@@ -53,7 +53,7 @@ func TestIDInAnswers(t *testing.T) {
 	p := r.connect(wstest.UpgradeRequest("/v1/test"))
 	answer := p.Response()
 	id, ok := ParseID(answer.Header.Get("X-Wsbouncer-Session-Id"))
-	if d := r.described(p); !ok || d.ID != id || d.State != "relaying" || d.Service != "test" || d.Path != "/v1/test" {
+	if d := r.described(p); !ok || d.ID != id || d.State != "relaying" || d.Service != r.service || d.Path != "/v1/test" {
 		t.Errorf("the answer has %q; the session is %+v", answer.Header.Get("X-Wsbouncer-Session-Id"), d)
 	}
 	_, answer = r.request(wstest.UpgradeRequest("/nothing"))
@@ -103,7 +103,7 @@ func TestDescriptions(t *testing.T) {
 	}
 	ended, count := r.server.Ended(0)
 	record, found := r.server.EndedSession(d.ID)
-	if count != 1 || len(ended) != 1 || ended[0] != record || !found || record.Code != frame.NormalClosure || record.Service != "test" {
+	if count != 1 || len(ended) != 1 || ended[0] != record || !found || record.Code != frame.NormalClosure || record.Service != r.service {
 		t.Errorf("ended: %+v, %d", ended, count)
 	}
 	if again, count := r.server.Ended(count); len(again) != 0 || count != 1 {

@@ -45,7 +45,7 @@ type Options struct {
 	Refused func(*Refused)
 	// Ended gets the record of each session that has ended, on the session's loop: it must not block, and not keep the record. nil for
 	// nobody.
-	Ended func(*Record, *Service)
+	Ended func(*Record)
 }
 
 // Limits bound what a client may do before it has a session.

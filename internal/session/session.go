@@ -16,7 +16,6 @@ import (
 type Session struct {
 	// Static.
 	server  *Server
-	service *Service
 	key     uint64 // what its backend is chosen by
 	variant string // of the connections that can serve it
 
@@ -44,8 +43,8 @@ type Session struct {
 
 // newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
 func (s *Server) newSession(service *Service, nc net.Conn, arrival arrival) *Session {
-	session := &Session{server: s, service: service, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(service.MaxMessage)}
-	session.record.begin(addressOf(nc), arrival)
+	session := &Session{server: s, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(service.MaxMessage)}
+	session.record.begin(service, addressOf(nc), arrival)
 	return session
 }
 
@@ -83,7 +82,7 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening) {
 	s.countFor(conn.Backend())
 	s.record.Connection = conn.Number()
 	if s.life.moves == 0 {
-		s.record.logStart(s.server.options.Log, s.service.Name)
+		s.record.logStart(s.server.options.Log)
 	}
 	conn.Stream().SetHandler((*backendSide)(s))
 	if s.tap != nil {
@@ -142,7 +141,7 @@ func (s *Session) handle(e event) {
 func (s *Session) enforce(r rules) {
 	s.timer.Stop()
 	if r.bounded {
-		s.timer.Set(s.client, s.service.CloseTimeout, timeState)
+		s.timer.Set(s.client, s.record.Service.CloseTimeout, timeState)
 	}
 	if !r.limited {
 		s.deadline.Stop()

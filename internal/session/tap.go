@@ -262,7 +262,7 @@ func (t *Tap) fits(s *Session, backend string) bool {
 	if o.ID != (ID{}) {
 		return o.ID == s.record.ID
 	}
-	return (o.Service == "" || o.Service == s.service.Name) &&
+	return (o.Service == "" || o.Service == s.record.Service.Name) &&
 		(o.Backend == "" || o.Backend == backend) &&
 		(o.Client == "" || isClient(s.record.Client, o.Client))
 }

@@ -88,7 +88,7 @@ func (s *Session) tapRunning(t *Tap) {
 func (s *Session) describeToTap(what string, conn *backend.Conn) TapEvent {
 	e := TapEvent{
 		Time: time.Now(), Session: s.tap.audience.session, Event: tapSession, What: what,
-		Service: s.service.Name, Client: s.record.Client.String(),
+		Service: s.record.Service.Name, Client: s.record.Client.String(),
 	}
 	if conn != nil {
 		e.Backend = conn.Backend().Name()

@@ -59,7 +59,7 @@ func (e *ended) spans(t *Tracer) {
 	ctx, span := t.begin(own, e.Arrived, e.attributes())
 	if e.Position > 0 {
 		_, queued := t.tracer.Start(withSpanID(ctx, [8]byte{}), queuedSpan, trace.WithTimestamp(e.Arrived),
-			trace.WithAttributes(attribute.Int("wsbouncer.queue.position", e.Position)))
+			trace.WithAttributes(attribute.Int("wsbouncer.queue.position", int(e.Position))))
 		queued.End(trace.WithTimestamp(e.Leased))
 	}
 	_, leased := t.tracer.Start(withSpanID(ctx, own.Lease), leasedSpan, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(e.Leased),
@@ -91,7 +91,7 @@ func (e *ended) attributes() []attribute.KeyValue {
 		semconv.ClientPort(int(e.Client.Port())),
 		semconv.NetworkProtocolName("websocket"),
 		semconv.URLPath(text(e.Path)),
-		attribute.String("wsbouncer.service", text(e.Service)),
+		attribute.String("wsbouncer.service", text(e.Service.Name)),
 		attribute.String("wsbouncer.backend", text(e.Backend.Name())),
 		attribute.String("wsbouncer.session.id", e.ID.String()),
 		attribute.String("wsbouncer.close.by", e.By.String()),

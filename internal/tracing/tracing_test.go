@@ -86,7 +86,7 @@ func parent(flags byte) *session.Trace {
 // end tells the tracer of a session that has ended.
 func (r *rig) end(client *session.Trace, change func(*session.Record)) *session.Trace {
 	record := &session.Record{
-		ID: session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: 1042}, Service: "stt", Path: "/v1/stt",
+		ID: session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: 1042}, Service: &session.Service{Name: "stt"}, Path: "/v1/stt",
 		Client: netip.MustParseAddrPort("192.0.2.7:4711"), Backend: r.backend, Trace: r.Trace(client),
 		Arrived: begun, Position: 3, Leased: begun.Add(time.Second), Ended: begun.Add(3 * time.Second),
 		Relayed: meter.Relayed{FramesFromClients: 1, BytesFromClients: 2, FramesFromBackends: 3, BytesFromBackends: 4},
@@ -213,7 +213,8 @@ func TestStatus(t *testing.T) {
 	r := newRig(t, 1, c.url)
 	for _, class := range meter.Classes() {
 		r.end(nil, func(record *session.Record) {
-			record.Position, record.By, record.Class, record.Reason, record.Service = 0, meter.Server, class, "broke", class.String()
+			record.Position, record.By, record.Class, record.Reason = 0, meter.Server, class, "broke"
+			record.Service = &session.Service{Name: class.String()}
 		})
 	}
 	r.close(wstest.Timeout)
