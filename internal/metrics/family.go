@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -62,36 +61,17 @@ func (f *family) kindName() string {
 	return "gauge"
 }
 
-func (f *family) collect(s *Snapshot, metrics chan<- prometheus.Metric) {
-	add := func(metric prometheus.Metric, err error) {
-		if err != nil {
-			metric = prometheus.NewInvalidMetric(f.desc, err)
-		}
-		metrics <- metric
-	}
+// collect sends all series. shared has the labels of the scrape.
+func (f *family) collect(s *Snapshot, shared pairs, metrics chan<- prometheus.Metric) {
 	if f.distributions != nil {
-		f.distributions(s, func(d *meter.Distribution, labels ...string) {
-			buckets, count := make(map[float64]uint64, len(d.Bounds)), uint64(0)
-			for i, bound := range d.Bounds {
-				count += d.Counts[i]
-				buckets[bound.Seconds()] = count
-			}
-			count += d.Counts[len(d.Bounds)]
-			add(prometheus.NewConstHistogram(f.desc, count, d.Sum.Seconds(), buckets, valid(labels)...))
+		f.distributions(s, func(d *meter.Distribution, values ...string) {
+			metrics <- &histogramSeries{desc: f.desc, labels: shared.of(f.labels, values), distribution: d}
 		})
 		return
 	}
-	f.read(s, func(value float64, labels ...string) {
-		add(prometheus.NewConstMetric(f.desc, f.kind, value, valid(labels)...))
+	f.read(s, func(value float64, values ...string) {
+		metrics <- &series{desc: f.desc, labels: shared.of(f.labels, values), value: value, counter: f.kind == prometheus.CounterValue}
 	})
-}
-
-// valid makes the values of labels valid in place: a path may have any bytes, but Prometheus accepts only UTF-8.
-func valid(labels []string) []string {
-	for i, label := range labels {
-		labels[i] = strings.ToValidUTF8(label, "\uFFFD")
-	}
-	return labels
 }
 
 // each makes metrics of a list, such as the backends. Their first labels say which item of the list it is.

@@ -62,8 +62,8 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
-	s := c.source()
+	s, shared := c.source(), make(pairs)
 	for i := range c.families {
-		c.families[i].collect(&s, metrics)
+		c.families[i].collect(&s, shared, metrics)
 	}
 }
