@@ -34,7 +34,7 @@ type Detail struct {
 }
 
 // Sessions returns all sessions and waiting clients, in no order. It must not be called on a loop, and holds none for longer than some
-// 50 microseconds.
+// 25 microseconds.
 func (s *Server) Sessions() (all []Description) {
 	s.Describe(func(some []Description) { all = append(all, some...) })
 	return all
@@ -42,7 +42,7 @@ func (s *Server) Sessions() (all []Description) {
 
 // Describe calls f with all sessions and waiting clients in no order, at most perTurn at a time, so that nobody needs memory for all of
 // them. f is called on the sessions' loops, one call at a time: it must be quick, must not block, and must not keep the slice. Describe
-// must not be called on a loop, and holds none for longer than some 50 microseconds.
+// must not be called on a loop, and holds none for longer than some 25 microseconds.
 func (s *Server) Describe(f func(some []Description)) {
 	sessions, clients := s.registry.all()
 	some := make([]Description, 0, perTurn)

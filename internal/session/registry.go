@@ -118,7 +118,7 @@ func (r *registry) all() (sessions []*Session, clients []*waiting) {
 const (
 	// perTurn is how many sessions a loop looks after before it goes back to its sockets. Reading a session's data takes up to
 	// 700 ns, most of which is spent waiting for memory.
-	perTurn = 64
+	perTurn = 32
 	// maxPasses is how often sessions that have moved to another loop meanwhile are looked for there. They move a few times a second
 	// at most, so that one or two are enough.
 	maxPasses = 64
