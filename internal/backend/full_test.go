@@ -48,8 +48,9 @@ func TestFullServer(t *testing.T) {
 		f.after(time.Second)
 		f.expect(12, 0)
 		s := f.pool.Stats()
-		if s.Ceiling != 12 || !s.Usable || f.report.get().Circuit != "closed" {
-			t.Fatalf("%+v, %+v; want a ceiling of 12 on a backend that is well", s, f.report.get())
+		// Less than 12 if the refusal was noted before the last of the twelve connections.
+		if s.Ceiling < 10 || s.Ceiling > 12 || !s.Usable || f.report.get().Circuit != "closed" {
+			t.Fatalf("%+v, %+v; want a ceiling of 12, or little less, on a backend that is well", s, f.report.get())
 		}
 		begun, _ := f.attempts()
 		f.after(health.FullPause*3/4 - 2*time.Second)
