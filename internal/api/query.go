@@ -26,33 +26,40 @@ var SessionOrders = []string{"started", "age", "bytes", "frames", "rate", "lag",
 // ParseSessionQuery reads the query of a URL. An error names the parameter, the value and what is allowed.
 func ParseSessionQuery(values url.Values) (q SessionQuery, err error) {
 	for name, all := range values {
-		value := all[len(all)-1]
-		switch name {
-		case "service":
-			q.Service = value
-		case "backend":
-			q.Backend = value
-		case "tenant":
-			q.Tenant = value
-		case "client":
-			q.Client = value
-		case "state":
-			if q.State = value; value != "" && !slices.Contains(SessionStates, value) {
-				return q, fmt.Errorf("state: unknown state %.40q: use one of %s", value, strings.Join(SessionStates, ", "))
-			}
-		case "sort":
-			if q.Sort = value; value != "" && !slices.Contains(SessionOrders, value) {
-				return q, fmt.Errorf("sort: unknown order %.40q: use one of %s", value, strings.Join(SessionOrders, ", "))
-			}
-		case "limit":
-			if q.Limit, err = strconv.Atoi(value); err != nil || q.Limit < 0 {
-				return q, fmt.Errorf("limit: invalid number %.40q: use a whole number from 0 (no limit)", value)
-			}
-		default:
-			return q, unknownParameter(name, "")
+		if err := q.Set(name, all[len(all)-1]); err != nil {
+			return q, err
 		}
 	}
 	return q, nil
+}
+
+// texts returns the parameters that are texts, by name.
+func (q *SessionQuery) texts() map[string]*string {
+	return map[string]*string{
+		"service": &q.Service, "backend": &q.Backend, "tenant": &q.Tenant, "client": &q.Client, "state": &q.State, "sort": &q.Sort,
+	}
+}
+
+// Set sets a parameter by its name in a URL. An error names the parameter, the value and what is allowed; then nothing is set.
+func (q *SessionQuery) Set(name, value string) error {
+	text := q.texts()[name]
+	switch {
+	case name == "limit":
+		limit, err := strconv.Atoi(value)
+		if err != nil || limit < 0 {
+			return fmt.Errorf("limit: invalid number %.40q: use a whole number from 0 (no limit)", value)
+		}
+		q.Limit = limit
+		return nil
+	case text == nil:
+		return unknownParameter(name, "")
+	case name == "state" && value != "" && !slices.Contains(SessionStates, value):
+		return fmt.Errorf("state: unknown state %.40q: use one of %s", value, strings.Join(SessionStates, ", "))
+	case name == "sort" && value != "" && !slices.Contains(SessionOrders, value):
+		return fmt.Errorf("sort: unknown order %.40q: use one of %s", value, strings.Join(SessionOrders, ", "))
+	}
+	*text = value
+	return nil
 }
 
 // unknownParameter returns the error about a parameter that is not one of a query of sessions; others are those that are known as well.
@@ -63,11 +70,9 @@ func unknownParameter(name, others string) error {
 // Values returns the query of a URL.
 func (q SessionQuery) Values() url.Values {
 	v := make(url.Values)
-	for name, value := range map[string]string{
-		"service": q.Service, "backend": q.Backend, "tenant": q.Tenant, "client": q.Client, "state": q.State, "sort": q.Sort,
-	} {
-		if value != "" {
-			v.Set(name, value)
+	for name, value := range q.texts() {
+		if *value != "" {
+			v.Set(name, *value)
 		}
 	}
 	if q.Limit > 0 {

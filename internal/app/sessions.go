@@ -9,7 +9,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
-	"github.com/wsbouncer/wsbouncer/internal/printable"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
@@ -67,9 +66,6 @@ func endedSession(r *session.Record) api.Session {
 	return s
 }
 
-// maxReason is how much of a close reason is shown, in bytes. A close frame's has at most 123.
-const maxReason = 256
-
 // sessionOf returns what the API says of a session.
 func sessionOf(d *session.Description, now time.Time) api.Session {
 	s := withoutNames(d, now)
@@ -93,7 +89,7 @@ func withoutNames(d *session.Description, now time.Time) api.Session {
 		s.Backend = d.Backend.Name()
 	}
 	if d.Decided {
-		s.Ended, s.By, s.Code, s.Reason = d.Ended.UTC(), d.By.String(), uint16(d.Code), printable.Text(d.Reason, maxReason)
+		s.Ended, s.By, s.Code, s.Reason = d.Ended.UTC(), d.By.String(), uint16(d.Code), d.ShownReason()
 		s.Class = d.Class.String()
 	}
 	return s

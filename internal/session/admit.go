@@ -16,7 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/printable"
 )
 
-// idHeader is the header of the answer to an upgrade request that has the session's id.
+// idHeader is the field of the answer to an upgrade request that has the session's id. Package api names it for users.
 const idHeader = "X-Wsbouncer-Session-Id"
 
 // retryAfter is the Retry-After of a 503, in seconds.

@@ -17,7 +17,7 @@ type ID struct {
 // Process is the part of an [ID] that all sessions of a process share: characters of lower-case base32 (RFC 4648, section 6).
 type Process [8]byte
 
-// encoding has no letters that look like digits in most fonts but o, which base32 has no 0 for.
+// encoding has neither 0 nor 1, which could be mistaken for the letters o and l.
 var encoding = base32.StdEncoding.WithPadding(base32.NoPadding)
 
 // NewProcess returns a Process that no other process has: 40 random bits.

@@ -82,7 +82,7 @@ func (r *Record) log(log *slog.Logger) {
 		slog.Uint64("bytes_from_backend", r.Relayed.BytesFromBackends),
 		slog.String("by", r.By.String()),
 		slog.Int("code", int(r.Code)),
-		slog.String("reason", printable.Text(r.Reason, maxReason)),
+		slog.String("reason", r.ShownReason()),
 		slog.String("class", r.Class.String()),
 		slog.String("connection_fate", r.Outcome.String()),
 	)...)
@@ -120,3 +120,6 @@ func (r *Record) ConnectionID() string {
 
 // TraceID returns the id of the session's trace; empty if nobody records one, as far as the proxy knows.
 func (r *Record) TraceID() string { return r.Trace.id() }
+
+// ShownReason returns the reason as logs and operators see it: printable, and of bounded length.
+func (r *Record) ShownReason() string { return printable.Text(r.Reason, maxReason) }

@@ -159,23 +159,10 @@ func (m *Model) Query() api.SessionQuery {
 	for _, word := range strings.Fields(m.filter) {
 		q.Limit = filteredLimit
 		key, value, ok := strings.Cut(word, "=")
-		if !ok || value == "" {
+		if !ok || value == "" || key == "sort" || key == "limit" || key == "state" && value == api.StateEnded {
 			continue
 		}
-		switch key {
-		case "service":
-			q.Service = value
-		case "backend":
-			q.Backend = value
-		case "client":
-			q.Client = value
-		case "tenant":
-			q.Tenant = value
-		case "state":
-			if slices.Contains(api.SessionStates, value) && value != api.StateEnded {
-				q.State = value
-			}
-		}
+		_ = q.Set(key, value) // the panes show whether what was typed so far fits anything
 	}
 	return q
 }
