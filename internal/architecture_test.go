@@ -86,8 +86,10 @@ var mayImport = map[string][]string{
 	"internal/load/report":  {"internal/frame", "internal/load"},
 
 	// What makes of the desired state what runs.
+	"internal/discovery":         {"internal/mistake"},
+	"internal/discovery/dnstest": {},
 	"internal/services": {
-		"internal/backend", "internal/backend/health", "internal/config", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
+		"internal/backend", "internal/backend/health", "internal/config", "internal/discovery", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
 		"internal/session", "internal/api",
 	},
 
@@ -99,7 +101,7 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/accesslog", "internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake",
+		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/discovery", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake",
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/tracing",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},

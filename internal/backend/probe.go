@@ -99,11 +99,12 @@ func (b *Backend) probe(ctx context.Context, u *url.URL) error {
 	if u == nil {
 		return b.probeUpgrade(ctx)
 	}
-	config, err := probeTLS(u, b.options().Target)
+	target := b.options().Target
+	config, err := probeTLS(u, target)
 	if err != nil {
 		return err
 	}
-	return probeHTTP(ctx, u, config)
+	return probeHTTP(ctx, u, config, target.Endpoint)
 }
 
 // probeUpgrade establishes a connection and closes it at once. It takes a place of the pool, so that the server never sees
@@ -151,10 +152,15 @@ func probeTLS(u *url.URL, target *handshake.Target) (*tls.Config, error) {
 	return config, nil
 }
 
-// probeHTTP requests the URL over a new connection, since connecting is part of the probe. A nil config is the default one.
-func probeHTTP(ctx context.Context, u *url.URL, config *tls.Config) error {
+// probeHTTP requests the URL over a new connection, since connecting is part of the probe. A nil config is the default one. endpoint
+// returns what to connect to for a host:port.
+func probeHTTP(ctx context.Context, u *url.URL, config *tls.Config, endpoint func(string) string) error {
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		var dialer net.Dialer
+		return dialer.DialContext(ctx, network, endpoint(address))
+	}
 	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: config},
+		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: config, DialContext: dial},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
