@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 )
 
 // orEmpty returns a check that also accepts an empty text, which stands for the default.
@@ -21,6 +23,12 @@ func checkPath(path string) error {
 		return fmt.Errorf("invalid path %q", path)
 	}
 	return nil
+}
+
+// checkSource checks a local address to dial from.
+func checkSource(text string) error {
+	_, err := dialfrom.Parse(text)
+	return err
 }
 
 // errToken does not repeat the value, which may be the token.

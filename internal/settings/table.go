@@ -43,6 +43,9 @@ var table = []setting{
 			return value.NewText(&s.AdminToken, "env:NAME or file:/path; "+Variable("admin-token")+" may also be the token itself", orEmpty(checkReference))
 		},
 	},
+	{name: "dial-from", help: "addresses of this machine from which servers are dialed, in turn; each has about 28,000 ports towards each server", unset: "the system chooses", value: func(s *Settings) value.Value {
+		return value.NewList(&s.DialFrom, "IP addresses such as 10.0.0.5", checkSource)
+	}},
 	{
 		name: "database", help: "where services, backends and profiles are stored", unset: "wsbouncer.db in the state directory",
 		value: func(s *Settings) value.Value {
