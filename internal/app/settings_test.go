@@ -163,3 +163,13 @@ func TestAllMistakes(t *testing.T) {
 		t.Error("started with these settings")
 	}
 }
+
+// An address to dial from that the machine does not have ends the start, before anything is opened.
+func TestStartChecksDialFrom(t *testing.T) {
+	s := validSettings()
+	s.DialFrom = []string{"127.0.0.1", "203.0.113.77"} // an address for documentation (RFC 5737)
+	_, err := Start(s, "", nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "--dial-from: this machine does not have the address 203.0.113.77: it has 127.0.0.1") {
+		t.Errorf("%v", err)
+	}
+}
