@@ -66,7 +66,9 @@ func (g given) mistakes(t *testing.T) []string {
 // example is a value of each setting that is none of the defaults, and another one.
 var example = map[string][2]string{
 	"listen": {"127.0.0.1:1", "127.0.0.1:2"}, "admin": {"127.0.0.1:3", "127.0.0.1:4"}, "admin-socket": {"/run/a", "off"},
-	"admin-token": {"env:TOKEN_A", "env:TOKEN_B"}, "dial-from": {"127.0.0.2", "::1"}, "database": {"a.db", "b.yaml"}, "state-directory": {"a", "b"}, "loops": {"1", "2"},
+	"admin-token": {"env:TOKEN_A", "env:TOKEN_B"}, "database": {"a.db", "b.yaml"}, "state-directory": {"a", "b"}, "loops": {"1", "2"},
+	"dns-server": {"127.0.0.1:53", "ns.example.org:8600"},
+	"dial-from":  {"127.0.0.2", "::1"},
 	"io-uring":   {"on", "off"},
 	"loop-wait":  {"raw", "block"},
 	"max-header": {"1KiB", "2KiB"}, "handshake-timeout": {"1s", "2s"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "1m"},
@@ -134,7 +136,10 @@ func TestLists(t *testing.T) {
 		t.Errorf("two ports of the system's choice: %q", l.Listen)
 	}
 	for _, g := range []given{
-		{file: "dial-from: []\n"}, {file: "dial-from:\n"}, {file: "dial-from: ''\n"}, {environment: []string{"WSBOUNCER_DIAL_FROM="}},
+		{file: "dial-from: []\n"},
+		{file: "dial-from:\n"},
+		{file: "dial-from: ''\n"},
+		{environment: []string{"WSBOUNCER_DIAL_FROM="}},
 		{file: "dial-from: 10.0.0.5\n", flags: []string{"--dial-from", ""}},
 	} {
 		if l := g.load(t); len(l.DialFrom) > 0 {
