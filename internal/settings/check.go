@@ -3,7 +3,10 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
 )
 
 // orEmpty returns a check that also accepts an empty text, which stands for the default.
@@ -14,6 +17,17 @@ func orEmpty(check func(string) error) func(string) error {
 		}
 		return check(text)
 	}
+}
+
+// checkServer checks a host:port to connect to.
+func checkServer(address string) error {
+	if err := value.CheckAddress(address); err != nil {
+		return err
+	}
+	if host, _, _ := net.SplitHostPort(address); host == "" || value.AnyPort(address) {
+		return value.Invalid("address", address, "a host and a port from 1 to 65535, such as 127.0.0.1:8600")
+	}
+	return nil
 }
 
 func checkPath(path string) error {

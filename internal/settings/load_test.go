@@ -67,6 +67,7 @@ func (g given) mistakes(t *testing.T) []string {
 var example = map[string][2]string{
 	"listen": {"127.0.0.1:1", "127.0.0.1:2"}, "admin": {"127.0.0.1:3", "127.0.0.1:4"}, "admin-socket": {"/run/a", "off"},
 	"admin-token": {"env:TOKEN_A", "env:TOKEN_B"}, "database": {"a.db", "b.yaml"}, "state-directory": {"a", "b"}, "loops": {"1", "2"},
+	"dns-server": {"127.0.0.1:53", "ns.example.org:8600"},
 	"io-uring":   {"on", "off"},
 	"loop-wait":  {"raw", "block"},
 	"max-header": {"1KiB", "2KiB"}, "handshake-timeout": {"1s", "2s"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "1m"},

@@ -24,6 +24,9 @@ type Settings struct {
 	Database       string // where the configuration is; empty for the default, see DatabaseInUse
 	StateDirectory string // where the process keeps what it must find again; empty for the default, see Directory
 
+	// DNSServer is the address of the DNS server that names of backends are looked up with, host:port; empty for the system's.
+	DNSServer string
+
 	Loops            int           // most event loops awake; 0 for one per processor
 	IOURing          string        // auto, on or off: whether event loops send with io_uring
 	LoopWait         string        // auto, raw or block: how event loops wait while they are busy

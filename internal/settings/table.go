@@ -55,6 +55,9 @@ var table = []setting{
 		unset: "systemd's StateDirectory=; otherwise /var/lib/wsbouncer for root and ~/.local/state/wsbouncer for others",
 		value: func(s *Settings) value.Value { return value.NewText(&s.StateDirectory, "a path", orEmpty(checkPath)) },
 	},
+	{name: "dns-server", help: "DNS server that backends with discover: dns are looked up with", unset: "those of the system", value: func(s *Settings) value.Value {
+		return value.NewText(&s.DNSServer, "host:port such as 127.0.0.1:8600", orEmpty(checkServer))
+	}},
 	{name: "loops", help: "maximum number of event loops awake at once; 0 for one per processor that the process may use", value: func(s *Settings) value.Value {
 		return value.NewCount(&s.Loops, 0, 1024)
 	}},
