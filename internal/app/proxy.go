@@ -53,8 +53,8 @@ type Proxy struct {
 	accessLines accesslog.Counters
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
-	warned      string          // the last warning about this machine's limits; owned by the follower
-	drained     context.Context // ends when draining begins
+	warned      map[string]string // the last warnings about this machine's limits, by resource; owned by the follower
+	drained     context.Context   // ends when draining begins
 	drain       context.CancelFunc
 	background  sync.WaitGroup // goroutines that end when draining begins
 }
@@ -66,7 +66,7 @@ func Start(o Settings, version string, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := dialfrom.Check(o.sources()); err != nil {
+	if err := dialfrom.Check(o.Sources()); err != nil {
 		return nil, fmt.Errorf("--dial-from: %w", err)
 	}
 	p := &Proxy{settings: o, version: version, log: log, started: time.Now()}
@@ -106,7 +106,7 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
 	p.services = services.New(services.Options{
-		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, DialFrom: p.settings.sources(), Meters: meters, Guard: p.guard, Log: p.log,
+		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
 	})
 	if err = p.follow(fixed); err != nil {
 		p.sessions.StopAccepting()

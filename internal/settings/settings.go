@@ -7,9 +7,11 @@
 package settings
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/state"
 )
 
@@ -108,4 +110,15 @@ func (s *Settings) Socket(database bool) string {
 		return state.AdminSocket(s.Directory())
 	}
 	return s.AdminSocket
+}
+
+// Sources returns the local addresses from which servers are dialed. The settings must have passed Check.
+func (s *Settings) Sources() []netip.Addr {
+	addresses := make([]netip.Addr, 0, len(s.DialFrom))
+	for _, text := range s.DialFrom {
+		if a, err := dialfrom.Parse(text); err == nil {
+			addresses = append(addresses, a)
+		}
+	}
+	return addresses
 }
