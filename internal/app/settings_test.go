@@ -159,7 +159,7 @@ func TestAllMistakes(t *testing.T) {
 			t.Errorf("%q does not name a flag", line)
 		}
 	}
-	if _, err := Start(s, "", nil); err == nil {
+	if _, err := Start(t.Context(), s, "", nil); err == nil {
 		t.Error("started with these settings")
 	}
 }

@@ -50,7 +50,7 @@ export function serviceState(service, backends) {
 export function problems(stats, points, intervalSeconds) {
   const all = [];
   const add = (level, key, where, text) => all.push({ level, key, where, text });
-  if (stats.draining) add("warn", "draining", "sessions", "The proxy is shutting down: it takes no new sessions.");
+  if (stats.draining) add("warn", "draining", "sessions", `The proxy is shutting down: ${drain(stats)}.`);
   for (const service of stats.services) {
     const { own, usable } = serviceState(service, stats.backends);
     const { waiting, limit, oldest_seconds: oldest } = service.queue;

@@ -9,11 +9,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
-// killings returns how many orders to end a backend's sessions are not completed.
-func (r *rig) killings() int {
+// orders returns how many orders to end sessions are not completed.
+func (r *rig) orders() int {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
-	return len(r.server.killings)
+	return len(r.server.orders)
 }
 
 // An operator ends all sessions of a backend, and those of no other; who waits goes on to wait.
@@ -35,18 +35,18 @@ func TestKillAll(t *testing.T) {
 			p.ExpectClose(frame.ServiceRestart, "ended by an operator: new model")
 			_ = p.Close()
 		}
-		wstest.Eventually(t, "the order is completed", func() bool { return r.killings() == 0 })
+		wstest.Eventually(t, "the order is completed", func() bool { return r.orders() == 0 })
 		p := r.join()
 		p.Ask("after it")
 	}
 }
 
-// An order that is not completed ends no session before its turn, is replaced by another for the same backend, and is cancelled when
-// the proxy shuts down.
+// An order that is not completed ends no session before its turn, is replaced by another for the same backend, and is cancelled by Close,
+// but not while the proxy drains.
 func TestKillAllLater(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", cap: 4, script: &wstest.Server{Serve: wstest.Echo}})
 	p := r.join()
-	order := &killing{backend: "x", within: time.Hour, cancel: func() {}}
+	order := &order{backend: "x", within: time.Hour, cancel: func() {}}
 	order.ids = append(order.ids, r.described(p).ID)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -54,26 +54,31 @@ func TestKillAllLater(t *testing.T) {
 	p.Ask("still here")
 	name := r.backend.Name()
 	r.server.KillAll(name, "slowly", time.Hour)
-	first := r.killings()
+	first := r.orders()
 	r.server.KillAll(name, "at once", 0)
 	p.ExpectClose(frame.ServiceRestart, "ended by an operator: at once")
 	_ = p.Close()
-	wstest.Eventually(t, "the orders have ended", func() bool { return r.killings() == 0 })
+	wstest.Eventually(t, "the orders have ended", func() bool { return r.orders() == 0 })
 	if first != 1 {
 		t.Errorf("%d orders while one was not completed", first)
 	}
 	next := r.join()
 	r.server.KillAll(name, "", time.Hour)
 	r.server.StopAccepting()
-	wstest.Eventually(t, "the order is cancelled", func() bool { return r.killings() == 0 })
+	if r.orders() != 1 {
+		t.Error("an operator cannot end the sessions that are left")
+	}
 	next.Ask("the session goes on")
+	r.server.Close()
+	wstest.Eventually(t, "the order is cancelled", func() bool { return r.orders() == 0 })
+	next.Ask("the session still goes on")
 }
 
 // A session that has left the backend when its turn comes goes on.
 func TestKillAllSparesOthers(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}})
 	p := r.join()
-	order := &killing{ids: []ID{r.described(p).ID}, backend: "that it has left", cancel: func() {}}
+	order := &order{ids: []ID{r.described(p).ID}, backend: "that it has left", cancel: func() {}}
 	order.run(t.Context(), r.server)
 	p.Ask("still here")
 }
