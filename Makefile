@@ -88,7 +88,7 @@ vuln: ## Check for known vulnerabilities (needs the network)
 	if [ $$status -ne 0 ] && echo "$$out" | grep -q -e 'dial tcp' -e 'fetching vulnerabilities' -e 'lookup ' -e 'Forbidden'; then \
 		echo "vuln: the vulnerability database cannot be reached, so nothing was checked"; fi; exit $$status
 
-bench: ## Compare with nginx, HAProxy, Envoy, Caddy, Go, Python and C, and write docs/benchmarks.md: 40 minutes, or BENCH_FLAGS=-quick
+bench: ## Compare with nginx, HAProxy, Envoy, Caddy, Go, Python and C, and write docs/internals/benchmarks.md: 40 minutes, or BENCH_FLAGS=-quick
 	$(BENCH) run ./compare $(BENCH_FLAGS)
 
 bench-profiles: ## Measure what profiles cost and gain: relay, return to idle (BENCH_FLAGS; see bench/README.md)

@@ -60,7 +60,7 @@ func parseFlags() (options, error) {
 		return err
 	})
 	flag.StringVar(&o.tools, "tools", "", "a wsbouncer binary for the backends (default: the one that is measured)")
-	flag.StringVar(&o.out, "out", "", "folder for benchmarks.md, benchmarks.json and img/ (default: docs for the whole plan, .cache/bench/report for any other)")
+	flag.StringVar(&o.out, "out", "", "folder for benchmarks.md, benchmarks.json and img/ (default: docs/internals for the whole plan, .cache/bench/report for any other)")
 	flag.StringVar(&o.from, "from", "", "measure nothing: make the report again from this JSON")
 	flag.Parse()
 	_, err := newPlan(o)
@@ -98,7 +98,7 @@ func run(ctx context.Context, o options) error {
 	return publish(report, o.folder())
 }
 
-// whole reports whether this is the plan that docs/benchmarks.md reports.
+// whole reports whether this is the plan that docs/internals/benchmarks.md reports.
 func (o options) whole() bool {
 	return !o.quick && o.scenarios == "" && o.only == "" && o.sessions == "" && o.sizes == "" && o.rate == 0 && o.from == "" && len(o.variants) == 0
 }
@@ -112,7 +112,7 @@ func (o options) folder() string {
 	case o.out != "":
 		return o.out
 	case o.whole():
-		return "docs"
+		return "docs/internals"
 	}
 	return otherReports
 }

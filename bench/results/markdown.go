@@ -17,7 +17,7 @@ func (r *Report) Tables() string {
 // Markdown returns the whole report. It refers to drawings in a folder img next to it.
 func (r *Report) Markdown(drawn []Drawing) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Benchmarks\n\nMade by `%s`, which repeats all measurements ([bench/README.md](../bench/README.md)). Do not edit.\n\n", r.Command)
+	fmt.Fprintf(&b, "# Benchmarks\n\nMade by `%s`, which repeats all measurements ([bench/README.md](../../bench/README.md)). Do not edit.\n\n", r.Command)
 	if r.Plan != "whole" {
 		fmt.Fprintf(&b, "**This run did not measure the whole plan (%s): draw no other conclusions from it.**\n\n", r.Plan)
 	}

@@ -1,6 +1,6 @@
 // Package api is the contract of the admin API: the paths, and the types of what goes over them as JSON. The proxy's side
 // (internal/admin) and the users of the API (commands, internal/top, the dashboard, benchmarks) import it, and it imports nothing
-// of the proxy, so that a change inside the proxy does not change what programs elsewhere rely on. docs/admin-api.md and the OpenAPI
+// of the proxy, so that a change inside the proxy does not change what programs elsewhere rely on. docs/reference/admin-api.md and the OpenAPI
 // description are held against it by tests.
 //
 // Within version 1, fields are added and never renamed or removed, and durations are numbers of seconds.

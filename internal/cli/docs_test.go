@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// docs/commands.md shows each command about the configuration at work, and every other command is mentioned somewhere.
+// docs/reference/commands.md shows each command about the configuration at work, and every other command is mentioned somewhere.
 func TestCommandsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/commands.md")
+	page, err := os.ReadFile("../../docs/reference/commands.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +30,12 @@ func TestCommandsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	reference, err := filepath.Glob("../../docs/reference/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	docs := ""
-	for _, name := range append(pages, "../../README.md") {
+	for _, name := range append(append(pages, reference...), "../../README.md") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ func newMigrateCommand() *cobra.Command {
 for one another; a second one changes nothing.
 
 The proxy and the commands update SQLite databases when they open them. For PostgreSQL, migrate needs a role
-that owns the schema; the proxy's role should not own it (docs/configuration.md).`,
+that owns the schema; the proxy's role should not own it (docs/reference/configuration.md).`,
 		Example: `  wsbouncer migrate --database postgres://wsbouncer_owner@db.example.org/wsbouncer`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -9,9 +9,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// TestDocs holds the tables of docs/configuration.md against the fields. Its output is what should stand there.
+// TestDocs holds the tables of docs/reference/configuration.md against the fields. Its output is what should stand there.
 func TestDocs(t *testing.T) {
-	data, err := os.ReadFile("../../docs/configuration.md")
+	data, err := os.ReadFile("../../docs/reference/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestDocs(t *testing.T) {
 			fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", f.Name, standard, f.Allowed, f.Help)
 		}
 		if !strings.Contains(string(data), rows.String()) {
-			t.Errorf("docs/configuration.md lacks the fields of a %s as they are:\n%s", kind, &rows)
+			t.Errorf("docs/reference/configuration.md lacks the fields of a %s as they are:\n%s", kind, &rows)
 		}
 	}
 }

@@ -13,7 +13,7 @@ type Profile struct {
 }
 
 var profileFields = []field[Profile]{
-	{"yaml", "", "the profile, as docs/profiles.md describes it", func(p *Profile) value.Value {
+	{"yaml", "", "the profile, as docs/reference/profiles.md describes it", func(p *Profile) value.Value {
 		return yamlValue{&p.YAML}
 	}},
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
-// TestDocs holds docs/metrics.md against the code: its tables have every metric once, with its type and labels, and name no
+// TestDocs holds docs/reference/metrics.md against the code: its tables have every metric once, with its type and labels, and name no
 // other; and it names no metric in its text and queries that there is not.
 func TestDocs(t *testing.T) {
 	text := document(t)
@@ -87,7 +87,7 @@ func fixedLabel(label *dto.LabelPair) bool {
 }
 
 func document(t *testing.T) string {
-	text, err := os.ReadFile("../../docs/metrics.md")
+	text, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}

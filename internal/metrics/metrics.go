@@ -1,7 +1,7 @@
 // Package metrics exposes the proxy's statistics to Prometheus. It counts nothing itself: each scrape takes one snapshot, and
 // all numbers of the scrape come from it.
 //
-// docs/metrics.md describes the metrics; a test compares it with the code.
+// docs/reference/metrics.md describes the metrics; a test compares it with the code.
 package metrics
 
 import (

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// How each built-in profile reuses connections. A change here is a decision: docs/profiles.md says why.
+// How each built-in profile reuses connections. A change here is a decision: docs/reference/profiles.md says why.
 func TestBuiltIn(t *testing.T) {
 	type ways struct{ declared, inForce Reuse }
 	want := map[string]ways{

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// documentation returns docs/profiles.md.
+// documentation returns docs/reference/profiles.md.
 func documentation(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile("../../docs/profiles.md")
+	b, err := os.ReadFile("../../docs/reference/profiles.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func tableBelow(t *testing.T, doc, heading string) map[string][]string {
 	t.Helper()
 	_, rest, ok := strings.Cut(doc, "\n"+heading+"\n")
 	if !ok {
-		t.Fatalf("docs/profiles.md has no heading %q", heading)
+		t.Fatalf("docs/reference/profiles.md has no heading %q", heading)
 	}
 	rows := make(map[string][]string)
 	for line := range strings.SplitSeq(rest, "\n") {
@@ -124,18 +124,18 @@ func TestDocumentedKeys(t *testing.T) {
 		}
 		for key, words := range c.want {
 			if rows[key] == nil {
-				t.Errorf("%s of docs/profiles.md: the key %s is missing", c.heading, key)
+				t.Errorf("%s of docs/reference/profiles.md: the key %s is missing", c.heading, key)
 				continue
 			}
 			for _, word := range words {
 				if !strings.Contains(rows[key][1], "`"+word+"`") {
-					t.Errorf("%s of docs/profiles.md: %s: the word %s is missing", c.heading, key, word)
+					t.Errorf("%s of docs/reference/profiles.md: %s: the word %s is missing", c.heading, key, word)
 				}
 			}
 		}
 		for key := range rows {
 			if _, known := c.want[key]; !known {
-				t.Errorf("%s of docs/profiles.md: the reader does not know the key %s", c.heading, key)
+				t.Errorf("%s of docs/reference/profiles.md: the reader does not know the key %s", c.heading, key)
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func TestDocumentedDefaults(t *testing.T) {
 		"variant.max": fmt.Sprint(s.variant.max),
 	} {
 		if row := rows[key]; len(row) < 3 || row[2] != value {
-			t.Errorf("docs/profiles.md: the row of %s is %q; want the default %s", key, row, value)
+			t.Errorf("docs/reference/profiles.md: the row of %s is %q; want the default %s", key, row, value)
 		}
 	}
 }
@@ -181,12 +181,12 @@ func TestDocumentedBuiltIn(t *testing.T) {
 		}
 		ahead := map[Predial]string{PredialIdle: "yes", PredialCostsSlot: "costs a slot", PredialNever: "no", PredialWithKey: "with a key"}[p.Predial]
 		if row := rows[name]; len(row) != 7 || row[1] != p.Declared.String() || row[2] != force || row[4] != ahead {
-			t.Errorf("docs/profiles.md: the row of %s is %q; want class %v, in force %s, dialed ahead %s", name, row, p.Declared, force, ahead)
+			t.Errorf("docs/reference/profiles.md: the row of %s is %q; want class %v, in force %s, dialed ahead %s", name, row, p.Declared, force, ahead)
 		}
 		delete(rows, name)
 	}
 	for name := range rows {
-		t.Errorf("docs/profiles.md: there is no built-in profile %s", name)
+		t.Errorf("docs/reference/profiles.md: there is no built-in profile %s", name)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestDocumentedExamples(t *testing.T) {
 			bad++
 			for _, p := range problems {
 				if !strings.Contains(doc, p.Error()+"\n") {
-					t.Errorf("docs/profiles.md does not say of its example: %v", p)
+					t.Errorf("docs/reference/profiles.md does not say of its example: %v", p)
 				}
 			}
 			continue
@@ -210,11 +210,11 @@ func TestDocumentedExamples(t *testing.T) {
 		for _, p := range list {
 			shown := "    " + strings.ReplaceAll(strings.TrimSpace(string(p.YAML())), "\n", "\n    ")
 			if !strings.Contains(doc, shown+"\n") {
-				t.Errorf("docs/profiles.md does not have what profile show prints of its example:\n%s", shown)
+				t.Errorf("docs/reference/profiles.md does not have what profile show prints of its example:\n%s", shown)
 			}
 		}
 	}
 	if good != 1 || bad != 1 {
-		t.Errorf("docs/profiles.md has %d examples that can be read and %d that cannot; want one of each", good, bad)
+		t.Errorf("docs/reference/profiles.md has %d examples that can be read and %d that cannot; want one of each", good, bad)
 	}
 }

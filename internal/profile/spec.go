@@ -2,7 +2,7 @@ package profile
 
 import "time"
 
-// spec holds what a profile's YAML says, including what it inherits and the defaults. It has the YAML's structure; docs/profiles.md
+// spec holds what a profile's YAML says, including what it inherits and the defaults. It has the YAML's structure; docs/reference/profiles.md
 // explains every key.
 type spec struct {
 	name string

@@ -9,7 +9,7 @@ import (
 )
 
 // Ready returns nil when every service that has enabled backends has one that can serve a new session. Otherwise the error names a
-// service without such a backend, and why each of its backends cannot serve. docs/admin-api.md has the details.
+// service without such a backend, and why each of its backends cannot serve. docs/reference/admin-api.md has the details.
 //
 // It ignores a service that was added while the proxy runs and could never serve: a mistake in the configuration must not send the
 // clients of all other services away.

@@ -3,7 +3,7 @@
 //
 // They come from a YAML file, from environment variables and from flags; later ones in this order win over earlier ones.
 // [Sources.Load] reads all three strictly and reports all mistakes together, each with its place. Files, variables, flags, help,
-// [Template] and docs/settings.md all come from one table.
+// [Template] and docs/reference/settings.md all come from one table.
 package settings
 
 import (

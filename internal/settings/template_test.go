@@ -35,9 +35,9 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// TestDocs holds the table of docs/settings.md against the settings. Its output is what should stand there.
+// TestDocs holds the table of docs/reference/settings.md against the settings. Its output is what should stand there.
 func TestDocs(t *testing.T) {
-	data, err := os.ReadFile("../../docs/settings.md")
+	data, err := os.ReadFile("../../docs/reference/settings.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +50,10 @@ func TestDocs(t *testing.T) {
 		fmt.Fprintf(&rows, "| `%s` | `%s` | %s | %s | %s | %s |\n", s.Name, s.Variable, s.Default, s.Allowed, when, s.Help)
 	}
 	if !strings.Contains(string(data), rows.String()) {
-		t.Errorf("docs/settings.md lacks the settings as they are:\n%s", &rows)
+		t.Errorf("docs/reference/settings.md lacks the settings as they are:\n%s", &rows)
 	}
-	if example := string(Template()); !strings.Contains(string(data), ConfigVariable) || !strings.Contains(example, "docs/settings.md") {
-		t.Error("the file that config init writes and docs/settings.md do not refer to one another")
+	if example := string(Template()); !strings.Contains(string(data), ConfigVariable) || !strings.Contains(example, "docs/reference/settings.md") {
+		t.Error("the file that config init writes and docs/reference/settings.md do not refer to one another")
 	}
 }
 

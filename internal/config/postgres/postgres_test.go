@@ -154,7 +154,7 @@ func TestInvalidRows(t *testing.T) {
 	until(t, s, watcher, "that they were put right", func(_ *config.Snapshot, err error) bool { return err == nil })
 }
 
-// TestRoles tries out the roles that docs/configuration.md recommends.
+// TestRoles tries out the roles that docs/reference/configuration.md recommends.
 func TestRoles(t *testing.T) {
 	name := newDatabase(t)
 	suffix := "_" + name // roles belong to the server, not to the database

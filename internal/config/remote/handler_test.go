@@ -114,7 +114,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// The answers are what docs/admin-api.md shows.
+// The answers are what docs/reference/admin-api.md shows.
 func TestAnswers(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "config.db"), "", config.Options{})
 	defer s.Close()

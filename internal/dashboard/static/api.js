@@ -1,4 +1,4 @@
-// The admin API, as docs/admin-api.md describes it: requests, the stream of events, the token.
+// The admin API, as docs/reference/admin-api.md describes it: requests, the stream of events, the token.
 
 const tokenKey = "wsbouncer.token";
 const requestTimeout = 15000; // in milliseconds

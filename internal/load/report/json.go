@@ -10,7 +10,7 @@ import (
 )
 
 // schema is the version of the JSON object. It changes when a field goes or changes its meaning, not when one comes. All
-// fields are described in docs/bench.md.
+// fields are described in docs/reference/bench.md.
 const schema = 1
 
 type document struct {

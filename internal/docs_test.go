@@ -1,0 +1,96 @@
+package internal_test
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+var (
+	fencedCode = regexp.MustCompile("(?ms)^```.*?^```")
+	inlineCode = regexp.MustCompile("`[^`\n]*`")
+	pageLink   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+)
+
+// pages returns the text of every Markdown page of the repository by its path.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != ".." && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".github" || d.Name() == "bin" || d.Name() == "node_modules"):
+			return fs.SkipDir
+		case !d.Type().IsRegular() || path.Ext(d.Name()) != ".md":
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		all[filepath.ToSlash(name[len("../"):])] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// anchors returns the anchors of a page's headings as GitHub makes them: lower case, punctuation left out, "-" for a space.
+func anchors(page string) map[string]bool {
+	found := map[string]bool{}
+	for line := range strings.Lines(fencedCode.ReplaceAllString(page, "")) {
+		heading, isHeading := strings.CutPrefix(strings.TrimLeft(line, "#"), " ")
+		if !isHeading || !strings.HasPrefix(line, "#") {
+			continue
+		}
+		found[strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, strings.TrimSpace(heading))] = true
+	}
+	return found
+}
+
+// TestLinks follows the links between the pages, and to files, folders and headings.
+func TestLinks(t *testing.T) {
+	all := pages(t)
+	for name, text := range all {
+		prose := inlineCode.ReplaceAllString(fencedCode.ReplaceAllString(text, ""), "")
+		for _, m := range pageLink.FindAllStringSubmatch(prose, -1) {
+			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(m[1], "#")
+			target := name
+			if file != "" {
+				target = path.Join(path.Dir(name), file)
+			}
+			if _, err := os.Stat(filepath.Join("..", target)); err != nil {
+				t.Errorf("%s: the link %s leads nowhere", name, m[1])
+			} else if anchor != "" && !anchors(all[target])[anchor] {
+				t.Errorf("%s: the link %s names a heading that %s does not have", name, m[1], target)
+			}
+		}
+	}
+}
+
+// TestIndex: docs/README.md leads to every page below docs.
+func TestIndex(t *testing.T) {
+	all := pages(t)
+	for name := range all {
+		page, isDocs := strings.CutPrefix(name, "docs/")
+		if isDocs && page != "README.md" && !strings.Contains(all["docs/README.md"], "("+page+")") {
+			t.Errorf("docs/README.md does not list %s", page)
+		}
+	}
+}
