@@ -35,7 +35,7 @@ func CheckHealthPath(path string, snapshot *config.Snapshot) error {
 	for name, service := range snapshot.Services() {
 		if path != "" && service.Path == path {
 			problems = append(problems, config.Problem{
-				Kind: config.KindService, Name: name, Field: "path", Text: fmt.Sprintf("the process already answers health checks at %q: choose another path, or another health-path", path),
+				Kind: config.KindService, Name: name, Field: "path", Text: fmt.Sprintf("the setting health-path already uses %q: choose another path for one of them", path),
 			})
 		}
 	}

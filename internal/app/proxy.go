@@ -58,6 +58,7 @@ type Proxy struct {
 	background  sync.WaitGroup // goroutines that end when the proxy is closed
 
 	end          atomic.Pointer[ending] // nil until the end of the process begins; written by Drain
+	clean        bool                   // what Drain returned; owned by who calls it, and Close
 	reconfigured chan struct{}          // of size one: Reconfigure has changed settings
 }
 
@@ -241,7 +242,7 @@ func (p *Proxy) Stats() api.Stats { return p.snapshot().Stats }
 func (p *Proxy) snapshot() metrics.Snapshot {
 	sessions := p.sessions.Stats()
 	all := api.Stats{
-		Version: p.version, UptimeSeconds: time.Since(p.started).Seconds(), 
+		Version: p.version, UptimeSeconds: time.Since(p.started).Seconds(),
 		Sessions: api.Sessions{
 			Active: sessions.Active, Total: sessions.Total, Refused: sessions.Refused, Ended: make(map[uint16]uint64, len(sessions.Ended)),
 		},

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
@@ -29,7 +30,7 @@ func (p *Proxy) Drain() (clean bool) {
 	p.sessions.StopAccepting()
 	p.follower.Close()
 	s := p.live.Load()
-	p.log.Info("draining", "sessions", p.sessions.Active(), "timeout", limitText(s.DrainTimeout), "spread", s.DrainSpread)
+	p.log.Info("draining", "sessions", p.sessions.Active(), timeout(s))
 	clean = p.awaitSessions()
 	// One call misses sessions that are moving between event loops, so it is repeated. Each side of a session has its own close time-out.
 	p.sessions.Close()
@@ -37,7 +38,7 @@ func (p *Proxy) Drain() (clean bool) {
 		p.sessions.EndAll(frame.GoingAway, shuttingDown)
 		return p.sessions.Active() == 0
 	})
-	p.log.Info("drained", "clean", clean, "told", p.sessions.Stopped(), "took", time.Since(p.end.Load().began).Round(time.Millisecond))
+	p.clean = clean
 	return clean
 }
 
@@ -85,7 +86,7 @@ func (p *Proxy) awaitSessions() (clean bool) {
 		switch {
 		case t.over.IsZero() || now.Before(t.spread): // wait
 			if cancel(); !ends.IsZero() {
-				p.log.Info("going on to wait for sessions", "sessions", p.sessions.Active(), "timeout", limitText(s.DrainTimeout))
+				p.log.Info("going on to wait for sessions", "sessions", p.sessions.Active(), timeout(s))
 			}
 			if ends = (time.Time{}); !t.over.IsZero() {
 				next = earlier(next, t.spread)
@@ -130,11 +131,16 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// limitText returns a limit as settings write it.
-func limitText(limit time.Duration) string { return value.NewLimit(&limit, 0).Text() }
+// timeout returns the drain time-out as the log says it.
+func timeout(s *Settings) slog.Attr {
+	if s.DrainTimeout == value.NoLimit {
+		return slog.String("timeout", "none")
+	}
+	return slog.Duration("timeout", s.DrainTimeout)
+}
 
-// Close ends what Drain has left: the connections to the backends, the admin API, and the proxy's goroutines. Nobody may call
-// Reconfigure any more.
+// Close ends what Drain has left: the connections to the backends, the admin API, and the proxy's goroutines. It is called after Drain,
+// when nobody calls Reconfigure any more.
 func (p *Proxy) Close() {
 	s := p.live.Load()
 	p.sessions.EndTaps()
@@ -152,7 +158,7 @@ func (p *Proxy) Close() {
 	p.loops.Close()
 	p.endTracing()
 	p.closeAccessLog()
-	p.log.Info("stopped")
+	p.log.Info("stopped", "clean", p.clean, "told", p.sessions.Stopped(), "took", time.Since(p.end.Load().began).Round(time.Millisecond))
 }
 
 // eventually calls f again and again until it returns true, or the limit has passed.

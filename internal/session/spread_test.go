@@ -2,6 +2,10 @@ package session
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,4 +85,69 @@ func TestKillAllSparesOthers(t *testing.T) {
 	order := &order{ids: []ID{r.described(p).ID}, backend: "that it has left", cancel: func() {}}
 	order.run(t.Context(), r.server)
 	p.Ask("still here")
+}
+
+// Hundreds of sessions are ended one after the other while they send, move between loops, and end by themselves. Each client hears one
+// end, its own or the proxy's; the proxy counts those that it has ended; and what the rig checks at its end holds.
+func TestEndAllWithinWhileSessionsEnd(t *testing.T) {
+	const clients, within = 300, 400 * time.Millisecond
+	r := newRig(t, setup{profile: "echo", cap: clients, loops: 2, script: &wstest.Server{Serve: wstest.Echo}})
+	r.ready(clients)
+	var peers []*wstest.Peer
+	for range clients {
+		peers = append(peers, r.join())
+	}
+	var told, first, last atomic.Int64
+	var all sync.WaitGroup
+	begun := time.Now()
+	for i, p := range peers {
+		all.Go(func() {
+			defer p.Close()
+			leaves, left := begun.Add(rand.N(2*within)), false
+			for n := 0; ; n++ {
+				switch {
+				case left:
+				case time.Now().Before(leaves):
+					_, _ = p.Conn.Write(p.Encode(true, frame.Text, fmt.Append(nil, n)))
+				case i%3 == 0: // in the middle of a frame
+					left = true
+					_, _ = p.Conn.Write(p.Encode(true, frame.Binary, make([]byte, 100))[:50])
+					_ = p.TCP().CloseWrite()
+				default:
+					left = true
+					_, _ = p.Conn.Write(p.Encode(true, frame.Close, []byte("\x03\xe8")))
+				}
+				h, payload, err := p.Next()
+				switch {
+				case err != nil && (!left || i%3 != 0):
+					t.Errorf("client %d: %v", i, err)
+				case err == nil && h.Opcode != frame.Close:
+					continue
+				case string(payload) == "\x03\xe9enough":
+					since := int64(time.Since(begun))
+					first.CompareAndSwap(0, since)
+					last.Store(max(last.Load(), since))
+					told.Add(1)
+				case !left || string(payload) != "\x03\xe8" && i%3 != 0:
+					t.Errorf("client %d: closed with %q", i, payload)
+				}
+				return
+			}
+		})
+	}
+	moves, stop := r.mover()
+	r.server.EndAllWithin(frame.GoingAway, "enough", within)
+	all.Wait()
+	stop()
+	wstest.Eventually(t, "all sessions are gone", func() bool { return r.server.Active() == 0 })
+	select {
+	case <-r.server.Emptied():
+	case <-time.After(wstest.Timeout):
+		t.Error("nobody is told that there is no session left")
+	}
+	if got := r.server.Stopped(); got != told.Load() || got == 0 || got == clients {
+		t.Errorf("the proxy says that it ended %d sessions, %d clients were told so", got, told.Load())
+	}
+	wstest.Eventually(t, "the order is completed", func() bool { return r.orders() == 0 })
+	t.Logf("%d of %d clients were told, from %v to %v; %d moves", told.Load(), clients, time.Duration(first.Load()), time.Duration(last.Load()), moves.Load())
 }

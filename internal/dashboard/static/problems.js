@@ -1,6 +1,6 @@
 // What is wrong now, in words. It has no state: statistics and history go in, problems come out, the worst first.
 
-import { ago, count, duration, known, percent, plural } from "./format.js";
+import { ago, count, duration, known, moment, percent, plural } from "./format.js";
 
 const rank = { bad: 0, warn: 1, info: 2 };
 
@@ -44,6 +44,15 @@ export function serviceState(service, backends) {
   if (limit > 0 && waiting >= limit) return { level: "bad", word: "queue full", own, usable };
   if (waiting > 0) return { level: "warn", word: "clients wait", own, usable };
   return { level: "ok", word: "up", own, usable };
+}
+
+/** drain says how far a proxy has come that shuts down. */
+function drain(stats) {
+  const left = plural(stats.sessions.active, "session");
+  const { accepting, closes, spread, deadline } = stats.drain ?? {};
+  if (accepting) return `it is not ready, and accepts clients until ${moment(closes)}; ${left} now`;
+  const limit = known(deadline) ? `, closed from ${moment(spread)} to ${moment(deadline)}` : "";
+  return `it takes no new sessions; ${left} left${limit}`;
 }
 
 /** problems returns everything that is wrong: level, a key that stays while its numbers change, a text, and the id of its part of the page. */
