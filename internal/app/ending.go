@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/config/value"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
@@ -29,7 +28,7 @@ func (e *ending) timetable(s *settings.Settings) (t timetable) {
 	if e.closed.IsZero() {
 		t.closes = e.began.Add(s.ShutdownDelay)
 	}
-	if s.DrainTimeout != value.NoLimit {
+	if s.DrainTimeout != settings.NoLimit {
 		last := min(s.DrainSpread, s.DrainTimeout)
 		t.over = t.closes.Add(s.DrainTimeout)
 		if least := e.changed.Add(last); !e.changed.IsZero() && t.over.Before(least) {

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/value"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
@@ -17,7 +16,7 @@ func TestTimetable(t *testing.T) {
 		}
 		return began.Add(time.Duration(seconds) * time.Second)
 	}
-	const none = int(value.NoLimit / time.Second)
+	const none = int(settings.NoLimit / time.Second)
 	for name, c := range map[string]struct {
 		delay, timeout, spread   int // in seconds
 		closed, changed          int // in seconds after the beginning; -1 for not yet
@@ -37,7 +36,7 @@ func TestTimetable(t *testing.T) {
 		"a limit is set, of which little is left":              {0, 7205, 10, 0, 7200, 0, 7200, 7210},
 		"a longer limit is set":                                {0, 9000, 10, 0, 7200, 0, 8990, 9000},
 	} {
-		s := settings.Settings{DrainSpread: time.Duration(c.spread) * time.Second, ShutdownDelay: time.Duration(c.delay) * time.Second, DrainTimeout: value.NoLimit}
+		s := settings.Settings{DrainSpread: time.Duration(c.spread) * time.Second, ShutdownDelay: time.Duration(c.delay) * time.Second, DrainTimeout: settings.NoLimit}
 		if c.timeout != none {
 			s.DrainTimeout = time.Duration(c.timeout) * time.Second
 		}

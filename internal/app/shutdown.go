@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/value"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
 // shuttingDown is what the clients of sessions are told that do not finish by themselves.
@@ -133,7 +133,7 @@ func earlier(a, b time.Time) time.Time {
 
 // timeout returns the drain time-out as the log says it.
 func timeout(s *Settings) slog.Attr {
-	if s.DrainTimeout == value.NoLimit {
+	if s.DrainTimeout == settings.NoLimit {
 		return slog.String("timeout", "none")
 	}
 	return slog.Duration("timeout", s.DrainTimeout)

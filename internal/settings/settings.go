@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
 	"github.com/wsbouncer/wsbouncer/internal/state"
 )
 
@@ -39,7 +40,7 @@ type Settings struct {
 
 	// The end of the process, in this order; see package app.
 	ShutdownDelay time.Duration // how long clients are still accepted although the process is not ready any more
-	DrainTimeout  time.Duration // for sessions to finish, once no clients are accepted; [value.NoLimit] for as long as they last
+	DrainTimeout  time.Duration // for sessions to finish, once no clients are accepted; [NoLimit] for as long as they last
 	DrainSpread   time.Duration // the last part of DrainTimeout, over which the sessions that are left are ended
 
 	// HealthPath is a path of the clients' listeners that says whether the process is ready; empty for none.
@@ -55,6 +56,9 @@ type Settings struct {
 	OTLPEndpoint string
 	TraceRatio   float64 // share of sessions that are traced, of those whose clients do not decide it
 }
+
+// NoLimit is the value of [Settings.DrainTimeout] for as long as sessions last.
+const NoLimit = value.NoLimit
 
 // Off is the value of [Settings.AdminSocket] for no socket, and of [Settings.OTLPEndpoint] for no traces.
 const Off = "off"
