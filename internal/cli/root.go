@@ -85,6 +85,9 @@ func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	return ctx, cancel
 }
 
+// Command returns the command with all its subcommands, for programs that describe them (deploy/generate).
+func Command() *cobra.Command { return newRootCommand() }
+
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "wsbouncer",
