@@ -74,6 +74,9 @@ func (l *loading) bad(format string, args ...any) {
 func (l *loading) set(s *setting, source, head string, texts []string) {
 	text := ""
 	if s.isList() {
+		if s.unset != "" && len(texts) == 1 && texts[0] == "" {
+			texts = nil // an empty value restores the default
+		}
 		text = config.ListText(texts)
 	} else if len(texts) > 0 {
 		text = texts[0]

@@ -67,6 +67,8 @@ func (g given) mistakes(t *testing.T) []string {
 var example = map[string][2]string{
 	"listen": {"127.0.0.1:1", "127.0.0.1:2"}, "admin": {"127.0.0.1:3", "127.0.0.1:4"}, "admin-socket": {"/run/a", "off"},
 	"admin-token": {"env:TOKEN_A", "env:TOKEN_B"}, "database": {"a.db", "b.yaml"}, "state-directory": {"a", "b"}, "loops": {"1", "2"},
+	"dns-server": {"127.0.0.1:53", "ns.example.org:8600"},
+	"dial-from":  {"127.0.0.2", "::1"},
 	"io-uring":   {"on", "off"},
 	"loop-wait":  {"raw", "block"},
 	"max-header": {"1KiB", "2KiB"}, "handshake-timeout": {"1s", "2s"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "1m"},
@@ -133,6 +135,17 @@ func TestLists(t *testing.T) {
 	if l := (given{flags: []string{"--listen", ":0", "--listen", ":0", "--admin", ":0"}}).load(t); len(l.Listen) != 2 {
 		t.Errorf("two ports of the system's choice: %q", l.Listen)
 	}
+	for _, g := range []given{
+		{file: "dial-from: []\n"},
+		{file: "dial-from:\n"},
+		{file: "dial-from: ''\n"},
+		{environment: []string{"WSBOUNCER_DIAL_FROM="}},
+		{file: "dial-from: 10.0.0.5\n", flags: []string{"--dial-from", ""}},
+	} {
+		if l := g.load(t); len(l.DialFrom) > 0 {
+			t.Errorf("%+v: %q; want the default", g, l.DialFrom)
+		}
+	}
 }
 
 func TestConfigFile(t *testing.T) {
@@ -189,6 +202,9 @@ func TestMistakes(t *testing.T) {
 			`w.yaml:3:8: loops: found a list; expected text or a number`, `w.yaml:4:8: admin: found a mapping; expected text or a number`, `w.yaml:5:1: "log-format" is defined twice`,
 		}},
 		{given{file: "listen: []\n"}, []string{`w.yaml:1:9: listen: the list is empty: use a list of host:port`}},
+		{given{file: "dial-from: [10.0.0.5, 10.0.0.5:80]\n"}, []string{
+			`w.yaml:1:12: dial-from: invalid address "10.0.0.5:80": use an IP address of this machine, such as 10.0.0.5`,
+		}},
 		{given{file: "listen: [a:1, {a: b}]\n"}, []string{`w.yaml:1:15: listen: found a mapping; expected text or a number`}},
 		{given{file: "listen: [a:1, a:1]\n"}, []string{`w.yaml:1:9: listen: "a:1" is listed twice`}},
 		{given{file: "loops: &a 1\nadmin: *a\n"}, []string{`w.yaml:1:8: loops: anchors, aliases and tags are not supported`, `w.yaml:2:8: admin: anchors`}},

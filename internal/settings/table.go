@@ -43,6 +43,9 @@ var table = []setting{
 			return value.NewText(&s.AdminToken, "env:NAME or file:/path; "+Variable("admin-token")+" may also be the token itself", orEmpty(checkReference))
 		},
 	},
+	{name: "dial-from", help: "addresses of this machine from which servers are dialed, in turn; each has about 28,000 ports towards each server", unset: "the system chooses", value: func(s *Settings) value.Value {
+		return value.NewList(&s.DialFrom, "IP addresses such as 10.0.0.5", checkSource)
+	}},
 	{
 		name: "database", help: "where services, backends and profiles are stored", unset: "wsbouncer.db in the state directory",
 		value: func(s *Settings) value.Value {
@@ -55,6 +58,9 @@ var table = []setting{
 		unset: "systemd's StateDirectory=; otherwise /var/lib/wsbouncer for root and ~/.local/state/wsbouncer for others",
 		value: func(s *Settings) value.Value { return value.NewText(&s.StateDirectory, "a path", orEmpty(checkPath)) },
 	},
+	{name: "dns-server", help: "DNS server that backends with discover: dns are looked up with", unset: "those of the system", value: func(s *Settings) value.Value {
+		return value.NewText(&s.DNSServer, "host:port such as 127.0.0.1:8600", orEmpty(checkServer))
+	}},
 	{name: "loops", help: "maximum number of event loops awake at once; 0 for one per processor that the process may use", value: func(s *Settings) value.Value {
 		return value.NewCount(&s.Loops, 0, 1024)
 	}},
