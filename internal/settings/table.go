@@ -18,6 +18,9 @@ type setting struct {
 	live  bool   // whether it can change at run time
 	value func(*Settings) value.Value
 	show  func(text string) string // hides secrets; nil if there are none
+	// deprecated says what to use instead of a setting that a later version removes, and which; empty for all others. Such a setting
+	// works as before, with a warning. docs/reference/stability.md says for how long.
+	deprecated string
 }
 
 // table lists all settings, in the order in which they are shown.
