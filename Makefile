@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-stt test test-alerts test-stt test-browser test-sdks test-portable test-native cross lint fmt vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
+.PHONY: help build demo demo-stt test test-alerts test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +97,22 @@ lint: ## Check formatting, Go code (vet, staticcheck), workflows (actionlint) an
 
 fmt: ## Format the code
 	$(GO) tool gofumpt -w .
+
+# What packages and images contain beside the program: deploy/generate writes it.
+GENERATED = .cache/packages
+# The image's build context, laid out as goreleaser does it: see Dockerfile.
+IMAGE_CONTEXT = .cache/image
+IMAGE ?= wsbouncer:devel
+
+generate-packages:
+	$(GO) run ./deploy/generate -date $$(git log -1 --format=%ct) $(GENERATED)
+
+image-context: generate-packages
+	@rm -rf $(IMAGE_CONTEXT) && mkdir -p $(IMAGE_CONTEXT) && cp -R $(GENERATED)/rootfs $(IMAGE_CONTEXT)
+	GOOS=linux CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(IMAGE_CONTEXT)/linux/$$($(GO) env GOARCH)/wsbouncer ./cmd/wsbouncer
+
+image: image-context ## Build the container image with docker, podman or buildah (IMAGE=wsbouncer:devel, CONTAINER_ENGINE)
+	@deploy/image/build $(IMAGE_CONTEXT) $(IMAGE)
 
 vuln: ## Check for known vulnerabilities (needs the network)
 	@out=$$($(call TOOL,govulncheck) ./... 2>&1); status=$$?; echo "$$out"; \

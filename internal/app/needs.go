@@ -13,6 +13,9 @@ import (
 
 // apply puts a snapshot in force, and warns if this machine grants too little for it.
 func (p *Proxy) apply(snapshot *config.Snapshot) error {
+	if err := CheckHealthPath(p.settings.HealthPath, snapshot); err != nil {
+		return err
+	}
 	if err := p.services.Apply(snapshot); err != nil {
 		return err
 	}

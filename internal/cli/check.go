@@ -76,6 +76,9 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	needs := newNeeds(app.Need(snapshot, loaded.Sources()), &loaded.Settings)
 	needs.Database = loaded.DatabaseShown()
 	if snapshot != nil {
+		if err := app.CheckHealthPath(loaded.HealthPath, snapshot); err != nil {
+			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
+		}
 		needs.Version = snapshot.Version()
 		needs.warn(cmd.ErrOrStderr())
 	}
@@ -118,6 +121,9 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) erro
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	for _, address := range l.Listen {
 		row("listen", "%s", address)
+	}
+	if l.HealthPath != "" {
+		row("health path", "%s", l.HealthPath)
 	}
 	admin := slices.DeleteFunc([]string{l.Admin, l.Socket(true)}, func(at string) bool { return at == "" })
 	if len(admin) == 0 {

@@ -92,6 +92,9 @@ func (l *loading) set(s *setting, source, head string, texts []string) {
 		l.heads = make(map[string]string)
 	}
 	l.sources[s.name], l.heads[s.name] = source, head
+	if s.deprecated != "" {
+		l.warn("%sthis setting is deprecated: %s", head, s.deprecated)
+	}
 }
 
 // Check returns everything that is wrong with settings that were not loaded, but made by the program; the error names the flags.

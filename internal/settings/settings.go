@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
 	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/state"
 )
@@ -38,7 +39,14 @@ type Settings struct {
 	MaxHeader        int64         // largest upgrade request in bytes
 	HandshakeTimeout time.Duration // for a client's upgrade request to arrive
 	CloseTimeout     time.Duration // for connections to close when the process ends
-	DrainTimeout     time.Duration // for sessions to finish at the end
+
+	// The end of the process, in this order; see package app.
+	ShutdownDelay time.Duration // how long clients are still accepted although the process is not ready any more
+	DrainTimeout  time.Duration // for sessions to finish, once no clients are accepted; [NoLimit] for as long as they last
+	DrainSpread   time.Duration // the last part of DrainTimeout, over which the sessions that are left are ended
+
+	// HealthPath is a path of the clients' listeners that says whether the process is ready; empty for none.
+	HealthPath string
 
 	LogLevel  string // debug, info, warn or error
 	LogFormat string // text or json
@@ -50,6 +58,9 @@ type Settings struct {
 	OTLPEndpoint string
 	TraceRatio   float64 // share of sessions that are traced, of those whose clients do not decide it
 }
+
+// NoLimit is the value of [Settings.DrainTimeout] for as long as sessions last.
+const NoLimit = value.NoLimit
 
 // Off is the value of [Settings.AdminSocket] for no socket, and of [Settings.OTLPEndpoint] for no traces.
 const Off = "off"
@@ -64,6 +75,7 @@ func Defaults() Settings {
 		HandshakeTimeout: 10 * time.Second,
 		CloseTimeout:     5 * time.Second,
 		DrainTimeout:     30 * time.Second,
+		DrainSpread:      10 * time.Second,
 		TraceRatio:       1,
 		LogLevel:         "info",
 		LogFormat:        "text",
