@@ -78,7 +78,7 @@ func TestReload(t *testing.T) {
 	// A file with mistakes changes nothing, not even what is right in it, and all of them are logged.
 	r.want(r.reread("drain-timeout: 3\nmax-heade: 1\nhandshake-timeout: 1s\n"),
 		`level=ERROR msg="invalid setting" error="w.yaml:1:16: drain-timeout: invalid duration \"3\": use a number with a unit, such as 500ms, 10s or 1m30s"`,
-		`level=ERROR msg="invalid setting" error="w.yaml:2:1: unknown setting \"max-heade\": did you mean \"max-header\"? Use one of listen, admin, admin-socket, admin-token, database, state-directory, loops, io-uring, loop-wait, max-header, handshake-timeout, close-timeout, drain-timeout, log-level, log-format, access-log, access-log-format, otlp-endpoint, trace-ratio"`,
+		`level=ERROR msg="invalid setting" error="w.yaml:2:1: unknown setting \"max-heade\": did you mean \"max-header\"? Use one of listen, admin, admin-socket, admin-token, database, state-directory, loops, io-uring, loop-wait, max-header, handshake-timeout, close-timeout, drain-timeout, trusted-proxies, forwarded-header, proxy-protocol, log-level, log-format, access-log, access-log-format, otlp-endpoint, trace-ratio"`,
 		`level=ERROR msg="settings not changed because of errors" errors=2`)
 	if len(r.applied) != 1 || r.inForce.DrainTimeout != 120e9 {
 		t.Errorf("applied: %+v, in force: %+v", r.applied, r.inForce.Settings)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // orEmpty returns a check that also accepts an empty text, which stands for the default.
@@ -14,6 +16,11 @@ func orEmpty(check func(string) error) func(string) error {
 		}
 		return check(text)
 	}
+}
+
+func checkNetwork(text string) error {
+	_, err := origin.ParseNetwork(text)
+	return err
 }
 
 func checkPath(path string) error {

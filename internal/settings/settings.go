@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/state"
 )
 
@@ -31,6 +32,10 @@ type Settings struct {
 	HandshakeTimeout time.Duration // for a client's upgrade request to arrive
 	CloseTimeout     time.Duration // for connections to close when the process ends
 	DrainTimeout     time.Duration // for sessions to finish at the end
+
+	TrustedProxies  []string // networks and addresses of load balancers, which are believed about where clients come from
+	ForwardedHeader string   // one of origin.Headers: what of a load balancer's request says it
+	ProxyProtocol   string   // one of origin.ProxyModes: whether load balancers' connections begin with a PROXY header
 
 	LogLevel  string // debug, info, warn or error
 	LogFormat string // text or json
@@ -56,6 +61,8 @@ func Defaults() Settings {
 		HandshakeTimeout: 10 * time.Second,
 		CloseTimeout:     5 * time.Second,
 		DrainTimeout:     30 * time.Second,
+		ForwardedHeader:  origin.XForwardedFor,
+		ProxyProtocol:    origin.ProxyOff,
 		TraceRatio:       1,
 		LogLevel:         "info",
 		LogFormat:        "text",
