@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
 // TestBackendsOwnSettings reads backends whose settings are their own.
@@ -46,7 +49,12 @@ func TestBackendsOwnSettings(t *testing.T) {
 			t.Errorf("%s is %+v; want %s, %+v, %v", c.text, given.Backend, c.url, c.settings, c.mode)
 		}
 	}
-	s := validSettings() // without a number for all, all connections are warm
+	s := validSettings()
+	given, err := s.parseBackend("ws://h:9001/stt,warm=2,discover=dns,discover-interval=7s")
+	if err != nil || given.URL != "ws://h:9001/stt" || given.Discover != config.DiscoverDNS || given.DiscoverInterval != 7*time.Second {
+		t.Errorf("with discover, a backend is %+v, %v", given, err)
+	}
+	s = validSettings() // without a number for all, all connections are warm
 	if given, err := s.parseBackend("ws://h,connections=7"); err != nil || given.WarmCount() != 7 {
 		t.Errorf("%+v, %v; want 7 warm", given, err)
 	}
@@ -80,13 +88,15 @@ func TestBadBackends(t *testing.T) {
 		"ws://h,weight=1e999":                      `weight: invalid number "1e999": use a number from 0 to 1000`,
 		"ws://h,weight=":                           "weight: the value is missing",
 		"ws://h,weight=half":                       `weight: invalid number "half": use a number from 0 to 1000`,
+		"ws://h,discover=srv":                      `discover: unknown way to discover servers "srv": use dns`,
+		"ws://h,discover=dns,discover-interval=0s": `discover-interval: invalid duration "0s": use a duration from 1s to 720h`,
 		"ws://h,state=off":                         `state: unknown state "off": use one of enabled, draining, disabled`,
 		"ws://h,state=Enabled":                     `state: unknown state "Enabled": did you mean "enabled"? Use one of enabled, draining, disabled`,
 		"ws://h,state=":                            "state: the value is missing",
 		"ws://h,warm=1,warm=2":                     "warm is set twice",
-		"ws://h/stt,conections=32":                 `unknown setting "conections": did you mean "connections"? Use one of connections, warm, weight, state (write a comma in a path as %2C)`,
-		"ws://h,Warm=3":                            `unknown setting "Warm": did you mean "warm"? Use one of connections, warm, weight, state (write a comma in a path as %2C)`,
-		"ws://h,timeout=3,warm=2":                  `unknown setting "timeout": use one of connections, warm, weight, state (write a comma in a path as %2C)`,
+		"ws://h/stt,conections=32":                 `unknown setting "conections": did you mean "connections"? Use one of connections, warm, weight, state, discover, discover-interval (write a comma in a path as %2C)`,
+		"ws://h,Warm=3":                            `unknown setting "Warm": did you mean "warm"? Use one of connections, warm, weight, state, discover, discover-interval (write a comma in a path as %2C)`,
+		"ws://h,timeout=3,warm=2":                  `unknown setting "timeout": use one of connections, warm, weight, state, discover, discover-interval (write a comma in a path as %2C)`,
 		"ws://h,state=draining,weight=x,warm=nine": `warm: invalid number "nine": use a whole number from 0 to the cap, or cap for all of it`, // the first that is found
 	} {
 		s := validSettings()

@@ -16,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
+	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
@@ -66,6 +67,9 @@ func Start(o Settings, version string, log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := dialfrom.Check(o.sources()); err != nil {
+		return nil, fmt.Errorf("--dial-from: %w", err)
+	}
 	p := &Proxy{settings: o, version: version, log: log, started: time.Now()}
 	p.live.Store(&o)
 	p.drained, p.drain = context.WithCancel(context.Background())
@@ -103,7 +107,7 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
 	p.services = services.New(services.Options{
-		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
+		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, DialFrom: p.settings.sources(), Meters: meters, Guard: p.guard, Log: p.log,
 	})
 	if err = p.follow(fixed); err != nil {
 		p.sessions.StopAccepting()

@@ -107,6 +107,10 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.Listen = []string{"host:http"} }, `--listen: invalid address "host:http": use a port from 0 to 65535`},
 		{func(s *Settings) { s.Listen = []string{"a:65536"} }, `--listen: invalid address "a:65536"`},
 		{func(s *Settings) { s.Listen = []string{"a:1", "a:1"} }, `--listen: "a:1" is listed twice`},
+		{func(s *Settings) { s.DNSServer = "consul:8600" }, ""},
+		{func(s *Settings) { s.DNSServer = "127.0.0.1" }, `--dns-server: invalid address "127.0.0.1"`},
+		{func(s *Settings) { s.DNSServer = ":53" }, `--dns-server: invalid address ":53": use a host and a port from 1 to 65535, such as 127.0.0.1:8600`},
+		{func(s *Settings) { s.DNSServer = "127.0.0.1:0" }, `--dns-server: invalid address "127.0.0.1:0"`},
 		{func(s *Settings) { s.Admin = "127.0.0.1:0" }, ""},
 		{func(s *Settings) { s.Admin = "127.0.0.1" }, `--admin: invalid address "127.0.0.1"`},
 		{func(s *Settings) { s.Admin = s.Listen[0] }, `--admin: listen already uses "127.0.0.1:8080"`},
@@ -161,5 +165,15 @@ func TestAllMistakes(t *testing.T) {
 	}
 	if _, err := Start(s, "", nil); err == nil {
 		t.Error("started with these settings")
+	}
+}
+
+// An address to dial from that the machine does not have ends the start, before anything is opened.
+func TestStartChecksDialFrom(t *testing.T) {
+	s := validSettings()
+	s.DialFrom = []string{"127.0.0.1", "203.0.113.77"} // an address for documentation (RFC 5737)
+	_, err := Start(s, "", nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "--dial-from: this machine does not have the address 203.0.113.77: it has 127.0.0.1") {
+		t.Errorf("%v", err)
 	}
 }

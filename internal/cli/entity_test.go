@@ -157,6 +157,8 @@ connections               32
 warm                      8
 weight                    (1)
 state                     (enabled)
+discover                  -
+discover-interval         (5s)
 labels                    zone=b
 tls-ca                    -
 tls-server-name           -

@@ -1,8 +1,12 @@
 package config
 
-import "github.com/wsbouncer/wsbouncer/internal/config/value"
+import (
+	"time"
 
-// Backend is one inference server. Begin with [DefaultBackend]. Its name is its key in [Content].
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
+)
+
+// Backend is one inference server, or several alike behind one DNS name ([Backend.Discovers]). Begin with [DefaultBackend]. Its name is its key in [Content].
 type Backend struct {
 	Service     string  // name of the service that it belongs to
 	URL         string  // ws:// or wss:// address
@@ -10,6 +14,9 @@ type Backend struct {
 	Warm        int     // connections kept ready beside those in use; negative for the cap
 	Weight      float64 // how much of the clients it gets, relative to its cap and to the others; 0 for none
 	State       string  // enabled, draining or disabled
+
+	Discover         string        // how the servers behind the URL's host are found: [DiscoverDNS], or empty for one server
+	DiscoverInterval time.Duration // time between two lookups
 
 	Labels map[string]string // for people and selectors; they change nothing
 
@@ -59,6 +66,12 @@ var backendFields = []field[Backend]{
 	}},
 	{"state", states[0], "desired state", func(b *Backend) value.Value {
 		return value.NewChoice(&b.State, "state", states)
+	}},
+	{"discover", "", "how to find the servers behind the URL's host name: each address becomes a server with this cap; empty for one server", func(b *Backend) value.Value {
+		return value.NewText(&b.Discover, DiscoverDNS, checkDiscover)
+	}},
+	{"discover-interval", "5s", "time between two lookups of the name, plus or minus a fifth", func(b *Backend) value.Value {
+		return value.NewDuration(&b.DiscoverInterval, time.Second)
 	}},
 	{"labels", "", "labels for people and selectors", func(b *Backend) value.Value {
 		return value.NewMap(&b.Labels, "names of letters, digits and ._/- with texts", checkLabel)

@@ -149,6 +149,7 @@ func (c *Content) checkBackends(problems *Problems) {
 			problems.add(KindBackend, name, "warm", "0 needs a queue and a queue-timeout of the service %s, so that clients can wait while their connection is dialed: set both, or use 1 to %d", b.Service, b.Connections)
 		}
 		b.checkTLS(name, problems)
+		b.checkDiscovery(name, problems)
 	}
 	for _, name := range services {
 		if counts[name] > 0 && weights[name] == 0 {

@@ -47,6 +47,9 @@ func TestValidateRefuses(t *testing.T) {
 			c.Backends["gpu-1"] = b
 		}
 	}
+	discovers := func(url string) func(*Content) {
+		return backend(func(b *Backend) { b.URL, b.Discover = url, DiscoverDNS })
+	}
 	for _, c := range []struct {
 		change func(*Content)
 		says   string
@@ -95,6 +98,19 @@ func TestValidateRefuses(t *testing.T) {
 		{backend(func(b *Backend) { b.TLSCA = "/ca.pem" }), `backend gpu-1: tls-ca: only a wss URL can use it`},
 		{backend(func(b *Backend) { b.URL, b.TLSKey = "wss://gpu-1", "/key.pem" }), `backend gpu-1: tls-certificate: the value is missing: set it together with tls-key`},
 		{backend(func(b *Backend) { b.URL, b.TLSCertificate = "wss://gpu-1", "/c.pem" }), `backend gpu-1: tls-key: the value is missing: set it together with tls-certificate`},
+		{discovers("ws://stt.svc:2700"), ""},
+		{discovers("wss://Stt_1.svc.cluster.local./asr?x=1"), ""},
+		{discovers("ws://_stt._tcp.stt.svc/asr"), ""},
+		{backend(func(b *Backend) { b.Discover = "DNS" }), `backend gpu-1: discover: unknown way to discover servers "DNS": did you mean "dns"?`},
+		{backend(func(b *Backend) { b.DiscoverInterval = 999 * time.Millisecond }), `backend gpu-1: discover-interval: invalid duration "999ms": use a duration from 1s to 720h`},
+		{discovers("ws://10.0.0.5:2700"), `backend gpu-1: url: "10.0.0.5" is an IP address, and discover: dns needs a DNS name: use a name, or remove discover`},
+		{discovers("ws://[fe80::1%25eth0]:2700"), `backend gpu-1: url: "fe80::1%eth0" is an IP address`},
+		{discovers("ws://stt..svc:2700"), `backend gpu-1: url: invalid DNS name "stt..svc": use at most 253 letters, digits, - and _`},
+		{discovers("ws://" + strings.Repeat("a", 64) + ".svc:2700"), `with dots between parts of at most 63`},
+		{discovers("ws://_stt._tcp.stt.svc:2700"), `backend gpu-1: url: invalid port "2700": the SRV records of _stt._tcp.stt.svc tell the port: remove it`},
+		{discovers("ws://_stt.svc"), `backend gpu-1: url: invalid SRV name "_stt.svc": use _SERVICE._PROTOCOL.NAME, such as _stt._tcp.example.org`},
+		{discovers("wss://_stt._tcp.stt.svc"), `backend gpu-1: tls-server-name: the value is missing: no certificate is for the SRV name _stt._tcp.stt.svc`},
+		{backend(func(b *Backend) { b.URL = "ws://_stt._tcp.stt.svc" }), `backend gpu-1: url: "_stt._tcp.stt.svc" is the name of SRV records: set discover to dns to look them up`},
 		{func(c *Content) { c.Profiles["echo"] = Profile{"from: one-shot\n"} }, `profile echo: "echo" is a built-in profile`},
 		{func(c *Content) { c.Profiles["own"] = Profile{} }, `profile own: yaml: the value is missing`},
 		{func(c *Content) { c.Profiles["own"] = Profile{"\xff\n"} }, `profile own: yaml: invalid UTF-8`},

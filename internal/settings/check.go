@@ -3,8 +3,11 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
@@ -23,11 +26,28 @@ func checkNetwork(text string) error {
 	return err
 }
 
+// checkServer checks a host:port to connect to.
+func checkServer(address string) error {
+	if err := value.CheckAddress(address); err != nil {
+		return err
+	}
+	if host, _, _ := net.SplitHostPort(address); host == "" || value.AnyPort(address) {
+		return value.Invalid("address", address, "a host and a port from 1 to 65535, such as 127.0.0.1:8600")
+	}
+	return nil
+}
+
 func checkPath(path string) error {
 	if strings.ContainsRune(path, 0) || strings.TrimSpace(path) == "" {
 		return fmt.Errorf("invalid path %q", path)
 	}
 	return nil
+}
+
+// checkSource checks a local address to dial from.
+func checkSource(text string) error {
+	_, err := dialfrom.Parse(text)
+	return err
 }
 
 // errToken does not repeat the value, which may be the token.

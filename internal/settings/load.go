@@ -75,6 +75,9 @@ func (l *loading) bad(format string, args ...any) {
 func (l *loading) set(s *setting, source, head string, texts []string) {
 	text := ""
 	if s.isList() {
+		if s.unset != "" && len(texts) == 1 && texts[0] == "" {
+			texts = nil // an empty value restores the default
+		}
 		text = config.ListText(texts)
 	} else if len(texts) > 0 {
 		text = texts[0]
@@ -90,6 +93,9 @@ func (l *loading) set(s *setting, source, head string, texts []string) {
 		l.heads = make(map[string]string)
 	}
 	l.sources[s.name], l.heads[s.name] = source, head
+	if s.deprecated != "" {
+		l.warn("%sthis setting is deprecated: %s", head, s.deprecated)
+	}
 }
 
 // Check returns everything that is wrong with settings that were not loaded, but made by the program; the error names the flags.

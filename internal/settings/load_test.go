@@ -68,6 +68,8 @@ func (g given) mistakes(t *testing.T) []string {
 var example = map[string][2]string{
 	"listen": {"127.0.0.1:1", "127.0.0.1:2"}, "admin": {"127.0.0.1:3", "127.0.0.1:4"}, "admin-socket": {"/run/a", "off"},
 	"admin-token": {"env:TOKEN_A", "env:TOKEN_B"}, "database": {"a.db", "b.yaml"}, "state-directory": {"a", "b"}, "loops": {"1", "2"},
+	"dns-server": {"127.0.0.1:53", "ns.example.org:8600"},
+	"dial-from":  {"127.0.0.2", "::1"},
 	"io-uring":   {"on", "off"},
 	"loop-wait":  {"raw", "block"},
 	"max-header": {"1KiB", "2KiB"}, "handshake-timeout": {"1s", "2s"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "1m"},
@@ -140,6 +142,17 @@ func TestLists(t *testing.T) {
 	if l := (given{flags: []string{"--listen", ":0", "--listen", ":0", "--admin", ":0"}}).load(t); len(l.Listen) != 2 {
 		t.Errorf("two ports of the system's choice: %q", l.Listen)
 	}
+	for _, g := range []given{
+		{file: "dial-from: []\n"},
+		{file: "dial-from:\n"},
+		{file: "dial-from: ''\n"},
+		{environment: []string{"WSBOUNCER_DIAL_FROM="}},
+		{file: "dial-from: 10.0.0.5\n", flags: []string{"--dial-from", ""}},
+	} {
+		if l := g.load(t); len(l.DialFrom) > 0 {
+			t.Errorf("%+v: %q; want the default", g, l.DialFrom)
+		}
+	}
 }
 
 func TestConfigFile(t *testing.T) {
@@ -196,6 +209,9 @@ func TestMistakes(t *testing.T) {
 			`w.yaml:3:8: loops: found a list; expected text or a number`, `w.yaml:4:8: admin: found a mapping; expected text or a number`, `w.yaml:5:1: "log-format" is defined twice`,
 		}},
 		{given{file: "listen: []\n"}, []string{`w.yaml:1:9: listen: the list is empty: use a list of host:port`}},
+		{given{file: "dial-from: [10.0.0.5, 10.0.0.5:80]\n"}, []string{
+			`w.yaml:1:12: dial-from: invalid address "10.0.0.5:80": use an IP address of this machine, such as 10.0.0.5`,
+		}},
 		{given{file: "trusted-proxies: [10.0.0.0/33, 10.0.0.1/8]\n"}, []string{
 			`w.yaml:1:18: trusted-proxies: invalid network "10.0.0.0/33": use a prefix length from 0 to 32, such as 10.0.0.0/24, not "33"`,
 		}},

@@ -22,8 +22,14 @@ type Settings struct {
 	// AdminToken refers to the token that the admin API asks for: env:NAME or file:/path; empty for none. It never is the token.
 	AdminToken string
 
+	// DialFrom are the local IP addresses from which servers are dialed; none for the system's choice.
+	DialFrom []string
+
 	Database       string // where the configuration is; empty for the default, see DatabaseInUse
 	StateDirectory string // where the process keeps what it must find again; empty for the default, see Directory
+
+	// DNSServer is the address of the DNS server that names of backends are looked up with, host:port; empty for the system's.
+	DNSServer string
 
 	Loops            int           // most event loops awake; 0 for one per processor
 	IOURing          string        // auto, on or off: whether event loops send with io_uring

@@ -19,6 +19,9 @@ type setting struct {
 	live  bool   // whether it can change at run time
 	value func(*Settings) value.Value
 	show  func(text string) string // hides secrets; nil if there are none
+	// deprecated says what to use instead of a setting that a later version removes, and which; empty for all others. Such a setting
+	// works as before, with a warning. docs/reference/stability.md says for how long.
+	deprecated string
 }
 
 // table lists all settings, in the order in which they are shown.
@@ -44,6 +47,9 @@ var table = []setting{
 			return value.NewText(&s.AdminToken, "env:NAME or file:/path; "+Variable("admin-token")+" may also be the token itself", orEmpty(checkReference))
 		},
 	},
+	{name: "dial-from", help: "addresses of this machine from which servers are dialed, in turn; each has about 28,000 ports towards each server", unset: "the system chooses", value: func(s *Settings) value.Value {
+		return value.NewList(&s.DialFrom, "IP addresses such as 10.0.0.5", checkSource)
+	}},
 	{
 		name: "database", help: "where services, backends and profiles are stored", unset: "wsbouncer.db in the state directory",
 		value: func(s *Settings) value.Value {
@@ -56,6 +62,9 @@ var table = []setting{
 		unset: "systemd's StateDirectory=; otherwise /var/lib/wsbouncer for root and ~/.local/state/wsbouncer for others",
 		value: func(s *Settings) value.Value { return value.NewText(&s.StateDirectory, "a path", orEmpty(checkPath)) },
 	},
+	{name: "dns-server", help: "DNS server that backends with discover: dns are looked up with", unset: "those of the system", value: func(s *Settings) value.Value {
+		return value.NewText(&s.DNSServer, "host:port such as 127.0.0.1:8600", orEmpty(checkServer))
+	}},
 	{name: "loops", help: "maximum number of event loops awake at once; 0 for one per processor that the process may use", value: func(s *Settings) value.Value {
 		return value.NewCount(&s.Loops, 0, 1024)
 	}},
