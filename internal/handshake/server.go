@@ -203,12 +203,15 @@ func (r *Request) AppendAccept(dst []byte, protocol string, more ...Field) []byt
 	return append(dst, "\r\n"...)
 }
 
-// Refuse sends the refusal, with more fields in its header, and closes the connection. It reads what the client still sends for a moment, because a reset could
-// otherwise destroy the answer before the client has read it.
-func Refuse(nc net.Conn, refusal *Refusal, more ...Field) {
+// Refuse sends the refusal, with more fields in its header, and closes the connection. It reads what the client still sends for a
+// moment, because a reset could otherwise destroy the answer before the client has read it.
+func Refuse(nc net.Conn, refusal *Refusal, more ...Field) { Answer(nc, refusal.Append(nil, more...)) }
+
+// Answer sends an HTTP answer in its wire form and closes the connection, as Refuse does.
+func Answer(nc net.Conn, answer []byte) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(lingerTime))
-	if _, err := nc.Write(refusal.Append(nil, more...)); err != nil {
+	if _, err := nc.Write(answer); err != nil {
 		return
 	}
 	if half, ok := nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
@@ -216,7 +219,7 @@ func Refuse(nc net.Conn, refusal *Refusal, more ...Field) {
 	}
 }
 
-// How long, and how many bytes at most, Refuse reads what the client still sends.
+// How long, and how many bytes at most, Answer reads what the client still sends.
 const (
 	lingerTime  = time.Second
 	lingerBytes = 256 << 10

@@ -23,12 +23,17 @@ const idHeader = "X-Wsbouncer-Session-Id"
 // retryAfter is the Retry-After of a 503, in seconds.
 const retryAfter = 1
 
-// admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It
-// owns nc, whose deadline is set.
+// admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It answers
+// health checks. It owns nc, whose deadline is set.
 func (s *Server) admit(nc net.Conn, begun time.Time) {
-	arrival := arrival{id: ID{s.process, s.lastID.Add(1)}, at: begun, client: origin.AddressOf(nc.RemoteAddr())}
-	defer s.registry.removeWaiting(arrival.id.Number)
+	arrival := arrival{at: begun, client: origin.AddressOf(nc.RemoteAddr())}
 	req, err := s.readRequest(nc, &arrival)
+	if err == nil && s.options.Health.asks(req) {
+		s.options.Health.answer(nc, req)
+		return
+	}
+	arrival.id = ID{s.process, s.lastID.Add(1)}
+	defer s.registry.removeWaiting(arrival.id.Number)
 	if err == nil {
 		arrival.path, arrival.requestID, arrival.trace = shortened(req.URL.Path), requestID(req), s.trace(req)
 		err = s.lease(nc, req, arrival)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -56,7 +57,7 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 		arrival: *arrival, service: service, ticket: waiter.Ticket(), killed: make(chan string, 1),
 	}
 	s.registry.addWaiting(w) // until its session begins or it is refused
-	conn, err = s.queued(service, waiter, arrival.until, client.left, w.killed)
+	conn, err = s.queued(s.drained, service, waiter, arrival.until, client.left, w.killed)
 	req.Early = append(req.Early, client.stop()...)
 	if conn != nil && client.hasLeft() {
 		conn.ReturnUnused()
@@ -66,10 +67,10 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 }
 
 // queued waits for the connection of a client in the queue. It returns an error when the time is up, when left is closed because
-// the client left (errLeft), when an operator ends the wait (killed brings the reason), when the server stops admitting clients, or
+// the client left (errLeft), when an operator ends the wait (killed brings the reason), when ctx ends because the process does, or
 // when the service is removed.
 func (s *Server) queued(
-	service *Service, waiter *pool.Waiter[*backend.Conn], until time.Time, left <-chan struct{}, killed <-chan string,
+	ctx context.Context, service *Service, waiter *pool.Waiter[*backend.Conn], until time.Time, left <-chan struct{}, killed <-chan string,
 ) (*backend.Conn, error) {
 	timeout := time.NewTimer(time.Until(until))
 	defer timeout.Stop()
@@ -86,7 +87,7 @@ func (s *Server) queued(
 		why, err = pool.LeftEarly, errLeft
 	case reason := <-killed:
 		why, err = pool.TurnedAway, unavailable(reason)
-	case <-s.drained.Done():
+	case <-ctx.Done():
 		why, err = pool.TurnedAway, unavailable("shutting down")
 	case <-service.Removed:
 		why, err = pool.TurnedAway, &handshake.Refusal{Status: http.StatusNotFound, Reason: "the service was removed"}

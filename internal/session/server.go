@@ -31,6 +31,8 @@ type Options struct {
 	Limits Limits
 	// Origin says who is believed about where clients come from; nil for nobody.
 	Origin *origin.Policy
+	// Health answers health checks; the zero value has none.
+	Health Health
 	// Descriptors hears when the server cannot accept a client because this machine is short of something; nil for nobody.
 	Descriptors *machine.Descriptors
 	// Meters has the counters of the backends, which services.Options.Meters has too; default one without backends.
@@ -67,6 +69,9 @@ type Server struct {
 	shards  []shard         // by loop; each is owned by its loop
 	drained context.Context // ends when the server stops admitting clients
 	drain   context.CancelFunc
+	closing context.Context // ends when Close is called
+	close   context.CancelFunc
+	emptied chan struct{} // of size one, see Emptied
 	turn    chan struct{} // one element for each handshake that is handled, see turns
 
 	// For any goroutine.
@@ -76,6 +81,7 @@ type Server struct {
 	lastID   atomic.Uint64 // of a client whose request is routed
 	begun    atomic.Uint64 // sessions
 	active   atomic.Int64
+	stopped  atomic.Int64       // sessions that ended because the process does
 	refused  [600]atomic.Uint64 // by HTTP status
 	registry registry
 	history  history
@@ -86,7 +92,7 @@ type Server struct {
 	mu         sync.Mutex
 	listeners  []net.Listener        // guarded by mu
 	handshakes map[net.Conn]struct{} // guarded by mu
-	killings   map[string]*killing   // guarded by mu: by backend, see KillAll
+	orders     map[string]*order     // guarded by mu: by backend, see carryOut
 	closed     bool                  // guarded by mu
 }
 
@@ -114,10 +120,11 @@ const (
 
 // NewServer returns a server that serves the listeners given to Serve. StopAccepting, EndAll and Close end it.
 func NewServer(o Options) *Server {
-	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), killings: make(map[string]*killing), turn: make(chan struct{}, turns), process: NewProcess()}
+	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), orders: make(map[string]*order), turn: make(chan struct{}, turns), emptied: make(chan struct{}, 1), process: NewProcess()}
 	s.registry.init()
 	s.refusals.init(o.Log)
 	s.drained, s.drain = context.WithCancel(context.Background())
+	s.closing, s.close = context.WithCancel(context.Background())
 	s.SetLimits(o.Limits)
 	s.SetOrigin(o.Origin)
 	s.SetServices(o.Services)
@@ -228,6 +235,12 @@ func (s *Server) StopAccepting() {
 // Active returns how many sessions have a client that is still connected.
 func (s *Server) Active() int64 { return s.active.Load() }
 
+// Emptied gets an element when there is no session any more. There may be one again by the time it is received: ask Active.
+func (s *Server) Emptied() <-chan struct{} { return s.emptied }
+
+// Stopped returns how many sessions EndAll and EndAllWithin have ended since the start.
+func (s *Server) Stopped() int64 { return s.stopped.Load() }
+
 // Begun returns how many sessions have begun since the start.
 func (s *Server) Begun() uint64 { return s.begun.Load() }
 
@@ -239,6 +252,7 @@ func (s *Server) EndAll(code frame.CloseCode, reason string) {
 
 // Close cuts handshakes short and waits for their goroutines. Call StopAccepting before, and EndAll to end the sessions.
 func (s *Server) Close() {
+	s.close()
 	s.mu.Lock()
 	s.closed = true
 	for nc := range s.handshakes {

@@ -73,3 +73,14 @@ func checkToken(reference, token string) error {
 	}
 	return nil
 }
+
+// checkHealthPath checks a path that clients request.
+func checkHealthPath(path string) error {
+	if !strings.HasPrefix(path, "/") {
+		return fmt.Errorf("invalid path %q: begin it with /", path)
+	}
+	if strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("?#%", r) }) {
+		return fmt.Errorf("invalid path %q: use printable ASCII without spaces, ?, # and %%", path)
+	}
+	return nil
+}
