@@ -104,7 +104,7 @@ func (b *Backend) probe(ctx context.Context, u *url.URL) error {
 	if err != nil {
 		return err
 	}
-	return probeHTTP(ctx, u, config, target.Endpoint)
+	return probeHTTP(ctx, u, config, target)
 }
 
 // probeUpgrade establishes a connection and closes it at once. It takes a place of the pool, so that the server never sees
@@ -152,12 +152,11 @@ func probeTLS(u *url.URL, target *handshake.Target) (*tls.Config, error) {
 	return config, nil
 }
 
-// probeHTTP requests the URL over a new connection, since connecting is part of the probe. A nil config is the default one. endpoint
-// returns what to connect to for a host:port.
-func probeHTTP(ctx context.Context, u *url.URL, config *tls.Config, endpoint func(string) string) error {
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		var dialer net.Dialer
-		return dialer.DialContext(ctx, network, endpoint(address))
+// probeHTTP requests the URL over a new connection, since connecting is part of the probe. A nil config is the default one. The target's
+// own host is dialed as the target itself is.
+func probeHTTP(ctx context.Context, u *url.URL, config *tls.Config, target *handshake.Target) error {
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
+		return target.From.Dial(ctx, net.Dialer{}, target.Endpoint(address))
 	}
 	client := &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: config, DialContext: dial},

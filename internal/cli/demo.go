@@ -39,7 +39,7 @@ environment variable is set. The exit status is 1 if any stream failed or was mi
 			if err := o.Validate(); err != nil {
 				return usageError(err)
 			}
-			o.Version = buildVersion()
+			o.Version, o.Program = buildVersion(), os.Args[0]
 			o.Out = cmd.OutOrStdout()
 			o.Terminal = isTerminal(o.Out)
 			o.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))

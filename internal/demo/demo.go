@@ -25,6 +25,7 @@ type Options struct {
 	Listen   string        // address of the proxy for clients
 	Admin    string        // address of the proxy's admin API
 	Version  string
+	Program  string // how the user calls wsbouncer, for the commands to try
 	// Out gets the output. Terminal says that Out is a terminal, whose screen can be redrawn.
 	Out      io.Writer
 	Terminal bool

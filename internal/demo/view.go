@@ -46,22 +46,29 @@ func (v *view) run(ctx context.Context) {
 	}
 }
 
-// heading says what is running where.
+// heading says what is running where. On a terminal, the picture ends with what can be done, where people look.
 func (v *view) heading() string {
 	end := "Ctrl-C ends it"
 	if v.options.Duration > 0 {
-		end = fmt.Sprintf("it ends after %v", v.options.Duration)
+		end = fmt.Sprintf("It ends after %v", v.options.Duration)
 	}
-	return fmt.Sprintf(`wsbouncer demo: %d clients stream speech through the proxy to %d simulated servers; %s
-
-  clients    ws://%s/
-  dashboard  %s  (open it in a browser; programs try /readyz and /api/v1/stats there)
-
-`, v.options.Clients, v.options.Servers, end, v.proxy.Addresses()[0], v.dashboard())
+	heading := fmt.Sprintf("wsbouncer demo: %d clients stream speech through the proxy to %d simulated\nservers. %s.\n\n  clients    ws://%s/\n",
+		v.options.Clients, v.options.Servers, end, v.proxy.Addresses()[0])
+	if !v.options.Terminal {
+		heading += v.invitation(v.proxy.AdminAddress().String())
+	}
+	return heading + "\n"
 }
 
-// dashboard returns the address of the dashboard.
-func (v *view) dashboard() string { return fmt.Sprintf("http://%s/", v.proxy.AdminAddress()) }
+// invitation names the dashboard of the proxy whose admin API has the address, and commands to try.
+func (v *view) invitation(admin string) string {
+	return fmt.Sprintf(`  dashboard  http://%[2]s/
+  try in another terminal
+    %[1]s top --admin %[2]s
+    %[1]s status --admin %[2]s
+    %[1]s session ls --admin %[2]s
+`, v.options.Program, admin)
+}
 
 // rates are frames per second since the last call of sample.
 type rates struct{ in, out float64 }
@@ -85,12 +92,12 @@ func (v *view) draw() {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  sessions %6d active  %7d finished  %d failed  %d mixed up\n", stats.Sessions.Active, streams, failures, mixed)
 	fmt.Fprintf(&b, "  frames   %6.0f/s from clients  %6.0f/s from servers\n", rates.in, rates.out)
-	fmt.Fprintf(&b, "  answers  p50 %v  p99 %v  (from when audio was due; servers take 20-35ms)\n\n", rounded(p50), rounded(p99))
+	fmt.Fprintf(&b, "  answers  p50 %v  p99 %v  (after audio was due; servers take 20-35ms)\n\n", rounded(p50), rounded(p99))
 
-	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "  backend\tdialing\tidle\tleased\tresetting\tretiring\tcap\tused so far\t")
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "  backend\tdialing\tidle\tleased\tresetting\tretiring\tcap\tused\t")
 	for _, backend := range stats.Backends {
-		fmt.Fprintf(w, "  %s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", backend.URL, backend.Dialing, backend.Idle, backend.Leased,
+		fmt.Fprintf(w, "  %s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", strings.TrimPrefix(backend.URL, "ws://"), backend.Dialing, backend.Idle, backend.Leased,
 			backend.Resetting, backend.Retiring, backend.Cap, backend.Totals.Leased)
 	}
 	_ = w.Flush()
@@ -102,7 +109,7 @@ func (v *view) draw() {
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "\n  dashboard  %s\n", v.dashboard()) // where people look: the heading may have scrolled away
+	b.WriteString("\n" + v.invitation(v.proxy.AdminAddress().String()))
 	picture := b.String()
 	erased := strings.ReplaceAll(picture, "\n", "\x1b[K\n")
 	if v.drawn > 0 {
@@ -143,12 +150,16 @@ func showLine(l line, width int) string {
 
 func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 
+// fixedAdmin is an address of the admin API for those who run the demonstration again.
+const fixedAdmin = "127.0.0.1:9090"
+
 // summary prints the final results. It returns an error if something went wrong.
 func (v *view) summary() error {
 	streams, failures, mixed, answers, p50, p99, _, last := v.results.now()
-	fmt.Fprintf(v.options.Out, "\n%d streams finished, %d answers (p50 %v, p99 %v), %d failed, %d mixed up\n",
-		streams, answers, rounded(p50), rounded(p99), failures, mixed)
-	fmt.Fprintf(v.options.Out, "the dashboard was at %s; run `wsbouncer demo --admin 127.0.0.1:9090` to have it at http://127.0.0.1:9090/\n", v.dashboard())
+	fmt.Fprintf(v.options.Out, "\n%d streams finished, %d failed, %d mixed up; %d answers (p50 %v, p99 %v)\n",
+		streams, failures, mixed, answers, rounded(p50), rounded(p99))
+	fmt.Fprintf(v.options.Out, "\nRun it at a fixed address, until Ctrl-C:\n\n  %s demo --admin %s\n\n%s",
+		v.options.Program, fixedAdmin, v.invitation(fixedAdmin))
 	switch {
 	case failures > 0:
 		return fmt.Errorf("%d streams failed; the last one: %w", failures, last)
