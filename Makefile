@@ -3,13 +3,14 @@
 GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS = -s -w -X github.com/wsbouncer/wsbouncer/internal/cli.version=$(VERSION)
-GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 FUZZTIME ?= 60s
 # The benchmarks are a Go module of their own.
 BENCH = $(GO) -C bench
+# A tool of the Go module in tools, which is built once; the directory stays this one.
+TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-stt test test-alerts test-stt test-browser test-sdks test-portable cross lint fmt vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
+.PHONY: help build demo demo-stt test test-alerts test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +61,14 @@ test-portable: ## Test the packages that use event loops with the portable drive
 	$(GO) vet -tags portableloop ./...
 	$(GO) test -tags portableloop -timeout 5m ./internal/loop ./internal/handshake ./internal/backend ./internal/session ./internal/sim ./internal/load
 
+# The packages below the proxy, from the frames to a session, and the tools that users run on their own machine.
+NATIVE = ./internal ./internal/admin/client ./internal/api ./internal/backend/health ./internal/frame ./internal/loop
+
+test-native: ## On macOS or Windows: build everything, tests included, and test what works there
+	$(GO) build ./internal/... ./cmd/...
+	$(GO) vet ./...
+	$(GO) test -timeout 9m $(NATIVE)
+
 # Prometheus' own tool, in a module of its own: deploy/promtool.
 PROMTOOL = $(GO) -C deploy/promtool tool promtool
 
@@ -69,22 +78,44 @@ test-alerts: ## Check metrics and alert rules, and test the rules, with promtool
 		$(PROMTOOL) test rules ../prometheus/alerts_test.yaml; \
 	else echo "test-alerts: skipped, since promtool cannot be built here"; fi
 
-cross: ## Check that the code builds for macOS and Windows
-	GOOS=darwin GOARCH=arm64 $(GO) build ./internal/... ./cmd/...
-	GOOS=windows GOARCH=amd64 $(GO) build ./internal/... ./cmd/...
+cross: ## Check that the code and its tests build for macOS and Windows
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
+	GOOS=windows GOARCH=amd64 $(GO) vet ./...
 
-lint: ## Check formatting and run staticcheck
-	@out=$$($(GO) tool gofumpt -l .); if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
+# Shell scripts, by their first line.
+SCRIPTS = $(shell grep -rlE --exclude-dir=.git --exclude-dir=.cache --exclude-dir=node_modules --exclude-dir=dist '^#!/(usr/)?bin/(env )?(ba|da)?sh' .ci .github bench conformance deploy examples)
+
+lint: ## Check formatting, Go code (vet, staticcheck), workflows (actionlint) and scripts (shellcheck, where it is installed)
+	@out=$$($(GO) tool gofumpt -l .) || exit 1; if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(BENCH) vet ./...
 	$(GO) tool staticcheck ./...
 	cd bench && $$($(GO) -C .. tool -n staticcheck) ./...
+	$(call TOOL,actionlint)
+	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); \
+	else echo "lint: the shell scripts were not checked, since shellcheck is not installed"; fi
 
 fmt: ## Format the code
 	$(GO) tool gofumpt -w .
 
+# What packages and images contain beside the program: deploy/generate writes it.
+GENERATED = .cache/packages
+# The image's build context, laid out as goreleaser does it: see Dockerfile.
+IMAGE_CONTEXT = .cache/image
+IMAGE ?= wsbouncer:devel
+
+generate-packages:
+	$(GO) run ./deploy/generate -date $$(git log -1 --format=%ct) $(GENERATED)
+
+image-context: generate-packages
+	@rm -rf $(IMAGE_CONTEXT) && mkdir -p $(IMAGE_CONTEXT) && cp -R $(GENERATED)/rootfs $(IMAGE_CONTEXT)
+	GOOS=linux CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(IMAGE_CONTEXT)/linux/$$($(GO) env GOARCH)/wsbouncer ./cmd/wsbouncer
+
+image: image-context ## Build the container image with docker, podman or buildah (IMAGE=wsbouncer:devel, CONTAINER_ENGINE)
+	@deploy/image/build $(IMAGE_CONTEXT) $(IMAGE)
+
 vuln: ## Check for known vulnerabilities (needs the network)
-	@out=$$($(GO) run $(GOVULNCHECK) ./... 2>&1); status=$$?; echo "$$out"; \
+	@out=$$($(call TOOL,govulncheck) ./... 2>&1); status=$$?; echo "$$out"; \
 	if [ $$status -ne 0 ] && echo "$$out" | grep -q -e 'dial tcp' -e 'fetching vulnerabilities' -e 'lookup ' -e 'Forbidden'; then \
 		echo "vuln: the vulnerability database cannot be reached, so nothing was checked"; fi; exit $$status
 
@@ -100,10 +131,12 @@ chaos: build ## Run the proxy for ten minutes among hostile servers, clients and
 chaos-restart: build ## Kill and restart a backend under 3,000 sessions, and check the other backends and the pools (CHAOS_FLAGS)
 	$(BENCH) run ./restart -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
-fuzz: ## Fuzz the frame scanner, the opening handshake, and the profiles' matchers and YAML, for FUZZTIME each
+fuzz: ## Fuzz the frame scanner, the opening handshake, where clients come from, and the profiles' matchers and YAML, for FUZZTIME each
 	for target in FuzzScanner FuzzHostileServer; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/frame || exit 1; done
 	$(GO) test -run '^$$' -fuzz FuzzReadRequest -fuzztime $(FUZZTIME) ./internal/handshake
+	for target in FuzzProxyHeader FuzzClient; do \
+		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/origin || exit 1; done
 	for target in FuzzMatch FuzzJSON FuzzParse; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/profile || exit 1; done
 

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
@@ -99,11 +100,12 @@ func (b *Backend) probe(ctx context.Context, u *url.URL) error {
 	if u == nil {
 		return b.probeUpgrade(ctx)
 	}
-	config, err := probeTLS(u, b.options().Target)
+	target := b.options().Target
+	config, err := probeTLS(u, target)
 	if err != nil {
 		return err
 	}
-	return probeHTTP(ctx, u, config)
+	return probeHTTP(ctx, u, config, target.From)
 }
 
 // probeUpgrade establishes a connection and closes it at once. It takes a place of the pool, so that the server never sees
@@ -151,10 +153,14 @@ func probeTLS(u *url.URL, target *handshake.Target) (*tls.Config, error) {
 	return config, nil
 }
 
-// probeHTTP requests the URL over a new connection, since connecting is part of the probe. A nil config is the default one.
-func probeHTTP(ctx context.Context, u *url.URL, config *tls.Config) error {
+// probeHTTP requests the URL over a new connection, since connecting is part of the probe. A nil config is the default one, and a nil
+// from lets the system choose the local address.
+func probeHTTP(ctx context.Context, u *url.URL, config *tls.Config, from *dialfrom.Dialer) error {
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
+		return from.Dial(ctx, net.Dialer{}, address)
+	}
 	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: config},
+		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: config, DialContext: dial},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)

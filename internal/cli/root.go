@@ -85,6 +85,9 @@ func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	return ctx, cancel
 }
 
+// Command returns the command with all its subcommands, for programs that describe them (deploy/generate).
+func Command() *cobra.Command { return newRootCommand() }
+
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "wsbouncer",
@@ -103,6 +106,8 @@ its session, and relays frames both ways.`,
 		SilenceUsage:  true,
 		Args:          noArguments,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) { warnOfDeprecated(cmd) }, // a command with one of its own must call it
 	}
 	root.Version = buildVersion() // has the library answer --version
 	root.SetVersionTemplate(versionLine())

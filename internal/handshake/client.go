@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
@@ -31,6 +32,8 @@ type Target struct {
 	// UserTimeout ends a connection whose server has not acknowledged data for this long (TCP_USER_TIMEOUT, RFC 5482), if the system
 	// supports that; 0 for the system's own limit.
 	UserTimeout time.Duration
+	// From dials the server from chosen local addresses; nil for the system's choice.
+	From *dialfrom.Dialer
 
 	// Header is additional fields of the upgrade request. Names and values must be valid in HTTP.
 	Header []Field
@@ -176,7 +179,7 @@ func (t *Target) Dial(ctx context.Context) (Established, error) {
 	if err != nil {
 		return Established{}, err
 	}
-	raw, err := dialer.DialContext(ctx, "tcp", t.address)
+	raw, err := t.From.Dial(ctx, dialer, t.address)
 	if err != nil {
 		return Established{}, err
 	}

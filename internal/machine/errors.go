@@ -8,6 +8,7 @@ package machine
 import (
 	"errors"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 )
@@ -18,8 +19,23 @@ type shortage struct {
 	what  string // what is short
 }
 
-// Local reports whether an error says that something is short on this machine: file descriptors, kernel memory, local ports.
+// Local reports whether an error says that something is short on this machine: file descriptors, kernel memory, local ports or
+// addresses.
 func Local(err error) bool { return short(err) != "" }
+
+// Unaddressed reports whether an error says that a local address has no port left, or is not on this machine. Another one may do.
+func Unaddressed(err error) bool {
+	what := short(err)
+	return what == ports || what == addresses
+}
+
+// LocalError is an error that no system call has returned, and that says that something is short on this machine.
+type LocalError struct {
+	What string // what is short
+	Text string
+}
+
+func (e *LocalError) Error() string { return e.Text }
 
 // short returns what is short on this machine according to the error; empty if the error is of another kind.
 func short(err error) string {
@@ -29,11 +45,18 @@ func short(err error) string {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
 		for _, s := range shortages {
-			if s.errno == errno {
-				return s.what
+			if s.errno != errno {
+				continue
 			}
+			if call := (*os.SyscallError)(nil); errno == noAddress && errors.As(err, &call) && call.Syscall == "bind" {
+				return addresses // the machine does not have it, or, on some systems, its ports are in use
+			}
+			return s.what
 		}
 		return ""
+	}
+	if own := (*LocalError)(nil); errors.As(err, &own) {
+		return own.What
 	}
 	// The resolver keeps only the text of errors of its own sockets.
 	if dns := (*net.DNSError)(nil); errors.As(err, &dns) {
@@ -51,4 +74,5 @@ const (
 	descriptors = "file descriptors"
 	memory      = "kernel memory"
 	ports       = "local ports"
+	addresses   = "usable local addresses"
 )

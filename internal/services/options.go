@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
@@ -15,8 +16,10 @@ import (
 // options returns the options that a backend is started with or changed to.
 func (s *Services) options(v *service, m *member) backend.Options {
 	c := &m.plan.service
+	target := *m.plan.target
+	target.From = dialfrom.New(s.o.DialFrom)
 	return backend.Options{
-		Name: m.plan.name, Target: m.plan.target, Profile: m.plan.profile, Group: v.group, Variants: v.variants, Passes: len(c.Pass) > 0, Peers: v.peers,
+		Name: m.plan.name, Target: &target, Profile: m.plan.profile, Group: v.group, Variants: v.variants, Passes: len(c.Pass) > 0, Peers: v.peers,
 		Settings: m.sizes(), Mode: m.mode, Probe: m.plan.probe(),
 		DialTimeout: c.DialTimeout, DialParallel: c.DialParallel, ResetTimeout: c.ResetTimeout, CloseTimeout: c.CloseTimeout,
 		MaxAge: c.ConnectionMaxAge, MaxIdle: c.ConnectionMaxIdle, VariantMaxIdle: variantMaxIdle,

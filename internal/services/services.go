@@ -15,6 +15,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -42,6 +43,8 @@ const (
 type Options struct {
 	// Descriptors limits the connections that are dialed; nil for no limit.
 	Descriptors *machine.Descriptors
+	// DialFrom are the local addresses from which servers are dialed; none for the system's choice.
+	DialFrom []netip.Addr
 	// Meters has the backends' counters; default a new registry.
 	Meters *meter.Registry
 	// Guard recovers from panics in the backends' goroutines; nil to let them end the process.

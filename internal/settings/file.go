@@ -81,7 +81,7 @@ func (l *loading) texts(s *setting, n *strictyaml.Node, read strictyaml.Reader) 
 		return []string{text}, ok
 	}
 	texts, ok := read.Texts(n)
-	if strictyaml.KindOf(n) == strictyaml.List && len(n.Content) == 0 {
+	if strictyaml.KindOf(n) == strictyaml.List && len(n.Content) == 0 && s.unset == "" {
 		read.Report(n, "the list is empty: use "+s.value(new(Settings)).Allowed())
 		return nil, false
 	}
