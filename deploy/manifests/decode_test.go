@@ -124,4 +124,3 @@ func find[T meta.Object](objects []meta.Object, name string) (T, error) {
 	var none T
 	return none, fmt.Errorf("no %T named %q: there are %q", none, name, names)
 }
-

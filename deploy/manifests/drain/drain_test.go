@@ -20,7 +20,7 @@ func TestDrain(t *testing.T) {
 	var out bytes.Buffer
 	r, err := run(t.Context(), options{
 		program: program, manifest: "../../kubernetes/deployment.yaml", configuration: "../../kubernetes/configuration.yaml",
-		clients: 60, faster: 20, out: &out,
+		clients: 80, faster: 20, out: &out,
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
@@ -69,7 +69,7 @@ func TestEnding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, _ := argument(fast.args, "drain-timeout"); text != (drain / 10).String() || fast.grace != e.grace/10 {
+	if text, _ := argument(fast.args, "drain-timeout"); text != (drain/10).String() || fast.grace != e.grace/10 {
 		t.Errorf("ten times faster: --drain-timeout=%s, grace %v", text, fast.grace)
 	}
 	if !strings.Contains(strings.Join(fast.args, " "), "--database=") {

@@ -35,7 +35,7 @@ func main() {
 	flag.StringVar(&o.program, "wsbouncer", "../../bin/wsbouncer", "the program")
 	flag.StringVar(&o.manifest, "manifest", "../kubernetes/deployment.yaml", "manifest of the Deployment")
 	flag.StringVar(&o.configuration, "configuration", "../kubernetes/configuration.yaml", "what the proxies serve")
-	flag.IntVar(&o.clients, "clients", 60, "clients that stream at the same time")
+	flag.IntVar(&o.clients, "clients", 80, "clients that stream at the same time")
 	flag.Float64Var(&o.faster, "faster", 1, "divide the times of the manifest by this")
 	flag.Parse()
 	if flag.NArg() > 0 || o.clients < 1 || o.faster < 1 {
@@ -113,7 +113,7 @@ func run(ctx context.Context, o options) (*result, error) {
 	}
 	fmt.Fprintln(o.out)
 
-	c := newClients(both, path, drain*5/4)
+	c := newClients(both, path, 2*drain)
 	c.start(ctx, o.clients)
 	defer c.group.Wait()
 	defer cancel() // before the wait for the clients

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,7 +33,7 @@ type pod struct {
 // What the proxy logs, as JSON, when it is ready for connections.
 var (
 	listening      = regexp.MustCompile(`"msg":"listening","address":"([^"]+)"`)
-	adminListening = regexp.MustCompile(`"msg":"admin API","address":"([^"]+)"`)
+	adminListening = regexp.MustCompile(`"msg":"admin API","address":"(http:[^"]+)"`)
 )
 
 // startPod starts a proxy and waits until its readiness probe succeeds. Folder is for its state. The caller stops the process.
@@ -54,7 +55,7 @@ func startPod(ctx context.Context, program, name string, e ending, configuration
 	p := &pod{name: name, process: process, output: output, ready: e.ready}
 	if err := p.awaitReady(ctx); err != nil {
 		process.Kill()
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w; its log:\n%s", name, err, strings.Join(output.Lines(), "\n"))
 	}
 	return p, nil
 }
@@ -70,7 +71,7 @@ func (p *pod) awaitReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.url, p.admin = "ws://"+clients, proxyprocess.NewAdmin("http://"+admin)
+	p.url, p.admin = "ws://"+clients, proxyprocess.NewAdmin(admin)
 	return p.process.Until(ctx, "the readiness probe succeeds", func() (bool, error) { return p.isReady(ctx), nil })
 }
 
