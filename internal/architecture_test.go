@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"internal/profile":    {"internal/frame", "internal/spelling", "internal/strictyaml"},
 	"internal/machine":    {},
 	"internal/mistake":    {},
+	"internal/supervisor": {},
 	"internal/meter":      {},
 	"internal/printable":  {},
 	"internal/accesslog":  {"internal/mistake"},
@@ -107,7 +108,7 @@ var mayImport = map[string][]string{
 	"internal/cli": {
 		"internal/admin/client", "internal/api", "internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
 		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
-		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/top", "internal/wav",
+		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/supervisor", "internal/top", "internal/wav",
 	},
 	"cmd/wsbouncer": {"internal/cli"},
 
