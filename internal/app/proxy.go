@@ -23,6 +23,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
@@ -105,7 +106,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	p.descriptors = p.countDescriptors()
 	meters := meter.NewRegistry(len(p.loops.Loops()))
 	sessions := session.Options{
-		Loops: p.loops, Limits: p.settings.limits(), Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
+		Loops: p.loops, Limits: p.settings.limits(), Origin: p.settings.origin(), Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
 		Ended: p.sessionEnded, Refused: p.clientRefused, Health: session.Health{Path: p.settings.HealthPath, Ready: p.healthy},
 	}
 	p.startTracing(&sessions)
@@ -164,8 +165,17 @@ func (s *Settings) limits() session.Limits {
 	return session.Limits{MaxHead: int(s.MaxHeader), HandshakeTimeout: s.HandshakeTimeout}
 }
 
+// origin returns who is believed about where clients come from.
+func (s *Settings) origin() *origin.Policy {
+	policy, err := origin.NewPolicy(s.TrustedProxies, s.ForwardedHeader, s.ProxyProtocol)
+	if err != nil {
+		panic(err) // Check has accepted them
+	}
+	return policy
+}
+
 // Reconfigure changes what of the process's settings, which must have passed Check, can change while the proxy runs: the limits of
-// upgrade requests, the times that its end may take, the access log, and the admin API's token. All others stay what they were. It
+// upgrade requests, whom it trusts about where clients come from, the times that its end may take, the access log, and the admin API's token. All others stay what they were. It
 // must not be called by two goroutines at a time.
 func (p *Proxy) Reconfigure(process settings.Settings, token string) {
 	before := p.live.Load()
@@ -173,6 +183,7 @@ func (p *Proxy) Reconfigure(process settings.Settings, token string) {
 	now.Settings, now.Token = process, token
 	p.live.Store(&now)
 	p.sessions.SetLimits(now.limits())
+	p.sessions.SetOrigin(now.origin())
 	select {
 	case p.reconfigured <- struct{}{}:
 	default:

@@ -19,6 +19,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // Options are the settings of a server. Fields without a default are required.
@@ -28,6 +29,8 @@ type Options struct {
 	// Loops are the event loops that own the backends' connections.
 	Loops  *loop.Group
 	Limits Limits
+	// Origin says who is believed about where clients come from; nil for nobody.
+	Origin *origin.Policy
 	// Health answers health checks; the zero value has none.
 	Health Health
 	// Descriptors hears when the server cannot accept a client because this machine is short of something; nil for nobody.
@@ -73,6 +76,7 @@ type Server struct {
 
 	// For any goroutine.
 	limits   atomic.Pointer[Limits]
+	origin   atomic.Pointer[origin.Policy] // nil to believe nobody
 	routes   atomic.Pointer[routes]
 	lastID   atomic.Uint64 // of a client whose request is routed
 	begun    atomic.Uint64 // sessions
@@ -122,6 +126,7 @@ func NewServer(o Options) *Server {
 	s.drained, s.drain = context.WithCancel(context.Background())
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.SetLimits(o.Limits)
+	s.SetOrigin(o.Origin)
 	s.SetServices(o.Services)
 	s.shards = make([]shard, len(o.Loops.Loops()))
 	if o.Meters == nil {
@@ -135,6 +140,9 @@ func NewServer(o Options) *Server {
 
 // SetLimits changes the limits for clients that arrive from now on.
 func (s *Server) SetLimits(l Limits) { s.limits.Store(&l) }
+
+// SetOrigin changes who is believed about where clients come from, nil for nobody, for clients that arrive from now on.
+func (s *Server) SetOrigin(p *origin.Policy) { s.origin.Store(p) }
 
 // Serve accepts clients from the listener in a goroutine of its own until StopAccepting is called.
 func (s *Server) Serve(listener net.Listener) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
 	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // orEmpty returns a check that also accepts an empty text, which stands for the default.
@@ -18,6 +19,11 @@ func orEmpty(check func(string) error) func(string) error {
 		}
 		return check(text)
 	}
+}
+
+func checkNetwork(text string) error {
+	_, err := origin.ParseNetwork(text)
+	return err
 }
 
 // checkServer checks a host:port to connect to.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/state"
 )
 
@@ -46,6 +47,10 @@ type Settings struct {
 	// HealthPath is a path of the clients' listeners that says whether the process is ready; empty for none.
 	HealthPath string
 
+	TrustedProxies  []string // networks and addresses of load balancers, which are believed about where clients come from
+	ForwardedHeader string   // one of origin.Headers: what of a load balancer's request says it
+	ProxyProtocol   string   // one of origin.ProxyModes: whether load balancers' connections begin with a PROXY header
+
 	LogLevel  string // debug, info, warn or error
 	LogFormat string // text or json
 
@@ -74,6 +79,8 @@ func Defaults() Settings {
 		CloseTimeout:     5 * time.Second,
 		DrainTimeout:     30 * time.Second,
 		DrainSpread:      10 * time.Second,
+		ForwardedHeader:  origin.XForwardedFor,
+		ProxyProtocol:    origin.ProxyOff,
 		TraceRatio:       1,
 		LogLevel:         "info",
 		LogFormat:        "text",

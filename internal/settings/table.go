@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // setting is one setting of the process.
@@ -97,6 +98,18 @@ var table = []setting{
 			return value.NewText(&s.HealthPath, "a path such as /healthz", orEmpty(checkHealthPath))
 		},
 	},
+	{
+		name: "trusted-proxies", help: "load balancers that are believed about where clients come from", unset: "none", live: true,
+		value: func(s *Settings) value.Value {
+			return value.NewList(&s.TrustedProxies, origin.NetworksAllowed, checkNetwork)
+		},
+	},
+	{name: "forwarded-header", help: "header in which trusted proxies say where a client comes from", live: true, value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.ForwardedHeader, "header", origin.Headers)
+	}},
+	{name: "proxy-protocol", help: "whether connections from trusted proxies begin with a PROXY header, version 1 or 2", live: true, value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.ProxyProtocol, "use of PROXY protocol", origin.ProxyModes)
+	}},
 	{name: "log-level", help: "lowest level to log; info logs one line for each session", live: true, value: func(s *Settings) value.Value {
 		return value.NewChoice(&s.LogLevel, "log level", LogLevels)
 	}},
