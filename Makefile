@@ -76,7 +76,7 @@ PROMTOOL = $(GO) -C deploy/promtool tool promtool
 test-alerts: ## Check metrics and alert rules, and test the rules, with promtool, which it builds (skipped if it cannot be downloaded)
 	@if $(PROMTOOL) --version >/dev/null 2>&1; then \
 		$(PROMTOOL) check metrics <internal/metrics/testdata/busy.txt && $(PROMTOOL) check rules ../prometheus/alerts.yaml && \
-		$(PROMTOOL) test rules ../prometheus/alerts_test.yaml; \
+		$(PROMTOOL) test rules ../prometheus/alerts_test.yaml && $(PROMTOOL) check config ../compose/prometheus.yaml; \
 	else echo "test-alerts: skipped, since promtool cannot be built here"; fi
 
 # Kubernetes' types are in a module of their own: deploy/manifests.
