@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-stt test test-alerts test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
+.PHONY: help build demo demo-stt test test-alerts test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,9 +78,9 @@ test-alerts: ## Check metrics and alert rules, and test the rules, with promtool
 		$(PROMTOOL) test rules ../prometheus/alerts_test.yaml; \
 	else echo "test-alerts: skipped, since promtool cannot be built here"; fi
 
-cross: ## Check that the code and its tests build for macOS and Windows
-	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
-	GOOS=windows GOARCH=amd64 $(GO) vet ./...
+cross: ## Check that the code builds for macOS and Windows
+	GOOS=darwin GOARCH=arm64 $(GO) build ./internal/... ./cmd/...
+	GOOS=windows GOARCH=amd64 $(GO) build ./internal/... ./cmd/...
 
 # Shell scripts, by their first line.
 SCRIPTS = $(shell grep -rlE --exclude-dir=.git --exclude-dir=.cache --exclude-dir=node_modules --exclude-dir=dist '^#!/(usr/)?bin/(env )?(ba|da)?sh' .ci .github bench conformance deploy examples)
@@ -113,6 +113,12 @@ image-context: generate-packages
 
 image: image-context ## Build the container image with docker, podman or buildah (IMAGE=wsbouncer:devel, CONTAINER_ENGINE)
 	@deploy/image/build $(IMAGE_CONTEXT) $(IMAGE)
+
+# Builds and publishes archives, packages, images and checksums: see .goreleaser.yaml.
+GORELEASER ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.18.2
+
+release: ## Publish a release of the tag at hand; the workflow for releases calls it (docs/internals/releasing.md)
+	$(GORELEASER) release --clean
 
 vuln: ## Check for known vulnerabilities (needs the network)
 	@out=$$($(call TOOL,govulncheck) ./... 2>&1); status=$$?; echo "$$out"; \

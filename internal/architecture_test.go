@@ -23,7 +23,8 @@ var mayImport = map[string][]string{
 	"internal/spelling":   {},
 	"internal/strictyaml": {"internal/spelling"},
 	"internal/profile":    {"internal/frame", "internal/spelling", "internal/strictyaml"},
-	"internal/machine":    {},
+	"internal/cgroup":     {},
+	"internal/machine":    {"internal/cgroup", "internal/figures"},
 	"internal/mistake":    {},
 	"internal/meter":      {},
 	"internal/printable":  {},
@@ -35,7 +36,7 @@ var mayImport = map[string][]string{
 	// Connections, with TLS or without.
 	"internal/secure":            {},
 	"internal/secure/securetest": {},
-	"internal/loop":              {"internal/secure"},
+	"internal/loop":              {"internal/cgroup", "internal/secure"},
 	"internal/dialfrom":          {"internal/machine"},
 	"internal/handshake":         {"internal/dialfrom", "internal/origin", "internal/secure"},
 
@@ -107,7 +108,7 @@ var mayImport = map[string][]string{
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
 		"internal/admin/client", "internal/api", "internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
-		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
+		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
 		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/top", "internal/wav",
 	},
 	"cmd/wsbouncer": {"internal/cli"},

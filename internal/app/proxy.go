@@ -54,8 +54,8 @@ type Proxy struct {
 	accessLines accesslog.Counters
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
-	warned      string          // the last warning about this machine's limits; owned by the follower
-	stopped     context.Context // ends when the proxy is closed
+	warned      map[string]string // the last warnings about this machine's limits, by resource; owned by the follower
+	stopped     context.Context   // ends when the proxy is closed
 	stop        context.CancelFunc
 	background  sync.WaitGroup // goroutines that end when the proxy is closed
 
@@ -72,7 +72,7 @@ func Start(ctx context.Context, o Settings, version string, log *slog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := dialfrom.Check(o.sources()); err != nil {
+	if err := dialfrom.Check(o.Sources()); err != nil {
 		return nil, fmt.Errorf("--dial-from: %w", err)
 	}
 	p := &Proxy{settings: o, version: version, log: log, started: time.Now(), reconfigured: make(chan struct{}, 1)}
@@ -112,7 +112,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
 	p.services = services.New(services.Options{
-		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, DialFrom: p.settings.sources(), Meters: meters, Guard: p.guard, Log: p.log,
+		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
 	})
 	if err = p.follow(ctx, fixed); err != nil {
 		p.sessions.StopAccepting()
