@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-stt test test-alerts test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
+.PHONY: help build demo demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,11 @@ test-alerts: ## Check metrics and alert rules, and test the rules, with promtool
 		$(PROMTOOL) check metrics <internal/metrics/testdata/busy.txt && $(PROMTOOL) check rules ../prometheus/alerts.yaml && \
 		$(PROMTOOL) test rules ../prometheus/alerts_test.yaml; \
 	else echo "test-alerts: skipped, since promtool cannot be built here"; fi
+
+# Kubernetes' types are in a module of their own: deploy/manifests.
+test-manifests: ## Check deploy/kubernetes and deploy/compose.yaml, and drain a proxy as a kubelet does (downloads Kubernetes' types)
+	$(GO) -C deploy/manifests vet ./...
+	$(GO) -C deploy/manifests test -timeout 9m ./...
 
 cross: ## Check that the code builds for macOS and Windows
 	GOOS=darwin GOARCH=arm64 $(GO) build ./internal/... ./cmd/...

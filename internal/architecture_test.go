@@ -89,8 +89,10 @@ var mayImport = map[string][]string{
 	"internal/load/report":  {"internal/frame", "internal/load"},
 
 	// What makes of the desired state what runs.
+	"internal/discovery":         {"internal/mistake"},
+	"internal/discovery/dnstest": {},
 	"internal/services": {
-		"internal/backend", "internal/backend/health", "internal/config", "internal/dialfrom", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
+		"internal/backend", "internal/backend/health", "internal/config", "internal/dialfrom", "internal/discovery", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
 		"internal/session", "internal/api",
 	},
 
@@ -102,7 +104,7 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/accesslog", "internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/origin",
+		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/discovery", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/origin",
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/tracing",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},

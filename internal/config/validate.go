@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -209,5 +210,9 @@ func addressOf(u *url.URL) string {
 	if port == "" {
 		port = map[string]string{"ws": "80", "wss": "443"}[u.Scheme]
 	}
-	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+	host := strings.ToLower(u.Hostname())
+	if ip, err := netip.ParseAddr(host); err == nil { // fd00:0::5 is fd00::5
+		host = ip.Unmap().String()
+	}
+	return net.JoinHostPort(host, port)
 }
