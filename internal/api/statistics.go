@@ -10,10 +10,13 @@ type Stats struct {
 	Draining bool   `json:"draining"`
 	Drain    *Drain `json:"drain,omitempty"`
 	// InternalErrors counts panics that ended no more than a session or a connection: mistakes in the proxy.
-	InternalErrors uint64    `json:"internal_errors"`
-	AccessLog      AccessLog `json:"access_log"`
-	Services       []Service `json:"services"`
-	Backends       []Backend `json:"backends"`
+	InternalErrors uint64 `json:"internal_errors"`
+	// Shortages say what the process cannot do at present because something is short on its machine, such as file descriptors: accept
+	// clients, or dial as many connections as wanted. Absent if nothing is short.
+	Shortages []string  `json:"shortages,omitempty"`
+	AccessLog AccessLog `json:"access_log"`
+	Services  []Service `json:"services"`
+	Backends  []Backend `json:"backends"`
 	// Leaving are backends that were removed and still have connections.
 	Leaving []Leaving `json:"leaving,omitempty"`
 	// Discovery is how DNS is asked for the servers of backends with discover.

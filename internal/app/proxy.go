@@ -271,6 +271,11 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 		AccessLog:      api.AccessLog{Lines: p.accessLines.Written.Load(), LeftOut: p.accessLines.LeftOut.Load()},
 		Configuration:  configuration(p.follower.Status()),
 	}
+	for _, short := range []error{p.descriptors.Accepting(), p.descriptors.Dialing()} {
+		if short != nil {
+			all.Shortages = append(all.Shortages, short.Error())
+		}
+	}
 	if end := p.end.Load(); end != nil {
 		all.Draining, all.Drain = true, end.shown(&p.live.Load().Settings, p.sessions.Stopped())
 	}

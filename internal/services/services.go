@@ -84,6 +84,7 @@ type Services struct {
 	// mu is never held while waiting for the network or for another goroutine, because monitoring needs it.
 	mu          sync.Mutex
 	begun       bool                 // guarded by mu: a snapshot was applied before
+	released    bool                 // guarded by mu: no connection is kept without a session, see Release
 	desired     *plan                // guarded by mu: the plan that was applied last
 	services    map[string]*service  // guarded by mu: by name
 	leaving     []*member            // guarded by mu: removed backends that still have connections
@@ -291,6 +292,19 @@ func (v *service) route() *session.Service {
 		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Origins: c.AllowOrigin,
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
 		Passing: v.plan.passing, Dropped: v.dropped, Removed: v.removed,
+	}
+}
+
+// Release gives back the servers' places that no session uses: from now on, no connection is opened in advance, and none is kept after its
+// session. Sessions go on, and connections are still dialed for those that wait.
+func (s *Services) Release() {
+	s.mu.Lock()
+	defer s.unlock()
+	s.released = true
+	for _, v := range s.services {
+		for _, m := range v.members {
+			m.Update(s.options(v, m), false)
+		}
 	}
 }
 
