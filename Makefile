@@ -99,7 +99,7 @@ fmt: ## Format the code
 	$(GO) tool gofumpt -w .
 
 # What packages and images contain beside the program: deploy/generate writes it.
-GENERATED = .cache/packages
+GENERATED = generated
 # The image's build context, laid out as goreleaser does it: see Dockerfile.
 IMAGE_CONTEXT = .cache/image
 IMAGE ?= wsbouncer:devel
@@ -108,7 +108,7 @@ generate-packages:
 	$(GO) run ./deploy/generate -date $$(git log -1 --format=%ct) $(GENERATED)
 
 image-context: generate-packages
-	@rm -rf $(IMAGE_CONTEXT) && mkdir -p $(IMAGE_CONTEXT) && cp -R $(GENERATED)/rootfs $(IMAGE_CONTEXT)
+	@rm -rf $(IMAGE_CONTEXT) && mkdir -p $(IMAGE_CONTEXT)/$(GENERATED) && cp -R $(GENERATED)/rootfs $(IMAGE_CONTEXT)/$(GENERATED)
 	GOOS=linux CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(IMAGE_CONTEXT)/linux/$$($(GO) env GOARCH)/wsbouncer ./cmd/wsbouncer
 
 image: image-context ## Build the container image with docker, podman or buildah (IMAGE=wsbouncer:devel, CONTAINER_ENGINE)
@@ -149,4 +149,4 @@ conformance-server: build ## Run Autobahn's hostile server as the backend, direc
 	conformance/run-server
 
 clean: ## Remove built and downloaded files
-	rm -rf bin .cache
+	rm -rf bin dist generated .cache
