@@ -27,7 +27,8 @@ var mayImport = map[string][]string{
 	"internal/mistake":    {},
 	"internal/meter":      {},
 	"internal/printable":  {},
-	"internal/accesslog":  {"internal/mistake"},
+	"internal/accesslog":  {"internal/mistake", "internal/origin"},
+	"internal/origin":     {},
 	"internal/wav":        {},
 	"internal/sim/speech": {},
 
@@ -36,21 +37,21 @@ var mayImport = map[string][]string{
 	"internal/secure/securetest": {},
 	"internal/loop":              {"internal/secure"},
 	"internal/dialfrom":          {"internal/machine"},
-	"internal/handshake":         {"internal/dialfrom", "internal/secure"},
+	"internal/handshake":         {"internal/dialfrom", "internal/origin", "internal/secure"},
 
 	// The data plane: it never sees the admin API, a database or metrics.
 	"internal/backend/health": {"internal/pool"},
 	"internal/backend":        {"internal/backend/health", "internal/dialfrom", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile"},
-	"internal/session":        {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/printable", "internal/profile"},
+	"internal/session":        {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/origin", "internal/pool", "internal/printable", "internal/profile"},
 
 	// The contract of the admin API, and who serves it.
 	"internal/api":          {},
 	"internal/admin":        {"internal/api", "internal/spelling"},
 	"internal/admin/client": {"internal/api"},
 	"internal/metrics":      {"internal/api", "internal/meter", "internal/pool"},
-	"internal/tracing":      {"internal/session"},
+	"internal/tracing":      {"internal/origin", "internal/session"},
 	"internal/dashboard":    {},
-	"internal/live":         {"internal/api", "internal/meter", "internal/mistake"},
+	"internal/live":         {"internal/api", "internal/meter", "internal/mistake", "internal/origin"},
 
 	// What commands show of a running proxy.
 	"internal/figures":   {},
@@ -94,13 +95,13 @@ var mayImport = map[string][]string{
 
 	// The settings of the process: they say where the configuration is, and nothing of what is in it.
 	"internal/settings": {
-		"internal/config", "internal/config/stores", "internal/config/value", "internal/dialfrom", "internal/spelling", "internal/state", "internal/strictyaml",
+		"internal/config", "internal/config/stores", "internal/config/value", "internal/dialfrom", "internal/origin", "internal/spelling", "internal/state", "internal/strictyaml",
 	},
 
 	// What joins the parts.
 	"internal/app": {
 		"internal/accesslog", "internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake",
+		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/origin",
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/tracing",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},

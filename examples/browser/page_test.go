@@ -60,7 +60,7 @@ func startProxy(t *testing.T) (*sim.Server, string) {
 	settings.Profile = "vosk"
 	settings.Connections, settings.Warm = 2, 2
 	settings.DrainTimeout = 0
-	proxy, err := app.Start(settings, "test", slog.New(slog.DiscardHandler))
+	proxy, err := app.Start(t.Context(), settings, "test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // No goroutine of a test may outlive it.
@@ -360,7 +361,7 @@ func TestManyGoroutines(t *testing.T) {
 // Adding costs nothing but a copy.
 func TestAddAllocatesNothing(t *testing.T) {
 	l := &Log{queue: make([]Entry, 0, 1024), wake: make(chan struct{}, 1)}
-	e := Entry{ID: "q7m2kd4x-1", Client: netip.MustParseAddrPort("10.0.0.7:51234"), Session: new(Session)}
+	e := Entry{ID: "q7m2kd4x-1", Client: origin.Address{AddrPort: netip.MustParseAddrPort("10.0.0.7:51234")}, Session: new(Session)}
 	if n := testing.AllocsPerRun(1000, func() { l.Add(e) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -1,24 +1,27 @@
 package accesslog
 
 import (
-	"net/netip"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // Entry is one line of the access log: a session that has ended, or a client that was refused. The names in JSON are those of the
 // admin API's sessions; texts that are empty are left out. Texts must be printable and of bounded length.
 type Entry struct {
-	Ended     time.Time      `json:"time"` // when its end was decided, or the client was refused
-	ID        string         `json:"id,omitempty"`
-	Service   string         `json:"service,omitempty"`
-	Path      string         `json:"path,omitempty"` // that the client asked for, without the query
-	Tenant    string         `json:"tenant,omitempty"`
-	Client    netip.AddrPort `json:"client,omitzero"`
-	Status    int            `json:"status"`           // of the answer to the upgrade request: 101 for a session
-	Reason    string         `json:"reason,omitempty"` // why it ended, or was refused
-	RequestID string         `json:"request_id,omitempty"`
-	TraceID   string         `json:"trace_id,omitempty"`
-	*Session                 // nil for a refused client
+	Ended   time.Time      `json:"time"` // when its end was decided, or the client was refused
+	ID      string         `json:"id,omitempty"`
+	Service string         `json:"service,omitempty"`
+	Path    string         `json:"path,omitempty"` // that the client asked for, without the query
+	Tenant  string         `json:"tenant,omitempty"`
+	Client  origin.Address `json:"client,omitzero"`
+	// Peer is the load balancer that the client came through; nil for none.
+	Peer      *origin.Address `json:"peer,omitempty"`
+	Status    int             `json:"status"`           // of the answer to the upgrade request: 101 for a session
+	Reason    string          `json:"reason,omitempty"` // why it ended, or was refused
+	RequestID string          `json:"request_id,omitempty"`
+	TraceID   string          `json:"trace_id,omitempty"`
+	*Session                  // nil for a refused client
 }
 
 // Session is what an entry has only if there was a session.

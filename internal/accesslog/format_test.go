@@ -7,13 +7,15 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // whole is an entry with everything that a session can have.
 func whole() Entry {
 	ended := time.Date(2026, 11, 22, 11, 22, 20, 123_456_789, time.FixedZone("CET", 3600))
 	return Entry{
-		Ended: ended, ID: "q7m2kd4x-1042", Service: "stt", Path: "/v1/stt", Tenant: "acme", Client: netip.MustParseAddrPort("[2001:db8::7]:51234"),
+		Ended: ended, ID: "q7m2kd4x-1042", Service: "stt", Path: "/v1/stt", Tenant: "acme", Client: origin.Address{AddrPort: netip.MustParseAddrPort("[2001:db8::7]:51234")},
 		Status: 101, Reason: "done", RequestID: "r-1", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736",
 		Session: &Session{
 			Backend: "gpu-2", Started: ended.Add(-3 * time.Second), WaitedSeconds: 0.5, LastedSeconds: 2.5, FirstReplySeconds: 0.125,
@@ -25,7 +27,7 @@ func whole() Entry {
 
 // Programs read these lines: what they are does not change.
 func TestFormats(t *testing.T) {
-	refused := Entry{Ended: whole().Ended, Client: netip.MustParseAddrPort("10.0.0.7:51234"), Path: `/a"b\c`, Status: 404, Reason: "there is no <service> for this path"}
+	refused := Entry{Ended: whole().Ended, Client: origin.Address{AddrPort: netip.MustParseAddrPort("10.0.0.7:51234")}, Path: `/a"b\c`, Status: 404, Reason: "there is no <service> for this path"}
 	unread := Entry{Ended: whole().Ended, Tenant: "a b", Status: 400}
 	for _, c := range []struct {
 		entry          Entry

@@ -26,8 +26,11 @@ type schema struct {
 
 // description is what the tests read of the description of the API.
 type description struct {
-	OpenAPI    string
-	Paths      map[string]map[string]struct{ OperationID string }
+	OpenAPI string
+	Paths   map[string]map[string]struct {
+		OperationID string
+		Deprecated  bool
+	}
 	Components struct{ Schemas map[string]schema }
 }
 
@@ -53,8 +56,12 @@ func TestRoutesAreDescribed(t *testing.T) {
 		}
 		for method := range route.methods {
 			routed[method+" "+route.path] = true
-			if _, ok := d.Paths[route.path][strings.ToLower(method)]; !ok {
+			operation, ok := d.Paths[route.path][strings.ToLower(method)]
+			if !ok {
 				t.Errorf("%s %s is not in openapi.json", method, route.path)
+			}
+			if is := !route.deprecated.since.IsZero(); is != operation.Deprecated {
+				t.Errorf("%s %s: deprecated is %t in openapi.json, and %t in the code", method, route.path, operation.Deprecated, is)
 			}
 		}
 	}

@@ -21,6 +21,8 @@ type route struct {
 	methods methods
 	// all serves all methods, instead of methods.
 	all http.Handler
+	// deprecated: a later version removes the path; the zero value for all others.
+	deprecated deprecation
 }
 
 type methods map[string]http.HandlerFunc
@@ -68,6 +70,9 @@ func (v route) handler(access Access) http.Handler {
 	next := v.all
 	if next == nil {
 		next = http.HandlerFunc(v.serve)
+	}
+	if !v.deprecated.since.IsZero() {
+		next = v.deprecated.announce(next)
 	}
 	if v.open {
 		return next

@@ -90,10 +90,10 @@ func (q *SessionQuery) Matches(s *Session) bool {
 		(q.State == "" || q.State == s.State)
 }
 
-// addressOnly returns the address of an address and port, an IPv6 address without brackets.
+// addressOnly returns the address of an address that may have a port, an IPv6 address without brackets.
 func addressOnly(client string) string {
 	i := strings.LastIndexByte(client, ':')
-	if i < 0 {
+	if i < 0 || client[0] != '[' && strings.IndexByte(client, ':') < i { // IPv6 without a port
 		return client
 	}
 	return strings.Trim(client[:i], "[]")

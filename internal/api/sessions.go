@@ -21,14 +21,17 @@ var SessionStates = []string{
 
 // Session is one client's time with the proxy, or its wait for it.
 type Session struct {
-	ID         string    `json:"id"` // unique, also across restarts and proxies
-	Service    string    `json:"service"`
-	Backend    string    `json:"backend,omitempty"`    // that serves it, or served it last; empty while it waits for its first
-	Connection string    `json:"connection,omitempty"` // the id of the backend's connection
-	Tenant     string    `json:"tenant,omitempty"`     // empty: clients are not authenticated
-	Client     string    `json:"client"`               // address and port
-	State      string    `json:"state"`
-	Started    time.Time `json:"started"` // when the client's connection was accepted
+	ID         string `json:"id"` // unique, also across restarts and proxies
+	Service    string `json:"service"`
+	Backend    string `json:"backend,omitempty"`    // that serves it, or served it last; empty while it waits for its first
+	Connection string `json:"connection,omitempty"` // the id of the backend's connection
+	Tenant     string `json:"tenant,omitempty"`     // empty: clients are not authenticated
+	// Client is the client's address, and its port if that is known: a load balancer that says where a client comes from may say no port.
+	Client string `json:"client"`
+	// Peer is the address and port of the load balancer that the client came through, if it is one that the proxy trusts.
+	Peer    string    `json:"peer,omitempty"`
+	State   string    `json:"state"`
+	Started time.Time `json:"started"` // when the client's connection was accepted
 	// AgeSeconds is the time from Started to now, or to its end.
 	AgeSeconds float64 `json:"age_seconds"`
 	// WaitedSeconds is how long the client has waited for its first connection, so far or in all.

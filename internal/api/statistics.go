@@ -6,7 +6,9 @@ import "time"
 type Stats struct {
 	Version       string  `json:"version"`
 	UptimeSeconds float64 `json:"uptime_seconds"`
-	Draining      bool    `json:"draining"`
+	// Draining: the end of the process has begun: it is not ready. Drain says how far it has come.
+	Draining bool   `json:"draining"`
+	Drain    *Drain `json:"drain,omitempty"`
 	// InternalErrors counts panics that ended no more than a session or a connection: mistakes in the proxy.
 	InternalErrors uint64    `json:"internal_errors"`
 	AccessLog      AccessLog `json:"access_log"`
@@ -18,6 +20,19 @@ type Stats struct {
 	Sessions      Sessions      `json:"sessions"`
 	Relayed       Relayed       `json:"relayed"`
 	Loops         Loops         `json:"loops"`
+}
+
+// Drain is how far the end of the process has come. Its times follow from settings that may still change.
+type Drain struct {
+	Since time.Time `json:"since"`
+	// Accepting: clients are still accepted, until Closes. Then the process waits for sessions to finish.
+	Accepting bool      `json:"accepting"`
+	Closes    time.Time `json:"closes"`
+	// Spread is when it begins to end the sessions that are left, one after the other, and Deadline when all of them are ended. Absent
+	// if it waits for as long as sessions last.
+	Spread   time.Time `json:"spread,omitzero"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	Told     int64     `json:"told"` // sessions that it has ended so far, with code 1001
 }
 
 // AccessLog is what became of the lines of the access log, which has one for each session that ended and each client that was refused.

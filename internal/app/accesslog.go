@@ -46,7 +46,7 @@ func (p *Proxy) sessionEnded(r *session.Record) {
 	}
 	s := endedSession(r)
 	log.Add(accesslog.Entry{
-		Ended: s.Ended, ID: s.ID, Service: s.Service, Path: r.Path, Tenant: s.Tenant, Client: r.Client,
+		Ended: s.Ended, ID: s.ID, Service: s.Service, Path: r.Path, Tenant: s.Tenant, Client: r.Client, Peer: r.Peer,
 		Status: http.StatusSwitchingProtocols, Reason: s.Reason, RequestID: s.RequestID, TraceID: s.TraceID,
 		Session: &accesslog.Session{
 			Backend: s.Backend, Started: s.Started,
@@ -66,7 +66,7 @@ func rounded(seconds float64) float64 { return math.Round(seconds*1e6) / 1e6 }
 func (p *Proxy) clientRefused(r *session.Refused) {
 	if log := p.accessLog.Load(); log != nil {
 		log.Add(accesslog.Entry{
-			Ended: r.At, ID: r.ID.String(), Service: r.Service, Path: r.Path, Client: r.Client, Status: r.Status, Reason: r.Reason,
+			Ended: r.At, ID: r.ID.String(), Service: r.Service, Path: r.Path, Client: r.Client, Peer: r.Peer, Status: r.Status, Reason: r.Reason,
 			RequestID: r.RequestID, TraceID: r.TraceID,
 		})
 	}

@@ -43,7 +43,7 @@ func begin(t *testing.T) *contract {
 	settings.Database = filepath.Join(t.TempDir(), "config.db")
 	settings.Level = new(slog.LevelVar)
 	settings.DrainTimeout = 0
-	proxy, err := Start(settings, "v1.2.3", slog.New(slog.DiscardHandler))
+	proxy, err := Start(t.Context(), settings, "v1.2.3", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

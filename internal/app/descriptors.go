@@ -21,6 +21,9 @@ func (p *Proxy) countDescriptors() *machine.Descriptors {
 
 // apply puts a snapshot in force, and warns if the file-descriptor limit is too low for it.
 func (p *Proxy) apply(snapshot *config.Snapshot) error {
+	if err := CheckHealthPath(p.settings.HealthPath, snapshot); err != nil {
+		return err
+	}
 	if err := p.services.Apply(snapshot); err != nil {
 		return err
 	}

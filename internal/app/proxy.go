@@ -23,6 +23,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
@@ -54,14 +55,19 @@ type Proxy struct {
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
 	warned      string          // the last warning about this machine's limits; owned by the follower
-	drained     context.Context // ends when draining begins
-	drain       context.CancelFunc
-	background  sync.WaitGroup // goroutines that end when draining begins
+	stopped     context.Context // ends when the proxy is closed
+	stop        context.CancelFunc
+	background  sync.WaitGroup // goroutines that end when the proxy is closed
+
+	end          atomic.Pointer[ending] // nil until the end of the process begins; written by Drain
+	clean        bool                   // what Drain returned; owned by who calls it, and Close
+	reconfigured chan struct{}          // of size one: Reconfigure has changed settings
 }
 
 // Start checks the settings, opens the listeners, reads the configuration, and starts to serve clients and to fill the pools. An
-// unreachable backend is not an error: the proxy dials it until it answers. Shutdown ends the proxy.
-func Start(o Settings, version string, log *slog.Logger) (*Proxy, error) {
+// unreachable backend is not an error: the proxy dials it until it answers. If the configuration cannot be read, Start tries for
+// some time; when ctx ends meanwhile, it returns ctx's error. Shutdown ends the proxy.
+func Start(ctx context.Context, o Settings, version string, log *slog.Logger) (*Proxy, error) {
 	fixed, err := o.check()
 	if err != nil {
 		return nil, err
@@ -69,23 +75,23 @@ func Start(o Settings, version string, log *slog.Logger) (*Proxy, error) {
 	if err := dialfrom.Check(o.sources()); err != nil {
 		return nil, fmt.Errorf("--dial-from: %w", err)
 	}
-	p := &Proxy{settings: o, version: version, log: log, started: time.Now()}
+	p := &Proxy{settings: o, version: version, log: log, started: time.Now(), reconfigured: make(chan struct{}, 1)}
 	p.live.Store(&o)
-	p.drained, p.drain = context.WithCancel(context.Background())
+	p.stopped, p.stop = context.WithCancel(context.Background())
 	if err := p.listen(); err != nil {
 		p.closeListeners()
 		return nil, err
 	}
-	if err := p.serve(fixed); err != nil {
+	if err := p.serve(ctx, fixed); err != nil {
 		p.closeListeners()
-		p.drain()
+		p.stop()
 		return nil, err
 	}
 	return p, nil
 }
 
 // serve creates the parts, connects them, and accepts clients.
-func (p *Proxy) serve(fixed *fixed) (err error) {
+func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	o := loop.Options{Max: p.settings.Loops, IOURing: loop.IOURing(p.settings.IOURing), Wait: loop.Wait(p.settings.LoopWait)}
 	if p.settings.RecoverPanics {
 		p.guard = mistake.NewGuard(p.log)
@@ -100,15 +106,15 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 	p.descriptors = p.countDescriptors()
 	meters := meter.NewRegistry(len(p.loops.Loops()))
 	sessions := session.Options{
-		Loops: p.loops, Limits: p.settings.limits(), Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
-		Ended: p.sessionEnded, Refused: p.clientRefused,
+		Loops: p.loops, Limits: p.settings.limits(), Origin: p.settings.origin(), Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
+		Ended: p.sessionEnded, Refused: p.clientRefused, Health: session.Health{Path: p.settings.HealthPath, Ready: p.healthy},
 	}
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
 	p.services = services.New(services.Options{
 		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, DialFrom: p.settings.sources(), Meters: meters, Guard: p.guard, Log: p.log,
 	})
-	if err = p.follow(fixed); err != nil {
+	if err = p.follow(ctx, fixed); err != nil {
 		p.sessions.StopAccepting()
 		p.services.Close(context.Background())
 		p.descriptors.Close()
@@ -116,7 +122,7 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 		p.endTracing()
 		return err
 	}
-	p.background.Go(func() { p.trimmer(p.drained) })
+	p.background.Go(func() { p.trimmer(p.stopped) })
 	p.useAccessLog()
 	for _, listener := range p.listeners {
 		p.sessions.Serve(listener)
@@ -128,8 +134,8 @@ func (p *Proxy) serve(fixed *fixed) (err error) {
 }
 
 // follow opens the configuration store and puts the first snapshot in force.
-func (p *Proxy) follow(fixed *fixed) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+func (p *Proxy) follow(ctx context.Context, fixed *fixed) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	store, source, copyFile, err := p.settings.openStore(fixed)
 	if err != nil {
@@ -159,8 +165,17 @@ func (s *Settings) limits() session.Limits {
 	return session.Limits{MaxHead: int(s.MaxHeader), HandshakeTimeout: s.HandshakeTimeout}
 }
 
+// origin returns who is believed about where clients come from.
+func (s *Settings) origin() *origin.Policy {
+	policy, err := origin.NewPolicy(s.TrustedProxies, s.ForwardedHeader, s.ProxyProtocol)
+	if err != nil {
+		panic(err) // Check has accepted them
+	}
+	return policy
+}
+
 // Reconfigure changes what of the process's settings, which must have passed Check, can change while the proxy runs: the limits of
-// upgrade requests, the times that its end may take, the access log, and the admin API's token. All others stay what they were. It
+// upgrade requests, whom it trusts about where clients come from, the times that its end may take, the access log, and the admin API's token. All others stay what they were. It
 // must not be called by two goroutines at a time.
 func (p *Proxy) Reconfigure(process settings.Settings, token string) {
 	before := p.live.Load()
@@ -168,6 +183,11 @@ func (p *Proxy) Reconfigure(process settings.Settings, token string) {
 	now.Settings, now.Token = process, token
 	p.live.Store(&now)
 	p.sessions.SetLimits(now.limits())
+	p.sessions.SetOrigin(now.origin())
+	select {
+	case p.reconfigured <- struct{}{}:
+	default:
+	}
 	if p.tracer != nil {
 		p.tracer.SetRatio(now.TraceRatio)
 	}
@@ -217,7 +237,7 @@ func (p *Proxy) AdminAddress() net.Addr {
 // accepted, and the proxy is not draining; otherwise why it is not ready. A failing configuration store does not matter, since the
 // last good configuration stays in force.
 func (p *Proxy) Ready() error {
-	if p.drained.Err() != nil {
+	if p.end.Load() != nil {
 		return errors.New("not ready: draining")
 	}
 	if err := p.descriptors.Accepting(); err != nil {
@@ -237,7 +257,7 @@ func (p *Proxy) Stats() api.Stats { return p.snapshot().Stats }
 func (p *Proxy) snapshot() metrics.Snapshot {
 	sessions := p.sessions.Stats()
 	all := api.Stats{
-		Version: p.version, UptimeSeconds: time.Since(p.started).Seconds(), Draining: p.drained.Err() != nil,
+		Version: p.version, UptimeSeconds: time.Since(p.started).Seconds(),
 		Sessions: api.Sessions{
 			Active: sessions.Active, Total: sessions.Total, Refused: sessions.Refused, Ended: make(map[uint16]uint64, len(sessions.Ended)),
 		},
@@ -245,6 +265,9 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 		InternalErrors: p.guard.Count(),
 		AccessLog:      api.AccessLog{Lines: p.accessLines.Written.Load(), LeftOut: p.accessLines.LeftOut.Load()},
 		Configuration:  configuration(p.follower.Status()),
+	}
+	if end := p.end.Load(); end != nil {
+		all.Draining, all.Drain = true, end.shown(&p.live.Load().Settings, p.sessions.Stopped())
 	}
 	p.services.Stats(&all)
 	slices.SortStableFunc(all.Backends, func(a, b api.Backend) int { return p.place(a.Name) - p.place(b.Name) })

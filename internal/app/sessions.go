@@ -69,14 +69,14 @@ func endedSession(r *session.Record) api.Session {
 // sessionOf returns what the API says of a session.
 func sessionOf(d *session.Description, now time.Time) api.Session {
 	s := withoutNames(d, now)
-	s.ID, s.Client, s.TraceID = d.ID.String(), d.Client.String(), d.TraceID()
+	s.ID, s.Client, s.Peer, s.TraceID = d.ID.String(), d.Client.String(), d.Peer.Text(), d.TraceID()
 	if d.Backend != nil {
 		s.Connection = connectionID(s.Backend, d.Connection)
 	}
 	return s
 }
 
-// withoutNames returns the same without the texts that take time to write: ID, Client, TraceID and Connection.
+// withoutNames returns the same without the texts that take time to write: ID, Client, Peer, TraceID and Connection.
 func withoutNames(d *session.Description, now time.Time) api.Session {
 	s := api.Session{
 		Service: d.Service.Name, State: d.State, Started: d.Arrived.UTC(), RequestID: d.RequestID,
@@ -110,7 +110,7 @@ func (p *Proxy) sampleSessions(_ context.Context, into []live.Session) []live.Se
 		for i := range some {
 			d := &some[i]
 			into = append(into, live.Session{
-				Session: withoutNames(d, now), Number: d.ID.Number, Address: d.Client, ConnectionNumber: d.Connection,
+				Session: withoutNames(d, now), Number: d.ID.Number, Address: d.Client, PeerAddress: d.Peer, ConnectionNumber: d.Connection,
 			})
 		}
 	})
@@ -119,7 +119,7 @@ func (p *Proxy) sampleSessions(_ context.Context, into []live.Session) []live.Se
 
 // nameSession sets the texts that withoutNames leaves out.
 func (p *Proxy) nameSession(s *live.Session) {
-	s.ID, s.Client = p.sessions.ID(s.Number).String(), s.Address.String()
+	s.ID, s.Client, s.Peer = p.sessions.ID(s.Number).String(), s.Address.String(), s.PeerAddress.Text()
 	if s.Backend != "" {
 		s.Connection = connectionID(s.Backend, s.ConnectionNumber)
 	}

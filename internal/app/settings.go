@@ -64,6 +64,9 @@ func (s *Settings) check() (fixed *fixed, err error) {
 			errs = append(errs, fmt.Errorf("--%s: %s", flag, fmt.Sprintf(format, args...)))
 		})
 	}
+	if fixed != nil && s.HealthPath != "" && s.Service.Path == s.HealthPath {
+		errs = append(errs, fmt.Errorf("--path: --health-path already uses %q: choose another path for one of them", s.HealthPath))
+	}
 	return fixed, errors.Join(errs...)
 }
 

@@ -154,16 +154,16 @@ func TestAllMistakes(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	// Seven above, seven that have no value, and twelve numbers and durations that need one.
-	if got := strings.Count(err.Error(), "\n") + 1; got != 26 {
-		t.Errorf("%d mistakes, want 26:\n%v", got, err)
+	// Seven above, nine that have no value, and twelve numbers and durations that need one.
+	if got := strings.Count(err.Error(), "\n") + 1; got != 28 {
+		t.Errorf("%d mistakes, want 28:\n%v", got, err)
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if !strings.HasPrefix(line, "--") {
 			t.Errorf("%q does not name a flag", line)
 		}
 	}
-	if _, err := Start(s, "", nil); err == nil {
+	if _, err := Start(t.Context(), s, "", nil); err == nil {
 		t.Error("started with these settings")
 	}
 }
@@ -172,7 +172,7 @@ func TestAllMistakes(t *testing.T) {
 func TestStartChecksDialFrom(t *testing.T) {
 	s := validSettings()
 	s.DialFrom = []string{"127.0.0.1", "203.0.113.77"} // an address for documentation (RFC 5737)
-	_, err := Start(s, "", nil)
+	_, err := Start(t.Context(), s, "", nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "--dial-from: this machine does not have the address 203.0.113.77: it has 127.0.0.1") {
 		t.Errorf("%v", err)
 	}

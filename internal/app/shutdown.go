@@ -2,31 +2,152 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
-// Shutdown stops the proxy: it accepts no more clients, lets sessions finish within the drain time-out, closes the others with 1001,
-// and closes the connections to the backends. It returns whether all sessions finished by themselves.
+// shuttingDown is what the clients of sessions are told that do not finish by themselves.
+const shuttingDown = "proxy shutting down"
+
+// Shutdown is Drain followed by Close.
 func (p *Proxy) Shutdown() (clean bool) {
-	s := p.live.Load()
-	p.drain()
+	clean = p.Drain()
+	p.Close()
+	return clean
+}
+
+// Drain ends the work of the proxy in order. The proxy is not ready from the beginning on, and still accepts clients for the shutdown
+// delay. Then it closes its listeners and turns away clients that wait. It lets sessions finish by themselves within the drain
+// time-out, of which the last part ends those that are left, one after the other, with 1001. Reconfigure may change these times
+// meanwhile. Drain returns whether all sessions finished by themselves. Call it once, and then Close.
+func (p *Proxy) Drain() (clean bool) {
+	p.end.Store(&ending{began: time.Now()})
+	p.delay()
+	p.end.Store(&ending{began: p.end.Load().began, closed: time.Now()})
 	p.sessions.StopAccepting()
 	p.follower.Close()
-	p.log.Info("draining", "sessions", p.sessions.Active(), "timeout", s.DrainTimeout)
-	clean = p.waitForSessions(s.DrainTimeout, func() {})
-	if !clean && s.DrainTimeout > 0 {
-		p.log.Warn("sessions did not finish in time, closing them", "sessions", p.sessions.Active())
-	}
+	s := p.live.Load()
+	p.log.Info("draining", "sessions", p.sessions.Active(), timeout(s))
+	clean = p.awaitSessions()
+	// One call misses sessions that are moving between event loops, so it is repeated. Each side of a session has its own close time-out.
 	p.sessions.Close()
-	// Each side of a session has its own close time-out. One call misses sessions that are moving between event loops, so it is
-	// repeated.
-	p.waitForSessions(3*s.CloseTimeout, func() { p.sessions.EndAll(frame.GoingAway, "proxy shutting down") })
+	p.eventually(3*s.CloseTimeout, func() bool {
+		p.sessions.EndAll(frame.GoingAway, shuttingDown)
+		return p.sessions.Active() == 0
+	})
+	p.clean = clean
+	return clean
+}
+
+// delay waits for the shutdown delay.
+func (p *Proxy) delay() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	said := time.Duration(0)
+	for {
+		s := p.live.Load()
+		left := time.Until(p.end.Load().timetable(&s.Settings).closes)
+		if left <= 0 {
+			return
+		}
+		if said != s.ShutdownDelay {
+			said = s.ShutdownDelay
+			p.log.Info("shutting down: not ready, and still accepting clients", "sessions", p.sessions.Active(), "delay", said)
+		}
+		timer.Reset(left)
+		select {
+		case <-timer.C:
+		case <-p.reconfigured:
+		}
+	}
+}
+
+// awaitSessions waits until there are no sessions, and ends those that do not finish in time. It returns whether all have finished by
+// themselves.
+func (p *Proxy) awaitSessions() (clean bool) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	end, before := p.end.Load(), p.live.Load()
+	cancel, ends := func() {}, time.Time{} // of the order to end sessions; ends is zero if there is none
+	defer func() { cancel() }()
+	report := end.closed.Add(reportAfter(0))
+	for p.sessions.Active() > 0 {
+		s := p.live.Load()
+		now := time.Now()
+		if s.DrainTimeout != before.DrainTimeout || s.DrainSpread != before.DrainSpread {
+			before, end = s, &ending{began: end.began, closed: end.closed, changed: now}
+			p.end.Store(end)
+		}
+		t := end.timetable(&s.Settings)
+		next := report
+		switch {
+		case t.over.IsZero() || now.Before(t.spread): // wait
+			if cancel(); !ends.IsZero() {
+				p.log.Info("going on to wait for sessions", "sessions", p.sessions.Active(), timeout(s))
+			}
+			if ends = (time.Time{}); !t.over.IsZero() {
+				next = earlier(next, t.spread)
+			}
+		case now.Before(t.over):
+			if !t.over.Equal(ends) {
+				cancel()
+				ends = t.over
+				p.log.Warn("sessions did not finish in time, closing them one by one", "sessions", p.sessions.Active(), "within", t.over.Sub(now).Round(time.Millisecond))
+				cancel = p.sessions.EndAllWithin(frame.GoingAway, shuttingDown, t.over.Sub(now))
+			}
+			next = earlier(next, t.over)
+		default:
+			if s.DrainTimeout > 0 && ends.IsZero() {
+				p.log.Warn("sessions did not finish in time, closing them", "sessions", p.sessions.Active())
+			}
+			return false
+		}
+		if !now.Before(report) {
+			attributes := []any{"sessions", p.sessions.Active(), "for", now.Sub(end.closed).Round(time.Second)}
+			if !t.over.IsZero() {
+				attributes = append(attributes, "left", t.over.Sub(now).Round(time.Second))
+			}
+			p.log.Info("still draining", attributes...)
+			report = now.Add(reportAfter(now.Sub(end.closed)))
+			continue
+		}
+		timer.Reset(next.Sub(now))
+		select {
+		case <-timer.C:
+		case <-p.sessions.Emptied():
+		case <-p.reconfigured:
+		}
+	}
+	return p.sessions.Stopped() == 0
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// timeout returns the drain time-out as the log says it.
+func timeout(s *Settings) slog.Attr {
+	if s.DrainTimeout == settings.NoLimit {
+		return slog.String("timeout", "none")
+	}
+	return slog.Duration("timeout", s.DrainTimeout)
+}
+
+// Close ends what Drain has left: the connections to the backends, the admin API, and the proxy's goroutines. It is called after Drain,
+// when nobody calls Reconfigure any more.
+func (p *Proxy) Close() {
+	s := p.live.Load()
 	p.sessions.EndTaps()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*s.CloseTimeout)
 	defer cancel()
 	p.services.Close(ctx)
+	p.stop()
 	p.background.Wait()
 	if p.admin != nil { // before the loops, since the statistics need them
 		p.hub.Close()
@@ -37,23 +158,20 @@ func (p *Proxy) Shutdown() (clean bool) {
 	p.loops.Close()
 	p.endTracing()
 	p.closeAccessLog()
-	p.log.Info("stopped", "clean", clean)
-	return clean
+	p.log.Info("stopped", "clean", p.clean, "told", p.sessions.Stopped(), "took", time.Since(p.end.Load().began).Round(time.Millisecond))
 }
 
-// waitForSessions waits until no client is connected, at most for the limit, and calls f repeatedly.
-func (p *Proxy) waitForSessions(limit time.Duration, f func()) bool {
+// eventually calls f again and again until it returns true, or the limit has passed.
+func (p *Proxy) eventually(limit time.Duration, f func() bool) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
-	for p.sessions.Active() > 0 {
-		f()
+	for !f() {
 		select {
 		case <-look.C:
 		case <-deadline.C:
-			return p.sessions.Active() == 0
+			return
 		}
 	}
-	return true
 }

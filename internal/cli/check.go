@@ -63,6 +63,9 @@ func check(cmd *cobra.Command, flags *serveFlags) error {
 		return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 	}
 	if snapshot != nil {
+		if err := app.CheckHealthPath(loaded.HealthPath, snapshot); err != nil {
+			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
+		}
 		warnOfLimits(cmd, app.Need(snapshot))
 	}
 	return describe(cmd.OutOrStdout(), loaded, snapshot)
@@ -103,6 +106,9 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) erro
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	for _, address := range l.Listen {
 		row("listen", "%s", address)
+	}
+	if l.HealthPath != "" {
+		row("health path", "%s", l.HealthPath)
 	}
 	admin := slices.DeleteFunc([]string{l.Admin, l.Socket(true)}, func(at string) bool { return at == "" })
 	if len(admin) == 0 {

@@ -106,6 +106,8 @@ its session, and relays frames both ways.`,
 		SilenceUsage:  true,
 		Args:          noArguments,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) { warnOfDeprecated(cmd) }, // a command with one of its own must call it
 	}
 	root.Version = buildVersion() // has the library answer --version
 	root.SetVersionTemplate(versionLine())

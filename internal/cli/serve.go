@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/signal"
@@ -25,9 +26,10 @@ describe. Settings of the process come from a YAML file ('wsbouncer config init'
 one), environment variables and flags; later ones win. On SIGHUP, the proxy reads the file
 and the environment again. On SIGUSR1, it opens the file of the access log again.
 
-On SIGINT or SIGTERM, the proxy stops accepting clients, lets sessions finish for up to
---drain-timeout, closes the others with code 1001, and exits with status 0. A second signal
-ends it at once.`,
+On SIGINT or SIGTERM, the proxy is not ready any more, and still accepts clients for
+--shutdown-delay. Then it closes its listeners and lets sessions finish for up to
+--drain-timeout. Over the last part of that (--drain-spread), it closes those that are left
+with code 1001, one after the other, and exits with status 0. A second signal ends it at once.`,
 		Example: `  # The services in the database of the state directory
   wsbouncer serve --listen 127.0.0.1:8080 --admin 127.0.0.1:9090
 
@@ -71,7 +73,12 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 		return usageError(err)
 	}
 	all.RecoverPanics, all.Level = true, log.Level
-	proxy, err := app.Start(all, buildVersion(), log.Logger)
+	ctx := cmd.Context() // ends with SIGINT or SIGTERM
+	proxy, err := app.Start(ctx, all, buildVersion(), log.Logger)
+	if err != nil && ctx.Err() != nil {
+		log.Info("stopped before it was ready", "reason", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -81,8 +88,17 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 		apply:  func(now *settings.Loaded) { proxy.Reconfigure(now.InUse(!flags.onlyFlags()), now.Token) },
 		reopen: proxy.ReopenAccessLog,
 	}
-	r.run(cmd.Context(), requests, reopen)
-	proxy.Shutdown()
+	serving, stopReloading := context.WithCancel(context.Background()) // reloads also change what a drain does
+	reloading := make(chan struct{})
+	go func() {
+		defer close(reloading)
+		r.run(serving, requests, reopen)
+	}()
+	<-ctx.Done()
+	proxy.Drain()
+	stopReloading()
+	<-reloading
+	proxy.Close()
 	return nil
 }
 

@@ -109,6 +109,7 @@ func sessionFields(s *api.SessionDetail) [][]string {
 	add("host", s.Host)
 	add("backend", s.Backend)
 	add("client", s.Client)
+	add("peer", s.Peer)
 	add("tenant", s.Tenant)
 	add("request id", s.RequestID)
 	add("trace id", s.TraceID)

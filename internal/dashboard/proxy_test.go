@@ -44,7 +44,7 @@ func startRig(t *testing.T, ctx context.Context) *rig {
 	settings.Listen, settings.Admin, settings.AdminSocket = []string{"127.0.0.1:0"}, "127.0.0.1:0", "off"
 	settings.StateDirectory, settings.Database = directory, filepath.Join(directory, "proxy.db")
 	settings.DrainTimeout = 0
-	proxy, err := app.Start(settings, "v0.0.1-test", slog.New(slog.DiscardHandler))
+	proxy, err := app.Start(t.Context(), settings, "v0.0.1-test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func Find(s *api.Stats, latencies map[string]Latency) []Finding {
 		all = append(all, Finding{level, what, fmt.Sprintf(format, args...), since})
 	}
 	if s.Draining {
-		add(Warning, "proxy", time.Time{}, "it shuts down: no new clients are accepted")
+		ofDrain(s, add)
 	}
 	if s.InternalErrors > 0 {
 		add(Failure, "proxy", time.Time{}, "%s since its start: please report the stack in its log", figures.Plural(int(s.InternalErrors), "internal error"))
@@ -56,6 +56,25 @@ func Find(s *api.Stats, latencies map[string]Latency) []Finding {
 	}
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(a.Level, b.Level) })
 	return all
+}
+
+func ofDrain(s *api.Stats, add func(Level, string, time.Time, string, ...any)) {
+	d := s.Drain
+	if d == nil { // an older proxy
+		d = new(api.Drain)
+	}
+	clock := func(t time.Time) string { return t.UTC().Format("15:04:05Z") }
+	left := figures.Plural(int(s.Sessions.Active), "session")
+	switch {
+	case d.Accepting:
+		add(Warning, "proxy", d.Since, "it shuts down: not ready, clients are accepted until %s, %s", clock(d.Closes), left)
+	case d.Deadline.IsZero():
+		add(Warning, "proxy", d.Since, "it shuts down: no new clients are accepted, %s left", left)
+	case d.Spread.Before(d.Deadline):
+		add(Warning, "proxy", d.Since, "it shuts down: no new clients are accepted, %s left, closed from %s to %s", left, clock(d.Spread), clock(d.Deadline))
+	default:
+		add(Warning, "proxy", d.Since, "it shuts down: no new clients are accepted, %s left, closed at %s", left, clock(d.Deadline))
+	}
 }
 
 func ofService(s *api.Stats, v *api.Service, add func(Level, string, time.Time, string, ...any)) {

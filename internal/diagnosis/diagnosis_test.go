@@ -38,7 +38,7 @@ func TestFind(t *testing.T) {
 		want     string
 	}{
 		"well":            {func(*api.Stats) {}, replies("gpu-1", 0.3, 9), ""},
-		"shutting down":   {func(s *api.Stats) { s.Draining = true }, nil, "1 proxy: it shuts down: no new clients are accepted"},
+		"shutting down":   {func(s *api.Stats) { s.Draining = true }, nil, "1 proxy: it shuts down: no new clients are accepted, 0 sessions left"},
 		"internal errors": {func(s *api.Stats) { s.InternalErrors = 2 }, nil, "0 proxy: 2 internal errors since its start: please report the stack in its log"},
 		"stale": {
 			func(s *api.Stats) {
@@ -54,6 +54,16 @@ func TestFind(t *testing.T) {
 			func(s *api.Stats) { s.Services[0].Queue.Waiting, s.Services[0].Queue.Limit = 1, 1 }, nil,
 			"0 service stt: its queue is full: 1 client waits, the first for 0s",
 		},
+		"shutting down, with a delay": {func(s *api.Stats) {
+			s.Draining, s.Drain, s.Sessions.Active = true, &api.Drain{Since: since, Accepting: true, Closes: since.Add(5 * time.Second)}, 2
+		}, nil, "1 proxy: it shuts down: not ready, clients are accepted until 12:00:05Z, 2 sessions (12:00)"},
+		"shutting down, without a limit": {func(s *api.Stats) { s.Draining, s.Drain, s.Sessions.Active = true, &api.Drain{Since: since}, 1 }, nil, "1 proxy: it shuts down: no new clients are accepted, 1 session left (12:00)"},
+		"shutting down, with a limit": {func(s *api.Stats) {
+			s.Draining, s.Drain = true, &api.Drain{Since: since, Spread: since.Add(20 * time.Second), Deadline: since.Add(30 * time.Second)}
+		}, nil, "1 proxy: it shuts down: no new clients are accepted, 0 sessions left, closed from 12:00:20Z to 12:00:30Z (12:00)"},
+		"shutting down, all at once": {func(s *api.Stats) {
+			s.Draining, s.Drain = true, &api.Drain{Since: since, Spread: since, Deadline: since}
+		}, nil, "1 proxy: it shuts down: no new clients are accepted, 0 sessions left, closed at 12:00:00Z (12:00)"},
 		"paused":         {func(s *api.Stats) { s.Services[0].Paused = true }, nil, "1 service stt: paused: clients wait until it is resumed"},
 		"paused waiting": {func(s *api.Stats) { s.Services[0].Paused, s.Services[0].Queue.Waiting = true, 1 }, nil, "1 service stt: paused: 1 client waits, the first for 0s"},
 		"no backends":    {func(s *api.Stats) { s.Backends = nil }, nil, "0 service stt: it has no backends"},

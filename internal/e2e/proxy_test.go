@@ -101,6 +101,10 @@ func containsAll(text string, words ...string) bool {
 // stats is what /api/v1/stats says, as far as tests look at it.
 type stats struct {
 	Draining bool
+	Drain    struct {
+		Accepting bool
+		Deadline  time.Time
+	}
 	Services []struct {
 		Name, Path, Profile, Balance string
 		Queue                        queueStats

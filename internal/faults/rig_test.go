@@ -70,7 +70,7 @@ func newRig(t testing.TB, profile string, prepare ...func(*rig)) *rig {
 func (r *rig) start() {
 	r.t.Helper()
 	var err error
-	if r.proxy, err = app.Start(r.settings, "test", slog.New(r.journal)); err != nil {
+	if r.proxy, err = app.Start(r.t.Context(), r.settings, "test", slog.New(r.journal)); err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // Request is a client's request for an upgrade.
@@ -66,17 +69,18 @@ func (r *Refusal) Append(dst []byte, more ...Field) []byte {
 	return append(fmt.Appendf(dst, "Content-Length: %d\r\n\r\n", len(body)), body...)
 }
 
-// ReadRequest reads a client's request from nc. It reads at most limit bytes of the head. The caller sets the deadline. If the
+// ReadRequest reads a client's request from its connection. It reads at most limit bytes of the head. The caller sets the deadline. If the
 // request is bad, the error is a [*Refusal] to answer with. With any other error there is no client to answer.
-func ReadRequest(nc net.Conn, limit int) (*Request, error) {
-	req := new(Request)
-	early, err := readHead(nc, limit, func(head []byte) error {
+func ReadRequest(from io.Reader, limit int) (*Request, error) {
+	req, begins := new(Request), ""
+	early, err := readHead(from, limit, func(head []byte) error {
 		reader := bufio.NewReaderSize(bytes.NewReader(head), len(head))
 		parsed, err := http.ReadRequest(reader)
 		if err == nil {
 			err = wholeHead(reader)
 		}
 		if err != nil {
+			begins = string(head[:min(len(head), 16)])
 			return &Refusal{Status: http.StatusBadRequest, Reason: "malformed HTTP request: " + printable(unquoted(err))}
 		}
 		req.Request = parsed
@@ -90,6 +94,11 @@ func ReadRequest(nc net.Conn, limit int) (*Request, error) {
 		}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &Refusal{Status: http.StatusRequestTimeout, Reason: "the request did not arrive in time"}
+	case err != nil && origin.HasProxyHeader(append([]byte(begins), early...)): // version 2 has an empty line in it, and ends what was parsed there
+		return nil, &Refusal{
+			Status: http.StatusBadRequest, Reason: "unexpected PROXY header",
+			Logged: "unexpected PROXY header: proxy-protocol is off, or trusted-proxies does not have this address",
+		}
 	case err != nil:
 		return nil, err
 	}
@@ -194,12 +203,15 @@ func (r *Request) AppendAccept(dst []byte, protocol string, more ...Field) []byt
 	return append(dst, "\r\n"...)
 }
 
-// Refuse sends the refusal, with more fields in its header, and closes the connection. It reads what the client still sends for a moment, because a reset could
-// otherwise destroy the answer before the client has read it.
-func Refuse(nc net.Conn, refusal *Refusal, more ...Field) {
+// Refuse sends the refusal, with more fields in its header, and closes the connection. It reads what the client still sends for a
+// moment, because a reset could otherwise destroy the answer before the client has read it.
+func Refuse(nc net.Conn, refusal *Refusal, more ...Field) { Answer(nc, refusal.Append(nil, more...)) }
+
+// Answer sends an HTTP answer in its wire form and closes the connection, as Refuse does.
+func Answer(nc net.Conn, answer []byte) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(lingerTime))
-	if _, err := nc.Write(refusal.Append(nil, more...)); err != nil {
+	if _, err := nc.Write(answer); err != nil {
 		return
 	}
 	if half, ok := nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
@@ -207,7 +219,7 @@ func Refuse(nc net.Conn, refusal *Refusal, more ...Field) {
 	}
 }
 
-// How long, and how many bytes at most, Refuse reads what the client still sends.
+// How long, and how many bytes at most, Answer reads what the client still sends.
 const (
 	lingerTime  = time.Second
 	lingerBytes = 256 << 10

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // BenchmarkSample takes a sample of 9,000 sessions on 3 backends and queues its events for 5 subscribers with the same query. It does not
@@ -18,7 +19,7 @@ func BenchmarkSample(b *testing.B) {
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for i := range sessions {
 		sessions[i] = Session{
-			Number: uint64(i), Address: netip.MustParseAddrPort("10.0.0.9:45678"), ConnectionNumber: uint32(i),
+			Number: uint64(i), Address: origin.Address{AddrPort: netip.MustParseAddrPort("10.0.0.9:45678")}, ConnectionNumber: uint32(i),
 			Session: api.Session{
 				Service: "stt", Backend: fmt.Sprintf("gpu-%d", i%3), State: api.StateRelaying, Started: began.Add(time.Duration(i) * time.Millisecond),
 				AgeSeconds: float64(i) / 7, BytesFromClient: uint64(i) * 3200, BytesFromBackend: uint64(i) * 50, FirstReplySeconds: 0.123456,

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // Source provides what the hub shows. Only the hub's goroutine calls the functions, one at a time. All are required.
@@ -29,7 +29,7 @@ type Source struct {
 	// Sessions appends all sessions and waiting clients to a slice, in no order, and returns it. It may return early when the context
 	// ends.
 	Sessions func(ctx context.Context, into []Session) []Session
-	// Name sets a session's ID, Client and Connection.
+	// Name sets a session's ID, Client, Peer and Connection.
 	Name func(*Session)
 	// Ended returns the sessions that have ended after a cursor, oldest first, as far as they are remembered, and the cursor behind
 	// them, which is how many have ended since the start.
@@ -38,13 +38,14 @@ type Source struct {
 	Audit func(after uint64) (actions []api.Action, next uint64)
 }
 
-// Session is a session in a sample. The hub asks for its ID, Client and Connection only if it shows the session, or needs them to
+// Session is a session in a sample. The hub asks for its ID, Client, Peer and Connection only if it shows the session, or needs them to
 // choose: to write these texts takes longer than everything else that is done with a session.
 type Session struct {
 	api.Session
-	Number           uint64         // of its id: unique in the process
-	Address          netip.AddrPort // of the client
-	ConnectionNumber uint32         // of the backend's connection
+	Number           uint64          // of its id: unique in the process
+	Address          origin.Address  // of the client
+	PeerAddress      *origin.Address // that its connection comes from; nil if that is Address
+	ConnectionNumber uint32          // of the backend's connection
 }
 
 // Options are the settings of a hub.

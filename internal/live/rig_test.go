@@ -12,6 +12,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // rig is a hub and what it shows. Tests use it in a bubble (testing/synctest).
@@ -45,7 +46,7 @@ func startRig(t *testing.T) *rig {
 				for _, s := range r.sessions {
 					number := uint64(s.ID[0])
 					s.ID, s.Client = "", ""
-					into = append(into, Session{Session: s, Number: number, Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(number)}), 9)})
+					into = append(into, Session{Session: s, Number: number, Address: origin.Address{AddrPort: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(number)}), 9)}})
 				}
 			})
 			return into

@@ -13,6 +13,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/printable"
 )
 
@@ -22,12 +23,17 @@ const idHeader = "X-Wsbouncer-Session-Id"
 // retryAfter is the Retry-After of a 503, in seconds.
 const retryAfter = 1
 
-// admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It
-// owns nc, whose deadline is set.
+// admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It answers
+// health checks. It owns nc, whose deadline is set.
 func (s *Server) admit(nc net.Conn, begun time.Time) {
-	arrival := arrival{id: ID{s.process, s.lastID.Add(1)}, at: begun}
+	arrival := arrival{at: begun, client: origin.AddressOf(nc.RemoteAddr())}
+	req, err := s.readRequest(nc, &arrival)
+	if err == nil && s.options.Health.asks(req) {
+		s.options.Health.answer(nc, req)
+		return
+	}
+	arrival.id = ID{s.process, s.lastID.Add(1)}
 	defer s.registry.removeWaiting(arrival.id.Number)
-	req, err := handshake.ReadRequest(nc, s.limits.Load().MaxHead)
 	if err == nil {
 		arrival.path, arrival.requestID, arrival.trace = shortened(req.URL.Path), requestID(req), s.trace(req)
 		err = s.lease(nc, req, arrival)
@@ -55,10 +61,10 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival arrival) err
 	if refusal := req.Check(); refusal != nil {
 		return refusal
 	}
-	if origin := req.Header.Get("Origin"); origin != "" && len(service.Origins) > 0 && !slices.Contains(service.Origins, origin) {
+	if from := req.Header.Get("Origin"); from != "" && len(service.Origins) > 0 && !slices.Contains(service.Origins, from) {
 		return &handshake.Refusal{Status: http.StatusForbidden, Reason: "this origin is not allowed"}
 	}
-	variant, err := service.variant(req, arrival.trace)
+	variant, err := service.variant(req, &arrival)
 	if err != nil {
 		return err
 	}
@@ -122,7 +128,7 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 			done <- outcome{err: err}
 			return
 		}
-		session := s.newSession(service, nc, arrival)
+		session := s.newSession(service, arrival)
 		session.begin(conn, socket, req)
 		done <- outcome{started: true}
 	})

@@ -76,7 +76,7 @@ func placesOf(clients []*waiting) map[*waiting]int {
 
 func (w *waiting) describe(place int) Description {
 	d := Description{State: Waiting, Place: place}
-	d.begin(w.service, w.client, w.arrival)
+	d.begin(w.service, w.arrival)
 	d.Leased = time.Time{}
 	return d
 }

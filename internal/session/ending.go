@@ -3,6 +3,7 @@ package session
 import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
@@ -12,6 +13,9 @@ import (
 func (s *Session) recordEnd(e *event) {
 	s.record.end(e.by, e.class, e.code, e.reason)
 	s.record.Relayed.FramesFromClients, s.record.Relayed.BytesFromClients = s.scanner.Frames, s.scanner.Bytes
+	if e.class == meter.Shutdown {
+		s.server.stopped.Add(1)
+	}
 }
 
 // relayClose tells the backend that the client has ended its part, if the connection serves no other session.
@@ -59,7 +63,12 @@ func (s *Session) forget() {
 	s.record.Service.Variants.Forget(s.variant)
 	s.server.registry.remove(s)
 	s.shard.ended[s.record.Code]++
-	s.server.active.Add(-1)
+	if s.server.active.Add(-1) == 0 {
+		select {
+		case s.server.emptied <- struct{}{}:
+		default:
+		}
+	}
 	s.countEnd()
 	s.server.history.add(&s.record)
 	s.record.log(s.server.options.Log)

@@ -60,7 +60,7 @@ func (s *Session) startSearch() {
 		defer server.options.Guard.Recover("search", func() { client.Post(func() { s.searched(search, nil, mistake.Err) }) })
 		conn, ok, err := service.Group.Acquire(&search.waiter)
 		if !ok && err == nil {
-			conn, err = server.queued(service, &search.waiter, search.until, search.ended, nil)
+			conn, err = server.queued(server.closing, service, &search.waiter, search.until, search.ended, nil)
 		}
 		ok = client.Post(func() { s.searched(search, conn, err) })
 		if !ok && conn != nil {
@@ -92,7 +92,7 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 	case err == nil && search.waiter.Refused() == nil:
 		s.join(search, conn)
 		return
-	case s.server.drained.Err() != nil && err != nil:
+	case s.server.closing.Err() != nil && err != nil:
 		e.class, e.code, e.reason = meter.Shutdown, frame.GoingAway, "shutting down"
 	case search.waiter.Refused() != nil:
 		e.by, e.class, e.code, e.reason = byBackend, meter.BackendRefused, frame.PolicyViolation, search.waiter.Refused().Error()

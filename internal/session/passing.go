@@ -12,7 +12,7 @@ import (
 )
 
 // variant returns the variant of connections that a request needs. The error is a [handshake.Refusal].
-func (s *Service) variant(req *handshake.Request, trace *Trace) (string, error) {
+func (s *Service) variant(req *handshake.Request, arrival *arrival) (string, error) {
 	passing := s.Passing
 	if passing == nil {
 		passing = &profile.HandshakePolicy{Profile: s.Profile}
@@ -22,7 +22,7 @@ func (s *Service) variant(req *handshake.Request, trace *Trace) (string, error) 
 		return "", refusal
 	}
 	v, dropped, err := passing.Variant(profile.Request{
-		Rest: rest, Query: req.URL.RawQuery, Field: req.Forwarded, Subprotocols: req.Subprotocols(),
+		Rest: rest, Query: req.URL.RawQuery, Field: arrival.field(req), Subprotocols: req.Subprotocols(),
 	})
 	if err != nil {
 		return "", &handshake.Refusal{
@@ -35,7 +35,7 @@ func (s *Service) variant(req *handshake.Request, trace *Trace) (string, error) 
 	if !passing.Any() {
 		return "", nil
 	}
-	if v.Private && trace.own() {
+	if trace := arrival.trace; v.Private && trace.own() {
 		passTrace(passing, &v, trace)
 	}
 	return s.Variants.Name(v), nil

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -19,12 +21,14 @@ type arrival struct {
 	// requestID is the client's X-Request-Id; empty for none that is valid.
 	requestID string
 	at        time.Time // when its connection was accepted
-	asked     time.Time // when its request had been read
-	position  int       // in the queue when it began to wait; 0 if it did not wait
-	until     time.Time // when its wait times out; zero if it did not wait
-	key       uint64    // hash that chooses its backend
-	variant   string    // variant of the connection that it needs
-	trace     *Trace    // nil for none
+	client    origin.Address
+	peer      *origin.Address // that its connection comes from, if that is not client; nil otherwise
+	asked     time.Time       // when its request had been read
+	position  int             // in the queue when it began to wait; 0 if it did not wait
+	until     time.Time       // when its wait times out; zero if it did not wait
+	key       uint64          // hash that chooses its backend
+	variant   string          // variant of the connection that it needs
+	trace     *Trace          // nil for none
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.
@@ -35,8 +39,7 @@ var errLeft = errors.New("client left the queue")
 
 // acquire leases a connection for the client. If none is idle, the client waits in the service's queue.
 func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, arrival *arrival) (*backend.Conn, error) {
-	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
-	arrival.key = service.HashBy.key(req, host)
+	arrival.key = service.HashBy.key(req, arrival.client.Addr().String())
 	waiter := &pool.Waiter[*backend.Conn]{Key: arrival.key, Variant: arrival.variant}
 	conn, ok, err := service.Group.Acquire(waiter)
 	if err != nil {
@@ -51,10 +54,10 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 	}
 	client := readEarly(nc)
 	w := &waiting{
-		arrival: *arrival, service: service, client: addressOf(nc), ticket: waiter.Ticket(), killed: make(chan string, 1),
+		arrival: *arrival, service: service, ticket: waiter.Ticket(), killed: make(chan string, 1),
 	}
 	s.registry.addWaiting(w) // until its session begins or it is refused
-	conn, err = s.queued(service, waiter, arrival.until, client.left, w.killed)
+	conn, err = s.queued(s.drained, service, waiter, arrival.until, client.left, w.killed)
 	req.Early = append(req.Early, client.stop()...)
 	if conn != nil && client.hasLeft() {
 		conn.ReturnUnused()
@@ -64,10 +67,10 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 }
 
 // queued waits for the connection of a client in the queue. It returns an error when the time is up, when left is closed because
-// the client left (errLeft), when an operator ends the wait (killed brings the reason), when the server stops admitting clients, or
+// the client left (errLeft), when an operator ends the wait (killed brings the reason), when ctx ends because the process does, or
 // when the service is removed.
 func (s *Server) queued(
-	service *Service, waiter *pool.Waiter[*backend.Conn], until time.Time, left <-chan struct{}, killed <-chan string,
+	ctx context.Context, service *Service, waiter *pool.Waiter[*backend.Conn], until time.Time, left <-chan struct{}, killed <-chan string,
 ) (*backend.Conn, error) {
 	timeout := time.NewTimer(time.Until(until))
 	defer timeout.Stop()
@@ -84,7 +87,7 @@ func (s *Server) queued(
 		why, err = pool.LeftEarly, errLeft
 	case reason := <-killed:
 		why, err = pool.TurnedAway, unavailable(reason)
-	case <-s.drained.Done():
+	case <-ctx.Done():
 		why, err = pool.TurnedAway, unavailable("shutting down")
 	case <-service.Removed:
 		why, err = pool.TurnedAway, &handshake.Refusal{Status: http.StatusNotFound, Reason: "the service was removed"}

@@ -3,13 +3,13 @@ package session
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 	"strconv"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/printable"
 )
 
@@ -27,7 +27,9 @@ type Record struct {
 	ID      ID
 	Service *Service
 	Path    string // that the client asked for, without the query
-	Client  netip.AddrPort
+	Client  origin.Address
+	// Peer is the load balancer that the client's connection came from; nil if it came from the client itself.
+	Peer    *origin.Address
 	Arrived time.Time // when the client's connection was accepted
 	Leased  time.Time // when the session began
 	// Waited is the time from the client's request to Leased, or so far.
@@ -54,8 +56,9 @@ type Record struct {
 	Trace *Trace
 }
 
-func (r *Record) begin(service *Service, client netip.AddrPort, arrival arrival) {
-	r.ID, r.Path, r.Client, r.Arrived, r.Position, r.Leased = arrival.id, arrival.path, client, arrival.at, int32(arrival.position), time.Now()
+func (r *Record) begin(service *Service, arrival arrival) {
+	r.ID, r.Path, r.Client, r.Peer = arrival.id, arrival.path, arrival.client, arrival.peer
+	r.Arrived, r.Position, r.Leased = arrival.at, int32(arrival.position), time.Now()
 	r.Waited = r.Leased.Sub(arrival.asked)
 	r.Service = service
 	r.RequestID, r.Trace = arrival.requestID, arrival.trace
@@ -107,7 +110,7 @@ func (r *Record) identity() []slog.Attr {
 		attrs = append(attrs, slog.String("backend", r.Backend.Name()), slog.String("connection", r.ConnectionID()))
 	}
 	attrs = append(attrs, slog.String("client", r.Client.String()))
-	return appendTexts(attrs, "request_id", r.RequestID, "trace_id", r.TraceID())
+	return appendTexts(attrs, "peer", r.Peer.Text(), "request_id", r.RequestID, "trace_id", r.TraceID())
 }
 
 // ConnectionID returns the id of the backend's connection; empty before the first.

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/printable"
 )
 
@@ -25,9 +25,10 @@ type Refused struct {
 	ID        ID
 	Service   string // that it asked for; empty if there is none, or its request could not be read
 	Path      string // that it asked for, without the query; empty if its request could not be read
-	Client    netip.AddrPort
-	Status    int    // HTTP status of the answer
-	Reason    string // never says what the client's query or header had
+	Client    origin.Address
+	Peer      *origin.Address // that its connection came from; nil if that is Client
+	Status    int             // HTTP status of the answer
+	Reason    string          // never says what the client's query or header had
 	RequestID string
 	TraceID   string
 	Trace     *Trace // nil for none
@@ -44,7 +45,7 @@ func (s *Server) refuse(nc net.Conn, req *handshake.Request, a arrival, refusal 
 		reason = refusal.Logged
 	}
 	r := Refused{
-		Arrived: a.at, At: time.Now(), ID: a.id, Path: a.path, Client: addressOf(nc), Status: refusal.Status, Reason: printable.Text(reason, maxReason),
+		Arrived: a.at, At: time.Now(), ID: a.id, Path: a.path, Client: a.client, Peer: a.peer, Status: refusal.Status, Reason: printable.Text(reason, maxReason),
 		RequestID: a.requestID, TraceID: a.trace.id(), Trace: a.trace,
 	}
 	if req != nil {
@@ -62,7 +63,7 @@ func (s *Server) refuse(nc net.Conn, req *handshake.Request, a arrival, refusal 
 // left notes that a client went away before it had a session.
 func (s *Server) left(nc net.Conn, a arrival, err error) {
 	if log := s.options.Log; log.Enabled(context.Background(), slog.LevelDebug) {
-		log.Debug("client left before its session began", "id", a.id.String(), "client", addressOf(nc).String(), "path", a.path,
+		log.Debug("client left before its session began", "id", a.id.String(), "client", a.client.String(), "path", a.path,
 			"after", time.Since(a.at), "reason", printable.Text(err.Error(), maxReason))
 	}
 	_ = nc.Close()
@@ -98,7 +99,7 @@ func (r *refusals) log(c *Refused) {
 		return
 	}
 	attrs := []slog.Attr{slog.String("id", c.ID.String()), slog.String("client", c.Client.String())}
-	attrs = appendTexts(attrs, "service", c.Service, "path", c.Path, "request_id", c.RequestID, "trace_id", c.TraceID)
+	attrs = appendTexts(attrs, "peer", c.Peer.Text(), "service", c.Service, "path", c.Path, "request_id", c.RequestID, "trace_id", c.TraceID)
 	attrs = append(attrs, slog.Int("status", c.Status), slog.String("reason", c.Reason))
 	r.out.LogAttrs(context.Background(), slog.LevelInfo, "client refused", attrs...)
 }

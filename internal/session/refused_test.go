@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -118,7 +118,7 @@ func TestRefusedIsTold(t *testing.T) {
 		p, response := r.request(c.request)
 		got := wstest.Receive(t, told, "the refused client")
 		c.want.Arrived, c.want.Trace = got.Arrived, got.Trace
-		c.want.At, c.want.ID, c.want.Client = got.At, got.ID, netip.MustParseAddrPort(p.LocalAddr().String())
+		c.want.At, c.want.ID, c.want.Client = got.At, got.ID, origin.AddressOf(p.LocalAddr())
 		if got != c.want {
 			t.Errorf("%.60q: told\n%+v; want\n%+v", c.request, got, c.want)
 		}

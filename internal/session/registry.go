@@ -1,7 +1,6 @@
 package session
 
 import (
-	"net/netip"
 	"sync"
 
 	"github.com/wsbouncer/wsbouncer/internal/loop"
@@ -24,7 +23,6 @@ type registryPart struct {
 type waiting struct {
 	arrival arrival
 	service *Service
-	client  netip.AddrPort
 	ticket  uint64      // tells the order in the service's queue
 	killed  chan string // of size one: why an operator ends its wait
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // Options are the settings of a server. Fields without a default are required.
@@ -28,6 +29,10 @@ type Options struct {
 	// Loops are the event loops that own the backends' connections.
 	Loops  *loop.Group
 	Limits Limits
+	// Origin says who is believed about where clients come from; nil for nobody.
+	Origin *origin.Policy
+	// Health answers health checks; the zero value has none.
+	Health Health
 	// Descriptors hears when the server cannot accept a client because this machine is short of something; nil for nobody.
 	Descriptors *machine.Descriptors
 	// Meters has the counters of the backends, which services.Options.Meters has too; default one without backends.
@@ -64,14 +69,19 @@ type Server struct {
 	shards  []shard         // by loop; each is owned by its loop
 	drained context.Context // ends when the server stops admitting clients
 	drain   context.CancelFunc
+	closing context.Context // ends when Close is called
+	close   context.CancelFunc
+	emptied chan struct{} // of size one, see Emptied
 	turn    chan struct{} // one element for each handshake that is handled, see turns
 
 	// For any goroutine.
 	limits   atomic.Pointer[Limits]
+	origin   atomic.Pointer[origin.Policy] // nil to believe nobody
 	routes   atomic.Pointer[routes]
 	lastID   atomic.Uint64 // of a client whose request is routed
 	begun    atomic.Uint64 // sessions
 	active   atomic.Int64
+	stopped  atomic.Int64       // sessions that ended because the process does
 	refused  [600]atomic.Uint64 // by HTTP status
 	registry registry
 	history  history
@@ -82,7 +92,7 @@ type Server struct {
 	mu         sync.Mutex
 	listeners  []net.Listener        // guarded by mu
 	handshakes map[net.Conn]struct{} // guarded by mu
-	killings   map[string]*killing   // guarded by mu: by backend, see KillAll
+	orders     map[string]*order     // guarded by mu: by backend, see carryOut
 	closed     bool                  // guarded by mu
 }
 
@@ -110,11 +120,13 @@ const (
 
 // NewServer returns a server that serves the listeners given to Serve. StopAccepting, EndAll and Close end it.
 func NewServer(o Options) *Server {
-	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), killings: make(map[string]*killing), turn: make(chan struct{}, turns), process: NewProcess()}
+	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), orders: make(map[string]*order), turn: make(chan struct{}, turns), emptied: make(chan struct{}, 1), process: NewProcess()}
 	s.registry.init()
 	s.refusals.init(o.Log)
 	s.drained, s.drain = context.WithCancel(context.Background())
+	s.closing, s.close = context.WithCancel(context.Background())
 	s.SetLimits(o.Limits)
+	s.SetOrigin(o.Origin)
 	s.SetServices(o.Services)
 	s.shards = make([]shard, len(o.Loops.Loops()))
 	if o.Meters == nil {
@@ -128,6 +140,9 @@ func NewServer(o Options) *Server {
 
 // SetLimits changes the limits for clients that arrive from now on.
 func (s *Server) SetLimits(l Limits) { s.limits.Store(&l) }
+
+// SetOrigin changes who is believed about where clients come from, nil for nobody, for clients that arrive from now on.
+func (s *Server) SetOrigin(p *origin.Policy) { s.origin.Store(p) }
 
 // Serve accepts clients from the listener in a goroutine of its own until StopAccepting is called.
 func (s *Server) Serve(listener net.Listener) {
@@ -220,6 +235,12 @@ func (s *Server) StopAccepting() {
 // Active returns how many sessions have a client that is still connected.
 func (s *Server) Active() int64 { return s.active.Load() }
 
+// Emptied gets an element when there is no session any more. There may be one again by the time it is received: ask Active.
+func (s *Server) Emptied() <-chan struct{} { return s.emptied }
+
+// Stopped returns how many sessions EndAll and EndAllWithin have ended since the start.
+func (s *Server) Stopped() int64 { return s.stopped.Load() }
+
 // Begun returns how many sessions have begun since the start.
 func (s *Server) Begun() uint64 { return s.begun.Load() }
 
@@ -231,6 +252,7 @@ func (s *Server) EndAll(code frame.CloseCode, reason string) {
 
 // Close cuts handshakes short and waits for their goroutines. Call StopAccepting before, and EndAll to end the sessions.
 func (s *Server) Close() {
+	s.close()
 	s.mu.Lock()
 	s.closed = true
 	for nc := range s.handshakes {

@@ -1,9 +1,6 @@
 package session
 
 import (
-	"net"
-	"net/netip"
-
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
@@ -20,15 +17,15 @@ type Session struct {
 	variant string // of the connections that can serve it
 
 	// What every frame needs.
-	shard   *shard         // of the present loop
-	passed  *meter.Relayed // of the present loop, and the backend that serves it, or served it last
-	life    life
-	reply   reply // what is known of the first reply
-	client  *loop.Conn
-	leg     leg
-	scanner frame.Scanner // of what the client sends; the backend's is its connection's own
-
-	fromClient backend.Inspector // presents to the boundary what is inspected of what the client sends
+	shard  *shard         // of the present loop
+	passed *meter.Relayed // of the present loop, and the backend that serves it, or served it last
+	life   life
+	reply  reply // what is known of the first reply
+	// fromClient presents to the boundary what is inspected of what the client sends. It is here since it fits between the others.
+	fromClient backend.Inspector
+	client     *loop.Conn
+	leg        leg
+	scanner    frame.Scanner // of what the client sends; the backend's is its connection's own
 
 	timer    loop.Timer // bounds the present state, or looks for idleness
 	deadline loop.Timer // ends a session that lasts too long
@@ -42,9 +39,9 @@ type Session struct {
 }
 
 // newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
-func (s *Server) newSession(service *Service, nc net.Conn, arrival arrival) *Session {
+func (s *Server) newSession(service *Service, arrival arrival) *Session {
 	session := &Session{server: s, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(service.MaxMessage)}
-	session.record.begin(service, addressOf(nc), arrival)
+	session.record.begin(service, arrival)
 	return session
 }
 
@@ -220,12 +217,4 @@ func (s *Session) moveTo(to *loop.Loop) {
 	if !loop.Move(to, arrived, s.client, conn.Stream()) {
 		arrived()
 	}
-}
-
-// addressOf returns a peer's address in a form that is small to keep.
-func addressOf(nc net.Conn) netip.AddrPort {
-	if tcp, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
-		return tcp.AddrPort()
-	}
-	return netip.AddrPort{}
 }

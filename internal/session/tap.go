@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // A tap shows an operator the frames of one session, or of the next few that begin, while they pass, what the profile makes of them,
@@ -268,9 +269,8 @@ func (t *Tap) fits(s *Session, backend string) bool {
 }
 
 // isClient reports whether a client has that address, or address and port.
-func isClient(client netip.AddrPort, text string) bool {
-	address := client.Addr().Unmap()
-	return text == address.String() || text == netip.AddrPortFrom(address, client.Port()).String()
+func isClient(client origin.Address, text string) bool {
+	return text == client.Addr().String() || text == client.String()
 }
 
 // follows notes that the tap watches a connection after its session.

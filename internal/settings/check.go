@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
 	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // orEmpty returns a check that also accepts an empty text, which stands for the default.
@@ -18,6 +19,11 @@ func orEmpty(check func(string) error) func(string) error {
 		}
 		return check(text)
 	}
+}
+
+func checkNetwork(text string) error {
+	_, err := origin.ParseNetwork(text)
+	return err
 }
 
 // checkServer checks a host:port to connect to.
@@ -64,6 +70,17 @@ func isReference(text string) bool {
 func checkToken(reference, token string) error {
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Errorf("%s: invalid token: use printable ASCII without spaces", reference)
+	}
+	return nil
+}
+
+// checkHealthPath checks a path that clients request.
+func checkHealthPath(path string) error {
+	if !strings.HasPrefix(path, "/") {
+		return fmt.Errorf("invalid path %q: begin it with /", path)
+	}
+	if strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("?#%", r) }) {
+		return fmt.Errorf("invalid path %q: use printable ASCII without spaces, ?, # and %%", path)
 	}
 	return nil
 }

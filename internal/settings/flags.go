@@ -54,6 +54,9 @@ func (s *setting) usage() string {
 	if s.unset != "" {
 		text += " (default: " + s.unset + ")"
 	}
+	if s.deprecated != "" {
+		text += " (deprecated: " + s.deprecated + ")"
+	}
 	return text
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // Sources are the sources of settings. They may be loaded repeatedly.
@@ -92,6 +93,9 @@ func (l *loading) set(s *setting, source, head string, texts []string) {
 		l.heads = make(map[string]string)
 	}
 	l.sources[s.name], l.heads[s.name] = source, head
+	if s.deprecated != "" {
+		l.warn("%sthis setting is deprecated: %s", head, s.deprecated)
+	}
 }
 
 // Check returns everything that is wrong with settings that were not loaded, but made by the program; the error names the flags.
@@ -116,6 +120,21 @@ func (l *loading) checkTogether() {
 	}
 	if s.Admin != "" && slices.Contains(s.Listen, s.Admin) && !value.AnyPort(s.Admin) {
 		l.bad("%slisten already uses %q: give the admin API another address", l.heads["admin"], s.Admin)
+	}
+	l.checkOrigin()
+}
+
+// checkOrigin checks whom the settings trust about where clients come from.
+func (l *loading) checkOrigin() {
+	s := &l.settings
+	if (s.ProxyProtocol == origin.ProxyOptional || s.ProxyProtocol == origin.ProxyRequired) && len(s.TrustedProxies) == 0 {
+		l.bad("%s%q needs trusted-proxies: name the networks of the load balancers that send PROXY headers", l.heads["proxy-protocol"], s.ProxyProtocol)
+	}
+	for _, text := range s.TrustedProxies {
+		if network, err := origin.ParseNetwork(text); err == nil && network.Bits() == 0 {
+			l.warnings = append(l.warnings, fmt.Sprintf("%s%s is everybody: each client is believed about its own address, whatever it says",
+				l.heads["trusted-proxies"], text))
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,11 +72,16 @@ var example = map[string][2]string{
 	"dial-from":  {"127.0.0.2", "::1"},
 	"io-uring":   {"on", "off"},
 	"loop-wait":  {"raw", "block"},
-	"max-header": {"1KiB", "2KiB"}, "handshake-timeout": {"1s", "2s"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "1m"},
+	"max-header": {"1KiB", "2KiB"}, "handshake-timeout": {"1s", "2s"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "none"},
+	"shutdown-delay": {"5s", "0s"}, "drain-spread": {"0s", "1m"}, "health-path": {"/healthz", "/up"},
+	"trusted-proxies": {"10.0.0.0/8", "2001:db8::7"}, "forwarded-header": {"forwarded", "none"}, "proxy-protocol": {"optional", "required"},
 	"log-level": {"debug", "warn"}, "log-format": {"json", "text"},
 	"otlp-endpoint": {"http://127.0.0.1:4318", "off"}, "trace-ratio": {"0.1", "0"},
 	"access-log": {"/var/log/a.log", "b.log"}, "access-log-format": {"combined", "json"},
 }
+
+// companion is a flag without which a setting is a mistake.
+var companion = map[string][]string{"proxy-protocol": {"--trusted-proxies", "10.0.0.0/8"}}
 
 // TestPrecedence has every setting in every source, alone and together with each source that wins over it.
 func TestPrecedence(t *testing.T) {
@@ -102,6 +108,8 @@ func TestPrecedence(t *testing.T) {
 			{given{file: key(first), environment: variable(first), flags: flag(second)}, second, "--" + s.name},
 			{given{file: key(first), environment: variable("")}, s.standard(), Variable(s.name)}, // nothing is the default
 		} {
+			with := companion[s.name]
+			c.given.flags = append(with[:len(with):len(with)], c.given.flags...)
 			l := c.given.load(t)
 			got, want := s.shown(&l.Settings), c.want
 			if want == s.standard() {
@@ -112,7 +120,7 @@ func TestPrecedence(t *testing.T) {
 				t.Errorf("%s, %+v: %q from %q; want %q from %q", s.name, c.given, got, l.Source(s.name), want, c.source)
 			}
 			for j := range table { // and nothing else has changed
-				if other := &table[j]; j != i && other.text(&l.Settings) != other.standard() {
+				if other := &table[j]; j != i && other.text(&l.Settings) != other.standard() && !slices.Contains(with, "--"+other.name) {
 					t.Errorf("%+v: %s is %s", c.given, other.name, other.text(&l.Settings))
 				}
 			}
@@ -205,6 +213,16 @@ func TestMistakes(t *testing.T) {
 		{given{file: "dial-from: [10.0.0.5, 10.0.0.5:80]\n"}, []string{
 			`w.yaml:1:12: dial-from: invalid address "10.0.0.5:80": use an IP address of this machine, such as 10.0.0.5`,
 		}},
+		{given{file: "trusted-proxies: [10.0.0.0/33, 10.0.0.1/8]\n"}, []string{
+			`w.yaml:1:18: trusted-proxies: invalid network "10.0.0.0/33": use a prefix length from 0 to 32, such as 10.0.0.0/24, not "33"`,
+		}},
+		{given{flags: []string{"--trusted-proxies", "10.0.0.1/8"}}, []string{`--trusted-proxies: invalid network "10.0.0.1/8": use 10.0.0.0/8 for the network, or 10.0.0.1 for the one address`}},
+		{given{environment: []string{"WSBOUNCER_TRUSTED_PROXIES=lb.internal"}}, []string{
+			`WSBOUNCER_TRUSTED_PROXIES: invalid network "lb.internal": use a network such as 10.0.0.0/8 or an address such as 192.0.2.7; names are not looked up`,
+		}},
+		{given{file: "proxy-protocol: optional\n"}, []string{`w.yaml:1:17: proxy-protocol: "optional" needs trusted-proxies: name the networks`}},
+		{given{flags: []string{"--proxy-protocol", "require"}}, []string{`--proxy-protocol: unknown use of PROXY protocol "require": did you mean "required"?`}},
+		{given{file: "forwarded-header: x-real-ip\n"}, []string{`w.yaml:1:19: forwarded-header: unknown header "x-real-ip": use one of x-forwarded-for, forwarded, none`}},
 		{given{file: "listen: [a:1, {a: b}]\n"}, []string{`w.yaml:1:15: listen: found a mapping; expected text or a number`}},
 		{given{file: "listen: [a:1, a:1]\n"}, []string{`w.yaml:1:9: listen: "a:1" is listed twice`}},
 		{given{file: "loops: &a 1\nadmin: *a\n"}, []string{`w.yaml:1:8: loops: anchors, aliases and tags are not supported`, `w.yaml:2:8: admin: anchors`}},
@@ -262,6 +280,18 @@ func TestToken(t *testing.T) {
 		if l := c.given.load(t); l.AdminToken != c.reference || l.Token != c.token {
 			t.Errorf("%+v: %q is %q", c.given, l.AdminToken, l.Token)
 		}
+	}
+}
+
+// Whoever trusts everybody is told so.
+func TestEverybodyIsTrusted(t *testing.T) {
+	l := given{file: "trusted-proxies: [10.0.0.0/8, 0.0.0.0/0]\n"}.load(t)
+	want := "w.yaml:1:18: trusted-proxies: 0.0.0.0/0 is everybody: each client is believed about its own address, whatever it says"
+	if len(l.Warnings) != 1 || !strings.HasSuffix(l.Warnings[0], want) {
+		t.Errorf("warnings %q; want %q", l.Warnings, want)
+	}
+	if l := (given{file: "trusted-proxies: []\n"}).load(t); len(l.TrustedProxies)+len(l.Warnings) != 0 {
+		t.Errorf("an empty list: %q, warnings %q", l.TrustedProxies, l.Warnings)
 	}
 }
 

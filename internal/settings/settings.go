@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/state"
 )
 
@@ -36,7 +38,18 @@ type Settings struct {
 	MaxHeader        int64         // largest upgrade request in bytes
 	HandshakeTimeout time.Duration // for a client's upgrade request to arrive
 	CloseTimeout     time.Duration // for connections to close when the process ends
-	DrainTimeout     time.Duration // for sessions to finish at the end
+
+	// The end of the process, in this order; see package app.
+	ShutdownDelay time.Duration // how long clients are still accepted although the process is not ready any more
+	DrainTimeout  time.Duration // for sessions to finish, once no clients are accepted; [NoLimit] for as long as they last
+	DrainSpread   time.Duration // the last part of DrainTimeout, over which the sessions that are left are ended
+
+	// HealthPath is a path of the clients' listeners that says whether the process is ready; empty for none.
+	HealthPath string
+
+	TrustedProxies  []string // networks and addresses of load balancers, which are believed about where clients come from
+	ForwardedHeader string   // one of origin.Headers: what of a load balancer's request says it
+	ProxyProtocol   string   // one of origin.ProxyModes: whether load balancers' connections begin with a PROXY header
 
 	LogLevel  string // debug, info, warn or error
 	LogFormat string // text or json
@@ -48,6 +61,9 @@ type Settings struct {
 	OTLPEndpoint string
 	TraceRatio   float64 // share of sessions that are traced, of those whose clients do not decide it
 }
+
+// NoLimit is the value of [Settings.DrainTimeout] for as long as sessions last.
+const NoLimit = value.NoLimit
 
 // Off is the value of [Settings.AdminSocket] for no socket, and of [Settings.OTLPEndpoint] for no traces.
 const Off = "off"
@@ -62,6 +78,9 @@ func Defaults() Settings {
 		HandshakeTimeout: 10 * time.Second,
 		CloseTimeout:     5 * time.Second,
 		DrainTimeout:     30 * time.Second,
+		DrainSpread:      10 * time.Second,
+		ForwardedHeader:  origin.XForwardedFor,
+		ProxyProtocol:    origin.ProxyOff,
 		TraceRatio:       1,
 		LogLevel:         "info",
 		LogFormat:        "text",

@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
 // setting is one setting of the process.
@@ -18,6 +19,9 @@ type setting struct {
 	live  bool   // whether it can change at run time
 	value func(*Settings) value.Value
 	show  func(text string) string // hides secrets; nil if there are none
+	// deprecated says what to use instead of a setting that a later version removes, and which; empty for all others. Such a setting
+	// works as before, with a warning. docs/reference/stability.md says for how long.
+	deprecated string
 }
 
 // table lists all settings, in the order in which they are shown.
@@ -79,8 +83,32 @@ var table = []setting{
 	{name: "close-timeout", help: "maximum time for connections to close when the process ends; with --backend, also for each side to close any connection", live: true, value: func(s *Settings) value.Value {
 		return value.NewDuration(&s.CloseTimeout, time.Millisecond)
 	}},
-	{name: "drain-timeout", help: "maximum time for sessions to finish after SIGTERM", live: true, value: func(s *Settings) value.Value {
-		return value.NewDuration(&s.DrainTimeout, 0)
+	{name: "shutdown-delay", help: "after SIGTERM, how long to go on accepting clients while not ready, so that load balancers notice", live: true, value: func(s *Settings) value.Value {
+		return value.NewDuration(&s.ShutdownDelay, 0)
+	}},
+	{name: "drain-timeout", help: "maximum time for sessions to finish once no clients are accepted; none: as long as they last", live: true, value: func(s *Settings) value.Value {
+		return value.NewLimit(&s.DrainTimeout, 0)
+	}},
+	{name: "drain-spread", help: "last part of drain-timeout, over which the sessions that are left are closed, at random times", live: true, value: func(s *Settings) value.Value {
+		return value.NewDuration(&s.DrainSpread, 0)
+	}},
+	{
+		name: "health-path", help: "path for load balancers on the clients' listeners: 200 when ready, otherwise 503", unset: "none",
+		value: func(s *Settings) value.Value {
+			return value.NewText(&s.HealthPath, "a path such as /healthz", orEmpty(checkHealthPath))
+		},
+	},
+	{
+		name: "trusted-proxies", help: "load balancers that are believed about where clients come from", unset: "none", live: true,
+		value: func(s *Settings) value.Value {
+			return value.NewList(&s.TrustedProxies, origin.NetworksAllowed, checkNetwork)
+		},
+	},
+	{name: "forwarded-header", help: "header in which trusted proxies say where a client comes from", live: true, value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.ForwardedHeader, "header", origin.Headers)
+	}},
+	{name: "proxy-protocol", help: "whether connections from trusted proxies begin with a PROXY header, version 1 or 2", live: true, value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.ProxyProtocol, "use of PROXY protocol", origin.ProxyModes)
 	}},
 	{name: "log-level", help: "lowest level to log; info logs one line for each session", live: true, value: func(s *Settings) value.Value {
 		return value.NewChoice(&s.LogLevel, "log level", LogLevels)

@@ -31,6 +31,9 @@ func Template() []byte {
 		if s.unset != "" {
 			fmt.Fprintf(&b, "# Default if empty: %s.\n", s.unset)
 		}
+		if s.deprecated != "" {
+			fmt.Fprintf(&b, "# Deprecated: %s.\n", s.deprecated)
+		}
 		fmt.Fprintf(&b, "#%s: %s\n", s.name, s.yaml(&defaults))
 	}
 	return []byte(b.String())

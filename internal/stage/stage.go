@@ -70,7 +70,7 @@ func Start(ctx context.Context, o Options) (*Stage, error) {
 		o.Proxy(&settings)
 	}
 	var err error
-	if s.proxy, err = app.Start(settings, o.Version, o.Log); err != nil {
+	if s.proxy, err = app.Start(ctx, settings, o.Version, o.Log); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("starting the proxy: %w", err)
 	}

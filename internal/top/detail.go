@@ -188,6 +188,7 @@ func (m *Model) sessionFields(s *api.SessionDetail) []field {
 	add("service", s.Service+" "+s.Path, normal)
 	add("backend", s.Backend, normal)
 	add("client", s.Client, normal)
+	add("peer", s.Peer, normal)
 	add("tenant", s.Tenant, normal)
 	add("request id", s.RequestID, normal)
 	add("trace id", s.TraceID, normal)

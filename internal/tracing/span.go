@@ -13,6 +13,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
@@ -37,15 +38,13 @@ func (t *Tracer) begin(own *session.Trace, arrived time.Time, attributes []attri
 
 // spans implements finished.
 func (r *refused) spans(t *Tracer) {
-	_, span := t.begin(r.Trace, r.Arrived, []attribute.KeyValue{
-		semconv.ClientAddress(r.Client.Addr().String()),
-		semconv.ClientPort(int(r.Client.Port())),
+	_, span := t.begin(r.Trace, r.Arrived, append(origins(r.Client, r.Peer),
 		semconv.URLPath(text(r.Path)),
 		semconv.HTTPResponseStatusCode(r.Status),
 		attribute.String("wsbouncer.service", text(r.Service)),
 		attribute.String("wsbouncer.session.id", r.ID.String()),
 		attribute.String("wsbouncer.refused.reason", text(r.Reason)),
-	})
+	))
 	if r.Status >= http.StatusInternalServerError {
 		span.SetStatus(codes.Error, text(r.Reason))
 		span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(r.Status)))
@@ -86,9 +85,7 @@ func (e *ended) spans(t *Tracer) {
 
 // attributes returns what is known of the session. Names without a prefix are those of OpenTelemetry's semantic conventions.
 func (e *ended) attributes() []attribute.KeyValue {
-	return []attribute.KeyValue{
-		semconv.ClientAddress(e.Client.Addr().String()),
-		semconv.ClientPort(int(e.Client.Port())),
+	return append(origins(e.Client, e.Peer),
 		semconv.NetworkProtocolName("websocket"),
 		semconv.URLPath(text(e.Path)),
 		attribute.String("wsbouncer.service", text(e.Service.Name)),
@@ -102,7 +99,19 @@ func (e *ended) attributes() []attribute.KeyValue {
 		attribute.Int64("wsbouncer.client.bytes", int64(e.Relayed.BytesFromClients)),
 		attribute.Int64("wsbouncer.backend.frames", int64(e.Relayed.FramesFromBackends)),
 		attribute.Int64("wsbouncer.backend.bytes", int64(e.Relayed.BytesFromBackends)),
+	)
+}
+
+// origins returns where a client comes from, and the load balancer that it came through, if any. A port that is not known is left out.
+func origins(client origin.Address, peer *origin.Address) []attribute.KeyValue {
+	all := append(make([]attribute.KeyValue, 0, 24), semconv.ClientAddress(client.Addr().String()))
+	if client.Port() != 0 {
+		all = append(all, semconv.ClientPort(int(client.Port())))
 	}
+	if peer != nil {
+		all = append(all, semconv.NetworkPeerAddress(peer.Addr().String()), semconv.NetworkPeerPort(int(peer.Port())))
+	}
+	return all
 }
 
 // leasedAttributes returns what is known of the connection that served the session last.

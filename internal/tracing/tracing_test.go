@@ -21,6 +21,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/session"
@@ -87,7 +88,7 @@ func parent(flags byte) *session.Trace {
 func (r *rig) end(client *session.Trace, change func(*session.Record)) *session.Trace {
 	record := &session.Record{
 		ID: session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: 1042}, Service: &session.Service{Name: "stt"}, Path: "/v1/stt",
-		Client: netip.MustParseAddrPort("192.0.2.7:4711"), Backend: r.backend, Trace: r.Trace(client),
+		Client: origin.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:4711")}, Backend: r.backend, Trace: r.Trace(client),
 		Arrived: begun, Position: 3, Leased: begun.Add(time.Second), Ended: begun.Add(3 * time.Second),
 		Relayed: meter.Relayed{FramesFromClients: 1, BytesFromClients: 2, FramesFromBackends: 3, BytesFromBackends: 4},
 		Code:    frame.NormalClosure, Reason: "done", Connection: 7, Outcome: backend.Returned,
@@ -186,7 +187,7 @@ func TestRefused(t *testing.T) {
 	r := newRig(t, 0, c.url)
 	for _, service := range []string{"", "stt"} {
 		r.Refused(&session.Refused{
-			ID: session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: 1043}, Service: service, Path: "/v1/stt", Client: netip.MustParseAddrPort("192.0.2.7:4711"),
+			ID: session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: 1043}, Service: service, Path: "/v1/stt", Client: origin.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:4711")},
 			Arrived: begun, At: begun.Add(10 * time.Second), Status: 503, Reason: "no connection came free in time", Trace: r.Trace(parent(session.TraceSampled)),
 		})
 	}

@@ -57,29 +57,55 @@ func (v size) Set(text string) error {
 }
 
 // NewDuration returns the value for a time span, at most [MaxDuration].
-func NewDuration(p *time.Duration, least time.Duration) Value { return duration{p, least} }
+func NewDuration(p *time.Duration, least time.Duration) Value { return duration{p, least, false} }
+
+// NewLimit returns the value for a time span, at most [MaxDuration], or none, which is [NoLimit].
+func NewLimit(p *time.Duration, least time.Duration) Value { return duration{p, least, true} }
 
 type duration struct {
-	p     *time.Duration
-	least time.Duration
+	p      *time.Duration
+	least  time.Duration
+	orNone bool
 }
+
+// NoLimit is a time span that does not end. Its text is none.
+const NoLimit time.Duration = math.MaxInt64
+
+const none = "none"
 
 // MaxDuration is the longest allowed time span. A longer one is most likely a mistake.
 const MaxDuration = 30 * 24 * time.Hour
 
-func (v duration) Text() string { return FormatDuration(*v.p) }
+func (v duration) Text() string {
+	if v.orNone && *v.p == NoLimit {
+		return none
+	}
+	return FormatDuration(*v.p)
+}
 
 func (v duration) Allowed() string {
-	return FormatDuration(v.least) + " to " + FormatDuration(MaxDuration)
+	return FormatDuration(v.least) + " to " + FormatDuration(MaxDuration) + v.none()
+}
+
+// none returns how an enumeration of what is allowed ends.
+func (v duration) none() string {
+	if v.orNone {
+		return ", or " + none
+	}
+	return ""
 }
 
 func (v duration) Set(text string) error {
+	if v.orNone && text == none {
+		*v.p = NoLimit
+		return nil
+	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return Invalid("duration", text, "a number with a unit, such as 500ms, 10s or 1m30s")
+		return Invalid("duration", text, "a number with a unit, such as 500ms, 10s or 1m30s"+v.none())
 	}
 	if d < v.least || d > MaxDuration {
-		return Invalid("duration", text, "a duration from "+FormatDuration(v.least)+" to "+FormatDuration(MaxDuration))
+		return Invalid("duration", text, "a duration from "+FormatDuration(v.least)+" to "+FormatDuration(MaxDuration)+v.none())
 	}
 	*v.p = d
 	return nil

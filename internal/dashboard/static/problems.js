@@ -1,6 +1,6 @@
 // What is wrong now, in words. It has no state: statistics and history go in, problems come out, the worst first.
 
-import { ago, count, duration, known, percent, plural } from "./format.js";
+import { ago, count, duration, known, moment, percent, plural } from "./format.js";
 
 const rank = { bad: 0, warn: 1, info: 2 };
 
@@ -46,11 +46,20 @@ export function serviceState(service, backends) {
   return { level: "ok", word: "up", own, usable };
 }
 
+/** drain says how far a proxy has come that shuts down. */
+function drain(stats) {
+  const left = plural(stats.sessions.active, "session");
+  const { accepting, closes, spread, deadline } = stats.drain ?? {};
+  if (accepting) return `it is not ready, and accepts clients until ${moment(closes)}; ${left} now`;
+  const limit = known(deadline) ? `, closed from ${moment(spread)} to ${moment(deadline)}` : "";
+  return `it takes no new sessions; ${left} left${limit}`;
+}
+
 /** problems returns everything that is wrong: level, a key that stays while its numbers change, a text, and the id of its part of the page. */
 export function problems(stats, points, intervalSeconds) {
   const all = [];
   const add = (level, key, where, text) => all.push({ level, key, where, text });
-  if (stats.draining) add("warn", "draining", "sessions", "The proxy is shutting down: it takes no new sessions.");
+  if (stats.draining) add("warn", "draining", "sessions", `The proxy is shutting down: ${drain(stats)}.`);
   for (const service of stats.services) {
     const { own, usable } = serviceState(service, stats.backends);
     const { waiting, limit, oldest_seconds: oldest } = service.queue;

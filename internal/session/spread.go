@@ -1,0 +1,114 @@
+package session
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
+)
+
+// KillAll ends the sessions that a backend serves now, as Kill does, spread evenly at random over a time, so that
+// their clients do not all come back at once. Sessions that begin there later, or have left it when their turn comes, go on. KillAll
+// returns how many there are, without waiting for their ends. It replaces an order for the same backend that is not completed, and
+// Close cancels it. It must not be called on a loop.
+func (s *Server) KillAll(backend, why string, within time.Duration) (sessions int) {
+	o := &order{backend: backend, class: meter.Killed, code: frame.ServiceRestart, reason: killReason(why), within: within}
+	s.carryOut(o)
+	return len(o.ids)
+}
+
+// EndAllWithin ends the sessions that there are now, as EndAll does, but spread over a time as KillAll spreads them, and returns without
+// waiting for their ends. It replaces an order of its own that is not completed; cancel and Close cancel it. It must not be called on a
+// loop.
+func (s *Server) EndAllWithin(code frame.CloseCode, reason string, within time.Duration) (cancel func()) {
+	o := &order{class: meter.Shutdown, code: code, reason: reason, within: within}
+	s.carryOut(o)
+	return o.cancel
+}
+
+// order is an order to end sessions. It is static once it runs, in a goroutine of its own.
+type order struct {
+	backend string // whose sessions end; empty for all sessions
+	class   meter.Class
+	code    frame.CloseCode
+	reason  string
+	within  time.Duration
+	ids     []ID // of the sessions, in the order in which they end
+	cancel  context.CancelFunc
+}
+
+// carryOut finds the sessions of an order and starts to end them. It replaces an order for the same backend.
+func (s *Server) carryOut(o *order) {
+	all, _ := s.registry.all()
+	s.each(all, func(session *Session) {
+		if o.concerns(session) {
+			o.ids = append(o.ids, session.record.ID)
+		}
+	})
+	rand.Shuffle(len(o.ids), func(i, j int) { o.ids[i], o.ids[j] = o.ids[j], o.ids[i] })
+	var ctx context.Context
+	ctx, o.cancel = context.WithCancel(s.closing)
+	s.mu.Lock()
+	if before := s.orders[o.backend]; before != nil {
+		before.cancel()
+	}
+	s.orders[o.backend] = o
+	s.mu.Unlock()
+	started := s.pending.Go(func() {
+		defer s.options.Guard.Recover("ending sessions", nil)
+		defer s.forgetOrder(o)
+		o.run(ctx, s)
+	})
+	if !started { // the server has closed
+		s.forgetOrder(o)
+	}
+}
+
+// concerns reports whether the session is to end. It is called on the session's loop.
+func (o *order) concerns(s *Session) bool {
+	switch {
+	case !s.record.Ended.IsZero(): // its end is decided
+		return false
+	case o.backend == "":
+		return true
+	}
+	return s.record.Backend != nil && s.record.Backend.Name() == o.backend
+}
+
+// run ends the sessions, one after the other, until ctx ends. Each has an equal part of the time and ends at random in it.
+func (o *order) run(ctx context.Context, s *Server) {
+	begun, part := time.Now(), o.within/time.Duration(max(1, len(o.ids)))
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for i, id := range o.ids {
+		if part > 0 {
+			timer.Reset(time.Until(begun.Add(time.Duration(i)*part + rand.N(part))))
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if session, _ := s.registry.find(id.Number); session != nil {
+			s.each([]*Session{session}, func(session *Session) {
+				if o.concerns(session) {
+					session.end(o.class, o.code, o.reason)
+				}
+			})
+		}
+	}
+}
+
+// forgetOrder forgets an order that is completed, cancelled or replaced.
+func (s *Server) forgetOrder(o *order) {
+	o.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.orders[o.backend] == o {
+		delete(s.orders, o.backend)
+	}
+}

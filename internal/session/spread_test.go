@@ -1,0 +1,153 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+// orders returns how many orders to end sessions are not completed.
+func (r *rig) orders() int {
+	r.server.mu.Lock()
+	defer r.server.mu.Unlock()
+	return len(r.server.orders)
+}
+
+// An operator ends all sessions of a backend, and those of no other; who waits goes on to wait.
+func TestKillAll(t *testing.T) {
+	for _, within := range []time.Duration{0, 20 * time.Millisecond} {
+		r := newRig(t, setup{profile: "echo", cap: 4, loops: 2, queue: 9, script: &wstest.Server{Serve: wstest.Echo}})
+		var peers []*wstest.Peer
+		for range 3 {
+			peers = append(peers, r.join())
+		}
+		if n := r.server.KillAll("another", "", 0); n != 0 {
+			t.Errorf("another backend has %d sessions", n)
+		}
+		peers[0].Ask("x")
+		if n := r.server.KillAll(r.backend.Name(), "new model", within); n != 3 {
+			t.Errorf("%d sessions are ended; want 3", n)
+		}
+		for _, p := range peers {
+			p.ExpectClose(frame.ServiceRestart, "ended by an operator: new model")
+			_ = p.Close()
+		}
+		wstest.Eventually(t, "the order is completed", func() bool { return r.orders() == 0 })
+		p := r.join()
+		p.Ask("after it")
+	}
+}
+
+// An order that is not completed ends no session before its turn, is replaced by another for the same backend, and is cancelled by Close,
+// but not while the proxy drains.
+func TestKillAllLater(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", cap: 4, script: &wstest.Server{Serve: wstest.Echo}})
+	p := r.join()
+	order := &order{backend: "x", within: time.Hour, cancel: func() {}}
+	order.ids = append(order.ids, r.described(p).ID)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	order.run(ctx, r.server) // cancelled
+	p.Ask("still here")
+	name := r.backend.Name()
+	r.server.KillAll(name, "slowly", time.Hour)
+	first := r.orders()
+	r.server.KillAll(name, "at once", 0)
+	p.ExpectClose(frame.ServiceRestart, "ended by an operator: at once")
+	_ = p.Close()
+	wstest.Eventually(t, "the orders have ended", func() bool { return r.orders() == 0 })
+	if first != 1 {
+		t.Errorf("%d orders while one was not completed", first)
+	}
+	next := r.join()
+	r.server.KillAll(name, "", time.Hour)
+	r.server.StopAccepting()
+	if r.orders() != 1 {
+		t.Error("an operator cannot end the sessions that are left")
+	}
+	next.Ask("the session goes on")
+	r.server.Close()
+	wstest.Eventually(t, "the order is cancelled", func() bool { return r.orders() == 0 })
+	next.Ask("the session still goes on")
+}
+
+// A session that has left the backend when its turn comes goes on.
+func TestKillAllSparesOthers(t *testing.T) {
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}})
+	p := r.join()
+	order := &order{ids: []ID{r.described(p).ID}, backend: "that it has left", cancel: func() {}}
+	order.run(t.Context(), r.server)
+	p.Ask("still here")
+}
+
+// Hundreds of sessions are ended one after the other while they send, move between loops, and end by themselves. Each client hears one
+// end, its own or the proxy's; the proxy counts those that it has ended; and what the rig checks at its end holds.
+func TestEndAllWithinWhileSessionsEnd(t *testing.T) {
+	const clients, within = 300, 400 * time.Millisecond
+	r := newRig(t, setup{profile: "echo", cap: clients, loops: 2, script: &wstest.Server{Serve: wstest.Echo}})
+	r.ready(clients)
+	var peers []*wstest.Peer
+	for range clients {
+		peers = append(peers, r.join())
+	}
+	var told, first, last atomic.Int64
+	var all sync.WaitGroup
+	begun := time.Now()
+	for i, p := range peers {
+		all.Go(func() {
+			defer p.Close()
+			leaves, left := begun.Add(rand.N(2*within)), false
+			for n := 0; ; n++ {
+				switch {
+				case left:
+				case time.Now().Before(leaves):
+					_, _ = p.Conn.Write(p.Encode(true, frame.Text, fmt.Append(nil, n)))
+				case i%3 == 0: // in the middle of a frame
+					left = true
+					_, _ = p.Conn.Write(p.Encode(true, frame.Binary, make([]byte, 100))[:50])
+					_ = p.TCP().CloseWrite()
+				default:
+					left = true
+					_, _ = p.Conn.Write(p.Encode(true, frame.Close, []byte("\x03\xe8")))
+				}
+				h, payload, err := p.Next()
+				switch {
+				case err != nil && (!left || i%3 != 0):
+					t.Errorf("client %d: %v", i, err)
+				case err == nil && h.Opcode != frame.Close:
+					continue
+				case string(payload) == "\x03\xe9enough":
+					since := int64(time.Since(begun))
+					first.CompareAndSwap(0, since)
+					last.Store(max(last.Load(), since))
+					told.Add(1)
+				case !left || string(payload) != "\x03\xe8" && i%3 != 0:
+					t.Errorf("client %d: closed with %q", i, payload)
+				}
+				return
+			}
+		})
+	}
+	moves, stop := r.mover()
+	r.server.EndAllWithin(frame.GoingAway, "enough", within)
+	all.Wait()
+	stop()
+	wstest.Eventually(t, "all sessions are gone", func() bool { return r.server.Active() == 0 })
+	select {
+	case <-r.server.Emptied():
+	case <-time.After(wstest.Timeout):
+		t.Error("nobody is told that there is no session left")
+	}
+	if got := r.server.Stopped(); got != told.Load() || got == 0 || got == clients {
+		t.Errorf("the proxy says that it ended %d sessions, %d clients were told so", got, told.Load())
+	}
+	wstest.Eventually(t, "the order is completed", func() bool { return r.orders() == 0 })
+	t.Logf("%d of %d clients were told, from %v to %v; %d moves", told.Load(), clients, time.Duration(first.Load()), time.Duration(last.Load()), moves.Load())
+}
