@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-stt test test-alerts test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
+.PHONY: help build demo demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,8 +61,9 @@ test-portable: ## Test the packages that use event loops with the portable drive
 	$(GO) vet -tags portableloop ./...
 	$(GO) test -tags portableloop -timeout 5m ./internal/loop ./internal/handshake ./internal/backend ./internal/session ./internal/sim ./internal/load
 
-# The packages below the proxy, from the frames to a session, and the tools that users run on their own machine.
-NATIVE = ./internal ./internal/admin/client ./internal/api ./internal/backend/health ./internal/frame ./internal/loop
+# What does not depend on Linux, in its tests either. (Many other tests compare texts of errors, which Windows words differently.)
+NATIVE = ./cmd/wsbouncer ./internal $(addprefix ./internal/, admin/client api backend/health config/memory config/value config/tables diagnosis \
+	figures frame live load/report meter metrics mistake pool printable profile spelling state strictyaml top wav)
 
 test-native: ## On macOS or Windows: build everything, tests included, and test what works there
 	$(GO) build ./internal/... ./cmd/...
@@ -75,12 +76,17 @@ PROMTOOL = $(GO) -C deploy/promtool tool promtool
 test-alerts: ## Check metrics and alert rules, and test the rules, with promtool, which it builds (skipped if it cannot be downloaded)
 	@if $(PROMTOOL) --version >/dev/null 2>&1; then \
 		$(PROMTOOL) check metrics <internal/metrics/testdata/busy.txt && $(PROMTOOL) check rules ../prometheus/alerts.yaml && \
-		$(PROMTOOL) test rules ../prometheus/alerts_test.yaml; \
+		$(PROMTOOL) test rules ../prometheus/alerts_test.yaml && $(PROMTOOL) check config ../compose/prometheus.yaml; \
 	else echo "test-alerts: skipped, since promtool cannot be built here"; fi
 
-cross: ## Check that the code and its tests build for macOS and Windows
-	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
-	GOOS=windows GOARCH=amd64 $(GO) vet ./...
+# Kubernetes' types are in a module of their own: deploy/manifests.
+test-manifests: ## Check deploy/kubernetes and deploy/compose.yaml, and drain a proxy as a kubelet does (downloads Kubernetes' types)
+	$(GO) -C deploy/manifests vet ./...
+	$(GO) -C deploy/manifests test -timeout 9m ./...
+
+cross: ## Check that the code builds for macOS and Windows
+	GOOS=darwin GOARCH=arm64 $(GO) build ./internal/... ./cmd/...
+	GOOS=windows GOARCH=amd64 $(GO) build ./internal/... ./cmd/...
 
 # Shell scripts, by their first line.
 SCRIPTS = $(shell grep -rlE --exclude-dir=.git --exclude-dir=.cache --exclude-dir=node_modules --exclude-dir=dist '^#!/(usr/)?bin/(env )?(ba|da)?sh' .ci .github bench conformance deploy examples)
@@ -129,6 +135,10 @@ test-packages: packages ## Build the packages; install, upgrade and remove them 
 
 image: image-context ## Build the container image with docker, podman or buildah (IMAGE=wsbouncer:devel, CONTAINER_ENGINE)
 	@deploy/image/build $(IMAGE_CONTEXT) $(IMAGE)
+
+# Builds and publishes archives, packages, images and checksums: see .goreleaser.yaml.
+release: $(GORELEASER) ## Publish a release of the tag at hand; the workflow for releases calls it (docs/internals/releasing.md)
+	$(GORELEASER) release --clean
 
 vuln: ## Check for known vulnerabilities (needs the network)
 	@out=$$($(call TOOL,govulncheck) ./... 2>&1); status=$$?; echo "$$out"; \

@@ -23,8 +23,10 @@ var mayImport = map[string][]string{
 	"internal/spelling":   {},
 	"internal/strictyaml": {"internal/spelling"},
 	"internal/profile":    {"internal/frame", "internal/spelling", "internal/strictyaml"},
-	"internal/machine":    {},
+	"internal/cgroup":     {},
+	"internal/machine":    {"internal/cgroup", "internal/figures"},
 	"internal/mistake":    {},
+	"internal/supervisor": {},
 	"internal/meter":      {},
 	"internal/printable":  {},
 	"internal/accesslog":  {"internal/mistake", "internal/origin"},
@@ -35,7 +37,7 @@ var mayImport = map[string][]string{
 	// Connections, with TLS or without.
 	"internal/secure":            {},
 	"internal/secure/securetest": {},
-	"internal/loop":              {"internal/secure"},
+	"internal/loop":              {"internal/cgroup", "internal/secure"},
 	"internal/dialfrom":          {"internal/machine"},
 	"internal/handshake":         {"internal/dialfrom", "internal/origin", "internal/secure"},
 
@@ -88,8 +90,10 @@ var mayImport = map[string][]string{
 	"internal/load/report":  {"internal/frame", "internal/load"},
 
 	// What makes of the desired state what runs.
+	"internal/discovery":         {"internal/mistake"},
+	"internal/discovery/dnstest": {},
 	"internal/services": {
-		"internal/backend", "internal/backend/health", "internal/config", "internal/dialfrom", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
+		"internal/backend", "internal/backend/health", "internal/config", "internal/dialfrom", "internal/discovery", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
 		"internal/session", "internal/api",
 	},
 
@@ -101,14 +105,14 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/accesslog", "internal/admin", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/origin",
+		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/discovery", "internal/frame", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/origin",
 		"internal/pool", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/tracing",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
 		"internal/admin/client", "internal/api", "internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
-		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
-		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/top", "internal/wav",
+		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
+		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/supervisor", "internal/top", "internal/wav",
 	},
 	"cmd/wsbouncer": {"internal/cli"},
 

@@ -94,3 +94,22 @@ func TestIndex(t *testing.T) {
 		}
 	}
 }
+
+var code = regexp.MustCompile(`\b[1-9][0-9]{2,3}\b`)
+
+// TestTroubleshoot: docs/troubleshoot.md explains every close code and HTTP status that docs/architecture.md says a client may get, and
+// every health of a backend.
+func TestTroubleshoot(t *testing.T) {
+	all := pages(t)
+	_, table, found := strings.Cut(all["docs/architecture.md"], "| what happened | client gets |\n| --- | --- |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	codes := code.FindAllString(table, -1)
+	if !found || len(codes) < 15 {
+		t.Fatalf("docs/architecture.md has no table of what a client gets, or one with few codes: %v", codes)
+	}
+	for _, word := range append(codes, "unreachable", "circuit open", "circuit half-open", "probe fails", "outlier") {
+		if !strings.Contains(all["docs/troubleshoot.md"], word) {
+			t.Errorf("docs/troubleshoot.md does not explain %s", word)
+		}
+	}
+}

@@ -109,7 +109,7 @@ func TestDependencyUpdates(t *testing.T) {
 type workflow struct {
 	Permissions map[string]string
 	Jobs        map[string]struct {
-		Strategy struct{ Matrix map[string]any }
+		Strategy struct{ Matrix matrix }
 		Timeout  int `yaml:"timeout-minutes"`
 		Steps    []struct {
 			Uses, Run string
@@ -168,7 +168,7 @@ func TestWorkflows(t *testing.T) {
 			}
 			for _, step := range j.Steps {
 				for _, m := range makeCall.FindAllStringSubmatch(step.Run, -1) {
-					for target := range strings.FieldsSeq(strings.ReplaceAll(m[1], "${{ matrix.target }}", targetsOf(j.Strategy.Matrix))) {
+					for target := range strings.FieldsSeq(strings.ReplaceAll(m[1], "${{ matrix.target }}", j.Strategy.Matrix.targets())) {
 						if !targets[target] {
 							t.Errorf("%s: the job %s calls make %s, which the Makefile does not have", name, job, target)
 						}
@@ -179,8 +179,17 @@ func TestWorkflows(t *testing.T) {
 	}
 }
 
-// targetsOf returns the values of a matrix' "target", separated by spaces.
-func targetsOf(matrix map[string]any) string {
-	values, _ := matrix["target"].([]any)
-	return strings.Trim(fmt.Sprint(values), "[]")
+// matrix is what the tests read of a job's matrix: the targets of the Makefile that it calls.
+type matrix struct {
+	Target  []string
+	Include []struct{ Target string }
+}
+
+// targets returns the targets, separated by spaces.
+func (m matrix) targets() string {
+	all := m.Target
+	for _, one := range m.Include {
+		all = append(all, one.Target)
+	}
+	return strings.Join(all, " ")
 }

@@ -10,12 +10,17 @@ type Stats struct {
 	Draining bool   `json:"draining"`
 	Drain    *Drain `json:"drain,omitempty"`
 	// InternalErrors counts panics that ended no more than a session or a connection: mistakes in the proxy.
-	InternalErrors uint64    `json:"internal_errors"`
-	AccessLog      AccessLog `json:"access_log"`
-	Services       []Service `json:"services"`
-	Backends       []Backend `json:"backends"`
+	InternalErrors uint64 `json:"internal_errors"`
+	// Shortages say what the process cannot do at present because something is short on its machine, such as file descriptors: accept
+	// clients, or dial as many connections as wanted. Absent if nothing is short.
+	Shortages []string  `json:"shortages,omitempty"`
+	AccessLog AccessLog `json:"access_log"`
+	Services  []Service `json:"services"`
+	Backends  []Backend `json:"backends"`
 	// Leaving are backends that were removed and still have connections.
-	Leaving       []Leaving     `json:"leaving,omitempty"`
+	Leaving []Leaving `json:"leaving,omitempty"`
+	// Discovery is how DNS is asked for the servers of backends with discover.
+	Discovery     []Discovery   `json:"discovery,omitempty"`
 	Configuration Configuration `json:"configuration"`
 	Sessions      Sessions      `json:"sessions"`
 	Relayed       Relayed       `json:"relayed"`
@@ -83,6 +88,8 @@ type Backend struct {
 	Service string `json:"service"`
 	URL     string `json:"url"`
 	Profile string `json:"profile"`
+	// DiscoveredFrom is the backend of the configuration whose DNS name led to this server; empty for a backend of the configuration.
+	DiscoveredFrom string `json:"discovered_from,omitempty"`
 	Health
 	Pool
 	// Variants are the kinds of connections there are, where a profile knows some. Names of those for one client, or few, begin
@@ -173,6 +180,22 @@ type Leaving struct {
 	Leased    int `json:"leased"`
 	Resetting int `json:"resetting"`
 	Retiring  int `json:"retiring"`
+}
+
+// Discovery is how DNS is asked for the servers of one backend.
+type Discovery struct {
+	Backend  string    `json:"backend"` // as in the configuration; its servers' names are BACKEND@ADDRESS:PORT
+	Service  string    `json:"service"`
+	Host     string    `json:"host"`               // that is looked up
+	Records  string    `json:"records"`            // address or SRV
+	Servers  int       `json:"servers"`            // that the name stands for at present
+	Asked    time.Time `json:"asked,omitzero"`     // the end of the last lookup
+	Answered time.Time `json:"answered,omitzero"`  // the end of the last lookup that found servers
+	Failing  time.Time `json:"failing,omitzero"`   // since when lookups fail or find nothing; the servers stay meanwhile
+	Reason   string    `json:"reason,omitempty"`   // why the last lookup failed
+	Lookups  uint64    `json:"lookups"`            // since the backend has its URL
+	Failures uint64    `json:"failures"`           // of those, how many failed or found nothing
+	LeftOut  []string  `json:"left_out,omitempty"` // addresses of the last answer that are not used, and why; the first few
 }
 
 // Configuration is which configuration is in force, and how good it is.

@@ -1,12 +1,14 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
 	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
+	"github.com/wsbouncer/wsbouncer/internal/discovery"
 	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
@@ -54,8 +57,8 @@ type Proxy struct {
 	accessLines accesslog.Counters
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
-	warned      string          // the last warning about this machine's limits; owned by the follower
-	stopped     context.Context // ends when the proxy is closed
+	warned      map[string]string // the last warnings about this machine's limits, by resource; owned by the follower
+	stopped     context.Context   // ends when the proxy is closed
 	stop        context.CancelFunc
 	background  sync.WaitGroup // goroutines that end when the proxy is closed
 
@@ -72,7 +75,7 @@ func Start(ctx context.Context, o Settings, version string, log *slog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := dialfrom.Check(o.sources()); err != nil {
+	if err := dialfrom.Check(o.Sources()); err != nil {
 		return nil, fmt.Errorf("--dial-from: %w", err)
 	}
 	p := &Proxy{settings: o, version: version, log: log, started: time.Now(), reconfigured: make(chan struct{}, 1)}
@@ -112,7 +115,8 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
 	p.services = services.New(services.Options{
-		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, DialFrom: p.settings.sources(), Meters: meters, Guard: p.guard, Log: p.log,
+		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
+		Resolver: discovery.NewResolver(p.settings.DNSServer), Own: func(address netip.AddrPort) bool { return listensAt(p.Addresses(), address) },
 	})
 	if err = p.follow(ctx, fixed); err != nil {
 		p.sessions.StopAccepting()
@@ -266,11 +270,16 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 		AccessLog:      api.AccessLog{Lines: p.accessLines.Written.Load(), LeftOut: p.accessLines.LeftOut.Load()},
 		Configuration:  configuration(p.follower.Status()),
 	}
+	for _, short := range []error{p.descriptors.Accepting(), p.descriptors.Dialing()} {
+		if short != nil {
+			all.Shortages = append(all.Shortages, short.Error())
+		}
+	}
 	if end := p.end.Load(); end != nil {
 		all.Draining, all.Drain = true, end.shown(&p.live.Load().Settings, p.sessions.Stopped())
 	}
 	p.services.Stats(&all)
-	slices.SortStableFunc(all.Backends, func(a, b api.Backend) int { return p.place(a.Name) - p.place(b.Name) })
+	slices.SortStableFunc(all.Backends, func(a, b api.Backend) int { return p.place(&a) - p.place(&b) })
 	for code, n := range sessions.Ended {
 		all.Sessions.Ended[uint16(code)] = n
 	}
@@ -286,8 +295,8 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 }
 
 // place returns a backend's place in the statistics: in the order of the flags, and then all others.
-func (p *Proxy) place(backend string) int {
-	if i := slices.Index(p.order, backend); i >= 0 {
+func (p *Proxy) place(b *api.Backend) int {
+	if i := slices.Index(p.order, cmp.Or(b.DiscoveredFrom, b.Name)); i >= 0 {
 		return i
 	}
 	return len(p.order)

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
@@ -68,15 +66,4 @@ func (s *Settings) check() (fixed *fixed, err error) {
 		errs = append(errs, fmt.Errorf("--path: --health-path already uses %q: choose another path for one of them", s.HealthPath))
 	}
 	return fixed, errors.Join(errs...)
-}
-
-// sources returns the local addresses from which servers are dialed. The settings must have passed Check.
-func (s *Settings) sources() []netip.Addr {
-	addresses := make([]netip.Addr, 0, len(s.DialFrom))
-	for _, text := range s.DialFrom {
-		if a, err := dialfrom.Parse(text); err == nil {
-			addresses = append(addresses, a)
-		}
-	}
-	return addresses
 }

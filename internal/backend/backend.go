@@ -51,7 +51,7 @@ func New(o Options) *Backend {
 		retire:    func(c *Conn) { c.stream.Post(c.closeWithdrawn) },
 	}
 	b.worker.init()
-	b.pool = o.Group.Add(o.Target.URL, o.Settings, b.worker.signal)
+	b.pool = o.Group.Add(o.Target.Server(), o.Settings, b.worker.signal)
 	b.pool.SetMode(o.Mode)
 	b.worker.pool = b.pool
 	b.worker.peer = o.Peers.join(func() bool {

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
@@ -105,7 +104,7 @@ func (b *Backend) probe(ctx context.Context, u *url.URL) error {
 	if err != nil {
 		return err
 	}
-	return probeHTTP(ctx, u, config, target.From)
+	return probeHTTP(ctx, u, config, target)
 }
 
 // probeUpgrade establishes a connection and closes it at once. It takes a place of the pool, so that the server never sees
@@ -153,11 +152,11 @@ func probeTLS(u *url.URL, target *handshake.Target) (*tls.Config, error) {
 	return config, nil
 }
 
-// probeHTTP requests the URL over a new connection, since connecting is part of the probe. A nil config is the default one, and a nil
-// from lets the system choose the local address.
-func probeHTTP(ctx context.Context, u *url.URL, config *tls.Config, from *dialfrom.Dialer) error {
+// probeHTTP requests the URL over a new connection, since connecting is part of the probe. A nil config is the default one. The target's
+// own host is dialed as the target itself is.
+func probeHTTP(ctx context.Context, u *url.URL, config *tls.Config, target *handshake.Target) error {
 	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
-		return from.Dial(ctx, net.Dialer{}, address)
+		return target.From.Dial(ctx, net.Dialer{}, target.Endpoint(address))
 	}
 	client := &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: config, DialContext: dial},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -54,7 +55,7 @@ func TestProbeHTTP(t *testing.T) {
 		if path == "/hang" {
 			ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
 		}
-		err := probeHTTP(ctx, parse(t, s.URL+path), nil, nil)
+		err := probeHTTP(ctx, parse(t, s.URL+path), nil, new(handshake.Target))
 		cancel()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", path, err, want)
@@ -65,11 +66,11 @@ func TestProbeHTTP(t *testing.T) {
 		t.Errorf("%v by %v", method.Load(), agent.Load())
 	}
 	// What keeps a password in its URL does not show it.
-	if err := probeHTTP(wstest.Context(t), parse(t, strings.Replace(s.URL, "//", "//me:secret@", 1)), nil, nil); err == nil || strings.Contains(err.Error(), "secret") {
+	if err := probeHTTP(wstest.Context(t), parse(t, strings.Replace(s.URL, "//", "//me:secret@", 1)), nil, new(handshake.Target)); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error: %v", err)
 	}
 	s.Close()
-	if err := probeHTTP(wstest.Context(t), parse(t, s.URL), nil, nil); err == nil {
+	if err := probeHTTP(wstest.Context(t), parse(t, s.URL), nil, new(handshake.Target)); err == nil {
 		t.Error("nobody listens, and all is well")
 	}
 }

@@ -181,13 +181,13 @@ func TestProbeHTTPS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := probeHTTP(wstest.Context(t), parse(t, server.URL), config, nil); err != nil {
+	if err := probeHTTP(wstest.Context(t), parse(t, server.URL), config, new(handshake.Target)); err != nil {
 		t.Errorf("the backend's host: %v", err)
 	}
 	if config, err := probeTLS(parse(t, "https://localhost:2/"), target); config != nil || err != nil {
 		t.Errorf("another host: %v, %v", config, err)
 	}
-	if err := probeHTTP(wstest.Context(t), parse(t, server.URL), nil, nil); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+	if err := probeHTTP(wstest.Context(t), parse(t, server.URL), nil, new(handshake.Target)); err == nil || !strings.Contains(err.Error(), "unknown authority") {
 		t.Errorf("without the settings: %v", err)
 	}
 	target.SetTLS(secure.Settings{CA: filepath.Join(t.TempDir(), "missing.pem")})

@@ -15,19 +15,22 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
-	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
 func newCheckCommand() *cobra.Command {
 	var flags serveFlags
+	var form output
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Validate settings and configuration, and print what the proxy would serve",
 		Long: `Validate the settings of the process (file, environment and flags) and the configuration
 (the database, or the flags that describe a service), and print what the proxy would serve.
-The command only reads: it dials nobody, and creates or changes nothing. It warns if the
-file-descriptor limit is too low.
+The command only reads: it dials nobody, and creates or changes nothing.
+
+It also compares what the configuration needs at most (file descriptors, memory, and local
+ports for the connections to each server) with what this machine has, and warns if that is
+too little: no mistake, since the proxy may run elsewhere.
 
 It reports every mistake at once. The exit status is 2 for mistakes in settings or flags,
 and 1 if the database cannot be read or its configuration is invalid.`,
@@ -35,13 +38,14 @@ and 1 if the database cannot be read or its configuration is invalid.`,
   wsbouncer check --database services.yaml
   wsbouncer check --backend ws://127.0.0.1:9001 --profile echo --connections 32`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return check(cmd, &flags) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return check(cmd, &flags, &form) },
 	}
+	form.add(cmd, "text", asJSON)
 	flags.add(cmd)
 	return cmd
 }
 
-func check(cmd *cobra.Command, flags *serveFlags) error {
+func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	loaded, err := flags.load(settings.Sources{Flags: &flags.process, Environment: os.Environ})
 	if err != nil {
 		return usageError(err)
@@ -49,34 +53,45 @@ func check(cmd *cobra.Command, flags *serveFlags) error {
 	for _, text := range loaded.Warnings {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 	}
+	out := cmd.OutOrStdout()
 	if flags.onlyFlags() {
 		all, err := flags.settings(loaded)
 		if err != nil {
 			return usageError(err)
 		}
-		warnOfLimits(cmd, all.Need())
-		_, err = fmt.Fprint(cmd.OutOrStdout(), all.Describe())
-		return err
+		needs := newNeeds(all.Needs(), &all.Settings)
+		needs.warn(cmd.ErrOrStderr())
+		if form.forPrograms() {
+			return form.print(out, needs)
+		}
+		if _, err := fmt.Fprintln(out, all.Describe()); err != nil {
+			return err
+		}
+		return needs.table(out)
 	}
 	snapshot, err := readDatabase(cmd.Context(), loaded.DatabaseInUse())
 	if err != nil {
 		return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 	}
+	needs := newNeeds(app.Need(snapshot, loaded.Sources()), &loaded.Settings)
+	needs.Database = loaded.DatabaseShown()
 	if snapshot != nil {
 		if err := app.CheckHealthPath(loaded.HealthPath, snapshot); err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
-		warnOfLimits(cmd, app.Need(snapshot))
+		needs.Version = snapshot.Version()
+		needs.warn(cmd.ErrOrStderr())
 	}
-	return describe(cmd.OutOrStdout(), loaded, snapshot)
-}
-
-// warnOfLimits warns if the file-descriptor limit may be too low. That is no error, since the proxy may run elsewhere or with other
-// limits.
-func warnOfLimits(cmd *cobra.Command, need machine.Need) {
-	if warning := need.Warning(machine.Limit()); warning != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Warning: on this machine", warning)
+	if form.forPrograms() {
+		return form.print(out, needs)
 	}
+	if err := describe(out, loaded, snapshot); err != nil || snapshot == nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	return needs.table(out)
 }
 
 // checkTimeout is the maximum time for a database to answer.
@@ -115,6 +130,9 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) erro
 		admin = []string{"off"}
 	}
 	row("admin", "%s", strings.Join(admin, ", "))
+	if len(l.DialFrom) > 0 {
+		row("dial from", "%s", strings.Join(l.DialFrom, ", "))
+	}
 	if snapshot == nil {
 		row("database", "%s, which does not exist yet: add services and backends to it", l.DatabaseShown())
 		return w.Flush()

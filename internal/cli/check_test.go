@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -62,6 +65,8 @@ func TestCheckDatabase(t *testing.T) {
 			` +handshake: passes header:X-Tenant; drops clients' query, Authorization, subprotocols \(--pass header:X-Tenant,query,header:Authorization,subprotocol passes them as well\); connections dialed before clients arrive carry none of it: .*`,
 			` +gpu-1: ws://127\.0\.0\.1:2700/, at most 32 connections, 8 kept warm, weight 1, enabled`,
 			` +gpu-2: ws://127\.0\.0\.1:2701/, at most 16 connections, all kept warm, weight 1, draining`,
+			`RESOURCE +NEEDED +HERE +VERDICT`, `file descriptors +2296 +\d+ +enough`, `memory +about \d+ MiB +.*`,
+			`local ports to 127\.0\.0\.1:2700 \(the most of 2 addresses\) +32 +.*`,
 		} {
 			if !regexp.MustCompile(`(?m)^` + want + `$`).MatchString(out) {
 				t.Errorf("%s: no line like %q in:\n%s", database, want, out)
@@ -125,5 +130,57 @@ func TestCheckWarns(t *testing.T) {
 	status, _, messages := run("check", "--backend", oneBackend)
 	if want := "Warning: unknown environment variable WSBOUNCER_LISTN: did you mean WSBOUNCER_LISTEN?\n"; status != 0 || messages != want {
 		t.Errorf("status %d, %q; want %q", status, messages, want)
+	}
+}
+
+// TestCheckNeeds compares a large configuration with this machine.
+func TestCheckNeeds(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the number of local ports is not known")
+	}
+	large := write(t, "c.yaml", `services: {stt: {queue: 5}}
+backends:
+  a: {service: stt, url: "ws://10.0.0.1:2700/", connections: 10}
+  b: {service: stt, url: "ws://10.0.0.2:2700/", connections: 70000}
+  c: {service: stt, url: "ws://[fd00::3]:2700/", connections: 10}
+  d: {service: stt, url: "ws://stt.example:2700/", connections: 10, discover: dns}
+`)
+	status, out, messages := run("check", "--database", large, "--dial-from", "127.0.0.1", "--dial-from", "203.0.113.77")
+	if status != 0 {
+		t.Errorf("status %d", status)
+	}
+	for _, want := range []string{
+		`(?m)^dial from +127\.0\.0\.1, 203\.0\.113\.77$`, `(?m)^local ports to 10\.0\.0\.2:2700 +70000 +\d+ +too little$`, `(?m)^local ports to \[fd00::3\]:2700 +10 +0 +too little$`,
+		`(?m)^Descriptors and memory count one server for each name that is looked up: stt\.example:2700\.$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no line like %q in:\n%s", want, out)
+		}
+	}
+	for _, want := range []string{
+		"Warning: on this machine [fd00::3]:2700 cannot be dialed: dial-from has no address of its family (IPv4 or IPv6); add one (and 1 other server: see 'wsbouncer check')\n",
+		"Warning: on this machine serve cannot start with dial-from: this machine does not have the address 203.0.113.77: it has ",
+	} {
+		if !strings.Contains(messages, want) {
+			t.Errorf("%q is not in:\n%s", want, messages)
+		}
+	}
+	status, out, _ = run("check", "--database", large, "-o", "json")
+	var got needs
+	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 0 || got.Database != large || got.Version == "" {
+		t.Fatalf("status %d, %v:\n%s", status, err, out)
+	}
+	servers := make(map[string]need)
+	for _, n := range got.Needs {
+		servers[cmp.Or(n.Server, n.Resource)] = n
+	}
+	if n := servers["10.0.0.2:2700"]; n.Enough || n.Advice == "" || n.Needed != 70000 || *n.Have < 1 || n.EachServer {
+		t.Errorf("%+v", n)
+	}
+	if n := servers["stt.example:2700"]; !n.Enough || !n.EachServer || n.Needed != 10 {
+		t.Errorf("%+v", n)
+	}
+	if n := servers["file descriptors"]; n.Needed != 2*70030+5+200 {
+		t.Errorf("%+v", n)
 	}
 }

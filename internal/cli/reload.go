@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/supervisor"
 )
 
 // reloader reloads the settings of a running proxy on request.
@@ -17,6 +18,7 @@ type reloader struct {
 	log     *settings.Log
 	apply   func(*settings.Loaded) // applies the settings that can change at run time
 	reopen  func() bool            // opens the access log again; false if there is none
+	manager *supervisor.Supervisor // hears of reloads; nil for none
 }
 
 // run serves requests to reload the settings, and to open the access log again, until ctx ends. To reload opens it again, too.
@@ -24,8 +26,10 @@ func (r *reloader) run(ctx context.Context, requests, reopen <-chan os.Signal) {
 	for {
 		select {
 		case <-requests:
-			r.reload()
-			r.reopen()
+			r.manager.Reload(func() {
+				r.reload()
+				r.reopen()
+			})
 		case <-reopen:
 			if !r.reopen() {
 				r.log.Info("there is no access log to open again")

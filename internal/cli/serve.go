@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/supervisor"
 )
 
 func newServeCommand() *cobra.Command {
@@ -24,7 +25,8 @@ The proxy serves the services and backends in its database, which may change whi
 ('wsbouncer service', 'wsbouncer backend'); or, with --backend, one service that flags
 describe. Settings of the process come from a YAML file ('wsbouncer config init' writes
 one), environment variables and flags; later ones win. On SIGHUP, the proxy reads the file
-and the environment again. On SIGUSR1, it opens the file of the access log again.
+and the environment again. On SIGUSR1, it opens the file of the access log again. If systemd
+started it (Type=notify), it says when it is ready, reloads and stops, and serves the watchdog.
 
 On SIGINT or SIGTERM, the proxy is not ready any more, and still accepts clients for
 --shutdown-delay. Then it closes its listeners and lets sessions finish for up to
@@ -73,9 +75,13 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 		return usageError(err)
 	}
 	all.RecoverPanics, all.Level = true, log.Level
+	manager := supervisor.Connect(log.Logger)
+	defer manager.Close()
+	manager.Starting("Starting: opening listeners, reading the configuration")
 	ctx := cmd.Context() // ends with SIGINT or SIGTERM
 	proxy, err := app.Start(ctx, all, buildVersion(), log.Logger)
 	if err != nil && ctx.Err() != nil {
+		manager.Stopping()
 		log.Info("stopped before it was ready", "reason", err)
 		return nil
 	}
@@ -86,8 +92,9 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 		load:    func() (*settings.Loaded, error) { return flags.loadProcess(sources) },
 		inForce: loaded, log: log,
 		apply:  func(now *settings.Loaded) { proxy.Reconfigure(now.InUse(!flags.onlyFlags()), now.Token) },
-		reopen: proxy.ReopenAccessLog,
+		reopen: proxy.ReopenAccessLog, manager: manager,
 	}
+	manager.Ready(proxy)
 	serving, stopReloading := context.WithCancel(context.Background()) // reloads also change what a drain does
 	reloading := make(chan struct{})
 	go func() {
@@ -95,6 +102,7 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 		r.run(serving, requests, reopen)
 	}()
 	<-ctx.Done()
+	manager.Stopping()
 	proxy.Drain()
 	stopReloading()
 	<-reloading

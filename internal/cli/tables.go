@@ -65,16 +65,16 @@ func table(out io.Writer, heads []string, rows [][]string) error {
 // colourOf returns the colour of a cell; empty for none.
 func colourOf(head, cell string) string {
 	switch head {
-	case "HEALTH", "STATE", "NOW":
+	case "HEALTH", "STATE", "NOW", "VERDICT":
 	default:
 		return ""
 	}
 	switch cell, _, _ := strings.Cut(cell, ":"); cell {
-	case "circuit open", "unreachable", "probe fails", "outlier", "stale", "copied":
+	case "circuit open", "unreachable", "probe fails", "outlier", "stale", "copied", tooLittle:
 		return red
 	case "circuit half-open", "draining", "disabled", "paused", api.StateWaiting, api.StateMoving:
 		return yellow
-	case api.Healthy:
+	case api.Healthy, enough:
 		return green
 	}
 	return ""

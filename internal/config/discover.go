@@ -20,6 +20,15 @@ func (b *Backend) Discovers() bool { return b.Discover != "" }
 // Such a name begins with _ in its first two labels: _stt._tcp.example.org.
 func IsServiceName(host string) bool { return strings.HasPrefix(host, "_") }
 
+// ServerAt is [ServerOf] for a server that was found at an address: the same as for a URL that has this address as its host.
+func ServerAt(text string, address netip.AddrPort) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return text
+	}
+	return address.String() + u.RequestURI()
+}
+
 func checkDiscover(text string) error {
 	if text != "" && text != DiscoverDNS {
 		return spelling.Unknown("way to discover servers", text, []string{DiscoverDNS})

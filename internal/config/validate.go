@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -192,9 +193,26 @@ func ServerOf(text string) string {
 	if err != nil {
 		return text
 	}
+	return addressOf(u) + u.RequestURI()
+}
+
+// AddressOf returns the host:port that a backend's URL is dialed at, and whether over TLS. Several servers may share it, with a path each.
+func AddressOf(text string) (address string, secure bool) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return text, false
+	}
+	return addressOf(u), u.Scheme == "wss"
+}
+
+func addressOf(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
 		port = map[string]string{"ws": "80", "wss": "443"}[u.Scheme]
 	}
-	return net.JoinHostPort(strings.ToLower(u.Hostname()), port) + u.RequestURI()
+	host := strings.ToLower(u.Hostname())
+	if ip, err := netip.ParseAddr(host); err == nil { // fd00:0::5 is fd00::5
+		host = ip.Unmap().String()
+	}
+	return net.JoinHostPort(host, port)
 }

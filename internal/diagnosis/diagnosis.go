@@ -41,6 +41,9 @@ func Find(s *api.Stats, latencies map[string]Latency) []Finding {
 	if s.InternalErrors > 0 {
 		add(Failure, "proxy", time.Time{}, "%s since its start: please report the stack in its log", figures.Plural(int(s.InternalErrors), "internal error"))
 	}
+	for _, short := range s.Shortages {
+		add(Failure, "proxy", time.Time{}, "%s", short)
+	}
 	if c := s.Configuration; c.State != "current" && c.State != "" {
 		add(Failure, "configuration", c.Since, "%s: %s", c.State, cmp.Or(c.Reason, "the store fails"))
 	}

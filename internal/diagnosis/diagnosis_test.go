@@ -40,6 +40,10 @@ func TestFind(t *testing.T) {
 		"well":            {func(*api.Stats) {}, replies("gpu-1", 0.3, 9), ""},
 		"shutting down":   {func(s *api.Stats) { s.Draining = true }, nil, "1 proxy: it shuts down: no new clients are accepted, 0 sessions left"},
 		"internal errors": {func(s *api.Stats) { s.InternalErrors = 2 }, nil, "0 proxy: 2 internal errors since its start: please report the stack in its log"},
+		"shortage": {
+			func(s *api.Stats) { s.Shortages = []string{"clients cannot be accepted: out of file descriptors"} }, nil,
+			"0 proxy: clients cannot be accepted: out of file descriptors",
+		},
 		"stale": {
 			func(s *api.Stats) {
 				s.Configuration = api.Configuration{State: "stale", Reason: "disk on fire", Since: since}

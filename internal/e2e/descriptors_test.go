@@ -86,6 +86,9 @@ func TestNoDescriptors(t *testing.T) {
 		held = append(held, nc)
 	}
 	p.awaitUnready("clients cannot be accepted", "out of file descriptors (the limit is 64)")
+	if short := strings.Join(p.stats().Shortages, "; "); !containsAll(short, "clients cannot be accepted", "out of file descriptors") {
+		t.Errorf("the statistics say %q", short)
+	}
 	wstest.Eventually(t, "idle connections are closed", func() bool { return p.stats().Backends[0].Totals.Reasons["shed"] > 0 })
 	for _, path := range []string{"/healthz", "/api/v1/stats", "/metrics"} {
 		if status, body := p.get(path); status != http.StatusOK {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -171,4 +172,56 @@ func TestHealthPathOfAService(t *testing.T) {
 		strings.Contains(answer, "127.0.0.1") {
 		t.Errorf("without a backend: %q", answer)
 	}
+}
+
+// TestServiceManager plays systemd for a unit of Type=notify with a watchdog.
+func TestServiceManager(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	address, path := filepath.Join(directory, "notify"), filepath.Join(directory, "wsbouncer.yaml")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	_ = socket.SetReadDeadline(wstest.Deadline())
+	// next returns the next message that begins with the text.
+	next := func(prefix string) string {
+		t.Helper()
+		for {
+			buf := make([]byte, 4096)
+			n, err := socket.Read(buf)
+			if err != nil {
+				t.Fatalf("waiting for %s: %v", prefix, err)
+			}
+			if message := string(buf[:n]); strings.HasPrefix(message, prefix) {
+				return message
+			}
+		}
+	}
+	if err := os.WriteFile(path, []byte("drain-timeout: none\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("env", "NOTIFY_SOCKET="+address, "WATCHDOG_USEC=200000", binary, "serve", "--config", path, "--listen", "127.0.0.1:0", "--log-format", "json",
+		"--backend", startSim(t).url, "--connections", "1")
+	p := &proxy{child: start(t, "serve", cmd)}
+	next("STATUS=Starting")
+	if ready := next("READY=1"); !strings.HasPrefix(ready, "READY=1\nSTATUS=Serving: sessions: 0, waiting clients: 0, usable backends: ") {
+		t.Errorf("ready: %q", ready)
+	}
+	p.address = p.awaitLog("listening").text("address")
+	for range 3 {
+		next("WATCHDOG=1")
+	}
+	p.signal(syscall.SIGHUP)
+	next("RELOADING=1\nMONOTONIC_USEC=")
+	next("READY=1")
+	c := dialRaw(t, p.url("/"))
+	c.echo("hello")
+	p.signal(syscall.SIGTERM)
+	next("STOPPING=1\nEXTEND_TIMEOUT_USEC=")
+	next("WATCHDOG=1") // also while it drains
+	c.echo("the session goes on")
+	c.close(1000, "")
+	p.wait(0)
 }

@@ -100,8 +100,9 @@ func containsAll(text string, words ...string) bool {
 
 // stats is what /api/v1/stats says, as far as tests look at it.
 type stats struct {
-	Draining bool
-	Drain    struct {
+	Draining  bool
+	Shortages []string
+	Drain     struct {
 		Accepting bool
 		Deadline  time.Time
 	}

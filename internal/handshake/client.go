@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -44,6 +45,7 @@ type Target struct {
 
 	tls     *secure.Source // nil for ws
 	address string         // host:port
+	ip      netip.Addr     // what to connect to instead of looking the host up; the zero value for looking it up
 	host    string         // for the Host header
 	request string         // path and query
 	client  *ClientPart    // nil for a connection that is not dialed for a certain client
@@ -154,8 +156,36 @@ func (t *Target) With(c ClientPart) *Target {
 	return &with
 }
 
-// Address returns the server's host and port.
+// At returns a copy of the target that connects to this address instead of looking the URL's host up. The Host header, and the name that
+// the server's certificate must have, stay those of the URL.
+func (t *Target) At(address netip.AddrPort) *Target {
+	at := *t
+	host, _, _ := net.SplitHostPort(t.address)
+	at.address, at.ip = net.JoinHostPort(host, strconv.Itoa(int(address.Port()))), address.Addr()
+	return &at
+}
+
+// Address returns the server's host as in the URL, and the port that Dial connects to.
 func (t *Target) Address() string { return t.address }
+
+// Endpoint returns what to connect to for a host:port: the address that At was given if it is that of this target's host, and otherwise
+// the same. Any goroutine may call it.
+func (t *Target) Endpoint(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if own, _, _ := net.SplitHostPort(t.address); err != nil || !t.ip.IsValid() || !strings.EqualFold(host, own) {
+		return address
+	}
+	return net.JoinHostPort(t.ip.String(), port)
+}
+
+// Server returns what tells the server from all others, also in other processes: its URL, with the address that At was given.
+func (t *Target) Server() string {
+	if !t.ip.IsValid() {
+		return t.URL
+	}
+	scheme, _, _ := strings.Cut(t.URL, "://")
+	return scheme + "://" + t.Endpoint(t.address) + t.request
+}
 
 // Established is an open WebSocket connection.
 type Established struct {
@@ -179,7 +209,7 @@ func (t *Target) Dial(ctx context.Context) (Established, error) {
 	if err != nil {
 		return Established{}, err
 	}
-	raw, err := t.From.Dial(ctx, dialer, t.address)
+	raw, err := t.From.Dial(ctx, dialer, t.Endpoint(t.address))
 	if err != nil {
 		return Established{}, err
 	}

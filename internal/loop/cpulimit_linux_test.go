@@ -3,42 +3,10 @@ package loop
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
-)
 
-func TestFindCgroup(t *testing.T) {
-	const (
-		v2 = "30 20 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
-		v1 = "31 20 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n" +
-			"32 20 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
-	)
-	for _, c := range []struct {
-		name, groups, mounts string
-		unified              bool
-		want                 []string
-	}{
-		{"nothing", "", "", false, nil},
-		{"not mounted", "0::/a\n", v1, true, nil},
-		{"version 2", "0::/a/b\n", v2, true, []string{"/sys/fs/cgroup/a/b", "/sys/fs/cgroup/a", "/sys/fs/cgroup"}},
-		{"in a namespace", "0::/\n", v2, true, []string{"/sys/fs/cgroup"}},
-		{"version 1", "4:cpuset:/x\n3:cpu,cpuacct:/a\n0::/u\n", v2 + v1, false, []string{"/sys/fs/cgroup/cpu,cpuacct/a", "/sys/fs/cgroup/cpu,cpuacct"}},
-		{
-			"a container without a namespace", "0::/docker/1f/sub\n", "30 20 0:26 /docker/1f /sys/fs/cgroup ro - cgroup2 cgroup2 ro\n", true,
-			[]string{"/sys/fs/cgroup/sub", "/sys/fs/cgroup"},
-		},
-		{
-			"another part of the tree", "0::/docker/1f2\n", "30 20 0:26 /docker/1f /mnt/c\\040g ro - cgroup2 cgroup2 ro\n", true,
-			[]string{"/mnt/c g"},
-		},
-		{"nonsense", "x\n0::\n", "y\n- \n" + v2, true, []string{"/sys/fs/cgroup"}},
-	} {
-		got := findCgroup(c.groups, c.mounts)
-		if !slices.Equal(got.directories, c.want) || got.unified != c.unified {
-			t.Errorf("%s: %+v; want %v", c.name, got, c.want)
-		}
-	}
-}
+	"github.com/wsbouncer/wsbouncer/internal/cgroup"
+)
 
 func TestQuota(t *testing.T) {
 	for _, c := range []struct {
@@ -65,8 +33,8 @@ func TestQuota(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		group := cgroup{directories: []string{filepath.Join(root, "sub"), root}, unified: !c.v1}
-		if got, ok := group.quota(); got != c.want || ok != (c.want > 0) {
+		group := cgroup.Group{Directories: []string{filepath.Join(root, "sub"), root}, Unified: !c.v1}
+		if got, ok := quota(group); got != c.want || ok != (c.want > 0) {
 			t.Errorf("%s: %g, %t; want %g", c.name, got, ok, c.want)
 		}
 	}

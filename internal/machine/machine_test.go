@@ -205,16 +205,3 @@ func TestNilBook(t *testing.T) {
 	done()
 	d.Close()
 }
-
-func TestWarning(t *testing.T) {
-	n := Need{Connections: 60, Waiting: 1000}
-	if w := n.Warning(n.Descriptors()); w != "" {
-		t.Errorf("a warning although the limit is high enough: %s", w)
-	}
-	w := n.Warning(64)
-	for _, part := range []string{"limit is 64", "up to 1320", "120 for 60 connections", "1000 for clients in queues", "ulimit -n 1320", "LimitNOFILE=1320"} {
-		if !strings.Contains(w, part) {
-			t.Errorf("%q is not in %q", part, w)
-		}
-	}
-}

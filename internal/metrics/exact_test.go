@@ -30,9 +30,11 @@ var notShown = []string{
 	"Backends.Health.ProbeSince", "Backends.Health.ProbeReason",
 	"Backends.Health.OutlierSince", "Backends.Health.OutlierReason",
 	"Backends.Variants",
+	"Discovery.Asked", "Discovery.Answered", "Discovery.Failing", "Discovery.Reason", "Discovery.LeftOut", // failing is shown as 0 or 1
 	"Leaving",                                                                                       // removed backends: shown only as sums
 	"Configuration.Version", "Configuration.Since", "Configuration.Reason", "Configuration.Applied", // each version would be a series of its own
 	"Backends.Retired", // the sum over backend_retired_total
+	"Drain",            // times, and the sessions that ended because of it, which have a class of their own
 }
 
 // TestEverythingIsShownExactly gives every field of the statistics a value of its own, and finds each in the scrape, as

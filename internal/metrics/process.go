@@ -6,7 +6,7 @@ func ofProcess() []family {
 			func(s *Snapshot, put put) { put(1, s.Version) }, "version"),
 		gauge("uptime_seconds", "Time since the proxy started.",
 			func(s *Snapshot, put put) { put(s.UptimeSeconds) }),
-		gauge("draining", "1 while the proxy shuts down: it accepts no clients and lets sessions finish. Otherwise 0.",
+		gauge("draining", "1 while the proxy shuts down: it is not ready, and lets sessions finish. Otherwise 0.",
 			func(s *Snapshot, put put) { put(toFloat(s.Draining)) }),
 		counter("internal_errors_total",
 			"Bugs in the proxy that ended a session or connection, but not the process. The log has the stack.",

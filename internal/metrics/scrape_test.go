@@ -65,6 +65,10 @@ func busy() Snapshot {
 			Applied: time.UnixMilli(1794999999500), Changes: 51, Failed: 8,
 		},
 		Leaving: []api.Leaving{{Name: "gpu-3", Service: "stt", URL: "ws://gpu-3", Leased: 10, Resetting: 2, Retiring: 4}},
+		Discovery: []api.Discovery{
+			{Backend: "gpu", Service: "stt", Host: "stt.svc", Records: "address", Servers: 3, Lookups: 420},
+			{Backend: "old", Service: "stt", Host: "_stt._tcp.old", Records: "SRV", Failing: time.UnixMilli(1795000000250), Reason: "refused", Lookups: 430, Failures: 17},
+		},
 		Version: "v0.2.0-7-gabcdef1", UptimeSeconds: 86412.75, AccessLog: api.AccessLog{Lines: 5120, LeftOut: 3}, Draining: true,
 		Services: []api.Service{
 			{

@@ -56,18 +56,22 @@ func (s *Services) Resume(name string) (before pool.QueueStats, err error) {
 }
 
 // Recycle has all present connections of a backend replaced by new ones as they come free, see [backend.Backend.Recycle]. It returns
-// how many there are. The error is an [UnknownError] or, if the backend is being removed, a [StateError].
+// how many there are. The name of a backend with discover means all its servers. The error is an [UnknownError] or, if the backend is
+// being removed, or has no server yet, a [StateError].
 func (s *Services) Recycle(name string) (connections int, err error) {
-	m, err := s.backend(name)
+	all, err := s.backends(name)
 	if err != nil {
 		return 0, err
 	}
-	return m.Recycle(), nil
+	for _, m := range all {
+		connections += m.Recycle()
+	}
+	return connections, nil
 }
 
 // HasBackend returns an [UnknownError] unless there is a backend of that name. One that was removed counts while it has connections.
 func (s *Services) HasBackend(name string) error {
-	_, err := s.backend(name)
+	_, err := s.backends(name)
 	if unknown := (*UnknownError)(nil); errors.As(err, &unknown) {
 		return err
 	}
@@ -84,16 +88,24 @@ func (s *Services) service(name string) (*service, error) {
 	return nil, &UnknownError{"service", name, slices.Sorted(maps.Keys(s.services))}
 }
 
-// backend returns the backend of that name. Its Backend may be used without Services.mu.
-func (s *Services) backend(name string) (*member, error) {
+// backends returns the backend of that name, or the servers of a backend with discover. Their Backend may be used without Services.mu.
+func (s *Services) backends(name string) (all []*member, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var known []string
 	for _, v := range s.services {
 		if m := v.members[name]; m != nil {
-			return m, nil
+			return []*member{m}, nil
 		}
 		known = slices.AppendSeq(known, maps.Keys(v.members))
+		for _, b := range v.plan.declared {
+			if !b.Discovers() {
+				continue
+			}
+			if known = append(known, b.name); b.name == name {
+				return s.serversOf(v, b)
+			}
+		}
 	}
 	for _, m := range s.leaving {
 		if m.Name() == name {
@@ -101,5 +113,18 @@ func (s *Services) backend(name string) (*member, error) {
 		}
 	}
 	slices.Sort(known)
-	return nil, &UnknownError{"backend", name, known}
+	return nil, &UnknownError{"backend", name, slices.Compact(known)}
+}
+
+// serversOf returns the servers of a backend with discover. It is called with mu held.
+func (s *Services) serversOf(v *service, b *backendPlan) (all []*member, err error) {
+	for _, m := range v.inOrder() {
+		if m.plan.declaredName() == b.name {
+			all = append(all, m)
+		}
+	}
+	if len(all) == 0 {
+		return nil, StateError(fmt.Sprintf("backend %s has no servers: see 'wsbouncer status' for what DNS answers for %s", b.name, b.question.Host))
+	}
+	return all, nil
 }

@@ -21,6 +21,7 @@ type recorder struct {
 
 	mu       sync.Mutex
 	requests []http.Header     // guarded by mu
+	hosts    []string          // guarded by mu: of the requests
 	closes   []int             // guarded by mu: codes of the close frames that came
 	open     []*websocket.Conn // guarded by mu
 }
@@ -39,7 +40,7 @@ func startRecorder(t *testing.T) *recorder {
 		}
 		defer conn.Close()
 		rec.mu.Lock()
-		rec.requests = append(rec.requests, req.Header)
+		rec.requests, rec.hosts = append(rec.requests, req.Header), append(rec.hosts, req.Host)
 		rec.open = append(rec.open, conn)
 		rec.mu.Unlock()
 		for {

@@ -121,7 +121,7 @@ func newPlanOf(t *testing.T, profile string, pass []string, headers map[string]s
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := newPlan(snapshot, nil)
+	p, err := newPlan(snapshot, nil, nothingFound)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,24 +11,24 @@ import (
 
 // passes returns which parts of its clients' handshakes the service passes to its backends.
 func (v *servicePlan) passes(pass profile.PassRules) *profile.HandshakePolicy {
-	passing := &profile.HandshakePolicy{Profile: v.profile, Pass: pass, BackendHeaders: ownHeaders(v.backends), Subprotocol: v.Subprotocol}
+	passing := &profile.HandshakePolicy{Profile: v.profile, Pass: pass, BackendHeaders: ownHeaders(v.declared), Subprotocol: v.Subprotocol}
 	if passing.Subprotocol == "" {
 		passing.Subprotocol = v.profile.Subprotocol
 	}
-	keyless := v.profile.Predial == profile.PredialWithKey && !slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.ahead })
-	passing.AlwaysPrivate = passing.Any() && len(v.backends) > 0 && (keyless || v.profile.Reuse == profile.OneShot && !v.dialsAhead())
+	keyless := v.profile.Predial == profile.PredialWithKey && !slices.ContainsFunc(v.declared, func(b *backendPlan) bool { return b.ahead })
+	passing.AlwaysPrivate = passing.Any() && len(v.declared) > 0 && (keyless || v.profile.Reuse == profile.OneShot && !v.dialsAhead())
 	return passing
 }
 
 // dialsAhead reports whether connections to any backend are dialed before clients arrive.
 func (v *servicePlan) dialsAhead() bool {
-	return slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.ahead && b.Warm != 0 })
+	return slices.ContainsFunc(v.declared, func(b *backendPlan) bool { return b.ahead && b.Warm != 0 })
 }
 
 // DescribeHandshakes says in words, for each service of a valid snapshot, which parts of its clients' handshakes it passes to its
 // backends, and tells for each backend whether its warm connections are dialed before clients arrive.
 func DescribeHandshakes(snapshot *config.Snapshot) (handshakes map[string]string, dialedAhead map[string]bool, err error) {
-	p, err := newPlan(snapshot, nil)
+	p, err := newPlan(snapshot, nil, nothingFound)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -41,11 +41,11 @@ func DescribeHandshakes(snapshot *config.Snapshot) (handshakes map[string]string
 		if v.passing.Any() && v.dialsAhead() && v.profile.Predial != profile.PredialWithKey {
 			text += "; connections dialed before clients arrive carry none of it: use --warm 0 if the server requires a key"
 		}
-		if v.profile.Predial == profile.PredialWithKey && slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return !b.ahead }) {
+		if v.profile.Predial == profile.PredialWithKey && slices.ContainsFunc(v.declared, func(b *backendPlan) bool { return !b.ahead }) {
 			text += "; connections to backends that do not set the key themselves are dialed only when clients arrive"
 		}
 		handshakes[name] = text
-		for _, b := range v.backends {
+		for _, b := range v.declared {
 			dialedAhead[b.name] = b.ahead
 		}
 	}

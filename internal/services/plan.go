@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/discovery"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -18,6 +19,8 @@ type plan struct {
 	snapshot *config.Snapshot
 	profiles map[string]*profile.Profile // written by users
 	services map[string]*servicePlan
+	running  map[string]int      // by backend with discover: how many servers it stands for
+	shared   map[string][]string // by backend with discover: its servers that belong to other backends, with the reason
 }
 
 // servicePlan is the plan of one service.
@@ -27,8 +30,9 @@ type servicePlan struct {
 	balance  pool.Balance
 	hashBy   session.HashBy
 	passing  *profile.HandshakePolicy
-	backends []*backendPlan
-	byName   map[string]*backendPlan
+	declared []*backendPlan          // the backends of the configuration
+	backends []*backendPlan          // those that run: instead of one with discover, its servers
+	byName   map[string]*backendPlan // those that run
 }
 
 // backendPlan is the plan of one backend, with the settings of its service.
@@ -41,16 +45,22 @@ type backendPlan struct {
 	target  *handshake.Target
 	mode    pool.Mode
 	ahead   bool // its warm connections are dialed before clients arrive
+
+	question discovery.Question // for one with discover: what DNS is asked
+	// For a server that DNS has told: the backend of the configuration, and what was found. Nil for all others.
+	from  *backendPlan
+	found discovery.Server
 }
 
 // Check returns, as [config.Problems], why a valid snapshot cannot be put in force; nil if it can.
 func Check(snapshot *config.Snapshot) error {
-	_, err := newPlan(snapshot, nil)
+	_, err := newPlan(snapshot, nil, nothingFound)
 	return err
 }
 
-// newPlan returns the plan for a snapshot, or [config.Problems] if there is none. before is the plan in force, or nil.
-func newPlan(snapshot *config.Snapshot, before *plan) (*plan, error) {
+// newPlan returns the plan for a snapshot, or [config.Problems] if there is none. before is the plan in force, or nil. find knows the
+// servers of backends with discover.
+func newPlan(snapshot *config.Snapshot, before *plan, find finder) (*plan, error) {
 	if before == nil {
 		before = new(plan)
 	}
@@ -67,6 +77,7 @@ func newPlan(snapshot *config.Snapshot, before *plan) (*plan, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
+	p.addServers(before, find)
 	return p, nil
 }
 
@@ -120,18 +131,20 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 	same := old != nil && equal(old.Service, settings) && old.profile == v.profile
 	var problems config.Problems
 	for member, b := range p.snapshot.Members(name) {
-		planned := old.member(member)
+		planned := old.declaredAs(member)
 		if !same || planned == nil || !equal(planned.Backend, b) {
 			if planned, err = newBackendPlan(member, b, v); err != nil {
 				problems = append(problems, config.Problem{Kind: config.KindBackend, Name: member, Field: "url", Text: err.Error()})
 				continue
 			}
 		}
-		v.backends = append(v.backends, planned)
-		v.byName[member] = planned
+		v.declared = append(v.declared, planned)
+		if !b.Discovers() {
+			v.add(planned)
+		}
 	}
 	v.passing = v.passes(pass)
-	waits := v.profile.Predial == profile.PredialNever || slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return !b.ahead })
+	waits := v.profile.Predial == profile.PredialNever || slices.ContainsFunc(v.declared, func(b *backendPlan) bool { return !b.ahead })
 	if waits && settings.Queue == 0 {
 		return nil, bad("queue", fmt.Errorf("invalid number \"0\": the profile %s dials connections for waiting clients, so use at least 1", v.profile.Name))
 	}
@@ -155,10 +168,31 @@ func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan
 	if planned.mode, err = pool.ParseMode(b.State); err != nil {
 		return nil, err
 	}
+	if b.Discovers() {
+		planned.question = questionOf(planned.target)
+	}
 	return planned, nil
 }
 
-// member returns the plan for a backend; nil if there is none.
+// add adds a backend that runs.
+func (v *servicePlan) add(b *backendPlan) {
+	v.backends = append(v.backends, b)
+	v.byName[b.name] = b
+}
+
+// declaredAs returns the plan for a backend of the configuration; nil if there is none.
+func (v *servicePlan) declaredAs(name string) *backendPlan {
+	if v == nil {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(v.declared, name, func(b *backendPlan, name string) int { return strings.Compare(b.name, name) })
+	if !ok {
+		return nil
+	}
+	return v.declared[i]
+}
+
+// member returns the plan for a backend that runs; nil if there is none.
 func (v *servicePlan) member(name string) *backendPlan {
 	if v == nil {
 		return nil
@@ -168,7 +202,7 @@ func (v *servicePlan) member(name string) *backendPlan {
 
 // enabled reports whether a backend of the service is enabled.
 func (v *servicePlan) enabled() bool {
-	return slices.ContainsFunc(v.backends, func(b *backendPlan) bool { return b.mode == pool.Enabled })
+	return slices.ContainsFunc(v.declared, func(b *backendPlan) bool { return b.mode == pool.Enabled })
 }
 
 // planFor returns the plan for a running backend; nil if it is to be removed.

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -17,7 +18,7 @@ func (s *Services) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, v := range s.inOrder() {
-		if err := v.ready(); err != nil {
+		if err := s.readyOf(v); err != nil {
 			return err
 		}
 	}
@@ -26,12 +27,15 @@ func (s *Services) Ready() error {
 
 // The functions below are called with Services.mu held.
 
-// ready is Ready for one service.
-func (v *service) ready() error {
+// readyOf is Ready for one service.
+func (s *Services) readyOf(v *service) error {
 	if !v.atStart && !v.hasServed() {
 		return nil
 	}
-	var reasons []string
+	reasons, err := s.withoutServers(v)
+	if err != nil {
+		return err
+	}
 	serves := false
 	for _, m := range v.inOrder() {
 		book := m.Stats()
@@ -55,6 +59,22 @@ func (v *service) ready() error {
 		reasons = append(reasons[:most], fmt.Sprintf("and %d more", more))
 	}
 	return fmt.Errorf("not ready: service %s: %s", v.name, strings.Join(reasons, "; "))
+}
+
+// withoutServers returns why backends with discover have no server yet. The error says why the service is not ready, whatever its other
+// backends are: the first lookup since the proxy started is under way.
+func (s *Services) withoutServers(v *service) (reasons []string, err error) {
+	for _, b := range v.plan.declared {
+		if !b.Discovers() || b.mode != pool.Enabled || b.Weight == 0 || s.desired.running[b.name]+len(s.desired.shared[b.name]) > 0 {
+			continue
+		}
+		now, _ := s.discovery.Status(b.name)
+		if now.Failures == 0 && v.atStart && !v.hasServed() {
+			return nil, fmt.Errorf("not ready: service %s: the servers of %s (backend %s) are being looked up", v.name, b.question.Host, b.name)
+		}
+		reasons = append(reasons, fmt.Sprintf("no server for %s (backend %s): %s", b.URL, b.name, cmp.Or(now.Reason, "it is being looked up")))
+	}
+	return reasons, nil
 }
 
 // hasServed reports whether the service has ever had a connection.

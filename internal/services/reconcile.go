@@ -104,7 +104,7 @@ func (s *Services) applyBackend(v *service, plan *backendPlan, now time.Time) {
 // is none.
 func (s *Services) runningBackend(v *service, plan *backendPlan) *member {
 	for _, m := range s.servers[plan.server] {
-		if m.Group() != v.group {
+		if m.Group() != v.group || m.server != plan.server {
 			continue
 		}
 		if v.members[m.plan.name] == m {
@@ -122,13 +122,15 @@ func (s *Services) runningBackend(v *service, plan *backendPlan) *member {
 
 // startBackend starts a backend. Connections that other backends still have to the server reduce its cap before it dials.
 func (s *Services) startBackend(v *service, plan *backendPlan, now time.Time) *member {
-	m := &member{service: v.name, server: plan.server, atStart: !s.begun && plan.mode == pool.Enabled, plan: plan, mode: plan.mode}
+	m := &member{service: v.name, server: plan.server, byName: plan.byName(), atStart: !s.begun && plan.mode == pool.Enabled, plan: plan, mode: plan.mode}
 	m.taken, m.meter = s.takenFrom(m), s.o.Meters.Backend(v.name, plan.name)
 	if plan.mode == pool.Enabled {
 		v.startWarming(m, now)
 	}
 	m.Backend = backend.New(s.options(v, m))
-	s.servers[m.server] = append(s.servers[m.server], m)
+	for _, key := range m.keys() {
+		s.servers[key] = append(s.servers[key], m)
+	}
 	if s.begun { // the first snapshot logs no additions
 		s.logLater("backend added", "backend", plan.name, "service", v.name, "url", plan.target.URL, "state", plan.mode.String())
 	}
@@ -206,7 +208,7 @@ func (s *Services) shareCaps() {
 		for _, m := range v.members {
 			if taken := s.takenFrom(m); taken != m.taken && s.desired.planFor(m) != nil {
 				m.taken = taken
-				m.Set(m.sizes())
+				m.Set(s.sizes(m))
 			}
 		}
 	}
@@ -214,19 +216,44 @@ func (s *Services) shareCaps() {
 
 // takenFrom returns how many connections of a backend's cap belong to other backends with the same server. A leaving backend counts
 // with the connections that it still has, since it cannot grow; one that will be removed counts with all that it may still take.
+//
+// After discover was set or removed, connections that were dialed by name may lead to any server of that name.
 func (s *Services) takenFrom(m *member) (taken int) {
+	atMost := 0 // that any one of the servers of this name has
 	for _, other := range s.servers[m.server] {
-		if other == m || s.desired.planFor(other) != nil && !slices.Contains(s.leaving, other) {
-			continue
+		if other.server == m.server {
+			taken += s.takenBy(other, m)
+		} else {
+			atMost = max(atMost, s.takenBy(other, m))
 		}
-		book := other.Stats()
-		used := book.Used()
-		if book.State == pool.Enabled.String() { // the others cannot grow
-			used = max(used, other.plan.Connections-other.taken)
-		}
-		taken += used
 	}
-	return taken
+	for _, other := range s.servers[m.byName] {
+		if other.server == m.byName {
+			taken += s.takenBy(other, m)
+		}
+	}
+	return taken + atMost
+}
+
+// takenBy is takenFrom for one other backend.
+func (s *Services) takenBy(other, m *member) int {
+	if other == m || s.desired.planFor(other) != nil && !slices.Contains(s.leaving, other) {
+		return 0
+	}
+	book := other.Stats()
+	used := book.Used()
+	if book.State == pool.Enabled.String() { // the others cannot grow
+		used = max(used, other.plan.Connections-other.taken)
+	}
+	return used
+}
+
+// keys returns the keys of Services.servers under which the backend is found: its server, and the name that DNS knows it by.
+func (m *member) keys() []string {
+	if m.byName == "" {
+		return []string{m.server}
+	}
+	return []string{m.server, m.byName}
 }
 
 // setMode changes a backend's mode. It is called again and again, most often with nothing to change.

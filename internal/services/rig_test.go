@@ -32,8 +32,8 @@ type rig struct {
 
 func newRig(t testing.TB) *rig { return newLoggedRig(t, slog.DiscardHandler) }
 
-// newLoggedRig is newRig with a log of the test's.
-func newLoggedRig(t testing.TB, handler slog.Handler) *rig {
+// newLoggedRig is newRig with a log of the test's, and other options.
+func newLoggedRig(t testing.TB, handler slog.Handler, changes ...func(*Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, content: config.NewContent()}
 	var err error
@@ -44,7 +44,11 @@ func newLoggedRig(t testing.TB, handler slog.Handler) *rig {
 	r.sessions = session.NewServer(session.Options{
 		Loops: r.loops, Limits: session.Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}, Log: log,
 	})
-	r.services = New(Options{Loops: r.loops, SetRoutes: r.sessions.SetServices, Log: log})
+	o := Options{Loops: r.loops, SetRoutes: r.sessions.SetServices, Log: log}
+	for _, change := range changes {
+		change(&o)
+	}
+	r.services = New(o)
 	listener := wstest.Listen(t)
 	r.address = listener.Addr().String()
 	r.sessions.Serve(listener)

@@ -18,10 +18,12 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/discovery"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
@@ -51,6 +53,12 @@ type Options struct {
 	Guard *mistake.Guard
 	// Loops are the event loops that own the connections.
 	Loops *loop.Group
+	// Resolver looks up the names of backends with discover; default the system's.
+	Resolver discovery.Resolver
+	// Own reports whether this process itself accepts clients at an address, which then is no server; nil for never.
+	Own func(netip.AddrPort) bool
+	// LookupPace, if set, is the time between two lookups of a name instead of each backend's own. Tests use it.
+	LookupPace time.Duration
 	// SetRoutes receives the services that clients can ask for, such as [session.Server.SetServices].
 	SetRoutes func([]*session.Service)
 	// Log receives a line for each change of state.
@@ -65,15 +73,19 @@ type Services struct {
 	woken    chan struct{} // of size one: a backend is warming or leaving
 	done     chan struct{}
 
-	applying sync.Mutex // held by Apply, so that plans are applied one after the other; taken before mu
+	discovery *discovery.Discovery // static
+	answered  atomic.Bool          // servers that DNS tells have changed, see replan
+
+	applying sync.Mutex // held by putInForce, so that plans are applied one after the other; taken before mu
 
 	// mu is never held while waiting for the network or for another goroutine, because monitoring needs it.
 	mu          sync.Mutex
 	begun       bool                 // guarded by mu: a snapshot was applied before
+	released    bool                 // guarded by mu: no connection is kept without a session, see Release
 	desired     *plan                // guarded by mu: the plan that was applied last
 	services    map[string]*service  // guarded by mu: by name
 	leaving     []*member            // guarded by mu: removed backends that still have connections
-	servers     map[string][]*member // guarded by mu: backends of services and leaving ones, by their server
+	servers     map[string][]*member // guarded by mu: backends of services and leaving ones, by their server, see keys
 	pendingLogs []func()             // guarded by mu: log lines, written after mu is unlocked
 }
 
@@ -97,6 +109,7 @@ type member struct {
 	service string
 	meter   *meter.Backend // held until the backend is gone
 	server  string         // the same for the same server, see config.ServerOf
+	byName  string         // what server is for the URL, if DNS has told this server's address; otherwise empty
 	atStart bool           // it was enabled when the proxy started
 	plan    *backendPlan
 	mode    pool.Mode
@@ -114,6 +127,13 @@ func New(o Options) *Services {
 		o: o, services: make(map[string]*service), servers: make(map[string][]*member),
 		woken: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	s.discovery = discovery.New(discovery.Options{
+		Resolver: o.Resolver, Own: o.Own, Guard: o.Guard, Log: o.Log,
+		Changed: func() {
+			s.answered.Store(true)
+			s.wake()
+		},
+	})
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	go s.run()
 	return s
@@ -124,20 +144,38 @@ func New(o Options) *Services {
 func (s *Services) Apply(snapshot *config.Snapshot) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
+	return s.putInForce(snapshot)
+}
+
+// putInForce puts a snapshot in force, with what DNS has told so far. It is called with applying held.
+func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	s.mu.Lock()
 	before := s.desired
 	s.mu.Unlock()
-	next, err := newPlan(snapshot, before) // takes a while for thousands of backends
+	next, err := newPlan(snapshot, before, s.discovery.Servers) // takes a while for thousands of backends
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	s.desired = next
+	s.logShared(before)
 	s.reconcile(time.Now())
 	s.route()
 	s.begun = true
 	s.unlock()
+	s.discovery.Watch(next.watched(s.o.LookupPace))
 	return nil
+}
+
+// replan puts the snapshot in force once more, since DNS has told of other servers.
+func (s *Services) replan() {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	if snapshot := s.Snapshot(); snapshot != nil {
+		if err := s.putInForce(snapshot); err != nil { // it was good before
+			s.o.Log.Error("servers that DNS tells cannot be used", "reason", err)
+		}
+	}
 }
 
 // Snapshot returns the snapshot that was applied last; nil before the first.
@@ -188,6 +226,9 @@ func (s *Services) run() {
 
 // advance continues warming and draining, and returns whether anything is left to do.
 func (s *Services) advance() (more bool) {
+	if s.answered.Swap(false) {
+		s.replan()
+	}
 	s.mu.Lock()
 	gone := s.reap()
 	more = s.reconcile(time.Now())
@@ -210,9 +251,11 @@ func (s *Services) reap() (gone []*member) {
 		return true
 	})
 	for _, m := range gone {
-		others := slices.DeleteFunc(s.servers[m.server], func(other *member) bool { return other == m })
-		if s.servers[m.server] = others; len(others) == 0 {
-			delete(s.servers, m.server)
+		for _, key := range m.keys() {
+			others := slices.DeleteFunc(s.servers[key], func(other *member) bool { return other == m })
+			if s.servers[key] = others; len(others) == 0 {
+				delete(s.servers, key)
+			}
 		}
 	}
 	return gone
@@ -243,6 +286,19 @@ func (v *service) route() *session.Service {
 		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Origins: c.AllowOrigin,
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
 		Passing: v.plan.passing, Dropped: v.dropped, Removed: v.removed,
+	}
+}
+
+// Release gives back the servers' places that no session uses: from now on, no connection is opened in advance, and none is kept after its
+// session. Sessions go on, and connections are still dialed for those that wait.
+func (s *Services) Release() {
+	s.mu.Lock()
+	defer s.unlock()
+	s.released = true
+	for _, v := range s.services {
+		for _, m := range v.members {
+			m.Update(s.options(v, m), false)
+		}
 	}
 }
 
@@ -300,6 +356,7 @@ func byName[T any](all map[string]T) []T {
 // Close closes all connections, and returns when they are closed or ctx ends. All sessions must have ended, and Apply must not be
 // called any more.
 func (s *Services) Close(ctx context.Context) {
+	s.discovery.Close()
 	s.stop()
 	<-s.done
 	s.mu.Lock()

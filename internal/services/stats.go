@@ -1,6 +1,8 @@
 package services
 
 import (
+	"slices"
+
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
@@ -22,7 +24,7 @@ func (s *Services) Stats(to *api.Stats) {
 		for _, m := range v.inOrder() {
 			book := m.Stats()
 			to.Backends = append(to.Backends, api.Backend{
-				Name: m.Name(), Service: v.name, URL: m.URL(), Profile: m.Profile().Name, Health: api.Health(m.Health()), Pool: poolOf(&book),
+				Name: m.Name(), Service: v.name, URL: m.URL(), Profile: m.Profile().Name, DiscoveredFrom: m.plan.discoveredFrom(), Health: api.Health(m.Health()), Pool: poolOf(&book),
 				Retired: book.Totals.Reasons.Sum(), Variants: variantsOf(m.Backend),
 			})
 			if book.State == pool.Enabled.String() && book.Weight > 0 {
@@ -39,6 +41,7 @@ func (s *Services) Stats(to *api.Stats) {
 			service.Utilisation = float64(used) / float64(room)
 		}
 		to.Services = append(to.Services, service)
+		to.Discovery = append(to.Discovery, s.lookupsOf(v)...)
 	}
 	for _, m := range s.leaving {
 		book := m.Stats()
@@ -46,6 +49,26 @@ func (s *Services) Stats(to *api.Stats) {
 			Name: m.Name(), Service: m.service, URL: m.URL(), Leased: book.Leased, Resetting: book.Resetting, Retiring: book.Retiring,
 		})
 	}
+}
+
+// lookupsOf returns how DNS is asked for the servers of a service. It is called with mu held.
+func (s *Services) lookupsOf(v *service) (all []api.Discovery) {
+	for _, b := range v.plan.declared {
+		now, ok := s.discovery.Status(b.name)
+		if !ok {
+			continue
+		}
+		records := "address"
+		if now.SRV {
+			records = "SRV"
+		}
+		all = append(all, api.Discovery{
+			Backend: b.name, Service: v.name, Host: now.Host, Records: records, Servers: s.desired.running[b.name],
+			Asked: now.Asked, Answered: now.Answered, Failing: now.Failing, Reason: now.Reason, Lookups: now.Lookups, Failures: now.Failures,
+			LeftOut: slices.Concat(now.LeftOut, s.desired.shared[b.name]),
+		})
+	}
+	return all
 }
 
 // Count returns the number of services.

@@ -7,10 +7,12 @@
 package settings
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/state"
 )
@@ -127,4 +129,15 @@ func (s *Settings) Socket(database bool) string {
 		return state.AdminSocket(s.Directory())
 	}
 	return s.AdminSocket
+}
+
+// Sources returns the local addresses from which servers are dialed. The settings must have passed Check.
+func (s *Settings) Sources() []netip.Addr {
+	addresses := make([]netip.Addr, 0, len(s.DialFrom))
+	for _, text := range s.DialFrom {
+		if a, err := dialfrom.Parse(text); err == nil {
+			addresses = append(addresses, a)
+		}
+	}
+	return addresses
 }

@@ -91,6 +91,7 @@ export function problems(stats, points, intervalSeconds) {
   const [failed, refused] = [sum("failed"), sum("refused")];
   if (failed > 0) add("warn", "failed", "ends", `${plural(failed, "session")} failed in the last minute.`);
   if (refused > 0) add("warn", "refused", "ends", `${plural(refused, "client was", "clients were")} refused in the last minute.`);
+  for (const short of stats.shortages ?? []) add("bad", `short ${short}`, "sessions", `${short[0].toUpperCase()}${short.slice(1)}.`);
   if (stats.internal_errors > 0) add("warn", "internal", "sessions", `${plural(stats.internal_errors, "internal error")} since the start: the log has the stack of each. Please report it.`);
   const busy = stats.loops.loops.filter((loop) => loop.awake);
   if (busy.length > 0 && busy.every((loop) => loop.busy > 0.9)) add("warn", "loops", "sessions", `The event loops use ${percent(busy.reduce((n, l) => n + l.busy, 0) / busy.length)} of their processors.`);

@@ -1,0 +1,126 @@
+package manifests
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	keda "github.com/kedacore/keda/v2/apis/keda/v1alpha1"
+	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	policy "k8s.io/api/policy/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// newObject returns an empty object of a kind, or nil if the manifests have no such kind.
+func newObject(kind meta.TypeMeta) meta.Object {
+	switch kind {
+	case meta.TypeMeta{APIVersion: "v1", Kind: "Namespace"}:
+		return new(core.Namespace)
+	case meta.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}:
+		return new(core.ConfigMap)
+	case meta.TypeMeta{APIVersion: "v1", Kind: "Service"}:
+		return new(core.Service)
+	case meta.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}:
+		return new(apps.Deployment)
+	case meta.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}:
+		return new(batch.Job)
+	case meta.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"}:
+		return new(policy.PodDisruptionBudget)
+	case meta.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}:
+		return new(networking.NetworkPolicy)
+	case meta.TypeMeta{APIVersion: "monitoring.coreos.com/v1", Kind: "ServiceMonitor"}:
+		return new(monitoring.ServiceMonitor)
+	case meta.TypeMeta{APIVersion: "monitoring.coreos.com/v1", Kind: "PrometheusRule"}:
+		return new(monitoring.PrometheusRule)
+	case meta.TypeMeta{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject"}:
+		return new(keda.ScaledObject)
+	}
+	return nil
+}
+
+// decode reads the objects of a YAML file strictly: a field that Kubernetes does not know is an error, as is a value of the wrong type. A Kustomization is no object of a cluster, and is left out.
+func decode(name string, text []byte) ([]meta.Object, error) {
+	var objects []meta.Object
+	documents := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(text)))
+	defer documents.Close()
+	buffer := make([]byte, len(text)+1)
+	for n := 1; ; n++ {
+		size, err := documents.Read(buffer)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: document %d: %w", name, n, err)
+		}
+		document := buffer[:size]
+		var kind meta.TypeMeta
+		if err := yaml.Unmarshal(document, &kind); err != nil {
+			return nil, fmt.Errorf("%s: document %d: %w", name, n, err)
+		}
+		switch {
+		case kind == meta.TypeMeta{}: // comments only
+			continue
+		case kind.Kind == "Kustomization":
+			continue
+		}
+		object := newObject(kind)
+		if object == nil {
+			return nil, fmt.Errorf("%s: document %d: unknown kind %s of %s", name, n, kind.Kind, kind.APIVersion)
+		}
+		if err := yaml.UnmarshalStrict(document, object); err != nil {
+			return nil, fmt.Errorf("%s: document %d: %s: %w", name, n, kind.Kind, err)
+		}
+		objects = append(objects, object)
+	}
+}
+
+// decodeFolder reads the objects of all YAML files in a folder, but not those in folders below it. configuration.yaml is wsbouncer's own.
+func decodeFolder(folder string) ([]meta.Object, error) {
+	paths, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var objects []meta.Object
+	for _, path := range paths {
+		if filepath.Base(path) == "configuration.yaml" {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		some, err := decode(path, text)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, some...)
+	}
+	if len(objects) == 0 {
+		return nil, fmt.Errorf("no manifests in %s", folder)
+	}
+	return objects, nil
+}
+
+// find returns the object of a type by its name.
+func find[T meta.Object](objects []meta.Object, name string) (T, error) {
+	var names []string
+	for _, o := range objects {
+		if t, ok := o.(T); ok {
+			if t.GetName() == name {
+				return t, nil
+			}
+			names = append(names, t.GetName())
+		}
+	}
+	var none T
+	return none, fmt.Errorf("no %T named %q: there are %q", none, name, names)
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestDrain ends a pod by the manifest, with its times divided by 20. The program checks itself: see verdict.
+func TestDrain(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "wsbouncer")
+	build := exec.Command("go", "build", "-o", program, "./cmd/wsbouncer")
+	build.Dir = "../../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building wsbouncer: %v\n%s", err, out)
+	}
+	var out bytes.Buffer
+	r, err := run(t.Context(), options{
+		program: program, manifest: "../../kubernetes/deployment.yaml", configuration: "../../kubernetes/configuration.yaml",
+		clients: 80, faster: 20, out: &out,
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	t.Logf("%s", out.String())
+	if err := r.verdict(); err != nil {
+		t.Error(err)
+	}
+	if r.complete < 5 || len(r.told) < 5 || r.after < 20 {
+		t.Errorf("too few sessions prove nothing: %d ended by themselves, %d were told 1001, %d began elsewhere", r.complete, len(r.told), r.after)
+	}
+	spread, err := r.kubelet.ending.duration("drain-spread", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if width := r.last() - r.first(); width < spread/4 {
+		t.Errorf("the sessions that were left were told 1001 within %v: want them spread over %v", width, spread)
+	}
+}
+
+// TestEnding checks that the times of the manifest fit together.
+func TestEnding(t *testing.T) {
+	e, err := readEnding("../../kubernetes/deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drain, err := e.duration("drain-timeout", 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delay, err := e.duration("shutdown-delay", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shut, err := e.duration("close-timeout", 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if need := e.preStop + delay + drain + shut; e.grace < need+10*time.Second {
+		t.Errorf("terminationGracePeriodSeconds is %v: want 10s more than the %v that preStop and the proxy may take", e.grace, need)
+	}
+	if e.preStop+delay < 5*time.Second {
+		t.Errorf("the proxy refuses clients %v after its end began: nodes need longer to forget it", e.preStop+delay)
+	}
+	fast, err := e.faster(10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := argument(fast.args, "drain-timeout"); text != (drain/10).String() || fast.grace != e.grace/10 {
+		t.Errorf("ten times faster: --drain-timeout=%s, grace %v", text, fast.grace)
+	}
+	if !strings.Contains(strings.Join(fast.args, " "), "--database=") {
+		t.Errorf("arguments were lost: %q", fast.args)
+	}
+}

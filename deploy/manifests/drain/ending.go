@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	apps "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// ending is what the manifest of a Deployment says about the end of its pods. It is static.
+type ending struct {
+	args    []string      // of the container
+	preStop time.Duration // how long the container's preStop hook sleeps before SIGTERM
+	grace   time.Duration // from the deletion of the pod to SIGKILL, preStop included
+	ready   string        // path of the readiness probe
+}
+
+// readEnding reads a manifest that holds one Deployment of one container.
+func readEnding(path string) (ending, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ending{}, err
+	}
+	var d apps.Deployment
+	if err := yaml.UnmarshalStrict(text, &d); err != nil {
+		return ending{}, fmt.Errorf("%s: %w", path, err)
+	}
+	e, err := endingOf(&d)
+	if err != nil {
+		return ending{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return e, nil
+}
+
+func endingOf(d *apps.Deployment) (ending, error) {
+	pod := d.Spec.Template.Spec
+	if len(pod.Containers) != 1 {
+		return ending{}, fmt.Errorf("%d containers: this program runs one", len(pod.Containers))
+	}
+	container := pod.Containers[0]
+	e := ending{args: container.Args, grace: 30 * time.Second} // Kubernetes' default
+	if s := pod.TerminationGracePeriodSeconds; s != nil {
+		e.grace = time.Duration(*s) * time.Second
+	}
+	if l := container.Lifecycle; l != nil && l.PreStop != nil {
+		if l.PreStop.Sleep == nil {
+			return ending{}, errors.New("preStop: this program carries out sleep, and no other action")
+		}
+		e.preStop = time.Duration(l.PreStop.Sleep.Seconds) * time.Second
+	}
+	if p := container.ReadinessProbe; p == nil || p.HTTPGet == nil {
+		return ending{}, errors.New("readinessProbe: this program needs httpGet")
+	}
+	e.ready = container.ReadinessProbe.HTTPGet.Path
+	return e, nil
+}
+
+// faster returns the ending with all its times divided by a factor.
+func (e ending) faster(factor float64) (ending, error) {
+	divide := func(d time.Duration) time.Duration {
+		return time.Duration(float64(d) / factor).Round(time.Millisecond)
+	}
+	e.preStop, e.grace = divide(e.preStop), divide(e.grace)
+	e.args = slices.Clone(e.args)
+	for _, name := range []string{"shutdown-delay", "drain-timeout", "drain-spread"} {
+		text, ok := argument(e.args, name)
+		if !ok || text == "none" {
+			continue
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return ending{}, fmt.Errorf("--%s: %w", name, err)
+		}
+		e.args = withArgument(e.args, name, divide(d).String())
+	}
+	return e, nil
+}
+
+// duration returns the value of an argument, or what holds without it.
+func (e ending) duration(name string, otherwise time.Duration) (time.Duration, error) {
+	text, ok := argument(e.args, name)
+	if !ok {
+		return otherwise, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("--%s: %w", name, err)
+	}
+	return d, nil
+}
+
+// argument returns the value of an argument of the form --name=value.
+func argument(args []string, name string) (value string, ok bool) {
+	for _, arg := range args {
+		if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// withArgument returns the arguments with another value of one of them.
+func withArgument(args []string, name, value string) []string {
+	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.HasPrefix(arg, "--"+name+"=") })
+	return append(args, "--"+name+"="+value)
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"syscall"
+	"time"
+)
+
+// kubelet ends a pod. Its fields are static.
+type kubelet struct {
+	ending    ending
+	out       io.Writer
+	clients   *clients
+	endpoints *endpoints
+	pod       *pod // which ends
+	other     *pod
+}
+
+// end does what happens when a pod is deleted: the Service forgets it, the preStop hook runs, then the process gets SIGTERM, and SIGKILL
+// if it is still there at the end of the grace period.
+func (k *kubelet) end(ctx context.Context) (*result, error) {
+	r := &result{kubelet: k, deleted: time.Now()}
+	k.say(r, "the pod is deleted; preStop begins")
+
+	// Nodes take some time to learn that an endpoint is gone: here, until the middle of the hook.
+	if err := pause(ctx, k.ending.preStop/2); err != nil {
+		return nil, err
+	}
+	k.endpoints.remove(k.pod)
+	r.forgotten = time.Now()
+	k.say(r, "the Service has forgotten it")
+	if err := pause(ctx, time.Until(r.deleted.Add(k.ending.preStop))); err != nil {
+		return nil, err
+	}
+
+	r.left = k.clients.on(k.pod, isRunning)
+	r.terminated = time.Now()
+	if err := k.pod.process.Signal(syscall.SIGTERM); err != nil {
+		return nil, err
+	}
+	k.say(r, "SIGTERM")
+	kill := time.NewTimer(time.Until(r.deleted.Add(k.ending.grace)))
+	defer kill.Stop()
+	progress := time.NewTicker(k.ending.grace / 10)
+	defer progress.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-k.pod.process.Ended():
+			waiting = false
+		case <-progress.C:
+			k.say(r, "")
+		case <-kill.C:
+			r.killed = true
+			k.say(r, "SIGKILL")
+			k.pod.process.Kill()
+			waiting = false
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	r.gone = time.Now()
+	// Clients read the last close frames, and begin again elsewhere.
+	if err := pause(ctx, time.Second); err != nil {
+		return nil, err
+	}
+	k.say(r, fmt.Sprintf("the process has ended (%v)", k.pod.process.State()))
+	r.count()
+	return r, nil
+}
+
+// say prints what happens, and how many sessions each pod has.
+func (k *kubelet) say(r *result, what string) {
+	ready := "ready"
+	if !k.pod.isReady(context.Background()) {
+		ready = "not ready"
+	}
+	fmt.Fprintf(k.out, "%7.1fs  %s: %3d sessions, %-9s  %s: %3d sessions  %s\n", time.Since(r.deleted).Seconds(),
+		k.pod.name, len(k.clients.on(k.pod, isRunning)), ready, k.other.name, len(k.clients.on(k.other, isRunning)), what)
+}

@@ -1,0 +1,113 @@
+package app
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+// apply puts a snapshot in force, and warns if this machine grants too little for it.
+func (p *Proxy) apply(snapshot *config.Snapshot) error {
+	if err := CheckHealthPath(p.settings.HealthPath, snapshot); err != nil {
+		return err
+	}
+	if err := p.services.Apply(snapshot); err != nil {
+		return err
+	}
+	p.warnOfNeeds(snapshot)
+	return nil
+}
+
+// lacks are the log's messages about resources of which there is too little.
+var lacks = map[string]string{
+	machine.ResourceDescriptors: "file-descriptor limit too low", machine.ResourceMemory: "memory limit too low",
+	machine.ResourcePorts: "too few local ports",
+}
+
+// warnOfNeeds warns of each resource of which there is too little for a snapshot, unless the warning is the last one.
+func (p *Proxy) warnOfNeeds(snapshot *config.Snapshot) {
+	need := Need(snapshot, p.settings.Sources())
+	warnings := machine.Warnings(need.Demands(machine.Granted()))
+	for _, resource := range slices.Sorted(maps.Keys(warnings)) {
+		if text := warnings[resource]; text != p.warned[resource] {
+			p.log.Warn(lacks[resource], "reason", text)
+		}
+	}
+	p.warned = warnings
+}
+
+// Need returns the most that a configuration may need of this machine, if servers are dialed from these addresses; none for the
+// system's choice. Without a snapshot it is what a proxy without services needs.
+func Need(snapshot *config.Snapshot, from []netip.Addr) machine.Need {
+	var n machine.Need
+	if snapshot == nil {
+		return n
+	}
+	servers := make(map[string]*machine.Server)
+	for name, service := range snapshot.Services() {
+		n.Waiting += service.Queue
+		for _, b := range snapshot.Members(name) {
+			if b.State == pool.Disabled.String() {
+				continue
+			}
+			address, secure := config.AddressOf(b.URL)
+			n.Connections += b.Connections
+			if secure {
+				n.Secure += b.Connections
+			}
+			s := servers[address]
+			if s == nil {
+				s = &machine.Server{Address: address, Sources: countSources(from, address)}
+				servers[address] = s
+			}
+			s.Connections += b.Connections
+			if b.Discover != "" && !s.Each {
+				s.Each = true
+				n.Each = append(n.Each, address)
+			}
+		}
+	}
+	for _, address := range slices.Sorted(maps.Keys(servers)) {
+		n.Servers = append(n.Servers, *servers[address])
+	}
+	slices.Sort(n.Each)
+	return n
+}
+
+// countSources returns from how many local addresses a server, host:port, is dialed. If its host is a name, whose family is not known, the
+// family with fewer addresses counts.
+func countSources(from []netip.Addr, server string) int {
+	if len(from) == 0 {
+		return 1 // which the system chooses
+	}
+	suitable := dialfrom.Suitable(from, server)
+	four := 0
+	for _, a := range suitable {
+		if a.Is4() {
+			four++
+		}
+	}
+	six := len(suitable) - four
+	if four == 0 || six == 0 {
+		return len(suitable)
+	}
+	return min(four, six)
+}
+
+// Needs returns the most that the only service in flags-only operation may need of this machine. The settings must have passed Check.
+func (s *Settings) Needs() machine.Need {
+	fixed, err := s.check()
+	if err != nil {
+		return machine.Need{}
+	}
+	snapshot, err := fixed.snapshot()
+	if err != nil {
+		return machine.Need{}
+	}
+	return Need(snapshot, s.Sources())
+}

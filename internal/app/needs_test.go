@@ -1,0 +1,89 @@
+package app
+
+import (
+	"bytes"
+	"log/slog"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
+)
+
+// snapshotOf returns a configuration with these backends of one service.
+func snapshotOf(t *testing.T, backends map[string]config.Backend) *config.Snapshot {
+	t.Helper()
+	content := config.NewContent()
+	service := config.DefaultService()
+	service.Queue = 7
+	content.Services["stt"] = service
+	for name, given := range backends {
+		b := config.DefaultBackend()
+		b.Service, b.URL, b.Connections, b.Discover = "stt", given.URL, given.Connections, given.Discover
+		if given.State != "" {
+			b.State = given.State
+		}
+		content.Backends[name] = b
+	}
+	snapshot, err := config.NewSnapshot("1", &content, config.CheckProfiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snapshot
+}
+
+// Backends that share an address share its ports, and disabled ones need nothing.
+func TestNeed(t *testing.T) {
+	snapshot := snapshotOf(t, map[string]config.Backend{
+		"a": {URL: "ws://10.0.0.1:2700/a", Connections: 10}, "b": {URL: "ws://10.0.0.1:2700/b", Connections: 20},
+		"c": {URL: "wss://[fd00::1]/", Connections: 30}, "d": {URL: "ws://10.0.0.4/", Connections: 40, State: "disabled"},
+		"e": {URL: "ws://GPU.example:80/", Connections: 50, Discover: "dns"},
+	})
+	four, four2, six := netip.MustParseAddr("10.0.0.8"), netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("fd00::8")
+	for _, c := range []struct {
+		from []netip.Addr
+		want [3]int // addresses to dial these servers from
+	}{
+		{nil, [3]int{1, 1, 1}},
+		{[]netip.Addr{four, four2}, [3]int{2, 0, 2}},
+		{[]netip.Addr{four, four2, six}, [3]int{2, 1, 1}},
+	} {
+		n := Need(snapshot, c.from)
+		want := []machine.Server{
+			{Address: "10.0.0.1:2700", Connections: 30, Sources: c.want[0]},
+			{Address: "[fd00::1]:443", Connections: 30, Sources: c.want[1]},
+			{Address: "gpu.example:80", Connections: 50, Each: true, Sources: c.want[2]},
+		}
+		if n.Connections != 110 || n.Secure != 30 || n.Waiting != 7 || !slices.Equal(n.Servers, want) || !slices.Equal(n.Each, []string{"gpu.example:80"}) {
+			t.Errorf("from %v: %+v", c.from, n)
+		}
+	}
+	if n := Need(nil, nil); n.Connections != 0 || len(n.Servers) != 0 {
+		t.Errorf("of nothing: %+v", n)
+	}
+}
+
+// A change that makes the configuration too large is warned of once.
+func TestWarnsOnce(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the number of local ports is not known")
+	}
+	var log bytes.Buffer
+	p := &Proxy{log: slog.New(slog.NewTextHandler(&log, nil))}
+	large := func(connections int) *config.Snapshot {
+		return snapshotOf(t, map[string]config.Backend{"a": {URL: "ws://10.0.0.1:2700", Connections: connections}})
+	}
+	for i, step := range []struct {
+		connections int
+		warns       bool
+	}{{100, false}, {100_000, true}, {100_000, false}, {99_999, true}, {100, false}, {99_999, true}} {
+		log.Reset()
+		p.warnOfNeeds(large(step.connections))
+		if got := strings.Count(log.String(), `msg="too few local ports"`); got != map[bool]int{true: 1}[step.warns] {
+			t.Errorf("step %d, %d connections:\n%s", i, step.connections, log.String())
+		}
+	}
+}
