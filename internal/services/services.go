@@ -59,6 +59,9 @@ type Options struct {
 	Own func(netip.AddrPort) bool
 	// LookupPace, if set, is the time between two lookups of a name instead of each backend's own. Tests use it.
 	LookupPace time.Duration
+	// InForce is called whenever a snapshot was put in force or the servers that DNS tells have changed, with the servers, host:port, of
+	// each backend with discover for which DNS has told some. Calls do not overlap, and it must not call Services. Nil for nobody.
+	InForce func(snapshot *config.Snapshot, found map[string][]string)
 	// SetRoutes receives the services that clients can ask for, such as [session.Server.SetServices].
 	SetRoutes func([]*session.Service)
 	// Log receives a line for each change of state.
@@ -164,6 +167,9 @@ func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	s.begun = true
 	s.unlock()
 	s.discovery.Watch(next.watched(s.o.LookupPace))
+	if s.o.InForce != nil {
+		s.o.InForce(snapshot, next.found())
+	}
 	return nil
 }
 
