@@ -152,10 +152,14 @@ func TestImage(t *testing.T) {
 	})
 
 	t.Run("root certificates", func(t *testing.T) {
-		// Nobody listens: the point is that the file of certificates is read at all when a wss:// backend is checked.
-		output, err := e.container(t, image, "check", "--backend", "wss://127.0.0.1:1,tls-ca=/etc/ssl/certs/ca-certificates.crt")
+		// check reads the file, which is where crypto/x509 looks when no file is named.
+		output, err := e.container(t, image, "check", "--backend", "wss://127.0.0.1:1", "--tls-ca", "/etc/ssl/certs/ca-certificates.crt")
 		if err != nil {
 			t.Errorf("%v\n%s", err, output)
+		}
+		output, err = e.container(t, image, "check", "--backend", "wss://127.0.0.1:1", "--tls-ca", "/etc/ssl/certs/other.crt")
+		if err == nil {
+			t.Errorf("check found nothing wrong with a file that does not exist:\n%s", output)
 		}
 	})
 }
