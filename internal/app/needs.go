@@ -1,8 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"maps"
+	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -49,6 +52,9 @@ func Need(snapshot *config.Snapshot, from []netip.Addr, found map[string][]strin
 	servers := make(map[string]*machine.Server)
 	for name, service := range snapshot.Services() {
 		n.Waiting += service.Queue
+		if at := probeAddress(service.Probe); at != "" && countSources(from, at) == 0 {
+			servers[at] = &machine.Server{Address: at, Connections: 1} // such a probe would never have a result
+		}
 		for backend, b := range snapshot.Members(name) {
 			if b.State == pool.Disabled.String() {
 				continue
@@ -81,6 +87,15 @@ func Need(snapshot *config.Snapshot, from []netip.Addr, found map[string][]strin
 	}
 	slices.Sort(n.Each)
 	return n
+}
+
+// probeAddress returns the host:port that a service's health check is sent to, if it names a host; otherwise empty.
+func probeAddress(probe string) string {
+	u, err := url.Parse(probe)
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
 }
 
 // countSources returns from how many local addresses a server, host:port, is dialed. If its host is a name, whose family is not known, the

@@ -93,3 +93,23 @@ func TestWarnsOnce(t *testing.T) {
 		}
 	}
 }
+
+// A health check that no address can be used for is like a server that none can be used for.
+func TestNeedOfProbes(t *testing.T) {
+	snapshot := snapshotOf(t, map[string]config.Backend{"a": {URL: "ws://10.0.0.1:2700/", Connections: 10}})
+	content := snapshot.Content()
+	from := []netip.Addr{netip.MustParseAddr("10.0.0.8")}
+	for probe, want := range map[string]int{"": 1, "upgrade": 1, "/health": 1, "http://10.0.0.9/health": 1, "http://gpu/health": 1, "https://[::1]/health": 2} {
+		service := content.Services["stt"]
+		service.Probe = probe
+		content.Services["stt"] = service
+		next, err := config.NewSnapshot("2", &content, config.CheckProfiles)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := Need(next, from, nil)
+		if len(n.Servers) != want || want == 2 && n.Servers[1] != (machine.Server{Address: "[::1]:443", Connections: 1}) {
+			t.Errorf("%q: %+v", probe, n.Servers)
+		}
+	}
+}
