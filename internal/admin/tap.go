@@ -60,13 +60,11 @@ func (s *Source) serveTap(w http.ResponseWriter, r *http.Request) {
 // startTap starts a tap, unless what it names is not there: it would wait in vain.
 func (s *Source) startTap(q api.TapQuery) (Tap, error) {
 	if q.Service != "" || q.Backend != "" {
-		var services, backends []string
+		var services []string
 		now := s.Stats()
+		backends := now.BackendNames()
 		for i := range now.Services {
 			services = append(services, now.Services[i].Name)
-		}
-		for i := range now.Backends {
-			backends = append(backends, now.Backends[i].Name)
 		}
 		switch {
 		case q.Service != "" && !slices.Contains(services, q.Service):

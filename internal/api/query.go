@@ -84,7 +84,7 @@ func (q SessionQuery) Values() url.Values {
 // Matches reports whether a session is one of those that the query chooses.
 func (q *SessionQuery) Matches(s *Session) bool {
 	return (q.Service == "" || q.Service == s.Service) &&
-		(q.Backend == "" || q.Backend == s.Backend) &&
+		(q.Backend == "" || IsBackend(s.Backend, q.Backend)) &&
 		(q.Tenant == "" || q.Tenant == s.Tenant) &&
 		(q.Client == "" || q.Client == s.Client || q.Client == addressOnly(s.Client)) &&
 		(q.State == "" || q.State == s.State)

@@ -182,22 +182,6 @@ type Leaving struct {
 	Retiring  int `json:"retiring"`
 }
 
-// Discovery is how DNS is asked for the servers of one backend.
-type Discovery struct {
-	Backend  string    `json:"backend"` // as in the configuration; its servers' names are BACKEND@ADDRESS:PORT
-	Service  string    `json:"service"`
-	Host     string    `json:"host"`               // that is looked up
-	Records  string    `json:"records"`            // address or SRV
-	Servers  int       `json:"servers"`            // that the name stands for at present
-	Asked    time.Time `json:"asked,omitzero"`     // the end of the last lookup
-	Answered time.Time `json:"answered,omitzero"`  // the end of the last lookup that found servers
-	Failing  time.Time `json:"failing,omitzero"`   // since when lookups fail or find nothing; the servers stay meanwhile
-	Reason   string    `json:"reason,omitempty"`   // why the last lookup failed
-	Lookups  uint64    `json:"lookups"`            // since the backend has its URL
-	Failures uint64    `json:"failures"`           // of those, how many failed or found nothing
-	LeftOut  []string  `json:"left_out,omitempty"` // addresses of the last answer that are not used, and why; the first few
-}
-
 // Configuration is which configuration is in force, and how good it is.
 type Configuration struct {
 	Source  string    `json:"source"`

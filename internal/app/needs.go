@@ -1,8 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"maps"
+	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -11,16 +14,12 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
-// apply puts a snapshot in force, and warns if this machine grants too little for it.
+// apply puts a snapshot in force. Services then calls warnOfNeeds.
 func (p *Proxy) apply(snapshot *config.Snapshot) error {
 	if err := CheckHealthPath(p.settings.HealthPath, snapshot); err != nil {
 		return err
 	}
-	if err := p.services.Apply(snapshot); err != nil {
-		return err
-	}
-	p.warnOfNeeds(snapshot)
-	return nil
+	return p.services.Apply(snapshot)
 }
 
 // lacks are the log's messages about resources of which there is too little.
@@ -29,9 +28,10 @@ var lacks = map[string]string{
 	machine.ResourcePorts: "too few local ports",
 }
 
-// warnOfNeeds warns of each resource of which there is too little for a snapshot, unless the warning is the last one.
-func (p *Proxy) warnOfNeeds(snapshot *config.Snapshot) {
-	need := Need(snapshot, p.settings.Sources())
+// warnOfNeeds warns of each resource of which there is too little for a snapshot and the servers that were found (see Need), unless the
+// warning is the last one. Calls must not overlap.
+func (p *Proxy) warnOfNeeds(snapshot *config.Snapshot, found map[string][]string) {
+	need := Need(snapshot, p.settings.Sources(), found)
 	warnings := machine.Warnings(need.Demands(machine.Granted()))
 	for _, resource := range slices.Sorted(maps.Keys(warnings)) {
 		if text := warnings[resource]; text != p.warned[resource] {
@@ -41,9 +41,10 @@ func (p *Proxy) warnOfNeeds(snapshot *config.Snapshot) {
 	p.warned = warnings
 }
 
-// Need returns the most that a configuration may need of this machine, if servers are dialed from these addresses; none for the
-// system's choice. Without a snapshot it is what a proxy without services needs.
-func Need(snapshot *config.Snapshot, from []netip.Addr) machine.Need {
+// Need returns the most that a configuration may need of this machine. from are the addresses that servers are dialed from; none for the
+// system's choice. found are the servers, host:port, of backends with discover, by their names; one that is not there counts as one
+// server. Without a snapshot it is what a proxy without services needs.
+func Need(snapshot *config.Snapshot, from []netip.Addr, found map[string][]string) machine.Need {
 	var n machine.Need
 	if snapshot == nil {
 		return n
@@ -51,22 +52,31 @@ func Need(snapshot *config.Snapshot, from []netip.Addr) machine.Need {
 	servers := make(map[string]*machine.Server)
 	for name, service := range snapshot.Services() {
 		n.Waiting += service.Queue
-		for _, b := range snapshot.Members(name) {
+		if at := probeAddress(service.Probe); at != "" && countSources(from, at) == 0 {
+			servers[at] = &machine.Server{Address: at, Connections: 1} // such a probe would never have a result
+		}
+		for backend, b := range snapshot.Members(name) {
 			if b.State == pool.Disabled.String() {
 				continue
 			}
 			address, secure := config.AddressOf(b.URL)
-			n.Connections += b.Connections
-			if secure {
-				n.Secure += b.Connections
+			addresses := found[backend]
+			if b.Discover == "" || len(addresses) == 0 {
+				addresses = []string{address}
 			}
-			s := servers[address]
-			if s == nil {
-				s = &machine.Server{Address: address, Sources: countSources(from, address)}
-				servers[address] = s
+			for _, address := range addresses {
+				n.Connections += b.Connections
+				if secure {
+					n.Secure += b.Connections
+				}
+				s := servers[address]
+				if s == nil {
+					s = &machine.Server{Address: address, Sources: countSources(from, address)}
+					servers[address] = s
+				}
+				s.Connections += b.Connections
 			}
-			s.Connections += b.Connections
-			if b.Discover != "" && !s.Each {
+			if s := servers[address]; b.Discover != "" && len(found[backend]) == 0 && !s.Each {
 				s.Each = true
 				n.Each = append(n.Each, address)
 			}
@@ -77,6 +87,15 @@ func Need(snapshot *config.Snapshot, from []netip.Addr) machine.Need {
 	}
 	slices.Sort(n.Each)
 	return n
+}
+
+// probeAddress returns the host:port that a service's health check is sent to, if it names a host; otherwise empty.
+func probeAddress(probe string) string {
+	u, err := url.Parse(probe)
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
 }
 
 // countSources returns from how many local addresses a server, host:port, is dialed. If its host is a name, whose family is not known, the
@@ -109,5 +128,5 @@ func (s *Settings) Needs() machine.Need {
 	if err != nil {
 		return machine.Need{}
 	}
-	return Need(snapshot, s.Sources())
+	return Need(snapshot, s.Sources(), nil)
 }

@@ -51,7 +51,7 @@ func TestNeed(t *testing.T) {
 		{[]netip.Addr{four, four2}, [3]int{2, 0, 2}},
 		{[]netip.Addr{four, four2, six}, [3]int{2, 1, 1}},
 	} {
-		n := Need(snapshot, c.from)
+		n := Need(snapshot, c.from, nil)
 		want := []machine.Server{
 			{Address: "10.0.0.1:2700", Connections: 30, Sources: c.want[0]},
 			{Address: "[fd00::1]:443", Connections: 30, Sources: c.want[1]},
@@ -61,7 +61,13 @@ func TestNeed(t *testing.T) {
 			t.Errorf("from %v: %+v", c.from, n)
 		}
 	}
-	if n := Need(nil, nil); n.Connections != 0 || len(n.Servers) != 0 {
+	found := map[string][]string{"e": {"10.0.0.1:2700", "10.0.0.9:80"}, "a": {"no backend with discover"}}
+	n := Need(snapshot, nil, found)
+	if got := n.Servers; n.Connections != 160 || len(n.Each) != 0 || len(got) != 3 ||
+		got[0] != (machine.Server{Address: "10.0.0.1:2700", Connections: 80, Sources: 1}) || got[1].Address != "10.0.0.9:80" || got[1].Each {
+		t.Errorf("with two servers found: %+v", n)
+	}
+	if n := Need(nil, nil, nil); n.Connections != 0 || len(n.Servers) != 0 {
 		t.Errorf("of nothing: %+v", n)
 	}
 }
@@ -81,9 +87,29 @@ func TestWarnsOnce(t *testing.T) {
 		warns       bool
 	}{{100, false}, {100_000, true}, {100_000, false}, {99_999, true}, {100, false}, {99_999, true}} {
 		log.Reset()
-		p.warnOfNeeds(large(step.connections))
+		p.warnOfNeeds(large(step.connections), nil)
 		if got := strings.Count(log.String(), `msg="too few local ports"`); got != map[bool]int{true: 1}[step.warns] {
 			t.Errorf("step %d, %d connections:\n%s", i, step.connections, log.String())
+		}
+	}
+}
+
+// A health check that no address can be used for is like a server that none can be used for.
+func TestNeedOfProbes(t *testing.T) {
+	snapshot := snapshotOf(t, map[string]config.Backend{"a": {URL: "ws://10.0.0.1:2700/", Connections: 10}})
+	content := snapshot.Content()
+	from := []netip.Addr{netip.MustParseAddr("10.0.0.8")}
+	for probe, want := range map[string]int{"": 1, "upgrade": 1, "/health": 1, "http://10.0.0.9/health": 1, "http://gpu/health": 1, "https://[::1]/health": 2} {
+		service := content.Services["stt"]
+		service.Probe = probe
+		content.Services["stt"] = service
+		next, err := config.NewSnapshot("2", &content, config.CheckProfiles)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := Need(next, from, nil)
+		if len(n.Servers) != want || want == 2 && n.Servers[1] != (machine.Server{Address: "[::1]:443", Connections: 1}) {
+			t.Errorf("%q: %+v", probe, n.Servers)
 		}
 	}
 }

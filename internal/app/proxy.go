@@ -57,7 +57,7 @@ type Proxy struct {
 	accessLines accesslog.Counters
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
-	warned      map[string]string // the last warnings about this machine's limits, by resource; owned by the follower
+	warned      map[string]string // the last warnings about this machine's limits, by resource; owned by warnOfNeeds
 	stopped     context.Context   // ends when the proxy is closed
 	stop        context.CancelFunc
 	background  sync.WaitGroup // goroutines that end when the proxy is closed
@@ -116,6 +116,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	p.sessions = session.NewServer(sessions)
 	p.services = services.New(services.Options{
 		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
+		InForce:  p.warnOfNeeds,
 		Resolver: discovery.NewResolver(p.settings.DNSServer), Own: func(address netip.AddrPort) bool { return listensAt(p.Addresses(), address) },
 	})
 	if err = p.follow(ctx, fixed); err != nil {

@@ -20,7 +20,7 @@ func (p *Proxy) Shutdown() (clean bool) {
 }
 
 // Drain ends the work of the proxy in order. The proxy is not ready from the beginning on, and still accepts clients for the shutdown
-// delay. Then it closes its listeners and turns away clients that wait. It lets sessions finish by themselves within the drain
+// delay. Then it closes its listeners, turns away clients that wait, and closes idle connections to the servers. It lets sessions finish by themselves within the drain
 // time-out, of which the last part ends those that are left, one after the other, with 1001. Reconfigure may change these times
 // meanwhile. Drain returns whether all sessions finished by themselves. Call it once, and then Close.
 func (p *Proxy) Drain() (clean bool) {
@@ -29,6 +29,7 @@ func (p *Proxy) Drain() (clean bool) {
 	p.end.Store(&ending{began: p.end.Load().began, closed: time.Now()})
 	p.sessions.StopAccepting()
 	p.follower.Close()
+	p.services.Release() // another proxy, such as this one's successor, may need the servers' places
 	s := p.live.Load()
 	p.log.Info("draining", "sessions", p.sessions.Active(), timeout(s))
 	clean = p.awaitSessions()

@@ -181,29 +181,47 @@ func backendRows(content *config.Content, names []string, now *api.Stats) *rows 
 		value := func(field string) string { return content.Value(config.KindBackend, name, field) }
 		shown := content.Shown(config.KindBackend, name)
 		row := []string{name, value("service"), shown["url"], value("connections"), value("warm"), value("weight"), value("state")}
-		var cells, wide []string
-		if knowsBackends(now) {
-			cells, wide = make([]string, 3), make([]string, r.wide)
-			if b := now.Backend(name); b != nil {
-				c := b.Condition()
-				cells = []string{strconv.Itoa(b.Idle), strconv.Itoa(b.Leased), c.Word}
-				ping := ""
-				if b.RoundTripSeconds > 0 {
-					ping = figures.Seconds(b.RoundTripSeconds)
+		add := func(row []string, b *api.Backend) {
+			var wide []string
+			if knowsBackends(now) {
+				cells, more := backendCells(b)
+				if d := now.Lookup(row[0]); d != nil && b == nil {
+					cells[2] = serversOf(d)
 				}
-				wide = []string{
-					strconv.Itoa(b.Dialing), strconv.Itoa(b.Resetting), strconv.Itoa(b.Retiring), strconv.Itoa(b.Ceiling), ping,
-					strconv.FormatUint(b.Broken, 10), clock(c.Since), c.Why,
-				}
+				row, wide = append(row, cells...), more
+			}
+			if hasLabels {
+				row = append(row, pairs(shown["labels"]))
+			}
+			r.cells = append(r.cells, append(row, wide...))
+		}
+		add(row, now.Backend(name))
+		if now.Lookup(name) == nil {
+			continue
+		}
+		for _, b := range now.BackendsOf(name) {
+			if b.DiscoveredFrom != "" {
+				add([]string{"  " + b.Name, b.Service, "", strconv.Itoa(b.Cap), strconv.Itoa(b.Warm), strconv.FormatFloat(b.Weight, 'g', 4, 64), b.State}, b)
 			}
 		}
-		row = append(row, cells...)
-		if hasLabels {
-			row = append(row, pairs(shown["labels"]))
-		}
-		r.cells = append(r.cells, append(row, wide...))
 	}
 	return r
+}
+
+// backendCells returns the cells of a running backend, and those of wide tables; empty ones if it does not run.
+func backendCells(b *api.Backend) (cells, wide []string) {
+	if b == nil {
+		return make([]string, 3), make([]string, 8)
+	}
+	c := b.Condition()
+	ping := ""
+	if b.RoundTripSeconds > 0 {
+		ping = figures.Seconds(b.RoundTripSeconds)
+	}
+	return []string{strconv.Itoa(b.Idle), strconv.Itoa(b.Leased), c.Word}, []string{
+		strconv.Itoa(b.Dialing), strconv.Itoa(b.Resetting), strconv.Itoa(b.Retiring), strconv.Itoa(b.Ceiling), ping,
+		strconv.FormatUint(b.Broken, 10), clock(c.Since), c.Why,
+	}
 }
 
 // clock returns a time as tables show it; empty if it is not set.
@@ -217,7 +235,7 @@ func clock(t time.Time) string {
 func backendsForPrograms(content *config.Content, names []string, now *api.Stats) []json.RawMessage {
 	all := []json.RawMessage{}
 	for _, name := range names {
-		more := backendForPrograms(now.Backend(name))
+		more := nowForPrograms(now, name)
 		all = append(all, named(config.KindBackend, name, content.Shown(config.KindBackend, name), more))
 	}
 	return all

@@ -73,7 +73,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	if err != nil {
 		return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 	}
-	needs := newNeeds(app.Need(snapshot, loaded.Sources()), &loaded.Settings)
+	needs := newNeeds(app.Need(snapshot, loaded.Sources(), nil), &loaded.Settings)
 	needs.Database = loaded.DatabaseShown()
 	if snapshot != nil {
 		if err := app.CheckHealthPath(loaded.HealthPath, snapshot); err != nil {

@@ -29,6 +29,9 @@ func names(kind config.Kind, several bool) cobra.PositionalArgs {
 // known returns an error unless an entity of each name exists.
 func known(content *config.Content, kind config.Kind, wanted ...string) error {
 	for _, name := range wanted {
+		if server := ofServer(content, kind, name); server != nil {
+			return server
+		}
 		if !content.Has(kind, name) {
 			return spelling.Unknown(string(kind), name, content.Names(kind))
 		}
@@ -152,23 +155,26 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := known(&v.Content, kind, args[0]); err != nil {
+				entity := args[0]
+				var running *api.Stats
+				if kind == config.KindBackend {
+					running = t.running(cmd.Context(), cmd.ErrOrStderr())
+					if b := running.Backend(entity); b != nil && b.DiscoveredFrom != "" { // it has the fields of that one
+						entity = b.DiscoveredFrom
+					}
+				}
+				if err := known(&v.Content, kind, entity); err != nil {
 					return err
 				}
-				values := v.Content.Shown(kind, args[0])
-				var now *api.Backend
-				if kind == config.KindBackend {
-					now = t.running(cmd.Context(), cmd.ErrOrStderr()).Backend(args[0])
-				}
+				values := v.Content.Shown(kind, entity)
 				out := cmd.OutOrStdout()
 				if form.forPrograms() {
-					return form.print(out, marked([]json.RawMessage{named(kind, args[0], values, backendForPrograms(now))}, v.Stale)[0])
+					return form.print(out, marked([]json.RawMessage{named(kind, args[0], values, nowForPrograms(running, args[0]))}, v.Stale)[0])
 				}
-				if err := showFields(out, kind, values); err != nil || now == nil {
+				if err := showFields(out, kind, values); err != nil {
 					return err
 				}
-				fmt.Fprintln(out)
-				return table(out, []string{"NOW", "VALUE"}, backendNow(now))
+				return showNow(out, running, args[0])
 			})
 		},
 	}

@@ -118,12 +118,10 @@ func (f *sessionFlags) known(ctx context.Context, proxy *client.Client) error {
 	if err := proxy.Get(ctx, api.StatsPath, nil, &now); err != nil {
 		return err
 	}
-	var services, backends []string
+	var services []string
+	backends := now.BackendNames()
 	for _, s := range now.Services {
 		services = append(services, s.Name)
-	}
-	for _, b := range now.Backends {
-		backends = append(backends, b.Name)
 	}
 	for _, b := range now.Leaving {
 		backends, services = append(backends, b.Name), append(services, b.Service)

@@ -96,13 +96,14 @@ func (w *waiter) left(ctx context.Context) (string, error) {
 	}
 	var words []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(w.names))) {
-		b := now.Backend(name)
-		switch {
-		case b == nil, b.State != w.to.state:
+		all := now.BackendsOf(name)
+		if len(all) == 0 && now.Lookup(name) == nil || slices.ContainsFunc(all, func(b *api.Backend) bool { return b.State != w.to.state }) {
 			words = append(words, name+": version "+w.version+" is not in force yet")
-		default:
+			continue
+		}
+		for _, b := range all {
 			if text := w.to.left(b); text != "" {
-				words = append(words, name+": "+text)
+				words = append(words, b.Name+": "+text)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
@@ -49,6 +50,9 @@ func Find(s *api.Stats, latencies map[string]Latency) []Finding {
 	}
 	for i := range s.Services {
 		ofService(s, &s.Services[i], add)
+	}
+	for i := range s.Discovery {
+		ofLookup(&s.Discovery[i], add)
 	}
 	for i := range s.Backends {
 		ofBackend(&s.Backends[i], add)
@@ -108,6 +112,20 @@ func ofService(s *api.Stats, v *api.Service, add func(Level, string, time.Time, 
 		add(Failure, what, time.Time{}, "its queue is full: %s", waiting)
 	case waiting != "":
 		add(Warning, what, time.Time{}, "%s", waiting)
+	}
+}
+
+func ofLookup(d *api.Discovery, add func(Level, string, time.Time, string, ...any)) {
+	what := "backend " + d.Backend
+	switch {
+	case d.Failing.IsZero():
+	case d.Servers == 0:
+		add(Failure, what, d.Failing, "it has no servers: %s", d.Reason)
+	default:
+		add(Warning, what, d.Failing, "DNS lookups fail, %s %s: %s", figures.Plural(d.Servers, "known server"), verb(d.Servers, "stays", "stay"), d.Reason)
+	}
+	if len(d.LeftOut) > 0 {
+		add(Warning, what, time.Time{}, "addresses of %s are not used: %s", d.Host, strings.Join(d.LeftOut, "; "))
 	}
 }
 

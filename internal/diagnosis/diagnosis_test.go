@@ -71,6 +71,12 @@ func TestFind(t *testing.T) {
 		"paused":         {func(s *api.Stats) { s.Services[0].Paused = true }, nil, "1 service stt: paused: clients wait until it is resumed"},
 		"paused waiting": {func(s *api.Stats) { s.Services[0].Paused, s.Services[0].Queue.Waiting = true, 1 }, nil, "1 service stt: paused: 1 client waits, the first for 0s"},
 		"no backends":    {func(s *api.Stats) { s.Backends = nil }, nil, "0 service stt: it has no backends"},
+		"DNS fails": {func(s *api.Stats) {
+			s.Discovery = []api.Discovery{{Backend: "gpu", Servers: 3, Failing: since, Reason: "no such host", LeftOut: []string{"0.0.0.0:1: why"}, Host: "stt.svc"}}
+		}, nil, "1 backend gpu: DNS lookups fail, 3 known servers stay: no such host (12:00)\n1 backend gpu: addresses of stt.svc are not used: 0.0.0.0:1: why"},
+		"DNS has never told a server": {func(s *api.Stats) {
+			s.Discovery = []api.Discovery{{Backend: "gpu", Failing: since, Reason: "no such host"}, {Backend: "well", Servers: 1}}
+		}, nil, "0 backend gpu: it has no servers: no such host (12:00)"},
 		"worst first": {
 			func(s *api.Stats) {
 				s.Services[0].Queue.Waiting = 2

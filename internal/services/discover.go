@@ -142,6 +142,19 @@ func (p *plan) watched(pace time.Duration) map[string]discovery.Watched {
 	return all
 }
 
+// found returns the servers, host:port, of each backend with discover for which DNS has told some.
+func (p *plan) found() map[string][]string {
+	all := make(map[string][]string)
+	for _, v := range p.services {
+		for _, b := range v.backends {
+			if b.from != nil {
+				all[b.from.name] = append(all[b.from.name], b.target.Endpoint(b.target.Address()))
+			}
+		}
+	}
+	return all
+}
+
 // declaredName returns the name of the backend of the configuration that stands behind a backend that runs.
 func (b *backendPlan) declaredName() string {
 	if b.from != nil {

@@ -110,7 +110,7 @@ func (f *farm) discover(connections int, change func(*config.Backend)) {
 	})
 }
 
-// member returns the name of a server's backend.
+// name returns the name of a server's backend.
 func (f *farm) name(n int) string { return fmt.Sprintf("gpu@%s:%d", ip(n), f.port) }
 
 // running waits until exactly these servers run, with so many idle connections each.
@@ -175,6 +175,36 @@ func TestServersComeAndGo(t *testing.T) {
 	if d := f.lookup(); d.Service != "stt" || d.Host != name || d.Records != "address" || d.Servers != 2 || d.Answered.IsZero() || !d.Failing.IsZero() {
 		t.Errorf("the lookup is %+v", d)
 	}
+}
+
+// InForce hears of the servers of a name, at first of none, and again whenever they change.
+func TestInForce(t *testing.T) {
+	heard := make(chan []string, 100)
+	f := newFarm(t, 2, 2, func(o *Options) {
+		o.InForce = func(snapshot *config.Snapshot, found map[string][]string) {
+			if snapshot == nil {
+				t.Error("no snapshot is in force")
+			}
+			heard <- found["gpu"]
+		}
+	})
+	expect := func(servers ...int) {
+		t.Helper()
+		var want []string
+		for _, n := range servers {
+			want = append(want, fmt.Sprintf("%s:%d", ip(n), f.port))
+		}
+		if got := wstest.Receive(t, heard, "the servers change"); !slices.Equal(got, want) {
+			t.Errorf("InForce hears of %q; want %q", got, want)
+		}
+	}
+	f.resolve(1)
+	f.discover(1, nil)
+	expect()
+	expect(1)
+	f.resolve(1, 2)
+	expect(1, 2)
+	f.running(1, 1, 2)
 }
 
 // A server that comes back before its last session has ended gets its pool back.

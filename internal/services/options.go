@@ -18,11 +18,15 @@ func (s *Services) options(v *service, m *member) backend.Options {
 	c := &m.plan.service
 	target := *m.plan.target
 	target.From = dialfrom.New(s.o.DialFrom)
+	idle := c.ConnectionMaxIdle
+	if s.released {
+		idle = 0
+	}
 	return backend.Options{
 		Name: m.plan.name, Target: &target, Profile: m.plan.profile, Group: v.group, Variants: v.variants, Passes: len(c.Pass) > 0, Peers: v.peers,
-		Settings: m.sizes(), Mode: m.mode, Probe: m.plan.probe(),
+		Settings: s.sizes(m), Mode: m.mode, Probe: m.plan.probe(),
 		DialTimeout: c.DialTimeout, DialParallel: c.DialParallel, ResetTimeout: c.ResetTimeout, CloseTimeout: c.CloseTimeout,
-		MaxAge: c.ConnectionMaxAge, MaxIdle: c.ConnectionMaxIdle, VariantMaxIdle: variantMaxIdle,
+		MaxAge: c.ConnectionMaxAge, MaxIdle: idle, VariantMaxIdle: variantMaxIdle,
 		MaxSessions:  uint64(c.ConnectionMaxSessions),
 		PingInterval: c.PingInterval, PingTimeout: c.PingTimeout,
 		CircuitFailures: c.CircuitFailures, SlowStart: c.SlowStart,
@@ -31,9 +35,9 @@ func (s *Services) options(v *service, m *member) backend.Options {
 }
 
 // sizes returns the size of the pool.
-func (m *member) sizes() pool.Settings {
+func (s *Services) sizes(m *member) pool.Settings {
 	warm := m.plan.WarmCount()
-	if !m.plan.ahead {
+	if !m.plan.ahead || s.released {
 		warm = 0
 	}
 	return pool.Settings{Cap: m.plan.Connections, Taken: m.taken, Warm: warm, Weight: m.plan.Weight}

@@ -208,7 +208,7 @@ func (s *Services) shareCaps() {
 		for _, m := range v.members {
 			if taken := s.takenFrom(m); taken != m.taken && s.desired.planFor(m) != nil {
 				m.taken = taken
-				m.Set(m.sizes())
+				m.Set(s.sizes(m))
 			}
 		}
 	}

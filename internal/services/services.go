@@ -59,6 +59,9 @@ type Options struct {
 	Own func(netip.AddrPort) bool
 	// LookupPace, if set, is the time between two lookups of a name instead of each backend's own. Tests use it.
 	LookupPace time.Duration
+	// InForce is called whenever a snapshot was put in force or the servers that DNS tells have changed, with the servers, host:port, of
+	// each backend with discover for which DNS has told some. Calls do not overlap, and it must not call Services. Nil for nobody.
+	InForce func(snapshot *config.Snapshot, found map[string][]string)
 	// SetRoutes receives the services that clients can ask for, such as [session.Server.SetServices].
 	SetRoutes func([]*session.Service)
 	// Log receives a line for each change of state.
@@ -81,6 +84,7 @@ type Services struct {
 	// mu is never held while waiting for the network or for another goroutine, because monitoring needs it.
 	mu          sync.Mutex
 	begun       bool                 // guarded by mu: a snapshot was applied before
+	released    bool                 // guarded by mu: no connection is kept without a session, see Release
 	desired     *plan                // guarded by mu: the plan that was applied last
 	services    map[string]*service  // guarded by mu: by name
 	leaving     []*member            // guarded by mu: removed backends that still have connections
@@ -163,6 +167,9 @@ func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	s.begun = true
 	s.unlock()
 	s.discovery.Watch(next.watched(s.o.LookupPace))
+	if s.o.InForce != nil {
+		s.o.InForce(snapshot, next.found())
+	}
 	return nil
 }
 
@@ -285,6 +292,19 @@ func (v *service) route() *session.Service {
 		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Origins: c.AllowOrigin,
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
 		Passing: v.plan.passing, Dropped: v.dropped, Removed: v.removed,
+	}
+}
+
+// Release gives back the servers' places that no session uses: from now on, no connection is opened in advance, and none is kept after its
+// session. Sessions go on, and connections are still dialed for those that wait.
+func (s *Services) Release() {
+	s.mu.Lock()
+	defer s.unlock()
+	s.released = true
+	for _, v := range s.services {
+		for _, m := range v.members {
+			m.Update(s.options(v, m), false)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
@@ -99,9 +100,17 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 	case errors.Is(err, mistake.Err):
 		e.class, e.reason = meter.InternalError, err.Error()
 	default:
-		e.reason = err.Error()
+		e.reason = whyNotFound(err)
 	}
 	s.handle(e)
+}
+
+// whyNotFound returns why a search found no connection, without the HTTP status of a refusal: the client has its 101 already.
+func whyNotFound(err error) string {
+	if refusal := (*handshake.Refusal)(nil); errors.As(err, &refusal) {
+		return refusal.Reason
+	}
+	return err.Error()
 }
 
 // join takes the client to the connection's loop, and goes on there.

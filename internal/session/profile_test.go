@@ -312,6 +312,18 @@ func TestAllBusy(t *testing.T) {
 	_ = client.Close()
 }
 
+// A client whose search for another connection ends without one has its 101: its close reason names no HTTP status.
+func TestWhyNotFound(t *testing.T) {
+	for err, want := range map[error]string{
+		unavailable("no connection came free in time"): "no connection came free in time",
+		pool.ErrQueueFull: pool.ErrQueueFull.Error(),
+	} {
+		if got := whyNotFound(err); got != want {
+			t.Errorf("%v: %q; want %q", err, got, want)
+		}
+	}
+}
+
 // Keepalive messages go to the server while the connection is idle, and their answers to nobody.
 func TestKeepalive(t *testing.T) {
 	r := newRig(t, setup{backend: withYAML(t, `

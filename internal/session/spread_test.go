@@ -151,3 +151,30 @@ func TestEndAllWithinWhileSessionsEnd(t *testing.T) {
 	wstest.Eventually(t, "the order is completed", func() bool { return r.orders() == 0 })
 	t.Logf("%d of %d clients were told, from %v to %v; %d moves", told.Load(), clients, time.Duration(first.Load()), time.Duration(last.Load()), moves.Load())
 }
+
+// A session that looks for another connection when the proxy begins to drain still gets one: it may finish by itself.
+func TestDrainingLetsSessionsMove(t *testing.T) {
+	for name, finishes := range map[string]bool{"it finds one": true, "it is told to leave": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, setup{profile: "whisperlive", queue: 1})
+			client, server := r.session()
+			client.Send(frame.Text, `{"uid": "a"}`)
+			server.Expect(frame.Text, `{"uid": "a"}`)
+			server.Send(frame.Text, `{"status": "WAIT"}`)
+			server.ExpectClose(frame.GoingAway, "session moved to another connection") // and is not closed by the test: the cap is used up
+			wstest.Eventually(t, "the session waits", func() bool { return r.group.Queue().Waiting == 1 })
+			r.server.StopAccepting()
+			if !finishes {
+				r.server.EndAllWithin(frame.GoingAway, "enough", 0)
+				client.ExpectClose(frame.GoingAway, "enough")
+				_, _ = client.Close(), server.Close()
+				return
+			}
+			_ = server.Close()
+			next := r.accepted()
+			next.ExpectOwn(frame.Text, `{"uid": "a"}`)
+			next.Send(frame.Text, `{"message": "SERVER_READY"}`)
+			client.Expect(frame.Text, `{"message": "SERVER_READY"}`)
+		})
+	}
+}

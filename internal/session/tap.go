@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -264,8 +265,14 @@ func (t *Tap) fits(s *Session, backend string) bool {
 		return o.ID == s.record.ID
 	}
 	return (o.Service == "" || o.Service == s.record.Service.Name) &&
-		(o.Backend == "" || o.Backend == backend) &&
+		(o.Backend == "" || isBackend(backend, o.Backend)) &&
 		(o.Client == "" || isClient(s.record.Client, o.Client))
+}
+
+// isBackend reports whether a backend has this name, or is a server that was discovered for the backend of this name: NAME@ADDRESS:PORT.
+func isBackend(name, wanted string) bool {
+	rest, ok := strings.CutPrefix(name, wanted)
+	return ok && (rest == "" || rest[0] == '@')
 }
 
 // isClient reports whether a client has that address, or address and port.

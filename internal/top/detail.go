@@ -141,6 +141,9 @@ func (m *Model) backendFields(b *api.Backend) []field {
 		{"dials", fmt.Sprintf("%d, %d failed, %d refused", b.Totals.Dialed, b.Totals.DialFailed, b.Totals.Refused), normal},
 		{"leases", fmt.Sprintf("%d: %d returned, %d discarded", b.Totals.Leased, b.Totals.Returned, b.Totals.Discarded), normal},
 	}
+	if b.DiscoveredFrom != "" {
+		fields = append(fields, field{"discovered", "by DNS, for the backend " + b.DiscoveredFrom, normal})
+	}
 	var retired []string
 	for _, reason := range slices.Sorted(maps.Keys(b.Totals.Reasons)) {
 		retired = append(retired, fmt.Sprintf("%s %d", reason, b.Totals.Reasons[reason]))

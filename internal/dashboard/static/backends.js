@@ -17,9 +17,11 @@ let last = null;
 
 function entries(b) {
   const to = [];
-  if (b.state !== "enabled") to.push(["Enable…", () => setBackendState(b, "enabled", last)]);
-  if (b.state !== "draining") to.push(["Drain…", () => setBackendState(b, "draining", last)]);
-  if (b.state !== "disabled") to.push(["Disable…", () => setBackendState(b, "disabled", last)]);
+  if (!b.discovered_from) { // DNS tells it: the configuration has only the backend that stands for all servers of the name
+    if (b.state !== "enabled") to.push(["Enable…", () => setBackendState(b, "enabled", last)]);
+    if (b.state !== "draining") to.push(["Drain…", () => setBackendState(b, "draining", last)]);
+    if (b.state !== "disabled") to.push(["Disable…", () => setBackendState(b, "disabled", last)]);
+  }
   to.push(["Recycle connections…", () => recycleBackend(b)]);
   to.push(["End all sessions…", () => endAllOf(b), true]);
   return to;

@@ -76,6 +76,11 @@ export function problems(stats, points, intervalSeconds) {
       add("warn", `busy ${service.name}`, "services", `Service ${service.name} uses ${percent(service.utilisation)} of its connections${wait ? `: ${wait}` : ""}.`);
     }
   }
+  for (const d of stats.discovery ?? []) {
+    if (!known(d.failing)) continue;
+    const stay = d.servers > 0 ? `; the ${plural(d.servers, "known server")} ${d.servers === 1 ? "stays" : "stay"}` : ", and it has no servers";
+    add(d.servers > 0 ? "warn" : "bad", `lookup ${d.backend}`, "backends", `DNS lookups for backend ${d.backend} fail for ${ago(d.failing)}${stay}: ${d.reason}`);
+  }
   for (const b of stats.backends) {
     const { level, word, reason } = health(b);
     if (level === "bad") add("bad", `backend ${b.name}`, "backends", `Backend ${b.name} takes no sessions: ${reason || word}.`);
