@@ -176,7 +176,7 @@ backends:
 		}
 	}
 	for _, want := range []string{
-		"Warning: on this machine [fd00::3]:2700 cannot be dialed: dial-from has no address of its family (IPv4 or IPv6); add one (and 1 other server: see 'wsbouncer check')\n",
+		"Warning: on this machine [fd00::3]:2700 cannot be dialed: dial-from has no IPv6 address; add one (and 1 other server: see 'wsbouncer check')\n",
 		"Warning: on this machine serve cannot start with dial-from: this machine does not have the address 203.0.113.77: it has ",
 	} {
 		if !strings.Contains(messages, want) {
