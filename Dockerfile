@@ -2,12 +2,12 @@
 # other image, and no network. Releases are built with it, too (.goreleaser.yaml). docs/containers.md describes the image.
 #
 # The build context is made by `make image-context` and by goreleaser: the program in a folder per platform (linux/amd64), and
-# rootfs, the other files.
+# generated/rootfs, the other files (deploy/generate).
 FROM scratch
 ARG TARGETPLATFORM
 
-COPY rootfs/etc /etc
-COPY --chown=65532:65532 rootfs/var /var
+COPY generated/rootfs/etc /etc
+COPY --chown=65532:65532 generated/rootfs/var /var
 COPY ${TARGETPLATFORM}/wsbouncer /usr/bin/wsbouncer
 
 # WSBOUNCER_CONFIG: the settings of the image; mount a file over it, or override single ones by environment or flags.

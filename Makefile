@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
+.PHONY: help build demo demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,7 +105,7 @@ fmt: ## Format the code
 	$(GO) tool gofumpt -w .
 
 # What packages and images contain beside the program: deploy/generate writes it.
-GENERATED = .cache/packages
+GENERATED = generated
 # The image's build context, laid out as goreleaser does it: see Dockerfile.
 IMAGE_CONTEXT = .cache/image
 IMAGE ?= wsbouncer:devel
@@ -114,17 +114,34 @@ generate-packages:
 	$(GO) run ./deploy/generate -date $$(git log -1 --format=%ct) $(GENERATED)
 
 image-context: generate-packages
-	@rm -rf $(IMAGE_CONTEXT) && mkdir -p $(IMAGE_CONTEXT) && cp -R $(GENERATED)/rootfs $(IMAGE_CONTEXT)
+	@rm -rf $(IMAGE_CONTEXT) && mkdir -p $(IMAGE_CONTEXT)/$(GENERATED) && cp -R $(GENERATED)/rootfs $(IMAGE_CONTEXT)/$(GENERATED)
 	GOOS=linux CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(IMAGE_CONTEXT)/linux/$$($(GO) env GOARCH)/wsbouncer ./cmd/wsbouncer
+
+# goreleaser is built once, for this project only.
+GORELEASER_VERSION = v2.16.0
+GORELEASER = .cache/goreleaser-$(GORELEASER_VERSION)/goreleaser
+
+$(GORELEASER):
+	@echo "building goreleaser, which takes some minutes"
+	GOBIN=$(CURDIR)/$(@D) $(GO) install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
+
+packages: $(GORELEASER) ## Build archives, deb and rpm packages, and their checksums in dist, as a release does (with syft, bills of materials, too)
+	$(GORELEASER) check --quiet
+	@skip=publish,docker; command -v syft >/dev/null || { echo "packages: no bills of materials, since syft is not installed"; skip=$$skip,sbom; }; \
+	$(GORELEASER) release --snapshot --clean --skip=$$skip
+
+test-packages: packages ## Build the packages; install, upgrade and remove them in scratch roots; run the unit and the image (skips what this system lacks)
+	WSBOUNCER_DIST=$(CURDIR)/dist $(GO) test -v -count=1 -timeout 15m ./deploy/packages ./deploy/image
 
 image: image-context ## Build the container image with docker, podman or buildah (IMAGE=wsbouncer:devel, CONTAINER_ENGINE)
 	@deploy/image/build $(IMAGE_CONTEXT) $(IMAGE)
 
 # Builds and publishes archives, packages, images and checksums: see .goreleaser.yaml.
-GORELEASER ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.18.2
-
-release: ## Publish a release of the tag at hand; the workflow for releases calls it (docs/internals/releasing.md)
-	$(GORELEASER) release --clean
+release: $(GORELEASER) ## Publish a release of the tag at hand; the workflow for releases calls it (docs/internals/releasing.md)
+	@version=$$(git describe --tags --exact-match) && version=$${version#v} && version=$${version%%-*} && mkdir -p .cache && \
+	awk -v version=$$version '/^## / {within = $$2 == version; next} within' CHANGELOG.md >.cache/notes.md && test -s .cache/notes.md || { \
+		echo "release: tag the commit at hand, and give CHANGELOG.md a section for the tag's version"; exit 1; }
+	$(GORELEASER) release --clean --release-notes .cache/notes.md
 
 vuln: ## Check for known vulnerabilities (needs the network)
 	@out=$$($(call TOOL,govulncheck) ./... 2>&1); status=$$?; echo "$$out"; \
@@ -163,4 +180,4 @@ conformance-server: build ## Run Autobahn's hostile server as the backend, direc
 	conformance/run-server
 
 clean: ## Remove built and downloaded files
-	rm -rf bin .cache
+	rm -rf bin dist generated .cache

@@ -97,8 +97,11 @@ func TestIndex(t *testing.T) {
 
 var code = regexp.MustCompile(`\b[1-9][0-9]{2,3}\b`)
 
-// TestTroubleshoot: docs/troubleshoot.md explains every close code and HTTP status that docs/architecture.md says a client may get, and
-// every health of a backend.
+// finding matches the beginning of what `wsbouncer status` says about a problem.
+var finding = regexp.MustCompile(`add\((?:Failure|Warning), .*?, [\w.{}]+, "([^":%\n]{6,})`)
+
+// TestTroubleshoot: docs/troubleshoot.md explains every close code and HTTP status that docs/architecture.md says a client may get, every
+// health of a backend, and every problem that `wsbouncer status` reports.
 func TestTroubleshoot(t *testing.T) {
 	all := pages(t)
 	_, table, found := strings.Cut(all["docs/architecture.md"], "| what happened | client gets |\n| --- | --- |\n")
@@ -107,7 +110,19 @@ func TestTroubleshoot(t *testing.T) {
 	if !found || len(codes) < 15 {
 		t.Fatalf("docs/architecture.md has no table of what a client gets, or one with few codes: %v", codes)
 	}
-	for _, word := range append(codes, "unreachable", "circuit open", "circuit half-open", "probe fails", "outlier") {
+	words := append(codes, "unreachable", "circuit open", "circuit half-open", "probe fails", "outlier")
+	source, err := os.ReadFile("diagnosis/diagnosis.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems := finding.FindAllStringSubmatch(string(source), -1)
+	if len(problems) < 10 {
+		t.Fatalf("diagnosis.go has only %d problems", len(problems))
+	}
+	for _, m := range problems {
+		words = append(words, strings.TrimSpace(m[1]))
+	}
+	for _, word := range words {
 		if !strings.Contains(all["docs/troubleshoot.md"], word) {
 			t.Errorf("docs/troubleshoot.md does not explain %s", word)
 		}

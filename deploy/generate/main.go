@@ -33,14 +33,14 @@ import (
 )
 
 func main() {
-	seconds := flag.Int64("date", 0, "`seconds` since 1970 of the manual pages' date; 0 for today")
+	seconds := flag.Int64("date", 0, "date of the manual pages, in `seconds` since 1970; 0 or less for today, which goreleaser says where it knows no commit")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		fmt.Fprintf(os.Stderr, "Error: generate takes one directory, but got %d\n", flag.NArg())
 		os.Exit(2)
 	}
 	date := time.Now()
-	if *seconds != 0 {
+	if *seconds > 0 {
 		date = time.Unix(*seconds, 0)
 	}
 	if err := generate(flag.Arg(0), date.UTC()); err != nil {

@@ -1,0 +1,94 @@
+//go:build linux
+
+package packages_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// debNames are Debian's names of architectures.
+var debNames = map[string]string{"amd64": "amd64", "arm64": "arm64"}
+
+// TestDeb installs the Debian package, upgrades it to a newer version with another settings file, removes and purges it.
+func TestDeb(t *testing.T) {
+	deb := built(t, "wsbouncer_*_ARCH.deb", debNames)
+	need(t, "dpkg", "dpkg-deb")
+	s := newScratch(t, filepath.Dir(deb))
+	deb = "/packages/" + filepath.Base(deb)
+	s.recordSystemctl()
+
+	s.run("dpkg --install " + deb)
+	s.checkInstalled()
+	s.expect("daemon-reload", "cat /systemctl.log") // neither enabled nor started
+	s.called()
+	if files := s.run("dpkg --listfiles wsbouncer"); !strings.Contains(files, "/usr/share/doc/wsbouncer/copyright") {
+		t.Errorf("no licence among the files:\n%s", files)
+	}
+
+	// What an administrator and the proxy leave.
+	s.run(`sed -i 's/^#drain-timeout: .*/drain-timeout: 5m/' /etc/wsbouncer/wsbouncer.yaml
+chmod 600 /etc/wsbouncer/wsbouncer.yaml
+echo key >/etc/wsbouncer/tls.key
+mkdir -p /var/lib/wsbouncer /var/log/wsbouncer
+echo data >/var/lib/wsbouncer/wsbouncer.db`)
+
+	s.run(`dpkg-deb --raw-extract ` + deb + ` /tmp/newer
+sed -i 's/^Version: .*/Version: 99.0/' /tmp/newer/DEBIAN/control
+echo '# a newer default' >>/tmp/newer/etc/wsbouncer/wsbouncer.yaml
+dpkg-deb -Znone --build /tmp/newer /tmp/newer.deb`)
+	s.expectPart("keeps running until 'systemctl restart wsbouncer'", "dpkg --force-confold --install /tmp/newer.deb")
+	s.expect("99.0", "dpkg-query --show --showformat '${Version}' wsbouncer")
+	s.expect("drain-timeout: 5m", "grep ^drain-timeout /etc/wsbouncer/wsbouncer.yaml")
+	s.expect("600", "stat -c %a /etc/wsbouncer/wsbouncer.yaml")
+	s.run("grep 'a newer default' /etc/wsbouncer/wsbouncer.yaml.dpkg-dist")
+	if calls := s.called(); strings.Contains(calls, "stop") || strings.Contains(calls, "restart") || strings.Contains(calls, "disable") {
+		t.Errorf("an upgrade ended the running proxy:\n%s", calls)
+	}
+
+	s.run("dpkg --remove wsbouncer")
+	if calls := s.called(); !strings.Contains(calls, "disable --now wsbouncer.service") {
+		t.Errorf("removing the package did not stop the proxy:\n%s", calls)
+	}
+	s.expectGone("/usr/bin/wsbouncer", "/usr/lib/systemd/system/wsbouncer.service", "/usr/lib/sysusers.d/wsbouncer.conf", "/usr/share/man/man1/wsbouncer*")
+	s.expect("drain-timeout: 5m", "grep ^drain-timeout /etc/wsbouncer/wsbouncer.yaml")
+	s.expect("data", "cat /var/lib/wsbouncer/wsbouncer.db")
+
+	s.run("dpkg --purge wsbouncer")
+	s.expectGone("/etc/wsbouncer/wsbouncer.yaml", "/etc/logrotate.d/wsbouncer", "/var/lib/wsbouncer", "/var/log/wsbouncer")
+	s.expect("key", "cat /etc/wsbouncer/tls.key") // which the package did not make
+	s.run("getent passwd wsbouncer")              // so that no other user gets its number
+}
+
+// TestDebWithoutSysusers installs the package where there is no systemd-sysusers.
+func TestDebWithoutSysusers(t *testing.T) {
+	deb := built(t, "wsbouncer_*_ARCH.deb", debNames)
+	need(t, "dpkg")
+	s := newScratch(t, filepath.Dir(deb))
+	s.run("rm -f /usr/bin/systemd-sysusers /bin/systemd-sysusers")
+	s.run("dpkg --install /packages/" + filepath.Base(deb))
+	s.expect("wsbouncer proxy:/var/lib/wsbouncer:/usr/sbin/nologin", "getent passwd wsbouncer | cut -d: -f5-")
+	s.expect("640 root wsbouncer", "stat -c '%a %U %G' /etc/wsbouncer/wsbouncer.yaml")
+	s.run("dpkg --purge wsbouncer")
+	s.expectGone("/etc/wsbouncer", "/usr/bin/wsbouncer")
+}
+
+// TestDebFields reads the fields that package managers show.
+func TestDebFields(t *testing.T) {
+	deb := built(t, "wsbouncer_*_ARCH.deb", debNames)
+	if _, err := exec.LookPath("dpkg-deb"); err != nil {
+		t.Skip("needs dpkg-deb")
+	}
+	for field, want := range map[string]string{"Package": "wsbouncer", "Architecture": debNames[runtime.GOARCH], "Section": "net"} {
+		got, err := exec.Command("dpkg-deb", "--field", deb, field).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.TrimSpace(string(got)) != want {
+			t.Errorf("%s is %q, not %q", field, got, want)
+		}
+	}
+}
