@@ -138,8 +138,10 @@ image: image-context ## Build the container image with docker, podman or buildah
 
 # Builds and publishes archives, packages, images and checksums: see .goreleaser.yaml.
 release: $(GORELEASER) ## Publish a release of the tag at hand; the workflow for releases calls it (docs/internals/releasing.md)
-	@version=$$(git describe --tags --exact-match) && version=$${version#v} && version=$${version%%-*} && mkdir -p .cache && \
-	awk -v version=$$version '/^## / {within = $$2 == version; next} within' CHANGELOG.md >.cache/notes.md && test -s .cache/notes.md || { \
+	@tag=$$(git describe --tags --exact-match) && version=$${tag#v} && mkdir -p .cache && \
+	awk -v version=$${version%%-*} -v docs=https://github.com/wsbouncer/wsbouncer/blob/$$tag/docs/ \
+		'/^## / {within = $$2 == version; next} within {gsub(/\]\(docs\//, "](" docs); print}' CHANGELOG.md >.cache/notes.md && \
+	test -s .cache/notes.md || { \
 		echo "release: tag the commit at hand, and give CHANGELOG.md a section for the tag's version"; exit 1; }
 	$(GORELEASER) release --clean --release-notes .cache/notes.md
 

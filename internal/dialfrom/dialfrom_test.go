@@ -164,6 +164,10 @@ func TestCheck(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "this machine does not have the address 203.0.113.77: it has ") || !strings.Contains(err.Error(), "127.0.0.1") {
 		t.Errorf("%v", err)
 	}
+	err = Check([]netip.Addr{absent, absent.Next()})
+	if err == nil || !strings.HasPrefix(err.Error(), "this machine does not have the addresses 203.0.113.77, 203.0.113.78: it has ") {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestParse(t *testing.T) {
