@@ -138,7 +138,12 @@ image: image-context ## Build the container image with docker, podman or buildah
 
 # Builds and publishes archives, packages, images and checksums: see .goreleaser.yaml.
 release: $(GORELEASER) ## Publish a release of the tag at hand; the workflow for releases calls it (docs/internals/releasing.md)
-	$(GORELEASER) release --clean
+	@tag=$$(git describe --tags --exact-match) && version=$${tag#v} && mkdir -p .cache && \
+	awk -v version=$${version%%-*} -v docs=https://github.com/wsbouncer/wsbouncer/blob/$$tag/docs/ \
+		'/^## / {within = $$2 == version; next} within {gsub(/\]\(docs\//, "](" docs); print}' CHANGELOG.md >.cache/notes.md && \
+	test -s .cache/notes.md || { \
+		echo "release: tag the commit at hand, and give CHANGELOG.md a section for the tag's version"; exit 1; }
+	$(GORELEASER) release --clean --release-notes .cache/notes.md
 
 vuln: ## Check for known vulnerabilities (needs the network)
 	@out=$$($(call TOOL,govulncheck) ./... 2>&1); status=$$?; echo "$$out"; \

@@ -357,7 +357,7 @@ func TestArguments(t *testing.T) {
 func TestMonitor(t *testing.T) {
 	monitor := must[*monitoring.ServiceMonitor](t)(find[*monitoring.ServiceMonitor](all(t), "wsbouncer"))
 	for _, e := range monitor.Spec.Endpoints {
-		if !e.HonorLabels && !slices.ContainsFunc(e.RelabelConfigs, func(r monitoring.RelabelConfig) bool {
+		if !e.HonorLabels || !slices.ContainsFunc(e.RelabelConfigs, func(r monitoring.RelabelConfig) bool {
 			return strings.EqualFold(r.Action, "labeldrop") && r.Regex == "service"
 		}) {
 			t.Error("the operator's label `service` would hide that of the metrics")

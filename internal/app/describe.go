@@ -30,6 +30,9 @@ func (s *Settings) Describe() string {
 		admin = "off"
 	}
 	row("admin", "%s", admin)
+	if len(s.TrustedProxies) > 0 {
+		row("trusted proxies", "%s", s.TrustShown())
+	}
 	if len(s.DialFrom) > 0 {
 		row("dial from", "%s", strings.Join(s.DialFrom, ", "))
 	}

@@ -41,8 +41,10 @@ func TestShortMachineIsNoFailure(t *testing.T) {
 	for name, err := range map[string]error{
 		"descriptors": errShort("socket", syscall.EMFILE), "of the system": errShort("socket", syscall.ENFILE),
 		"buffers": errShort("connect", syscall.ENOBUFS), "memory": errShort("connect", syscall.ENOMEM),
-		"ports":     errShort("connect", syscall.EADDRNOTAVAIL),
-		"resolving": &net.DNSError{Err: "dial udp 127.0.0.53:53: socket: too many open files", Name: "gpu-1"},
+		"ports":            errShort("connect", syscall.EADDRNOTAVAIL),
+		"ports when bound": errShort("bind", syscall.EADDRINUSE), "an address that is gone": errShort("bind", syscall.EADDRNOTAVAIL),
+		"no address of the family": fmt.Errorf("dialing: %w", &machine.LocalError{What: "local addresses", Text: "none"}),
+		"resolving":                &net.DNSError{Err: "dial udp 127.0.0.53:53: socket: too many open files", Name: "gpu-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, pool.Settings{Cap: 3, Warm: 3}, func(f *fake) {

@@ -130,6 +130,9 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) erro
 		admin = []string{"off"}
 	}
 	row("admin", "%s", strings.Join(admin, ", "))
+	if len(l.TrustedProxies) > 0 {
+		row("trusted proxies", "%s", l.TrustShown())
+	}
 	if len(l.DialFrom) > 0 {
 		row("dial from", "%s", strings.Join(l.DialFrom, ", "))
 	}

@@ -133,6 +133,24 @@ func TestCheckWarns(t *testing.T) {
 	}
 }
 
+// TestCheckTrust shows whose word is taken for where clients come from, and warns if it is everybody's.
+func TestCheckTrust(t *testing.T) {
+	status, out, messages := run("check", "--backend", oneBackend, "--trusted-proxies", "10.0.0.0/8", "--trusted-proxies", "::/0", "--proxy-protocol", "required")
+	if want := "10.0.0.0/8, ::/0; forwarded header: x-forwarded-for; PROXY protocol: required\n"; status != 0 || !strings.Contains(out, want) {
+		t.Errorf("status %d, %s; want %q", status, out, want)
+	}
+	if want := "Warning: --trusted-proxies: ::/0 is everybody: each client is believed about its own address, whatever it says\n"; messages != want {
+		t.Errorf("%q; want %q", messages, want)
+	}
+	if _, out, _ := run("check", "--backend", oneBackend); strings.Contains(out, "trusted") {
+		t.Errorf("nobody is trusted: %s", out)
+	}
+	if status, _, messages := run("check", "--backend", oneBackend, "--proxy-protocol", "required"); status != 2 ||
+		!strings.HasPrefix(messages, `Error: --proxy-protocol: "required" needs trusted-proxies: name the networks of the load balancers that send PROXY headers`) {
+		t.Errorf("status %d, %q", status, messages)
+	}
+}
+
 // TestCheckNeeds compares a large configuration with this machine.
 func TestCheckNeeds(t *testing.T) {
 	if runtime.GOOS != "linux" {
@@ -158,7 +176,7 @@ backends:
 		}
 	}
 	for _, want := range []string{
-		"Warning: on this machine [fd00::3]:2700 cannot be dialed: dial-from has no address of its family (IPv4 or IPv6); add one (and 1 other server: see 'wsbouncer check')\n",
+		"Warning: on this machine [fd00::3]:2700 cannot be dialed: dial-from has no IPv6 address; add one (and 1 other server: see 'wsbouncer check')\n",
 		"Warning: on this machine serve cannot start with dial-from: this machine does not have the address 203.0.113.77: it has ",
 	} {
 		if !strings.Contains(messages, want) {

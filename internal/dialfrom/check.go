@@ -22,6 +22,7 @@ func Parse(text string) (netip.Addr, error) {
 
 // Check returns an error that names the addresses that this machine does not have, and those that it has.
 func Check(addresses []netip.Addr) error {
+	var missing []netip.Addr
 	var errs []error
 	for _, a := range addresses {
 		// A socket that is bound to the address shows more than a list of addresses: Linux has all of 127.0.0.0/8, and whole networks
@@ -31,10 +32,17 @@ func Check(addresses []netip.Addr) error {
 		case err == nil:
 			_ = socket.Close()
 		case machine.Unaddressed(err):
-			errs = append(errs, fmt.Errorf("this machine does not have the address %v: it has %s", a, here()))
+			missing = append(missing, a)
 		default:
 			errs = append(errs, fmt.Errorf("the address %v cannot be used: %w", a, err))
 		}
+	}
+	if len(missing) > 0 {
+		noun := "address"
+		if len(missing) > 1 {
+			noun = "addresses"
+		}
+		errs = append(errs, fmt.Errorf("this machine does not have the %s %s: it has %s", noun, join(missing), here()))
 	}
 	return errors.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,13 +73,13 @@ type rig struct {
 	*Discovery
 	resolver *scripted
 	log      *bytes.Buffer
-	changes  int
+	changes  atomic.Int64
 }
 
 func newRig(t *testing.T, change func(*Options)) *rig {
 	r := &rig{resolver: new(scripted), log: new(bytes.Buffer)}
 	o := Options{
-		Resolver: r.resolver, Changed: func() { r.changes++ },
+		Resolver: r.resolver, Changed: func() { r.changes.Add(1) },
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}
@@ -152,9 +153,11 @@ func TestManyNames(t *testing.T) {
 		r.Watch(wanted)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := len(r.resolver.times()); n != 200 || r.resolver.most != maxLookups {
+		r.resolver.mu.Lock()
+		if n := len(r.resolver.asked); n != 200 || r.resolver.most != maxLookups {
 			t.Errorf("%d lookups, at most %d at once", n, r.resolver.most)
 		}
+		r.resolver.mu.Unlock()
 		time.Sleep(20 * time.Second)
 		perSecond := make(map[int64]int)
 		for _, at := range r.resolver.times()[200:] {
@@ -265,8 +268,8 @@ func TestOwnAddress(t *testing.T) {
 		if n := strings.Count(r.log.String(), "this proxy itself listens there"); n != 1 {
 			t.Errorf("it is said %d times:\n%s", n, r.log)
 		}
-		if r.changes != 1 {
-			t.Errorf("%d changes", r.changes)
+		if n := r.changes.Load(); n != 1 {
+			t.Errorf("%d changes", n)
 		}
 	})
 }

@@ -28,6 +28,14 @@ func TestLocal(t *testing.T) {
 			t.Errorf("%v: short of %q; want %q", s.errno, got, s.what)
 		}
 	}
+	own := fmt.Errorf("dialing: %w", &LocalError{What: "patience", Text: "none is left"})
+	if what := short(own); what != "patience" || !Local(own) || Unaddressed(own) {
+		t.Errorf("%v: short of %q", own, what)
+	}
+	gone := &net.OpError{Op: "dial", Err: os.NewSyscallError("bind", noAddress)}
+	if what := short(gone); what != addresses || !Unaddressed(gone) || !Unaddressed(wrapped(noAddress)) || Unaddressed(wrapped(syscall.EMFILE)) {
+		t.Errorf("%v: short of %q", gone, what)
+	}
 	for _, err := range []error{
 		nil, io.EOF, errors.New("socket: too many open files"), wrapped(syscall.ECONNREFUSED), wrapped(syscall.ETIMEDOUT),
 		&net.DNSError{Err: "no such host", Name: "gpu-1", IsNotFound: true},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/figures"
 )
@@ -134,7 +135,11 @@ func (s *Server) ports(h Here) Demand {
 	switch {
 	case s.Sources == 0:
 		d.Have = 0
-		d.Advice = fmt.Sprintf("%s cannot be dialed: dial-from has no address of its family (IPv4 or IPv6); add one", s.Address)
+		family := "IPv4"
+		if strings.HasPrefix(s.Address, "[") { // its host is an address: a name would be dialed from any
+			family = "IPv6"
+		}
+		d.Advice = fmt.Sprintf("%s cannot be dialed: dial-from has no %s address; add one", s.Address, family)
 	case d.Have >= 0 && d.Needed > d.Have && h.Ports > 0:
 		d.Advice = fmt.Sprintf("%s may get %d connections, but there are %d local ports for them: give the proxy at least %d local addresses to dial from (dial-from), "+
 			"widen net.ipv4.ip_local_port_range, or lower connections", s.Address, d.Needed, d.Have, (d.Needed+int64(h.Ports)-1)/int64(h.Ports))

@@ -50,7 +50,7 @@ func TestTooLittle(t *testing.T) {
 		}},
 		"ports of both":              {func(_ *Need, h *Here) { h.Ports = 10 }, ResourcePorts, []string{"b:1 may get 40 connections", "at least 4 local addresses", "(and 1 other server: see 'wsbouncer check')"}},
 		"ports of several addresses": {func(n *Need, h *Here) { n.Servers[1].Connections, n.Servers[1].Sources, h.Ports = 41, 2, 20 }, ResourcePorts, []string{"b:1 may get 41 connections, but there are 40 local ports", "at least 3 local addresses"}},
-		"no address of the family":   {func(n *Need, _ *Here) { n.Servers[0].Sources = 0 }, ResourcePorts, []string{"a:1 cannot be dialed: dial-from has no address of its family"}},
+		"no address of the family":   {func(n *Need, _ *Here) { n.Servers[0].Sources = 0 }, ResourcePorts, []string{"a:1 cannot be dialed: dial-from has no IPv4 address; add one"}},
 	} {
 		n, here := need(), plenty()
 		c.change(&n, &here)

@@ -110,7 +110,7 @@ func (f *farm) discover(connections int, change func(*config.Backend)) {
 	})
 }
 
-// member returns the name of a server's backend.
+// name returns the name of a server's backend.
 func (f *farm) name(n int) string { return fmt.Sprintf("gpu@%s:%d", ip(n), f.port) }
 
 // running waits until exactly these servers run, with so many idle connections each.

@@ -7,7 +7,9 @@
 package settings
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
@@ -140,4 +142,9 @@ func (s *Settings) Sources() []netip.Addr {
 		}
 	}
 	return addresses
+}
+
+// TrustShown says in words which load balancers are trusted, and how they say where a client comes from.
+func (s *Settings) TrustShown() string {
+	return fmt.Sprintf("%s; forwarded header: %s; PROXY protocol: %s", strings.Join(s.TrustedProxies, ", "), s.ForwardedHeader, s.ProxyProtocol)
 }

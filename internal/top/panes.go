@@ -182,7 +182,7 @@ func (m *Model) items(p pane) (items []item) {
 // fieldsOf returns what the filter looks at.
 func fieldsOf(s *api.Session) map[string]string {
 	return map[string]string{
-		"id": s.ID, "service": s.Service, "backend": s.Backend, "client": s.Client, "tenant": s.Tenant, "state": s.State, "request": s.RequestID,
+		"id": s.ID, "service": s.Service, "backend": s.Backend, "client": s.Client, "peer": s.Peer, "tenant": s.Tenant, "state": s.State, "request": s.RequestID,
 	}
 }
 

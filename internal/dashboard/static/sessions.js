@@ -98,7 +98,7 @@ function focus(node) {
 }
 
 function matches(session, wanted) {
-  return [session.id, session.client, session.tenant, session.backend, session.service, session.state, session.request_id, session.trace_id, session.by, session.code, session.reason]
+  return [session.id, session.client, session.peer, session.tenant, session.backend, session.service, session.state, session.request_id, session.trace_id, session.by, session.code, session.reason]
     .some((value) => value !== undefined && String(value).toLowerCase().includes(wanted));
 }
 
