@@ -28,6 +28,10 @@ func whole() Entry {
 // Programs read these lines: what they are does not change.
 func TestFormats(t *testing.T) {
 	refused := Entry{Ended: whole().Ended, Client: origin.Address{AddrPort: netip.MustParseAddrPort("10.0.0.7:51234")}, Path: `/a"b\c`, Status: 404, Reason: "there is no <service> for this path"}
+	balanced := Entry{
+		Ended: whole().Ended, Client: origin.Address{AddrPort: netip.AddrPortFrom(netip.MustParseAddr("2001:db8::7"), 0)},
+		Peer: &origin.Address{AddrPort: netip.MustParseAddrPort("10.0.0.5:40000")}, Path: "/", Status: 404,
+	}
 	unread := Entry{Ended: whole().Ended, Tenant: "a b", Status: 400}
 	for _, c := range []struct {
 		entry          Entry
@@ -46,6 +50,11 @@ func TestFormats(t *testing.T) {
 			refused,
 			`{"time":"2026-11-22T10:22:20.123Z","path":"/a\"b\\c","client":"10.0.0.7:51234","status":404,"reason":"there is no <service> for this path"}`,
 			`10.0.0.7 - - [22/Nov/2026:11:22:20 +0100] "GET /a\x22b\x5Cc HTTP/1.1" 404 - "-" "-"`,
+		},
+		{
+			balanced,
+			`{"time":"2026-11-22T10:22:20.123Z","path":"/","client":"2001:db8::7","peer":"10.0.0.5:40000","status":404}`,
+			`2001:db8::7 - - [22/Nov/2026:11:22:20 +0100] "GET / HTTP/1.1" 404 - "-" "-"`,
 		},
 		{
 			unread,

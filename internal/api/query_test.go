@@ -108,3 +108,26 @@ func BenchmarkChoose(b *testing.B) {
 		q.Choose(all)
 	}
 }
+
+// A query for an address finds its clients with a port and without.
+func TestMatchesClient(t *testing.T) {
+	for _, c := range []struct {
+		query, client string
+		want          bool
+	}{
+		{"192.0.2.7", "192.0.2.7", true},
+		{"192.0.2.7", "192.0.2.7:80", true},
+		{"192.0.2.7:80", "192.0.2.7:80", true},
+		{"192.0.2.7:80", "192.0.2.7", false},
+		{"2001:db8::7", "2001:db8::7", true},
+		{"2001:db8::7", "[2001:db8::7]:80", true},
+		{"[2001:db8::7]:80", "[2001:db8::7]:80", true},
+		{"2001:db8:", "2001:db8::7", false},
+		{"192.0.2.7", "", false},
+	} {
+		q := SessionQuery{Client: c.query}
+		if got := q.Matches(&Session{Client: c.client}); got != c.want {
+			t.Errorf("%s, asked for %s: %t", c.client, c.query, got)
+		}
+	}
+}

@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
@@ -35,7 +37,7 @@ func New(addresses []netip.Addr) *Dialer {
 
 // Dial opens a TCP connection to a server, host:port, with the other settings of a dialer. It begins with the address whose turn it is,
 // and tries the next one if that has no port left or is not on this machine any more. If the server's name has addresses of both
-// families, and those of one do not answer, it tries an address of the other family. [machine.Local] recognizes the error if no
+// families, and those of one do not answer within half of the time, it tries an address of the other family. [machine.Local] recognizes the error if no
 // address could be used.
 func (d *Dialer) Dial(ctx context.Context, with net.Dialer, server string) (net.Conn, error) {
 	if d == nil {
@@ -50,7 +52,8 @@ func (d *Dialer) Dial(ctx context.Context, with net.Dialer, server string) (net.
 		}
 		return nil
 	}
-	turn := int(d.turn.Add(1) - 1)
+	turn := int((d.turn.Add(1) - 1) % uint32(max(len(suitable), 1)))
+	until, limited := ctx.Deadline()
 	var failed, short error // of the server, and of this machine
 	var over [2]bool        // by family: the server need not be dialed from other addresses of it
 	for i := range suitable {
@@ -59,6 +62,10 @@ func (d *Dialer) Dial(ctx context.Context, with net.Dialer, server string) (net.
 			continue
 		}
 		with.LocalAddr = &net.TCPAddr{IP: from.AsSlice(), Zone: from.Zone()}
+		with.Deadline = time.Time{}
+		if limited && !over[1-family(from)] && slices.ContainsFunc(suitable, func(a netip.Addr) bool { return family(a) != family(from) }) {
+			with.Deadline = time.Now().Add(time.Until(until) / 2) // the rest is for the other family
+		}
 		nc, err := with.DialContext(ctx, "tcp", server)
 		switch {
 		case err == nil:

@@ -1,6 +1,7 @@
 package dialfrom
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wsbouncer/wsbouncer/internal/discovery/dnstest"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
@@ -142,17 +144,42 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// A server's name may have addresses of both families, or of one: another family is tried if one does not answer.
+// name is a server's name.
+const name = "stt.test."
+
+// named returns a dialer that looks up the name at a DNS server of the test.
+func named(t *testing.T, addresses ...string) net.Dialer {
+	t.Helper()
+	server := dnstest.Start(t)
+	server.Set(name, addresses...)
+	return net.Dialer{Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, server.Address())
+	}}}
+}
+
+// A server's name may have addresses of both families, or of one: the other family is tried if one does not answer.
 func TestName(t *testing.T) {
-	_, port, _ := net.SplitHostPort(listen(t, "127.0.0.1:0").Addr().String())
-	server := net.JoinHostPort("localhost", port) // nobody listens on ::1, or the name does not stand for it
+	_, port, _ := net.SplitHostPort(listen(t, "127.0.0.1:0").Addr().String()) // nobody listens on ::1
+	server := net.JoinHostPort(name, port)
 	six, four := addresses(t, "::1")[0], addresses(t, "127.0.0.2", "127.0.0.3")
-	for _, list := range [][]netip.Addr{{six, four[0], four[1]}, {four[0], six}} {
-		for range 3 {
-			if got := hosts(dial(t, New(list), server, 1)); !strings.HasPrefix(got[0], "127.0.0.") {
-				t.Errorf("dialed from %q", got)
+	for _, with := range []net.Dialer{named(t, "::1", "127.0.0.1"), named(t, "127.0.0.1")} {
+		for _, list := range [][]netip.Addr{{six, four[0], four[1]}, {four[0], six}} {
+			d := New(list)
+			for range 3 {
+				nc, err := d.Dial(t.Context(), with, server)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := hosts([]net.Conn{nc}); !strings.HasPrefix(got[0], "127.0.0.") {
+					t.Errorf("dialed from %q", got)
+				}
+				_ = nc.Close()
 			}
 		}
+	}
+	_, err := New([]netip.Addr{six}).Dial(t.Context(), named(t, "127.0.0.1"), server)
+	if want := "cannot dial " + server + ": it needs an IPv4 address in dial-from, which has ::1"; err == nil || err.Error() != want || !machine.Local(err) {
+		t.Errorf("%v; want %s", err, want)
 	}
 }
 

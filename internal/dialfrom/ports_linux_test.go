@@ -1,6 +1,7 @@
 package dialfrom
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -77,5 +79,46 @@ func TestPorts(t *testing.T) {
 		if two[c.first] < one/2 || two[c.second] < 2 {
 			t.Errorf("%d connections from one address, and from two %v", one, two)
 		}
+	}
+}
+
+// deaf listens on ::1 at a port, and does not answer: its queue is full.
+func deaf(t *testing.T, port int) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Skip(err) // no IPv6
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	at := &unix.SockaddrInet6{Port: port, Addr: netip.IPv6Loopback().As16()}
+	if err := errors.Join(unix.Bind(fd, at), unix.Listen(fd, 0)); err != nil {
+		t.Skip(err)
+	}
+	for range 2 { // Linux takes one more than the length of the queue
+		client, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Close(client) })
+		if err := unix.Connect(client, at); err != nil && !errors.Is(err, unix.EINPROGRESS) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A family that does not answer leaves time for the other one.
+func TestSilentFamily(t *testing.T) {
+	server := listen(t, "127.0.0.1:0").Addr().(*net.TCPAddr)
+	deaf(t, server.Port)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	both := named(t, "::1", "127.0.0.1")
+	nc, err := New(addresses(t, "::1", "127.0.0.2")).Dial(ctx, both, fmt.Sprintf("%s:%d", name, server.Port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if got := hosts([]net.Conn{nc}); got[0] != "127.0.0.2" {
+		t.Errorf("dialed from %q", got)
 	}
 }

@@ -187,7 +187,8 @@ func TestRefused(t *testing.T) {
 	r := newRig(t, 0, c.url)
 	for _, service := range []string{"", "stt"} {
 		r.Refused(&session.Refused{
-			ID: session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: 1043}, Service: service, Path: "/v1/stt", Client: origin.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:4711")},
+			ID: session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: 1043}, Service: service, Path: "/v1/stt", Client: origin.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:0")},
+			Peer:    &origin.Address{AddrPort: netip.MustParseAddrPort("10.0.0.5:40000")},
 			Arrived: begun, At: begun.Add(10 * time.Second), Status: 503, Reason: "no connection came free in time", Trace: r.Trace(parent(session.TraceSampled)),
 		})
 	}
@@ -201,6 +202,8 @@ func TestRefused(t *testing.T) {
 	for name, want := range map[string]any{
 		"wsbouncer.session.id": "q7m2kd4x-1043", "wsbouncer.service": "stt", "http.response.status_code": int64(503), "error.type": "503",
 		"wsbouncer.refused.reason": "no connection came free in time",
+		// It came through a load balancer, which did not say its port.
+		"client.address": "192.0.2.7", "client.port": nil, "network.peer.address": "10.0.0.5", "network.peer.port": int64(40000),
 	} {
 		if whole.attributes[name] != want {
 			t.Errorf("%s is %v; want %v", name, whole.attributes[name], want)
