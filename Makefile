@@ -130,7 +130,7 @@ packages: $(GORELEASER) ## Build archives, deb and rpm packages, and their check
 	@skip=publish,docker; command -v syft >/dev/null || { echo "packages: no bills of materials, since syft is not installed"; skip=$$skip,sbom; }; \
 	$(GORELEASER) release --snapshot --clean --skip=$$skip
 
-test-packages: packages ## Build the packages; install, upgrade and remove them in scratch roots; run the unit and the image (skips what this system lacks)
+test-packages: packages ## Build the packages; install, upgrade and remove them in scratch roots (as root); run the unit and the image (skips what this system lacks)
 	WSBOUNCER_DIST=$(CURDIR)/dist $(GO) test -v -count=1 -timeout 15m ./deploy/packages ./deploy/image
 
 image: image-context ## Build the container image with docker, podman or buildah (IMAGE=wsbouncer:devel, CONTAINER_ENGINE)
