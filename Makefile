@@ -79,10 +79,10 @@ test-alerts: ## Check metrics and alert rules, and test the rules, with promtool
 		$(PROMTOOL) test rules ../prometheus/alerts_test.yaml && $(PROMTOOL) check config ../compose/prometheus.yaml; \
 	else echo "test-alerts: skipped, since promtool cannot be built here"; fi
 
-# Kubernetes' types are in a module of their own: deploy/manifests.
+# Kubernetes' types are in a module of their own: deploy/manifests. -count=1, since Go's cache does not see files of other modules change.
 test-manifests: ## Check deploy/kubernetes and deploy/compose.yaml, and drain a proxy as a kubelet does (downloads Kubernetes' types)
 	$(GO) -C deploy/manifests vet ./...
-	$(GO) -C deploy/manifests test -timeout 9m ./...
+	$(GO) -C deploy/manifests test -count=1 -timeout 9m ./...
 
 cross: ## Check that the code builds for macOS and Windows
 	GOOS=darwin GOARCH=arm64 $(GO) build ./internal/... ./cmd/...
@@ -130,7 +130,7 @@ packages: $(GORELEASER) ## Build archives, deb and rpm packages, and their check
 	@skip=publish,docker; command -v syft >/dev/null || { echo "packages: no bills of materials, since syft is not installed"; skip=$$skip,sbom; }; \
 	$(GORELEASER) release --snapshot --clean --skip=$$skip
 
-test-packages: packages ## Build the packages; install, upgrade and remove them in scratch roots; run the unit and the image (skips what this system lacks)
+test-packages: packages ## Build the packages; install, upgrade and remove them in scratch roots (as root); run the unit and the image (skips what this system lacks)
 	WSBOUNCER_DIST=$(CURDIR)/dist $(GO) test -v -count=1 -timeout 15m ./deploy/packages ./deploy/image
 
 image: image-context ## Build the container image with docker, podman or buildah (IMAGE=wsbouncer:devel, CONTAINER_ENGINE)

@@ -150,18 +150,6 @@ func TestImage(t *testing.T) {
 		t.Cleanup(func() { _, _ = e.after("rm", "--force", name) })
 		waitForLog(t, e, name, regexp.MustCompile(`msg=listening address=(\S+)`))
 	})
-
-	t.Run("root certificates", func(t *testing.T) {
-		// check reads the file, which is where crypto/x509 looks when no file is named.
-		output, err := e.container(t, image, "check", "--backend", "wss://127.0.0.1:1", "--tls-ca", "/etc/ssl/certs/ca-certificates.crt")
-		if err != nil {
-			t.Errorf("%v\n%s", err, output)
-		}
-		output, err = e.container(t, image, "check", "--backend", "wss://127.0.0.1:1", "--tls-ca", "/etc/ssl/certs/other.crt")
-		if err == nil {
-			t.Errorf("check found nothing wrong with a file that does not exist:\n%s", output)
-		}
-	})
 }
 
 // after is run after a test, when its context has ended.
