@@ -7,7 +7,9 @@ import (
 )
 
 func TestListensAt(t *testing.T) {
-	listener := func(address string) []net.Addr { return []net.Addr{net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))} }
+	listener := func(address string) []net.Addr {
+		return []net.Addr{net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))}
+	}
 	for _, c := range []struct {
 		listener, address string
 		own               bool
