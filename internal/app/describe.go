@@ -54,14 +54,15 @@ func (s *Settings) Describe() string {
 	if err != nil {
 		return err.Error()
 	}
-	sessions := 0
+	sessions, each := 0, false
 	for _, name := range fixed.names {
 		b := fixed.content.Backends[name]
 		warm := b.WarmCount()
 		if !dialedAhead[name] {
 			warm = 0
 		}
-		row("backend", "%s, at most %d connections, %d kept warm, weight %g, %s", b.URL, b.Connections, warm, b.Weight, b.State)
+		row("backend", "%s, at most %d connections, %d kept warm, weight %g, %s%s", b.URL, b.Connections, warm, b.Weight, b.State, PerServer(&b))
+		each = each || b.Discovers()
 		if b.State == config.DefaultBackend().State && b.Weight > 0 {
 			sessions += b.Connections
 		}
@@ -79,7 +80,19 @@ func (s *Settings) Describe() string {
 		row("subprotocol", "%s", p.Subprotocol)
 	}
 	row("handshake", "%s", handshakes[FixedService])
-	row("sessions", "at most %d at once", sessions)
+	if each {
+		row("sessions", "at most %d at once, if DNS tells one server for each name", sessions)
+	} else {
+		row("sessions", "at most %d at once", sessions)
+	}
 	_ = w.Flush()
 	return b.String()
+}
+
+// PerServer says behind the numbers of a backend that they are those of each server that DNS tells for it; otherwise it is empty.
+func PerServer(b *config.Backend) string {
+	if !b.Discovers() {
+		return ""
+	}
+	return ", for each server that DNS tells"
 }

@@ -149,8 +149,8 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) erro
 		row("service", "%s", describeService(name, &service, snapshot))
 		row("", "handshake: %s", handshakes[name])
 		for backend, b := range snapshot.Members(name) {
-			row("", "%s: %s, at most %d connections, %s kept warm, weight %g, %s",
-				backend, b.URL, b.Connections, warmWords(&b, dialedAhead[backend]), b.Weight, b.State)
+			row("", "%s: %s, at most %d connections, %s kept warm, weight %g, %s%s",
+				backend, b.URL, b.Connections, warmWords(&b, dialedAhead[backend]), b.Weight, b.State, app.PerServer(&b))
 		}
 	}
 	return w.Flush()
@@ -164,14 +164,16 @@ func describeService(name string, s *config.Service, snapshot *config.Snapshot) 
 	if s.Host != "" {
 		host = " of " + s.Host
 	}
-	backends, sessions := 0, 0
+	backends, sessions, condition := 0, 0, ""
 	for _, b := range snapshot.Members(name) {
-		backends++
+		if backends++; b.Discovers() {
+			condition = ", if DNS tells one server for each name"
+		}
 		if b.State == "enabled" && b.Weight > 0 {
 			sessions += b.Connections
 		}
 	}
-	return fmt.Sprintf("%s: %s%s, profile %s, backends: %d, sessions: at most %d at once", name, path, host, s.Profile, backends, sessions)
+	return fmt.Sprintf("%s: %s%s, profile %s, backends: %d, sessions: at most %d at once%s", name, path, host, s.Profile, backends, sessions, condition)
 }
 
 func warmWords(b *config.Backend, dialedAhead bool) string {

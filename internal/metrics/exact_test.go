@@ -34,6 +34,7 @@ var notShown = []string{
 	"Leaving",                                                                                       // removed backends: shown only as sums
 	"Configuration.Version", "Configuration.Since", "Configuration.Reason", "Configuration.Applied", // each version would be a series of its own
 	"Backends.Retired", // the sum over backend_retired_total
+	"Shortages",        // texts
 	"Drain",            // times, and the sessions that ended because of it, which have a class of their own
 }
 

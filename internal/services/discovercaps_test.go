@@ -179,9 +179,13 @@ func TestAnswersUnderLoad(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	f := newFarm(t, 4, most)
+	// A simulated server notices a moment late that the proxy has given up a dial, and may count that connection beside the next.
+	f := newFarm(t, 4, most+1)
 	f.resolve(1, 2, 3, 4)
 	f.discover(most, nil)
+	f.apply(func(c *config.Content) { // a client that finds no free connection gets 503 at once: nobody leaves while it waits
+		putService(c, "stt", func(s *config.Service) { s.Queue = 0 })
+	})
 	f.running(most, 1, 2, 3, 4)
 	var sessions []*client
 	for step := range steps {
@@ -210,7 +214,7 @@ func TestAnswersUnderLoad(t *testing.T) {
 		f.asked(random.IntN(5))
 		if s, status := f.ask("/stt", ""); s != nil {
 			sessions = append(sessions, s)
-		} else if len(sessions) < most && status != 503 {
+		} else if status != 503 {
 			t.Fatalf("step %d: status %d", step, status)
 		}
 		for i, s := range slices.Backward(sessions) {

@@ -62,7 +62,7 @@ func TestEnding(t *testing.T) {
 	if need := e.preStop + delay + drain + shut; e.grace < need+10*time.Second {
 		t.Errorf("terminationGracePeriodSeconds is %v: want 10s more than the %v that preStop and the proxy may take", e.grace, need)
 	}
-	if e.preStop+delay < 5*time.Second {
+	if e.preStop+delay < e.forget {
 		t.Errorf("the proxy refuses clients %v after its end began: nodes need longer to forget it", e.preStop+delay)
 	}
 	fast, err := e.faster(10)

@@ -18,7 +18,11 @@ type ending struct {
 	preStop time.Duration // how long the container's preStop hook sleeps before SIGTERM
 	grace   time.Duration // from the deletion of the pod to SIGKILL, preStop included
 	ready   string        // path of the readiness probe
+	forget  time.Duration // from the deletion of the pod until the last node sends no new clients to it
 }
+
+// forgetAfter is how long nodes may take to learn that an endpoint is gone. Most take less than a second; busy clusters take several.
+const forgetAfter = 5 * time.Second
 
 // readEnding reads a manifest that holds one Deployment of one container.
 func readEnding(path string) (ending, error) {
@@ -43,7 +47,7 @@ func endingOf(d *apps.Deployment) (ending, error) {
 		return ending{}, fmt.Errorf("%d containers: this program runs one", len(pod.Containers))
 	}
 	container := pod.Containers[0]
-	e := ending{args: container.Args, grace: 30 * time.Second} // Kubernetes' default
+	e := ending{args: container.Args, grace: 30 * time.Second, forget: forgetAfter} // Kubernetes' default
 	if s := pod.TerminationGracePeriodSeconds; s != nil {
 		e.grace = time.Duration(*s) * time.Second
 	}
@@ -65,7 +69,7 @@ func (e ending) faster(factor float64) (ending, error) {
 	divide := func(d time.Duration) time.Duration {
 		return time.Duration(float64(d) / factor).Round(time.Millisecond)
 	}
-	e.preStop, e.grace = divide(e.preStop), divide(e.grace)
+	e.preStop, e.grace, e.forget = divide(e.preStop), divide(e.grace), divide(e.forget)
 	e.args = slices.Clone(e.args)
 	for _, name := range []string{"shutdown-delay", "drain-timeout", "drain-spread"} {
 		text, ok := argument(e.args, name)

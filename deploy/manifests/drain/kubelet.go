@@ -18,49 +18,44 @@ type kubelet struct {
 	other     *pod
 }
 
-// end does what happens when a pod is deleted: the Service forgets it, the preStop hook runs, then the process gets SIGTERM, and SIGKILL
-// if it is still there at the end of the grace period.
+// end does what happens when a pod is deleted: the preStop hook runs, then the process gets SIGTERM, and SIGKILL if it is still there at the
+// end of the grace period. Meanwhile the Service forgets the pod.
 func (k *kubelet) end(ctx context.Context) (*result, error) {
 	r := &result{kubelet: k, deleted: time.Now()}
 	k.say(r, "the pod is deleted; preStop begins")
-
-	// Nodes take some time to learn that an endpoint is gone: here, until the middle of the hook.
-	if err := pause(ctx, k.ending.preStop/2); err != nil {
-		return nil, err
-	}
-	k.endpoints.remove(k.pod)
-	r.forgotten = time.Now()
-	k.say(r, "the Service has forgotten it")
-	if err := pause(ctx, time.Until(r.deleted.Add(k.ending.preStop))); err != nil {
-		return nil, err
-	}
-
-	r.left = k.clients.on(k.pod, isRunning)
-	r.terminated = time.Now()
-	if err := k.pod.process.Signal(syscall.SIGTERM); err != nil {
-		return nil, err
-	}
-	k.say(r, "SIGTERM")
-	kill := time.NewTimer(time.Until(r.deleted.Add(k.ending.grace)))
+	forget := time.NewTimer(k.ending.forget)
+	defer forget.Stop()
+	terminate := time.NewTimer(k.ending.preStop)
+	defer terminate.Stop()
+	kill := time.NewTimer(k.ending.grace)
 	defer kill.Stop()
 	progress := time.NewTicker(k.ending.grace / 10)
 	defer progress.Stop()
-	for waiting := true; waiting; {
+	for r.gone.IsZero() {
 		select {
-		case <-k.pod.process.Ended():
-			waiting = false
+		case <-forget.C:
+			k.endpoints.remove(k.pod)
+			r.forgotten = time.Now()
+			k.say(r, "the Service has forgotten it")
+		case <-terminate.C:
+			r.left = k.clients.on(k.pod, isRunning)
+			r.terminated = time.Now()
+			if err := k.pod.process.Signal(syscall.SIGTERM); err != nil {
+				return nil, err
+			}
+			k.say(r, "SIGTERM")
 		case <-progress.C:
 			k.say(r, "")
 		case <-kill.C:
 			r.killed = true
 			k.say(r, "SIGKILL")
 			k.pod.process.Kill()
-			waiting = false
+		case <-k.pod.process.Ended():
+			r.gone = time.Now()
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	r.gone = time.Now()
 	// Clients read the last close frames, and begin again elsewhere.
 	if err := pause(ctx, time.Second); err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func (r *result) count() {
 	k := r.kubelet
 	drain, _ := k.ending.duration("drain-timeout", 30*time.Second) // they were read before
 	spread, _ := k.ending.duration("drain-spread", 10*time.Second)
-	began := r.terminated.Add(drain - spread)
+	began := r.closed().Add(drain - spread)
 	inTime := 0
 	for _, s := range k.clients.on(k.pod, func(s record) bool {
 		return s.began.Before(r.terminated) && (s.ended.IsZero() || s.ended.After(r.terminated))
@@ -66,6 +66,12 @@ func (r *result) count() {
 	fmt.Fprintf(k.out, "the end took                     %.1fs of %v\n", r.gone.Sub(r.deleted).Seconds(), k.ending.grace)
 }
 
+// closed returns when the proxy stopped accepting clients.
+func (r *result) closed() time.Time {
+	delay, _ := r.kubelet.ending.duration("shutdown-delay", 0) // it was read before
+	return r.terminated.Add(delay)
+}
+
 func (r *result) first() time.Duration {
 	first := r.told[0]
 	for _, d := range r.told {
@@ -99,8 +105,8 @@ func (r *result) verdict() error {
 	if r.early > 0 {
 		errs = append(errs, fmt.Errorf("%d sessions were told 1001 before the last part of the drain time", r.early))
 	}
-	if late := r.kubelet.clients.on(r.kubelet.pod, func(s record) bool { return s.began.After(r.terminated) }); len(late) > 0 {
-		errs = append(errs, fmt.Errorf("%d sessions went to a pod that had got SIGTERM", len(late)))
+	if late := r.kubelet.clients.on(r.kubelet.pod, func(s record) bool { return s.began.After(r.closed()) }); len(late) > 0 {
+		errs = append(errs, fmt.Errorf("%d sessions went to a pod that accepted no clients any more", len(late)))
 	}
 	return errors.Join(errs...)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -115,14 +116,31 @@ func (f *Follower) begin(ctx context.Context) error {
 	return nil
 }
 
-// minInterval is the minimum time between two reads, so that many changes in a row do not take CPU away from sessions.
-const minInterval = 200 * time.Millisecond
+const (
+	// minInterval is the minimum time between two reads, so that many changes in a row do not take CPU away from sessions.
+	minInterval = 200 * time.Millisecond
+	// retryInterval is about the time between two reads while the snapshot in force is not current, if the store reports no change: what
+	// was wrong may have been mended without one, such as a schema by migrate, or a limit of this machine.
+	retryInterval = 5 * time.Second
+)
 
 func (f *Follower) run(ctx context.Context) {
 	defer close(f.done)
-	pause := time.NewTimer(0)
+	pause, retry := time.NewTimer(0), time.NewTimer(retryInterval)
 	defer pause.Stop()
-	for range f.o.Store.Watch(ctx) {
+	defer retry.Stop()
+	changes := f.o.Store.Watch(ctx)
+	for {
+		select {
+		case _, open := <-changes:
+			if !open {
+				return
+			}
+		case <-retry.C:
+			if f.Status().State == Current {
+				continue // until a read fails, which sets the timer again
+			}
+		}
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
@@ -130,6 +148,7 @@ func (f *Follower) run(ctx context.Context) {
 		}
 		if err := f.refresh(ctx); err != nil && ctx.Err() == nil {
 			f.failed(err)
+			retry.Reset(retryInterval/2 + rand.N(retryInterval)) // so that not all proxies retry at once
 		}
 		pause.Reset(minInterval)
 	}

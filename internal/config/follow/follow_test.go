@@ -284,3 +284,33 @@ func TestWhoAndWhy(t *testing.T) {
 		}
 	})
 }
+
+// What mends itself without a change of the store, such as a schema that is migrated, is found within seconds, at the start and later.
+func TestMendedSilently(t *testing.T) {
+	r := newRig(t)
+	synctest.Test(t, func(t *testing.T) {
+		r.store.say(snapshot(t, "1", 1), nil)
+		defer r.mustStart()()
+		for range 2 {
+			time.Sleep(time.Hour)
+			r.store.say(nil, errDown)
+			r.expect("1", Stale, "connection refused")
+			time.Sleep(time.Minute)
+			r.store.mu.Lock()
+			r.store.err, r.store.snapshot = nil, snapshot(t, "1", 1)
+			loads := r.store.loads
+			r.store.mu.Unlock()
+			if loads < 8 {
+				t.Errorf("%d reads; want one every few seconds while the store fails", loads)
+			}
+			time.Sleep(3 * retryInterval / 2)
+			r.expect("1", Current, "")
+		}
+		loads := r.store.loads
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if r.store.loads != loads {
+			t.Errorf("%d reads of a store that is well and reports no change", r.store.loads-loads)
+		}
+	})
+}
