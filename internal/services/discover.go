@@ -14,7 +14,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 )
 
-// A backend with discover does not run itself: the plan has a backend for each server that DNS tells, named BACKEND@ADDRESS:PORT. When an
+// A backend with discover does not run itself: the plan has a backend for each discovered server, named BACKEND@ADDRESS:PORT. When an
 // answer changes, the services make a new plan of the same snapshot, and put it in force like any other. So servers come and go as
 // backends of the configuration do: those that go are drained, and get their pool back if they return before it is empty.
 
@@ -142,7 +142,7 @@ func (p *plan) watched(pace time.Duration) map[string]discovery.Watched {
 	return all
 }
 
-// found returns the servers, host:port, of each backend with discover for which DNS has told some.
+// found returns the servers, host:port, of each backend with discover that has some.
 func (p *plan) found() map[string][]string {
 	all := make(map[string][]string)
 	for _, v := range p.services {

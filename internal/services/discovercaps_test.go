@@ -26,7 +26,7 @@ func (f *farm) all() (names []string) {
 }
 
 // A server that the configuration names itself belongs to that backend, which takes it over with its sessions, and gives it back. So one
-// server can be drained that DNS still tells.
+// server can be drained that DNS still names.
 func TestServerOfAnotherBackend(t *testing.T) {
 	f := newFarm(t, 2, 2)
 	f.resolve(1, 2)
@@ -106,7 +106,7 @@ func TestSwitchDiscover(t *testing.T) {
 	f.idle("gpu", 3)
 	first := f.join("/stt")
 	put(config.DiscoverDNS)
-	wstest.Eventually(t, "the server that DNS tells runs", func() bool { return f.backend(f.name(1)).Idle == 2 })
+	wstest.Eventually(t, "the discovered server runs", func() bool { return f.backend(f.name(1)).Idle == 2 })
 	second := f.join("/stt")
 	put("")
 	wstest.Eventually(t, "the backend runs by its name", func() bool { return f.backend("gpu").Idle == 1 })
@@ -173,7 +173,7 @@ func TestNothingStays(t *testing.T) {
 }
 
 // TestAnswersUnderLoad changes the answers at random while sessions come and go: regular ones, parts of all, failures, the proxy itself,
-// and hundreds of addresses. No session is cut, no server sees more connections than its cap, and in the end those that DNS tells run.
+// and hundreds of addresses. No session is cut, no server sees more connections than its cap, and in the end those that DNS names run.
 func TestAnswersUnderLoad(t *testing.T) {
 	const most, steps = 3, 60
 	seed := rand.Uint64()

@@ -59,8 +59,8 @@ type Options struct {
 	Own func(netip.AddrPort) bool
 	// LookupPace, if set, is the time between two lookups of a name instead of each backend's own. Tests use it.
 	LookupPace time.Duration
-	// InForce is called whenever a snapshot was put in force or the servers that DNS tells have changed, with the servers, host:port, of
-	// each backend with discover for which DNS has told some. Calls do not overlap, and it must not call Services. Nil for nobody.
+	// InForce is called whenever a snapshot was put in force or the discovered servers have changed, with the servers, host:port, of
+	// each backend with discover that has some. Calls do not overlap, and it must not call Services. Nil for nobody.
 	InForce func(snapshot *config.Snapshot, found map[string][]string)
 	// SetRoutes receives the services that clients can ask for, such as [session.Server.SetServices].
 	SetRoutes func([]*session.Service)
@@ -77,7 +77,7 @@ type Services struct {
 	done     chan struct{}
 
 	discovery *discovery.Discovery // static
-	answered  atomic.Bool          // servers that DNS tells have changed, see replan
+	answered  atomic.Bool          // discovered servers have changed, see replan
 
 	applying sync.Mutex // held by putInForce, so that plans are applied one after the other; taken before mu
 
@@ -112,7 +112,7 @@ type member struct {
 	service string
 	meter   *meter.Backend // held until the backend is gone
 	server  string         // the same for the same server, see config.ServerOf
-	byName  string         // what server is for the URL, if DNS has told this server's address; otherwise empty
+	byName  string         // what server is for the URL, if this server was discovered; otherwise empty
 	atStart bool           // it was enabled when the proxy started
 	plan    *backendPlan
 	mode    pool.Mode
@@ -150,7 +150,7 @@ func (s *Services) Apply(snapshot *config.Snapshot) error {
 	return s.putInForce(snapshot)
 }
 
-// putInForce puts a snapshot in force, with what DNS has told so far. It is called with applying held.
+// putInForce puts a snapshot in force, with the servers that are discovered so far. It is called with applying held.
 func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	s.mu.Lock()
 	before := s.desired
@@ -173,13 +173,13 @@ func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	return nil
 }
 
-// replan puts the snapshot in force once more, since DNS has told of other servers.
+// replan puts the snapshot in force once more, since other servers were discovered.
 func (s *Services) replan() {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	if snapshot := s.Snapshot(); snapshot != nil {
 		if err := s.putInForce(snapshot); err != nil { // it was good before
-			s.o.Log.Error("servers that DNS tells cannot be used", "reason", err)
+			s.o.Log.Error("discovered servers cannot be used", "reason", err)
 		}
 	}
 }
