@@ -83,13 +83,14 @@ type Services struct {
 
 	// mu is never held while waiting for the network or for another goroutine, because monitoring needs it.
 	mu          sync.Mutex
-	begun       bool                 // guarded by mu: a snapshot was applied before
-	released    bool                 // guarded by mu: no connection is kept without a session, see Release
-	desired     *plan                // guarded by mu: the plan that was applied last
-	services    map[string]*service  // guarded by mu: by name
-	leaving     []*member            // guarded by mu: removed backends that still have connections
-	servers     map[string][]*member // guarded by mu: backends of services and leaving ones, by their server, see keys
-	pendingLogs []func()             // guarded by mu: log lines, written after mu is unlocked
+	begun       bool                  // guarded by mu: a snapshot was applied before
+	released    bool                  // guarded by mu: no connection is kept without a session, see Release
+	desired     *plan                 // guarded by mu: the plan that was applied last
+	services    map[string]*service   // guarded by mu: by name
+	leaving     []*member             // guarded by mu: removed backends that still have connections
+	servers     map[string][]*member  // guarded by mu: backends of services and leaving ones, by their server, see keys
+	sharedLines map[string]sharedLine // guarded by mu: by backend, see logShared
+	pendingLogs []func()              // guarded by mu: log lines, written after mu is unlocked
 }
 
 // service is a running service. It is guarded by Services.mu.
@@ -127,7 +128,7 @@ func New(o Options) *Services {
 		o.Meters = meter.NewRegistry(len(o.Loops.Loops()))
 	}
 	s := &Services{
-		o: o, services: make(map[string]*service), servers: make(map[string][]*member),
+		o: o, services: make(map[string]*service), servers: make(map[string][]*member), sharedLines: make(map[string]sharedLine),
 		woken: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	s.discovery = discovery.New(discovery.Options{
@@ -161,7 +162,7 @@ func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	}
 	s.mu.Lock()
 	s.desired = next
-	s.logShared(before)
+	s.logShared(time.Now())
 	s.reconcile(time.Now())
 	s.route()
 	s.begun = true
@@ -258,10 +259,7 @@ func (s *Services) reap() (gone []*member) {
 	})
 	for _, m := range gone {
 		for _, key := range m.keys() {
-			others := slices.DeleteFunc(s.servers[key], func(other *member) bool { return other == m })
-			if s.servers[key] = others; len(others) == 0 {
-				delete(s.servers, key)
-			}
+			s.forget(key, m)
 		}
 	}
 	return gone
