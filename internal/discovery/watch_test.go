@@ -212,6 +212,39 @@ func TestFailing(t *testing.T) {
 	})
 }
 
+// TestFlapping has each answer differ from the last for an hour, and every other one be an error: what is kept in memory, and what is logged,
+// does not grow.
+func TestFlapping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.watch(time.Second)
+		for n := range 3600 {
+			if n%2 == 0 {
+				r.resolver.say(errors.New("i/o timeout"))
+			} else {
+				r.resolver.say(nil, fmt.Sprintf("10.%d.%d.1", n%7, n%251), fmt.Sprintf("10.1.%d.2", n%241), "0.0.0.0")
+			}
+			time.Sleep(time.Second)
+			if servers, _ := r.Servers("gpu", stt); len(servers) > 256 {
+				t.Fatalf("%d servers", len(servers))
+			}
+		}
+		if now, _ := r.Status("gpu"); now.Lookups < 3000 || now.Failures < 1000 || len(now.LeftOut) > 6 {
+			t.Errorf("the status is %+v", now)
+		}
+		synctest.Wait()
+		if lines := strings.Count(r.log.String(), "\n"); lines > 125 || !strings.Contains(r.log.String(), "DNS lookup failed") {
+			t.Errorf("the log has %d lines:\n%.2000s", lines, r.log)
+		}
+		r.resolver.say(errors.New("no route to host")) // what lasts is said, though not at once
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if !strings.HasSuffix(strings.TrimSpace(r.log.String()), `reason="no route to host"`) {
+			t.Errorf("the log does not end with the failure that lasts:\n%s", r.log.String()[max(0, r.log.Len()-500):])
+		}
+	})
+}
+
 // A name that does not exist at the start is looked up more often than its interval says.
 func TestRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
