@@ -108,10 +108,12 @@ func (w *watch) once(ctx context.Context) {
 	defer w.o.Guard.Recover("DNS lookup of backend "+w.backend, nil)
 	select {
 	case w.turns <- struct{}{}:
-		defer func() { <-w.turns }()
 	case <-ctx.Done():
 		return
 	}
+	release := sync.OnceFunc(func() { <-w.turns })
+	defer release()
+	defer time.AfterFunc(turnGrace, release).Stop()
 	limited, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	answer, err := w.lookup.ask(limited)

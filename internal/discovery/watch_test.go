@@ -43,12 +43,12 @@ func (s *scripted) times() []time.Time {
 	return slices.Clone(s.asked)
 }
 
-func (s *scripted) LookupNetIP(ctx context.Context, network, _ string) ([]netip.Addr, error) {
+func (s *scripted) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, time.Now())
 	s.at++
 	s.most = max(s.most, s.at)
-	hangs := s.hangs
+	hangs := s.hangs || strings.HasPrefix(host, "silent-")
 	s.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
@@ -169,6 +169,28 @@ func TestManyNames(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Many names whose DNS server is silent do not hold up the others, neither at the start nor later.
+func TestSilentNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.resolver.say(nil, "10.0.0.1")
+		wanted := make(map[string]Watched)
+		for n := range 200 {
+			wanted[fmt.Sprint("dead-", n)] = Watched{Question{Host: fmt.Sprint("silent-", n), Port: 1}, time.Second}
+		}
+		r.Watch(wanted)
+		time.Sleep(time.Minute)
+		wanted["gpu"] = Watched{stt, time.Second}
+		r.Watch(wanted)
+		r.expect(t, 10*time.Second, "10.0.0.1:2700")
+		before, _ := r.Status("gpu")
+		time.Sleep(2 * time.Minute)
+		if now, _ := r.Status("gpu"); now.Lookups < before.Lookups+10 {
+			t.Errorf("%d lookups in two minutes", now.Lookups-before.Lookups)
+		}
+	}) // Close ends the lookups that hang
 }
 
 // Failed and empty answers keep the servers, and are logged once when they begin and once when they end.
