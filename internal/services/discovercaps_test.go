@@ -122,6 +122,30 @@ func TestSwitchDiscover(t *testing.T) {
 	f.idle("gpu", 3)
 }
 
+// A backend that was configured by its address becomes a discovered server with its sessions, and then one that is dialed by name. The
+// server sees no more connections than its cap.
+func TestAddressNameAndAddress(t *testing.T) {
+	f := newFarm(t, 1, 3)
+	put := func(name, host, discover string) {
+		f.apply(func(c *config.Content) {
+			clear(c.Backends)
+			putService(c, "stt", nil)
+			putBackend(c, name, "stt", fmt.Sprintf("ws://%s:%d/", host, f.port), 3, func(b *config.Backend) { b.Discover = discover })
+		})
+	}
+	put("plain", ip(1), "")
+	f.idle("plain", 3)
+	session := f.join("/stt")
+	put("gpu", "localhost", config.DiscoverDNS)
+	wstest.Eventually(t, "the discovered server runs", func() bool { return f.backend(f.name(1)).Idle == 2 })
+	put("gpu", "localhost", "")
+	wstest.Eventually(t, "the backend runs by its name", func() bool { return f.backend("gpu").Idle == 2 })
+	session.echo("still there")
+	session.leave()
+	f.settled()
+	f.idle("gpu", 3)
+}
+
 // As long as DNS has not answered to a change, what was before stays in force.
 func TestChangeBeforeAnswer(t *testing.T) {
 	f := newFarm(t, 2, 2)

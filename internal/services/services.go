@@ -259,10 +259,7 @@ func (s *Services) reap() (gone []*member) {
 	})
 	for _, m := range gone {
 		for _, key := range m.keys() {
-			others := slices.DeleteFunc(s.servers[key], func(other *member) bool { return other == m })
-			if s.servers[key] = others; len(others) == 0 {
-				delete(s.servers, key)
-			}
+			s.forget(key, m)
 		}
 	}
 	return gone
