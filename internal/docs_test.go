@@ -1,7 +1,6 @@
 package internal_test
 
 import (
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -21,21 +20,15 @@ var (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && name != ".." && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".github" || d.Name() == "bin" || d.Name() == "node_modules"):
-			return fs.SkipDir
-		case !d.Type().IsRegular() || path.Ext(d.Name()) != ".md":
-			return nil
+	for _, name := range files(t) {
+		if path.Ext(name) != ".md" {
+			continue
 		}
-		text, err := os.ReadFile(name)
-		all[filepath.ToSlash(name[len("../"):])] = string(text)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = string(text)
 	}
 	return all
 }

@@ -67,15 +67,19 @@ type Counters struct{ Written, LeftOut atomic.Uint64 }
 // Start returns a log and starts the goroutine that writes it. It does not fail: while the file cannot be opened, the goroutine tries
 // again every second. Close ends the goroutine.
 func Start(o Options) *Log {
+	l := newLog(o)
+	go l.run()
+	return l
+}
+
+func newLog(o Options) *Log {
 	if o.Counters == nil {
 		o.Counters = new(Counters)
 	}
-	l := &Log{
+	return &Log{
 		options: o, wake: make(chan struct{}, 1), reopen: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		file: output{path: o.Path}, trouble: trouble{log: o.Log.With("file", o.Path)},
 	}
-	go l.run()
-	return l
 }
 
 // Add queues an entry. It takes no longer than a copy of it. If the queue is full, the entry is counted and left out.

@@ -196,6 +196,20 @@ func TestReopen(t *testing.T) {
 	})
 }
 
+// A writer that finds Reopen and Close both called opens the file again before it ends: the last lines belong there.
+func TestReopenThenClose(t *testing.T) {
+	for range 20 { // select chooses at random
+		path := filepath.Join(t.TempDir(), "access.log")
+		l := newLog(Options{Path: path, Format: JSON, Log: slog.New(slog.DiscardHandler)})
+		must(t, l.open())
+		must(t, os.Rename(path, path+".1"))
+		l.Reopen()
+		close(l.stop)
+		l.run()
+		expectFile(t, path) // it is there, and empty
+	}
+}
+
 // If nothing can be opened in the old one's place, lines go on to the old one.
 func TestReopenFails(t *testing.T) {
 	directory := t.TempDir()

@@ -21,6 +21,11 @@ func (l *Log) run() {
 		case <-l.reopen:
 			l.guarded(l.openAgain)
 		case <-l.stop:
+			select {
+			case <-l.reopen: // it was called before Close: the last lines belong in the new file
+				l.guarded(l.openAgain)
+			default:
+			}
 			l.guarded(l.finish)
 			return
 		}

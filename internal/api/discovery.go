@@ -22,12 +22,12 @@ type Discovery struct {
 }
 
 // IsBackend reports whether a backend of the statistics, or of a session, is the one with this name: it has the name, or it is a server
-// that DNS has told for the backend of this name, BACKEND@ADDRESS:PORT.
+// that was discovered for the backend of this name, BACKEND@ADDRESS:PORT.
 func IsBackend(name, wanted string) bool {
 	return name == wanted || len(name) > len(wanted) && name[len(wanted)] == '@' && strings.HasPrefix(name, wanted)
 }
 
-// BackendsOf returns the statistics of the backend with this name, or of all servers that DNS has told for it.
+// BackendsOf returns the statistics of the backend with this name, or of all servers that were discovered for it.
 func (s *Stats) BackendsOf(name string) (all []*Backend) {
 	if s == nil {
 		return nil
@@ -40,7 +40,7 @@ func (s *Stats) BackendsOf(name string) (all []*Backend) {
 	return all
 }
 
-// BackendNames returns the names that a backend can be asked for by: of all backends, and of those whose servers DNS tells.
+// BackendNames returns the names that a backend can be asked for by: of all backends, and of those with discover.
 func (s *Stats) BackendNames() (names []string) {
 	for i := range s.Backends {
 		names = append(names, s.Backends[i].Name)

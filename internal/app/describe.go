@@ -81,7 +81,7 @@ func (s *Settings) Describe() string {
 	}
 	row("handshake", "%s", handshakes[FixedService])
 	if each {
-		row("sessions", "at most %d at once, if DNS tells one server for each name", sessions)
+		row("sessions", "at most %d at once, if each DNS name stands for one server", sessions)
 	} else {
 		row("sessions", "at most %d at once", sessions)
 	}
@@ -89,10 +89,10 @@ func (s *Settings) Describe() string {
 	return b.String()
 }
 
-// PerServer says behind the numbers of a backend that they are those of each server that DNS tells for it; otherwise it is empty.
+// PerServer says behind the numbers of a backend that they are those of each discovered server; otherwise it is empty.
 func PerServer(b *config.Backend) string {
 	if !b.Discovers() {
 		return ""
 	}
-	return ", for each server that DNS tells"
+	return ", for each discovered server"
 }

@@ -52,11 +52,11 @@ func TestDescribe(t *testing.T) {
 			"handshake passes path,query:model,header:Authorization,subprotocol; connections dialed before clients arrive carry none of it: use --warm 0 if the server requires a key",
 			"sessions at most 68 at once", // the three that get clients
 		}},
-		"servers that DNS tells": {func(s *Settings) { s.Backends = []string{"ws://stt.svc:2700,connections=16,discover=dns"} }, []string{
+		"discovered servers": {func(s *Settings) { s.Backends = []string{"ws://stt.svc:2700,connections=16,discover=dns"} }, []string{
 			"listen 127.0.0.1:8080, path / and every other path", "admin off", "profile one-shot: .*", "reuse none: .*",
-			"backend ws://stt.svc:2700, at most 16 connections, 16 kept warm, weight 1, enabled, for each server that DNS tells",
+			"backend ws://stt.svc:2700, at most 16 connections, 16 kept warm, weight 1, enabled, for each discovered server",
 			"balance least-loaded", "queue at most 1000 clients, for 10s each", "handshake .*",
-			"sessions at most 16 at once, if DNS tells one server for each name",
+			"sessions at most 16 at once, if each DNS name stands for one server",
 		}},
 		"nothing dialed ahead": {func(s *Settings) { s.Warm, s.Pass = 0, []string{"query"} }, []string{
 			`handshake passes query; drops clients' Authorization, subprotocols \(--pass query,header:Authorization,subprotocol passes them as well\)`,

@@ -13,11 +13,17 @@ func listensAt(listeners []net.Addr, address netip.AddrPort) bool {
 			continue
 		}
 		own, _ := netip.AddrFromSlice(tcp.IP)
-		if own = own.Unmap(); own == address.Addr() || (!own.IsValid() || own.IsUnspecified()) && isLocal(address.Addr()) {
+		if own = own.Unmap(); own == address.Addr() || accepts(own, address.Addr()) && isLocal(address.Addr()) {
 			return true
 		}
 	}
 	return false
+}
+
+// accepts reports whether a listener at an address without a host, such as 0.0.0.0, accepts connections of the family. Those at :: accept
+// both.
+func accepts(own, address netip.Addr) bool {
+	return !own.IsValid() || own.IsUnspecified() && (own.Is6() || address.Is4())
 }
 
 // isLocal reports whether an address is one of this machine's.

@@ -18,6 +18,7 @@ func TestListensAt(t *testing.T) {
 		{"127.0.0.1:8080", "127.0.0.1:8081", false},
 		{"127.0.0.1:8080", "127.0.0.2:8080", false},
 		{"0.0.0.0:8080", "127.0.0.2:8080", true},
+		{"0.0.0.0:8080", "[::1]:8080", false},
 		{"[::]:8080", "127.0.0.1:8080", true},
 		{"[::]:8080", "[::1]:8080", true},
 		{"[::]:8080", "192.0.2.1:8080", false}, // for documentation: no machine has it (RFC 5737)
@@ -34,7 +35,7 @@ func TestListensAt(t *testing.T) {
 	}
 	for _, a := range addresses {
 		prefix := netip.MustParsePrefix(a.String())
-		if !listensAt(listener("0.0.0.0:80"), netip.AddrPortFrom(prefix.Addr().Unmap(), 80)) {
+		if !listensAt(listener("[::]:80"), netip.AddrPortFrom(prefix.Addr().Unmap(), 80)) {
 			t.Errorf("%s is not taken for one of this machine's addresses", prefix)
 		}
 	}

@@ -77,9 +77,7 @@ func (b *Backend) Recycle() (connections int) {
 	b.config.Store(&next) // before the pool is told, as in Update
 	connections = b.pool.Renew()
 	b.keepExpectedWarm()
-	if s := b.pool.Stats(); !s.Usable {
-		b.worker.renew()
-	} // otherwise the present dials are not given up: their server would hold what they open for a moment, beside what is dialed instead
+	b.worker.renew()
 	return connections
 }
 

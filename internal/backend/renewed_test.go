@@ -76,19 +76,40 @@ func TestRenewalForgetsBrokenSessions(t *testing.T) {
 	})
 }
 
-// Dials of the old way are given up, and what becomes of them counts neither way.
+// Dials of the old way that hang are given up, and what becomes of them counts neither way.
 func TestRenewalGivesDialsUp(t *testing.T) {
 	inBubble(t, pool.Settings{Cap: 1, Warm: 1}, func(f *fake) {
 		f.set(func() { f.dial = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() } })
 	}, func(f *fake) {
 		f.accept(0)
 		f.worker.renew()
-		f.after(0)
+		f.after(outdatedGrace)
 		f.expect(1, 0)
 		if s := f.pool.Stats(); s.Totals.DialFailed != 0 {
 			t.Errorf("the dial that was given up is a failure: %+v", s.Totals)
 		}
 		f.log.expect(t, reachable)
+	})
+}
+
+// Dials of the old way that succeed soon are not given up: the server would hold them for a moment, beside those of the new way.
+func TestRenewalLeavesDialsAlone(t *testing.T) {
+	inBubble(t, pool.Settings{Cap: 3, Warm: 3}, func(f *fake) {
+		f.accept(outdatedGrace - time.Millisecond)
+		dial := f.dial
+		f.set(func() {
+			f.dial = func(ctx context.Context) error {
+				err := dial(ctx)
+				if ctx.Err() != nil {
+					t.Error("a dial was given up")
+				}
+				return err
+			}
+		})
+	}, func(f *fake) {
+		f.pool.Renew()
+		f.worker.renew()
+		f.until("all are of the new way", func() bool { return f.pool.Stats().Idle == 3 && f.outdated() == 0 })
 	})
 }
 

@@ -153,12 +153,25 @@ func (w *worker[C]) review() time.Duration {
 	var permit health.Permit
 	w.locked(func(t *health.Tracker) { limits, permit = w.limits, t.Review(now, connections) })
 	if permit.Renewed {
-		w.stopDials()
-		w.dials, w.stopDials = context.WithCancel(w.ctx)
+		w.giveUpDials(permit.Failing)
 	}
 	w.publish(now)
 	w.retireUnwanted(&limits, &permit, now)
 	return min(w.dialWanted(&permit, now), again(&limits), permit.Within)
+}
+
+// outdatedGrace is for how long dials go on when the settings have changed. A server that gets a dial that is given up may hold it for a
+// moment, beside the one that is dialed instead; most dials need less time than this, and one that hangs does not hold up the new ones.
+const outdatedGrace = time.Second
+
+// giveUpDials gives up the dials in progress, which began with settings that are outdated: at once if dialing fails anyway.
+func (w *worker[C]) giveUpDials(failing bool) {
+	if failing {
+		w.stopDials()
+	} else {
+		time.AfterFunc(outdatedGrace, w.stopDials)
+	}
+	w.dials, w.stopDials = context.WithCancel(w.ctx)
 }
 
 // again returns when to review again if nothing happens, as far as the worker itself is concerned.

@@ -167,7 +167,7 @@ func describeService(name string, s *config.Service, snapshot *config.Snapshot) 
 	backends, sessions, condition := 0, 0, ""
 	for _, b := range snapshot.Members(name) {
 		if backends++; b.Discovers() {
-			condition = ", if DNS tells one server for each name"
+			condition = ", if each DNS name stands for one server"
 		}
 		if b.State == "enabled" && b.Weight > 0 {
 			sessions += b.Connections

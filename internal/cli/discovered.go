@@ -12,10 +12,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/figures"
 )
 
-// This file has what commands say of backends whose servers DNS tells. The configuration has the backend; the running proxy has a backend
+// This file has what commands say of backends with discover. The configuration has the backend; the running proxy has a backend
 // for each server, BACKEND@ADDRESS:PORT.
 
-// ofServer returns an error if a name is that of a server that DNS tells for a backend of the configuration: it cannot be changed by
+// ofServer returns an error if a name is that of a server that was discovered for a backend of the configuration: it cannot be changed by
 // itself. It says what can be done instead. Otherwise it returns nil.
 func ofServer(content *config.Content, kind config.Kind, name string) error {
 	backend, address, ok := strings.Cut(name, "@")
@@ -25,7 +25,7 @@ func ofServer(content *config.Content, kind config.Kind, name string) error {
 	}
 	scheme, rest, _ := strings.Cut(b.URL, "://")
 	_, path, _ := strings.Cut(rest, "/")
-	return fmt.Errorf("%s is a server that DNS tells for the backend %s, and has no fields of its own: change %s for all its servers, or add a backend "+
+	return fmt.Errorf("%s was discovered for the backend %s, and has no fields of its own: change %s for all its servers, or add a backend "+
 		"for this one, which takes it over with its sessions: wsbouncer backend add NAME %s://%s/%s --service %s --state draining",
 		name, backend, backend, scheme, address, path, b.Service)
 }
@@ -42,7 +42,7 @@ func lookupText(d *api.Discovery, now time.Time) string {
 	return fmt.Sprintf("%s, looked up %s ago", servers, figures.Since(d.Asked, now))
 }
 
-// serversOf says in a few words how many servers DNS has told, and whether it still does.
+// serversOf says in a few words how many servers were discovered, and whether DNS still answers.
 func serversOf(d *api.Discovery) string {
 	text := figures.Plural(d.Servers, "server")
 	if !d.Failing.IsZero() {
@@ -66,7 +66,7 @@ func nowForPrograms(now *api.Stats, name string) map[string]any {
 	return map[string]any{"lookup": d, "servers": servers}
 }
 
-// showNow prints the state of a backend, or of the servers that DNS tells for it, if it is known.
+// showNow prints the state of a backend, or of the servers that were discovered for it, if it is known.
 func showNow(out io.Writer, now *api.Stats, name string) error {
 	if d := now.Lookup(name); d != nil {
 		fmt.Fprintf(out, "\n%s: %s\n", d.Host, lookupText(d, time.Now()))

@@ -50,11 +50,11 @@ func TestListOfServers(t *testing.T) {
 	}
 }
 
-// A server that DNS has told cannot be changed by itself; the error says what can be done.
+// A discovered server cannot be changed by itself; the error says what can be done.
 func TestServersCannotBeChanged(t *testing.T) {
 	c, _ := discovering()
 	for name, want := range map[string]string{
-		"gpu@10.0.0.1:2700": "gpu@10.0.0.1:2700 is a server that DNS tells for the backend gpu, and has no fields of its own: change gpu for all its servers, or add a backend " +
+		"gpu@10.0.0.1:2700": "gpu@10.0.0.1:2700 was discovered for the backend gpu, and has no fields of its own: change gpu for all its servers, or add a backend " +
 			"for this one, which takes it over with its sessions: wsbouncer backend add NAME ws://10.0.0.1:2700/asr --service stt --state draining",
 		"old@10.0.0.1:2700": `unknown backend "old@10.0.0.1:2700": use one of gpu, old`,
 		"gpo":               `unknown backend "gpo": did you mean "gpu"? Use one of gpu, old`,

@@ -27,7 +27,7 @@ func (r *reloader) run(ctx context.Context, requests, reopen <-chan os.Signal) {
 		select {
 		case <-requests:
 			r.manager.Reload(func() {
-				r.reload()
+				r.reload(ctx)
 				r.reopen()
 			})
 		case <-reopen:
@@ -40,16 +40,32 @@ func (r *reloader) run(ctx context.Context, requests, reopen <-chan os.Signal) {
 	}
 }
 
+// read is what load returns.
+type read struct {
+	settings *settings.Loaded
+	err      error
+}
+
 // reload reads the settings, applies those that can change at run time, and logs those that cannot. With any mistake, it changes
-// nothing.
-func (r *reloader) reload() {
-	now, err := r.load()
-	if err != nil {
-		mistakes := strings.Split(err.Error(), "\n")
-		for _, mistake := range mistakes {
-			r.log.Error("invalid setting", "error", mistake)
+// nothing. It gives up when ctx ends.
+func (r *reloader) reload(ctx context.Context) {
+	// A file may never answer, such as a pipe or one on a network file system, and nothing can interrupt reading it. The process must
+	// still be able to end: it then ends with this goroutine, which changes nothing.
+	loaded := make(chan read, 1)
+	go func() {
+		now, err := r.load()
+		loaded <- read{now, err}
+	}()
+	var now *settings.Loaded
+	select {
+	case l := <-loaded:
+		if l.err != nil {
+			r.refuse(l.err)
+			return
 		}
-		r.log.Error("settings not changed because of errors", "errors", len(mistakes))
+		now = l.settings
+	case <-ctx.Done():
+		r.log.Warn("settings not changed: reading them was not finished when the process ended")
 		return
 	}
 	warn(r.log.Logger, now)
@@ -79,6 +95,15 @@ func (r *reloader) reload() {
 		attributes = append([]any{"file", now.File}, attributes...)
 	}
 	r.log.Info("settings reloaded", attributes...)
+}
+
+// refuse logs what is wrong with settings.
+func (r *reloader) refuse(err error) {
+	mistakes := strings.Split(err.Error(), "\n")
+	for _, mistake := range mistakes {
+		r.log.Error("invalid setting", "error", mistake)
+	}
+	r.log.Error("settings not changed because of errors", "errors", len(mistakes))
 }
 
 // warn logs likely mistakes in settings.

@@ -47,7 +47,7 @@ func (r *reloading) reread(text string) (logged []string) {
 		r.t.Fatal(err)
 	}
 	r.out.Reset()
-	r.reload()
+	r.reload(r.t.Context())
 	for line := range strings.Lines(r.out.String()) {
 		_, line, _ = strings.Cut(line, " ")
 		line = strings.ReplaceAll(strings.TrimSuffix(line, "\n"), r.path, "w.yaml")
@@ -153,5 +153,33 @@ func TestReloadOnRequest(t *testing.T) {
 	<-done
 	if opened != 4 || !strings.Contains(r.out.String(), "there is no access log") {
 		t.Errorf("opened %d times, and logged %s", opened, r.out.String())
+	}
+}
+
+// TestEndDuringReload has the process end while a file of settings does not answer.
+func TestEndDuringReload(t *testing.T) {
+	r := newReloading(t, "drain-timeout: 1m\n")
+	begun, answer, read := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	load := r.load
+	r.load = func() (*settings.Loaded, error) {
+		defer close(read)
+		close(begun)
+		<-answer
+		return load()
+	}
+	ctx, end := context.WithCancel(t.Context())
+	requests, done := make(chan os.Signal, 1), make(chan struct{})
+	requests <- syscall.SIGHUP
+	go func() {
+		defer close(done)
+		r.run(ctx, requests, nil)
+	}()
+	<-begun
+	end()
+	<-done
+	close(answer) // too late
+	<-read
+	if len(r.applied) > 0 || !strings.Contains(r.out.String(), "reading them was not finished") {
+		t.Errorf("applied %+v, and logged %s", r.applied, r.out.String())
 	}
 }

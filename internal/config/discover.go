@@ -13,7 +13,7 @@ import (
 // DiscoverDNS is the value of discover with which DNS says which servers stand behind the host of a backend's URL.
 const DiscoverDNS = "dns"
 
-// Discovers reports whether the backend stands for all servers behind the host of its URL, whose addresses DNS tells.
+// Discovers reports whether the backend stands for all servers behind the host of its URL, whose addresses DNS has.
 func (b *Backend) Discovers() bool { return b.Discover != "" }
 
 // IsServiceName reports whether a host is looked up for SRV records (RFC 2782), which tell hosts and ports, instead of addresses.

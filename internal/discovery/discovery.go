@@ -21,8 +21,10 @@ import (
 const (
 	// lookupTimeout bounds a lookup. Resolvers wait 5 s before they repeat a query that was lost (resolv.conf(5)).
 	lookupTimeout = 10 * time.Second
-	// maxLookups is how many names are looked up at once, so that a start with hundreds of them does not flood the DNS server.
+	// maxLookups is how many lookups have a turn at once, so that a start with hundreds of them does not flood the DNS server. A lookup that
+	// takes longer than turnGrace gives its turn to another: names whose DNS server is silent do not hold up the others.
 	maxLookups = 16
+	turnGrace  = 500 * time.Millisecond
 	// retryInterval is the longest time until the next lookup after one that failed.
 	retryInterval = 5 * time.Second
 )
@@ -68,7 +70,7 @@ type Options struct {
 // Discovery looks names up. Its methods may be called from any goroutine.
 type Discovery struct {
 	o       Options       // static
-	turns   chan struct{} // static; as large as the number of lookups that may run at once
+	turns   chan struct{} // static; one element for each lookup that has a turn, see maxLookups
 	running sync.WaitGroup
 
 	mu      sync.Mutex

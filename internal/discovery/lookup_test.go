@@ -40,15 +40,18 @@ func TestAddresses(t *testing.T) {
 	server.Set("none.test.")
 	server.Set("fails.test.", "10.0.0.4", "fd00::4")
 	server.Fail("fails.test.", dns.RcodeServerFailure)
+	server.Set("mapped.test.", "AAAA ::ffff:10.0.0.5")
 	for _, c := range []struct {
 		host, want, says string
 	}{
+		{"::1", "[::1]:2700", ""}, // package net treats a name in the file of hosts in the same way
 		{"stt.test.", "10.0.0.1:2700 10.0.0.2:2700", ""},
 		{"STT.test.", "10.0.0.1:2700 10.0.0.2:2700", ""},
 		{"six.test.", "[fd00::1]:2700 [fd00::2]:2700", ""},
 		{"both.test.", "10.0.0.3:2700", ""}, // a server that has both counts once
 		{"none.test.", "", "lookup none.test. on " + server.Address() + ": no such host"},
 		{"missing.test.", "", "lookup missing.test. on " + server.Address() + ": no such host"},
+		{"mapped.test.", "", ""}, // the watch calls it a failure
 		{"fails.test.", "", "on " + server.Address() + ": server misbehaving"},
 	} {
 		l := &lookup{resolver: NewResolver(server.Address()), question: Question{Host: c.host, Port: 2700}}

@@ -37,6 +37,8 @@ type watch struct {
 	// Owned by the watch's goroutine.
 	lookup  lookup
 	members members
+	warned  time.Time      // when the log last said that lookups fail
+	failing bool           // the log has said so, and not yet that they work again
 	said    map[string]int // by the reason why addresses are left out: for how many answers it has not been so
 
 	mu       sync.Mutex
@@ -106,10 +108,12 @@ func (w *watch) once(ctx context.Context) {
 	defer w.o.Guard.Recover("DNS lookup of backend "+w.backend, nil)
 	select {
 	case w.turns <- struct{}{}:
-		defer func() { <-w.turns }()
 	case <-ctx.Done():
 		return
 	}
+	release := sync.OnceFunc(func() { <-w.turns })
+	defer release()
+	defer time.AfterFunc(turnGrace, release).Stop()
 	limited, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	answer, err := w.lookup.ask(limited)
@@ -153,12 +157,14 @@ func (w *watch) sort(answer []Server) (fit []Server, leftOut []unused) {
 	return fit, leftOut
 }
 
+// warnInterval is the least time between two log lines that say that the lookups of a name fail: every other one may.
+const warnInterval = time.Minute
+
 // failed notes a lookup that failed or found nothing. What is known stays.
 func (w *watch) failed(err error, leftOut []unused) {
 	w.mu.Lock()
 	now := time.Now()
-	first := w.status.Failing.IsZero()
-	if first {
+	if w.status.Failing.IsZero() {
 		w.status.Failing = now
 	}
 	w.status.Asked, w.status.Reason = now, err.Error()
@@ -168,7 +174,8 @@ func (w *watch) failed(err error, leftOut []unused) {
 	servers := len(w.servers)
 	w.mu.Unlock()
 	w.say(leftOut)
-	if first {
+	if !w.failing && now.Sub(w.warned) >= warnInterval {
+		w.failing, w.warned = true, now
 		w.o.Log.Warn("DNS lookup failed, the servers that are known stay", "backend", w.backend, "name", w.question.Host, "servers", servers, "reason", err)
 	}
 }
@@ -177,7 +184,7 @@ func (w *watch) failed(err error, leftOut []unused) {
 func (w *watch) answered(changed bool, leftOut []unused) {
 	w.mu.Lock()
 	now := time.Now()
-	failing := w.status.Failing
+	since := w.status.Failing
 	first := w.servers == nil
 	if changed {
 		w.servers = w.members.list()
@@ -189,8 +196,9 @@ func (w *watch) answered(changed bool, leftOut []unused) {
 	w.mu.Unlock()
 	w.say(leftOut)
 	switch {
-	case !failing.IsZero():
-		w.o.Log.Info("DNS lookup works again", "backend", w.backend, "name", w.question.Host, "servers", servers, "failed_for", now.Sub(failing).Round(time.Millisecond))
+	case w.failing:
+		w.failing = false
+		w.o.Log.Info("DNS lookup works again", "backend", w.backend, "name", w.question.Host, "servers", servers, "failed_for", now.Sub(since).Round(time.Millisecond))
 	case first:
 		w.o.Log.Info("DNS name found", "backend", w.backend, "name", w.question.Host, "servers", servers)
 	}

@@ -43,12 +43,12 @@ func (s *scripted) times() []time.Time {
 	return slices.Clone(s.asked)
 }
 
-func (s *scripted) LookupNetIP(ctx context.Context, network, _ string) ([]netip.Addr, error) {
+func (s *scripted) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, time.Now())
 	s.at++
 	s.most = max(s.most, s.at)
-	hangs := s.hangs
+	hangs := s.hangs || strings.HasPrefix(host, "silent-")
 	s.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
@@ -171,6 +171,28 @@ func TestManyNames(t *testing.T) {
 	})
 }
 
+// Many names whose DNS server is silent do not hold up the others, neither at the start nor later.
+func TestSilentNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.resolver.say(nil, "10.0.0.1")
+		wanted := make(map[string]Watched)
+		for n := range 200 {
+			wanted[fmt.Sprint("dead-", n)] = Watched{Question{Host: fmt.Sprint("silent-", n), Port: 1}, time.Second}
+		}
+		r.Watch(wanted)
+		time.Sleep(time.Minute)
+		wanted["gpu"] = Watched{stt, time.Second}
+		r.Watch(wanted)
+		r.expect(t, 10*time.Second, "10.0.0.1:2700")
+		before, _ := r.Status("gpu")
+		time.Sleep(2 * time.Minute)
+		if now, _ := r.Status("gpu"); now.Lookups < before.Lookups+10 {
+			t.Errorf("%d lookups in two minutes", now.Lookups-before.Lookups)
+		}
+	}) // Close ends the lookups that hang
+}
+
 // Failed and empty answers keep the servers, and are logged once when they begin and once when they end.
 func TestFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -208,6 +230,39 @@ func TestFailing(t *testing.T) {
 			if len(lines) != 4 || !strings.HasPrefix(lines[i], want) {
 				t.Fatalf("the log is\n%s\nline %d should be\n%s", r.log, i+1, want)
 			}
+		}
+	})
+}
+
+// TestFlapping has each answer differ from the last for an hour, and every other one be an error: what is kept in memory, and what is logged,
+// does not grow.
+func TestFlapping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.watch(time.Second)
+		for n := range 3600 {
+			if n%2 == 0 {
+				r.resolver.say(errors.New("i/o timeout"))
+			} else {
+				r.resolver.say(nil, fmt.Sprintf("10.%d.%d.1", n%7, n%251), fmt.Sprintf("10.1.%d.2", n%241), "0.0.0.0")
+			}
+			time.Sleep(time.Second)
+			if servers, _ := r.Servers("gpu", stt); len(servers) > 256 {
+				t.Fatalf("%d servers", len(servers))
+			}
+		}
+		if now, _ := r.Status("gpu"); now.Lookups < 3000 || now.Failures < 1000 || len(now.LeftOut) > 6 {
+			t.Errorf("the status is %+v", now)
+		}
+		synctest.Wait()
+		if lines := strings.Count(r.log.String(), "\n"); lines > 125 || !strings.Contains(r.log.String(), "DNS lookup failed") {
+			t.Errorf("the log has %d lines:\n%.2000s", lines, r.log)
+		}
+		r.resolver.say(errors.New("no route to host")) // what lasts is said, though not at once
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if !strings.HasSuffix(strings.TrimSpace(r.log.String()), `reason="no route to host"`) {
+			t.Errorf("the log does not end with the failure that lasts:\n%s", r.log.String()[max(0, r.log.Len()-500):])
 		}
 	})
 }

@@ -20,6 +20,9 @@ const DefaultMaxHead = 16 << 10
 // errHeadTooLong is returned by readHead if the head does not end within the limit.
 var errHeadTooLong = errors.New("head too long")
 
+// errTLS is returned by readHead if the peer has sent a TLS handshake.
+var errTLS = errors.New("TLS instead of HTTP")
+
 // errBareLineFeed is returned by wholeHead for a head that, according to net/http, ends before its empty line. The bytes in between
 // would be lost.
 var errBareLineFeed = errors.New("empty line ended by a bare line feed")
@@ -77,6 +80,9 @@ func readHead(r io.Reader, limit int, parse func(head []byte) error) (behind []b
 		m, err := r.Read(buf[n:])
 		from := max(0, n-3)
 		n += m
+		if bytes.HasPrefix(buf[:n], []byte("\x16\x03")) { // a record of TLS (RFC 8446, section 5.1): no line of HTTP begins so, and no more may come
+			return nil, errTLS
+		}
 		if i := bytes.Index(buf[from:n], []byte("\r\n\r\n")); i >= 0 {
 			end := from + i + 4
 			if end > limit {

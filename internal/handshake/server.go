@@ -92,12 +92,14 @@ func ReadRequest(from io.Reader, limit int) (*Request, error) {
 			Status: http.StatusRequestHeaderFieldsTooLarge,
 			Reason: fmt.Sprintf("request line and header are longer than %d bytes", limit),
 		}
+	case errors.Is(err, errTLS):
+		return nil, &Refusal{Status: http.StatusBadRequest, Reason: "the client speaks TLS, and this port does not: use ws:// or http://"}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &Refusal{Status: http.StatusRequestTimeout, Reason: "the request did not arrive in time"}
 	case err != nil && origin.HasProxyHeader(append([]byte(begins), early...)): // version 2 has an empty line in it, and ends what was parsed there
 		return nil, &Refusal{
 			Status: http.StatusBadRequest, Reason: "unexpected PROXY header",
-			Logged: "unexpected PROXY header: proxy-protocol is off, or trusted-proxies does not have this address",
+			Logged: "unexpected PROXY header: proxy-protocol is off, trusted-proxies does not have this address, or it is the second header",
 		}
 	case err != nil:
 		return nil, err

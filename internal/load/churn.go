@@ -31,7 +31,8 @@ type churn struct {
 type sessionState uint8
 
 const (
-	notConnected sessionState = iota // there is no session, or one is about to begin
+	notConnected sessionState = iota // there is no session
+	dialing                          // one is about to begin
 	talking                          // messages become due
 	draining                         // the client waits for the last echoes
 	closing                          // the client waits for the end of the connection
@@ -79,13 +80,16 @@ func (c *churn) begin() {
 	}
 	if c.state == talking {
 		c.timer.Set(c, length, timerDrain)
-	} else if !c.timer.Active() {
+	} else if c.state == notConnected && !c.timer.Active() {
 		c.timer.Set(c, length, timerNext)
 	}
 }
 
 // next begins another session.
-func (c *churn) next() { c.lane.redial(c.client) }
+func (c *churn) next() {
+	c.state = dialing
+	c.lane.redial(c.client)
+}
 
 // opened implements talk.
 func (c *churn) opened() {
@@ -202,6 +206,7 @@ func (c *churn) ended() {
 
 // refused implements talk.
 func (c *churn) refused(kind string) {
+	c.state = notConnected
 	c.setOutcome(refused)
 	c.counts().error(kind)
 	c.lane.settle(c.client)

@@ -170,6 +170,35 @@ func TestChurnGoesOnAfterSessionsThatCannotConnect(t *testing.T) {
 	}
 }
 
+// Clients that lost their first session dial again while others still dial for the first time. The run goes on nevertheless,
+// and no client dials twice at once.
+func TestChurnEndsOnTimeIfTheServerDiesEarly(t *testing.T) {
+	for name, silent := range map[string]bool{"refuses": false, "silent": true} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(vanishing(silent))
+			defer server.Close()
+			o := churning("ws" + strings.TrimPrefix(server.URL, "http"))
+			o.Connections, o.SessionLength, o.Duration = 3, 10*time.Millisecond, 200*time.Millisecond
+			if silent {
+				o.ConnectTimeout = 100 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			r, err := Run(ctx, o, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := int64(r.ConnectFailures) + r.Complete + r.Refused + r.Failed + r.Cut; got != r.Begun {
+				t.Errorf("%d sessions begun, but %d ended", r.Begun, got)
+			}
+			if r.Interrupted || r.Duration < o.Duration || r.ConnectFailures == 0 || r.Refused == 0 {
+				t.Errorf("interrupted: %v, steady for %s, %d could not connect at first, %d again",
+					r.Interrupted, r.Duration, r.ConnectFailures, r.Refused)
+			}
+		})
+	}
+}
+
 // A server that gives a session what belongs to an earlier one is what the load generator must not miss.
 func TestChurnNoticesEarlierSessions(t *testing.T) {
 	var kept atomic.Pointer[[]byte]

@@ -8,7 +8,7 @@ import (
 )
 
 // connectAll opens the connections of all clients with dial, and returns when each dial has begun. It runs on a goroutine of
-// its own, which r.dials counts.
+// its own, which r.first counts.
 func (r *run) connectAll(ctx context.Context, clients []*client, dial func(context.Context, *client)) {
 	for i, c := range clients {
 		due := r.Ramp * time.Duration(i) / time.Duration(len(clients))
@@ -25,7 +25,7 @@ func (r *run) connectAll(ctx context.Context, clients []*client, dial func(conte
 			// The time to wait for a slot is the load's own choice, and says nothing about the server.
 			c.began = r.now()
 		}
-		r.dials.Go(func() {
+		r.first.Go(func() {
 			dial(ctx, c)
 			if r.slots != nil {
 				<-r.slots
@@ -54,7 +54,7 @@ func (r *run) dial(ctx context.Context, c *client) {
 func (r *run) dialAgain(ctx context.Context, c *client) {
 	c.again, c.outcome = true, pending
 	c.counts().Begun++
-	r.dials.Go(func() {
+	r.again.Go(func() {
 		if r.slots != nil {
 			select {
 			case r.slots <- struct{}{}:

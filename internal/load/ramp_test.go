@@ -27,7 +27,7 @@ func dialTimes(t *testing.T, o Options, clients int, takes time.Duration) (times
 		mu.Unlock()
 		time.Sleep(takes) // by the bubble's clock
 	})
-	r.dials.Wait()
+	r.first.Wait()
 	return times, began
 }
 

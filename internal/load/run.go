@@ -60,10 +60,11 @@ type run struct {
 	progress func(Progress)
 	group    *loop.Group
 	lanes    []*lane
-	slots    chan struct{} // one element for each dial under way; nil for no limit
-	dials    sync.WaitGroup
-	sampler  *time.Ticker // tells when the next point of the time series begins
-	reported Progress     // the last report
+	slots    chan struct{}  // one element for each dial under way; nil for no limit
+	first    sync.WaitGroup // clients' first dials
+	again    sync.WaitGroup // their further dials, which a churning client may begin while others still dial first
+	sampler  *time.Ticker   // tells when the next point of the time series begins
+	reported Progress       // the last report
 	result   Result
 }
 
@@ -169,9 +170,9 @@ func (r *run) connect(ctx context.Context) {
 	dialled := make(chan struct{})
 	r.epoch = time.Now()
 	r.sampler = time.NewTicker(r.SampleInterval)
-	r.dials.Go(func() { r.connectAll(ctx, clients, r.dial) })
+	r.first.Go(func() { r.connectAll(ctx, clients, r.dial) })
 	go func() {
-		r.dials.Wait()
+		r.first.Wait()
 		close(dialled)
 	}()
 	r.wait(nil, dialled, 0)
@@ -219,7 +220,7 @@ func (r *run) leave(stopDialling func()) {
 	r.gone = newLatch(clients)
 	r.each((*lane).close)
 	stopDialling()
-	r.dials.Wait()
+	r.again.Wait()
 	r.wait(nil, r.gone.open, closeTimeout)
 	r.each(func(l *lane) { l.pacer.stop() })
 	r.sampler.Stop()

@@ -27,3 +27,28 @@ func hesitant(stop <-chan struct{}) http.HandlerFunc {
 		}
 	}
 }
+
+// vanishing ends its first two connections without a word. It lets every other client wait for an answer: until the next one
+// asks, or, if it is silent, for ever.
+func vanishing(silent bool) http.HandlerFunc {
+	var upgrader websocket.Upgrader
+	var requests atomic.Int64
+	var last atomic.Pointer[chan struct{}]
+	return func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) <= 2 {
+			if c, err := upgrader.Upgrade(w, r, nil); err == nil {
+				_ = c.Close()
+			}
+			return
+		}
+		next := make(chan struct{})
+		if before := last.Swap(&next); before != nil && !silent {
+			close(*before)
+		}
+		select {
+		case <-next:
+		case <-r.Context().Done():
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}

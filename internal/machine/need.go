@@ -48,9 +48,10 @@ func (n *Need) Descriptors() int { return perSession*n.Connections + n.Waiting +
 
 // Memory returns roughly how many bytes are needed, if peers take what is sent to them: of the process, and of the kernel for its sockets.
 func (n *Need) Memory() int64 {
-	process := n.Connections*(memoryConnection+memorySession) + n.Secure*memorySecure + n.Waiting*memoryWaiting
-	sockets := perSession*n.Connections + n.Waiting
-	return memoryProcess + int64(process) + int64(sockets)*memorySocket
+	connections, secure, waiting := int64(n.Connections), int64(n.Secure), int64(n.Waiting)
+	process := connections*(memoryConnection+memorySession) + secure*memorySecure + waiting*memoryWaiting
+	sockets := perSession*connections + waiting
+	return memoryProcess + process + sockets*memorySocket
 }
 
 // Here is what this machine grants the process. A negative number is not known.

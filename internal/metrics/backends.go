@@ -25,7 +25,7 @@ func ofBackends() []family {
 // poolOf returns the metrics of a backend's connections and of its desired state.
 func poolOf(backend each[api.Backend]) []family {
 	return []family{
-		backend.gauge("backend_info", "Always 1. The labels are the backend's URL and profile, and for a server that DNS has told the backend of the configuration.",
+		backend.gauge("backend_info", "Always 1. The labels are the backend's URL and profile, and, for a discovered server, the backend of the configuration.",
 			func(b *api.Backend, put put) { put(1, b.URL, b.Profile, b.DiscoveredFrom) }, "url", "profile", "discovered_from"),
 		backend.gauge("backend_connections",
 			"Connections to the backend, by state: dialing, idle (ready for a client), leased (to a session), resetting "+

@@ -14,7 +14,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 )
 
-// A backend with discover does not run itself: the plan has a backend for each server that DNS tells, named BACKEND@ADDRESS:PORT. When an
+// A backend with discover does not run itself: the plan has a backend for each discovered server, named BACKEND@ADDRESS:PORT. When an
 // answer changes, the services make a new plan of the same snapshot, and put it in force like any other. So servers come and go as
 // backends of the configuration do: those that go are drained, and get their pool back if they return before it is empty.
 
@@ -142,7 +142,7 @@ func (p *plan) watched(pace time.Duration) map[string]discovery.Watched {
 	return all
 }
 
-// found returns the servers, host:port, of each backend with discover for which DNS has told some.
+// found returns the servers, host:port, of each backend with discover that has some.
 func (p *plan) found() map[string][]string {
 	all := make(map[string][]string)
 	for _, v := range p.services {
@@ -179,12 +179,28 @@ func (b *backendPlan) byName() string {
 	return config.ServerOf(b.URL)
 }
 
-// logShared logs for which servers of a name another backend is in force, if that has changed. It is called with mu held.
-func (s *Services) logShared(before *plan) {
+// sharedPause is the least time between two log lines about the servers of one name that belong to others: answers may change each second.
+const sharedPause = time.Minute
+
+// sharedLine is a line of the log about such servers.
+type sharedLine struct {
+	at      time.Time
+	servers []string
+}
+
+// logShared logs for which servers of a name another backend is in force, if that has changed since the log said so. It is called with mu
+// held.
+func (s *Services) logShared(now time.Time) {
+	maps.DeleteFunc(s.sharedLines, func(name string, said sharedLine) bool {
+		return len(s.desired.shared[name]) == 0 && now.Sub(said.at) >= sharedPause
+	})
 	for _, name := range slices.Sorted(maps.Keys(s.desired.shared)) {
-		now := s.desired.shared[name]
-		if before == nil || !slices.Equal(now, before.shared[name]) {
-			s.logLater("servers of a DNS name belong to other backends", "backend", name, "servers", strings.Join(now, ", "))
+		servers := s.desired.shared[name]
+		said, known := s.sharedLines[name]
+		if known && (now.Sub(said.at) < sharedPause || slices.Equal(servers, said.servers)) {
+			continue
 		}
+		s.sharedLines[name] = sharedLine{now, servers}
+		s.logLater("servers of a DNS name belong to other backends", "backend", name, "servers", strings.Join(servers, ", "))
 	}
 }

@@ -151,7 +151,7 @@ func (f *farm) asked(more int) {
 	wstest.Eventually(f.t, "DNS is asked", func() bool { return f.lookup().Lookups >= before+uint64(more) })
 }
 
-// Servers come as DNS tells them, and go when they were missing for a while. A session on one that goes lives on.
+// Servers come as DNS names them, and go when they were missing for a while. A session on one that goes lives on.
 func TestServersComeAndGo(t *testing.T) {
 	f := newFarm(t, 3, 2)
 	f.resolve(1)

@@ -26,7 +26,7 @@ func (f *farm) all() (names []string) {
 }
 
 // A server that the configuration names itself belongs to that backend, which takes it over with its sessions, and gives it back. So one
-// server can be drained that DNS still tells.
+// server can be drained that DNS still names.
 func TestServerOfAnotherBackend(t *testing.T) {
 	f := newFarm(t, 2, 2)
 	f.resolve(1, 2)
@@ -106,7 +106,7 @@ func TestSwitchDiscover(t *testing.T) {
 	f.idle("gpu", 3)
 	first := f.join("/stt")
 	put(config.DiscoverDNS)
-	wstest.Eventually(t, "the server that DNS tells runs", func() bool { return f.backend(f.name(1)).Idle == 2 })
+	wstest.Eventually(t, "the discovered server runs", func() bool { return f.backend(f.name(1)).Idle == 2 })
 	second := f.join("/stt")
 	put("")
 	wstest.Eventually(t, "the backend runs by its name", func() bool { return f.backend("gpu").Idle == 1 })
@@ -118,6 +118,30 @@ func TestSwitchDiscover(t *testing.T) {
 	}
 	first.leave()
 	second.leave()
+	f.settled()
+	f.idle("gpu", 3)
+}
+
+// A backend that was configured by its address becomes a discovered server with its sessions, and then one that is dialed by name. The
+// server sees no more connections than its cap.
+func TestAddressNameAndAddress(t *testing.T) {
+	f := newFarm(t, 1, 3)
+	put := func(name, host, discover string) {
+		f.apply(func(c *config.Content) {
+			clear(c.Backends)
+			putService(c, "stt", nil)
+			putBackend(c, name, "stt", fmt.Sprintf("ws://%s:%d/", host, f.port), 3, func(b *config.Backend) { b.Discover = discover })
+		})
+	}
+	put("plain", ip(1), "")
+	f.idle("plain", 3)
+	session := f.join("/stt")
+	put("gpu", "localhost", config.DiscoverDNS)
+	wstest.Eventually(t, "the discovered server runs", func() bool { return f.backend(f.name(1)).Idle == 2 })
+	put("gpu", "localhost", "")
+	wstest.Eventually(t, "the backend runs by its name", func() bool { return f.backend("gpu").Idle == 2 })
+	session.echo("still there")
+	session.leave()
 	f.settled()
 	f.idle("gpu", 3)
 }
@@ -173,14 +197,13 @@ func TestNothingStays(t *testing.T) {
 }
 
 // TestAnswersUnderLoad changes the answers at random while sessions come and go: regular ones, parts of all, failures, the proxy itself,
-// and hundreds of addresses. No session is cut, no server sees more connections than its cap, and in the end those that DNS tells run.
+// and hundreds of addresses. No session is cut, no server sees more connections than its cap, and in the end those that DNS names run.
 func TestAnswersUnderLoad(t *testing.T) {
 	const most, steps = 3, 60
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	// A simulated server notices a moment late that the proxy has given up a dial, and may count that connection beside the next.
-	f := newFarm(t, 4, most+1)
+	f := newFarm(t, 4, most)
 	f.resolve(1, 2, 3, 4)
 	f.discover(most, nil)
 	f.apply(func(c *config.Content) { // a client that finds no free connection gets 503 at once: nobody leaves while it waits

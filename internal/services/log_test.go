@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
@@ -77,5 +78,39 @@ func TestLog(t *testing.T) {
 	})
 	if !slices.Equal(log.lines, want) {
 		t.Errorf("logged %q; want %q", log.lines, want)
+	}
+}
+
+// However often answers change, servers that belong to other backends are logged at most once a minute for each name.
+func TestLogOfSharedServers(t *testing.T) {
+	log := &nosy{ask: func() {}}
+	s := &Services{o: Options{Log: slog.New(log)}, sharedLines: make(map[string]sharedLine)}
+	begun := time.Now()
+	for _, c := range []struct {
+		after   time.Duration
+		servers []string
+		lines   int
+	}{
+		{0, []string{"a"}, 1},
+		{time.Second, []string{"b"}, 1},
+		{2 * time.Second, nil, 1},
+		{3 * time.Second, []string{"a"}, 1},
+		{time.Minute, []string{"a"}, 1}, // the log has said so
+		{time.Minute + time.Second, []string{"b"}, 2},
+		{time.Hour, nil, 2},
+	} {
+		s.mu.Lock()
+		s.desired = &plan{shared: map[string][]string{"gpu": c.servers}}
+		if c.servers == nil {
+			s.desired.shared = nil
+		}
+		s.logShared(begun.Add(c.after))
+		s.unlock()
+		if len(log.lines) != c.lines {
+			t.Errorf("after %v, the log has %q; want %d lines", c.after, log.lines, c.lines)
+		}
+	}
+	if len(s.sharedLines) > 0 {
+		t.Errorf("names stay in memory: %v", s.sharedLines)
 	}
 }

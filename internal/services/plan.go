@@ -47,7 +47,7 @@ type backendPlan struct {
 	ahead   bool // its warm connections are dialed before clients arrive
 
 	question discovery.Question // for one with discover: what DNS is asked
-	// For a server that DNS has told: the backend of the configuration, and what was found. Nil for all others.
+	// For a discovered server: the backend of the configuration, and what was found. Nil for all others.
 	from  *backendPlan
 	found discovery.Server
 }

@@ -86,6 +86,7 @@ func (s *Services) applyBackend(v *service, plan *backendPlan, now time.Time) {
 			m.meter = s.o.Meters.Backend(v.name, plan.name)
 		}
 		m.plan = plan
+		s.setName(m, plan.byName())
 		m.Update(s.options(v, m), renew)
 		if m.meter != before {
 			before.Release()
@@ -254,6 +255,25 @@ func (m *member) keys() []string {
 		return []string{m.server}
 	}
 	return []string{m.server, m.byName}
+}
+
+// setName notes the name by which DNS knows the server of a backend, also for one that was configured by its address before. If there is
+// none now, the last one stays: what is dialed by that name may still lead to this server.
+func (s *Services) setName(m *member, byName string) {
+	if byName == "" || byName == m.byName {
+		return
+	}
+	s.forget(m.byName, m)
+	m.byName = byName
+	s.servers[byName] = append(s.servers[byName], m)
+}
+
+// forget removes a backend from those found under a key of Services.servers, if it is one of them.
+func (s *Services) forget(key string, m *member) {
+	others := slices.DeleteFunc(s.servers[key], func(other *member) bool { return other == m })
+	if s.servers[key] = others; len(others) == 0 {
+		delete(s.servers, key)
+	}
 }
 
 // setMode changes a backend's mode. It is called again and again, most often with nothing to change.

@@ -59,8 +59,8 @@ type Options struct {
 	Own func(netip.AddrPort) bool
 	// LookupPace, if set, is the time between two lookups of a name instead of each backend's own. Tests use it.
 	LookupPace time.Duration
-	// InForce is called whenever a snapshot was put in force or the servers that DNS tells have changed, with the servers, host:port, of
-	// each backend with discover for which DNS has told some. Calls do not overlap, and it must not call Services. Nil for nobody.
+	// InForce is called whenever a snapshot was put in force or the discovered servers have changed, with the servers, host:port, of
+	// each backend with discover that has some. Calls do not overlap, and it must not call Services. Nil for nobody.
 	InForce func(snapshot *config.Snapshot, found map[string][]string)
 	// SetRoutes receives the services that clients can ask for, such as [session.Server.SetServices].
 	SetRoutes func([]*session.Service)
@@ -77,19 +77,20 @@ type Services struct {
 	done     chan struct{}
 
 	discovery *discovery.Discovery // static
-	answered  atomic.Bool          // servers that DNS tells have changed, see replan
+	answered  atomic.Bool          // discovered servers have changed, see replan
 
 	applying sync.Mutex // held by putInForce, so that plans are applied one after the other; taken before mu
 
 	// mu is never held while waiting for the network or for another goroutine, because monitoring needs it.
 	mu          sync.Mutex
-	begun       bool                 // guarded by mu: a snapshot was applied before
-	released    bool                 // guarded by mu: no connection is kept without a session, see Release
-	desired     *plan                // guarded by mu: the plan that was applied last
-	services    map[string]*service  // guarded by mu: by name
-	leaving     []*member            // guarded by mu: removed backends that still have connections
-	servers     map[string][]*member // guarded by mu: backends of services and leaving ones, by their server, see keys
-	pendingLogs []func()             // guarded by mu: log lines, written after mu is unlocked
+	begun       bool                  // guarded by mu: a snapshot was applied before
+	released    bool                  // guarded by mu: no connection is kept without a session, see Release
+	desired     *plan                 // guarded by mu: the plan that was applied last
+	services    map[string]*service   // guarded by mu: by name
+	leaving     []*member             // guarded by mu: removed backends that still have connections
+	servers     map[string][]*member  // guarded by mu: backends of services and leaving ones, by their server, see keys
+	sharedLines map[string]sharedLine // guarded by mu: by backend, see logShared
+	pendingLogs []func()              // guarded by mu: log lines, written after mu is unlocked
 }
 
 // service is a running service. It is guarded by Services.mu.
@@ -112,7 +113,7 @@ type member struct {
 	service string
 	meter   *meter.Backend // held until the backend is gone
 	server  string         // the same for the same server, see config.ServerOf
-	byName  string         // what server is for the URL, if DNS has told this server's address; otherwise empty
+	byName  string         // what server is for the URL, if this server was discovered; otherwise empty
 	atStart bool           // it was enabled when the proxy started
 	plan    *backendPlan
 	mode    pool.Mode
@@ -127,7 +128,7 @@ func New(o Options) *Services {
 		o.Meters = meter.NewRegistry(len(o.Loops.Loops()))
 	}
 	s := &Services{
-		o: o, services: make(map[string]*service), servers: make(map[string][]*member),
+		o: o, services: make(map[string]*service), servers: make(map[string][]*member), sharedLines: make(map[string]sharedLine),
 		woken: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	s.discovery = discovery.New(discovery.Options{
@@ -150,7 +151,7 @@ func (s *Services) Apply(snapshot *config.Snapshot) error {
 	return s.putInForce(snapshot)
 }
 
-// putInForce puts a snapshot in force, with what DNS has told so far. It is called with applying held.
+// putInForce puts a snapshot in force, with the servers that are discovered so far. It is called with applying held.
 func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	s.mu.Lock()
 	before := s.desired
@@ -161,7 +162,7 @@ func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	}
 	s.mu.Lock()
 	s.desired = next
-	s.logShared(before)
+	s.logShared(time.Now())
 	s.reconcile(time.Now())
 	s.route()
 	s.begun = true
@@ -173,13 +174,13 @@ func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	return nil
 }
 
-// replan puts the snapshot in force once more, since DNS has told of other servers.
+// replan puts the snapshot in force once more, since other servers were discovered.
 func (s *Services) replan() {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	if snapshot := s.Snapshot(); snapshot != nil {
 		if err := s.putInForce(snapshot); err != nil { // it was good before
-			s.o.Log.Error("servers that DNS tells cannot be used", "reason", err)
+			s.o.Log.Error("discovered servers cannot be used", "reason", err)
 		}
 	}
 }
@@ -258,10 +259,7 @@ func (s *Services) reap() (gone []*member) {
 	})
 	for _, m := range gone {
 		for _, key := range m.keys() {
-			others := slices.DeleteFunc(s.servers[key], func(other *member) bool { return other == m })
-			if s.servers[key] = others; len(others) == 0 {
-				delete(s.servers, key)
-			}
+			s.forget(key, m)
 		}
 	}
 	return gone

@@ -98,6 +98,9 @@ func (c *circuit) established() (closed bool) {
 	return closed
 }
 
+// failing reports whether the last dial has failed, or the circuit is not closed.
+func (c *circuit) failing() bool { return c.failures > 0 || c.state != Closed }
+
 // renew forgets all failures, because the server is dialed with other settings from now on. An open circuit stays open until a
 // connection was established with these, which may be tried at once.
 func (c *circuit) renew() { c.failures, c.trips, c.retryAt, c.countAfter = 0, 0, 0, 0 }

@@ -316,6 +316,8 @@ type Permit struct {
 	Replace int
 	// Renewed tells that the connections which are being dialed are outdated, since [Tracker.Renew].
 	Renewed bool
+	// Failing tells that dialing failed before Renewed.
+	Failing bool
 	// Within is when to call Review again at the latest.
 	Within time.Duration
 }
@@ -327,6 +329,7 @@ const reviewEvery = time.Hour
 func (t *Tracker) Review(now Instant, c Connections) Permit {
 	p := Permit{Renewed: t.renewed, Within: reviewEvery}
 	if t.renewed {
+		p.Failing = t.circuit.failing()
 		t.renew()
 	}
 	if t.probation.passed(now) {

@@ -27,6 +27,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/filelock"
+	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
 )
 
 // Store is a [config.Store] in a file.
@@ -281,20 +282,24 @@ func (s *Store) Close() error {
 }
 
 // Replace writes a file in one step: whoever reads it sees what it was or what it is to be. One that there is keeps its
-// permissions, and a symbolic link stays one.
+// permissions and, if root replaces it, its owner; a symbolic link stays one.
 func Replace(path string, data []byte) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target // a link stays one
 	}
 	mode := fs.FileMode(0o640)
-	if info, err := os.Stat(path); err == nil {
-		if mode = info.Mode().Perm(); mode&0o200 == 0 {
+	before, err := os.Stat(path)
+	if err == nil {
+		if mode = before.Mode().Perm(); mode&0o200 == 0 {
 			return &fs.PathError{Op: "write", Path: path, Err: fs.ErrPermission}
 		}
 	}
 	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
+	}
+	if before != nil {
+		fileowner.Give(temporary, before)
 	}
 	_, err = temporary.Write(data)
 	err = errors.Join(err, temporary.Chmod(mode), temporary.Sync(), temporary.Close())

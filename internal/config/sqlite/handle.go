@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
 )
 
 // handle is the database in one file. SQLite opens a file by its path for each new connection, and open connections go on with a file
@@ -69,7 +70,10 @@ func (h *handle) prepare(known bool) (os.FileInfo, error) {
 	case known && errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: %s no longer exists", config.ErrMissing, h.path)
 	case errors.Is(err, fs.ErrNotExist) && !h.readOnly:
-		file, err := os.OpenFile(h.path, os.O_RDWR|os.O_CREATE, 0o640) // SQLite would create a file that everybody can read
+		file, err := fileowner.Create(h.path, 0o640) // SQLite would create a file that everybody can read
+		if errors.Is(err, fs.ErrExist) {             // made by another process meanwhile, or a symbolic link to a missing file
+			file, err = os.OpenFile(h.path, os.O_RDWR|os.O_CREATE, 0o640)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("database file: %w", err)
 		}

@@ -17,7 +17,7 @@ let last = null;
 
 function entries(b) {
   const to = [];
-  if (!b.discovered_from) { // DNS tells it: the configuration has only the backend that stands for all servers of the name
+  if (!b.discovered_from) { // the configuration has only the backend that stands for all servers of the name
     if (b.state !== "enabled") to.push(["Enable…", () => setBackendState(b, "enabled", last)]);
     if (b.state !== "draining") to.push(["Drain…", () => setBackendState(b, "draining", last)]);
     if (b.state !== "disabled") to.push(["Disable…", () => setBackendState(b, "disabled", last)]);

@@ -1,0 +1,33 @@
+//go:build unix
+
+package file
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+func TestReplaceKeepsTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	path := filepath.Join(t.TempDir(), "services.yaml")
+	if err := os.WriteFile(path, nil, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(path, 4241, 4242); err != nil {
+		t.Fatal(err)
+	}
+	if err := Replace(path, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stat := info.Sys().(*syscall.Stat_t); stat.Uid != 4241 || stat.Gid != 4242 {
+		t.Errorf("the file belongs to %d:%d now", stat.Uid, stat.Gid)
+	}
+}
