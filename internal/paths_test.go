@@ -52,14 +52,7 @@ var makeSpan = regexp.MustCompile("(?m)(?:`|^ {4}(?:\\$ )?)make ((?:[a-z][a-z-]*
 
 // TestNamedTargets: the Makefile has the targets that pages name.
 func TestNamedTargets(t *testing.T) {
-	makefile, err := os.ReadFile("../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	targets := map[string]bool{}
-	for _, m := range makeTarget.FindAllStringSubmatch(string(makefile), -1) {
-		targets[m[1]] = true
-	}
+	targets := makeTargets(t)
 	for name, text := range pages(t) {
 		for _, m := range makeSpan.FindAllStringSubmatch(text, -1) {
 			for target := range strings.FieldsSeq(m[1]) {

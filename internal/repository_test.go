@@ -125,9 +125,9 @@ var (
 	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
 )
 
-// TestWorkflows: the workflows pin every action to a commit, with its release beside it, in all of them to the same; they call
-// targets that the Makefile has, and all that test; their token may only read where a job does not ask for more; and each job has a time limit.
-func TestWorkflows(t *testing.T) {
+// makeTargets returns the targets of the Makefile.
+func makeTargets(t *testing.T) map[string]bool {
+	t.Helper()
 	makefile, err := os.ReadFile("../Makefile")
 	if err != nil {
 		t.Fatal(err)
@@ -136,6 +136,13 @@ func TestWorkflows(t *testing.T) {
 	for _, m := range makeTarget.FindAllStringSubmatch(string(makefile), -1) {
 		targets[m[1]] = true
 	}
+	return targets
+}
+
+// TestWorkflows: the workflows pin every action to a commit, with its release beside it, in all of them to the same; they call
+// targets that the Makefile has, and all that test; their token may only read where a job does not ask for more; and each job has a time limit.
+func TestWorkflows(t *testing.T) {
+	targets := makeTargets(t)
 	names, err := filepath.Glob("../.github/workflows/*")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("%d workflows, %v", len(names), err)

@@ -14,7 +14,7 @@ type flagGroup struct {
 	flags *pflag.FlagSet
 }
 
-// helpWidth is how many columns the help of commands with many flags takes.
+// helpWidth is how many columns the help of commands with many flags takes, at most: a terminal may be narrower.
 const helpWidth = 120
 
 // groupFlags has the command's help show its flags in groups; those that are in none come last.
@@ -31,8 +31,13 @@ func groupFlags(cmd *cobra.Command, groups ...flagGroup) {
 			}
 			others.AddFlag(f)
 		})
+		width := helpWidth
+		if out := cmd.Root().OutOrStdout(); isTerminal(out) { // for help, cmd's own is a buffer
+			columns, _ := terminalSize(out)
+			width = min(width, columns)
+		}
 		for _, g := range append(groups, flagGroup{"Others", others}) {
-			fmt.Fprintf(&b, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(helpWidth))
+			fmt.Fprintf(&b, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(width))
 		}
 		_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
 		return err

@@ -60,11 +60,11 @@ type run struct {
 	progress func(Progress)
 	group    *loop.Group
 	lanes    []*lane
-	slots    chan struct{} // one element for each dial under way; nil for no limit
+	slots    chan struct{}  // one element for each dial under way; nil for no limit
 	first    sync.WaitGroup // clients' first dials
 	again    sync.WaitGroup // their further dials, which a churning client may begin while others still dial first
-	sampler  *time.Ticker // tells when the next point of the time series begins
-	reported Progress     // the last report
+	sampler  *time.Ticker   // tells when the next point of the time series begins
+	reported Progress       // the last report
 	result   Result
 }
 

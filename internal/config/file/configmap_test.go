@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
@@ -56,30 +55,7 @@ func (m mount) publish(version, text string) {
 func TestConfigMap(t *testing.T) {
 	m := newMount(t, small)
 	s := opened(t, m.file())
-	watcher := s.Watch(t.Context())
-	until := func(what string, ok func(*config.Snapshot, error) bool) {
-		t.Helper()
-		timeout := time.After(30 * time.Second)
-		for {
-			select {
-			case <-watcher:
-				if ok(s.Load(t.Context())) {
-					return
-				}
-			case <-timeout:
-				t.Fatalf("%s was not seen", what)
-			}
-		}
-	}
-	has := func(n int) func(*config.Snapshot, error) bool {
-		return func(s *config.Snapshot, err error) bool {
-			if err != nil {
-				return false
-			}
-			b, _ := s.Backend("gpu-1")
-			return b.Connections == n
-		}
-	}
+	until := awaiting(t, s)
 	until("the first version", has(32))
 	m.publish("..2026_11_22_10_01_00.2", strings.Replace(small, "32", "48", 1)) // of the same size
 	until("a new version", has(48))

@@ -47,11 +47,10 @@ func caps(n int) config.Change {
 	}}
 }
 
-// TestEdited follows what an editor makes of the file: valid, broken, removed, replaced.
-func TestEdited(t *testing.T) {
-	s, path := written(t, small)
+// awaiting returns a function that waits until what a watched store holds satisfies a condition.
+func awaiting(t *testing.T, s *Store) func(what string, ok func(*config.Snapshot, error) bool) {
 	watcher := s.Watch(t.Context())
-	until := func(what string, ok func(*config.Snapshot, error) bool) {
+	return func(what string, ok func(*config.Snapshot, error) bool) {
 		t.Helper()
 		timeout := time.After(30 * time.Second)
 		for {
@@ -65,15 +64,23 @@ func TestEdited(t *testing.T) {
 			}
 		}
 	}
-	has := func(n int) func(*config.Snapshot, error) bool {
-		return func(s *config.Snapshot, err error) bool {
-			if err != nil {
-				return false
-			}
-			b, _ := s.Backend("gpu-1")
-			return b.Connections == n
+}
+
+// has returns whether a snapshot has so many connections for gpu-1.
+func has(n int) func(*config.Snapshot, error) bool {
+	return func(s *config.Snapshot, err error) bool {
+		if err != nil {
+			return false
 		}
+		b, _ := s.Backend("gpu-1")
+		return b.Connections == n
 	}
+}
+
+// TestEdited follows what an editor makes of the file: valid, broken, removed, replaced.
+func TestEdited(t *testing.T) {
+	s, path := written(t, small)
+	until := awaiting(t, s)
 	until("the file", has(32))
 	edit(t, path, strings.Replace(small, "32", "48", 1))
 	until("a change of the same size", has(48))
