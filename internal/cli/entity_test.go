@@ -29,9 +29,9 @@ func TestWriting(t *testing.T) {
 			},
 			{"backend set gpu-1 --connections 48", "Nothing to change. The configuration has version 4."},
 			{"backend set gpu-1 --connections= --dry-run", "backend gpu-1: connections 48 -> 100\nDry run: nothing was changed. The configuration has version 4."},
-			{"service set stt --allow-origin https://a.example --allow-origin https://b.example", `service stt: allow-origin (none) -> "[\"https://a.example\",\"https://b.example\"]"` + "\nVersion 4 -> 5"},
-			{"service set stt --allow-origin=", `service stt: allow-origin "[\"https://a.example\",\"https://b.example\"]" -> (none)` + "\nVersion 5 -> 6"},
-			{"service set stt --pass path,query --pass header:Authorization,subprotocol --dry-run", `service stt: pass (none) -> "[\"path\",\"query\",\"header:Authorization\",\"subprotocol\"]"` + "\nDry run: nothing was changed. The configuration has version 6."},
+			{"service set stt --allow-origin https://a.example --allow-origin https://b.example", "service stt: allow-origin (none) -> https://a.example,https://b.example\nVersion 4 -> 5"},
+			{"service set stt --allow-origin=", "service stt: allow-origin https://a.example,https://b.example -> (none)\nVersion 5 -> 6"},
+			{"service set stt --pass path,query --pass header:Authorization,subprotocol --dry-run", "service stt: pass (none) -> path,query,header:Authorization,subprotocol\nDry run: nothing was changed. The configuration has version 6."},
 			{"backend rm gpu-1 gpu-1", "backend gpu-1: removed (service stt, url ws://10.0.0.5:2700, connections 48, state draining, labels.zone b)\nVersion 6 -> 7"},
 			{
 				"service rm stt --with-backends",

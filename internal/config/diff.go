@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -139,7 +140,7 @@ func (e Edit) String() string {
 		}
 		return subject + string(e.Action)
 	}
-	return subject + e.Field + " " + word(e.From) + " -> " + word(e.To)
+	return subject + e.Field + " " + fieldWord(e.Kind, e.Field, e.From) + " -> " + fieldWord(e.Kind, e.Field, e.To)
 }
 
 // words returns values on one line, in the order of their fields.
@@ -148,11 +149,22 @@ func (v Values) words(kind Kind) string {
 	for _, f := range Fields(kind) {
 		for _, key := range sortedKeys(v) {
 			if key == f.Name || strings.HasPrefix(key, f.Name+".") {
-				words = append(words, key+" "+word(v[key]))
+				words = append(words, key+" "+fieldWord(kind, key, v[key]))
 			}
 		}
 	}
 	return strings.Join(words, ", ")
+}
+
+// fieldWord returns a field's text for use in a sentence; a list as its flag takes it, with commas between the items.
+func fieldWord(kind Kind, field, text string) string {
+	isList := slices.ContainsFunc(Fields(kind), func(f Field) bool { return f.IsList && f.Name == field })
+	var list []string
+	if !isList || json.Unmarshal([]byte(text), &list) != nil ||
+		slices.ContainsFunc(list, func(item string) bool { return word(item) != item }) {
+		return word(text)
+	}
+	return strings.Join(list, ",")
 }
 
 // word returns a text for use in a sentence.

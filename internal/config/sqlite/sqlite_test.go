@@ -384,7 +384,7 @@ func TestOlderSchema(t *testing.T) {
 		for _, r := range history {
 			got = append(got, r.String())
 		}
-		want := []string{`x: service stt: pass (none) -> "[\"path\",\"query\"]"`, "(SQL): service stt: added (path /v1)"}
+		want := []string{"x: service stt: pass (none) -> path,query", "(SQL): service stt: added (path /v1)"}
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("version %d: %q, %v", version, got, err)
 		}
