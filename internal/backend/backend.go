@@ -101,6 +101,9 @@ func (b *Backend) Variants() []pool.VariantStats { return b.pool.Variants() }
 // Health returns the server's health.
 func (b *Backend) Health() Health { return b.report.get() }
 
+// OnDemand reports whether the server refuses connections that are dialed ahead of clients, so that they are dialed for clients only.
+func (b *Backend) OnDemand() bool { return b.report.onDemand.Load() }
+
 // Set changes the size of the pool and the backend's share of the clients. Sessions go on.
 func (b *Backend) Set(s pool.Settings) { b.pool.Set(keepSettingsTo(s, b.options().Profile)) }
 

@@ -3,6 +3,7 @@ package backend
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend/health"
@@ -43,7 +44,8 @@ const notDialed = "not dialed yet"
 
 // report keeps a backend's health for statistics, and logs each change once. It may be used from any goroutine.
 type report struct {
-	log *slog.Logger // static
+	log      *slog.Logger // static
+	onDemand atomic.Bool  // the server refuses connections that are dialed ahead of clients
 
 	mu     sync.Mutex
 	name   string // guarded by mu
@@ -189,7 +191,11 @@ func (r *report) changed(c health.Change) {
 		r.setCircuit(c.State, c.Reason)
 	case health.OutlierChange:
 		r.setOutlier(c.LeftOut, c.Reason)
-	case health.PredialRefused:
+	case health.PredialChange:
+		r.onDemand.Store(c.Refused)
+		if !c.Refused {
+			return
+		}
 		r.log.Warn("no connections are dialed ahead of clients: the server refuses those without a client's own values",
 			"backend", r.named(), "reason", c.Reason)
 	case health.CeilingChange:

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // maxTargets is how many targets of SRV records are looked up.
@@ -121,7 +122,9 @@ func (l *lookup) hosts(ctx context.Context, records []*net.SRV) map[string]host 
 		}
 		turns <- struct{}{}
 		running.Go(func() {
-			defer func() { <-turns }()
+			release := sync.OnceFunc(func() { <-turns })
+			defer release()
+			defer time.AfterFunc(turnGrace, release).Stop() // for the other targets
 			addresses, err := l.addresses(ctx, r.Target)
 			mu.Lock()
 			defer mu.Unlock()

@@ -3,10 +3,12 @@ package discovery
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/miekg/dns"
@@ -146,4 +148,38 @@ func TestUnfit(t *testing.T) {
 			t.Errorf("%s: %q", text, reason)
 		}
 	}
+}
+
+// manyTargets answers SRV queries with 40 targets, the first 20 of which are never answered for.
+type manyTargets struct{}
+
+func (manyTargets) LookupSRV(context.Context, string, string, string) (string, []*net.SRV, error) {
+	var records []*net.SRV
+	for n := range 40 {
+		records = append(records, &net.SRV{Target: fmt.Sprintf("gpu-%02d.test.", n), Port: 2700, Weight: 1})
+	}
+	return "", records, nil
+}
+
+func (manyTargets) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, error) {
+	var n byte
+	if _, err := fmt.Sscanf(host, "gpu-%02d.test.", &n); err != nil {
+		return nil, err
+	}
+	if n < 20 {
+		<-ctx.Done()
+	}
+	return []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, n})}, ctx.Err()
+}
+
+// Targets whose DNS server is silent do not hold up the others.
+func TestSilentTargets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), lookupTimeout)
+		defer cancel()
+		l := &lookup{resolver: manyTargets{}, question: Question{Host: "_stt._tcp.test.", SRV: true}}
+		if found, err := l.ask(ctx); len(found) != 20 || err != nil {
+			t.Errorf("found %v, %v; want the 20 servers of the targets that are answered for", found, err)
+		}
+	})
 }

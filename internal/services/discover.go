@@ -62,7 +62,11 @@ func (p *plan) addServers(before *plan, find finder) {
 		v := p.services[name.Service]
 		old := before.services[name.Service]
 		var all []*backendPlan
-		if found, ok := find(name.name, name.question); ok {
+		found, ok := find(name.name, name.question)
+		if !ok {
+			found, ok = before.answered(name.question, find)
+		}
+		if ok {
 			for _, server := range found {
 				all = append(all, name.at(server, old))
 			}
@@ -79,6 +83,22 @@ func (p *plan) addServers(before *plan, find finder) {
 			v.add(b)
 		}
 	}
+}
+
+// answered returns the servers that a question has led to under any name of a backend: one that was renamed keeps its servers, and their
+// pools.
+func (p *plan) answered(q discovery.Question, find finder) ([]discovery.Server, bool) {
+	for _, v := range p.services {
+		for _, b := range v.declared {
+			if !b.Discovers() || b.question != q {
+				continue
+			}
+			if found, ok := find(b.name, q); ok {
+				return found, true
+			}
+		}
+	}
+	return nil, false
 }
 
 // at returns the plan for a server of the backend. It returns the old one if that is the same.

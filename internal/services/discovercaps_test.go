@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/miekg/dns"
+
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
@@ -144,6 +146,53 @@ func TestAddressNameAndAddress(t *testing.T) {
 	session.leave()
 	f.settled()
 	f.idle("gpu", 3)
+}
+
+// A backend that is renamed keeps its servers with their pools and sessions, even while DNS fails.
+func TestRenameDiscovered(t *testing.T) {
+	f := newFarm(t, 2, 2)
+	f.resolve(1, 2)
+	f.discover(2, nil)
+	f.running(2, 1, 2)
+	f.dns.Fail(name, dns.RcodeServerFailure)
+	sessions := []*client{f.join("/stt"), f.join("/stt"), f.join("/stt")}
+	leased := func(service string) (n int) {
+		for _, b := range f.stats().Backends {
+			if b.Service == service && b.DiscoveredFrom == "zpu" {
+				n += b.Leased
+			}
+		}
+		return n
+	}
+	for step := range 3 {
+		if step == 1 {
+			wstest.Eventually(t, "the lookup fails under the new name", func() bool {
+				all := f.stats().Discovery
+				return len(all) == 1 && all[0].Backend == "zpu" && all[0].Failures > 0
+			})
+		}
+		f.apply(func(c *config.Content) {
+			delete(c.Backends, "gpu")
+			putBackend(c, "zpu", "stt", f.url(), 2, func(b *config.Backend) {
+				b.Discover, b.Labels = config.DiscoverDNS, map[string]string{"step": fmt.Sprint(step)}
+			})
+		})
+		if s := f.stats(); len(s.Backends) != 2 || len(s.Leaving) > 0 || leased("stt") != 3 {
+			t.Fatalf("there are %+v, and %+v leave", s.Backends, s.Leaving)
+		}
+	}
+	sessions = append(sessions, f.join("/stt"))
+	f.resolve(1, 2)
+	for _, s := range sessions {
+		s.echo("still there")
+		s.leave()
+	}
+	wstest.Eventually(t, "all is idle", func() bool { return leased("stt") == 0 })
+	for _, s := range f.servers {
+		if n := s.Stats().Accepted; n != 2 {
+			t.Errorf("%d connections were dialed to %s; want 2", n, s.URL())
+		}
+	}
 }
 
 // As long as DNS has not answered to a change, what was before stays in force.

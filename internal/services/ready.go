@@ -99,7 +99,7 @@ func (v *service) noteServed(m *member) {
 // use can: clients wait in the queue.
 func (m *member) cannotServe(book *pool.Stats) string {
 	connected := book.Idle+book.Leased+book.Resetting > 0
-	if book.Usable && (connected || book.Warm == 0) { // without warm connections, they are dialed for clients
+	if book.Usable && (connected || book.Warm == 0 || m.OnDemand()) { // without warm connections, they are dialed for clients
 		return ""
 	}
 	now := m.Health()

@@ -171,6 +171,31 @@ func TestReadyOnDemand(t *testing.T) {
 	}
 }
 
+// A server that wants a client's own key is ready for clients, though none has come and nothing can be dialed ahead of them.
+func TestReadyIfTheServerWantsClientsKeys(t *testing.T) {
+	var upgrader websocket.Upgrader
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if c, err := upgrader.Upgrade(w, r, nil); err == nil {
+			_ = wstest.LibraryEcho(c)
+			_ = c.Close()
+		}
+	}))
+	t.Cleanup(server.Close)
+	r := newRig(t)
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", func(s *config.Service) { s.Pass = []string{"header:Authorization"} })
+		putBackend(c, "a", "stt", "ws"+strings.TrimPrefix(server.URL, "http"), 1, nil)
+	})
+	r.awaitReady()
+	if b := r.backend("a"); !b.Reachable {
+		t.Errorf("not reachable: %s", b.Reason)
+	}
+}
+
 // A service that came by a change counts as soon as it has served; a mistake in it does not before.
 func TestReadyOfLaterServices(t *testing.T) {
 	r := newRig(t)

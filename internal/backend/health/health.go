@@ -166,7 +166,7 @@ func (t *Tracker) DialEnded(a Attempt, r DialResult, now Instant) {
 
 func (t *Tracker) established(a Attempt, private bool, now Instant) {
 	if !private && t.Predial(now) {
-		t.predialRefused = false
+		t.acceptPredial()
 	}
 	t.probation.establish(a.began, now)
 	if t.probation.suspect() { // the last ones were established too, and were lost
@@ -282,13 +282,19 @@ func (t *Tracker) lowerCeiling(others, limit int, now Instant) {
 
 // refusePredial stops dialing ahead of clients for a while. The server works: that closes the circuit.
 func (t *Tracker) refusePredial(reason string, now Instant) {
-	if t.circuit.state != Closed {
-		t.recover(now)
-	}
+	t.recover(now)
 	if !t.predialRefused {
-		t.changes = append(t.changes, PredialRefused{reason})
+		t.changes = append(t.changes, PredialChange{Refused: true, Reason: reason})
 	}
 	t.predialRefused, t.predialAt = true, now+Instant(t.random.jittered(predialPause))
+}
+
+// acceptPredial notes that connections may be dialed ahead of clients.
+func (t *Tracker) acceptPredial() {
+	if t.predialRefused {
+		t.changes = append(t.changes, PredialChange{})
+	}
+	t.predialRefused = false
 }
 
 // reconsider decides whether the server is in service, by all that is known of it.
@@ -354,7 +360,8 @@ func (t *Tracker) renew() {
 	t.renewed = false
 	t.generation++
 	t.circuit.renew()
-	t.probation, t.predialRefused, t.predialAt = probation{}, false, 0
+	t.acceptPredial()
+	t.probation, t.predialAt = probation{}, 0
 }
 
 // trip opens the circuit because of broken sessions.
@@ -432,7 +439,7 @@ func (t *Tracker) Changes() []Change {
 	return changes
 }
 
-// Change is a [ReachabilityChange], [CircuitChange], [OutlierChange], [CeilingChange] or [PredialRefused].
+// Change is a [ReachabilityChange], [CircuitChange], [OutlierChange], [CeilingChange] or [PredialChange].
 type Change interface{ change() }
 
 // ReachabilityChange reports whether connections can be established, and if not why.
@@ -456,11 +463,14 @@ type OutlierChange struct {
 // CeilingChange tells that the server is full, or with a ceiling of 0 that it may have as many connections as its cap again.
 type CeilingChange struct{ Ceiling, Cap int }
 
-// PredialRefused tells that no connections are dialed ahead of clients for a while, and why.
-type PredialRefused struct{ Reason string }
+// PredialChange tells whether the server refuses connections that are dialed ahead of clients, and why.
+type PredialChange struct {
+	Refused bool
+	Reason  string
+}
 
 func (ReachabilityChange) change() {}
 func (CircuitChange) change()      {}
 func (OutlierChange) change()      {}
 func (CeilingChange) change()      {}
-func (PredialRefused) change()     {}
+func (PredialChange) change()      {}
