@@ -77,8 +77,8 @@ func newSessionListCommand() *cobra.Command {
 		Long: `List the sessions and the clients that wait for a connection, the oldest first. --state ended lists the latest
 sessions that have ended, as far as the proxy remembers them.
 
---sort rate and --sort lag have the sessions measured for a second first: frames per second, and how long the
-backend has been silent while the client sent.`,
+--sort rate and --sort lag have the sessions measured for one or two seconds first: frames per second, and how
+long the backend has been silent while the client sent, since the measurement began.`,
 		Example: `  wsbouncer session ls --service stt --sort age --limit 20
   wsbouncer session ls --backend gpu-2 --watch
   wsbouncer session ls --state waiting --output wide

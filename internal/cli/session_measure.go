@@ -12,8 +12,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
-// measured returns sessions with their rates and lags. The proxy measures those only while somebody watches, so that the second list
-// of the stream of events is the first that has them.
+// measured returns sessions with their rates and lags. The proxy measures those only while somebody watches: the second list of the
+// stream of events is the first that has rates, and the third the first that has lags, which count from the second.
 func measured(ctx context.Context, proxy *client.Client, query api.SessionQuery) (list api.SessionList, err error) {
 	if query.State == api.StateEnded {
 		return list, usageError(fmt.Errorf("--sort: %s is not measured for sessions that have ended: use another order", query.Sort))
@@ -26,7 +26,11 @@ func measured(ctx context.Context, proxy *client.Client, query api.SessionQuery)
 		return list, err
 	}
 	defer stream.Close()
-	for lists := 0; lists < 2; {
+	needed := 2
+	if query.Sort == "lag" {
+		needed = 3
+	}
+	for lists := 0; lists < needed; {
 		name, data, err := stream.Event()
 		switch {
 		case errors.Is(err, io.EOF):
