@@ -168,6 +168,10 @@ func TestNoPingWhileFull(t *testing.T) {
 	if h, _, err := p.Next(); err != nil || h.Opcode != frame.Binary {
 		t.Fatalf("%v, %v", h.Opcode, err)
 	}
+	wstest.Eventually(t, "the connection knows that all is sent", func() (sent bool) {
+		s.on(func() { sent = s.conn.stream.Pending() == 0 })
+		return sent
+	})
 	s.check()
 	p.Send(frame.Pong, p.ExpectPing())
 	s.settled()
