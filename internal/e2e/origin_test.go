@@ -121,8 +121,9 @@ func TestClientsBehindALoadBalancer(t *testing.T) {
 	if _, err := p.dialAs("/v1/echo", clientHeader, nil); refusedWith(err) != http.StatusBadRequest {
 		t.Errorf("a stranger's header: %v", err)
 	}
-	refused := p.logged("client refused")
-	if r := refused[len(refused)-1]; !strings.HasPrefix(r.text("reason"), "unexpected PROXY header") {
+	var refused []record
+	wstest.Eventually(t, "the second refusal is in the log", func() bool { refused = p.logged("client refused"); return len(refused) == 2 })
+	if r := refused[1]; !strings.HasPrefix(r.text("reason"), "unexpected PROXY header") {
 		t.Errorf("logged %v", r)
 	}
 	if c, err = p.dialAs("/v1/echo", "", http.Header{"X-Forwarded-For": {client}}); err != nil {
@@ -131,8 +132,9 @@ func TestClientsBehindALoadBalancer(t *testing.T) {
 	c.echo("hello")
 	c.close(1000, "")
 	p.settle()
-	ended := p.logged("session ended")
-	if r := ended[len(ended)-1]; r.text("client") != c.nc.LocalAddr().String() || r["peer"] != nil {
+	var ended []record
+	wstest.Eventually(t, "the second session is in the log", func() bool { ended = p.logged("session ended"); return len(ended) == 2 })
+	if r := ended[1]; r.text("client") != c.nc.LocalAddr().String() || r["peer"] != nil {
 		t.Errorf("a stranger is believed: %v", r)
 	}
 	p.stop()
