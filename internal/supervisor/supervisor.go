@@ -100,7 +100,7 @@ func (s *Supervisor) Starting(text string) {
 	}
 }
 
-// Ready tells that the process is ready, and from then on how it does. Call it once, unless the process ends before it is ready.
+// Ready tells that the process is ready, and reports its status from then on. Call it once, unless the process ends before it is ready.
 func (s *Supervisor) Ready(p Process) {
 	if s == nil {
 		return
