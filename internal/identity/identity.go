@@ -21,6 +21,8 @@ type Identity struct {
 	Subject string // who the client is, as the method knows it; empty for unknown
 	Method  string // how the client was authenticated
 	Key     string // the name of the API key, never the key; empty for none
+	// Serial tells keys apart that had the same name one after the other; 0 for none.
+	Serial uint64
 	// Expires is when the key or token does; zero for never.
 	Expires time.Time
 	// Limits are those of the key or token, beside those of its tenant.
