@@ -30,6 +30,7 @@ type arrival struct {
 	key       uint64          // hash that chooses its backend
 	variant   string          // variant of the connection that it needs
 	trace     *Trace          // nil for none
+	opening   *opening        // its unfinished handshake
 	// identity is who the client is, if its service authenticates clients; nil for nobody. Set by authenticate, also if it refuses a client
 	// that is known.
 	identity *identity.Identity
@@ -57,6 +58,7 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 	if arrival.until.IsZero() { // otherwise its first connection was lost, and the wait goes on
 		arrival.until = time.Now().Add(service.QueueTimeout)
 	}
+	arrival.opening.leave(true) // the queue has a limit of its own
 	client := readEarly(nc)
 	w := &waiting{
 		arrival: *arrival, service: service, ticket: waiter.Ticket(), killed: make(chan string, 1),
