@@ -21,6 +21,7 @@ const startTimeout = 30 * time.Second
 type machine struct {
 	descriptors int      // file-descriptor limit; 0 for the system's limit
 	environment []string // added to this process's
+	arguments   []string // further ones of the proxy
 	flood       int      // idle connections that flood opens at once, and drops after some seconds
 }
 
@@ -28,12 +29,13 @@ type machine struct {
 type proxy struct {
 	*proxyprocess.Process
 	*proxyprocess.Admin
-	name      string
-	directory string
-	config    *configuration
-	machine   machine
-	address   string // for clients
-	unused    int    // open files before it had backends; -1 where that cannot be known
+	name       string
+	directory  string
+	config     *configuration
+	machine    machine
+	address    string // for clients
+	tlsAddress string // for clients with TLS; empty for none
+	unused     int    // open files before it had backends; -1 where that cannot be known
 }
 
 // startProxy starts the binary, with services but without backends, and returns when it answers.
@@ -52,6 +54,7 @@ func startProxy(ctx context.Context, binary, name, directory string, config *con
 		binary, "serve", "--listen", "127.0.0.1:0", "--admin-socket", socket, "--database", config.file,
 		"--state-directory", filepath.Join(p.directory, "state"), "--handshake-timeout", "3s", "--close-timeout", "2s", "--drain-timeout", "5s",
 	}
+	args = append(args, m.arguments...)
 	if m.descriptors > 0 {
 		args = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, m.descriptors)}, args...)
 	}
