@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
@@ -30,6 +31,8 @@ type arrival struct {
 	variant   string          // variant of the connection that it needs
 	trace     *Trace          // nil for none
 	opening   *opening        // its unfinished handshake
+	// certificate is what the client has presented and the listener verified, over TLS; nil for none.
+	certificate *x509.Certificate
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.
