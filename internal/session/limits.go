@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
@@ -20,10 +22,11 @@ type progress struct {
 
 // What a session's timers are set for.
 const (
-	timeState    loop.Purpose = iota // the CloseTimeout of the present state
-	idleCheck                        // the next check for idleness
-	leavingCheck                     // the next check whether the backend takes what a client had sent before it left
-	timeDuration                     // the limit on the session's duration
+	timeState      loop.Purpose = iota // the CloseTimeout of the present state
+	idleCheck                          // the next check for idleness
+	leavingCheck                       // the next check whether the backend takes what a client had sent before it left
+	timeDuration                       // the limit on the session's duration
+	timeCredential                     // the expiry of the client's credential
 )
 
 // Expired implements [loop.TimerHandler].
@@ -38,6 +41,8 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 		s.checkLeaving()
 	case timeDuration:
 		s.end(meter.Limit, frame.PolicyViolation, "session limit reached")
+	case timeCredential:
+		s.checkCredential()
 	}
 }
 
@@ -80,9 +85,17 @@ func (s *Session) checkLeaving() {
 	}
 }
 
-// limitDuration ends the session when it has lasted as long as the service allows.
+// limitDuration sets the timer for the session's end: when it has lasted as long as the service allows, or when its client's credential
+// must be checked once more.
 func (s *Session) limitDuration() {
+	left, purpose := time.Duration(0), timeDuration
 	if limit := s.record.Service.MaxDuration; limit > 0 {
-		s.deadline.Set(s.client, limit, timeDuration)
+		left = max(limit-time.Since(s.record.Leased), 1)
+	}
+	if check := s.credentialLeft(); check > 0 && (left == 0 || check < left) {
+		left, purpose = check, timeCredential
+	}
+	if left > 0 {
+		s.deadline.Set(s.client, left, purpose)
 	}
 }

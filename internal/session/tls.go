@@ -3,7 +3,9 @@ package session
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
@@ -129,4 +132,28 @@ func resultOf(err error) tlsResult {
 		return tlsParameters
 	}
 	return tlsBroken
+}
+
+// certified returns what the log says of a client whose listener has verified its certificate, and whose service does not authenticate
+// clients; nil without a certificate. It has no tenant, since nothing says which part of a certificate names one.
+func certified(c *x509.Certificate) *identity.Identity {
+	if c == nil {
+		return nil
+	}
+	return &identity.Identity{Subject: holder(c), Method: identity.MethodCertificate}
+}
+
+// holder describes the holder of a certificate: its subject, or, if that is empty, its first name.
+func holder(c *x509.Certificate) string {
+	switch {
+	case len(c.Subject.Names) > 0:
+		return c.Subject.String()
+	case len(c.DNSNames) > 0:
+		return "DNS:" + c.DNSNames[0]
+	case len(c.EmailAddresses) > 0:
+		return "email:" + c.EmailAddresses[0]
+	case len(c.URIs) > 0:
+		return "URI:" + c.URIs[0].String()
+	}
+	return fmt.Sprintf("serial %x", c.SerialNumber)
 }
