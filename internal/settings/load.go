@@ -19,8 +19,8 @@ type Sources struct {
 // Loaded has the settings of all sources.
 type Loaded struct {
 	Settings
+	Tokens
 	File     string   // path of the file that was read; empty for none
-	Token    string   // the token that AdminToken refers to: a secret
 	Warnings []string // likely mistakes
 
 	sources map[string]string // the source of each setting, by name
@@ -53,11 +53,11 @@ func (s Sources) Load() (*Loaded, error) {
 		l.settings.Listen = nil // whoever asks for TLS does not want an open port beside it by default
 	}
 	l.checkTogether()
-	token := l.token()
+	tokens := l.tokens()
 	if len(l.problems) > 0 {
 		return nil, errors.Join(l.problems...)
 	}
-	return &Loaded{Settings: l.settings, File: path, Token: token, Warnings: l.warnings, sources: l.sources}, nil
+	return &Loaded{Settings: l.settings, Tokens: tokens, File: path, Warnings: l.warnings, sources: l.sources}, nil
 }
 
 // loading has the settings and mistakes read so far.
@@ -130,6 +130,7 @@ func (l *loading) checkTogether() {
 		}
 	}
 	l.checkTLS()
+	l.checkAdmin()
 	l.checkOrigin()
 }
 
@@ -145,20 +146,4 @@ func (l *loading) checkOrigin() {
 				l.heads["trusted-proxies"], text))
 		}
 	}
-}
-
-// token returns the token that AdminToken refers to.
-func (l *loading) token() string {
-	reference := l.settings.AdminToken
-	if reference == "" {
-		return ""
-	}
-	token, err := config.Resolve(reference)
-	if err == nil {
-		err = checkToken(reference, token)
-	}
-	if err != nil {
-		l.bad("%s%w", l.heads["admin-token"], err)
-	}
-	return token
 }
