@@ -182,12 +182,12 @@ func (s *Settings) origin() *origin.Policy {
 }
 
 // Reconfigure changes what of the process's settings, which must have passed Check, can change while the proxy runs: the limits of
-// upgrade requests, whom it trusts about where clients come from, the times that its end may take, the access log, and the admin API's token. All others stay what they were. It
+// upgrade requests, whom it trusts about where clients come from, the times that its end may take, the access log, and the admin API's tokens. All others stay what they were. It
 // must not be called by two goroutines at a time.
-func (p *Proxy) Reconfigure(process settings.Settings, token string) {
+func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	before := p.live.Load()
 	now := *before
-	now.Settings, now.Token = process, token
+	now.Settings, now.Tokens = process, tokens
 	p.live.Store(&now)
 	p.sessions.SetLimits(now.limits())
 	p.sessions.SetOrigin(now.origin())

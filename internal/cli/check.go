@@ -53,6 +53,9 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	for _, text := range loaded.Warnings {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 	}
+	for _, text := range loaded.Risks() {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
+	}
 	out := cmd.OutOrStdout()
 	if flags.onlyFlags() {
 		all, err := flags.settings(loaded)

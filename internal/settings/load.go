@@ -19,8 +19,8 @@ type Sources struct {
 // Loaded has the settings of all sources.
 type Loaded struct {
 	Settings
+	Tokens
 	File     string   // path of the file that was read; empty for none
-	Token    string   // the token that AdminToken refers to: a secret
 	Warnings []string // likely mistakes
 
 	sources map[string]string // the source of each setting, by name
@@ -50,11 +50,11 @@ func (s Sources) Load() (*Loaded, error) {
 	}
 	l.openTelemetry(variables)
 	l.checkTogether()
-	token := l.token()
+	tokens := l.tokens()
 	if len(l.problems) > 0 {
 		return nil, errors.Join(l.problems...)
 	}
-	return &Loaded{Settings: l.settings, File: path, Token: token, Warnings: l.warnings, sources: l.sources}, nil
+	return &Loaded{Settings: l.settings, Tokens: tokens, File: path, Warnings: l.warnings, sources: l.sources}, nil
 }
 
 // loading has the settings and mistakes read so far.
@@ -121,6 +121,7 @@ func (l *loading) checkTogether() {
 	if s.Admin != "" && slices.Contains(s.Listen, s.Admin) && !value.AnyPort(s.Admin) {
 		l.bad("%slisten already uses %q: give the admin API another address", l.heads["admin"], s.Admin)
 	}
+	l.checkAdmin()
 	l.checkOrigin()
 }
 
@@ -136,20 +137,4 @@ func (l *loading) checkOrigin() {
 				l.heads["trusted-proxies"], text))
 		}
 	}
-}
-
-// token returns the token that AdminToken refers to.
-func (l *loading) token() string {
-	reference := l.settings.AdminToken
-	if reference == "" {
-		return ""
-	}
-	token, err := config.Resolve(reference)
-	if err == nil {
-		err = checkToken(reference, token)
-	}
-	if err != nil {
-		l.bad("%s%w", l.heads["admin-token"], err)
-	}
-	return token
 }

@@ -24,8 +24,11 @@ type Settings struct {
 	Listen      []string // addresses for clients, host:port
 	Admin       string   // address of the admin API, host:port; empty for none
 	AdminSocket string   // unix socket of the admin API; empty for the default, see Socket, and [Off] for none
-	// AdminToken refers to the token that the admin API asks for: env:NAME or file:/path; empty for none. It never is the token.
-	AdminToken string
+	// AdminToken and AdminReaderToken refer to the tokens that the admin API asks for: env:NAME or file:/path; empty for none. They
+	// never are the tokens.
+	AdminToken, AdminReaderToken string
+	// AdminTLSCert and AdminTLSKey are files in PEM form; empty for no TLS on the address of the admin API.
+	AdminTLSCert, AdminTLSKey string
 
 	// DialFrom are the local IP addresses from which servers are dialed; none for the system's choice.
 	DialFrom []string

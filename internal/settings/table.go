@@ -43,10 +43,21 @@ var table = []setting{
 		},
 	},
 	{
-		name: "admin-token", help: "token that callers of the admin API must send", unset: "none", live: true, value: func(s *Settings) value.Value {
-			return value.NewText(&s.AdminToken, "env:NAME or file:/path; "+Variable("admin-token")+" may also be the token itself", orEmpty(checkReference))
+		name: "admin-token", help: "token that callers of the admin API must send, to read and to change", unset: "none", live: true, value: func(s *Settings) value.Value {
+			return value.NewText(&s.AdminToken, "env:NAME or file:/path; "+Variable("admin-token")+" may also be the token itself", orEmpty(checkReference("admin-token")))
 		},
 	},
+	{
+		name: "admin-reader-token", help: "token for callers of the admin API who may only read", unset: "none", live: true, value: func(s *Settings) value.Value {
+			return value.NewText(&s.AdminReaderToken, "env:NAME or file:/path; "+Variable("admin-reader-token")+" may also be the token itself", orEmpty(checkReference("admin-reader-token")))
+		},
+	},
+	{name: "admin-tls-cert", help: "certificate with which the address of the admin API speaks TLS, in PEM form; read again when it changes", unset: "none", value: func(s *Settings) value.Value {
+		return value.NewText(&s.AdminTLSCert, "a path", orEmpty(checkPath))
+	}},
+	{name: "admin-tls-key", help: "private key of admin-tls-cert, in PEM form", unset: "none", value: func(s *Settings) value.Value {
+		return value.NewText(&s.AdminTLSKey, "a path", orEmpty(checkPath))
+	}},
 	{name: "dial-from", help: "addresses of this machine from which servers are dialed, in turn; each has about 28,000 ports towards each server", unset: "the system chooses", value: func(s *Settings) value.Value {
 		return value.NewList(&s.DialFrom, "IP addresses such as 10.0.0.5", checkSource)
 	}},
