@@ -43,6 +43,9 @@ var mayImport = map[string][]string{
 	"internal/auth/apikey": {"internal/auth", "internal/identity", "internal/limits"},
 	"internal/auth/token":  {"internal/auth", "internal/identity", "internal/mistake"},
 
+	"internal/auth/certificate": {"internal/auth", "internal/identity"},
+	"internal/auth/external":    {"internal/auth", "internal/identity"},
+
 	"internal/auth/token/tokentest": {},
 
 	// Connections, with TLS or without.
