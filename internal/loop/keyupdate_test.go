@@ -206,3 +206,44 @@ func TestTicketsAreNoData(t *testing.T) {
 		t.Errorf("received %q", got)
 	}
 }
+
+// A peer that updates its keys again and again, and sends nothing else, loses its connection: each update costs much more than its bytes.
+func TestKeyUpdateFlood(t *testing.T) {
+	for name, message := range map[string]string{"without answers": update, "with answers": updateAndAnswer} {
+		t.Run(name, func(t *testing.T) {
+			near, far, ours, _ := rawFarEnd(t)
+			arrived, ended := make(chan string, 100), make(chan error, 1)
+			add(t, group(t, 1).Pick(), near, &script{
+				received: func(_ *Conn, b []byte) int {
+					arrived <- string(b)
+					return len(b)
+				},
+				ended: func(_ *Conn, err error) { ended <- err },
+			}, nil)
+			var wire []byte
+			for i := range 10 * 10 { // with data after ten updates, they are welcome
+				wire = append(wire, ours.record(handshakeRecord, message)...)
+				ours = ours.updated()
+				if i%10 == 9 {
+					wire = append(wire, ours.record(dataRecord, "x")...)
+				}
+			}
+			if _, err := far.Write(wire); err != nil {
+				t.Fatal(err)
+			}
+			for got := ""; got != "xxxxxxxxxx"; got += wstest.Receive(t, arrived, "data between updates") {
+			}
+			wire = nil
+			for range 100 {
+				wire = append(wire, ours.record(handshakeRecord, message)...)
+				ours = ours.updated()
+			}
+			if _, err := far.Write(wire); err != nil {
+				t.Fatal(err)
+			}
+			if err := wstest.Receive(t, ended, "the end"); err == nil || !strings.Contains(err.Error(), "non-advancing records") {
+				t.Errorf("ended with %v", err)
+			}
+		})
+	}
+}
