@@ -35,9 +35,10 @@ var mayImport = map[string][]string{
 	"internal/sim/speech": {},
 
 	// Connections, with TLS or without.
-	"internal/secure":            {},
+	"internal/tlsrecord":         {},
+	"internal/secure":            {"internal/tlsrecord"},
 	"internal/secure/securetest": {},
-	"internal/loop":              {"internal/cgroup", "internal/secure"},
+	"internal/loop":              {"internal/cgroup", "internal/secure", "internal/tlsrecord"},
 	"internal/dialfrom":          {"internal/machine"},
 	"internal/handshake":         {"internal/dialfrom", "internal/origin", "internal/secure"},
 
