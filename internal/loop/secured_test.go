@@ -47,7 +47,7 @@ func shake(t testing.TB, near, far net.Conn, server, client *tls.Config) (_, _ *
 	t.Helper()
 	done := make(chan error, 1)
 	if current.serves {
-		nearTLS, farTLS := secure.Server(near, secure.ForServer(server)), tls.Client(far, client)
+		nearTLS, farTLS := secure.Server(near, secure.ForServer(server), nil), tls.Client(far, client)
 		go func() { done <- nearTLS.Handshake() }()
 		if err := errors.Join(farTLS.Handshake(), wstest.Receive(t, done, "the handshake")); err != nil {
 			t.Fatal(err)
@@ -429,9 +429,9 @@ func (v variant) withoutAllocations(t testing.TB) (net.Conn, stream) {
 	t.Helper()
 	near, far := wstest.Pair(t)
 	server, client := configs(t, v.version)
-	serverEnd := secure.Server(far, secure.ForServer(server))
+	serverEnd := secure.Server(far, secure.ForServer(server), nil)
 	if v.serves {
-		serverEnd = secure.Server(near, secure.ForServer(server))
+		serverEnd = secure.Server(near, secure.ForServer(server), nil)
 	}
 	done := make(chan error, 1)
 	go func() { done <- serverEnd.Handshake() }()

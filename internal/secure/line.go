@@ -25,6 +25,7 @@ type Line struct {
 	released bool // static while the tls.Conn is in use
 
 	// Owned by who reads.
+	early  []byte             // what was received before the handshake began; read first
 	header [recordHeader]byte // the header of the record that is being read
 	have   int                // how many bytes of the header have been read
 	left   int                // how many bytes of the record are missing after its header
@@ -46,7 +47,16 @@ func (l *Line) Read(b []byte) (int, error) {
 	if l.have < recordHeader {
 		want = recordHeader - l.have
 	}
-	n, err := l.Conn.Read(b[:min(len(b), want)])
+	b = b[:min(len(b), want)]
+	n, err := len(b), error(nil)
+	if len(l.early) == 0 {
+		n, err = l.Conn.Read(b)
+	} else {
+		n = copy(b, l.early)
+		if l.early = l.early[n:]; len(l.early) == 0 {
+			l.early = nil
+		}
+	}
 	l.readOn(b[:n])
 	return n, err
 }

@@ -3,7 +3,7 @@
 // A connection begins in ordinary blocking code: the TLS handshake and the opening handshake of WebSocket use a connection of
 // package net. Then an event loop takes the socket over, and the record layer as it is at that moment ([Line.Release]), or replaces
 // that connection without the TLS connection noticing.
-// [Source] makes the TLS configuration for one server.
+// [Source] makes the TLS configuration for one server. [Listeners] make those for the proxy's own listeners.
 package secure
 
 import (
@@ -33,9 +33,12 @@ func Client(ctx context.Context, nc net.Conn, config *tls.Config) (*tls.Conn, er
 	return conn, nil
 }
 
-// Server returns the server's side of a TLS connection over nc. The handshake begins with the first read or write. With a
-// configuration that [ForServer] has prepared, an event loop can go on with the connection at the least cost.
-func Server(nc net.Conn, config *tls.Config) *tls.Conn { return tls.Server(&Line{Conn: nc}, config) }
+// Server returns the server's side of a TLS connection over nc. The handshake begins with the first read or write. early is what was
+// received from nc already; the connection keeps it. With a configuration that [ForServer] has prepared, an event loop can go on with
+// the connection at the least cost.
+func Server(nc net.Conn, config *tls.Config, early []byte) *tls.Conn {
+	return tls.Server(&Line{Conn: nc, early: early}, config)
+}
 
 // ForServer prepares a configuration for [Server]: it sets GetConfigForClient, and calls what was set there before. All connections
 // share the configuration, and with it the keys of session tickets.

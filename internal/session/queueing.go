@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
@@ -29,6 +31,13 @@ type arrival struct {
 	key       uint64          // hash that chooses its backend
 	variant   string          // variant of the connection that it needs
 	trace     *Trace          // nil for none
+	opening   *opening        // its unfinished handshake
+	// certificate is what the client has presented and the listener verified, over TLS; nil for none.
+	certificate *x509.Certificate
+	// identity is who the client is, if its service authenticates clients; nil for nobody. Set by authenticate, also if it refuses a client
+	// that is known.
+	identity *identity.Identity
+	grant    string // subprotocol to grant if the client offers none that the server has chosen; empty for none
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.
@@ -52,6 +61,7 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 	if arrival.until.IsZero() { // otherwise its first connection was lost, and the wait goes on
 		arrival.until = time.Now().Add(service.QueueTimeout)
 	}
+	arrival.opening.leave(true) // the queue has a limit of its own
 	client := readEarly(nc)
 	w := &waiting{
 		arrival: *arrival, service: service, ticket: waiter.Ticket(), killed: make(chan string, 1),

@@ -7,13 +7,17 @@ package session
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
@@ -33,6 +37,8 @@ type Options struct {
 	Origin *origin.Policy
 	// Health answers health checks; the zero value has none.
 	Health Health
+	// AuthGuard refuses clients of addresses from which authentication fails too often; nil for no limit.
+	AuthGuard *auth.Guard
 	// Descriptors hears when the server cannot accept a client because this machine is short of something; nil for nobody.
 	Descriptors *machine.Descriptors
 	// Meters has the counters of the backends, which services.Options.Meters has too; default one without backends.
@@ -53,12 +59,16 @@ type Options struct {
 	Ended func(*Record)
 }
 
-// Limits bound what a client may do before it has a session.
+// Limits bound what clients may do, above all before they have a session.
 type Limits struct {
 	// MaxHead is the largest upgrade request in bytes.
 	MaxHead int
 	// HandshakeTimeout bounds the arrival of the upgrade request.
 	HandshakeTimeout time.Duration
+	// MaxHandshakes is how many handshakes may be unfinished at a time; 0 for any number.
+	MaxHandshakes int
+	// ClientTimeout is how long a client may neither accept nor acknowledge anything, before it is taken to be gone; 0 for as long as TCP tries.
+	ClientTimeout time.Duration
 }
 
 // Server answers clients.
@@ -83,10 +93,13 @@ type Server struct {
 	active   atomic.Int64
 	stopped  atomic.Int64       // sessions that ended because the process does
 	refused  [600]atomic.Uint64 // by HTTP status
+	auth     auth.Counters
 	registry registry
 	history  history
 	refusals refusals
+	tls      tlsHandshakes
 	taps     taps
+	openings unfinished
 	pending  tasks // goroutines that accept, answer handshakes and search for connections
 
 	mu         sync.Mutex
@@ -107,7 +120,15 @@ type Stats struct {
 	Total   uint64                     // sessions begun
 	Refused map[int]uint64             // upgrade requests answered otherwise, by HTTP status
 	Ended   map[frame.CloseCode]uint64 // sessions ended, by the client's close code
-	Meters  meter.Snapshot             // what was counted for each backend, and in total
+	TLS     []TLSHandshakes            // TLS handshakes of clients, by result and version
+	// Handshakes is how many handshakes are unfinished, MaxHandshakes how many may be (0 for any number), and Dropped how many were dropped
+	// since the start, by reason.
+	Handshakes    int
+	MaxHandshakes int
+	Dropped       map[string]uint64
+	Meters        meter.Snapshot  // what was counted for each backend, and in total
+	Auth          []auth.Count    // clients that were authenticated or turned away
+	Guard         auth.GuardStats // clients that were refused because authentication fails too often from their address
 }
 
 // When thousands of clients come at once, they wait in the listener's queue, where they cost nothing, and not in goroutines:
@@ -123,6 +144,8 @@ func NewServer(o Options) *Server {
 	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), orders: make(map[string]*order), turn: make(chan struct{}, turns), emptied: make(chan struct{}, 1), process: NewProcess()}
 	s.registry.init()
 	s.refusals.init(o.Log)
+	s.tls.init(o.Log)
+	s.openings.init(&storms{log: o.Log})
 	s.drained, s.drain = context.WithCancel(context.Background())
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.SetLimits(o.Limits)
@@ -145,7 +168,14 @@ func (s *Server) SetLimits(l Limits) { s.limits.Store(&l) }
 func (s *Server) SetOrigin(p *origin.Policy) { s.origin.Store(p) }
 
 // Serve accepts clients from the listener in a goroutine of its own until StopAccepting is called.
-func (s *Server) Serve(listener net.Listener) {
+func (s *Server) Serve(listener net.Listener) { s.serve(listener, nil) }
+
+// ServeTLS is Serve for clients that speak TLS. config returns the configuration for a new connection; any goroutine calls it.
+func (s *Server) ServeTLS(listener net.Listener, config func() *tls.Config) {
+	s.serve(listener, config)
+}
+
+func (s *Server) serve(listener net.Listener, config func() *tls.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -153,11 +183,11 @@ func (s *Server) Serve(listener net.Listener) {
 		return
 	}
 	s.listeners = append(s.listeners, listener)
-	s.pending.Go(func() { s.accept(listener) })
+	s.pending.Go(func() { s.accept(listener, config) })
 }
 
-// accept is the accepting goroutine.
-func (s *Server) accept(listener net.Listener) {
+// accept is the accepting goroutine. config is nil for a listener without TLS.
+func (s *Server) accept(listener net.Listener, config func() *tls.Config) {
 	pause := time.Duration(0)
 	for {
 		nc, err := listener.Accept()
@@ -165,6 +195,9 @@ func (s *Server) accept(listener net.Listener) {
 			return
 		}
 		if err != nil { // this machine is probably short of something: sessions go on, and idle connections make room
+			if machine.OutOfDescriptors(err) && s.openings.dropOldest() {
+				continue // a client that is slow costs no idle connection to a server
+			}
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			if !s.options.Descriptors.Failed(machine.Accepting, err) {
 				s.options.Log.Warn("cannot accept a client", "error", err, "retry_in", pause)
@@ -179,9 +212,18 @@ func (s *Server) accept(listener net.Listener) {
 		s.turn <- struct{}{}
 		release := sync.OnceFunc(func() { <-s.turn })
 		begun := time.Now()
-		_ = nc.SetDeadline(begun.Add(s.limits.Load().HandshakeTimeout)) // before track: Close sets a nearer one
+		opening := s.openings.enter(s.drained, nc, begun, s.crowdOf(nc), s.maxHandshakes())
+		if opening == nil {
+			_ = nc.Close()
+			release()
+			continue
+		}
+		limits := s.limits.Load()
+		keepAlive(nc, limits.ClientTimeout)
+		_ = nc.SetDeadline(begun.Add(limits.HandshakeTimeout)) // before track: Close sets a nearer one
 		if !s.track(nc) {
 			_ = nc.Close()
+			opening.leave(false)
 			release()
 			return
 		}
@@ -189,19 +231,39 @@ func (s *Server) accept(listener net.Listener) {
 		started := s.pending.Go(func() {
 			defer func() {
 				s.untrack(nc)
+				opening.leave(false)
 				grace.Stop()
 				release()
 			}()
 			defer s.options.Guard.Recover("handshake", func() { _ = nc.Close() })
-			s.admit(nc, begun)
+			s.admit(nc, config, begun, opening)
 		})
 		if !started {
 			_ = nc.Close()
 			s.untrack(nc)
+			opening.leave(false)
 			grace.Stop()
 			release()
 		}
 	}
+}
+
+// maxHandshakes returns how many handshakes may be unfinished at present. They take no more than a part of the file descriptors.
+func (s *Server) maxHandshakes() int {
+	limit := s.limits.Load().MaxHandshakes
+	if limit <= 0 {
+		return math.MaxInt
+	}
+	return max(min(limit, s.options.Descriptors.Limit()/descriptorShare), 1)
+}
+
+// crowdOf returns the address whose unfinished handshakes a connection counts among. Those of load balancers' clients are not known yet.
+func (s *Server) crowdOf(nc net.Conn) netip.Addr {
+	peer := origin.AddressOf(nc.RemoteAddr())
+	if s.origin.Load().Trusts(peer) {
+		return netip.Addr{}
+	}
+	return peer.Addr()
 }
 
 // track notes a handshake, so that Close can cut it short. It returns false once the server is closed.
@@ -261,6 +323,8 @@ func (s *Server) Close() {
 	s.mu.Unlock()
 	s.pending.End()
 	s.refusals.close()
+	s.tls.close()
+	s.openings.storms.close()
 }
 
 // Stats returns the exact counts, gathered loop by loop.
@@ -268,11 +332,16 @@ func (s *Server) Stats() Stats {
 	stats := Stats{
 		Active: s.active.Load(), Total: s.begun.Load(),
 		Refused: make(map[int]uint64), Ended: make(map[frame.CloseCode]uint64),
+		TLS: s.tls.counts(), Auth: s.auth.Counts(), Guard: s.options.AuthGuard.Stats(),
 	}
 	for status := range s.refused {
 		if n := s.refused[status].Load(); n > 0 {
 			stats.Refused[status] = n
 		}
+	}
+	stats.Handshakes, stats.Dropped = s.openings.counts()
+	if limit := s.maxHandshakes(); limit < math.MaxInt {
+		stats.MaxHandshakes = limit
 	}
 	loops := s.options.Loops.Loops()
 	for i, l := range loops {

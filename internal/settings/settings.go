@@ -21,11 +21,22 @@ import (
 
 // Settings are the settings of the process. Begin with [Defaults].
 type Settings struct {
-	Listen      []string // addresses for clients, host:port
-	Admin       string   // address of the admin API, host:port; empty for none
-	AdminSocket string   // unix socket of the admin API; empty for the default, see Socket, and [Off] for none
-	// AdminToken refers to the token that the admin API asks for: env:NAME or file:/path; empty for none. It never is the token.
-	AdminToken string
+	Listen    []string // addresses for clients, host:port
+	TLSListen []string // addresses for clients that speak TLS, host:port
+	// How listeners speak TLS with clients; see Secured. Each item may begin with the address of one listener and =.
+	TLSCert       []string // files of certificates
+	TLSKey        []string // files of their private keys, in the same order
+	TLSClientCA   []string // files with the authorities of clients' certificates
+	TLSClientAuth []string // off, optional or required; none for the default
+	TLSMinVersion []string // 1.2 or 1.3; none for the default
+
+	Admin       string // address of the admin API, host:port; empty for none
+	AdminSocket string // unix socket of the admin API; empty for the default, see Socket, and [Off] for none
+	// AdminToken and AdminReaderToken refer to the tokens that the admin API asks for: env:NAME or file:/path; empty for none. They
+	// never are the tokens.
+	AdminToken, AdminReaderToken string
+	// AdminTLSCert and AdminTLSKey are files in PEM form; empty for no TLS on the address of the admin API.
+	AdminTLSCert, AdminTLSKey string
 
 	// DialFrom are the local IP addresses from which servers are dialed; none for the system's choice.
 	DialFrom []string
@@ -41,6 +52,8 @@ type Settings struct {
 	LoopWait         string        // auto, raw or block: how event loops wait while they are busy
 	MaxHeader        int64         // largest upgrade request in bytes
 	HandshakeTimeout time.Duration // for a client's upgrade request to arrive
+	MaxHandshakes    int           // most clients whose TLS handshake or upgrade request is not complete
+	ClientTimeout    time.Duration // for a client to accept or acknowledge something; [NoLimit] for as long as TCP tries
 	CloseTimeout     time.Duration // for connections to close when the process ends
 
 	// The end of the process, in this order; see package app.
@@ -66,7 +79,7 @@ type Settings struct {
 	TraceRatio   float64 // share of sessions that are traced, of those whose clients do not decide it
 }
 
-// NoLimit is the value of [Settings.DrainTimeout] for as long as sessions last.
+// NoLimit is the value of [Settings.DrainTimeout] for as long as sessions last, and of [Settings.ClientTimeout] for no limit of its own.
 const NoLimit = value.NoLimit
 
 // Off is the value of [Settings.AdminSocket] for no socket, and of [Settings.OTLPEndpoint] for no traces.
@@ -80,6 +93,8 @@ func Defaults() Settings {
 		LoopWait:         "auto",
 		MaxHeader:        16 << 10,
 		HandshakeTimeout: 10 * time.Second,
+		MaxHandshakes:    1024,
+		ClientTimeout:    time.Minute,
 		CloseTimeout:     5 * time.Second,
 		DrainTimeout:     30 * time.Second,
 		DrainSpread:      10 * time.Second,

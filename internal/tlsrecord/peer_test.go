@@ -144,7 +144,7 @@ func connect(tb testing.TB, k kind, server, client *tls.Config) connection {
 	var serverEnd *tls.Conn
 	go func() {
 		defer close(ended)
-		serverEnd = secure.Server(&pipe{in: toServer, out: toClient}, server)
+		serverEnd = secure.Server(&pipe{in: toServer, out: toClient}, server, nil)
 		if _, err := serverEnd.Read(make([]byte, 1)); err != nil {
 			tb.Error(err)
 			toClient.close()
