@@ -15,8 +15,10 @@ type Stats struct {
 	// clients, or dial as many connections as wanted. Absent if nothing is short.
 	Shortages []string  `json:"shortages,omitempty"`
 	AccessLog AccessLog `json:"access_log"`
-	Services  []Service `json:"services"`
-	Backends  []Backend `json:"backends"`
+	// TLS is how the proxy speaks TLS with clients; absent if no listener does.
+	TLS      *TLS      `json:"tls,omitempty"`
+	Services []Service `json:"services"`
+	Backends []Backend `json:"backends"`
 	// Leaving are backends that were removed and still have connections.
 	Leaving []Leaving `json:"leaving,omitempty"`
 	// Discovery is how DNS is asked for the servers of backends with discover.

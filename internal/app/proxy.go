@@ -27,6 +27,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
+	"github.com/wsbouncer/wsbouncer/internal/secure"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
@@ -46,7 +47,9 @@ type Proxy struct {
 	loops     *loop.Group
 	services  *services.Services
 	sessions  *session.Server
-	listeners []net.Listener
+	listeners []net.Listener    // for clients: those without TLS, and then those with it
+	plain     int               // how many of listeners speak no TLS
+	secured   *secure.Listeners // the TLS of the others; nil for none
 	admin     *http.Server
 	adminAt   []net.Listener
 	hub       *live.Hub       // nil without an admin API
@@ -57,6 +60,7 @@ type Proxy struct {
 	accessLines accesslog.Counters
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
+	warnedHosts string            // the last warning about hosts without a certificate; owned by warnOfHosts
 	warned      map[string]string // the last warnings about this machine's limits, by resource; owned by warnOfNeeds
 	stopped     context.Context   // ends when the proxy is closed
 	stop        context.CancelFunc
@@ -129,10 +133,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	}
 	p.background.Go(func() { p.trimmer(p.stopped) })
 	p.useAccessLog()
-	for _, listener := range p.listeners {
-		p.sessions.Serve(listener)
-		p.log.Info("listening", "address", listener.Addr().String())
-	}
+	p.serveClients()
 	p.serveAdmin(p.store)
 	releaseProgram()
 	return nil
@@ -182,15 +183,18 @@ func (s *Settings) origin() *origin.Policy {
 }
 
 // Reconfigure changes what of the process's settings, which must have passed Check, can change while the proxy runs: the limits of
-// upgrade requests, whom it trusts about where clients come from, the times that its end may take, the access log, and the admin API's token. All others stay what they were. It
-// must not be called by two goroutines at a time.
-func (p *Proxy) Reconfigure(process settings.Settings, token string) {
+// upgrade requests, whom it trusts about where clients come from, TLS towards clients, the times that its end may take, the access log, and
+// the admin API's tokens. All others stay what they were. It must not be called by two goroutines at a time.
+func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	before := p.live.Load()
 	now := *before
-	now.Settings, now.Token = process, token
+	now.Settings, now.Tokens = process, tokens
 	p.live.Store(&now)
 	p.sessions.SetLimits(now.limits())
 	p.sessions.SetOrigin(now.origin())
+	if p.secured != nil {
+		p.secured.Reload(now.Secured())
+	}
 	select {
 	case p.reconfigured <- struct{}{}:
 	default:
@@ -211,6 +215,9 @@ func (p *Proxy) listen() error {
 			return fmt.Errorf("--listen: %w", err)
 		}
 		p.listeners = append(p.listeners, listener)
+	}
+	if err := p.listenTLS(); err != nil {
+		return err
 	}
 	return p.listenAdmin()
 }
@@ -282,6 +289,7 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 	if end := p.end.Load(); end != nil {
 		all.Draining, all.Drain = true, end.shown(&p.live.Load().Settings, p.sessions.Stopped())
 	}
+	all.TLS = p.tls(sessions.TLS)
 	p.services.Stats(&all)
 	slices.SortStableFunc(all.Backends, func(a, b api.Backend) int { return p.place(&a) - p.place(&b) })
 	for code, n := range sessions.Ended {

@@ -70,6 +70,10 @@ func busy() Snapshot {
 			{Backend: "old", Service: "stt", Host: "_stt._tcp.old", Records: "SRV", Failing: time.UnixMilli(1795000000250), Reason: "refused", Lookups: 430, Failures: 17},
 		},
 		Version: "v0.2.0-7-gabcdef1", UptimeSeconds: 86412.75, AccessLog: api.AccessLog{Lines: 5120, LeftOut: 3}, Draining: true,
+		TLS: &api.TLS{
+			Certificates: []api.Certificate{{File: "/etc/tls/stt.pem", NotAfter: time.UnixMilli(1797000000000)}}, Loaded: time.UnixMilli(1795000000500), Failure: "expired",
+			Handshakes: []api.TLSHandshakes{{Result: "full", Version: "1.3", Count: 812}, {Result: "version", Version: "none", Count: 5}},
+		},
 		Services: []api.Service{
 			{
 				Name: "stt", Path: "/v1/stt", Profile: "echo", Balance: "least-loaded", Paused: true, Utilisation: 0.375,

@@ -34,8 +34,9 @@ type Session struct {
 	record   Record
 	tap      *tapping // nil while nobody taps the session
 
-	meter *meter.Backend // of the backend that serves it, or served it last; held
-	spoke loop.Instant   // when the client's first message had come; 0 before that
+	meter    *meter.Backend // of the backend that serves it, or served it last; held
+	controls controls       // of the client
+	spoke    loop.Instant   // when the client's first message had come; 0 before that
 }
 
 // newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.

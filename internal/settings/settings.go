@@ -21,11 +21,22 @@ import (
 
 // Settings are the settings of the process. Begin with [Defaults].
 type Settings struct {
-	Listen      []string // addresses for clients, host:port
-	Admin       string   // address of the admin API, host:port; empty for none
-	AdminSocket string   // unix socket of the admin API; empty for the default, see Socket, and [Off] for none
-	// AdminToken refers to the token that the admin API asks for: env:NAME or file:/path; empty for none. It never is the token.
-	AdminToken string
+	Listen    []string // addresses for clients, host:port
+	TLSListen []string // addresses for clients that speak TLS, host:port
+	// How listeners speak TLS with clients; see Secured. Each item may begin with the address of one listener and =.
+	TLSCert       []string // files of certificates
+	TLSKey        []string // files of their private keys, in the same order
+	TLSClientCA   []string // files with the authorities of clients' certificates
+	TLSClientAuth []string // off, optional or required; none for the default
+	TLSMinVersion []string // 1.2 or 1.3; none for the default
+
+	Admin       string // address of the admin API, host:port; empty for none
+	AdminSocket string // unix socket of the admin API; empty for the default, see Socket, and [Off] for none
+	// AdminToken and AdminReaderToken refer to the tokens that the admin API asks for: env:NAME or file:/path; empty for none. They
+	// never are the tokens.
+	AdminToken, AdminReaderToken string
+	// AdminTLSCert and AdminTLSKey are files in PEM form; empty for no TLS on the address of the admin API.
+	AdminTLSCert, AdminTLSKey string
 
 	// DialFrom are the local IP addresses from which servers are dialed; none for the system's choice.
 	DialFrom []string
