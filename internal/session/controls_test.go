@@ -96,11 +96,11 @@ func TestFloodAfterTheEnd(t *testing.T) {
 			_ = client.Conn.SetWriteDeadline(time.Now().Add(time.Second))
 			for {
 				n, err := client.Conn.Write(flood)
-				if sent += n; err != nil || sent > 64<<20 {
+				if sent += n; err != nil || sent > 128<<20 {
 					break
 				}
 			}
-			if sent > 64<<20 { // the buffers of the kernel take some of it
+			if sent > 128<<20 { // the buffers of the kernel take some of it
 				t.Errorf("the proxy reads on: %d bytes", sent)
 			}
 			_, _ = client.Close(), server.Close()

@@ -18,14 +18,24 @@ const (
 )
 
 // maxDiscarded is how much is read of a client whose part of the session is over, to see its close frame or the end of its stream: each read
-// counts one and one more for each KiB. It is many times what usual clients send until they have read the proxy's close frame.
-const maxDiscarded = 2000
+// counts one, and one more for each KiB. It lets a client end the large frame that it was sending.
+const maxDiscarded = 60_000
 
 // discard counts bytes that the client sent after its part of the session was over. A client that sends without end is not read any more:
 // the state that the session is in is bounded in time.
 func (s *Session) discard(n int) {
 	p := &s.progress
-	if p.discarded += uint16(1 + n>>10); p.discarded > maxDiscarded {
+	if p.discarded <= maxDiscarded {
+		p.discarded += uint16(1 + n>>10) // at most 65, since a read takes no more
+	}
+	if p.discarded > maxDiscarded {
+		s.readNoMore()
+	}
+}
+
+// readNoMore leaves what the client still sends unread. The session must be in a state that is bounded in time.
+func (s *Session) readNoMore() {
+	if !s.client.Closed() {
 		s.client.Pause()
 	}
 }

@@ -81,6 +81,9 @@ func (s *Session) holdsBack() bool {
 func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 	if op != frame.Close && s.controls.exceeded() {
 		s.end(meter.Limit, frame.PolicyViolation, "too many control frames")
+		if s.life.state != relaying {
+			s.readNoMore()
+		}
 		return
 	}
 	switch op {
