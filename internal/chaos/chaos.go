@@ -116,6 +116,7 @@ type run struct {
 	staged   []*service // all of them
 	operated *service   // whose backends the operator changes
 	answers  answers
+	atPeace  time.Duration // the 99th percentile of the latency without a siege; owned by besiege
 }
 
 // Run starts servers and proxies, runs the scenarios for the duration, and writes a report. It returns ErrFound if there are findings.

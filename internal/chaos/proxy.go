@@ -29,13 +29,12 @@ type machine struct {
 type proxy struct {
 	*proxyprocess.Process
 	*proxyprocess.Admin
-	name       string
-	directory  string
-	config     *configuration
-	machine    machine
-	address    string // for clients
-	tlsAddress string // for clients with TLS; empty for none
-	unused     int    // open files before it had backends; -1 where that cannot be known
+	name      string
+	directory string
+	config    *configuration
+	machine   machine
+	address   string // for clients
+	unused    int    // open files before it had backends; -1 where that cannot be known
 }
 
 // startProxy starts the binary, with services but without backends, and returns when it answers.

@@ -32,11 +32,30 @@ var sieges = []scenario{
 	{name: "slow-frames", about: "clients that send one byte of a large frame at a time", siege: &siege{clients: 500, visit: slowFrames}},
 	{name: "huge-lengths", about: "clients that announce frames of an exbibyte", siege: &siege{clients: 50, pause: 10 * time.Millisecond, visit: hugeLength, judge: endedWith(1009)}},
 	{name: "never-reads", about: "clients that send without end, and read nothing", siege: &siege{clients: 100, visit: neverReads, memory: 128}},
+	{
+		name: "slow-tls", about: "thousands of clients that send a byte of their TLS handshake each second",
+		siege: &siege{clients: 3000, pause: 100 * time.Millisecond, visit: slowTLS, tls: true, dropped: true},
+	},
+	{
+		name: "half-tls", about: "clients that begin TLS handshakes and do not end them",
+		siege: &siege{clients: 1500, pause: 100 * time.Millisecond, visit: halfTLS, tls: true, dropped: true},
+	},
+	{
+		name: "silent-tls", about: "clients that say nothing after their TLS handshake",
+		siege: &siege{clients: 1000, pause: 100 * time.Millisecond, visit: silentAfterTLS, tls: true, dropped: true},
+	},
+	{name: "tls-floods", about: "clients that carry out TLS handshakes and leave", siege: &siege{clients: 50, visit: handshakesOnly, tls: true}},
+	{name: "http-to-tls", about: "clients that speak HTTP where TLS is spoken", siege: &siege{clients: 100, pause: 10 * time.Millisecond, visit: speaksHTTP, tls: true, judge: refusedWith(400)}},
 }
 
 // siegeArguments returns the arguments of the proxy of a siege.
-func siegeArguments(*siege, string) []string {
-	return []string{"--max-handshakes", fmt.Sprint(siegeHandshakes), "--handshake-timeout", "1m", "--client-timeout", "2s"}
+func siegeArguments(s *siege, directory string) ([]string, error) {
+	arguments := []string{"--max-handshakes", fmt.Sprint(siegeHandshakes), "--handshake-timeout", "1m", "--client-timeout", "2s"}
+	if !s.tls {
+		return arguments, nil
+	}
+	certificate, key, err := writeCertificate(directory)
+	return append(arguments, "--tls-listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key), err
 }
 
 // endedWith returns a judge that wants sessions to have ended with a close code.
