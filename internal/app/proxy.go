@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/accesslog"
+	"github.com/wsbouncer/wsbouncer/internal/acme"
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
@@ -50,6 +51,7 @@ type Proxy struct {
 	listeners []net.Listener    // for clients: those without TLS, and then those with it
 	plain     int               // how many of listeners speak no TLS
 	secured   *secure.Listeners // the TLS of the others; nil for none
+	acme      *acme.Manager     // of certificates that an authority issues; nil for none
 	admin     *http.Server
 	adminAt   []net.Listener
 	hub       *live.Hub       // nil without an admin API
@@ -223,6 +225,9 @@ func (p *Proxy) listen() error {
 }
 
 func (p *Proxy) closeListeners() {
+	if p.acme != nil {
+		p.acme.Close()
+	}
 	for _, listener := range append(p.listeners, p.adminAt...) {
 		_ = listener.Close()
 	}
