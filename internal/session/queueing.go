@@ -10,6 +10,8 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
@@ -30,6 +32,10 @@ type arrival struct {
 	variant   string          // variant of the connection that it needs
 	trace     *Trace          // nil for none
 	opening   *opening        // its unfinished handshake
+
+	identity *identity.Identity // who the client is; nil for nobody
+	hold     *limits.Hold       // its places in what is limited; nil before they are taken
+	limitsAt uint64             // the generation of limits at which they were taken
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/printable"
@@ -28,6 +29,8 @@ type Record struct {
 	Service *Service
 	Path    string // that the client asked for, without the query
 	Client  origin.Address
+	// Identity is who the client is; nil for nobody.
+	Identity *identity.Identity
 	// Peer is the load balancer that the client's connection came from; nil if it came from the client itself.
 	Peer    *origin.Address
 	Arrived time.Time // when the client's connection was accepted
@@ -62,6 +65,7 @@ func (r *Record) begin(service *Service, arrival arrival) {
 	r.Waited = r.Leased.Sub(arrival.asked)
 	r.Service = service
 	r.RequestID, r.Trace = arrival.requestID, arrival.trace
+	r.Identity = arrival.identity
 }
 
 func (r *Record) end(who party, class meter.Class, code frame.CloseCode, reason string) {
