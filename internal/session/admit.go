@@ -1,6 +1,7 @@
 package session
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -24,10 +25,27 @@ const idHeader = "X-Wsbouncer-Session-Id"
 const retryAfter = 1
 
 // admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It answers
-// health checks. It owns nc, whose deadline is set.
-func (s *Server) admit(nc net.Conn, begun time.Time, opening *opening) {
+// health checks. It owns nc, whose deadline is set. config is nil for a client that does not speak TLS.
+func (s *Server) admit(nc net.Conn, config func() *tls.Config, begun time.Time, opening *opening) {
 	arrival := arrival{at: begun, client: origin.AddressOf(nc.RemoteAddr()), opening: opening}
-	req, err := s.readRequest(nc, &arrival)
+	policy, peer := s.origin.Load(), arrival.client
+	early, err := s.readProxyHeader(nc, policy, &arrival)
+	if err == nil && config != nil {
+		nc, err = s.handshakeTLS(nc, early, config(), &arrival)
+		early = nil // TLS has it
+	}
+	if failed := (*tlsFailure)(nil); errors.As(err, &failed) { // there is no request, and nobody to answer
+		s.tls.failed(failed, &arrival)
+		_ = nc.Close()
+		return
+	}
+	var req *handshake.Request
+	if err == nil {
+		req, err = s.readRequest(nc, early)
+	}
+	if err == nil {
+		arrival.comeFrom(policy.Client(arrival.client, req.Header), peer)
+	}
 	if err == nil && !opening.work(true) {
 		err = errDropped
 	}
@@ -40,7 +58,7 @@ func (s *Server) admit(nc net.Conn, begun time.Time, opening *opening) {
 	defer s.registry.removeWaiting(arrival.id.Number)
 	if err == nil {
 		arrival.path, arrival.requestID, arrival.trace = shortened(req.URL.Path), requestID(req), s.trace(req)
-		err = s.lease(nc, req, arrival)
+		err = s.lease(nc, req, &arrival)
 	}
 	if err != nil {
 		s.taps.left(arrival.id)
@@ -56,9 +74,9 @@ func (s *Server) admit(nc net.Conn, begun time.Time, opening *opening) {
 	}
 }
 
-// lease checks the request, leases a connection for it and starts the session on the connection's loop, which owns nc
+// lease checks the request, authenticates the client, leases a connection for it and starts the session on the connection's loop, which owns nc
 // from then on. The lease comes before the answer, so that a client gets 503 if no connection is free.
-func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival arrival) error {
+func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival *arrival) error {
 	service := s.routes.Load().find(req.Host, req.URL.Path)
 	if service == nil {
 		return &handshake.Refusal{Status: http.StatusNotFound, Reason: "there is no service for this path"}
@@ -75,13 +93,16 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival arrival) err
 			arrival.hold.Release()
 		}
 	}()
-	if err := s.enter(service, &arrival); err != nil {
+	if err := s.enter(service, arrival); err != nil {
 		return err
 	}
-	if err := s.enterIdentified(service, &arrival); err != nil {
+	if err := s.authenticate(service, req, arrival); err != nil {
 		return err
 	}
-	variant, err := service.variant(req, &arrival)
+	if err := s.enterIdentified(service, arrival); err != nil {
+		return err
+	}
+	variant, err := service.variant(req, arrival)
 	if err != nil {
 		return err
 	}
@@ -90,7 +111,7 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival arrival) err
 		if s.drained.Err() != nil {
 			return unavailable("shutting down")
 		}
-		conn, err := s.acquire(service, nc, req, &arrival)
+		conn, err := s.acquire(service, nc, req, arrival)
 		if err != nil {
 			service.Variants.Forget(variant)
 			return err
@@ -118,7 +139,7 @@ func unavailable(reason string) *handshake.Refusal {
 }
 
 // start brings the client to the leased connection's loop. It returns false if the connection was lost meanwhile.
-func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *handshake.Request, arrival arrival) (bool, error) {
+func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *handshake.Request, arrival *arrival) (bool, error) {
 	type outcome struct {
 		started bool
 		err     error
@@ -146,8 +167,8 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 			return
 		}
 		arrival.opening.leave(true)
-		session := s.newSession(service, arrival)
-		session.begin(conn, socket, req, arrival.limitsAt)
+		session := s.newSession(service, *arrival)
+		session.begin(conn, socket, req, arrival)
 		done <- outcome{started: true}
 	})
 	o := <-done

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
@@ -32,10 +33,14 @@ type arrival struct {
 	variant   string          // variant of the connection that it needs
 	trace     *Trace          // nil for none
 	opening   *opening        // its unfinished handshake
-
-	identity *identity.Identity // who the client is; nil for nobody
-	hold     *limits.Hold       // its places in what is limited; nil before they are taken
-	limitsAt uint64             // the generation of limits at which they were taken
+	// certificate is what the client has presented and the listener verified, over TLS; nil for none.
+	certificate *x509.Certificate
+	// identity is who the client is, if its service authenticates clients; nil for nobody. Set by authenticate, also if it refuses a client
+	// that is known.
+	identity *identity.Identity
+	grant    string       // subprotocol to grant if the client offers none that the server has chosen; empty for none
+	hold     *limits.Hold // its places in what is limited; nil before they are taken
+	limitsAt uint64       // the generation of limits at which they were taken
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -35,6 +37,7 @@ type rig struct {
 	scopes   *limits.Registry // with a limit on sessions that no test reaches, so that all are counted
 	service  *Service
 	address  string
+	tls      *tls.Config // of the clients; nil for clients without TLS
 	log      *capture
 }
 
@@ -111,7 +114,13 @@ func newRig(t testing.TB, o setup) *rig {
 		t.Fatal(err)
 	}
 	r.address = listener.Addr().String()
-	r.server.Serve(listener)
+	if overTLS {
+		secured, client := securetest.NewAuthority(t).Loopback()
+		r.tls = client
+		r.server.ServeTLS(listener, func() *tls.Config { return secured })
+	} else {
+		r.server.Serve(listener)
+	}
 	t.Cleanup(r.close)
 	if tapAll {
 		r.tapAll()

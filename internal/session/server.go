@@ -7,6 +7,7 @@ package session
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"math"
@@ -16,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
@@ -36,6 +38,8 @@ type Options struct {
 	Origin *origin.Policy
 	// Health answers health checks; the zero value has none.
 	Health Health
+	// AuthGuard refuses clients of addresses from which authentication fails too often; nil for no limit.
+	AuthGuard *auth.Guard
 	// Descriptors hears when the server cannot accept a client because this machine is short of something; nil for nobody.
 	Descriptors *machine.Descriptors
 	// Meters has the counters of the backends, which services.Options.Meters has too; default one without backends.
@@ -93,10 +97,12 @@ type Server struct {
 	stopped   atomic.Int64       // sessions that ended because the process does
 	throttled atomic.Int64       // sessions whose client is held back by a limit
 	refused   [600]atomic.Uint64 // by HTTP status
+	auth      auth.Counters
 	registry  registry
 	history   history
 	refusals  refusals
 	limitLog  limitLog
+	tls       tlsHandshakes
 	taps      taps
 	openings  unfinished
 	pending   tasks // goroutines that accept, answer handshakes and search for connections
@@ -119,12 +125,15 @@ type Stats struct {
 	Total   uint64                     // sessions begun
 	Refused map[int]uint64             // upgrade requests answered otherwise, by HTTP status
 	Ended   map[frame.CloseCode]uint64 // sessions ended, by the client's close code
+	TLS     []TLSHandshakes            // TLS handshakes of clients, by result and version
 	// Handshakes is how many handshakes are unfinished, MaxHandshakes how many may be (0 for any number), and Dropped how many were dropped
 	// since the start, by reason.
 	Handshakes    int
 	MaxHandshakes int
 	Dropped       map[string]uint64
-	Meters        meter.Snapshot // what was counted for each backend, and in total
+	Meters        meter.Snapshot  // what was counted for each backend, and in total
+	Auth          []auth.Count    // clients that were authenticated or turned away
+	Guard         auth.GuardStats // clients that were refused because authentication fails too often from their address
 }
 
 // When thousands of clients come at once, they wait in the listener's queue, where they cost nothing, and not in goroutines:
@@ -144,6 +153,7 @@ func NewServer(o Options) *Server {
 	if o.Scopes == nil {
 		s.options.Scopes = limits.NewRegistry()
 	}
+	s.tls.init(o.Log)
 	s.openings.init(&storms{log: o.Log})
 	s.drained, s.drain = context.WithCancel(context.Background())
 	s.closing, s.close = context.WithCancel(context.Background())
@@ -167,7 +177,14 @@ func (s *Server) SetLimits(l Limits) { s.limits.Store(&l) }
 func (s *Server) SetOrigin(p *origin.Policy) { s.origin.Store(p) }
 
 // Serve accepts clients from the listener in a goroutine of its own until StopAccepting is called.
-func (s *Server) Serve(listener net.Listener) {
+func (s *Server) Serve(listener net.Listener) { s.serve(listener, nil) }
+
+// ServeTLS is Serve for clients that speak TLS. config returns the configuration for a new connection; any goroutine calls it.
+func (s *Server) ServeTLS(listener net.Listener, config func() *tls.Config) {
+	s.serve(listener, config)
+}
+
+func (s *Server) serve(listener net.Listener, config func() *tls.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -175,11 +192,11 @@ func (s *Server) Serve(listener net.Listener) {
 		return
 	}
 	s.listeners = append(s.listeners, listener)
-	s.pending.Go(func() { s.accept(listener) })
+	s.pending.Go(func() { s.accept(listener, config) })
 }
 
-// accept is the accepting goroutine.
-func (s *Server) accept(listener net.Listener) {
+// accept is the accepting goroutine. config is nil for a listener without TLS.
+func (s *Server) accept(listener net.Listener, config func() *tls.Config) {
 	pause := time.Duration(0)
 	for {
 		nc, err := listener.Accept()
@@ -228,7 +245,7 @@ func (s *Server) accept(listener net.Listener) {
 				release()
 			}()
 			defer s.options.Guard.Recover("handshake", func() { _ = nc.Close() })
-			s.admit(nc, begun, opening)
+			s.admit(nc, config, begun, opening)
 		})
 		if !started {
 			_ = nc.Close()
@@ -316,6 +333,7 @@ func (s *Server) Close() {
 	s.pending.End()
 	s.refusals.close()
 	s.limitLog.close()
+	s.tls.close()
 	s.openings.storms.close()
 }
 
@@ -324,6 +342,7 @@ func (s *Server) Stats() Stats {
 	stats := Stats{
 		Active: s.active.Load(), Total: s.begun.Load(),
 		Refused: make(map[int]uint64), Ended: make(map[frame.CloseCode]uint64),
+		TLS: s.tls.counts(), Auth: s.auth.Counts(), Guard: s.options.AuthGuard.Stats(),
 	}
 	for status := range s.refused {
 		if n := s.refused[status].Load(); n > 0 {
