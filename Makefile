@@ -162,10 +162,11 @@ chaos: build ## Run the proxy for ten minutes among hostile servers, clients and
 chaos-restart: build ## Kill and restart a backend under 3,000 sessions, and check the other backends and the pools (CHAOS_FLAGS)
 	$(BENCH) run ./restart -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
-fuzz: ## Fuzz the frame scanner, the opening handshake, where clients come from, and the profiles' matchers and YAML, for FUZZTIME each
+fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clients come from, and the profiles' matchers and YAML, for FUZZTIME each
 	for target in FuzzScanner FuzzHostileServer; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/frame || exit 1; done
 	$(GO) test -run '^$$' -fuzz FuzzReadRequest -fuzztime $(FUZZTIME) ./internal/handshake
+	$(GO) test -run '^$$' -fuzz FuzzCredential -fuzztime $(FUZZTIME) ./internal/auth
 	for target in FuzzProxyHeader FuzzClient; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/origin || exit 1; done
 	for target in FuzzMatch FuzzJSON FuzzParse; do \

@@ -31,8 +31,14 @@ var mayImport = map[string][]string{
 	"internal/printable":  {},
 	"internal/accesslog":  {"internal/mistake", "internal/origin"},
 	"internal/origin":     {},
+	"internal/limits":     {"internal/config/value"},
+	"internal/identity":   {"internal/limits"},
 	"internal/wav":        {},
 	"internal/sim/speech": {},
+
+	// Who clients are.
+	"internal/auth":        {"internal/identity", "internal/limits"},
+	"internal/auth/apikey": {"internal/auth", "internal/identity", "internal/limits"},
 
 	// Connections, with TLS or without.
 	"internal/secure":            {},
@@ -44,7 +50,7 @@ var mayImport = map[string][]string{
 	// The data plane: it never sees the admin API, a database or metrics.
 	"internal/backend/health": {"internal/pool"},
 	"internal/backend":        {"internal/backend/health", "internal/dialfrom", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile"},
-	"internal/session":        {"internal/backend", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/origin", "internal/pool", "internal/printable", "internal/profile"},
+	"internal/session":        {"internal/auth", "internal/backend", "internal/frame", "internal/handshake", "internal/identity", "internal/limits", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/origin", "internal/pool", "internal/printable", "internal/profile"},
 
 	// The contract of the admin API, and who serves it.
 	"internal/api":          {},
@@ -61,7 +67,7 @@ var mayImport = map[string][]string{
 	"internal/top":       {"internal/admin/client", "internal/api", "internal/diagnosis", "internal/figures", "internal/printable"},
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
-	"internal/config":                 {"internal/config/value", "internal/profile", "internal/spelling"},
+	"internal/config":                 {"internal/config/value", "internal/identity", "internal/limits", "internal/profile", "internal/spelling"},
 	"internal/config/value":           {"internal/spelling"},
 	"internal/config/tables":          {"internal/config"},
 	"internal/config/fileowner":       {},
@@ -95,7 +101,7 @@ var mayImport = map[string][]string{
 	"internal/discovery/dnstest": {},
 	"internal/services": {
 		"internal/backend", "internal/backend/health", "internal/config", "internal/dialfrom", "internal/discovery", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
-		"internal/session", "internal/api",
+		"internal/session", "internal/api", "internal/identity", "internal/limits", "internal/auth", "internal/auth/apikey",
 	},
 
 	// The settings of the process: they say where the configuration is, and nothing of what is in it.

@@ -100,6 +100,7 @@ func (f *fieldFlag) Set(text string) error {
 		if !ok || key == "" {
 			return errors.New("invalid value: use NAME=VALUE, or NAME= to remove it") // it may be a secret, and is not shown
 		}
+		f.list = append(f.list, text)
 		name, text = name+"."+key, value
 	case f.field.IsList:
 		if text != "" {
@@ -115,7 +116,7 @@ func (f *fieldFlag) Set(text string) error {
 func (f *fieldFlag) String() string {
 	text, given := f.values[f.field.Name]
 	switch {
-	case f.field.IsList:
+	case f.field.IsList, f.field.IsMap:
 		return strings.Join(f.list, ",")
 	case given:
 		return text

@@ -110,9 +110,12 @@ func TestFlagsOfAService(t *testing.T) {
 		}
 		n++
 		kind, isField := fields[flag.Name]
-		value := map[string]string{"int": "7", "duration": "7s", "size": "7KiB"}[flag.Value.Type()]
+		value := map[string]string{"int": "7", "duration": "7s", "size": "7KiB", "bool": "true", "name=value": "X=7"}[flag.Value.Type()]
 		if value == "" {
 			value = "7"
+		}
+		if strings.HasSuffix(flag.Value.Type(), "=value") { // a map has the flag of one entry
+			kind, isField = string(config.KindService), true
 		}
 		command := "'wsbouncer " + kind + " set NAME --" + flag.Name + " " + value + "'"
 		if flag.Name == "profile-file" {
@@ -121,7 +124,7 @@ func TestFlagsOfAService(t *testing.T) {
 		if !isField {
 			t.Errorf("--%s is no field of a service or backend", flag.Name)
 		}
-		status, out, messages := run("check", "--database", ":memory:", "--"+flag.Name, value)
+		status, out, messages := run("check", "--database", ":memory:", "--"+flag.Name+"="+value)
 		want := "Error: --" + flag.Name + " works only with --backend: use " + command + " to change the database\n"
 		if status != 2 || out != "" || !strings.HasPrefix(messages, want) {
 			t.Errorf("status %d, %q, %q; want %q", status, out, messages, want)

@@ -1,4 +1,4 @@
-// Package config holds the desired state of the proxy: its services, backends and profiles. A [Content] is that state; a [Snapshot] is
+// Package config holds the desired state of the proxy: its services, backends, profiles, tenants and keys. A [Content] is that state; a [Snapshot] is
 // a valid content with a version, and never changes. [Diff] describes the differences between two contents for operators, and a
 // [Store] keeps a content that can be changed while the proxy runs.
 //
@@ -11,6 +11,8 @@ type Content struct {
 	Services map[string]Service
 	Backends map[string]Backend
 	Profiles map[string]Profile
+	Tenants  map[string]Tenant
+	Keys     map[string]Key
 }
 
 // NewContent returns an empty content.
@@ -19,6 +21,8 @@ func NewContent() Content {
 		Services: make(map[string]Service),
 		Backends: make(map[string]Backend),
 		Profiles: make(map[string]Profile),
+		Tenants:  make(map[string]Tenant),
+		Keys:     make(map[string]Key),
 	}
 }
 

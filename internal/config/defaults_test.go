@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -28,6 +29,7 @@ func TestNames(t *testing.T) {
 func TestFieldsAreComplete(t *testing.T) {
 	for kind, entity := range map[config.Kind]any{
 		config.KindService: config.Service{}, config.KindBackend: config.Backend{}, config.KindProfile: config.Profile{},
+		config.KindTenant: config.Tenant{}, config.KindKey: config.Key{},
 	} {
 		var names []string
 		for _, f := range config.Fields(kind) {
@@ -36,14 +38,39 @@ func TestFieldsAreComplete(t *testing.T) {
 				t.Errorf("%s: %s has no description", kind, f.Name)
 			}
 		}
-		typ := reflect.TypeOf(entity)
-		for i := range typ.NumField() {
-			if name := strings.ToLower(typ.Field(i).Name); !slices.Contains(names, name) {
-				t.Errorf("%s: there is no field for %s", kind, typ.Field(i).Name)
+		fields := fieldsOf(reflect.TypeOf(entity), kind)
+		for _, name := range fields {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s: there is no field for %s", kind, name)
 			}
 		}
-		if len(names) != typ.NumField() {
-			t.Errorf("%s: there are %d fields for %d", kind, len(names), typ.NumField())
+		if len(names) != len(fields) {
+			t.Errorf("%s: there are %d fields for %d", kind, len(names), len(fields))
 		}
 	}
+}
+
+// fieldsOf returns the names of an entity's fields, with those of its limits.
+func fieldsOf(entity reflect.Type, kind config.Kind) (names []string) {
+	limited := map[string]string{"Sessions": "sessionlimit"}
+	for f := range entity.Fields() {
+		if f.Type != reflect.TypeFor[limits.Limits]() {
+			names = append(names, strings.ToLower(f.Name))
+			continue
+		}
+		for l := range f.Type.Fields() {
+			name := strings.ToLower(l.Name)
+			if other, ok := limited[l.Name]; ok {
+				name = other
+			}
+			switch single := l.Name == "MaxMessage" || l.Name == "MaxSession" || l.Name == "IdleTimeout"; {
+			case kind == config.KindService && single: // the service has them for each session
+			case f.Name == "ClientLimits":
+				names = append(names, "client"+name)
+			default:
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }

@@ -104,8 +104,10 @@ func show(kind Kind, field, key, text string) string {
 	switch {
 	case kind == KindBackend && field == "headers":
 		return showHeader(text)
-	case kind == KindBackend && field == "url", kind == KindService && field == "probe":
+	case kind == KindBackend && field == "url", kind == KindService && (field == "probe" || field == "auth-url" || field == "jwt-keys"):
 		return showURL(text)
+	case kind == KindKey && field == "hash" && text != "":
+		return hidden
 	case key != "" && isSecretName(key) && text != "":
 		return hidden
 	}

@@ -19,10 +19,12 @@ const (
 	KindProfile Kind = "profile"
 	KindService Kind = "service"
 	KindBackend Kind = "backend"
+	KindTenant  Kind = "tenant"
+	KindKey     Kind = "key"
 )
 
 // Kinds returns all kinds. A kind comes after those that it refers to.
-func Kinds() []Kind { return []Kind{KindProfile, KindService, KindBackend} }
+func Kinds() []Kind { return []Kind{KindProfile, KindService, KindBackend, KindTenant, KindKey} }
 
 // order returns the kind's index in Kinds; unknown kinds come last.
 func (k Kind) order() int {
@@ -92,6 +94,8 @@ var tables = map[Kind]table{
 	KindProfile: newTable(KindProfile, profileFields, func(c *Content) map[string]Profile { return c.Profiles }),
 	KindService: newTable(KindService, serviceFields, func(c *Content) map[string]Service { return c.Services }),
 	KindBackend: newTable(KindBackend, backendFields, func(c *Content) map[string]Backend { return c.Backends }),
+	KindTenant:  newTable(KindTenant, tenantFields, func(c *Content) map[string]Tenant { return c.Tenants }),
+	KindKey:     newTable(KindKey, keyFields, func(c *Content) map[string]Key { return c.Keys }),
 }
 
 // entities implements table for one kind.

@@ -2,9 +2,11 @@ package config
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
@@ -45,6 +47,27 @@ type Service struct {
 	ProbeRise       int           // successes in a row that bring it back
 	CircuitFailures int           // failures in a row that open a backend's circuit
 	SlowStart       time.Duration // for a recovered backend to get its full share; 0 for at once
+
+	Auth              []string          // how clients are authenticated: see AuthMethods
+	AuthFrom          []string          // where in a request credentials are: see CredentialSources
+	EndUnauthorized   bool              // end sessions whose key is revoked or expires, or whose token expires
+	JWTKeys           string            // URL, or file:/path, of the key set that tokens are verified with
+	JWTIssuer         string            // that tokens must have; empty for any
+	JWTAudience       []string          // of which tokens must have one; none for any
+	JWTAlgorithms     []string          // of tokens' signatures: see SignatureAlgorithms
+	JWTLeeway         time.Duration     // by which clocks may differ
+	JWTClaims         map[string]string // claims by what they say: tenant, subject, and names of limits
+	AuthURL           string            // of the HTTP server that is asked about clients
+	AuthTimeout       time.Duration     // for its answer
+	AuthCache         time.Duration     // for which its answer holds; 0 for this request only
+	AuthFailure       string            // what clients get while it does not answer: deny or allow
+	CertificateTenant string            // part of a client's certificate that names its tenant
+	SetHeader         map[string]string // headers that backends are sent, with placeholders for the client's identity
+	SetQuery          map[string]string // query parameters that backends are sent, likewise
+
+	// What all clients of the service may use together, and those of each address. MaxMessage, MaxSession and IdleTimeout limit each session.
+	Limits       limits.Limits
+	ClientLimits limits.Limits
 }
 
 // DefaultService returns a service with all defaults.
@@ -145,5 +168,77 @@ var serviceFields = []field[Service]{
 	}},
 	{"slow-start", "10s", "time until a backend that returns to service has its full share of clients; 0 for at once", func(s *Service) value.Value {
 		return value.NewDuration(&s.SlowStart, 0)
+	}},
+	{"auth", "", "how clients are authenticated, in this order; empty or none: not at all", func(s *Service) value.Value {
+		return value.NewList(&s.Auth, "the words "+strings.Join(authMethods, ", ")+", or none", checkAuthMethod)
+	}},
+	{"auth-from", "", "where clients' credentials are, in this order; empty: header, which is Authorization with Bearer or Token", func(s *Service) value.Value {
+		return value.NewList(&s.AuthFrom, authSources, checkAuthSource)
+	}},
+	{"end-unauthorized", "false", "end a session when its key is revoked or expires, or its token expires", func(s *Service) value.Value {
+		return value.NewFlag(&s.EndUnauthorized)
+	}},
+	{"jwt-keys", "", "key set (JWKS) that tokens are verified with", func(s *Service) value.Value {
+		return value.NewText(&s.JWTKeys, "a URL such as https://id.example.org/jwks.json, or file:/path", checkKeySet)
+	}},
+	{"jwt-issuer", "", "issuer that tokens must have; empty for any", func(s *Service) value.Value {
+		return value.NewText(&s.JWTIssuer, "a text", checkClaimText)
+	}},
+	{"jwt-audience", "", "audiences, one of which tokens must have; empty for any", func(s *Service) value.Value {
+		return value.NewList(&s.JWTAudience, "texts", checkClaimText)
+	}},
+	{"jwt-algorithms", "", "algorithms of tokens' signatures; empty for all of these", func(s *Service) value.Value {
+		return value.NewList(&s.JWTAlgorithms, "the words "+strings.Join(signatureAlgorithms, ", "), checkSignatureAlgorithm)
+	}},
+	{"jwt-leeway", "1m", "time by which the clocks of this machine and of the issuer may differ", func(s *Service) value.Value {
+		return value.NewDuration(&s.JWTLeeway, 0)
+	}},
+	{"jwt-claims", "", "claims that say something about the client; unless it is set, tenant is the claim tenant, and subject the claim sub", func(s *Service) value.Value {
+		return value.NewMap(&s.JWTClaims, "the words "+strings.Join(claimTargets(), ", ")+" with names of claims", checkClaim)
+	}},
+	{"auth-url", "", "URL of the HTTP server that decides about clients", func(s *Service) value.Value {
+		return value.NewText(&s.AuthURL, "a URL such as http://127.0.0.1:8000/auth", checkAuthURL)
+	}},
+	{"auth-timeout", "2s", "maximum time for its answer", func(s *Service) value.Value {
+		return value.NewDuration(&s.AuthTimeout, time.Millisecond)
+	}},
+	{"auth-cache", "0s", "time for which its answer holds for the same credential; 0 asks it for each client", func(s *Service) value.Value {
+		return value.NewDuration(&s.AuthCache, 0)
+	}},
+	{"auth-failure", authFailures[0], "what clients get while it does not answer", func(s *Service) value.Value {
+		return value.NewChoice(&s.AuthFailure, "answer", authFailures)
+	}},
+	{"certificate-tenant", certificateParts[0], "part of a client's certificate that names its tenant", func(s *Service) value.Value {
+		return value.NewChoice(&s.CertificateTenant, "part of a certificate", certificateParts)
+	}},
+	{"set-header", "", "headers of the upgrade request to the backends, with placeholders for the client's identity; a client cannot send them", func(s *Service) value.Value {
+		return value.NewMap(&s.SetHeader, "names of headers with texts, in which "+placeholdersInWords()+" may stand", checkSetHeader)
+	}},
+	{"set-query", "", "query parameters of the request to the backends, with placeholders for the client's identity; a client cannot send them", func(s *Service) value.Value {
+		return value.NewMap(&s.SetQuery, "names of parameters with texts, in which "+placeholdersInWords()+" may stand", checkSetQuery)
+	}},
+	{"session-limit", "0", "maximum number of sessions of the service at once; 0 for no limit", func(s *Service) value.Value {
+		return value.NewCount(&s.Limits.Sessions, 0, math.MaxInt32)
+	}},
+	{"session-rate", "0", "maximum rate of new sessions of the service; 0 for no limit", func(s *Service) value.Value {
+		return rateValue{&s.Limits.SessionRate, false}
+	}},
+	{"byte-rate", "0", "maximum rate of bytes that the clients of the service send; 0 for no limit", func(s *Service) value.Value {
+		return rateValue{&s.Limits.ByteRate, true}
+	}},
+	{"message-rate", "0", "maximum rate of messages that the clients of the service send; 0 for no limit", func(s *Service) value.Value {
+		return rateValue{&s.Limits.MessageRate, false}
+	}},
+	{"client-session-limit", "0", "maximum number of sessions of each client address at once; 0 for no limit", func(s *Service) value.Value {
+		return value.NewCount(&s.ClientLimits.Sessions, 0, math.MaxInt32)
+	}},
+	{"client-session-rate", "0", "maximum rate of new sessions of each client address; 0 for no limit", func(s *Service) value.Value {
+		return rateValue{&s.ClientLimits.SessionRate, false}
+	}},
+	{"client-byte-rate", "0", "maximum rate of bytes that the clients of each address send; 0 for no limit", func(s *Service) value.Value {
+		return rateValue{&s.ClientLimits.ByteRate, true}
+	}},
+	{"client-message-rate", "0", "maximum rate of messages that the clients of each address send; 0 for no limit", func(s *Service) value.Value {
+		return rateValue{&s.ClientLimits.MessageRate, false}
 	}},
 }

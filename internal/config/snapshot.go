@@ -51,6 +51,12 @@ func (s *Snapshot) Profile(name string) (Profile, bool) {
 	return p, ok
 }
 
+// Tenant returns the tenant of that name.
+func (s *Snapshot) Tenant(name string) (Tenant, bool) {
+	t, ok := s.content.Tenants[name]
+	return t, ok
+}
+
 // ProfilesYAML returns all users' profiles as one YAML document; nil if there are none.
 func (s *Snapshot) ProfilesYAML() []byte { return s.content.ProfilesYAML() }
 
@@ -59,6 +65,12 @@ func (s *Snapshot) Services() iter.Seq2[string, Service] { return inOrder(s.cont
 
 // Backends returns all backends by name, in order.
 func (s *Snapshot) Backends() iter.Seq2[string, Backend] { return inOrder(s.content.Backends) }
+
+// Tenants returns all tenants by name, in order.
+func (s *Snapshot) Tenants() iter.Seq2[string, Tenant] { return inOrder(s.content.Tenants) }
+
+// Keys returns all keys by name, in order.
+func (s *Snapshot) Keys() iter.Seq2[string, Key] { return inOrder(s.content.Keys) }
 
 // Members returns the backends of a service by name, in order.
 func (s *Snapshot) Members(service string) iter.Seq2[string, Backend] {

@@ -27,6 +27,7 @@ func (c *Content) problems(check ProfileCheck) (problems Problems) {
 	c.checkProfiles(check, &problems)
 	c.checkServices(&problems)
 	c.checkBackends(&problems)
+	c.checkKeys(&problems)
 	return problems
 }
 
@@ -111,6 +112,7 @@ func (c *Content) checkServices(problems *Problems) {
 		if len(s.Pass) > 0 && (s.Queue == 0 || s.QueueTimeout == 0) {
 			problems.add(KindService, name, "pass", "%s needs a queue and a queue-timeout, so that clients can wait while their own connection is dialed", strings.Join(s.Pass, ","))
 		}
+		s.checkAuth(name, problems)
 		route := s.Host + " " + s.Path
 		if other, ok := routes[route]; ok {
 			problems.add(KindService, name, "path", "the service %s already uses the path %q: choose another path or host", other, s.Path)

@@ -54,7 +54,7 @@ func (l *loading) decode(name string, data []byte) {
 	for _, entry := range read.Entries(root, "a mapping from settings, such as listen and database, to values") {
 		s, ok := find(entry.Key.Value)
 		switch {
-		case !ok && slices.Contains([]string{"services", "backends", "profiles"}, entry.Key.Value):
+		case !ok && slices.Contains([]string{"services", "backends", "profiles", "tenants", "keys"}, entry.Key.Value):
 			read.Report(entry.Key, fmt.Sprintf("%q belongs to the configuration, not to the settings: put it into another file and set database to that file", entry.Key.Value))
 			continue
 		case !read.Known(entry, "setting", names()):

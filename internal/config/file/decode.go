@@ -11,7 +11,7 @@ import (
 // MaxFile is the size in bytes of the largest file: about 25,000 backends.
 const MaxFile = 4 << 20
 
-// Decode reads a configuration from YAML: the keys services, backends and profiles, each with entities by name, each of these
+// Decode reads a configuration from YAML: the keys services, backends, profiles, tenants and keys, each with entities by name, each of these
 // with its fields. The file's name is for errors, which are [config.Problems] with file:line:column and all that is wrong.
 // check may be nil, as for [config.Content.Validate].
 func Decode(name string, data []byte, check config.ProfileCheck) (config.Content, error) {
@@ -57,7 +57,7 @@ func (d *decoder) result(invalid error) error {
 var sections = []struct {
 	key  string
 	kind config.Kind
-}{{"services", config.KindService}, {"backends", config.KindBackend}, {"profiles", config.KindProfile}}
+}{{"services", config.KindService}, {"backends", config.KindBackend}, {"profiles", config.KindProfile}, {"tenants", config.KindTenant}, {"keys", config.KindKey}}
 
 type decoder struct {
 	name     string
@@ -103,7 +103,7 @@ func (d *decoder) decode(data []byte) {
 		known[i] = s.key
 	}
 	read := d.about(place{})
-	for _, top := range read.Entries(root, "a mapping with the keys services, backends and profiles") {
+	for _, top := range read.Entries(root, "a mapping with the keys services, backends, profiles, tenants and keys") {
 		if !read.Known(top, "key", known) {
 			continue
 		}

@@ -111,7 +111,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"services: &a\n  stt: {path: /x}\nbackends: *a\n", []string{`c.yaml:1:11: anchors`, `c.yaml:3:11: anchors`}},
 		{"services:\n  stt:\n    allow-origin: &a [https://a.example]\n", []string{`c.yaml:3:19: service stt: allow-origin: anchors`}},
 		{"services: [a]\nbackends: text\n", []string{`c.yaml:1:11: found a list; expected a mapping from names`, `c.yaml:2:11: found text; expected a mapping`}},
-		{"- a\n", []string{`c.yaml:1:1: found a list; expected a mapping with the keys services, backends and profiles`}},
+		{"- a\n", []string{`c.yaml:1:1: found a list; expected a mapping with the keys services, backends, profiles, tenants and keys`}},
 		{"services: {}\n---\nbackends: {}\n", []string{`c.yaml:2: a second YAML document begins here: use only one`}},
 		{"services:\n\tstt: {}\n", []string{`c.yaml:2: a tab: indent YAML with spaces`}},
 		{"services:\n  stt: \"open\n", []string{`invalid YAML: found unexpected end of stream`}},

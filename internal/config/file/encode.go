@@ -13,7 +13,7 @@ import (
 // Encode returns a configuration as YAML that [Decode] reads: everything that is not the default, in a stable order.
 func Encode(content *config.Content) []byte {
 	var b strings.Builder
-	b.WriteString("# Services, backends and profiles of wsbouncer. Fields that are missing here have their defaults. Commands that\n" +
+	b.WriteString("# Services, backends, profiles, tenants and keys of wsbouncer. Fields that are missing here have their defaults. Commands that\n" +
 		"# change the configuration rewrite this file, and keep only the comments in profiles.\n")
 	empty := true
 	for _, s := range sections {

@@ -171,7 +171,7 @@ func TestRoles(t *testing.T) {
 	query(t, as(owner),
 		"GRANT USAGE ON SCHEMA wsbouncer TO "+reader+", "+writer,
 		"GRANT SELECT ON ALL TABLES IN SCHEMA wsbouncer TO "+reader+", "+writer,
-		"GRANT INSERT, UPDATE, DELETE ON wsbouncer.profiles, wsbouncer.services, wsbouncer.backends TO "+writer)
+		"GRANT INSERT, UPDATE, DELETE ON wsbouncer.profiles, wsbouncer.services, wsbouncer.backends, wsbouncer.tenants, wsbouncer.keys TO "+writer)
 
 	w, r := open(t, as(writer)), open(t, as(reader))
 	fill(t, w)

@@ -143,7 +143,7 @@ func TestAnswers(t *testing.T) {
 	const change = `{"who":"alice","why":"first","mutations":[{"verb":"add","kind":"service","name":"stt","values":{"queue":7}},
 		{"verb":"add","kind":"backend","name":"gpu-1","values":{"service":"stt","url":"ws://10.0.0.5:2700","labels":{"zone":"a"},"headers.X-A":"b"}}]}`
 	for _, c := range []struct{ method, path, body, want string }{
-		{"GET", "/api/v1/config", "", `{"backends":{},"profiles":{},"services":{},"version":"0"}`},
+		{"GET", "/api/v1/config", "", `{"backends":{},"keys":{},"profiles":{},"services":{},"tenants":{},"version":"0"}`},
 		{"GET", "/api/v1/config/history", "", `[]`},
 		{"POST", "/api/v1/config/changes", change, `{"edits":[{"action":"added","kind":"service","name":"stt","values":{"queue":"7"}},` +
 			`{"action":"added","kind":"backend","name":"gpu-1","values":{"headers.X-A":"(hidden)","labels.zone":"a","service":"stt","url":"ws://10.0.0.5:2700"}}],"version":"1"}`},
@@ -153,7 +153,7 @@ func TestAnswers(t *testing.T) {
 			`{"edits":[{"action":"changed","field":"queue","from":"7","kind":"service","name":"stt","to":"1000"}],"version":"2"}`,
 		},
 		{"GET", "/api/v1/config/versions/1", "", `{"backends":{"gpu-1":{"headers":{"X-A":"b"},"labels":{"zone":"a"},"service":"stt","url":"ws://10.0.0.5:2700"}},` +
-			`"profiles":{},"services":{"stt":{"queue":7}},"version":"1"}`},
+			`"keys":{},"profiles":{},"services":{"stt":{"queue":7}},"tenants":{},"version":"1"}`},
 		{"GET", "/api/v1/config/version", "", `{"version":"2"}`},
 		{"GET", "/api/v1/config/version?unlike=1&wait=1m", "", `{"version":"2"}`},
 		{"GET", "/api/v1/config/version?unlike=2&wait=1ms", "", `{"version":"2"}`},

@@ -29,6 +29,8 @@ type document struct {
 	Services map[string]json.RawMessage `json:"services"`
 	Backends map[string]json.RawMessage `json:"backends"`
 	Profiles map[string]json.RawMessage `json:"profiles"`
+	Tenants  map[string]json.RawMessage `json:"tenants"`
+	Keys     map[string]json.RawMessage `json:"keys"`
 }
 
 func encode(version string, content *config.Content) document {
@@ -39,7 +41,7 @@ func encode(version string, content *config.Content) document {
 		}
 		return to
 	}
-	return document{version, all(config.KindService), all(config.KindBackend), all(config.KindProfile)}
+	return document{version, all(config.KindService), all(config.KindBackend), all(config.KindProfile), all(config.KindTenant), all(config.KindKey)}
 }
 
 // received is a document as the API reads it.
@@ -48,6 +50,8 @@ type received struct {
 	Services entities `json:"services"`
 	Backends entities `json:"backends"`
 	Profiles entities `json:"profiles"`
+	Tenants  entities `json:"tenants"`
+	Keys     entities `json:"keys"`
 }
 
 // content returns the content of a document, and the problems of fields that could not be parsed. It does not validate the rest.
@@ -56,7 +60,7 @@ func (r *received) content() (content config.Content, problems config.Problems) 
 	for _, section := range []struct {
 		kind config.Kind
 		all  entities
-	}{{config.KindService, r.Services}, {config.KindBackend, r.Backends}, {config.KindProfile, r.Profiles}} {
+	}{{config.KindService, r.Services}, {config.KindBackend, r.Backends}, {config.KindProfile, r.Profiles}, {config.KindTenant, r.Tenants}, {config.KindKey, r.Keys}} {
 		for name, values := range section.all {
 			problems = append(problems, content.Set(section.kind, name, values)...)
 		}

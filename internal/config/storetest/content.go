@@ -40,6 +40,20 @@ var unusual = map[config.Kind]config.Values{
 		"ping-interval": "0s", "ping-timeout": "11s", "tcp-user-timeout": "0s",
 		"probe": "http://:8000/health?a=b&c=%23", "probe-interval": "10ms", "probe-timeout": "1m", "probe-fall": "1000", "probe-rise": "1",
 		"circuit-failures": "1000000", "slow-start": "0s",
+		"auth": `["jwt","keys","external"]`, "auth-from": `["header","query:key","cookie:session","subprotocol:bearer"]`,
+		"jwt-keys": "https://id.example.org/jwks.json?a=b", "jwt-issuer": "https://id.example.org/", "jwt-audience": `["stt","tts, too"]`,
+		"jwt-algorithms": `["ES256"]`, "jwt-claims": `{"session-limit":"limits","tenant":"https://example.org/org"}`,
+		"auth-url": "http://127.0.0.1:8000/auth?x=1", "certificate-tenant": "ou",
+		"set-header": `{"X-Tenant":"{tenant}","X-Who":"{method}/{subject}, {key}"}`, "set-query": `{"tenant":"{tenant}"}`,
+		"session-rate": "10/s", "byte-rate": "64KiB/m", "message-rate": "100/h",
+		"client-session-rate": "10/s", "client-byte-rate": "10MiB/s", "client-message-rate": "1/s",
+	},
+	config.KindTenant: {
+		"share": "2.5", "guaranteed": `{"all-1":"10","bare":"1"}`, "session-rate": "10/s", "byte-rate": "1KiB/s", "message-rate": "1/m",
+	},
+	config.KindKey: {
+		"tenant": "acme", "hash": "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "expires": "2027-01-31T00:00:00Z",
+		"services": `["all-1","bare"]`, "session-rate": "10/s", "byte-rate": "1KiB/s", "message-rate": "1/m",
 	},
 	config.KindBackend: {
 		"service": "all-1", "url": "wss://gpu-1.example.org/asr?model=en&x=1", "connections": "100000", "warm": "0", "weight": "0.1",
@@ -67,7 +81,7 @@ func other(f config.Field) string {
 // Unusual returns a valid content: some entities have no field with its default, and others have only defaults.
 func Unusual(t testing.TB) config.Content {
 	c := Small()
-	for kind, name := range map[config.Kind]string{config.KindProfile: "own-1", config.KindService: "all-1", config.KindBackend: "all.fields_1"} {
+	for kind, name := range map[config.Kind]string{config.KindProfile: "own-1", config.KindService: "all-1", config.KindBackend: "all.fields_1", config.KindTenant: "acme", config.KindKey: "mobile-app"} {
 		values := make(config.Values)
 		for _, f := range config.Fields(kind) {
 			text, ok := unusual[kind][f.Name]

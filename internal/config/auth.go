@@ -1,0 +1,219 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
+)
+
+// authNone is the word for no authentication.
+const authNone = "none"
+
+var (
+	authMethods         = []string{identity.MethodKeys, identity.MethodJWT, identity.MethodCertificate, identity.MethodExternal}
+	signatureAlgorithms = []string{"RS256", "PS256", "ES256", "EdDSA"}
+	authFailures        = []string{"deny", "allow"}
+	certificateParts    = []string{"cn", "o", "ou", "dns", "email", "uri"}
+	// placeholders are what may stand in braces in the texts of set-header and set-query.
+	placeholders = []string{"tenant", "subject", "key", "method", "client"}
+)
+
+// authSources describes where credentials may be.
+const authSources = "header (Authorization), header:NAME, query:NAME, cookie:NAME, subprotocol:WORD"
+
+// AuthMethods returns the methods by which clients are authenticated, in order; none for no authentication.
+func (s *Service) AuthMethods() []string {
+	if slices.Equal(s.Auth, []string{authNone}) {
+		return nil
+	}
+	return s.Auth
+}
+
+// CredentialSources returns where in a request credentials are, in order, as the field auth-from says it.
+func (s *Service) CredentialSources() []string {
+	if len(s.AuthFrom) == 0 {
+		return []string{"header"}
+	}
+	return s.AuthFrom
+}
+
+// SignatureAlgorithms returns the algorithms that tokens may be signed with.
+func (s *Service) SignatureAlgorithms() []string {
+	if len(s.JWTAlgorithms) == 0 {
+		return slices.Clone(signatureAlgorithms)
+	}
+	return s.JWTAlgorithms
+}
+
+func checkAuthMethod(text string) error {
+	if text == authNone || slices.Contains(authMethods, text) {
+		return nil
+	}
+	return spelling.Unknown("method", text, append(slices.Clone(authMethods), authNone))
+}
+
+func checkAuthSource(text string) error {
+	kind, name, named := strings.Cut(text, ":")
+	switch {
+	case text == "header", named && kind == "query" && name != "" && !notPrintable(name):
+		return nil
+	case named && slices.Contains([]string{"header", "cookie", "subprotocol"}, kind) && profile.IsToken(name):
+		return nil
+	}
+	return value.Invalid("source", text, authSources)
+}
+
+func checkSignatureAlgorithm(text string) error {
+	if slices.Contains(signatureAlgorithms, text) {
+		return nil
+	}
+	return spelling.Unknown("algorithm", text, signatureAlgorithms)
+}
+
+func checkKeySet(text string) error {
+	const use = "a URL such as https://id.example.org/jwks.json, or file:/path"
+	if path, ok := strings.CutPrefix(text, "file:"); ok {
+		if !filepath.IsAbs(path) || checkFile(path) != nil {
+			return value.Invalid("key set", text, use)
+		}
+		return nil
+	}
+	return checkHTTP("key set", text, use, true)
+}
+
+func checkAuthURL(text string) error {
+	return checkHTTP("URL", text, "a URL such as http://127.0.0.1:8000/auth", false)
+}
+
+// checkHTTP checks an HTTP URL. secure demands https, except towards this machine.
+func checkHTTP(what, text, use string, secure bool) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" || !isPort(u.Port()):
+		return value.Invalid(what, hideUser(text), use)
+	case secure && u.Scheme == "http" && !isLoopback(u.Hostname()):
+		return fmt.Errorf("invalid %s %q: use https, since whoever changes it on the way can make keys; http is for this machine only", what, hideUser(text))
+	}
+	return nil
+}
+
+// isLoopback reports whether a host of a URL is this machine.
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func checkClaimText(text string) error {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return value.Invalid("text", text, "one without control characters")
+	}
+	return nil
+}
+
+// claimTargets returns what claims may say about a client.
+func claimTargets() []string {
+	targets := []string{"tenant", "subject"}
+	for _, f := range limitFields[struct{}]("", nil) {
+		targets = append(targets, f.name)
+	}
+	return targets
+}
+
+func checkClaim(target, claim string) error {
+	if !slices.Contains(claimTargets(), target) {
+		return spelling.Unknown("name", target, claimTargets())
+	}
+	if claim == "" {
+		return fmt.Errorf("%s: the name of the claim is missing", target)
+	}
+	return checkClaimText(claim)
+}
+
+func placeholdersInWords() string { return "{" + strings.Join(placeholders, "}, {") + "}" }
+
+// checkTemplate checks a text with placeholders, which are names in braces.
+func checkTemplate(text string) error {
+	for rest := text; ; {
+		begin := strings.IndexAny(rest, "{}")
+		if begin < 0 {
+			return nil
+		}
+		end := strings.IndexByte(rest, '}')
+		if rest[begin] == '}' || end < 0 {
+			return fmt.Errorf("invalid text %q: each { needs its }", text)
+		}
+		if name := rest[begin+1 : end]; !slices.Contains(placeholders, name) {
+			return spelling.Unknown("placeholder", name, placeholders)
+		}
+		rest = rest[end+1:]
+	}
+}
+
+func checkSetHeader(name, text string) error {
+	switch {
+	case !profile.IsToken(name):
+		return fmt.Errorf("invalid header name %q: use letters, digits and !#$%%&'*+-.^_`|~", name)
+	case slices.Contains(ownHeaders, strings.ToLower(name)) || strings.HasPrefix(strings.ToLower(name), "sec-websocket-"):
+		return fmt.Errorf("invalid header name %q: the proxy sets it", name)
+	case text == "" || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }):
+		return fmt.Errorf("%s: invalid text %q: use printable ASCII", name, text)
+	}
+	if err := checkTemplate(text); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func checkSetQuery(name, text string) error {
+	if name == "" || text == "" || notPrintable(name) || notPrintable(text) {
+		return fmt.Errorf("invalid parameter %q with the text %q: use printable ASCII", name, text)
+	}
+	if err := checkTemplate(text); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// checkAuth checks what the methods need.
+func (s *Service) checkAuth(name string, problems *Problems) {
+	if len(s.Auth) > 1 && slices.Contains(s.Auth, authNone) {
+		problems.add(KindService, name, "auth", "%q stands beside other methods: use it alone, or remove it", authNone)
+	}
+	for _, need := range []struct{ method, field, text, use string }{
+		{identity.MethodJWT, "jwt-keys", s.JWTKeys, "a URL such as https://id.example.org/jwks.json, or file:/path"},
+		{identity.MethodExternal, "auth-url", s.AuthURL, "a URL such as http://127.0.0.1:8000/auth"},
+	} {
+		if slices.Contains(s.Auth, need.method) && need.text == "" {
+			problems.add(KindService, name, need.field, "the value is missing: the method %s needs %s", need.method, need.use)
+		}
+	}
+}
+
+// checkKeys checks what all keys need. That two have the same hash is a mistake: nobody could say whose sessions they are.
+func (c *Content) checkKeys(problems *Problems) {
+	hashes := make(map[string]string)
+	for _, name := range sortedKeys(c.Keys) {
+		hash := c.Keys[name].Hash
+		if hash == "" {
+			problems.add(KindKey, name, "hash", "the value is missing: 'wsbouncer key add' makes a key and its hash")
+			continue
+		}
+		if other, ok := hashes[hash]; ok {
+			problems.add(KindKey, name, "hash", "the key %s already has this hash", other)
+		}
+		hashes[hash] = name
+	}
+}

@@ -1,0 +1,17 @@
+// Package limits says how much clients may use: sessions, and messages and bytes a second. It does no I/O.
+package limits
+
+import "time"
+
+// Limits are what one thing that is limited may use: the process, a service, a tenant, a key, or a client's address. The zero value of
+// a field is no limit.
+type Limits struct {
+	Sessions    int  // at once
+	SessionRate Rate // new sessions
+	MessageRate Rate // messages from clients
+	ByteRate    Rate // bytes from clients
+
+	MaxMessage  int64         // largest message from a client in bytes
+	MaxSession  time.Duration // longest session
+	IdleTimeout time.Duration // ends a session without a frame for so long
+}
