@@ -43,7 +43,8 @@ func initQueue[C any](q *queue[C]) {
 	q.order.before = func(s, t *tenant[C]) bool { return rankedBefore(s, t, s.first, t.first) }
 	q.order.index = func(t *tenant[C]) *int { return &t.inOrder }
 	q.fullest.before = func(s, t *tenant[C]) bool {
-		return float64(s.waiting)/s.share > float64(t.waiting)/t.share
+		a, b := float64(s.waiting)/s.share, float64(t.waiting)/t.share
+		return a > b || a == b && s.last.ticket > t.last.ticket
 	}
 	q.fullest.index = func(t *tenant[C]) *int { return &t.inFullest }
 	q.deadlines.before = func(s, t *tenant[C]) bool { return s.deadline < t.deadline }
@@ -66,10 +67,7 @@ func (q *queue[C]) enter(t *tenant[C]) {
 func (q *queue[C]) exit(t *tenant[C]) {
 	q.order.remove(t)
 	q.fullest.remove(t)
-	if t.hasDeadline {
-		q.deadlines.remove(t)
-	}
-	t.hasDeadline, t.overdue = false, false
+	q.endDeadline(t)
 	if q.shares -= t.share; q.length == 0 {
 		q.shares = 0 // without the error that sums of fractions gather
 	}
@@ -79,10 +77,7 @@ func (q *queue[C]) exit(t *tenant[C]) {
 func (q *queue[C]) reorder(t *tenant[C]) {
 	switch {
 	case t.inUse > 0:
-		if t.hasDeadline {
-			q.deadlines.remove(t)
-		}
-		t.hasDeadline, t.overdue = false, false
+		q.endDeadline(t)
 	case !t.hasDeadline && !t.overdue:
 		q.setDeadline(t)
 	}
@@ -110,10 +105,21 @@ func (q *queue[C]) setDeadline(t *tenant[C]) {
 	}
 }
 
-// advance moves the virtual time on, since a client of the tenant is served.
+func (q *queue[C]) endDeadline(t *tenant[C]) {
+	if t.hasDeadline {
+		q.deadlines.remove(t)
+	}
+	t.hasDeadline, t.overdue = false, false
+}
+
+// advance moves the virtual time on, since a client of the tenant is served, which has its connection already.
 func (q *queue[C]) advance(served *tenant[C]) {
+	late := served.inUse == 1 && served.deadline <= q.virtual
 	q.virtual += 1 / q.shares
 	served.served = q.virtual
+	if late { // it counts as served in time, so that it loses nothing of its share, unless it was late by more than a turn
+		served.served = max(served.deadline, q.virtual-1/served.share)
+	}
 	for {
 		t, ok := q.deadlines.best()
 		if !ok || t.deadline > q.virtual {
@@ -128,6 +134,10 @@ func (q *queue[C]) advance(served *tenant[C]) {
 // sort restores the order after shares or guarantees have changed.
 func (q *queue[C]) sort() {
 	for _, t := range q.order.items {
+		if t.inUse == 0 {
+			q.endDeadline(t)
+			q.setDeadline(t)
+		}
 		t.class, t.key = t.rank(t.inUse)
 	}
 	q.order.sort()

@@ -111,7 +111,7 @@ func (g *Group[C]) Resume() bool {
 // unlockAll serves clients that wait, releases the mutex, and signals the workers that have to dial for those that still wait, or to
 // replace the warm connections that were leased.
 func (g *Group[C]) unlockAll() {
-	g.serve()
+	g.serve(nil)
 	var due []*Pool[C]
 	for _, p := range g.pools {
 		if p.due() {
@@ -183,7 +183,7 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 		switch {
 		case g.paused:
 			err = ErrPaused
-		case !g.entitles(w.tenant):
+		case g.promised > 0 && !g.entitles(w.tenant) && g.open()+g.reserved > 0: // there are free places
 			err = ErrGuaranteed
 		}
 		g.forgetTenant(w.tenant)
@@ -265,7 +265,7 @@ func (g *Group[C]) unlock(p *Pool[C], signal occasion) {
 }
 
 func (g *Group[C]) unlockServing(p *Pool[C], signal occasion) {
-	g.serve()
+	others := g.serve(p)
 	var few [8]*Pool[C]
 	due := few[:0]
 	if signal == always || signal == whenDue && p.due() {
@@ -273,7 +273,7 @@ func (g *Group[C]) unlockServing(p *Pool[C], signal occasion) {
 	}
 	w, load := g.demand()
 	for _, other := range g.pools {
-		if other != p && (w != nil && other.dialsForClients() && other.loadAfterDial() <= load || other.displaces()) {
+		if other != p && (w != nil && other.dialsForClients() && other.loadAfterDial() <= load || other.displaces() || others && other.due()) {
 			due = append(due, other)
 		}
 	}
@@ -283,19 +283,23 @@ func (g *Group[C]) unlockServing(p *Pool[C], signal occasion) {
 	}
 }
 
-// serve leases idle connections to clients that wait. It is called with the mutex held.
-func (g *Group[C]) serve() {
+// serve leases idle connections to clients that wait, after a change of p; nil is for no change of one pool. It reports whether
+// other pools have lost a warm connection: idle connections wait beside clients while these may not use them, because of others'
+// guarantees, until anything changes. It is called with the mutex held.
+func (g *Group[C]) serve(changed *Pool[C]) (others bool) {
 	for g.queue.length > 0 {
 		w := g.servable()
 		if w == nil {
-			return
+			return others
 		}
 		p := g.choose(w.Variant, w.Key)
 		if g.holdsBack(p, w) {
-			return
+			return others
 		}
+		others = others || p != changed
 		conn := w.take(p) // before the client leaves the queue, so that its tenant is never without both
 		g.queue.served(w)
 		w.ready <- conn // it has room for the only one
 	}
+	return others
 }
