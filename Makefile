@@ -165,7 +165,8 @@ chaos-restart: build ## Kill and restart a backend under 3,000 sessions, and che
 fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clients come from, and the profiles' matchers and YAML, for FUZZTIME each
 	for target in FuzzScanner FuzzHostileServer; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/frame || exit 1; done
-	$(GO) test -run '^$$' -fuzz FuzzReadRequest -fuzztime $(FUZZTIME) ./internal/handshake
+	for target in FuzzRequest FuzzSmuggling; do \
+		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/handshake || exit 1; done
 	$(GO) test -run '^$$' -fuzz FuzzCredential -fuzztime $(FUZZTIME) ./internal/auth
 	for target in FuzzProxyHeader FuzzClient; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/origin || exit 1; done

@@ -200,6 +200,18 @@ type Sessions struct {
 	Total   uint64            `json:"total"`   // sessions begun since the start
 	Refused map[int]uint64    `json:"refused"` // requests refused, by HTTP status
 	Ended   map[uint16]uint64 `json:"ended"`   // sessions ended, by the client's close code
+	// Handshakes is what became of clients before they had a session or waited in a queue.
+	Handshakes Handshakes `json:"handshakes"`
+}
+
+// Handshakes is the clients whose TLS handshake or upgrade request is not complete, and those that have just been refused.
+type Handshakes struct {
+	Unfinished int `json:"unfinished"`
+	// Limit is how many may be unfinished: max-handshakes, or less if the process may not open many files.
+	Limit int `json:"limit"`
+	// Dropped counts those that were dropped to make room for others, by reason: oldest (of all), address (the oldest from an address that
+	// had more than a quarter of all) and descriptors (the oldest of all, when no file descriptor was free).
+	Dropped map[string]uint64 `json:"dropped"`
 }
 
 // Relayed counts data frames and their payload in bytes since the start.

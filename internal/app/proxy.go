@@ -167,7 +167,9 @@ func (p *Proxy) follow(ctx context.Context, fixed *fixed) error {
 
 // limits returns the limits of clients that have no session yet.
 func (s *Settings) limits() session.Limits {
-	return session.Limits{MaxHead: int(s.MaxHeader), HandshakeTimeout: s.HandshakeTimeout}
+	return session.Limits{
+		MaxHead: int(s.MaxHeader), HandshakeTimeout: s.HandshakeTimeout, MaxHandshakes: s.MaxHandshakes, ClientTimeout: max(s.ClientTimeout, 0),
+	}
 }
 
 // origin returns who is believed about where clients come from.
@@ -265,6 +267,7 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 		Version: p.version, UptimeSeconds: time.Since(p.started).Seconds(),
 		Sessions: api.Sessions{
 			Active: sessions.Active, Total: sessions.Total, Refused: sessions.Refused, Ended: make(map[uint16]uint64, len(sessions.Ended)),
+			Handshakes: api.Handshakes{Unfinished: sessions.Handshakes, Limit: sessions.MaxHandshakes, Dropped: sessions.Dropped},
 		},
 		Relayed:        api.Relayed(sessions.Meters.Total.Relayed),
 		InternalErrors: p.guard.Count(),

@@ -199,7 +199,7 @@ type Established struct {
 func (t *Target) Dial(ctx context.Context) (Established, error) {
 	var dialer net.Dialer
 	if t.UserTimeout > 0 {
-		dialer.Control = func(_, _ string, c syscall.RawConn) error { return setUserTimeout(c, t.UserTimeout) }
+		dialer.Control = func(_, _ string, c syscall.RawConn) error { return SetUserTimeout(c, t.UserTimeout) }
 	}
 	header, err := t.header()
 	if err != nil {

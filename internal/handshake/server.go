@@ -74,6 +74,11 @@ func (r *Refusal) Append(dst []byte, more ...Field) []byte {
 func ReadRequest(from io.Reader, limit int) (*Request, error) {
 	req, begins := new(Request), ""
 	early, err := readHead(from, limit, func(head []byte) error {
+		host, refusal := checkHead(head)
+		if refusal != nil {
+			begins = string(head[:min(len(head), 16)])
+			return refusal
+		}
 		reader := bufio.NewReaderSize(bytes.NewReader(head), len(head))
 		parsed, err := http.ReadRequest(reader)
 		if err == nil {
@@ -81,7 +86,10 @@ func ReadRequest(from io.Reader, limit int) (*Request, error) {
 		}
 		if err != nil {
 			begins = string(head[:min(len(head), 16)])
-			return &Refusal{Status: http.StatusBadRequest, Reason: "malformed HTTP request: " + printable(unquoted(err))}
+			return malformed(printable(unquoted(err)))
+		}
+		if refusal := checkTarget(parsed.URL, host); refusal != nil {
+			return refusal
 		}
 		req.Request = parsed
 		return nil

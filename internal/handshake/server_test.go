@@ -94,7 +94,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"TLS, and a client that waits for an answer", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, "the client speaks TLS, and this port does not"},
 		{"no version of HTTP", "GET /\r\n\r\n", 400, "malformed"},
 		{"bad header", with("no colon here"), 400, "malformed"},
-		{"space before a colon", edit(t, "Upgrade: websocket", "Upgrade : websocket"), 426, "must ask for an upgrade"},
+		{"space before a colon", edit(t, "Upgrade: websocket", "Upgrade : websocket"), 400, "a line of the header is no field"},
 		{"control character in a value", with("X: a\x01b"), 400, "malformed"},
 		{"bad Content-Length", with("Content-Length: x"), 400, "malformed"},
 		{"empty line first", "\r\n\r\n" + plainRequest, 400, "malformed"},
@@ -416,10 +416,10 @@ func TestRefuseDoesNotWaitForEver(t *testing.T) {
 func TestMalformedTellsNoSecret(t *testing.T) {
 	for _, c := range []struct{ request, want string }{
 		{edit(t, "GET /v1/stt?lang=ja", "GET /v1/%zz?key=S3CRET"), "malformed HTTP request: invalid URL escape"},
-		{edit(t, "GET /v1/stt?lang=ja", "GET /v1?key=S3CRET more"), "malformed HTTP request: malformed HTTP version"},
-		{edit(t, "GET /v1/stt?lang=ja HTTP/1.1", "S3CRET"), "malformed HTTP request: malformed HTTP request"},
-		{with("Authorization S3CRET"), "malformed HTTP request: malformed MIME header"},
-		{with("Authorization: a\x00S3CRET"), "malformed HTTP request: malformed MIME header line"},
+		{edit(t, "GET /v1/stt?lang=ja", "GET /v1?key=S3CRET more"), "malformed HTTP request: the first line is not a method, a target and a version"},
+		{edit(t, "GET /v1/stt?lang=ja HTTP/1.1", "S3CRET"), "malformed HTTP request: the first line is not a method, a target and a version"},
+		{with("Authorization S3CRET"), "malformed HTTP request: a line of the header is no field"},
+		{with("Authorization: a\x00S3CRET"), "malformed HTTP request: a control character"},
 	} {
 		_, err := ReadRequest(arrive(c.request), DefaultMaxHead)
 		if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || strings.Contains(refusal.Reason, "S3CRET") || refusal.Reason != c.want {

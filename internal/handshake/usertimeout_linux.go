@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setUserTimeout sets the socket's TCP_USER_TIMEOUT, whose unit is a millisecond.
-func setUserTimeout(c syscall.RawConn, d time.Duration) error {
+// SetUserTimeout sets the socket's TCP_USER_TIMEOUT, whose unit is a millisecond: how long the peer may acknowledge nothing, or accept
+// nothing, until the connection is lost.
+func SetUserTimeout(c syscall.RawConn, d time.Duration) error {
 	var set error
 	err := c.Control(func(fd uintptr) {
 		set = os.NewSyscallError("setsockopt TCP_USER_TIMEOUT",

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// setUserTimeout does nothing: the system has no such limit, or it is not supported here.
-func setUserTimeout(syscall.RawConn, time.Duration) error { return nil }
+// SetUserTimeout does nothing: the system has no such limit, or it is not supported here.
+func SetUserTimeout(syscall.RawConn, time.Duration) error { return nil }

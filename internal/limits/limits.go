@@ -1,4 +1,8 @@
-// Package limits says how much clients may use: sessions, and messages and bytes a second. It does no I/O.
+// Package limits says how much clients may use: sessions, and messages and bytes a second. It does no I/O, and has no clock.
+//
+// A [Scope] is one thing that is limited: the process, a service, a client's address, a key or a tenant. It counts the sessions that are
+// in it, and has a token bucket for each rate. A session's [Hold] has its places in all scopes that it is in, which are given back together.
+// The [Registry] knows which scopes those are. Package session asks it when a client arrives, and pays for what the client sends.
 package limits
 
 import "time"

@@ -100,6 +100,14 @@ func (d *Descriptors) used() int {
 	return d.before + int(d.o.Connections())
 }
 
+// Limit returns how many descriptors the process may have. Any goroutine may call it, also with a nil pointer.
+func (d *Descriptors) Limit() int {
+	if d == nil {
+		return unlimited
+	}
+	return d.o.Limit()
+}
+
 // reserve returns how many descriptors dials must leave for handshakes, waiting clients and the admin API.
 func reserve(limit int) int { return min(max(limit/8, 8), 256) }
 

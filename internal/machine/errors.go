@@ -29,6 +29,9 @@ func Unaddressed(err error) bool {
 	return what == ports || what == addresses
 }
 
+// OutOfDescriptors reports whether an error says that no file descriptor is free.
+func OutOfDescriptors(err error) bool { return strings.HasPrefix(short(err), descriptors) }
+
 // LocalError is an error that no system call has returned, and that says that something is short on this machine.
 type LocalError struct {
 	What string // what is short

@@ -87,6 +87,9 @@ func busy() Snapshot {
 			Active: 33, Total: 5002,
 			Refused: map[int]uint64{404: 8, 503: 187, 418: 1},
 			Ended:   map[uint16]uint64{1000: 4900, 1006: 60, 1011: 9, 4008: 1},
+			Handshakes: api.Handshakes{
+				Unfinished: 512, Limit: 1024, Dropped: map[string]uint64{"oldest": 77, "address": 8000, "descriptors": 2},
+			},
 		},
 		Relayed: api.Relayed{
 			FramesFromClients: 1 << 33, BytesFromClients: 1 << 43, FramesFromBackends: 1<<33 - 1, BytesFromBackends: 1<<43 - 1,

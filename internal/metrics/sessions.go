@@ -21,6 +21,18 @@ func ofSessions() []family {
 					put(float64(n), strconv.Itoa(status))
 				}
 			}, "status"),
+		gauge("handshakes_unfinished", "Clients whose TLS handshake or upgrade request is not complete, or that are being refused.",
+			func(s *Snapshot, put put) { put(float64(s.Sessions.Handshakes.Unfinished)) }),
+		gauge("handshakes_limit", "How many handshakes may be unfinished before the oldest is dropped.",
+			func(s *Snapshot, put put) { put(float64(s.Sessions.Handshakes.Limit)) }),
+		counter("handshakes_dropped_total",
+			"Unfinished handshakes dropped to make room for other clients, by reason: the oldest of all, the oldest of an address "+
+				"that had very many, or the oldest when no file descriptor was free.",
+			func(s *Snapshot, put put) {
+				for reason, n := range withZeros(s.Sessions.Handshakes.Dropped, "oldest", "address", "descriptors") {
+					put(float64(n), reason)
+				}
+			}, "reason"),
 		counter("sessions_ended_total",
 			"Sessions ended, by the WebSocket close code of the client's connection: 1000 is a normal end, 1006 a client "+
 				"that vanished, 1011 a backend that failed.",

@@ -61,6 +61,9 @@ func (p *Policy) ProxyHeader(peer Address) (may, must bool) {
 	return true, p.proxy == ProxyRequired
 }
 
+// Trusts reports whether the peer is a load balancer that is believed about where clients come from.
+func (p *Policy) Trusts(peer Address) bool { return p != nil && p.trusted.Contains(peer.Addr()) }
+
 // maxHops is how many entries of a list are looked at. More load balancers than that one behind the other are a loop.
 const maxHops = 32
 

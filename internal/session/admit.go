@@ -25,10 +25,14 @@ const retryAfter = 1
 
 // admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It answers
 // health checks. It owns nc, whose deadline is set.
-func (s *Server) admit(nc net.Conn, begun time.Time) {
-	arrival := arrival{at: begun, client: origin.AddressOf(nc.RemoteAddr())}
+func (s *Server) admit(nc net.Conn, begun time.Time, opening *opening) {
+	arrival := arrival{at: begun, client: origin.AddressOf(nc.RemoteAddr()), opening: opening}
 	req, err := s.readRequest(nc, &arrival)
+	if err == nil && !opening.work(true) {
+		err = errDropped
+	}
 	if err == nil && s.options.Health.asks(req) {
+		opening.work(false)
 		s.options.Health.answer(nc, req)
 		return
 	}
@@ -45,6 +49,7 @@ func (s *Server) admit(nc net.Conn, begun time.Time) {
 	switch {
 	case err == nil:
 	case errors.As(err, &refusal):
+		opening.work(false) // until it has read the answer
 		s.refuse(nc, req, arrival, refusal)
 	default:
 		s.left(nc, arrival, err)
@@ -128,6 +133,7 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 			done <- outcome{err: err}
 			return
 		}
+		arrival.opening.leave(true)
 		session := s.newSession(service, arrival)
 		session.begin(conn, socket, req)
 		done <- outcome{started: true}

@@ -145,7 +145,7 @@ func (s *Session) letThrough() {
 	}
 	s.leg.hold = false
 	conn := s.leg.conn
-	if s.leg.first.Opcode != 0 {
+	if s.leg.first != nil {
 		s.presentFirst()
 	}
 	if s.holds(conn) && !s.leg.hold && s.leg.up.to.Pending() == 0 {

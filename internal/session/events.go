@@ -45,6 +45,9 @@ func (s *Session) clientLeft(reason string) {
 // leftWithoutClose is why a session ends whose client's stream just ends.
 const leftWithoutClose = "client left without a close frame"
 
+// unresponsive is why a session ends whose client has neither accepted nor acknowledged anything for ClientTimeout.
+const unresponsive = "client does not answer, or reads nothing"
+
 // clientEnding acts on the end of the client's stream, while what the client sent before cannot be passed on yet.
 func (s *Session) clientEnding() {
 	switch s.life.state {

@@ -19,8 +19,8 @@ type leg struct {
 	messagesBefore            uint64 // of the client
 	framesBefore, bytesBefore uint64 // of the backend
 
-	// first is the client's first message, which another connection could not serve. It is sent once the boundary lets it.
-	first profile.Opening
+	// first is the client's first message, which another connection could not serve. It is sent once the boundary lets it. nil for none.
+	first *profile.Opening
 	// hold: the boundary lets no more of the client's messages through for now, so the client is not read.
 	hold bool
 	full bool // the backend would not serve the session, since it is full
@@ -39,9 +39,10 @@ func (s *Session) newLeg(conn *backend.Conn, first profile.Opening) leg {
 		messagesBefore: s.scanner.Messages,
 		framesBefore:   conn.Scanner.Frames,
 		bytesBefore:    conn.Scanner.Bytes,
-		first:          first,
 	}
 	if first.Opcode != 0 {
+		kept := first // so that only this case allocates
+		l.first = &kept
 		l.messagesBefore--
 	}
 	return l

@@ -150,7 +150,7 @@ func (s *Session) resume(search *search, conn *backend.Conn, alive bool) {
 // presentFirst presents the client's first message to the connection that is to serve the session now.
 func (s *Session) presentFirst() {
 	first := s.leg.first
-	s.leg.first = profile.Opening{}
+	s.leg.first = nil
 	b := s.leg.conn.Boundary()
 	op := first.Opcode
 	if b.Inspect(profile.FromClient)&(1<<op) == 0 {

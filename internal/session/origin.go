@@ -25,6 +25,7 @@ func (s *Server) readRequest(nc net.Conn, a *arrival) (*handshake.Request, error
 			return nil, &handshake.Refusal{Status: http.StatusBadRequest, Reason: "the PROXY header is missing, which connections from this address must begin with"}
 		}
 		a.comeFrom(source, peer)
+		a.opening.comeFrom(source.Addr(), s.maxHandshakes())
 		from = io.MultiReader(bytes.NewReader(behind), nc) // ReadRequest reads all of behind, since that is shorter than its buffer
 	}
 	req, err := handshake.ReadRequest(from, s.limits.Load().MaxHead)

@@ -118,7 +118,7 @@ func TestBadOrigins(t *testing.T) {
 		{"a header that pauses", origin.ProxyOptional, "127.0.0.1", proxy2[:20], 408, "the PROXY header did not arrive in time", ""},
 		{"a length that lies", origin.ProxyOptional, "127.0.0.1", strings.Replace(proxy2, "\x00\x0f", "\x0f\x0f", 1) + good, 408, "the PROXY header did not arrive in time", ""},
 		{"a pause behind the header", origin.ProxyRequired, "127.0.0.1", proxy2, 408, "the request did not arrive in time", "192.0.2.7:4097"},
-		{"no HTTP behind the header", origin.ProxyRequired, "127.0.0.1", proxy1 + "hello\r\n\r\n", 400, "malformed HTTP request: malformed HTTP request", "192.0.2.7:4097"},
+		{"no HTTP behind the header", origin.ProxyRequired, "127.0.0.1", proxy1 + "hello\r\n\r\n", 400, "malformed HTTP request: the first line is not a method, a target and a version", "192.0.2.7:4097"},
 		{"two headers", origin.ProxyRequired, "127.0.0.1", proxy1 + proxy1 + good, 400, "unexpected PROXY header: proxy-protocol is off, trusted-proxies does not have this address, or it is the second header", "192.0.2.7:4097"},
 		{"a stranger, version 1", origin.ProxyRequired, "10.0.0.0/8", proxy1 + good, 400, "unexpected PROXY header: proxy-protocol is off, trusted-proxies does not have this address, or it is the second header", ""},
 		{"a stranger, version 2", origin.ProxyRequired, "10.0.0.0/8", proxy2 + good, 400, "unexpected PROXY header: proxy-protocol is off, trusted-proxies does not have this address, or it is the second header", ""},

@@ -29,6 +29,7 @@ type arrival struct {
 	key       uint64          // hash that chooses its backend
 	variant   string          // variant of the connection that it needs
 	trace     *Trace          // nil for none
+	opening   *opening        // its unfinished handshake
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.
@@ -52,6 +53,7 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 	if arrival.until.IsZero() { // otherwise its first connection was lost, and the wait goes on
 		arrival.until = time.Now().Add(service.QueueTimeout)
 	}
+	arrival.opening.leave(true) // the queue has a limit of its own
 	client := readEarly(nc)
 	w := &waiting{
 		arrival: *arrival, service: service, ticket: waiter.Ticket(), killed: make(chan string, 1),

@@ -113,7 +113,7 @@ func TestRefusedIsTold(t *testing.T) {
 			strings.Replace(wstest.UpgradeRequest("/v1/test"), "Sec-WebSocket-Key: ", "Sec-WebSocket-Key: s3cret", 1),
 			Refused{Service: "test", Path: "/v1/test", Status: 400, Reason: "Sec-WebSocket-Key must be 16 bytes in base64"},
 		},
-		{"GET /?token=s3cret HTTP/9\r\n\r\n", Refused{Status: 400, Reason: "malformed HTTP request: malformed HTTP version"}},
+		{"GET /?token=s3cret HTTP/9\r\n\r\n", Refused{Status: 400, Reason: "malformed HTTP request: the version is not HTTP/1.1"}},
 	} {
 		p, response := r.request(c.request)
 		got := wstest.Receive(t, told, "the refused client")

@@ -104,7 +104,13 @@ func (h *clientSide) Flushed(*loop.Conn) {
 func (h *clientSide) Ending(*loop.Conn) { (*Session)(h).clientEnding() }
 
 // Ended implements [loop.Handler].
-func (h *clientSide) Ended(*loop.Conn, error) { (*Session)(h).clientLeft(leftWithoutClose) }
+func (h *clientSide) Ended(_ *loop.Conn, err error) {
+	if errors.Is(err, syscall.ETIMEDOUT) {
+		(*Session)(h).clientLeft(unresponsive)
+	} else {
+		(*Session)(h).clientLeft(leftWithoutClose)
+	}
+}
 
 // MoveTo implements [loop.Mover].
 func (h *clientSide) MoveTo(to *loop.Loop) { (*Session)(h).moveTo(to) }

@@ -9,7 +9,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,12 +55,16 @@ type Options struct {
 	Ended func(*Record)
 }
 
-// Limits bound what a client may do before it has a session.
+// Limits bound what clients may do, above all before they have a session.
 type Limits struct {
 	// MaxHead is the largest upgrade request in bytes.
 	MaxHead int
 	// HandshakeTimeout bounds the arrival of the upgrade request.
 	HandshakeTimeout time.Duration
+	// MaxHandshakes is how many handshakes may be unfinished at a time; 0 for any number.
+	MaxHandshakes int
+	// ClientTimeout is how long a client may neither accept nor acknowledge anything, before it is taken to be gone; 0 for as long as TCP tries.
+	ClientTimeout time.Duration
 }
 
 // Server answers clients.
@@ -87,6 +93,7 @@ type Server struct {
 	history  history
 	refusals refusals
 	taps     taps
+	openings unfinished
 	pending  tasks // goroutines that accept, answer handshakes and search for connections
 
 	mu         sync.Mutex
@@ -107,7 +114,12 @@ type Stats struct {
 	Total   uint64                     // sessions begun
 	Refused map[int]uint64             // upgrade requests answered otherwise, by HTTP status
 	Ended   map[frame.CloseCode]uint64 // sessions ended, by the client's close code
-	Meters  meter.Snapshot             // what was counted for each backend, and in total
+	// Handshakes is how many handshakes are unfinished, MaxHandshakes how many may be (0 for any number), and Dropped how many were dropped
+	// since the start, by reason.
+	Handshakes    int
+	MaxHandshakes int
+	Dropped       map[string]uint64
+	Meters        meter.Snapshot // what was counted for each backend, and in total
 }
 
 // When thousands of clients come at once, they wait in the listener's queue, where they cost nothing, and not in goroutines:
@@ -123,6 +135,7 @@ func NewServer(o Options) *Server {
 	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), orders: make(map[string]*order), turn: make(chan struct{}, turns), emptied: make(chan struct{}, 1), process: NewProcess()}
 	s.registry.init()
 	s.refusals.init(o.Log)
+	s.openings.init(&storms{log: o.Log})
 	s.drained, s.drain = context.WithCancel(context.Background())
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.SetLimits(o.Limits)
@@ -165,6 +178,9 @@ func (s *Server) accept(listener net.Listener) {
 			return
 		}
 		if err != nil { // this machine is probably short of something: sessions go on, and idle connections make room
+			if machine.OutOfDescriptors(err) && s.openings.dropOldest() {
+				continue // a client that is slow costs no idle connection to a server
+			}
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			if !s.options.Descriptors.Failed(machine.Accepting, err) {
 				s.options.Log.Warn("cannot accept a client", "error", err, "retry_in", pause)
@@ -179,9 +195,18 @@ func (s *Server) accept(listener net.Listener) {
 		s.turn <- struct{}{}
 		release := sync.OnceFunc(func() { <-s.turn })
 		begun := time.Now()
-		_ = nc.SetDeadline(begun.Add(s.limits.Load().HandshakeTimeout)) // before track: Close sets a nearer one
+		opening := s.openings.enter(s.drained, nc, begun, s.crowdOf(nc), s.maxHandshakes())
+		if opening == nil {
+			_ = nc.Close()
+			release()
+			continue
+		}
+		limits := s.limits.Load()
+		keepAlive(nc, limits.ClientTimeout)
+		_ = nc.SetDeadline(begun.Add(limits.HandshakeTimeout)) // before track: Close sets a nearer one
 		if !s.track(nc) {
 			_ = nc.Close()
+			opening.leave(false)
 			release()
 			return
 		}
@@ -189,19 +214,39 @@ func (s *Server) accept(listener net.Listener) {
 		started := s.pending.Go(func() {
 			defer func() {
 				s.untrack(nc)
+				opening.leave(false)
 				grace.Stop()
 				release()
 			}()
 			defer s.options.Guard.Recover("handshake", func() { _ = nc.Close() })
-			s.admit(nc, begun)
+			s.admit(nc, begun, opening)
 		})
 		if !started {
 			_ = nc.Close()
 			s.untrack(nc)
+			opening.leave(false)
 			grace.Stop()
 			release()
 		}
 	}
+}
+
+// maxHandshakes returns how many handshakes may be unfinished at present. They take no more than a part of the file descriptors.
+func (s *Server) maxHandshakes() int {
+	limit := s.limits.Load().MaxHandshakes
+	if limit <= 0 {
+		return math.MaxInt
+	}
+	return max(min(limit, s.options.Descriptors.Limit()/descriptorShare), 1)
+}
+
+// crowdOf returns the address whose unfinished handshakes a connection counts among. Those of load balancers' clients are not known yet.
+func (s *Server) crowdOf(nc net.Conn) netip.Addr {
+	peer := origin.AddressOf(nc.RemoteAddr())
+	if s.origin.Load().Trusts(peer) {
+		return netip.Addr{}
+	}
+	return peer.Addr()
 }
 
 // track notes a handshake, so that Close can cut it short. It returns false once the server is closed.
@@ -261,6 +306,7 @@ func (s *Server) Close() {
 	s.mu.Unlock()
 	s.pending.End()
 	s.refusals.close()
+	s.openings.storms.close()
 }
 
 // Stats returns the exact counts, gathered loop by loop.
@@ -273,6 +319,10 @@ func (s *Server) Stats() Stats {
 		if n := s.refused[status].Load(); n > 0 {
 			stats.Refused[status] = n
 		}
+	}
+	stats.Handshakes, stats.Dropped = s.openings.counts()
+	if limit := s.maxHandshakes(); limit < math.MaxInt {
+		stats.MaxHandshakes = limit
 	}
 	loops := s.options.Loops.Loops()
 	for i, l := range loops {

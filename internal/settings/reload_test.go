@@ -27,7 +27,7 @@ func TestReload(t *testing.T) {
 		}
 	}
 	if want := []string{
-		"admin-token", "max-header", "handshake-timeout", "close-timeout", "shutdown-delay", "drain-timeout", "drain-spread", "trusted-proxies", "forwarded-header", "proxy-protocol", "log-level", "log-format", "access-log", "access-log-format", "trace-ratio",
+		"admin-token", "max-header", "handshake-timeout", "max-handshakes", "client-timeout", "close-timeout", "shutdown-delay", "drain-timeout", "drain-spread", "trusted-proxies", "forwarded-header", "proxy-protocol", "log-level", "log-format", "access-log", "access-log-format", "trace-ratio",
 	}; !slices.Equal(live, want) {
 		t.Errorf("live settings are %q", live)
 	}

@@ -41,6 +41,8 @@ type Settings struct {
 	LoopWait         string        // auto, raw or block: how event loops wait while they are busy
 	MaxHeader        int64         // largest upgrade request in bytes
 	HandshakeTimeout time.Duration // for a client's upgrade request to arrive
+	MaxHandshakes    int           // most clients whose TLS handshake or upgrade request is not complete
+	ClientTimeout    time.Duration // for a client to accept or acknowledge something; [NoLimit] for as long as TCP tries
 	CloseTimeout     time.Duration // for connections to close when the process ends
 
 	// The end of the process, in this order; see package app.
@@ -66,7 +68,7 @@ type Settings struct {
 	TraceRatio   float64 // share of sessions that are traced, of those whose clients do not decide it
 }
 
-// NoLimit is the value of [Settings.DrainTimeout] for as long as sessions last.
+// NoLimit is the value of [Settings.DrainTimeout] for as long as sessions last, and of [Settings.ClientTimeout] for no limit of its own.
 const NoLimit = value.NoLimit
 
 // Off is the value of [Settings.AdminSocket] for no socket, and of [Settings.OTLPEndpoint] for no traces.
@@ -80,6 +82,8 @@ func Defaults() Settings {
 		LoopWait:         "auto",
 		MaxHeader:        16 << 10,
 		HandshakeTimeout: 10 * time.Second,
+		MaxHandshakes:    1024,
+		ClientTimeout:    time.Minute,
 		CloseTimeout:     5 * time.Second,
 		DrainTimeout:     30 * time.Second,
 		DrainSpread:      10 * time.Second,

@@ -80,6 +80,12 @@ var table = []setting{
 	{name: "handshake-timeout", help: "maximum time for a client to send its upgrade request", live: true, value: func(s *Settings) value.Value {
 		return value.NewDuration(&s.HandshakeTimeout, time.Millisecond)
 	}},
+	{name: "max-handshakes", help: "maximum number of clients whose upgrade request is still incomplete; when more come, the oldest of these is dropped", live: true, value: func(s *Settings) value.Value {
+		return value.NewCount(&s.MaxHandshakes, 1, 1<<20)
+	}},
+	{name: "client-timeout", help: "maximum time for a client to accept or acknowledge something, before it is taken to be gone; none: as long as TCP tries", live: true, value: func(s *Settings) value.Value {
+		return value.NewLimit(&s.ClientTimeout, time.Second)
+	}},
 	{name: "close-timeout", help: "maximum time for connections to close when the process ends; with --backend, also for each side to close any connection", live: true, value: func(s *Settings) value.Value {
 		return value.NewDuration(&s.CloseTimeout, time.Millisecond)
 	}},

@@ -1,0 +1,217 @@
+// Package acme gets certificates for TLS towards clients from an authority that speaks ACME (RFC 8555), such as Let's Encrypt, and renews
+// them. It proves that it controls a name with the challenge tls-alpn-01 (RFC 8737): the authority connects to the name's port 443,
+// which must lead to one of the proxy's TLS listeners.
+//
+// The protocol, the storage and the renewals are those of certmagic.
+package acme
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/caddyserver/certmagic"
+	"go.uber.org/zap"
+)
+
+// Protocol is the application protocol (ALPN) of the authority's connections. A listener for which a [Manager] answers must offer it,
+// and close such a connection after the handshake.
+const Protocol = "acme-tls/1"
+
+// DefaultDirectory is the directory of Let's Encrypt.
+const DefaultDirectory = "https://acme-v02.api.letsencrypt.org/directory"
+
+// Options are the settings of a [Manager].
+type Options struct {
+	// Names are the host names to get a certificate for, each by itself: see [CheckName].
+	Names []string
+	// Directory is the URL of the authority's directory; empty for DefaultDirectory.
+	Directory string
+	// Email is where the authority writes to when something is wrong; empty for nowhere.
+	Email string
+	// Roots are the authorities that vouch for the directory's server; nil for the system's.
+	Roots *x509.CertPool
+	// Folder is where the account, certificates and keys are kept. It is created, for this user only.
+	Folder string
+	// Listener is the address of the TLS listener to which port 443 leads.
+	Listener net.Addr
+	// Log gets a line for each certificate that was obtained or could not be.
+	Log *slog.Logger
+}
+
+// Manager keeps a certificate for each name. Any goroutine may call its methods. Close ends it.
+type Manager struct {
+	// Static after Start.
+	options Options
+	cache   *certmagic.Cache
+	config  *certmagic.Config
+	cancel  context.CancelFunc
+
+	mu     sync.Mutex
+	failed map[string]string // guarded by mu: why a name got no certificate the last time
+}
+
+// Certificate is the state of a name.
+type Certificate struct {
+	Name string
+	Leaf *x509.Certificate // in use; nil while there is none
+	// Failure says why the last attempt to get or renew it failed; empty after a success, and before the first attempt has ended.
+	Failure string
+}
+
+// Start begins to get a certificate for each name that has none in the folder. It does not wait for them. The listeners must accept
+// connections already, and call [Manager.GetCertificate] for them.
+func Start(o Options) (*Manager, error) {
+	host, port, err := listening(o.Listener)
+	if err != nil {
+		return nil, err
+	}
+	if o.Directory == "" {
+		o.Directory = DefaultDirectory
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &Manager{options: o, cancel: cancel, failed: make(map[string]string)}
+	logger := zap.New(&logCore{log: o.Log})
+	m.cache = certmagic.NewCache(certmagic.CacheOptions{
+		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return m.config, nil },
+		Logger:           logger,
+	})
+	m.config = certmagic.New(m.cache, certmagic.Config{
+		Storage: &certmagic.FileStorage{Path: o.Folder},
+		Logger:  logger,
+		OCSP:    certmagic.OCSPConfig{DisableStapling: true}, // browsers and authorities have given OCSP up
+		OnEvent: m.note,
+	})
+	m.config.Issuers = []certmagic.Issuer{certmagic.NewACMEIssuer(m.config, certmagic.ACMEIssuer{
+		CA: o.Directory, TestCA: o.Directory, Email: o.Email, Agreed: true, TrustedRoots: o.Roots,
+		// The listeners answer the challenge; the port tells certmagic not to open one.
+		DisableHTTPChallenge: true, ListenHost: host, AltTLSALPNPort: port,
+		Logger: logger,
+	})}
+	for _, name := range o.Names { // those of an earlier run serve at once
+		if _, err := m.config.CacheManagedCertificate(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			o.Log.Warn("a certificate that was kept cannot be used, and another is asked for", "name", name, "error", err)
+		}
+	}
+	if err := m.config.ManageAsync(ctx, o.Names); err != nil {
+		m.Close()
+		return nil, fmt.Errorf("certificates in %s: %w", o.Folder, err)
+	}
+	return m, nil
+}
+
+// listening returns the host and the port of a TCP listener; the host is empty for all addresses.
+func listening(address net.Addr) (host string, port int, err error) {
+	tcp, ok := address.(*net.TCPAddr)
+	if !ok {
+		return "", 0, fmt.Errorf("the listener's address is %v: an authority connects over TCP", address)
+	}
+	if !tcp.IP.IsUnspecified() {
+		host = tcp.IP.String()
+	}
+	return host, tcp.Port, nil
+}
+
+// Close ends the renewals and all that is under way.
+func (m *Manager) Close() {
+	m.cancel()
+	m.cache.Stop()
+}
+
+// Manages reports whether the manager has the certificate for a connection: for one of its names, and for the authority's own.
+func (m *Manager) Manages(hello *tls.ClientHelloInfo) bool {
+	return IsChallenge(hello) || slices.Contains(m.options.Names, strings.ToLower(hello.ServerName))
+}
+
+// IsChallenge reports whether a connection is an authority's, which ends after the handshake.
+func IsChallenge(hello *tls.ClientHelloInfo) bool {
+	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == Protocol
+}
+
+// GetCertificate implements [tls.Config.GetCertificate].
+func (m *Manager) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return m.config.GetCertificate(hello)
+}
+
+// Certificates returns the state of each name, in the order of the options.
+func (m *Manager) Certificates() []Certificate {
+	all := make([]Certificate, len(m.options.Names))
+	for i, name := range m.options.Names {
+		all[i].Name = name
+		for _, c := range m.cache.AllMatchingCertificates(name) {
+			if all[i].Leaf == nil || c.Leaf.NotAfter.After(all[i].Leaf.NotAfter) {
+				all[i].Leaf = c.Leaf
+			}
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range all {
+		all[i].Failure = m.failed[all[i].Name]
+	}
+	return all
+}
+
+// note logs what certmagic says about a certificate.
+func (m *Manager) note(_ context.Context, event string, data map[string]any) error {
+	name, _ := data["identifier"].(string)
+	switch event {
+	case "cert_obtained":
+		m.mu.Lock()
+		delete(m.failed, name)
+		m.mu.Unlock()
+		m.options.Log.Info("a certificate was obtained", "name", name, "renewal", data["renewal"])
+	case "cert_failed":
+		err, _ := data["error"].(error)
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		m.mu.Lock()
+		m.failed[name] = fmt.Sprint(err)
+		m.mu.Unlock()
+		m.options.Log.Warn("a certificate could not be obtained, and is tried again", "name", name, "renewal", data["renewal"], "error", err)
+	}
+	return nil
+}
+
+// NameAllowed describes in words what [CheckName] accepts.
+const NameAllowed = "host names such as stt.example.com"
+
+// CheckName checks a name for which a certificate is wanted.
+func CheckName(name string) error {
+	_, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	switch {
+	case err == nil:
+		return fmt.Errorf("invalid name %q: authorities need a host name such as stt.example.com, not an address", name)
+	case strings.HasPrefix(name, "*."):
+		return fmt.Errorf("invalid name %q: a wildcard needs a challenge over DNS: list each name, or use tls-cert", name)
+	case !strings.Contains(name, ".") || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" || len(name) > 253 ||
+		slices.ContainsFunc(strings.Split(name, "."), func(label string) bool {
+			return label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-'
+		}):
+		return fmt.Errorf("invalid name %q: use a full host name in lower case, such as stt.example.com (xn--... if it is not ASCII), without a port", name)
+	}
+	return nil
+}
+
+// DirectoryAllowed describes in words what [CheckDirectory] accepts.
+const DirectoryAllowed = "a URL such as https://acme.example.org/directory"
+
+// CheckDirectory checks the URL of an authority's directory.
+func CheckDirectory(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
+		return fmt.Errorf("invalid URL %q: use %s", text, DirectoryAllowed)
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package limits
+
+import (
+	"net/netip"
+	"sync/atomic"
+	"time"
+)
+
+// Registry has everything that is limited in a process, apart from its services. Any goroutine may use it.
+type Registry struct {
+	// Static.
+	process *Scope
+	tenants *Table[string]
+	keys    *Table[Holder]
+
+	generation atomic.Uint64 // goes up with each change of limits
+}
+
+// Holder is who has limits of its own: an API key, or whoever a token is about.
+type Holder struct {
+	Method string // by which it is authenticated
+	Tenant string
+	Name   string // of the key, or of the subject
+}
+
+// ServiceScopes are the scopes of a service: its own, and those of its clients by address.
+type ServiceScopes struct {
+	service *Scope
+	clients *Table[netip.Prefix]
+}
+
+// Visitor is who wants a session.
+type Visitor struct {
+	Service *ServiceScopes // nil for a service without limits
+	Address netip.Addr     // of the client; invalid for unknown
+
+	// What is known once the client is authenticated.
+	Tenant string // empty for none
+	Holder Holder
+	Own    *Limits // of the holder; nil for none
+}
+
+// NewRegistry returns a registry without limits.
+func NewRegistry() *Registry {
+	r := &Registry{
+		process: NewScope(Process, ""), tenants: NewTable(Tenant, func(name string) string { return name }),
+		keys: NewTable(Key, func(h Holder) string { return h.Name }),
+	}
+	r.SetTenants(0, nil, nil)
+	return r
+}
+
+// NewService returns the scopes of a service that has no limits yet.
+func NewService(name string) *ServiceScopes {
+	return &ServiceScopes{service: NewScope(Service, name), clients: NewTable(Client, NameOfAddress)}
+}
+
+// Generation changes with each change of limits. Sessions that began with an earlier one call [Registry.Join] to come under limits that
+// are new.
+func (r *Registry) Generation() uint64 { return r.generation.Load() }
+
+// SetProcess changes the limits of the process. It returns whether they differ from those before, as the other methods do.
+func (r *Registry) SetProcess(now Instant, l Limits) (changed bool) {
+	return r.note(r.process.set(now, l))
+}
+
+// SetTenants changes the limits of the tenants, by name, and those of each other tenant, nil for none.
+func (r *Registry) SetTenants(now Instant, byName map[string]Limits, others *Limits) {
+	if others == nil {
+		others = new(Limits) // tenants are counted without limits, too
+	}
+	named := make(map[string]*Limits, len(byName))
+	for name, l := range byName {
+		named[name] = &l
+	}
+	r.note(r.tenants.SetLimits(now, func(name string) *Limits {
+		if l := named[name]; l != nil {
+			return l
+		}
+		return others
+	}))
+}
+
+// SetKey changes the limits of a key that is in use.
+func (r *Registry) SetKey(now Instant, key Holder, l Limits) { r.note(r.keys.Update(now, key, &l)) }
+
+// SetService changes the limits of a service, and those of each address that its clients have.
+func (r *Registry) SetService(now Instant, s *ServiceScopes, service, client Limits) {
+	r.note(s.service.set(now, service))
+	limitsOf := func(netip.Prefix) *Limits { return &client }
+	if client == (Limits{}) {
+		limitsOf = func(netip.Prefix) *Limits { return nil }
+	}
+	r.note(s.clients.SetLimits(now, limitsOf))
+}
+
+func (r *Registry) note(changed bool) bool {
+	if changed {
+		r.generation.Add(1)
+	}
+	return changed
+}
+
+// set is SetLimits for limits that may be the same as before.
+func (s *Scope) set(now Instant, l Limits) (changed bool) {
+	if changed = l != *s.limits.Load(); changed {
+		s.SetLimits(now, &l)
+	}
+	return changed
+}
+
+// Arrive takes a session's places in the scopes of its client's address, its service and the process, before the client is
+// authenticated. What was taken before a refusal is in the hold. The address comes first, so that one client cannot use up what all
+// share.
+func (r *Registry) Arrive(now Instant, v *Visitor, h *Hold) *Refusal {
+	return r.arrive(now, v, h, true)
+}
+
+func (r *Registry) arrive(now Instant, v *Visitor, h *Hold, check bool) *Refusal {
+	if s := v.Service; s != nil {
+		if a := AddressOf(v.Address); a.IsValid() && !h.has(Client) {
+			if refusal := h.take(s.clients.enter(now, a, nil, check)); refusal != nil {
+				return refusal
+			}
+		}
+		if refusal := h.enter(now, s.service, check); refusal != nil {
+			return refusal
+		}
+	}
+	return h.enter(now, r.process, check)
+}
+
+// Identify does the same in the scopes of the client's key and tenant, after it was authenticated.
+func (r *Registry) Identify(now Instant, v *Visitor, h *Hold) *Refusal {
+	return r.identify(now, v, h, true)
+}
+
+func (r *Registry) identify(now Instant, v *Visitor, h *Hold, check bool) *Refusal {
+	if v.Own != nil && !h.has(Key) {
+		if refusal := h.take(r.keys.enter(now, v.Holder, v.Own, check)); refusal != nil {
+			return refusal
+		}
+	}
+	if v.Tenant != "" && !h.has(Tenant) {
+		return h.take(r.tenants.enter(now, v.Tenant, nil, check))
+	}
+	return nil
+}
+
+// Join takes places for a session that runs in the scopes that have got limits since it began. It refuses nothing.
+func (r *Registry) Join(now Instant, v *Visitor, h *Hold) {
+	r.arrive(now, v, h, false)
+	r.identify(now, v, h, false)
+}
+
+// Tenants returns how many sessions each tenant has that has any.
+func (r *Registry) Tenants() map[string]int { return r.tenants.Sessions() }
+
+// Hold is a session's places. It has one owner at a time, except that any goroutine may release it. The zero value holds none.
+type Hold struct {
+	scopes   []*Scope
+	released atomic.Bool
+}
+
+func (h *Hold) has(kind Kind) bool {
+	for _, s := range h.scopes {
+		if s.kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// enter takes a place in a scope that stays, unless that has no limits.
+func (h *Hold) enter(now Instant, s *Scope, check bool) *Refusal {
+	if h.has(s.kind) || *s.limits.Load() == (Limits{}) {
+		return nil
+	}
+	if !check {
+		s.join()
+	} else if refusal := s.enter(now); refusal != nil {
+		return refusal
+	}
+	return h.take(s, nil)
+}
+
+func (h *Hold) take(s *Scope, refusal *Refusal) *Refusal {
+	if s != nil {
+		h.scopes = append(h.scopes, s)
+	}
+	return refusal
+}
+
+// Empty reports whether nothing limits the session.
+func (h *Hold) Empty() bool { return h == nil || len(h.scopes) == 0 }
+
+// Release gives all places back. Only the first call does anything, and none on nil.
+func (h *Hold) Release() {
+	if h == nil || h.released.Swap(true) {
+		return
+	}
+	for _, s := range h.scopes {
+		s.leave()
+	}
+}
+
+// Rated reports whether a limit on messages or bytes a second applies to the session.
+func (h *Hold) Rated() bool {
+	for _, s := range h.scopes {
+		if l := s.limits.Load(); !l.MessageRate.Unlimited() || !l.ByteRate.Unlimited() {
+			return true
+		}
+	}
+	return false
+}
+
+// Turn returns how many messages and bytes the session's client may send before the session pays for them.
+func (h *Hold) Turn() (messages, bytes uint64) {
+	messages, bytes = Rate{}.TurnMessages(), Rate{}.TurnBytes()
+	for _, s := range h.scopes {
+		l := s.limits.Load()
+		messages, bytes = min(messages, l.MessageRate.TurnMessages()), min(bytes, l.ByteRate.TurnBytes())
+	}
+	return messages, bytes
+}
+
+// Cause is a limit of a scope.
+type Cause struct {
+	Scope *Scope // nil for that of the session's service
+	Limit Limit
+}
+
+// Spend pays for what the session's client has sent. It returns for how long the client must not send, and because of which limit.
+func (h *Hold) Spend(now Instant, messages, bytes uint64) (wait time.Duration, cause Cause) {
+	for _, s := range h.scopes {
+		if w, limit := s.spend(now, messages, bytes); w > wait {
+			wait, cause = w, Cause{s, limit}
+		}
+	}
+	return wait, cause
+}
+
+// strictest returns the least of a service's limit and those of the session's scopes, where 0 is none, and whose it is.
+func strictest[N int64 | time.Duration](h *Hold, limit Limit, own N, of func(*Limits) N) (least N, cause Cause) {
+	least, cause = own, Cause{Limit: limit}
+	if h == nil {
+		return least, cause
+	}
+	for _, s := range h.scopes {
+		if n := of(s.limits.Load()); n > 0 && (least <= 0 || n < least) {
+			least, cause = n, Cause{s, limit}
+		}
+	}
+	return least, cause
+}
+
+// MaxMessage returns the strictest limit on messages, in bytes, with own the service's; 0 for none.
+func (h *Hold) MaxMessage(own int64) (int64, Cause) {
+	return strictest(h, MaxMessage, own, func(l *Limits) int64 { return l.MaxMessage })
+}
+
+// MaxSession returns the strictest limit on a session's duration, with own the service's; 0 for none.
+func (h *Hold) MaxSession(own time.Duration) (time.Duration, Cause) {
+	return strictest(h, MaxSession, own, func(l *Limits) time.Duration { return l.MaxSession })
+}
+
+// IdleTimeout returns the strictest limit on idleness, with own the service's; 0 for none.
+func (h *Hold) IdleTimeout(own time.Duration) (time.Duration, Cause) {
+	return strictest(h, IdleTimeout, own, func(l *Limits) time.Duration { return l.IdleTimeout })
+}

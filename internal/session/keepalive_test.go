@@ -1,0 +1,77 @@
+//go:build linux
+
+package session
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+// The sockets of clients have the limits that find those that are gone.
+func TestKeepAlive(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	for _, test := range []struct {
+		within                         time.Duration
+		idle, interval, count, timeout int // in seconds, but timeout in milliseconds
+	}{
+		{0, 15, 15, 9, 0},
+		{time.Minute, 15, 15, 9, 60_000},
+		{10 * time.Second, 2, 2, 4, 10_000},
+		{time.Second, 1, 1, 4, 1000},
+	} {
+		client, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		keepAlive(nc, test.within)
+		raw, err := nc.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = raw.Control(func(fd uintptr) {
+			for option, want := range map[int]int{
+				unix.TCP_KEEPIDLE: test.idle, unix.TCP_KEEPINTVL: test.interval, unix.TCP_KEEPCNT: test.count, unix.TCP_USER_TIMEOUT: test.timeout,
+			} {
+				if got, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, option); err != nil || got != want {
+					t.Errorf("with %v: option %d is %d, %v; want %d", test.within, option, got, err, want)
+				}
+			}
+		})
+		_, _ = client.Close(), nc.Close()
+	}
+}
+
+// A client that reads nothing loses its server's place, although it answers TCP's probes.
+func TestClientThatReadsNothing(t *testing.T) {
+	r := newRig(t, setup{options: func(o *Options) { o.Limits.ClientTimeout = time.Second }})
+	client, server := r.session()
+	go func() { // until the proxy ends the session
+		chunk := wstest.ServerFrame(true, frame.Binary, make([]byte, 64<<10))
+		for {
+			if _, err := server.Conn.Write(chunk); err != nil {
+				return
+			}
+		}
+	}()
+	wstest.Eventually(t, "the session ends", func() bool { return r.server.Active() == 0 })
+	_, _ = client.Close(), server.Close()
+	r.expectRecord(fate{"client", frame.AbnormalClosure, unresponsive, "discarded"})
+	if n := r.server.Stats().Meters.Total.Ends; len(n) != 1 || n[0].By != meter.Client {
+		t.Errorf("ends: %+v", n)
+	}
+}
