@@ -35,6 +35,7 @@ var notShown = []string{
 	"Configuration.Version", "Configuration.Since", "Configuration.Reason", "Configuration.Applied", // each version would be a series of its own
 	"Backends.Retired", // the sum over backend_retired_total
 	"Shortages",        // texts
+	"Tenants.Services", // tenants times services would be too many series
 	"Drain",            // times, and the sessions that ended because of it, which have a class of their own
 }
 

@@ -23,6 +23,7 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 			v = s.newService(name, plan)
 		}
 		s.applyService(v, plan)
+		v.applyTenants(s.desired.tenantsAt(name))
 		for _, b := range plan.backends {
 			s.applyBackend(v, b, now)
 		}
