@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"internal/printable":     {},
 	"internal/accesslog":     {"internal/mistake", "internal/origin"},
 	"internal/origin":        {},
-	"internal/limits":        {"internal/config/value"},
+	"internal/limits":        {"internal/config/value", "internal/spelling"},
 	"internal/acme":          {},
 	"internal/acme/acmetest": {"internal/discovery/dnstest", "internal/secure/securetest", "internal/wstest"},
 	"internal/identity":      {"internal/limits"},
@@ -41,6 +41,9 @@ var mayImport = map[string][]string{
 	// Who clients are.
 	"internal/auth":        {"internal/identity", "internal/limits"},
 	"internal/auth/apikey": {"internal/auth", "internal/identity", "internal/limits"},
+	"internal/auth/token":  {"internal/auth", "internal/identity", "internal/mistake"},
+
+	"internal/auth/token/tokentest": {},
 
 	// Connections, with TLS or without.
 	"internal/secure":            {},

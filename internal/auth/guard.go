@@ -23,7 +23,7 @@ const sampled = 8
 // Each failure takes a place in a bucket of one period's failures, as for all rates: with 20/m, 20 failures at once are answered, and one
 // more each 3 s. Attempts that run at the same time count when they have failed.
 //
-// Any goroutine may use it.
+// Any goroutine may use it. A nil Guard refuses nobody.
 type Guard struct {
 	log   *slog.Logger     // static
 	now   func() time.Time // static
@@ -58,6 +58,9 @@ func (g *Guard) SetRate(failures limits.Rate) {
 
 // Wait returns how long a client must wait before it may try again; 0 if it may now. It counts those that must wait.
 func (g *Guard) Wait(client netip.Addr) time.Duration {
+	if g == nil {
+		return 0
+	}
 	key, now := network(client), g.now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,6 +84,9 @@ func (g *Guard) interval() time.Duration { return max(1, g.rate.Per/time.Duratio
 
 // Failed counts a failure. service is for the log.
 func (g *Guard) Failed(client netip.Addr, service string) {
+	if g == nil {
+		return
+	}
 	key, now := network(client), g.now()
 	if !key.IsValid() {
 		return
@@ -146,6 +152,9 @@ type GuardStats struct {
 
 // Stats returns what the guard does. It also forgets the addresses that are no suspects any more.
 func (g *Guard) Stats() (stats GuardStats) {
+	if g == nil {
+		return stats
+	}
 	now := g.now()
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,6 +1,6 @@
 package frame
 
-// Error is a violation of RFC 6455 by a peer. The errors of this package can be compared with ==, and cost no allocation.
+// Error is a violation of RFC 6455, or of a limit, by a peer. The errors of this package can be compared with ==, and cost no allocation.
 type Error struct {
 	// Code is the close code for the peer (RFC 6455, section 7.4.1).
 	Code CloseCode
@@ -26,5 +26,6 @@ var (
 	ErrCloseCode         = &Error{ProtocolError, "close code that must not be sent"}
 	ErrCloseReason       = &Error{InvalidPayload, "close reason is not UTF-8"}
 	ErrText              = &Error{InvalidPayload, "text is not UTF-8"}
+	ErrEmptyFrames       = &Error{PolicyViolation, "too many empty frames in a message"}
 	ErrMessageSize       = &Error{MessageTooBig, "message over the size limit"}
 )

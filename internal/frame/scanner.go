@@ -22,8 +22,13 @@ type Scanner struct {
 	// Inspect is the kinds of messages to inspect: Next stops at each of their frames, for [Scanner.NextPiece]. The owner sets it
 	// between two calls. It applies to messages that begin after that.
 	Inspect    Kinds
-	fromClient bool // static
+	fromClient bool   // static
+	empty      uint16 // frames without payload that did not end the current message
 }
+
+// maxEmpty is how many frames of a client's message may have no payload and not end it. A message of such frames would never reach the
+// limit of its size, and cost each side as much as others.
+const maxEmpty = 1000
 
 // NewClientScanner returns a scanner for what a client sends: frames must be masked, text must be UTF-8, and no
 // message may be larger than limit bytes (0 for no limit).
@@ -192,11 +197,18 @@ func (s *Scanner) payload(b []byte) (int, error) {
 	}
 	s.remaining -= int64(n)
 	s.Bytes += uint64(n)
-	if s.remaining == 0 && s.fin {
-		s.Messages++
-		s.opcode = Continuation
-		s.message = 0
-		s.inspecting = false
+	if s.remaining == 0 {
+		if s.fin {
+			s.Messages++
+			s.opcode = Continuation
+			s.message = 0
+			s.inspecting = false
+			s.empty = 0
+		} else if n == 0 && s.fromClient {
+			if s.empty++; s.empty > maxEmpty {
+				return 0, ErrEmptyFrames
+			}
+		}
 	}
 	return n, nil
 }

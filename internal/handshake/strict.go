@@ -65,7 +65,9 @@ var crlf = []byte("\r\n")
 
 func malformed(what string) *Refusal { return badRequest("malformed HTTP request: " + what) }
 
-func badRequest(reason string) *Refusal { return &Refusal{Status: http.StatusBadRequest, Reason: reason} }
+func badRequest(reason string) *Refusal {
+	return &Refusal{Status: http.StatusBadRequest, Reason: reason}
+}
 
 // checkBytes checks that lines end as they must, and that nothing else in them moves a terminal or ends a text in C.
 func checkBytes(head []byte) *Refusal {

@@ -37,6 +37,8 @@ const (
 	ClientError
 	// Limit: the session was idle for too long, or has lasted as long as the service allows.
 	Limit
+	// Unauthorized: the client's credential was revoked or has expired.
+	Unauthorized
 	// BackendLeft: the server went away in order, with 1001 or 1012.
 	BackendLeft
 	// BackendFailed: the server vanished, did not answer, broke the protocol, or closed with a code for an error.
@@ -59,7 +61,7 @@ const (
 )
 
 var classNames = [classes]string{
-	"", "normal", "application", "client_left", "client_error", "limit", "backend_left", "backend_failed", "backend_refused", "backend_full",
+	"", "normal", "application", "client_left", "client_error", "limit", "unauthorized", "backend_left", "backend_failed", "backend_refused", "backend_full",
 	"connection_lost", "shutdown", "killed", "internal_error",
 }
 

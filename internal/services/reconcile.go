@@ -22,6 +22,9 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 		if v == nil {
 			v = s.newService(name, plan)
 		}
+		if s.applyAuth(v, &plan.Service) {
+			s.authChanged = true
+		}
 		s.applyService(v, plan)
 		v.applyTenants(s.desired.tenantsAt(name))
 		for _, b := range plan.backends {

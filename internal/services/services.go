@@ -21,6 +21,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/auth"
+	"github.com/wsbouncer/wsbouncer/internal/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/discovery"
@@ -62,6 +64,9 @@ type Options struct {
 	// InForce is called whenever a snapshot was put in force or the discovered servers have changed, with the servers, host:port, of
 	// each backend with discover that has some. Calls do not overlap, and it must not call Services. Nil for nobody.
 	InForce func(snapshot *config.Snapshot, found map[string][]string)
+	// CheckCredentials is called after API keys, or how services authenticate their clients, have changed, such as
+	// [session.Server.CheckCredentials]. Calls do not overlap, and it must not call Services. Nil for nobody.
+	CheckCredentials func()
 	// SetRoutes receives the services that clients can ask for, such as [session.Server.SetServices].
 	SetRoutes func([]*session.Service)
 	// Log receives a line for each change of state.
@@ -77,6 +82,7 @@ type Services struct {
 	done     chan struct{}
 
 	discovery *discovery.Discovery // static
+	keys      *apikey.Method       // static; all services share it
 	answered  atomic.Bool          // discovered servers have changed, see replan
 
 	applying sync.Mutex // held by putInForce, so that plans are applied one after the other; taken before mu
@@ -84,6 +90,7 @@ type Services struct {
 	// mu is never held while waiting for the network or for another goroutine, because monitoring needs it.
 	mu          sync.Mutex
 	begun       bool                  // guarded by mu: a snapshot was applied before
+	authChanged bool                  // guarded by mu: how a service authenticates its clients has changed
 	released    bool                  // guarded by mu: no connection is kept without a session, see Release
 	desired     *plan                 // guarded by mu: the plan that was applied last
 	services    map[string]*service   // guarded by mu: by name
@@ -101,6 +108,8 @@ type service struct {
 	peers    *backend.Peers             // static
 	dropped  *session.Dropped           // static
 	removed  chan struct{}              // static; closed when the service is removed
+	auth     *auth.Policy               // how its clients are authenticated; nil for not at all
+	authBy   config.Service             // that auth was made for, if that is not nil
 	atStart  bool                       // static; it had enabled backends when the proxy started
 	served   bool                       // a backend that was removed had a connection
 	plan     *servicePlan
@@ -130,7 +139,7 @@ func New(o Options) *Services {
 	}
 	s := &Services{
 		o: o, services: make(map[string]*service), servers: make(map[string][]*member), sharedLines: make(map[string]sharedLine),
-		woken: make(chan struct{}, 1), done: make(chan struct{}),
+		woken: make(chan struct{}, 1), done: make(chan struct{}), keys: apikey.NewMethod(time.Now),
 	}
 	s.discovery = discovery.New(discovery.Options{
 		Resolver: o.Resolver, Own: o.Own, Guard: o.Guard, Log: o.Log,
@@ -161,13 +170,18 @@ func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	recheck := s.applyKeys(snapshot, before) // before a route leads to them
 	s.mu.Lock()
 	s.desired = next
 	s.logShared(time.Now())
 	s.reconcile(time.Now())
 	s.route()
 	s.begun = true
+	recheck, s.authChanged = recheck || s.authChanged, false
 	s.unlock()
+	if recheck && s.o.CheckCredentials != nil {
+		s.o.CheckCredentials()
+	}
 	s.discovery.Watch(next.watched(s.o.LookupPace))
 	if s.o.InForce != nil {
 		s.o.InForce(snapshot, next.found())
@@ -290,7 +304,7 @@ func (v *service) route() *session.Service {
 		Name: v.name, Host: c.Host, Path: c.Path, Group: v.group, Profile: v.plan.profile, Variants: v.variants,
 		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Origins: c.AllowOrigin,
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
-		Passing: v.plan.passing, Dropped: v.dropped, Removed: v.removed,
+		Passing: v.plan.passing, Dropped: v.dropped, Removed: v.removed, Auth: v.auth,
 	}
 }
 

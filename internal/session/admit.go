@@ -40,7 +40,7 @@ func (s *Server) admit(nc net.Conn, begun time.Time, opening *opening) {
 	defer s.registry.removeWaiting(arrival.id.Number)
 	if err == nil {
 		arrival.path, arrival.requestID, arrival.trace = shortened(req.URL.Path), requestID(req), s.trace(req)
-		err = s.lease(nc, req, arrival)
+		err = s.lease(nc, req, &arrival)
 	}
 	if err != nil {
 		s.taps.left(arrival.id)
@@ -56,9 +56,9 @@ func (s *Server) admit(nc net.Conn, begun time.Time, opening *opening) {
 	}
 }
 
-// lease checks the request, leases a connection for it and starts the session on the connection's loop, which owns nc
+// lease checks the request, authenticates the client, leases a connection for it and starts the session on the connection's loop, which owns nc
 // from then on. The lease comes before the answer, so that a client gets 503 if no connection is free.
-func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival arrival) error {
+func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival *arrival) error {
 	service := s.routes.Load().find(req.Host, req.URL.Path)
 	if service == nil {
 		return &handshake.Refusal{Status: http.StatusNotFound, Reason: "there is no service for this path"}
@@ -69,7 +69,10 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival arrival) err
 	if from := req.Header.Get("Origin"); from != "" && len(service.Origins) > 0 && !slices.Contains(service.Origins, from) {
 		return &handshake.Refusal{Status: http.StatusForbidden, Reason: "this origin is not allowed"}
 	}
-	variant, err := service.variant(req, &arrival)
+	if err := s.authenticate(service, req, arrival); err != nil {
+		return err
+	}
+	variant, err := service.variant(req, arrival)
 	if err != nil {
 		return err
 	}
@@ -78,7 +81,7 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival arrival) err
 		if s.drained.Err() != nil {
 			return unavailable("shutting down")
 		}
-		conn, err := s.acquire(service, nc, req, &arrival)
+		conn, err := s.acquire(service, nc, req, arrival)
 		if err != nil {
 			service.Variants.Forget(variant)
 			return err
@@ -106,7 +109,7 @@ func unavailable(reason string) *handshake.Refusal {
 }
 
 // start brings the client to the leased connection's loop. It returns false if the connection was lost meanwhile.
-func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *handshake.Request, arrival arrival) (bool, error) {
+func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *handshake.Request, arrival *arrival) (bool, error) {
 	type outcome struct {
 		started bool
 		err     error
@@ -134,8 +137,8 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 			return
 		}
 		arrival.opening.leave(true)
-		session := s.newSession(service, arrival)
-		session.begin(conn, socket, req)
+		session := s.newSession(service, *arrival)
+		session.begin(conn, socket, req, arrival.grant)
 		done <- outcome{started: true}
 	})
 	o := <-done

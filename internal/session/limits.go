@@ -1,12 +1,37 @@
 package session
 
 import (
+	"time"
+
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
-// This file limits how long a session may last or be idle, and handles its timers.
+// This file limits how long a session may last or be idle, and how many control frames its client may send, and handles its timers.
+
+// A client may send maxControls pings and pongs within controlPeriod. Each is answered, or at least read, and none counts as a message. Clients
+// that are usual send one in some seconds.
+const (
+	maxControls   = 1000
+	controlPeriod = 10 * time.Second
+)
+
+// controls counts the control frames of a client. It is owned by the session's loop.
+type controls struct {
+	count uint32 // since the period began
+	begun uint32 // when the period began, in milliseconds; 0 before the first control frame
+}
+
+// exceeded counts a control frame, and reports whether there were too many. It reads the clock only once in maxControls times.
+func (c *controls) exceeded() bool {
+	if c.count++; c.count > 1 && c.count <= maxControls {
+		return false
+	}
+	now, begun := uint32(loop.Now()/loop.Instant(time.Millisecond))|1, c.begun
+	c.count, c.begun = 1, now
+	return begun != 0 && now-begun < uint32(controlPeriod.Milliseconds()) // also after an overflow
+}
 
 // idleChecks is how often a session is checked within its idle limit.
 const idleChecks = 4
@@ -20,10 +45,11 @@ type progress struct {
 
 // What a session's timers are set for.
 const (
-	timeState    loop.Purpose = iota // the CloseTimeout of the present state
-	idleCheck                        // the next check for idleness
-	leavingCheck                     // the next check whether the backend takes what a client had sent before it left
-	timeDuration                     // the limit on the session's duration
+	timeState      loop.Purpose = iota // the CloseTimeout of the present state
+	idleCheck                          // the next check for idleness
+	leavingCheck                       // the next check whether the backend takes what a client had sent before it left
+	timeDuration                       // the limit on the session's duration
+	timeCredential                     // the expiry of the client's credential
 )
 
 // Expired implements [loop.TimerHandler].
@@ -38,6 +64,8 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 		s.checkLeaving()
 	case timeDuration:
 		s.end(meter.Limit, frame.PolicyViolation, "session limit reached")
+	case timeCredential:
+		s.checkCredential()
 	}
 }
 
@@ -80,9 +108,17 @@ func (s *Session) checkLeaving() {
 	}
 }
 
-// limitDuration ends the session when it has lasted as long as the service allows.
+// limitDuration sets the timer for the session's end: when it has lasted as long as the service allows, or when its client's credential
+// must be checked once more.
 func (s *Session) limitDuration() {
+	left, purpose := time.Duration(0), timeDuration
 	if limit := s.record.Service.MaxDuration; limit > 0 {
-		s.deadline.Set(s.client, limit, timeDuration)
+		left = max(limit-time.Since(s.record.Leased), 1)
+	}
+	if check := s.credentialLeft(); check > 0 && (left == 0 || check < left) {
+		left, purpose = check, timeCredential
+	}
+	if left > 0 {
+		s.deadline.Set(s.client, left, purpose)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -21,9 +22,11 @@ func (s *Service) variant(req *handshake.Request, arrival *arrival) (string, err
 	if refusal != nil {
 		return "", refusal
 	}
-	v, dropped, err := passing.Variant(profile.Request{
-		Rest: rest, Query: req.URL.RawQuery, Field: arrival.field(req), Subprotocols: req.Subprotocols(),
-	})
+	request := profile.Request{Rest: rest, Query: req.URL.RawQuery, Field: arrival.field(req), Subprotocols: req.Subprotocols()}
+	if s.Auth != nil {
+		request = withoutCredentials(request, s.Auth.Withheld)
+	}
+	v, dropped, err := passing.Variant(request)
 	if err != nil {
 		return "", &handshake.Refusal{
 			Status: http.StatusBadRequest, Reason: err.Error(), Logged: "the profile does not allow a parameter or header of the request",
@@ -39,6 +42,14 @@ func (s *Service) variant(req *handshake.Request, arrival *arrival) (string, err
 		passTrace(passing, &v, trace)
 	}
 	return s.Variants.Name(v), nil
+}
+
+// withoutCredentials removes from a request what is meant for the proxy alone. So a client's key makes no connection its own.
+func withoutCredentials(r profile.Request, withheld auth.Sources) profile.Request {
+	field := r.Field
+	r.Field = func(name string) []string { return withheld.Field(name, field(name)) }
+	r.Query, r.Subprotocols = withheld.Query(r.Query), withheld.Subprotocols(r.Subprotocols)
+	return r
 }
 
 // passTrace makes the session's span the parent of what the backend does on a connection that is dialed for this client, if the service

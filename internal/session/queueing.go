@@ -10,6 +10,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
@@ -30,6 +31,10 @@ type arrival struct {
 	variant   string          // variant of the connection that it needs
 	trace     *Trace          // nil for none
 	opening   *opening        // its unfinished handshake
+	// identity is who the client is, if its service authenticates clients; nil for nobody. Set by authenticate, also if it refuses a client
+	// that is known.
+	identity *identity.Identity
+	grant    string // subprotocol to grant if the client offers none that the server has chosen; empty for none
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/printable"
@@ -50,6 +51,8 @@ type Record struct {
 	Outcome backend.Outcome // what became of the backend's connection
 	Reason  string
 
+	// Identity is who the client is; nil for nobody. What it points to is immutable.
+	Identity *identity.Identity
 	// RequestID is what the client calls its request (X-Request-Id); empty if it says nothing valid.
 	RequestID string
 	// Trace is the session's place in a distributed trace; nil for none.
@@ -61,7 +64,7 @@ func (r *Record) begin(service *Service, arrival arrival) {
 	r.Arrived, r.Position, r.Leased = arrival.at, int32(arrival.position), time.Now()
 	r.Waited = r.Leased.Sub(arrival.asked)
 	r.Service = service
-	r.RequestID, r.Trace = arrival.requestID, arrival.trace
+	r.RequestID, r.Trace, r.Identity = arrival.requestID, arrival.trace, arrival.identity
 }
 
 func (r *Record) end(who party, class meter.Class, code frame.CloseCode, reason string) {
@@ -104,12 +107,13 @@ func (r *Record) logStart(log *slog.Logger) {
 
 // identity returns what each line about the session begins with.
 func (r *Record) identity() []slog.Attr {
-	attrs := append(make([]slog.Attr, 0, 24), slog.String("id", r.ID.String()), slog.String("service", r.Service.Name))
+	attrs := append(make([]slog.Attr, 0, 28), slog.String("id", r.ID.String()), slog.String("service", r.Service.Name))
 	attrs = appendTexts(attrs, "path", r.Path)
 	if r.Backend != nil {
 		attrs = append(attrs, slog.String("backend", r.Backend.Name()), slog.String("connection", r.ConnectionID()))
 	}
 	attrs = append(attrs, slog.String("client", r.Client.String()))
+	attrs = appendTexts(attrs, shownIdentity(r.Identity)...)
 	return appendTexts(attrs, "peer", r.Peer.Text(), "request_id", r.RequestID, "trace_id", r.TraceID())
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/printable"
 )
@@ -26,9 +27,10 @@ type Refused struct {
 	Service   string // that it asked for; empty if there is none, or its request could not be read
 	Path      string // that it asked for, without the query; empty if its request could not be read
 	Client    origin.Address
-	Peer      *origin.Address // that its connection came from; nil if that is Client
-	Status    int             // HTTP status of the answer
-	Reason    string          // never says what the client's query or header had
+	Identity  *identity.Identity // who the client is, if that is known; nil otherwise
+	Peer      *origin.Address    // that its connection came from; nil if that is Client
+	Status    int                // HTTP status of the answer
+	Reason    string             // never says what the client's query or header had
 	RequestID string
 	TraceID   string
 	Trace     *Trace // nil for none
@@ -46,7 +48,7 @@ func (s *Server) refuse(nc net.Conn, req *handshake.Request, a arrival, refusal 
 	}
 	r := Refused{
 		Arrived: a.at, At: time.Now(), ID: a.id, Path: a.path, Client: a.client, Peer: a.peer, Status: refusal.Status, Reason: printable.Text(reason, maxReason),
-		RequestID: a.requestID, TraceID: a.trace.id(), Trace: a.trace,
+		RequestID: a.requestID, TraceID: a.trace.id(), Trace: a.trace, Identity: a.identity,
 	}
 	if req != nil {
 		if service := s.routes.Load().find(req.Host, req.URL.Path); service != nil {
@@ -99,6 +101,7 @@ func (r *refusals) log(c *Refused) {
 		return
 	}
 	attrs := []slog.Attr{slog.String("id", c.ID.String()), slog.String("client", c.Client.String())}
+	attrs = appendTexts(attrs, shownIdentity(c.Identity)...)
 	attrs = appendTexts(attrs, "peer", c.Peer.Text(), "service", c.Service, "path", c.Path, "request_id", c.RequestID, "trace_id", c.TraceID)
 	attrs = append(attrs, slog.Int("status", c.Status), slog.String("reason", c.Reason))
 	r.out.LogAttrs(context.Background(), slog.LevelInfo, "client refused", attrs...)

@@ -7,6 +7,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
 // clientSide is a session as the handler of its client's connection.
@@ -75,6 +76,10 @@ func (s *Session) holdsBack() bool {
 
 // clientControl acts on a control frame from the client.
 func (s *Session) clientControl(op frame.Opcode, payload []byte) {
+	if op != frame.Close && s.controls.exceeded() {
+		s.end(meter.Limit, frame.PolicyViolation, "too many control frames")
+		return
+	}
 	switch op {
 	case frame.Ping:
 		if s.leg.conn != nil { // without a lease, the client has its close frame, or is not read

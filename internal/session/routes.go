@@ -8,6 +8,7 @@ import (
 // routes map what clients ask for to services. They are immutable, so that a lookup needs no lock.
 type routes struct {
 	services map[route]*Service
+	byName   map[string]*Service
 	prefixes map[route]*Service // services that pass the path on, by prefix of clients' paths
 	deepest  int                // segments of the longest prefix
 	byHost   bool               // some services are for one host only
@@ -18,9 +19,10 @@ type route struct{ host, path string }
 // SetServices replaces all services in one step. Sessions go on, whatever becomes of their service. No two services may have the
 // same host and path.
 func (s *Server) SetServices(services []*Service) {
-	r := &routes{services: make(map[route]*Service, len(services)), prefixes: make(map[route]*Service)}
+	r := &routes{services: make(map[route]*Service, len(services)), byName: make(map[string]*Service, len(services)), prefixes: make(map[route]*Service)}
 	for _, service := range services {
 		r.services[route{service.Host, service.Path}] = service
+		r.byName[service.Name] = service
 		if service.Path != "" && service.Passing != nil && service.Passing.Pass.Path {
 			prefix := prefixOf(service.Path)
 			r.prefixes[route{service.Host, prefix}] = service

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
@@ -35,6 +36,8 @@ type Options struct {
 	Origin *origin.Policy
 	// Health answers health checks; the zero value has none.
 	Health Health
+	// AuthGuard refuses clients of addresses from which authentication fails too often; nil for no limit.
+	AuthGuard *auth.Guard
 	// Descriptors hears when the server cannot accept a client because this machine is short of something; nil for nobody.
 	Descriptors *machine.Descriptors
 	// Meters has the counters of the backends, which services.Options.Meters has too; default one without backends.
@@ -89,6 +92,7 @@ type Server struct {
 	active   atomic.Int64
 	stopped  atomic.Int64       // sessions that ended because the process does
 	refused  [600]atomic.Uint64 // by HTTP status
+	auth     auth.Counters
 	registry registry
 	history  history
 	refusals refusals
@@ -119,7 +123,9 @@ type Stats struct {
 	Handshakes    int
 	MaxHandshakes int
 	Dropped       map[string]uint64
-	Meters        meter.Snapshot // what was counted for each backend, and in total
+	Meters        meter.Snapshot  // what was counted for each backend, and in total
+	Auth          []auth.Count    // clients that were authenticated or turned away
+	Guard         auth.GuardStats // clients that were refused because authentication fails too often from their address
 }
 
 // When thousands of clients come at once, they wait in the listener's queue, where they cost nothing, and not in goroutines:
@@ -314,6 +320,7 @@ func (s *Server) Stats() Stats {
 	stats := Stats{
 		Active: s.active.Load(), Total: s.begun.Load(),
 		Refused: make(map[int]uint64), Ended: make(map[frame.CloseCode]uint64),
+		Auth: s.auth.Counts(), Guard: s.options.AuthGuard.Stats(),
 	}
 	for status := range s.refused {
 		if n := s.refused[status].Load(); n > 0 {

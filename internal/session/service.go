@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
@@ -34,6 +35,8 @@ type Service struct {
 	// HashBy says what chooses a client's backend if the group balances by hash.
 	HashBy HashBy
 
+	// Auth says how clients are authenticated; nil for not at all.
+	Auth *auth.Policy
 	// Origins are the accepted values of the Origin header; none for any. Requests without the header do not come from browsers
 	// and are always accepted.
 	Origins []string

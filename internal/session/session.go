@@ -34,8 +34,9 @@ type Session struct {
 	record   Record
 	tap      *tapping // nil while nobody taps the session
 
-	meter *meter.Backend // of the backend that serves it, or served it last; held
-	spoke loop.Instant   // when the client's first message had come; 0 before that
+	meter    *meter.Backend // of the backend that serves it, or served it last; held
+	controls controls       // of the client
+	spoke    loop.Instant   // when the client's first message had come; 0 before that
 }
 
 // newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
@@ -45,8 +46,9 @@ func (s *Server) newSession(service *Service, arrival arrival) *Session {
 	return session
 }
 
-// begin accepts the client's upgrade and starts relaying over conn.
-func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.Request) {
+// begin accepts the client's upgrade and starts relaying over conn. The client is granted the server's subprotocol if it offers that, and
+// otherwise grant, which is empty for none.
+func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.Request, grant string) {
 	l := conn.Stream().Loop()
 	s.countBegin(conn)
 	s.enterShard(l)
@@ -57,7 +59,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	l.Handling(s.client)
 	protocol := conn.Protocol()
 	if !req.Offers(protocol) {
-		protocol = ""
+		protocol = grant
 	}
 	s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
 	s.offerToTaps(conn)
@@ -71,6 +73,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	if waited != nil {
 		s.killIfWaitEnded(waited)
 	}
+	s.checkCredential() // it may have been revoked since it was checked
 }
 
 // startLeg begins the lease of conn: frames pass both ways from now on.

@@ -1,0 +1,97 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"reflect"
+	"slices"
+
+	"github.com/wsbouncer/wsbouncer/internal/auth"
+	"github.com/wsbouncer/wsbouncer/internal/auth/apikey"
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
+)
+
+// applyKeys puts the snapshot's API keys in force, and reports whether they differ from those before.
+func (s *Services) applyKeys(snapshot *config.Snapshot, before *plan) (changed bool) {
+	if before != nil && sameKeys(before.snapshot, snapshot) {
+		return false
+	}
+	var keys []apikey.Key
+	for name, key := range snapshot.Keys() {
+		hash, ok := apikey.ParseHash(key.Hash)
+		if !ok { // it has been checked
+			s.o.Log.Error("the hash of an API key cannot be read, so that nobody can use the key", "key", name)
+			continue
+		}
+		keys = append(keys, apikey.Key{
+			Name: name, Hash: hash, Tenant: key.Tenant, Expires: key.Expires, Services: key.Services, Limits: key.Limits,
+		})
+	}
+	s.keys.SetTable(apikey.NewTable(keys, s.keys.Table()))
+	return true
+}
+
+// sameKeys reports whether two snapshots have the same API keys.
+func sameKeys(a, b *config.Snapshot) bool {
+	next, stop := iter.Pull2(b.Keys())
+	defer stop()
+	for name, key := range a.Keys() {
+		if other, changed, ok := next(); !ok || other != name || !reflect.DeepEqual(key, changed) {
+			return false
+		}
+	}
+	_, _, more := next()
+	return !more
+}
+
+// applyAuth applies how a service's clients are authenticated, and reports whether that has changed. It is called with mu held.
+func (s *Services) applyAuth(v *service, c *config.Service) (changed bool) {
+	if v.auth != nil && sameAuth(&v.authBy, c) || v.auth == nil && len(c.AuthMethods()) == 0 {
+		return false
+	}
+	v.auth, v.authBy = s.newPolicy(c), *c
+	return true
+}
+
+// sameAuth reports whether two versions of a service authenticate clients in the same way.
+func sameAuth(a, b *config.Service) bool {
+	return slices.Equal(a.AuthMethods(), b.AuthMethods()) && slices.Equal(a.CredentialSources(), b.CredentialSources()) &&
+		slices.Equal(a.Pass, b.Pass) && a.EndUnauthorized == b.EndUnauthorized
+}
+
+// newPolicy returns how a service's clients are authenticated; nil for not at all.
+func (s *Services) newPolicy(c *config.Service) *auth.Policy {
+	if len(c.AuthMethods()) == 0 {
+		return nil
+	}
+	sources, err := auth.ParseSources(c.CredentialSources())
+	if err != nil { // it has been checked; without sources nobody gets in
+		s.o.Log.Error("a source of credentials cannot be used", "error", err)
+	}
+	policy := &auth.Policy{Sources: sources, Withheld: sources.Except(c.Pass), EndUnauthorized: c.EndUnauthorized}
+	for _, name := range c.AuthMethods() {
+		policy.Methods = append(policy.Methods, s.newMethod(name))
+	}
+	return policy
+}
+
+// newMethod returns the method of authentication of that name.
+func (s *Services) newMethod(name string) auth.Method {
+	if name == identity.MethodKeys {
+		return s.keys
+	}
+	return missingMethod(name)
+}
+
+// missingMethod is a method that this program does not have. It lets nobody in.
+type missingMethod string
+
+// Name implements [auth.Method].
+func (m missingMethod) Name() string { return string(m) }
+
+// Authenticate implements [auth.Method].
+func (m missingMethod) Authenticate(context.Context, *auth.Attempt) (*identity.Identity, error) {
+	return nil, errors.New("this version of the program does not have the method")
+}

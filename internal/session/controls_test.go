@@ -1,0 +1,81 @@
+package session
+
+import (
+	"bytes"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+// A client that floods the proxy with pings or pongs is ended, gets no more answers than that, and costs its server nothing.
+func TestControlFlood(t *testing.T) {
+	for _, op := range []frame.Opcode{frame.Ping, frame.Pong} {
+		r := newRig(t, setup{})
+		client, server := r.session()
+		client.Send(frame.Text, "hello")
+		server.Expect(frame.Text, "hello")
+		server.Send(frame.Text, "answer")
+		client.Expect(frame.Text, "answer")
+		flood := bytes.Repeat(wstest.ClientFrame(true, op, ""), maxControls)
+		client.SendBytes(flood)
+		client.Send(frame.Text, "still welcome")
+		server.Expect(frame.Text, "still welcome")
+		go func() { _, _ = client.Conn.Write(flood) }()
+		for answers := 0; ; answers++ {
+			h, payload, err := client.Next()
+			if err == nil && h.Opcode == frame.Pong && answers < 2*maxControls {
+				continue
+			}
+			if want := frame.AppendClosePayload(nil, frame.PolicyViolation, "too many control frames"); err != nil || !bytes.Equal(payload, want) {
+				t.Errorf("got %v %q, %v behind %d pongs", h.Opcode, payload, err, answers)
+			}
+			break
+		}
+		_ = client.Close()
+		r.expectRecord(fate{"proxy", frame.PolicyViolation, "too many control frames", "discarded"})
+		_ = server.Close()
+		r.expectFault(0, "served")
+	}
+}
+
+// A message that consists of empty frames does not go on for ever.
+func TestEmptyFrames(t *testing.T) {
+	r := newRig(t, setup{})
+	client, server := r.session()
+	client.SendBytes(wstest.ClientFrame(false, frame.Binary, "x"), bytes.Repeat(wstest.ClientFrame(false, frame.Continuation, ""), 1001))
+	client.ExpectClose(frame.PolicyViolation, frame.ErrEmptyFrames.Reason)
+	_, _ = client.Close(), server.Close()
+	r.expectRecord(fate{"client", frame.PolicyViolation, frame.ErrEmptyFrames.Reason, "discarded"})
+}
+
+// A client may send control frames for ever, if it does not send very many at a time.
+func TestControlsOverTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := loop.Now()
+		for _, step := range []time.Duration{15 * time.Second, 11 * time.Millisecond, 10*time.Millisecond + 20*time.Microsecond} {
+			var c controls
+			for i := range 5 * maxControls {
+				if c.exceeded() {
+					t.Fatalf("one each %v: too many after %d", step, i)
+				}
+				time.Sleep(step)
+			}
+		}
+		var c controls
+		count := 0
+		for !c.exceeded() {
+			count++
+			time.Sleep(9 * time.Millisecond)
+		}
+		if count != maxControls {
+			t.Errorf("ended after %d; want %d", count, maxControls)
+		}
+		if loop.Now() == start {
+			t.Error("the clock stands still")
+		}
+	})
+}
