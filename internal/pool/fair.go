@@ -15,13 +15,13 @@ const (
 )
 
 // rank works out the class of a tenant that uses so many connections, and its key: within a class, the least is served first.
-func (t *tenant[C]) rank(inUse int) (class, float64) {
-	key := float64(inUse+1) / t.share
+func (s *standing) rank(inUse int) (class, float64) {
+	key := float64(inUse+1) / s.share
 	switch {
-	case inUse < t.guaranteed:
+	case inUse < s.guaranteed:
 		return guaranteed, key
-	case t.overdue && inUse == 0:
-		return overdue, t.deadline
+	case s.overdue && inUse == 0:
+		return overdue, s.deadline
 	}
 	return byShare, key
 }

@@ -121,6 +121,7 @@ func (m *model) checkQueue(t *rapid.T, holders map[int]bool) {
 		}
 		holders[w.conn.number] = true
 	}
+	m.checkPlaces(t)
 	want := QueueStats{Limit: m.limit, Paused: m.paused, Waiting: len(m.waiting), Totals: m.queue}
 	want.Totals.WaitedSeconds = float64(m.waited) / 1e9
 	if len(m.waiting) > 0 {

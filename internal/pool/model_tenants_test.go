@@ -330,3 +330,23 @@ func checkHeap[T any](t *rapid.T, h *heap[T]) {
 		}
 	}
 }
+
+// checkPlaces: the clients that would be served in order have these places, and the others come after them.
+func (m *model) checkPlaces(t *rapid.T) {
+	var clients []Client
+	for _, w := range slices.Backward(m.waiting) { // in any order
+		clients = append(clients, Client{w.waiter.Tenant, w.waiter.Ticket()})
+	}
+	places := m.group.Standings().Places(clients)
+	order := m.inOrder()
+	for _, w := range m.waiting {
+		if !slices.Contains(order, w) {
+			order = append(order, w)
+		}
+	}
+	for i, w := range order {
+		if got := places[slices.Index(clients, Client{w.waiter.Tenant, w.waiter.Ticket()})]; got != i+1 {
+			t.Fatalf("a client of %q has place %d; want %d", w.waiter.Tenant, got, i+1)
+		}
+	}
+}

@@ -64,12 +64,10 @@ type TenantStats struct {
 // tenant is what a group knows of a tenant that is configured, has sessions, or has clients that wait. All of it is guarded by the
 // group's mutex.
 type tenant[C any] struct {
-	name       string
-	share      float64
-	promised   int
-	guaranteed int // promised, as far as the group has room
-	inUse      int // connections that its sessions use, resets included
-	totals     TenantTotals
+	name string
+	standing
+	promised int
+	totals   TenantTotals
 
 	// While clients of the tenant wait.
 	waiting     int
@@ -79,9 +77,7 @@ type tenant[C any] struct {
 	contended   []*lane[C]          // its lanes in lines that other tenants wait in, too
 	began       float64             // the queue's virtual time when they began to wait
 	served      float64             // and when one of its clients was last served
-	deadline    float64             // while inUse is 0: see queue.setDeadline
-	hasDeadline bool                // the deadline has not passed
-	overdue     bool                // it has
+	hasDeadline bool                // it is in queue.deadlines: it uses no connection, and is not overdue
 	class       class               // with key: when it is served, see servedBefore
 	key         float64
 
