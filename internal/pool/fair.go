@@ -1,5 +1,7 @@
 package pool
 
+import "math"
+
 // This file says which tenant's client is served next. The functions are called with the group's mutex held.
 
 // class is what comes first in the order in which tenants are served.
@@ -14,33 +16,45 @@ const (
 	byShare
 )
 
-// rank works out the class of a tenant that uses so many connections, and its key: within a class, the least is served first.
-func (s *standing) rank(inUse int) (class, float64) {
-	key := float64(inUse+1) / s.share
-	switch {
-	case inUse < s.guaranteed:
-		return guaranteed, key
-	case s.overdue && inUse == 0:
-		return overdue, s.deadline
-	}
-	return byShare, key
+// rank is a tenant's place among the tenants.
+type rank struct {
+	class class
+	key   float64 // within a class, the least is served first
+	due   float64 // of those with the same key, the least: those without sessions by their deadlines, then the others
 }
 
-// rankedBefore tells which of two tenants is served first. Of equals, it is the one whose client, a or b, came first.
-func rankedBefore[C any](s, t *tenant[C], a, b *Waiter[C]) bool {
-	switch {
-	case s.class != t.class:
-		return s.class < t.class
-	case s.key != t.key:
-		return s.key < t.key
+// rank works out the rank of a tenant that uses so many connections.
+func (s *standing) rank(inUse int) rank {
+	r := rank{byShare, float64(inUse+1) / s.share, math.Inf(1)}
+	if inUse == 0 {
+		r.due = s.deadline
 	}
-	return a.ticket < b.ticket
+	switch {
+	case inUse < s.guaranteed:
+		r.class = guaranteed
+	case s.overdue && inUse == 0:
+		r.class, r.key = overdue, s.deadline
+	}
+	return r
+}
+
+// before tells which of two tenants is served first. Of equals, it is the one whose client, of that ticket, came first.
+func (r *rank) before(other *rank, ticket, otherTicket uint64) bool {
+	switch {
+	case r.class != other.class:
+		return r.class < other.class
+	case r.key != other.key:
+		return r.key < other.key
+	case r.due != other.due:
+		return r.due < other.due
+	}
+	return ticket < otherTicket
 }
 
 // initQueue makes a queue ready for use.
 func initQueue[C any](q *queue[C]) {
 	initLine(&q.base, "")
-	q.order.before = func(s, t *tenant[C]) bool { return rankedBefore(s, t, s.first, t.first) }
+	q.order.before = func(s, t *tenant[C]) bool { return s.ranked.before(&t.ranked, s.first.ticket, t.first.ticket) }
 	q.order.index = func(t *tenant[C]) *int { return &t.inOrder }
 	q.fullest.before = func(s, t *tenant[C]) bool {
 		a, b := float64(s.waiting)/s.share, float64(t.waiting)/t.share
@@ -58,7 +72,7 @@ func (q *queue[C]) enter(t *tenant[C]) {
 	if t.inUse == 0 {
 		q.setDeadline(t)
 	}
-	t.class, t.key = t.rank(t.inUse)
+	t.ranked = t.rank(t.inUse)
 	q.order.push(t)
 	q.fullest.push(t)
 }
@@ -85,7 +99,7 @@ func (q *queue[C]) reorder(t *tenant[C]) {
 }
 
 func (q *queue[C]) rerank(t *tenant[C]) {
-	t.class, t.key = t.rank(t.inUse)
+	t.ranked = t.rank(t.inUse)
 	q.order.fix(t)
 	for _, l := range t.contended {
 		l.line.lanes.fix(l)
@@ -96,7 +110,7 @@ func (q *queue[C]) rerank(t *tenant[C]) {
 //
 // By what they use, a tenant whose share is less than one connection would never be served while others wait. So it is due after as many
 // clients were served as its share says (weighted fair queueing): virtual time passes by 1/shares with each client, where shares
-// is the sum of the shares of all tenants that wait, and the tenant is due 1/share after it was last served, or began to wait.
+// is the sum of the shares of all tenants that wait, and the tenant is due 1/share, which is its turn, after it was last served, or began to wait.
 func (q *queue[C]) setDeadline(t *tenant[C]) {
 	t.deadline = max(t.began, t.served) + 1/t.share
 	t.overdue = t.deadline <= q.virtual
@@ -112,13 +126,13 @@ func (q *queue[C]) endDeadline(t *tenant[C]) {
 	t.hasDeadline, t.overdue = false, false
 }
 
-// advance moves the virtual time on, since a client of the tenant is served, which has its connection already.
+// advance moves the virtual time on, since a client of the tenant, which is still in the queue, has got its connection.
 func (q *queue[C]) advance(served *tenant[C]) {
-	late := served.inUse == 1 && served.deadline <= q.virtual
 	q.virtual += 1 / q.shares
 	served.served = q.virtual
-	if late { // it counts as served in time, so that it loses nothing of its share, unless it was late by more than a turn
-		served.served = max(served.deadline, q.virtual-1/served.share)
+	if served.inUse == 1 { // it counts as served at its deadline, so that it neither wins nor loses by the moment, but at most a turn
+		turn := 1 / served.share
+		served.served = min(max(served.deadline, q.virtual-turn), q.virtual+turn)
 	}
 	for {
 		t, ok := q.deadlines.best()
@@ -138,7 +152,7 @@ func (q *queue[C]) sort() {
 			q.endDeadline(t)
 			q.setDeadline(t)
 		}
-		t.class, t.key = t.rank(t.inUse)
+		t.ranked = t.rank(t.inUse)
 	}
 	q.order.sort()
 	q.fullest.sort()
@@ -180,19 +194,12 @@ type step[C any] struct {
 	tenant *tenant[C]
 	next   *Waiter[C]
 	passed int
-	class  class
-	key    float64
+	ranked rank
 	index  int // of the tenant in queue.order, if it is new on the walk; -1 otherwise
 }
 
 func (s *step[C]) before(other *step[C]) bool {
-	switch {
-	case s.class != other.class:
-		return s.class < other.class
-	case s.key != other.key:
-		return s.key < other.key
-	}
-	return s.next.ticket < other.next.ticket
+	return s.ranked.before(&other.ranked, s.next.ticket, other.next.ticket)
 }
 
 // walk calls visit with the waiting clients in the order in which they would be served if nobody came or left, until it returns false. It
@@ -217,7 +224,7 @@ func (g *Group[C]) walk(visit func(*Waiter[C]) bool) {
 	add := func(i int) {
 		if i < len(q.order.items) {
 			t := q.order.items[i]
-			steps = pushStep(steps, step[C]{tenant: t, next: t.first, class: t.class, key: t.key, index: i})
+			steps = pushStep(steps, step[C]{tenant: t, next: t.first, ranked: t.ranked, index: i})
 		}
 	}
 	add(0)
@@ -241,7 +248,7 @@ func (g *Group[C]) walk(visit func(*Waiter[C]) bool) {
 		if s.next = s.next.behind; s.next != nil {
 			s.passed++
 			s.index = -1
-			s.class, s.key = t.rank(t.inUse + s.passed)
+			s.ranked = t.rank(t.inUse + s.passed)
 			steps = pushStep(steps, s)
 		}
 	}

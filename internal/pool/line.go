@@ -32,7 +32,7 @@ func laneBefore[C any](a, b *lane[C]) bool {
 	if a.tenant == b.tenant {
 		return a.first.ticket < b.first.ticket
 	}
-	return rankedBefore(a.tenant, b.tenant, a.first, b.first)
+	return a.tenant.ranked.before(&b.tenant.ranked, a.first.ticket, b.first.ticket)
 }
 
 // line returns the line for a variant, or nil when nobody waits for it.

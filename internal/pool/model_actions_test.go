@@ -124,6 +124,7 @@ func (m *model) acquire(t *rapid.T) {
 			t.Fatalf("leased connection %d of variant %q to a client that needs %q", n, s.variant, w.Variant)
 		}
 		s.held, s.tenant = true, w.Tenant
+		m.took(w.Tenant)
 		if w.Lease() != s.sessions {
 			t.Fatalf("lease %d of connection %d; want %d", w.Lease(), n, s.sessions)
 		}

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"math"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -119,26 +120,23 @@ func (m *model) entitled(tenant string) bool {
 
 // precedes tells which of two clients is served first when their tenants use so many connections.
 func (m *model) precedes(a, b *modelClient, inUse map[string]int) bool {
-	rank := func(w *modelClient) (int, float64) {
+	rank := func(w *modelClient) []float64 {
 		name := w.waiter.Tenant
 		used := inUse[name]
-		key := float64(used+1) / m.share(name)
-		if used < m.guarantee(name) {
-			return 0, key
+		key, due := float64(used+1)/m.share(name), math.MaxFloat64
+		if used == 0 {
+			due = max(m.tenants.began[name], m.tenants.served[name]) + 1/m.share(name)
 		}
-		if due := max(m.tenants.began[name], m.tenants.served[name]) + 1/m.share(name); used == 0 && due <= m.tenants.virtual {
-			return 1, due
+		switch {
+		case used < m.guarantee(name):
+			return []float64{0, key, due}
+		case due <= m.tenants.virtual:
+			return []float64{1, due, due}
 		}
-		return 2, key
+		return []float64{2, key, due}
 	}
-	class, key := rank(a)
-	otherClass, otherKey := rank(b)
-	switch {
-	case a.waiter.Tenant == b.waiter.Tenant:
-	case class != otherClass:
-		return class < otherClass
-	case key != otherKey:
-		return key < otherKey
+	if order := slices.Compare(rank(a), rank(b)); order != 0 && a.waiter.Tenant != b.waiter.Tenant {
+		return order < 0
 	}
 	return slices.Index(m.waiting, a) < slices.Index(m.waiting, b)
 }
@@ -199,21 +197,22 @@ func (m *model) mustWait(w *Waiter[int]) bool {
 	return own || m.waits(w.Variant) && m.inUse(w.Tenant) >= m.guarantee(w.Tenant)
 }
 
-// advance notes that a client who waited was served.
-func (m *model) advance(served *modelClient) {
+// took notes that a client of the tenant was served without having waited.
+func (m *model) took(name string) { m.tenants.served[name] = m.tenants.virtual + 1/m.share(name) }
+
+// advance notes that a client of the tenant, which is still among those who wait, was served.
+func (m *model) advance(name string) {
 	shares := 0.0
-	for _, name := range modelTenantNames {
-		if m.waitingOf(name) > 0 {
-			shares += m.share(name)
+	for _, waiting := range modelTenantNames {
+		if m.waitingOf(waiting) > 0 {
+			shares += m.share(waiting)
 		}
 	}
-	name := served.waiter.Tenant
 	due := max(m.tenants.began[name], m.tenants.served[name]) + 1/m.share(name)
-	late := m.inUse(name) == 1 && due <= m.tenants.virtual
 	m.tenants.virtual += 1 / shares
 	m.tenants.served[name] = m.tenants.virtual
-	if late {
-		m.tenants.served[name] = max(due, m.tenants.virtual-1/m.share(name))
+	if m.inUse(name) == 1 {
+		m.tenants.served[name] = min(max(due, m.tenants.virtual-1/m.share(name)), m.tenants.virtual+1/m.share(name))
 	}
 }
 
@@ -286,6 +285,9 @@ func (m *model) checkTenants(t *rapid.T) {
 	for _, name := range modelTenantNames {
 		if !seen[name] && m.inUse(name)+m.waitingOf(name) > 0 {
 			t.Fatalf("tenant %q is not known", name)
+		}
+		if !seen[name] {
+			delete(m.tenants.served, name)
 		}
 	}
 	if sum != m.leased {

@@ -203,7 +203,7 @@ func (m *model) serve(t *rapid.T) {
 		n := <-w.waiter.ready
 		w.waiter.ready <- n // not to be taken yet
 		w.conn = m.lease(t, n, w)
-		m.advance(w)
+		m.advance(w.waiter.Tenant)
 		m.waiting = slices.DeleteFunc(m.waiting, func(other *modelClient) bool { return other == w })
 		m.handed = append(m.handed, w)
 		m.queue.Served++

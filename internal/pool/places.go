@@ -48,8 +48,7 @@ type contender struct {
 	standing
 	clients []int // those without a place, as indices, the first first
 	first   uint64
-	class   class
-	key     float64
+	ranked  rank
 	index   int
 }
 
@@ -75,19 +74,11 @@ func (s *Standings) Places(clients []Client) []int {
 		c.clients = append(c.clients, i)
 	}
 	order := heap[*contender]{
-		before: func(a, b *contender) bool {
-			switch {
-			case a.class != b.class:
-				return a.class < b.class
-			case a.key != b.key:
-				return a.key < b.key
-			}
-			return a.first < b.first
-		},
-		index: func(c *contender) *int { return &c.index },
+		before: func(a, b *contender) bool { return a.ranked.before(&b.ranked, a.first, b.first) },
+		index:  func(c *contender) *int { return &c.index },
 	}
 	for _, c := range byName {
-		c.class, c.key = c.rank(c.inUse)
+		c.ranked = c.rank(c.inUse)
 		order.push(c)
 	}
 	places, place, open := make([]int, len(clients)), 0, s.open
@@ -107,7 +98,7 @@ func (s *Standings) Places(clients []Client) []int {
 		}
 		c.first = clients[c.clients[0]].Ticket
 		c.inUse++
-		c.class, c.key = c.rank(c.inUse)
+		c.ranked = c.rank(c.inUse)
 		order.fix(c)
 	}
 	for _, i := range inOrder {

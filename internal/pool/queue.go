@@ -50,9 +50,13 @@ func (w *Waiter[C]) Ticket() uint64 { return w.ticket }
 // take leases a connection of the pool, which must have an idle one, to the client.
 func (w *Waiter[C]) take(p *Pool[C]) C {
 	s := p.takeNewest(p.find(w.Variant))
-	s.tenant = w.tenant
-	w.tenant.totals.Leased++
-	p.group.use(w.tenant, 1)
+	g, t := p.group, w.tenant
+	s.tenant = t
+	t.totals.Leased++
+	g.use(t, 1)
+	if w.lane == nil { // it did not have to wait, and has used up its tenant's turn if others come
+		t.served = g.queue.virtual + 1/t.share
+	}
 	w.lease = uint64(s.sessions)
 	return s.conn
 }

@@ -78,8 +78,7 @@ type tenant[C any] struct {
 	began       float64             // the queue's virtual time when they began to wait
 	served      float64             // and when one of its clients was last served
 	hasDeadline bool                // it is in queue.deadlines: it uses no connection, and is not overdue
-	class       class               // with key: when it is served, see servedBefore
-	key         float64
+	ranked      rank                // its place among the tenants
 
 	inOrder, inFullest, inDeadlines int // its indices in the heaps of the queue
 }

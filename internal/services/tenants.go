@@ -7,7 +7,9 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
 // tenantsOf returns how tenants share each service of a snapshot: a value for each service to which places are guaranteed, and one, under
@@ -79,7 +81,7 @@ func (s *Services) tenantStats(to *api.Stats) {
 			}
 			t := all[k.Name]
 			if t == nil {
-				t = &api.Tenant{Name: k.Name, Unconfigured: true, Share: k.Share}
+				t = &api.Tenant{Name: session.ShownIdentity(&identity.Identity{Tenant: k.Name}).Tenant, Unconfigured: true, Share: k.Share}
 				all[k.Name] = t
 			}
 			t.Sessions += k.InUse
