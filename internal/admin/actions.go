@@ -24,7 +24,7 @@ func (a *Actions) routes(audit *Audit) (routes []route) {
 		{api.ServicesPath + "/{name}/resume", "resume", a.Resume},
 		{api.BackendsPath + "/{name}/recycle", "recycle", a.Recycle},
 	} {
-		routes = append(routes, route{path: action.path, methods: methods{
+		routes = append(routes, route{path: action.path, action: action.name, methods: methods{
 			http.MethodPost: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
 				return act(w, r, audit, action.name, action.do)
 			}),

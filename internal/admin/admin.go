@@ -14,7 +14,7 @@ type Source struct {
 	Ready func() error
 	// Stats returns the statistics.
 	Stats func() api.Stats
-	// Configuration serves /api/v1/config and below, to read and change the configuration.
+	// Configuration serves /api/v1/config and below, to read and change the configuration. It notes changes in the audit log by itself.
 	Configuration http.Handler
 	// Metrics serves /metrics. It is a handler so that this package does not depend on a format.
 	Metrics http.Handler
@@ -38,8 +38,11 @@ type Source struct {
 }
 
 // Handler returns the API. The guard lets those use it who have access; everybody who can reach the address may ask for liveness,
-// readiness, statistics and metrics.
-func Handler(source Source, access Access) http.Handler { return handle(source.routes(), access) }
+// readiness and metrics. The source's audit log notes what the guard refuses.
+func Handler(source Source, access Access) http.Handler {
+	access.Audit = source.Audit
+	return handle(source.routes(), access)
+}
 
 // routes returns all paths of the API.
 func (s *Source) routes() []route {
@@ -54,12 +57,12 @@ func (s *Source) routes() []route {
 			}
 			text(w, http.StatusOK, "ready")
 		}}},
-		{path: api.StatsPath, open: true, methods: methods{http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
+		{path: api.StatsPath, methods: methods{http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
 			return s.Stats(), nil
 		})}},
 		{path: "/metrics", open: true, methods: methods{http.MethodGet: s.Metrics.ServeHTTP}},
-		{path: api.ConfigPath, all: s.Configuration},
-		{path: api.ConfigPath + "/", all: s.Configuration},
+		{path: api.ConfigPath, action: "configure", all: s.Configuration},
+		{path: api.ConfigPath + "/", action: "configure", all: s.Configuration},
 	}
 	// Everybody gets the page: the data that it shows come from the routes behind the guard.
 	if s.Dashboard != nil {
@@ -70,6 +73,7 @@ func (s *Source) routes() []route {
 			text(w, http.StatusOK, "wsbouncer admin: /healthz /readyz /api/v1/stats /api/v1/config /metrics")
 		}}})
 	}
+	routes = append(routes, accessRoutes()...)
 	routes = append(routes, s.Audit.routes()...)
 	routes = append(routes, s.Actions.routes(s.Audit)...)
 	routes = append(routes, s.LogLevel.routes(s.Audit)...)

@@ -1,11 +1,14 @@
 package admin
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 )
@@ -13,25 +16,66 @@ import (
 // auditSize is how many actions the audit log keeps in memory.
 const auditSize = 500
 
-// Audit is the audit log: what operators did to the running proxy. It keeps the latest actions in memory and writes each to the log.
-// Its methods may be called from any goroutine.
+// How many refused requests the audit log takes: so many at once, and then one each refusedEvery. Everybody who reaches the address
+// can send them, and they must not push what operators did out of memory, nor fill the log.
+const (
+	maxRefused   = 20
+	refusedEvery = time.Minute
+)
+
+// Audit is the audit log: what operators did to the running proxy, and what others tried to do. It keeps the latest actions in memory
+// and writes each to the log. Its methods may be called from any goroutine.
 type Audit struct {
 	log *slog.Logger     // static
 	now func() time.Time // static
 
 	mu      sync.Mutex
-	actions []api.Action // guarded by mu; a ring: the action of number n is at n modulo auditSize
-	count   uint64       // guarded by mu: actions so far
+	actions []api.Action  // guarded by mu; a ring: the action of number n is at n modulo auditSize
+	count   uint64        // guarded by mu: actions so far
+	refused *rate.Limiter // guarded by mu
+	leftOut uint64        // guarded by mu: refused requests that were not noted since the last one that was
 }
 
-// NewAudit returns an empty audit log that writes each action to log at level info.
-func NewAudit(log *slog.Logger) *Audit { return &Audit{log: log, now: time.Now} }
+// NewAudit returns an empty audit log that writes each action to log at level info, and each refused one at level warn.
+func NewAudit(log *slog.Logger) *Audit {
+	return &Audit{log: log, now: time.Now, refused: rate.NewLimiter(rate.Every(refusedEvery), maxRefused)}
+}
 
 // Note adds an action that was carried out. target is a session's id or the name of a service or backend; detail says what came of it.
 func (a *Audit) Note(r *http.Request, action, target string, order api.Order, detail string) {
-	entry := api.Action{
-		Time: a.now().UTC(), Action: action, Target: target, Who: order.Who, Why: order.Why, From: callerOf(r), Detail: detail,
+	noted(r)
+	a.add(api.Action{Action: action, Target: target, Who: order.Who, Why: order.Why, Result: api.ResultDone, Detail: detail}, CallerOf(r))
+}
+
+// NoteFailure adds an action that failed; err says why.
+func (a *Audit) NoteFailure(r *http.Request, action, target string, order api.Order, err error) {
+	noted(r)
+	a.add(api.Action{Action: action, Target: target, Who: order.Who, Why: order.Why, Result: api.ResultFailed, Detail: err.Error()}, CallerOf(r))
+}
+
+// refuse adds a request that the guard refused, unless there are too many.
+func (a *Audit) refuse(r *http.Request, action, target string, caller *Caller, err error) {
+	a.mu.Lock()
+	if !a.refused.AllowN(a.now(), 1) {
+		a.leftOut++
+		a.mu.Unlock()
+		return
 	}
+	leftOut := a.leftOut
+	a.leftOut = 0
+	a.mu.Unlock()
+	if leftOut > 0 {
+		a.log.Warn("operator actions refused, too many to list", "count", leftOut)
+	}
+	if caller == nil {
+		caller = &Caller{From: fromOf(r)}
+	}
+	a.add(api.Action{Action: action, Target: target, Result: api.ResultRefused, Detail: err.Error()}, *caller)
+}
+
+// add adds an entry, and completes it.
+func (a *Audit) add(entry api.Action, caller Caller) {
+	entry.Time, entry.Role, entry.Caller, entry.From = a.now().UTC(), caller.Role, caller.Name, caller.From
 	a.mu.Lock()
 	if len(a.actions) < auditSize {
 		a.actions = append(a.actions, entry)
@@ -40,16 +84,12 @@ func (a *Audit) Note(r *http.Request, action, target string, order api.Order, de
 	}
 	a.count++
 	a.mu.Unlock()
-	a.log.Info("operator action", "action", entry.Action, "target", entry.Target, "who", entry.Who, "why", entry.Why, "from", entry.From,
-		"detail", entry.Detail)
-}
-
-// callerOf returns where a request came from, as the audit log shows it.
-func callerOf(r *http.Request) string {
-	if at, ok := r.Context().Value(http.LocalAddrContextKey).(interface{ Network() string }); ok && at.Network() == "unix" {
-		return "admin socket"
+	level := slog.LevelInfo
+	if entry.Result == api.ResultRefused {
+		level = slog.LevelWarn
 	}
-	return r.RemoteAddr
+	a.log.Log(context.Background(), level, "operator action", "action", entry.Action, "target", entry.Target, "result", entry.Result, "who", entry.Who,
+		"why", entry.Why, "role", entry.Role, "caller", entry.Caller, "from", entry.From, "detail", entry.Detail)
 }
 
 // Since returns the actions with numbers from first on, oldest first, and the number of the next one to come. The first action since

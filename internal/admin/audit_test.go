@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +25,7 @@ func TestAudit(t *testing.T) {
 	a := NewAudit(slog.New(slog.NewTextHandler(&log, nil)))
 	a.now = func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.FixedZone("", 3600)) }
 	r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+	r = withCaller(r, &Caller{Role: api.RoleOperator, Name: thisMachine, From: fromOf(r)})
 	if actions, next := a.Since(0); len(actions) != 0 || next != 0 {
 		t.Errorf("at the start: %v, %d", actions, next)
 	}
@@ -30,12 +33,12 @@ func TestAudit(t *testing.T) {
 	got, next := a.Since(0)
 	want := api.Action{
 		Time: time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC), Action: "pause", Target: "stt", Who: "alice", Why: "new model",
-		From: r.RemoteAddr, Detail: "3 clients wait",
+		Result: api.ResultDone, Role: api.RoleOperator, Caller: thisMachine, From: r.RemoteAddr, Detail: "3 clients wait",
 	}
 	if len(got) != 1 || got[0] != want || next != 1 {
 		t.Errorf("got %+v, %d; want %+v, 1", got, next, want)
 	}
-	const line = `level=INFO msg="operator action" action=pause target=stt who=alice why="new model" from=` + "192.0.2.1:1234" + ` detail="3 clients wait"`
+	const line = `level=INFO msg="operator action" action=pause target=stt result=done who=alice why="new model" role=operator caller="this machine" from=` + "192.0.2.1:1234" + ` detail="3 clients wait"`
 	if !strings.Contains(log.String(), line) {
 		t.Errorf("logged %q; want %q", log.String(), line)
 	}
@@ -64,20 +67,21 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// The audit log says which way an order came.
+// The audit log says which way an order came, and over a socket which user of the machine gave it.
 func TestCaller(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
-	if got := callerOf(r); got != "192.0.2.1:1234" {
+	if got := fromOf(r) + ", " + localName(r); got != "192.0.2.1:1234, this machine" {
 		t.Errorf("over TCP: %q", got)
 	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(callerOf(r))) }))
-	_ = server.Listener.Close()
+	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(fromOf(r) + ", " + localName(r)))
+	}), Limits{}, slog.New(slog.DiscardHandler))
 	socket := t.TempDir() + "/a"
-	var err error
-	if server.Listener, err = net.Listen("unix", socket); err != nil {
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
 		t.Skipf("the path is too long for a socket: %v", err)
 	}
-	server.Start()
+	go func() { _ = server.Serve(listener) }()
 	defer server.Close()
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -91,7 +95,10 @@ func TestCaller(t *testing.T) {
 	}
 	defer response.Body.Close()
 	var body bytes.Buffer
-	if _, err := body.ReadFrom(response.Body); err != nil || body.String() != "admin socket" {
+	if _, err := body.ReadFrom(response.Body); err != nil || !strings.HasPrefix(body.String(), "admin socket, ") {
 		t.Errorf("over a socket: %q, %v", body.String(), err)
+	}
+	if uid := strconv.Itoa(os.Getuid()); runtime.GOOS == "linux" && !strings.Contains(body.String(), "uid "+uid) {
+		t.Errorf("over a socket: %q; want the user %s", body.String(), uid)
 	}
 }

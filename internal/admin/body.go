@@ -72,7 +72,11 @@ func readOrder(w http.ResponseWriter, r *http.Request) (order api.Order, err err
 	if err := readBody(w, r, &order); err != nil {
 		return order, err
 	}
-	return order, checkOrder(&order)
+	if err := checkOrder(&order); err != nil {
+		return order, err
+	}
+	ordered(r, order)
+	return order, nil
 }
 
 // checkOrder checks texts that go to the log, to terminals, and to clients.

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
@@ -21,6 +24,8 @@ type Error struct {
 	Kind    string // one of the kinds of package api
 	Text    string // what is wrong, the value, and what is allowed
 	Nearest string // the known name that is most like an unknown one; empty if none is
+	// RetryAfter is how long the caller should wait before it tries again; 0 if that does not help.
+	RetryAfter time.Duration
 }
 
 // Error returns the text.
@@ -70,6 +75,12 @@ func answerError(w http.ResponseWriter, err error) {
 	body.Error.Kind, body.Error.Text, body.Error.Nearest = e.Kind, e.Text, e.Nearest
 	if e.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="wsbouncer admin"`)
+	}
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	if w, ok := w.(*watched); ok {
+		w.failure = e
 	}
 	encoded, err := encode(body)
 	if err != nil { // it has nothing but texts

@@ -7,20 +7,39 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
-// Access says who may use what of the API is not open to everybody.
+// Access says who may use what of the API is not open to everybody, and as what: a reader sees everything but secrets and the
+// contents of sessions, an operator may also change and tap.
 type Access struct {
-	// Token returns the token that every request must have (Authorization: Bearer TOKEN); empty for none. It is called for each
-	// request, so that the token may change. A nil Token means none.
+	// Token returns the token of operators (Authorization: Bearer TOKEN); empty for none. It is called for each request, so that the
+	// token may change. A nil Token means none. If there is a token, every request needs one.
 	Token func() string
+	// ReaderToken returns the token of readers, in the same way. Without Token, trusted callers need none.
+	ReaderToken func() string
 	// Trusted decides if there is no token. It reports whether a request came in a way that only users of this machine have, such
-	// as a unix socket or a loopback address; nil for never. All other requests are refused, even those that only read, since
-	// what they read may have secret values.
+	// as a unix socket or a loopback address; nil for never. They are operators. All other requests are refused, even those that only
+	// read, since what they read may have secret values.
 	Trusted func(*http.Request) bool
+	// Audit notes wrong tokens and refused actions; nil for no notes.
+	Audit *Audit
+	// Guesses limits how often an address may send a wrong token; nil for no limit. While an address must wait, nothing that it sends is
+	// compared with a token, or guessing would go on.
+	Guesses Guesses
+}
+
+// Guesses limits failures of addresses. Callers of the admin socket, which have none, are not limited: file permissions say who
+// they are, and nobody can lock them out. Its methods may be called from any goroutine.
+type Guesses interface {
+	// Wait returns how long an address must wait before its next attempt; 0 for not at all.
+	Wait(netip.Addr) time.Duration
+	// Failed counts a failed attempt; where is for the log.
+	Failed(from netip.Addr, where string)
 }
 
 // Guard returns a handler that passes on the requests of callers who have access, and refuses all others. It trusts the users of this
@@ -37,21 +56,40 @@ func refused(status int, format string, args ...any) *Error {
 	return &Error{Status: status, Kind: api.KindRefused, Text: fmt.Sprintf(format, args...)}
 }
 
-func (a *Access) token() string {
-	if a.Token == nil {
-		return ""
+// tokens returns the tokens of operators and of readers; empty for none.
+func (a *Access) tokens() (operator, reader string) {
+	if a.Token != nil {
+		operator = a.Token()
 	}
-	return a.Token()
+	if a.ReaderToken != nil {
+		reader = a.ReaderToken()
+	}
+	return operator, reader
 }
 
-// refusal returns why the caller may not use the API; nil if it may.
-func (a *Access) refusal(r *http.Request) error {
+// admit returns who sent a request, or an error if that caller may not use the API at all.
+func (a *Access) admit(r *http.Request) (*Caller, error) {
 	if err := otherOrigin(r); err != nil {
-		return err
+		return nil, err
 	}
-	if token := a.token(); token != "" {
-		return authorize(r, token)
+	operator, reader := a.tokens()
+	if scheme, token := credentials(r); token != "" && operator+reader != "" {
+		return a.authorize(r, scheme, token, operator, reader)
 	}
+	if operator != "" {
+		return nil, refused(http.StatusUnauthorized, "the admin API needs a token (Authorization: Bearer TOKEN)")
+	}
+	if err := a.distrust(r); err != nil {
+		if reader != "" {
+			return nil, refused(http.StatusUnauthorized, "the admin API needs a token (Authorization: Bearer TOKEN) for this request: %v", err)
+		}
+		return nil, err
+	}
+	return &Caller{Role: api.RoleOperator, Name: localName(r), From: fromOf(r)}, nil
+}
+
+// distrust returns why a request without a token is not known to come from a user of this machine; nil if it is.
+func (a *Access) distrust(r *http.Request) error {
 	// The name of a page's site may lead to this machine (DNS rebinding). Then the page's requests have the same origin.
 	if !isOwnHost(r.Host) {
 		return refused(http.StatusForbidden, "the request is for the host %.100q: use an IP address or localhost, or set --admin-token", r.Host)
@@ -88,8 +126,8 @@ func otherOrigin(r *http.Request) error {
 // unproven returns an error if a request that has an effect could be one that a page of another origin made a browser send. Such a page
 // can send neither a token, nor the header, nor a body of this type without asking first (a preflight request, WHATWG Fetch, section
 // 4.8), and is refused then. This holds also for browsers that send neither Origin nor Sec-Fetch-Site.
-func (a *Access) unproven(r *http.Request) error {
-	if r.Header.Get(api.ChangeHeader) != "" || isJSON(r) || a.token() != "" { // refusal has compared the token
+func unproven(r *http.Request, caller *Caller) error {
+	if r.Header.Get(api.ChangeHeader) != "" || isJSON(r) || caller.Name == operatorToken {
 		return nil
 	}
 	if sent := r.Header.Get("Content-Type"); sent != "" {
@@ -105,18 +143,53 @@ func isJSON(r *http.Request) bool {
 	return err == nil && media == "application/json"
 }
 
-func authorize(r *http.Request, want string) error {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	// Comparing hashes takes the same time for tokens of any length.
-	sum, wanted := sha256.Sum256([]byte(strings.TrimSpace(token))), sha256.Sum256([]byte(want))
-	same := subtle.ConstantTimeCompare(sum[:], wanted[:]) == 1
-	switch {
-	case token == "":
-		return refused(http.StatusUnauthorized, "the admin API needs a token (Authorization: Bearer TOKEN)")
-	case !strings.EqualFold(scheme, "Bearer") || !same:
-		return refused(http.StatusUnauthorized, "wrong token for the admin API")
+// credentials returns what a request has to prove who sent it; empty for nothing.
+func credentials(r *http.Request) (scheme, token string) {
+	scheme, token, _ = strings.Cut(r.Header.Get("Authorization"), " ")
+	return scheme, strings.TrimSpace(token)
+}
+
+// authorize compares a token with those of operators and readers.
+func (a *Access) authorize(r *http.Request, scheme, token, operator, reader string) (*Caller, error) {
+	from := addressOf(r)
+	if a.Guesses != nil && from.IsValid() {
+		if wait := a.Guesses.Wait(from); wait > 0 {
+			return nil, &Error{
+				Status: http.StatusTooManyRequests, Kind: api.KindRefused, RetryAfter: wait,
+				Text: "too many wrong tokens from this address: try again later",
+			}
+		}
 	}
-	return nil
+	// Both are always compared, and their hashes: that takes the same time for a token that is right, half right or wrong, of any length.
+	isOperator, isReader := same(token, operator), same(token, reader)
+	bearer := strings.EqualFold(scheme, "Bearer")
+	switch {
+	case bearer && isOperator:
+		return &Caller{Role: api.RoleOperator, Name: operatorToken, From: fromOf(r)}, nil
+	case bearer && isReader:
+		return &Caller{Role: api.RoleReader, Name: readerToken, From: fromOf(r)}, nil
+	}
+	if a.Guesses != nil && from.IsValid() {
+		a.Guesses.Failed(from, "admin API")
+	}
+	return nil, refused(http.StatusUnauthorized, wrongToken)
+}
+
+// addressOf returns the address that a request came from; the zero Addr for the admin socket.
+func addressOf(r *http.Request) netip.Addr {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || isSocket(r) {
+		return netip.Addr{}
+	}
+	return at.Addr().Unmap()
+}
+
+const wrongToken = "wrong token for the admin API"
+
+// same compares a token that was sent with one of ours in constant time. An empty one is like none.
+func same(sent, want string) bool {
+	sum, wanted := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(want))
+	return subtle.ConstantTimeCompare(sum[:], wanted[:]) == 1 && want != ""
 }
 
 // isOwnHost reports whether a request's host is an IP address or localhost, which no stranger can make lead to this machine.

@@ -179,8 +179,8 @@ func TestTokenChanges(t *testing.T) {
 // Everything is guarded but what monitoring and load balancers ask for.
 func TestGuardedPaths(t *testing.T) {
 	rig := start(t)
-	open := []string{"/healthz", "/readyz", "/metrics", "/api/v1/stats", "/"}
-	closed := []string{"/api/v1/config", "/api/v1/config/", "/api/v1/config/history", "/api/v1/config/changes", "/api/v1/audit"}
+	open := []string{"/healthz", "/readyz", "/metrics", "/"}
+	closed := []string{"/api/v1/stats", "/api/v1/access", "/api/v1/config", "/api/v1/config/", "/api/v1/config/history", "/api/v1/config/changes", "/api/v1/audit"}
 	ask := func(path string) int {
 		r := httptest.NewRequest(http.MethodGet, rig.server.URL+path, http.NoBody)
 		r.Header.Set("Origin", "http://evil.example")

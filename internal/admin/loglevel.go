@@ -20,7 +20,7 @@ type LogLevel struct {
 
 // routes returns GET and PUT /api/v1/log/level.
 func (l *LogLevel) routes(audit *Audit) []route {
-	return []route{{path: api.LogLevelPath, methods: methods{
+	return []route{{path: api.LogLevelPath, action: "log-level", methods: methods{
 		http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			if err := onlyParameters(r); err != nil {
 				return nil, err
@@ -45,6 +45,7 @@ func (l *LogLevel) change(w http.ResponseWriter, r *http.Request, audit *Audit) 
 	if err := checkOrder(&body.Order); err != nil {
 		return nil, err
 	}
+	ordered(r, body.Order)
 	if body.Level == "" {
 		return nil, BadRequest("level: the value is missing: use %s", spelling.OneOf(l.Allowed))
 	}

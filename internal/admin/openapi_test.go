@@ -86,6 +86,7 @@ func TestTypesAreDescribed(t *testing.T) {
 		api.Failure{},
 		api.Order{},
 		api.Action{},
+		api.Access{},
 		api.Outcome{},
 		api.LogLevel{},
 		api.History{},

@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
@@ -15,8 +17,10 @@ type route struct {
 	path string
 	// open: everybody who can reach the address may use it. All other routes are behind the guard.
 	open bool
-	// acts: a GET has an effect, and needs the same proof as a change, see [Access.unproven].
+	// acts: a GET has an effect, and needs the same role and proof as a change, see [unproven].
 	acts bool
+	// action is the name of the route's effect in the audit log; empty if it has none, or if its handler notes all by itself.
+	action string
 	// methods are the handlers by method. GET serves HEAD, too.
 	methods methods
 	// all serves all methods, instead of methods.
@@ -78,16 +82,46 @@ func (v route) handler(access Access) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := access.refusal(r)
-		if err == nil && v.hasEffect(r.Method) {
-			err = access.unproven(r)
-		}
+		hasEffect := v.hasEffect(r.Method)
+		caller, err := v.admit(r, &access, hasEffect)
 		if err != nil {
+			access.note(r, v.action, caller, err, hasEffect)
 			answerError(w, err)
 			return
 		}
-		next.ServeHTTP(w, r)
+		r = withCaller(r, caller)
+		if !hasEffect {
+			next.ServeHTTP(w, r)
+			return
+		}
+		v.watch(w, r, access.Audit, next)
 	})
+}
+
+// admit returns who sent a request, and an error if that caller may not make it. The caller is nil if nobody knows.
+func (v route) admit(r *http.Request, access *Access, hasEffect bool) (*Caller, error) {
+	caller, err := access.admit(r)
+	if err != nil || !hasEffect {
+		return caller, err
+	}
+	if err := unproven(r, caller); err != nil {
+		return caller, err
+	}
+	if !caller.may(api.RoleOperator) {
+		return caller, refused(http.StatusForbidden, "the %s may only read: this needs the token of operators (--admin-token)", caller.Name)
+	}
+	return caller, nil
+}
+
+// note notes a refused request in the audit log, if it would have had an effect or had a wrong token.
+func (a *Access) note(r *http.Request, action string, caller *Caller, err error, hasEffect bool) {
+	switch {
+	case a.Audit == nil:
+	case err.Error() == wrongToken:
+		a.Audit.refuse(r, "login", "", caller, err)
+	case hasEffect:
+		a.Audit.refuse(r, cmp.Or(action, r.Method), cmp.Or(targetOf(r), cut(r.URL.Path)), caller, err)
+	}
 }
 
 // hasEffect reports whether a request with the method changes something, as far as the route has the method.

@@ -38,6 +38,7 @@ func NewServer(handler http.Handler, limits Limits, log *slog.Logger) *http.Serv
 		WriteTimeout:      or(limits.Answer, 2*time.Minute),
 		IdleTimeout:       or(limits.Idle, time.Minute),
 		MaxHeaderBytes:    maxHeader,
+		ConnContext:       withPeer,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

@@ -26,13 +26,13 @@ type Sessions struct {
 
 func (s *Sessions) routes(audit *Audit) []route {
 	return []route{
-		{path: api.SessionsPath, methods: methods{
+		{path: api.SessionsPath, action: "kill-all", methods: methods{
 			http.MethodGet: served(s.list),
 			http.MethodDelete: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
 				return s.killAll(w, r, audit)
 			}),
 		}},
-		{path: api.SessionsPath + "/{id}", methods: methods{
+		{path: api.SessionsPath + "/{id}", action: "kill", methods: methods{
 			http.MethodGet: served(s.show),
 			http.MethodDelete: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
 				return s.kill(w, r, audit)

@@ -49,7 +49,7 @@ func TestSessions(t *testing.T) {
 	killed := make(map[string]string)
 	audit := NewAudit(slog.New(slog.DiscardHandler))
 	sessions := someSessions(killed)
-	server := httptest.NewServer(handle(sessions.routes(audit), Access{Trusted: func(*http.Request) bool { return true }}))
+	server := httptest.NewServer(handle(sessions.routes(audit), Access{Audit: audit, Trusted: func(*http.Request) bool { return true }}))
 	defer server.Close()
 	ask := func(method, path, body string) (int, string) {
 		t.Helper()
@@ -124,7 +124,8 @@ func TestSessions(t *testing.T) {
 	if len(killed) != 2 || killed["aaaaaaaa-1"] != "new model" {
 		t.Errorf("ended: %v", killed)
 	}
-	if actions, _ := audit.Since(0); len(actions) != 2 || actions[0].Action != "kill" || actions[0].Who != "alice" || actions[1].Target != "aaaaaaaa-3" {
+	if actions, _ := audit.Since(0); len(actions) != 5 || actions[0].Action != "kill" || actions[0].Who != "alice" || actions[1].Target != "aaaaaaaa-3" ||
+		actions[2].Target != "aaaaaaaa-2" || actions[1].Result != api.ResultDone || actions[2].Result != api.ResultFailed {
 		t.Errorf("audit: %+v", actions)
 	}
 }

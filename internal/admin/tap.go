@@ -30,7 +30,7 @@ var ErrNoSession = errors.New("no such session")
 
 // tapRoutes returns GET /api/v1/tap.
 func (s *Source) tapRoutes() []route {
-	return []route{{path: api.TapPath, acts: true, methods: methods{http.MethodGet: s.serveTap}}}
+	return []route{{path: api.TapPath, acts: true, action: "tap", methods: methods{http.MethodGet: s.serveTap}}}
 }
 
 // serveTap serves a tap until it ends, its time is over, or the reader leaves or is too slow.
@@ -40,6 +40,7 @@ func (s *Source) serveTap(w http.ResponseWriter, r *http.Request) {
 		answerError(w, BadRequest("%v", err))
 		return
 	}
+	ordered(r, query.Order)
 	stream := beginStream(w, r, "application/x-ndjson")
 	if stream == nil {
 		return

@@ -16,6 +16,7 @@ const (
 	EventsPath    = "/api/v1/events"         // GET: one stream of everything that changes, see Event
 	HistoryPath   = "/api/v1/history"        // GET: History
 	AuditPath     = "/api/v1/audit"          // GET: []Action, newest first
+	AccessPath    = "/api/v1/access"         // GET: Access, who the proxy takes the caller for
 	LogLevelPath  = "/api/v1/log/level"      // GET, PUT: LogLevel
 	ServicesPath  = "/api/v1/services"       // below it: /NAME/pause and /NAME/resume (POST)
 	BackendsPath  = "/api/v1/backends"       // below it: /NAME/recycle (POST)
@@ -38,7 +39,7 @@ type Failure struct {
 // Kinds of failures.
 const (
 	KindRequest = "request"   // 400, 405, 408, 413, 415: the request is not understood
-	KindRefused = "refused"   // 401, 403: the caller may not do this
+	KindRefused = "refused"   // 401, 403, 429: the caller may not do this
 	KindUnknown = "not-found" // 404: no such session, service or backend
 	KindState   = "state"     // 409: the thing is in a state in which this cannot be done
 	KindBusy    = "busy"      // 503: too many streams are open already
@@ -55,16 +56,39 @@ type Order struct {
 	Why string `json:"why,omitempty"` // for the audit log, and for a client whose session is ended
 }
 
-// Action is something that an operator did to the running proxy: an entry of the audit log. Changes of the configuration are in the
-// configuration's own history.
+// Action is something that an operator did to the running proxy, or tried to: an entry of the audit log. What changed in the
+// configuration is in the configuration's own history.
 type Action struct {
 	Time   time.Time `json:"time"`
-	Action string    `json:"action"` // kill, kill-all, tap, pause, resume, recycle, log-level
-	Target string    `json:"target"` // a session's id, or the name of a service or backend
+	Action string    `json:"action"` // kill, kill-all, tap, pause, resume, recycle, log-level, configure; login for a wrong token
+	Target string    `json:"target"` // a session's id, the name of a service or backend, or a version of the configuration
+	Result string    `json:"result"` // one of the results below
 	Who    string    `json:"who,omitempty"`
 	Why    string    `json:"why,omitempty"`
+	Role   string    `json:"role,omitempty"`   // operator or reader, as the proxy knows it; empty for a caller whom it does not know
+	Caller string    `json:"caller,omitempty"` // who it was, as the proxy knows it: "operator token", "user alice (uid 1000)"
 	From   string    `json:"from"`             // the caller's address, or "admin socket"
-	Detail string    `json:"detail,omitempty"` // what came of it, such as "31 sessions"
+	Detail string    `json:"detail,omitempty"` // what came of it, such as "31 sessions", or why it failed
+}
+
+// Results of actions.
+const (
+	ResultDone    = "done"
+	ResultFailed  = "failed"  // the caller may do it, and it failed
+	ResultRefused = "refused" // the caller may not do it
+)
+
+// Roles of callers.
+const (
+	RoleReader   = "reader"   // sees everything but secrets and the contents of sessions
+	RoleOperator = "operator" // does everything
+)
+
+// Access is who the proxy takes the caller for.
+type Access struct {
+	Role   string `json:"role"`   // operator or reader
+	Caller string `json:"caller"` // what proves it: "operator token", "reader token", a user of the proxy's machine
+	From   string `json:"from"`   // the caller's address, or "admin socket"
 }
 
 // Outcome is the answer to an action.

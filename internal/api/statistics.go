@@ -15,8 +15,10 @@ type Stats struct {
 	// clients, or dial as many connections as wanted. Absent if nothing is short.
 	Shortages []string  `json:"shortages,omitempty"`
 	AccessLog AccessLog `json:"access_log"`
-	Services  []Service `json:"services"`
-	Backends  []Backend `json:"backends"`
+	// TLS is how the proxy speaks TLS with clients; absent if no listener does.
+	TLS      *TLS      `json:"tls,omitempty"`
+	Services []Service `json:"services"`
+	Backends []Backend `json:"backends"`
 	// Tenants are the tenants of the configuration, and of the others that have sessions or waiting clients up to 100, those with the most.
 	Tenants      []Tenant     `json:"tenants,omitempty"`
 	OtherTenants OtherTenants `json:"other_tenants,omitzero"`
@@ -26,8 +28,10 @@ type Stats struct {
 	Discovery     []Discovery   `json:"discovery,omitempty"`
 	Configuration Configuration `json:"configuration"`
 	Sessions      Sessions      `json:"sessions"`
-	Relayed       Relayed       `json:"relayed"`
-	Loops         Loops         `json:"loops"`
+	// Authentication is about clients of services that authenticate them.
+	Authentication Authentication `json:"authentication"`
+	Relayed        Relayed        `json:"relayed"`
+	Loops          Loops          `json:"loops"`
 }
 
 // Drain is how far the end of the process has come. Its times follow from settings that may still change.

@@ -16,12 +16,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/wsbouncer/wsbouncer/internal/admin"
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/dashboard"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
+	"github.com/wsbouncer/wsbouncer/internal/printable"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
@@ -89,13 +93,16 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	p.hub = live.Start(live.Options{Source: p.watched(audit), Guard: p.guard, Log: p.log})
 	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
-		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles}),
+		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles, Changed: noteChange(audit)}),
 		LogLevel:      admin.LogLevel{Get: p.LogLevel, Set: p.SetLogLevel, Allowed: settings.LogLevels},
 		Sessions:      p.sessionsAPI(),
 		Actions:       p.actions(),
 		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe, Tap: p.startTap,
 	}, admin.Access{
-		Token: func() string { return p.live.Load().Token }, Trusted: fromThisMachine,
+		Token:       func() string { return p.live.Load().Token },
+		ReaderToken: func() string { return p.live.Load().ReaderToken },
+		Trusted:     fromThisMachine,
+		Guesses:     auth.NewGuard(limits.Rate{N: 10, Per: time.Minute}, p.log, time.Now),
 	})), admin.Limits{}, p.log)
 	for _, listener := range p.adminAt {
 		go func() { _ = p.admin.Serve(listener) }() // until Shutdown closes it
@@ -105,6 +112,36 @@ func (p *Proxy) serveAdmin(store config.Store) {
 			p.log.Info("admin API", "address", "http://"+listener.Addr().String())
 		}
 	}
+}
+
+// noteChange returns what notes changes of the configuration in the audit log. What they changed is in the configuration's history.
+func noteChange(audit *admin.Audit) func(*http.Request, config.Change, string, error) {
+	return func(r *http.Request, c config.Change, version string, err error) {
+		order := api.Order{Who: printable.Text(c.Who, maxTold), Why: printable.Text(c.Why, maxTold)}
+		if err != nil {
+			audit.NoteFailure(r, "configure", changed(c), order, err)
+			return
+		}
+		audit.Note(r, "configure", changed(c), order, "version "+version)
+	}
+}
+
+// maxTold limits the texts that the audit log shows of a change, in bytes.
+const maxTold = 500
+
+// changed names what a change is about: one entity, or how many.
+func changed(c config.Change) string {
+	switch {
+	case c.Content != nil:
+		return "all"
+	case len(c.Mutations) == 0:
+		return ""
+	}
+	target := fmt.Sprintf("%s %s %.100s", c.Mutations[0].Verb, c.Mutations[0].Kind, c.Mutations[0].Name)
+	if more := len(c.Mutations) - 1; more > 0 {
+		target += fmt.Sprintf(" and %d more", more)
+	}
+	return printable.Text(target, maxTold)
 }
 
 // watched returns what the history and the stream of events show.

@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/settings"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -204,7 +205,9 @@ func (c *contract) actions() {
 	actions := decode[[]api.Action](c, request{path: "/api/v1/audit"})
 	var names []string
 	for _, a := range slices.Backward(actions) {
-		names = append(names, a.Action+" "+a.Who)
+		if a.Result == api.ResultDone && a.Action != "configure" {
+			names = append(names, a.Action+" "+a.Who)
+		}
 	}
 	if got := strings.Join(names, ", "); !strings.Contains(got, "kill alice, kill , kill-all , kill-all , pause alice, resume , recycle , kill-all , log-level alice") {
 		c.t.Errorf("audit log: %s", got)
@@ -278,6 +281,8 @@ func (c *contract) streams() {
 func (c *contract) others() {
 	c.ask(request{method: "GET", path: "/api/v1/history", status: 200, says: "points"})
 	c.ask(request{method: "GET", path: "/api/v1/history", query: "x=1", status: 400})
+	c.ask(request{method: "GET", path: "/api/v1/access", status: 200, says: `"this machine"`})
+	c.ask(request{method: "GET", path: "/api/v1/access", query: "x=1", status: 400, says: "takes none"})
 	c.ask(request{method: "GET", path: "/api/v1/openapi.json", status: 200, says: `"openapi": "3.1.0"`})
 	c.ask(request{method: "GET", path: "/api/v1/openapi.json", query: "x=1", status: 400, says: "takes none"})
 }
@@ -348,8 +353,19 @@ func (c *contract) strangers() {
 		}
 	})
 	now := c.proxy.live.Load()
-	c.proxy.Reconfigure(now.Settings, "s3cret")
+	c.proxy.Reconfigure(now.Settings, settings.Tokens{Token: "s3cret", ReaderToken: "r3ader"})
 	every(http.StatusUnauthorized, "needs a token")
-	every(http.StatusUnauthorized, "wrong token", "Authorization", "Bearer s3cre")
 	c.ask(request{method: "GET", path: "/api/v1/audit", status: 200, header: []string{"Authorization", "Bearer s3cret"}})
+	c.ask(request{method: "GET", path: "/api/v1/audit", status: 200, header: []string{"Authorization", "Bearer r3ader"}})
+	c.operations(func(method, path string, _ map[string]any) {
+		if method != "get" || path == "/api/v1/tap" {
+			c.ask(request{
+				method: strings.ToUpper(method), path: path, status: http.StatusForbidden, says: "the reader token may only read",
+				header: []string{"Authorization", "Bearer r3ader", api.ChangeHeader, "1"},
+			})
+		}
+	})
+	for _, status := range slices.Concat(slices.Repeat([]int{http.StatusUnauthorized}, 10), []int{http.StatusTooManyRequests}) {
+		c.ask(request{method: "GET", path: "/api/v1/access", status: status, header: []string{"Authorization", "Bearer s3cre"}})
+	}
 }

@@ -27,7 +27,7 @@ func TestDescribe(t *testing.T) {
 			"sessions at most 100 at once",
 		}},
 		"everything": {func(s *Settings) {
-			s.Listen, s.Admin, s.Path = []string{"127.0.0.1:8080", "[::1]:8080"}, ":9090", "/v1/stt"
+			s.Listen, s.Admin, s.Path = []string{"127.0.0.1:8080", "[::1]:8080"}, "127.0.0.1:9090", "/v1/stt"
 			s.Connections, s.Warm, s.Balance, s.Queue, s.QueueTimeout = 32, 8, "round-robin", 5, 1500*time.Millisecond
 			s.Subprotocol, s.Pass = "audio.v1", []string{"path", "query:model", "header:authorization", "subprotocol"}
 			s.Backends = append(
@@ -37,7 +37,7 @@ func TestDescribe(t *testing.T) {
 		}, []string{
 			"listen 127.0.0.1:8080, path /v1/stt",
 			`listen \[::1\]:8080, path /v1/stt`,
-			"admin :9090",
+			"admin 127.0.0.1:9090",
 			"profile one-shot: .*",
 			"reuse none: .*",
 			"backend ws://127.0.0.1:9001, at most 32 connections, 8 kept warm, weight 1, enabled",

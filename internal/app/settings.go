@@ -14,7 +14,7 @@ import (
 type Settings struct {
 	// Settings are those of the process, as [settings.Settings.InUse] returns them. Without a Database, flags describe one service.
 	settings.Settings
-	Token string // that the admin API asks for: a secret; empty for none
+	settings.Tokens // that the admin API asks for: secrets
 
 	// Level is the level of the log, so that operators can change it while the proxy runs; nil if they cannot.
 	Level *slog.LevelVar

@@ -54,12 +54,12 @@ func TestCheckDatabase(t *testing.T) {
 	sqlite, yaml := filepath.Join(t.TempDir(), "c.db"), write(t, "c.yaml", served)
 	fill(t, sqlite, served)
 	for _, database := range []string{sqlite, yaml} {
-		status, out, messages := run("check", "--database", database, "--state-directory", "/s", "--admin", ":9090", "--listen", ":1", "--listen", ":2")
+		status, out, messages := run("check", "--database", database, "--state-directory", "/s", "--admin", "127.0.0.1:9090", "--listen", ":1", "--listen", ":2")
 		if status != 0 || messages != "" {
 			t.Errorf("%s: status %d, %q", database, status, messages)
 		}
 		for _, want := range []string{
-			`listen +:1`, `listen +:2`, `admin +:9090, /s/admin\.sock`, `database +` + regexp.QuoteMeta(database) + `, version \w+`,
+			`listen +:1`, `listen +:2`, `admin +127\.0\.0\.1:9090, /s/admin\.sock`, `database +` + regexp.QuoteMeta(database) + `, version \w+`,
 			`service +mt: every path of mt\.example\.org, profile one-shot, backends: 0, sessions: at most 0 at once`,
 			`service +stt: /v1/stt, profile vosk, backends: 2, sessions: at most 32 at once`,
 			` +handshake: passes header:X-Tenant; drops clients' query, Authorization, subprotocols \(--pass header:X-Tenant,query,header:Authorization,subprotocol passes them as well\); connections dialed before clients arrive carry none of it: .*`,
@@ -77,7 +77,7 @@ func TestCheckDatabase(t *testing.T) {
 
 func TestCheckAdmin(t *testing.T) {
 	for want, args := range map[string][]string{
-		"off": {"--admin-socket", "off"}, ":9090": {"--admin-socket", "off", "--admin", ":9090"}, "/run/a": {"--admin-socket", "/run/a"},
+		"off": {"--admin-socket", "off"}, "127.0.0.1:9090": {"--admin-socket", "off", "--admin", "127.0.0.1:9090"}, "/run/a": {"--admin-socket", "/run/a"},
 		"/s/admin.sock": nil,
 	} {
 		_, out, messages := run(append([]string{"check", "--database", ":memory:", "--state-directory", "/s"}, args...)...)

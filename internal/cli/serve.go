@@ -91,7 +91,7 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 	r := reloader{
 		load:    func() (*settings.Loaded, error) { return flags.loadProcess(sources) },
 		inForce: loaded, log: log,
-		apply:  func(now *settings.Loaded) { proxy.Reconfigure(now.InUse(!flags.onlyFlags()), now.Token) },
+		apply:  func(now *settings.Loaded) { proxy.Reconfigure(now.InUse(!flags.onlyFlags()), now.Tokens) },
 		reopen: proxy.ReopenAccessLog, manager: manager,
 	}
 	manager.Ready(proxy)

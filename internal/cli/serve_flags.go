@@ -88,7 +88,7 @@ func commandFor(flag *pflag.Flag) string {
 func (f *serveFlags) settings(l *settings.Loaded) (app.Settings, error) {
 	s := app.DefaultSettings()
 	if l != nil {
-		s.Settings, s.Token = l.InUse(!f.onlyFlags()), l.Token
+		s.Settings, s.Tokens = l.InUse(!f.onlyFlags()), l.Tokens
 	}
 	const name = app.FixedService
 	content := config.NewContent()

@@ -146,14 +146,14 @@ func TestPortInUse(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	r := runCommand(t, "check", "--backend", good, "--backend", "ws://127.0.0.1:10/stt?model=a", "--connections", "32", "--warm", "8",
-		"--profile", "echo", "--path", "/v1/stt", "--listen", "127.0.0.1:8080", "--listen", "[::1]:8080", "--admin", ":9090",
+		"--profile", "echo", "--path", "/v1/stt", "--listen", "127.0.0.1:8080", "--listen", "[::1]:8080", "--admin", "127.0.0.1:9090",
 		"--subprotocol", "audio.v1", "--max-message", "1MiB", "--log-level", "debug", "--log-format", "json",
 		"--balance", "hash", "--hash-by", "header:X-Device", "--queue", "7", "--queue-timeout", "2s", "--probe", "/health")
 	if r.status != 0 || r.stderr != "" {
 		t.Errorf("exit status %d, %q", r.status, r.stderr)
 	}
 	for _, want := range []string{
-		`listen +127\.0\.0\.1:8080, path /v1/stt`, `listen +\[::1\]:8080`, `admin +:9090`, `profile +echo: `,
+		`listen +127\.0\.0\.1:8080, path /v1/stt`, `listen +\[::1\]:8080`, `admin +127\.0\.0\.1:9090`, `profile +echo: `,
 		`backend +ws://127\.0\.0\.1:9, at most 32 connections, 8 kept warm`, `backend +ws://127\.0\.0\.1:10/stt\?model=a, `,
 		`balance +hash$`, `queue +at most 7 clients, for 2s each$`, `subprotocol +audio\.v1`, `sessions +at most 64 at once`,
 	} {

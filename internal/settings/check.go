@@ -50,16 +50,16 @@ func checkSource(text string) error {
 	return err
 }
 
-// errToken does not repeat the value, which may be the token.
-var errToken = errors.New("invalid reference: use env:NAME or file:/path, or put the token itself into the environment variable " +
-	Variable("admin-token"))
-
-// checkReference checks how the admin API's token is referred to.
-func checkReference(text string) error {
-	if !isReference(text) || strings.ContainsAny(text, " \t\r\n") {
-		return errToken
+// checkReference returns the check of how a token of the admin API is referred to. The error does not repeat the value, which may be
+// the token.
+func checkReference(name string) func(string) error {
+	wrong := errors.New("invalid reference: use env:NAME or file:/path, or put the token itself into the environment variable " + Variable(name))
+	return func(text string) error {
+		if !isReference(text) || strings.ContainsAny(text, " \t\r\n") {
+			return wrong
+		}
+		return nil
 	}
-	return nil
 }
 
 func isReference(text string) bool {

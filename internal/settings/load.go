@@ -19,8 +19,8 @@ type Sources struct {
 // Loaded has the settings of all sources.
 type Loaded struct {
 	Settings
+	Tokens
 	File     string   // path of the file that was read; empty for none
-	Token    string   // the token that AdminToken refers to: a secret
 	Warnings []string // likely mistakes
 
 	sources map[string]string // the source of each setting, by name
@@ -49,12 +49,15 @@ func (s Sources) Load() (*Loaded, error) {
 		l.flags(s.Flags)
 	}
 	l.openTelemetry(variables)
+	if l.sources["listen"] == "" && len(l.settings.TLSListen) > 0 {
+		l.settings.Listen = nil // whoever asks for TLS does not want an open port beside it by default
+	}
 	l.checkTogether()
-	token := l.token()
+	tokens := l.tokens()
 	if len(l.problems) > 0 {
 		return nil, errors.Join(l.problems...)
 	}
-	return &Loaded{Settings: l.settings, File: path, Token: token, Warnings: l.warnings, sources: l.sources}, nil
+	return &Loaded{Settings: l.settings, Tokens: tokens, File: path, Warnings: l.warnings, sources: l.sources}, nil
 }
 
 // loading has the settings and mistakes read so far.
@@ -115,12 +118,19 @@ func (s *Settings) Check() error {
 // checkTogether checks settings that depend on each other.
 func (l *loading) checkTogether() {
 	s := &l.settings
-	if len(s.Listen) == 0 {
+	if len(s.Listen)+len(s.TLSListen) == 0 {
 		l.bad("%sno address to listen on; give one such as 127.0.0.1:8080", l.heads["listen"])
 	}
-	if s.Admin != "" && slices.Contains(s.Listen, s.Admin) && !value.AnyPort(s.Admin) {
-		l.bad("%slisten already uses %q: give the admin API another address", l.heads["admin"], s.Admin)
+	for _, of := range []struct {
+		name      string
+		addresses []string
+	}{{"listen", s.Listen}, {"tls-listen", s.TLSListen}} {
+		if s.Admin != "" && slices.Contains(of.addresses, s.Admin) && !value.AnyPort(s.Admin) {
+			l.bad("%s%s already uses %q: give the admin API another address", l.heads["admin"], of.name, s.Admin)
+		}
 	}
+	l.checkTLS()
+	l.checkAdmin()
 	l.checkOrigin()
 }
 
@@ -136,20 +146,4 @@ func (l *loading) checkOrigin() {
 				l.heads["trusted-proxies"], text))
 		}
 	}
-}
-
-// token returns the token that AdminToken refers to.
-func (l *loading) token() string {
-	reference := l.settings.AdminToken
-	if reference == "" {
-		return ""
-	}
-	token, err := config.Resolve(reference)
-	if err == nil {
-		err = checkToken(reference, token)
-	}
-	if err != nil {
-		l.bad("%s%w", l.heads["admin-token"], err)
-	}
-	return token
 }

@@ -67,12 +67,14 @@ func (g given) mistakes(t *testing.T) []string {
 // example is a value of each setting that is none of the defaults, and another one.
 var example = map[string][2]string{
 	"listen": {"127.0.0.1:1", "127.0.0.1:2"}, "admin": {"127.0.0.1:3", "127.0.0.1:4"}, "admin-socket": {"/run/a", "off"},
-	"admin-token": {"env:TOKEN_A", "env:TOKEN_B"}, "database": {"a.db", "b.yaml"}, "state-directory": {"a", "b"}, "loops": {"1", "2"},
+	"admin-token": {"env:TOKEN_A", "env:TOKEN_B"}, "admin-reader-token": {"env:TOKEN_C", "env:TOKEN_D"}, "admin-tls-cert": {"/a.pem", "/b.pem"}, "admin-tls-key": {"/a.key", "/b.key"}, "database": {"a.db", "b.yaml"}, "state-directory": {"a", "b"}, "loops": {"1", "2"},
 	"dns-server": {"127.0.0.1:53", "ns.example.org:8600"},
 	"dial-from":  {"127.0.0.2", "::1"},
+	"tls-listen": {"127.0.0.1:5", ":6"}, "tls-cert": {"a.pem", "b.pem"}, "tls-key": {"a-key.pem", "b-key.pem"}, "tls-client-ca": {"a-ca.pem", "b-ca.pem"},
+	"tls-client-auth": {"optional", "required"}, "tls-min-version": {"1.3", "1.2"},
 	"io-uring":   {"on", "off"},
 	"loop-wait":  {"raw", "block"},
-	"max-header": {"1KiB", "2KiB"}, "handshake-timeout": {"1s", "2s"}, "max-handshakes": {"64", "4096"}, "client-timeout": {"30s", "none"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "none"},
+	"max-header": {"1KiB", "2KiB"}, "failed-auth-rate": {"0", "5/s"}, "handshake-timeout": {"1s", "2s"}, "max-handshakes": {"64", "4096"}, "client-timeout": {"30s", "none"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "none"},
 	"shutdown-delay": {"5s", "0s"}, "drain-spread": {"0s", "1m"}, "health-path": {"/healthz", "/up"},
 	"trusted-proxies": {"10.0.0.0/8", "2001:db8::7"}, "forwarded-header": {"forwarded", "none"}, "proxy-protocol": {"optional", "required"},
 	"log-level": {"debug", "warn"}, "log-format": {"json", "text"},
@@ -81,12 +83,17 @@ var example = map[string][2]string{
 }
 
 // companion is a flag without which a setting is a mistake.
-var companion = map[string][]string{"proxy-protocol": {"--trusted-proxies", "10.0.0.0/8"}}
+var companion = map[string][]string{
+	"proxy-protocol": {"--trusted-proxies", "10.0.0.0/8"}, "admin-tls-cert": {"--admin-tls-key", "/k"}, "admin-tls-key": {"--admin-tls-cert", "/c"},
+	"tls-listen": {"--listen", "127.0.0.1:8080", "--tls-cert", "a.pem", "--tls-key", "a-key.pem"},
+}
 
 // TestPrecedence has every setting in every source, alone and together with each source that wins over it.
 func TestPrecedence(t *testing.T) {
 	t.Setenv("TOKEN_A", "a")
 	t.Setenv("TOKEN_B", "b")
+	t.Setenv("TOKEN_C", "c")
+	t.Setenv("TOKEN_D", "d")
 	for i := range table {
 		s := &table[i]
 		first, second := example[s.name][0], example[s.name][1]
@@ -108,7 +115,10 @@ func TestPrecedence(t *testing.T) {
 			{given{file: key(first), environment: variable(first), flags: flag(second)}, second, "--" + s.name},
 			{given{file: key(first), environment: variable("")}, s.standard(), Variable(s.name)}, // nothing is the default
 		} {
-			with := companion[s.name]
+			var with []string
+			if c.want != s.standard() {
+				with = companion[s.name]
+			}
 			c.given.flags = append(with[:len(with):len(with)], c.given.flags...)
 			l := c.given.load(t)
 			got, want := s.shown(&l.Settings), c.want
@@ -140,7 +150,7 @@ func TestLists(t *testing.T) {
 			t.Errorf("%+v: %q", g, l.Listen)
 		}
 	}
-	if l := (given{flags: []string{"--listen", ":0", "--listen", ":0", "--admin", ":0"}}).load(t); len(l.Listen) != 2 {
+	if l := (given{flags: []string{"--listen", ":0", "--listen", ":0", "--admin", "127.0.0.1:0"}}).load(t); len(l.Listen) != 2 {
 		t.Errorf("two ports of the system's choice: %q", l.Listen)
 	}
 	for _, g := range []given{
@@ -194,7 +204,7 @@ func TestMistakes(t *testing.T) {
 		given given
 		says  []string // how the lines begin
 	}{
-		{given{file: "listn: x\n"}, []string{`w.yaml:1:1: unknown setting "listn": did you mean "listen"? Use one of listen, admin`}},
+		{given{file: "listn: x\n"}, []string{`w.yaml:1:1: unknown setting "listn": did you mean "listen"? Use one of listen, tls-listen`}},
 		{given{file: "services: {stt: {path: /v1}}\nbackends:\n"}, []string{
 			`w.yaml:1:1: "services" belongs to the configuration, not to the settings: put it into another file and set database to that file`, `w.yaml:2:1: "backends" belongs to the configuration`,
 		}},
@@ -243,7 +253,10 @@ func TestMistakes(t *testing.T) {
 			`w.yaml:1:8: loops: invalid number "x"`, `WSBOUNCER_LOOPS: invalid number "y"`, `--loops: invalid number "z"`,
 		}},
 		{given{file: "admin: 127.0.0.1:8080\n"}, []string{`w.yaml:1:8: admin: listen already uses "127.0.0.1:8080": give the admin API another address`}},
-		{given{file: "admin: a:1\n", flags: []string{"--listen", "a:1"}}, []string{`w.yaml:1:8: admin: listen already uses "a:1"`}},
+		{given{file: "admin: 127.0.0.1:1\n", flags: []string{"--listen", "127.0.0.1:1"}}, []string{`w.yaml:1:8: admin: listen already uses "127.0.0.1:1"`}},
+		{given{file: "admin-tls-cert: /a\n"}, []string{"w.yaml:1:17: admin-tls-cert: admin-tls-key is missing"}},
+		{given{file: "admin-tls-key: /a\n"}, []string{"w.yaml:1:16: admin-tls-key: admin-tls-cert is missing"}},
+		{given{environment: []string{"WSBOUNCER_ADMIN_TOKEN=env:HOME", "WSBOUNCER_ADMIN_READER_TOKEN=env:HOME"}}, []string{"WSBOUNCER_ADMIN_READER_TOKEN: it is the same token as admin-token"}},
 		{given{file: "admin-token: s3cret\n"}, []string{`w.yaml:1:14: admin-token: invalid reference: use env:NAME or file:/path, or put the token itself into the environment variable WSBOUNCER_ADMIN_TOKEN`}},
 		{given{flags: []string{"--admin-token", "Bearer env:HOME s3cret"}}, []string{`--admin-token: invalid reference`}},
 		{given{file: "admin-token: env:NONE_SUCH\n"}, []string{`w.yaml:1:14: admin-token: env:NONE_SUCH: the environment variable is not set`}},

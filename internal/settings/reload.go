@@ -13,11 +13,12 @@ type Change struct {
 // Reload compares the settings in force with newly loaded ones. It returns the settings that are in force from now on: settings that
 // can change at run time are new, and all others stay, so that the next Reload reports them again.
 func (l *Loaded) Reload(now *Loaded) (inForce *Loaded, changes []Change) {
-	inForce = &Loaded{Settings: l.Settings, File: now.File, Token: l.Token, sources: maps.Clone(l.sources)}
+	inForce = &Loaded{Settings: l.Settings, File: now.File, Tokens: l.Tokens, sources: maps.Clone(l.sources)}
 	for i := range table {
 		s := &table[i]
 		was, is := s.text(&l.Settings), s.text(&now.Settings)
-		newToken := s.name == "admin-token" && l.Token != now.Token
+		secret := tokenOf(s.name)
+		newToken := secret != nil && *secret.is(&l.Tokens) != *secret.is(&now.Tokens)
 		if was == is && !newToken {
 			continue
 		}
@@ -33,7 +34,7 @@ func (l *Loaded) Reload(now *Loaded) (inForce *Loaded, changes []Change) {
 			panic(err) // now has accepted this value
 		}
 		if newToken {
-			inForce.Token = now.Token
+			*secret.is(&inForce.Tokens) = *secret.is(&now.Tokens)
 		}
 		inForce.sources[s.name] = now.Source(s.name)
 	}

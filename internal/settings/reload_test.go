@@ -16,6 +16,8 @@ import (
 func TestReload(t *testing.T) {
 	t.Setenv("TOKEN_A", "s3cret-a")
 	t.Setenv("TOKEN_B", "s3cret-b")
+	t.Setenv("TOKEN_C", "s3cret-c")
+	t.Setenv("TOKEN_D", "s3cret-d")
 	var was, is, live, asleep []string
 	for _, s := range table {
 		was = append(was, "--"+s.name, example[s.name][0])
@@ -27,7 +29,8 @@ func TestReload(t *testing.T) {
 		}
 	}
 	if want := []string{
-		"admin-token", "max-header", "handshake-timeout", "max-handshakes", "client-timeout", "close-timeout", "shutdown-delay", "drain-timeout", "drain-spread", "trusted-proxies", "forwarded-header", "proxy-protocol", "log-level", "log-format", "access-log", "access-log-format", "trace-ratio",
+		"tls-cert", "tls-key", "tls-client-ca", "tls-client-auth", "tls-min-version",
+		"admin-token", "admin-reader-token", "max-header", "failed-auth-rate", "handshake-timeout", "max-handshakes", "client-timeout", "close-timeout", "shutdown-delay", "drain-timeout", "drain-spread", "trusted-proxies", "forwarded-header", "proxy-protocol", "log-level", "log-format", "access-log", "access-log-format", "trace-ratio",
 	}; !slices.Equal(live, want) {
 		t.Errorf("live settings are %q", live)
 	}
@@ -48,7 +51,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("%s is %s; want %s", c.Name, s.text(&inForce.Settings), now)
 		}
 	}
-	if !slices.Equal(got, names()) || inForce.Token != "s3cret-b" {
+	if !slices.Equal(got, names()) || inForce.Token != "s3cret-b" || inForce.ReaderToken != "s3cret-d" {
 		t.Errorf("changed: %q, and the token is %q", got, inForce.Token)
 	}
 	if _, again := inForce.Reload(second); !slices.EqualFunc(again, asleep, func(c Change, name string) bool { return c.Name == name }) {

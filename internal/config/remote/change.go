@@ -19,6 +19,9 @@ import (
 func (h *handler) change(r *http.Request) (any, error) {
 	c, dry, err := h.read(r)
 	if err != nil {
+		if problems := config.Problems(nil); errors.As(err, &problems) { // anything else is not understood, and no change
+			h.tell(r, c, "", err)
+		}
 		return nil, err
 	}
 	return inBounds(func(r *http.Request) (any, error) { // the time that the request took to arrive does not count
@@ -34,8 +37,10 @@ func (h *handler) apply(r *http.Request, c config.Change) (any, error) {
 	before, _ := h.store.Load(r.Context()) // ignore the error: this change may repair an invalid configuration
 	after, err := h.store.Apply(r.Context(), c)
 	if err != nil {
+		h.tell(r, c, "", inTime(r.Context(), err))
 		return nil, err
 	}
+	h.tell(r, c, after.Version(), nil)
 	o := outcome{Version: after.Version(), Edits: config.Edits{}}
 	switch {
 	case r.URL.Query().Get("return") == "configuration":
@@ -52,6 +57,13 @@ func (h *handler) apply(r *http.Request, c config.Change) (any, error) {
 		}
 	}
 	return o, nil
+}
+
+// tell reports a change that was asked for to whom it may concern.
+func (h *handler) tell(r *http.Request, c config.Change, version string, err error) {
+	if h.changed != nil {
+		h.changed(r, c, version, err)
+	}
 }
 
 // try returns what a change would do.

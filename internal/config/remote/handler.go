@@ -19,6 +19,8 @@ type HandlerOptions struct {
 	InForce func() InForce
 	// Profiles checks the profiles in dry runs, as the store does in changes; nil for no check.
 	Profiles config.ProfileCheck
+	// Changed is told of each change that was asked for: the version after it, or why it failed. nil if nobody wants to know.
+	Changed func(r *http.Request, c config.Change, version string, err error)
 }
 
 // Limits on the server's side.
@@ -33,7 +35,7 @@ const (
 // context ends or the store is closed; whoever shuts the server down must first do one of the two. The server limits how long a
 // request may take to arrive ([http.Server.ReadTimeout]). Its WriteTimeout must be longer than a minute, since requests may wait.
 func Handler(store config.Store, o HandlerOptions) http.Handler {
-	h := &handler{store: store, check: o.Profiles, inForce: o.InForce, waiting: make(chan struct{}, maxWaiting)}
+	h := &handler{store: store, check: o.Profiles, inForce: o.InForce, changed: o.Changed, waiting: make(chan struct{}, maxWaiting)}
 	mux := http.NewServeMux()
 	for _, route := range []struct {
 		method, path string
@@ -86,7 +88,8 @@ type handler struct {
 	store   config.Store
 	check   config.ProfileCheck
 	inForce func() InForce // nil if there is none to show
-	waiting chan struct{}  // one element for each request that waits
+	changed func(*http.Request, config.Change, string, error)
+	waiting chan struct{} // one element for each request that waits
 }
 
 // show returns the configuration.

@@ -1,0 +1,75 @@
+package external
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// tolerated is how many questions in a row may fail before the server is left alone for a moment.
+	tolerated = 5
+	// The first and the longest such moment.
+	firstRest, longestRest = time.Second, 10 * time.Second
+)
+
+// circuit decides whether a server is asked. It lets all questions pass while the server answers. After failures in a row it lets none
+// pass for a moment, and then one, which decides. Any goroutine may use it.
+type circuit struct {
+	log   *slog.Logger // static
+	allow bool         // static; what becomes of clients meanwhile, for the log
+
+	mu     sync.Mutex
+	failed int           // guarded by mu; questions in a row
+	since  time.Time     // guarded by mu; of the first of them
+	reason string        // guarded by mu; of the last of them
+	rest   time.Duration // guarded by mu; that goes on, or was the last one
+	until  time.Time     // guarded by mu; the end of the rest
+	trying bool          // guarded by mu; one question is asked to see whether the server answers again
+}
+
+// enter returns an error if the server is not to be asked. Otherwise leave must be called.
+func (c *circuit) enter(now time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.failed < tolerated:
+		return nil
+	case now.Before(c.until) || c.trying:
+		return fmt.Errorf("the authentication server is not asked for a moment, since %d questions in a row have failed: %s", c.failed, c.reason)
+	}
+	c.trying = true
+	return nil
+}
+
+// leave notes how a question has ended: with an answer, or with an error. Unless it counts, it says nothing about the server.
+func (c *circuit) leave(err error, counts bool, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trying = false
+	switch {
+	case err != nil && !counts:
+		return
+	case err == nil:
+		if c.failed > 0 {
+			c.log.Info("the authentication server answers again", "after", now.Sub(c.since), "failures", c.failed)
+		}
+		c.failed, c.rest = 0, 0
+		return
+	}
+	if c.failed == 0 {
+		c.since = now
+		consequence := "clients are refused with 503"
+		if c.allow {
+			consequence = "clients are let in without authentication"
+		}
+		c.log.Warn("the authentication server fails: "+consequence, "reason", err.Error())
+	}
+	c.failed++
+	c.reason = err.Error()
+	if c.failed >= tolerated && !now.Before(c.until) {
+		c.rest = min(max(2*c.rest, firstRest), longestRest)
+		c.until = now.Add(c.rest)
+	}
+}

@@ -1,0 +1,157 @@
+// Package external authenticates clients by asking an HTTP server about them, as auth_request of nginx does. The server gets the header of
+// the client's upgrade request, and answers with a status: 2xx lets the client in, 401, 403 and 429 turn it away, and anything else, or no
+// answer in time, is a failure of the server.
+//
+// A server that fails is not asked for a moment, so that it does not hold up clients who would hear the same a time-out later.
+package external
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/auth"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
+)
+
+const (
+	// maxParallel is how many questions a server is asked at once. Others wait, within their time-out.
+	maxParallel = 64
+	// maxAnswer is how much is read of an answer's body, in bytes, so that its connection can be used again.
+	maxAnswer = 16 << 10
+)
+
+// Options are the settings of a [Checker]. All of it is static.
+type Options struct {
+	// URL is where the server is asked.
+	URL string
+	// Timeout bounds a question, the wait for its turn included.
+	Timeout time.Duration
+	// Cache is how long an answer holds for the same credential, host and path; 0 for this client only.
+	Cache time.Duration
+	// Allow lets clients in when the server fails. Otherwise they get a 503.
+	Allow bool
+	// Log gets a line when the server begins to fail, and when it answers again.
+	Log *slog.Logger
+}
+
+// Checker asks one server for one service. It is an [auth.Method], and may be used by any goroutine. Close frees its connections.
+type Checker struct {
+	o       Options       // static
+	client  *http.Client  // static
+	turns   chan struct{} // one element for each question that is asked now
+	answers answers
+	circuit circuit
+}
+
+// New returns a checker.
+func New(o Options) *Checker {
+	return &Checker{
+		o: o, turns: make(chan struct{}, maxParallel), circuit: circuit{log: o.Log, allow: o.Allow},
+		client: &http.Client{
+			Transport: &http.Transport{
+				MaxIdleConnsPerHost: maxParallel / 4, MaxConnsPerHost: maxParallel, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 32 << 10,
+				DisableCompression: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// Options returns what the checker was made with.
+func (c *Checker) Options() Options { return c.o }
+
+// Close closes connections to the server that no question uses.
+func (c *Checker) Close() { c.client.CloseIdleConnections() }
+
+// Name implements [auth.Method].
+func (c *Checker) Name() string { return identity.MethodExternal }
+
+// Authenticate implements [auth.Method]. It has an answer for each client, also for one without a credential.
+func (c *Checker) Authenticate(ctx context.Context, a *auth.Attempt) (*identity.Identity, error) {
+	key, cacheable := keyOf(a)
+	if cacheable = cacheable && c.o.Cache > 0; cacheable {
+		if known := c.answers.find(key, time.Now()); known != nil {
+			return known.result(a)
+		}
+	}
+	answer, err := c.ask(ctx, a)
+	if err != nil {
+		if bad := (*badAnswer)(nil); c.o.Allow && ctx.Err() == nil && !errors.As(err, &bad) && !isDenied(err) {
+			return &identity.Identity{Method: identity.MethodExternal}, nil
+		}
+		return nil, err
+	}
+	if cacheable {
+		if holds := min(c.o.Cache, answer.holds); holds > 0 {
+			c.answers.add(key, answer, time.Now().Add(holds))
+		}
+	}
+	return answer.result(a)
+}
+
+// ask asks the server, unless it has just failed several times. An error means that the server fails.
+func (c *Checker) ask(ctx context.Context, a *auth.Attempt) (*answer, error) {
+	within, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	header, err := question(a)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.circuit.enter(time.Now()); err != nil {
+		return nil, err
+	}
+	select {
+	case c.turns <- struct{}{}:
+		defer func() { <-c.turns }()
+	case <-within.Done():
+		c.circuit.leave(within.Err(), false, time.Now())
+		return nil, fmt.Errorf("%d questions are being asked, and none was answered in time", maxParallel)
+	}
+	answer, err := c.request(within, header)
+	bad := (*badAnswer)(nil)
+	c.circuit.leave(err, ctx.Err() == nil && !errors.As(err, &bad), time.Now())
+	return answer, err
+}
+
+// isDenied reports whether an error turns the client away.
+func isDenied(err error) bool {
+	denied := (*auth.Denied)(nil)
+	return errors.As(err, &denied)
+}
+
+// badAnswer is the error for an answer that means nothing here. The client's request may have provoked it, so it neither lets the client in
+// nor counts as a failure of the server.
+type badAnswer struct{ text string }
+
+func (e *badAnswer) Error() string {
+	return "the authentication server's answer cannot be used: " + e.text
+}
+
+// request asks the server.
+func (c *Checker) request(ctx context.Context, header http.Header) (*answer, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.o.URL, nil)
+	if err != nil {
+		return nil, errors.New("invalid auth-url")
+	}
+	request.Header = header
+	response, err := c.client.Do(request)
+	if err != nil {
+		if failed := (*url.Error)(nil); errors.As(err, &failed) { // its text has the URL's query
+			err = failed.Err
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer within %v", c.o.Timeout)
+		}
+		return nil, err
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxAnswer))
+	return read(response)
+}

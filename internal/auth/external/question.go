@@ -1,0 +1,95 @@
+package external
+
+import (
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/auth"
+)
+
+// The fields that tell the server about the request, and that no client can set.
+const (
+	originalURI    = "X-Original-Uri"
+	originalMethod = "X-Original-Method"
+	forwardedFor   = "X-Forwarded-For"
+	forwardedHost  = "X-Forwarded-Host"
+	realIP         = "X-Real-Ip"
+	serviceName    = "X-Wsbouncer-Service"
+)
+
+// withheld are fields that concern the client's connection only (RFC 9110, section 7.6.1), that would make the question another one, or
+// by which a client could pretend to come from elsewhere.
+var withheld = []string{
+	"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	"Host", "Content-Length", "Content-Type", "Expect", "Range", "Accept-Encoding", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range",
+	"Forwarded", originalMethod, originalURI, "X-Original-Url", realIP,
+}
+
+// withheldPrefixes begin the names of further ones.
+var withheldPrefixes = []string{"Sec-Websocket-", "X-Forwarded-", "X-Wsbouncer-"}
+
+// question returns the header of a question: that of the client's request, and what the server may want to know of it. A credential that
+// came in another way is in Authorization, too. The error is an [auth.Denied]: a request that cannot be asked about is the client's fault.
+func question(a *auth.Attempt) (http.Header, error) {
+	header := make(http.Header, len(a.Request.Header)+6)
+	named := strings.Join(a.Request.Header["Connection"], ",")
+	for name, values := range a.Request.Header {
+		if !slices.Contains(withheld, name) && !names(named, name) && !slices.ContainsFunc(withheldPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+			header[name] = values
+		}
+	}
+	if a.Credential != "" && header["Authorization"] == nil {
+		header.Set("Authorization", "Bearer "+a.Credential)
+	}
+	if header["User-Agent"] == nil { // or package http says its own
+		header.Set("User-Agent", "wsbouncer")
+	}
+	header.Set(originalURI, a.Request.URL.RequestURI())
+	header.Set(originalMethod, a.Request.Method)
+	header.Set(forwardedHost, a.Request.Host)
+	header.Set(serviceName, a.Service)
+	if a.Client.IsValid() {
+		client := a.Client.WithZone("").String()
+		header.Set(forwardedFor, client)
+		header.Set(realIP, client)
+	}
+	for name, values := range header {
+		if !isToken(name) || slices.ContainsFunc(values, unfit) {
+			return nil, &auth.Denied{Status: http.StatusBadRequest, Err: errUnfit}
+		}
+	}
+	return header, nil
+}
+
+var errUnfit = errors.New("the request's header has characters that HTTP does not allow, so nobody can be asked about it")
+
+// unfit reports whether a text cannot be the value of a field (RFC 9110, section 5.5).
+func unfit(value string) bool {
+	return strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
+// isToken reports whether a text can be the name of a field (RFC 9110, section 5.6.2).
+func isToken(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
+
+// names reports whether a list with commas has this name.
+func names(list, name string) bool {
+	for item := range strings.SplitSeq(list, ",") {
+		if strings.EqualFold(strings.TrimSpace(item), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// keyOf returns what an answer holds for: a credential, host and path. ok is false for a client without a credential, about which anything
+// else may decide.
+func keyOf(a *auth.Attempt) (key [sha256.Size]byte, ok bool) {
+	return sha256.Sum256([]byte(a.Request.Host + "\x00" + a.Request.URL.EscapedPath() + "\x00" + a.Credential)), a.Credential != ""
+}
