@@ -173,8 +173,11 @@ func TestIssuer(t *testing.T) {
 		listener        int
 		ask, want, alpn string
 	}{
-		{0, "auto.example", "auto.example", "http/1.1"}, {0, "file.example", "file.example", "http/1.1"}, {0, "other.example", "file.example", ""},
-		{0, "file.example", "auto.example", ChallengeProtocol}, {1, "auto.example", "auto.example", ""},
+		{0, "auto.example", "auto.example", "http/1.1"},
+		{0, "file.example", "file.example", "http/1.1"},
+		{0, "other.example", "file.example", ""},
+		{0, "file.example", "auto.example", ChallengeProtocol},
+		{1, "auto.example", "auto.example", ""},
 	} {
 		config := &tls.Config{ServerName: c.ask, InsecureSkipVerify: true}
 		if c.alpn != "" {
