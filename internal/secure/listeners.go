@@ -161,6 +161,7 @@ func (l *Listeners) read(one *Listener) (problems []error) {
 			}
 		}
 	}
+	config = ForServer(config)
 	l.tickets.give(config)
 	one.config.Store(config)
 	return problems
