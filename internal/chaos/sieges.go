@@ -103,9 +103,17 @@ func headerFlood(a *attack) error {
 	if err := a.write([]byte(strings.TrimSuffix(a.request(""), "\r\n"))); err != nil {
 		return err
 	}
-	fields := []byte(strings.Repeat("X: "+strings.Repeat("x", 95)+"\r\n", 20))
+	return a.sendForEver([]byte(strings.Repeat("X: "+strings.Repeat("x", 95)+"\r\n", 20)))
+}
+
+// sendForEver sends the bytes again and again until the proxy ends the connection. It leaves the processors to others in between, which
+// share them with thousands of hostile clients.
+func (a *attack) sendForEver(b []byte) error {
 	for {
-		if err := a.write(fields); err != nil {
+		if err := a.write(b); err != nil {
+			return err
+		}
+		if err := wait(a.ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -136,7 +144,7 @@ func controlFlood(op frame.Opcode) func(a *attack) error {
 		if err := a.upgrade(""); err != nil {
 			return err
 		}
-		return a.flood(bytes.Repeat(a.clientFrame(true, op, []byte("are you there?")), 100), 0)
+		return a.flood(bytes.Repeat(a.clientFrame(true, op, []byte("are you there?")), 100), time.Millisecond)
 	}
 }
 
@@ -202,10 +210,5 @@ func neverReads(a *attack) error {
 		return err
 	}
 	_ = a.conn.SetReadBuffer(4 << 10)
-	message := a.clientFrame(true, frame.Binary, make([]byte, 16<<10))
-	for {
-		if err := a.write(message); err != nil {
-			return err
-		}
-	}
+	return a.sendForEver(a.clientFrame(true, frame.Binary, make([]byte, 16<<10)))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/identity"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
@@ -37,7 +38,9 @@ type arrival struct {
 	// identity is who the client is, if its service authenticates clients; nil for nobody. Set by authenticate, also if it refuses a client
 	// that is known.
 	identity *identity.Identity
-	grant    string // subprotocol to grant if the client offers none that the server has chosen; empty for none
+	grant    string       // subprotocol to grant if the client offers none that the server has chosen; empty for none
+	hold     *limits.Hold // its places in what is limited; nil before they are taken
+	limitsAt uint64       // the generation of limits at which they were taken
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.
@@ -49,7 +52,7 @@ var errLeft = errors.New("client left the queue")
 // acquire leases a connection for the client. If none is idle, the client waits in the service's queue.
 func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, arrival *arrival) (*backend.Conn, error) {
 	arrival.key = service.HashBy.key(req, arrival.client.Addr().String())
-	waiter := &pool.Waiter[*backend.Conn]{Key: arrival.key, Variant: arrival.variant}
+	waiter := &pool.Waiter[*backend.Conn]{Key: arrival.key, Variant: arrival.variant, Tenant: tenantOf(arrival.identity)}
 	conn, ok, err := service.Group.Acquire(waiter)
 	if err != nil {
 		return nil, unavailable(err.Error())
@@ -115,8 +118,20 @@ func (s *Server) queued(
 	return nil, err
 }
 
-// refusal returns the HTTP answer for a client whose own values the backend refused: the backend's answer.
+// tenantOf returns the tenant of a client; empty for none.
+func tenantOf(who *identity.Identity) string {
+	if who == nil {
+		return ""
+	}
+	return who.Tenant
+}
+
+// refusal returns the HTTP answer for a client that was refused while it waited: the backend's answer if the backend refused the
+// client's own values.
 func refusal(err error) error {
+	if errors.Is(err, pool.ErrEvicted) {
+		return unavailable(err.Error())
+	}
 	if status := (*handshake.StatusError)(nil); errors.As(err, &status) {
 		return status.Refusal()
 	}
