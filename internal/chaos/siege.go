@@ -40,6 +40,8 @@ const (
 	siegeMemory = 64
 	// siegeLatency is the time that 99 % of the echoes may take more than without a siege, if a run lasts long enough to judge it.
 	siegeLatency = 100 * time.Millisecond
+	// siegeShare is the part of a run's duration, 1/siegeShare, that each siege lasts in addition to it, but no more than 15 seconds.
+	siegeShare = 30
 	// judgedSiege is the length of a siege from which on latency is judged. In a test that shares its processors with others, it says
 	// nothing.
 	judgedSiege = 5 * time.Second
@@ -71,7 +73,7 @@ func (r *run) besiege(ctx context.Context, directory string) error {
 	if len(chosen) == 0 {
 		return nil
 	}
-	length := min(max(r.options.Duration/30, minDuration), 15*time.Second)
+	length := min(max(r.options.Duration/siegeShare, minDuration), 15*time.Second)
 	sessions := siegeSessions
 	if r.options.Sessions < r.options.withDefaults().Sessions || length < judgedSiege {
 		sessions = min(r.options.Sessions, siegeSessions)
@@ -198,14 +200,18 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 	}
 	begin := func() {
 		o.before = memoryOf(p.PID())
-		for i := range s.siege.clients {
+		clients := s.siege.clients
+		if length < judgedSiege {
+			clients = min(clients, 3*siegeHandshakes/2) // still more than there may be
+		}
+		for i := range clients {
 			dice := rand.New(rand.NewPCG(r.seed(s.name), uint64(i)))
 			hostile.Go(func() { s.siege.attack(attacking, address, dice, visits) })
 		}
 		watch.Go(func() { o.watch(attacking, p) })
 	}
 	result, err := load.Run(ctx, load.Options{
-		URLs: []string{"ws://" + p.address + "/crowd"}, Connections: sessions, Ramp: time.Second, Rate: 5, Size: 640, Duration: length, Loops: 1,
+		URLs: []string{"ws://" + p.address + "/crowd"}, Connections: sessions, Ramp: length / 5, Rate: 5, Size: 640, Duration: length, Loops: 1,
 	}, func(progress load.Progress) {
 		switch {
 		case progress.Phase == load.Steady && progress.Begins:

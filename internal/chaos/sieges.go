@@ -21,9 +21,9 @@ var sieges = []scenario{
 		name: "silent-connections", about: "thousands of clients that connect and say nothing",
 		siege: &siege{clients: 3000, pause: 100 * time.Millisecond, visit: saysNothing, dropped: true},
 	},
-	{name: "header-floods", about: "clients that send headers without end", siege: &siege{clients: 100, pause: 10 * time.Millisecond, visit: headerFlood, judge: refusedWith(431)}},
+	{name: "header-floods", about: "clients that send headers without end", siege: &siege{clients: 50, pause: 50 * time.Millisecond, visit: headerFlood, judge: refusedWith(431)}},
 	{name: "refusal-storms", about: "clients that are refused, and do not go away", siege: &siege{clients: 1500, pause: 10 * time.Millisecond, visit: refusedAndStays, judge: refusedWith(404)}},
-	{name: "connect-floods", about: "clients that connect and leave at once", siege: &siege{clients: 50, visit: func(*attack) error { return nil }}},
+	{name: "connect-floods", about: "clients that connect and leave at once", siege: &siege{clients: 50, pause: 5 * time.Millisecond, visit: func(*attack) error { return nil }}},
 	{name: "reconnect-storms", about: "clients that begin a session and leave at once", siege: &siege{clients: 50, pause: 10 * time.Millisecond, visit: reconnects}},
 	{name: "ping-floods", about: "clients that send pings without end", siege: &siege{clients: 20, pause: 50 * time.Millisecond, visit: controlFlood(frame.Ping), judge: endedWith(1008)}},
 	{name: "pong-floods", about: "clients that send pongs without end", siege: &siege{clients: 20, pause: 50 * time.Millisecond, visit: controlFlood(frame.Pong), judge: endedWith(1008)}},
@@ -31,21 +31,21 @@ var sieges = []scenario{
 	{name: "endless-fragments", about: "messages of small frames without end", siege: &siege{clients: 4, pause: 50 * time.Millisecond, visit: fragments(1)}},
 	{name: "slow-frames", about: "clients that send one byte of a large frame at a time", siege: &siege{clients: 500, visit: slowFrames}},
 	{name: "huge-lengths", about: "clients that announce frames of an exbibyte", siege: &siege{clients: 50, pause: 10 * time.Millisecond, visit: hugeLength, judge: endedWith(1009)}},
-	{name: "never-reads", about: "clients that send without end, and read nothing", siege: &siege{clients: 100, visit: neverReads, memory: 128}},
+	{name: "never-reads", about: "clients that send without end, and read nothing", siege: &siege{clients: 50, visit: neverReads, memory: 128}},
 	{
 		name: "slow-tls", about: "thousands of clients that send a byte of their TLS handshake each second",
 		siege: &siege{clients: 3000, pause: 100 * time.Millisecond, visit: slowTLS, tls: true, dropped: true},
 	},
 	{
 		name: "half-tls", about: "clients that begin TLS handshakes and do not end them",
-		siege: &siege{clients: 1500, pause: 100 * time.Millisecond, visit: halfTLS, tls: true, dropped: true},
+		siege: &siege{clients: 1000, pause: 500 * time.Millisecond, visit: halfTLS, tls: true, dropped: true},
 	},
 	{
 		name: "silent-tls", about: "clients that say nothing after their TLS handshake",
-		siege: &siege{clients: 1000, pause: 100 * time.Millisecond, visit: silentAfterTLS, tls: true, dropped: true},
+		siege: &siege{clients: 1000, pause: 500 * time.Millisecond, visit: silentAfterTLS, tls: true, dropped: true},
 	},
-	{name: "tls-floods", about: "clients that carry out TLS handshakes and leave", siege: &siege{clients: 50, visit: handshakesOnly, tls: true}},
-	{name: "http-to-tls", about: "clients that speak HTTP where TLS is spoken", siege: &siege{clients: 100, pause: 10 * time.Millisecond, visit: speaksHTTP, tls: true, judge: refusedWith(400)}},
+	{name: "tls-floods", about: "clients that carry out TLS handshakes and leave", siege: &siege{clients: 50, pause: 100 * time.Millisecond, visit: handshakesOnly, tls: true}},
+	{name: "http-to-tls", about: "clients that speak HTTP where TLS is spoken", siege: &siege{clients: 50, pause: 50 * time.Millisecond, visit: speaksHTTP, tls: true, judge: refusedWith(400)}},
 }
 
 // siegeArguments returns the arguments of the proxy of a siege.
