@@ -66,7 +66,7 @@ var mayImport = map[string][]string{
 	"internal/admin":        {"internal/api", "internal/spelling"},
 	"internal/admin/client": {"internal/api"},
 	"internal/metrics":      {"internal/api", "internal/meter", "internal/pool"},
-	"internal/tracing":      {"internal/origin", "internal/session"},
+	"internal/tracing":      {"internal/identity", "internal/origin", "internal/session"},
 	"internal/dashboard":    {},
 	"internal/live":         {"internal/api", "internal/meter", "internal/mistake", "internal/origin"},
 
@@ -115,7 +115,7 @@ var mayImport = map[string][]string{
 
 	// The settings of the process: they say where the configuration is, and nothing of what is in it.
 	"internal/settings": {
-		"internal/config", "internal/config/stores", "internal/config/value", "internal/dialfrom", "internal/origin", "internal/secure", "internal/spelling", "internal/state", "internal/strictyaml",
+		"internal/config", "internal/config/stores", "internal/config/value", "internal/dialfrom", "internal/limits", "internal/origin", "internal/secure", "internal/spelling", "internal/state", "internal/strictyaml",
 	},
 
 	// What joins the parts.
@@ -126,7 +126,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
-		"internal/admin/client", "internal/api", "internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
+		"internal/admin/client", "internal/api", "internal/app", "internal/auth/apikey", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
 		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
 		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/supervisor", "internal/top", "internal/wav",
 	},

@@ -25,8 +25,10 @@ type Stats struct {
 	Discovery     []Discovery   `json:"discovery,omitempty"`
 	Configuration Configuration `json:"configuration"`
 	Sessions      Sessions      `json:"sessions"`
-	Relayed       Relayed       `json:"relayed"`
-	Loops         Loops         `json:"loops"`
+	// Authentication is about clients of services that authenticate them.
+	Authentication Authentication `json:"authentication"`
+	Relayed        Relayed        `json:"relayed"`
+	Loops          Loops          `json:"loops"`
 }
 
 // Drain is how far the end of the process has come. Its times follow from settings that may still change.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/accesslog"
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
 	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
@@ -54,6 +55,7 @@ type Proxy struct {
 	adminAt   []net.Listener
 	hub       *live.Hub       // nil without an admin API
 	guard     *mistake.Guard  // nil to let panics end the process
+	authGuard *auth.Guard     // against clients that guess credentials; static
 	tracer    *tracing.Tracer // nil for none; static
 	// accessLog is the present access log; nil for none. accessLines are those of all of them.
 	accessLog   atomic.Pointer[accesslog.Log]
@@ -116,10 +118,12 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 		Loops: p.loops, Limits: p.settings.limits(), Origin: p.settings.origin(), Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
 		Ended: p.sessionEnded, Refused: p.clientRefused, Health: session.Health{Path: p.settings.HealthPath, Ready: p.healthy},
 	}
+	p.authGuard = auth.NewGuard(p.settings.FailedAuthRate, p.log, time.Now)
+	sessions.AuthGuard = p.authGuard
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
 	p.services = services.New(services.Options{
-		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
+		Loops: p.loops, SetRoutes: p.sessions.SetServices, CheckCredentials: p.sessions.CheckCredentials, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
 		InForce:  p.warnOfNeeds,
 		Resolver: discovery.NewResolver(p.settings.DNSServer), Own: func(address netip.AddrPort) bool { return listensAt(p.Addresses(), address) },
 	})
@@ -183,7 +187,7 @@ func (s *Settings) origin() *origin.Policy {
 }
 
 // Reconfigure changes what of the process's settings, which must have passed Check, can change while the proxy runs: the limits of
-// upgrade requests, whom it trusts about where clients come from, TLS towards clients, the times that its end may take, the access log, and
+// upgrade requests, how often clients may fail to authenticate, whom it trusts about where clients come from, TLS towards clients, the times that its end may take, the access log, and
 // the admin API's tokens. All others stay what they were. It must not be called by two goroutines at a time.
 func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	before := p.live.Load()
@@ -192,6 +196,7 @@ func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	p.live.Store(&now)
 	p.sessions.SetLimits(now.limits())
 	p.sessions.SetOrigin(now.origin())
+	p.authGuard.SetRate(now.FailedAuthRate)
 	if p.secured != nil {
 		p.secured.Reload(now.Secured())
 	}
@@ -277,6 +282,7 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 			Handshakes: api.Handshakes{Unfinished: sessions.Handshakes, Limit: sessions.MaxHandshakes, Dropped: sessions.Dropped},
 		},
 		Relayed:        api.Relayed(sessions.Meters.Total.Relayed),
+		Authentication: authentication(&sessions),
 		InternalErrors: p.guard.Count(),
 		AccessLog:      api.AccessLog{Lines: p.accessLines.Written.Load(), LeftOut: p.accessLines.LeftOut.Load()},
 		Configuration:  configuration(p.follower.Status()),

@@ -95,6 +95,12 @@ func busy() Snapshot {
 				Unfinished: 512, Limit: 1024, Dropped: map[string]uint64{"oldest": 77, "address": 8000, "descriptors": 2},
 			},
 		},
+		Authentication: api.Authentication{
+			Results: []api.AuthResult{
+				{Method: "keys", Result: "accepted", Count: 4321}, {Method: "keys", Result: "refused", Count: 65}, {Method: "none", Result: "refused", Count: 14},
+			},
+			Blocked: 234, Suspects: 2,
+		},
 		Relayed: api.Relayed{
 			FramesFromClients: 1 << 33, BytesFromClients: 1 << 43, FramesFromBackends: 1<<33 - 1, BytesFromBackends: 1<<43 - 1,
 		},

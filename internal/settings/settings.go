@@ -15,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
 	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/state"
 )
@@ -51,6 +52,7 @@ type Settings struct {
 	IOURing          string        // auto, on or off: whether event loops send with io_uring
 	LoopWait         string        // auto, raw or block: how event loops wait while they are busy
 	MaxHeader        int64         // largest upgrade request in bytes
+	FailedAuthRate   limits.Rate   // of failed authentications of each client address
 	HandshakeTimeout time.Duration // for a client's upgrade request to arrive
 	MaxHandshakes    int           // most clients whose TLS handshake or upgrade request is not complete
 	ClientTimeout    time.Duration // for a client to accept or acknowledge something; [NoLimit] for as long as TCP tries
@@ -92,6 +94,7 @@ func Defaults() Settings {
 		IOURing:          "auto",
 		LoopWait:         "auto",
 		MaxHeader:        16 << 10,
+		FailedAuthRate:   limits.Rate{N: 20, Per: time.Minute},
 		HandshakeTimeout: 10 * time.Second,
 		MaxHandshakes:    1024,
 		ClientTimeout:    time.Minute,

@@ -106,6 +106,9 @@ var table = []setting{
 	{name: "max-header", help: "maximum size of an upgrade request", live: true, value: func(s *Settings) value.Value {
 		return value.NewSize(&s.MaxHeader, 512, 1<<20)
 	}},
+	{name: "failed-auth-rate", help: "maximum rate of failed authentications of each client address; over it, clients of the address get 429; 0 for no limit", live: true, value: func(s *Settings) value.Value {
+		return config.RateValue(&s.FailedAuthRate, false)
+	}},
 	{name: "handshake-timeout", help: "maximum time for a client to send its upgrade request", live: true, value: func(s *Settings) value.Value {
 		return value.NewDuration(&s.HandshakeTimeout, time.Millisecond)
 	}},
