@@ -199,9 +199,7 @@ func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	p.sessions.SetLimits(now.limits())
 	p.sessions.SetOrigin(now.origin())
 	p.authGuard.SetRate(now.FailedAuthRate)
-	if p.secured != nil {
-		p.secured.Reload(now.Secured())
-	}
+	p.ReloadCertificates()
 	select {
 	case p.reconfigured <- struct{}{}:
 	default:

@@ -19,6 +19,7 @@ type reloading struct {
 	path    string
 	out     bytes.Buffer
 	applied []settings.Settings
+	renewed int // how often the certificates were read again by themselves
 }
 
 func newReloading(t *testing.T, text string, args ...string) *reloading {
@@ -34,6 +35,7 @@ func newReloading(t *testing.T, text string, args ...string) *reloading {
 	r.log = settings.NewLog(&r.out, &r.inForce.Settings)
 	r.apply = func(l *settings.Loaded) { r.applied = append(r.applied, l.Settings) }
 	r.reopen = func() bool { return false }
+	r.renew = func() { r.renewed++ }
 	return r
 }
 
