@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/accesslog"
+	"github.com/wsbouncer/wsbouncer/internal/acme"
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -52,13 +53,16 @@ type Proxy struct {
 	listeners []net.Listener    // for clients: those without TLS, and then those with it
 	plain     int               // how many of listeners speak no TLS
 	secured   *secure.Listeners // the TLS of the others; nil for none
+	acme      *acme.Manager     // of certificates that an authority issues; nil for none
 	admin     *http.Server
 	adminAt   []net.Listener
-	hub       *live.Hub        // nil without an admin API
-	guard     *mistake.Guard   // nil to let panics end the process
-	scopes    *limits.Registry // of the process, tenants and keys; static
-	authGuard *auth.Guard      // against clients that guess credentials; static
-	tracer    *tracing.Tracer  // nil for none; static
+	// adminSecured is the TLS of the admin API's address; nil for none; static.
+	adminSecured *secure.Listeners
+	hub          *live.Hub        // nil without an admin API
+	guard        *mistake.Guard   // nil to let panics end the process
+	scopes       *limits.Registry // of the process, tenants and keys; static
+	authGuard    *auth.Guard      // against clients that guess credentials; static
+	tracer       *tracing.Tracer  // nil for none; static
 	// accessLog is the present access log; nil for none. accessLines are those of all of them.
 	accessLog   atomic.Pointer[accesslog.Log]
 	accessLines accesslog.Counters
@@ -208,6 +212,9 @@ func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	if p.secured != nil {
 		p.secured.Reload(now.Secured())
 	}
+	if p.adminSecured != nil {
+		p.adminSecured.Reload(nil) // which file it is needs a restart
+	}
 	select {
 	case p.reconfigured <- struct{}{}:
 	default:
@@ -236,6 +243,9 @@ func (p *Proxy) listen() error {
 }
 
 func (p *Proxy) closeListeners() {
+	if p.acme != nil {
+		p.acme.Close()
+	}
 	for _, listener := range append(p.listeners, p.adminAt...) {
 		_ = listener.Close()
 	}
