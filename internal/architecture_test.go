@@ -49,23 +49,24 @@ var mayImport = map[string][]string{
 	"internal/auth/token/tokentest": {},
 
 	// Connections, with TLS or without.
-	"internal/secure":            {},
+	"internal/tlsrecord":         {},
+	"internal/secure":            {"internal/tlsrecord"},
 	"internal/secure/securetest": {},
-	"internal/loop":              {"internal/cgroup", "internal/secure"},
+	"internal/loop":              {"internal/cgroup", "internal/secure", "internal/tlsrecord"},
 	"internal/dialfrom":          {"internal/machine"},
 	"internal/handshake":         {"internal/dialfrom", "internal/origin", "internal/secure"},
 
 	// The data plane: it never sees the admin API, a database or metrics.
 	"internal/backend/health": {"internal/pool"},
 	"internal/backend":        {"internal/backend/health", "internal/dialfrom", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile"},
-	"internal/session":        {"internal/auth", "internal/backend", "internal/frame", "internal/handshake", "internal/identity", "internal/limits", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/origin", "internal/pool", "internal/printable", "internal/profile"},
+	"internal/session":        {"internal/auth", "internal/backend", "internal/frame", "internal/handshake", "internal/identity", "internal/limits", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/origin", "internal/pool", "internal/printable", "internal/profile", "internal/secure"},
 
 	// The contract of the admin API, and who serves it.
 	"internal/api":          {},
 	"internal/admin":        {"internal/api", "internal/spelling"},
 	"internal/admin/client": {"internal/api"},
 	"internal/metrics":      {"internal/api", "internal/meter", "internal/pool"},
-	"internal/tracing":      {"internal/origin", "internal/session"},
+	"internal/tracing":      {"internal/identity", "internal/origin", "internal/session"},
 	"internal/dashboard":    {},
 	"internal/live":         {"internal/api", "internal/meter", "internal/mistake", "internal/origin"},
 
@@ -101,7 +102,7 @@ var mayImport = map[string][]string{
 	"internal/hunt/cmd":     {"internal/app", "internal/hunt", "internal/profile", "internal/sim", "internal/stage"},
 	"internal/chaos":        {"internal/frame", "internal/handshake", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/spelling", "internal/api"},
 	"internal/chaos/cmd":    {"internal/chaos"},
-	"internal/load":         {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/spelling", "internal/wav"},
+	"internal/load":         {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/secure", "internal/spelling", "internal/wav"},
 	"internal/load/report":  {"internal/frame", "internal/load"},
 
 	// What makes of the desired state what runs.
@@ -114,14 +115,14 @@ var mayImport = map[string][]string{
 
 	// The settings of the process: they say where the configuration is, and nothing of what is in it.
 	"internal/settings": {
-		"internal/config", "internal/config/stores", "internal/config/value", "internal/dialfrom", "internal/origin", "internal/spelling", "internal/state", "internal/strictyaml",
+		"internal/config", "internal/config/stores", "internal/config/value", "internal/dialfrom", "internal/limits", "internal/origin", "internal/secure", "internal/spelling", "internal/state", "internal/strictyaml",
 	},
 
 	// What joins the parts.
 	"internal/app": {
 		"internal/accesslog", "internal/admin", "internal/auth", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
 		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/discovery", "internal/frame", "internal/limits", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/origin",
-		"internal/pool", "internal/printable", "internal/profile", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/tracing",
+		"internal/pool", "internal/printable", "internal/profile", "internal/secure", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/tracing",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {

@@ -14,6 +14,9 @@ type Entry struct {
 	Service string         `json:"service,omitempty"`
 	Path    string         `json:"path,omitempty"` // that the client asked for, without the query
 	Tenant  string         `json:"tenant,omitempty"`
+	Subject string         `json:"subject,omitempty"`
+	Auth    string         `json:"auth,omitempty"` // how the client was authenticated
+	Key     string         `json:"key,omitempty"`  // the name of its API key
 	Client  origin.Address `json:"client,omitzero"`
 	// Peer is the load balancer that the client came through; nil for none.
 	Peer      *origin.Address `json:"peer,omitempty"`

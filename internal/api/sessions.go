@@ -25,7 +25,10 @@ type Session struct {
 	Service    string `json:"service"`
 	Backend    string `json:"backend,omitempty"`    // that serves it, or served it last; empty while it waits for its first
 	Connection string `json:"connection,omitempty"` // the id of the backend's connection
-	Tenant     string `json:"tenant,omitempty"`     // empty: clients are not authenticated
+	Tenant     string `json:"tenant,omitempty"`     // whose session it is; empty if nobody has said so
+	Subject    string `json:"subject,omitempty"`    // who the client is; empty if it was not authenticated
+	Auth       string `json:"auth,omitempty"`       // how it was authenticated: keys, jwt, certificate or external; empty for not at all
+	Key        string `json:"key,omitempty"`        // the name of its API key
 	// Client is the client's address, and its port if that is known: a load balancer that says where a client comes from may say no port.
 	Client string `json:"client"`
 	// Peer is the address and port of the load balancer that the client came through, if it is one that the proxy trusts.

@@ -15,16 +15,20 @@ type Stats struct {
 	// clients, or dial as many connections as wanted. Absent if nothing is short.
 	Shortages []string  `json:"shortages,omitempty"`
 	AccessLog AccessLog `json:"access_log"`
-	Services  []Service `json:"services"`
-	Backends  []Backend `json:"backends"`
+	// TLS is how the proxy speaks TLS with clients; absent if no listener does.
+	TLS      *TLS      `json:"tls,omitempty"`
+	Services []Service `json:"services"`
+	Backends []Backend `json:"backends"`
 	// Leaving are backends that were removed and still have connections.
 	Leaving []Leaving `json:"leaving,omitempty"`
 	// Discovery is how DNS is asked for the servers of backends with discover.
 	Discovery     []Discovery   `json:"discovery,omitempty"`
 	Configuration Configuration `json:"configuration"`
 	Sessions      Sessions      `json:"sessions"`
-	Relayed       Relayed       `json:"relayed"`
-	Loops         Loops         `json:"loops"`
+	// Authentication is about clients of services that authenticate them.
+	Authentication Authentication `json:"authentication"`
+	Relayed        Relayed        `json:"relayed"`
+	Loops          Loops          `json:"loops"`
 }
 
 // Drain is how far the end of the process has come. Its times follow from settings that may still change.

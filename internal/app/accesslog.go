@@ -46,7 +46,7 @@ func (p *Proxy) sessionEnded(r *session.Record) {
 	}
 	s := endedSession(r)
 	log.Add(accesslog.Entry{
-		Ended: s.Ended, ID: s.ID, Service: s.Service, Path: r.Path, Tenant: s.Tenant, Client: r.Client, Peer: r.Peer,
+		Ended: s.Ended, ID: s.ID, Service: s.Service, Path: r.Path, Tenant: s.Tenant, Subject: s.Subject, Auth: s.Auth, Key: s.Key, Client: r.Client, Peer: r.Peer,
 		Status: http.StatusSwitchingProtocols, Reason: s.Reason, RequestID: s.RequestID, TraceID: s.TraceID,
 		Session: &accesslog.Session{
 			Backend: s.Backend, Started: s.Started,
@@ -65,8 +65,9 @@ func rounded(seconds float64) float64 { return math.Round(seconds*1e6) / 1e6 }
 // clientRefused adds a client that got no session to the access log. Any goroutine calls it.
 func (p *Proxy) clientRefused(r *session.Refused) {
 	if log := p.accessLog.Load(); log != nil {
+		who := session.ShownIdentity(r.Identity)
 		log.Add(accesslog.Entry{
-			Ended: r.At, ID: r.ID.String(), Service: r.Service, Path: r.Path, Client: r.Client, Peer: r.Peer, Status: r.Status, Reason: r.Reason,
+			Ended: r.At, ID: r.ID.String(), Service: r.Service, Path: r.Path, Tenant: who.Tenant, Subject: who.Subject, Auth: who.Method, Key: who.Key, Client: r.Client, Peer: r.Peer, Status: r.Status, Reason: r.Reason,
 			RequestID: r.RequestID, TraceID: r.TraceID,
 		})
 	}

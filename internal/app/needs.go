@@ -31,6 +31,7 @@ var lacks = map[string]string{
 // warnOfNeeds warns of each resource of which there is too little for a snapshot and the servers that were found (see Need), unless the
 // warning is the last one. Calls must not overlap.
 func (p *Proxy) warnOfNeeds(snapshot *config.Snapshot, found map[string][]string) {
+	p.warnOfHosts(snapshot)
 	need := Need(snapshot, p.settings.Sources(), found)
 	warnings := machine.Warnings(need.Demands(machine.Granted()))
 	for _, resource := range slices.Sorted(maps.Keys(warnings)) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/accesslog"
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
 	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
@@ -27,6 +28,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
+	"github.com/wsbouncer/wsbouncer/internal/secure"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
@@ -46,17 +48,21 @@ type Proxy struct {
 	loops     *loop.Group
 	services  *services.Services
 	sessions  *session.Server
-	listeners []net.Listener
+	listeners []net.Listener    // for clients: those without TLS, and then those with it
+	plain     int               // how many of listeners speak no TLS
+	secured   *secure.Listeners // the TLS of the others; nil for none
 	admin     *http.Server
 	adminAt   []net.Listener
 	hub       *live.Hub       // nil without an admin API
 	guard     *mistake.Guard  // nil to let panics end the process
+	authGuard *auth.Guard     // against clients that guess credentials; static
 	tracer    *tracing.Tracer // nil for none; static
 	// accessLog is the present access log; nil for none. accessLines are those of all of them.
 	accessLog   atomic.Pointer[accesslog.Log]
 	accessLines accesslog.Counters
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
+	warnedHosts string            // the last warning about hosts without a certificate; owned by warnOfHosts
 	warned      map[string]string // the last warnings about this machine's limits, by resource; owned by warnOfNeeds
 	stopped     context.Context   // ends when the proxy is closed
 	stop        context.CancelFunc
@@ -112,10 +118,12 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 		Loops: p.loops, Limits: p.settings.limits(), Origin: p.settings.origin(), Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
 		Ended: p.sessionEnded, Refused: p.clientRefused, Health: session.Health{Path: p.settings.HealthPath, Ready: p.healthy},
 	}
+	p.authGuard = auth.NewGuard(p.settings.FailedAuthRate, p.log, time.Now)
+	sessions.AuthGuard = p.authGuard
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
 	p.services = services.New(services.Options{
-		Loops: p.loops, SetRoutes: p.sessions.SetServices, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
+		Loops: p.loops, SetRoutes: p.sessions.SetServices, CheckCredentials: p.sessions.CheckCredentials, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
 		InForce:  p.warnOfNeeds,
 		Resolver: discovery.NewResolver(p.settings.DNSServer), Own: func(address netip.AddrPort) bool { return listensAt(p.Addresses(), address) },
 	})
@@ -129,10 +137,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	}
 	p.background.Go(func() { p.trimmer(p.stopped) })
 	p.useAccessLog()
-	for _, listener := range p.listeners {
-		p.sessions.Serve(listener)
-		p.log.Info("listening", "address", listener.Addr().String())
-	}
+	p.serveClients()
 	p.serveAdmin(p.store)
 	releaseProgram()
 	return nil
@@ -182,8 +187,8 @@ func (s *Settings) origin() *origin.Policy {
 }
 
 // Reconfigure changes what of the process's settings, which must have passed Check, can change while the proxy runs: the limits of
-// upgrade requests, whom it trusts about where clients come from, the times that its end may take, the access log, and the admin API's tokens. All others stay what they were. It
-// must not be called by two goroutines at a time.
+// upgrade requests, how often clients may fail to authenticate, whom it trusts about where clients come from, TLS towards clients, the times that its end may take, the access log, and
+// the admin API's tokens. All others stay what they were. It must not be called by two goroutines at a time.
 func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	before := p.live.Load()
 	now := *before
@@ -191,6 +196,10 @@ func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	p.live.Store(&now)
 	p.sessions.SetLimits(now.limits())
 	p.sessions.SetOrigin(now.origin())
+	p.authGuard.SetRate(now.FailedAuthRate)
+	if p.secured != nil {
+		p.secured.Reload(now.Secured())
+	}
 	select {
 	case p.reconfigured <- struct{}{}:
 	default:
@@ -211,6 +220,9 @@ func (p *Proxy) listen() error {
 			return fmt.Errorf("--listen: %w", err)
 		}
 		p.listeners = append(p.listeners, listener)
+	}
+	if err := p.listenTLS(); err != nil {
+		return err
 	}
 	return p.listenAdmin()
 }
@@ -270,6 +282,7 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 			Handshakes: api.Handshakes{Unfinished: sessions.Handshakes, Limit: sessions.MaxHandshakes, Dropped: sessions.Dropped},
 		},
 		Relayed:        api.Relayed(sessions.Meters.Total.Relayed),
+		Authentication: authentication(&sessions),
 		InternalErrors: p.guard.Count(),
 		AccessLog:      api.AccessLog{Lines: p.accessLines.Written.Load(), LeftOut: p.accessLines.LeftOut.Load()},
 		Configuration:  configuration(p.follower.Status()),
@@ -282,6 +295,7 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 	if end := p.end.Load(); end != nil {
 		all.Draining, all.Drain = true, end.shown(&p.live.Load().Settings, p.sessions.Stopped())
 	}
+	all.TLS = p.tls(sessions.TLS)
 	p.services.Stats(&all)
 	slices.SortStableFunc(all.Backends, func(a, b api.Backend) int { return p.place(&a) - p.place(&b) })
 	for code, n := range sessions.Ended {

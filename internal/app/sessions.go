@@ -88,6 +88,10 @@ func withoutNames(d *session.Description, now time.Time) api.Session {
 	if d.Backend != nil {
 		s.Backend = d.Backend.Name()
 	}
+	if d.Identity != nil {
+		who := session.ShownIdentity(d.Identity)
+		s.Tenant, s.Subject, s.Auth, s.Key = who.Tenant, who.Subject, who.Method, who.Key
+	}
 	if d.Decided {
 		s.Ended, s.By, s.Code, s.Reason = d.Ended.UTC(), d.By.String(), uint16(d.Code), d.ShownReason()
 		s.Class = d.Class.String()

@@ -33,7 +33,8 @@ ports for the connections to each server) with what this machine has, and warns 
 too little: no mistake, since the proxy may run elsewhere.
 
 It reports every mistake at once. The exit status is 2 for mistakes in settings or flags,
-and 1 if the database cannot be read or its configuration is invalid.`,
+and 1 if the database cannot be read, its configuration is invalid, or the files of TLS
+certificates cannot be used.`,
 		Example: `  wsbouncer check --config /etc/wsbouncer/wsbouncer.yaml
   wsbouncer check --database services.yaml
   wsbouncer check --backend ws://127.0.0.1:9001 --profile echo --connections 32`,
@@ -62,6 +63,9 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		if err != nil {
 			return usageError(err)
 		}
+		if err := checkTLS(cmd, &all, nil); err != nil {
+			return err
+		}
 		needs := newNeeds(all.Needs(), &all.Settings)
 		needs.warn(cmd.ErrOrStderr())
 		if form.forPrograms() {
@@ -75,6 +79,9 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	snapshot, err := readDatabase(cmd.Context(), loaded.DatabaseInUse())
 	if err != nil {
 		return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
+	}
+	if err := checkTLS(cmd, &app.Settings{Settings: loaded.Settings}, snapshot); err != nil {
+		return err
 	}
 	needs := newNeeds(app.Need(snapshot, loaded.Sources(), nil), &loaded.Settings)
 	needs.Database = loaded.DatabaseShown()
@@ -95,6 +102,15 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		return err
 	}
 	return needs.table(out)
+}
+
+// checkTLS reads the certificates that clients get, and warns of what is likely to be a mistake. snapshot may be nil.
+func checkTLS(cmd *cobra.Command, s *app.Settings, snapshot *config.Snapshot) error {
+	warnings, err := s.CheckTLS(snapshot)
+	for _, text := range warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
+	}
+	return err
 }
 
 // checkTimeout is the maximum time for a database to answer.
@@ -124,6 +140,9 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) erro
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	for _, address := range l.Listen {
 		row("listen", "%s", address)
+	}
+	for _, address := range l.TLSListen {
+		row("listen", "%s (TLS)", address)
 	}
 	if l.HealthPath != "" {
 		row("health path", "%s", l.HealthPath)

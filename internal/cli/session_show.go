@@ -111,6 +111,9 @@ func sessionFields(s *api.SessionDetail) [][]string {
 	add("client", s.Client)
 	add("peer", s.Peer)
 	add("tenant", s.Tenant)
+	add("subject", s.Subject)
+	add("authenticated by", s.Auth)
+	add("key", s.Key)
 	add("request id", s.RequestID)
 	add("trace id", s.TraceID)
 	lasted := "age"

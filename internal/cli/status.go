@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -159,7 +160,27 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 	if err := table(out, heads, s.backends(now)); err != nil {
 		return err
 	}
+	if err := s.printCertificates(out, now); err != nil {
+		return err
+	}
 	return s.printFailed(out, now)
+}
+
+// printCertificates prints which certificates clients see, and for how long; nothing if no listener speaks TLS.
+func (s *proxyStatus) printCertificates(out io.Writer, now time.Time) error {
+	if s.Stats.TLS == nil || len(s.Stats.TLS.Certificates) == 0 {
+		return nil
+	}
+	var cells [][]string
+	for _, c := range s.Stats.TLS.Certificates {
+		left := "expired"
+		if c.State != api.CertificateExpired {
+			left = figures.Seconds(c.NotAfter.Sub(now).Seconds())
+		}
+		cells = append(cells, []string{c.File, strings.Join(c.Names, ", "), c.NotAfter.UTC().Format(time.RFC3339), left})
+	}
+	fmt.Fprintln(out)
+	return table(out, []string{"CERTIFICATE", "NAMES", "EXPIRES", "LEFT"}, cells)
 }
 
 func (s *proxyStatus) services() (cells [][]string) {

@@ -7,6 +7,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/limits"
 )
 
+// RateValue returns the value for a rate of things, or of bytes, of an entity or of the process.
+func RateValue(p *limits.Rate, bytes bool) value.Value { return rateValue{p, bytes} }
+
 // rateValue is the value for a rate of things, or of bytes.
 type rateValue struct {
 	p     *limits.Rate

@@ -48,6 +48,9 @@ func Find(s *api.Stats, latencies map[string]Latency) []Finding {
 	if c := s.Configuration; c.State != "current" && c.State != "" {
 		add(Failure, "configuration", c.Since, "%s: %s", c.State, cmp.Or(c.Reason, "the store fails"))
 	}
+	if s.TLS != nil {
+		ofTLS(s, add)
+	}
 	for i := range s.Services {
 		ofService(s, &s.Services[i], add)
 	}

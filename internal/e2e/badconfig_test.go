@@ -17,7 +17,10 @@ import (
 )
 
 // TestBadRowsSQLite writes rows that make no sense by straight SQL.
-func TestBadRowsSQLite(t *testing.T) { badRows(t, sqliteDatabase(t)) }
+func TestBadRowsSQLite(t *testing.T) {
+	t.Parallel()
+	badRows(t, sqliteDatabase(t))
+}
 
 // badRows has a proxy keep the last good configuration, name what is wrong with a row, and go on when it was put right.
 func badRows(t *testing.T, d *database) {
@@ -74,6 +77,7 @@ func (d *database) named(statement string) string {
 
 // What a proxy does without the right to write, or while somebody else does not stop writing.
 func TestReadOnlyAndLockedSQLite(t *testing.T) {
+	t.Parallel()
 	d := sqliteDatabase(t)
 	d.addEcho(wstest.StartLibraryServer(t, wstest.LibraryEcho).URL, 3)
 	other, err := sql.Open("sqlite", "file:"+d.name+"?_pragma=busy_timeout(20000)&_txlock=exclusive")
@@ -118,6 +122,7 @@ func TestReadOnlyAndLockedSQLite(t *testing.T) {
 
 // A file with a bomb in it costs the proxy nothing but the change.
 func TestBombInFile(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	good := fmt.Sprintf("services:\n  echo:\n    path: /echo\n    profile: echo\nbackends:\n  gpu:\n    service: echo\n    url: %s\n    connections: %%d\n",
 		wstest.StartLibraryServer(t, wstest.LibraryEcho).URL)
@@ -189,6 +194,7 @@ func badPassword(t *testing.T, server *pgtest.Server, d *database) {
 
 // A proxy whose database cannot be opened when it starts goes by its copy, and says so, until the database is as it was.
 func TestStartWithoutDatabase(t *testing.T) {
+	t.Parallel()
 	d := sqliteDatabase(t)
 	d.addEcho(wstest.StartLibraryServer(t, wstest.LibraryEcho).URL, 3)
 	state := t.TempDir()

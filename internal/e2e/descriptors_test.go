@@ -65,13 +65,14 @@ func TestFewDescriptors(t *testing.T) {
 	sim.stopAndCheckPeak(60)
 }
 
-// TestNoDescriptors takes all file descriptors with connections that never send a request. /readyz says that no client can be
+// TestNoDescriptors takes all file descriptors with clients that wait in the queue of a paused service. /readyz says that no client can be
 // accepted, idle connections are closed to make room, and the log says it once. When they are gone, all is as before.
 func TestNoDescriptors(t *testing.T) {
 	t.Parallel()
 	sim := startSim(t)
-	p := startShort(t, 64, "--backend", sim.url, "--profile", "echo", "--connections", "60", "--handshake-timeout", "1m")
+	p := startShort(t, 64, "--backend", sim.url, "--profile", "echo", "--connections", "60", "--queue-timeout", "1m")
 	p.awaitReady()
+	p.change("/api/v1/services/default/pause")
 	var held []net.Conn
 	defer func() {
 		for _, nc := range held {
@@ -84,6 +85,9 @@ func TestNoDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 		held = append(held, nc)
+		if _, err := nc.Write([]byte(upgrade("/"))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	p.awaitUnready("clients cannot be accepted", "out of file descriptors (the limit is 64)")
 	if short := strings.Join(p.stats().Shortages, "; "); !containsAll(short, "clients cannot be accepted", "out of file descriptors") {
@@ -99,6 +103,7 @@ func TestNoDescriptors(t *testing.T) {
 		_ = nc.Close()
 	}
 	held = nil
+	p.change("/api/v1/services/default/resume")
 	over := p.awaitLog("clients can be accepted again")
 	if over.number("failed_attempts") == 0 || over.number("idle_connections_closed") == 0 {
 		t.Errorf("the end has no counts: %v", over)

@@ -25,7 +25,10 @@ const (
 )
 
 // TestLiveSQLite changes the configuration of a proxy in every way while 1,000 sessions run.
-func TestLiveSQLite(t *testing.T) { live(t, sqliteDatabase(t)) }
+func TestLiveSQLite(t *testing.T) {
+	t.Parallel()
+	live(t, sqliteDatabase(t))
+}
 
 // liveBackend is what the configuration says of one of the servers.
 type liveBackend struct {

@@ -22,6 +22,7 @@ import (
 
 // TestPostgres is the tests with a PostgreSQL server, which share one.
 func TestPostgres(t *testing.T) {
+	t.Parallel()
 	server := startPostgres(t)
 	t.Run("live", func(t *testing.T) { live(t, postgresDatabase(t, server, "live")) })
 	t.Run("two proxies", func(t *testing.T) { twoProxies(t, postgresDatabase(t, server, "two")) })
@@ -32,7 +33,10 @@ func TestPostgres(t *testing.T) {
 	t.Run("failures", func(t *testing.T) { failures(t, server, postgresDatabase(t, server, "failures")) })
 }
 
-func TestConcurrentWritersSQLite(t *testing.T) { concurrentWriters(t, sqliteDatabase(t)) }
+func TestConcurrentWritersSQLite(t *testing.T) {
+	t.Parallel()
+	concurrentWriters(t, sqliteDatabase(t))
+}
 
 // addEcho adds a service, and one backend of it.
 func (d *database) addEcho(url string, connections int) {

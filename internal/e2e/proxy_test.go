@@ -50,12 +50,26 @@ func (p *proxy) url(path string) string { return "ws://" + p.address + path }
 // get asks the admin API.
 func (p *proxy) get(path string) (status int, body string) {
 	p.t.Helper()
+	return p.request(http.MethodGet, path)
+}
+
+// change has the admin API do something.
+func (p *proxy) change(path string) {
+	p.t.Helper()
+	if status, body := p.request(http.MethodPost, path); status != http.StatusOK {
+		p.t.Fatalf("POST %s: %d %s", path, status, body)
+	}
+}
+
+func (p *proxy) request(method, path string) (status int, body string) {
+	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.admin+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, p.admin+path, nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	req.Header.Set("X-Wsbouncer-Change", "test")
 	req.Close = true
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

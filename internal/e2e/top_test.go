@@ -107,13 +107,13 @@ func (s *terminal) ended(status int) {
 
 // An operator finds a session in a terminal and ends it with the keyboard; its client hears why.
 func TestTopKills(t *testing.T) {
+	t.Parallel()
 	server := startSim(t, "--protocol", "echo")
 	p := startReady(t, "--backend", server.url, "--profile", "echo", "--connections", "4")
 	c := dialRaw(t, p.url("/"))
 	c.echo("hello")
 	top := inTerminal(t, append(environment(), "NO_COLOR=1"), "top", "--interval", "1s", "--admin", p.admin)
-	top.await("SESSION 1")
-	top.await("relaying")
+	top.await("relaying") // in the session's row; of the number in its heading, only the digit is drawn if it was 0 at first
 	top.press("k")
 	top.await("End session ")
 	top.press("n")
@@ -137,6 +137,7 @@ func TestTopKills(t *testing.T) {
 
 // A proxy that goes away is said to be gone, and signals leave the terminal as it was.
 func TestTopOfProxyThatIsGone(t *testing.T) {
+	t.Parallel()
 	server := startSim(t, "--protocol", "echo")
 	p := startReady(t, "--backend", server.url, "--profile", "echo", "--connections", "4")
 	var all []*terminal

@@ -98,6 +98,7 @@ func withoutStore(t *testing.T, d *database, fail func()) {
 
 // TestViewsWithoutSQLite has the database's file become unreadable.
 func TestViewsWithoutSQLite(t *testing.T) {
+	t.Parallel()
 	d := sqliteDatabase(t)
 	withoutStore(t, d, func() {
 		for _, path := range []string{d.name, d.name + "-wal"} { // in place, as a broken disk does

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/secure"
 	"github.com/wsbouncer/wsbouncer/internal/wav"
 )
 
@@ -49,6 +50,9 @@ type Options struct {
 	// NoJitter makes all sessions last exactly SessionLength. By default they last up to a tenth less or more, and the first
 	// ones end at random times, so that they do not all end at once.
 	NoJitter bool
+
+	// TLS says how wss:// servers are reached: the authorities to trust, a name, a certificate to present. Errors name the flags.
+	TLS secure.Settings
 
 	// Header has additional header fields of the upgrade request, each as "Name: value".
 	Header []string

@@ -75,6 +75,7 @@ func (o Options) check() ([]*handshake.Target, error) {
 			continue
 		}
 		target.Header, target.Protocol = fields, o.Subprotocol
+		o.checkTLS(text, target, &f)
 		targets = append(targets, target)
 	}
 	if len(o.URLs) == 0 {

@@ -34,6 +34,7 @@ type Socket struct {
 	fd      int
 	file    bool     // the descriptor is not a socket
 	secured *secured // nil without TLS
+	early   []byte   // what TLS has decrypted, and nobody has read
 }
 
 // Detach takes a connection away from package net and the runtime's poller: a TCP or Unix connection, another descriptor that can
@@ -73,10 +74,7 @@ func (s Socket) Close() { _ = unix.Close(s.fd) }
 // takeSocket makes s the connection's socket.
 func (c *Conn) takeSocket(s Socket) {
 	c.socket = socket{fd: int32(s.fd), file: s.file, secured: s.secured}
-	if s.secured != nil {
-		c.early = append(c.early, s.secured.early...)
-		s.secured.early = nil
-	}
+	c.early = append(c.early, s.early...)
 }
 
 // start is called once the connection has joined its first loop.

@@ -29,7 +29,14 @@ type socket struct {
 type Socket struct{ nc net.Conn }
 
 // Detach prepares a connection for a loop. The handshake of a TLS connection must be complete. Any goroutine may call it.
-func Detach(nc net.Conn) (Socket, error) { return Socket{nc: nc}, nil }
+func Detach(nc net.Conn) (Socket, error) {
+	if tc, ok := nc.(*tls.Conn); ok {
+		if line, ok := tc.NetConn().(*secure.Line); ok {
+			line.Release(tc) // tc goes on with the connection
+		}
+	}
+	return Socket{nc: nc}, nil
+}
 
 // Close closes a socket that was not added to a loop.
 func (s Socket) Close() { _ = under(s.nc).Close() }

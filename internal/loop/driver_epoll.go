@@ -30,8 +30,9 @@ type driver struct {
 	buffer     []byte // what is read, behind a headroom of MaxHeld bytes
 	outbox     outbox
 	// For TLS connections; nil as long as there are none.
-	opened []byte // what was decrypted, behind the same headroom
-	sealed []byte // memory for what is encrypted
+	sealed   []byte   // memory for what is encrypted
+	partials [][]byte // memory for beginnings of records (see keepPartial)
+	opened   []byte   // what crypto/tls has decrypted, behind the same headroom as in buffer
 }
 
 // open makes the driver of loop l ready.

@@ -127,9 +127,8 @@ func rawFarEnd(t *testing.T) (near net.Conn, far net.Conn, ours, theirs *keys) {
 		newKeys(t, secretsOf(t, log.String(), "CLIENT_TRAFFIC_SECRET_0"))
 }
 
-// While nothing is being sent, the peer updates its keys and asks for the same. The answer is sent at once, the handler receives
-// nothing, and both directions go on with the new keys. This also works when the message arrives in pieces, and when others follow
-// at once.
+// The peer updates its keys and asks for the same. The answer is sent at once or before the next data, the handler receives nothing,
+// and both directions go on with the new keys. This also works when the message arrives in pieces, and when others follow at once.
 func TestKeyUpdate(t *testing.T) {
 	near, far, ours, theirs := rawFarEnd(t)
 	arrived, ended := make(chan string, 10), make(chan error, 1)
@@ -150,9 +149,10 @@ func TestKeyUpdate(t *testing.T) {
 		}
 	}
 	send(ours.record(handshakeRecord, updateAndAnswer))
-	theirs.expect(far, handshakeRecord, update)
-	ours, theirs = ours.updated(), theirs.updated()
+	ours = ours.updated()
 	send(ours.record(dataRecord, "with new keys"))
+	theirs.expect(far, handshakeRecord, update)
+	theirs = theirs.updated()
 	theirs.expect(far, dataRecord, "with new keys")
 	message := ours.record(handshakeRecord, updateAndAnswer[:2]) // a message in two records, the second one in two pieces
 	rest := ours.record(handshakeRecord, updateAndAnswer[2:])

@@ -3,41 +3,33 @@
 package loop
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/wsbouncer/wsbouncer/internal/secure"
+	"github.com/wsbouncer/wsbouncer/internal/tlsrecord"
 )
 
-// This file is TLS on an event loop. The loop reads ciphertext from the socket and collects the ciphertext to send. In between,
-// [tls.Conn] works on memory. When it wants to read from the network, it gets what the loop has just read, and once that is used up,
-// a temporary error, after which tls.Conn can be read again later. All that is kept of a connection between events is in the
-// tls.Conn (an incomplete record) and, encrypted, in Conn.out. So keeping, pausing and moving work as they do without TLS.
+// This file is TLS on an event loop. The loop reads ciphertext from the socket into its buffer, opens it there, and presents what it
+// holds; what is written is sealed into another buffer of the loop. All that is kept of a connection between events is its record
+// layer, the beginning of a record that has not arrived whole, and, encrypted, what the socket has not taken, in Conn.out. So
+// keeping, pausing and moving work as they do without TLS.
+//
+// The record layer is that of package tlsrecord, or, for what that does not know, crypto/tls itself (secured_crypto_epoll.go).
 
-// sealedSize is the most, in bytes, that one read takes from the socket of a TLS connection. Decrypted together with an incomplete
-// record from before, it is no more than readSize.
-const sealedSize = readSize - maxRecord
-
-// maxRecord is the size of the largest record in bytes (RFC 5246, section 6.2.3; those of TLS 1.3 are smaller).
-const maxRecord = 5 + 16<<10 + 2<<10
-
-// secured is the TLS part of a connection, and the transport of its tls.Conn. It is owned by the goroutine that calls Detach, and
-// then by the loop's goroutine.
+// secured is the TLS part of a connection. It is owned by the goroutine that calls Detach, and then by the loop's goroutine.
 type secured struct {
-	tls     *tls.Conn // static
-	arrived []byte    // ciphertext that tls has not taken yet; empty between events
-	sealed  []byte    // ciphertext from tls on its way to the socket or to Conn.out; empty between events
-	early   []byte    // what was decrypted before the loop took the connection over
-	drained bool      // no more ciphertext will arrive: the peer has ended the stream
-	shut    bool      // close_notify was written, after which nothing may be sent
-	err     error     // what has ended reading, nil for nothing yet; it is reported once everything before it was presented
+	records *tlsrecord.Conn // static; nil if crypto goes on with the connection
+	crypto  *cryptoTLS      // static
+	partial []byte          // the beginning of a record; with crypto, that has it
+	shut    bool            // close_notify was written, after which nothing may be sent
+	err     error           // what has ended reading, nil for nothing yet; it is reported once everything before it was presented
 }
 
 // detachTLS is Detach for a TLS connection.
@@ -47,46 +39,37 @@ func detachTLS(tc *tls.Conn) (Socket, error) {
 		_ = tc.NetConn().Close()
 		return Socket{}, fmt.Errorf("cannot replace the transport of TLS over %T", tc.NetConn())
 	}
-	s := &secured{tls: tc}
-	nc := line.Conn
-	socket, err := Detach(nc)
+	socket, err := Detach(line.Conn)
 	if err != nil {
 		return Socket{}, err
 	}
-	socket.secured = s
-	line.Conn = s
-	// There will be no event for what tls has in its buffers.
+	// There will be no event for what tc has decrypted.
+	memory := &cryptoTLS{tls: tc}
+	line.Conn = memory
+	s := &secured{}
 	buf := make([]byte, 2<<10)
 	for s.err == nil {
-		n, more := s.open(buf)
-		s.early = append(s.early, buf[:n]...)
+		n, more := s.openBy(memory, buf)
+		socket.early = append(socket.early, buf[:n]...)
 		if !more {
 			break
 		}
 	}
+	if records, partial := line.Release(tc); records != nil && s.err == nil {
+		s.records, s.partial = records, partial
+	} else {
+		s.crypto = memory
+	}
+	socket.secured = s
 	return socket, nil
 }
 
-// open decrypts to b what has arrived. It returns more if there may be more than fits into b. Otherwise everything that has arrived
-// was used up, or reading has ended with s.err.
-func (s *secured) open(b []byte) (n int, more bool) {
-	for n < len(b) {
-		m, err := s.tls.Read(b[n:])
-		n += m
-		if err == errWouldBlock {
-			return n, false
-		}
-		if err != nil {
-			s.err = streamError(err)
-			return n, false
-		}
-	}
-	return n, true
-}
-
-// startTLS continues, on the loop, a connection that was detached: it sends what tls has written, and reports the end if that was read.
+// startTLS continues, on the loop, a connection that was detached: it sends what crypto/tls has written, and reports the end if that was
+// read.
 func (c *Conn) startTLS() {
-	c.sendSealed()
+	if s := c.secured; s.crypto != nil {
+		c.sendSealed(s.crypto.take())
+	}
 	c.reportEnd()
 }
 
@@ -96,7 +79,12 @@ func (c *Conn) readTLS(ending bool) {
 	if s.err != nil { // reportEnd reports it later
 		return
 	}
-	n, errno := c.receiveTo(d.buffer[:sealedSize])
+	kept := copy(d.buffer[MaxHeld:], s.partial)
+	arrived := d.buffer[MaxHeld+kept:]
+	if s.crypto != nil {
+		arrived = arrived[:readSize-tlsrecord.MaxRecord] // what that has kept of a record comes before it
+	}
+	n, errno := c.receiveTo(arrived)
 	switch {
 	case errno == unix.EAGAIN:
 		return
@@ -104,29 +92,71 @@ func (c *Conn) readTLS(ending bool) {
 		c.failed = true
 		c.endLater(errno)
 		return
-	case n == 0:
-		s.drained = true
-	default:
-		s.arrived = d.buffer[:n]
-		c.missed = ending || n == sealedSize
+	case n > 0:
+		c.missed = ending || n == len(arrived)
 	}
-	if d.opened == nil {
-		d.opened = make([]byte, MaxHeld+readSize)
-	}
-	opened, _ := s.open(d.opened[MaxHeld:]) // there is room for everything
-	s.arrived = nil
-	c.sendSealed() // an answer to a KeyUpdate, or an alert
-	if s.err != nil && c.cause != nil {
-		s.err = c.cause
-	}
-	if opened > 0 { // otherwise there was nothing for the handler: perhaps a session ticket
-		c.deliver(d.opened, opened)
+	if s.crypto != nil {
+		c.readByCrypto(arrived[:n])
+	} else {
+		c.open(MaxHeld+kept, n)
 	}
 	if s.err != nil {
 		c.reportEnd()
 	} else if c.missed && !c.closed {
 		c.interestChanged() // so that epoll reports it again, after the other connections
 	}
+}
+
+// open opens the records in the loop's buffer, of which n bytes have just arrived, up to which the beginning of a record was kept,
+// and presents what they hold. If n is 0, the stream has ended.
+func (c *Conn) open(at, n int) {
+	s, d := c.secured, &c.on.driver
+	if n == 0 {
+		s.err = io.EOF
+		if len(s.partial) > 0 {
+			s.err = streamError(io.ErrUnexpectedEOF)
+		}
+		s.err = cmp.Or(c.cause, s.err)
+		return
+	}
+	b := d.buffer[MaxHeld : at+n]
+	from, to, used, err := s.records.Open(b)
+	if err == nil {
+		s.keepPartial(d, b[used:])
+	} else {
+		s.err, s.partial = cmp.Or(c.cause, err), nil
+		c.sendSealed(s.records.SealError(d.sealed[:0], err))
+	}
+	if from < to { // otherwise there was nothing for the handler: perhaps a session ticket
+		c.deliver(d.buffer[from:], to-from)
+	}
+}
+
+// Sizes in bytes of what is kept of a record that has not arrived whole.
+const (
+	shortPartial = 512     // what a connection keeps memory for
+	longPartial  = 4 << 10 // from here on, memory is for the largest record, and is used again by others
+	// sparePartials is how many such buffers a loop keeps for use.
+	sparePartials = 8
+)
+
+// keepPartial keeps the beginning of a record until more arrives. Its memory grows with what has arrived of the record, not with the size
+// that the record's header claims.
+func (s *secured) keepPartial(d *driver, b []byte) {
+	if cap(s.partial) > shortPartial && len(b) <= shortPartial {
+		if cap(s.partial) >= tlsrecord.MaxRecord && len(d.partials) < sparePartials {
+			d.partials = append(d.partials, s.partial)
+		}
+		s.partial = nil
+	}
+	if cap(s.partial) < len(b) && len(b) > longPartial {
+		if last := len(d.partials) - 1; last >= 0 {
+			s.partial, d.partials = d.partials[last], d.partials[:last]
+		} else {
+			s.partial = make([]byte, 0, tlsrecord.MaxRecord)
+		}
+	}
+	s.partial = append(s.partial[:0], b...)
 }
 
 // reportEnd reports the end of what can be received, if that was reached, and unless something has to be presented before it. It
@@ -149,21 +179,17 @@ func (c *Conn) writeTLS(b []byte) {
 		c.fail(syscall.EPIPE) // as a socket would
 		return
 	}
-	s.sealed = c.on.driver.sealed[:0]
-	_, err := s.tls.Write(b)
-	c.sendSealed()
-	if err != nil && !c.failed {
-		c.fail(err)
+	if s.crypto != nil {
+		c.writeByCrypto(b)
+		return
 	}
+	c.sendSealed(s.records.Seal(c.on.driver.sealed[:0], b))
 }
 
-// sendSealed sends what tls has written, and keeps what the socket does not take.
-func (c *Conn) sendSealed() {
-	s, d := c.secured, &c.on.driver
-	b := s.sealed
-	s.sealed = nil
-	if cap(b) > cap(d.sealed) && cap(b) <= 2*readSize {
-		d.sealed = b // to use its memory again
+// sendSealed sends ciphertext, and keeps what the socket does not take. The driver uses its memory again.
+func (c *Conn) sendSealed(b []byte) {
+	if d := &c.on.driver; cap(b) > cap(d.sealed) && cap(b) <= 2*readSize {
+		d.sealed = b
 	}
 	if len(b) == 0 || c.failed || c.closed {
 		return
@@ -175,49 +201,14 @@ func (c *Conn) sendSealed() {
 // then calls it again.
 func (c *Conn) shutTLS() bool {
 	if s := c.secured; !s.shut {
-		s.sealed = c.on.driver.sealed[:0]
-		_ = s.tls.CloseWrite()
-		c.sendSealed()
+		if s.crypto != nil {
+			_ = s.crypto.tls.CloseWrite()
+			c.sendSealed(s.crypto.take())
+			s.crypto.shut = true
+		} else {
+			c.sendSealed(s.records.SealClose(c.on.driver.sealed[:0]))
+		}
 		s.shut = true
 	}
 	return len(c.out) == 0
 }
-
-// Read implements [net.Conn] for tls.
-func (s *secured) Read(b []byte) (int, error) {
-	if len(s.arrived) == 0 {
-		if s.drained {
-			return 0, io.EOF
-		}
-		return 0, errWouldBlock
-	}
-	n := copy(b, s.arrived)
-	s.arrived = s.arrived[n:]
-	return n, nil
-}
-
-// Write implements [net.Conn] for tls.
-func (s *secured) Write(b []byte) (int, error) {
-	if !s.shut { // tls answers a KeyUpdate even then
-		s.sealed = append(s.sealed, b...)
-	}
-	return len(b), nil
-}
-
-// The rest of [net.Conn] has nothing to do: addresses are not needed any more, and nothing here waits.
-
-func (s *secured) Close() error                     { return nil }
-func (s *secured) LocalAddr() net.Addr              { return nil }
-func (s *secured) RemoteAddr() net.Addr             { return nil }
-func (s *secured) SetDeadline(time.Time) error      { return nil }
-func (s *secured) SetReadDeadline(time.Time) error  { return nil }
-func (s *secured) SetWriteDeadline(time.Time) error { return nil }
-
-// errWouldBlock tells tls that there is nothing to read at present. It is a temporary [net.Error], after which tls can be read again.
-var errWouldBlock error = wouldBlock{}
-
-type wouldBlock struct{}
-
-func (wouldBlock) Error() string   { return "nothing to read yet" }
-func (wouldBlock) Timeout() bool   { return true }
-func (wouldBlock) Temporary() bool { return true }

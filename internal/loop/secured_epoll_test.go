@@ -27,7 +27,7 @@ func TestTLSCloseNotifyIsKept(t *testing.T) {
 	}
 }
 
-// A KeyUpdate that has arrived before the loop took the connection over is answered by the loop.
+// A KeyUpdate that has arrived before the loop takes the connection over is answered by the loop.
 func TestKeyUpdateAtHandOver(t *testing.T) {
 	near, far, ours, theirs := rawFarEnd(t)
 	_, _ = far.Write(append(ours.record(dataRecord, "ab"), ours.record(handshakeRecord, updateAndAnswer)...))
@@ -36,6 +36,32 @@ func TestKeyUpdateAtHandOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(t, group(t, 1).Pick(), near, echoing(), first)
+	theirs.expect(far, dataRecord, "ab")
+	ours = ours.updated()
+	_, _ = far.Write(ours.record(dataRecord, "cd"))
 	theirs.expect(far, handshakeRecord, update)
-	theirs.updated().expect(far, dataRecord, "ab")
+	theirs.updated().expect(far, dataRecord, "cd")
+}
+
+// A KeyUpdate that crypto/tls has answered before the loop takes the connection over has changed the keys of both directions.
+func TestKeyUpdateBeforeHandOver(t *testing.T) {
+	near, far, ours, theirs := rawFarEnd(t)
+	_, _ = far.Write(ours.record(handshakeRecord, updateAndAnswer))
+	ours = ours.updated()
+	_, _ = far.Write(ours.record(dataRecord, "a"))
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(near, first); err != nil {
+		t.Fatal(err)
+	}
+	theirs.expect(far, handshakeRecord, update)
+	theirs = theirs.updated()
+	c := add(t, group(t, 1).Pick(), near, echoing(), first)
+	theirs.expect(far, dataRecord, "a")
+	_, _ = far.Write(ours.record(dataRecord, "bc"))
+	theirs.expect(far, dataRecord, "bc")
+	on(t, c, func() {
+		if c.secured.records == nil {
+			t.Error("crypto/tls goes on with the connection")
+		}
+	})
 }

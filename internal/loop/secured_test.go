@@ -16,23 +16,45 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
+	"github.com/wsbouncer/wsbouncer/internal/tlsrecord"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // This file tests connections with TLS. TestBackpressure and TestMoveUnderTraffic use them, too.
 
+// variant is a way in which the near end speaks TLS.
+type variant struct {
+	version  uint16
+	serves   bool // the near end is the server
+	byCrypto bool // crypto/tls goes on with the connection
+}
+
+// current is the variant of the running test.
+var current variant
+
 // configs returns configurations of a version of TLS for both ends.
 func configs(t testing.TB, version uint16) (server, client *tls.Config) {
 	server, client = securetest.NewAuthority(t).Loopback()
 	client.MinVersion, client.MaxVersion = version, version
+	if current.byCrypto { // secure follows no connection that has a key log of its own
+		server.KeyLogWriter, client.KeyLogWriter = io.Discard, io.Discard
+	}
 	return server, client
 }
 
-// shake carries out the handshake between the near end, the client, and the far one.
+// shake carries out the handshake between the near end and the far one.
 func shake(t testing.TB, near, far net.Conn, server, client *tls.Config) (_, _ *tls.Conn) {
 	t.Helper()
-	farTLS := tls.Server(far, server)
 	done := make(chan error, 1)
+	if current.serves {
+		nearTLS, farTLS := secure.Server(near, secure.ForServer(server), nil), tls.Client(far, client)
+		go func() { done <- nearTLS.Handshake() }()
+		if err := errors.Join(farTLS.Handshake(), wstest.Receive(t, done, "the handshake")); err != nil {
+			t.Fatal(err)
+		}
+		return nearTLS, farTLS
+	}
+	farTLS := tls.Server(far, server)
 	go func() { done <- farTLS.Handshake() }()
 	nearTLS, err := secure.Client(context.Background(), near, client)
 	if err := errors.Join(err, wstest.Receive(t, done, "the handshake")); err != nil {
@@ -41,20 +63,31 @@ func shake(t testing.TB, near, far net.Conn, server, client *tls.Config) (_, _ *
 	return nearTLS, farTLS
 }
 
-// securedBy returns the dialer of connections with a version of TLS.
-func securedBy(version uint16) dialer {
-	return func(t testing.TB) (net.Conn, stream) {
-		t.Helper()
-		near, far := wstest.Pair(t)
-		server, client := configs(t, version)
-		nearTLS, farTLS := shake(t, near, far, server, client)
-		return nearTLS, farTLS
-	}
+// dial is the dialer of connections of the variant.
+func (v variant) dial(t testing.TB) (net.Conn, stream) {
+	t.Helper()
+	old := current
+	current = v
+	defer func() { current = old }()
+	near, far := wstest.Pair(t)
+	server, client := configs(t, v.version)
+	nearTLS, farTLS := shake(t, near, far, server, client)
+	return nearTLS, farTLS
 }
 
+// securedBy returns the dialer of connections with a version of TLS.
+func securedBy(version uint16) dialer { return variant{version: version}.dial }
+
 func eachVersion(t *testing.T, f func(t *testing.T, version uint16)) {
-	t.Run("1.2", func(t *testing.T) { f(t, tls.VersionTLS12) })
-	t.Run("1.3", func(t *testing.T) { f(t, tls.VersionTLS13) })
+	defer func() { current = variant{} }()
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for name, v := range map[string]variant{
+			"": {}, " as server": {serves: true}, " by crypto/tls": {byCrypto: true}, " as server by crypto/tls": {serves: true, byCrypto: true},
+		} {
+			current = v
+			t.Run(tls.VersionName(version)+name, func(t *testing.T) { f(t, version) })
+		}
+	}
 }
 
 // echoing consumes what arrives and sends it back.
@@ -353,9 +386,107 @@ func TestTLSSocketClose(t *testing.T) {
 	}
 }
 
-func BenchmarkRelayTLS12(b *testing.B) { benchmarkRelay(b, securedBy(tls.VersionTLS12)) }
+// recordStream is a far end by package tlsrecord, which, unlike crypto/tls, does not allocate with each read.
+type recordStream struct {
+	*net.TCPConn
+	records        *tlsrecord.Conn
+	sealed         []byte
+	buf            []byte
+	from, to, used int // of buf, of which have bytes have arrived
+	have           int
+}
 
-func BenchmarkRelayTLS13(b *testing.B) { benchmarkRelay(b, securedBy(tls.VersionTLS13)) }
+func (r *recordStream) Write(b []byte) (int, error) {
+	r.sealed = r.records.Seal(r.sealed[:0], b)
+	_, err := r.TCPConn.Write(r.sealed)
+	return len(b), err
+}
+
+func (r *recordStream) Read(b []byte) (int, error) {
+	for r.from == r.to {
+		r.have = copy(r.buf, r.buf[r.used:r.have])
+		n, err := r.TCPConn.Read(r.buf[r.have:])
+		if err != nil {
+			return 0, err
+		}
+		r.have += n
+		if r.from, r.to, r.used, err = r.records.Open(r.buf[:r.have]); err != nil && r.from == r.to {
+			return 0, err
+		}
+	}
+	n := copy(b, r.buf[r.from:r.to])
+	r.from += n
+	return n, nil
+}
+
+func (r *recordStream) CloseWrite() error {
+	_, err := r.TCPConn.Write(r.records.SealClose(nil))
+	return errors.Join(err, r.TCPConn.CloseWrite())
+}
+
+// withoutAllocations returns the dialer of connections of which neither end allocates.
+func (v variant) withoutAllocations(t testing.TB) (net.Conn, stream) {
+	t.Helper()
+	near, far := wstest.Pair(t)
+	server, client := configs(t, v.version)
+	serverEnd := secure.Server(far, secure.ForServer(server), nil)
+	if v.serves {
+		serverEnd = secure.Server(near, secure.ForServer(server), nil)
+	}
+	done := make(chan error, 1)
+	go func() { done <- serverEnd.Handshake() }()
+	under := net.Conn(near)
+	if v.serves {
+		under = far
+	}
+	clientEnd, err := secure.Client(context.Background(), under, client)
+	if err := errors.Join(err, wstest.Receive(t, done, "the handshake")); err != nil {
+		t.Fatal(err)
+	}
+	nearTLS, farTLS := clientEnd, serverEnd
+	if v.serves {
+		nearTLS, farTLS = serverEnd, clientEnd
+	}
+	records, _ := farTLS.NetConn().(*secure.Line).Release(farTLS)
+	if records == nil {
+		t.Fatal("crypto/tls keeps the far end")
+	}
+	return nearTLS, &recordStream{TCPConn: far, records: records, buf: make([]byte, 64<<10)}
+}
+
+func TestTLSDoesNotAllocate(t *testing.T) {
+	if portable {
+		t.Skip("the portable driver posts a function for each read and write")
+	}
+	for _, v := range []variant{{version: tls.VersionTLS12}, {version: tls.VersionTLS13}, {version: tls.VersionTLS13, serves: true}} {
+		send := steady(t, v.withoutAllocations)
+		count := func(messages int) uint64 { // of the whole process: what allocates once in a while is to vanish among many
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range messages {
+				send()
+			}
+			runtime.ReadMemStats(&after)
+			return after.Mallocs - before.Mallocs
+		}
+		count(100)
+		if n := count(2000); n >= 1000 {
+			t.Errorf("%+v: %d allocations for 2,000 messages", v, n)
+		}
+	}
+}
+
+func BenchmarkRelayTLS12(b *testing.B) {
+	benchmarkRelay(b, variant{version: tls.VersionTLS12}.withoutAllocations)
+}
+
+func BenchmarkRelayTLS13(b *testing.B) {
+	benchmarkRelay(b, variant{version: tls.VersionTLS13}.withoutAllocations)
+}
+
+func BenchmarkRelayCryptoTLS13(b *testing.B) {
+	benchmarkRelay(b, variant{version: tls.VersionTLS13, byCrypto: true}.dial)
+}
 
 // BenchmarkIdle measures the memory of b.N idle connections on a loop, after they have received one byte, and after a record of
 // 16 KiB. The TLS of the far ends does not count, because nothing refers to it any more. Run it with -benchtime 2000x.

@@ -35,7 +35,9 @@ var notShown = []string{
 	"Configuration.Version", "Configuration.Since", "Configuration.Reason", "Configuration.Applied", // each version would be a series of its own
 	"Backends.Retired", // the sum over backend_retired_total
 	"Shortages",        // texts
-	"Drain",            // times, and the sessions that ended because of it, which have a class of their own
+	"TLS.Certificates.Names", "TLS.Certificates.NotBefore", "TLS.Certificates.NotAfter", "TLS.Certificates.State", "TLS.Loaded",
+	"TLS.Failure", "TLS.FailureSince", // a failure is shown as 0 or 1
+	"Drain", // times, and the sessions that ended because of it, which have a class of their own
 }
 
 // TestEverythingIsShownExactly gives every field of the statistics a value of its own, and finds each in the scrape, as
@@ -110,6 +112,9 @@ func (f *filler) fill(v reflect.Value, path string) {
 			}
 			f.fill(v.Field(i), below)
 		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		f.fill(v.Elem(), path)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		fallthrough

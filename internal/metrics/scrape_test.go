@@ -70,6 +70,10 @@ func busy() Snapshot {
 			{Backend: "old", Service: "stt", Host: "_stt._tcp.old", Records: "SRV", Failing: time.UnixMilli(1795000000250), Reason: "refused", Lookups: 430, Failures: 17},
 		},
 		Version: "v0.2.0-7-gabcdef1", UptimeSeconds: 86412.75, AccessLog: api.AccessLog{Lines: 5120, LeftOut: 3}, Draining: true,
+		TLS: &api.TLS{
+			Certificates: []api.Certificate{{File: "/etc/tls/stt.pem", NotAfter: time.UnixMilli(1797000000000)}}, Loaded: time.UnixMilli(1795000000500), Failure: "expired",
+			Handshakes: []api.TLSHandshakes{{Result: "full", Version: "1.3", Count: 812}, {Result: "version", Version: "none", Count: 5}},
+		},
 		Services: []api.Service{
 			{
 				Name: "stt", Path: "/v1/stt", Profile: "echo", Balance: "least-loaded", Paused: true, Utilisation: 0.375,
@@ -90,6 +94,12 @@ func busy() Snapshot {
 			Handshakes: api.Handshakes{
 				Unfinished: 512, Limit: 1024, Dropped: map[string]uint64{"oldest": 77, "address": 8000, "descriptors": 2},
 			},
+		},
+		Authentication: api.Authentication{
+			Results: []api.AuthResult{
+				{Method: "keys", Result: "accepted", Count: 4321}, {Method: "keys", Result: "refused", Count: 65}, {Method: "none", Result: "refused", Count: 14},
+			},
+			Blocked: 234, Suspects: 2,
 		},
 		Relayed: api.Relayed{
 			FramesFromClients: 1 << 33, BytesFromClients: 1 << 43, FramesFromBackends: 1<<33 - 1, BytesFromBackends: 1<<43 - 1,

@@ -103,21 +103,31 @@ func (s *Settings) config(f files) (*tls.Config, error) {
 
 // authorities parses certificates in PEM form. Unlike package x509, it fails if it cannot parse one of them.
 func authorities(content []byte) (*x509.CertPool, error) {
+	all, err := certificates(content)
+	if err != nil {
+		return nil, err
+	}
 	pool := x509.NewCertPool()
-	count := 0
+	for _, c := range all {
+		pool.AddCert(c)
+	}
+	return pool, nil
+}
+
+// certificates parses certificates in PEM form, at least one.
+func certificates(content []byte) (all []*x509.Certificate, err error) {
 	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
 			continue
 		}
-		count++
-		certificate, err := x509.ParseCertificate(block.Bytes)
+		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("certificate %d: %w", count, err)
+			return nil, fmt.Errorf("certificate %d: %w", len(all)+1, err)
 		}
-		pool.AddCert(certificate)
+		all = append(all, c)
 	}
-	if count == 0 {
+	if len(all) == 0 {
 		return nil, errors.New("no certificate in PEM form")
 	}
-	return pool, nil
+	return all, nil
 }

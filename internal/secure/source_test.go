@@ -48,7 +48,7 @@ func connect(t *testing.T, source *Source, server *tls.Config) (tls.ConnectionSt
 	go func() {
 		defer close(ended)
 		defer far.Close()
-		conn := Server(far, server)
+		conn := Server(far, server, nil)
 		_, _ = conn.Read(make([]byte, 1))
 		_, _ = conn.Write([]byte("x"))
 		_, _ = conn.Read(make([]byte, 1))

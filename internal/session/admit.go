@@ -1,6 +1,7 @@
 package session
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -24,10 +25,27 @@ const idHeader = "X-Wsbouncer-Session-Id"
 const retryAfter = 1
 
 // admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It answers
-// health checks. It owns nc, whose deadline is set.
-func (s *Server) admit(nc net.Conn, begun time.Time, opening *opening) {
+// health checks. It owns nc, whose deadline is set. config is nil for a client that does not speak TLS.
+func (s *Server) admit(nc net.Conn, config func() *tls.Config, begun time.Time, opening *opening) {
 	arrival := arrival{at: begun, client: origin.AddressOf(nc.RemoteAddr()), opening: opening}
-	req, err := s.readRequest(nc, &arrival)
+	policy, peer := s.origin.Load(), arrival.client
+	early, err := s.readProxyHeader(nc, policy, &arrival)
+	if err == nil && config != nil {
+		nc, err = s.handshakeTLS(nc, early, config(), &arrival)
+		early = nil // TLS has it
+	}
+	if failed := (*tlsFailure)(nil); errors.As(err, &failed) { // there is no request, and nobody to answer
+		s.tls.failed(failed, &arrival)
+		_ = nc.Close()
+		return
+	}
+	var req *handshake.Request
+	if err == nil {
+		req, err = s.readRequest(nc, early)
+	}
+	if err == nil {
+		arrival.comeFrom(policy.Client(arrival.client, req.Header), peer)
+	}
 	if err == nil && !opening.work(true) {
 		err = errDropped
 	}

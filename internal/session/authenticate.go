@@ -30,6 +30,7 @@ const (
 func (s *Server) authenticate(service *Service, req *handshake.Request, arrival *arrival) error {
 	policy := service.Auth
 	if policy == nil {
+		arrival.identity = certified(arrival.certificate)
 		return nil
 	}
 	client := arrival.client.Addr()
@@ -45,7 +46,7 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 	ctx, cancel := context.WithTimeout(s.drained, s.limits.Load().HandshakeTimeout)
 	defer cancel()
 	who, method, err := policy.Methods.Authenticate(ctx, &auth.Attempt{
-		Service: service.Name, Credential: credential, Client: client, Request: req.Request,
+		Service: service.Name, Credential: credential, Client: client, Certificate: arrival.certificate, Request: req.Request,
 	})
 	var denied *auth.Denied
 	switch {

@@ -11,7 +11,18 @@ import (
 // connect connects and sends some bytes.
 func (r *rig) connect(bytes string) *wstest.Peer {
 	r.t.Helper()
+	if r.tls != nil {
+		return wstest.DialTLS(r.t, r.address, r.tls, bytes)
+	}
 	return wstest.Dial(r.t, r.address, bytes)
+}
+
+// tryConnect connects. The caller closes the connection. Any goroutine may call it.
+func (r *rig) tryConnect() (*wstest.Peer, error) {
+	if r.tls != nil {
+		return wstest.TryDialTLS(r.t, r.address, r.tls)
+	}
+	return wstest.TryDial(r.t, r.address)
 }
 
 // request connects, sends some bytes and reads the head of the HTTP answer.

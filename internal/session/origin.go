@@ -12,27 +12,33 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 )
 
-// readRequest reads the request of a client whose connection came from a.client, and sets a.client to where the client comes from. The
-// connection's deadline bounds it, a PROXY header included.
-func (s *Server) readRequest(nc net.Conn, a *arrival) (*handshake.Request, error) {
-	policy, peer, from := s.origin.Load(), a.client, io.Reader(nc)
-	if may, must := policy.ProxyHeader(peer); may {
-		source, found, behind, err := origin.ReadProxyHeader(nc)
-		switch {
-		case err != nil:
-			return nil, badProxyHeader(err)
-		case must && !found:
-			return nil, &handshake.Refusal{Status: http.StatusBadRequest, Reason: "the PROXY header is missing, which connections from this address must begin with"}
-		}
-		a.comeFrom(source, peer)
-		a.opening.comeFrom(source.Addr(), s.maxHandshakes())
-		from = io.MultiReader(bytes.NewReader(behind), nc) // ReadRequest reads all of behind, since that is shorter than its buffer
+// readProxyHeader reads the PROXY header that a connection from a.client may begin with, and sets a.client to the address in it. It
+// returns what was read that does not belong to the header. The connection's deadline bounds it.
+func (s *Server) readProxyHeader(nc net.Conn, policy *origin.Policy, a *arrival) (behind []byte, err error) {
+	peer := a.client
+	may, must := policy.ProxyHeader(peer)
+	if !may {
+		return nil, nil
 	}
-	req, err := handshake.ReadRequest(from, s.limits.Load().MaxHead)
-	if err == nil {
-		a.comeFrom(policy.Client(a.client, req.Header), peer)
+	source, found, behind, err := origin.ReadProxyHeader(nc)
+	switch {
+	case err != nil:
+		return nil, badProxyHeader(err)
+	case must && !found:
+		return nil, &handshake.Refusal{Status: http.StatusBadRequest, Reason: "the PROXY header is missing, which connections from this address must begin with"}
 	}
-	return req, err
+	a.comeFrom(source, peer)
+	a.opening.comeFrom(source.Addr(), s.maxHandshakes())
+	return behind, nil
+}
+
+// readRequest reads the request of a client, which begins with early. The connection's deadline bounds it.
+func (s *Server) readRequest(nc net.Conn, early []byte) (*handshake.Request, error) {
+	from := io.Reader(nc)
+	if len(early) > 0 {
+		from = io.MultiReader(bytes.NewReader(early), nc) // ReadRequest reads all of early, since that is shorter than its buffer
+	}
+	return handshake.ReadRequest(from, s.limits.Load().MaxHead)
 }
 
 // badProxyHeader returns the answer to a connection whose PROXY header cannot be read. With an error that is no answer there is nobody to

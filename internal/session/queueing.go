@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
@@ -31,6 +32,8 @@ type arrival struct {
 	variant   string          // variant of the connection that it needs
 	trace     *Trace          // nil for none
 	opening   *opening        // its unfinished handshake
+	// certificate is what the client has presented and the listener verified, over TLS; nil for none.
+	certificate *x509.Certificate
 	// identity is who the client is, if its service authenticates clients; nil for nobody. Set by authenticate, also if it refuses a client
 	// that is known.
 	identity *identity.Identity

@@ -345,7 +345,7 @@ func TestManyClientsFewConnections(t *testing.T) {
 // or another.
 func (r *rig) askInTurns(worker, rounds int) error {
 	for round := range rounds {
-		p, err := wstest.TryDial(r.t, r.address)
+		p, err := r.tryConnect()
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -33,6 +35,7 @@ type rig struct {
 	server   *Server
 	service  *Service
 	address  string
+	tls      *tls.Config // of the clients; nil for clients without TLS
 	log      *capture
 }
 
@@ -104,7 +107,13 @@ func newRig(t testing.TB, o setup) *rig {
 		t.Fatal(err)
 	}
 	r.address = listener.Addr().String()
-	r.server.Serve(listener)
+	if overTLS {
+		secured, client := securetest.NewAuthority(t).Loopback()
+		r.tls = client
+		r.server.ServeTLS(listener, func() *tls.Config { return secured })
+	} else {
+		r.server.Serve(listener)
+	}
 	t.Cleanup(r.close)
 	if tapAll {
 		r.tapAll()

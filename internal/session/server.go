@@ -7,6 +7,7 @@ package session
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"math"
@@ -96,6 +97,7 @@ type Server struct {
 	registry registry
 	history  history
 	refusals refusals
+	tls      tlsHandshakes
 	taps     taps
 	openings unfinished
 	pending  tasks // goroutines that accept, answer handshakes and search for connections
@@ -118,6 +120,7 @@ type Stats struct {
 	Total   uint64                     // sessions begun
 	Refused map[int]uint64             // upgrade requests answered otherwise, by HTTP status
 	Ended   map[frame.CloseCode]uint64 // sessions ended, by the client's close code
+	TLS     []TLSHandshakes            // TLS handshakes of clients, by result and version
 	// Handshakes is how many handshakes are unfinished, MaxHandshakes how many may be (0 for any number), and Dropped how many were dropped
 	// since the start, by reason.
 	Handshakes    int
@@ -141,6 +144,7 @@ func NewServer(o Options) *Server {
 	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), orders: make(map[string]*order), turn: make(chan struct{}, turns), emptied: make(chan struct{}, 1), process: NewProcess()}
 	s.registry.init()
 	s.refusals.init(o.Log)
+	s.tls.init(o.Log)
 	s.openings.init(&storms{log: o.Log})
 	s.drained, s.drain = context.WithCancel(context.Background())
 	s.closing, s.close = context.WithCancel(context.Background())
@@ -164,7 +168,14 @@ func (s *Server) SetLimits(l Limits) { s.limits.Store(&l) }
 func (s *Server) SetOrigin(p *origin.Policy) { s.origin.Store(p) }
 
 // Serve accepts clients from the listener in a goroutine of its own until StopAccepting is called.
-func (s *Server) Serve(listener net.Listener) {
+func (s *Server) Serve(listener net.Listener) { s.serve(listener, nil) }
+
+// ServeTLS is Serve for clients that speak TLS. config returns the configuration for a new connection; any goroutine calls it.
+func (s *Server) ServeTLS(listener net.Listener, config func() *tls.Config) {
+	s.serve(listener, config)
+}
+
+func (s *Server) serve(listener net.Listener, config func() *tls.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -172,11 +183,11 @@ func (s *Server) Serve(listener net.Listener) {
 		return
 	}
 	s.listeners = append(s.listeners, listener)
-	s.pending.Go(func() { s.accept(listener) })
+	s.pending.Go(func() { s.accept(listener, config) })
 }
 
-// accept is the accepting goroutine.
-func (s *Server) accept(listener net.Listener) {
+// accept is the accepting goroutine. config is nil for a listener without TLS.
+func (s *Server) accept(listener net.Listener, config func() *tls.Config) {
 	pause := time.Duration(0)
 	for {
 		nc, err := listener.Accept()
@@ -225,7 +236,7 @@ func (s *Server) accept(listener net.Listener) {
 				release()
 			}()
 			defer s.options.Guard.Recover("handshake", func() { _ = nc.Close() })
-			s.admit(nc, begun, opening)
+			s.admit(nc, config, begun, opening)
 		})
 		if !started {
 			_ = nc.Close()
@@ -312,6 +323,7 @@ func (s *Server) Close() {
 	s.mu.Unlock()
 	s.pending.End()
 	s.refusals.close()
+	s.tls.close()
 	s.openings.storms.close()
 }
 
@@ -320,7 +332,7 @@ func (s *Server) Stats() Stats {
 	stats := Stats{
 		Active: s.active.Load(), Total: s.begun.Load(),
 		Refused: make(map[int]uint64), Ended: make(map[frame.CloseCode]uint64),
-		Auth: s.auth.Counts(), Guard: s.options.AuthGuard.Stats(),
+		TLS: s.tls.counts(), Auth: s.auth.Counts(), Guard: s.options.AuthGuard.Stats(),
 	}
 	for status := range s.refused {
 		if n := s.refused[status].Load(); n > 0 {

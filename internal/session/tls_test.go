@@ -11,10 +11,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
-// overTLS has the tests' servers be reached by TLS.
+// overTLS has the tests' servers be reached by TLS, and the proxy by its clients, too.
 var overTLS bool
 
-// To clients and to sessions it makes no difference that a server is reached by TLS.
+// To sessions it makes no difference that servers and clients speak TLS.
 func TestOverTLS(t *testing.T) {
 	overTLS = true
 	defer func() { overTLS = false }()

@@ -49,6 +49,9 @@ func (s Sources) Load() (*Loaded, error) {
 		l.flags(s.Flags)
 	}
 	l.openTelemetry(variables)
+	if l.sources["listen"] == "" && len(l.settings.TLSListen) > 0 {
+		l.settings.Listen = nil // whoever asks for TLS does not want an open port beside it by default
+	}
 	l.checkTogether()
 	tokens := l.tokens()
 	if len(l.problems) > 0 {
@@ -115,12 +118,18 @@ func (s *Settings) Check() error {
 // checkTogether checks settings that depend on each other.
 func (l *loading) checkTogether() {
 	s := &l.settings
-	if len(s.Listen) == 0 {
+	if len(s.Listen)+len(s.TLSListen) == 0 {
 		l.bad("%sno address to listen on; give one such as 127.0.0.1:8080", l.heads["listen"])
 	}
-	if s.Admin != "" && slices.Contains(s.Listen, s.Admin) && !value.AnyPort(s.Admin) {
-		l.bad("%slisten already uses %q: give the admin API another address", l.heads["admin"], s.Admin)
+	for _, of := range []struct {
+		name      string
+		addresses []string
+	}{{"listen", s.Listen}, {"tls-listen", s.TLSListen}} {
+		if s.Admin != "" && slices.Contains(of.addresses, s.Admin) && !value.AnyPort(s.Admin) {
+			l.bad("%s%s already uses %q: give the admin API another address", l.heads["admin"], of.name, s.Admin)
+		}
 	}
+	l.checkTLS()
 	l.checkAdmin()
 	l.checkOrigin()
 }

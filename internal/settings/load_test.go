@@ -70,9 +70,11 @@ var example = map[string][2]string{
 	"admin-token": {"env:TOKEN_A", "env:TOKEN_B"}, "admin-reader-token": {"env:TOKEN_C", "env:TOKEN_D"}, "admin-tls-cert": {"/a.pem", "/b.pem"}, "admin-tls-key": {"/a.key", "/b.key"}, "database": {"a.db", "b.yaml"}, "state-directory": {"a", "b"}, "loops": {"1", "2"},
 	"dns-server": {"127.0.0.1:53", "ns.example.org:8600"},
 	"dial-from":  {"127.0.0.2", "::1"},
+	"tls-listen": {"127.0.0.1:5", ":6"}, "tls-cert": {"a.pem", "b.pem"}, "tls-key": {"a-key.pem", "b-key.pem"}, "tls-client-ca": {"a-ca.pem", "b-ca.pem"},
+	"tls-client-auth": {"optional", "required"}, "tls-min-version": {"1.3", "1.2"},
 	"io-uring":   {"on", "off"},
 	"loop-wait":  {"raw", "block"},
-	"max-header": {"1KiB", "2KiB"}, "handshake-timeout": {"1s", "2s"}, "max-handshakes": {"64", "4096"}, "client-timeout": {"30s", "none"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "none"},
+	"max-header": {"1KiB", "2KiB"}, "failed-auth-rate": {"0", "5/s"}, "handshake-timeout": {"1s", "2s"}, "max-handshakes": {"64", "4096"}, "client-timeout": {"30s", "none"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "none"},
 	"shutdown-delay": {"5s", "0s"}, "drain-spread": {"0s", "1m"}, "health-path": {"/healthz", "/up"},
 	"trusted-proxies": {"10.0.0.0/8", "2001:db8::7"}, "forwarded-header": {"forwarded", "none"}, "proxy-protocol": {"optional", "required"},
 	"log-level": {"debug", "warn"}, "log-format": {"json", "text"},
@@ -83,6 +85,7 @@ var example = map[string][2]string{
 // companion is a flag without which a setting is a mistake.
 var companion = map[string][]string{
 	"proxy-protocol": {"--trusted-proxies", "10.0.0.0/8"}, "admin-tls-cert": {"--admin-tls-key", "/k"}, "admin-tls-key": {"--admin-tls-cert", "/c"},
+	"tls-listen": {"--listen", "127.0.0.1:8080", "--tls-cert", "a.pem", "--tls-key", "a-key.pem"},
 }
 
 // TestPrecedence has every setting in every source, alone and together with each source that wins over it.
@@ -201,7 +204,7 @@ func TestMistakes(t *testing.T) {
 		given given
 		says  []string // how the lines begin
 	}{
-		{given{file: "listn: x\n"}, []string{`w.yaml:1:1: unknown setting "listn": did you mean "listen"? Use one of listen, admin`}},
+		{given{file: "listn: x\n"}, []string{`w.yaml:1:1: unknown setting "listn": did you mean "listen"? Use one of listen, tls-listen`}},
 		{given{file: "services: {stt: {path: /v1}}\nbackends:\n"}, []string{
 			`w.yaml:1:1: "services" belongs to the configuration, not to the settings: put it into another file and set database to that file`, `w.yaml:2:1: "backends" belongs to the configuration`,
 		}},

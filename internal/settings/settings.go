@@ -15,15 +15,24 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
 	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/state"
 )
 
 // Settings are the settings of the process. Begin with [Defaults].
 type Settings struct {
-	Listen      []string // addresses for clients, host:port
-	Admin       string   // address of the admin API, host:port; empty for none
-	AdminSocket string   // unix socket of the admin API; empty for the default, see Socket, and [Off] for none
+	Listen    []string // addresses for clients, host:port
+	TLSListen []string // addresses for clients that speak TLS, host:port
+	// How listeners speak TLS with clients; see Secured. Each item may begin with the address of one listener and =.
+	TLSCert       []string // files of certificates
+	TLSKey        []string // files of their private keys, in the same order
+	TLSClientCA   []string // files with the authorities of clients' certificates
+	TLSClientAuth []string // off, optional or required; none for the default
+	TLSMinVersion []string // 1.2 or 1.3; none for the default
+
+	Admin       string // address of the admin API, host:port; empty for none
+	AdminSocket string // unix socket of the admin API; empty for the default, see Socket, and [Off] for none
 	// AdminToken and AdminReaderToken refer to the tokens that the admin API asks for: env:NAME or file:/path; empty for none. They
 	// never are the tokens.
 	AdminToken, AdminReaderToken string
@@ -43,6 +52,7 @@ type Settings struct {
 	IOURing          string        // auto, on or off: whether event loops send with io_uring
 	LoopWait         string        // auto, raw or block: how event loops wait while they are busy
 	MaxHeader        int64         // largest upgrade request in bytes
+	FailedAuthRate   limits.Rate   // of failed authentications of each client address
 	HandshakeTimeout time.Duration // for a client's upgrade request to arrive
 	MaxHandshakes    int           // most clients whose TLS handshake or upgrade request is not complete
 	ClientTimeout    time.Duration // for a client to accept or acknowledge something; [NoLimit] for as long as TCP tries
@@ -84,6 +94,7 @@ func Defaults() Settings {
 		IOURing:          "auto",
 		LoopWait:         "auto",
 		MaxHeader:        16 << 10,
+		FailedAuthRate:   limits.Rate{N: 20, Per: time.Minute},
 		HandshakeTimeout: 10 * time.Second,
 		MaxHandshakes:    1024,
 		ClientTimeout:    time.Minute,

@@ -29,6 +29,24 @@ var table = []setting{
 	{name: "listen", help: "addresses to listen on for clients", value: func(s *Settings) value.Value {
 		return value.NewList(&s.Listen, "host:port such as 127.0.0.1:8080", value.CheckAddress).Repeatable(value.AnyPort)
 	}},
+	{name: "tls-listen", help: "addresses to listen on for clients that speak TLS (wss); listen then has no default", unset: "none", value: func(s *Settings) value.Value {
+		return value.NewList(&s.TLSListen, "host:port such as :8443", value.CheckAddress).Repeatable(value.AnyPort)
+	}},
+	{name: "tls-cert", help: "files with certificates for clients, and the intermediate ones; the name that a client asks for chooses", unset: "none", live: true, value: func(s *Settings) value.Value {
+		return value.NewList(&s.TLSCert, tlsFiles, checkTLSFile)
+	}},
+	{name: "tls-key", help: "files with the private keys of tls-cert, in the same order", unset: "none", live: true, value: func(s *Settings) value.Value {
+		return value.NewList(&s.TLSKey, tlsFiles, checkTLSFile).Repeatable(func(string) bool { return true })
+	}},
+	{name: "tls-client-ca", help: "files with the authorities that sign clients' certificates", unset: "none", live: true, value: func(s *Settings) value.Value {
+		return value.NewList(&s.TLSClientCA, tlsFiles, checkTLSFile)
+	}},
+	{name: "tls-client-auth", help: "whether clients must present a certificate: off, optional or required", unset: "required with tls-client-ca, otherwise off", live: true, value: func(s *Settings) value.Value {
+		return value.NewList(&s.TLSClientAuth, "off, optional or required, or ADDRESS=... for one listener", checkClientAuth)
+	}},
+	{name: "tls-min-version", help: "lowest version of TLS that clients may use: 1.2 or 1.3", unset: "1.2", live: true, value: func(s *Settings) value.Value {
+		return value.NewList(&s.TLSMinVersion, "1.2 or 1.3, or ADDRESS=... for one listener", checkTLSVersion)
+	}},
 	{
 		name: "admin", help: "address of the admin API (/healthz, /readyz, /api/v1/stats, /metrics)", unset: "none",
 		value: func(s *Settings) value.Value {
@@ -87,6 +105,9 @@ var table = []setting{
 	}},
 	{name: "max-header", help: "maximum size of an upgrade request", live: true, value: func(s *Settings) value.Value {
 		return value.NewSize(&s.MaxHeader, 512, 1<<20)
+	}},
+	{name: "failed-auth-rate", help: "maximum rate of failed authentications of each client address; over it, clients of the address get 429; 0 for no limit", live: true, value: func(s *Settings) value.Value {
+		return config.RateValue(&s.FailedAuthRate, false)
 	}},
 	{name: "handshake-timeout", help: "maximum time for a client to send its upgrade request", live: true, value: func(s *Settings) value.Value {
 		return value.NewDuration(&s.HandshakeTimeout, time.Millisecond)

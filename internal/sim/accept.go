@@ -46,7 +46,7 @@ func (s *Server) upgrade(accepted net.Conn, number uint64) {
 	_ = accepted.SetDeadline(time.Now().Add(handshakeTimeout))
 	nc := accepted
 	if s.options.TLS != nil {
-		nc = secure.Server(accepted, s.options.TLS)
+		nc = secure.Server(accepted, s.options.TLS, nil)
 	}
 	dice := rand.New(rand.NewPCG(s.options.Seed, number))
 	request, placed, refuse := s.admit(nc, dice)

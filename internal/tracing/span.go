@@ -13,6 +13,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
@@ -38,7 +39,7 @@ func (t *Tracer) begin(own *session.Trace, arrived time.Time, attributes []attri
 
 // spans implements finished.
 func (r *refused) spans(t *Tracer) {
-	_, span := t.begin(r.Trace, r.Arrived, append(origins(r.Client, r.Peer),
+	_, span := t.begin(r.Trace, r.Arrived, append(append(origins(r.Client, r.Peer), who(r.Identity)...),
 		semconv.URLPath(text(r.Path)),
 		semconv.HTTPResponseStatusCode(r.Status),
 		attribute.String("wsbouncer.service", text(r.Service)),
@@ -85,7 +86,7 @@ func (e *ended) spans(t *Tracer) {
 
 // attributes returns what is known of the session. Names without a prefix are those of OpenTelemetry's semantic conventions.
 func (e *ended) attributes() []attribute.KeyValue {
-	return append(origins(e.Client, e.Peer),
+	return append(append(origins(e.Client, e.Peer), who(e.Identity)...),
 		semconv.NetworkProtocolName("websocket"),
 		semconv.URLPath(text(e.Path)),
 		attribute.String("wsbouncer.service", text(e.Service.Name)),
@@ -100,6 +101,23 @@ func (e *ended) attributes() []attribute.KeyValue {
 		attribute.Int64("wsbouncer.backend.frames", int64(e.Relayed.FramesFromBackends)),
 		attribute.Int64("wsbouncer.backend.bytes", int64(e.Relayed.BytesFromBackends)),
 	)
+}
+
+// who returns who a client is, if it was authenticated.
+func who(client *identity.Identity) (all []attribute.KeyValue) {
+	if client == nil {
+		return nil
+	}
+	shown := session.ShownIdentity(client)
+	for _, a := range []attribute.KeyValue{
+		semconv.EnduserID(shown.Subject), attribute.String("wsbouncer.tenant", shown.Tenant),
+		attribute.String("wsbouncer.auth.method", shown.Method), attribute.String("wsbouncer.auth.key", shown.Key),
+	} {
+		if a.Value.AsString() != "" {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 // origins returns where a client comes from, and the load balancer that it came through, if any. A port that is not known is left out.

@@ -2,6 +2,7 @@ package wstest
 
 import (
 	"bufio"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"testing"
@@ -29,6 +30,18 @@ func Dial(t testing.TB, address, bytes string) *Peer {
 	return p
 }
 
+// DialTLS is Dial over TLS.
+func DialTLS(t testing.TB, address string, config *tls.Config, bytes string) *Peer {
+	t.Helper()
+	p, err := TryDialTLS(t, address, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.TCP().Close() })
+	p.SendBytes([]byte(bytes))
+	return p
+}
+
 // TryDial connects to an address. The caller closes the connection. Any goroutine may call it.
 func TryDial(t testing.TB, address string) (*Peer, error) {
 	nc, err := net.Dial("tcp", address)
@@ -36,6 +49,16 @@ func TryDial(t testing.TB, address string) (*Peer, error) {
 		return nil, err
 	}
 	return newPeer(t, nc, bufio.NewReaderSize(nc, 64<<10), nil), nil
+}
+
+// TryDialTLS is TryDial over TLS. The TLS handshake begins with the first read or write.
+func TryDialTLS(t testing.TB, address string, config *tls.Config) (*Peer, error) {
+	nc, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	conn := tls.Client(nc, config)
+	return newPeer(t, conn, bufio.NewReaderSize(conn, 64<<10), nil), nil
 }
 
 // Response reads the header of an HTTP response.

@@ -1,0 +1,146 @@
+package secure
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/binary"
+	"net"
+	"sync"
+
+	"github.com/wsbouncer/wsbouncer/internal/tlsrecord"
+)
+
+// Line is the transport of a [tls.Conn] of this package: tls.Conn.NetConn returns it. Its connection may be replaced while the
+// tls.Conn is not in use.
+//
+// A Line reads no further than the current record. So when a tls.Conn has read what it wanted, all that follows is still in the
+// socket. And a Line follows the records that pass, if the connection's configuration is one of [Client] or [ForServer]: it gets the
+// secrets that the handshake has agreed on as a writer of the key log ([tls.Config.KeyLogWriter]), keeps a [tlsrecord.Conn] in step,
+// and [Line.Release] hands that over.
+//
+// As with a tls.Conn, one goroutine may read while another one writes.
+type Line struct {
+	net.Conn
+
+	released bool // static while the tls.Conn is in use
+
+	// Owned by who reads.
+	early  []byte             // what was received before the handshake began; read first
+	header [recordHeader]byte // the header of the record that is being read
+	have   int                // how many bytes of the header have been read
+	left   int                // how many bytes of the record are missing after its header
+	record []byte             // a copy of the record that is being read, if it is followed
+
+	mu       sync.Mutex
+	follower *follower // guarded by mu; nil if records are not followed
+}
+
+// recordHeader is the size of a record's header in bytes (RFC 8446, section 5.1).
+const recordHeader = 5
+
+// Read implements [net.Conn]. Before Release, it returns at most the rest of the current record.
+func (l *Line) Read(b []byte) (int, error) {
+	if l.released {
+		return l.Conn.Read(b)
+	}
+	want := l.left
+	if l.have < recordHeader {
+		want = recordHeader - l.have
+	}
+	b = b[:min(len(b), want)]
+	n, err := len(b), error(nil)
+	if len(l.early) == 0 {
+		n, err = l.Conn.Read(b)
+	} else {
+		n = copy(b, l.early)
+		if l.early = l.early[n:]; len(l.early) == 0 {
+			l.early = nil
+		}
+	}
+	l.readOn(b[:n])
+	return n, err
+}
+
+// readOn notes what was read of the current record.
+func (l *Line) readOn(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	if l.have == 0 {
+		l.record = l.record[:0]
+	}
+	if l.follows() {
+		l.record = append(l.record, b...)
+	}
+	if l.have < recordHeader {
+		l.have += copy(l.header[l.have:], b)
+		if l.have < recordHeader {
+			return
+		}
+		l.left = int(binary.BigEndian.Uint16(l.header[3:]))
+	} else {
+		l.left -= len(b)
+	}
+	if l.left == 0 {
+		l.have = 0
+		l.pass(l.record, true)
+		l.record = l.record[:0]
+	}
+}
+
+// Write implements [net.Conn]. A tls.Conn writes whole records.
+func (l *Line) Write(b []byte) (int, error) {
+	if !l.released && l.follows() {
+		records := bytes.Clone(b)
+		for len(records) >= recordHeader {
+			size := min(recordHeader+int(binary.BigEndian.Uint16(records[3:])), len(records))
+			l.pass(records[:size:size], false)
+			records = records[size:]
+		}
+	}
+	return l.Conn.Write(b)
+}
+
+func (l *Line) follows() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.follower != nil
+}
+
+// pass shows the follower a whole record.
+func (l *Line) pass(record []byte, arrived bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.follower != nil && len(record) > 0 {
+		l.follower.pass(record, arrived)
+	}
+}
+
+// follow begins to follow the records. It is called before the ServerHello has passed.
+func (l *Line) follow(client bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.follower = &follower{client: client}
+}
+
+// Release ends the following of records, and returns the record layer in the state of conn, whose transport the Line is, with what was
+// read of an incomplete record. It returns nil if records were not followed, or if it cannot be sure: then nothing but conn can go on
+// with the connection. Nobody may use conn meanwhile, and its handshake must be complete.
+//
+// Before that, the caller takes out what conn has decrypted and nobody has read.
+func (l *Line) Release(conn *tls.Conn) (records *tlsrecord.Conn, partial []byte) {
+	l.mu.Lock()
+	f := l.follower
+	l.follower = nil
+	l.mu.Unlock()
+	partial = l.record
+	l.record, l.released = nil, true
+	if f == nil || f.records == nil || !f.records.Followed() {
+		return nil, nil
+	}
+	state := conn.ConnectionState()
+	if !state.HandshakeComplete || state.Version != f.records.Version() || state.CipherSuite != f.records.Suite() {
+		return nil, nil
+	}
+	return f.records, bytes.Clone(partial)
+}
