@@ -115,18 +115,18 @@ var mayImport = map[string][]string{
 
 	// The settings of the process: they say where the configuration is, and nothing of what is in it.
 	"internal/settings": {
-		"internal/config", "internal/config/stores", "internal/config/value", "internal/dialfrom", "internal/limits", "internal/origin", "internal/secure", "internal/spelling", "internal/state", "internal/strictyaml",
+		"internal/acme", "internal/config", "internal/config/stores", "internal/config/value", "internal/dialfrom", "internal/limits", "internal/origin", "internal/secure", "internal/spelling", "internal/state", "internal/strictyaml",
 	},
 
 	// What joins the parts.
 	"internal/app": {
-		"internal/accesslog", "internal/admin", "internal/auth", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
+		"internal/accesslog", "internal/acme", "internal/admin", "internal/auth", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
 		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/discovery", "internal/frame", "internal/limits", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/origin",
 		"internal/pool", "internal/printable", "internal/profile", "internal/secure", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/tracing",
 	},
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
-		"internal/admin/client", "internal/api", "internal/app", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
+		"internal/admin/client", "internal/api", "internal/app", "internal/auth/apikey", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
 		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
 		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/supervisor", "internal/top", "internal/wav",
 	},

@@ -24,10 +24,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// Protocol is the application protocol (ALPN) of the authority's connections. A listener for which a [Manager] answers must offer it,
-// and close such a connection after the handshake.
-const Protocol = "acme-tls/1"
-
 // DefaultDirectory is the directory of Let's Encrypt.
 const DefaultDirectory = "https://acme-v02.api.letsencrypt.org/directory"
 
@@ -43,19 +39,20 @@ type Options struct {
 	Roots *x509.CertPool
 	// Folder is where the account, certificates and keys are kept. It is created, for this user only.
 	Folder string
-	// Listener is the address of the TLS listener to which port 443 leads.
-	Listener net.Addr
 	// Log gets a line for each certificate that was obtained or could not be.
 	Log *slog.Logger
 }
 
-// Manager keeps a certificate for each name. Any goroutine may call its methods. Close ends it.
+// Manager keeps a certificate for each name. Any goroutine may call its methods, but Start is called once. Close ends it. It implements
+// secure.Issuer.
 type Manager struct {
 	// Static after Start.
 	options Options
 	cache   *certmagic.Cache
 	config  *certmagic.Config
+	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
+	closing sync.Once
 
 	mu     sync.Mutex
 	failed map[string]string // guarded by mu: why a name got no certificate the last time
@@ -69,18 +66,13 @@ type Certificate struct {
 	Failure string
 }
 
-// Start begins to get a certificate for each name that has none in the folder. It does not wait for them. The listeners must accept
-// connections already, and call [Manager.GetCertificate] for them.
-func Start(o Options) (*Manager, error) {
-	host, port, err := listening(o.Listener)
-	if err != nil {
-		return nil, err
-	}
+// New returns a manager with the certificates that an earlier run has kept. It asks nobody: see [Manager.Start].
+func New(o Options) *Manager {
 	if o.Directory == "" {
 		o.Directory = DefaultDirectory
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	m := &Manager{options: o, cancel: cancel, failed: make(map[string]string)}
+	m := &Manager{options: o, failed: make(map[string]string)}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
 	logger := zap.New(&logCore{log: o.Log})
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return m.config, nil },
@@ -92,22 +84,37 @@ func Start(o Options) (*Manager, error) {
 		OCSP:    certmagic.OCSPConfig{DisableStapling: true}, // browsers and authorities have given OCSP up
 		OnEvent: m.note,
 	})
-	m.config.Issuers = []certmagic.Issuer{certmagic.NewACMEIssuer(m.config, certmagic.ACMEIssuer{
-		CA: o.Directory, TestCA: o.Directory, Email: o.Email, Agreed: true, TrustedRoots: o.Roots,
-		// The listeners answer the challenge; the port tells certmagic not to open one.
-		DisableHTTPChallenge: true, ListenHost: host, AltTLSALPNPort: port,
-		Logger: logger,
-	})}
-	for _, name := range o.Names { // those of an earlier run serve at once
-		if _, err := m.config.CacheManagedCertificate(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	m.config.Issuers = []certmagic.Issuer{m.issuer("", 0)}
+	for _, name := range o.Names {
+		if _, err := m.config.CacheManagedCertificate(m.ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			o.Log.Warn("a certificate that was kept cannot be used, and another is asked for", "name", name, "error", err)
 		}
 	}
-	if err := m.config.ManageAsync(ctx, o.Names); err != nil {
-		m.Close()
-		return nil, fmt.Errorf("certificates in %s: %w", o.Folder, err)
+	return m
+}
+
+// issuer returns how the authority is asked. The host and port are those of the listener that answers the challenge, so that certmagic
+// opens none.
+func (m *Manager) issuer(host string, port int) *certmagic.ACMEIssuer {
+	return certmagic.NewACMEIssuer(m.config, certmagic.ACMEIssuer{
+		CA: m.options.Directory, TestCA: m.options.Directory, Email: m.options.Email, Agreed: true, TrustedRoots: m.options.Roots,
+		DisableHTTPChallenge: true, ListenHost: host, AltTLSALPNPort: port,
+		Logger: m.config.Logger,
+	})
+}
+
+// Start begins to get a certificate for each name that has none, and to renew those that expire. It does not wait for them. at is the
+// address of the TLS listener to which port 443 leads: it must accept connections already, and call [Manager.GetCertificate] for them.
+func (m *Manager) Start(at net.Addr) error {
+	host, port, err := listening(at)
+	if err != nil {
+		return err
 	}
-	return m, nil
+	m.config.Issuers = []certmagic.Issuer{m.issuer(host, port)}
+	if err := m.config.ManageAsync(m.ctx, m.options.Names); err != nil {
+		return fmt.Errorf("certificates in %s: %w", m.options.Folder, err)
+	}
+	return nil
 }
 
 // listening returns the host and the port of a TCP listener; the host is empty for all addresses.
@@ -122,23 +129,19 @@ func listening(address net.Addr) (host string, port int, err error) {
 	return host, tcp.Port, nil
 }
 
-// Close ends the renewals and all that is under way.
+// Close ends the renewals and all that is under way. Certificates stay in use. It may be called more than once.
 func (m *Manager) Close() {
-	m.cancel()
-	m.cache.Stop()
+	m.closing.Do(func() {
+		m.cancel()
+		m.cache.Stop()
+	})
 }
 
-// Manages reports whether the manager has the certificate for a connection: for one of its names, and for the authority's own.
-func (m *Manager) Manages(hello *tls.ClientHelloInfo) bool {
-	return IsChallenge(hello) || slices.Contains(m.options.Names, strings.ToLower(hello.ServerName))
-}
+// Covers reports whether there is, or will be, a certificate for a name, which is in lower case.
+func (m *Manager) Covers(name string) bool { return slices.Contains(m.options.Names, name) }
 
-// IsChallenge reports whether a connection is an authority's, which ends after the handshake.
-func IsChallenge(hello *tls.ClientHelloInfo) bool {
-	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == Protocol
-}
-
-// GetCertificate implements [tls.Config.GetCertificate].
+// GetCertificate returns the certificate for a client that asks for a covered name, or for the authority's check, whose connections ask
+// for the protocol acme-tls/1. The error says that there is none yet.
 func (m *Manager) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return m.config.GetCertificate(hello)
 }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wsbouncer/wsbouncer/internal/acme/acmetest"
+	"github.com/wsbouncer/wsbouncer/internal/secure"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -38,7 +39,7 @@ func listen(t *testing.T) *front {
 	t.Helper()
 	f := &front{Listener: wstest.Listen(t), manager: make(chan *Manager, 1)}
 	ended := make(chan struct{})
-	config := &tls.Config{NextProtos: []string{"http/1.1", Protocol}, GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	config := &tls.Config{NextProtos: []string{"http/1.1", secure.ChallengeProtocol}, GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		m := <-f.manager
 		f.manager <- m
 		return m.GetCertificate(hello)
@@ -64,11 +65,11 @@ func (f *front) port() int { return f.Addr().(*net.TCPAddr).Port }
 // start starts a manager for the front, with its folder.
 func (f *front) start(t *testing.T, a *acmetest.Authority, folder string, log io.Writer, names ...string) *Manager {
 	t.Helper()
-	m, err := Start(Options{
-		Names: names, Directory: a.Directory, Roots: a.Roots, Email: "ops@example.com", Folder: folder, Listener: f.Addr(),
+	m := New(Options{
+		Names: names, Directory: a.Directory, Roots: a.Roots, Email: "ops@example.com", Folder: folder,
 		Log: slog.New(slog.NewTextHandler(log, nil)),
 	})
-	if err != nil {
+	if err := m.Start(f.Addr()); err != nil {
 		t.Fatal(err)
 	}
 	f.manager <- m
@@ -112,9 +113,8 @@ func TestObtains(t *testing.T) {
 	if issuer, err := f.certificate("other.example.com"); err == nil {
 		t.Errorf("a name that nobody listed has a certificate from %q", issuer)
 	}
-	if !m.Manages(&tls.ClientHelloInfo{ServerName: "STT.example.com"}) || m.Manages(&tls.ClientHelloInfo{ServerName: "x.example.com"}) ||
-		!m.Manages(&tls.ClientHelloInfo{ServerName: "x.example.com", SupportedProtos: []string{Protocol}}) {
-		t.Error("it does not know which names it manages")
+	if !m.Covers("stt.example.com") || m.Covers("other.example.com") {
+		t.Error("it does not know which names it covers")
 	}
 	m.Close()
 	<-f.manager

@@ -15,11 +15,13 @@ type TLS struct {
 
 // Certificate is a certificate that the proxy presents to clients.
 type Certificate struct {
-	File      string    `json:"file"`
+	File      string    `json:"file"`  // tls-auto:NAME for one that an authority issues by ACME
 	Names     []string  `json:"names"` // names and IP addresses that it is for
-	NotBefore time.Time `json:"not_before"`
-	NotAfter  time.Time `json:"not_after"`
-	State     string    `json:"state"` // valid, expiring (in less than 14 days, or a third of its life) or expired
+	NotBefore time.Time `json:"not_before,omitzero"`
+	NotAfter  time.Time `json:"not_after,omitzero"`
+	State     string    `json:"state"` // valid, expiring (in less than 14 days, or a third of its life), expired, or missing: the authority has issued none yet
+	// Failure is why the last attempt to get or renew it from the authority failed. Absent if it did not.
+	Failure string `json:"failure,omitempty"`
 }
 
 // The states of a certificate.
@@ -27,6 +29,7 @@ const (
 	CertificateValid    = "valid"
 	CertificateExpiring = "expiring"
 	CertificateExpired  = "expired"
+	CertificateMissing  = "missing"
 )
 
 // TLSHandshakes is how many TLS handshakes had a result.

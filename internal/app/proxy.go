@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/accesslog"
+	"github.com/wsbouncer/wsbouncer/internal/acme"
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -51,6 +52,7 @@ type Proxy struct {
 	listeners []net.Listener    // for clients: those without TLS, and then those with it
 	plain     int               // how many of listeners speak no TLS
 	secured   *secure.Listeners // the TLS of the others; nil for none
+	acme      *acme.Manager     // of certificates that an authority issues; nil for none
 	admin     *http.Server
 	adminAt   []net.Listener
 	hub       *live.Hub       // nil without an admin API
@@ -228,6 +230,9 @@ func (p *Proxy) listen() error {
 }
 
 func (p *Proxy) closeListeners() {
+	if p.acme != nil {
+		p.acme.Close()
+	}
 	for _, listener := range append(p.listeners, p.adminAt...) {
 		_ = listener.Close()
 	}

@@ -27,6 +27,9 @@ func (p *Proxy) Drain() (clean bool) {
 	p.end.Store(&ending{began: time.Now()})
 	p.delay()
 	p.end.Store(&ending{began: p.end.Load().began, closed: time.Now()})
+	if p.acme != nil {
+		p.acme.Close() // before the listeners: it opens one of its own if none answers for it
+	}
 	p.sessions.StopAccepting()
 	p.follower.Close()
 	p.services.Release() // another proxy, such as this one's successor, may need the servers' places

@@ -1,16 +1,21 @@
 package app
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/acme"
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 	"github.com/wsbouncer/wsbouncer/internal/session"
+	"github.com/wsbouncer/wsbouncer/internal/state"
 )
 
 // listenTLS reads the certificates and opens the listeners for clients that speak TLS.
@@ -19,7 +24,10 @@ func (p *Proxy) listenTLS() (err error) {
 	if len(p.settings.TLSListen) == 0 {
 		return nil
 	}
-	if p.secured, err = secure.NewListeners(p.log, nil, p.settings.Secured()...); err != nil {
+	if p.acme, err = p.settings.acme(p.log); err != nil {
+		return err
+	}
+	if p.secured, err = secure.NewListeners(p.log, issuer(p.acme), p.settings.Secured()...); err != nil {
 		return err
 	}
 	for _, address := range p.settings.TLSListen {
@@ -49,7 +57,36 @@ func (p *Proxy) serveClients() {
 	for _, text := range p.secured.Warnings() {
 		p.log.Warn(text)
 	}
+	if p.acme != nil {
+		if err := p.acme.Start(p.listeners[p.plain].Addr()); err != nil { // what was kept is in force
+			p.log.Error("no certificates can be got from the authority", "error", err)
+		}
+	}
 	p.background.Go(func() { p.secured.Run(p.stopped) })
+}
+
+// acme returns the manager of certificates that an authority issues; nil for none. Close ends it.
+func (s *Settings) acme(log *slog.Logger) (*acme.Manager, error) {
+	if len(s.TLSAuto) == 0 {
+		return nil, nil
+	}
+	o := acme.Options{Names: s.TLSAuto, Directory: s.TLSAutoDirectory, Email: s.TLSAutoEmail, Folder: state.ACME(s.Directory()), Log: log}
+	if s.TLSAutoCA != "" {
+		roots, err := secure.Authorities(s.TLSAutoCA)
+		if err != nil {
+			return nil, fmt.Errorf("tls-auto-ca: %w", err)
+		}
+		o.Roots = roots
+	}
+	return acme.New(o), nil
+}
+
+// issuer returns a manager as the issuer that it is; nil for none.
+func issuer(m *acme.Manager) secure.Issuer {
+	if m == nil {
+		return nil
+	}
+	return m
 }
 
 // hosts returns the hosts that the services of a configuration are for, each once.
@@ -82,7 +119,12 @@ func (s *Settings) CheckTLS(snapshot *config.Snapshot) (warnings []string, err e
 	if len(s.TLSListen) == 0 {
 		return nil, nil
 	}
-	secured, err := secure.NewListeners(nil, nil, s.Secured()...)
+	if s.TLSAutoCA != "" && len(s.TLSAuto) > 0 {
+		if _, err := secure.Authorities(s.TLSAutoCA); err != nil {
+			return nil, fmt.Errorf("tls-auto-ca: %w", err)
+		}
+	}
+	secured, err := secure.NewListeners(nil, named(s.TLSAuto).issuer(), s.Secured()...)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +133,24 @@ func (s *Settings) CheckTLS(snapshot *config.Snapshot) (warnings []string, err e
 		warnings = append(warnings, text)
 	}
 	return warnings, nil
+}
+
+// named is an issuer for names, which issues nothing: it is for checks.
+type named []string
+
+func (n named) issuer() secure.Issuer {
+	if len(n) == 0 {
+		return nil
+	}
+	return n
+}
+
+// Covers implements [secure.Issuer].
+func (n named) Covers(name string) bool { return slices.Contains(n, name) }
+
+// GetCertificate implements [secure.Issuer].
+func (n named) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return nil, errors.New("no certificate")
 }
 
 // warnOfHosts warns, once, of services whose hosts no certificate is for. It is called with each configuration that comes into force, by
@@ -111,17 +171,30 @@ func (p *Proxy) tls(handshakes []session.TLSHandshakes) *api.TLS {
 	status := p.secured.Status()
 	all := &api.TLS{Loaded: status.Loaded, Failure: status.Failure, FailureSince: status.Since, Certificates: []api.Certificate{}, Handshakes: []api.TLSHandshakes{}}
 	for _, c := range status.Certificates {
-		state := api.CertificateValid
-		switch left := time.Until(c.NotAfter); {
-		case left <= 0:
-			state = api.CertificateExpired
-		case left < secure.Warned(c.NotBefore, c.NotAfter):
-			state = api.CertificateExpiring
+		all.Certificates = append(all.Certificates, api.Certificate{File: c.File, Names: c.Names, NotBefore: c.NotBefore, NotAfter: c.NotAfter, State: stateOf(c.NotBefore, c.NotAfter)})
+	}
+	if p.acme != nil {
+		for _, c := range p.acme.Certificates() {
+			one := api.Certificate{File: "tls-auto:" + c.Name, Names: []string{c.Name}, State: api.CertificateMissing, Failure: c.Failure}
+			if c.Leaf != nil {
+				one.NotBefore, one.NotAfter, one.State = c.Leaf.NotBefore, c.Leaf.NotAfter, stateOf(c.Leaf.NotBefore, c.Leaf.NotAfter)
+			}
+			all.Certificates = append(all.Certificates, one)
 		}
-		all.Certificates = append(all.Certificates, api.Certificate{File: c.File, Names: c.Names, NotBefore: c.NotBefore, NotAfter: c.NotAfter, State: state})
 	}
 	for _, h := range handshakes {
 		all.Handshakes = append(all.Handshakes, api.TLSHandshakes(h))
 	}
 	return all
+}
+
+// stateOf returns the state of a certificate.
+func stateOf(notBefore, notAfter time.Time) string {
+	switch left := time.Until(notAfter); {
+	case left <= 0:
+		return api.CertificateExpired
+	case left < secure.Warned(notBefore, notAfter):
+		return api.CertificateExpiring
+	}
+	return api.CertificateValid
 }

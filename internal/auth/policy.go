@@ -55,12 +55,14 @@ type Count struct {
 	Count  uint64
 }
 
-// Counts returns all counts, also those that are 0.
+// Counts returns all counts, also those that are 0. Where no method has answered, a client can only be refused.
 func (c *Counters) Counts() []Count {
 	all := make([]Count, 0, len(methodNames)*results)
 	for i, name := range methodNames {
 		for result := range Result(results) {
-			all = append(all, Count{name, result, c.counts[i][result].Load()})
+			if i < len(methodNames)-1 || result == Refused {
+				all = append(all, Count{name, result, c.counts[i][result].Load()})
+			}
 		}
 	}
 	return all

@@ -15,7 +15,7 @@ func TestCommandsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, group := range []string{"service", "backend", "profile"} {
+	for _, group := range []string{"service", "backend", "profile", "key"} {
 		cmd, _, err := newRootCommand().Find([]string{group})
 		if err != nil {
 			t.Fatal(err)

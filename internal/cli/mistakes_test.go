@@ -41,7 +41,7 @@ func TestVersionFlag(t *testing.T) {
 // What people of other tools type works as well.
 func TestAliases(t *testing.T) {
 	s := onDatabase(t).begin()
-	for _, group := range []string{"service", "backend", "profile"} {
+	for _, group := range []string{"service", "backend", "profile", "key"} {
 		if s.must(group+" list") != s.must(group+" ls") {
 			t.Errorf("%s list prints other things than ls", group)
 		}
@@ -86,6 +86,12 @@ var sameMistakes = map[string]struct {
 	"profile add":           {"x y --file -", "--file -", "", "x --file - -o y"},
 	"profile set":           {"x y --file -", "--file -", "", "x --file - -o y"},
 	"profile rm":            {"", "--dry-run", "nosuch", "x -o y"},
+	"key":                   {"x", "", "", "--help=x"},
+	"key ls":                {"x", "", "", "-o x"},
+	"key show":              {"phone x", "-o json", "nosuch", "phone -o x"},
+	"key add":               {"x y", "--tenant a", "", "x --expires soon"},
+	"key set":               {"phone x --tenant a", "--tenant a", "nosuch --tenant a", "phone --expires 0d"},
+	"key revoke":            {"", "--dry-run", "nosuch", "phone --dry-run=x"},
 	"config":                {"x", "", "", "--help=x"},
 	"config show":           {"x", "", "", "-o x"},
 	"config export":         {"x", "", "", "--help=x"},

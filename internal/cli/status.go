@@ -173,11 +173,14 @@ func (s *proxyStatus) printCertificates(out io.Writer, now time.Time) error {
 	}
 	var cells [][]string
 	for _, c := range s.Stats.TLS.Certificates {
-		left := "expired"
-		if c.State != api.CertificateExpired {
+		expires, left := "", c.State
+		if !c.NotAfter.IsZero() {
+			expires = c.NotAfter.UTC().Format(time.RFC3339)
+		}
+		if c.State == api.CertificateValid || c.State == api.CertificateExpiring {
 			left = figures.Seconds(c.NotAfter.Sub(now).Seconds())
 		}
-		cells = append(cells, []string{c.File, strings.Join(c.Names, ", "), c.NotAfter.UTC().Format(time.RFC3339), left})
+		cells = append(cells, []string{c.File, strings.Join(c.Names, ", "), expires, left})
 	}
 	fmt.Fprintln(out)
 	return table(out, []string{"CERTIFICATE", "NAMES", "EXPIRES", "LEFT"}, cells)

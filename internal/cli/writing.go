@@ -22,6 +22,7 @@ type writeFlags struct {
 	dryRun           bool
 	who, why, expect string
 	output           output
+	secret           string // that the change makes, to print when it is made; empty for none
 }
 
 func (f *writeFlags) add(cmd *cobra.Command) {
@@ -181,11 +182,15 @@ type outcome struct {
 	Was     string       `json:"was"`
 	Edits   config.Edits `json:"edits"`
 	DryRun  bool         `json:"dry_run"`
+	Key     string       `json:"key,omitempty"` // an API key that was made
 }
 
 func (f *writeFlags) report(out io.Writer, o outcome) error {
 	if o.Edits == nil {
 		o.Edits = config.Edits{}
+	}
+	if !o.DryRun && o.Version != o.Was {
+		o.Key = f.secret
 	}
 	if f.output.forPrograms() {
 		return printJSON(out, o)
@@ -201,6 +206,9 @@ func (f *writeFlags) report(out io.Writer, o outcome) error {
 		_, err = fmt.Fprintf(out, "Nothing to change. The configuration has version %s.\n", o.Version)
 	default:
 		_, err = fmt.Fprintf(out, "Version %s -> %s\n", o.Was, o.Version)
+	}
+	if err == nil && o.Key != "" {
+		err = printKey(out, o.Key)
 	}
 	return err
 }

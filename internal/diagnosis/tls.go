@@ -16,6 +16,13 @@ func ofTLS(s *api.Stats, add func(Level, string, time.Time, string, ...any)) {
 			add(Failure, "certificate "+c.File, c.NotAfter, "it has expired at %s: clients refuse it", at)
 		case api.CertificateExpiring:
 			add(Warning, "certificate "+c.File, time.Time{}, "it expires at %s: renew it", at)
+		case api.CertificateMissing:
+			if c.Failure == "" {
+				add(Warning, "certificate "+c.File, time.Time{}, "the authority has not issued it yet: clients that ask for the name fail")
+			}
+		}
+		if c.Failure != "" {
+			add(Failure, "certificate "+c.File, time.Time{}, "the authority does not issue it: %s", c.Failure)
 		}
 	}
 	if s.TLS.Failure != "" {

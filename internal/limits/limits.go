@@ -5,7 +5,12 @@
 // The [Registry] knows which scopes those are. Package session asks it when a client arrives, and pays for what the client sends.
 package limits
 
-import "time"
+import (
+	"strconv"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
+)
 
 // Limits are what one thing that is limited may use: the process, a service, a tenant, a key, or a client's address. The zero value of
 // a field is no limit.
@@ -18,4 +23,23 @@ type Limits struct {
 	MaxMessage  int64         // largest message from a client in bytes
 	MaxSession  time.Duration // longest session
 	IdleTimeout time.Duration // ends a session without a frame for so long
+}
+
+// Text returns a limit as the configuration writes it.
+func (l *Limits) Text(limit Limit) string {
+	switch limit {
+	case Sessions:
+		return strconv.Itoa(l.Sessions)
+	case SessionRate:
+		return l.SessionRate.String()
+	case MessageRate:
+		return l.MessageRate.String()
+	case ByteRate:
+		return l.ByteRate.Bytes()
+	case MaxMessage:
+		return value.FormatSize(l.MaxMessage)
+	case MaxSession:
+		return value.FormatDuration(l.MaxSession)
+	}
+	return value.FormatDuration(l.IdleTimeout)
 }

@@ -153,6 +153,9 @@ func (r *Registry) Join(now Instant, v *Visitor, h *Hold) {
 	r.identify(now, v, h, false)
 }
 
+// Process returns the scope of the process.
+func (r *Registry) Process() *Scope { return r.process }
+
 // Tenants returns how many sessions each tenant has that has any.
 func (r *Registry) Tenants() map[string]int { return r.tenants.Sessions() }
 

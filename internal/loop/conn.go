@@ -18,7 +18,9 @@ type Conn struct {
 	on        *Loop
 	handler   Handler
 	socket         // the driver's part
-	paused    bool // reading is paused
+	paused    bool // reading is paused: stopped or throttled
+	stopped   bool // Pause was called
+	throttled bool // Throttle was called
 	ended     bool // nothing more is read: Ended was called, or is about to be
 	failed    bool // nothing more is written
 	halfClose bool // CloseWrite was called: the sending side is shut down once out is empty
@@ -117,6 +119,9 @@ func (c *Conn) Closed() bool { return c.closed }
 // Paused reports whether reading is paused.
 func (c *Conn) Paused() bool { return c.paused }
 
+// Throttled reports whether Throttle has paused reading.
+func (c *Conn) Throttled() bool { return c.throttled }
+
 // Fail ends the connection as if it had failed with err: nothing more is received or written, and the handler's Ended is
 // called after the current event.
 func (c *Conn) Fail(err error) {
@@ -127,30 +132,55 @@ func (c *Conn) Fail(err error) {
 
 // Pause stops reading: the peer is slowed down by TCP's flow control.
 func (c *Conn) Pause() {
-	if !c.paused {
-		c.paused = true
-		c.interestChanged()
-	}
+	c.stopped = true
+	c.pausesChanged()
 }
 
-// PauseBefore is Pause for a handler that cannot take all of the bytes it is being presented. The connection keeps rest,
-// which must be the last of these bytes, and presents it first when reading is resumed. The handler returns that it has consumed
-// everything. Held does not count rest.
-func (c *Conn) PauseBefore(rest []byte) {
-	c.early = append(make([]byte, 0, len(rest)), rest...)
-	c.Pause()
-}
-
-// Resume reads again after Pause.
+// Resume reads again after Pause, unless the connection is throttled.
 func (c *Conn) Resume() {
-	if !c.paused {
+	c.stopped = false
+	c.pausesChanged()
+}
+
+// Throttle is Pause for who limits how much the peer may send: Resume does not end it.
+func (c *Conn) Throttle() {
+	c.throttled = true
+	c.pausesChanged()
+}
+
+// Unthrottle reads again after Throttle, unless reading is paused.
+func (c *Conn) Unthrottle() {
+	c.throttled = false
+	c.pausesChanged()
+}
+
+// pausesChanged pauses reading, or resumes it.
+func (c *Conn) pausesChanged() {
+	paused := c.stopped || c.throttled
+	if paused == c.paused {
 		return
 	}
-	c.paused = false
-	if len(c.early) > 0 {
+	c.paused = paused
+	if !paused && len(c.early) > 0 {
 		c.deliverEarlyLater()
 	}
 	c.interestChanged()
+}
+
+// PauseBefore is Pause for a handler that cannot take all of the bytes it is being presented: see Keep.
+func (c *Conn) PauseBefore(rest []byte) {
+	c.Keep(rest)
+	c.Pause()
+}
+
+// Keep keeps rest, which must be the last of the bytes that the handler is being presented, and presents it first when reading is
+// resumed. The handler, which pauses reading, returns that it has consumed everything. Held does not count rest.
+func (c *Conn) Keep(rest []byte) {
+	if again := c.on.again; len(rest) > 0 && len(again) > 0 && &again[len(again)-1] == &rest[len(rest)-1] {
+		c.early = rest // it was kept before: its memory is the connection's
+		return
+	}
+	c.early = append(make([]byte, 0, len(rest)), rest...)
 }
 
 // CloseWrite ends the stream towards the peer (with a FIN) once everything written before has been sent.
@@ -253,7 +283,10 @@ func (c *Conn) deliverEarlyLater() {
 		}
 		b := c.early
 		c.early = nil
+		l := c.on
+		l.again = b
 		c.receive(b)
+		l.again = nil
 		c.interestChanged()
 	})
 }

@@ -80,6 +80,7 @@ type Loop struct {
 	stopped bool
 	current *Conn   // the connection whose event is being handled; nil for none
 	handler Handler // current's handler when the event began
+	again   []byte  // what a handler is being presented that a connection had kept; nil otherwise: see Conn.Keep
 
 	// Written by the loop's goroutine, read by any.
 	load atomic.Int64 // a copy of conns

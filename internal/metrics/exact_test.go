@@ -36,6 +36,7 @@ var notShown = []string{
 	"Backends.Retired", // the sum over backend_retired_total
 	"Shortages",        // texts
 	"TLS.Certificates.Names", "TLS.Certificates.NotBefore", "TLS.Certificates.NotAfter", "TLS.Certificates.State", "TLS.Loaded",
+	"TLS.Certificates.Failure",        // certificate expiry is what to watch
 	"TLS.Failure", "TLS.FailureSince", // a failure is shown as 0 or 1
 	"Drain", // times, and the sessions that ended because of it, which have a class of their own
 }

@@ -18,10 +18,12 @@ func ofTLS() []family {
 					put(float64(h.Count), h.Result, h.Version)
 				}
 			}), "result", "version"),
-		gauge("tls_certificate_expiry_timestamp_seconds", "Unix time at which a certificate in force expires. The label is its file.",
+		gauge("tls_certificate_expiry_timestamp_seconds", "Unix time at which a certificate in force expires. The label is its file, or tls-auto:NAME.",
 			with(func(t *api.TLS, put put) {
 				for _, c := range t.Certificates {
-					put(unix(c.NotAfter), c.File)
+					if c.State != api.CertificateMissing {
+						put(unix(c.NotAfter), c.File)
+					}
 				}
 			}), "certificate"),
 		gauge("tls_files_failed", "1 while files of certificates, keys or authorities are bad, and what was read before stays in force. Otherwise 0.",

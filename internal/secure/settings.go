@@ -101,6 +101,19 @@ func (s *Settings) config(f files) (*tls.Config, error) {
 	return config, nil
 }
 
+// Authorities reads a file with the certificates of the authorities to trust, in PEM form.
+func Authorities(path string) (*x509.CertPool, error) {
+	content, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := authorities(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return pool, nil
+}
+
 // authorities parses certificates in PEM form. Unlike package x509, it fails if it cannot parse one of them.
 func authorities(content []byte) (*x509.CertPool, error) {
 	all, err := certificates(content)

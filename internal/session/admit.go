@@ -87,7 +87,19 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival *arrival) er
 	if from := req.Header.Get("Origin"); from != "" && len(service.Origins) > 0 && !slices.Contains(service.Origins, from) {
 		return &handshake.Refusal{Status: http.StatusForbidden, Reason: "this origin is not allowed"}
 	}
+	started := false
+	defer func() {
+		if !started { // also after a panic
+			arrival.hold.Release()
+		}
+	}()
+	if err := s.enter(service, arrival); err != nil {
+		return err
+	}
 	if err := s.authenticate(service, req, arrival); err != nil {
+		return err
+	}
+	if err := s.enterIdentified(service, arrival); err != nil {
 		return err
 	}
 	variant, err := service.variant(req, arrival)
@@ -104,7 +116,7 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival *arrival) er
 			service.Variants.Forget(variant)
 			return err
 		}
-		if started, err := s.start(service, conn, nc, req, arrival); started || err != nil {
+		if started, err = s.start(service, conn, nc, req, arrival); started || err != nil {
 			if !started {
 				service.Variants.Forget(variant)
 			}
@@ -156,7 +168,7 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 		}
 		arrival.opening.leave(true)
 		session := s.newSession(service, *arrival)
-		session.begin(conn, socket, req, arrival.grant)
+		session.begin(conn, socket, req, arrival)
 		done <- outcome{started: true}
 	})
 	o := <-done

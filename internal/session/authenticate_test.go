@@ -262,7 +262,9 @@ func TestKeyThatExpires(t *testing.T) {
 func TestKeyThatExpiresLater(t *testing.T) {
 	r, client, method, key := withKey(t, time.Now().Add(time.Hour))
 	expiry := func() (at time.Time, active bool) {
-		r.on(func(s *Session) { at, active = s.record.Identity.Expires, s.deadline.Active() && s.deadline.Purpose() == timeCredential })
+		r.on(func(s *Session) {
+			at, active = s.record.Identity.Expires, s.deadline.Active() && s.deadline.Purpose() == timeCredential
+		})
 		return at, active
 	}
 	if at, active := expiry(); !at.Equal(key.Expires) || !active {

@@ -60,6 +60,7 @@ func (s *Session) forget() {
 		s.tap.forgotten()
 	}
 	s.client.Close()
+	s.leaveLimits()
 	s.record.Service.Variants.Forget(s.variant)
 	s.server.registry.remove(s)
 	s.shard.ended[s.record.Code]++

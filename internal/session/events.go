@@ -31,6 +31,10 @@ func (s *Session) clientBroke(err error) {
 	if broken := (*frame.Error)(nil); errors.As(err, &broken) {
 		e.code = broken.Code
 	}
+	if errors.Is(err, frame.ErrMessageSize) {
+		_, by := s.maxMessage()
+		s.limitEnds(by)
+	}
 	if s.life.state == relaying && s.scanner.AtMessageBoundary() && s.owed() {
 		e.owed, e.payload = true, frame.AppendClosePayload(nil, frame.GoingAway, "client broke the protocol")
 	}

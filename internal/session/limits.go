@@ -50,6 +50,7 @@ const (
 	leavingCheck                       // the next check whether the backend takes what a client had sent before it left
 	timeDuration                       // the limit on the session's duration
 	timeCredential                     // the expiry of the client's credential
+	nextTurn                           // the client may send again, see throttle
 )
 
 // Expired implements [loop.TimerHandler].
@@ -63,7 +64,11 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 	case leavingCheck:
 		s.checkLeaving()
 	case timeDuration:
+		_, by := s.maxDuration()
+		s.limitEnds(by)
 		s.end(meter.Limit, frame.PolicyViolation, "session limit reached")
+	case nextTurn:
+		s.client.Unthrottle()
 	case timeCredential:
 		s.checkCredential()
 	}
@@ -75,7 +80,7 @@ func (h *backendSide) Expired(c *loop.Conn, t *loop.Timer) { h.leg.conn.Expired(
 // checkIdle ends the session if nothing has passed for as long as the service allows. A few checks compare counters, so that
 // a frame that passes has nothing to record.
 func (s *Session) checkIdle() {
-	limit := s.record.Service.IdleTimeout
+	limit, by := s.idleTimeout()
 	if limit <= 0 {
 		return
 	}
@@ -83,7 +88,10 @@ func (s *Session) checkIdle() {
 	from, to := &s.scanner, &s.leg.conn.Scanner
 	if count := from.Frames + from.Bytes + to.Frames + to.Bytes; count != s.progress.count {
 		s.progress.count, s.progress.quietChecks = count, 0
+	} else if s.client.Throttled() { // the client may have more to say than we read
+		s.progress.quietChecks = 0
 	} else if s.progress.quietChecks++; s.progress.quietChecks > idleChecks {
+		s.limitEnds(by)
 		s.end(meter.Limit, frame.PolicyViolation, "idle limit reached")
 		return
 	}
@@ -103,6 +111,8 @@ func (s *Session) checkLeaving() {
 		s.checkIdle()
 	case int32(s.leg.up.to.Pending()) < s.progress.pending, s.scanner.Bytes > s.progress.count:
 		s.awaitLeaving()
+	case s.client.Throttled():
+		s.clientLeft("client left while a limit held back what it had sent")
 	default:
 		s.clientLeft("client left while its backend accepted nothing")
 	}
@@ -112,7 +122,7 @@ func (s *Session) checkLeaving() {
 // must be checked once more.
 func (s *Session) limitDuration() {
 	left, purpose := time.Duration(0), timeDuration
-	if limit := s.record.Service.MaxDuration; limit > 0 {
+	if limit, _ := s.maxDuration(); limit > 0 {
 		left = max(limit-time.Since(s.record.Leased), 1)
 	}
 	if check := s.credentialLeft(); check > 0 && (left == 0 || check < left) {

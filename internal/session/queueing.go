@@ -12,6 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/identity"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
@@ -37,7 +38,9 @@ type arrival struct {
 	// identity is who the client is, if its service authenticates clients; nil for nobody. Set by authenticate, also if it refuses a client
 	// that is known.
 	identity *identity.Identity
-	grant    string // subprotocol to grant if the client offers none that the server has chosen; empty for none
+	grant    string       // subprotocol to grant if the client offers none that the server has chosen; empty for none
+	hold     *limits.Hold // its places in what is limited; nil before they are taken
+	limitsAt uint64       // the generation of limits at which they were taken
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
@@ -33,6 +34,7 @@ type rig struct {
 	scripts  []*wstest.Server   // theirs
 	peers    backend.Peers
 	server   *Server
+	scopes   *limits.Registry // with a limit on sessions that no test reaches, so that all are counted
 	service  *Service
 	address  string
 	tls      *tls.Config // of the clients; nil for clients without TLS
@@ -95,8 +97,13 @@ func newRig(t testing.TB, o setup) *rig {
 		services = append(services, &Service{Name: "other", Path: "/v1/other", Group: group, Profile: r.service.Profile, CloseTimeout: wstest.Timeout})
 		r.startBackend(o.other, group, o)
 	}
+	r.scopes = limits.NewRegistry()
+	r.scopes.SetProcess(instant(), limits.Limits{Sessions: 1 << 20})
+	if limitAll {
+		r.scopes.SetProcess(instant(), tinyTurns)
+	}
 	options := Options{
-		Services: services, Loops: r.loops, Meters: r.meters, Limits: Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}, Guard: guard, Log: slog.New(r.log),
+		Scopes: r.scopes, Services: services, Loops: r.loops, Meters: r.meters, Limits: Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}, Guard: guard, Log: slog.New(r.log),
 	}
 	if o.options != nil {
 		o.options(&options)
@@ -185,6 +192,7 @@ func (r *rig) close() {
 		r.t.Errorf("%d sessions and %d waiting clients are left in the registry", len(sessions), len(clients))
 	}
 	r.checkMeters()
+	r.checkLimits()
 	r.loops.Close()
 }
 

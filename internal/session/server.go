@@ -19,6 +19,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
@@ -43,6 +44,8 @@ type Options struct {
 	Descriptors *machine.Descriptors
 	// Meters has the counters of the backends, which services.Options.Meters has too; default one without backends.
 	Meters *meter.Registry
+	// Scopes has the limits of the process, tenants and keys; default one without limits.
+	Scopes *limits.Registry
 	// Guard recovers from panics in the server's goroutines; nil to let them end the process.
 	Guard *mistake.Guard
 	// Log gets a line for each session that ended and, up to a rate, for each client that got none (level info), and for each session
@@ -85,22 +88,24 @@ type Server struct {
 	turn    chan struct{} // one element for each handshake that is handled, see turns
 
 	// For any goroutine.
-	limits   atomic.Pointer[Limits]
-	origin   atomic.Pointer[origin.Policy] // nil to believe nobody
-	routes   atomic.Pointer[routes]
-	lastID   atomic.Uint64 // of a client whose request is routed
-	begun    atomic.Uint64 // sessions
-	active   atomic.Int64
-	stopped  atomic.Int64       // sessions that ended because the process does
-	refused  [600]atomic.Uint64 // by HTTP status
-	auth     auth.Counters
-	registry registry
-	history  history
-	refusals refusals
-	tls      tlsHandshakes
-	taps     taps
-	openings unfinished
-	pending  tasks // goroutines that accept, answer handshakes and search for connections
+	limits    atomic.Pointer[Limits]
+	origin    atomic.Pointer[origin.Policy] // nil to believe nobody
+	routes    atomic.Pointer[routes]
+	lastID    atomic.Uint64 // of a client whose request is routed
+	begun     atomic.Uint64 // sessions
+	active    atomic.Int64
+	stopped   atomic.Int64       // sessions that ended because the process does
+	throttled atomic.Int64       // sessions whose client is held back by a limit
+	refused   [600]atomic.Uint64 // by HTTP status
+	auth      auth.Counters
+	registry  registry
+	history   history
+	refusals  refusals
+	limitLog  limitLog
+	tls       tlsHandshakes
+	taps      taps
+	openings  unfinished
+	pending   tasks // goroutines that accept, answer handshakes and search for connections
 
 	mu         sync.Mutex
 	listeners  []net.Listener        // guarded by mu
@@ -144,6 +149,10 @@ func NewServer(o Options) *Server {
 	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), orders: make(map[string]*order), turn: make(chan struct{}, turns), emptied: make(chan struct{}, 1), process: NewProcess()}
 	s.registry.init()
 	s.refusals.init(o.Log)
+	s.limitLog.out = o.Log
+	if o.Scopes == nil {
+		s.options.Scopes = limits.NewRegistry()
+	}
 	s.tls.init(o.Log)
 	s.openings.init(&storms{log: o.Log})
 	s.drained, s.drain = context.WithCancel(context.Background())
@@ -323,6 +332,7 @@ func (s *Server) Close() {
 	s.mu.Unlock()
 	s.pending.End()
 	s.refusals.close()
+	s.limitLog.close()
 	s.tls.close()
 	s.openings.storms.close()
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -48,6 +49,9 @@ type Service struct {
 	MaxDuration time.Duration
 	// CloseTimeout bounds each side's part in closing a session.
 	CloseTimeout time.Duration
+
+	// Scopes are what limits the service's clients together, and those of each address; nil for nothing.
+	Scopes *limits.ServiceScopes
 
 	// Removed is closed when the service is removed, so that waiting clients are refused; nil for a service that stays.
 	Removed <-chan struct{}

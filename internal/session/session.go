@@ -32,6 +32,7 @@ type Session struct {
 	progress progress   // what the timer has seen while frames pass
 	search   *search    // for another connection; nil for none
 	record   Record
+	limited  *limited // nil while nothing limits the session but its service's limits on each session
 	tap      *tapping // nil while nobody taps the session
 
 	meter    *meter.Backend // of the backend that serves it, or served it last; held
@@ -41,25 +42,29 @@ type Session struct {
 
 // newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
 func (s *Server) newSession(service *Service, arrival arrival) *Session {
-	session := &Session{server: s, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(service.MaxMessage)}
+	maxMessage, _ := arrival.hold.MaxMessage(service.MaxMessage)
+	session := &Session{server: s, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(maxMessage)}
 	session.record.begin(service, arrival)
+	if !arrival.hold.Empty() {
+		session.limited = newLimited(session, arrival.hold)
+	}
 	return session
 }
 
 // begin accepts the client's upgrade and starts relaying over conn. The client is granted the server's subprotocol if it offers that, and
-// otherwise grant, which is empty for none.
-func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.Request, grant string) {
+// otherwise arrival.grant, which is empty for none.
+func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.Request, arrival *arrival) {
 	l := conn.Stream().Loop()
 	s.countBegin(conn)
 	s.enterShard(l)
 	s.server.active.Add(1)
 	s.server.begun.Add(1)
-	s.client = l.Add(socket, (*clientSide)(s), req.Early)
+	s.client = l.Add(socket, s.handler(), req.Early)
 	waited := s.server.registry.add(s)
 	l.Handling(s.client)
 	protocol := conn.Protocol()
 	if !req.Offers(protocol) {
-		protocol = grant
+		protocol = arrival.grant
 	}
 	s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
 	s.offerToTaps(conn)
@@ -72,6 +77,9 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	s.startLeg(conn, profile.Opening{})
 	if waited != nil {
 		s.killIfWaitEnded(waited)
+	}
+	if arrival.limitsAt != s.server.options.Scopes.Generation() { // LimitsChanged may have missed it
+		s.limitsChanged()
 	}
 	s.checkCredential() // it may have been revoked since it was checked
 }
@@ -149,6 +157,12 @@ func (s *Session) enforce(r rules) {
 	if !r.toBackend {
 		s.leg.up.closed = true
 	}
+	if s.limited != nil && s.life.state != relaying {
+		s.limited.stop()
+	}
+	if s.life.state >= lingering {
+		s.leaveLimits()
+	}
 	switch r.client {
 	case always:
 		s.client.Resume()
@@ -210,11 +224,17 @@ func (s *Session) moveTo(to *loop.Loop) {
 	}
 	s.timer.Take()
 	s.deadline.Take()
+	if s.limited != nil {
+		s.limited.throttle.timer.Take()
+	}
 	conn.TakeTimers()
 	arrived := func() {
 		s.enterShard(s.client.Loop())
 		s.timer.Put()
 		s.deadline.Put()
+		if s.limited != nil {
+			s.limited.throttle.timer.Put()
+		}
 		conn.PutTimers()
 	}
 	if !loop.Move(to, arrived, s.client, conn.Stream()) {

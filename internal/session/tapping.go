@@ -125,7 +125,7 @@ func (s *Session) untap(t *Tap) {
 
 // removeTapping makes the session's handlers those of its connections again.
 func (s *Session) removeTapping() {
-	s.client.SetHandler((*clientSide)(s))
+	s.client.SetHandler(s.handler())
 	if b := s.tap.backend; b != nil && s.leg.conn == b.conn {
 		b.remove()
 	}
@@ -307,7 +307,7 @@ func (h *clientTap) Received(c *loop.Conn, b []byte) int {
 	if s.drops() {
 		h.side.drop()
 	}
-	n := h.inner().Received(c, b)
+	n := s.handler().Received(c, b)
 	h.side.consumed(n - c.Kept())
 	if s.tap == t {
 		if s.drops() {

@@ -72,6 +72,8 @@ var example = map[string][2]string{
 	"dial-from":  {"127.0.0.2", "::1"},
 	"tls-listen": {"127.0.0.1:5", ":6"}, "tls-cert": {"a.pem", "b.pem"}, "tls-key": {"a-key.pem", "b-key.pem"}, "tls-client-ca": {"a-ca.pem", "b-ca.pem"},
 	"tls-client-auth": {"optional", "required"}, "tls-min-version": {"1.3", "1.2"},
+	"tls-auto": {"stt.example.com", "mt.example.com"}, "tls-auto-directory": {"https://a.example.org/dir", "https://b.example.org/dir"},
+	"tls-auto-email": {"a@example.org", "b@example.org"}, "tls-auto-ca": {"a-auto.pem", "b-auto.pem"},
 	"io-uring":   {"on", "off"},
 	"loop-wait":  {"raw", "block"},
 	"max-header": {"1KiB", "2KiB"}, "failed-auth-rate": {"0", "5/s"}, "handshake-timeout": {"1s", "2s"}, "max-handshakes": {"64", "4096"}, "client-timeout": {"30s", "none"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "none"},

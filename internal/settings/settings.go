@@ -30,6 +30,11 @@ type Settings struct {
 	TLSClientCA   []string // files with the authorities of clients' certificates
 	TLSClientAuth []string // off, optional or required; none for the default
 	TLSMinVersion []string // 1.2 or 1.3; none for the default
+	// Certificates that an authority issues, see package acme.
+	TLSAuto          []string // names to get certificates for
+	TLSAutoDirectory string   // URL of the authority's directory; empty for Let's Encrypt
+	TLSAutoEmail     string   // where the authority writes to; empty for nowhere
+	TLSAutoCA        string   // file with the authorities that vouch for the directory's server; empty for the system's
 
 	Admin       string // address of the admin API, host:port; empty for none
 	AdminSocket string // unix socket of the admin API; empty for the default, see Socket, and [Off] for none

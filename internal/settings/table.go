@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/acme"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
@@ -46,6 +47,18 @@ var table = []setting{
 	}},
 	{name: "tls-min-version", help: "lowest version of TLS that clients may use: 1.2 or 1.3", unset: "1.2", live: true, value: func(s *Settings) value.Value {
 		return value.NewList(&s.TLSMinVersion, "1.2 or 1.3, or ADDRESS=... for one listener", checkTLSVersion)
+	}},
+	{name: "tls-auto", help: "names to get certificates for from an authority by ACME, whose terms you thereby accept; port 443 must lead to the first address of tls-listen", unset: "none", value: func(s *Settings) value.Value {
+		return value.NewList(&s.TLSAuto, acme.NameAllowed, acme.CheckName)
+	}},
+	{name: "tls-auto-directory", help: "directory of the authority", unset: "that of Let's Encrypt", value: func(s *Settings) value.Value {
+		return value.NewText(&s.TLSAutoDirectory, acme.DirectoryAllowed, orEmpty(acme.CheckDirectory))
+	}},
+	{name: "tls-auto-email", help: "address to which the authority writes when something is wrong", unset: "none", value: func(s *Settings) value.Value {
+		return value.NewText(&s.TLSAutoEmail, "an address such as ops@example.com", orEmpty(checkEmail))
+	}},
+	{name: "tls-auto-ca", help: "file with the authorities that vouch for the directory's server, in PEM form", unset: "those of the system", value: func(s *Settings) value.Value {
+		return value.NewText(&s.TLSAutoCA, "a path", orEmpty(checkPath))
 	}},
 	{
 		name: "admin", help: "address of the admin API (/healthz, /readyz, /api/v1/stats, /metrics)", unset: "none",

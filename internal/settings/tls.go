@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/mail"
 	"slices"
 	"strings"
 
@@ -91,6 +92,13 @@ func (s *Settings) keyPairs(listener string) (pairs []secure.KeyPair) {
 	return pairs
 }
 
+func checkEmail(text string) error {
+	if a, err := mail.ParseAddress(text); err != nil || a.Address != text {
+		return value.Invalid("address", text, "an address such as ops@example.com")
+	}
+	return nil
+}
+
 // Secured returns how the listeners of TLSListen speak TLS, in their order. The settings must have passed Check.
 func (s *Settings) Secured() []secure.ListenerSettings {
 	all := make([]secure.ListenerSettings, 0, len(s.TLSListen))
@@ -114,12 +122,19 @@ func (s *Settings) Secured() []secure.ListenerSettings {
 func (l *loading) checkTLS() {
 	s := &l.settings
 	if len(s.TLSListen) == 0 {
-		for _, name := range []string{"tls-cert", "tls-key", "tls-client-ca", "tls-client-auth", "tls-min-version"} {
+		for _, name := range []string{"tls-cert", "tls-key", "tls-client-ca", "tls-client-auth", "tls-min-version", "tls-auto"} {
 			if one, _ := find(name); one.text(s) != "" {
 				l.warn("%sno effect, because no listener speaks TLS: set tls-listen, such as :8443", l.heads[name])
 			}
 		}
 		return
+	}
+	if len(s.TLSAuto) == 0 {
+		for _, name := range []string{"tls-auto-directory", "tls-auto-email", "tls-auto-ca"} {
+			if one, _ := find(name); one.text(s) != "" {
+				l.warn("%sno effect without tls-auto", l.heads[name])
+			}
+		}
 	}
 	for _, address := range s.TLSListen {
 		if slices.Contains(s.Listen, address) && !value.AnyPort(address) {
@@ -154,7 +169,7 @@ func (l *loading) checkTLS() {
 		}
 	}
 	for i, one := range s.Secured() {
-		if err := checkListener(&one); err != nil {
+		if err := checkListener(&one, len(s.TLSAuto) > 0); err != nil {
 			l.bad("%s%s: %w", l.heads["tls-listen"], s.TLSListen[i], err)
 		}
 		if len(one.ClientCA) > 0 && one.ClientAuth == secure.NoClientCertificate {
@@ -163,11 +178,11 @@ func (l *loading) checkTLS() {
 	}
 }
 
-// checkListener checks what a listener needs.
-func checkListener(one *secure.ListenerSettings) error {
+// checkListener checks what a listener needs. auto says that an authority is asked for certificates.
+func checkListener(one *secure.ListenerSettings, auto bool) error {
 	switch {
-	case len(one.Certificates) == 0:
-		return errors.New("no certificate for this listener: set tls-cert and tls-key")
+	case len(one.Certificates) == 0 && !auto:
+		return errors.New("no certificate for this listener: set tls-cert and tls-key, or tls-auto")
 	case one.ClientAuth != secure.NoClientCertificate && len(one.ClientCA) == 0:
 		return errors.New("tls-client-auth needs tls-client-ca: name the authorities that sign clients' certificates")
 	}

@@ -59,3 +59,6 @@ func AdminSocket(directory string) string { return filepath.Join(directory, "adm
 
 // LastGood returns the path of the copy of the last good configuration.
 func LastGood(directory string) string { return filepath.Join(directory, "last-good.yaml") }
+
+// ACME returns the path of the folder with the certificates and keys that a proxy has got from an authority.
+func ACME(directory string) string { return filepath.Join(directory, "acme") }

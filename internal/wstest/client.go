@@ -51,6 +51,19 @@ func TryDial(t testing.TB, address string) (*Peer, error) {
 	return newPeer(t, nc, bufio.NewReaderSize(nc, 64<<10), nil), nil
 }
 
+// DialFrom is Dial from an address of this machine, such as 127.0.0.2. It skips the test where there is no such address.
+func DialFrom(t testing.TB, from, address, bytes string) *Peer {
+	t.Helper()
+	nc, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", address)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = nc.Close() })
+	p := newPeer(t, nc, bufio.NewReaderSize(nc, 64<<10), nil)
+	p.SendBytes([]byte(bytes))
+	return p
+}
+
 // TryDialTLS is TryDial over TLS. The TLS handshake begins with the first read or write.
 func TryDialTLS(t testing.TB, address string, config *tls.Config) (*Peer, error) {
 	nc, err := net.Dial("tcp", address)

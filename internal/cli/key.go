@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/auth/apikey"
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/value"
+)
+
+func newKeyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "key",
+		Short: "Make, list and revoke API keys of clients",
+		Long: `Clients of a service with --auth keys need an API key. A key belongs to a tenant, may expire, may be good for some
+services only, and may have limits. The configuration has a hash of it, from which nobody can find the key.`,
+		Example: `  wsbouncer key add phone --tenant acme --expires 90d
+  wsbouncer key ls
+  wsbouncer key revoke phone --why "lost"`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		newKeyListCommand(),
+		newShowCommand(config.KindKey, "  wsbouncer key show phone"),
+		newKeyAddCommand(),
+		newKeySetCommand(),
+		newKeyRevokeCommand(),
+	)
+	return cmd
+}
+
+func newKeyAddCommand() *cobra.Command {
+	var write writeFlags
+	var fields *fieldFlags
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Make a key, and print it once",
+		Long: `Make a key, and print it. Nobody can print it again, because only its hash is stored: keep it where your secrets are.
+
+--expires takes a time, a date, or a duration from now such as 90d or 12h. With --hash, the command makes no key, and
+stores the hash of one that you have: 'sha256:' and the digits that sha256sum prints.`,
+		Example: `  wsbouncer key add phone --tenant acme --expires 90d
+  wsbouncer key add kiosk --tenant acme --services stt,tts --session-limit 20
+  wsbouncer key add phone --tenant acme -o json | jq -r .key`,
+		Args:              names(config.KindKey, false),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := expiring(fields, time.Now()); err != nil {
+				return err
+			}
+			if err := fields.check(); err != nil {
+				return err
+			}
+			if fields.values["hash"] == "" {
+				write.secret = apikey.New()
+				fields.values["hash"] = apikey.HashOf(write.secret).String()
+			}
+			return write.run(cmd, true, adding(config.KindKey, args[0], fields.values))
+		},
+	}
+	fields = addFieldFlags(cmd, config.KindKey)
+	write.add(cmd)
+	completeKeyFlags(cmd)
+	return cmd
+}
+
+func newKeySetCommand() *cobra.Command {
+	var write writeFlags
+	var fields *fieldFlags
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Change fields of a key",
+		Long: `Change fields of a key. The others stay as they are; an empty value restores the default.
+
+Clients can use a key that does not expire any more at once. Sessions end if the key is not good for them any more and their
+service has end-unauthorized.`,
+		Example: `  wsbouncer key set phone --expires 2027-12-31
+  wsbouncer key set phone --services "" --session-limit 50`,
+		Args:              names(config.KindKey, false),
+		ValidArgsFunction: completeNames(config.KindKey, false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(fields.values) == 0 {
+				return usageError(fmt.Errorf("%s: nothing to change: set at least one field, such as --expires", cmd.CommandPath()))
+			}
+			if err := expiring(fields, time.Now()); err != nil {
+				return err
+			}
+			if err := fields.check(); err != nil {
+				return err
+			}
+			return write.run(cmd, false, setting(config.KindKey, args[0], fields.values))
+		},
+	}
+	fields = addFieldFlags(cmd, config.KindKey)
+	write.add(cmd)
+	completeKeyFlags(cmd)
+	return cmd
+}
+
+// completeKeyFlags has shells complete the services of a key.
+func completeKeyFlags(cmd *cobra.Command) { completeFlag(cmd, "services", config.KindService) }
+
+func newKeyRevokeCommand() *cobra.Command {
+	cmd := newRemoveCommand(config.KindKey, `Revoke keys: remove them. No client can use them from now on, on all proxies that share the configuration, within a second.
+Running sessions go on, except those of services with end-unauthorized, which end with code 1008. The history of
+the configuration keeps who has revoked a key, and why.`, `  wsbouncer key revoke phone --why "lost"
+  wsbouncer key revoke phone kiosk --dry-run`, "")
+	cmd.Use, cmd.Short, cmd.Aliases = "revoke NAME...", "Revoke keys", []string{"rm", "remove", "delete"}
+	return cmd
+}
+
+const expiresAllowed = "a time such as 2027-01-31T00:00:00Z (RFC 3339), a date such as 2027-01-31, or a duration from now such as 90d or 12h"
+
+// expiring replaces a date or duration that was given for the field expires by the time that it stands for.
+func expiring(fields *fieldFlags, now time.Time) error {
+	text := fields.values["expires"]
+	if text == "" {
+		return nil
+	}
+	at, ok := expiry(text, now)
+	if !ok {
+		return usageError(fmt.Errorf("--expires: %w", value.Invalid("time", text, expiresAllowed)))
+	}
+	if !at.After(now) {
+		return usageError(fmt.Errorf("--expires: %s is in the past: use 'wsbouncer key revoke' to end a key now", at.Format(time.RFC3339)))
+	}
+	fields.values["expires"] = at.Format(time.RFC3339)
+	return nil
+}
+
+// expiry returns the time that a text stands for: a time, the beginning of a day in UTC, or a time from now on.
+func expiry(text string, now time.Time) (at time.Time, ok bool) {
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.UTC(), true
+		}
+	}
+	if days, isDays := strings.CutSuffix(text, "d"); isDays {
+		var n int
+		if _, err := fmt.Sscanf(days+"\n", "%d\n", &n); err != nil || n <= 0 || n > 36500 {
+			return time.Time{}, false
+		}
+		return now.UTC().AddDate(0, 0, n).Truncate(time.Second), true
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return time.Time{}, false
+	}
+	return now.UTC().Add(d).Truncate(time.Second), true
+}
+
+func newKeyListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the keys",
+		Long:    "List the keys of clients, without the keys themselves.",
+		Example: `  wsbouncer key ls
+  wsbouncer key ls --database config.db --output json`,
+	}
+	listing(cmd, func(content *config.Content, _ *api.Stats) (*rows, []json.RawMessage, error) {
+		return keyRows(content, time.Now()), keysForPrograms(content), nil
+	})
+	return cmd
+}
+
+func keyRows(content *config.Content, now time.Time) *rows {
+	r := &rows{heads: []string{"NAME", "TENANT", "EXPIRES", "SERVICES"}, names: content.Names(config.KindKey)}
+	for _, name := range r.names {
+		key := content.Keys[name]
+		expires, services := "never", "all"
+		if !key.Expires.IsZero() {
+			expires = clock(key.Expires)
+			if !now.Before(key.Expires) {
+				expires += " (expired)"
+			}
+		}
+		if len(key.Services) > 0 {
+			services = strings.Join(key.Services, ",")
+		}
+		r.cells = append(r.cells, []string{name, key.Tenant, expires, services})
+	}
+	return r
+}
+
+func keysForPrograms(content *config.Content) []json.RawMessage {
+	all := []json.RawMessage{}
+	for _, name := range content.Names(config.KindKey) {
+		all = append(all, named(config.KindKey, name, content.Shown(config.KindKey, name), nil))
+	}
+	return all
+}
+
+// printKey prints a key that was made.
+func printKey(out io.Writer, key string) error {
+	_, err := fmt.Fprintf(out, "Key: %s\nNobody can print this key again: keep it where your secrets are.\n", key)
+	return err
+}

@@ -1,0 +1,194 @@
+package session
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+// limitAll runs all tests of this package with limits that hold every client back all the time, and nothing may change. Try it after
+// changes of the relay:
+//
+//	WSBOUNCER_TEST_LIMIT_ALL=1 go test ./internal/session
+var limitAll = os.Getenv("WSBOUNCER_TEST_LIMIT_ALL") != ""
+
+// tinyTurns are limits that are reached at once, and soon not any more.
+var tinyTurns = limits.Limits{
+	Sessions: 1 << 20, ByteRate: limits.Rate{N: 256 << 10, Per: 6 * time.Millisecond}, MessageRate: limits.Rate{N: 8, Per: 6 * time.Millisecond},
+}
+
+// checkLimits checks that no session has kept its places.
+func (r *rig) checkLimits() {
+	r.t.Helper()
+	left := map[string]int{"the process": r.scopes.Process().Sessions()}
+	for name, n := range r.scopes.Tenants() {
+		left["tenant "+name] = n
+	}
+	for name, n := range left {
+		if n != 0 {
+			r.t.Errorf("%d sessions are counted for %s after the last", n, name)
+		}
+	}
+	if n := r.server.throttled.Load(); n != 0 {
+		r.t.Errorf("%d sessions are counted as held back after the last", n)
+	}
+}
+
+// limitedRig returns a rig whose service has limits on all clients together and on those of each address.
+func limitedRig(t *testing.T, o setup, service, client limits.Limits) *rig {
+	scopes := limits.NewService("test")
+	change := o.service
+	o.service = func(s *Service) {
+		s.Scopes = scopes
+		if change != nil {
+			change(s)
+		}
+	}
+	r := newRig(t, o)
+	r.scopes.SetService(instant(), scopes, service, client)
+	return r
+}
+
+// Clients beyond a number of sessions are refused, and one that ends makes room at once: a client that comes back after the closing
+// handshake never meets its own last session.
+func TestSessionLimits(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		service, client limits.Limits
+		status          int
+		says, log       string
+	}{
+		{"service", limits.Limits{Sessions: 1}, limits.Limits{}, 503, "too many sessions of this service", "session-limit 1 of service test reached"},
+		{"client", limits.Limits{}, limits.Limits{Sessions: 1}, 429, "too many sessions from this address", "session-limit 1 of client 127.0.0.1 reached"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := limitedRig(t, setup{}, c.service, c.client)
+			for range 20 {
+				client := r.join()
+				p, response := r.request(wstest.UpgradeRequest("/v1/test"))
+				body, _ := io.ReadAll(response.Body)
+				if response.StatusCode != c.status || response.Header.Get("Retry-After") != "1" || string(body) != c.says+"\n" {
+					t.Fatalf("got %s, Retry-After %q, %q", response.Status, response.Header.Get("Retry-After"), body)
+				}
+				_ = p.Close()
+				client.SendClose(frame.NormalClosure, "")
+				server := r.accepted()
+				server.ExpectClose(frame.NormalClosure, "")
+				server.SendClose(frame.NormalClosure, "")
+				client.ExpectClose(frame.NormalClosure, "")
+				_ = server.Close()
+			}
+			if got := r.server.limitLog.total(); len(got) != 1 || got[0].Times != 20 || got[0].Limit != limits.Sessions {
+				t.Errorf("counted: %+v", got)
+			}
+			if got := r.server.limitLog.lately(); len(got) != 1 || got[0].Times != 20 {
+				t.Errorf("lately: %+v", got)
+			}
+			if line := r.line("limit reached"); line["scope"].String() != c.name || line["value"].String() != "1" {
+				t.Errorf("the line says %v", line)
+			}
+			if line := r.line("client refused"); line["reason"].String() != c.log {
+				t.Errorf("the line says %v", line)
+			}
+		})
+	}
+}
+
+// Who comes more often than the rate allows is told when to come back, and that is true.
+func TestSessionRate(t *testing.T) {
+	r := limitedRig(t, setup{cap: 2}, limits.Limits{}, limits.Limits{SessionRate: limits.Rate{N: 2, Per: time.Minute}})
+	for range 2 {
+		r.join()
+	}
+	p, response := r.request(wstest.UpgradeRequest("/v1/test"))
+	_ = p.Close()
+	if after, _ := strconv.Atoi(response.Header.Get("Retry-After")); response.StatusCode != http.StatusTooManyRequests || after < 25 || after > 30 {
+		t.Errorf("got %s, Retry-After %d", response.Status, after)
+	}
+	if answer := wstest.DialFrom(t, "127.0.0.2", r.address, wstest.UpgradeRequest("/v1/test")).Response(); answer.StatusCode == http.StatusTooManyRequests {
+		t.Errorf("another address gets %s", answer.Status)
+	}
+}
+
+// Whatever becomes of a client that has taken its places, it gives them back.
+func TestPlacesOfRefusedClients(t *testing.T) {
+	r := limitedRig(t, setup{cap: 1, queue: 5}, limits.Limits{Sessions: 3}, limits.Limits{Sessions: 3})
+	client, _ := r.session()
+	waits := r.connect(wstest.UpgradeRequest("/v1/test"))
+	wstest.Eventually(t, "a client waits", func() bool { return r.group.Queue().Waiting == 1 })
+	if n := r.scopes.Process().Sessions(); n != 2 {
+		t.Errorf("%d sessions are counted; want the one that waits, too", n)
+	}
+	_ = waits.Close()
+	wstest.Eventually(t, "its place is free", func() bool { return r.scopes.Process().Sessions() == 1 })
+	client.Reset()
+	wstest.Eventually(t, "the place of one that left is free", func() bool { return r.scopes.Process().Sessions() == 0 })
+}
+
+// The identity of a client brings the limits of its key and tenant.
+func TestLimitsOfIdentity(t *testing.T) {
+	who := &identity.Identity{Tenant: "acme", Method: identity.MethodKeys, Key: "k1", Limits: limits.Limits{Sessions: 2, MaxMessage: 10}}
+	r := newRig(t, setup{})
+	r.scopes.SetTenants(instant(), map[string]limits.Limits{"acme": {Sessions: 3, IdleTimeout: time.Hour}}, nil)
+	var taken []*arrival
+	enter := func() error {
+		a := &arrival{identity: who}
+		taken = append(taken, a)
+		if err := r.server.enter(r.service, a); err != nil {
+			return err
+		}
+		return r.server.enterIdentified(r.service, a)
+	}
+	for range 2 {
+		if err := enter(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := enter(); fmt.Sprint(err) != "429 Too Many Requests: too many sessions with this credential" {
+		t.Errorf("the third gets %v", err)
+	}
+	taken[2].hold.Release()
+	who.Limits.Sessions = 0
+	if err := enter(); err != nil {
+		t.Fatal(err)
+	}
+	if err := enter(); fmt.Sprint(err) != "429 Too Many Requests: too many sessions of this tenant" {
+		t.Errorf("the fourth gets %v", err)
+	}
+	s := r.server.newSession(r.service, *taken[0])
+	if limit, by := s.maxMessage(); limit != 10 || by.Scope.Kind() != limits.Key {
+		t.Errorf("messages of %d bytes, by %v", limit, by)
+	}
+	if limit, by := s.idleTimeout(); limit != time.Hour || by.Scope.Name() != "acme" {
+		t.Errorf("idle for %v, by %v", limit, by)
+	}
+	for _, a := range taken {
+		a.hold.Release()
+	}
+}
+
+// line returns the next line of the log that says message.
+func (r *rig) line(message string) map[string]slog.Value {
+	r.t.Helper()
+	timeout := time.After(wstest.Timeout)
+	for {
+		select {
+		case line := <-r.log.lines:
+			if line.message == message {
+				return line.attrs
+			}
+		case <-timeout:
+			r.t.Fatalf("no line says %q", message)
+		}
+	}
+}
