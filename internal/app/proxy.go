@@ -55,10 +55,12 @@ type Proxy struct {
 	acme      *acme.Manager     // of certificates that an authority issues; nil for none
 	admin     *http.Server
 	adminAt   []net.Listener
-	hub       *live.Hub       // nil without an admin API
-	guard     *mistake.Guard  // nil to let panics end the process
-	authGuard *auth.Guard     // against clients that guess credentials; static
-	tracer    *tracing.Tracer // nil for none; static
+	// adminSecured is the TLS of the admin API's address; nil for none; static.
+	adminSecured *secure.Listeners
+	hub          *live.Hub       // nil without an admin API
+	guard        *mistake.Guard  // nil to let panics end the process
+	authGuard    *auth.Guard     // against clients that guess credentials; static
+	tracer       *tracing.Tracer // nil for none; static
 	// accessLog is the present access log; nil for none. accessLines are those of all of them.
 	accessLog   atomic.Pointer[accesslog.Log]
 	accessLines accesslog.Counters
@@ -201,6 +203,9 @@ func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	p.authGuard.SetRate(now.FailedAuthRate)
 	if p.secured != nil {
 		p.secured.Reload(now.Secured())
+	}
+	if p.adminSecured != nil {
+		p.adminSecured.Reload(nil) // which file it is needs a restart
 	}
 	select {
 	case p.reconfigured <- struct{}{}:

@@ -116,8 +116,8 @@ func uncovered(secured *secure.Listeners, snapshot *config.Snapshot) string {
 // CheckTLS reads the certificates as Start does, and returns what is likely to be a mistake about them. snapshot is nil for a configuration
 // that does not exist yet.
 func (s *Settings) CheckTLS(snapshot *config.Snapshot) (warnings []string, err error) {
-	if len(s.TLSListen) == 0 {
-		return nil, nil
+	if warnings, err = s.checkAdminTLS(); err != nil || len(s.TLSListen) == 0 {
+		return warnings, err
 	}
 	if s.TLSAutoCA != "" && len(s.TLSAuto) > 0 {
 		if _, err := secure.Authorities(s.TLSAutoCA); err != nil {
@@ -128,7 +128,7 @@ func (s *Settings) CheckTLS(snapshot *config.Snapshot) (warnings []string, err e
 	if err != nil {
 		return nil, err
 	}
-	warnings = secured.Warnings()
+	warnings = append(warnings, secured.Warnings()...)
 	if text := uncovered(secured, snapshot); text != "" {
 		warnings = append(warnings, text)
 	}

@@ -20,8 +20,9 @@ type plan struct {
 	snapshot *config.Snapshot
 	profiles map[string]*profile.Profile // written by users
 	services map[string]*servicePlan
-	running  map[string]int      // by backend with discover: how many servers it stands for
-	shared   map[string][]string // by backend with discover: its servers that belong to other backends, with the reason
+	tenants  map[string]*pool.TenantSettings // see tenantsOf
+	running  map[string]int                  // by backend with discover: how many servers it stands for
+	shared   map[string][]string             // by backend with discover: its servers that belong to other backends, with the reason
 }
 
 // servicePlan is the plan of one service.
@@ -71,7 +72,7 @@ func newPlan(snapshot *config.Snapshot, before *plan, find finder) (*plan, error
 	if before == nil {
 		before = new(plan)
 	}
-	p := &plan{snapshot: snapshot, services: make(map[string]*servicePlan)}
+	p := &plan{snapshot: snapshot, services: make(map[string]*servicePlan), tenants: tenantsOf(snapshot)}
 	var problems config.Problems
 	if err := p.readProfiles(before); err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 			s.authChanged = true
 		}
 		s.applyService(v, plan)
+		v.applyTenants(s.desired.tenantsAt(name))
 		for _, b := range plan.backends {
 			s.applyBackend(v, b, now)
 		}

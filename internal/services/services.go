@@ -118,6 +118,7 @@ type service struct {
 	served   bool                       // a backend that was removed had a connection
 	plan     *servicePlan
 	members  map[string]*member // by name
+	tenants  *pool.TenantSettings
 }
 
 // member is a running backend of a service. It is guarded by Services.mu.

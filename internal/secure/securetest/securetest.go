@@ -2,6 +2,7 @@
 package securetest
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -49,7 +50,7 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-func (a *Authority) sign(template *x509.Certificate, key *ecdsa.PublicKey) []byte {
+func (a *Authority) sign(template *x509.Certificate, key crypto.PublicKey) []byte {
 	a.t.Helper()
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	if template.NotAfter.IsZero() {
@@ -66,6 +67,12 @@ func (a *Authority) sign(template *x509.Certificate, key *ecdsa.PublicKey) []byt
 // of it.
 func (a *Authority) Issue(change func(*x509.Certificate), names ...string) tls.Certificate {
 	a.t.Helper()
+	return a.IssueFor(newKey(a.t), change, names...)
+}
+
+// IssueFor is Issue for a key that the test has made.
+func (a *Authority) IssueFor(key crypto.Signer, change func(*x509.Certificate), names ...string) tls.Certificate {
+	a.t.Helper()
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "test"}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
@@ -80,8 +87,7 @@ func (a *Authority) Issue(change func(*x509.Certificate), names ...string) tls.C
 	if change != nil {
 		change(template)
 	}
-	key := newKey(a.t)
-	return tls.Certificate{Certificate: [][]byte{a.sign(template, &key.PublicKey)}, PrivateKey: key}
+	return tls.Certificate{Certificate: [][]byte{a.sign(template, key.Public())}, PrivateKey: key}
 }
 
 // Pool returns what a peer trusts that trusts this authority alone.
