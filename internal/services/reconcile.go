@@ -190,6 +190,9 @@ func (v *service) isWarming(now time.Time) (warming bool) {
 func (s *Services) removeService(v *service) {
 	delete(s.services, v.name)
 	close(v.removed)
+	if v.checker != nil {
+		v.checker.Close()
+	}
 	for _, m := range v.members {
 		s.removeBackend(m)
 	}

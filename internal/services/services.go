@@ -23,6 +23,8 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/auth/apikey"
+	"github.com/wsbouncer/wsbouncer/internal/auth/external"
+	"github.com/wsbouncer/wsbouncer/internal/auth/token"
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/discovery"
@@ -89,6 +91,7 @@ type Services struct {
 
 	discovery *discovery.Discovery // static
 	keys      *apikey.Method       // static; all services share it
+	keySets   *token.KeySets       // static; of tokens
 	answered  atomic.Bool          // discovered servers have changed, see replan
 
 	applying sync.Mutex // held by putInForce, so that plans are applied one after the other; taken before mu
@@ -117,6 +120,7 @@ type service struct {
 	removed  chan struct{}              // static; closed when the service is removed
 	auth     *auth.Policy               // how its clients are authenticated; nil for not at all
 	authBy   config.Service             // that auth was made for, if that is not nil
+	checker  *external.Checker          // of auth; nil for none
 	atStart  bool                       // static; it had enabled backends when the proxy started
 	served   bool                       // a backend that was removed had a connection
 	plan     *servicePlan
@@ -150,6 +154,7 @@ func New(o Options) *Services {
 	s := &Services{
 		o: o, services: make(map[string]*service), servers: make(map[string][]*member), sharedLines: make(map[string]sharedLine),
 		woken: make(chan struct{}, 1), done: make(chan struct{}), keys: apikey.NewMethod(time.Now),
+		keySets: token.NewKeySets(o.Log, o.Guard),
 	}
 	s.discovery = discovery.New(discovery.Options{
 		Resolver: o.Resolver, Own: o.Own, Guard: o.Guard, Log: o.Log,
@@ -188,6 +193,7 @@ func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	limited := s.o.Scopes.Generation()
 	s.applyLimits(snapshot)
 	s.route()
+	s.forgetUnusedMethods()
 	s.begun = true
 	recheck, s.authChanged = recheck || s.authChanged, false
 	s.unlock()
@@ -397,8 +403,12 @@ func (s *Services) Close(ctx context.Context) {
 	all := s.leaving
 	for _, v := range s.services {
 		all = append(all, v.inOrder()...)
+		if v.checker != nil {
+			v.checker.Close()
+		}
 	}
 	s.mu.Unlock()
+	s.keySets.Close()
 	var closing sync.WaitGroup
 	for _, m := range all {
 		closing.Go(func() { m.Close(ctx) })
