@@ -19,6 +19,9 @@ type Stats struct {
 	TLS      *TLS      `json:"tls,omitempty"`
 	Services []Service `json:"services"`
 	Backends []Backend `json:"backends"`
+	// Tenants are the tenants of the configuration, and of the others that have sessions or waiting clients up to 100, those with the most.
+	Tenants      []Tenant     `json:"tenants,omitempty"`
+	OtherTenants OtherTenants `json:"other_tenants,omitzero"`
 	// Leaving are backends that were removed and still have connections.
 	Leaving []Leaving `json:"leaving,omitempty"`
 	// Discovery is how DNS is asked for the servers of backends with discover.
@@ -82,6 +85,7 @@ type QueueTotals struct {
 	TurnedAway uint64 `json:"turned_away"` // clients whose wait the proxy ended: it shut down, the service was removed, or an operator ended the wait
 	Refused    uint64 `json:"refused"`     // clients whose server refused what they say in their handshake
 	Full       uint64 `json:"full"`        // clients that could not be queued
+	Evicted    uint64 `json:"evicted"`     // clients whose place in the full queue a client of another tenant got
 	// WaitedSeconds is how long the clients that got a connection have waited for it, in total.
 	WaitedSeconds float64 `json:"waited_seconds"`
 }

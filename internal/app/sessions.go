@@ -84,6 +84,7 @@ func withoutNames(d *session.Description, now time.Time) api.Session {
 		FramesFromClient: d.Relayed.FramesFromClients, BytesFromClient: d.Relayed.BytesFromClients,
 		FramesFromBackend: d.Relayed.FramesFromBackends, BytesFromBackend: d.Relayed.BytesFromBackends,
 		FirstReplySeconds: d.FirstReply.Seconds(),
+		Tenant:            session.ShownIdentity(d.Identity).Tenant,
 	}
 	if d.Backend != nil {
 		s.Backend = d.Backend.Name()

@@ -147,12 +147,15 @@ func TestReloadOnRequest(t *testing.T) {
 	if got := <-applied; got.DrainTimeout != 120e9 {
 		t.Errorf("applied %+v", got)
 	}
-	requests <- syscall.SIGHUP // which changes nothing
+	requests <- syscall.SIGHUP // which changes nothing, except that certificates may have
 	reopen <- syscall.SIGHUP   // any signal: its channel counts
 	r.out.Reset()
 	reopen <- syscall.SIGHUP
 	end()
 	<-done
+	if r.renewed != 1 {
+		t.Errorf("the certificates were read again %d times", r.renewed)
+	}
 	if opened != 4 || !strings.Contains(r.out.String(), "there is no access log") {
 		t.Errorf("opened %d times, and logged %s", opened, r.out.String())
 	}

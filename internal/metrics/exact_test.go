@@ -35,6 +35,7 @@ var notShown = []string{
 	"Configuration.Version", "Configuration.Since", "Configuration.Reason", "Configuration.Applied", // each version would be a series of its own
 	"Backends.Retired", // the sum over backend_retired_total
 	"Shortages",        // texts
+	"Tenants.Services", // tenants times services would be too many series
 	"TLS.Certificates.Names", "TLS.Certificates.NotBefore", "TLS.Certificates.NotAfter", "TLS.Certificates.State", "TLS.Loaded",
 	"TLS.Certificates.Failure",        // certificate expiry is what to watch
 	"TLS.Failure", "TLS.FailureSince", // a failure is shown as 0 or 1

@@ -80,11 +80,22 @@ func busy() Snapshot {
 				Queue: api.Queue{
 					Limit: 1000, Waiting: 71, OldestSeconds: 2.5,
 					Totals: api.QueueTotals{
-						Queued: 2222, Served: 2047, TimedOut: 88, Left: 13, TurnedAway: 1, Refused: 73, Full: 99, WaitedSeconds: 1234.5,
+						Queued: 2222, Served: 2047, TimedOut: 88, Left: 13, TurnedAway: 1, Refused: 73, Full: 99, Evicted: 17, WaitedSeconds: 1234.5,
 					},
 				},
 			},
 			{Name: "any", Profile: "one-shot", Balance: "hash"},
+		},
+		Tenants: []api.Tenant{
+			{
+				Name: "acme", Share: 2, Sessions: 21, Waiting: 70,
+				Totals: api.TenantTotals{Sessions: 4711, Queued: 2100, TimedOut: 80, Full: 90, Evicted: 16},
+			},
+			{Name: "idle", Share: 1},
+			{Name: "stranger", Unconfigured: true, Share: 1, Sessions: 3, Totals: api.TenantTotals{Sessions: 9}},
+		},
+		OtherTenants: api.OtherTenants{
+			Count: 2, Sessions: 4, Waiting: 1, Totals: api.TenantTotals{Sessions: 12, Queued: 3, TimedOut: 1, Evicted: 1},
 		},
 		Backends: []api.Backend{well, troubled},
 		Sessions: api.Sessions{

@@ -40,6 +40,8 @@ func ofServices() []family {
 			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Refused)) }),
 		service.counter("queue_full_total", "Clients that could not wait, because the queue was full or the service has none.",
 			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Full)) }),
+		service.counter("queue_evicted_total", "Clients whose place in the full queue a client of another tenant got.",
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Evicted)) }),
 		service.counter("queue_waited_seconds_total",
 			"Total waiting time of the clients that got a connection from the queue.",
 			func(s *api.Service, put put) { put(s.Queue.Totals.WaitedSeconds) }),

@@ -45,12 +45,13 @@ func (g *Group[C]) demand() (w *Waiter[C], least float64) {
 	if math.IsInf(least, 1) {
 		return nil, least
 	}
-	return g.undialed(0), least
+	return g.undialed(0, nil), least
 }
 
-// undialed returns the client that has waited longest of those for which no connection is being dialed, after skipping so many; nil
-// when there are no more. Its cost grows with the connections that are being dialed, not with the clients that wait.
-func (g *Group[C]) undialed(skip int) *Waiter[C] {
+// undialed returns the client that is served first of those for which no connection is being dialed, after skipping so many; nil when
+// there are no more before until, or, if that is nil, at all. Its cost grows with the connections that are being dialed, not with the
+// clients that wait.
+func (g *Group[C]) undialed(skip int, until *Waiter[C]) (found *Waiter[C]) {
 	q := &g.queue
 	q.beginCount()
 	for _, p := range g.pools {
@@ -63,16 +64,20 @@ func (g *Group[C]) undialed(skip int) *Waiter[C] {
 			}
 		}
 	}
-	for w := q.first; w != nil; w = w.behind {
+	g.walk(func(w *Waiter[C]) bool {
 		switch {
+		case w == until:
+			return false
 		case q.covers(w):
 		case skip == 0:
-			return w
+			found = w
+			return false
 		default:
 			skip--
 		}
-	}
-	return nil
+		return true
+	})
+	return found
 }
 
 // dialsForClients reports whether the pool's worker can dial for a waiting client.
@@ -90,7 +95,7 @@ func (p *Pool[C]) displaces() bool {
 			return false
 		}
 	}
-	return g.undialed(g.placesFreeing()) != nil
+	return g.undialed(g.placesFreeing(), nil) != nil
 }
 
 func (p *Pool[C]) canDisplace() bool {
@@ -107,10 +112,11 @@ func (g *Group[C]) placesFreeing() (places int) {
 	return places
 }
 
-// holdsBack reports whether the client with this ticket does not get an idle connection of p, because a client that has waited longer, for
-// another variant, needs its place. A client may be overtaken a few times, since that saves a dial, but not for ever.
-func (g *Group[C]) holdsBack(p *Pool[C], ticket uint64) bool {
-	if g.queue.length == 0 || g.queue.first.ticket >= ticket || !p.canDisplace() {
+// holdsBack reports whether a client does not get an idle connection of p, because one that comes before it in the queue, and waits for
+// another variant, needs its place. A client may be overtaken a few times, since that saves a dial, but not for ever. next is nil for
+// a client that does not wait: it comes after all others.
+func (g *Group[C]) holdsBack(p *Pool[C], next *Waiter[C]) bool {
+	if g.queue.length == 0 || g.queue.order.items[0].first == next || !p.canDisplace() {
 		return false
 	}
 	for _, other := range g.pools {
@@ -118,8 +124,8 @@ func (g *Group[C]) holdsBack(p *Pool[C], ticket uint64) bool {
 			return false
 		}
 	}
-	w := g.undialed(g.placesFreeing())
-	if w == nil || w.ticket >= ticket {
+	w := g.undialed(g.placesFreeing(), next)
+	if w == nil {
 		return false
 	}
 	if w.overtaken >= g.maxOvertaken {

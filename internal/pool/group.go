@@ -2,7 +2,6 @@ package pool
 
 import (
 	"errors"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -34,6 +33,13 @@ type Group[C any] struct {
 	paused  bool       // guarded by mu: nothing is leased, see Pause
 	pools   []*Pool[C] // guarded by mu; the slice is replaced, never changed, so that it can be read without mu
 	queue   queue[C]   // guarded by mu
+
+	settings  *TenantSettings       // guarded by mu
+	tenants   map[string]*tenant[C] // guarded by mu: by name
+	nobody    tenant[C]             // guarded by mu: clients without a tenant
+	promised  int                   // guarded by mu: the sum over tenants
+	reserved  int                   // guarded by mu: the guaranteed places that their tenants do not use
+	forgotten TenantTotals          // guarded by mu: of tenants that are not known any more
 }
 
 // NewGroup returns a group without pools.
@@ -42,7 +48,11 @@ func NewGroup[C any](o Options) *Group[C] {
 		begun := time.Now()
 		o.Now = func() Instant { return Instant(time.Since(begun)) }
 	}
-	return &Group[C]{balance: o.Balance, now: o.Now, maxOvertaken: maxOvertaken, queue: queue[C]{limit: o.Queue, now: o.Now}}
+	g := &Group[C]{balance: o.Balance, now: o.Now, maxOvertaken: maxOvertaken, settings: new(TenantSettings)}
+	g.queue.limit, g.queue.now, g.queue.group = o.Queue, o.Now, g
+	initQueue(&g.queue)
+	g.configure(&g.nobody)
+	return g
 }
 
 // Add adds a pool to the group, empty and usable. The name tells it from the others for [Hash], and must be the same after a restart
@@ -54,6 +64,7 @@ func (g *Group[C]) Add(name string, s Settings, changed func()) *Pool[C] {
 	p.set(s)
 	g.mu.Lock()
 	g.pools = append(slices.Clip(g.pools), p)
+	g.rescale()
 	g.unlock(nil, never) // its worker reviews it when it starts
 	return p
 }
@@ -93,8 +104,15 @@ func (g *Group[C]) Resume() bool {
 		return false
 	}
 	g.paused = false
-	g.serve()
-	var due []*Pool[C] // to dial for those that still wait, and to replace the warm connections that were leased
+	g.unlockAll()
+	return true
+}
+
+// unlockAll serves clients that wait, releases the mutex, and signals the workers that have to dial for those that still wait, or to
+// replace the warm connections that were leased.
+func (g *Group[C]) unlockAll() {
+	g.serve(nil)
+	var due []*Pool[C]
 	for _, p := range g.pools {
 		if p.due() {
 			due = append(due, p)
@@ -104,7 +122,6 @@ func (g *Group[C]) Resume() bool {
 	for _, p := range due {
 		p.changed()
 	}
-	return true
 }
 
 // Restore adds a pool again that Remove has taken out. It is disabled.
@@ -112,6 +129,7 @@ func (g *Group[C]) Restore(p *Pool[C]) {
 	g.mu.Lock()
 	if !slices.Contains(g.pools, p) {
 		g.pools = append(slices.Clip(g.pools), p)
+		g.rescale()
 	}
 	g.unlock(p, whenDue)
 }
@@ -122,6 +140,7 @@ func (g *Group[C]) Remove(p *Pool[C]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pools = slices.DeleteFunc(slices.Clone(g.pools), func(other *Pool[C]) bool { return other == p })
+	g.rescale()
 }
 
 // Now returns the time on the group's clock.
@@ -133,35 +152,58 @@ var (
 	ErrNoQueue = errors.New("all connections are in use")
 	// ErrQueueFull: no connection is idle, and the queue is full.
 	ErrQueueFull = errors.New("all connections are in use and the queue is full")
+	// ErrGuaranteed: the places that are left are guaranteed to other tenants, and no more clients may wait.
+	ErrGuaranteed = errors.New("the places that are left are guaranteed to other tenants")
 	// ErrPaused: the group is paused, and no more clients may wait.
 	ErrPaused = errors.New("the service is paused and no more clients may wait")
 )
 
-// Acquire leases an idle connection to the client, if there is one that nobody else waits for and the group is not paused. Otherwise it puts the client at the
-// end of the queue and returns false: the connection comes through w.Ready, unless the client leaves before. Acquire is
-// called once for each Waiter. It never blocks.
+// ErrEvicted is what [Waiter.Refused] returns for a client whose place in the full queue was given to a client of another tenant: its own
+// had more clients waiting for its share.
+var ErrEvicted = errors.New("the queue is full, and other tenants have fewer clients in it")
+
+// Acquire leases an idle connection to the client, if there is one that nobody else waits for, the client's tenant may use another, and the
+// group is not paused. Otherwise it puts the client in the queue and returns false: the connection comes through w.Ready, unless the
+// client leaves before. Acquire is called once for each Waiter. It never blocks.
 func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 	g.mu.Lock()
 	if w.ready != nil {
 		g.mu.Unlock()
 		panic(Misuse("a client that was queued before asks for another connection with the same waiter"))
 	}
-	if l := g.queue.line(w.Variant); l == nil || l.first == nil { // otherwise nothing is idle that could be leased
-		if p := g.choose(w.Variant, w.Key); p != nil && (g.queue.length == 0 || !g.holdsBack(p, math.MaxUint64)) {
+	w.tenant = g.tenant(w.Tenant)
+	if !g.mustWait(w) {
+		if p := g.choose(w.Variant, w.Key); p != nil && (g.queue.length == 0 || !g.holdsBack(p, nil)) {
 			conn = w.take(p)
 			g.unlock(p, whenDue)
 			return conn, true, nil
 		}
 	}
 	if err = g.queue.push(w, g.now()); err != nil {
-		if g.paused {
+		switch {
+		case g.paused:
 			err = ErrPaused
+		case g.promised > 0 && !g.entitles(w.tenant) && g.open()+g.reserved > 0: // there are free places
+			err = ErrGuaranteed
 		}
+		g.forgetTenant(w.tenant)
 		g.mu.Unlock()
 		return conn, false, err
 	}
 	g.unlock(nil, never) // to dial for the client
 	return conn, false, nil
+}
+
+// mustWait reports whether a client that has just come gets no connection at once, whatever is idle: its tenant may use no more places, or
+// others wait for the same variant, so that nothing is idle that could be leased. If something is idle then, their tenants may not
+// use it, which does not keep a tenant from what it is guaranteed.
+func (g *Group[C]) mustWait(w *Waiter[C]) bool {
+	if l := g.queue.line(w.Variant); l != nil && len(l.lanes.items) > 0 {
+		if w.tenant.inUse >= w.tenant.guaranteed || w.tenant.lane(w.Variant) != nil {
+			return true
+		}
+	}
+	return !g.entitles(w.tenant)
 }
 
 // Leave takes a client that waits out of the queue, and counts the reason. If a connection was handed to the client at the same
@@ -170,6 +212,10 @@ func (g *Group[C]) Leave(w *Waiter[C], why Departure) (conn C, leased bool) {
 	g.mu.Lock()
 	if g.queue.remove(w) {
 		g.queue.totals.count(why)
+		if why == TimedOut {
+			w.tenant.totals.TimedOut++
+		}
+		g.forgetTenant(w.tenant)
 		g.unlock(nil, never) // for one that was held back for it
 		return conn, false
 	}
@@ -219,7 +265,7 @@ func (g *Group[C]) unlock(p *Pool[C], signal occasion) {
 }
 
 func (g *Group[C]) unlockServing(p *Pool[C], signal occasion) {
-	g.serve()
+	others := g.serve(p)
 	var few [8]*Pool[C]
 	due := few[:0]
 	if signal == always || signal == whenDue && p.due() {
@@ -227,7 +273,7 @@ func (g *Group[C]) unlockServing(p *Pool[C], signal occasion) {
 	}
 	w, load := g.demand()
 	for _, other := range g.pools {
-		if other != p && (w != nil && other.dialsForClients() && other.loadAfterDial() <= load || other.displaces()) {
+		if other != p && (w != nil && other.dialsForClients() && other.loadAfterDial() <= load || other.displaces() || others && other.due()) {
 			due = append(due, other)
 		}
 	}
@@ -237,36 +283,23 @@ func (g *Group[C]) unlockServing(p *Pool[C], signal occasion) {
 	}
 }
 
-// serve leases idle connections to clients that wait. It is called with the mutex held.
-func (g *Group[C]) serve() {
+// serve leases idle connections to clients that wait, after a change of p; nil is for no change of one pool. It reports whether
+// other pools have lost a warm connection: idle connections wait beside clients while these may not use them, because of others'
+// guarantees, until anything changes. It is called with the mutex held.
+func (g *Group[C]) serve(changed *Pool[C]) (others bool) {
 	for g.queue.length > 0 {
 		w := g.servable()
 		if w == nil {
-			return
+			return others
 		}
 		p := g.choose(w.Variant, w.Key)
-		if g.holdsBack(p, w.ticket) {
-			return
+		if g.holdsBack(p, w) {
+			return others
 		}
+		others = others || p != changed
+		conn := w.take(p) // before the client leaves the queue, so that its tenant is never without both
 		g.queue.served(w)
-		w.ready <- w.take(p) // it has room for the only one
+		w.ready <- conn // it has room for the only one
 	}
-}
-
-// servable returns the client that has waited longest of those for which there is an idle connection; nil for none.
-func (g *Group[C]) servable() (first *Waiter[C]) {
-	for _, p := range g.pools {
-		if p.counts[Idle] == 0 || !p.leasable() {
-			continue
-		}
-		for _, v := range p.variants {
-			if v.newest == nil {
-				continue
-			}
-			if l := g.queue.line(v.name); l != nil && l.first != nil && (first == nil || l.first.ticket < first.ticket) {
-				first = l.first
-			}
-		}
-	}
-	return first
+	return others
 }

@@ -28,6 +28,10 @@ func (p *Pool[C]) takeNewest(v *variant[C]) *Slot[C] {
 func (p *Pool[C]) move(s *Slot[C], to State) {
 	p.counts[s.state]--
 	s.state = to
+	if s.tenant != nil && to != Leased && to != Resetting {
+		p.group.use(s.tenant, -1)
+		s.tenant = nil
+	}
 	if to != Gone {
 		p.counts[to]++
 		return

@@ -108,9 +108,11 @@ func (m *model) abandon(t *rapid.T, s *modelSlot) {
 }
 
 func (m *model) acquire(t *rapid.T) {
-	w := &Waiter[int]{Key: rapid.Uint64().Draw(t, "key"), Variant: m.name(t)}
+	w := &Waiter[int]{
+		Key: rapid.Uint64().Draw(t, "key"), Variant: m.name(t), Tenant: m.tenantName(t), Begun: rapid.Bool().Draw(t, "begun"),
+	}
 	held, candidates := m.held(w.Variant, nil)
-	may := !m.waits(w.Variant) && held < candidates
+	may := !m.mustWait(w) && held < candidates
 	n, ok, err := m.group.Acquire(w)
 	switch {
 	case may && (held == 0 || ok):
@@ -121,15 +123,18 @@ func (m *model) acquire(t *rapid.T) {
 		if s.variant != w.Variant {
 			t.Fatalf("leased connection %d of variant %q to a client that needs %q", n, s.variant, w.Variant)
 		}
-		s.held = true
+		s.held, s.tenant = true, w.Tenant
+		m.took(w.Tenant)
 		if w.Lease() != s.sessions {
 			t.Fatalf("lease %d of connection %d; want %d", w.Lease(), n, s.sessions)
 		}
-	case len(m.waiting) == m.limit:
+	case len(m.waiting) == m.limit && !m.makesRoom(t, w.Tenant):
 		want := ErrQueueFull
 		switch {
 		case m.paused:
 			want = ErrPaused
+		case m.promised() > 0 && m.free() > 0 && !m.entitled(w.Tenant):
+			want = ErrGuaranteed
 		case m.limit == 0:
 			want = ErrNoQueue
 		}
@@ -138,6 +143,9 @@ func (m *model) acquire(t *rapid.T) {
 		}
 		m.queue.Full++
 	default:
+		if m.waitingOf(w.Tenant) == 0 {
+			m.tenants.began[w.Tenant] = m.tenants.virtual
+		}
 		m.waiting = append(m.waiting, &modelClient{waiter: w, since: m.now})
 		if ok || err != nil || w.Position() != len(m.waiting) {
 			t.Fatalf("Acquire: %v, %v, position %d; want position %d", ok, err, w.Position(), len(m.waiting))

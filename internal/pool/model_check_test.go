@@ -18,6 +18,7 @@ func (m *model) check(t *rapid.T) {
 		m.checkSignals(t, p)
 	}
 	m.checkQueue(t, holders)
+	m.checkTenants(t)
 	m.all = slices.DeleteFunc(slices.Clone(m.all), func(p *modelPool) bool { // whose end has come
 		return !slices.Contains(m.pools, p) && len(p.slots) == 0
 	})
@@ -120,6 +121,7 @@ func (m *model) checkQueue(t *rapid.T, holders map[int]bool) {
 		}
 		holders[w.conn.number] = true
 	}
+	m.checkPlaces(t)
 	want := QueueStats{Limit: m.limit, Paused: m.paused, Waiting: len(m.waiting), Totals: m.queue}
 	want.Totals.WaitedSeconds = float64(m.waited) / 1e9
 	if len(m.waiting) > 0 {
@@ -133,7 +135,7 @@ func (m *model) checkQueue(t *rapid.T, holders map[int]bool) {
 	if got != want {
 		t.Fatalf("queue %+v;\nwant  %+v", got, want)
 	}
-	if q := got.Totals; q.Queued != q.Served+q.TimedOut+q.Left+q.TurnedAway+q.Refused+uint64(got.Waiting) || got.Waiting > got.Limit {
+	if q := got.Totals; q.Queued != q.Served+q.TimedOut+q.Left+q.TurnedAway+q.Refused+q.Evicted+uint64(got.Waiting) || got.Waiting > got.Limit {
 		t.Fatalf("the queue does not add up: %+v", got)
 	}
 }
@@ -179,7 +181,7 @@ func (m *model) comeToRest(t *rapid.T) {
 		if there < most || m.maxIdle == 0 && there > most && p.settings.Variants == 0 {
 			t.Fatalf("at rest there are %d connections; want %d: %+v", there, most, p.Stats())
 		}
-		if len(m.waiting) > 0 && p.dialsForClients() {
+		if len(m.inOrder()) > 0 && p.dialsForClients() {
 			t.Fatalf("at rest %d clients wait while there is room: %+v", len(m.waiting), p.Stats())
 		}
 	}

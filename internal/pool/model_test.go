@@ -11,20 +11,23 @@ import (
 // model is a group in its plainest form: lists of slots and of clients, and what has happened to them. It shares no code
 // with what it is compared with: what can be told from other things is not kept but found out each time.
 type model struct {
-	group    *Group[int]
-	balance  Balance
-	limit    int // of the queue
-	paused   bool
-	now      Instant
-	variants bool         // clients need connections of different variants
-	maxIdle  Instant      // after which connections beyond the warm ones are retired
-	pools    []*modelPool // in the group
-	all      []*modelPool // and those that were removed
-	waiting  []*modelClient
-	handed   []*modelClient // were given a connection that they have not taken yet
-	queue    QueueTotals
-	waited   Instant
-	numbers  int // of connections and pools
+	group      *Group[int]
+	balance    Balance
+	limit      int // of the queue
+	paused     bool
+	now        Instant
+	hasTenants bool
+	variants   bool         // clients need connections of different variants
+	maxIdle    Instant      // after which connections beyond the warm ones are retired
+	pools      []*modelPool // in the group
+	all        []*modelPool // and those that were removed
+	waiting    []*modelClient
+	handed     []*modelClient // were given a connection that they have not taken yet
+	tenants    modelTenants
+	leased     uint64 // leases begun
+	queue      QueueTotals
+	waited     Instant
+	numbers    int // of connections and pools
 }
 
 type modelPool struct {
@@ -52,7 +55,8 @@ type modelSlot struct {
 	pool     *modelPool
 	state    State
 	variant  string
-	number   int // of the connection; 0 when there is none yet
+	tenant   string // of the session that uses it
+	number   int    // of the connection; 0 when there is none yet
 	sessions uint64
 	since    Instant // it is idle
 	held     bool    // the lease's holder knows it
@@ -199,6 +203,7 @@ func (m *model) serve(t *rapid.T) {
 		n := <-w.waiter.ready
 		w.waiter.ready <- n // not to be taken yet
 		w.conn = m.lease(t, n, w)
+		m.advance(w.waiter.Tenant)
 		m.waiting = slices.DeleteFunc(m.waiting, func(other *modelClient) bool { return other == w })
 		m.handed = append(m.handed, w)
 		m.queue.Served++
@@ -233,8 +238,12 @@ func (m *model) lease(t *rapid.T, number int, w *modelClient) *modelSlot {
 	}
 	s.pool.idle = slices.DeleteFunc(s.pool.idle, func(other *modelSlot) bool { return other == s })
 	s.pool.totals.Leased++
+	m.leased++
 	s.sessions++
 	s.state = Leased
+	if w != nil {
+		s.tenant = w.waiter.Tenant
+	}
 	m.use(s.pool, s.variant)
 	return s
 }
@@ -255,13 +264,15 @@ func runModel(t *rapid.T) {
 	m.group.maxOvertaken = rapid.SampledFrom([]int{0, 1, maxOvertaken}).Draw(t, "maxOvertaken")
 	m.maxIdle = rapid.SampledFrom([]Instant{0, 5}).Draw(t, "maxIdle")
 	m.variants = rapid.Bool().Draw(t, "variants")
+	m.hasTenants = rapid.Bool().Draw(t, "tenants")
+	m.tenants = modelTenants{began: make(map[string]float64), served: make(map[string]float64)}
 	m.add(t)
 	actions := map[string]func(*rapid.T){
 		"": m.check, "add": m.add, "remove": m.remove, "set": m.set, "mode": m.setMode, "usable": m.setUsable,
 		"dialable": m.setDialable, "ahead": m.setAhead, "ramp": m.setRamp, "trial": m.trial, "probe": m.probe, "failed": m.failed, "refused": m.refused, "abandoned": m.abandoned,
 		"leave": m.leave, "reset": m.reset, "discard": m.discard, "withdraw": m.withdraw, "retireOldest": m.retireOldest,
 		"pause": m.pause, "resume": m.resume, "expect": m.expect, "forget": m.forget, "ceiling": m.setCeiling,
-		"retireSurplus": m.retireSurplus, "misuse": m.misuse, "pass": m.pass,
+		"retireSurplus": m.retireSurplus, "misuse": m.misuse, "pass": m.pass, "tenants": m.setTenants,
 	}
 	// As often as the others together need, so that there are connections, and clients who want more.
 	for name, action := range map[string]func(*rapid.T){

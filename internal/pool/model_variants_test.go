@@ -146,7 +146,7 @@ func (m *model) undialed() (found []*modelClient) {
 			}
 		}
 	}
-	for _, w := range m.waiting {
+	for _, w := range m.inOrder() {
 		if coming[w.waiter.Variant]--; coming[w.waiter.Variant] < 0 {
 			found = append(found, w)
 		}
@@ -191,7 +191,8 @@ func (m *model) displaces(p *modelPool) bool {
 // later: to w, or to somebody who has just come for nil.
 func (m *model) passed(p *modelPool, w *modelClient) *modelClient {
 	if out := m.crowdedOut(); len(out) > 0 && p.canDisplace() {
-		if w == nil || slices.Index(m.waiting, out[0]) < slices.Index(m.waiting, w) {
+		order := m.inOrder()
+		if after := slices.Index(order, w); after < 0 || slices.Index(order, out[0]) < after {
 			return out[0]
 		}
 	}
@@ -229,16 +230,6 @@ func (m *model) candidates(variant string) (found []*modelPool) {
 // waits reports whether a client waits for a variant.
 func (m *model) waits(variant string) bool {
 	return slices.ContainsFunc(m.waiting, func(w *modelClient) bool { return w.waiter.Variant == variant })
-}
-
-// servable returns the first client for whom there is an idle connection.
-func (m *model) servable() *modelClient {
-	for _, w := range m.waiting {
-		if len(m.candidates(w.waiter.Variant)) > 0 {
-			return w
-		}
-	}
-	return nil
 }
 
 func (m *model) expect(t *rapid.T) {
@@ -332,7 +323,7 @@ func (m *model) goHome(t *rapid.T) {
 		m.rest(t, session)
 	}
 	for _, p := range m.pools {
-		if p.leasable() && p.dialable && len(m.waiting) > 0 {
+		if p.leasable() && p.dialable && len(m.inOrder()) > 0 {
 			t.Fatalf("%d clients wait for ever beside %+v", len(m.waiting), p.Stats())
 		}
 	}

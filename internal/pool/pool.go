@@ -140,5 +140,6 @@ func (p *Pool[C]) update(change func()) {
 	g := p.group
 	g.mu.Lock()
 	change()
+	g.rescale()
 	g.unlock(p, whenDue)
 }

@@ -7,6 +7,9 @@ type Waiter[C any] struct {
 	// Set by the caller before Acquire.
 	Key     uint64 // what [Hash] chooses the backend by
 	Variant string // the variant of the connection that the client needs
+	Tenant  string // whose client it is; empty for nobody's
+	// Begun tells that a session needs another connection: its place in the queue is not given to a client of another tenant.
+	Begun bool
 
 	// Set with the group's mutex held. The caller reads lease and refused after it has received from ready.
 	ready   chan C // of size one; set when the client is queued
@@ -14,8 +17,9 @@ type Waiter[C any] struct {
 	refused error // see Refused
 
 	// Guarded by the group's mutex.
-	ahead, behind *Waiter[C] // neighbours in the queue
-	line          *line[C]   // the queue of its variant; nil when it does not wait
+	tenant        *tenant[C]
+	ahead, behind *Waiter[C] // neighbours among the waiting clients of its tenant
+	lane          *lane[C]   // those of them that need the same variant; nil when it does not wait
 	before, after *Waiter[C] // neighbours there
 	ticket        uint64     // its number among all clients that ever had to wait
 	overtaken     int        // how often a client that came later was served while nobody could dial for this one
@@ -24,11 +28,11 @@ type Waiter[C any] struct {
 }
 
 // Ready returns the channel that a client which Acquire has queued gets its connection from. The channel is closed without a connection
-// when the server has refused the client: see [Waiter.Refused].
+// when the client was refused: see [Waiter.Refused].
 func (w *Waiter[C]) Ready() <-chan C { return w.ready }
 
-// Refused returns why the server refused a connection with what this client says; nil if it did not. It may be called after a
-// receive from Ready, or after [Group.Leave] has returned no lease.
+// Refused returns why the server refused a connection with what this client says, or [ErrEvicted]; nil if neither happened. It may be
+// called after a receive from Ready, or after [Group.Leave] has returned no lease.
 func (w *Waiter[C]) Refused() error { return w.refused }
 
 // Lease returns the number of the client's lease, once it has one: 1 for the first of its connection. The methods of [Slot] that end the
@@ -46,6 +50,13 @@ func (w *Waiter[C]) Ticket() uint64 { return w.ticket }
 // take leases a connection of the pool, which must have an idle one, to the client.
 func (w *Waiter[C]) take(p *Pool[C]) C {
 	s := p.takeNewest(p.find(w.Variant))
+	g, t := p.group, w.tenant
+	s.tenant = t
+	t.totals.Leased++
+	g.use(t, 1)
+	if w.lane == nil { // it did not have to wait, and has used up its tenant's turn if others come
+		t.served = g.queue.virtual + 1/t.share
+	}
 	w.lease = uint64(s.sessions)
 	return s.conn
 }
@@ -72,6 +83,7 @@ type QueueTotals struct {
 	TurnedAway uint64 // clients whose wait the proxy ended
 	Refused    uint64 // clients whose server refused what they say in their handshake
 	Full       uint64 // clients that could not be queued
+	Evicted    uint64 // clients whose place in the full queue a client of another tenant got
 	// WaitedSeconds is how long the clients that got a connection have waited for it, in total.
 	WaitedSeconds float64
 }
@@ -96,45 +108,64 @@ type QueueStats struct {
 	Totals        QueueTotals
 }
 
-// queue is the clients that wait, in the order in which they came. All of it is guarded by the group's mutex.
+// queue is the clients that wait, by tenant. Those of one tenant are served in the order in which they came; fair.go says which tenant is
+// served next. All of it is guarded by the group's mutex.
 type queue[C any] struct {
-	limit       int
-	length      int
-	first, last *Waiter[C]
-	base        line[C]             // for the variant without a name
-	lines       map[string]*line[C] // for the others that clients wait for
-	counts      uint64              // see beginCount
-	totals      QueueTotals
-	waited      time.Duration
-	now         func() Instant
+	limit  int
+	length int
+	base   line[C]             // for the variant without a name
+	lines  map[string]*line[C] // for the others that clients wait for
+	counts uint64              // see beginCount
+	totals QueueTotals
+	waited time.Duration
+	now    func() Instant // static
+	group  *Group[C]      // static
+
+	// Of the tenants whose clients wait.
+	order     heap[*tenant[C]] // the one to be served next is first
+	fullest   heap[*tenant[C]] // the one with the most waiting clients for its share is first
+	deadlines heap[*tenant[C]] // those without sessions that are not overdue, the one with the earliest deadline first
+	shares    float64          // the sum of their shares
+	virtual   float64          // see advance
+	steps     []step[C]        // for walk, kept for the next one
 }
 
 func (q *queue[C]) push(w *Waiter[C], now Instant) error {
-	if q.length >= q.limit {
+	t := w.tenant
+	if q.length >= q.limit && !q.makeRoom(t) {
 		q.totals.Full++
+		t.totals.Full++
 		if q.limit == 0 {
 			return ErrNoQueue
 		}
 		return ErrQueueFull
 	}
 	w.ready = make(chan C, 1)
-	w.ahead, w.since = q.last, now
-	if q.last != nil {
-		q.last.behind = w
+	w.ahead, w.since = t.last, now
+	if t.last != nil {
+		t.last.behind = w
 	} else {
-		q.first = w
+		t.first = w
 	}
-	q.last = w
+	t.last = w
+	t.waiting++
+	t.totals.Queued++
 	q.length++
 	w.position = q.length
 	q.totals.Queued++
 	w.ticket = q.totals.Queued
+	if t.waiting == 1 {
+		q.enter(t)
+	} else {
+		q.fullest.fix(t)
+	}
 	q.join(w)
 	return nil
 }
 
 // served takes out a client that gets a connection.
 func (q *queue[C]) served(w *Waiter[C]) {
+	q.advance(w.tenant)
 	q.remove(w)
 	q.totals.Served++
 	q.waited += time.Duration(q.now() - w.since)
@@ -142,41 +173,88 @@ func (q *queue[C]) served(w *Waiter[C]) {
 
 // refuse takes out the clients who wait for connections of a variant, because the server has refused one.
 func (q *queue[C]) refuse(variant string, why error) {
-	for l := q.line(variant); l != nil && l.first != nil; {
-		w := l.first
+	l := q.line(variant)
+	for l != nil {
+		best, ok := l.lanes.best()
+		if !ok {
+			break
+		}
+		w := best.first
 		q.remove(w)
 		q.totals.Refused++
-		w.refused = why
-		close(w.ready)
+		w.refuse(why)
+		q.group.forgetTenant(w.tenant)
 	}
+}
+
+// refuse tells a client that has been taken out that it gets no connection.
+func (w *Waiter[C]) refuse(why error) {
+	w.refused = why
+	close(w.ready)
+}
+
+// makeRoom takes a place of the full queue from the tenant that has most waiting clients for its share, unless t would then have more: its
+// last client is refused. A tenant whose guaranteed places are free gets one in any case.
+func (q *queue[C]) makeRoom(t *tenant[C]) bool {
+	most, ok := q.fullest.best()
+	if !ok || most == t {
+		return false
+	}
+	if t.inUse+t.waiting >= t.guaranteed && float64(t.waiting+1)/t.share >= float64(most.waiting)/most.share {
+		return false
+	}
+	w := most.last
+	for w != nil && w.Begun {
+		w = w.ahead
+	}
+	if w == nil {
+		return false
+	}
+	q.remove(w)
+	q.totals.Evicted++
+	most.totals.Evicted++
+	w.refuse(ErrEvicted)
+	q.group.forgetTenant(most)
+	return true
 }
 
 // remove takes a client out, and returns false when it is not queued.
 func (q *queue[C]) remove(w *Waiter[C]) bool {
-	if w.line == nil {
+	if w.lane == nil {
 		return false
 	}
+	t := w.tenant
+	wasFirst := w.ahead == nil
 	if w.ahead != nil {
 		w.ahead.behind = w.behind
 	} else {
-		q.first = w.behind
+		t.first = w.behind
 	}
 	if w.behind != nil {
 		w.behind.ahead = w.ahead
 	} else {
-		q.last = w.ahead
+		t.last = w.ahead
 	}
 	w.ahead, w.behind = nil, nil
 	q.length--
+	t.waiting--
 	q.quit(w)
+	if t.waiting == 0 {
+		q.exit(t)
+		return true
+	}
+	q.fullest.fix(t)
+	if wasFirst {
+		q.order.fix(t)
+	}
 	return true
 }
 
 func (q *queue[C]) stats(now Instant) QueueStats {
 	s := QueueStats{Limit: q.limit, Waiting: q.length, Totals: q.totals}
 	s.Totals.WaitedSeconds = q.waited.Seconds()
-	if q.first != nil {
-		s.OldestSeconds = time.Duration(now - q.first.since).Seconds()
+	for _, t := range q.order.items {
+		s.OldestSeconds = max(s.OldestSeconds, time.Duration(now-t.first.since).Seconds())
 	}
 	return s
 }

@@ -16,7 +16,8 @@ type Slot[C any] struct {
 	generation   uint16 // the pool's when it was reserved
 	sessions     uint32 // also the number of the last lease
 	conn         C
-	older, newer *Slot[C] // neighbours among the variant's idle slots, in the order in which they became idle
+	tenant       *tenant[C] // whose session uses it; nil while none does
+	older, newer *Slot[C]   // neighbours among the variant's idle slots, in the order in which they became idle
 	idleSince    Instant
 	idleOrder    uint64 // its place among all of the pool's idle slots
 }

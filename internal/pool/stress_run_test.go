@@ -90,7 +90,7 @@ func (s *stress) look() {
 		s.group.locked(func() {
 			w := s.group.servable()
 			if w != nil && !slices.ContainsFunc(s.group.pools, func(p *Pool[*stressConn]) bool {
-				return p.ready(w.Variant) && s.group.holdsBack(p, w.ticket)
+				return p.ready(w.Variant) && s.group.holdsBack(p, w)
 			}) {
 				s.Errorf("%d clients wait while there is a connection for one", s.group.queue.length)
 			}

@@ -43,6 +43,7 @@ func (s *Services) Stats(to *api.Stats) {
 		to.Services = append(to.Services, service)
 		to.Discovery = append(to.Discovery, s.lookupsOf(v)...)
 	}
+	s.tenantStats(to)
 	for _, m := range s.leaving {
 		book := m.Stats()
 		to.Leaving = append(to.Leaving, api.Leaving{

@@ -1,11 +1,11 @@
 package session
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
 // Waiting is the state of a client that waits for its first connection, beside the states that sessions have.
@@ -65,11 +65,19 @@ func placesOf(clients []*waiting) map[*waiting]int {
 	if len(clients) == 0 {
 		return nil
 	}
-	byTicket := slices.SortedFunc(slices.Values(clients), func(a, b *waiting) int { return cmp.Compare(a.ticket, b.ticket) })
-	places, last := make(map[*waiting]int, len(clients)), make(map[string]int)
-	for _, w := range byTicket {
-		last[w.service.Name]++
-		places[w] = last[w.service.Name]
+	queues := make(map[*pool.Group[*backend.Conn]][]*waiting)
+	for _, w := range clients {
+		queues[w.service.Group] = append(queues[w.service.Group], w)
+	}
+	places := make(map[*waiting]int, len(clients))
+	for group, waiting := range queues {
+		queued := make([]pool.Client, len(waiting))
+		for i, w := range waiting {
+			queued[i] = pool.Client{Tenant: tenantOf(w.arrival.identity), Ticket: w.ticket}
+		}
+		for i, place := range group.Standings().Places(queued) {
+			places[waiting[i]] = place
+		}
 	}
 	return places
 }

@@ -30,12 +30,13 @@ type search struct {
 	conn   *backend.Conn              // what was found
 }
 
-// newSearch returns a search for a connection of the variant that the key chooses. It ends in vain at until. first is what the
-// connection's backend is sent first.
-func newSearch(key uint64, variant string, until time.Time, first profile.Opening) *search {
-	s := &search{until: until, ended: make(chan struct{}), first: first}
-	s.waiter.Key, s.waiter.Variant = key, variant
-	return s
+// newSearch returns a search for a connection of the variant. It ends in vain at until. first is what the connection's backend is sent
+// first.
+func (s *Session) newSearch(variant string, until time.Time, first profile.Opening) *search {
+	search := &search{until: until, ended: make(chan struct{}), first: first}
+	search.waiter.Key, search.waiter.Variant, search.waiter.Begun = s.key, variant, true
+	search.waiter.Tenant = tenantOf(s.record.Identity)
+	return search
 }
 
 // leaveBackend ends the lease of a connection that cannot serve the session.
@@ -46,7 +47,7 @@ func (s *Session) leaveBackend(e *event) {
 	if e.why == profile.OtherSettings {
 		variant = s.record.Service.Variants.WithSettings(variant, e.settings)
 	}
-	s.search = newSearch(s.key, variant, time.Now().Add(s.record.Service.QueueTimeout), l.conn.Boundary().Opening())
+	s.search = s.newSearch(variant, time.Now().Add(s.record.Service.QueueTimeout), l.conn.Boundary().Opening())
 	l.conn.End(backend.Ending{
 		Traffic: l.traffic(l.sent), Code: frame.GoingAway, Text: "session moved to another connection", Full: l.full,
 		Client: s.record.Client.Addr(),
@@ -141,7 +142,7 @@ func (s *Session) resume(search *search, conn *backend.Conn, alive bool) {
 	}
 	s.client.Post(func() { // it has been lost since it was found
 		if s.search == search {
-			s.search = newSearch(s.key, search.waiter.Variant, search.until, search.first)
+			s.search = s.newSearch(search.waiter.Variant, search.until, search.first)
 			s.startSearch()
 		}
 	})

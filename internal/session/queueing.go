@@ -52,7 +52,7 @@ var errLeft = errors.New("client left the queue")
 // acquire leases a connection for the client. If none is idle, the client waits in the service's queue.
 func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, arrival *arrival) (*backend.Conn, error) {
 	arrival.key = service.HashBy.key(req, arrival.client.Addr().String())
-	waiter := &pool.Waiter[*backend.Conn]{Key: arrival.key, Variant: arrival.variant}
+	waiter := &pool.Waiter[*backend.Conn]{Key: arrival.key, Variant: arrival.variant, Tenant: tenantOf(arrival.identity)}
 	conn, ok, err := service.Group.Acquire(waiter)
 	if err != nil {
 		return nil, unavailable(err.Error())
@@ -118,8 +118,20 @@ func (s *Server) queued(
 	return nil, err
 }
 
-// refusal returns the HTTP answer for a client whose own values the backend refused: the backend's answer.
+// tenantOf returns the tenant of a client; empty for none.
+func tenantOf(who *identity.Identity) string {
+	if who == nil {
+		return ""
+	}
+	return who.Tenant
+}
+
+// refusal returns the HTTP answer for a client that was refused while it waited: the backend's answer if the backend refused the
+// client's own values.
 func refusal(err error) error {
+	if errors.Is(err, pool.ErrEvicted) {
+		return unavailable(err.Error())
+	}
 	if status := (*handshake.StatusError)(nil); errors.As(err, &status) {
 		return status.Refusal()
 	}

@@ -1,0 +1,53 @@
+package api
+
+// Tenant is what a tenant uses now, and has used since the proxy started.
+type Tenant struct {
+	Name string `json:"name"`
+	// Unconfigured: the configuration does not name it. It has the limits and the share of the tenant default.
+	Unconfigured bool         `json:"unconfigured,omitempty"`
+	Share        float64      `json:"share"`    // of each service's connections, relative to the other tenants
+	Sessions     int          `json:"sessions"` // connections that its sessions use now
+	Waiting      int          `json:"waiting"`  // clients that wait for a connection
+	Totals       TenantTotals `json:"totals"`
+	// Services are those that it uses now, or has guaranteed places in.
+	Services []TenantService `json:"services,omitempty"`
+}
+
+// TenantService is what a tenant uses of one service.
+type TenantService struct {
+	Service    string `json:"service"`
+	Sessions   int    `json:"sessions"`
+	Waiting    int    `json:"waiting"`
+	Guaranteed int    `json:"guaranteed"` // places that are guaranteed to the tenant
+	// Kept is how many of these there are: fewer while the service's backends have less room than all guarantees need.
+	Kept int `json:"kept"`
+}
+
+// TenantTotals counts clients. Those of a service go when it is removed.
+type TenantTotals struct {
+	Sessions uint64 `json:"sessions"`  // connections leased
+	Queued   uint64 `json:"queued"`    // clients that had to wait
+	TimedOut uint64 `json:"timed_out"` // clients that waited in vain
+	Full     uint64 `json:"full"`      // clients that found the queue full
+	Evicted  uint64 `json:"evicted"`   // clients whose place in the full queue a client of another tenant got
+}
+
+// Add adds other counts.
+func (t *TenantTotals) Add(other *TenantTotals) {
+	t.Sessions += other.Sessions
+	t.Queued += other.Queued
+	t.TimedOut += other.TimedOut
+	t.Full += other.Full
+	t.Evicted += other.Evicted
+}
+
+// Refused returns how many clients got no connection for want of one.
+func (t *TenantTotals) Refused() uint64 { return t.TimedOut + t.Full + t.Evicted }
+
+// OtherTenants are all tenants together that the configuration does not name.
+type OtherTenants struct {
+	Count    int          `json:"count"` // those that have sessions or waiting clients
+	Sessions int          `json:"sessions"`
+	Waiting  int          `json:"waiting"`
+	Totals   TenantTotals `json:"totals"`
+}

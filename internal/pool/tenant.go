@@ -1,0 +1,169 @@
+package pool
+
+import "maps"
+
+// TenantSettings say how the tenants of a group share its connections. A tenant is a customer, a department or whoever else has
+// many clients; the pool knows just its name. They may be shared by groups, and are not changed any more.
+type TenantSettings struct {
+	// Shares are the shares of tenants by name, each above 0.
+	Shares map[string]float64
+	// OtherShare is the share of each tenant that Shares does not name, and of the clients without a tenant together; 0 is for 1.
+	OtherShare float64
+	// Guaranteed is how many of the group's places only a tenant may use. See scaleGuarantees for the case that they are more than
+	// there are.
+	Guaranteed map[string]int
+}
+
+// share returns the share of a tenant.
+func (s *TenantSettings) share(name string) float64 {
+	if share := s.Shares[name]; share > 0 {
+		return share
+	}
+	if s.OtherShare > 0 {
+		return s.OtherShare
+	}
+	return 1
+}
+
+// keeps reports whether the state of a tenant is kept although it has neither sessions nor waiting clients: for the counters
+// of those that are configured, of which there are few.
+func (s *TenantSettings) keeps(name string) bool {
+	_, named := s.Shares[name]
+	return named || name == "" || s.Guaranteed[name] > 0
+}
+
+// TenantTotals counts the clients of a tenant since the group was made, or the tenant came.
+type TenantTotals struct {
+	Leased   uint64 // leases begun
+	Queued   uint64 // clients that had to wait
+	TimedOut uint64 // clients that waited in vain
+	Full     uint64 // clients that could not be queued
+	Evicted  uint64 // clients that lost their place in the full queue, see queue.makeRoom
+}
+
+func (t *TenantTotals) add(other *TenantTotals) {
+	t.Leased += other.Leased
+	t.Queued += other.Queued
+	t.TimedOut += other.TimedOut
+	t.Full += other.Full
+	t.Evicted += other.Evicted
+}
+
+// TenantStats is a tenant of a group at one instant.
+type TenantStats struct {
+	Name  string // empty for the clients without a tenant
+	Share float64
+	// Guaranteed is how many places only this tenant may use, and Promised how many the settings name: more than Guaranteed while the
+	// group has less room than all promises need.
+	Guaranteed, Promised int
+	InUse                int // connections that its sessions use, resets included
+	Waiting              int
+	Totals               TenantTotals
+}
+
+// tenant is what a group knows of a tenant that is configured, has sessions, or has clients that wait. All of it is guarded by the
+// group's mutex.
+type tenant[C any] struct {
+	name string
+	standing
+	promised int
+	totals   TenantTotals
+
+	// While clients of the tenant wait.
+	waiting     int
+	first, last *Waiter[C]          // in the order in which they came
+	base        lane[C]             // those that wait for the variant without a name
+	lanes       map[string]*lane[C] // those that wait for others
+	contended   []*lane[C]          // its lanes in lines that other tenants wait in, too
+	began       float64             // the queue's virtual time when they began to wait
+	served      float64             // and when one of its clients was last served
+	hasDeadline bool                // it is in queue.deadlines: it uses no connection, and is not overdue
+	ranked      rank                // its place among the tenants
+
+	inOrder, inFullest, inDeadlines int // its indices in the heaps of the queue
+}
+
+// SetTenants changes how tenants share the connections. Sessions and waiting clients go on.
+func (g *Group[C]) SetTenants(s *TenantSettings) {
+	g.mu.Lock()
+	g.settings = s
+	for name := range s.Guaranteed {
+		g.tenant(name)
+	}
+	for _, t := range g.tenants {
+		g.configure(t)
+	}
+	g.configure(&g.nobody)
+	g.scaleGuarantees()
+	g.queue.sort()
+	for _, t := range g.tenants {
+		g.forgetTenant(t)
+	}
+	g.unlockAll()
+}
+
+// Tenants returns the tenants that the group knows, in no order, and the counters of those that it has forgotten. The clients without a
+// tenant are among them, under the empty name, unless there never were any.
+func (g *Group[C]) Tenants() (all []TenantStats, forgotten TenantTotals) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for t := range maps.Values(g.tenants) {
+		all = append(all, t.stats())
+	}
+	if g.nobody.totals != (TenantTotals{}) {
+		all = append(all, g.nobody.stats())
+	}
+	return all, g.forgotten
+}
+
+func (t *tenant[C]) stats() TenantStats {
+	return TenantStats{t.name, t.share, t.guaranteed, t.promised, t.inUse, t.waiting, t.totals}
+}
+
+// The functions below are called with the mutex held.
+
+// tenant returns the tenant of that name.
+func (g *Group[C]) tenant(name string) *tenant[C] {
+	if name == "" { // as nearly always, where clients are not authenticated
+		return &g.nobody
+	}
+	t := g.tenants[name]
+	if t == nil {
+		t = &tenant[C]{name: name}
+		g.configure(t)
+		if g.tenants == nil {
+			g.tenants = make(map[string]*tenant[C])
+		}
+		g.tenants[name] = t
+	}
+	return t
+}
+
+// configure gives a tenant its settings. The caller restores the order of the queue.
+func (g *Group[C]) configure(t *tenant[C]) {
+	share := g.settings.share(t.name)
+	if t.waiting > 0 {
+		g.queue.shares += share - t.share
+	}
+	t.share, t.promised = share, g.settings.Guaranteed[t.name]
+}
+
+// forgetTenant removes a tenant that is not needed any more.
+func (g *Group[C]) forgetTenant(t *tenant[C]) {
+	if t.inUse == 0 && t.waiting == 0 && !g.settings.keeps(t.name) {
+		g.forgotten.add(&t.totals)
+		delete(g.tenants, t.name)
+	}
+}
+
+// use notes that the tenant's sessions use another connection (by is 1) or one less (-1).
+func (g *Group[C]) use(t *tenant[C], by int) {
+	g.reserved -= max(0, t.guaranteed-t.inUse)
+	t.inUse += by
+	g.reserved += max(0, t.guaranteed-t.inUse)
+	if t.waiting > 0 {
+		g.queue.reorder(t)
+	} else if t.inUse == 0 && t != &g.nobody {
+		g.forgetTenant(t)
+	}
+}
