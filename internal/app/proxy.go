@@ -209,12 +209,7 @@ func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	if p.scopes.SetProcess(limits.Instant(loop.Now()), now.Total()) {
 		p.sessions.LimitsChanged()
 	}
-	if p.secured != nil {
-		p.secured.Reload(now.Secured())
-	}
-	if p.adminSecured != nil {
-		p.adminSecured.Reload(nil) // which file it is needs a restart
-	}
+	p.ReloadCertificates()
 	select {
 	case p.reconfigured <- struct{}{}:
 	default:
