@@ -90,6 +90,9 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
 		needs.Version = snapshot.Version()
+		for _, text := range snapshot.TenantWarnings() {
+			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
+		}
 		needs.warn(cmd.ErrOrStderr())
 	}
 	if form.forPrograms() {
