@@ -34,7 +34,7 @@ may have guaranteed places and limits. Tenants that are not configured have the 
 		newShowCommand(config.KindTenant, "  wsbouncer tenant show acme"),
 		newTenantAddCommand(),
 		newSetCommand(config.KindTenant, `  wsbouncer tenant set acme --share 3
-  wsbouncer tenant set acme --guaranteed "" --dry-run   # back to none`),
+  wsbouncer tenant set acme --guaranteed stt= --dry-run   # none in this service`),
 		newRemoveCommand(config.KindTenant, `Remove tenants. Their clients are served with the share and the limits of the tenant 'default' from
 now on; running sessions go on.`, "  wsbouncer tenant rm acme --dry-run", ""),
 	)
