@@ -110,7 +110,7 @@ var mayImport = map[string][]string{
 	"internal/discovery/dnstest": {},
 	"internal/services": {
 		"internal/backend", "internal/backend/health", "internal/config", "internal/dialfrom", "internal/discovery", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
-		"internal/session", "internal/api", "internal/identity", "internal/limits", "internal/auth", "internal/auth/apikey",
+		"internal/session", "internal/api", "internal/identity", "internal/limits", "internal/auth", "internal/auth/apikey", "internal/auth/certificate", "internal/auth/external", "internal/auth/token",
 	},
 
 	// The settings of the process: they say where the configuration is, and nothing of what is in it.
@@ -128,7 +128,7 @@ var mayImport = map[string][]string{
 	"internal/cli": {
 		"internal/admin/client", "internal/api", "internal/app", "internal/auth/apikey", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
 		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/figures", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
-		"internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/supervisor", "internal/top", "internal/wav",
+		"internal/secure", "internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/supervisor", "internal/top", "internal/wav",
 	},
 	"cmd/wsbouncer": {"internal/cli"},
 

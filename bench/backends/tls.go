@@ -10,9 +10,11 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/sim"
@@ -21,8 +23,11 @@ import (
 // StartSecureEcho starts an echo server with TLS in this process, and returns its address. It writes the server's certificate, which
 // is self-signed and valid for a day, to a file in PEM. stop returns when the server's goroutines have ended.
 func StartSecureEcho(file string) (address string, stop func(), err error) {
-	certificate, err := newCertificate(file)
+	certificate, der, err := newCertificate()
 	if err != nil {
+		return "", nil, err
+	}
+	if err := os.WriteFile(file, encode("CERTIFICATE", der), 0o644); err != nil {
 		return "", nil, err
 	}
 	server, err := sim.Start(sim.Options{
@@ -34,11 +39,32 @@ func StartSecureEcho(file string) (address string, stop func(), err error) {
 	return server.Addr().String(), server.Close, nil
 }
 
-// newCertificate makes a certificate for 127.0.0.1 and localhost.
-func newCertificate(file string) (pair tls.Certificate, err error) {
+// WriteCertificate writes a certificate like that of StartSecureEcho, for a proxy to present to its clients, to files in PEM: the
+// certificate, its key, and both.
+func WriteCertificate(certificate, key, both string) error {
+	pair, der, err := newCertificate()
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		return err
+	}
+	public, secret := encode("CERTIFICATE", der), encode("PRIVATE KEY", private)
+	return errors.Join(
+		os.WriteFile(certificate, public, 0o644), os.WriteFile(key, secret, 0o600), os.WriteFile(both, slices.Concat(public, secret), 0o600),
+	)
+}
+
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// newCertificate makes a certificate with an ECDSA key (P-256) for 127.0.0.1 and localhost.
+func newCertificate() (pair tls.Certificate, der []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return pair, err
+		return pair, nil, err
 	}
 	now := time.Now()
 	template := &x509.Certificate{
@@ -48,10 +74,6 @@ func newCertificate(file string) (pair tls.Certificate, err error) {
 		IsCA: true, BasicConstraintsValid: true,
 		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return pair, err
-	}
-	pair = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	return pair, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644)
+	der, err = x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, der, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	loads "github.com/wsbouncer/wsbouncer/internal/load"
+	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
 // load is what the load generator is asked for.
@@ -63,14 +64,18 @@ func (r loadResult) overload(l load) string {
 	return fmt.Sprintf("it answered %.0f of %.0f messages/s", r.MessagesPerSecond, offered)
 }
 
-// offer puts a load on an address. It calls steady when all clients are connected and stream, and done when the last echoes are
+// offer puts a load on an address, over TLS if ca is not empty: then it is a file with the certificate to trust. It calls steady when all clients are connected and stream, and done when the last echoes are
 // there.
-func offer(ctx context.Context, address string, l load, steady, done func()) (loadResult, error) {
+func offer(ctx context.Context, address, ca string, l load, steady, done func()) (loadResult, error) {
 	const margin = 120 * time.Second // for connecting and closing
 	ctx, cancel := context.WithTimeout(ctx, l.duration+margin)
 	defer cancel()
+	scheme := "ws://"
+	if ca != "" {
+		scheme = "wss://"
+	}
 	result, err := loads.Run(ctx, loads.Options{
-		URLs: []string{"ws://" + address + "/"}, Connections: l.sessions, Rate: l.rate, Size: l.size, Text: !l.binary,
+		URLs: []string{scheme + address + "/"}, TLS: secure.Settings{CA: ca}, Connections: l.sessions, Rate: l.rate, Size: l.size, Text: !l.binary,
 		Duration: l.duration, Ramp: l.ramp, DialParallel: l.parallel, SessionLength: l.length, ConnectTimeout: 40 * time.Second, Drain: 2 * time.Second,
 	}, func(p loads.Progress) {
 		switch {

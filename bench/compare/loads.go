@@ -43,7 +43,9 @@ func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, d
 		duration *= 5 // several scrapes and samples
 	case "latency":
 		loads = []load{{sessions: 50, rate: 20}}
-	case "burst":
+	case "tls":
+		loads = secureLoads(quick, sessions, sizes)
+	case "burst", "burst-tls":
 		loads = []load{{sessions: 3000, rate: 1}}
 	case "rate":
 		loads = []load{{sessions: usualSessions, parallel: 200, trials: trials}}
@@ -64,7 +66,7 @@ func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, d
 	default:
 		loads = []load{{sessions: usualSessions, rate: 20}}
 	}
-	combined := scenario == "relay" || scenario == "watched" // its loads have the numbers that the flags name
+	combined := scenario == "relay" || scenario == "watched" || scenario == "tls" // its loads have the numbers that the flags name
 	for i := range loads {
 		l := &loads[i]
 		l.size = cmp.Or(l.size, usualSize)
@@ -87,6 +89,18 @@ func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, d
 		l.label = l.title(scenario)
 	}
 	return loads
+}
+
+// secureLoads returns the loads of clients over TLS: three counts of sessions, or all combinations that the flags name.
+func secureLoads(quick bool, sessions, sizes []int) []load {
+	switch {
+	case sessions != nil:
+	case quick || sizes != nil:
+		sessions = []int{usualSessions}
+	default:
+		sessions = []int{usualSessions, 1000, 3000}
+	}
+	return relayLoads(quick, sessions, sizes)
 }
 
 // relayLoads returns a row of session counts and a row of sizes, which meet at 500 sessions and 1 KiB, and the light load. If the

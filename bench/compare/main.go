@@ -42,7 +42,7 @@ type options struct {
 
 func parseFlags() (options, error) {
 	var o options
-	flag.StringVar(&o.scenarios, "scenario", "", "scenarios to run, comma-separated (default all but idle and watched): cpu, memory (the same runs), latency, burst, rate, check, start, start-tls, churn, idle, watched")
+	flag.StringVar(&o.scenarios, "scenario", "", "scenarios to run, comma-separated (default all but idle and watched): cpu, memory (the same runs), tls, latency, burst, burst-tls, rate, check, start, start-tls, churn, idle, watched")
 	flag.StringVar(&o.only, "only", "", "only these rivals, comma-separated: wsbouncer, wsbouncer-one-shot, c-relay, uring-relay, nginx, haproxy, envoy, caddy, gorilla, python")
 	flag.StringVar(&o.sessions, "sessions", "", "numbers of sessions, comma-separated, instead of the scenarios' own")
 	flag.StringVar(&o.sizes, "size", "", "sizes of a message, comma-separated, such as 64B,1KiB, instead of the scenarios' own")

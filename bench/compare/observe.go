@@ -18,6 +18,7 @@ import (
 type watch struct {
 	*child.Process // nil if there is no proxy
 	address        string
+	ca             string // file with the certificate that it presents to clients; empty without TLS
 	admin          string // address of the admin API, for those that have one
 	stop           func()
 
@@ -40,9 +41,12 @@ func startRival(ctx context.Context, st *stage, r rivals.Rival, sessions int, b 
 		return nil, err
 	}
 	w := &watch{admin: addresses[1]}
+	if b.serves != nil {
+		w.ca = b.serves.File
+	}
 	began := time.Now()
 	w.Process, w.address, err = r.Start(ctx, rivals.Task{
-		Listen: addresses[0], Admin: addresses[1], Backends: b.addresses, CA: b.ca, Sessions: sessions, Dir: dir,
+		Listen: addresses[0], Admin: addresses[1], Backends: b.addresses, CA: b.ca, Serves: b.serves, Sessions: sessions, Dir: dir,
 	})
 	if err != nil {
 		os.RemoveAll(dir)
@@ -89,7 +93,7 @@ func observeBurst(ctx context.Context, st *stage, r rivals.Rival, l load, b serv
 // offer puts a load on the proxy and reads how much of the machine the proxy uses meanwhile.
 func (w *watch) offer(ctx context.Context, l load) error {
 	var late *time.Timer
-	result, err := offer(ctx, w.address, l, func() {
+	result, err := offer(ctx, w.address, w.ca, l, func() {
 		w.begin()
 		late = time.AfterFunc(l.duration*3/4, func() {
 			open := w.read(child.ReadPSS)

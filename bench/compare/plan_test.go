@@ -23,8 +23,8 @@ func TestPlans(t *testing.T) {
 		scenarios string
 		rounds    int
 	}{
-		{options{}, "whole", "relay latency burst rate check start start-tls churn", 3},
-		{options{quick: true}, "quick", "relay latency burst rate check start start-tls churn", 1},
+		{options{}, "whole", "relay tls latency burst burst-tls rate check start start-tls churn", 3},
+		{options{quick: true}, "quick", "relay tls latency burst burst-tls rate check start start-tls churn", 1},
 		{options{scenarios: "cpu,memory,idle"}, "selected", "relay idle", 3},
 		{options{only: "nginx", scenarios: "burst", rounds: 7}, "selected", "burst", 7},
 	} {
@@ -48,7 +48,7 @@ func TestExpectedTimes(t *testing.T) {
 	for _, test := range []struct {
 		options     options
 		least, most time.Duration
-	}{{options{}, 25 * time.Minute, 45 * time.Minute}, {options{quick: true}, 2 * time.Minute, 6 * time.Minute}} {
+	}{{options{}, 25 * time.Minute, 45 * time.Minute}, {options{quick: true}, 2 * time.Minute, 8 * time.Minute}} {
 		p, err := newPlan(test.options)
 		if err != nil {
 			t.Fatal(err)

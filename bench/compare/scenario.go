@@ -37,7 +37,9 @@ type scenario struct {
 type servers struct {
 	addresses []string
 	ca        string // for TLS; else empty
-	stop      func()
+	// serves is the certificate that proxies present to clients; nil without TLS.
+	serves *rivals.Certificate
+	stop   func()
 }
 
 // metric is one number of an observation. A number with added is the difference to the same round's run without a proxy.
@@ -54,6 +56,7 @@ type metric struct {
 // observation is what one run of one rival shows.
 type observation struct {
 	load     loadResult
+	running  loadResult    // of the sessions that run meanwhile (bursts over TLS)
 	cpu      child.CPU     // of the proxy, while the load was steady
 	before   float64       // PSS once it was ready, in bytes
 	open     float64       // PSS late in the load, with all sessions open

@@ -29,6 +29,7 @@ func scenarios() []scenario {
 				outside,
 			},
 		},
+		secureRelay(outside),
 		{
 			name: "latency", title: "Latency at low load",
 			text: "50 sessions x 20 messages/s of 1 KiB; the table also shows what a proxy adds to a direct connection in the same round.",
@@ -54,6 +55,7 @@ func scenarios() []scenario {
 				{"peak_mb", "peak resident, MiB", 1, true, false, mib(func(o observation) float64 { return o.peak })},
 			},
 		},
+		secureBurst(),
 		{
 			name: "rate", title: "Highest sustained rate",
 			text:   "The highest rate at which 500 sessions get every answer, 99 % of them within 50 ms, found by bisection; load generator and backends share the machine.",

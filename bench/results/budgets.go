@@ -42,9 +42,17 @@ func budgets() (all []budget) {
 		add("The same with its part of the pool: at least 20 x less than "+rival+"'s", ratios(relayScenario, rival, "whole_kb", 1.0/20, many))
 	}
 
+	add("Clients over TLS, CPU per round trip: at most 0.85 x HAProxy's", ratios("tls", "haproxy", "cpu_us", 0.85, nil))
+	for _, rival := range []string{"nginx", "envoy"} {
+		add("Clients over TLS, CPU per round trip: below "+rival+"'s", ratios("tls", rival, "cpu_us", 1, nil))
+	}
+	add("Clients over TLS: memory that a session adds at most 12 KiB above the limit without", numbers("tls", "added_kb", "KiB", 2, 14.5, many))
+
 	add("3,000 clients at once: no failure", numbers("burst", "failures", "failures", 0, 0, nil))
 	add("3,000 clients at once: peak memory at most 32 MiB", numbers("burst", "peak_mb", "MiB", 1, 32, nil))
 	add("3,000 clients at once: the last echo no later than HAProxy's", ratios("burst", "haproxy", "last_echo_ms", 1, nil))
+	add("3,000 clients at once over TLS: no failure", numbers("burst-tls", "failures", "failures", 0, 0, nil))
+	add("3,000 clients at once over TLS: p99 of the sessions that run meanwhile at most 100 ms", numbers("burst-tls", "running_p99_ms", "ms", 1, 100, nil))
 	add("Latency on an unloaded machine: p99 within 1.2 x of the C epoll relay's", ratios("latency", cRelay, "p99_ms", 1.2, nil))
 	return all
 }

@@ -27,6 +27,7 @@ func columns() []column {
 		{"CPU, 3,000", relayScenario, "cpu_us", usual(3000)},
 		{"CPU, 9,000", relayScenario, "cpu_us", usual(9000)},
 		{"CPU, 64 KiB", relayScenario, "cpu_us", size(64 << 10)},
+		{"CPU, 3,000, clients over TLS", "tls", "cpu_us", usual(3000)},
 		{"memory per session, 3,000", relayScenario, "added_kb", usual(3000)},
 		{"with its part of the pool", relayScenario, "whole_kb", usual(3000)},
 		{"burst: peak memory", "burst", "peak_mb", any},

@@ -5,6 +5,10 @@ package rivals
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -82,6 +86,45 @@ func TestRivalsTrustBackendsOverTLS(t *testing.T) {
 	}
 }
 
+// TestRivalsServeTLS holds a session through each rival that is set up for it, with a client over TLS.
+func TestRivalsServeTLS(t *testing.T) {
+	o, all := setUpAll(t)
+	addresses, stop, err := backends.StartEcho(t.Context(), o.WSBouncer, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	certificate := Certificate{File: file("certificate.pem"), Key: file("key.pem"), Both: file("both.pem")}
+	if err := backends.WriteCertificate(certificate.File, certificate.Key, certificate.Both); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(certificate.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(content)
+	for _, r := range all {
+		t.Run(r.Name, func(t *testing.T) {
+			if r.Missing != "" || !r.Serves {
+				t.Skip(r.Missing)
+			}
+			address := startIn(t, r, Task{Backends: addresses, Sessions: 10, Serves: &certificate})
+			talkTo(t, "wss://"+address+"/", &tls.Config{RootCAs: roots})
+			conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots, NextProtos: []string{"http/1.1"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if state := conn.ConnectionState(); state.Version != tls.VersionTLS13 || state.CipherSuite != tls.TLS_AES_128_GCM_SHA256 {
+				t.Errorf("%s, %s", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite))
+			}
+		})
+	}
+}
+
 // startIn starts a rival for as long as the test runs, and returns its address.
 func startIn(t *testing.T, r Rival, task Task) string {
 	t.Helper()
@@ -104,9 +147,14 @@ func startIn(t *testing.T, r Rival, task Task) string {
 // talk holds a session and compares the echoes.
 func talk(t *testing.T, address string) {
 	t.Helper()
+	talkTo(t, "ws://"+address+"/", nil)
+}
+
+func talkTo(t *testing.T, url string, config *tls.Config) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	c, _, err := websocket.Dial(ctx, "ws://"+address+"/", nil)
+	c, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: &http.Client{Transport: &http.Transport{TLSClientConfig: config}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,13 +20,17 @@ import (
 
 // Task is what a rival does in one run.
 type Task struct {
-	Listen   string   // address for clients
-	Admin    string   // a second free address, for those that need one
-	Backends []string // addresses, host:port
-	CA       string   // file with the backends' certificate; empty: no TLS
-	Sessions int      // most clients at once
-	Dir      string   // temporary, for its configuration
+	Listen   string       // address for clients
+	Admin    string       // a second free address, for those that need one
+	Backends []string     // addresses, host:port
+	CA       string       // file with the backends' certificate; empty: no TLS
+	Serves   *Certificate // for clients; nil: no TLS
+	Sessions int          // most clients at once
+	Dir      string       // temporary, for its configuration
 }
+
+// Certificate names the PEM files of a certificate: itself, its key, and both in one.
+type Certificate struct{ File, Key, Both string }
 
 // Rival is a proxy to compare. A fresh process serves each run. Its fields are static after SetUp.
 type Rival struct {
@@ -35,6 +39,7 @@ type Rival struct {
 	Version string
 	Missing string // why it cannot run here
 	NoTLS   string // why it cannot use TLS to backends
+	Serves  bool   // it is set up for TLS towards clients: with version 1.3 and AES-128-GCM
 
 	// Command returns its program and arguments; nil: there is no proxy.
 	Command func(Task) ([]string, error)
@@ -53,6 +58,9 @@ func (r Rival) Start(ctx context.Context, t Task) (*child.Process, string, error
 	}
 	if t.CA != "" && r.NoTLS != "" {
 		return nil, "", fmt.Errorf("%w: %s", ErrSkipped, r.NoTLS)
+	}
+	if t.Serves != nil && !r.Serves {
+		return nil, "", fmt.Errorf("%w: it is not set up for TLS towards clients", ErrSkipped)
 	}
 	argv, err := r.Command(t)
 	if err != nil {

@@ -88,6 +88,7 @@ func nginx(ctx context.Context, o Options) []Rival {
 	r := server("nginx", "nginx, worker processes: %d", "nginx.conf", o.Workers["nginx"], func(_ Task, file string) []string {
 		return []string{program, "-e", "stderr", "-p", filepath.Dir(file), "-c", file}
 	})
+	r.Serves = true
 	return []Rival{r.found(ctx, err, program, "-v")}
 }
 
@@ -96,6 +97,7 @@ func haproxy(ctx context.Context, o Options) []Rival {
 	r := server("haproxy", "HAProxy, threads: %d", "haproxy.cfg", o.Workers["haproxy"], func(_ Task, file string) []string {
 		return []string{program, "-db", "-f", file}
 	})
+	r.Serves = true
 	return []Rival{r.found(ctx, err, program, "-v")}
 }
 
@@ -123,6 +125,7 @@ func envoy(ctx context.Context, o Options) []Rival {
 	r := server("envoy", "Envoy, worker threads: %d", "envoy.yaml", o.Workers["envoy"], func(_ Task, file string) []string {
 		return []string{program, "-c", file, "--concurrency", n, "--disable-hot-restart", "--log-level", "error"}
 	})
+	r.Serves = true
 	return []Rival{r.found(ctx, err, program, "--version")}
 }
 

@@ -65,11 +65,16 @@ func wsbouncers(ctx context.Context, o Options) []Rival {
 // WSBouncer returns the proxy with a profile, a number of connections to each backend, opened in advance, and more flags. Like the
 // others, it does not log sessions.
 func WSBouncer(name, binary, profile string, each func(Task) int, flags ...string) Rival {
-	r := Rival{Name: name}
+	r := Rival{Name: name, Serves: true}
 	r.Command = func(t Task) ([]string, error) {
 		argv := []string{
-			binary, "serve", "--listen", t.Listen, "--admin", t.Admin, "--profile", profile, "--log-level", "warn",
+			binary, "serve", "--admin", t.Admin, "--profile", profile, "--log-level", "warn",
 			"--connections", strconv.Itoa(each(t)),
+		}
+		if t.Serves == nil {
+			argv = append(argv, "--listen", t.Listen)
+		} else {
+			argv = append(argv, "--tls-listen", t.Listen, "--tls-cert", t.Serves.File, "--tls-key", t.Serves.Key)
 		}
 		argv = append(argv, flags...)
 		if t.CA != "" {

@@ -37,7 +37,12 @@ func (p *Proxy) listenAdmin() error {
 		if err != nil {
 			return fmt.Errorf("--admin: %w", err)
 		}
-		p.adminAt = append(p.adminAt, machine.KeepDescriptors(listener))
+		secured, err := p.secureAdmin(machine.KeepDescriptors(listener))
+		if err != nil {
+			_ = listener.Close()
+			return err
+		}
+		p.adminAt = append(p.adminAt, secured)
 	}
 	if s.AdminSocket != "" {
 		listener, err := listenSocket(s.AdminSocket)
@@ -93,7 +98,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 	p.hub = live.Start(live.Options{Source: p.watched(audit), Guard: p.guard, Log: p.log})
 	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
-		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles, Changed: noteChange(audit)}),
+		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles, Changed: noteChange(audit), Hides: maySeeNoSecrets}),
 		LogLevel:      admin.LogLevel{Get: p.LogLevel, Set: p.SetLogLevel, Allowed: settings.LogLevels},
 		Sessions:      p.sessionsAPI(),
 		Actions:       p.actions(),
@@ -104,15 +109,23 @@ func (p *Proxy) serveAdmin(store config.Store) {
 		Trusted:     fromThisMachine,
 		Guesses:     auth.NewGuard(limits.Rate{N: 10, Per: time.Minute}, p.log, time.Now),
 	})), admin.Limits{}, p.log)
+	p.keepAdminTLS()
+	scheme := "http://"
+	if p.adminSecured != nil {
+		scheme = "https://"
+	}
 	for _, listener := range p.adminAt {
 		go func() { _ = p.admin.Serve(listener) }() // until Shutdown closes it
 		if listener.Addr().Network() == "unix" {
 			p.log.Info("admin API", "address", "unix:"+listener.Addr().String())
 		} else {
-			p.log.Info("admin API", "address", "http://"+listener.Addr().String())
+			p.log.Info("admin API", "address", scheme+listener.Addr().String())
 		}
 	}
 }
+
+// maySeeNoSecrets reports whether the caller of the API is a reader.
+func maySeeNoSecrets(r *http.Request) bool { return admin.CallerOf(r).Role != api.RoleOperator }
 
 // noteChange returns what notes changes of the configuration in the audit log. What they changed is in the configuration's history.
 func noteChange(audit *admin.Audit) func(*http.Request, config.Change, string, error) {

@@ -89,6 +89,17 @@ func issuer(m *acme.Manager) secure.Issuer {
 	return m
 }
 
+// ReloadCertificates reads the files of TLS certificates, keys and authorities again. It does not wait for that. What is bad does not come
+// into force, and is logged.
+func (p *Proxy) ReloadCertificates() {
+	if p.secured != nil {
+		p.secured.Reload(p.live.Load().Secured())
+	}
+	if p.adminSecured != nil {
+		p.adminSecured.Reload(nil) // which file it is needs a restart
+	}
+}
+
 // hosts returns the hosts that the services of a configuration are for, each once.
 func hosts(snapshot *config.Snapshot) (all []string) {
 	for _, service := range snapshot.Services() {
@@ -116,8 +127,8 @@ func uncovered(secured *secure.Listeners, snapshot *config.Snapshot) string {
 // CheckTLS reads the certificates as Start does, and returns what is likely to be a mistake about them. snapshot is nil for a configuration
 // that does not exist yet.
 func (s *Settings) CheckTLS(snapshot *config.Snapshot) (warnings []string, err error) {
-	if len(s.TLSListen) == 0 {
-		return nil, nil
+	if warnings, err = s.checkAdminTLS(); err != nil || len(s.TLSListen) == 0 {
+		return warnings, err
 	}
 	if s.TLSAutoCA != "" && len(s.TLSAuto) > 0 {
 		if _, err := secure.Authorities(s.TLSAutoCA); err != nil {
@@ -128,7 +139,7 @@ func (s *Settings) CheckTLS(snapshot *config.Snapshot) (warnings []string, err e
 	if err != nil {
 		return nil, err
 	}
-	warnings = secured.Warnings()
+	warnings = append(warnings, secured.Warnings()...)
 	if text := uncovered(secured, snapshot); text != "" {
 		warnings = append(warnings, text)
 	}

@@ -66,6 +66,9 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		if err := checkTLS(cmd, &all, nil); err != nil {
 			return err
 		}
+		content := config.NewContent()
+		content.Services[app.FixedService] = all.Service
+		warnOfAuth(cmd, &all.Settings, &content)
 		needs := newNeeds(all.Needs(), &all.Settings)
 		needs.warn(cmd.ErrOrStderr())
 		if form.forPrograms() {
@@ -89,6 +92,8 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		if err := app.CheckHealthPath(loaded.HealthPath, snapshot); err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
+		content := snapshot.Content()
+		warnOfAuth(cmd, &loaded.Settings, &content)
 		needs.Version = snapshot.Version()
 		for _, text := range snapshot.TenantWarnings() {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
@@ -114,6 +119,13 @@ func checkTLS(cmd *cobra.Command, s *app.Settings, snapshot *config.Snapshot) er
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 	}
 	return err
+}
+
+// warnOfAuth prints what is likely a mistake, or unsafe, about how clients are authenticated.
+func warnOfAuth(cmd *cobra.Command, s *settings.Settings, content *config.Content) {
+	for _, text := range authWarnings(s, content, time.Now()) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
+	}
 }
 
 // checkTimeout is the maximum time for a database to answer.

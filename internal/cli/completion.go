@@ -55,11 +55,9 @@ func completeFlag(cmd *cobra.Command, flag string, kind config.Kind) {
 // storedNames returns the names that the configuration has, which the command's flags or the environment name. Nobody reads messages
 // while a word is completed: there are no names if nothing answers in time.
 func storedNames(cmd *cobra.Command, kind config.Kind) []string {
-	var from targetFlags
-	for flag, value := range map[string]*string{"admin": &from.admin, "admin-token": &from.token, "database": &from.database} {
-		if f := cmd.Flags().Lookup(flag); f != nil {
-			*value = f.Value.String()
-		}
+	from := targetFlags{adminFlags: adminFlagsOf(cmd)}
+	if f := cmd.Flags().Lookup("database"); f != nil {
+		from.database = f.Value.String()
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()

@@ -19,12 +19,7 @@ import (
 )
 
 // proxyFlags say which running proxy a command uses.
-type proxyFlags struct{ admin, token string }
-
-func (f *proxyFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.admin, "admin", "", "admin API of a running proxy: "+client.AllowedAddresses+" (or "+adminVariable+")")
-	cmd.Flags().StringVar(&f.token, "admin-token", "", "token of the admin API (better in "+tokenVariable+")")
-}
+type proxyFlags struct{ adminFlags }
 
 // open returns a client of the proxy: that of --admin, of the environment, or the one on this machine whose admin socket is in the
 // state directory.
@@ -40,12 +35,8 @@ func (f *proxyFlags) open() (*client.Client, error) {
 		}
 		address = "unix:" + socket
 	}
-	c, err := client.New(address, f.secret())
-	return c, usageError(err)
+	return f.connect(address)
 }
-
-// secret returns the token of the admin API; empty for none.
-func (f *proxyFlags) secret() string { return cmp.Or(f.token, os.Getenv(tokenVariable)) }
 
 // errNoProxy says that no flag, variable or socket names a running proxy.
 func errNoProxy(socket string) error {

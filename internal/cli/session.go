@@ -220,7 +220,7 @@ func completeSessions(several bool) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
-		from := proxyFlags{admin: cmd.Flags().Lookup("admin").Value.String(), token: cmd.Flags().Lookup("admin-token").Value.String()}
+		from := proxyFlags{adminFlagsOf(cmd)}
 		var list api.SessionList
 		_ = from.use(func(proxy *client.Client) (err error) { // nobody reads messages while a word is completed
 			list, err = sessions(ctx, proxy, api.SessionQuery{Sort: "started", Limit: 1000})

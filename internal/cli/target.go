@@ -20,17 +20,20 @@ import (
 
 // The environment variables that name a configuration.
 const (
-	adminVariable    = "WSBOUNCER_ADMIN"
-	tokenVariable    = "WSBOUNCER_ADMIN_TOKEN"
-	databaseVariable = "WSBOUNCER_DATABASE"
+	adminVariable     = "WSBOUNCER_ADMIN"
+	tokenVariable     = "WSBOUNCER_ADMIN_TOKEN"
+	authorityVariable = "WSBOUNCER_ADMIN_CA"
+	databaseVariable  = "WSBOUNCER_DATABASE"
 )
 
 // targetFlags say which configuration a command uses: that of a running proxy, or that in a database.
-type targetFlags struct{ admin, token, database string }
+type targetFlags struct {
+	adminFlags
+	database string
+}
 
 func (f *targetFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.admin, "admin", "", "admin API of a running proxy: "+client.AllowedAddresses+" (or "+adminVariable+")")
-	cmd.Flags().StringVar(&f.token, "admin-token", "", "token of the admin API (better in "+tokenVariable+")")
+	f.adminFlags.add(cmd)
 	cmd.Flags().StringVar(&f.database, "database", "", "use this database directly: "+stores.Allowed+" (or "+databaseVariable+")")
 }
 
@@ -86,13 +89,11 @@ func (f *targetFlags) openFor(ctx context.Context, making bool, options config.O
 	}
 	t := new(target)
 	if admin != "" {
-		token := f.token
-		if token == "" {
-			token = os.Getenv(tokenVariable)
+		connection, err := f.connect(admin)
+		if err != nil {
+			return nil, err
 		}
-		if t.proxy, err = remote.Dial(admin, remote.ClientOptions{Token: token}); err != nil {
-			return nil, usageError(err)
-		}
+		t.proxy = remote.New(connection, remote.ClientOptions{})
 		t.Store, t.name = t.proxy, admin
 	}
 	if database == "" {
@@ -131,6 +132,8 @@ func explained(err error, elsewhere string) error {
 		return err
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w (run this command as the user of the proxy, or as root)", err)
+	case isUntrusted(err):
+		return fmt.Errorf("%w (use --admin-ca FILE if your own authority has signed its certificate)", err)
 	}
 	return fmt.Errorf("%w (is it running? %s)", err, elsewhere)
 }

@@ -2,7 +2,12 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +18,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
 )
 
 // What names the configuration: flags, WSBOUNCER_ADMIN, WSBOUNCER_DATABASE, the socket of this machine's proxy, in that order.
@@ -82,6 +88,49 @@ func TestAdminToken(t *testing.T) {
 	s.must("service add stt --admin-token s3cret")
 	t.Setenv(tokenVariable, "s3cret")
 	s.must("service set stt --queue 7")
+	path := s.write("s3cret\n")
+	t.Setenv(tokenVariable, "file:"+path)
+	t.Setenv("MINE", "s3cret")
+	s.must("service set stt --queue 8", "service set stt --queue 9 --admin-token env:MINE")
+	s.refuse(
+		refusal{[]string{"service", "ls", "--admin-token", "env:NONE_SUCH"}, 2, "--admin-token: env:NONE_SUCH: the environment variable is not set"},
+		refusal{[]string{"service", "ls", "--admin-token", "file:" + path + ".not"}, 2, "no such file"},
+		refusal{[]string{"service", "ls", "--admin-token", "env: MINE"}, 2, "--admin-token: invalid token: it has spaces"},
+	)
+}
+
+// Commands use https:// addresses, verify the proxy's certificate, and say what to do if they do not trust it.
+func TestAdminTLS(t *testing.T) {
+	directory := alone(t)
+	authority := securetest.NewAuthority(t)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer s3cret" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		_, _ = w.Write([]byte(`{"level": "info"}`))
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Issue(nil, "127.0.0.1")}}
+	server.StartTLS()
+	defer server.Close()
+	level := []string{"log", "level", "--admin-token", "s3cret"}
+	if status, out, messages := command(append(level, "--admin", server.URL, "--admin-ca", authority.File())...); status != 0 || out != "info\n" {
+		t.Errorf("status %d, %q, %q", status, out, messages)
+	}
+	for says, args := range map[string][]string{
+		"x509: certificate signed by unknown authority (use --admin-ca FILE if your own authority has signed its certificate)": {"--admin", server.URL},
+		"--admin-ca: stat " + directory + "/none: no such file or directory":                                                   {"--admin", server.URL, "--admin-ca", directory + "/none"},
+		"speaks TLS: use https:// for its address":                                                                             {"--admin", strings.TrimPrefix(server.URL, "https://")},
+	} {
+		if status, _, messages := command(append(level, args...)...); status == 0 || !strings.Contains(messages, says) {
+			t.Errorf("%v: status %d, %q; want %s", args, status, messages, says)
+		}
+	}
+	t.Setenv(authorityVariable, authority.File())
+	t.Setenv(adminVariable, server.URL)
+	if status, out, messages := command(level...); status != 0 || out != "info\n" {
+		t.Errorf("by variables: status %d, %q, %q", status, out, messages)
+	}
 }
 
 // A configuration that somebody made invalid by hand is named, and can be put right by a command.

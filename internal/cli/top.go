@@ -71,7 +71,7 @@ With --once, it prints one frame as text, also without a terminal: as wide as CO
 					return err // better here than on a screen that is empty otherwise
 				}
 				return top.Run(cmd.Context(), top.Options{
-					Proxy: proxy, Operator: &operator{proxy: proxy, token: from.secret()}, Interval: interval,
+					Proxy: proxy, Operator: &operator{proxy: proxy}, Interval: interval,
 					Style: top.Style{Colours: colours(out), ASCII: asciiOnly()}, In: in, Out: out,
 				})
 			})
@@ -109,7 +109,6 @@ func asciiOnly() bool {
 // operator carries out the orders of top's user.
 type operator struct {
 	proxy *client.Client
-	token string
 }
 
 // fromTop is the reason in the audit log and in the configuration's history.
@@ -144,12 +143,9 @@ func (o *operator) Resume(ctx context.Context, service string) (string, error) {
 
 // SetState implements [top.Operator]. It changes the configuration, as 'wsbouncer backend drain' does.
 func (o *operator) SetState(ctx context.Context, backend, state string) (string, error) {
-	store, err := remote.Dial(o.proxy.Address(), remote.ClientOptions{Token: o.token, Options: config.Options{Profiles: config.CheckProfiles}})
-	if err != nil {
-		return "", err
-	}
+	store := remote.New(o.proxy, remote.ClientOptions{Options: config.Options{Profiles: config.CheckProfiles}})
 	defer store.Close()
-	_, err = store.Apply(ctx, config.Change{Who: whoami(), Why: fromTop, Mutations: []config.Mutation{{
+	_, err := store.Apply(ctx, config.Change{Who: whoami(), Why: fromTop, Mutations: []config.Mutation{{
 		Verb: config.Set, Kind: config.KindBackend, Name: backend, Values: config.Values{"state": state},
 	}}})
 	if err != nil {

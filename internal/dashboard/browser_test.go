@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/devtools"
 )
 
@@ -278,29 +279,91 @@ func TestProxyGoesAndComesBack(t *testing.T) {
 	}
 }
 
-func TestAsksForToken(t *testing.T) {
-	f := startFake(t)
-	f.token = "s3cret"
-	page := startChromium(t).Open(f.url())
+// logIn enters a token in the form.
+func logIn(page devtools.Tab, token string) {
 	page.Await(`document.querySelector("#token-dialog[open]")`)
-	use := func(token string) {
-		page.Evaluate(fmt.Sprintf(`{
-			const form = document.querySelector("#token-dialog form");
-			form.elements.token.value = %q;
-			form.querySelector("button").click();
-		}`, token), nil)
+	page.Evaluate(fmt.Sprintf(`{
+		const form = document.querySelector("#token-dialog form");
+		form.elements.token.value = %q;
+		form.querySelector("button").click();
+	}`, token), nil)
+}
+
+// again opens the page again, which has finished when it returns.
+func again(page devtools.Tab, f *fakeProxy) {
+	page.Command("Page.navigate", map[string]any{"url": f.url()}, nil)
+}
+
+func TestLogsIn(t *testing.T) {
+	f := startFake(t)
+	f.token, f.reader = "s3cret", "r3ader"
+	page := startChromium(t).Open(f.url())
+	resize(page, 1440, 900)
+	logIn(page, "wrong")
+	page.Await(`document.querySelector("#token-dialog [role=alert]")?.textContent.startsWith("Not logged in: the admin API needs a token")`)
+	if left := value[string](page, `document.querySelector("#token-dialog input").value`); left != "" {
+		t.Errorf("the form still has %q", left)
 	}
-	use("wrong")
-	page.Await(`document.querySelector("#token-dialog[open] input")?.value === ""`)
-	use("s3cret")
-	page.Await(`document.querySelectorAll("#session-rows tr").length > 0`)
+	page.Screenshot("login")
+	logIn(page, "s3cret")
+	page.Await(`document.querySelectorAll("#session-rows tr").length > 0 && !document.querySelector("#token-dialog")`)
 	if kept := value[string](page, `sessionStorage.getItem("wsbouncer.token") + " " + localStorage.length + " " + document.cookie`); kept != "s3cret 0 " {
 		t.Errorf("kept is %q", kept)
 	}
-	page.Command("Page.reload", nil, nil)
+	if shown := page.Text("#access"); shown != "operator" {
+		t.Errorf("the page says %q", shown)
+	}
+	again(page, f)
 	page.Await(`document.querySelectorAll("#session-rows tr").length > 0 && !document.querySelector("#token-dialog")`)
 	page.Evaluate(`document.querySelector("#sign-out").click()`, nil)
+	again(page, f)
 	page.Await(`document.querySelector("#token-dialog[open]")`)
+	if kept := value[int](page, `sessionStorage.length`); kept != 0 {
+		t.Errorf("after the logout, the tab keeps %d values", kept)
+	}
+	// A token that was kept for long enough is forgotten.
+	logIn(page, "s3cret")
+	page.Await(`!document.querySelector("#token-dialog") && sessionStorage.getItem("wsbouncer.until") > Date.now()`)
+	page.Evaluate(`sessionStorage.setItem("wsbouncer.until", Date.now())`, nil)
+	again(page, f)
+	page.Await(`document.querySelector("#token-dialog[open]") && sessionStorage.length === 0`)
+}
+
+// Readers see everything, and nothing with which to act.
+func TestReadersSeeNoActions(t *testing.T) {
+	f := startFake(t)
+	f.token, f.reader = "s3cret", "r3ader"
+	browser := startChromium(t)
+	page := browser.Open(f.url())
+	resize(page, 1440, 900)
+	actions := func() int {
+		return value[int](page, `[...document.querySelectorAll(".menu summary, .menu button, button.danger")].filter((node) => node.checkVisibility()).length`)
+	}
+	logIn(page, "r3ader")
+	page.Await(`document.querySelectorAll("#session-rows tr").length > 0 && document.querySelector("#access").textContent === "reader"`)
+	page.Evaluate(`{
+		const row = document.querySelector("#session-rows tr");
+		row.focus();
+		row.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true, cancelable: true}));
+	}`, nil)
+	page.Await(`document.querySelector("#detail dd")`)
+	page.Screenshot("reader")
+	if n := actions(); n != 0 {
+		t.Errorf("a reader sees %d actions", n)
+	}
+	page.Evaluate(`document.querySelector("#sign-out").click()`, nil)
+	again(page, f)
+	logIn(page, "s3cret")
+	page.Await(`document.querySelectorAll("#session-rows tr").length > 0 && document.querySelector("#access").textContent === "operator"`)
+	if n := actions(); n == 0 {
+		t.Error("an operator sees no actions")
+	}
+	f.update(func() {
+		f.audit = append(f.audit, api.Action{Time: time.Now(), Action: "pause", Target: "stt", Result: api.ResultRefused, Caller: "reader token", From: "192.0.2.9:1", Detail: "readers may only read"})
+	})
+	again(page, f)
+	page.Await(`document.querySelector("#audit-rows tr[data-result=refused]")?.textContent.includes("reader token") &&
+		document.querySelector("#audit-rows tr[data-result=refused]").textContent.includes("refused: readers may only read")`)
 }
 
 // measure finds texts whose contrast is too low (WCAG 2.2, 1.4.3), and controls that have no name or are too small (2.5.8).

@@ -31,6 +31,7 @@ type fakeProxy struct {
 	audit    []api.Action
 	history  api.History
 	token    string
+	reader   string // a token for reading only; empty for none
 	readOnly bool
 	requests []string // changes: method, path with query, body
 }
@@ -143,7 +144,7 @@ func (f *fakeProxy) fill() {
 		}
 		f.ended = append(f.ended, s)
 	}
-	f.audit = []api.Action{{Time: now.Add(-time.Minute), Action: "kill", Target: "q7m2kd4x-9", Who: "alice", Why: hostile, From: "admin socket", Detail: "1 session"}}
+	f.audit = []api.Action{{Time: now.Add(-time.Minute), Action: "kill", Target: "q7m2kd4x-9", Result: api.ResultDone, Who: "alice", Why: hostile, Role: api.RoleOperator, Caller: "user alice (uid 1000)", From: "admin socket", Detail: "1 session"}}
 	f.history.IntervalSeconds = 10
 	for i := range 360 {
 		f.history.Points = append(f.history.Points, api.Point{
@@ -182,6 +183,16 @@ func (f *fakeProxy) handler() http.Handler {
 	mux.Handle("GET /{$}", page)
 	mux.Handle("GET /static/", page)
 	mux.HandleFunc("GET "+api.EventsPath, f.serveEvents)
+	mux.HandleFunc("GET "+api.AccessPath, func(w http.ResponseWriter, r *http.Request) {
+		access := api.Access{Role: api.RoleOperator, Caller: "this machine", From: r.RemoteAddr}
+		switch bearer(r) {
+		case f.token:
+			access.Caller = "operator token"
+		case f.reader:
+			access.Role, access.Caller = api.RoleReader, "reader token"
+		}
+		f.answer(w, access)
+	})
 	mux.HandleFunc("GET "+api.SessionsPath, func(w http.ResponseWriter, r *http.Request) {
 		q, err := api.ParseSessionQuery(r.URL.Query())
 		if err != nil {
@@ -222,14 +233,20 @@ func (f *fakeProxy) handler() http.Handler {
 	mux.HandleFunc("/", f.serveChange)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
-		token := f.token
+		token, reader := f.token, f.reader
 		f.mu.Unlock()
-		if token != "" && strings.HasPrefix(r.URL.Path, "/api/") && r.Header.Get("Authorization") != "Bearer "+token {
+		known := bearer(r) != "" && (bearer(r) == token || bearer(r) == reader)
+		if token != "" && strings.HasPrefix(r.URL.Path, "/api/") && !known {
 			f.refuse(w, http.StatusUnauthorized, api.KindRefused, "the admin API needs a token (Authorization: Bearer TOKEN)")
 			return
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// bearer returns a request's token; empty for none.
+func bearer(r *http.Request) string {
+	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 }
 
 func (f *fakeProxy) serveEvents(w http.ResponseWriter, r *http.Request) {

@@ -116,9 +116,6 @@ func (l *Loaded) Risks() (risks []string) {
 			add("%s: every user of this machine can read %s: remove that right (chmod o-r %[2]s)", t.name, path)
 		}
 	}
-	if l.AdminTLSKey != "" && readableByAll(l.AdminTLSKey) {
-		add("admin-tls-key: every user of this machine can read %s: remove that right (chmod o-r %[1]s)", l.AdminTLSKey)
-	}
 	if info, err := os.Stat(l.Directory()); err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
 		add("state-directory: every user of this machine can write to %s, and so change the configuration: remove that right (chmod o-w %[1]s)", l.Directory())
 	}

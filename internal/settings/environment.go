@@ -19,6 +19,9 @@ func Variable(name string) string {
 // ConfigVariable names the file if the flag --config does not.
 const ConfigVariable = prefix + "CONFIG"
 
+// authorityVariable is for commands that talk to a proxy, and no setting.
+const authorityVariable = prefix + "ADMIN_CA"
+
 // injected are variables that Kubernetes sets in every container when a service is named wsbouncer, or wsbouncer-admin
 // and the like (https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables).
 var injected = regexp.MustCompile(`^` + prefix + `([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
@@ -60,6 +63,7 @@ func (l *loading) environment(all []string) {
 		l.set(s, name, name+": ", texts)
 	}
 	delete(own, ConfigVariable)
+	delete(own, authorityVariable)
 	for name := range own {
 		if injected.MatchString(name) {
 			continue

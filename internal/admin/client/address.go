@@ -13,7 +13,7 @@ import (
 )
 
 // AllowedAddresses says in words what the address of an admin API may be.
-const AllowedAddresses = "host:port, http://host:port, or unix:/path/of/socket"
+const AllowedAddresses = "host:port, http://host:port, https://host:port, or unix:/path/of/socket"
 
 // dialTimeout is for connecting to the proxy.
 const dialTimeout = 5 * time.Second

@@ -5,6 +5,8 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,14 +34,26 @@ type Client struct {
 	http      *http.Client
 }
 
-// New returns a client for the admin API at an address: host:port, http://host:port or unix:/path/of/socket. It sends the token with
-// every request, unless it is empty. It does not connect yet.
-func New(address, token string) (*Client, error) {
+// Options are the settings of a client.
+type Options struct {
+	// Token is sent with every request, if there is one.
+	Token string
+	// Authorities may have signed the certificate of a proxy at https://; nil for those of the system.
+	Authorities *x509.CertPool
+}
+
+// New returns a client for the admin API at an address: host:port, http://host:port, https://host:port or unix:/path/of/socket. It sends
+// the token with every request, unless it is empty. It does not connect yet.
+func New(address, token string) (*Client, error) { return Open(address, Options{Token: token}) }
+
+// Open is New with options.
+func Open(address string, o Options) (*Client, error) {
 	t, err := parseAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{address: address, target: t, token: token, transport: t.transport()}
+	c := &Client{address: address, target: t, token: o.Token, transport: t.transport()}
+	c.transport.TLSClientConfig = &tls.Config{RootCAs: o.Authorities, MinVersion: tls.VersionTLS12}
 	c.http = &http.Client{
 		Transport: c.transport,
 		// The API never redirects.
@@ -193,6 +207,9 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 
 // refused returns the error that an answer describes.
 func (c *Client) refused(response *http.Response, answer []byte) error {
+	if bytes.Contains(answer, []byte("HTTP request to an HTTPS server")) { // package net/http answers so
+		return fmt.Errorf("the proxy at %s speaks TLS: use https:// for its address", c.address)
+	}
 	var sent api.Failure
 	if err := json.Unmarshal(answer, &sent); err != nil || sent.Error.Text == "" {
 		return fmt.Errorf("%s answered %q to %s %s: is it the admin API of wsbouncer, in a version that has this?",

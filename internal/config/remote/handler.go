@@ -21,6 +21,8 @@ type HandlerOptions struct {
 	Profiles config.ProfileCheck
 	// Changed is told of each change that was asked for: the version after it, or why it failed. nil if nobody wants to know.
 	Changed func(r *http.Request, c config.Change, version string, err error)
+	// Hides reports whether the caller may not see secrets, such as headers' values; nil if all callers may.
+	Hides func(*http.Request) bool
 }
 
 // Limits on the server's side.
@@ -35,7 +37,7 @@ const (
 // context ends or the store is closed; whoever shuts the server down must first do one of the two. The server limits how long a
 // request may take to arrive ([http.Server.ReadTimeout]). Its WriteTimeout must be longer than a minute, since requests may wait.
 func Handler(store config.Store, o HandlerOptions) http.Handler {
-	h := &handler{store: store, check: o.Profiles, inForce: o.InForce, changed: o.Changed, waiting: make(chan struct{}, maxWaiting)}
+	h := &handler{store: store, check: o.Profiles, inForce: o.InForce, changed: o.Changed, hides: o.Hides, waiting: make(chan struct{}, maxWaiting)}
 	mux := http.NewServeMux()
 	for _, route := range []struct {
 		method, path string
@@ -89,6 +91,7 @@ type handler struct {
 	check   config.ProfileCheck
 	inForce func() InForce // nil if there is none to show
 	changed func(*http.Request, config.Change, string, error)
+	hides   func(*http.Request) bool
 	waiting chan struct{} // one element for each request that waits
 }
 
@@ -97,14 +100,22 @@ func (h *handler) show(r *http.Request) (any, error) {
 	if view, err := h.wantsView(r); err != nil {
 		return nil, err
 	} else if view {
-		return h.view(r.Context())
+		return h.view(r)
 	}
 	snapshot, err := h.store.Load(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	content := snapshot.Content()
-	return encode(snapshot.Version(), &content), nil
+	return h.document(r, snapshot.Version(), &content), nil
+}
+
+// document returns a configuration as the caller may see it.
+func (h *handler) document(r *http.Request, version string, content *config.Content) document {
+	if h.hides != nil && h.hides(r) {
+		return encodeShown(version, content)
+	}
+	return encode(version, content)
 }
 
 // version returns the current version. With ?unlike=VERSION&wait=20s it answers as soon as the version is another one, or after
@@ -186,5 +197,5 @@ func (h *handler) at(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode(version, &content), nil
+	return h.document(r, version, &content), nil
 }

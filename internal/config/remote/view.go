@@ -61,7 +61,8 @@ func (h *handler) wantsView(r *http.Request) (bool, error) {
 }
 
 // view returns the store's configuration or, if the store fails, the one in force. It does not ask a store that is known to fail.
-func (h *handler) view(ctx context.Context) (any, error) {
+func (h *handler) view(r *http.Request) (any, error) {
+	ctx := r.Context()
 	force := h.inForce()
 	if force.Stale == nil {
 		asking, cancel := context.WithTimeoutCause(ctx, viewTimeout, fmt.Errorf("no answer within %v", viewTimeout))
@@ -69,7 +70,7 @@ func (h *handler) view(ctx context.Context) (any, error) {
 		snapshot, err := h.store.Load(asking)
 		if err == nil {
 			content := snapshot.Content()
-			return encode(snapshot.Version(), &content), nil
+			return h.document(r, snapshot.Version(), &content), nil
 		}
 		if ctx.Err() != nil { // nobody waits for the answer any more
 			return nil, err
@@ -77,7 +78,7 @@ func (h *handler) view(ctx context.Context) (any, error) {
 		force.Stale = &Stale{Since: time.Now(), Reason: inTime(asking, err).Error()}
 	}
 	content := force.Snapshot.Content()
-	return viewed{document: encode(force.Version, &content), Stale: force.Stale}, nil
+	return viewed{document: h.document(r, force.Version, &content), Stale: force.Stale}, nil
 }
 
 // inTime returns why a store failed. If its time was over, the error says how long that time was.

@@ -34,10 +34,25 @@ type document struct {
 }
 
 func encode(version string, content *config.Content) document {
+	return encodeValues(version, content, content.Values)
+}
+
+// encodeShown is encode for a caller who may not see secrets. The hash of a key is left out: a text in its place would be no hash.
+func encodeShown(version string, content *config.Content) document {
+	return encodeValues(version, content, func(kind config.Kind, name string) config.Values {
+		values := content.Shown(kind, name)
+		if kind == config.KindKey {
+			delete(values, "hash")
+		}
+		return values
+	})
+}
+
+func encodeValues(version string, content *config.Content, values func(config.Kind, string) config.Values) document {
 	all := func(kind config.Kind) map[string]json.RawMessage {
 		to := make(map[string]json.RawMessage)
 		for _, name := range content.Names(kind) {
-			to[name] = config.JSON(kind, content.Values(kind, name), false)
+			to[name] = config.JSON(kind, values(kind, name), false)
 		}
 		return to
 	}

@@ -152,22 +152,3 @@ export function resumeService(service) {
     },
   });
 }
-
-/** askToken asks for the token of the admin API, and calls back with it. */
-export function askToken(message, then) {
-  if (document.getElementById("token-dialog")) return;
-  const token = h("input", { type: "password", name: "token", required: true, autocomplete: "current-password", spellcheck: "false" });
-  const form = h("form", { method: "dialog" }, h("h2", { id: "token-title" }, "Token of the admin API"), h("p", {}, message),
-    h("label", {}, h("span", {}, "Token"), token), h("p", { class: "muted small" }, "This tab keeps it until you close the tab."),
-    h("p", { class: "buttons" }, h("button", { type: "submit", class: "primary" }, "Use this token")));
-  const dialog = h("dialog", { id: "token-dialog", "aria-labelledby": "token-title" }, form);
-  dialog.addEventListener("cancel", (event) => event.preventDefault());
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    dialog.close();
-    dialog.remove();
-    then(token.value.trim());
-  });
-  document.body.append(dialog);
-  dialog.showModal();
-}

@@ -1,6 +1,8 @@
 // The admin API, as docs/reference/admin-api.md describes it: requests, the stream of events, the token.
 
 const tokenKey = "wsbouncer.token";
+const untilKey = "wsbouncer.until";
+const lifetime = 12 * 3600 * 1000; // how long this tab keeps a token, in milliseconds
 const requestTimeout = 15000; // in milliseconds
 const silence = 15000; // the stream has an event every 2 s; after this time without one, the proxy is taken to be gone
 
@@ -14,18 +16,43 @@ export class Failure extends Error {
   }
 }
 
+/*
+ * The token stays in this tab, and goes out in the header Authorization only. A cookie would go to every other program that listens on
+ * another port of the same host (RFC 6265, section 8.5), and browsers would send it for pages of other sites; session storage belongs to
+ * this origin, with its port, and to this tab.
+ */
 let token = null;
-try { token = sessionStorage.getItem(tokenKey); } catch { /* no storage: it is asked for again after a reload */ }
+let until = 0; // when the token is forgotten, in milliseconds since 1970
+try {
+  token = sessionStorage.getItem(tokenKey);
+  until = Number(sessionStorage.getItem(untilKey));
+} catch { /* no storage: it is asked for again after a reload */ }
 
 export const hasToken = () => token !== null;
 
-/** setToken keeps the token for as long as the tab lives; null forgets it. */
+/** expired forgets a token that this tab has kept for long enough, and reports whether there was one. */
+export function expired() {
+  if (token === null || Date.now() < until) return false;
+  setToken(null);
+  return true;
+}
+
+/** setToken keeps the token for a working day at most, as long as the tab lives; null forgets it. */
 export function setToken(value) {
   token = value;
+  until = value === null ? 0 : Date.now() + lifetime;
   try {
-    if (value === null) sessionStorage.removeItem(tokenKey);
-    else sessionStorage.setItem(tokenKey, value);
+    if (value === null) for (const key of [tokenKey, untilKey]) sessionStorage.removeItem(key);
+    else for (const [key, text] of [[tokenKey, value], [untilKey, String(until)]]) sessionStorage.setItem(key, text);
   } catch { /* no storage */ }
+}
+
+/** logIn tries a token, keeps it if the proxy accepts it, and returns whom the proxy takes the page for. */
+export async function logIn(value) {
+  const response = await send(address("access"), { headers: { ...headers(false), Authorization: `Bearer ${value}` }, signal: AbortSignal.timeout(requestTimeout) });
+  if (!response.ok) throw await failure(response);
+  setToken(value);
+  return response.json();
 }
 
 /** address returns the address of a path below /api/v1/, also where another server passes on the page at a longer path. */

@@ -1,6 +1,6 @@
 // The page: it follows the stream of events, and shows each part when its data comes.
 
-import { Failure, events, get, hasToken, setToken } from "./api.js";
+import { Failure, events, expired, get, hasToken, setToken } from "./api.js";
 import { attribute, byId, h, keyed, text } from "./dom.js";
 import { duration, plural } from "./format.js";
 import { problems, summary } from "./problems.js";
@@ -13,7 +13,7 @@ import { liveSessions, query, refreshEnded, showSessions, startSessions } from "
 import { closeSession, refreshSession } from "./detail.js";
 import { forgetConfiguration, showConfiguration } from "./configuration.js";
 import { addAudit, showAudit } from "./audit.js";
-import { askToken } from "./actions.js";
+import { logInForm } from "./login.js";
 
 const longestPause = 15000; // between two attempts to connect, in milliseconds
 const hiddenFor = 60000; // a page that nobody sees lets go of the stream after this time
@@ -121,16 +121,21 @@ function lost(error) {
   tell();
 }
 
-function wantToken(error) {
+function wantToken(message) {
   setToken(null);
+  stream?.abort();
   byId("sign-out").hidden = true;
+  showAccess(null);
   attribute(byId("link"), "data-state", "lost");
-  text(byId("link-text"), "needs a token");
-  askToken(error.message, (token) => {
-    setToken(token);
-    byId("sign-out").hidden = false;
-    follow();
-  });
+  text(byId("link-text"), "not logged in");
+  logInForm(message, follow);
+}
+
+/** showAccess shows whom the proxy takes the page for. Readers see no actions: the proxy would refuse them. */
+function showAccess(access) {
+  attribute(document.body, "data-role", access?.role ?? null);
+  text(byId("access"), access ? access.role : "");
+  attribute(byId("access"), "title", access ? `The proxy knows this page as: ${access.caller}, from ${access.from}` : null);
 }
 
 /** follow reads the stream, and after it ends, connects again. Only one stream is open at a time. */
@@ -138,7 +143,11 @@ async function follow() {
   clearTimeout(retryTimer);
   stream?.abort();
   const mine = stream = new AbortController();
+  if (expired()) return wantToken("This tab has kept the token for 12 hours, and has forgotten it.");
   try {
+    showAccess(await get("access"));
+    if (mine !== stream) return;
+    byId("sign-out").hidden = !hasToken();
     await events(query(), mine.signal, (name, data) => {
       if (mine !== stream) return;
       connected();
@@ -147,7 +156,8 @@ async function follow() {
   } catch (error) {
     if (mine !== stream || mine.signal.aborted) return; // another stream follows, or the page is hidden
     if (!(error instanceof Failure)) throw error;
-    if (error.status === 401) wantToken(error);
+    if (error.status === 401) wantToken(hasToken() ? "The proxy does not accept the token any more." : "This proxy asks for a token.");
+    else if (error.status === 429) wantToken("Too many wrong tokens came from your address. Wait a minute.");
     else lost(error);
   }
 }
@@ -172,6 +182,7 @@ byId("sign-out").addEventListener("click", () => {
   location.reload();
 });
 byId("sign-out").hidden = !hasToken();
+setInterval(() => { if (expired()) wantToken("This tab has kept the token for 12 hours, and has forgotten it."); }, 60000);
 addEventListener("acted", () => { forgetConfiguration(); if (stats) slowParts(); });
 
 document.addEventListener("keydown", (event) => {

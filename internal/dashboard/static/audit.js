@@ -21,8 +21,11 @@ function create() {
 }
 
 function update(row, a) {
-  [moment(a.time), a.who || "unknown", `${a.action} ${a.target}`, a.why || "–", a.detail || "–"].forEach((value, i) => text(row.cells[i], value));
-  attribute(row.node, "title", `from ${a.from}`);
+  // What was done needs no word: the others do.
+  const outcome = a.result === "done" ? a.detail : [a.result, a.detail].filter(Boolean).join(": ");
+  [moment(a.time), a.who || a.caller || "unknown", `${a.action} ${a.target}`, a.why || "–", outcome || "–"].forEach((value, i) => text(row.cells[i], value));
+  attribute(row.node, "title", [a.caller, `from ${a.from}`].filter(Boolean).join(", "));
+  attribute(row.node, "data-result", a.result);
 }
 
 export function showAudit() {

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/secure"
+)
+
+// adminFlags say where the admin API of a running proxy is, and how a command proves to it who it is. Variables of the environment are in
+// the place of flags that are not given.
+type adminFlags struct{ admin, token, ca string }
+
+func (f *adminFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.admin, "admin", "", "admin API of a running proxy: "+client.AllowedAddresses+" (or "+adminVariable+")")
+	cmd.Flags().StringVar(&f.token, "admin-token", "", "token of the admin API: env:NAME, file:/path, or the token itself (better in "+tokenVariable+")")
+	cmd.Flags().StringVar(&f.ca, "admin-ca", "", "file of the authorities that may have signed an https:// proxy's certificate (or "+authorityVariable+"; default: the system's)")
+}
+
+// adminFlagsOf returns the flags of a command that another part of it has added.
+func adminFlagsOf(cmd *cobra.Command) (f adminFlags) {
+	for name, value := range map[string]*string{"admin": &f.admin, "admin-token": &f.token, "admin-ca": &f.ca} {
+		if flag := cmd.Flags().Lookup(name); flag != nil {
+			*value = flag.Value.String()
+		}
+	}
+	return f
+}
+
+// connect returns a client of the admin API at an address. It does not connect yet. All errors are those of usage.
+func (f *adminFlags) connect(address string) (*client.Client, error) {
+	var o client.Options
+	var err error
+	if o.Token, err = f.secret(); err != nil {
+		return nil, usageError(err)
+	}
+	if path := cmp.Or(f.ca, os.Getenv(authorityVariable)); path != "" {
+		if o.Authorities, err = secure.Authorities(path); err != nil {
+			return nil, usageError(fmt.Errorf("--admin-ca: %w", err))
+		}
+	}
+	c, err := client.Open(address, o)
+	return c, usageError(err)
+}
+
+// secret returns the token of the admin API; empty for none. An error does not repeat it.
+func (f *adminFlags) secret() (string, error) {
+	token := cmp.Or(f.token, os.Getenv(tokenVariable))
+	if !strings.HasPrefix(token, "env:") && !strings.HasPrefix(token, "file:") {
+		return token, nil
+	}
+	if strings.ContainsAny(token, " \t") { // config.Resolve would take the last word for the reference
+		return "", errors.New("--admin-token: invalid token: it has spaces")
+	}
+	secret, err := config.Resolve(token)
+	if err != nil {
+		return "", fmt.Errorf("--admin-token: %w", err)
+	}
+	return secret, nil
+}
+
+// isUntrusted reports whether a proxy's certificate was the reason that a request failed.
+func isUntrusted(err error) bool { return errors.As(err, new(*tls.CertificateVerificationError)) }
