@@ -110,7 +110,7 @@ var mayImport = map[string][]string{
 	"internal/discovery/dnstest": {},
 	"internal/services": {
 		"internal/backend", "internal/backend/health", "internal/config", "internal/dialfrom", "internal/discovery", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
-		"internal/session", "internal/api", "internal/identity", "internal/limits", "internal/auth", "internal/auth/apikey",
+		"internal/session", "internal/api", "internal/identity", "internal/limits", "internal/auth", "internal/auth/apikey", "internal/auth/certificate", "internal/auth/external", "internal/auth/token",
 	},
 
 	// The settings of the process: they say where the configuration is, and nothing of what is in it.

@@ -24,8 +24,6 @@ var (
 	signatureAlgorithms = []string{"RS256", "PS256", "ES256", "EdDSA"}
 	authFailures        = []string{"deny", "allow"}
 	certificateParts    = []string{"cn", "o", "ou", "dns", "email", "uri"}
-	// placeholders are what may stand in braces in the texts of set-header and set-query.
-	placeholders = []string{"tenant", "subject", "key", "method", "client"}
 )
 
 // authSources describes where credentials may be.
@@ -145,25 +143,7 @@ func checkClaim(target, claim string) error {
 	return checkClaimText(claim)
 }
 
-func placeholdersInWords() string { return "{" + strings.Join(placeholders, "}, {") + "}" }
-
-// checkTemplate checks a text with placeholders, which are names in braces.
-func checkTemplate(text string) error {
-	for rest := text; ; {
-		begin := strings.IndexAny(rest, "{}")
-		if begin < 0 {
-			return nil
-		}
-		end := strings.IndexByte(rest, '}')
-		if rest[begin] == '}' || end < 0 {
-			return fmt.Errorf("invalid text %q: each { needs its }", text)
-		}
-		if name := rest[begin+1 : end]; !slices.Contains(placeholders, name) {
-			return spelling.Unknown("placeholder", name, placeholders)
-		}
-		rest = rest[end+1:]
-	}
-}
+func placeholdersInWords() string { return "{" + strings.Join(profile.Placeholders, "}, {") + "}" }
 
 func checkSetHeader(name, text string) error {
 	switch {
@@ -174,20 +154,39 @@ func checkSetHeader(name, text string) error {
 	case text == "" || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }):
 		return fmt.Errorf("%s: invalid text %q: use printable ASCII", name, text)
 	}
-	if err := checkTemplate(text); err != nil {
+	template, err := profile.ParseTemplate(text)
+	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
+	}
+	if _, fixed := template.Fixed(); fixed && isSecretName(name) {
+		return fmt.Errorf("%s looks like a secret, which is not stored here: use the field header of the backends, with env:NAME or file:/path", name)
 	}
 	return nil
 }
 
 func checkSetQuery(name, text string) error {
-	if name == "" || text == "" || notPrintable(name) || notPrintable(text) {
+	if name == "" || text == "" || notPrintable(name) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return fmt.Errorf("invalid parameter %q with the text %q: use printable ASCII", name, text)
 	}
-	if err := checkTemplate(text); err != nil {
+	if _, err := profile.ParseTemplate(text); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
+}
+
+// setsByClient returns the first of set-header and set-query that has placeholders; empty for none.
+func (s *Service) setsByClient() string {
+	for _, f := range []struct {
+		name string
+		sets map[string]string
+	}{{"set-header", s.SetHeader}, {"set-query", s.SetQuery}} {
+		for _, text := range f.sets {
+			if strings.Contains(text, "{") {
+				return f.name
+			}
+		}
+	}
+	return ""
 }
 
 // checkAuth checks what the methods need.

@@ -112,6 +112,9 @@ func (c *Content) checkServices(problems *Problems) {
 		if len(s.Pass) > 0 && (s.Queue == 0 || s.QueueTimeout == 0) {
 			problems.add(KindService, name, "pass", "%s needs a queue and a queue-timeout, so that clients can wait while their own connection is dialed", strings.Join(s.Pass, ","))
 		}
+		if field := s.setsByClient(); field != "" && (s.Queue == 0 || s.QueueTimeout == 0) {
+			problems.add(KindService, name, field, "placeholders need a queue and a queue-timeout, so that clients can wait while their own connection is dialed")
+		}
 		s.checkAuth(name, problems)
 		route := s.Host + " " + s.Path
 		if other, ok := routes[route]; ok {

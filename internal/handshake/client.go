@@ -48,6 +48,7 @@ type Target struct {
 	ip      netip.Addr     // what to connect to instead of looking the host up; the zero value for looking it up
 	host    string         // for the Host header
 	request string         // path and query
+	query   string         // added to the query for all connections, encoded; empty for nothing
 	client  *ClientPart    // nil for a connection that is not dialed for a certain client
 }
 
@@ -156,6 +157,20 @@ func (t *Target) With(c ClientPart) *Target {
 	return &with
 }
 
+// AddQuery adds parameters, encoded, to the query of all requests. It must be called before the target is in use. Server does not show them.
+func (t *Target) AddQuery(query string) { t.query = query }
+
+// requestTarget returns what follows the request's method.
+func (t *Target) requestTarget() string {
+	switch {
+	case t.query == "":
+		return t.request
+	case strings.Contains(t.request, "?"):
+		return t.request + "&" + t.query
+	}
+	return t.request + "?" + t.query
+}
+
 // At returns a copy of the target that connects to this address instead of looking the URL's host up. The Host header, and the name that
 // the server's certificate must have, stay those of the URL.
 func (t *Target) At(address netip.AddrPort) *Target {
@@ -254,7 +269,7 @@ func (t *Target) upgrade(nc net.Conn, header string) (Established, error) {
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // never fails
 	key := base64.StdEncoding.EncodeToString(nonce[:])
-	request := "GET " + t.request + " HTTP/1.1\r\nHost: " + t.host +
+	request := "GET " + t.requestTarget() + " HTTP/1.1\r\nHost: " + t.host +
 		"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + "\r\n"
 	offers := t.offers()
 	if len(offers) > 0 {

@@ -97,6 +97,8 @@ type Request struct {
 	Field func(name string) []string
 	// Subprotocols are those that the client offers, in the client's order.
 	Subprotocols []string
+	// Client is what the proxy itself knows of the client.
+	Client Client
 }
 
 // HandshakePolicy decides which parts of its clients' handshakes a service passes to its servers: those of its profile's variant and
@@ -107,6 +109,9 @@ type HandshakePolicy struct {
 	// BackendHeaders are the header fields, in canonical form, that every backend of the service sets itself. The proxy does not pass a
 	// client's values of them.
 	BackendHeaders []string
+	// SetHeaders and SetQuery are what the service tells its servers itself. Whatever a client sends under these names is not passed. Those
+	// without placeholders are part of all connections, which is for the caller.
+	SetHeaders, SetQuery []SetPart
 	// Subprotocol is what the proxy offers to servers if it does not pass the client's offer; empty for none.
 	Subprotocol string
 	// AlwaysPrivate gives each client a connection that is dialed for it alone, even if its handshake has nothing to pass. The caller
@@ -154,7 +159,7 @@ func (p *HandshakePolicy) PassFor(k HandshakeParts) string {
 
 // Any reports whether any part of a request can be passed.
 func (p *HandshakePolicy) Any() bool {
-	return p.Profile.Variants() || p.Pass.Path || p.Pass.Query || p.Pass.Subprotocol || len(p.Pass.Parameters)+len(p.Pass.Headers) > 0
+	return p.Profile.Variants() || p.Pass.Path || p.Pass.Query || p.Pass.Subprotocol || len(p.Pass.Parameters)+len(p.Pass.Headers) > 0 || p.SetsByClient()
 }
 
 // String lists the parts that are passed, in the words of a service's pass.
@@ -170,10 +175,10 @@ func (p *HandshakePolicy) String() string {
 	all := p.Pass.Query || slices.Contains(v.privateQuery, "*")
 	add("query", all)
 	for _, name := range slices.Concat(v.query, v.privateQuery, p.Pass.Parameters) {
-		add("query:"+name, !all)
+		add("query:"+name, !all && !p.setsParameter(name))
 	}
 	for _, name := range slices.Concat(v.headers, v.privateHeaders, p.Pass.Headers) {
-		add("header:"+name, !slices.Contains(p.BackendHeaders, name))
+		add("header:"+name, !slices.Contains(p.BackendHeaders, name) && !p.setsHeader(name))
 	}
 	add("subprotocol", p.passesSubprotocol())
 	if len(words) == 0 {
@@ -188,7 +193,7 @@ func (p *HandshakePolicy) Drops() (dropped HandshakeParts) {
 	if !p.Pass.Query && len(p.Pass.Parameters)+len(v.query)+len(v.privateQuery) == 0 && !v.refuseOther {
 		dropped |= PartQuery
 	}
-	if !p.passesField("Authorization") && !slices.Contains(p.BackendHeaders, "Authorization") {
+	if !p.passesField("Authorization") && !slices.Contains(p.BackendHeaders, "Authorization") && !p.setsHeader("Authorization") {
 		dropped |= PartAuthorization
 	}
 	if !p.passesSubprotocol() {
@@ -204,7 +209,7 @@ func (p *HandshakePolicy) passesSubprotocol() bool {
 // Replace sets a header field of a private variant to a value of the proxy's own, or removes it if the value is empty. It changes nothing if
 // the service does not pass the field, or if every backend sets it itself.
 func (p *HandshakePolicy) Replace(v *Variant, name, value string) {
-	if !p.passesField(name) || slices.Contains(p.BackendHeaders, name) {
+	if !p.passesField(name) || slices.Contains(p.BackendHeaders, name) || p.setsHeader(name) {
 		return
 	}
 	v.Header = slices.DeleteFunc(v.Header, func(f HeaderField) bool { return f.Name == name })

@@ -62,7 +62,7 @@ func (p *Profile) Variant(query string, field func(name string) []string) (Varia
 	return v, err
 }
 
-// Variant returns the parts of a request to pass, and the parts to drop. The error is a [*BadParameter].
+// Variant returns the parts of a request to pass, and the parts to drop. The error is a [*BadParameter] or an [*UnfitValue].
 func (p *HandshakePolicy) Variant(r Request) (v Variant, dropped HandshakeParts, err error) {
 	v.Private = p.AlwaysPrivate
 	if p.Pass.Path && r.Rest != "" {
@@ -75,10 +75,10 @@ func (p *HandshakePolicy) Variant(r Request) (v Variant, dropped HandshakeParts,
 	if err != nil {
 		return Variant{}, 0, err
 	}
-	if len(r.Field("Authorization")) > 0 && !p.passesField("Authorization") && !slices.Contains(p.BackendHeaders, "Authorization") {
+	if len(r.Field("Authorization")) > 0 && !p.passesField("Authorization") && !slices.Contains(p.BackendHeaders, "Authorization") && !p.setsHeader("Authorization") {
 		dropped |= PartAuthorization
 	}
-	parameters, more, lost, err := p.query(&v, r.Query)
+	parameters, more, lost, err := p.query(&v, r)
 	if err != nil {
 		return Variant{}, 0, err
 	}
@@ -119,6 +119,9 @@ func (p *HandshakePolicy) header(v *Variant, r Request) (key []string, err error
 		}
 	}
 	for _, name := range spec.headers {
+		if p.setsHeader(name) {
+			continue
+		}
 		value, listed, err := spec.value("header", name, r.Field(name))
 		switch {
 		case slices.Contains(p.Pass.Headers, name) && (err != nil || !listed):
@@ -135,22 +138,27 @@ func (p *HandshakePolicy) header(v *Variant, r Request) (key []string, err error
 	}
 	for i, names := range [][]string{spec.privateHeaders, p.Pass.Headers} {
 		for _, name := range names {
-			if slices.Contains(spec.headers, name) || slices.Contains(p.BackendHeaders, name) || i > 0 && slices.Contains(spec.privateHeaders, name) {
+			if slices.Contains(spec.headers, name) || slices.Contains(p.BackendHeaders, name) || p.setsHeader(name) || i > 0 && slices.Contains(spec.privateHeaders, name) {
 				continue
 			}
 			add(name)
 		}
+	}
+	if err := p.setHeaders(v, &r.Client); err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(v.Header, func(a, b HeaderField) int { return strings.Compare(a.Name, b.Name) })
 	return key, nil
 }
 
 // query decides which parameters to pass. It sets v.Query to the query for a shared connection, and returns the query for a private one:
-// the client's own text in the client's order, and then the defaults. It also returns the key's parts, and whether it dropped any
+// the client's own text in the client's order, then the defaults, and then what the service sets. It also returns the key's parts, and whether it dropped any
 // parameter.
-func (p *HandshakePolicy) query(v *Variant, query string) (private string, key []string, lost bool, err error) {
-	spec := &p.Profile.spec.variant
-	if query == "" && len(spec.query) == 0 {
+func (p *HandshakePolicy) query(v *Variant, r Request) (private string, key []string, lost bool, err error) {
+	spec, query := &p.Profile.spec.variant, r.Query
+	set := p.setParameters(&r.Client)
+	v.Private = v.Private || len(set) > 0
+	if query == "" && len(spec.query)+len(set) == 0 {
 		return "", nil, false, nil
 	}
 	given := make(map[string][]string) // values of the parameters in the key
@@ -164,6 +172,7 @@ func (p *HandshakePolicy) query(v *Variant, query string) (private string, key [
 		}
 		name, value, ok := parameter(raw)
 		switch {
+		case p.setsParameter(name): // whatever the client says
 		case ok && slices.Contains(spec.query, name):
 			given[name] = append(given[name], value)
 			passed = append(passed, raw)
@@ -180,6 +189,9 @@ func (p *HandshakePolicy) query(v *Variant, query string) (private string, key [
 	}
 	shared := make(url.Values)
 	for _, name := range spec.query {
+		if p.setsParameter(name) {
+			continue
+		}
 		value, listed, err := spec.value("parameter", name, given[name])
 		switch {
 		case err != nil && p.passesParameter(name):
@@ -198,7 +210,7 @@ func (p *HandshakePolicy) query(v *Variant, query string) (private string, key [
 		}
 	}
 	v.Query = shared.Encode()
-	return strings.Join(passed, "&"), key, lost, nil
+	return strings.Join(append(passed, set...), "&"), key, lost, nil
 }
 
 // parameter reads one parameter of a query. If it is malformed, ok is false, and name and value are not decoded.

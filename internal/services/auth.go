@@ -1,8 +1,6 @@
 package services
 
 import (
-	"context"
-	"errors"
 	"iter"
 	"reflect"
 	"slices"
@@ -51,25 +49,25 @@ func (s *Services) applyAuth(v *service, c *config.Service) (changed bool) {
 	if v.auth != nil && sameAuth(&v.authBy, c) || v.auth == nil && len(c.AuthMethods()) == 0 {
 		return false
 	}
-	v.auth, v.authBy = s.newPolicy(c), *c
+	v.auth, v.authBy = s.newPolicy(v, c), *c
 	return true
 }
 
 // sameAuth reports whether two versions of a service authenticate clients in the same way.
 func sameAuth(a, b *config.Service) bool {
 	return slices.Equal(a.AuthMethods(), b.AuthMethods()) && slices.Equal(sourcesOf(a), sourcesOf(b)) &&
-		slices.Equal(a.Pass, b.Pass) && a.EndUnauthorized == b.EndUnauthorized
+		slices.Equal(a.Pass, b.Pass) && a.EndUnauthorized == b.EndUnauthorized && sameMethods(a, b)
 }
 
 // newPolicy returns how a service's clients are authenticated; nil for not at all.
-func (s *Services) newPolicy(c *config.Service) *auth.Policy {
+func (s *Services) newPolicy(v *service, c *config.Service) *auth.Policy {
 	if len(c.AuthMethods()) == 0 {
 		return nil
 	}
 	sources := sourcesOf(c)
 	policy := &auth.Policy{Sources: sources, Withheld: sources.Except(c.Pass), EndUnauthorized: c.EndUnauthorized}
 	for _, name := range c.AuthMethods() {
-		policy.Methods = append(policy.Methods, s.newMethod(name))
+		policy.Methods = append(policy.Methods, s.newMethod(name, v, c))
 	}
 	return policy
 }
@@ -85,23 +83,4 @@ func sourcesOf(c *config.Service) auth.Sources {
 		return nil // so nobody gets in
 	}
 	return sources
-}
-
-// newMethod returns the method of authentication of that name.
-func (s *Services) newMethod(name string) auth.Method {
-	if name == identity.MethodKeys {
-		return s.keys
-	}
-	return missingMethod(name)
-}
-
-// missingMethod is a method that this program does not have. It lets nobody in.
-type missingMethod string
-
-// Name implements [auth.Method].
-func (m missingMethod) Name() string { return string(m) }
-
-// Authenticate implements [auth.Method].
-func (m missingMethod) Authenticate(context.Context, *auth.Attempt) (*identity.Identity, error) {
-	return nil, errors.New("this version of the program does not have the method")
 }

@@ -105,7 +105,9 @@ func TestAuthIsKept(t *testing.T) {
 	if r.services.services["stt"].auth != policy || r.services.keys.Table() != table || checks != 1 {
 		t.Errorf("a change of the queue touched authentication: %d checks", checks)
 	}
-	r.apply(func(c *config.Content) { c.Keys["phone"] = config.Key{Hash: apikey.HashOf("x").String(), Expires: time.Now().Add(time.Hour)} })
+	r.apply(func(c *config.Content) {
+		c.Keys["phone"] = config.Key{Hash: apikey.HashOf("x").String(), Expires: time.Now().Add(time.Hour)}
+	})
 	if r.services.keys.Table() == table || checks != 2 {
 		t.Errorf("a change of a key did not come into force: %d checks", checks)
 	}

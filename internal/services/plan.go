@@ -2,6 +2,7 @@ package services
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,10 +28,14 @@ type plan struct {
 // servicePlan is the plan of one service.
 type servicePlan struct {
 	config.Service
-	profile  *profile.Profile
-	balance  pool.Balance
-	hashBy   session.HashBy
-	passing  *profile.HandshakePolicy
+	profile *profile.Profile
+	balance pool.Balance
+	hashBy  session.HashBy
+	passing *profile.HandshakePolicy
+	// What the service tells its servers itself, and whether any of it differs by client.
+	setHeaders, setQuery []profile.SetPart
+	setsByClient         bool
+
 	declared []*backendPlan          // the backends of the configuration
 	backends []*backendPlan          // those that run: instead of one with discover, its servers
 	byName   map[string]*backendPlan // those that run
@@ -46,6 +51,8 @@ type backendPlan struct {
 	target  *handshake.Target
 	mode    pool.Mode
 	ahead   bool // its warm connections are dialed before clients arrive
+
+	setsByClient bool // its service tells it something that differs by client
 
 	question discovery.Question // for one with discover: what DNS is asked
 	// For a discovered server: the backend of the configuration, and what was found. Nil for all others.
@@ -128,6 +135,9 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 	if err != nil {
 		return nil, bad("pass", err)
 	}
+	if field, err := v.readSets(); err != nil {
+		return nil, bad(field, err)
+	}
 	old := before.services[name]
 	same := old != nil && equal(old.Service, settings) && old.profile == v.profile
 	var problems config.Problems
@@ -165,7 +175,9 @@ func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan
 		planned.target.Protocol = v.profile.Subprotocol
 	}
 	_, query, _ := strings.Cut(b.URL, "?")
-	planned.ahead = v.profile.DialsAhead(planned.ownHeaders(), query)
+	planned.ahead = v.profile.DialsAhead(planned.ownHeaders(), query) && !v.setsByClient // or nobody could use them
+	planned.setsByClient = v.setsByClient
+	v.setFixed(planned.target)
 	if planned.mode, err = pool.ParseMode(b.State); err != nil {
 		return nil, err
 	}
@@ -219,7 +231,8 @@ func (p *plan) planFor(m *member) *backendPlan {
 // connections are used with another profile.
 func (b *backendPlan) needsRedial(next *backendPlan) bool {
 	return b.profile != next.profile || b.target.Protocol != next.target.Protocol ||
-		b.target.UserTimeout != next.target.UserTimeout || b.URL != next.URL || !b.sameHandshake(next)
+		b.target.UserTimeout != next.target.UserTimeout || b.URL != next.URL || !b.sameHandshake(next) ||
+		!maps.Equal(b.service.SetHeader, next.service.SetHeader) || !maps.Equal(b.service.SetQuery, next.service.SetQuery)
 }
 
 // hashBy returns what the balance hash identifies a client by. The text has been checked.

@@ -23,9 +23,12 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/auth/apikey"
+	"github.com/wsbouncer/wsbouncer/internal/auth/external"
+	"github.com/wsbouncer/wsbouncer/internal/auth/token"
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/discovery"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
@@ -69,6 +72,11 @@ type Options struct {
 	CheckCredentials func()
 	// SetRoutes receives the services that clients can ask for, such as [session.Server.SetServices].
 	SetRoutes func([]*session.Service)
+	// Scopes has the limits of tenants and keys, as session.Options.Scopes; default a new registry.
+	Scopes *limits.Registry
+	// LimitsChanged is called when limits have changed that running sessions may be under, such as [session.Server.LimitsChanged]. It must
+	// not wait for sessions. Nil for nobody.
+	LimitsChanged func()
 	// Log receives a line for each change of state.
 	Log *slog.Logger
 }
@@ -83,6 +91,7 @@ type Services struct {
 
 	discovery *discovery.Discovery // static
 	keys      *apikey.Method       // static; all services share it
+	keySets   *token.KeySets       // static; of tokens
 	answered  atomic.Bool          // discovered servers have changed, see replan
 
 	applying sync.Mutex // held by putInForce, so that plans are applied one after the other; taken before mu
@@ -107,9 +116,11 @@ type service struct {
 	variants *backend.Variants          // static
 	peers    *backend.Peers             // static
 	dropped  *session.Dropped           // static
+	scopes   *limits.ServiceScopes      // static
 	removed  chan struct{}              // static; closed when the service is removed
 	auth     *auth.Policy               // how its clients are authenticated; nil for not at all
 	authBy   config.Service             // that auth was made for, if that is not nil
+	checker  *external.Checker          // of auth; nil for none
 	atStart  bool                       // static; it had enabled backends when the proxy started
 	served   bool                       // a backend that was removed had a connection
 	plan     *servicePlan
@@ -134,12 +145,16 @@ type member struct {
 
 // New returns Services with no service in it. Close ends it.
 func New(o Options) *Services {
+	if o.Scopes == nil {
+		o.Scopes = limits.NewRegistry()
+	}
 	if o.Meters == nil {
 		o.Meters = meter.NewRegistry(len(o.Loops.Loops()))
 	}
 	s := &Services{
 		o: o, services: make(map[string]*service), servers: make(map[string][]*member), sharedLines: make(map[string]sharedLine),
 		woken: make(chan struct{}, 1), done: make(chan struct{}), keys: apikey.NewMethod(time.Now),
+		keySets: token.NewKeySets(o.Log, o.Guard),
 	}
 	s.discovery = discovery.New(discovery.Options{
 		Resolver: o.Resolver, Own: o.Own, Guard: o.Guard, Log: o.Log,
@@ -175,12 +190,18 @@ func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	s.desired = next
 	s.logShared(time.Now())
 	s.reconcile(time.Now())
+	limited := s.o.Scopes.Generation()
+	s.applyLimits(snapshot)
 	s.route()
+	s.forgetUnusedMethods()
 	s.begun = true
 	recheck, s.authChanged = recheck || s.authChanged, false
 	s.unlock()
 	if recheck && s.o.CheckCredentials != nil {
 		s.o.CheckCredentials()
+	}
+	if s.o.Scopes.Generation() != limited && s.o.LimitsChanged != nil {
+		s.o.LimitsChanged()
 	}
 	s.discovery.Watch(next.watched(s.o.LookupPace))
 	if s.o.InForce != nil {
@@ -304,7 +325,7 @@ func (v *service) route() *session.Service {
 		Name: v.name, Host: c.Host, Path: c.Path, Group: v.group, Profile: v.plan.profile, Variants: v.variants,
 		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Origins: c.AllowOrigin,
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
-		Passing: v.plan.passing, Dropped: v.dropped, Removed: v.removed, Auth: v.auth,
+		Passing: v.plan.passing, Dropped: v.dropped, Scopes: v.scopes, Removed: v.removed, Auth: v.auth,
 	}
 }
 
@@ -382,8 +403,12 @@ func (s *Services) Close(ctx context.Context) {
 	all := s.leaving
 	for _, v := range s.services {
 		all = append(all, v.inOrder()...)
+		if v.checker != nil {
+			v.checker.Close()
+		}
 	}
 	s.mu.Unlock()
+	s.keySets.Close()
 	var closing sync.WaitGroup
 	for _, m := range all {
 		closing.Go(func() { m.Close(ctx) })

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -23,10 +24,16 @@ func (s *Service) variant(req *handshake.Request, arrival *arrival) (string, err
 		return "", refusal
 	}
 	request := profile.Request{Rest: rest, Query: req.URL.RawQuery, Field: arrival.field(req), Subprotocols: req.Subprotocols()}
+	if len(passing.SetHeaders)+len(passing.SetQuery) > 0 {
+		request.Client = arrival.known()
+	}
 	if s.Auth != nil {
 		request = withoutCredentials(request, s.Auth.Withheld)
 	}
 	v, dropped, err := passing.Variant(request)
+	if unfit := (*profile.UnfitValue)(nil); errors.As(err, &unfit) {
+		return "", &handshake.Refusal{Status: http.StatusForbidden, Reason: forbidden, Logged: unfit.Error()}
+	}
 	if err != nil {
 		return "", &handshake.Refusal{
 			Status: http.StatusBadRequest, Reason: err.Error(), Logged: "the profile does not allow a parameter or header of the request",
@@ -42,6 +49,17 @@ func (s *Service) variant(req *handshake.Request, arrival *arrival) (string, err
 		passTrace(passing, &v, trace)
 	}
 	return s.Variants.Name(v), nil
+}
+
+// known returns what the proxy itself knows of a client, which its service may tell the backends.
+func (a *arrival) known() (c profile.Client) {
+	if a.client.IsValid() {
+		c.Address = a.client.Addr().WithZone("").String()
+	}
+	if who := a.identity; who != nil {
+		c.Tenant, c.Subject, c.Key, c.Method = who.Tenant, who.Subject, who.Key, who.Method
+	}
+	return c
 }
 
 // withoutCredentials removes from a request what is meant for the proxy alone. So a client's key makes no connection its own.
