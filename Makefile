@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
+.PHONY: help licences build demo demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,12 +91,13 @@ cross: ## Check that the code builds for macOS and Windows
 # Shell scripts, by their first line.
 SCRIPTS = $(shell grep -rlE --exclude-dir=.git --exclude-dir=.cache --exclude-dir=node_modules --exclude-dir=dist '^#!/(usr/)?bin/(env )?(ba|da)?sh' .ci .github bench conformance deploy examples)
 
-lint: ## Check formatting, Go code (vet, staticcheck), workflows (actionlint) and scripts (shellcheck, where it is installed)
+lint: ## Check formatting, Go code (vet, staticcheck), the licences of dependencies, workflows (actionlint) and scripts (shellcheck, where it is installed)
 	@out=$$($(GO) tool gofumpt -l .) || exit 1; if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(BENCH) vet ./...
 	$(GO) tool staticcheck ./...
 	cd bench && $$($(GO) -C .. tool -n staticcheck) ./...
+	$(GO) -C tools test ./... && $(GO) -C tools run ./licences -check
 	$(call TOOL,actionlint)
 	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); \
 	else echo "lint: the shell scripts were not checked, since shellcheck is not installed"; fi
@@ -144,6 +145,9 @@ release: $(GORELEASER) ## Publish a release of the tag at hand; the workflow for
 	test -s .cache/notes.md || { \
 		echo "release: tag the commit at hand, and give CHANGELOG.md a section for the tag's version"; exit 1; }
 	$(GORELEASER) release --clean --release-notes .cache/notes.md
+
+licences: ## Write docs/reference/dependencies.md: the modules in the program, their versions and licences; fails if one does not fit
+	$(GO) -C tools run ./licences
 
 vuln: ## Check for known vulnerabilities (needs the network)
 	@out=$$($(call TOOL,govulncheck) ./... 2>&1); status=$$?; echo "$$out"; \

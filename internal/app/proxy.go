@@ -22,6 +22,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
 	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/discovery"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/live"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
@@ -57,10 +58,11 @@ type Proxy struct {
 	adminAt   []net.Listener
 	// adminSecured is the TLS of the admin API's address; nil for none; static.
 	adminSecured *secure.Listeners
-	hub          *live.Hub       // nil without an admin API
-	guard        *mistake.Guard  // nil to let panics end the process
-	authGuard    *auth.Guard     // against clients that guess credentials; static
-	tracer       *tracing.Tracer // nil for none; static
+	hub          *live.Hub        // nil without an admin API
+	guard        *mistake.Guard   // nil to let panics end the process
+	scopes       *limits.Registry // of the process, tenants and keys; static
+	authGuard    *auth.Guard      // against clients that guess credentials; static
+	tracer       *tracing.Tracer  // nil for none; static
 	// accessLog is the present access log; nil for none. accessLines are those of all of them.
 	accessLog   atomic.Pointer[accesslog.Log]
 	accessLines accesslog.Counters
@@ -122,12 +124,15 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 		Loops: p.loops, Limits: p.settings.limits(), Origin: p.settings.origin(), Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
 		Ended: p.sessionEnded, Refused: p.clientRefused, Health: session.Health{Path: p.settings.HealthPath, Ready: p.healthy},
 	}
+	p.scopes = limits.NewRegistry()
+	p.scopes.SetProcess(limits.Instant(loop.Now()), p.settings.Total())
+	sessions.Scopes = p.scopes
 	p.authGuard = auth.NewGuard(p.settings.FailedAuthRate, p.log, time.Now)
 	sessions.AuthGuard = p.authGuard
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
 	p.services = services.New(services.Options{
-		Loops: p.loops, SetRoutes: p.sessions.SetServices, CheckCredentials: p.sessions.CheckCredentials, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
+		Loops: p.loops, SetRoutes: p.sessions.SetServices, CheckCredentials: p.sessions.CheckCredentials, Scopes: p.scopes, LimitsChanged: p.sessions.LimitsChanged, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
 		InForce:  p.warnOfNeeds,
 		Resolver: discovery.NewResolver(p.settings.DNSServer), Own: func(address netip.AddrPort) bool { return listensAt(p.Addresses(), address) },
 	})
@@ -191,7 +196,7 @@ func (s *Settings) origin() *origin.Policy {
 }
 
 // Reconfigure changes what of the process's settings, which must have passed Check, can change while the proxy runs: the limits of
-// upgrade requests, how often clients may fail to authenticate, whom it trusts about where clients come from, TLS towards clients, the times that its end may take, the access log, and
+// upgrade requests, how often clients may fail to authenticate, what all of them may use together, whom it trusts about where clients come from, TLS towards clients, the times that its end may take, the access log, and
 // the admin API's tokens. All others stay what they were. It must not be called by two goroutines at a time.
 func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	before := p.live.Load()
@@ -201,12 +206,10 @@ func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	p.sessions.SetLimits(now.limits())
 	p.sessions.SetOrigin(now.origin())
 	p.authGuard.SetRate(now.FailedAuthRate)
-	if p.secured != nil {
-		p.secured.Reload(now.Secured())
+	if p.scopes.SetProcess(limits.Instant(loop.Now()), now.Total()) {
+		p.sessions.LimitsChanged()
 	}
-	if p.adminSecured != nil {
-		p.adminSecured.Reload(nil) // which file it is needs a restart
-	}
+	p.ReloadCertificates()
 	select {
 	case p.reconfigured <- struct{}{}:
 	default:

@@ -89,6 +89,17 @@ func issuer(m *acme.Manager) secure.Issuer {
 	return m
 }
 
+// ReloadCertificates reads the files of TLS certificates, keys and authorities again. It does not wait for that. What is bad does not come
+// into force, and is logged.
+func (p *Proxy) ReloadCertificates() {
+	if p.secured != nil {
+		p.secured.Reload(p.live.Load().Secured())
+	}
+	if p.adminSecured != nil {
+		p.adminSecured.Reload(nil) // which file it is needs a restart
+	}
+}
+
 // hosts returns the hosts that the services of a configuration are for, each once.
 func hosts(snapshot *config.Snapshot) (all []string) {
 	for _, service := range snapshot.Services() {

@@ -17,6 +17,7 @@ type reloader struct {
 	inForce *settings.Loaded
 	log     *settings.Log
 	apply   func(*settings.Loaded) // applies the settings that can change at run time
+	renew   func()                 // reads the files of TLS certificates again; apply does, too
 	reopen  func() bool            // opens the access log again; false if there is none
 	manager *supervisor.Supervisor // hears of reloads; nil for none
 }
@@ -73,6 +74,8 @@ func (r *reloader) reload(ctx context.Context) {
 	r.inForce, changes = r.inForce.Reload(now)
 	if slices.ContainsFunc(changes, func(c settings.Change) bool { return c.Live }) {
 		r.apply(r.inForce)
+	} else {
+		r.renew()
 	}
 	if r.log.Enabled(context.Background(), slog.LevelInfo) { // log the changes with the more verbose of the two levels
 		defer r.log.Set(&r.inForce.Settings)

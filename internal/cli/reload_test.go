@@ -19,6 +19,7 @@ type reloading struct {
 	path    string
 	out     bytes.Buffer
 	applied []settings.Settings
+	renewed int // how often the certificates were read again by themselves
 }
 
 func newReloading(t *testing.T, text string, args ...string) *reloading {
@@ -34,6 +35,7 @@ func newReloading(t *testing.T, text string, args ...string) *reloading {
 	r.log = settings.NewLog(&r.out, &r.inForce.Settings)
 	r.apply = func(l *settings.Loaded) { r.applied = append(r.applied, l.Settings) }
 	r.reopen = func() bool { return false }
+	r.renew = func() { r.renewed++ }
 	return r
 }
 
@@ -145,12 +147,15 @@ func TestReloadOnRequest(t *testing.T) {
 	if got := <-applied; got.DrainTimeout != 120e9 {
 		t.Errorf("applied %+v", got)
 	}
-	requests <- syscall.SIGHUP // which changes nothing
+	requests <- syscall.SIGHUP // which changes nothing, except that certificates may have
 	reopen <- syscall.SIGHUP   // any signal: its channel counts
 	r.out.Reset()
 	reopen <- syscall.SIGHUP
 	end()
 	<-done
+	if r.renewed != 1 {
+		t.Errorf("the certificates were read again %d times", r.renewed)
+	}
 	if opened != 4 || !strings.Contains(r.out.String(), "there is no access log") {
 		t.Errorf("opened %d times, and logged %s", opened, r.out.String())
 	}

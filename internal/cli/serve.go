@@ -24,9 +24,10 @@ func newServeCommand() *cobra.Command {
 The proxy serves the services and backends in its database, which may change while it runs
 ('wsbouncer service', 'wsbouncer backend'); or, with --backend, one service that flags
 describe. Settings of the process come from a YAML file ('wsbouncer config init' writes
-one), environment variables and flags; later ones win. On SIGHUP, the proxy reads the file
-and the environment again. On SIGUSR1, it opens the file of the access log again. If systemd
-started it (Type=notify), it says when it is ready, reloads and stops, and serves the watchdog.
+one), environment variables and flags; later ones win. On SIGHUP, the proxy reads the file,
+the environment and the files of TLS certificates again. On SIGUSR1, it opens the file of the
+access log again. If systemd started it (Type=notify), it says when it is ready, reloads and
+stops, and serves the watchdog.
 
 On SIGINT or SIGTERM, the proxy is not ready any more, and still accepts clients for
 --shutdown-delay. Then it closes its listeners and lets sessions finish for up to
@@ -34,6 +35,9 @@ On SIGINT or SIGTERM, the proxy is not ready any more, and still accepts clients
 with code 1001, one after the other, and exits with status 0. A second signal ends it at once.`,
 		Example: `  # The services in the database of the state directory
   wsbouncer serve --listen 127.0.0.1:8080 --admin 127.0.0.1:9090
+
+  # Clients speak TLS
+  wsbouncer serve --tls-listen :8443 --tls-cert /etc/wsbouncer/stt.pem --tls-key /etc/wsbouncer/stt-key.pem
 
   # Settings from a file, the configuration in PostgreSQL
   wsbouncer serve --config /etc/wsbouncer/wsbouncer.yaml --database postgres://wsbouncer_proxy@db/wsbouncer
@@ -92,6 +96,7 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 		load:    func() (*settings.Loaded, error) { return flags.loadProcess(sources) },
 		inForce: loaded, log: log,
 		apply:  func(now *settings.Loaded) { proxy.Reconfigure(now.InUse(!flags.onlyFlags()), now.Tokens) },
+		renew:  proxy.ReloadCertificates,
 		reopen: proxy.ReopenAccessLog, manager: manager,
 	}
 	manager.Ready(proxy)

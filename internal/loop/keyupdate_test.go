@@ -112,11 +112,15 @@ func secretsOf(t *testing.T, log, label string) []byte {
 	return nil
 }
 
-// rawFarEnd returns a connection whose far end speaks records itself after the handshake, without crypto/tls.
-func rawFarEnd(t *testing.T) (near net.Conn, far net.Conn, ours, theirs *keys) {
+// rawFarEnd returns a connection whose far end speaks records itself after the handshake, without crypto/tls. With byCrypto, the near end
+// goes on with crypto/tls.
+func rawFarEnd(t *testing.T, byCrypto bool) (near net.Conn, far net.Conn, ours, theirs *keys) {
 	t.Helper()
 	var log bytes.Buffer
 	server, client := configs(t, tls.VersionTLS13)
+	if byCrypto {
+		client.KeyLogWriter = io.Discard
+	}
 	server.SessionTicketsDisabled, server.KeyLogWriter = true, &log // without tickets, the first record is ours
 	nearTCP, farTCP := wstest.Pair(t)
 	nearTLS, farTLS := shake(t, nearTCP, farTCP, server, client)
@@ -130,7 +134,7 @@ func rawFarEnd(t *testing.T) (near net.Conn, far net.Conn, ours, theirs *keys) {
 // The peer updates its keys and asks for the same. The answer is sent at once or before the next data, the handler receives nothing,
 // and both directions go on with the new keys. This also works when the message arrives in pieces, and when others follow at once.
 func TestKeyUpdate(t *testing.T) {
-	near, far, ours, theirs := rawFarEnd(t)
+	near, far, ours, theirs := rawFarEnd(t, false)
 	arrived, ended := make(chan string, 10), make(chan error, 1)
 	c := add(t, group(t, 1).Pick(), near, &script{
 		received: func(c *Conn, b []byte) int {

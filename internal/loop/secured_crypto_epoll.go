@@ -4,6 +4,7 @@ package loop
 
 import (
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"time"
@@ -19,8 +20,16 @@ type cryptoTLS struct {
 	arrived []byte    // ciphertext that tls has not taken yet; empty between events
 	sealed  []byte    // ciphertext from tls on its way to the socket or to Conn.out; empty between events
 	drained bool      // no more ciphertext will arrive: the peer has ended the stream
+	owed    int       // bytes of answers to KeyUpdates that the socket may not have taken, see maxOwed
 	shut    bool      // close_notify was written
 }
+
+// maxOwed is the most, in bytes, that is kept of answers to KeyUpdates: some 600 answers. Otherwise a peer that asks for new keys again and
+// again, and reads nothing, could make the proxy keep any number of them (RFC 8446, section 4.6.3).
+const maxOwed = 16 << 10
+
+// errUpdates ends such a connection.
+var errUpdates = errors.New("the peer asks for new TLS keys without reading the answers")
 
 // openBy decrypts to b what has arrived. It returns more if there may be more than fits into b. Otherwise everything that has arrived
 // was used up, or reading has ended with s.err.
@@ -56,12 +65,27 @@ func (c *Conn) readByCrypto(arrived []byte) {
 	}
 	opened, _ := s.openBy(t, d.opened[MaxHeld:]) // there is room for everything
 	t.arrived = nil
-	c.sendSealed(t.take()) // an answer to a KeyUpdate, or an alert
+	if len(t.sealed) > 0 {
+		c.answerByCrypto()
+	}
 	if s.err != nil && c.cause != nil {
 		s.err = c.cause
 	}
 	if opened > 0 {
 		c.deliver(d.opened, opened)
+	}
+}
+
+// answerByCrypto sends what tls says by itself: an answer to a KeyUpdate, or an alert.
+func (c *Conn) answerByCrypto() {
+	t := c.secured.crypto
+	answer := t.take()
+	c.sendSealed(answer)
+	if t.owed += len(answer); len(c.out) == 0 {
+		t.owed = 0
+	}
+	if t.owed > maxOwed && !c.failed {
+		c.fail(errUpdates)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestTLSCloseNotifyIsKept(t *testing.T) {
 
 // A KeyUpdate that has arrived before the loop takes the connection over is answered by the loop.
 func TestKeyUpdateAtHandOver(t *testing.T) {
-	near, far, ours, theirs := rawFarEnd(t)
+	near, far, ours, theirs := rawFarEnd(t, false)
 	_, _ = far.Write(append(ours.record(dataRecord, "ab"), ours.record(handshakeRecord, updateAndAnswer)...))
 	first := make([]byte, 1)
 	if _, err := io.ReadFull(near, first); err != nil {
@@ -45,7 +45,7 @@ func TestKeyUpdateAtHandOver(t *testing.T) {
 
 // A KeyUpdate that crypto/tls has answered before the loop takes the connection over has changed the keys of both directions.
 func TestKeyUpdateBeforeHandOver(t *testing.T) {
-	near, far, ours, theirs := rawFarEnd(t)
+	near, far, ours, theirs := rawFarEnd(t, false)
 	_, _ = far.Write(ours.record(handshakeRecord, updateAndAnswer))
 	ours = ours.updated()
 	_, _ = far.Write(ours.record(dataRecord, "a"))

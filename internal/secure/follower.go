@@ -25,18 +25,15 @@ func (k keyLog) Write(b []byte) (int, error) {
 
 // follower keeps the record layer of a connection in step with crypto/tls. It is guarded by its Line's mu.
 type follower struct {
-	client  bool // this end is the client
-	hello   bool // the server's first record has passed
-	suite   uint16
-	random  []byte // the server's random value, from the ServerHello, as the suite is
-	secrets secrets
-	records *tlsrecord.Conn // made once the ServerHello and the secrets are known, in whichever order
-}
+	client bool // this end is the client
+	// From the first records.
+	clientRandom, serverRandom []byte // nil if they have not passed, or are not what they should be
+	suite                      uint16
+	// Secrets: of TLS 1.3, until the record layer is made of them, and of TLS 1.2.
+	clientSecret, serverSecret []byte
+	master                     []byte
 
-// secrets are what the key log has told, until the record layer is made of it.
-type secrets struct {
-	client, server       []byte // of TLS 1.3
-	master, clientRandom []byte // of TLS 1.2
+	records *tlsrecord.Conn // made once everything for it is known, in whichever order
 }
 
 // The labels of a key log whose secrets protect data
@@ -50,42 +47,37 @@ const (
 // learn takes a secret out of a line of the key log: a label, the client's random value and the secret, both in hexadecimal.
 func (f *follower) learn(line []byte) {
 	fields := bytes.Fields(line)
-	if len(fields) != 3 || f.records != nil {
+	if len(fields) != 3 {
 		return
 	}
-	random, secret := make([]byte, hex.DecodedLen(len(fields[1]))), make([]byte, hex.DecodedLen(len(fields[2])))
-	_, randomErr := hex.Decode(random, fields[1])
-	_, secretErr := hex.Decode(secret, fields[2])
-	if randomErr != nil || secretErr != nil {
+	secret := make([]byte, hex.DecodedLen(len(fields[2])))
+	if _, err := hex.Decode(secret, fields[2]); err != nil {
 		return
 	}
 	switch string(fields[0]) {
 	case labelClient:
-		f.secrets.client = secret
+		f.clientSecret = secret
 	case labelServer:
-		f.secrets.server = secret
+		f.serverSecret = secret
 	case labelMaster:
-		f.secrets.master, f.secrets.clientRandom = secret, random
+		f.master = secret
 	default:
 		clear(secret)
+		return
 	}
 	f.begin()
 }
 
 // begin makes the record layer, once everything for it is known. If it cannot be made, crypto/tls goes on with the connection.
 func (f *follower) begin() {
-	switch s := &f.secrets; {
-	case !f.hello:
-		return
-	case s.client != nil && s.server != nil:
-		f.records, _ = tlsrecord.New13(f.suite, f.client, s.client, s.server)
-	case s.master != nil:
-		f.records, _ = tlsrecord.New12(f.suite, f.client, s.master, s.clientRandom, f.random)
-		clear(s.master)
-	default:
-		return
+	switch {
+	case f.serverRandom == nil:
+	case f.clientSecret != nil && f.serverSecret != nil:
+		f.records, _ = tlsrecord.New13(f.suite, f.client, f.clientSecret, f.serverSecret)
+		f.clientSecret, f.serverSecret, f.master = nil, nil, nil // the session that was offered was not resumed
+	case f.master != nil && f.clientRandom != nil:
+		f.records, _ = tlsrecord.New12(f.suite, f.client, f.master, f.clientRandom, f.serverRandom)
 	}
-	f.secrets = secrets{}
 }
 
 // pass notes a whole record, which it may change.
@@ -95,25 +87,44 @@ func (f *follower) pass(record []byte, arrived bool) {
 		f.records.FollowIn(record)
 	case f.records != nil:
 		f.records.FollowOut(record)
-	case arrived == f.client && !f.hello:
-		f.hello = true
+	case arrived != f.client && f.clientRandom == nil:
+		f.clientRandom = randomOf(record, clientHello)
+	case arrived == f.client && f.serverRandom == nil:
 		f.readServerHello(record)
 		f.begin()
 	}
 }
 
-// readServerHello takes the suite and the random value out of the server's first record (RFC 8446, section 4.1.3, and RFC 5246, section
-// 7.4.1.3). A HelloRetryRequest names the suite, too, and the random value matters only with TLS 1.2, which does not have that.
+// The messages that begin a handshake (RFC 8446, section 4), each in its end's first record.
+const (
+	clientHello byte = 1
+	serverHello byte = 2
+)
+
+// randomAt is where the random value of these messages begins: after the headers of the record and of the message, and the version
+// (RFC 8446, section 4.1.2, and RFC 5246, section 7.4.1.2).
+const randomAt = recordHeader + 4 + 2
+
+// randomOf returns the random value of the message in a record; nil if it is another one.
+func randomOf(record []byte, message byte) []byte {
+	const handshake = 22
+	if len(record) < randomAt+32 || record[0] != handshake || record[recordHeader] != message {
+		return nil
+	}
+	return bytes.Clone(record[randomAt : randomAt+32])
+}
+
+// readServerHello takes the suite and the random value out of the server's first record (RFC 8446, section 4.1.3). A HelloRetryRequest names
+// the suite, too, and the random value matters only with TLS 1.2, which does not have that.
 func (f *follower) readServerHello(record []byte) {
-	const random = recordHeader + 4 + 2 // after the headers of the record and of the message, and the version
-	const session = random + 32
-	if len(record) <= session || record[0] != 22 || record[recordHeader] != 2 {
+	const session = randomAt + 32
+	if len(record) <= session {
 		return
 	}
 	suite := session + 1 + int(record[session])
 	if len(record) < suite+2 {
 		return
 	}
-	f.random = bytes.Clone(record[random:session])
+	f.serverRandom = randomOf(record, serverHello)
 	f.suite = binary.BigEndian.Uint16(record[suite:])
 }

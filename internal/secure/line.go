@@ -30,6 +30,7 @@ type Line struct {
 	have   int                // how many bytes of the header have been read
 	left   int                // how many bytes of the record are missing after its header
 	record []byte             // a copy of the record that is being read, if it is followed
+	first  []byte             // the beginning of the first record that was read, up to the random value of a ClientHello
 
 	mu       sync.Mutex
 	follower *follower // guarded by mu; nil if records are not followed
@@ -48,15 +49,15 @@ func (l *Line) Read(b []byte) (int, error) {
 		want = recordHeader - l.have
 	}
 	b = b[:min(len(b), want)]
-	n, err := len(b), error(nil)
-	if len(l.early) == 0 {
-		n, err = l.Conn.Read(b)
-	} else {
-		n = copy(b, l.early)
+	if len(l.early) > 0 {
+		n := copy(b, l.early)
 		if l.early = l.early[n:]; len(l.early) == 0 {
 			l.early = nil
 		}
+		l.readOn(b[:n])
+		return n, nil
 	}
+	n, err := l.Conn.Read(b)
 	l.readOn(b[:n])
 	return n, err
 }
@@ -71,6 +72,9 @@ func (l *Line) readOn(b []byte) {
 	}
 	if l.follows() {
 		l.record = append(l.record, b...)
+	}
+	if missing := randomAt + 32 - len(l.first); missing > 0 {
+		l.first = append(l.first, b[:min(missing, len(b))]...)
 	}
 	if l.have < recordHeader {
 		l.have += copy(l.header[l.have:], b)
@@ -116,11 +120,14 @@ func (l *Line) pass(record []byte, arrived bool) {
 	}
 }
 
-// follow begins to follow the records. It is called before the ServerHello has passed.
+// follow begins to follow the records. A client calls it at first, a server once it has read the ClientHello.
 func (l *Line) follow(client bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.follower = &follower{client: client}
+	if !client {
+		l.follower.clientRandom = randomOf(l.first, clientHello)
+	}
 }
 
 // Release ends the following of records, and returns the record layer in the state of conn, whose transport the Line is, with what was
@@ -135,7 +142,11 @@ func (l *Line) Release(conn *tls.Conn) (records *tlsrecord.Conn, partial []byte)
 	l.mu.Unlock()
 	partial = l.record
 	l.record, l.released = nil, true
-	if f == nil || f.records == nil || !f.records.Followed() {
+	if f == nil {
+		return nil, nil
+	}
+	clear(f.master)
+	if f.records == nil || !f.records.Followed() {
 		return nil, nil
 	}
 	state := conn.ConnectionState()

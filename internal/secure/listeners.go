@@ -288,7 +288,7 @@ func (l *Listeners) report(now time.Time, err error, atOnce bool) {
 		return
 	}
 	failure := strings.ReplaceAll(err.Error(), "\n", "; ")
-	if failure != l.reported {
+	if failure != l.reported || atOnce {
 		l.reported = failure
 		l.log.Error("TLS files are bad: what was read before stays in force", "error", failure)
 	}

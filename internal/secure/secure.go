@@ -22,6 +22,9 @@ func Client(ctx context.Context, nc net.Conn, config *tls.Config) (*tls.Conn, er
 		line.follow(true)
 		config = config.Clone() // the cache of sessions is shared
 		config.KeyLogWriter = keyLog{line}
+		if config.ClientSessionCache != nil {
+			config.ClientSessionCache = noting{config.ClientSessionCache, line}
+		}
 	}
 	conn := tls.Client(line, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
@@ -59,9 +62,12 @@ func ForServer(config *tls.Config) *tls.Config {
 			return chosen, nil
 		}
 		line.follow(false)
-		chosen = chosen.Clone()
-		chosen.KeyLogWriter = keyLog{line}
-		return chosen, nil
+		own := chosen.Clone()
+		own.KeyLogWriter = keyLog{line}
+		if chosen == config { // it has the keys of tickets
+			noteInTickets(own, config, line)
+		}
+		return own, nil
 	}
 	return config
 }

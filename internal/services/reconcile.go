@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
@@ -47,7 +48,7 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 func (s *Services) newService(name string, plan *servicePlan) *service {
 	v := &service{
 		name: name, atStart: !s.begun && plan.enabled(), plan: plan,
-		variants: new(backend.Variants), peers: new(backend.Peers), dropped: session.NewDropped(name, s.o.Log),
+		variants: new(backend.Variants), peers: new(backend.Peers), dropped: session.NewDropped(name, s.o.Log), scopes: limits.NewService(name),
 		removed: make(chan struct{}), members: make(map[string]*member),
 		group: pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: plan.Queue}),
 	}

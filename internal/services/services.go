@@ -28,6 +28,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/discovery"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
@@ -71,6 +72,11 @@ type Options struct {
 	CheckCredentials func()
 	// SetRoutes receives the services that clients can ask for, such as [session.Server.SetServices].
 	SetRoutes func([]*session.Service)
+	// Scopes has the limits of tenants and keys, as session.Options.Scopes; default a new registry.
+	Scopes *limits.Registry
+	// LimitsChanged is called when limits have changed that running sessions may be under, such as [session.Server.LimitsChanged]. It must
+	// not wait for sessions. Nil for nobody.
+	LimitsChanged func()
 	// Log receives a line for each change of state.
 	Log *slog.Logger
 }
@@ -110,6 +116,7 @@ type service struct {
 	variants *backend.Variants          // static
 	peers    *backend.Peers             // static
 	dropped  *session.Dropped           // static
+	scopes   *limits.ServiceScopes      // static
 	removed  chan struct{}              // static; closed when the service is removed
 	auth     *auth.Policy               // how its clients are authenticated; nil for not at all
 	authBy   config.Service             // that auth was made for, if that is not nil
@@ -138,6 +145,9 @@ type member struct {
 
 // New returns Services with no service in it. Close ends it.
 func New(o Options) *Services {
+	if o.Scopes == nil {
+		o.Scopes = limits.NewRegistry()
+	}
 	if o.Meters == nil {
 		o.Meters = meter.NewRegistry(len(o.Loops.Loops()))
 	}
@@ -180,6 +190,8 @@ func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	s.desired = next
 	s.logShared(time.Now())
 	s.reconcile(time.Now())
+	limited := s.o.Scopes.Generation()
+	s.applyLimits(snapshot)
 	s.route()
 	s.forgetUnusedMethods()
 	s.begun = true
@@ -187,6 +199,9 @@ func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	s.unlock()
 	if recheck && s.o.CheckCredentials != nil {
 		s.o.CheckCredentials()
+	}
+	if s.o.Scopes.Generation() != limited && s.o.LimitsChanged != nil {
+		s.o.LimitsChanged()
 	}
 	s.discovery.Watch(next.watched(s.o.LookupPace))
 	if s.o.InForce != nil {
@@ -310,7 +325,7 @@ func (v *service) route() *session.Service {
 		Name: v.name, Host: c.Host, Path: c.Path, Group: v.group, Profile: v.plan.profile, Variants: v.variants,
 		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Origins: c.AllowOrigin,
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
-		Passing: v.plan.passing, Dropped: v.dropped, Removed: v.removed, Auth: v.auth,
+		Passing: v.plan.passing, Dropped: v.dropped, Scopes: v.scopes, Removed: v.removed, Auth: v.auth,
 	}
 }
 

@@ -53,11 +53,17 @@ type Settings struct {
 	// DNSServer is the address of the DNS server that names of backends are looked up with, host:port; empty for the system's.
 	DNSServer string
 
-	Loops            int           // most event loops awake; 0 for one per processor
-	IOURing          string        // auto, on or off: whether event loops send with io_uring
-	LoopWait         string        // auto, raw or block: how event loops wait while they are busy
-	MaxHeader        int64         // largest upgrade request in bytes
-	FailedAuthRate   limits.Rate   // of failed authentications of each client address
+	Loops          int         // most event loops awake; 0 for one per processor
+	IOURing        string      // auto, on or off: whether event loops send with io_uring
+	LoopWait       string      // auto, raw or block: how event loops wait while they are busy
+	MaxHeader      int64       // largest upgrade request in bytes
+	FailedAuthRate limits.Rate // of failed authentications of each client address
+	// What all clients may use together: see Total.
+	TotalSessionLimit int
+	TotalSessionRate  limits.Rate
+	TotalByteRate     limits.Rate
+	TotalMessageRate  limits.Rate
+
 	HandshakeTimeout time.Duration // for a client's upgrade request to arrive
 	MaxHandshakes    int           // most clients whose TLS handshake or upgrade request is not complete
 	ClientTimeout    time.Duration // for a client to accept or acknowledge something; [NoLimit] for as long as TCP tries
@@ -121,6 +127,13 @@ func (s *Settings) Directory() string {
 		return s.StateDirectory
 	}
 	return state.Directory()
+}
+
+// Total returns what all clients may use together.
+func (s *Settings) Total() limits.Limits {
+	return limits.Limits{
+		Sessions: s.TotalSessionLimit, SessionRate: s.TotalSessionRate, ByteRate: s.TotalByteRate, MessageRate: s.TotalMessageRate,
+	}
 }
 
 // DatabaseInUse returns the database in use, which is SQLite in the state directory if no other is given.

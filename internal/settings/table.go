@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -121,6 +122,18 @@ var table = []setting{
 	}},
 	{name: "failed-auth-rate", help: "maximum rate of failed authentications of each client address; over it, clients of the address get 429; 0 for no limit", live: true, value: func(s *Settings) value.Value {
 		return config.RateValue(&s.FailedAuthRate, false)
+	}},
+	{name: "total-session-limit", help: "maximum number of sessions at once, of all services together; 0 for no limit", live: true, value: func(s *Settings) value.Value {
+		return value.NewCount(&s.TotalSessionLimit, 0, math.MaxInt32)
+	}},
+	{name: "total-session-rate", help: "maximum rate of new sessions of all services together; 0 for no limit", live: true, value: func(s *Settings) value.Value {
+		return config.RateValue(&s.TotalSessionRate, false)
+	}},
+	{name: "total-byte-rate", help: "maximum rate of bytes that all clients together send; 0 for no limit", live: true, value: func(s *Settings) value.Value {
+		return config.RateValue(&s.TotalByteRate, true)
+	}},
+	{name: "total-message-rate", help: "maximum rate of messages that all clients together send; 0 for no limit", live: true, value: func(s *Settings) value.Value {
+		return config.RateValue(&s.TotalMessageRate, false)
 	}},
 	{name: "handshake-timeout", help: "maximum time for a client to send its upgrade request", live: true, value: func(s *Settings) value.Value {
 		return value.NewDuration(&s.HandshakeTimeout, time.Millisecond)

@@ -156,7 +156,7 @@ func (l *loading) checkTLS() {
 		l.checkAddresses(of.name, of.items, of.once)
 	}
 	if len(s.TLSCert) != len(s.TLSKey) {
-		l.bad("%stls-cert names %d files, and tls-key %d: give each certificate its key, in the same order", cmp.Or(l.heads["tls-key"], l.heads["tls-cert"]), len(s.TLSCert), len(s.TLSKey))
+		l.bad("%sfiles of tls-cert: %d, files of tls-key: %d: give each certificate its key, in the same order", cmp.Or(l.heads["tls-key"], l.heads["tls-cert"]), len(s.TLSCert), len(s.TLSKey))
 	}
 	if len(l.problems) > bad {
 		return

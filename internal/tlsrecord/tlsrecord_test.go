@@ -126,6 +126,50 @@ func TestAgainstCryptoTLS(t *testing.T) {
 	}
 }
 
+// A session that is resumed is handed over like any other.
+func TestResumed(t *testing.T) {
+	for _, k := range kinds() {
+		server, client := ends(t, k)
+		client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+		for n := range 4 {
+			c := connect(t, k, server, client)
+			if resumed := c.peer.ConnectionState().DidResume; resumed != (n > 0) {
+				t.Errorf("%v: connection %d: resumed %v", k, n+1, resumed)
+			}
+			c.toPeer.write(c.records.Seal(nil, []byte("ping")))
+			got := make([]byte, 4)
+			if _, err := io.ReadFull(c.peer, got); err != nil || string(got) != "ping" {
+				t.Errorf("%v: sent %q, %v", k, got, err)
+			}
+			_, _ = c.peer.Write([]byte("pong"))
+			b := c.toUs.take()
+			if from, to, _, err := c.records.Open(b); err != nil || string(b[from:to]) != "pong" {
+				t.Errorf("%v: received %q, %v", k, b[from:to], err)
+			}
+		}
+	}
+}
+
+// A ticket that the server cannot use any more costs a full handshake, of another secret.
+func TestNotResumed(t *testing.T) {
+	for _, k := range kinds() {
+		server, client := ends(t, k)
+		client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+		for n := range 2 {
+			server.SetSessionTicketKeys([][32]byte{{byte(n)}})
+			c := connect(t, k, server, client)
+			if c.peer.ConnectionState().DidResume {
+				t.Errorf("%v: resumed", k)
+			}
+			c.toPeer.write(c.records.Seal(nil, []byte("ping")))
+			got := make([]byte, 4)
+			if _, err := io.ReadFull(c.peer, got); err != nil || string(got) != "ping" {
+				t.Errorf("%v: sent %q, %v", k, got, err)
+			}
+		}
+	}
+}
+
 // Before the limit of a key is reached, this end updates it. crypto/tls understands that.
 func TestKeyLimit(t *testing.T) {
 	for _, client := range []bool{false, true} {
