@@ -88,6 +88,8 @@ type SessionDetail struct {
 	// Paused: the client is not read, because the backend or the profile takes nothing. BackendPaused: the other way.
 	Paused        bool `json:"paused"`
 	BackendPaused bool `json:"backend_paused"`
+	// HeldBack says which limit keeps the client from being read; absent while none does.
+	HeldBack *HeldBack `json:"held_back,omitempty"`
 	// PendingToClient and PendingToBackend are bytes that the receiver has not taken yet.
 	PendingToClient  int `json:"pending_to_client"`
 	PendingToBackend int `json:"pending_to_backend"`

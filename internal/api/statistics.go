@@ -30,8 +30,10 @@ type Stats struct {
 	Sessions      Sessions      `json:"sessions"`
 	// Authentication is about clients of services that authenticate them.
 	Authentication Authentication `json:"authentication"`
-	Relayed        Relayed        `json:"relayed"`
-	Loops          Loops          `json:"loops"`
+	// Limits are about clients that have met a limit.
+	Limits  Limits  `json:"limits"`
+	Relayed Relayed `json:"relayed"`
+	Loops   Loops   `json:"loops"`
 }
 
 // Drain is how far the end of the process has come. Its times follow from settings that may still change.

@@ -296,6 +296,7 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 		},
 		Relayed:        api.Relayed(sessions.Meters.Total.Relayed),
 		Authentication: authentication(&sessions),
+		Limits:         limitsReached(&sessions),
 		InternalErrors: p.guard.Count(),
 		AccessLog:      api.AccessLog{Lines: p.accessLines.Written.Load(), LeftOut: p.accessLines.LeftOut.Load()},
 		Configuration:  configuration(p.follower.Status()),

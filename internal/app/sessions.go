@@ -150,6 +150,9 @@ func (p *Proxy) sessionDetail(text string) (detail api.SessionDetail, ok bool) {
 		Paused: d.Paused, BackendPaused: d.BackendPaused, PendingToClient: d.ToClient, PendingToBackend: d.ToBackend,
 		Before: endedOf(d.Before),
 	}
+	if d.HeldBack != "" {
+		detail.HeldBack = &api.HeldBack{Limit: d.HeldBack, Since: d.HeldBackSince.UTC()}
+	}
 	if d.Place > 0 {
 		detail.Queue = &api.Place{
 			Place: d.Place, Waiting: d.Waiting, WaitedSeconds: detail.WaitedSeconds, TimeoutSeconds: max(0, d.Until.Sub(now).Seconds()),

@@ -95,6 +95,9 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		content := snapshot.Content()
 		warnOfAuth(cmd, &loaded.Settings, &content)
 		needs.Version = snapshot.Version()
+		for _, text := range snapshot.TenantWarnings() {
+			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
+		}
 		needs.warn(cmd.ErrOrStderr())
 	}
 	if form.forPrograms() {

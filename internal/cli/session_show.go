@@ -140,6 +140,9 @@ func sessionFields(s *api.SessionDetail) [][]string {
 		stalls = append(stalls, "the backend is not read: "+figures.Bytes(float64(s.PendingToClient))+" wait for the client")
 	}
 	add("stalled", strings.Join(stalls, "; "))
+	if h := s.HeldBack; h != nil {
+		add("held back", h.Limit+", since "+stamp(h.Since))
+	}
 	if s.Taps > 0 {
 		add("taps", figures.Plural(s.Taps, "operator")+" watching its frames")
 	}

@@ -51,6 +51,7 @@ func Find(s *api.Stats, latencies map[string]Latency) []Finding {
 	if s.TLS != nil {
 		ofTLS(s, add)
 	}
+	ofLimits(&s.Limits, add)
 	for i := range s.Services {
 		ofService(s, &s.Services[i], add)
 	}
@@ -66,6 +67,25 @@ func Find(s *api.Stats, latencies map[string]Latency) []Finding {
 	}
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(a.Level, b.Level) })
 	return all
+}
+
+// maxLimitFindings is how many limits are named. A flood from many addresses must not hide everything else.
+const maxLimitFindings = 5
+
+// ofLimits tells which limits are being reached, those that are reached most often first.
+func ofLimits(l *api.Limits, add func(Level, string, time.Time, string, ...any)) {
+	lately := slices.Clone(l.Lately)
+	slices.SortStableFunc(lately, func(a, b api.LimitReached) int { return cmp.Compare(b.Count, a.Count) })
+	for _, r := range lately[:min(len(lately), maxLimitFindings)] {
+		what := strings.TrimSpace(r.Scope + " " + r.Name)
+		if r.Scope == "process" {
+			what = "proxy"
+		}
+		add(Warning, what, r.Since, "it has reached its %s %s lately", r.Limit, figures.Plural(int(r.Count), "time"))
+	}
+	if n := len(lately) - maxLimitFindings; n > 0 {
+		add(Warning, "proxy", time.Time{}, "%s reached lately, too", figures.Plural(n, "other limit")+verb(n, " was", " were"))
+	}
 }
 
 func ofDrain(s *api.Stats, add func(Level, string, time.Time, string, ...any)) {

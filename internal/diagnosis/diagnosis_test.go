@@ -40,6 +40,16 @@ func TestFind(t *testing.T) {
 		"well":            {func(*api.Stats) {}, replies("gpu-1", 0.3, 9), ""},
 		"shutting down":   {func(s *api.Stats) { s.Draining = true }, nil, "1 proxy: it shuts down: no new clients are accepted, 0 sessions left"},
 		"internal errors": {func(s *api.Stats) { s.InternalErrors = 2 }, nil, "0 proxy: 2 internal errors since its start: please report the stack in its log"},
+		"limits": {
+			func(s *api.Stats) {
+				for i, name := range []string{"", "acme", "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5"} {
+					scope := []string{"process", "tenant", "client", "client", "client", "client", "client"}[i]
+					s.Limits.Lately = append(s.Limits.Lately, api.LimitReached{LimitTotal: api.LimitTotal{Limit: "session-limit", Scope: scope, Count: uint64(7 - i)}, Name: name, Since: since})
+				}
+			}, nil, "1 proxy: it has reached its session-limit 7 times lately (12:00)\n1 tenant acme: it has reached its session-limit 6 times lately (12:00)\n" +
+				"1 client 192.0.2.1: it has reached its session-limit 5 times lately (12:00)\n1 client 192.0.2.2: it has reached its session-limit 4 times lately (12:00)\n" +
+				"1 client 192.0.2.3: it has reached its session-limit 3 times lately (12:00)\n1 proxy: 2 other limits were reached lately, too",
+		},
 		"shortage": {
 			func(s *api.Stats) { s.Shortages = []string{"clients cannot be accepted: out of file descriptors"} }, nil,
 			"0 proxy: clients cannot be accepted: out of file descriptors",

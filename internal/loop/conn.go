@@ -119,6 +119,9 @@ func (c *Conn) Closed() bool { return c.closed }
 // Paused reports whether reading is paused.
 func (c *Conn) Paused() bool { return c.paused }
 
+// Stopped reports whether Pause has paused reading.
+func (c *Conn) Stopped() bool { return c.stopped }
+
 // Throttled reports whether Throttle has paused reading.
 func (c *Conn) Throttled() bool { return c.throttled }
 

@@ -39,7 +39,8 @@ var notShown = []string{
 	"TLS.Certificates.Names", "TLS.Certificates.NotBefore", "TLS.Certificates.NotAfter", "TLS.Certificates.State", "TLS.Loaded",
 	"TLS.Certificates.Failure",        // certificate expiry is what to watch
 	"TLS.Failure", "TLS.FailureSince", // a failure is shown as 0 or 1
-	"Drain", // times, and the sessions that ended because of it, which have a class of their own
+	"Limits.Lately", // names come from clients
+	"Drain",         // times, and the sessions that ended because of it, which have a class of their own
 }
 
 // TestEverythingIsShownExactly gives every field of the statistics a value of its own, and finds each in the scrape, as

@@ -112,6 +112,9 @@ func busy() Snapshot {
 			},
 			Blocked: 234, Suspects: 2,
 		},
+		Limits: api.Limits{HeldBack: 5, Totals: []api.LimitTotal{
+			{Limit: "session-limit", Scope: "client", Count: 17}, {Limit: "byte-rate", Scope: "tenant", Count: 6},
+		}},
 		Relayed: api.Relayed{
 			FramesFromClients: 1 << 33, BytesFromClients: 1 << 43, FramesFromBackends: 1<<33 - 1, BytesFromBackends: 1<<43 - 1,
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session"
@@ -40,11 +41,11 @@ func newLoggedRig(t testing.TB, handler slog.Handler, changes ...func(*Options))
 	if r.loops, err = loop.NewGroup(loop.Options{Min: 1, Max: 1}); err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(handler)
+	log, scopes := slog.New(handler), limits.NewRegistry()
 	r.sessions = session.NewServer(session.Options{
-		Loops: r.loops, Limits: session.Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}, Log: log,
+		Loops: r.loops, Scopes: scopes, Limits: session.Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}, Log: log,
 	})
-	o := Options{Loops: r.loops, SetRoutes: r.sessions.SetServices, Log: log}
+	o := Options{Loops: r.loops, Scopes: scopes, LimitsChanged: r.sessions.LimitsChanged, SetRoutes: r.sessions.SetServices, Log: log}
 	for _, change := range changes {
 		change(&o)
 	}

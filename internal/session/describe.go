@@ -26,6 +26,8 @@ type Detail struct {
 	Description
 	Host, Profile, Variant string
 	Paused, BackendPaused  bool                 // the side is not read at present
+	HeldBack               string               // the limit that keeps the client from being read; empty for none
+	HeldBackSince          time.Time            // zero for not
 	ToClient, ToBackend    int                  // bytes that the side's socket has not taken yet
 	Server                 *backend.Description // the connection that it holds; nil for none
 	Waiting                int                  // clients in its service's queue, if it waits
@@ -133,9 +135,12 @@ func (d *Detail) ofService(s *Service) { d.Host, d.Profile = s.Host, s.Profile.N
 // detail is called on the session's loop.
 func (s *Session) detail() Detail {
 	d := Detail{
-		Description: s.describe(), Variant: s.variant, Paused: s.client.Paused(), ToClient: s.client.Pending(),
+		Description: s.describe(), Variant: s.variant, Paused: s.client.Stopped(), ToClient: s.client.Pending(),
 	}
 	d.ofService(s.record.Service)
+	if l := s.limited; l != nil && l.throttle.since != 0 {
+		d.HeldBack, d.HeldBackSince = describeCause(l.throttle.cause, s.record.Service.Name), time.Now().Add(l.throttle.since.Until())
+	}
 	if conn := s.leg.conn; conn != nil {
 		d.BackendPaused, d.ToBackend = conn.Stream().Paused(), conn.Stream().Pending()
 		server := conn.Describe()

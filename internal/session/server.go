@@ -105,6 +105,7 @@ type Server struct {
 	tls       tlsHandshakes
 	taps      taps
 	openings  unfinished
+	tlsTurns  tlsTurns
 	pending   tasks // goroutines that accept, answer handshakes and search for connections
 
 	mu         sync.Mutex
@@ -134,6 +135,10 @@ type Stats struct {
 	Meters        meter.Snapshot  // what was counted for each backend, and in total
 	Auth          []auth.Count    // clients that were authenticated or turned away
 	Guard         auth.GuardStats // clients that were refused because authentication fails too often from their address
+
+	HeldBack     int64          // sessions whose clients are held back by a limit
+	Limits       []LimitReached // limits that were reached since the start, by kind
+	LimitsLately []LimitReached // limits that are being reached
 }
 
 // When thousands of clients come at once, they wait in the listener's queue, where they cost nothing, and not in goroutines:
@@ -146,7 +151,7 @@ const (
 
 // NewServer returns a server that serves the listeners given to Serve. StopAccepting, EndAll and Close end it.
 func NewServer(o Options) *Server {
-	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), orders: make(map[string]*order), turn: make(chan struct{}, turns), emptied: make(chan struct{}, 1), process: NewProcess()}
+	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), orders: make(map[string]*order), turn: make(chan struct{}, turns), tlsTurns: newTLSTurns(), emptied: make(chan struct{}, 1), process: NewProcess()}
 	s.registry.init()
 	s.refusals.init(o.Log)
 	s.limitLog.out = o.Log
@@ -344,6 +349,7 @@ func (s *Server) Stats() Stats {
 		Refused: make(map[int]uint64), Ended: make(map[frame.CloseCode]uint64),
 		TLS: s.tls.counts(), Auth: s.auth.Counts(), Guard: s.options.AuthGuard.Stats(),
 	}
+	stats.HeldBack, stats.Limits, stats.LimitsLately = s.throttled.Load(), s.limitLog.total(), s.limitLog.lately()
 	for status := range s.refused {
 		if n := s.refused[status].Load(); n > 0 {
 			stats.Refused[status] = n

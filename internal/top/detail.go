@@ -209,6 +209,9 @@ func (m *Model) sessionFields(s *api.SessionDetail) []field {
 	if s.BackendPaused {
 		add("stalled", "the client has not taken "+figures.Bytes(float64(s.PendingToClient)), warning)
 	}
+	if h := s.HeldBack; h != nil {
+		add("held back", h.Limit, warning)
+	}
 	if s.Moves > 0 {
 		add("moved", figures.Plural(s.Moves, "time"), normal)
 	}

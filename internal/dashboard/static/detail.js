@@ -99,7 +99,7 @@ function facts(s) {
   group("Traffic", ["From the client", traffic(s.frames_from_client, s.bytes_from_client)], ["From the backend", traffic(s.frames_from_backend, s.bytes_from_backend)],
     ["Frames/s", s.frames_per_second ? rate(s.frames_per_second) : ""], ["Lag", s.lag_seconds ? duration(s.lag_seconds) : ""],
     ["To the client", s.pending_to_client > 0 && `${bytes(s.pending_to_client)} not taken yet`], ["To the backend", s.pending_to_backend > 0 && `${bytes(s.pending_to_backend)} not taken yet`],
-    ["Reading", [s.paused && "the client is paused", s.backend_paused && "the backend is paused"].filter(Boolean).join(", ")]);
+    ["Reading", [s.paused && "the client is paused", s.held_back && `the client is held back by ${s.held_back.limit}`, s.backend_paused && "the backend is paused"].filter(Boolean).join(", ")]);
   const c = s.server;
   group("Connection", ["Backend", s.backend], ["Id", c?.id ?? s.connection], ["State", c?.state], ["Established", c && moment(c.established)], ["Age", c && duration(c.age_seconds)],
     ["Sessions served", c && count(c.sessions)], ["Round trip", c && orNone(c.round_trip_seconds)], ["Subprotocol", c?.subprotocol], ["Variant", s.variant],

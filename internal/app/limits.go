@@ -1,0 +1,22 @@
+package app
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/session"
+)
+
+// limitsReached returns what the statistics say about limits.
+func limitsReached(s *session.Stats) api.Limits {
+	all := api.Limits{HeldBack: s.HeldBack, Totals: []api.LimitTotal{}, Lately: []api.LimitReached{}}
+	total := func(l *session.LimitReached) api.LimitTotal {
+		return api.LimitTotal{Limit: l.Limit.String(), Scope: l.Kind.String(), Count: l.Times}
+	}
+	for i := range s.Limits {
+		all.Totals = append(all.Totals, total(&s.Limits[i]))
+	}
+	for i := range s.LimitsLately {
+		l := &s.LimitsLately[i]
+		all.Lately = append(all.Lately, api.LimitReached{LimitTotal: total(l), Name: l.Name, Since: l.Since.UTC()})
+	}
+	return all
+}
