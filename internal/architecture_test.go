@@ -100,7 +100,7 @@ var mayImport = map[string][]string{
 	"internal/hunt":         {"internal/frame", "internal/sim", "internal/spelling"},
 	"internal/stage":        {"internal/app", "internal/sim"},
 	"internal/hunt/cmd":     {"internal/app", "internal/hunt", "internal/profile", "internal/sim", "internal/stage"},
-	"internal/chaos":        {"internal/frame", "internal/handshake", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/spelling", "internal/api"},
+	"internal/chaos":        {"internal/frame", "internal/handshake", "internal/hunt", "internal/load", "internal/proxyprocess", "internal/sim", "internal/spelling", "internal/api"},
 	"internal/chaos/cmd":    {"internal/chaos"},
 	"internal/load":         {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/secure", "internal/spelling", "internal/wav"},
 	"internal/load/report":  {"internal/frame", "internal/load"},

@@ -51,3 +51,15 @@ type OtherTenants struct {
 	Waiting  int          `json:"waiting"`
 	Totals   TenantTotals `json:"totals"`
 }
+
+// Tenant returns what a tenant uses; nil if it is not listed. A nil Stats knows none.
+func (s *Stats) Tenant(name string) *Tenant {
+	if s != nil {
+		for i := range s.Tenants {
+			if s.Tenants[i].Name == name {
+				return &s.Tenants[i]
+			}
+		}
+	}
+	return nil
+}

@@ -116,6 +116,7 @@ type run struct {
 	staged   []*service // all of them
 	operated *service   // whose backends the operator changes
 	answers  answers
+	atPeace  time.Duration // the 99th percentile of the latency without a siege; owned by besiege
 }
 
 // Run starts servers and proxies, runs the scenarios for the duration, and writes a report. It returns ErrFound if there are findings.
@@ -142,14 +143,19 @@ func Run(ctx context.Context, o Options) (err error) {
 		fmt.Fprintf(r.options.Out, "The logs and files of the proxies are in %s.\n", directory)
 	}()
 	fmt.Fprintf(r.options.Out, "%d scenarios, %d sessions, %v, seed %d\n", len(r.chosen), r.options.Sessions, r.options.Duration, r.options.Seed)
-	if err := r.stage(ctx, directory); err != nil {
-		return err
+	if slices.ContainsFunc(r.chosen, func(s *scenario) bool { return s.siege == nil }) {
+		if err := r.stage(ctx, directory); err != nil {
+			return err
+		}
+		if err := r.play(ctx); err != nil {
+			return err
+		}
+		for _, p := range r.proxies {
+			r.drain(ctx, p, directory)
+		}
 	}
-	if err := r.play(ctx); err != nil {
+	if err := r.besiege(ctx, directory); err != nil {
 		return err
-	}
-	for _, p := range r.proxies {
-		r.drain(ctx, p, directory)
 	}
 	return r.report()
 }

@@ -21,6 +21,7 @@ const startTimeout = 30 * time.Second
 type machine struct {
 	descriptors int      // file-descriptor limit; 0 for the system's limit
 	environment []string // added to this process's
+	arguments   []string // further ones of the proxy
 	flood       int      // idle connections that flood opens at once, and drops after some seconds
 }
 
@@ -52,6 +53,7 @@ func startProxy(ctx context.Context, binary, name, directory string, config *con
 		binary, "serve", "--listen", "127.0.0.1:0", "--admin-socket", socket, "--database", config.file,
 		"--state-directory", filepath.Join(p.directory, "state"), "--handshake-timeout", "3s", "--close-timeout", "2s", "--drain-timeout", "5s",
 	}
+	args = append(args, m.arguments...)
 	if m.descriptors > 0 {
 		args = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, m.descriptors)}, args...)
 	}

@@ -34,6 +34,9 @@ type scenario struct {
 
 	// A proxy of its own, with too little of some resource.
 	machine *machine
+
+	// Many hostile clients at once, against a proxy of its own.
+	siege *siege
 }
 
 // allowance says how a session on a hostile server may end.
@@ -194,7 +197,8 @@ func scenarios() (all []scenario) {
 	}
 	all = append(all, servers...)
 	all = append(all, operators...)
-	return append(all, machines...)
+	all = append(all, machines...)
+	return append(all, sieges...)
 }
 
 // kind returns which part of the scenario is hostile.
@@ -206,6 +210,8 @@ func (s *scenario) kind() string {
 		return "operator"
 	case s.machine != nil:
 		return "machine"
+	case s.siege != nil:
+		return "siege"
 	}
 	return "server"
 }

@@ -97,6 +97,9 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		warnOfAuth(cmd, &loaded.Settings, &content)
 		warnOfLimits(cmd, &loaded.Settings, &content)
 		needs.Version = snapshot.Version()
+		for _, text := range snapshot.TenantWarnings() {
+			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
+		}
 		needs.warn(cmd.ErrOrStderr())
 	}
 	if form.forPrograms() {

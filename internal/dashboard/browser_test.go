@@ -64,6 +64,8 @@ func TestShowsWhatTheAPISays(t *testing.T) {
 	page.Screenshot("fake-light")
 	for name, want := range map[string][]string{
 		"stt":           {"clients wait", "1 of 2 backends", "| 20 | 3 | 4.2 s | 106 % | 200 | 8 |"},
+		"acme":          {"acmestt | 2 | 18 | 1 | 6 of 8 | 1,100 | 4"},
+		"idle":          {"idle | 1 | 0 | 0 | – | 0 | 0"},
 		"calm":          {"up1 of 2", "| 6 | 0 | – | 25 % | 10 | 0 |"},
 		"gpu-1":         {"says full", "at most 24 of 32", "20 leased · 2 resetting · 3 idle · 1 dialing · 1 retiring", "| 27 / 32 | 0.42 ms | 0 |"},
 		hostile:         {"circuit open", "5 failures in a row", "| 0 / 32 | – | 7 |"},

@@ -95,6 +95,14 @@ func (f *fakeProxy) fill() {
 				Limit: 200, Waiting: 3, OldestSeconds: 4.2, Totals: api.QueueTotals{TimedOut: 5, Left: 2, Full: 1},
 			}},
 		},
+		Tenants: []api.Tenant{
+			{Name: "acme", Share: 2, Sessions: 18, Waiting: 1, Totals: api.TenantTotals{Sessions: 1100, Queued: 40, TimedOut: 4}, Services: []api.TenantService{
+				{Service: "stt", Sessions: 18, Waiting: 1, Guaranteed: 8, Kept: 6},
+			}},
+			{Name: "idle", Share: 1},
+			{Name: hostile, Unconfigured: true, Share: 0.5, Sessions: 2, Waiting: 2, Totals: api.TenantTotals{Sessions: 90, Full: 1, Evicted: 1}},
+		},
+		OtherTenants: api.OtherTenants{Count: 3, Sessions: 3, Waiting: 2},
 		Backends: []api.Backend{
 			{Name: "gpu-1", Service: "stt", URL: "ws://10.0.0.1:2700", Profile: "vosk", Health: healthy, Pool: api.Pool{
 				State: "enabled", Usable: true, Cap: 32, Ceiling: 24, Warm: 4, Weight: 1, Ramp: 1, Dialing: 1, Idle: 3, Leased: 20, Resetting: 2, Retiring: 1,

@@ -71,7 +71,10 @@ func startLimited(t testing.TB, descriptors int, args ...string) *child {
 func start(t testing.TB, name string, cmd *exec.Cmd) *child {
 	t.Helper()
 	c := &child{t: t, name: name, stdout: new(proxyprocess.Output), stderr: new(proxyprocess.Output)}
-	cmd.Env, cmd.Stdout, cmd.Stderr = environment(), c.stdout, c.stderr
+	if cmd.Env == nil {
+		cmd.Env = environment()
+	}
+	cmd.Stdout, cmd.Stderr = c.stdout, c.stderr
 	var err error
 	if c.Process, err = proxyprocess.Start(name, cmd); err != nil {
 		t.Fatal(err)

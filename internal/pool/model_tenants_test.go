@@ -150,8 +150,11 @@ func (m *model) used() map[string]int {
 }
 
 // inOrder returns the clients in the order in which they would be served, one after the other, without those for whom no place is left.
-func (m *model) inOrder() (order []*modelClient) {
-	used, open := m.used(), m.open()
+func (m *model) inOrder() []*modelClient { return m.inOrderOf(m.open()) }
+
+// inOrderOf returns them if there are so many places that are guaranteed to nobody.
+func (m *model) inOrderOf(open int) (order []*modelClient) {
+	used := m.used()
 	left := slices.Clone(m.waiting)
 	for len(left) > 0 {
 		next := left[0]
@@ -333,20 +336,14 @@ func checkHeap[T any](t *rapid.T, h *heap[T]) {
 	}
 }
 
-// checkPlaces: the clients that would be served in order have these places, and the others come after them.
+// checkPlaces: the clients have places in the order in which they would be served if there were room.
 func (m *model) checkPlaces(t *rapid.T) {
 	var clients []Client
 	for _, w := range slices.Backward(m.waiting) { // in any order
 		clients = append(clients, Client{w.waiter.Tenant, w.waiter.Ticket()})
 	}
 	places := m.group.Standings().Places(clients)
-	order := m.inOrder()
-	for _, w := range m.waiting {
-		if !slices.Contains(order, w) {
-			order = append(order, w)
-		}
-	}
-	for i, w := range order {
+	for i, w := range m.inOrderOf(len(clients)) {
 		if got := places[slices.Index(clients, Client{w.waiter.Tenant, w.waiter.Ticket()})]; got != i+1 {
 			t.Fatalf("a client of %q has place %d; want %d", w.waiter.Tenant, got, i+1)
 		}

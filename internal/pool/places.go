@@ -8,9 +8,7 @@ import (
 // Standings are what decides about the order of a group's queue, at one instant: a copy, with which places are worked out without the
 // group's lock.
 type Standings struct {
-	tenants  map[string]standing
-	promised bool
-	open     int
+	tenants map[string]standing
 }
 
 // standing is what decides when a tenant is served.
@@ -33,10 +31,7 @@ type Client struct {
 func (g *Group[C]) Standings() *Standings {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := &Standings{tenants: make(map[string]standing, len(g.queue.order.items)), promised: g.promised > 0}
-	if s.promised {
-		s.open = g.open()
-	}
+	s := &Standings{tenants: make(map[string]standing, len(g.queue.order.items))}
 	for _, t := range g.queue.order.items {
 		s.tenants[t.name] = t.standing
 	}
@@ -52,8 +47,8 @@ type contender struct {
 	index   int
 }
 
-// Places returns the place of each client in the queue: 1 is served next if nobody comes or leaves, and all need the same variant. Those who
-// are not served before sessions of other tenants end, because free places are guaranteed to others, come last.
+// Places returns the place of each client in the queue: 1 is served next if nobody comes or leaves, no session ends that began before, and
+// all need the same variant.
 func (s *Standings) Places(clients []Client) []int {
 	inOrder := make([]int, len(clients))
 	for i := range inOrder {
@@ -81,14 +76,8 @@ func (s *Standings) Places(clients []Client) []int {
 		c.ranked = c.rank(c.inUse)
 		order.push(c)
 	}
-	places, place, open := make([]int, len(clients)), 0, s.open
+	places, place := make([]int, len(clients)), 0
 	for c, ok := order.best(); ok; c, ok = order.best() {
-		if s.promised && c.inUse >= c.guaranteed {
-			if open <= 0 {
-				break // those that are left are in the same situation
-			}
-			open--
-		}
 		place++
 		places[c.clients[0]] = place
 		c.clients = c.clients[1:]
@@ -100,12 +89,6 @@ func (s *Standings) Places(clients []Client) []int {
 		c.inUse++
 		c.ranked = c.rank(c.inUse)
 		order.fix(c)
-	}
-	for _, i := range inOrder {
-		if places[i] == 0 {
-			place++
-			places[i] = place
-		}
 	}
 	return places
 }

@@ -27,7 +27,7 @@ func NewAdmin(address string) *Admin {
 	transport := &http.Transport{DisableKeepAlives: true}
 	a := &Admin{url: address, client: http.Client{Transport: transport}}
 	if !strings.HasPrefix(address, "http://") {
-		a.url = "http://proxy"
+		a.url = "http://localhost"
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", address)
 		}

@@ -79,3 +79,31 @@ func TestControlsOverTime(t *testing.T) {
 		}
 	})
 }
+
+// A client that goes on sending after the end of its session is not read for ever.
+func TestFloodAfterTheEnd(t *testing.T) {
+	for name, last := range map[string][]byte{
+		"it closed":          wstest.ClientFrame(true, frame.Close, "\x03\xe8"),
+		"it broke a rule":    wstest.ServerFrame(true, frame.Text, "not masked"),
+		"the proxy ended it": bytes.Repeat(wstest.ClientFrame(true, frame.Ping, ""), maxControls+1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = 2 * time.Second }})
+			client, server := r.session()
+			client.SendBytes(last)
+			flood := bytes.Repeat(wstest.ClientFrame(true, frame.Ping, ""), 10_000)
+			sent := 0
+			_ = client.Conn.SetWriteDeadline(time.Now().Add(time.Second))
+			for {
+				n, err := client.Conn.Write(flood)
+				if sent += n; err != nil || sent > 128<<20 {
+					break
+				}
+			}
+			if sent > 128<<20 { // the buffers of the kernel take some of it
+				t.Errorf("the proxy reads on: %d bytes", sent)
+			}
+			_, _ = client.Close(), server.Close()
+		})
+	}
+}

@@ -59,6 +59,8 @@ func (s *Session) clientEnding() {
 		s.clientLeft(leftWithoutClose)
 	case relaying:
 		s.awaitLeaving()
+	case lingering: // see readNoMore
+		s.clientLeft(leftWithoutClose)
 	}
 }
 

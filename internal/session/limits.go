@@ -17,6 +17,29 @@ const (
 	controlPeriod = 10 * time.Second
 )
 
+// maxDiscarded is how much is read of a client whose part of the session is over, to see its close frame or the end of its stream: each read
+// counts one, and one more for each KiB. It lets a client end the large frame that it was sending.
+const maxDiscarded = 60_000
+
+// discard counts bytes that the client sent after its part of the session was over. A client that sends without end is not read any more:
+// the state that the session is in is bounded in time.
+func (s *Session) discard(n int) {
+	p := &s.progress
+	if p.discarded <= maxDiscarded {
+		p.discarded += uint16(1 + n>>10) // at most 65, since a read takes no more
+	}
+	if p.discarded > maxDiscarded {
+		s.readNoMore()
+	}
+}
+
+// readNoMore leaves what the client still sends unread. The session must be in a state that is bounded in time.
+func (s *Session) readNoMore() {
+	if !s.client.Closed() {
+		s.client.Pause()
+	}
+}
+
 // controls counts the control frames of a client. It is owned by the session's loop.
 type controls struct {
 	count uint32 // since the period began
@@ -36,11 +59,12 @@ func (c *controls) exceeded() bool {
 // idleChecks is how often a session is checked within its idle limit.
 const idleChecks = 4
 
-// progress is what the session's timer has seen while frames pass. It is owned by the session's loop.
+// progress is what the session's timer has seen while frames pass, and what is read after that. It is owned by the session's loop.
 type progress struct {
 	count       uint64 // what had passed at the last check: data frames and bytes both ways, or the client's bytes
-	quietChecks int32  // checks in a row at which nothing had passed since the one before
 	pending     int32  // bytes for the backend that its socket had not taken at the last check
+	discarded   uint16 // what was read after the client's part was over, see maxDiscarded
+	quietChecks int8   // checks in a row at which nothing had passed since the one before
 }
 
 // What a session's timers are set for.

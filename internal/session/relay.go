@@ -20,6 +20,7 @@ type backendSide Session
 func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 	s := (*Session)(h)
 	if s.life.discardInput {
+		s.discard(len(b))
 		return len(b)
 	}
 	frames, bytes := s.scanner.Frames, s.scanner.Bytes
@@ -33,7 +34,9 @@ func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 	case s.holdsBack():
 		s.client.PauseBefore(b[pos:])
 		return len(b)
-	case s.life.state == relaying && s.leg.up.to.Stalled():
+	case s.life.state != relaying:
+		s.discard(len(b))
+	case s.leg.up.to.Stalled():
 		s.client.Pause()
 	}
 	return pos
@@ -78,6 +81,9 @@ func (s *Session) holdsBack() bool {
 func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 	if op != frame.Close && s.controls.exceeded() {
 		s.end(meter.Limit, frame.PolicyViolation, "too many control frames")
+		if s.life.state != relaying {
+			s.readNoMore()
+		}
 		return
 	}
 	switch op {

@@ -105,6 +105,7 @@ type Server struct {
 	tls       tlsHandshakes
 	taps      taps
 	openings  unfinished
+	tlsTurns  tlsTurns
 	pending   tasks // goroutines that accept, answer handshakes and search for connections
 
 	mu         sync.Mutex
@@ -150,7 +151,7 @@ const (
 
 // NewServer returns a server that serves the listeners given to Serve. StopAccepting, EndAll and Close end it.
 func NewServer(o Options) *Server {
-	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), orders: make(map[string]*order), turn: make(chan struct{}, turns), emptied: make(chan struct{}, 1), process: NewProcess()}
+	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), orders: make(map[string]*order), turn: make(chan struct{}, turns), tlsTurns: newTLSTurns(), emptied: make(chan struct{}, 1), process: NewProcess()}
 	s.registry.init()
 	s.refusals.init(o.Log)
 	s.limitLog.out = o.Log

@@ -54,8 +54,7 @@ func (f *tlsFailure) Error() string { return f.err.Error() }
 // returns the TLS connection, and notes the client's certificate. If it fails, it returns nc: with a [*handshake.Refusal] if the client
 // speaks HTTP without TLS and can be answered so, otherwise with a [*tlsFailure].
 func (s *Server) handshakeTLS(nc net.Conn, early []byte, config *tls.Config, a *arrival) (net.Conn, error) {
-	conn := secure.Server(nc, config, early)
-	err := conn.Handshake()
+	conn, err := s.tlsTurns.handshake(nc, early, config, a.opening)
 	state := conn.ConnectionState()
 	if err == nil && state.NegotiatedProtocol == secure.ChallengeProtocol { // RFC 8737, section 3: the authority has seen what it wanted
 		_ = conn.Close()

@@ -5,6 +5,7 @@ import { attribute, byId, h, keyed, text } from "./dom.js";
 import { duration, plural } from "./format.js";
 import { problems, summary } from "./problems.js";
 import { showServices } from "./services.js";
+import { showTenants } from "./tenants.js";
 import { showBackends } from "./backends.js";
 import { history, mergeHistory, recolor, showCharts } from "./charts.js";
 import { addEnded, showEnds, showQueue } from "./ends.js";
@@ -74,6 +75,7 @@ function showStats(fresh) {
   text(byId("process"), `${stats.version} · up ${duration(stats.uptime_seconds)} · ${plural(stats.sessions.active, "session")}`);
   showProblems();
   showServices(stats);
+  showTenants(stats);
   showBackends(stats);
   showEnds(stats);
   showSessions(null, stats);

@@ -1,0 +1,312 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/load"
+	"github.com/wsbouncer/wsbouncer/internal/sim"
+)
+
+// A siege is many hostile clients of one kind at once, against a proxy of its own. Meanwhile well-behaved clients send messages through a
+// service of their own and measure how long the echoes take, and the proxy's memory and file descriptors are watched.
+type siege struct {
+	clients int                    // hostile ones at a time, each with one connection
+	pause   time.Duration          // of a client between two visits
+	visit   func(a *attack) error  // one visit; it ends when a.ctx does
+	tls     bool                   // it goes to the listener with TLS
+	dropped bool                   // the proxy drops unfinished handshakes
+	memory  int                    // most that the proxy's memory may grow, in MiB; 0 for siegeMemory
+	judge   func(o *outcome) error // what else must hold; nil for nothing
+}
+
+const (
+	// siegeHandshakes is max-handshakes of a proxy under siege.
+	siegeHandshakes = 500
+	// siegeSessions is how many well-behaved clients there are at most.
+	siegeSessions = 500
+	// siegePlaces is how many sessions hostile clients may have at a time.
+	siegePlaces = 600
+	// siegeMemory is how much the memory of a proxy under siege may grow by default, in MiB.
+	siegeMemory = 64
+	// siegeLatency is the time that 99 % of the echoes may take more than without a siege, if a run lasts long enough to judge it.
+	siegeLatency = 100 * time.Millisecond
+	// siegeShare is the part of a run's duration, 1/siegeShare, that each siege lasts in addition to it, but no more than 15 seconds.
+	siegeShare = 30
+	// judgedSiege is the length of a siege from which on latency is judged. In a test that shares its processors with others, it says
+	// nothing.
+	judgedSiege = 5 * time.Second
+)
+
+// outcome is what a siege has led to.
+type outcome struct {
+	load         *load.Result
+	visits       int64   // of hostile clients
+	memory       int     // of the proxy at most, in MiB
+	before       int     // the same before the siege
+	files        int     // open at most
+	unfinished   int     // most handshakes at a time
+	cpu          float64 // share of a processor
+	handshakes   uint64  // dropped
+	ended        map[uint16]uint64
+	refused      map[int]uint64
+	sessionsLeft int64 // when all clients have gone
+}
+
+// besiege runs the chosen sieges one after the other, each against a proxy of its own, and writes a table.
+func (r *run) besiege(ctx context.Context, directory string) error {
+	var chosen []*scenario
+	for _, s := range r.chosen {
+		if s.siege != nil {
+			chosen = append(chosen, s)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil
+	}
+	length := min(max(r.options.Duration/siegeShare, minDuration), 15*time.Second)
+	sessions := siegeSessions
+	if r.options.Sessions < r.options.withDefaults().Sessions || length < judgedSiege {
+		sessions = min(r.options.Sessions, siegeSessions)
+	}
+	fmt.Fprintf(r.options.Out, "\nSieges of %v each, beside %d well-behaved sessions:\n", length, sessions)
+	table := tabwriter.NewWriter(r.options.Out, 0, 0, 2, ' ', 0)
+	defer table.Flush()
+	fmt.Fprintln(table, "SIEGE\tVISITS\tP50 MS\tP99 MS\tMAX MS\tMIB BEFORE\tMIB AT MOST\tFILES\tUNFINISHED\tDROPPED\tCPU %\tCLOSE CODES\tREFUSED")
+	for _, s := range chosen {
+		o, err := r.siege(ctx, s, directory, length, sessions)
+		if err != nil {
+			return fmt.Errorf("siege %s: %w", s.name, err)
+		}
+		ms := func(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1000) }
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t%s\n", s.name, o.visits, ms(o.load.Latency.Quantile(0.5)),
+			ms(o.load.Latency.Quantile(0.99)), ms(o.load.Latency.Quantile(1)), o.before, o.memory, o.files, o.unfinished, o.handshakes, 100*o.cpu,
+			counted(o.ended), counted(o.refused))
+		if s.siege.clients == 0 {
+			r.atPeace = o.load.Latency.Quantile(0.99)
+		}
+		r.judgeSiege(s, o, length)
+	}
+	return nil
+}
+
+// counted returns counts as text, without the zeros.
+func counted[K uint16 | int](counts map[K]uint64) string {
+	text := make(map[string]int)
+	for key, n := range counts {
+		if n > 0 {
+			text[strconv.Itoa(int(key))] = int(n)
+		}
+	}
+	if len(text) == 0 {
+		return "-"
+	}
+	return tallied(text)
+}
+
+// judgeSiege notes what must not happen.
+func (r *run) judgeSiege(s *scenario, o *outcome, length time.Duration) {
+	wrong := func(kind, format string, args ...any) { r.ledger.wrong(s.name, kind, format, args...) }
+	if l := o.load; l.Failed > 0 || l.Lost > 0 || l.Mixed > 0 || l.ConnectFailures > 0 || l.Received == 0 {
+		wrong("a siege cost well-behaved clients their sessions", "%d failed, %d messages lost, %d wrong, %d could not connect, %d right: %v", l.Failed, l.Lost, l.Mixed, l.ConnectFailures, l.Received, l.Errors)
+	}
+	if p99 := o.load.Latency.Quantile(0.99); length >= judgedSiege && p99 > siegeLatency+r.atPeace {
+		wrong("a siege slowed well-behaved clients down", "the 99th percentile is %v; without a siege it was %v", p99, r.atPeace)
+	}
+	allowed := siegeMemory
+	if s.siege.memory > 0 {
+		allowed = s.siege.memory
+	}
+	if o.memory-o.before > allowed {
+		wrong("a siege made the proxy's memory grow", "from %d MiB to %d", o.before, o.memory)
+	}
+	if o.unfinished > siegeHandshakes {
+		wrong("more unfinished handshakes than max-handshakes", "%d", o.unfinished)
+	}
+	if s.siege.dropped && o.handshakes == 0 {
+		wrong("no unfinished handshake was dropped", "%d visits", o.visits)
+	}
+	if o.sessionsLeft != 0 {
+		wrong("sessions of hostile clients are left over", "%d", o.sessionsLeft)
+	}
+	if s.siege.judge != nil {
+		if err := s.siege.judge(o); err != nil {
+			wrong("a siege did not end as it must", "%v", err)
+		}
+	}
+}
+
+// siege carries out one siege.
+func (r *run) siege(ctx context.Context, s *scenario, directory string, length time.Duration, sessions int) (*outcome, error) {
+	crowd, err := newService("crowd", sim.Echo, 1, sessions, nil, r.seed(s.name), r.ledger)
+	if err != nil {
+		return nil, err
+	}
+	defer crowd.stop()
+	besieged, err := newService("besieged", sim.Echo, 1, sessions, nil, r.seed(s.name), r.ledger)
+	if err != nil {
+		return nil, err
+	}
+	defer besieged.stop()
+	crowd.cap, besieged.cap = sessions+20, siegePlaces
+	config := &configuration{backends: make(map[string]backend)}
+	arguments, err := siegeArguments(s.siege, directory)
+	if err != nil {
+		return nil, err
+	}
+	p, err := startProxy(ctx, r.options.Binary, s.name, directory, config, machine{arguments: arguments})
+	if err != nil {
+		return nil, err
+	}
+	defer p.Kill()
+	config.add(crowd)
+	config.add(besieged)
+	if err := config.write(config.text()); err != nil {
+		return nil, err
+	}
+	if err := p.until(ctx, "servers have connections", func() (bool, error) {
+		stats, err := p.Stats(ctx)
+		return err == nil && len(stats.Backends) == 2 && stats.Backends[0].Idle > 0 && stats.Backends[1].Idle > 0, nil
+	}); err != nil {
+		return nil, err
+	}
+	return r.loadAndAttack(ctx, s, p, length, sessions)
+}
+
+// loadAndAttack attacks the proxy while well-behaved clients use it.
+func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length time.Duration, sessions int) (*outcome, error) {
+	attacking, stop := context.WithCancel(ctx)
+	defer stop()
+	o, visits := new(outcome), new(atomic.Int64)
+	var hostile, watch sync.WaitGroup
+	address := p.address
+	if s.siege.tls {
+		err := p.until(ctx, "it listens for TLS", func() (found bool, err error) {
+			address, found = p.tlsAddress()
+			return found, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	begin := func() {
+		o.before = memoryOf(p.PID())
+		clients := s.siege.clients
+		if length < judgedSiege {
+			clients = min(clients, 3*siegeHandshakes/2) // still more than there may be
+		}
+		for i := range clients {
+			dice := rand.New(rand.NewPCG(r.seed(s.name), uint64(i)))
+			hostile.Go(func() { s.siege.attack(attacking, address, dice, visits) })
+		}
+		watch.Go(func() { o.watch(attacking, p) })
+	}
+	result, err := load.Run(ctx, load.Options{
+		URLs: []string{"ws://" + p.address + "/crowd"}, Connections: sessions, Ramp: length / 5, Rate: 5, Size: 640, Duration: length, Loops: 1,
+	}, func(progress load.Progress) {
+		switch {
+		case progress.Phase == load.Steady && progress.Begins:
+			begin()
+		case progress.Phase == load.Draining && progress.Begins:
+			stop()
+		}
+	})
+	stop()
+	hostile.Wait()
+	watch.Wait()
+	if err != nil {
+		return nil, err
+	}
+	o.load, o.visits = result, visits.Load()
+	// What hostile clients have left behind ends by itself.
+	err = p.until(ctx, "no session is left", func() (bool, error) {
+		stats, err := p.Stats(ctx)
+		if err != nil {
+			return false, nil
+		}
+		o.sessionsLeft = stats.Sessions.Active
+		o.ended, o.refused, o.handshakes = stats.Sessions.Ended, stats.Sessions.Refused, 0
+		for _, n := range stats.Sessions.Handshakes.Dropped {
+			o.handshakes += n
+		}
+		return o.sessionsLeft == 0, nil
+	})
+	if p.running() != nil {
+		return nil, p.running()
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// attack is one hostile client, which visits the proxy again and again until ctx ends.
+func (s *siege) attack(ctx context.Context, address string, dice *rand.Rand, visits *atomic.Int64) {
+	for ctx.Err() == nil {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err == nil {
+			visits.Add(1)
+			stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+			_ = s.visit(&attack{ctx: ctx, dice: dice, path: "/besieged", conn: conn.(*net.TCPConn)})
+			stop()
+			_ = conn.Close()
+		}
+		if wait(ctx, s.pause+time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// watch measures the proxy until ctx ends.
+func (o *outcome) watch(ctx context.Context, p *proxy) {
+	begun, used := time.Now(), processorTime(p.PID())
+	for {
+		o.memory = max(o.memory, memoryOf(p.PID()))
+		o.files = max(o.files, p.openFiles())
+		o.cpu = (processorTime(p.PID()) - used).Seconds() / time.Since(begun).Seconds()
+		if stats, err := p.Stats(ctx); err == nil {
+			o.unfinished = max(o.unfinished, stats.Sessions.Handshakes.Unfinished)
+		}
+		if wait(ctx, 100*time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// memoryOf returns the resident memory of a process in MiB; 0 where that cannot be known.
+func memoryOf(pid int) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if fields := strings.Fields(string(text)); err == nil && len(fields) > 1 {
+		pages, _ := strconv.Atoi(fields[1])
+		return pages * os.Getpagesize() >> 20
+	}
+	return 0
+}
+
+// processorTime returns the processor time that a process has used; 0 where that cannot be known.
+func processorTime(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, behindName, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(behindName)
+	if len(fields) < 13 {
+		return 0
+	}
+	ticks := 0 // of user and system; see proc_pid_stat(5)
+	for _, field := range fields[11:13] {
+		n, _ := strconv.Atoi(field)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond // Linux reports a hundred a second on all machines
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/printable"
+)
+
+func newTenantCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tenant",
+		Short: "List and change tenants: who shares the services",
+		Long: `A tenant is one of those who share the proxy: a customer, a department, an application. A client's API key, token or
+certificate names its tenant. While clients wait, a service's connections go to tenants by their shares, and each
+may have guaranteed places and limits. Tenants that are not configured have the share and the limits of the tenant
+'default', each its own. Changes are in force at once and end no session.`,
+		Example: `  wsbouncer tenant add acme --share 2 --guaranteed stt=4
+  wsbouncer tenant set acme --session-limit 20 --why "new contract"
+  wsbouncer tenant ls`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		newTenantListCommand(),
+		newShowCommand(config.KindTenant, "  wsbouncer tenant show acme"),
+		newTenantAddCommand(),
+		newSetCommand(config.KindTenant, `  wsbouncer tenant set acme --share 3
+  wsbouncer tenant set acme --guaranteed stt= --dry-run   # none in this service`),
+		newRemoveCommand(config.KindTenant, `Remove tenants. Their clients are served with the share and the limits of the tenant 'default' from
+now on; running sessions go on.`, "  wsbouncer tenant rm acme --dry-run", ""),
+	)
+	return cmd
+}
+
+func newTenantAddCommand() *cobra.Command {
+	var write writeFlags
+	var fields *fieldFlags
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Add a tenant",
+		Long: `Add a tenant. NAME is what keys, tokens and certificates call it; 'default' gives the share and the limits of tenants
+that are not configured.`,
+		Example: `  wsbouncer tenant add acme --share 2 --guaranteed stt=4
+  wsbouncer tenant add default --share 0.5 --session-limit 10`,
+		Args:              names(config.KindTenant, false),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fields.check(); err != nil {
+				return err
+			}
+			return write.run(cmd, true, adding(config.KindTenant, args[0], fields.values))
+		},
+	}
+	fields = addFieldFlags(cmd, config.KindTenant)
+	write.add(cmd)
+	return cmd
+}
+
+func newTenantListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the tenants",
+		Long: `List the tenants, with their shares, guaranteed places and limits. A running proxy adds what they use: their sessions,
+the clients that wait, and how many it refused because they waited in vain or their queue was full; and the
+tenants that have sessions or waiting clients and are not configured, in parentheses.`,
+		Example: `  wsbouncer tenant ls
+  wsbouncer tenant ls --watch --output wide
+  wsbouncer tenant ls --database config.db --output json`,
+	}
+	listing(cmd, func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error) {
+		return tenantRows(content, now), tenantsForPrograms(content, now), nil
+	})
+	return cmd
+}
+
+// knowsTenants reports whether the statistics are those of a proxy that counts by tenant.
+func knowsTenants(now *api.Stats) bool { return knowsServices(now) }
+
+func tenantRows(content *config.Content, now *api.Stats) *rows {
+	r := &rows{heads: []string{"NAME", "SHARE", "GUARANTEED", "LIMITS"}, names: content.Names(config.KindTenant)}
+	if knowsTenants(now) {
+		wide := []string{"SESSIONS SO FAR", "TIMED OUT", "FULL", "EVICTED"}
+		r.heads, r.wide = append(append(r.heads, "SESSIONS", "WAITING", "REFUSED"), wide...), len(wide)
+	}
+	for _, name := range r.names {
+		t := content.Tenants[name]
+		row := []string{name, shareText(t.Share), guaranteedText(&t, now.Tenant(name)), limitsText(content.Shown(config.KindTenant, name))}
+		if knowsTenants(now) {
+			row = append(row, tenantNow(now.Tenant(name))...)
+		}
+		r.cells = append(r.cells, row)
+	}
+	if !knowsTenants(now) {
+		return r
+	}
+	for i := range now.Tenants {
+		if t := &now.Tenants[i]; t.Unconfigured {
+			name := printable.Text(t.Name, 64)
+			r.names = append(r.names, name)
+			r.cells = append(r.cells, append([]string{"(" + name + ")", shareText(t.Share), "", ""}, tenantNow(t)...))
+		}
+	}
+	return r
+}
+
+func shareText(share float64) string { return strconv.FormatFloat(share, 'g', -1, 64) }
+
+// guaranteedText returns the guaranteed places: SERVICE=N, or SERVICE=KEPT of N while there is no room for all. now may be nil.
+func guaranteedText(t *config.Tenant, now *api.Tenant) string {
+	var all []string
+	for _, service := range slices.Sorted(maps.Keys(t.Guaranteed)) {
+		text := service + "=" + t.Guaranteed[service]
+		if now != nil {
+			for _, s := range now.Services {
+				if s.Service == service && s.Kept < s.Guaranteed {
+					text = fmt.Sprintf("%s=%d of %d", service, s.Kept, s.Guaranteed)
+				}
+			}
+		}
+		all = append(all, text)
+	}
+	return orNothing(strings.Join(all, ","))
+}
+
+// limitsText returns the limits that are set.
+func limitsText(fields config.Values) string {
+	var all []string
+	for _, f := range config.Fields(config.KindTenant) {
+		if f.Name == "share" || f.IsMap {
+			continue
+		}
+		if text := fields[f.Name]; text != "" && text != f.Default {
+			all = append(all, f.Name+"="+text)
+		}
+	}
+	return orNothing(strings.Join(all, " "))
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// tenantNow returns what a proxy says of a tenant, which is nil if it does not know it: then the columns of the wide form.
+func tenantNow(t *api.Tenant) []string {
+	if t == nil {
+		t = new(api.Tenant)
+	}
+	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
+	return []string{
+		strconv.Itoa(t.Sessions), strconv.Itoa(t.Waiting), count(t.Totals.Refused()),
+		count(t.Totals.Sessions), count(t.Totals.TimedOut), count(t.Totals.Full), count(t.Totals.Evicted),
+	}
+}
+
+func tenantsForPrograms(content *config.Content, now *api.Stats) []json.RawMessage {
+	all := []json.RawMessage{}
+	for _, name := range content.Names(config.KindTenant) {
+		var more map[string]any
+		if t := now.Tenant(name); t != nil {
+			more = tenantForPrograms(t)
+		}
+		all = append(all, named(config.KindTenant, name, content.Shown(config.KindTenant, name), more))
+	}
+	if now == nil {
+		return all
+	}
+	for i := range now.Tenants {
+		if t := &now.Tenants[i]; t.Unconfigured {
+			more := tenantForPrograms(t)
+			more["unconfigured"] = true
+			all = append(all, named(config.KindTenant, t.Name, nil, more))
+		}
+	}
+	return all
+}
+
+func tenantForPrograms(t *api.Tenant) map[string]any {
+	return map[string]any{
+		"sessions": t.Sessions, "waiting": t.Waiting, "refused": t.Totals.Refused(), "totals": t.Totals, "in_services": t.Services,
+	}
+}
