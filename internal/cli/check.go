@@ -87,7 +87,9 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	if err := checkTLS(cmd, &app.Settings{Settings: loaded.Settings}, snapshot); err != nil {
 		return err
 	}
-	needs := newNeeds(app.Need(snapshot, loaded.Sources(), nil), &loaded.Settings)
+	need := app.Need(snapshot, loaded.Sources(), nil)
+	need.SecureClients = len(loaded.TLSListen) > 0
+	needs := newNeeds(need, &loaded.Settings)
 	needs.Database = loaded.DatabaseShown()
 	if snapshot != nil {
 		if err := app.CheckHealthPath(loaded.HealthPath, snapshot); err != nil {
