@@ -22,6 +22,15 @@ func (s Sources) Except(pass []string) (withheld Sources) {
 	return withheld
 }
 
+// String returns the words of the sources, as in a service's auth-from.
+func (s Sources) String() string {
+	words := make([]string, len(s))
+	for i, from := range s {
+		words[i] = [...]string{"header:", "header:", "query:", "cookie:", "subprotocol:"}[from.kind] + from.name
+	}
+	return strings.Join(words, ",")
+}
+
 // Headers returns the names of the header fields, in canonical form, that are withheld as a whole.
 func (s Sources) Headers() (names []string) {
 	for _, from := range s {

@@ -20,6 +20,7 @@ func authWarnings(s *settings.Settings, content *config.Content, now time.Time) 
 	var with, without []string
 	for _, name := range content.Names(config.KindService) {
 		service := content.Services[name]
+		warnings = append(warnings, methodWarnings(s, name, &service)...)
 		methods := service.AuthMethods()
 		if len(methods) == 0 {
 			without = append(without, name)

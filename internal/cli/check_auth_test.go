@@ -29,7 +29,7 @@ func TestAuthWarnings(t *testing.T) {
 			"clients of stt send their credentials unencrypted to :8080: use tls-listen",
 		},
 		{"plain listener, certificates only", func(s *settings.Settings, _ *config.Content, v *config.Service) {
-			s.Listen, v.Auth = []string{":8080"}, []string{"certificate"}
+			s.Listen, v.Auth, s.TLSClientAuth = []string{":8080"}, []string{"certificate"}, []string{"optional"}
 		}, ""},
 		{
 			"no authentication", func(_ *settings.Settings, _ *config.Content, v *config.Service) { v.Auth = []string{"none"} },

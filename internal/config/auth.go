@@ -66,6 +66,9 @@ func checkAuthSource(text string) error {
 	case text == "header", named && kind == "query" && name != "" && !notPrintable(name):
 		return nil
 	case named && slices.Contains([]string{"header", "cookie", "subprotocol"}, kind) && profile.IsToken(name):
+		if lower := strings.ToLower(name); kind == "header" && (slices.Contains(ownHeaders, lower) || strings.HasPrefix(lower, "sec-websocket-")) {
+			return fmt.Errorf("%q: this header belongs to the handshake itself and cannot hold a credential", text)
+		}
 		return nil
 	}
 	return value.Invalid("source", text, authSources)

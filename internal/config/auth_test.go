@@ -19,6 +19,7 @@ func TestValidateAuthRefuses(t *testing.T) {
 		{KindService, Values{"auth": "external"}, `auth-url: the value is missing: the method external needs a URL`},
 		{KindService, Values{"auth-from": "body"}, `invalid source "body": use header (Authorization), header:NAME`},
 		{KindService, Values{"auth-from": "cookie:a b"}, `invalid source "cookie:a b"`},
+		{KindService, Values{"auth-from": "header:Sec-WebSocket-Key"}, `"header:Sec-WebSocket-Key": this header belongs to the handshake itself`},
 		{KindService, Values{"auth-from": "query:"}, `invalid source "query:"`},
 		{KindService, Values{"jwt-keys": "http://id.example.org/"}, `use https, since whoever changes it on the way can make keys`},
 		{KindService, Values{"jwt-keys": "file:keys.json"}, `invalid key set "file:keys.json"`},

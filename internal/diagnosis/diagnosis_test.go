@@ -54,6 +54,25 @@ func TestFind(t *testing.T) {
 			func(s *api.Stats) { s.Shortages = []string{"clients cannot be accepted: out of file descriptors"} }, nil,
 			"0 proxy: clients cannot be accepted: out of file descriptors",
 		},
+		"TLS in order": {func(s *api.Stats) { s.TLS = &api.TLS{Certificates: []api.Certificate{{File: "a.pem", State: "valid"}}} }, nil, ""},
+		"a certificate that expires": {
+			func(s *api.Stats) {
+				s.TLS = &api.TLS{Certificates: []api.Certificate{{File: "a.pem", NotAfter: since, State: "expiring"}}}
+			}, nil,
+			"1 certificate a.pem: it expires at 2026-11-22T12:00:00Z: renew it",
+		},
+		"a certificate that has expired": {
+			func(s *api.Stats) {
+				s.TLS = &api.TLS{Certificates: []api.Certificate{{File: "a.pem", NotAfter: since, State: "expired"}}}
+			}, nil,
+			"0 certificate a.pem: it has expired at 2026-11-22T12:00:00Z: clients refuse it (12:00)",
+		},
+		"bad files of TLS": {
+			func(s *api.Stats) {
+				s.TLS = &api.TLS{Failure: "tls-cert a.pem: no certificate in PEM form", FailureSince: since}
+			}, nil,
+			"0 TLS: files are bad, and what was read before stays in force: tls-cert a.pem: no certificate in PEM form (12:00)",
+		},
 		"stale": {
 			func(s *api.Stats) {
 				s.Configuration = api.Configuration{State: "stale", Reason: "disk on fire", Since: since}

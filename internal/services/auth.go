@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
 )
 
 // applyKeys puts the snapshot's API keys in force, and reports whether they differ from those before.
@@ -54,7 +55,7 @@ func (s *Services) applyAuth(v *service, c *config.Service) (changed bool) {
 
 // sameAuth reports whether two versions of a service authenticate clients in the same way.
 func sameAuth(a, b *config.Service) bool {
-	return slices.Equal(a.AuthMethods(), b.AuthMethods()) && slices.Equal(a.CredentialSources(), b.CredentialSources()) &&
+	return slices.Equal(a.AuthMethods(), b.AuthMethods()) && slices.Equal(sourcesOf(a), sourcesOf(b)) &&
 		slices.Equal(a.Pass, b.Pass) && a.EndUnauthorized == b.EndUnauthorized && sameMethods(a, b)
 }
 
@@ -63,13 +64,23 @@ func (s *Services) newPolicy(v *service, c *config.Service) *auth.Policy {
 	if len(c.AuthMethods()) == 0 {
 		return nil
 	}
-	sources, err := auth.ParseSources(c.CredentialSources())
-	if err != nil { // it has been checked; without sources nobody gets in
-		s.o.Log.Error("a source of credentials cannot be used", "error", err)
-	}
+	sources := sourcesOf(c)
 	policy := &auth.Policy{Sources: sources, Withheld: sources.Except(c.Pass), EndUnauthorized: c.EndUnauthorized}
 	for _, name := range c.AuthMethods() {
 		policy.Methods = append(policy.Methods, s.newMethod(name, v, c))
 	}
 	return policy
+}
+
+// sourcesOf returns where a service's clients give credentials; none if nothing looks for them there.
+func sourcesOf(c *config.Service) auth.Sources {
+	methods := c.AuthMethods()
+	if len(methods) == 0 || len(c.AuthFrom) == 0 && slices.Equal(methods, []string{identity.MethodCertificate}) {
+		return nil
+	}
+	sources, err := auth.ParseSources(c.CredentialSources())
+	if err != nil { // it has been checked
+		return nil // so nobody gets in
+	}
+	return sources
 }

@@ -16,6 +16,9 @@ import (
 // passes returns which parts of its clients' handshakes the service passes to its backends.
 func (v *servicePlan) passes(pass profile.PassRules) *profile.HandshakePolicy {
 	passing := &profile.HandshakePolicy{Profile: v.profile, Pass: pass, BackendHeaders: ownHeaders(v.declared), Subprotocol: v.Subprotocol}
+	// What clients authenticate with is not passed either.
+	withheld := sourcesOf(&v.Service).Except(v.Pass)
+	passing.BackendHeaders = append(passing.BackendHeaders, withheld.Headers()...)
 	if passing.Subprotocol == "" {
 		passing.Subprotocol = v.profile.Subprotocol
 	}
@@ -113,6 +116,9 @@ func DescribeHandshakes(snapshot *config.Snapshot) (handshakes map[string]string
 		}
 		if v.profile.Predial == profile.PredialWithKey && !v.setsByClient && slices.ContainsFunc(v.declared, func(b *backendPlan) bool { return !b.ahead }) {
 			text += "; connections to backends that do not set the key themselves are dialed only when clients arrive"
+		}
+		if withheld := sourcesOf(&v.Service).Except(v.Pass); len(withheld) > 0 {
+			text += "; keeps what clients authenticate with: " + withheld.String()
 		}
 		handshakes[name] = text
 		for _, b := range v.declared {

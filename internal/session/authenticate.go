@@ -75,16 +75,13 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 func deniedAnswer(service string, denied *auth.Denied) *handshake.Refusal {
 	refusal := &handshake.Refusal{Status: denied.Code(), Logged: denied.Error(), Header: make(http.Header)}
 	for name, values := range denied.Header {
-		if name == http.CanonicalHeaderKey(challengeHeader) {
-			name = challengeHeader
-		}
 		refusal.Header[name] = values
 	}
 	switch refusal.Status {
 	case http.StatusUnauthorized:
 		refusal.Reason = unauthorized
-		if len(refusal.Header[challengeHeader]) == 0 {
-			refusal.Header[challengeHeader] = []string{challenge(service, denied.Missing)}
+		if refusal.Header.Get(challengeHeader) == "" {
+			refusal.Header.Set(challengeHeader, challenge(service, denied.Missing))
 		}
 	case http.StatusForbidden:
 		refusal.Reason = forbidden
@@ -97,7 +94,7 @@ func deniedAnswer(service string, denied *auth.Denied) *handshake.Refusal {
 }
 
 // challengeHeader says how a client can authenticate (RFC 9110, section 11.6.1).
-const challengeHeader = "WWW-Authenticate"
+const challengeHeader = "Www-Authenticate"
 
 // challenge returns the challenge to a client without a valid credential (RFC 6750, section 3). A service's name needs no quoting.
 func challenge(service string, missing bool) string {

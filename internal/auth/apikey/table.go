@@ -26,11 +26,10 @@ type Key struct {
 	Limits   limits.Limits
 }
 
-// entry is a key in a table. It is static but for used.
+// entry is a key in a table. It is static.
 type entry struct {
-	key  Key
-	who  *identity.Identity
-	used *atomic.Int64 // when a client last used it, in Unix seconds; 0 for never; shared with the tables before and after
+	key Key
+	who *identity.Identity
 }
 
 // Table is all keys of a configuration. It is immutable.
@@ -39,8 +38,8 @@ type Table struct {
 	byName map[string]*entry
 }
 
-// NewTable returns a table of keys with different names and hashes. It keeps the identities and the times of last use of the keys that
-// are unchanged in the table before, which may be nil.
+// NewTable returns a table of keys with different names and hashes. It keeps the identities of the keys that are unchanged since the table
+// before, which may be nil.
 func NewTable(keys []Key, before *Table) *Table {
 	t := &Table{byHash: make(map[Hash]*entry, len(keys)), byName: make(map[string]*entry, len(keys))}
 	for _, key := range keys {
@@ -50,9 +49,9 @@ func NewTable(keys []Key, before *Table) *Table {
 		}
 		switch {
 		case e == nil || e.key.Hash != key.Hash:
-			e = newEntry(key, new(atomic.Int64), serials.Add(1))
+			e = newEntry(key, serials.Add(1))
 		case !e.key.equal(&key):
-			e = newEntry(key, e.used, e.who.Serial)
+			e = newEntry(key, e.who.Serial)
 		}
 		t.byHash[key.Hash], t.byName[key.Name] = e, e
 	}
@@ -62,8 +61,8 @@ func NewTable(keys []Key, before *Table) *Table {
 // serials numbers the keys that there were since the start.
 var serials atomic.Uint64
 
-func newEntry(key Key, used *atomic.Int64, serial uint64) *entry {
-	return &entry{key: key, used: used, who: &identity.Identity{
+func newEntry(key Key, serial uint64) *entry {
+	return &entry{key: key, who: &identity.Identity{
 		Tenant: key.Tenant, Subject: key.Name, Method: identity.MethodKeys, Key: key.Name, Serial: serial, Expires: key.Expires, Limits: key.Limits,
 	}}
 }
@@ -79,17 +78,6 @@ func (k *Key) expired(now time.Time) bool { return !k.Expires.IsZero() && !now.B
 // permits reports whether the key is good for a service.
 func (k *Key) permits(service string) bool {
 	return len(k.Services) == 0 || slices.Contains(k.Services, service)
-}
-
-// LastUsed returns when a client of this proxy last used each key that one has used since the proxy started, by name.
-func (t *Table) LastUsed() map[string]time.Time {
-	used := make(map[string]time.Time)
-	for name, e := range t.byName {
-		if at := e.used.Load(); at != 0 {
-			used[name] = time.Unix(at, 0).UTC()
-		}
-	}
-	return used
 }
 
 // Method authenticates clients by keys. One serves all services; any goroutine may use it.
@@ -133,8 +121,7 @@ func (m *Method) Authenticate(_ context.Context, a *auth.Attempt) (*identity.Ide
 	}
 	// A map compares hashes in its own time, but nobody can choose the hash of a text. This comparison does not depend on that.
 	same := subtle.ConstantTimeCompare(found.key.Hash[:], hash[:]) == 1
-	now := m.now()
-	expired, permitted := found.key.expired(now), found.key.permits(a.Service)
+	expired, permitted := found.key.expired(m.now()), found.key.permits(a.Service)
 	switch {
 	case !valid:
 		return nil, &auth.Denied{Err: errMalformed}
@@ -146,9 +133,6 @@ func (m *Method) Authenticate(_ context.Context, a *auth.Attempt) (*identity.Ide
 		return nil, &auth.Denied{
 			Status: http.StatusForbidden, Err: fmt.Errorf("the API key %s is not good for the service %s", e.key.Name, a.Service), Identity: e.who,
 		}
-	}
-	if at := now.Unix(); e.used.Load() < at {
-		e.used.Store(at)
 	}
 	return e.who, nil
 }

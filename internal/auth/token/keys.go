@@ -16,6 +16,8 @@ import (
 const (
 	// minPause is the least time between two readings of a key set that tokens with unknown keys ask for. Anybody can send such a token.
 	minPause = 10 * time.Second
+	// minFilePause is minPause for a file, whose reading costs nobody anything.
+	minFilePause = 200 * time.Millisecond
 	// maxWait is how long a client waits for such a reading.
 	maxWait = 3 * time.Second
 	// The first and the longest time until a reading that failed is repeated.
@@ -81,6 +83,7 @@ func (s *KeySets) Close() {
 type Keys struct {
 	// Static.
 	source source
+	pause  time.Duration // minPause or minFilePause
 	log    *slog.Logger
 	guard  *mistake.Guard
 	ctx    context.Context // ends when the key set is not needed any more
@@ -125,7 +128,10 @@ func (e *Unavailable) Error() string {
 }
 
 func newKeys(from source, log *slog.Logger, guard *mistake.Guard) *Keys {
-	k := &Keys{source: from, log: log, guard: guard, asked: make(chan struct{}, 1), ended: make(chan struct{})}
+	k := &Keys{source: from, pause: minPause, log: log, guard: guard, asked: make(chan struct{}, 1), ended: make(chan struct{})}
+	if _, isFile := from.(fileSource); isFile {
+		k.pause = minFilePause
+	}
 	k.status.Location = from.String()
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	return k
@@ -164,7 +170,7 @@ func (k *Keys) find(ctx context.Context, id, algorithm string) ([]key, *keySet, 
 // refresh has the key set read, and waits until that is done, at most maxWait. It returns at once if it was read shortly before.
 func (k *Keys) refresh(ctx context.Context) {
 	k.mu.Lock()
-	if !k.reading && !k.began.IsZero() && time.Since(k.began) < minPause {
+	if !k.reading && !k.began.IsZero() && time.Since(k.began) < k.pause {
 		k.mu.Unlock()
 		return
 	}

@@ -69,6 +69,15 @@ func (s fileSource) read(context.Context) (document []byte, fresh time.Duration,
 	return document, fileInterval, err
 }
 
+// CheckFile returns why the file of a key set cannot be used; nil if it can.
+func CheckFile(path string) error {
+	document, _, err := fileSource(path).read(context.Background())
+	if err == nil {
+		_, err = parseKeySet(document)
+	}
+	return err
+}
+
 // readDocument reads all of a document.
 func readDocument(from io.Reader) ([]byte, error) {
 	document, err := io.ReadAll(io.LimitReader(from, maxDocument+1))

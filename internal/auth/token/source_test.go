@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/auth/token/tokentest"
@@ -105,4 +106,28 @@ func TestFileSource(t *testing.T) {
 	if _, _, err := newSource("file:" + filepath.Dir(path)).read(context.Background()); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a folder: %v", err)
 	}
+}
+
+// A token with a key that the file does not have yet has it read at once.
+func TestNewKeyInFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jwks.json")
+	first, second := tokentest.NewSigner(t, "first", "ES256"), tokentest.NewSigner(t, "second", "ES256")
+	write := func(document []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, document, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(tokentest.KeySet(first.JWK()))
+	synctest.Test(t, func(t *testing.T) {
+		k, _ := started(t, newSource("file:"+path))
+		if err := has(k, "first"); err != nil {
+			t.Fatal(err)
+		}
+		write(tokentest.KeySet(second.JWK()))
+		time.Sleep(minFilePause)
+		if err := has(k, "second"); err != nil {
+			t.Error(err)
+		}
+	})
 }

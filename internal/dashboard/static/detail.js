@@ -93,7 +93,8 @@ function facts(s) {
     group("Queue", ["Place", `${count(s.queue.place)} of ${count(s.queue.waiting)}`], ["Has waited", duration(s.queue.waited_seconds)],
       ["May wait", `${duration(s.queue.timeout_seconds)} more`]);
   }
-  group("Session", ["Client", s.client], ["Peer", s.peer], ["Tenant", s.tenant], ["Service", s.service], ["Path", s.path], ["Host", s.host], ["Profile", s.profile],
+  group("Session", ["Client", s.client], ["Peer", s.peer], ["Tenant", s.tenant], ["Subject", s.subject], ["Authenticated by", s.auth],
+    ["Key", s.key], ["Service", s.service], ["Path", s.path], ["Host", s.host], ["Profile", s.profile],
     ["Started", moment(s.started)], ["Age", duration(s.age_seconds)], ["Waited", orNone(s.waited_seconds)], ["First reply", orNone(s.first_reply_seconds)],
     ["Request id", s.request_id], ["Trace id", s.trace_id], ["Tapped by", s.taps ? plural(s.taps, "operator") : ""]);
   group("Traffic", ["From the client", traffic(s.frames_from_client, s.bytes_from_client)], ["From the backend", traffic(s.frames_from_backend, s.bytes_from_backend)],

@@ -117,13 +117,19 @@ func Files(t testing.TB, c tls.Certificate) (certificate, key string) {
 	t.Helper()
 	directory := t.TempDir()
 	certificate, key = filepath.Join(directory, "certificate.pem"), filepath.Join(directory, "key.pem")
-	WritePEM(t, certificate, "CERTIFICATE", c.Certificate[0])
+	WriteFiles(t, c, certificate, key)
+	return certificate, key
+}
+
+// WriteFiles writes a certificate and its key to files, each in one step.
+func WriteFiles(t testing.TB, c tls.Certificate, certificate, key string) {
+	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
+	WritePEM(t, certificate, "CERTIFICATE", c.Certificate[0])
 	WritePEM(t, key, "PRIVATE KEY", der)
-	return certificate, key
 }
 
 // WritePEM writes a file with one block, in one step: who reads it meanwhile sees what it was before.
