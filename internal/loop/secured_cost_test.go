@@ -9,7 +9,6 @@ import (
 	"net"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 	"github.com/wsbouncer/wsbouncer/internal/tlsrecord"
