@@ -69,6 +69,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		content := config.NewContent()
 		content.Services[app.FixedService] = all.Service
 		warnOfAuth(cmd, &all.Settings, &content)
+		warnOfLimits(cmd, &all.Settings, &content)
 		needs := newNeeds(all.Needs(), &all.Settings)
 		needs.warn(cmd.ErrOrStderr())
 		if form.forPrograms() {
@@ -96,6 +97,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		}
 		content := snapshot.Content()
 		warnOfAuth(cmd, &loaded.Settings, &content)
+		warnOfLimits(cmd, &loaded.Settings, &content)
 		needs.Version = snapshot.Version()
 		for _, text := range snapshot.TenantWarnings() {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
