@@ -206,6 +206,9 @@ func (u *up) serve() *proxy {
 	clients := must[string](u.t)(process.Await(ctx, output, clientsAt))
 	p.admin = must[string](u.t)(process.Await(ctx, output, adminAt))
 	api := proxyprocess.NewAdmin(p.admin)
+	if token := u.project.Services["proxy"].Environment["WSBOUNCER_ADMIN_TOKEN"]; token != nil {
+		api.Token = *token
+	}
 	err := process.Until(ctx, "all servers are members", func() (bool, error) {
 		s, err := api.Stats(ctx)
 		if err != nil {

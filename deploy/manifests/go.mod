@@ -30,6 +30,7 @@ require (
 	github.com/tinylib/msgp v1.6.5 // indirect
 	github.com/xhit/go-str2duration/v2 v2.2.0 // indirect
 	go.yaml.in/yaml/v4 v4.0.0-rc.4 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
 )
 
 require (

@@ -33,6 +33,7 @@ var lacks = map[string]string{
 func (p *Proxy) warnOfNeeds(snapshot *config.Snapshot, found map[string][]string) {
 	p.warnOfHosts(snapshot)
 	need := Need(snapshot, p.settings.Sources(), found)
+	need.SecureClients = len(p.settings.TLSListen) > 0
 	warnings := machine.Warnings(need.Demands(machine.Granted()))
 	for _, resource := range slices.Sorted(maps.Keys(warnings)) {
 		if text := warnings[resource]; text != p.warned[resource] {
@@ -129,5 +130,7 @@ func (s *Settings) Needs() machine.Need {
 	if err != nil {
 		return machine.Need{}
 	}
-	return Need(snapshot, s.Sources(), nil)
+	need := Need(snapshot, s.Sources(), nil)
+	need.SecureClients = len(s.TLSListen) > 0
+	return need
 }

@@ -69,6 +69,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		content := config.NewContent()
 		content.Services[app.FixedService] = all.Service
 		warnOfAuth(cmd, &all.Settings, &content)
+		warnOfLimits(cmd, &all.Settings, &content)
 		needs := newNeeds(all.Needs(), &all.Settings)
 		needs.warn(cmd.ErrOrStderr())
 		if form.forPrograms() {
@@ -86,7 +87,9 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	if err := checkTLS(cmd, &app.Settings{Settings: loaded.Settings}, snapshot); err != nil {
 		return err
 	}
-	needs := newNeeds(app.Need(snapshot, loaded.Sources(), nil), &loaded.Settings)
+	need := app.Need(snapshot, loaded.Sources(), nil)
+	need.SecureClients = len(loaded.TLSListen) > 0
+	needs := newNeeds(need, &loaded.Settings)
 	needs.Database = loaded.DatabaseShown()
 	if snapshot != nil {
 		if err := app.CheckHealthPath(loaded.HealthPath, snapshot); err != nil {
@@ -94,6 +97,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		}
 		content := snapshot.Content()
 		warnOfAuth(cmd, &loaded.Settings, &content)
+		warnOfLimits(cmd, &loaded.Settings, &content)
 		needs.Version = snapshot.Version()
 		for _, text := range snapshot.TenantWarnings() {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)

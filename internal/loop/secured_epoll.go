@@ -28,6 +28,7 @@ type secured struct {
 	records *tlsrecord.Conn // static; nil if crypto goes on with the connection
 	crypto  *cryptoTLS      // static
 	partial []byte          // the beginning of a record; with crypto, that has it
+	unsent  []byte          // what crypto/tls has written when the loop took the connection over; nil once it is sent
 	shut    bool            // close_notify was written, after which nothing may be sent
 	err     error           // what has ended reading, nil for nothing yet; it is reported once everything before it was presented
 }
@@ -55,6 +56,7 @@ func detachTLS(tc *tls.Conn) (Socket, error) {
 			break
 		}
 	}
+	s.unsent = memory.take() // an answer to a KeyUpdate, or an alert
 	if records, partial := line.Release(tc); records != nil && s.err == nil {
 		s.records, s.partial = records, partial
 	} else {
@@ -67,9 +69,9 @@ func detachTLS(tc *tls.Conn) (Socket, error) {
 // startTLS continues, on the loop, a connection that was detached: it sends what crypto/tls has written, and reports the end if that was
 // read.
 func (c *Conn) startTLS() {
-	if s := c.secured; s.crypto != nil {
-		c.sendSealed(s.crypto.take())
-	}
+	s := c.secured
+	c.sendSealed(s.unsent)
+	s.unsent = nil
 	c.reportEnd()
 }
 

@@ -36,11 +36,11 @@ func TestKeyUpdateAtHandOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(t, group(t, 1).Pick(), near, echoing(), first)
-	theirs.expect(far, dataRecord, "ab")
-	ours = ours.updated()
-	_, _ = far.Write(ours.record(dataRecord, "cd"))
 	theirs.expect(far, handshakeRecord, update)
-	theirs.updated().expect(far, dataRecord, "cd")
+	theirs = theirs.updated()
+	theirs.expect(far, dataRecord, "ab")
+	_, _ = far.Write(ours.updated().record(dataRecord, "cd"))
+	theirs.expect(far, dataRecord, "cd")
 }
 
 // A KeyUpdate that crypto/tls has answered before the loop takes the connection over has changed the keys of both directions.

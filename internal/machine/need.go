@@ -14,7 +14,9 @@ type Need struct {
 	Connections int // connections to servers: the sum of the caps
 	Secure      int // those of them that use TLS
 	Waiting     int // clients in the queues
-	Servers     []Server
+	// SecureClients: clients speak TLS, too. All of them may, since nobody knows how many use which listener.
+	SecureClients bool
+	Servers       []Server
 	// Each are names that stand for servers that are not known yet: Connections counts one server for each.
 	Each []string
 }
@@ -35,12 +37,14 @@ const (
 	overhead = 200
 
 	// Memory in bytes, rounded up from what docs/sizing.md measures. It has no allowance for what slow receivers have not taken.
-	memoryProcess    = 32 << 20 // the program, and garbage that handshakes leave
-	memoryConnection = 1 << 10  // of the process, for a connection to a server
-	memorySession    = 3 << 10  // of the process, for what a session adds
-	memorySecure     = 12 << 10 // of the process, for what TLS adds to a connection
-	memoryWaiting    = 16 << 10 // of the process, for a client in a queue
-	memorySocket     = 5 << 10  // of the kernel, for each socket without what is in its buffers; containers are charged for it
+	memoryProcess       = 32 << 20 // the program, and garbage that handshakes leave
+	memoryConnection    = 1 << 10  // of the process, for a connection to a server
+	memorySession       = 3 << 10  // of the process, for what a session adds
+	memorySecure        = 6 << 10  // of the process, for what TLS adds to a connection to a server
+	memorySecureClient  = 8 << 10  // of the process, for what TLS with its client adds to a session
+	memoryWaiting       = 16 << 10 // of the process, for a client in a queue
+	memorySecureWaiting = 10 << 10 // of the process, for what TLS adds to such a client
+	memorySocket        = 5 << 10  // of the kernel, for each socket without what is in its buffers; containers are charged for it
 )
 
 // Descriptors returns the largest number of file descriptors that may be needed.
@@ -50,6 +54,9 @@ func (n *Need) Descriptors() int { return perSession*n.Connections + n.Waiting +
 func (n *Need) Memory() int64 {
 	connections, secure, waiting := int64(n.Connections), int64(n.Secure), int64(n.Waiting)
 	process := connections*(memoryConnection+memorySession) + secure*memorySecure + waiting*memoryWaiting
+	if n.SecureClients {
+		process += connections*memorySecureClient + waiting*memorySecureWaiting
+	}
 	sockets := perSession*connections + waiting
 	return memoryProcess + process + sockets*memorySocket
 }

@@ -17,7 +17,7 @@ func ofSessions() []family {
 			"Clients refused before their session started, by HTTP status. 503 means that no connection was free, or that "+
 				"the proxy shuts down.",
 			func(s *Snapshot, put put) {
-				for status, n := range withZeros(s.Sessions.Refused, 400, 403, 404, 408, 426, 431, 503) {
+				for status, n := range withZeros(s.Sessions.Refused, 400, 401, 403, 404, 408, 426, 429, 431, 503) {
 					put(float64(n), strconv.Itoa(status))
 				}
 			}, "status"),

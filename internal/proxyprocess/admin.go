@@ -18,6 +18,7 @@ const adminTimeout = 5 * time.Second
 
 // Admin asks the admin API of a proxy. Its methods may be called from any goroutine.
 type Admin struct {
+	Token  string // sent with each request, if there is one; set before the first
 	url    string
 	client http.Client
 }
@@ -42,6 +43,9 @@ func (a *Admin) Get(ctx context.Context, path string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
 	if err != nil {
 		return nil, err
+	}
+	if a.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+a.Token)
 	}
 	response, err := a.client.Do(request)
 	if err != nil {

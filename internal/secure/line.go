@@ -13,10 +13,10 @@ import (
 // Line is the transport of a [tls.Conn] of this package: tls.Conn.NetConn returns it. Its connection may be replaced while the
 // tls.Conn is not in use.
 //
-// A Line reads no further than the current record. So when a tls.Conn has read what it wanted, all that follows is still in the
-// socket. And a Line follows the records that pass, if the connection's configuration is one of [Client] or [ForServer]: it gets the
-// secrets that the handshake has agreed on as a writer of the key log ([tls.Config.KeyLogWriter]), keeps a [tlsrecord.Conn] in step,
-// and [Line.Release] hands that over.
+// A Line gives its tls.Conn one record at a time, so that this has nothing of what follows when it has read what it wanted. And a Line
+// follows the records that pass, if the connection's configuration is one of [Client] or [ForServer]: it gets the secrets that the
+// handshake has agreed on as a writer of the key log ([tls.Config.KeyLogWriter]), keeps a [tlsrecord.Conn] in step, and [Line.Release]
+// hands that over.
 //
 // As with a tls.Conn, one goroutine may read while another one writes.
 type Line struct {
@@ -25,7 +25,8 @@ type Line struct {
 	released bool // static while the tls.Conn is in use
 
 	// Owned by who reads.
-	early  []byte             // what was received before the handshake began; read first
+	early  []byte             // what was received and not read yet
+	buffer []byte             // memory for early
 	header [recordHeader]byte // the header of the record that is being read
 	have   int                // how many bytes of the header have been read
 	left   int                // how many bytes of the record are missing after its header
@@ -41,25 +42,34 @@ const recordHeader = 5
 
 // Read implements [net.Conn]. Before Release, it returns at most the rest of the current record.
 func (l *Line) Read(b []byte) (int, error) {
-	if l.released {
+	if l.released && len(l.early) == 0 {
 		return l.Conn.Read(b)
+	}
+	if len(l.early) == 0 { // as much as there is, because each read may have to wait its turn
+		if l.buffer == nil {
+			l.buffer = make([]byte, 4<<10)
+		}
+		n, err := l.Conn.Read(l.buffer)
+		if n == 0 {
+			return 0, err
+		}
+		l.early = l.buffer[:n]
 	}
 	want := l.left
 	if l.have < recordHeader {
 		want = recordHeader - l.have
 	}
-	b = b[:min(len(b), want)]
-	if len(l.early) > 0 {
-		n := copy(b, l.early)
-		if l.early = l.early[n:]; len(l.early) == 0 {
-			l.early = nil
-		}
-		l.readOn(b[:n])
-		return n, nil
+	if l.released {
+		want = len(b)
 	}
-	n, err := l.Conn.Read(b)
-	l.readOn(b[:n])
-	return n, err
+	n := copy(b[:min(len(b), want)], l.early)
+	if l.early = l.early[n:]; len(l.early) == 0 {
+		l.early = nil
+	}
+	if !l.released {
+		l.readOn(b[:n])
+	}
+	return n, nil
 }
 
 // readOn notes what was read of the current record.

@@ -3,11 +3,13 @@
 package session
 
 import (
+	"fmt"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
@@ -56,6 +58,41 @@ func TestClientLeavesBeforeBackendGoesOn(t *testing.T) {
 		server.Expect(frame.Binary, string(wstest.Noise(1, 32<<10)))
 	}
 	r.expectRecord(fate{"client", frame.AbnormalClosure, "client left without a close frame", "discarded"})
+}
+
+// A client whose connection breaks while it is held back is noticed. (The portable driver notices it when the client is read again.)
+func TestResetWhileHeldBack(t *testing.T) {
+	r := limitedRig(t, setup{}, once, limits.Limits{})
+	client, _ := r.heldBackSession()
+	client.Reset()
+	r.line("session ended")
+}
+
+// One that ends its stream while it is held back, for longer than the close timeout, does not hold the lease for ever.
+func TestClientLeavesWhileHeldBack(t *testing.T) {
+	r := limitedRig(t, setup{service: func(s *Service) { s.CloseTimeout = 50 * time.Millisecond }}, once, limits.Limits{})
+	client, _ := r.heldBackSession()
+	client.Send(frame.Text, "three")
+	if err := client.TCP().CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	r.expectRecord(fate{"client", frame.AbnormalClosure, "client left while a limit held back what it had sent", "discarded"})
+}
+
+// One whose limit recovers soon has everything passed on before its end.
+func TestClientLeavesBeforeItsTurn(t *testing.T) {
+	r := limitedRig(t, setup{}, limits.Limits{MessageRate: limits.Rate{N: 1, Per: 30 * time.Millisecond}}, limits.Limits{})
+	client, server := r.session()
+	for i := range 5 {
+		client.Send(frame.Text, fmt.Sprint(i))
+	}
+	if err := client.TCP().CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		server.Expect(frame.Text, fmt.Sprint(i))
+	}
+	r.expectRecord(fate{"client", frame.AbnormalClosure, leftWithoutClose, "discarded"})
 }
 
 var _ loop.EndingHandler = (*clientSide)(nil)

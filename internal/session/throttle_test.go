@@ -169,14 +169,6 @@ func TestEndWhileHeldBack(t *testing.T) {
 	}
 }
 
-// A client whose connection breaks while it is held back is noticed.
-func TestResetWhileHeldBack(t *testing.T) {
-	r := limitedRig(t, setup{}, once, limits.Limits{})
-	client, _ := r.heldBackSession()
-	client.Reset()
-	r.line("session ended")
-}
-
 // What a client has sent before its close frame is passed on before it.
 func TestCloseWhileHeldBack(t *testing.T) {
 	r := limitedRig(t, setup{}, limits.Limits{MessageRate: limits.Rate{N: 1, Per: 50 * time.Millisecond}}, limits.Limits{})

@@ -104,6 +104,8 @@ func (l *Loaded) Risks() (risks []string) {
 	switch {
 	case elsewhere && hasToken && l.AdminTLSCert == "":
 		add("admin: %s can be reached from other machines, and its tokens cross the network unencrypted: set admin-tls-cert and admin-tls-key", l.Admin)
+	case l.AdminTLSCert != "" && l.Admin == "":
+		add("admin-tls-cert has no effect: there is no admin address, and the admin socket needs no TLS")
 	case elsewhere && !hasToken:
 		add("admin: %s can be reached from other machines, and there is no admin-token: from there, only /healthz, /readyz and /metrics can be read", l.Admin)
 	}

@@ -64,6 +64,7 @@ func TestRisks(t *testing.T) {
 		{[]string{"--admin", ":1", "--admin-token", private, "--admin-tls-cert", "/c", "--admin-tls-key", "/k"}, nil},
 		{[]string{"--admin", ":1", "--admin-token", private}, []string{"admin: :1 can be reached from other machines, and its tokens cross the network unencrypted"}},
 		{[]string{"--admin", ":1", "--admin-tls-cert", "/c", "--admin-tls-key", "/k"}, []string{"admin: :1 can be reached from other machines, and there is no admin-token"}},
+		{[]string{"--admin-tls-cert", "/c", "--admin-tls-key", "/k"}, []string{"admin-tls-cert has no effect"}},
 		{[]string{"--admin-token", public}, []string{"admin-token: every user of this machine can read " + strings.TrimPrefix(public, "file:")}},
 		{[]string{"--admin-reader-token", "env:SHORT"}, []string{"admin-reader-token: a token of 6 characters can be guessed: use at least 16"}},
 		{[]string{"--state-directory", writable}, []string{"state-directory: every user of this machine can write to " + writable}},

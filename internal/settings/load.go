@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/value"
@@ -132,7 +133,24 @@ func (l *loading) checkTogether() {
 	l.checkTLS()
 	l.checkAdmin()
 	l.checkOrigin()
+	l.checkClients()
 }
+
+// checkClients warns of settings that let slow clients, or those that are gone, take much.
+func (l *loading) checkClients() {
+	warn := func(name, format string, args ...any) {
+		l.warnings = append(l.warnings, l.heads[name]+fmt.Sprintf(format, args...))
+	}
+	if l.settings.ClientTimeout == NoLimit {
+		warn("client-timeout", "none: a client that is gone without a word keeps its server's place for up to a quarter of an hour")
+	}
+	if t := l.settings.HandshakeTimeout; t > slowHandshake {
+		warn("handshake-timeout", "%s: a client needs a few round trips; whoever sends its request slowly stays for that long", value.FormatDuration(t))
+	}
+}
+
+// slowHandshake is the longest handshake-timeout that is no cause for a warning.
+const slowHandshake = time.Minute
 
 // checkOrigin checks whom the settings trust about where clients come from.
 func (l *loading) checkOrigin() {

@@ -310,6 +310,21 @@ func TestEverybodyIsTrusted(t *testing.T) {
 	}
 }
 
+// Whoever lets clients that are slow or gone take much is told so.
+func TestSlowClientsAreAllowed(t *testing.T) {
+	l := given{file: "client-timeout: none\nhandshake-timeout: 2m\n"}.load(t)
+	want := []string{
+		"w.yaml:1:17: client-timeout: none: a client that is gone without a word keeps its server's place for up to a quarter of an hour",
+		"w.yaml:2:20: handshake-timeout: 2m: a client needs a few round trips; whoever sends its request slowly stays for that long",
+	}
+	if len(l.Warnings) != 2 || !strings.HasSuffix(l.Warnings[0], want[0]) || !strings.HasSuffix(l.Warnings[1], want[1]) {
+		t.Errorf("warnings %q; want %q", l.Warnings, want)
+	}
+	if l := (given{file: "client-timeout: 1h\nhandshake-timeout: 1m\n"}).load(t); len(l.Warnings) != 0 {
+		t.Errorf("warnings %q", l.Warnings)
+	}
+}
+
 func TestUnknownVariables(t *testing.T) {
 	l := given{environment: []string{
 		"WSBOUNCER_LISTN=s3cret", "WSBOUNCER_XYZZY=1", "OTHER=1", "WSBOUNCER", "WSBOUNCER_CONFIG=",

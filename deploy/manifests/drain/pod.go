@@ -36,6 +36,9 @@ var (
 	adminListening = regexp.MustCompile(`"msg":"admin API","address":"(http:[^"]+)"`)
 )
 
+// adminToken is in the place of the Secret that the Deployment names.
+const adminToken = "of-the-drain"
+
 // startPod starts a proxy and waits until its readiness probe succeeds. Folder is for its state. The caller stops the process.
 func startPod(ctx context.Context, program, name string, e ending, configuration, folder string) (*pod, error) {
 	args := e.args
@@ -46,7 +49,7 @@ func startPod(ctx context.Context, program, name string, e ending, configuration
 	}
 	output := new(proxyprocess.Output)
 	command := exec.Command(program, args...)
-	command.Env = append(os.Environ(), "WSBOUNCER_CONFIG=", "WSBOUNCER_ADMIN_TOKEN=of-the-drain")
+	command.Env = append(os.Environ(), "WSBOUNCER_CONFIG=", "WSBOUNCER_ADMIN_TOKEN="+adminToken)
 	command.Stderr = output
 	process, err := proxyprocess.Start(name, command)
 	if err != nil {
@@ -72,6 +75,7 @@ func (p *pod) awaitReady(ctx context.Context) error {
 		return err
 	}
 	p.url, p.admin = "ws://"+clients, proxyprocess.NewAdmin(admin)
+	p.admin.Token = adminToken
 	return p.process.Until(ctx, "the readiness probe succeeds", func() (bool, error) { return p.isReady(ctx), nil })
 }
 
