@@ -143,3 +143,41 @@ func BenchmarkHandOver(b *testing.B) {
 		queue(i)
 	}
 }
+
+// BenchmarkHandOverTenants is a hand-over among so many tenants that wait, each with one client.
+func BenchmarkHandOverTenants(b *testing.B) {
+	for _, tenants := range []int{1, 10, 100, 1000} {
+		b.Run(fmt.Sprintf("tenants=%d", tenants), func(b *testing.B) {
+			g, slots := benchGroup(b, Options{Queue: tenants}, 1)
+			shares := make(map[string]float64)
+			for i := range tenants {
+				shares[fmt.Sprint("tenant-", i)] = float64(1 + i%4)
+			}
+			g.SetTenants(&TenantSettings{Shares: shares})
+			for range slots {
+				if _, ok, err := g.Acquire(&Waiter[int]{}); !ok {
+					b.Fatal(err)
+				}
+			}
+			waiting := make(map[string]*Waiter[int])
+			queue := func(tenant string) {
+				waiting[tenant] = &Waiter[int]{Tenant: tenant}
+				if _, ok, err := g.Acquire(waiting[tenant]); ok || err != nil {
+					b.Fatal(ok, err)
+				}
+			}
+			for tenant := range shares {
+				queue(tenant)
+			}
+			n, lease := 0, uint64(1)
+			b.ReportAllocs()
+			for b.Loop() {
+				next, _ := g.queue.order.best()
+				w := next.first
+				slots[n].Return(lease)
+				n, lease = <-w.Ready(), w.Lease()
+				queue(w.Tenant)
+			}
+		})
+	}
+}

@@ -112,7 +112,7 @@ func (q *queue[C]) rerank(t *tenant[C]) {
 // clients were served as its share says (weighted fair queueing): virtual time passes by 1/shares with each client, where shares
 // is the sum of the shares of all tenants that wait, and the tenant is due 1/share, which is its turn, after it was last served, or began to wait.
 func (q *queue[C]) setDeadline(t *tenant[C]) {
-	t.deadline = max(t.began, t.served) + 1/t.share
+	t.deadline = max(t.began, t.served) + t.turn
 	t.overdue = t.deadline <= q.virtual
 	if t.hasDeadline = !t.overdue; t.hasDeadline {
 		q.deadlines.push(t)
@@ -131,8 +131,7 @@ func (q *queue[C]) advance(served *tenant[C]) {
 	q.virtual += 1 / q.shares
 	served.served = q.virtual
 	if served.inUse == 1 { // it counts as served at its deadline, so that it neither wins nor loses by the moment, but at most a turn
-		turn := 1 / served.share
-		served.served = min(max(served.deadline, q.virtual-turn), q.virtual+turn)
+		served.served = min(max(served.deadline, q.virtual-served.turn), q.virtual+served.turn)
 	}
 	for {
 		t, ok := q.deadlines.best()

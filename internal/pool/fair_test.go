@@ -150,8 +150,8 @@ func TestPlacesByShare(t *testing.T) {
 					}
 				}
 			}
-			c.run(1000) // until the first sessions, which came before the others, have ended
-			c.run(2000)
+			c.run(600) // until the first sessions, which came before the others, have ended
+			c.run(600)
 			near("all want more", map[string]int{"a": 10, "b": 10, "c": 20})
 			// c's clients stay away: the others share its places.
 			c.backlog = map[string]int{"a": 900, "b": 12, "c": 0}
@@ -159,13 +159,13 @@ func TestPlacesByShare(t *testing.T) {
 				r.Leave(w, LeftEarly)
 			}
 			c.waiting["c"] = nil
-			c.run(1000)
-			c.run(1000)
+			c.run(600)
+			c.run(400)
 			near("c wants nothing", map[string]int{"a": 20, "b": 20, "c": 0})
 			// c comes back, and has its places when sessions of the others have ended.
 			c.backlog["c"] = 50
-			c.run(1000)
-			c.run(2000)
+			c.run(600)
+			c.run(600)
 			near("c is back", map[string]int{"a": 10, "b": 10, "c": 20})
 		})
 	}
@@ -183,8 +183,8 @@ func TestShareBelowOnePlace(t *testing.T) {
 	}
 	r.SetTenants(settings)
 	c := newCrowd(r, backlog, lasts)
-	c.run(3000)
-	c.run(20000)
+	c.run(500)
+	c.run(8000)
 	total := 0
 	for _, n := range c.sessions {
 		total += n

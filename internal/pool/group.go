@@ -171,8 +171,10 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 		g.mu.Unlock()
 		panic(Misuse("a client that was queued before asks for another connection with the same waiter"))
 	}
-	w.tenant = g.tenant(w.Tenant)
-	if !g.mustWait(w) {
+	if w.tenant = &g.nobody; w.Tenant != "" {
+		w.tenant = g.tenant(w.Tenant)
+	}
+	if g.queue.length+g.promised == 0 || !g.mustWait(w) {
 		if p := g.choose(w.Variant, w.Key); p != nil && (g.queue.length == 0 || !g.holdsBack(p, nil)) {
 			conn = w.take(p)
 			g.unlock(p, whenDue)

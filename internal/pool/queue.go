@@ -55,7 +55,7 @@ func (w *Waiter[C]) take(p *Pool[C]) C {
 	t.totals.Leased++
 	g.use(t, 1)
 	if w.lane == nil { // it did not have to wait, and has used up its tenant's turn if others come
-		t.served = g.queue.virtual + 1/t.share
+		t.served = g.queue.virtual + t.turn
 	}
 	w.lease = uint64(s.sessions)
 	return s.conn

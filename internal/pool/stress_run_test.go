@@ -16,14 +16,22 @@ func TestStress(t *testing.T) {
 	for balance := LeastLoaded; balance <= Hash; balance++ {
 		t.Run(balance.String(), func(t *testing.T) { runStress(t, balance, "") })
 	}
+	t.Run("tenants", func(t *testing.T) { stressTenants(t, "", "x", "y", "z") })
 	t.Run("variants", func(t *testing.T) { runStress(t, LeastLoaded, "", "a", "b", "c") })
 }
 
 func runStress(t *testing.T, balance Balance, variants ...string) {
+	stressAll(t, balance, variants, []string{""})
+}
+
+// stressTenants has tenants share the connections, some of which are guaranteed to one of them now and then.
+func stressTenants(t *testing.T, tenants ...string) { stressAll(t, LeastLoaded, []string{""}, tenants) }
+
+func stressAll(t *testing.T, balance Balance, variants, tenants []string) {
 	watchdog, cancel := context.WithTimeout(t.Context(), time.Minute) // only a failure waits for it
 	defer cancel()
 	s := &stress{
-		T: t, variants: variants, group: NewGroup[*stressConn](Options{Balance: balance, Queue: stressQueue}),
+		T: t, variants: variants, tenants: tenants, group: NewGroup[*stressConn](Options{Balance: balance, Queue: stressQueue}),
 		dials: make(chan *Slot[*stressConn], 8), quit: make(chan struct{}), watchdog: watchdog,
 	}
 	var clients, others, dialers sync.WaitGroup
@@ -84,7 +92,7 @@ func (s *stress) look() {
 			s.agree(p.Stats())
 		}
 		q := s.group.Queue()
-		if t := q.Totals; t.Queued != t.Served+t.TimedOut+t.Left+t.TurnedAway+uint64(q.Waiting) || q.Waiting > stressQueue {
+		if t := q.Totals; t.Queued != t.Served+t.TimedOut+t.Left+t.TurnedAway+t.Evicted+uint64(q.Waiting) || q.Waiting > stressQueue {
 			s.Errorf("queue: %+v", q)
 		}
 		s.group.locked(func() {
@@ -135,7 +143,7 @@ func (s *stress) settle() {
 	got := s.group.Queue()
 	want := QueueStats{Limit: stressQueue, Totals: QueueTotals{
 		Queued: s.queued.Load(), Served: s.served.Load(), TimedOut: s.timedOut.Load(), Left: s.left.Load(),
-		Full: s.full.Load(), WaitedSeconds: got.Totals.WaitedSeconds,
+		Full: s.full.Load(), Evicted: s.evicted.Load(), WaitedSeconds: got.Totals.WaitedSeconds,
 	}}
 	if got != want {
 		s.Errorf("queue %+v;\nwant  %+v", got, want)

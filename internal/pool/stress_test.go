@@ -23,6 +23,7 @@ type stress struct {
 	*testing.T
 	group    *Group[*stressConn]
 	variants []string // that clients ask for
+	tenants  []string // whose clients they are
 	holders  sync.Map // of connections: who has leased which
 	dials    chan *Slot[*stressConn]
 	quit     chan struct{} // closed when all clients are done
@@ -31,7 +32,7 @@ type stress struct {
 	mu    sync.Mutex
 	pools []*stressPool // all that there ever were; guarded by mu
 
-	leased, served, timedOut, left, full, queued atomic.Uint64 // as the clients see it
+	leased, served, timedOut, left, full, queued, evicted atomic.Uint64 // as the clients see it
 }
 
 type stressConn struct{ slot *Slot[*stressConn] }
@@ -122,7 +123,7 @@ func (s *stress) lose(c *stressConn) {
 // client has sessions one after the other.
 func (s *stress) client(id int) {
 	for range stressRounds {
-		w := &Waiter[*stressConn]{Key: rand.Uint64(), Variant: s.variants[rand.IntN(len(s.variants))]}
+		w := &Waiter[*stressConn]{Key: rand.Uint64(), Variant: s.variants[rand.IntN(len(s.variants))], Tenant: s.tenants[id%len(s.tenants)]}
 		c, ok, err := s.group.Acquire(w)
 		switch {
 		case err != nil:
@@ -155,15 +156,22 @@ func (s *stress) wait(w *Waiter[*stressConn]) (c *stressConn, ok bool) {
 		}
 	default:
 		select {
-		case c = <-w.Ready():
+		case c, ok = <-w.Ready():
+			if !ok {
+				s.evicted.Add(1)
+				return nil, false
+			}
 			s.served.Add(1)
 			return c, true
 		case <-s.watchdog.Done():
 			s.Error("nobody serves a client")
 		}
 	}
-	if c, ok = s.group.Leave(w, why); ok {
+	switch c, ok = s.group.Leave(w, why); {
+	case ok:
 		counted = &s.served
+	case w.Refused() != nil: // at the last moment
+		counted = &s.evicted
 	}
 	counted.Add(1)
 	return c, ok
@@ -214,6 +222,12 @@ func (s *stress) change() {
 			p.SetUsable(i == 0 || rand.IntN(2) == 0)
 		case 4:
 			p.SetDialable(i == 0 || rand.IntN(2) == 0)
+		}
+		if len(s.tenants) > 1 && rand.IntN(10) == 0 {
+			s.group.SetTenants(&TenantSettings{
+				Shares: map[string]float64{s.tenants[1]: 1 + rand.Float64()}, OtherShare: 0.1 + rand.Float64(),
+				Guaranteed: map[string]int{s.tenants[2]: rand.IntN(3)},
+			})
 		}
 		select {
 		case <-s.quit:

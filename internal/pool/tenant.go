@@ -66,6 +66,7 @@ type TenantStats struct {
 type tenant[C any] struct {
 	name string
 	standing
+	turn     float64 // 1 / share: the virtual time in which one of its clients is due
 	promised int
 	totals   TenantTotals
 
@@ -124,7 +125,7 @@ func (t *tenant[C]) stats() TenantStats {
 
 // tenant returns the tenant of that name.
 func (g *Group[C]) tenant(name string) *tenant[C] {
-	if name == "" { // as nearly always, where clients are not authenticated
+	if name == "" {
 		return &g.nobody
 	}
 	t := g.tenants[name]
@@ -145,7 +146,7 @@ func (g *Group[C]) configure(t *tenant[C]) {
 	if t.waiting > 0 {
 		g.queue.shares += share - t.share
 	}
-	t.share, t.promised = share, g.settings.Guaranteed[t.name]
+	t.share, t.turn, t.promised = share, 1/share, g.settings.Guaranteed[t.name]
 }
 
 // forgetTenant removes a tenant that is not needed any more.
@@ -158,10 +159,19 @@ func (g *Group[C]) forgetTenant(t *tenant[C]) {
 
 // use notes that the tenant's sessions use another connection (by is 1) or one less (-1).
 func (g *Group[C]) use(t *tenant[C], by int) {
-	g.reserved -= max(0, t.guaranteed-t.inUse)
-	t.inUse += by
-	g.reserved += max(0, t.guaranteed-t.inUse)
-	if t.waiting > 0 {
+	if t == &g.nobody && t.waiting == 0 { // as nearly always, where clients are not authenticated
+		t.inUse += by
+		return
+	}
+	g.useOf(t, by)
+}
+
+func (g *Group[C]) useOf(t *tenant[C], by int) {
+	if t.guaranteed > 0 {
+		g.reserved -= max(0, t.guaranteed-t.inUse)
+		g.reserved += max(0, t.guaranteed-t.inUse-by)
+	}
+	if t.inUse += by; t.waiting > 0 {
 		g.queue.reorder(t)
 	} else if t.inUse == 0 && t != &g.nobody {
 		g.forgetTenant(t)

@@ -1,0 +1,58 @@
+package session
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/limits"
+)
+
+// A limit is logged when it is first reached, then once a minute with how often it was, and no more when it is not reached any longer.
+// However many addresses reach theirs, there are few lines.
+func TestLimitLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &capture{lines: make(chan logged, 1000)}
+		log := limitLog{out: slog.New(out)}
+		said := func() (lines []string) {
+			synctest.Wait()
+			for len(out.lines) > 0 {
+				line := <-out.lines
+				lines = append(lines, fmt.Sprint(line.message, " ", line.attrs["scope"], " ", line.attrs["name"], " ", line.attrs["limit"], " ", line.attrs["times"]))
+			}
+			return lines
+		}
+		expect := func(want ...string) {
+			t.Helper()
+			if got := said(); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%q; want %q", got, want)
+			}
+		}
+		tenant := limits.Cause{Scope: limits.NewScope(limits.Tenant, "acme"), Limit: limits.ByteRate}
+		for range 4 {
+			log.note(tenant, "stt")
+		}
+		log.note(limits.Cause{Limit: limits.IdleTimeout}, "stt") // the service's own
+		expect("limit reached tenant acme byte-rate <nil>", "limit reached service stt idle-timeout <nil>")
+		time.Sleep(limitLogPeriod)
+		expect("limit still reached tenant acme byte-rate 3")
+		time.Sleep(limitLogPeriod)
+		expect()
+		if n := len(log.lately()); n != 0 {
+			t.Errorf("%d limits are being reached", n)
+		}
+		for i := range 3 * maxLimitLines {
+			log.note(limits.Cause{Scope: limits.NewScope(limits.Client, fmt.Sprint("address ", i)), Limit: limits.Sessions}, "stt")
+		}
+		if n := len(said()); n > maxLimitLines+1 {
+			t.Errorf("%d lines", n)
+		}
+		log.close()
+		expect(fmt.Sprintf("limit still reached client <nil> session-limit %d", 2*maxLimitLines-1))
+		if all := log.total(); len(all) != 3 || all[1].Kind != limits.Client || all[1].Times != 3*maxLimitLines {
+			t.Errorf("counted: %+v", all)
+		}
+	})
+}
