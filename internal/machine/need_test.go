@@ -44,7 +44,7 @@ func TestTooLittle(t *testing.T) {
 		"memory": {func(_ *Need, h *Here) { h.Memory = 16 << 20 }, ResourceMemory, []string{
 			"the memory limit is 16 MiB (of the machine)", "about 39 MiB may be needed, for 60 connections", "300 clients in queues", "MemoryMax=",
 		}},
-		"memory for TLS": {func(n *Need, h *Here) { n.Secure, h.Memory = 60, n.Memory() }, ResourceMemory, []string{"of the machine"}},
+		"memory for TLS":              {func(n *Need, h *Here) { n.Secure, h.Memory = 60, n.Memory() }, ResourceMemory, []string{"of the machine"}},
 		"memory for TLS with clients": {func(n *Need, h *Here) { n.SecureClients, h.Memory = true, n.Memory() }, ResourceMemory, []string{"of the machine"}},
 		"ports": {func(_ *Need, h *Here) { h.Ports = 30 }, ResourcePorts, []string{
 			"b:1 may get 40 connections, but there are 30 local ports", "at least 2 local addresses to dial from (dial-from)", "net.ipv4.ip_local_port_range",

@@ -250,7 +250,7 @@ func (m *model) lease(t *rapid.T, number int, w *modelClient) *modelSlot {
 
 // Whatever happens in whatever order, the group does what the model does.
 func TestModel(t *testing.T) {
-	for range 6 { // one check is a hundred stories
+	for range 4 { // one check is a hundred stories
 		rapid.Check(t, runModel)
 	}
 }

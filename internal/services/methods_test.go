@@ -1,6 +1,9 @@
 package services
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -9,8 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"github.com/wsbouncer/wsbouncer/internal/auth/token/tokentest"
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -145,15 +151,65 @@ func TestExternalCheck(t *testing.T) {
 	}
 }
 
-// A client without a certificate of its own is no client of a service that asks for one.
-func TestCertificateIsMissing(t *testing.T) {
-	server := startServer(t, 1)
+// The certificate of a client's TLS connection says whose session it is. Without one, the client is asked for another credential.
+func TestCertificates(t *testing.T) {
+	s := startListening(t, "")
 	r := newRig(t)
-	r.serve("a", server.URL(), 1)
 	r.apply(func(c *config.Content) {
-		putService(c, "stt", func(s *config.Service) { s.Auth = []string{"certificate"} })
+		putService(c, "stt", func(s *config.Service) {
+			s.Auth, s.CertificateTenant, s.SetHeader = []string{"certificate"}, "o", map[string]string{"X-Who": "{tenant}/{subject}/{method}"}
+		})
+		putBackend(c, "a", "stt", s.url("/"), 4, nil)
 	})
-	if _, status := r.ask("/stt", ""); status != http.StatusUnauthorized {
-		t.Errorf("status %d", status)
+	authority := securetest.NewAuthority(t)
+	secured, client := authority.Loopback()
+	secured = secured.Clone()
+	secured.ClientAuth, secured.ClientCAs = tls.VerifyClientCertIfGiven, authority.Pool()
+	listener := wstest.Listen(t)
+	r.sessions.ServeTLS(listener, func() *tls.Config { return secured })
+	dial := func(url string, certificates ...tls.Certificate) (*websocket.Conn, int) {
+		t.Helper()
+		config := client.Clone()
+		config.Certificates = certificates
+		dialer := websocket.Dialer{HandshakeTimeout: wstest.Timeout, TLSClientConfig: config}
+		conn, response, err := dialer.Dial(url, nil)
+		if err != nil && !errors.Is(err, websocket.ErrBadHandshake) {
+			t.Fatal(err)
+		}
+		if conn != nil {
+			t.Cleanup(func() { _ = conn.Close() })
+		}
+		return conn, response.StatusCode
+	}
+	named := func(organization ...string) tls.Certificate {
+		return authority.Issue(func(c *x509.Certificate) {
+			c.Subject.CommonName, c.Subject.Organization, c.ExtKeyUsage = "device-7", organization, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+		})
+	}
+	over := "wss://" + listener.Addr().String() + "/stt"
+	conn, status := dial(over, named("Acme"))
+	if status != 101 {
+		t.Fatalf("with a certificate: %d", status)
+	}
+	if err := conn.WriteMessage(websocket.TextMessage, []byte("?")); err != nil {
+		t.Fatal(err)
+	}
+	var told heard
+	if err := conn.ReadJSON(&told); err != nil || told.Header.Get("X-Who") != "Acme/device-7/certificate" {
+		t.Errorf("the server was told %q, %v", told.Header.Get("X-Who"), err)
+	}
+	for name, c := range map[string]struct {
+		url          string
+		certificates []tls.Certificate
+		want         int
+	}{
+		"no organization":              {over, []tls.Certificate{named()}, http.StatusForbidden},
+		"no certificate":               {over, nil, http.StatusUnauthorized},
+		"a listener without TLS":       {"ws://" + r.address + "/stt", nil, http.StatusUnauthorized},
+		"a name that cannot be a name": {over, []tls.Certificate{named("a\tb")}, http.StatusForbidden},
+	} {
+		if _, status := dial(c.url, c.certificates...); status != c.want {
+			t.Errorf("%s: %d, want %d", name, status, c.want)
+		}
 	}
 }

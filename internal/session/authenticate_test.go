@@ -88,7 +88,11 @@ func TestUnauthenticatedClients(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, setup{
 				service: func(s *Service) { s.Auth = policyOf(t, "header", c.method) },
-				options: func(o *Options) { o.Limits.HandshakeTimeout = 300 * time.Millisecond },
+				options: func(o *Options) {
+					if slow, ok := c.method.(fixedMethod); ok && slow.wait != nil {
+						o.Limits.HandshakeTimeout = 300 * time.Millisecond
+					}
+				},
 			})
 			p, response := r.request(wstest.UpgradeRequest("/v1/test", c.line))
 			body, err := io.ReadAll(response.Body)
@@ -250,7 +254,10 @@ func TestRevokedKey(t *testing.T) {
 }
 
 func TestKeyThatExpires(t *testing.T) {
-	r, client, _, _ := withKey(t, time.Now().Add(50*time.Millisecond))
+	r, client, method, key := withKey(t, time.Now().Add(time.Hour))
+	key.Expires = time.Now().Add(50 * time.Millisecond) // its timer ends the session
+	method.SetTable(apikey.NewTable([]apikey.Key{key}, method.Table()))
+	r.server.CheckCredentials()
 	client.ExpectClose(frame.PolicyViolation, "the API key has expired")
 	client.SendClose(frame.PolicyViolation, "")
 	client.ExpectEnd()

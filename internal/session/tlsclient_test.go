@@ -323,6 +323,8 @@ func TestOpenSSL(t *testing.T) {
 		{[]string{"-tls1_2", "-cipher", "ECDHE-ECDSA-CHACHA20-POLY1305"}, "101 Switching Protocols"},
 		{[]string{"-tls1_3", "-ciphersuites", "TLS_AES_256_GCM_SHA384"}, "101 Switching Protocols"},
 		{[]string{"-tls1_3", "-ciphersuites", "TLS_CHACHA20_POLY1305_SHA256", "-alpn", "http/1.1"}, "101 Switching Protocols"},
+		{[]string{"-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-SHA"}, "101 Switching Protocols"}, // the last choice
+		{[]string{"-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-SHA256"}, "handshake failure"},
 		{[]string{"-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-CCM8"}, "handshake failure"},
 		{[]string{"-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"}, "protocol version"},
 		{[]string{"-tls1_3", "-alpn", "h2"}, "no application protocol"},
