@@ -18,6 +18,9 @@ const (
 	crowdShare = 4
 	// descriptorShare is the part of the process's file descriptors, 1/descriptorShare, that unfinished handshakes may take.
 	descriptorShare = 4
+	// asideShare is the part of the clients that wait for authentication, 1/asideShare, that may be those of one service. All services
+	// together have as many as there may be unfinished handshakes.
+	asideShare = 2
 	// A handshake is dropped no sooner than slowFactor times what handshakes take of late, within these bounds: a crowd of honest clients on a
 	// busy machine is slower than usual, and loses nobody.
 	slowFactor  = 4
@@ -32,6 +35,8 @@ const (
 // room, the oldest handshake that waits for its client is dropped, because an honest client is quick. If some address has more than a
 // quarter of all, it loses its own oldest.
 //
+// A client about whom another server is asked steps aside meanwhile, so that a slow server keeps out no clients of other services.
+//
 // The zero value is not ready: call init. Any goroutine may call its methods.
 type unfinished struct {
 	storms *storms // static: logs what is dropped
@@ -42,6 +47,8 @@ type unfinished struct {
 	all     list.List             // guarded by mu: of *opening, oldest first
 	crowds  map[netip.Addr]*crowd // guarded by mu
 	large   map[*crowd]struct{}   // guarded by mu: crowds that had more than their share when they last grew
+	aside   map[string]int        // guarded by mu: handshakes that have stepped aside, by service
+	asides  int                   // guarded by mu: the same of all services
 	usual   time.Duration         // guarded by mu: moving average of how long handshakes take
 	dropped [dropReasons]uint64   // guarded by mu
 }
@@ -55,11 +62,13 @@ type crowd struct {
 // opening is an unfinished handshake. The server's goroutine for it uses it; any goroutine may drop it.
 type opening struct {
 	// Static.
-	set   *unfinished
-	nc    net.Conn
-	begun time.Time
+	set *unfinished
+	nc  net.Conn
 
 	// Guarded by set.mu.
+	begun   time.Time     // later by the time that it was aside
+	asideOf string        // service whose authentication it waits for, since asideAt
+	asideAt time.Time     // zero if it is not aside
 	inAll   *list.Element // nil once it is not in the set any more
 	inCrowd *list.Element // nil without a crowd
 	crowd   *crowd
@@ -81,6 +90,7 @@ var dropReasonNames = [dropReasons]string{"oldest", "address", "descriptors"}
 
 func (u *unfinished) init(s *storms) {
 	u.storms, u.freed, u.usual = s, make(chan struct{}, 1), usualAtStart
+	u.aside = make(map[string]int)
 	u.crowds, u.large = make(map[netip.Addr]*crowd), make(map[*crowd]struct{})
 }
 
@@ -278,11 +288,58 @@ func (o *opening) work(working bool) bool {
 	return !dropped
 }
 
+// stepAside gives up the handshake's place among limit ones, while another server is asked whether its client may use the service. It
+// returns false if too many clients wait for that already. Otherwise the handshake is not dropped until comeBack or leave is called.
+func (o *opening) stepAside(service string, limit int) bool {
+	u := o.set
+	u.mu.Lock()
+	may := !o.asideAt.IsZero() // another method of the service waits, too
+	if o.inAll != nil && u.asides < limit && u.aside[service] < max(limit/asideShare, 1) {
+		u.remove(o)
+		u.asides++
+		u.aside[service]++
+		o.asideOf, o.asideAt, may = service, time.Now(), true
+	}
+	u.mu.Unlock()
+	if may {
+		u.signal()
+	}
+	return may
+}
+
+// comeBack gives the handshake a place again, if it has stepped aside. It waits for none: there are then more handshakes than limit, but
+// clients that come have to wait until there are fewer.
+func (o *opening) comeBack(limit int) {
+	u := o.set
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if o.asideAt.IsZero() {
+		return
+	}
+	o.begun = o.begun.Add(time.Since(o.asideAt))
+	u.endAside(o)
+	o.inAll = u.all.PushBack(o)
+	u.joinCrowd(o, o.crowdAddress(), limit)
+}
+
+// endAside takes a handshake from those that have stepped aside, if it is one.
+func (u *unfinished) endAside(o *opening) {
+	if o.asideAt.IsZero() {
+		return
+	}
+	o.asideAt = time.Time{}
+	u.asides--
+	if u.aside[o.asideOf]--; u.aside[o.asideOf] == 0 {
+		delete(u.aside, o.asideOf)
+	}
+}
+
 // leave takes the handshake out of the set, unless it was dropped: its client waits in a queue or has a session, which says how long a
 // handshake takes (finished), or its connection is closed. It may be called again.
 func (o *opening) leave(finished bool) {
 	u := o.set
 	u.mu.Lock()
+	u.endAside(o)
 	there := o.inAll != nil
 	if there {
 		u.remove(o)
