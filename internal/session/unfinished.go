@@ -18,11 +18,12 @@ const (
 	crowdShare = 4
 	// descriptorShare is the part of the process's file descriptors, 1/descriptorShare, that unfinished handshakes may take.
 	descriptorShare = 4
-	// A handshake is dropped no sooner than slowFactor times what handshakes take of late, within these bounds: a crowd of honest clients on a
-	// busy machine is slower than usual, and loses nobody.
+	// A handshake is dropped no sooner than it has waited for its client slowFactor times as long as others do of late, within these bounds:
+	// a crowd of honest clients on a busy machine is slower than usual, and loses nobody. The upper one is half of the usual time for a handshake (handshake-timeout):
+	// thousands of TLS clients that come at once may take seconds.
 	slowFactor  = 4
 	minPatience = 250 * time.Millisecond
-	maxPatience = 2 * time.Second
+	maxPatience = 5 * time.Second
 	// usualAtStart is how long handshakes are taken to last before any has finished.
 	usualAtStart = 100 * time.Millisecond
 )
@@ -42,7 +43,7 @@ type unfinished struct {
 	all     list.List             // guarded by mu: of *opening, oldest first
 	crowds  map[netip.Addr]*crowd // guarded by mu
 	large   map[*crowd]struct{}   // guarded by mu: crowds that had more than their share when they last grew
-	usual   time.Duration         // guarded by mu: moving average of how long handshakes take
+	usual   time.Duration         // guarded by mu: moving average of how long handshakes wait for their clients
 	dropped [dropReasons]uint64   // guarded by mu
 }
 
@@ -63,7 +64,9 @@ type opening struct {
 	inAll   *list.Element // nil once it is not in the set any more
 	inCrowd *list.Element // nil without a crowd
 	crowd   *crowd
-	working bool // the proxy works on it, or has to: it is not the client that is slow
+	working bool          // the proxy works on it, or has to: it is not the client that is slow
+	since   time.Time     // when working became true
+	worked  time.Duration // how long the proxy has worked on it before that
 	dropped bool
 }
 
@@ -145,7 +148,7 @@ func (u *unfinished) victim(now time.Time) (o *opening, why dropReason, wait tim
 	if o == nil {
 		return nil, why, maxPatience
 	}
-	if wait := u.patience() - now.Sub(o.begun); wait > 0 {
+	if wait := u.patience() - o.waited(now); wait > 0 {
 		return nil, why, wait
 	}
 	return o, why, 0
@@ -170,7 +173,7 @@ func (u *unfinished) patience() time.Duration {
 func (u *unfinished) dropOldest() bool {
 	u.mu.Lock()
 	o := oldestWaiting(&u.all)
-	if o != nil && time.Since(o.begun) < minPatience {
+	if o != nil && o.waited(time.Now()) < minPatience {
 		o = nil
 	}
 	if o != nil {
@@ -269,6 +272,12 @@ func (o *opening) comeFrom(from netip.Addr, limit int) {
 func (o *opening) work(working bool) bool {
 	u := o.set
 	u.mu.Lock()
+	switch now := time.Now(); {
+	case working && !o.working:
+		o.since = now
+	case !working && o.working:
+		o.worked += now.Sub(o.since)
+	}
 	o.working = working
 	dropped := o.dropped
 	u.mu.Unlock()
@@ -276,6 +285,16 @@ func (o *opening) work(working bool) bool {
 		u.signal() // it may be dropped now
 	}
 	return !dropped
+}
+
+// waited returns how long the handshake has waited for its client until now. What the proxy has taken itself, a TLS handshake's turn
+// among it, is not counted, so that a crowd of honest clients is not blamed for it.
+func (o *opening) waited(now time.Time) time.Duration {
+	d := now.Sub(o.begun) - o.worked
+	if o.working {
+		d -= now.Sub(o.since)
+	}
+	return d
 }
 
 // leave takes the handshake out of the set, unless it was dropped: its client waits in a queue or has a session, which says how long a
@@ -287,7 +306,7 @@ func (o *opening) leave(finished bool) {
 	if there {
 		u.remove(o)
 		if finished {
-			u.usual += (time.Since(o.begun) - u.usual) / 16
+			u.usual += (o.waited(time.Now()) - u.usual) / 16
 		}
 	}
 	u.mu.Unlock()
