@@ -21,11 +21,12 @@ const (
 	// asideShare is the part of the clients that wait for authentication, 1/asideShare, that may be those of one service. All services
 	// together have as many as there may be unfinished handshakes.
 	asideShare = 2
-	// A handshake is dropped no sooner than slowFactor times what handshakes take of late, within these bounds: a crowd of honest clients on a
-	// busy machine is slower than usual, and loses nobody.
+	// A handshake is dropped no sooner than it has waited for its client slowFactor times as long as others do of late, within these bounds:
+	// a crowd of honest clients on a busy machine is slower than usual, and loses nobody. The upper one is half of the usual time for a handshake (handshake-timeout):
+	// thousands of TLS clients that come at once may take seconds.
 	slowFactor  = 4
 	minPatience = 250 * time.Millisecond
-	maxPatience = 2 * time.Second
+	maxPatience = 5 * time.Second
 	// usualAtStart is how long handshakes are taken to last before any has finished.
 	usualAtStart = 100 * time.Millisecond
 )
@@ -49,7 +50,7 @@ type unfinished struct {
 	large   map[*crowd]struct{}   // guarded by mu: crowds that had more than their share when they last grew
 	aside   map[string]int        // guarded by mu: handshakes that have stepped aside, by service
 	asides  int                   // guarded by mu: the same of all services
-	usual   time.Duration         // guarded by mu: moving average of how long handshakes take
+	usual   time.Duration         // guarded by mu: moving average of how long handshakes wait for their clients
 	dropped [dropReasons]uint64   // guarded by mu
 }
 
@@ -62,17 +63,19 @@ type crowd struct {
 // opening is an unfinished handshake. The server's goroutine for it uses it; any goroutine may drop it.
 type opening struct {
 	// Static.
-	set *unfinished
-	nc  net.Conn
+	set   *unfinished
+	nc    net.Conn
+	begun time.Time
 
 	// Guarded by set.mu.
-	begun   time.Time     // later by the time that it was aside
-	asideOf string        // service whose authentication it waits for, since asideAt
-	asideAt time.Time     // zero if it is not aside
+	aside   bool          // it has stepped aside
+	asideOf string        // service whose authentication it then waits for
 	inAll   *list.Element // nil once it is not in the set any more
 	inCrowd *list.Element // nil without a crowd
 	crowd   *crowd
-	working bool // the proxy works on it, or has to: it is not the client that is slow
+	working bool          // the proxy works on it, or has to: it is not the client that is slow
+	since   time.Time     // when working became true
+	worked  time.Duration // how long the proxy has worked on it before that
 	dropped bool
 }
 
@@ -155,7 +158,7 @@ func (u *unfinished) victim(now time.Time) (o *opening, why dropReason, wait tim
 	if o == nil {
 		return nil, why, maxPatience
 	}
-	if wait := u.patience() - now.Sub(o.begun); wait > 0 {
+	if wait := u.patience() - o.waited(now); wait > 0 {
 		return nil, why, wait
 	}
 	return o, why, 0
@@ -180,7 +183,7 @@ func (u *unfinished) patience() time.Duration {
 func (u *unfinished) dropOldest() bool {
 	u.mu.Lock()
 	o := oldestWaiting(&u.all)
-	if o != nil && time.Since(o.begun) < minPatience {
+	if o != nil && o.waited(time.Now()) < minPatience {
 		o = nil
 	}
 	if o != nil {
@@ -279,6 +282,12 @@ func (o *opening) comeFrom(from netip.Addr, limit int) {
 func (o *opening) work(working bool) bool {
 	u := o.set
 	u.mu.Lock()
+	switch now := time.Now(); {
+	case working && !o.working:
+		o.since = now
+	case !working && o.working:
+		o.worked += now.Sub(o.since)
+	}
 	o.working = working
 	dropped := o.dropped
 	u.mu.Unlock()
@@ -293,12 +302,12 @@ func (o *opening) work(working bool) bool {
 func (o *opening) stepAside(service string, limit int) bool {
 	u := o.set
 	u.mu.Lock()
-	may := !o.asideAt.IsZero() // another method of the service waits, too
+	may := o.aside // another method of the service waits, too
 	if o.inAll != nil && u.asides < limit && u.aside[service] < max(limit/asideShare, 1) {
 		u.remove(o)
 		u.asides++
 		u.aside[service]++
-		o.asideOf, o.asideAt, may = service, time.Now(), true
+		o.asideOf, o.aside, may = service, true, true
 	}
 	u.mu.Unlock()
 	if may {
@@ -313,10 +322,9 @@ func (o *opening) comeBack(limit int) {
 	u := o.set
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if o.asideAt.IsZero() {
+	if !o.aside {
 		return
 	}
-	o.begun = o.begun.Add(time.Since(o.asideAt))
 	u.endAside(o)
 	o.inAll = u.all.PushBack(o)
 	u.joinCrowd(o, o.crowdAddress(), limit)
@@ -324,14 +332,24 @@ func (o *opening) comeBack(limit int) {
 
 // endAside takes a handshake from those that have stepped aside, if it is one.
 func (u *unfinished) endAside(o *opening) {
-	if o.asideAt.IsZero() {
+	if !o.aside {
 		return
 	}
-	o.asideAt = time.Time{}
+	o.aside = false
 	u.asides--
 	if u.aside[o.asideOf]--; u.aside[o.asideOf] == 0 {
 		delete(u.aside, o.asideOf)
 	}
+}
+
+// waited returns how long the handshake has waited for its client until now. What the proxy has taken itself, a TLS handshake's turn
+// among it, is not counted, so that a crowd of honest clients is not blamed for it.
+func (o *opening) waited(now time.Time) time.Duration {
+	d := now.Sub(o.begun) - o.worked
+	if o.working {
+		d -= now.Sub(o.since)
+	}
+	return d
 }
 
 // leave takes the handshake out of the set, unless it was dropped: its client waits in a queue or has a session, which says how long a
@@ -344,7 +362,7 @@ func (o *opening) leave(finished bool) {
 	if there {
 		u.remove(o)
 		if finished {
-			u.usual += (time.Since(o.begun) - u.usual) / 16
+			u.usual += (o.waited(time.Now()) - u.usual) / 16
 		}
 	}
 	u.mu.Unlock()
