@@ -23,6 +23,7 @@ const (
 	forbidden    = "forbidden: the credential is not good for this service"
 	guessing     = "too many failed authentications from this address: try again later"
 	cannotTell   = "authentication does not work at present"
+	crowded      = "too many clients wait for authentication: try again later"
 )
 
 // authenticate finds out who the client is, and notes it in arrival. It runs in the goroutine of the client's handshake, and waits for a
@@ -47,9 +48,19 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 	defer cancel()
 	who, method, err := policy.Methods.Authenticate(ctx, &auth.Attempt{
 		Service: service.Name, Credential: credential, Client: client, Certificate: arrival.certificate, Request: req.Request,
+		Waits: func() error {
+			if !arrival.opening.stepAside(service.Name, s.maxHandshakes()) {
+				return errCrowded
+			}
+			return nil
+		},
 	})
+	arrival.opening.comeBack(s.maxHandshakes())
 	var denied *auth.Denied
 	switch {
+	case errors.Is(err, errCrowded):
+		s.auth.Add(method, auth.Failed)
+		return unavailable(crowded)
 	case err == nil:
 		s.auth.Add(method, auth.Accepted)
 		arrival.identity, arrival.grant = who, grant
@@ -70,6 +81,9 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 		Header: handshake.RetryAfter(retryAfter),
 	}
 }
+
+// errCrowded is the answer to a client for which a method would have to wait, as too many do already.
+var errCrowded = &auth.Denied{Status: http.StatusServiceUnavailable, Err: errors.New(crowded)}
 
 // deniedAnswer returns the answer to a client that is turned away.
 func deniedAnswer(service string, denied *auth.Denied) *handshake.Refusal {
