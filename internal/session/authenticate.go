@@ -23,6 +23,7 @@ const (
 	forbidden    = "forbidden: the credential is not good for this service"
 	guessing     = "too many failed authentications from this address: try again later"
 	cannotTell   = "authentication does not work at present"
+	crowded      = "too many clients wait for authentication: try again later"
 )
 
 // authenticate finds out who the client is, and notes it in arrival. It runs in the goroutine of the client's handshake, and waits for a
@@ -47,9 +48,19 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 	defer cancel()
 	who, method, err := policy.Methods.Authenticate(ctx, &auth.Attempt{
 		Service: service.Name, Credential: credential, Client: client, Certificate: arrival.certificate, Request: req.Request,
+		Waits: func() error {
+			if !arrival.opening.stepAside(service.Name, s.maxHandshakes()) {
+				return errCrowded
+			}
+			return nil
+		},
 	})
+	arrival.opening.comeBack(s.maxHandshakes())
 	var denied *auth.Denied
 	switch {
+	case errors.Is(err, errCrowded):
+		s.auth.Add(method, auth.Failed)
+		return unavailable(crowded)
 	case err == nil:
 		s.auth.Add(method, auth.Accepted)
 		arrival.identity, arrival.grant = who, grant
@@ -70,6 +81,9 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 		Header: handshake.RetryAfter(retryAfter),
 	}
 }
+
+// errCrowded is the answer to a client for which a method would have to wait, as too many do already.
+var errCrowded = &auth.Denied{Status: http.StatusServiceUnavailable, Err: errors.New(crowded)}
 
 // deniedAnswer returns the answer to a client that is turned away.
 func deniedAnswer(service string, denied *auth.Denied) *handshake.Refusal {
@@ -135,20 +149,22 @@ func (s *Session) credentialLeft() time.Duration {
 // checkCredential ends the session if its client may not stay and the service says so. Otherwise it notes when to check again.
 func (s *Session) checkCredential() {
 	who, policy := s.record.Identity, s.access()
-	if who == nil || policy == nil || !policy.EndUnauthorized || !s.record.Ended.IsZero() {
+	if who == nil || !s.record.Ended.IsZero() {
 		return
 	}
-	expires, reason := policy.Methods.Revoked(s.record.Service.Name, who, time.Now())
-	if reason != "" {
-		s.end(meter.Unauthorized, frame.PolicyViolation, reason)
-		return
+	if policy != nil && policy.EndUnauthorized {
+		expires, reason := policy.Methods.Revoked(s.record.Service.Name, who, time.Now())
+		if reason != "" {
+			s.end(meter.Unauthorized, frame.PolicyViolation, reason)
+			return
+		}
+		if !expires.Equal(who.Expires) {
+			changed := *who
+			changed.Expires = expires
+			s.record.Identity = &changed
+		}
 	}
-	if !expires.Equal(who.Expires) {
-		changed := *who
-		changed.Expires = expires
-		s.record.Identity = &changed
-	}
-	if rulesOf[s.life.state].limited {
+	if rulesOf[s.life.state].limited { // also if the service has stopped asking for it: the timer may have been set for this check
 		s.limitDuration()
 	}
 }
