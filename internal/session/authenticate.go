@@ -26,7 +26,7 @@ const (
 )
 
 // authenticate finds out who the client is, and notes it in arrival. It runs in the goroutine of the client's handshake, and waits for a
-// method at most as long as a handshake may take. The error is a [handshake.Refusal].
+// method at most as long as a handshake may take. The error is a [handshake.Refusal], or errDropped.
 func (s *Server) authenticate(service *Service, req *handshake.Request, arrival *arrival) error {
 	policy := service.Auth
 	if policy == nil {
@@ -45,9 +45,15 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 	}
 	ctx, cancel := context.WithTimeout(s.drained, s.limits.Load().HandshakeTimeout)
 	defer cancel()
+	if !arrival.opening.await(cancel) {
+		return errDropped
+	}
 	who, method, err := policy.Methods.Authenticate(ctx, &auth.Attempt{
 		Service: service.Name, Credential: credential, Client: client, Certificate: arrival.certificate, Request: req.Request,
 	})
+	if !arrival.opening.work(true) {
+		return errDropped
+	}
 	var denied *auth.Denied
 	switch {
 	case err == nil:
@@ -57,7 +63,7 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 	case errors.As(err, &denied):
 		s.auth.Add(method, auth.Refused)
 		arrival.identity = denied.Identity
-		if denied.Code() == http.StatusUnauthorized && !denied.Missing {
+		if isGuess(denied) {
 			s.options.AuthGuard.Failed(client, service.Name)
 		}
 		return deniedAnswer(service.Name, denied)
@@ -69,6 +75,18 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 		Status: http.StatusServiceUnavailable, Reason: cannotTell, Logged: fmt.Sprintf("authentication by %s does not work: %v", method, err),
 		Header: handshake.RetryAfter(retryAfter),
 	}
+}
+
+// isGuess reports whether a client that is turned away may have guessed: it is not known, although it gave something. Servers that are
+// asked about clients say 401 or 403 to that.
+func isGuess(denied *auth.Denied) bool {
+	switch denied.Code() {
+	case http.StatusUnauthorized:
+		return !denied.Missing
+	case http.StatusForbidden:
+		return !denied.Missing && denied.Identity == nil
+	}
+	return false
 }
 
 // deniedAnswer returns the answer to a client that is turned away.
