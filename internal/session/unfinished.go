@@ -28,7 +28,7 @@ const (
 )
 
 // unfinished are the handshakes of clients that have no session yet and do not wait in a queue: their TLS handshake, their PROXY header
-// or their request is on its way, or they have just been refused. There is room for a limited number. When a client comes and there is no
+// or their request is on its way, they are being authenticated, or they have just been refused. There is room for a limited number. When a client comes and there is no
 // room, the oldest handshake that waits for its client is dropped, because an honest client is quick. If some address has more than a
 // quarter of all, it loses its own oldest.
 //
@@ -65,6 +65,7 @@ type opening struct {
 	crowd   *crowd
 	working bool // the proxy works on it, or has to: it is not the client that is slow
 	dropped bool
+	cancel  func() // ends what the handshake waits for, see await; nil for nothing
 }
 
 // dropReason says why an unfinished handshake was dropped.
@@ -195,6 +196,12 @@ func (u *unfinished) drop(o *opening, why dropReason) {
 // end closes the connection of a dropped handshake.
 func (u *unfinished) end(o *opening, why dropReason, limit int) {
 	_ = o.nc.Close()
+	u.mu.Lock()
+	cancel := o.cancel
+	u.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
 	u.storms.note(why, o.crowdAddress(), limit)
 }
 
@@ -276,6 +283,16 @@ func (o *opening) work(working bool) bool {
 		u.signal() // it may be dropped now
 	}
 	return !dropped
+}
+
+// await says that the handshake waits for somebody else, such as a server that authenticates clients: like one that waits for its client, it
+// may be dropped for another, so that a server which does not answer keeps no clients of other services out. cancel, which is called then,
+// ends the wait. It returns false if the handshake was dropped. Call work once the wait has ended.
+func (o *opening) await(cancel func()) bool {
+	o.set.mu.Lock()
+	o.cancel = cancel
+	o.set.mu.Unlock()
+	return o.work(false)
 }
 
 // leave takes the handshake out of the set, unless it was dropped: its client waits in a queue or has a session, which says how long a

@@ -261,6 +261,35 @@ func TestSlowHandshakes(t *testing.T) {
 	honest.CloseNormally()
 }
 
+// A server that authenticates clients and does not answer keeps nobody out of other services: who waits for it makes room, oldest first, and
+// takes no goroutine any more.
+func TestAuthenticationThatHangs(t *testing.T) {
+	const limit = 8
+	hangs := fixedMethod{wait: make(chan struct{})}
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, options: func(o *Options) {
+		o.Limits.MaxHandshakes, o.Limits.HandshakeTimeout = limit, time.Hour
+	}})
+	r.ready(1)
+	checked := *r.service
+	checked.Name, checked.Path, checked.Auth = "checked", "/v1/checked", policyOf(t, "header", hangs)
+	r.server.SetServices([]*Service{r.service, &checked})
+	before := runtime.NumGoroutine()
+	for range 3 * limit {
+		nc, err := net.Dial("tcp", r.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		_, _ = nc.Write([]byte(wstest.UpgradeRequest("/v1/checked", "Authorization: Bearer abc")))
+	}
+	honest := r.join()
+	honest.Send(frame.Text, "hello")
+	honest.Expect(frame.Text, "hello")
+	honest.CloseNormally()
+	wstest.Eventually(t, "who was dropped waits for nothing", func() bool { return runtime.NumGoroutine() < before+limit+10 })
+	close(hangs.wait)
+}
+
 // Clients that were refused and do not go away count among the unfinished handshakes.
 func TestRefusedClientsThatStay(t *testing.T) {
 	const limit = 8
