@@ -27,13 +27,24 @@ type Attempt struct {
 	Certificate *x509.Certificate
 	// Request is the client's upgrade request, for those who pass it on. It holds secrets. It must not be changed.
 	Request *http.Request
+	// Waits is called by a method before it waits for others. An error, which is a [*Denied], means that too many clients wait already.
+	// nil for nobody who wants to know.
+	Waits func() error
+}
+
+// Wait says that a method is about to wait for others. An error is the method's answer.
+func (a *Attempt) Wait() error {
+	if a.Waits == nil {
+		return nil
+	}
+	return a.Waits()
 }
 
 // Method is one way to authenticate clients. Any goroutine may call it.
 type Method interface {
 	// Name returns one of the names of package identity, such as [identity.MethodKeys].
 	Name() string
-	// Authenticate returns who the client is. It may wait, but not longer than ctx. The error is [ErrAbsent] if the client gives nothing
+	// Authenticate returns who the client is. It may wait, but not longer than ctx, and calls [Attempt.Wait] before. The error is [ErrAbsent] if the client gives nothing
 	// that this method could judge, so that the next method is asked; a [*Denied] if the client is turned away; any other error means
 	// that the method does not work at present. The returned identity is immutable.
 	Authenticate(ctx context.Context, a *Attempt) (*identity.Identity, error)

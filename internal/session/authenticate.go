@@ -23,10 +23,11 @@ const (
 	forbidden    = "forbidden: the credential is not good for this service"
 	guessing     = "too many failed authentications from this address: try again later"
 	cannotTell   = "authentication does not work at present"
+	crowded      = "too many clients wait for authentication: try again later"
 )
 
 // authenticate finds out who the client is, and notes it in arrival. It runs in the goroutine of the client's handshake, and waits for a
-// method at most as long as a handshake may take. The error is a [handshake.Refusal], or errDropped.
+// method at most as long as a handshake may take. The error is a [handshake.Refusal].
 func (s *Server) authenticate(service *Service, req *handshake.Request, arrival *arrival) error {
 	policy := service.Auth
 	if policy == nil {
@@ -45,17 +46,21 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 	}
 	ctx, cancel := context.WithTimeout(s.drained, s.limits.Load().HandshakeTimeout)
 	defer cancel()
-	if !arrival.opening.await(cancel) {
-		return errDropped
-	}
 	who, method, err := policy.Methods.Authenticate(ctx, &auth.Attempt{
 		Service: service.Name, Credential: credential, Client: client, Certificate: arrival.certificate, Request: req.Request,
+		Waits: func() error {
+			if !arrival.opening.stepAside(service.Name, s.maxHandshakes()) {
+				return errCrowded
+			}
+			return nil
+		},
 	})
-	if !arrival.opening.work(true) {
-		return errDropped
-	}
+	arrival.opening.comeBack(s.maxHandshakes())
 	var denied *auth.Denied
 	switch {
+	case errors.Is(err, errCrowded):
+		s.auth.Add(method, auth.Failed)
+		return unavailable(crowded)
 	case err == nil:
 		s.auth.Add(method, auth.Accepted)
 		arrival.identity, arrival.grant = who, grant
@@ -88,6 +93,9 @@ func isGuess(denied *auth.Denied) bool {
 	}
 	return false
 }
+
+// errCrowded is the answer to a client for which a method would have to wait, as too many do already.
+var errCrowded = &auth.Denied{Status: http.StatusServiceUnavailable, Err: errors.New(crowded)}
 
 // deniedAnswer returns the answer to a client that is turned away.
 func deniedAnswer(service string, denied *auth.Denied) *handshake.Refusal {
@@ -153,20 +161,22 @@ func (s *Session) credentialLeft() time.Duration {
 // checkCredential ends the session if its client may not stay and the service says so. Otherwise it notes when to check again.
 func (s *Session) checkCredential() {
 	who, policy := s.record.Identity, s.access()
-	if who == nil || policy == nil || !policy.EndUnauthorized || !s.record.Ended.IsZero() {
+	if who == nil || !s.record.Ended.IsZero() {
 		return
 	}
-	expires, reason := policy.Methods.Revoked(s.record.Service.Name, who, time.Now())
-	if reason != "" {
-		s.end(meter.Unauthorized, frame.PolicyViolation, reason)
-		return
+	if policy != nil && policy.EndUnauthorized {
+		expires, reason := policy.Methods.Revoked(s.record.Service.Name, who, time.Now())
+		if reason != "" {
+			s.end(meter.Unauthorized, frame.PolicyViolation, reason)
+			return
+		}
+		if !expires.Equal(who.Expires) {
+			changed := *who
+			changed.Expires = expires
+			s.record.Identity = &changed
+		}
 	}
-	if !expires.Equal(who.Expires) {
-		changed := *who
-		changed.Expires = expires
-		s.record.Identity = &changed
-	}
-	if rulesOf[s.life.state].limited {
+	if rulesOf[s.life.state].limited { // also if the service has stopped asking for it: the timer may have been set for this check
 		s.limitDuration()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/limits"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
@@ -117,6 +118,66 @@ func TestUnauthenticatedClients(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hangingMethod is a method that waits for another server until its channel is closed.
+type hangingMethod struct{ answers chan struct{} }
+
+func (hangingMethod) Name() string { return identity.MethodExternal }
+
+func (m hangingMethod) Authenticate(ctx context.Context, a *auth.Attempt) (*identity.Identity, error) {
+	if err := a.Wait(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-m.answers:
+		return &identity.Identity{Method: identity.MethodExternal}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Clients of a service whose authentication hangs keep out no clients of other services. When many wait, further ones hear so at once.
+func TestSlowAuthentication(t *testing.T) {
+	const limit = 4
+	slow := hangingMethod{answers: make(chan struct{})}
+	r := newRig(t, setup{
+		profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, other: &wstest.Server{Serve: wstest.Echo},
+		options: func(o *Options) { o.Limits.MaxHandshakes, o.Limits.HandshakeTimeout = limit, time.Hour },
+		service: func(s *Service) { s.Auth = policyOf(t, "header", slow) },
+	})
+	r.ready(1)
+	var waiting []*wstest.Peer
+	for range limit / asideShare {
+		waiting = append(waiting, r.connect(wstest.UpgradeRequest("/v1/test", "Authorization: Bearer abc")))
+	}
+	wstest.Eventually(t, "clients wait", func() bool {
+		r.server.openings.mu.Lock()
+		defer r.server.openings.mu.Unlock()
+		return r.server.openings.aside["test"] == len(waiting)
+	})
+	for range 2 * limit {
+		p, response := r.request(wstest.UpgradeRequest("/v1/test", "Authorization: Bearer abc"))
+		if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || string(body) != crowded+"\n" {
+			t.Errorf("%s, %q, %v", response.Status, body, err)
+		}
+		p.ExpectEnd()
+	}
+	p, response := r.request(wstest.UpgradeRequest("/v1/other", "X-Nothing: here"))
+	if response.StatusCode != 101 {
+		t.Fatal(response.Status)
+	}
+	p.CloseNormally()
+	close(slow.answers)
+	wstest.Eventually(t, "a client that has waited has a session", func() bool { return r.server.Begun() == 2 })
+	for _, p := range waiting {
+		p.Close()
+	}
+	wstest.Eventually(t, "nobody is left", func() bool {
+		r.server.openings.mu.Lock()
+		defer r.server.openings.mu.Unlock()
+		return r.server.openings.asides == 0 && r.server.openings.all.Len() == 0
+	})
 }
 
 // refusedLine returns the log's next line about a refused client.
@@ -328,6 +389,34 @@ func TestRevokedKeyOfAServiceThatKeepsSessions(t *testing.T) {
 	client.ExpectClose(frame.PolicyViolation, "the API key was revoked")
 	client.SendClose(frame.PolicyViolation, "")
 	client.ExpectEnd()
+}
+
+// A session's credential is not checked any more, because its service has stopped asking for that: its length is still limited.
+func TestMaxSessionWhenCredentialsAreNotCheckedAnyMore(t *testing.T) {
+	secret := apikey.New()
+	method := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(secret), Expires: time.Now().Add(time.Minute)})
+	r := newRig(t, setup{profile: "echo", service: func(s *Service) {
+		s.Auth, s.MaxDuration = policyOf(t, "header", method), time.Hour
+	}})
+	r.join("Authorization: Bearer " + secret)
+	timer := func() (active bool, purpose loop.Purpose) {
+		r.on(func(s *Session) { active, purpose = s.deadline.Active(), s.deadline.Purpose() })
+		return active, purpose
+	}
+	if active, purpose := timer(); !active || purpose != timeCredential {
+		t.Fatalf("%v, %v", active, purpose)
+	}
+	kept := *r.service
+	kept.Auth = policyOf(t, "header", method)
+	kept.Auth.EndUnauthorized = false
+	r.server.SetServices([]*Service{&kept})
+	r.on(func(s *Session) { // as when the key expires
+		s.deadline.Stop()
+		s.checkCredential()
+	})
+	if active, purpose := timer(); !active || purpose != timeDuration {
+		t.Errorf("nothing ends the session after its max-session: %v, %v", active, purpose)
+	}
 }
 
 // A key that is revoked while its client waits in the queue.

@@ -18,19 +18,25 @@ const (
 	crowdShare = 4
 	// descriptorShare is the part of the process's file descriptors, 1/descriptorShare, that unfinished handshakes may take.
 	descriptorShare = 4
-	// A handshake is dropped no sooner than slowFactor times what handshakes take of late, within these bounds: a crowd of honest clients on a
-	// busy machine is slower than usual, and loses nobody.
+	// asideShare is the part of the clients that wait for authentication, 1/asideShare, that may be those of one service. All services
+	// together have as many as there may be unfinished handshakes.
+	asideShare = 2
+	// A handshake is dropped no sooner than it has waited for its client slowFactor times as long as others do of late, within these bounds:
+	// a crowd of honest clients on a busy machine is slower than usual, and loses nobody. The upper one is half of the usual time for a handshake (handshake-timeout):
+	// thousands of TLS clients that come at once may take seconds.
 	slowFactor  = 4
 	minPatience = 250 * time.Millisecond
-	maxPatience = 2 * time.Second
+	maxPatience = 5 * time.Second
 	// usualAtStart is how long handshakes are taken to last before any has finished.
 	usualAtStart = 100 * time.Millisecond
 )
 
 // unfinished are the handshakes of clients that have no session yet and do not wait in a queue: their TLS handshake, their PROXY header
-// or their request is on its way, they are being authenticated, or they have just been refused. There is room for a limited number. When a client comes and there is no
+// or their request is on its way, or they have just been refused. There is room for a limited number. When a client comes and there is no
 // room, the oldest handshake that waits for its client is dropped, because an honest client is quick. If some address has more than a
 // quarter of all, it loses its own oldest.
+//
+// A client about whom another server is asked steps aside meanwhile, so that a slow server keeps out no clients of other services.
 //
 // The zero value is not ready: call init. Any goroutine may call its methods.
 type unfinished struct {
@@ -42,7 +48,9 @@ type unfinished struct {
 	all     list.List             // guarded by mu: of *opening, oldest first
 	crowds  map[netip.Addr]*crowd // guarded by mu
 	large   map[*crowd]struct{}   // guarded by mu: crowds that had more than their share when they last grew
-	usual   time.Duration         // guarded by mu: moving average of how long handshakes take
+	aside   map[string]int        // guarded by mu: handshakes that have stepped aside, by service
+	asides  int                   // guarded by mu: the same of all services
+	usual   time.Duration         // guarded by mu: moving average of how long handshakes wait for their clients
 	dropped [dropReasons]uint64   // guarded by mu
 }
 
@@ -60,12 +68,15 @@ type opening struct {
 	begun time.Time
 
 	// Guarded by set.mu.
+	aside   bool          // it has stepped aside
+	asideOf string        // service whose authentication it then waits for
 	inAll   *list.Element // nil once it is not in the set any more
 	inCrowd *list.Element // nil without a crowd
 	crowd   *crowd
-	working bool // the proxy works on it, or has to: it is not the client that is slow
+	working bool          // the proxy works on it, or has to: it is not the client that is slow
+	since   time.Time     // when working became true
+	worked  time.Duration // how long the proxy has worked on it before that
 	dropped bool
-	cancel  func() // ends what the handshake waits for, see await; nil for nothing
 }
 
 // dropReason says why an unfinished handshake was dropped.
@@ -82,6 +93,7 @@ var dropReasonNames = [dropReasons]string{"oldest", "address", "descriptors"}
 
 func (u *unfinished) init(s *storms) {
 	u.storms, u.freed, u.usual = s, make(chan struct{}, 1), usualAtStart
+	u.aside = make(map[string]int)
 	u.crowds, u.large = make(map[netip.Addr]*crowd), make(map[*crowd]struct{})
 }
 
@@ -146,7 +158,7 @@ func (u *unfinished) victim(now time.Time) (o *opening, why dropReason, wait tim
 	if o == nil {
 		return nil, why, maxPatience
 	}
-	if wait := u.patience() - now.Sub(o.begun); wait > 0 {
+	if wait := u.patience() - o.waited(now); wait > 0 {
 		return nil, why, wait
 	}
 	return o, why, 0
@@ -171,7 +183,7 @@ func (u *unfinished) patience() time.Duration {
 func (u *unfinished) dropOldest() bool {
 	u.mu.Lock()
 	o := oldestWaiting(&u.all)
-	if o != nil && time.Since(o.begun) < minPatience {
+	if o != nil && o.waited(time.Now()) < minPatience {
 		o = nil
 	}
 	if o != nil {
@@ -196,12 +208,6 @@ func (u *unfinished) drop(o *opening, why dropReason) {
 // end closes the connection of a dropped handshake.
 func (u *unfinished) end(o *opening, why dropReason, limit int) {
 	_ = o.nc.Close()
-	u.mu.Lock()
-	cancel := o.cancel
-	u.mu.Unlock()
-	if cancel != nil {
-		cancel()
-	}
 	u.storms.note(why, o.crowdAddress(), limit)
 }
 
@@ -276,6 +282,12 @@ func (o *opening) comeFrom(from netip.Addr, limit int) {
 func (o *opening) work(working bool) bool {
 	u := o.set
 	u.mu.Lock()
+	switch now := time.Now(); {
+	case working && !o.working:
+		o.since = now
+	case !working && o.working:
+		o.worked += now.Sub(o.since)
+	}
 	o.working = working
 	dropped := o.dropped
 	u.mu.Unlock()
@@ -285,14 +297,59 @@ func (o *opening) work(working bool) bool {
 	return !dropped
 }
 
-// await says that the handshake waits for somebody else, such as a server that authenticates clients: like one that waits for its client, it
-// may be dropped for another, so that a server which does not answer keeps no clients of other services out. cancel, which is called then,
-// ends the wait. It returns false if the handshake was dropped. Call work once the wait has ended.
-func (o *opening) await(cancel func()) bool {
-	o.set.mu.Lock()
-	o.cancel = cancel
-	o.set.mu.Unlock()
-	return o.work(false)
+// stepAside gives up the handshake's place among limit ones, while another server is asked whether its client may use the service. It
+// returns false if too many clients wait for that already. Otherwise the handshake is not dropped until comeBack or leave is called.
+func (o *opening) stepAside(service string, limit int) bool {
+	u := o.set
+	u.mu.Lock()
+	may := o.aside // another method of the service waits, too
+	if o.inAll != nil && u.asides < limit && u.aside[service] < max(limit/asideShare, 1) {
+		u.remove(o)
+		u.asides++
+		u.aside[service]++
+		o.asideOf, o.aside, may = service, true, true
+	}
+	u.mu.Unlock()
+	if may {
+		u.signal()
+	}
+	return may
+}
+
+// comeBack gives the handshake a place again, if it has stepped aside. It waits for none: there are then more handshakes than limit, but
+// clients that come have to wait until there are fewer.
+func (o *opening) comeBack(limit int) {
+	u := o.set
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !o.aside {
+		return
+	}
+	u.endAside(o)
+	o.inAll = u.all.PushBack(o)
+	u.joinCrowd(o, o.crowdAddress(), limit)
+}
+
+// endAside takes a handshake from those that have stepped aside, if it is one.
+func (u *unfinished) endAside(o *opening) {
+	if !o.aside {
+		return
+	}
+	o.aside = false
+	u.asides--
+	if u.aside[o.asideOf]--; u.aside[o.asideOf] == 0 {
+		delete(u.aside, o.asideOf)
+	}
+}
+
+// waited returns how long the handshake has waited for its client until now. What the proxy has taken itself, a TLS handshake's turn
+// among it, is not counted, so that a crowd of honest clients is not blamed for it.
+func (o *opening) waited(now time.Time) time.Duration {
+	d := now.Sub(o.begun) - o.worked
+	if o.working {
+		d -= now.Sub(o.since)
+	}
+	return d
 }
 
 // leave takes the handshake out of the set, unless it was dropped: its client waits in a queue or has a session, which says how long a
@@ -300,11 +357,12 @@ func (o *opening) await(cancel func()) bool {
 func (o *opening) leave(finished bool) {
 	u := o.set
 	u.mu.Lock()
+	u.endAside(o)
 	there := o.inAll != nil
 	if there {
 		u.remove(o)
 		if finished {
-			u.usual += (time.Since(o.begun) - u.usual) / 16
+			u.usual += (o.waited(time.Now()) - u.usual) / 16
 		}
 	}
 	u.mu.Unlock()

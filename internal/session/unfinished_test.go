@@ -146,6 +146,51 @@ func TestCrowdBehindLoadBalancer(t *testing.T) {
 	})
 }
 
+// A client that waits for authentication takes no place, and clients of one service take only some of those that may wait so.
+func TestStepAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLobby(t, 4)
+		aside := func(service string, want bool) *opening {
+			t.Helper()
+			o := l.enter("192.0.2.1")
+			o.work(true)
+			if got := o.stepAside(service, l.limit); got != want {
+				t.Errorf("a client of %s steps aside: %v", service, got)
+			}
+			return o
+		}
+		all := []*opening{aside("slow", true), aside("slow", true), aside("slow", false), aside("other", true), aside("other", true), aside("third", false)}
+		if !all[0].stepAside("slow", l.limit) { // for another method
+			t.Error("a client that has stepped aside waits for a place")
+		}
+		for range 2 {
+			all = append(all, l.enter("192.0.2.2")) // at once: otherwise the test hangs, as the proxy works on all that are there
+		}
+		if now, _ := l.set.counts(); now != 4 {
+			t.Errorf("%d handshakes are unfinished", now)
+		}
+		time.Sleep(maxPatience)
+		all[0].comeBack(l.limit)
+		all[0].comeBack(l.limit) // has no effect
+		if now, _ := l.set.counts(); now != 5 {
+			t.Errorf("%d handshakes are unfinished", now)
+		}
+		all[0].leave(true)
+		if usual := l.set.usual; usual > usualAtStart {
+			t.Errorf("the wait for authentication counts as a handshake's time: %v", usual)
+		}
+		aside("third", true) // there is room for one again: this one takes the place of the oldest that waits for its client
+		expectDropped(t, all, 6)
+		for _, o := range all {
+			o.leave(false)
+			o.leave(false)
+		}
+		if l.set.asides != 1 || len(l.set.aside) != 1 || l.set.all.Len() != 0 {
+			t.Errorf("left over: %d aside, of %v, and %d handshakes", l.set.asides, l.set.aside, l.set.all.Len())
+		}
+	})
+}
+
 // A crowd of honest clients on a slow machine loses nobody: handshakes may take longer if all do.
 func TestPatienceFollowsHandshakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -259,35 +304,6 @@ func TestSlowHandshakes(t *testing.T) {
 	honest.CloseNormally()
 	honest = r.join()
 	honest.CloseNormally()
-}
-
-// A server that authenticates clients and does not answer keeps nobody out of other services: who waits for it makes room, oldest first, and
-// takes no goroutine any more.
-func TestAuthenticationThatHangs(t *testing.T) {
-	const limit = 8
-	hangs := fixedMethod{wait: make(chan struct{})}
-	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, options: func(o *Options) {
-		o.Limits.MaxHandshakes, o.Limits.HandshakeTimeout = limit, time.Hour
-	}})
-	r.ready(1)
-	checked := *r.service
-	checked.Name, checked.Path, checked.Auth = "checked", "/v1/checked", policyOf(t, "header", hangs)
-	r.server.SetServices([]*Service{r.service, &checked})
-	before := runtime.NumGoroutine()
-	for range 3 * limit {
-		nc, err := net.Dial("tcp", r.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer nc.Close()
-		_, _ = nc.Write([]byte(wstest.UpgradeRequest("/v1/checked", "Authorization: Bearer abc")))
-	}
-	honest := r.join()
-	honest.Send(frame.Text, "hello")
-	honest.Expect(frame.Text, "hello")
-	honest.CloseNormally()
-	wstest.Eventually(t, "who was dropped waits for nothing", func() bool { return runtime.NumGoroutine() < before+limit+10 })
-	close(hangs.wait)
 }
 
 // Clients that were refused and do not go away count among the unfinished handshakes.

@@ -98,8 +98,6 @@ func (c *Checker) Authenticate(ctx context.Context, a *auth.Attempt) (*identity.
 
 // ask asks the server, unless it has just failed several times. An error means that the server fails.
 func (c *Checker) ask(ctx context.Context, a *auth.Attempt) (*answer, error) {
-	within, cancel := context.WithTimeout(ctx, c.o.Timeout)
-	defer cancel()
 	header, err := question(a)
 	if err != nil {
 		return nil, err
@@ -107,6 +105,12 @@ func (c *Checker) ask(ctx context.Context, a *auth.Attempt) (*answer, error) {
 	if err := c.circuit.enter(time.Now()); err != nil {
 		return nil, err
 	}
+	if err := a.Wait(); err != nil {
+		c.circuit.leave(err, false, time.Now())
+		return nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
 	select {
 	case c.turns <- struct{}{}:
 		defer func() { <-c.turns }()

@@ -399,3 +399,23 @@ func BenchmarkCached(b *testing.B) {
 		}
 	}
 }
+
+// When too many clients wait already, the server is not asked, the client hears so even if failures let clients in, and the server is not
+// taken to fail.
+func TestTooManyWait(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Allow = true }, answers200)
+	crowded := &auth.Denied{Status: http.StatusServiceUnavailable, Err: errors.New("crowded")}
+	for range 2 * tolerated {
+		a := attempt(t, "k1")
+		a.Waits = func() error { return crowded }
+		if _, err := r.Authenticate(context.Background(), a); !errors.Is(err, crowded) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if n := r.asked.Load(); n != 0 {
+		t.Errorf("the server was asked %d times", n)
+	}
+	if who, err := r.Authenticate(context.Background(), attempt(t, "k1")); err != nil || who.Tenant != "acme" {
+		t.Errorf("afterwards: %+v, %v", who, err)
+	}
+}

@@ -146,7 +146,7 @@ func (k *Keys) Status() Status {
 
 // find returns the keys that may have signed a token, at least one, and the set that they are of. id is empty for a token that names none.
 // If none is known, find has the key set read again, unless that was done shortly before, since the issuer may have a new key.
-func (k *Keys) find(ctx context.Context, id, algorithm string) ([]key, *keySet, error) {
+func (k *Keys) find(ctx context.Context, wait func() error, id, algorithm string) ([]key, *keySet, error) {
 	for again := false; ; again = true {
 		set := k.set.Load()
 		if set != nil {
@@ -163,16 +163,19 @@ func (k *Keys) find(ctx context.Context, id, algorithm string) ([]key, *keySet, 
 			status := k.Status()
 			return nil, nil, &Unavailable{status.Location, status.Failure}
 		}
-		k.refresh(ctx)
+		if err := k.refresh(ctx, wait); err != nil {
+			return nil, nil, err
+		}
 	}
 }
 
-// refresh has the key set read, and waits until that is done, at most maxWait. It returns at once if it was read shortly before.
-func (k *Keys) refresh(ctx context.Context) {
+// refresh has the key set read, and waits until that is done, at most maxWait. It returns at once if it was read shortly before, and with
+// the error of wait, which it calls before it waits.
+func (k *Keys) refresh(ctx context.Context, wait func() error) error {
 	k.mu.Lock()
 	if !k.reading && !k.began.IsZero() && time.Since(k.began) < k.pause {
 		k.mu.Unlock()
-		return
+		return nil
 	}
 	ended := k.ended
 	if !k.reading {
@@ -182,6 +185,9 @@ func (k *Keys) refresh(ctx context.Context) {
 		}
 	}
 	k.mu.Unlock()
+	if err := wait(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	select {
@@ -189,6 +195,7 @@ func (k *Keys) refresh(ctx context.Context) {
 	case <-ctx.Done():
 	case <-k.ctx.Done():
 	}
+	return nil
 }
 
 // run reads the key set until it is not needed any more.

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/auth/token/tokentest"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 )
@@ -65,7 +66,7 @@ func started(t *testing.T, from source) (*Keys, *bytes.Buffer) {
 }
 
 func has(k *Keys, id string) error {
-	_, _, err := k.find(context.Background(), id, "ES256")
+	_, _, err := k.find(context.Background(), new(auth.Attempt).Wait, id, "ES256")
 	return err
 }
 
@@ -247,6 +248,27 @@ func TestKeySets(t *testing.T) {
 		sets.Close()
 		if a.ctx.Err() == nil || sets.Keys("file:/nonexistent/c.json").ctx.Err() == nil {
 			t.Error("a key set is read after Close")
+		}
+	})
+}
+
+// A client that has to wait for the key set says so before, and does not wait if too many do.
+func TestKeysTooManyWait(t *testing.T) {
+	first := tokentest.NewSigner(t, "first", "ES256")
+	synctest.Test(t, func(t *testing.T) {
+		k, _ := started(t, &fakeSource{document: tokentest.KeySet(first.JWK()), takes: time.Second})
+		crowded := errors.New("crowded")
+		begun := time.Now()
+		_, _, err := k.find(context.Background(), func() error { return crowded }, "first", "ES256")
+		if !errors.Is(err, crowded) || time.Since(begun) > 0 {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		if err := has(k, "first"); err != nil {
+			t.Error(err)
+		}
+		_, _, err = k.find(context.Background(), func() error { t.Error("a known key is waited for"); return nil }, "first", "ES256")
+		if err != nil {
+			t.Error(err)
 		}
 	})
 }

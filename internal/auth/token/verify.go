@@ -68,8 +68,9 @@ func (v *Verifier) Authenticate(ctx context.Context, a *auth.Attempt) (*identity
 	if !looksLikeToken(a.Credential) {
 		return nil, auth.ErrAbsent
 	}
-	who, err := v.verify(ctx, a.Credential)
-	if unavailable := (*Unavailable)(nil); err != nil && !errors.As(err, &unavailable) && ctx.Err() == nil {
+	who, err := v.verify(ctx, a.Wait, a.Credential)
+	unavailable, denied := (*Unavailable)(nil), (*auth.Denied)(nil)
+	if err != nil && !errors.As(err, &unavailable) && !errors.As(err, &denied) && ctx.Err() == nil {
 		err = &auth.Denied{Err: err}
 	}
 	return who, err
@@ -82,7 +83,7 @@ func looksLikeToken(credential string) bool {
 }
 
 // verify returns who the token is about. The error says, for the log, why it is not accepted, and never quotes the token.
-func (v *Verifier) verify(ctx context.Context, text string) (*identity.Identity, error) {
+func (v *Verifier) verify(ctx context.Context, wait func() error, text string) (*identity.Identity, error) {
 	if len(text) > maxToken {
 		return nil, fmt.Errorf("the token is longer than %d bytes", maxToken)
 	}
@@ -94,7 +95,7 @@ func (v *Verifier) verify(ctx context.Context, text string) (*identity.Identity,
 	if err != nil {
 		return nil, err
 	}
-	keys, set, err := v.Keys.find(ctx, h.KeyID, h.Algorithm)
+	keys, set, err := v.Keys.find(ctx, wait, h.KeyID, h.Algorithm)
 	if err != nil {
 		return nil, err
 	}
