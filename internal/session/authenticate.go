@@ -149,20 +149,22 @@ func (s *Session) credentialLeft() time.Duration {
 // checkCredential ends the session if its client may not stay and the service says so. Otherwise it notes when to check again.
 func (s *Session) checkCredential() {
 	who, policy := s.record.Identity, s.access()
-	if who == nil || policy == nil || !policy.EndUnauthorized || !s.record.Ended.IsZero() {
+	if who == nil || !s.record.Ended.IsZero() {
 		return
 	}
-	expires, reason := policy.Methods.Revoked(s.record.Service.Name, who, time.Now())
-	if reason != "" {
-		s.end(meter.Unauthorized, frame.PolicyViolation, reason)
-		return
+	if policy != nil && policy.EndUnauthorized {
+		expires, reason := policy.Methods.Revoked(s.record.Service.Name, who, time.Now())
+		if reason != "" {
+			s.end(meter.Unauthorized, frame.PolicyViolation, reason)
+			return
+		}
+		if !expires.Equal(who.Expires) {
+			changed := *who
+			changed.Expires = expires
+			s.record.Identity = &changed
+		}
 	}
-	if !expires.Equal(who.Expires) {
-		changed := *who
-		changed.Expires = expires
-		s.record.Identity = &changed
-	}
-	if rulesOf[s.life.state].limited {
+	if rulesOf[s.life.state].limited { // also if the service has stopped asking for it: the timer may have been set for this check
 		s.limitDuration()
 	}
 }

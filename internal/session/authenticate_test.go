@@ -15,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/limits"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
@@ -368,6 +369,34 @@ func TestRevokedKeyOfAServiceThatKeepsSessions(t *testing.T) {
 	client.ExpectClose(frame.PolicyViolation, "the API key was revoked")
 	client.SendClose(frame.PolicyViolation, "")
 	client.ExpectEnd()
+}
+
+// A session's credential is not checked any more, because its service has stopped asking for that: its length is still limited.
+func TestMaxSessionWhenCredentialsAreNotCheckedAnyMore(t *testing.T) {
+	secret := apikey.New()
+	method := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(secret), Expires: time.Now().Add(time.Minute)})
+	r := newRig(t, setup{profile: "echo", service: func(s *Service) {
+		s.Auth, s.MaxDuration = policyOf(t, "header", method), time.Hour
+	}})
+	r.join("Authorization: Bearer " + secret)
+	timer := func() (active bool, purpose loop.Purpose) {
+		r.on(func(s *Session) { active, purpose = s.deadline.Active(), s.deadline.Purpose() })
+		return active, purpose
+	}
+	if active, purpose := timer(); !active || purpose != timeCredential {
+		t.Fatalf("%v, %v", active, purpose)
+	}
+	kept := *r.service
+	kept.Auth = policyOf(t, "header", method)
+	kept.Auth.EndUnauthorized = false
+	r.server.SetServices([]*Service{&kept})
+	r.on(func(s *Session) { // as when the key expires
+		s.deadline.Stop()
+		s.checkCredential()
+	})
+	if active, purpose := timer(); !active || purpose != timeDuration {
+		t.Errorf("nothing ends the session after its max-session: %v, %v", active, purpose)
+	}
 }
 
 // A key that is revoked while its client waits in the queue.
