@@ -184,7 +184,7 @@ fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clien
 	for target in FuzzToken FuzzClaims FuzzKeySet; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/auth/token || exit 1; done
 
-soak: ## Hold a million sessions through the proxy and check whose results reach each one; again with constant garbage collection (SOAK_FLAGS, e.g. '-sessions 20000')
+soak: ## Hold a million sessions through the proxy and check whose results reach each one; again with constant garbage collection (SOAK_FLAGS, e.g. '-tls -sessions 20000')
 	$(GO) run ./internal/hunt/cmd $(SOAK_FLAGS)
 	$(GO) run ./internal/hunt/cmd -sessions 20000 -gc-every 5ms
 
