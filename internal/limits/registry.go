@@ -109,48 +109,49 @@ func (s *Scope) set(now Instant, l Limits) (changed bool) {
 	return changed
 }
 
-// Arrive takes a session's places in the scopes of its client's address, its service and the process, before the client is
-// authenticated. What was taken before a refusal is in the hold. The address comes first, so that one client cannot use up what all
-// share.
+// Arrive takes a session's place in the scope of its client's address, before the client is authenticated. What was taken before a
+// refusal is in the hold.
 func (r *Registry) Arrive(now Instant, v *Visitor, h *Hold) *Refusal {
 	return r.arrive(now, v, h, true)
 }
 
 func (r *Registry) arrive(now Instant, v *Visitor, h *Hold, check bool) *Refusal {
-	if s := v.Service; s != nil {
-		if a := AddressOf(v.Address); a.IsValid() && !h.has(Client) {
-			if refusal := h.take(s.clients.enter(now, a, nil, check)); refusal != nil {
-				return refusal
-			}
-		}
-		if refusal := h.enter(now, s.service, check); refusal != nil {
-			return refusal
-		}
+	a := AddressOf(v.Address)
+	if v.Service == nil || !a.IsValid() || h.has(Client) {
+		return nil
 	}
-	return h.enter(now, r.process, check)
+	return h.take(v.Service.clients.enter(now, a, nil, check))
 }
 
-// Identify does the same in the scopes of the client's key and tenant, after it was authenticated.
-func (r *Registry) Identify(now Instant, v *Visitor, h *Hold) *Refusal {
-	return r.identify(now, v, h, true)
+// Admit does the same in all other scopes, after the client was authenticated: of its key and tenant, its service and the process. What
+// all share comes last, so that neither strangers nor a client that is over its own limits can use it up.
+func (r *Registry) Admit(now Instant, v *Visitor, h *Hold) *Refusal {
+	return r.admit(now, v, h, true)
 }
 
-func (r *Registry) identify(now Instant, v *Visitor, h *Hold, check bool) *Refusal {
+func (r *Registry) admit(now Instant, v *Visitor, h *Hold, check bool) *Refusal {
 	if v.Own != nil && !h.has(Key) {
 		if refusal := h.take(r.keys.enter(now, v.Holder, v.Own, check)); refusal != nil {
 			return refusal
 		}
 	}
 	if v.Tenant != "" && !h.has(Tenant) {
-		return h.take(r.tenants.enter(now, v.Tenant, nil, check))
+		if refusal := h.take(r.tenants.enter(now, v.Tenant, nil, check)); refusal != nil {
+			return refusal
+		}
 	}
-	return nil
+	if v.Service != nil {
+		if refusal := h.enter(now, v.Service.service, check); refusal != nil {
+			return refusal
+		}
+	}
+	return h.enter(now, r.process, check)
 }
 
 // Join takes places for a session that runs in the scopes that have got limits since it began. It refuses nothing.
 func (r *Registry) Join(now Instant, v *Visitor, h *Hold) {
 	r.arrive(now, v, h, false)
-	r.identify(now, v, h, false)
+	r.admit(now, v, h, false)
 }
 
 // Process returns the scope of the process.

@@ -67,7 +67,7 @@ func TestRegistry(t *testing.T) {
 						v.Holder = Holder{"keys", v.Tenant, "k"}
 						v.Own = &Limits{Sessions: 2}
 					}
-					refusal = r.Identify(now, &v, &h)
+					refusal = r.Admit(now, &v, &h)
 				}
 				if refusal != nil {
 					if l := refusal.Scope.Limits(); refusal.Limit == Sessions && refusal.Scope.Sessions() < l.Sessions {
@@ -211,7 +211,7 @@ func TestRefusals(t *testing.T) {
 			if refusal := r.Arrive(0, v, h); refusal != nil {
 				return refusal
 			}
-			return r.Identify(0, v, h)
+			return r.Admit(0, v, h)
 		}
 		if refusal := enter(&first); refusal != nil {
 			t.Fatal(refusal)

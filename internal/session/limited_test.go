@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/limits"
@@ -120,6 +121,22 @@ func TestSessionRate(t *testing.T) {
 	}
 }
 
+// Clients that are not authenticated use up nothing of what the service's clients share.
+func TestStrangersUseUpNoLimit(t *testing.T) {
+	secret := apikey.New()
+	method := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(secret)})
+	shared := limits.Limits{Sessions: 1, SessionRate: limits.Rate{N: 1, Per: time.Hour}}
+	r := limitedRig(t, setup{profile: "echo", service: func(s *Service) { s.Auth = policyOf(t, "header", method) }}, shared, limits.Limits{})
+	for range 3 {
+		p, response := r.request(wstest.UpgradeRequest("/v1/test"))
+		_ = p.Close()
+		if response.StatusCode != http.StatusUnauthorized {
+			t.Fatal(response.Status)
+		}
+	}
+	r.join("Authorization: Bearer " + secret)
+}
+
 // Whatever becomes of a client that has taken its places, it gives them back.
 func TestPlacesOfRefusedClients(t *testing.T) {
 	r := limitedRig(t, setup{cap: 1, queue: 5}, limits.Limits{Sessions: 3}, limits.Limits{Sessions: 3})
@@ -147,7 +164,7 @@ func TestLimitsOfIdentity(t *testing.T) {
 		if err := r.server.enter(r.service, a); err != nil {
 			return err
 		}
-		return r.server.enterIdentified(r.service, a)
+		return r.server.enterAuthenticated(r.service, a)
 	}
 	for range 2 {
 		if err := enter(); err != nil {
