@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
@@ -50,7 +51,7 @@ func visitor(service *Service, a *arrival) *limits.Visitor {
 		if who.Key == "" {
 			v.Holder.Name = who.Subject
 		}
-		if who.Limits != (limits.Limits{}) {
+		if who.Limits != (limits.Limits{}) && who.Method != identity.MethodKeys { // those of keys are in the configuration, and may have changed
 			v.Own = &who.Limits
 		}
 	}

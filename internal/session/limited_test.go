@@ -154,7 +154,7 @@ func TestPlacesOfRefusedClients(t *testing.T) {
 
 // The identity of a client brings the limits of its key and tenant.
 func TestLimitsOfIdentity(t *testing.T) {
-	who := &identity.Identity{Tenant: "acme", Method: identity.MethodKeys, Key: "k1", Limits: limits.Limits{Sessions: 2, MaxMessage: 10}}
+	who := &identity.Identity{Tenant: "acme", Method: identity.MethodJWT, Subject: "k1", Limits: limits.Limits{Sessions: 2, MaxMessage: 10}}
 	r := newRig(t, setup{})
 	r.scopes.SetTenants(instant(), map[string]limits.Limits{"acme": {Sessions: 3, IdleTimeout: time.Hour}}, nil)
 	var taken []*arrival
@@ -192,6 +192,29 @@ func TestLimitsOfIdentity(t *testing.T) {
 	for _, a := range taken {
 		a.hold.Release()
 	}
+}
+
+// The limits of an API key apply to the sessions that use it already, and a session that was admitted with others does not bring them back.
+func TestLimitsOfKeyChange(t *testing.T) {
+	r, _, _, key := withKey(t, time.Time{})
+	holder := limits.Holder{Method: identity.MethodKeys, Tenant: key.Tenant, Name: key.Name}
+	r.scopes.SetKeys(instant(), map[limits.Holder]*limits.Limits{holder: {Sessions: 1, MaxMessage: 10}})
+	r.server.LimitsChanged()
+	wstest.Eventually(t, "the session that runs is counted", func() (counted bool) {
+		r.on(func(s *Session) {
+			_, by := s.maxMessage()
+			counted = by.Scope != nil && by.Scope.Kind() == limits.Key
+		})
+		return counted
+	})
+	old := &arrival{identity: &identity.Identity{Method: identity.MethodKeys, Tenant: key.Tenant, Key: key.Name, Limits: limits.Limits{Sessions: 9}}}
+	if err := r.server.enter(r.service, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.server.enterAuthenticated(r.service, old); fmt.Sprint(err) != "429 Too Many Requests: too many sessions with this credential" {
+		t.Errorf("another client with the key gets %v", err)
+	}
+	old.hold.Release()
 }
 
 // line returns the next line of the log that says message.
