@@ -7,6 +7,7 @@ server's own, so that whatever else Autobahn sees on the wire comes from the cli
 import argparse
 import asyncio
 import logging
+import ssl
 
 from websockets.asyncio.server import serve
 
@@ -21,13 +22,19 @@ async def echo(connection):
 async def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--port", type=int, default=0, help="loopback port; 0 takes a free one (default)")
-    port = parser.parse_args().port
+    parser.add_argument("--certificate", help="PEM file; with it and --key, speak TLS")
+    parser.add_argument("--key")
+    options = parser.parse_args()
+    context = None
+    if options.certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(options.certificate, options.key)
     logging.basicConfig(level=logging.INFO)
     logging.getLogger("websockets.server").setLevel(logging.CRITICAL)  # broken frames are what it is fed
 
-    async with serve(echo, "127.0.0.1", port, max_size=MAX_MESSAGE, compression=None, ping_interval=None) as server:
+    async with serve(echo, "127.0.0.1", options.port, ssl=context, max_size=MAX_MESSAGE, compression=None, ping_interval=None) as server:
         # The first line on stdout tells the caller where to find us.
-        print("ws://127.0.0.1:%d" % server.sockets[0].getsockname()[1], flush=True)
+        print("%s://127.0.0.1:%d" % ("wss" if context else "ws", server.sockets[0].getsockname()[1]), flush=True)
         await server.serve_forever()
 
 

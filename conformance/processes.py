@@ -53,6 +53,21 @@ def virtual_environment(path, create, pins, made_from, log):
     return programs
 
 
+def certificate(folder):
+    """A certificate for 127.0.0.1 that is its own authority, and its key: two paths in the folder."""
+    made, key = folder / "certificate.pem", folder / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+               "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(made)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        raise Failure("a certificate needs openssl: %s" % error)
+    if done.returncode:
+        raise Failure("making a certificate failed: " + done.stderr)
+    key.chmod(0o600)
+    return made, key
+
+
 def wsbouncer_binary():
     binary = pathlib.Path(os.environ.get("WSBOUNCER", ROOT / "bin" / "wsbouncer"))
     if not os.access(binary, os.X_OK):

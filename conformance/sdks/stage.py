@@ -60,13 +60,7 @@ def node():
 
 def certificate():
     """A certificate for 127.0.0.1 that is its own authority, and its key."""
-    made, key = CACHE / "certificate.pem", CACHE / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-               "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(made)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise Failure("making a certificate failed: " + done.stderr)
-    return made, key
+    return processes.certificate(CACHE)
 
 
 def running(command, log, extra=(), **options):

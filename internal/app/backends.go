@@ -17,7 +17,7 @@ type givenBackend struct {
 }
 
 // parseBackend reads a backend's text: its URL and, after commas, settings that override those for all backends: connections=N,
-// warm=N, weight=X, state=enabled, draining or disabled, discover=dns and discover-interval=DURATION. The values are checked later, together with all others.
+// warm=N, weight=X, state=enabled, draining or disabled, discover=dns, discover-interval=DURATION and tls-ca=FILE. The values are checked later, together with all others.
 func (s *Settings) parseBackend(text string) (*givenBackend, error) {
 	address, own := cutOwnSettings(text)
 	if unknown := unknownSetting(address); unknown != "" {
@@ -59,7 +59,7 @@ func (g *givenBackend) set(values config.Values) error {
 }
 
 // ownSettings are the names of the settings that can follow a backend's URL.
-var ownSettings = []string{"connections", "warm", "weight", "state", "discover", "discover-interval"}
+var ownSettings = []string{"connections", "warm", "weight", "state", "discover", "discover-interval", "tls-ca"}
 
 // cutOwnSettings separates a backend's URL, which may contain commas, from the settings after it.
 func cutOwnSettings(text string) (address string, own []string) {

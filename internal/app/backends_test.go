@@ -54,6 +54,10 @@ func TestBackendsOwnSettings(t *testing.T) {
 	if err != nil || given.URL != "ws://h:9001/stt" || given.Discover != config.DiscoverDNS || given.DiscoverInterval != 7*time.Second {
 		t.Errorf("with discover, a backend is %+v, %v", given, err)
 	}
+	given, err = s.parseBackend("wss://h:9001,tls-ca=/etc/ca.pem,warm=2")
+	if err != nil || given.URL != "wss://h:9001" || given.TLSCA != "/etc/ca.pem" || given.WarmCount() != 2 {
+		t.Errorf("with tls-ca, a backend is %+v, %v", given, err)
+	}
 	s = validSettings() // without a number for all, all connections are warm
 	if given, err := s.parseBackend("ws://h,connections=7"); err != nil || given.WarmCount() != 7 {
 		t.Errorf("%+v, %v; want 7 warm", given, err)
@@ -94,9 +98,9 @@ func TestBadBackends(t *testing.T) {
 		"ws://h,state=Enabled":                     `state: unknown state "Enabled": did you mean "enabled"? Use one of enabled, draining, disabled`,
 		"ws://h,state=":                            "state: the value is missing",
 		"ws://h,warm=1,warm=2":                     "warm is set twice",
-		"ws://h/stt,conections=32":                 `unknown setting "conections": did you mean "connections"? Use one of connections, warm, weight, state, discover, discover-interval (write a comma in a path as %2C)`,
-		"ws://h,Warm=3":                            `unknown setting "Warm": did you mean "warm"? Use one of connections, warm, weight, state, discover, discover-interval (write a comma in a path as %2C)`,
-		"ws://h,timeout=3,warm=2":                  `unknown setting "timeout": use one of connections, warm, weight, state, discover, discover-interval (write a comma in a path as %2C)`,
+		"ws://h/stt,conections=32":                 `unknown setting "conections": did you mean "connections"? Use one of connections, warm, weight, state, discover, discover-interval, tls-ca (write a comma in a path as %2C)`,
+		"ws://h,Warm=3":                            `unknown setting "Warm": did you mean "warm"? Use one of connections, warm, weight, state, discover, discover-interval, tls-ca (write a comma in a path as %2C)`,
+		"ws://h,timeout=3,warm=2":                  `unknown setting "timeout": use one of connections, warm, weight, state, discover, discover-interval, tls-ca (write a comma in a path as %2C)`,
 		"ws://h,state=draining,weight=x,warm=nine": `warm: invalid number "nine": use a whole number from 0 to the cap, or cap for all of it`, // the first that is found
 	} {
 		s := validSettings()

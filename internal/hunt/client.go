@@ -3,6 +3,7 @@ package hunt
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +32,8 @@ func upgradeRequest(host, path, override, subprotocol string) string {
 
 // client is a WebSocket client that can leave at any point. It is reused for one connection after the other, and keeps its buffers.
 type client struct {
-	conn    *net.TCPConn
+	conn    net.Conn // with TLS, if the server is reached by it
+	tcp     *net.TCPConn
 	dice    *rand.Rand
 	in      []byte // bytes received and not handled yet
 	buffer  []byte // the memory of in
@@ -58,15 +60,32 @@ const maxMessage = 1 << 20
 
 var dialer net.Dialer
 
-// dial connects, sends the upgrade request and reads the response.
-func (c *client) dial(ctx context.Context, address, request string, deadline time.Time) error {
+// versions returns the configurations of TLS among which connections choose.
+func versions(config *tls.Config, name string) []*tls.Config {
+	if config == nil {
+		config = new(tls.Config)
+	}
+	newest := config.Clone()
+	if newest.ServerName == "" {
+		newest.ServerName = name
+	}
+	older := newest.Clone()
+	older.MaxVersion = tls.VersionTLS12
+	return []*tls.Config{newest, newest, newest, older}
+}
+
+// dial connects, by TLS if there are configurations for it, sends the upgrade request and reads the response.
+func (c *client) dial(ctx context.Context, address string, secure []*tls.Config, request string, deadline time.Time) error {
 	dialing, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	conn, err := dialer.DialContext(dialing, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("dial: %w", err)
 	}
-	c.conn = conn.(*net.TCPConn)
+	c.conn, c.tcp = conn, conn.(*net.TCPConn)
+	if len(secure) > 0 {
+		c.conn = tls.Client(conn, secure[c.dice.IntN(len(secure))])
+	}
 	_ = c.conn.SetDeadline(deadline)
 	if cap(c.buffer) == 0 {
 		c.buffer = make([]byte, 16<<10)
@@ -169,6 +188,9 @@ func (c *client) receive() (Message, error) {
 	}
 }
 
+// tls reports whether the connection uses TLS.
+func (c *client) tls() bool { return c.conn != net.Conn(c.tcp) }
+
 // frame returns a frame, which is valid until the next call.
 func (c *client) frame(fin bool, op frame.Opcode, payload []byte) []byte {
 	c.out = c.appendFrame(c.out[:0], fin, op, payload)
@@ -201,14 +223,17 @@ func (c *client) close(code frame.CloseCode) error {
 	return c.write(c.frame(true, frame.Close, frame.AppendClosePayload(payload[:0], code, "")))
 }
 
-// drop ends the connection: with RST on request or if the socket has unread bytes, otherwise with FIN.
+// drop ends the connection: with RST on request or if the socket has unread bytes, otherwise with FIN. TLS says goodbye before every
+// other FIN.
 func (c *client) drop(reset bool) {
 	if c.conn == nil {
 		return
 	}
 	if reset {
-		_ = c.conn.SetLinger(0)
+		_ = c.tcp.SetLinger(0)
+	} else if c.tls() && c.dice.IntN(2) == 0 {
+		_ = c.conn.Close()
 	}
-	_ = c.conn.Close()
-	c.conn = nil
+	_ = c.tcp.Close()
+	c.conn, c.tcp = nil, nil
 }

@@ -9,6 +9,7 @@ package hunt
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/url"
 	"sync"
@@ -18,8 +19,10 @@ import (
 
 // Options are the settings of a hunt.
 type Options struct {
-	// URL is the address of the server, ws://host:port. Its path and query, if any, replace those of the protocol.
+	// URL is the address of the server, ws://host:port or wss://host:port. Its path and query, if any, replace those of the protocol.
 	URL string
+	// TLS says how a wss:// server is reached. A quarter of the connections use TLS 1.2 at most. Default: as crypto/tls does by default.
+	TLS *tls.Config
 	// Protocol is the name of one of Dialogues.
 	Protocol string
 	// Sessions is the number of all sessions.
@@ -83,8 +86,8 @@ func (o Options) withDefaults() Options {
 // validate checks the options, and returns the URL and the dialogue that they name.
 func (o Options) validate() (*url.URL, *Dialogue, error) {
 	u, err := url.Parse(o.URL)
-	if err != nil || u.Scheme != "ws" || u.Port() == "" {
-		return nil, nil, fmt.Errorf("url: invalid address %q: use ws://host:port", o.URL)
+	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Port() == "" {
+		return nil, nil, fmt.Errorf("url: invalid address %q: use ws://host:port or wss://host:port", o.URL)
 	}
 	d, err := dialogueNamed(o.Protocol)
 	if err != nil {
@@ -125,6 +128,7 @@ type hunt struct {
 	options  Options
 	dialogue *Dialogue
 	address  string
+	secure   []*tls.Config            // one is chosen for each connection; none for no TLS
 	request  func(path string) string // the upgrade request for a path
 
 	next   atomic.Int64 // sessions begun
@@ -148,6 +152,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	defer stop()
 	h := &hunt{options: o, dialogue: dialogue, address: u.Host, stop: stop, traces: newRing(o.Traces, o.First)}
 	h.report.Protocol = o.Protocol
+	if u.Scheme == "wss" {
+		h.secure = versions(o.TLS, u.Hostname())
+	}
 	override := ""
 	if u.Path != "" && u.Path != "/" || u.RawQuery != "" {
 		override = u.RequestURI()

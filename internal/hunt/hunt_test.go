@@ -166,13 +166,13 @@ func TestSeed(t *testing.T) {
 func TestOptionsRefused(t *testing.T) {
 	good := Options{URL: "ws://127.0.0.1:1", Protocol: sim.Vosk, Sessions: 1}
 	for want, change := range map[string]func(o *Options){
-		`url: invalid address "http://x": use ws://host:port`:     func(o *Options) { o.URL = "http://x" },
-		`unknown protocol "chat": use one of echo, vosk, funasr,`: func(o *Options) { o.Protocol = "chat" },
-		`sessions: 0 is out of range: use 1 to`:                   func(o *Options) { o.Sessions = 0 },
-		`concurrency: -1 is out of range`:                         func(o *Options) { o.Concurrency = -1 },
-		`settings: invalid probability 2`:                         func(o *Options) { o.Settings = 2 },
-		`timeout: -1ns is out of range`:                           func(o *Options) { o.Timeout = -1 },
-		`manners: the share -1 of stall is negative`:              func(o *Options) { o.Manners[Stall] = -1 },
+		`url: invalid address "http://x": use ws://host:port or wss://host:port`: func(o *Options) { o.URL = "http://x" },
+		`unknown protocol "chat": use one of echo, vosk, funasr,`:                func(o *Options) { o.Protocol = "chat" },
+		`sessions: 0 is out of range: use 1 to`:                                  func(o *Options) { o.Sessions = 0 },
+		`concurrency: -1 is out of range`:                                        func(o *Options) { o.Concurrency = -1 },
+		`settings: invalid probability 2`:                                        func(o *Options) { o.Settings = 2 },
+		`timeout: -1ns is out of range`:                                          func(o *Options) { o.Timeout = -1 },
+		`manners: the share -1 of stall is negative`:                             func(o *Options) { o.Manners[Stall] = -1 },
 	} {
 		o := good
 		change(&o)

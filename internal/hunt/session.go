@@ -85,7 +85,7 @@ func (w *worker) dial(ctx context.Context) error {
 	if d.Path != nil {
 		path = d.Path(&w.progress)
 	}
-	err := w.client.dial(ctx, w.hunt.address, w.hunt.request(path), time.Now().Add(w.hunt.options.Timeout))
+	err := w.client.dial(ctx, w.hunt.address, w.hunt.secure, w.hunt.request(path), time.Now().Add(w.hunt.options.Timeout))
 	if err == nil {
 		w.pen.from(w.client.conn.LocalAddr().String())
 	}

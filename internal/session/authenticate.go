@@ -68,7 +68,7 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 	case errors.As(err, &denied):
 		s.auth.Add(method, auth.Refused)
 		arrival.identity = denied.Identity
-		if denied.Code() == http.StatusUnauthorized && !denied.Missing {
+		if isGuess(denied) {
 			s.options.AuthGuard.Failed(client, service.Name)
 		}
 		return deniedAnswer(service.Name, denied)
@@ -80,6 +80,18 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 		Status: http.StatusServiceUnavailable, Reason: cannotTell, Logged: fmt.Sprintf("authentication by %s does not work: %v", method, err),
 		Header: handshake.RetryAfter(retryAfter),
 	}
+}
+
+// isGuess reports whether a client that is turned away may have guessed: it is not known, although it gave something. Servers that are
+// asked about clients say 401 or 403 to that.
+func isGuess(denied *auth.Denied) bool {
+	switch denied.Code() {
+	case http.StatusUnauthorized:
+		return !denied.Missing
+	case http.StatusForbidden:
+		return !denied.Missing && denied.Identity == nil
+	}
+	return false
 }
 
 // errCrowded is the answer to a client for which a method would have to wait, as too many do already.
@@ -149,20 +161,22 @@ func (s *Session) credentialLeft() time.Duration {
 // checkCredential ends the session if its client may not stay and the service says so. Otherwise it notes when to check again.
 func (s *Session) checkCredential() {
 	who, policy := s.record.Identity, s.access()
-	if who == nil || policy == nil || !policy.EndUnauthorized || !s.record.Ended.IsZero() {
+	if who == nil || !s.record.Ended.IsZero() {
 		return
 	}
-	expires, reason := policy.Methods.Revoked(s.record.Service.Name, who, time.Now())
-	if reason != "" {
-		s.end(meter.Unauthorized, frame.PolicyViolation, reason)
-		return
+	if policy != nil && policy.EndUnauthorized {
+		expires, reason := policy.Methods.Revoked(s.record.Service.Name, who, time.Now())
+		if reason != "" {
+			s.end(meter.Unauthorized, frame.PolicyViolation, reason)
+			return
+		}
+		if !expires.Equal(who.Expires) {
+			changed := *who
+			changed.Expires = expires
+			s.record.Identity = &changed
+		}
 	}
-	if !expires.Equal(who.Expires) {
-		changed := *who
-		changed.Expires = expires
-		s.record.Identity = &changed
-	}
-	if rulesOf[s.life.state].limited {
+	if rulesOf[s.life.state].limited { // also if the service has stopped asking for it: the timer may have been set for this check
 		s.limitDuration()
 	}
 }

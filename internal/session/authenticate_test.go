@@ -15,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/limits"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
@@ -279,6 +280,26 @@ func TestGuessingClients(t *testing.T) {
 	}
 }
 
+// What counts as a guess: a client that is known, or gives nothing, does not guess.
+func TestGuesses(t *testing.T) {
+	for _, c := range []struct {
+		denied auth.Denied
+		want   bool
+	}{
+		{auth.Denied{}, true},
+		{auth.Denied{Missing: true}, false},
+		{auth.Denied{Status: 403}, true},
+		{auth.Denied{Status: 403, Missing: true}, false},
+		{auth.Denied{Status: 403, Identity: &identity.Identity{Key: "phone"}}, false},
+		{auth.Denied{Status: 429}, false},
+		{auth.Denied{Status: 400}, false},
+	} {
+		if got := isGuess(&c.denied); got != c.want {
+			t.Errorf("%+v: %v", c.denied, got)
+		}
+	}
+}
+
 // withKey begins a session with a key that expires, or never does.
 func withKey(t *testing.T, expires time.Time) (r *rig, client *wstest.Peer, method *apikey.Method, key apikey.Key) {
 	t.Helper()
@@ -368,6 +389,34 @@ func TestRevokedKeyOfAServiceThatKeepsSessions(t *testing.T) {
 	client.ExpectClose(frame.PolicyViolation, "the API key was revoked")
 	client.SendClose(frame.PolicyViolation, "")
 	client.ExpectEnd()
+}
+
+// A session's credential is not checked any more, because its service has stopped asking for that: its length is still limited.
+func TestMaxSessionWhenCredentialsAreNotCheckedAnyMore(t *testing.T) {
+	secret := apikey.New()
+	method := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(secret), Expires: time.Now().Add(time.Minute)})
+	r := newRig(t, setup{profile: "echo", service: func(s *Service) {
+		s.Auth, s.MaxDuration = policyOf(t, "header", method), time.Hour
+	}})
+	r.join("Authorization: Bearer " + secret)
+	timer := func() (active bool, purpose loop.Purpose) {
+		r.on(func(s *Session) { active, purpose = s.deadline.Active(), s.deadline.Purpose() })
+		return active, purpose
+	}
+	if active, purpose := timer(); !active || purpose != timeCredential {
+		t.Fatalf("%v, %v", active, purpose)
+	}
+	kept := *r.service
+	kept.Auth = policyOf(t, "header", method)
+	kept.Auth.EndUnauthorized = false
+	r.server.SetServices([]*Service{&kept})
+	r.on(func(s *Session) { // as when the key expires
+		s.deadline.Stop()
+		s.checkCredential()
+	})
+	if active, purpose := timer(); !active || purpose != timeDuration {
+		t.Errorf("nothing ends the session after its max-session: %v, %v", active, purpose)
+	}
 }
 
 // A key that is revoked while its client waits in the queue.

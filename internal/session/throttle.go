@@ -20,7 +20,8 @@ import (
 
 // throttle is how far a session's client has used its turn. It is owned by the session's loop.
 type throttle struct {
-	paidMessages, paidBytes uint64 // of the scanner's counts
+	rated                   bool   // a rate applied when the turn began, so that the session pays for it
+	paidMessages, paidBytes uint64 // of the scanner's counts; what was sent without a rate is free
 	messages, bytes         uint64 // the scanner's counts at which the turn ends
 	timer                   loop.Timer
 	since                   loop.Instant // since when the client is held back; 0 while it is not
@@ -81,6 +82,7 @@ func (l *limited) turnIsOver() bool {
 
 // startTurn begins a turn.
 func (l *limited) startTurn() {
+	l.throttle.rated = l.hold.Rated()
 	messages, bytes := l.hold.Turn()
 	l.throttle.messages, l.throttle.bytes = l.scanner.Messages+messages, l.scanner.Bytes+bytes
 }
@@ -88,7 +90,9 @@ func (l *limited) startTurn() {
 // spend pays for what the client has sent since it paid last, and begins a turn.
 func (l *limited) spend() (wait time.Duration, cause limits.Cause) {
 	t := &l.throttle
-	wait, cause = l.hold.Spend(instant(), l.scanner.Messages-t.paidMessages, l.scanner.Bytes-t.paidBytes)
+	if t.rated {
+		wait, cause = l.hold.Spend(instant(), l.scanner.Messages-t.paidMessages, l.scanner.Bytes-t.paidBytes)
+	}
 	t.paidMessages, t.paidBytes = l.scanner.Messages, l.scanner.Bytes
 	l.startTurn()
 	return wait, cause

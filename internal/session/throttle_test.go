@@ -230,6 +230,29 @@ func TestLimitsChange(t *testing.T) {
 	}
 }
 
+// What a session sent before it had a rate is free, also if its places were counted.
+func TestRateComesLater(t *testing.T) {
+	r := limitedRig(t, setup{}, limits.Limits{Sessions: 5}, limits.Limits{})
+	client, server := r.session()
+	for range 100 {
+		client.Send(frame.Text, "free")
+		server.Expect(frame.Text, "free")
+	}
+	r.scopes.SetService(instant(), r.service.Scopes, limits.Limits{Sessions: 5, MessageRate: limits.Rate{N: 50, Per: time.Hour}}, limits.Limits{})
+	r.server.LimitsChanged()
+	wstest.Eventually(t, "the rate applies", func() (applies bool) {
+		r.on(func(s *Session) { applies = s.limited.throttle.rated })
+		return applies
+	})
+	for range 50 {
+		client.Send(frame.Text, "paid")
+		server.Expect(frame.Text, "paid")
+	}
+	if n := r.server.throttled.Load(); n != 0 {
+		t.Error("the session is held back for what it was free to send")
+	}
+}
+
 // A session that moves to another loop takes its limits along.
 func TestMoveWhileHeldBack(t *testing.T) {
 	r := limitedRig(t, setup{loops: 2}, limits.Limits{MessageRate: limits.Rate{N: 1, Per: 20 * time.Millisecond}}, limits.Limits{})

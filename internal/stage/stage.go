@@ -4,6 +4,7 @@ package stage
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"time"
@@ -20,6 +21,8 @@ type Options struct {
 	Servers int
 	// Proxy changes the settings of the proxy, which listens on any port. Default: nothing.
 	Proxy func(s *app.Settings)
+	// TLS is for TLS on both sides: from clients to the proxy, and from the proxy to the servers.
+	TLS bool
 	// Version is what the proxy says its version is.
 	Version string
 	// Log gets what the proxy logs. Default: nobody.
@@ -41,6 +44,7 @@ func ForHunt(s *app.Settings, connections int) {
 type Stage struct {
 	proxy   *app.Proxy
 	servers []*sim.Server
+	tls     *certificate // nil for none
 }
 
 // Start starts the servers and the proxy, and waits until the proxy has connections. It returns an error if ctx ends first. The caller
@@ -55,6 +59,15 @@ func Start(ctx context.Context, o Options) (*Stage, error) {
 	s := new(Stage)
 	settings := app.DefaultSettings()
 	settings.Listen = []string{"127.0.0.1:0"}
+	if o.TLS {
+		var err error
+		if s.tls, err = newCertificate(); err != nil {
+			return nil, err
+		}
+		o.Server.TLS = s.tls.server()
+		settings.Listen, settings.TLSListen = nil, settings.Listen
+		settings.TLSCert, settings.TLSKey = []string{s.tls.file()}, []string{s.tls.keyFile()}
+	}
 	for i := range o.Servers {
 		server := o.Server
 		server.Seed += uint64(i)
@@ -64,7 +77,7 @@ func Start(ctx context.Context, o Options) (*Stage, error) {
 			return nil, fmt.Errorf("starting a simulated server: %w", err)
 		}
 		s.servers = append(s.servers, started)
-		settings.Backends = append(settings.Backends, started.URL())
+		settings.Backends = append(settings.Backends, s.backend(started))
 	}
 	if o.Proxy != nil {
 		o.Proxy(&settings)
@@ -98,8 +111,30 @@ func (s *Stage) ready(ctx context.Context) error {
 	}
 }
 
+// backend returns a server's URL and, behind it, what the proxy needs to know of its TLS.
+func (s *Stage) backend(server *sim.Server) string {
+	if s.tls == nil {
+		return server.URL()
+	}
+	return server.URL() + ",tls-ca=" + s.tls.file()
+}
+
 // URL returns the proxy's address for clients.
-func (s *Stage) URL() string { return "ws://" + s.proxy.Addresses()[0].String() }
+func (s *Stage) URL() string {
+	scheme := "ws://"
+	if s.tls != nil {
+		scheme = "wss://"
+	}
+	return scheme + s.proxy.Addresses()[0].String()
+}
+
+// ClientTLS returns how clients trust the proxy; nil without TLS.
+func (s *Stage) ClientTLS() *tls.Config {
+	if s.tls == nil {
+		return nil
+	}
+	return s.tls.client()
+}
 
 // Proxy returns the proxy.
 func (s *Stage) Proxy() *app.Proxy { return s.proxy }
@@ -119,5 +154,8 @@ func (s *Stage) Close() {
 	}
 	for _, server := range s.servers {
 		server.Close()
+	}
+	if s.tls != nil {
+		s.tls.remove()
 	}
 }

@@ -89,6 +89,21 @@ func TestEcho(t *testing.T) {
 	}
 }
 
+// With TLS on both sides sessions go as they do without, whatever version of TLS their clients speak, and however they leave.
+func TestTLS(t *testing.T) {
+	s := set(t, 4, Options{TLS: true, Proxy: func(s *app.Settings) { s.Profile = "echo" }})
+	report := huntOn(t, s, hunt.Options{TLS: s.ClientTLS(), Protocol: sim.Echo, Sessions: 500, Seed: 4})
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	if report.Completed != report.ByManner[hunt.CleanEnd] || report.Failed() > 0 {
+		t.Error("not all sessions went as they should")
+	}
+	if accepted := s.Accepted(); accepted > uint64(report.Sessions/2) {
+		t.Errorf("%d connections for %d sessions: they are not used again", accepted, report.Sessions)
+	}
+}
+
 // With a profile that does not fit, the hunt does find leaks: this server says more than the profile knows of.
 func TestWrongProfile(t *testing.T) {
 	s := set(t, 1, Options{

@@ -49,6 +49,7 @@ type settings struct {
 	connections int
 	resetWithin time.Duration
 	gcEvery     time.Duration
+	tls         bool
 	hunt        hunt.Options
 }
 
@@ -70,6 +71,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.IntVar(&s.connections, "connections", 32, "maximum number of connections to each server")
 	flags.DurationVar(&s.resetWithin, "reset-timeout", 200*time.Millisecond, "maximum `time` for the reset of a connection")
 	flags.DurationVar(&s.gcEvery, "gc-every", 0, "`time` between two forced garbage collections; 0 for none")
+	flags.BoolVar(&s.tls, "tls", false, "use TLS on both sides: from clients to the proxy, and from the proxy to the servers")
 	flags.IntVar(&s.hunt.Concurrency, "concurrency", 64, "number of sessions at a time")
 	flags.Uint64Var(&s.hunt.Seed, "seed", 1, "`number` that makes the sessions repeatable")
 	flags.Float64Var(&s.hunt.Settings, "settings", 0.02, "`probability` that a session has settings of its own")
@@ -181,7 +183,7 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profil
 		Server: sim.Options{
 			Protocol: protocol, Nasty: nasty, Fail: fail, Latency: s.latency, Jitter: s.jitter, Seed: s.hunt.Seed,
 		},
-		Servers: s.servers, Proxy: s.proxy(name, profiles.file),
+		Servers: s.servers, Proxy: s.proxy(name, profiles.file), TLS: s.tls,
 	})
 	if err != nil {
 		return hunt.Report{}, fmt.Errorf("%s: %w", protocol, err)
@@ -189,6 +191,7 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profil
 	defer set.Close()
 	o := s.hunt
 	o.URL, o.Protocol, o.Sessions, o.First = set.URL(), protocol, sessions, first
+	o.TLS = set.ClientTLS()
 	report, err := hunt.Run(ctx, o)
 	fmt.Fprintf(out, "%s  profile %s; %d connections to the servers\n", report.String(), name, set.Accepted())
 	if err != nil {

@@ -44,6 +44,14 @@ func TestHunt(t *testing.T) {
 	}
 }
 
+// The hunt goes well with TLS on both sides, and removes its certificate.
+func TestHuntOverTLS(t *testing.T) {
+	out, err := hunted(t, "-tls -sessions 200 -protocols vosk -manners clean-end:1 -settings 0")
+	if err != nil || !strings.Contains(out, "200 completed") || !strings.Contains(out, "0 failed") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // The hunt goes well while garbage is collected all the time.
 func TestHuntWhileCollecting(t *testing.T) {
 	var before, after runtime.MemStats
