@@ -14,11 +14,11 @@ const writeSize = 64 << 10
 // a message tells when it was due, and the client keeps nothing for a message on its way.
 type echo struct {
 	*client
-	first  uint32 // the number of the session's first message
-	asked  uint32 // messages that have become due
-	sent   uint32
-	next   uint32 // the number of the next echo
-	gaps   uint32 // messages of the session whose echoes were skipped
+	first uint32 // the number of the session's first message
+	asked uint32 // messages that have become due
+	sent  uint32
+	next  uint32 // the number of the next echo
+	gaps  uint32 // messages of the session whose echoes were skipped
 	// overdue is the first message that account counted as lost, and whose echo may still arrive before the connection is closed.
 	overdue uint32
 	origin  int64 // when the message after the first was due
