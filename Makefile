@@ -166,13 +166,17 @@ chaos: build ## Run the proxy for ten minutes among hostile servers, clients and
 chaos-restart: build ## Kill and restart a backend under 3,000 sessions, and check the other backends and the pools (CHAOS_FLAGS)
 	$(BENCH) run ./restart -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
-fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clients come from, the profiles' matchers and YAML, tokens, and records of TLS, for FUZZTIME each
+fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clients come from, the profiles' matchers and YAML, tokens, records of TLS, and the texts of logs, for FUZZTIME each
 	for target in FuzzScanner FuzzHostileServer; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/frame || exit 1; done
 	for target in FuzzRequest FuzzSmuggling; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/handshake || exit 1; done
 	$(GO) test -run '^$$' -fuzz FuzzCredential -fuzztime $(FUZZTIME) ./internal/auth
+	$(GO) test -run '^$$' -fuzz FuzzTraceparent -fuzztime $(FUZZTIME) ./internal/session
+	$(GO) test -run '^$$' -fuzz FuzzText -fuzztime $(FUZZTIME) ./internal/printable
+	$(GO) test -run '^$$' -fuzz FuzzFormats -fuzztime $(FUZZTIME) ./internal/accesslog
 	$(GO) test -run '^$$' -fuzz FuzzOpen -fuzztime $(FUZZTIME) ./internal/tlsrecord
+	$(GO) test -run '^$$' -fuzz FuzzTLS -fuzztime $(FUZZTIME) ./internal/loop
 	for target in FuzzProxyHeader FuzzClient; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/origin || exit 1; done
 	for target in FuzzMatch FuzzJSON FuzzParse; do \

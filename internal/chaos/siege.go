@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -46,9 +47,8 @@ const (
 	// judgedSiege is the length of a siege from which on latency is judged. In a test that shares its processors with others, it says
 	// nothing.
 	judgedSiege = 5 * time.Second
-	// judgedProcessors is the number of processors from which on latency is judged: on fewer, the hostile clients themselves, which run in
-	// the same process as the well-behaved ones, slow these down.
-	judgedProcessors = 8
+	// judgedProcessors is the number of processors from which on latency is judged.
+	judgedProcessors = 2
 )
 
 // outcome is what a siege has led to.
@@ -190,8 +190,10 @@ func (r *run) siege(ctx context.Context, s *scenario, directory string, length t
 func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length time.Duration, sessions int) (*outcome, error) {
 	attacking, stop := context.WithCancel(ctx)
 	defer stop()
-	o, visits := new(outcome), new(atomic.Int64)
-	var hostile, watch sync.WaitGroup
+	o := new(outcome)
+	var watch sync.WaitGroup
+	var hostile *besieger
+	var failed error // to start the hostile clients
 	address := p.address
 	if s.siege.tls {
 		err := p.until(ctx, "it listens for TLS", func() (found bool, err error) {
@@ -208,9 +210,8 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 		if length < judgedSiege {
 			clients = min(clients, 3*siegeHandshakes/2) // still more than there may be
 		}
-		for i := range clients {
-			dice := rand.New(rand.NewPCG(r.seed(s.name), uint64(i)))
-			hostile.Go(func() { s.siege.attack(attacking, address, dice, visits) })
+		if clients > 0 {
+			hostile, failed = startBesieger(s.name, address, clients, r.seed(s.name))
 		}
 		watch.Go(func() { o.watch(attacking, p) })
 	}
@@ -225,12 +226,14 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 		}
 	})
 	stop()
-	hostile.Wait()
 	watch.Wait()
-	if err != nil {
+	if hostile != nil && failed == nil {
+		o.visits, failed = hostile.end()
+	}
+	if err = errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	o.load, o.visits = result, visits.Load()
+	o.load = result
 	// What hostile clients have left behind ends by itself.
 	err = p.until(ctx, "no session is left", func() (bool, error) {
 		stats, err := p.Stats(ctx)

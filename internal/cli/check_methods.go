@@ -60,7 +60,7 @@ func methodWarnings(s *settings.Settings, name string, service *config.Service) 
 			warn("lets a client in for up to %s after the server at auth-url has changed its mind (auth-cache)", service.AuthCache)
 		}
 	case service.AuthURL != "":
-		warn("has auth-url, but auth lacks external, so that the server is not asked")
+		warn("has auth-url, but auth lacks external, so nobody asks that server")
 	}
 	if uses(identity.MethodCertificate) && !asksForCertificates(s) {
 		warn("authenticates clients by their certificates, and no listener asks for one: set tls-listen, tls-client-ca and tls-client-auth")

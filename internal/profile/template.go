@@ -144,6 +144,22 @@ func (p *HandshakePolicy) setsParameter(name string) bool {
 	return slices.ContainsFunc(p.SetQuery, func(s SetPart) bool { return s.Name == name })
 }
 
+// setsAnyOf reports whether the service sets a parameter that some server could read in one piece of a client's query: servers differ in
+// whether names have upper and lower case, and some take a semicolon for an ampersand.
+func (p *HandshakePolicy) setsAnyOf(raw string) bool {
+	if len(p.SetQuery) == 0 {
+		return false
+	}
+	for piece := range strings.SplitSeq(raw, ";") {
+		name, _, _ := parameter(piece)
+		name = strings.TrimSpace(name)
+		if slices.ContainsFunc(p.SetQuery, func(s SetPart) bool { return strings.EqualFold(s.Name, name) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // SetsByClient reports whether the service sets anything that differs by client, which takes a connection of the client's own.
 func (p *HandshakePolicy) SetsByClient() bool {
 	return slices.ContainsFunc(slices.Concat(p.SetHeaders, p.SetQuery), func(s SetPart) bool {

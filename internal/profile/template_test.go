@@ -71,6 +71,11 @@ func TestSets(t *testing.T) {
 		{"of nobody", HandshakePolicy{SetHeaders: set(t, "X-Tenant", "{tenant}")}, "", Client{}, `shared "" []`},
 		{"fixed", HandshakePolicy{SetHeaders: set(t, "X-Tenant", "proxy"), SetQuery: set(t, "tenant", "proxy")}, "tenant=evil", client, `shared "" []`},
 		{"a parameter", HandshakePolicy{SetQuery: set(t, "tenant", "{tenant}")}, "tenant=evil&a=1&%74enant=evil", client, `private "a=1&tenant=M%C3%BCller+%26+S%C3%B6hne" []`},
+		{
+			"a parameter that only some servers see",
+			HandshakePolicy{SetQuery: set(t, "tenant", "{subject}")},
+			"b=2;tenant=evil&TENANT=evil&+tenant=evil&%54enant=%zz&tenants=2;&a=1", client, `private "tenants=2;&a=1&tenant=user-7" []`,
+		},
 		{"a parameter alone", HandshakePolicy{SetQuery: set(t, "user", "{subject}")}, "", client, `private "user=user-7" []`},
 		{"the address", HandshakePolicy{SetQuery: set(t, "ip", "{client}")}, "", client, `private "ip=192.0.2.7" []`},
 	} {

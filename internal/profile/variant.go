@@ -172,7 +172,7 @@ func (p *HandshakePolicy) query(v *Variant, r Request) (private string, key []st
 		}
 		name, value, ok := parameter(raw)
 		switch {
-		case p.setsParameter(name): // whatever the client says
+		case p.setsAnyOf(raw): // whatever the client says
 		case ok && slices.Contains(spec.query, name):
 			given[name] = append(given[name], value)
 			passed = append(passed, raw)

@@ -337,6 +337,60 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
+// A ticket of one listener, with or without a client's certificate behind it, brings nobody past what another listener requires. It is not
+// resumed there; the full handshake then decides.
+func TestTicketsOfOtherListeners(t *testing.T) {
+	a, devices, partners := securetest.NewAuthority(t), securetest.NewAuthority(t), securetest.NewAuthority(t)
+	pair := written(t, a.Issue(nil, "stt.example"))
+	const noCertificates, optionalDevices, requiredDevices, requiredPartners = 0, 1, 2, 3
+	settings := []ListenerSettings{plain(pair), plain(pair), plain(pair), plain(pair)}
+	for i, auth := range []ClientAuth{NoClientCertificate, OptionalClientCertificate, RequiredClientCertificate, RequiredClientCertificate} {
+		settings[i].ClientAuth = auth
+		if settings[i].ClientCA = []string{devices.File()}; i == requiredPartners {
+			settings[i].ClientCA = []string{partners.File()}
+		}
+	}
+	s := open(t, nil, settings...)
+	device := devices.Issue(nil, "device-7")
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for _, c := range []struct {
+			name        string
+			certificate bool // in the first handshake; never in the second one
+			from, to    int
+			resumed     bool
+			refused     bool
+		}{
+			{"from a listener without certificates", false, noCertificates, requiredDevices, false, true},
+			{"from one where they are optional, without", false, optionalDevices, requiredDevices, false, true},
+			{"from one where they are optional, with", true, optionalDevices, requiredDevices, true, false},
+			{"of another authority", true, requiredDevices, requiredPartners, false, true},
+			{"of another authority, optional", true, optionalDevices, requiredPartners, false, true},
+			{"with a certificate, where nobody asks for one", true, requiredDevices, noCertificates, false, false},
+		} {
+			config := &tls.Config{RootCAs: a.Pool(), ServerName: "stt.example", MinVersion: version, MaxVersion: version, ClientSessionCache: tls.NewLRUClientSessionCache(1)}
+			presents := c.certificate
+			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				if presents {
+					return &device, nil
+				}
+				return new(tls.Certificate), nil
+			}
+			name := tls.VersionName(version) + ", " + c.name
+			if _, server, err := s.connect(c.from, config); err != nil || (len(server.VerifiedChains) > 0) != c.certificate {
+				t.Fatalf("%s: %v", name, err)
+			}
+			presents = false
+			_, server, err := s.connect(c.to, config)
+			if (err != nil) != c.refused || server.DidResume != c.resumed && err == nil {
+				t.Errorf("%s: resumed %v, %v", name, server.DidResume, err)
+			}
+			if verified := len(server.VerifiedChains) > 0; err == nil && verified != c.resumed {
+				t.Errorf("%s: has a verified certificate: %v", name, verified)
+			}
+		}
+	}
+}
+
 // pemOf returns the content of the first block of a file.
 func pemOf(t *testing.T, path string) []byte {
 	t.Helper()

@@ -124,10 +124,10 @@ func TestDescribeHandshakesWithAuth(t *testing.T) {
 		want   []string
 		not    string
 	}{
-		{func(s *config.Service) { s.Profile, s.Auth = "deepgram", []string{"keys"} }, []string{"keeps what clients authenticate with: header:Authorization"}, "passes header:Authorization"},
+		{func(s *config.Service) { s.Profile, s.Auth = "deepgram", []string{"keys"} }, []string{"withholds what clients authenticate with: header:Authorization"}, "passes header:Authorization"},
 		{func(s *config.Service) {
 			s.Profile, s.Auth, s.AuthFrom = "deepgram", []string{"keys"}, []string{"query:key", "cookie:s"}
-		}, []string{"header:Authorization", "keeps what clients authenticate with: query:key,cookie:s"}, ""},
+		}, []string{"header:Authorization", "withholds what clients authenticate with: query:key,cookie:s"}, ""},
 		{func(s *config.Service) { s.Auth, s.Pass = []string{"keys"}, []string{"header:authorization"} }, []string{"passes header:Authorization"}, "keeps"},
 		{func(s *config.Service) { s.Auth = []string{"certificate"} }, []string{"drops clients' query, Authorization"}, "keeps"},
 	} {

@@ -118,7 +118,7 @@ func DescribeHandshakes(snapshot *config.Snapshot) (handshakes map[string]string
 			text += "; connections to backends that do not set the key themselves are dialed only when clients arrive"
 		}
 		if withheld := sourcesOf(&v.Service).Except(v.Pass); len(withheld) > 0 {
-			text += "; keeps what clients authenticate with: " + withheld.String()
+			text += "; withholds what clients authenticate with: " + withheld.String()
 		}
 		handshakes[name] = text
 		for _, b := range v.declared {

@@ -68,7 +68,7 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 	case errors.As(err, &denied):
 		s.auth.Add(method, auth.Refused)
 		arrival.identity = denied.Identity
-		if denied.Code() == http.StatusUnauthorized && !denied.Missing {
+		if isGuess(denied) {
 			s.options.AuthGuard.Failed(client, service.Name)
 		}
 		return deniedAnswer(service.Name, denied)
@@ -80,6 +80,18 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 		Status: http.StatusServiceUnavailable, Reason: cannotTell, Logged: fmt.Sprintf("authentication by %s does not work: %v", method, err),
 		Header: handshake.RetryAfter(retryAfter),
 	}
+}
+
+// isGuess reports whether a client that is turned away may have guessed: it is not known, although it gave something. Servers that are
+// asked about clients say 401 or 403 to that.
+func isGuess(denied *auth.Denied) bool {
+	switch denied.Code() {
+	case http.StatusUnauthorized:
+		return !denied.Missing
+	case http.StatusForbidden:
+		return !denied.Missing && denied.Identity == nil
+	}
+	return false
 }
 
 // errCrowded is the answer to a client for which a method would have to wait, as too many do already.

@@ -280,6 +280,26 @@ func TestGuessingClients(t *testing.T) {
 	}
 }
 
+// What counts as a guess: a client that is known, or gives nothing, does not guess.
+func TestGuesses(t *testing.T) {
+	for _, c := range []struct {
+		denied auth.Denied
+		want   bool
+	}{
+		{auth.Denied{}, true},
+		{auth.Denied{Missing: true}, false},
+		{auth.Denied{Status: 403}, true},
+		{auth.Denied{Status: 403, Missing: true}, false},
+		{auth.Denied{Status: 403, Identity: &identity.Identity{Key: "phone"}}, false},
+		{auth.Denied{Status: 429}, false},
+		{auth.Denied{Status: 400}, false},
+	} {
+		if got := isGuess(&c.denied); got != c.want {
+			t.Errorf("%+v: %v", c.denied, got)
+		}
+	}
+}
+
 // withKey begins a session with a key that expires, or never does.
 func withKey(t *testing.T, expires time.Time) (r *rig, client *wstest.Peer, method *apikey.Method, key apikey.Key) {
 	t.Helper()

@@ -104,7 +104,7 @@ func (m *Method) Name() string { return identity.MethodKeys }
 
 // The reasons for which a key is refused, for the log.
 var (
-	errMalformed = errors.New("the API key is malformed: it is not as long as it was, or a character is wrong")
+	errMalformed = errors.New("the API key is malformed: it has the wrong length, or a wrong character")
 	errUnknown   = errors.New("no API key in the configuration is the one that the client gives")
 )
 

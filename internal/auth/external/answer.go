@@ -40,7 +40,7 @@ func (a *answer) result(attempt *auth.Attempt) (*identity.Identity, error) {
 	}
 	return nil, &auth.Denied{
 		Status: a.status, Header: a.header, Err: fmt.Errorf("the authentication server answers %d %s", a.status, http.StatusText(a.status)),
-		Missing: attempt.Credential == "",
+		Missing: givesNothing(attempt),
 	}
 }
 

@@ -74,7 +74,8 @@ func TestQuestion(t *testing.T) {
 	who, err := r.Authenticate(context.Background(), attempt(t, "k1", "Authorization", "Bearer k1", "Cookie", "a=b", "Origin", "https://example.org",
 		"Connection", "Upgrade, X-Private", "X-Private", "1", "Upgrade", "websocket", "Sec-WebSocket-Key", "AAAA", "Sec-WebSocket-Protocol", "token, k1",
 		"X-Forwarded-For", "10.0.0.1", "X-Real-IP", "10.0.0.1", "Forwarded", "for=10.0.0.1", "X-Original-URI", "/admin", "X-Wsbouncer-Tenant", "evil",
-		"X-Wsbouncer-Service", "other", "X-Forwarded-Host", "evil.example", "Accept-Encoding", "gzip"))
+		"X-Wsbouncer-Service", "other", "X-Forwarded-Host", "evil.example", "Accept-Encoding", "gzip",
+		"X_Real_IP", "10.0.0.1", "X_Original_URI", "/admin", "X-Original_Method", "POST", "x_wsbouncer_service", "other", "X.Forwarded.For", "10.0.0.1"))
 	want := identity.Identity{
 		Tenant: "acme", Subject: "user-7", Method: "external", Limits: limits.Limits{Sessions: 3, ByteRate: limits.Rate{N: 64 << 10, Per: time.Second}},
 	}
@@ -289,6 +290,7 @@ func TestCache(t *testing.T) {
 	other.Request.URL.Path = "/v1/tts"
 	host := attempt(t, "k1")
 	host.Request.Host = "other.example.org"
+	authorized := attempt(t, "k1", "Authorization", "Basic YTpi")
 	for _, c := range []struct {
 		name    string
 		attempt *auth.Attempt
@@ -301,6 +303,7 @@ func TestCache(t *testing.T) {
 		{"another credential", attempt(t, "k2"), "", 200, 1},
 		{"another path", other, "", 200, 1},
 		{"another host", host, "", 200, 1},
+		{"Authorization beside the credential", authorized, "", 200, 1},
 		{"no credential", attempt(t, ""), "", 200, 3},
 		{"not to be stored", attempt(t, "k3"), "private, No-Store", 200, 3},
 		{"for no time", attempt(t, "k4"), "max-age=0", 200, 3},
@@ -322,6 +325,24 @@ func TestCache(t *testing.T) {
 	}
 	if r.answers.find(k5, now.Add(61*time.Second)) != nil || r.answers.find(k6, now.Add(maxRefusalHolds+time.Second)) != nil {
 		t.Error("an answer holds for too long")
+	}
+}
+
+// A client that gives nothing does not guess. One that gives what only the server can judge does.
+func TestMissing(t *testing.T) {
+	r := newRig(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	for _, c := range []struct {
+		attempt *auth.Attempt
+		missing bool
+	}{
+		{attempt(t, ""), true},
+		{attempt(t, "k1"), false},
+		{attempt(t, "", "Authorization", "Basic YTpi"), false},
+	} {
+		var denied *auth.Denied
+		if _, err := r.Authenticate(context.Background(), c.attempt); !errors.As(err, &denied) || denied.Missing != c.missing {
+			t.Errorf("%q, %v: %+v", c.attempt.Credential, c.attempt.Request.Header, err)
+		}
 	}
 }
 
@@ -396,5 +417,27 @@ func TestTooManyWait(t *testing.T) {
 	}
 	if who, err := r.Authenticate(context.Background(), attempt(t, "k1")); err != nil || who.Tenant != "acme" {
 		t.Errorf("afterwards: %+v, %v", who, err)
+	}
+}
+
+// panicking is a transport that panics.
+type panicking struct{}
+
+func (panicking) RoundTrip(*http.Request) (*http.Response, error) { panic("a mistake") }
+
+// A panic while one question finds out whether the server answers again does not keep all later ones from being asked.
+func TestPanicWhileTrying(t *testing.T) {
+	r := newRig(t, nil, func(http.ResponseWriter, *http.Request) {})
+	r.circuit.failed = tolerated
+	r.client.Transport = panicking{}
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = r.Authenticate(t.Context(), attempt(t, "secret"))
+		t.Error("nothing has panicked")
+	}()
+	r.client.Transport = nil
+	defer r.client.CloseIdleConnections()
+	if _, err := r.Authenticate(t.Context(), attempt(t, "secret")); err != nil {
+		t.Errorf("the server is not asked any more: %v", err)
 	}
 }

@@ -4,8 +4,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/http"
+	"net/textproto"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/wsbouncer/wsbouncer/internal/auth"
 )
@@ -37,7 +40,7 @@ func question(a *auth.Attempt) (http.Header, error) {
 	header := make(http.Header, len(a.Request.Header)+6)
 	named := strings.Join(a.Request.Header["Connection"], ",")
 	for name, values := range a.Request.Header {
-		if !slices.Contains(withheld, name) && !names(named, name) && !slices.ContainsFunc(withheldPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+		if !isWithheld(name) && !names(named, name) {
 			header[name] = values
 		}
 	}
@@ -64,6 +67,18 @@ func question(a *auth.Attempt) (http.Header, error) {
 	return header, nil
 }
 
+// isWithheld reports whether the server does not get a field of the client's request. Servers that hand fields to programs as CGI does (RFC
+// 3875, section 4.1.18) take X_Real_IP for X-Real-IP, and some take any other character for the hyphen, so these names are withheld, too.
+func isWithheld(name string) bool {
+	name = textproto.CanonicalMIMEHeaderKey(strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return '-'
+		}
+		return r
+	}, name))
+	return slices.Contains(withheld, name) || slices.ContainsFunc(withheldPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
 var errUnfit = errors.New("the request's header has characters that HTTP does not allow, so nobody can be asked about it")
 
 // unfit reports whether a text cannot be the value of a field (RFC 9110, section 5.5).
@@ -88,8 +103,15 @@ func names(list, name string) bool {
 	return false
 }
 
-// keyOf returns what an answer holds for: a credential, host and path. ok is false for a client without a credential, about which anything
-// else may decide.
+// keyOf returns what an answer holds for: a credential, host and path, and Authorization, which the server gets as the client sent it even
+// if the credential comes from elsewhere. ok is false for a client without a credential, about which anything else may decide.
 func keyOf(a *auth.Attempt) (key [sha256.Size]byte, ok bool) {
-	return sha256.Sum256([]byte(a.Request.Host + "\x00" + a.Request.URL.EscapedPath() + "\x00" + a.Credential)), a.Credential != ""
+	parts := []string{a.Request.Host, a.Request.URL.EscapedPath(), strings.Join(a.Request.Header["Authorization"], ","), a.Credential}
+	return sha256.Sum256([]byte(strings.Join(parts, "\x00"))), a.Credential != "" // only the last one can have zero bytes
+}
+
+// givesNothing reports whether the client has given nothing that could be a guess: neither a credential where the service looks for one, nor
+// one of another scheme, such as Basic, which only the server can judge.
+func givesNothing(a *auth.Attempt) bool {
+	return a.Credential == "" && len(a.Request.Header["Authorization"]) == 0
 }
