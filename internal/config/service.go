@@ -193,7 +193,7 @@ var serviceFields = []field[Service]{
 	{"jwt-leeway", "1m", "time by which the clocks of this machine and of the issuer may differ", func(s *Service) value.Value {
 		return value.NewDuration(&s.JWTLeeway, 0)
 	}},
-	{"jwt-claims", "", "claims that say something about the client; unless it is set, tenant is the claim tenant, and subject the claim sub", func(s *Service) value.Value {
+	{"jwt-claims", "", "claims that say something about the client; if none is named for them, tenant is the claim tenant, and subject the claim sub", func(s *Service) value.Value {
 		return value.NewMap(&s.JWTClaims, "the words "+strings.Join(claimTargets(), ", ")+" with names of claims", checkClaim)
 	}},
 	{"auth-url", "", "URL of the HTTP server that decides about clients", func(s *Service) value.Value {

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"maps"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -11,9 +12,11 @@ type Registry struct {
 	// Static.
 	process *Scope
 	tenants *Table[string]
-	keys    *Table[Holder]
+	keys    *Table[Holder] // whose limits are in the configuration
+	holders *Table[Holder] // who bring their limits along
 
-	generation atomic.Uint64 // goes up with each change of limits
+	limitsOfKeys atomic.Pointer[map[Holder]*Limits] // as they are in keys
+	generation   atomic.Uint64                      // goes up with each change of limits
 }
 
 // Holder is who has limits of its own: an API key, or whoever a token is about.
@@ -35,17 +38,19 @@ type Visitor struct {
 	Address netip.Addr     // of the client; invalid for unknown
 
 	// What is known once the client is authenticated.
-	Tenant string // empty for none
-	Holder Holder
-	Own    *Limits // of the holder; nil for none
+	Tenant string  // empty for none
+	Holder Holder  // the zero value for nobody
+	Own    *Limits // that its credential says; nil for none
 }
 
 // NewRegistry returns a registry without limits.
 func NewRegistry() *Registry {
+	nameOf := func(h Holder) string { return h.Name }
 	r := &Registry{
 		process: NewScope(Process, ""), tenants: NewTable(Tenant, func(name string) string { return name }),
-		keys: NewTable(Key, func(h Holder) string { return h.Name }),
+		keys: NewTable(Key, nameOf), holders: NewTable(Key, nameOf),
 	}
+	r.limitsOfKeys.Store(new(map[Holder]*Limits))
 	r.SetTenants(0, nil, nil)
 	return r
 }
@@ -81,8 +86,12 @@ func (r *Registry) SetTenants(now Instant, byName map[string]Limits, others *Lim
 	}))
 }
 
-// SetKey changes the limits of a key that is in use.
-func (r *Registry) SetKey(now Instant, key Holder, l Limits) { r.note(r.keys.Update(now, key, &l)) }
+// SetKeys changes the limits of the API keys that have some.
+func (r *Registry) SetKeys(now Instant, byKey map[Holder]*Limits) {
+	r.keys.SetLimits(now, func(h Holder) *Limits { return byKey[h] })
+	before := r.limitsOfKeys.Swap(&byKey)
+	r.note(!maps.EqualFunc(*before, byKey, func(a, b *Limits) bool { return *a == *b }))
+}
 
 // SetService changes the limits of a service, and those of each address that its clients have.
 func (r *Registry) SetService(now Instant, s *ServiceScopes, service, client Limits) {
@@ -109,48 +118,54 @@ func (s *Scope) set(now Instant, l Limits) (changed bool) {
 	return changed
 }
 
-// Arrive takes a session's places in the scopes of its client's address, its service and the process, before the client is
-// authenticated. What was taken before a refusal is in the hold. The address comes first, so that one client cannot use up what all
-// share.
+// Arrive takes a session's place in the scope of its client's address, before the client is authenticated. What was taken before a
+// refusal is in the hold.
 func (r *Registry) Arrive(now Instant, v *Visitor, h *Hold) *Refusal {
 	return r.arrive(now, v, h, true)
 }
 
 func (r *Registry) arrive(now Instant, v *Visitor, h *Hold, check bool) *Refusal {
-	if s := v.Service; s != nil {
-		if a := AddressOf(v.Address); a.IsValid() && !h.has(Client) {
-			if refusal := h.take(s.clients.enter(now, a, nil, check)); refusal != nil {
-				return refusal
-			}
+	a := AddressOf(v.Address)
+	if v.Service == nil || !a.IsValid() || h.has(Client) {
+		return nil
+	}
+	return h.take(v.Service.clients.enter(now, a, nil, check))
+}
+
+// Admit does the same in all other scopes, after the client was authenticated: of its key and tenant, its service and the process. What
+// all share comes last, so that neither strangers nor a client that is over its own limits can use it up.
+func (r *Registry) Admit(now Instant, v *Visitor, h *Hold) *Refusal {
+	return r.admit(now, v, h, true)
+}
+
+func (r *Registry) admit(now Instant, v *Visitor, h *Hold, check bool) *Refusal {
+	if v.Holder != (Holder{}) && !h.has(Key) {
+		if refusal := h.take(r.keys.enter(now, v.Holder, nil, check)); refusal != nil {
+			return refusal
 		}
-		if refusal := h.enter(now, s.service, check); refusal != nil {
+	}
+	if v.Own != nil && !h.has(Key) {
+		if refusal := h.take(r.holders.enter(now, v.Holder, v.Own, check)); refusal != nil {
+			return refusal
+		}
+	}
+	if v.Tenant != "" && !h.has(Tenant) {
+		if refusal := h.take(r.tenants.enter(now, v.Tenant, nil, check)); refusal != nil {
+			return refusal
+		}
+	}
+	if v.Service != nil {
+		if refusal := h.enter(now, v.Service.service, check); refusal != nil {
 			return refusal
 		}
 	}
 	return h.enter(now, r.process, check)
 }
 
-// Identify does the same in the scopes of the client's key and tenant, after it was authenticated.
-func (r *Registry) Identify(now Instant, v *Visitor, h *Hold) *Refusal {
-	return r.identify(now, v, h, true)
-}
-
-func (r *Registry) identify(now Instant, v *Visitor, h *Hold, check bool) *Refusal {
-	if v.Own != nil && !h.has(Key) {
-		if refusal := h.take(r.keys.enter(now, v.Holder, v.Own, check)); refusal != nil {
-			return refusal
-		}
-	}
-	if v.Tenant != "" && !h.has(Tenant) {
-		return h.take(r.tenants.enter(now, v.Tenant, nil, check))
-	}
-	return nil
-}
-
 // Join takes places for a session that runs in the scopes that have got limits since it began. It refuses nothing.
 func (r *Registry) Join(now Instant, v *Visitor, h *Hold) {
 	r.arrive(now, v, h, false)
-	r.identify(now, v, h, false)
+	r.admit(now, v, h, false)
 }
 
 // Process returns the scope of the process.

@@ -65,9 +65,11 @@ func TestRegistry(t *testing.T) {
 					if rapid.Bool().Draw(t, "with a key") {
 						v.Tenant = rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "tenant")
 						v.Holder = Holder{"keys", v.Tenant, "k"}
-						v.Own = &Limits{Sessions: 2}
+						if rapid.Bool().Draw(t, "a token") {
+							v.Holder.Method, v.Own = "jwt", &Limits{Sessions: 2}
+						}
 					}
-					refusal = r.Identify(now, &v, &h)
+					refusal = r.Admit(now, &v, &h)
 				}
 				if refusal != nil {
 					if l := refusal.Scope.Limits(); refusal.Limit == Sessions && refusal.Scope.Sessions() < l.Sessions {
@@ -102,6 +104,10 @@ func TestRegistry(t *testing.T) {
 			"service": func(t *rapid.T) {
 				r.SetService(now, rapid.SampledFrom(services).Draw(t, "service"), limits("of service"), limits("of client"))
 			},
+			"keys": func(t *rapid.T) {
+				l := limits("of key")
+				r.SetKeys(now, map[Holder]*Limits{{"keys", rapid.SampledFrom([]string{"x", "y"}).Draw(t, "tenant"), "k"}: &l})
+			},
 			"tenants": func(*rapid.T) { r.SetTenants(now, map[string]Limits{"x": limits("x")}, nil) },
 			"":        func(*rapid.T) { check() },
 		})
@@ -122,7 +128,7 @@ func TestRegistry(t *testing.T) {
 				t.Fatalf("%d clients are left", s.clients.Len())
 			}
 		}
-		if r.process.Sessions() != 0 || len(r.Tenants()) != 0 || len(r.keys.Sessions()) != 0 {
+		if r.process.Sessions() != 0 || len(r.Tenants()) != 0 || len(r.keys.Sessions())+len(r.holders.Sessions()) != 0 {
 			t.Fatalf("left: %d sessions, tenants %v, keys %v", r.process.Sessions(), r.Tenants(), r.keys.Sessions())
 		}
 	})
@@ -211,7 +217,7 @@ func TestRefusals(t *testing.T) {
 			if refusal := r.Arrive(0, v, h); refusal != nil {
 				return refusal
 			}
-			return r.Identify(0, v, h)
+			return r.Admit(0, v, h)
 		}
 		if refusal := enter(&first); refusal != nil {
 			t.Fatal(refusal)
@@ -226,7 +232,7 @@ func TestRefusals(t *testing.T) {
 		}
 		second.Release()
 		first.Release()
-		if n := len(r.Tenants()) + len(r.keys.Sessions()) + len(s.clients.Sessions()) + r.process.Sessions() + s.service.Sessions(); n != 0 {
+		if n := len(r.Tenants()) + len(r.keys.Sessions()) + len(r.holders.Sessions()) + len(s.clients.Sessions()) + r.process.Sessions() + s.service.Sessions(); n != 0 {
 			t.Errorf("%s: %d places are left", c.want, n)
 		}
 	}

@@ -69,14 +69,6 @@ func (r *resident[K]) setLimits(now Instant, l *Limits) (changed bool) {
 	return changed
 }
 
-// Update changes the limits of one scope, if it exists.
-func (t *Table[K]) Update(now Instant, key K, l *Limits) (changed bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r := t.scopes[key]
-	return r != nil && r.setLimits(now, l)
-}
-
 // enter takes a place for a session in the scope of key, or refuses it. Without check, it refuses nothing. The limits are l; nil for
 // those that SetLimits has set. enter returns neither a scope nor a refusal if the scope has none.
 func (t *Table[K]) enter(now Instant, key K, l *Limits, check bool) (*Scope, *Refusal) {

@@ -21,7 +21,11 @@ func (s *Services) applyLimits(snapshot *config.Snapshot) {
 		}
 	}
 	s.o.Scopes.SetTenants(now, tenants, others)
+	keys := make(map[limits.Holder]*limits.Limits)
 	for name, k := range snapshot.Keys() {
-		s.o.Scopes.SetKey(now, limits.Holder{Method: identity.MethodKeys, Tenant: k.Tenant, Name: name}, k.Limits)
+		if k.Limits != (limits.Limits{}) {
+			keys[limits.Holder{Method: identity.MethodKeys, Tenant: k.Tenant, Name: name}] = &k.Limits
+		}
 	}
+	s.o.Scopes.SetKeys(now, keys)
 }

@@ -69,7 +69,7 @@ func TestLimitsOfTenants(t *testing.T) {
 		got := 0
 		for ; got < 5; got++ {
 			one := new(limits.Hold)
-			if refusal := r.services.o.Scopes.Identify(1, &limits.Visitor{Tenant: name}, one); refusal != nil {
+			if refusal := r.services.o.Scopes.Admit(1, &limits.Visitor{Tenant: name}, one); refusal != nil {
 				break
 			}
 			defer one.Release()

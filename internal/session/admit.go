@@ -99,7 +99,7 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival *arrival) er
 	if err := s.authenticate(service, req, arrival); err != nil {
 		return err
 	}
-	if err := s.enterIdentified(service, arrival); err != nil {
+	if err := s.enterAuthenticated(service, arrival); err != nil {
 		return err
 	}
 	variant, err := service.variant(req, arrival)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 )
@@ -29,19 +30,16 @@ type limited struct {
 // instant returns the present as package limits knows it.
 func instant() limits.Instant { return limits.Instant(loop.Now()) }
 
-// enter takes the places of a client that has not said who it is: in its address, its service and the process. The error is a
-// [handshake.Refusal].
+// enter takes the place of a client that has not said who it is: in its address. The error is a [handshake.Refusal].
 func (s *Server) enter(service *Service, a *arrival) error {
 	a.limitsAt, a.hold = s.options.Scopes.Generation(), new(limits.Hold)
 	return s.limitReached(s.options.Scopes.Arrive(instant(), visitor(service, a), a.hold))
 }
 
-// enterIdentified takes the places of a client that was authenticated: of its key and its tenant.
-func (s *Server) enterIdentified(service *Service, a *arrival) error {
-	if a.identity == nil {
-		return nil
-	}
-	return s.limitReached(s.options.Scopes.Identify(instant(), visitor(service, a), a.hold))
+// enterAuthenticated takes the other places of a client that was authenticated, or need not be: in its key, its tenant, its service and the
+// process.
+func (s *Server) enterAuthenticated(service *Service, a *arrival) error {
+	return s.limitReached(s.options.Scopes.Admit(instant(), visitor(service, a), a.hold))
 }
 
 // visitor returns what limits depend on.
@@ -53,7 +51,7 @@ func visitor(service *Service, a *arrival) *limits.Visitor {
 		if who.Key == "" {
 			v.Holder.Name = who.Subject
 		}
-		if who.Limits != (limits.Limits{}) {
+		if who.Limits != (limits.Limits{}) && who.Method != identity.MethodKeys { // those of keys are in the configuration, and may have changed
 			v.Own = &who.Limits
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/limits"
@@ -120,6 +121,22 @@ func TestSessionRate(t *testing.T) {
 	}
 }
 
+// Clients that are not authenticated use up nothing of what the service's clients share.
+func TestStrangersUseUpNoLimit(t *testing.T) {
+	secret := apikey.New()
+	method := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(secret)})
+	shared := limits.Limits{Sessions: 1, SessionRate: limits.Rate{N: 1, Per: time.Hour}}
+	r := limitedRig(t, setup{profile: "echo", service: func(s *Service) { s.Auth = policyOf(t, "header", method) }}, shared, limits.Limits{})
+	for range 3 {
+		p, response := r.request(wstest.UpgradeRequest("/v1/test"))
+		_ = p.Close()
+		if response.StatusCode != http.StatusUnauthorized {
+			t.Fatal(response.Status)
+		}
+	}
+	r.join("Authorization: Bearer " + secret)
+}
+
 // Whatever becomes of a client that has taken its places, it gives them back.
 func TestPlacesOfRefusedClients(t *testing.T) {
 	r := limitedRig(t, setup{cap: 1, queue: 5}, limits.Limits{Sessions: 3}, limits.Limits{Sessions: 3})
@@ -137,7 +154,7 @@ func TestPlacesOfRefusedClients(t *testing.T) {
 
 // The identity of a client brings the limits of its key and tenant.
 func TestLimitsOfIdentity(t *testing.T) {
-	who := &identity.Identity{Tenant: "acme", Method: identity.MethodKeys, Key: "k1", Limits: limits.Limits{Sessions: 2, MaxMessage: 10}}
+	who := &identity.Identity{Tenant: "acme", Method: identity.MethodJWT, Subject: "k1", Limits: limits.Limits{Sessions: 2, MaxMessage: 10}}
 	r := newRig(t, setup{})
 	r.scopes.SetTenants(instant(), map[string]limits.Limits{"acme": {Sessions: 3, IdleTimeout: time.Hour}}, nil)
 	var taken []*arrival
@@ -147,7 +164,7 @@ func TestLimitsOfIdentity(t *testing.T) {
 		if err := r.server.enter(r.service, a); err != nil {
 			return err
 		}
-		return r.server.enterIdentified(r.service, a)
+		return r.server.enterAuthenticated(r.service, a)
 	}
 	for range 2 {
 		if err := enter(); err != nil {
@@ -175,6 +192,29 @@ func TestLimitsOfIdentity(t *testing.T) {
 	for _, a := range taken {
 		a.hold.Release()
 	}
+}
+
+// The limits of an API key apply to the sessions that use it already, and a session that was admitted with others does not bring them back.
+func TestLimitsOfKeyChange(t *testing.T) {
+	r, _, _, key := withKey(t, time.Time{})
+	holder := limits.Holder{Method: identity.MethodKeys, Tenant: key.Tenant, Name: key.Name}
+	r.scopes.SetKeys(instant(), map[limits.Holder]*limits.Limits{holder: {Sessions: 1, MaxMessage: 10}})
+	r.server.LimitsChanged()
+	wstest.Eventually(t, "the session that runs is counted", func() (counted bool) {
+		r.on(func(s *Session) {
+			_, by := s.maxMessage()
+			counted = by.Scope != nil && by.Scope.Kind() == limits.Key
+		})
+		return counted
+	})
+	old := &arrival{identity: &identity.Identity{Method: identity.MethodKeys, Tenant: key.Tenant, Key: key.Name, Limits: limits.Limits{Sessions: 9}}}
+	if err := r.server.enter(r.service, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.server.enterAuthenticated(r.service, old); fmt.Sprint(err) != "429 Too Many Requests: too many sessions with this credential" {
+		t.Errorf("another client with the key gets %v", err)
+	}
+	old.hold.Release()
 }
 
 // line returns the next line of the log that says message.

@@ -107,8 +107,9 @@ func (c *Checker) ask(ctx context.Context, a *auth.Attempt) (*answer, error) {
 	if err := c.circuit.enter(time.Now()); err != nil {
 		return nil, err
 	}
+	result, counts := errUnfinished, false
+	defer func() { c.circuit.leave(result, counts, time.Now()) }() // also after a panic, or the server would never be asked again
 	if err := a.Wait(); err != nil {
-		c.circuit.leave(err, false, time.Now())
 		return nil, err
 	}
 	within, cancel := context.WithTimeout(ctx, c.o.Timeout)
@@ -117,14 +118,16 @@ func (c *Checker) ask(ctx context.Context, a *auth.Attempt) (*answer, error) {
 	case c.turns <- struct{}{}:
 		defer func() { <-c.turns }()
 	case <-within.Done():
-		c.circuit.leave(within.Err(), false, time.Now())
 		return nil, fmt.Errorf("%d questions are being asked, and none was answered in time", maxParallel)
 	}
 	answer, err := c.request(within, header)
 	bad := (*badAnswer)(nil)
-	c.circuit.leave(err, ctx.Err() == nil && !errors.As(err, &bad), time.Now())
+	result, counts = err, ctx.Err() == nil && !errors.As(err, &bad)
 	return answer, err
 }
+
+// errUnfinished is the result of a question that was not asked.
+var errUnfinished = errors.New("the question was not asked")
 
 // isDenied reports whether an error turns the client away.
 func isDenied(err error) bool {

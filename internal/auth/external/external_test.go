@@ -451,3 +451,25 @@ func TestTooManyWait(t *testing.T) {
 		t.Errorf("afterwards: %+v, %v", who, err)
 	}
 }
+
+// panicking is a transport that panics.
+type panicking struct{}
+
+func (panicking) RoundTrip(*http.Request) (*http.Response, error) { panic("a mistake") }
+
+// A panic while one question finds out whether the server answers again does not keep all later ones from being asked.
+func TestPanicWhileTrying(t *testing.T) {
+	r := newRig(t, nil, func(http.ResponseWriter, *http.Request) {})
+	r.circuit.failed = tolerated
+	r.client.Transport = panicking{}
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = r.Authenticate(t.Context(), attempt(t, "secret"))
+		t.Error("nothing has panicked")
+	}()
+	r.client.Transport = nil
+	defer r.client.CloseIdleConnections()
+	if _, err := r.Authenticate(t.Context(), attempt(t, "secret")); err != nil {
+		t.Errorf("the server is not asked any more: %v", err)
+	}
+}

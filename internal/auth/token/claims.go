@@ -104,16 +104,15 @@ func (v *Verifier) audience(c claims) error {
 	return fmt.Errorf("the token is for another audience (%.64q)", shown)
 }
 
-// describe sets what the claims say of the client.
+// describe sets what the claims say of the client. A token must have the claims that the settings name for tenant and subject, but not the
+// usual ones, which hold where the settings name none: without a subject, all users of a tenant would share their limits.
 func (v *Verifier) describe(who *identity.Identity, c claims) error {
-	mapped, required := v.Claims, true
-	if len(mapped) == 0 {
-		mapped, required = defaultClaims, false
-	}
+	mapped := maps.Clone(usualClaims)
+	maps.Copy(mapped, v.Claims)
 	for _, what := range slices.Sorted(maps.Keys(mapped)) {
 		name := mapped[what]
 		raw, ok := c[name]
-		if !ok && required && (what == "tenant" || what == "subject") {
+		if named := v.Claims[what] != ""; !ok && named && (what == "tenant" || what == "subject") {
 			return fmt.Errorf("the token has no claim %q, which says the %s", name, what)
 		}
 		if !ok {
@@ -126,7 +125,8 @@ func (v *Verifier) describe(who *identity.Identity, c claims) error {
 	return nil
 }
 
-var defaultClaims = map[string]string{"tenant": "tenant", "subject": "sub"}
+// usualClaims are the claims for what the settings do not name.
+var usualClaims = map[string]string{"tenant": "tenant", "subject": "sub"}
 
 // set sets what one claim says of the client.
 func set(who *identity.Identity, what, name string, c claims, raw json.RawMessage) (err error) {

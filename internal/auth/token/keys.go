@@ -71,10 +71,10 @@ func (s *KeySets) Keep(locations map[string]bool) {
 
 // Close ends the reading of all key sets, and waits until that is done.
 func (s *KeySets) Close() {
-	s.Keep(nil)
 	s.mu.Lock()
-	s.closed = true
+	s.closed = true // first: a key set that is new now would never end
 	s.mu.Unlock()
+	s.Keep(nil)
 	s.running.Wait()
 }
 

@@ -263,6 +263,20 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// Whoever names one claim keeps the usual ones for the rest: users whose tokens have limits do not share these with each other.
+func TestUsualClaims(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Claims = map[string]string{"session-limit": "max"} })
+	es := r.signers["ES256"]
+	got, err := authenticate(r.Verifier, es.Sign(good.With(tokentest.Fields{"max": 3})))
+	if err != nil || got.tenant != "acme" || got.subject != "user-7" || got.limits.Sessions != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	got, err = authenticate(r.Verifier, es.Sign(good.With(tokentest.Fields{"sub": nil, "tenant": nil})))
+	if err != nil || got.tenant != "" || got.subject != "" {
+		t.Errorf("without the usual claims: %+v, %v", got, err)
+	}
+}
+
 // Without any keys nobody can say that a token is wrong.
 func TestNoKeys(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Keys = fixed(t, nil) })
