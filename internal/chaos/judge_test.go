@@ -233,7 +233,7 @@ func TestScenarios(t *testing.T) {
 		}
 		seen[s.name] = true
 		kinds := 0
-		for _, is := range []bool{s.behave != nil && s.attack == nil, s.simulated != nil, s.attack != nil, s.operate != nil, s.machine != nil} {
+		for _, is := range []bool{s.behave != nil && s.attack == nil, s.simulated != nil, s.attack != nil, s.operate != nil, s.machine != nil, s.siege != nil} {
 			if is {
 				kinds++
 			}
