@@ -1,6 +1,10 @@
 package load
 
-import "github.com/wsbouncer/wsbouncer/internal/frame"
+import (
+	"math"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
 
 // writeSize is roughly how many bytes a client that has fallen behind writes at once.
 const writeSize = 64 << 10
@@ -10,18 +14,21 @@ const writeSize = 64 << 10
 // a message tells when it was due, and the client keeps nothing for a message on its way.
 type echo struct {
 	*client
-	first  uint32 // the number of the session's first message
-	asked  uint32 // messages that have become due
-	sent   uint32
-	next   uint32 // the number of the next echo
-	gaps   uint32 // messages of the session whose echoes were skipped
-	origin int64  // when the message after the first was due
-	reply  reply
+	first uint32 // the number of the session's first message
+	asked uint32 // messages that have become due
+	sent  uint32
+	next  uint32 // the number of the next echo
+	gaps  uint32 // messages of the session whose echoes were skipped
+	// overdue is the first message that account counted as lost, and whose echo may still arrive before the connection is closed.
+	overdue uint32
+	origin  int64 // when the message after the first was due
+	reply   reply
 }
 
 // opened implements talk.
 func (e *echo) opened() {
 	e.first = e.asked
+	e.gaps, e.overdue = 0, math.MaxUint32
 	e.asked++
 	e.send()
 }
@@ -94,6 +101,9 @@ func (e *echo) judge(now int64) {
 		r.wrong = notSent
 	case r.number < e.first:
 		r.wrong = earlier
+	case e.overdue <= r.number && r.number < e.next:
+		e.overdue = r.number + 1
+		return
 	case r.number < e.next && e.gaps > 0: // it was counted as lost when it was skipped
 		e.gaps--
 		counts.late()
@@ -134,6 +144,7 @@ func (e *echo) inSession() bool { return true }
 // account implements talk.
 func (e *echo) account() {
 	e.counts().lose(int64(e.sent - e.next))
+	e.overdue = e.next
 	e.forget()
 }
 
@@ -147,7 +158,7 @@ func (e *echo) failed() {
 // continue after those that were sent, so that an echo that reaches another session can be recognized.
 func (e *echo) forget() {
 	e.counts().Unsent += int64(e.asked - e.sent)
-	e.asked, e.next, e.gaps = e.sent, e.sent, 0
+	e.asked, e.next = e.sent, e.sent
 }
 
 // closed implements talk: an echo server has no reason to close.

@@ -168,6 +168,38 @@ func TestRunTellsUnsentFromLost(t *testing.T) {
 	}
 }
 
+// Echoes that arrive after the run has stopped waiting for them are lost, once, and not mixed up.
+func TestRunTellsLateFromMixed(t *testing.T) {
+	s := wstest.StartLibraryServer(t, func(c *websocket.Conn) error {
+		var held [][]byte
+		c.SetCloseHandler(func(code int, _ string) error {
+			for _, message := range held {
+				if err := c.WriteMessage(websocket.TextMessage, message); err != nil {
+					return err
+				}
+			}
+			return c.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, ""), time.Time{})
+		})
+		for number := 0; ; number++ {
+			kind, message, err := c.ReadMessage()
+			if err != nil {
+				return nil
+			}
+			if number > 0 {
+				held = append(held, message)
+			} else if err := c.WriteMessage(kind, message); err != nil {
+				return err
+			}
+		}
+	})
+	o := quick(s.URL)
+	o.Drain = time.Millisecond
+	r := mustRun(t, o)
+	if r.Sent == 0 || r.Lost != r.Sent || r.Mixed != 0 || r.Received != 0 {
+		t.Errorf("%d sent, %d lost, %d mixed up, %d received: %v", r.Sent, r.Lost, r.Mixed, r.Received, r.Errors)
+	}
+}
+
 func TestRunGivesUpOnAServerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})

@@ -12,8 +12,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/auth"
@@ -141,6 +143,17 @@ func (e *badAnswer) Error() string {
 	return "the authentication server's answer cannot be used: " + e.text
 }
 
+// unquoted returns a [badAnswer] if the answer is malformed or too long. Package http quotes such an answer, and what the server repeats in it may
+// be a secret of the client. Other errors, which say that the server cannot be reached, it returns as they are.
+func unquoted(err error) error {
+	network, certificate := net.Error(nil), (*tls.CertificateVerificationError)(nil)
+	text, _, quotes := strings.Cut(err.Error(), `"`)
+	if errors.As(err, &network) || errors.As(err, &certificate) || !quotes && !strings.Contains(text, "headers exceeded") {
+		return err
+	}
+	return &badAnswer{strings.TrimRight(text, ": ")}
+}
+
 // request asks the server.
 func (c *Checker) request(ctx context.Context, header http.Header) (*answer, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.o.URL, nil)
@@ -156,7 +169,7 @@ func (c *Checker) request(ctx context.Context, header http.Header) (*answer, err
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer within %v", c.o.Timeout)
 		}
-		return nil, err
+		return nil, unquoted(err)
 	}
 	defer response.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxAnswer))

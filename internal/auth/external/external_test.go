@@ -178,6 +178,38 @@ func TestFailure(t *testing.T) {
 	}
 }
 
+// What a malformed answer repeats of the client's request gets into no error, and lets nobody in: the client may have provoked it.
+func TestMalformedAnswer(t *testing.T) {
+	for name, answer := range map[string]string{
+		"no colon":    "HTTP/1.1 200 OK\r\nyou said %s\r\n\r\n",
+		"status line": "%s\r\n\r\n",
+		"status":      "HTTP/1.1 %s OK\r\n\r\n",
+		"version":     "HTTP/%s 200 OK\r\n\r\n",
+		"length":      "HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\n",
+		"encoding":    "HTTP/1.1 200 OK\r\nTransfer-Encoding: %s\r\n\r\n",
+		"too long":    "HTTP/1.1 200 OK\r\nX-Said: %s" + strings.Repeat("x", 1<<20) + "\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(o *Options) { o.Allow = true }, func(w http.ResponseWriter, req *http.Request) {
+				nc, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer nc.Close()
+				_, _ = fmt.Fprintf(nc, answer, req.Header.Get("Authorization"))
+			})
+			who, err := r.Authenticate(context.Background(), attempt(t, "CANARY"))
+			if bad := (*badAnswer)(nil); who != nil || !errors.As(err, &bad) || strings.Contains(err.Error(), "CANARY") {
+				t.Errorf("%+v, %v", who, err)
+			}
+			if log := r.log.String(); strings.Contains(log, "CANARY") {
+				t.Errorf("the log says:\n%s", log)
+			}
+		})
+	}
+}
+
 // A server that does not answer holds a client up for the time-out, and after some failures not at all.
 func TestCircuit(t *testing.T) {
 	hang := make(chan struct{})

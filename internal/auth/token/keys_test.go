@@ -252,26 +252,6 @@ func TestKeySets(t *testing.T) {
 	})
 }
 
-// A key set that a service needs while all are closed ends, too, or Close would wait for ever.
-func TestKeySetsThatComeDuringClose(t *testing.T) {
-	for range 200 {
-		sets := NewKeySets(slog.New(slog.DiscardHandler), nil)
-		begun, ended := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(ended)
-			for i := range 100 {
-				sets.Keys(fmt.Sprint("file:/nonexistent/", i))
-				if i == 0 {
-					close(begun)
-				}
-			}
-		}()
-		<-begun
-		sets.Close()
-		<-ended
-	}
-}
-
 // A client that has to wait for the key set says so before, and does not wait if too many do.
 func TestKeysTooManyWait(t *testing.T) {
 	first := tokentest.NewSigner(t, "first", "ES256")
