@@ -94,13 +94,39 @@ def proxy(binary, name, backend, *flags):
         yield "ws://" + listen
 
 
+@contextlib.contextmanager
+def edge(binary, name, backend, files, profile, sends, own):
+    """wsbouncer at the edge: TLS on both sides, clients authenticated with a key in the place that sends names, and a header with a key of
+    its own for the backend. Yields its URL and the clients' key. The log must have neither key."""
+    listen, admin = ("127.0.0.1:%d" % free_port() for _ in range(2))
+    log, config = LOGS / (name + ".log"), CACHE / (name + ".yaml")
+    config.write_text(json.dumps({  # which is YAML, too
+        "services": {"sdk": {"profile": profile, "pass": ["path"], "auth": ["keys"], "auth-from": [sends]}},
+        "backends": {"sdk": {"service": "sdk", "url": backend, "connections": 4, "tls-ca": str(files[0]),
+                             "headers": {"Authorization": own[0] + "env:SDK_KEY"}}},
+    }, indent=2))
+    added = subprocess.run([str(binary), "key", "add", "sdk", "--tenant", "sdks", "--database", str(config), "-o", "json"],
+                           env=clean_environment(), capture_output=True, text=True)
+    if added.returncode:
+        raise Failure("no key: " + added.stderr)
+    key = json.loads(added.stdout)["key"]
+    command = [binary, "serve", "--database", config, "--admin", admin, "--state-directory", CACHE / "state",
+               "--tls-listen", listen, "--tls-cert", files[0], "--tls-key", files[1], "--drain-timeout", "0s"]
+    with running(command, log, {"SDK_KEY": own[1]}, stdout=subprocess.DEVNULL) as process:
+        wait_ok(process, log, "http://%s/healthz" % admin)
+        yield "wss://" + listen, key
+    said = log.read_text(errors="replace")
+    if any(secret in said for secret in (key, own[1])):
+        raise Failure("%s has a key" % log)
+
+
 def client(command, name, trust=None, **arguments):
-    """Run an SDK's client to its end; returns what it reports, or why there is no report, as a text. Trust is a certificate for Node."""
+    """Run an SDK's client to its end; returns what it reports, or why there is no report, as a text. Trust is a certificate that it trusts."""
     log = LOGS / (name + ".log")
     command = list(command)
     for key, value in arguments.items():
         command += ["--" + key, value]
-    extra = {"NODE_EXTRA_CA_CERTS": str(trust)} if trust else {}
+    extra = {"NODE_EXTRA_CA_CERTS": str(trust), "SSL_CERT_FILE": str(trust)} if trust else {}
     with running(command, log, extra, stdout=subprocess.PIPE, text=True) as process:
         try:
             out, _ = process.communicate(timeout=CLIENT_TIMEOUT)

@@ -15,6 +15,7 @@ type Sources []source
 type source struct {
 	kind sourceKind
 	name string // of the header in canonical form, parameter or cookie; the subprotocol's word
+	bare bool   // fromAuthorization: the credential may stand there without a scheme
 }
 
 type sourceKind uint8
@@ -38,21 +39,21 @@ func ParseSources(words []string) (Sources, error) {
 		kind, name, named := strings.Cut(word, ":")
 		switch {
 		case word == "header":
-			sources = append(sources, source{fromAuthorization, authorization})
+			sources = append(sources, source{kind: fromAuthorization, name: authorization})
 		case name == "":
 			return nil, unknownSource(word)
 		case kind == "header":
-			s := source{fromHeader, textproto.CanonicalMIMEHeaderKey(name)}
+			s := source{kind: fromHeader, name: textproto.CanonicalMIMEHeaderKey(name)}
 			if s.name == authorization {
-				s.kind = fromAuthorization
+				s.kind, s.bare = fromAuthorization, true
 			}
 			sources = append(sources, s)
 		case kind == "query":
-			sources = append(sources, source{fromQuery, name})
+			sources = append(sources, source{kind: fromQuery, name: name})
 		case kind == "cookie":
-			sources = append(sources, source{fromCookie, name})
+			sources = append(sources, source{kind: fromCookie, name: name})
 		case kind == "subprotocol" && named:
-			sources = append(sources, source{fromSubprotocol, name})
+			sources = append(sources, source{kind: fromSubprotocol, name: name})
 		default:
 			return nil, unknownSource(word)
 		}
@@ -75,7 +76,7 @@ func (s Sources) Credential(r *http.Request) (credential, grant string, err erro
 		word := ""
 		switch from.kind {
 		case fromAuthorization:
-			found = bearers(r.Header[from.name])
+			found = bearers(r.Header[from.name], from.bare)
 		case fromHeader:
 			found = trimmed(r.Header[from.name])
 		case fromQuery:
@@ -98,14 +99,17 @@ func (s Sources) Credential(r *http.Request) (credential, grant string, err erro
 	return credential, grant, nil
 }
 
-// bearers returns the credentials in Authorization: Bearer (RFC 6750, section 2.1), or Token, which several speech services use.
-func bearers(values []string) (found []string) {
+// bearers returns the credentials in Authorization: Bearer (RFC 6750, section 2.1), or Token, which several speech services use;
+// and, if bare ones count, those without a scheme, as AssemblyAI's SDK sends them.
+func bearers(values []string, bare bool) (found []string) {
 	for _, value := range values {
-		scheme, credential, _ := strings.Cut(strings.Trim(value, " \t"), " ")
+		scheme, credential, more := strings.Cut(strings.Trim(value, " \t"), " ")
 		if strings.EqualFold(scheme, "Bearer") || strings.EqualFold(scheme, "Token") {
 			if credential = strings.Trim(credential, " \t"); credential != "" {
 				found = append(found, credential)
 			}
+		} else if bare && !more && scheme != "" {
+			found = append(found, scheme)
 		}
 	}
 	return found

@@ -15,7 +15,7 @@ func (s Sources) Except(pass []string) (withheld Sources) {
 		return !strings.HasPrefix(word, "header:") && !strings.HasPrefix(word, "query:")
 	}))
 	for _, from := range s {
-		if !slices.Contains(named, from) {
+		if !slices.ContainsFunc(named, func(one source) bool { return one.kind == from.kind && one.name == from.name }) {
 			withheld = append(withheld, from)
 		}
 	}

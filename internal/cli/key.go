@@ -46,7 +46,7 @@ func newKeyAddCommand() *cobra.Command {
 		Long: `Make a key, and print it. Nobody can print it again, because only its hash is stored: keep it where your secrets are.
 
 --expires takes a time, a date, or a duration from now such as 90d or 12h. With --hash, the command makes no key, and
-stores the hash of one that you have: 'sha256:' and the digits that sha256sum prints.`,
+stores the hash of one that wsbouncer has made: 'sha256:' and the digits that sha256sum prints.`,
 		Example: `  wsbouncer key add phone --tenant acme --expires 90d
   wsbouncer key add kiosk --tenant acme --services stt,tts --session-limit 20
   wsbouncer key add phone --tenant acme -o json | jq -r .key`,
