@@ -62,8 +62,8 @@ test-portable: ## Test the packages that use event loops with the portable drive
 	$(GO) test -tags portableloop -timeout 5m ./internal/loop ./internal/handshake ./internal/backend ./internal/session ./internal/sim ./internal/load
 
 # What does not depend on Linux, in its tests either. (Many other tests compare texts of errors, which Windows words differently.)
-NATIVE = ./cmd/wsbouncer ./internal $(addprefix ./internal/, admin/client api backend/health config/memory config/value config/tables diagnosis \
-	figures frame live load/report meter metrics mistake pool printable profile spelling state strictyaml top wav)
+NATIVE = ./cmd/wsbouncer ./internal $(addprefix ./internal/, admin/client api backend/health config/memory config/tables diagnosis \
+	figures frame live load/report meter metrics mistake pool printable profile spelling state strictyaml top value wav)
 
 test-native: ## On macOS or Windows: build everything, tests included, and test what works there
 	$(GO) build ./internal/... ./cmd/...

@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"internal/printable":     {},
 	"internal/accesslog":     {"internal/mistake", "internal/origin"},
 	"internal/origin":        {},
-	"internal/limits":        {"internal/config/value", "internal/spelling"},
+	"internal/limits":        {"internal/value", "internal/spelling"},
 	"internal/acme":          {},
 	"internal/acme/acmetest": {"internal/discovery/dnstest", "internal/secure/securetest", "internal/wstest"},
 	"internal/identity":      {"internal/limits"},
@@ -76,8 +76,8 @@ var mayImport = map[string][]string{
 	"internal/top":       {"internal/admin/client", "internal/api", "internal/diagnosis", "internal/figures", "internal/printable"},
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
-	"internal/config":                 {"internal/config/value", "internal/identity", "internal/limits", "internal/profile", "internal/spelling"},
-	"internal/config/value":           {"internal/spelling"},
+	"internal/config":                 {"internal/value", "internal/identity", "internal/limits", "internal/profile", "internal/spelling"},
+	"internal/value":                  {"internal/spelling"},
 	"internal/config/tables":          {"internal/config"},
 	"internal/config/fileowner":       {},
 	"internal/config/filelock":        {"internal/config/fileowner"},
@@ -115,7 +115,7 @@ var mayImport = map[string][]string{
 
 	// The settings of the process: they say where the configuration is, and nothing of what is in it.
 	"internal/settings": {
-		"internal/acme", "internal/config", "internal/config/stores", "internal/config/value", "internal/dialfrom", "internal/limits", "internal/origin", "internal/secure", "internal/spelling", "internal/state", "internal/strictyaml",
+		"internal/acme", "internal/config", "internal/config/stores", "internal/value", "internal/dialfrom", "internal/limits", "internal/origin", "internal/secure", "internal/spelling", "internal/state", "internal/strictyaml",
 	},
 
 	// What joins the parts.
@@ -127,7 +127,7 @@ var mayImport = map[string][]string{
 	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
 		"internal/admin/client", "internal/api", "internal/app", "internal/auth/apikey", "internal/auth/token", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
-		"internal/config/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/figures", "internal/identity", "internal/limits", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
+		"internal/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/figures", "internal/identity", "internal/limits", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
 		"internal/secure", "internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/supervisor", "internal/top", "internal/wav",
 	},
 	"cmd/wsbouncer": {"internal/cli"},

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/value"
 	"github.com/wsbouncer/wsbouncer/internal/limits"
+	"github.com/wsbouncer/wsbouncer/internal/value"
 )
 
 // Key is an API key, by which clients are authenticated. The configuration has its hash only. Begin with [NewKey]. Its name is its key in

@@ -56,13 +56,13 @@ func TestSecretsStayInside(t *testing.T) {
 		}
 		return string(out)
 	}
-	seen = append(seen,
-		run("service", "add", "stt", "--path", "/v1", "--auth", "keys", "--auth-from", "header,query:key,cookie:k", "--profile", "echo"),
-		run("backend", "add", "gpu-1", server.url, "--connections", "2", "--header", "X-Customer=env:BACKEND_TOKEN"))
-	var added struct{ Key string }
+	var added struct{ Key string } // before the service, so that it is in force when the service is
 	if err := json.Unmarshal([]byte(run("key", "add", "device", "--tenant", "acme", "-o", "json")), &added); err != nil || len(added.Key) < 20 {
 		t.Fatalf("key %q, %v", added.Key, err)
 	}
+	seen = append(seen,
+		run("service", "add", "stt", "--path", "/v1", "--auth", "keys", "--auth-from", "header,query:key,cookie:k", "--profile", "echo"),
+		run("backend", "add", "gpu-1", server.url, "--connections", "2", "--header", "X-Customer=env:BACKEND_TOKEN"))
 	dial := func(target string, header http.Header) (int, *websocket.Conn) {
 		ctx, cancel := context.WithTimeout(t.Context(), wstest.Timeout)
 		defer cancel()

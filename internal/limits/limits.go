@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/value"
 )
 
 // Limits are what one thing that is limited may use: the process, a service, a tenant, a key, or a client's address. The zero value of

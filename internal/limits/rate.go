@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/value"
 )
 
 // Rate is a number of things in each period. A token bucket for it holds one period's worth: a rate of 100 a minute allows 100 at once,

@@ -6,9 +6,9 @@ import (
 	"net"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/value"
 	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
+	"github.com/wsbouncer/wsbouncer/internal/value"
 )
 
 // orEmpty returns a check that also accepts an empty text, which stands for the default.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/value"
 )
 
 // A deprecated setting works as before. Each source that gives it causes a warning with its place; the help and the file that config

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/value"
+	"github.com/wsbouncer/wsbouncer/internal/value"
 )
 
 const allowedEndpoint = "a URL such as http://127.0.0.1:4318, or " + Off
