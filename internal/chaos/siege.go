@@ -42,6 +42,8 @@ const (
 	siegeMemory = 64
 	// siegeLatency is the time that 99 % of the echoes may take more than without a siege, if a run lasts long enough to judge it.
 	siegeLatency = 100 * time.Millisecond
+	// minSiege is the shortest time of a siege: more than the proxy's patience with handshakes while most come to their end.
+	minSiege = 3 * time.Second
 	// siegeShare is the part of a run's duration, 1/siegeShare, that each siege lasts in addition to it, but no more than 15 seconds.
 	siegeShare = 30
 	// judgedSiege is the length of a siege from which on latency is judged. In a test that shares its processors with others, it says
@@ -77,7 +79,7 @@ func (r *run) besiege(ctx context.Context, directory string) error {
 	if len(chosen) == 0 {
 		return nil
 	}
-	length := min(max(r.options.Duration/siegeShare, minDuration), 15*time.Second)
+	length := min(max(r.options.Duration/siegeShare, minSiege), 15*time.Second)
 	sessions := siegeSessions
 	if r.options.Sessions < r.options.withDefaults().Sessions || length < judgedSiege {
 		sessions = min(r.options.Sessions, siegeSessions)

@@ -21,12 +21,16 @@ const (
 	// asideShare is the part of the clients that wait for authentication, 1/asideShare, that may be those of one service. All services
 	// together have as many as there may be unfinished handshakes.
 	asideShare = 2
-	// A handshake is dropped no sooner than it has waited for its client slowFactor times as long as others do of late, within these bounds:
-	// a crowd of honest clients on a busy machine is slower than usual, and loses nobody. The upper one is half of the usual time for a handshake (handshake-timeout):
-	// thousands of TLS clients that come at once may take seconds.
-	slowFactor  = 4
-	minPatience = 250 * time.Millisecond
-	maxPatience = 5 * time.Second
+	// A handshake is dropped no sooner than it has waited for its client slowFactor times as long as others do of late, or, while most
+	// handshakes come to their end, for calmPatience, within these bounds: a crowd of honest clients, which on a busy machine are slower than
+	// usual, loses nobody. A flood of handshakes that never end makes the proxy impatient within a moment. The upper bound is half of the
+	// usual time for a handshake (handshake-timeout).
+	slowFactor   = 4
+	minPatience  = 250 * time.Millisecond
+	calmPatience = 2 * time.Second
+	maxPatience  = 5 * time.Second
+	// outcomes is how many handshakes the moving average of those that come to their end is over.
+	outcomes = 64
 	// usualAtStart is how long handshakes are taken to last before any has finished.
 	usualAtStart = 100 * time.Millisecond
 )
@@ -51,6 +55,7 @@ type unfinished struct {
 	aside   map[string]int        // guarded by mu: handshakes that have stepped aside, by service
 	asides  int                   // guarded by mu: the same of all services
 	usual   time.Duration         // guarded by mu: moving average of how long handshakes wait for their clients
+	ending  float64               // guarded by mu: moving average of the part that comes to its end, 0 to 1; the others are dropped
 	dropped [dropReasons]uint64   // guarded by mu
 }
 
@@ -93,6 +98,7 @@ var dropReasonNames = [dropReasons]string{"oldest", "address", "descriptors"}
 
 func (u *unfinished) init(s *storms) {
 	u.storms, u.freed, u.usual = s, make(chan struct{}, 1), usualAtStart
+	u.ending = 1
 	u.aside = make(map[string]int)
 	u.crowds, u.large = make(map[netip.Addr]*crowd), make(map[*crowd]struct{})
 }
@@ -176,7 +182,8 @@ func oldestWaiting(l *list.List) *opening {
 
 // patience returns how old a handshake must be to be dropped.
 func (u *unfinished) patience() time.Duration {
-	return min(max(slowFactor*u.usual, minPatience), maxPatience)
+	calm := time.Duration(u.ending * float64(calmPatience))
+	return min(max(slowFactor*u.usual, calm, minPatience), maxPatience)
 }
 
 // dropOldest drops the oldest handshake that waits for its client, to have its file descriptor. It returns false if none waits for long.
@@ -203,6 +210,7 @@ func (u *unfinished) drop(o *opening, why dropReason) {
 	u.remove(o)
 	o.dropped = true
 	u.dropped[why]++
+	u.ending -= u.ending / outcomes
 }
 
 // end closes the connection of a dropped handshake.
@@ -363,6 +371,7 @@ func (o *opening) leave(finished bool) {
 		u.remove(o)
 		if finished {
 			u.usual += (o.waited(time.Now()) - u.usual) / 16
+			u.ending += (1 - u.ending) / outcomes
 		}
 	}
 	u.mu.Unlock()

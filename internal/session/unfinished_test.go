@@ -347,3 +347,29 @@ func TestCrowdOf(t *testing.T) {
 		t.Errorf("a client counts as %v", got)
 	}
 }
+
+// A flood of handshakes that never come to their end makes the proxy impatient, and handshakes that do make it patient again.
+func TestPatienceFollowsFloods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLobby(t, 8)
+		if got := l.set.patience(); got != calmPatience {
+			t.Errorf("at first a handshake may take %v", got)
+		}
+		var flood []*opening
+		for i := range 8 + 4*outcomes {
+			flood = append(flood, l.enter(fmt.Sprintf("192.0.2.%d", i%200)))
+		}
+		if got := l.set.patience(); got >= 2*minPatience {
+			t.Errorf("in a flood a handshake may take %v", got)
+		}
+		for _, o := range flood {
+			o.leave(false)
+		}
+		for range 4 * outcomes {
+			l.enter("").leave(true)
+		}
+		if got := l.set.patience(); got < calmPatience*9/10 {
+			t.Errorf("after the flood a handshake may take %v", got)
+		}
+	})
+}
