@@ -129,14 +129,11 @@ func TestKeyUpdateFlood(t *testing.T) {
 		if most > 2*maxOwed {
 			t.Errorf("%d bytes of answers were kept", most)
 		}
-		if byCrypto {
-			wstest.Receive(t, h.done, "the end of the connection")
-			on(t, c, func() {
-				if h.errs[0] != errUpdates {
-					t.Errorf("ended with %v", h.errs)
-				}
-			})
-		}
+		on(t, c, func() { // the kernel may take all answers, or stop the peer, before the proxy has to
+			if len(h.errs) > 0 && (!byCrypto || h.errs[0] != errUpdates) {
+				t.Errorf("ended with %v", h.errs)
+			}
+		})
 		on(t, c, c.Close)
 	}
 }
