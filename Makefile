@@ -50,17 +50,16 @@ test-browser: ## Test the dashboard and the example page in headless Chromium, w
 test-sdks: build ## Test the simulated services and the proxy with the vendors' SDKs, which it installs (SDKS_FLAGS)
 	conformance/sdks/run $(SDKS_FLAGS)
 
-# Many packages wait rather than compute: four of them at a time keep two processors busy.
 test: cross test-portable ## Run all tests with the race detector, and build for the other systems
 	$(GO) vet ./...
 	$(BENCH) vet ./...
 	$(GO) test -timeout 5m ./internal/loop -io-uring=off
-	$(GO) test -race -p 4 -timeout 9m ./...
+	$(GO) test -race -timeout 9m ./...
 	$(BENCH) test -race -timeout 9m ./...
 
 test-portable: ## Test the packages that use event loops with the portable driver instead of epoll
 	$(GO) vet -tags portableloop ./...
-	$(GO) test -tags portableloop -p 4 -timeout 5m ./internal/loop ./internal/handshake ./internal/backend ./internal/session ./internal/sim ./internal/load
+	$(GO) test -tags portableloop -timeout 5m ./internal/loop ./internal/handshake ./internal/backend ./internal/session ./internal/sim ./internal/load
 
 # What does not depend on Linux, in its tests either. (Many other tests compare texts of errors, which Windows words differently.)
 NATIVE = ./cmd/wsbouncer ./internal $(addprefix ./internal/, admin/client api backend/health config/memory config/tables diagnosis \
