@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"internal/spelling":      {},
 	"internal/strictyaml":    {"internal/spelling"},
 	"internal/profile":       {"internal/frame", "internal/spelling", "internal/strictyaml"},
+	"internal/replay":        {"internal/frame", "internal/profile"},
 	"internal/cgroup":        {},
 	"internal/machine":       {"internal/cgroup", "internal/figures"},
 	"internal/mistake":       {},
@@ -59,7 +60,7 @@ var mayImport = map[string][]string{
 	// The data plane: it never sees the admin API, a database or metrics.
 	"internal/backend/health": {"internal/pool"},
 	"internal/backend":        {"internal/backend/health", "internal/dialfrom", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile"},
-	"internal/session":        {"internal/auth", "internal/backend", "internal/frame", "internal/handshake", "internal/identity", "internal/limits", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/origin", "internal/pool", "internal/printable", "internal/profile", "internal/secure"},
+	"internal/session":        {"internal/auth", "internal/backend", "internal/frame", "internal/handshake", "internal/identity", "internal/limits", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/origin", "internal/pool", "internal/printable", "internal/profile", "internal/replay", "internal/secure"},
 
 	// The contract of the admin API, and who serves it.
 	"internal/api":          {},

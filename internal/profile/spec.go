@@ -39,6 +39,7 @@ type spec struct {
 	timeouts  timeoutsSpec
 	limits    Limits
 	variant   variantSpec
+	failover  Failover
 }
 
 // risks is a set of the risks that a profile accepts.

@@ -1,0 +1,194 @@
+package profile
+
+import "time"
+
+// Failover is what a profile says about sessions that go on with another server when theirs dies, hangs or is drained. It is immutable.
+// docs/reference/profiles.md explains every key; [Tracker] acts on it.
+type Failover struct {
+	Verdict Verdict
+	// Why says what a client sees (Visible) or why sessions are not taken over (Never); empty with Full.
+	Why string
+
+	audio     audioSpec
+	configure []configureSpec
+	forget    []matcher // messages of the client that no other server gets: keepalives, forced ends of an utterance
+	answered  []answerSpec
+	shift     []timeSpec
+	renumber  []numberSpec
+	hide      []matcher // messages of another server that the client has had from the first one: greetings
+	final     []matcher // results that are not revised any more, where answered does not say so
+	partial   []matcher // results that are revised later: hidden while another server catches up
+	prepend   prependSpec
+	force     forceSpec
+	lastWord  []codeRange // close codes that end a session for good, whoever might go on with it
+
+	// Pace is how many times faster than real time a replay may be; 0 for no limit.
+	Pace float64
+	// Stall says how to tell that a server does not work any more.
+	Stall StallSign
+	// Continues tells that the times in results go on from one session of a connection to the next.
+	Continues bool
+}
+
+// Failover returns what the profile says about taking over sessions. It is never nil: by default, the verdict is [Never].
+func (p *Profile) Failover() *Failover { return &p.spec.failover }
+
+// Verdict says how well a session can be taken over in its middle.
+type Verdict uint8
+
+const (
+	// Never: it cannot.
+	Never Verdict = iota
+	// Visible: the session goes on, but the client can tell.
+	Visible
+	// Full: no final result is lost or repeated, and times and numbers go on.
+	Full
+)
+
+var verdictNames = []string{"never", "visible", "full"}
+
+// String returns the word for it in YAML.
+func (v Verdict) String() string { return verdictNames[v] }
+
+// StallSign says how a server that does not work any more can be told from one that has nothing to say.
+type StallSign uint8
+
+const (
+	// StallNone: it cannot.
+	StallNone StallSign = iota
+	// StallReplies: each message gets a reply, so a reply is missing.
+	StallReplies
+	// StallCadence: results come all the time while audio comes, in silence too.
+	StallCadence
+	// StallSpeech: results come while somebody speaks. In silence nothing may come.
+	StallSpeech
+)
+
+var stallNames = []string{"none", "replies", "cadence", "speech"}
+
+// String returns the word for it in YAML.
+func (s StallSign) String() string { return stallNames[s] }
+
+// Encoding is how audio is encoded.
+type Encoding uint8
+
+// The encodings. All but EncodingOther have a fixed number of bytes for each sample, so that bytes are time.
+const (
+	EncodingOther Encoding = iota // compressed or in a container: its sessions cannot be taken over
+	S16LE
+	F32LE
+	U8
+	MuLaw
+	ALaw
+)
+
+var encodingNames = []string{"other", "s16le", "f32le", "u8", "mulaw", "alaw"}
+
+// String returns the word for it in YAML.
+func (e Encoding) String() string { return encodingNames[e] }
+
+// sampleSize is the size of a sample in bytes; 0 for EncodingOther.
+func (e Encoding) sampleSize() int { return [...]int{0, 2, 4, 1, 1, 1}[e] }
+
+// audioSpec says which messages of the client are audio, and what their bytes mean.
+type audioSpec struct {
+	messages []matcher
+	base64   jsonPath // to the audio in a text message; nil if the payload is the audio
+	floats   string   // key of an array of 32-bit floats in a MessagePack map; empty if there is none
+
+	encoding, rate, channels choiceSpec
+}
+
+// choiceSpec is a property of the audio: fixed, or named by the client.
+type choiceSpec struct {
+	value   string            // unless the client names another
+	query   string            // parameter of the client's URL that names it; empty for none
+	message jsonPath          // path to its name in a text message of the client; nil for none
+	names   map[string]string // the client's names for values; others stand for themselves, or for EncodingOther
+	within  string            // the name is a text such as "audio/l16;rate=16000", whose parameter (or "type") this names; empty for the whole
+}
+
+// Resend says how configuration messages of one kind are sent again.
+type Resend uint8
+
+const (
+	// ResendLast: the last one.
+	ResendLast Resend = iota
+	// ResendAll: all, in order.
+	ResendAll
+	// ResendMerged: one JSON object with the latest value of each member, objects in it merged likewise.
+	ResendMerged
+)
+
+var resendNames = []string{"last", "all", "merged"}
+
+// configureSpec says which messages of the client configure the server, and how they are sent again.
+type configureSpec struct {
+	messages []matcher
+	resend   Resend
+	except   []matcher // messages that match, but are not sent again
+}
+
+// TimeUnit is the unit of times in messages.
+type TimeUnit uint8
+
+// The units.
+const (
+	UnitSeconds      TimeUnit = iota
+	UnitMilliseconds          // "ms"
+	UnitClock                 // "h:mm:ss.cc": hours, minutes and seconds in a text
+)
+
+var unitNames = []string{"s", "ms", "clock"}
+
+// Means says how a message of the server answers audio for good.
+type Means uint8
+
+const (
+	// MeansTime: up to the time in it, or the sum of several.
+	MeansTime Means = iota
+	// MeansCount: it is the reply to the i-th message, and answers that and all before it.
+	MeansCount
+	// MeansUtterance: all audio up to somewhere before the message was sent: what had been sent when it came, less a margin.
+	MeansUtterance
+	// MeansNext: what is before the time in the next message.
+	MeansNext
+)
+
+var meansNames = []string{"time", "count", "utterance", "next"}
+
+// answerSpec says which messages of the server answer audio for good, and up to where.
+type answerSpec struct {
+	messages []matcher
+	by       Means
+	times    []jsonPath // whose values are added; a path through [] takes the last item, or the greatest with most
+	most     bool
+	unit     TimeUnit
+	margin   time.Duration
+}
+
+// timeSpec is a path to times that count from the beginning of the server's audio. [] in a path stands for all items.
+type timeSpec struct {
+	path jsonPath
+	unit TimeUnit
+	when []matcher // only in such messages; none for all
+}
+
+// numberSpec is a path to numbers that a server counts up with each final result.
+type numberSpec struct {
+	path  jsonPath
+	first int64 // the number that a server begins with
+}
+
+// prependSpec says which list of a server's messages has the whole state, so that what the former server said must stay at its beginning.
+type prependSpec struct {
+	path  jsonPath  // to the list, or to a text; nil for none
+	final condition // what an item must have to stay; the zero value for every item
+	most  int       // items that the client gets at most; 0 for no limit
+}
+
+// forceSpec is a request that makes the server give a final result now.
+type forceSpec struct {
+	send  []Message
+	until []matcher
+}
