@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
+.PHONY: help licences build demo demo-failover demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ $(POCKETSPHINX)/ready: examples/pocketsphinx/requirements.txt
 
 demo-stt: build $(POCKETSPHINX)/ready ## Run the demonstration with real recognisers, which it installs; fails if the proxy changes a letter (STT_FLAGS)
 	@$(GO) run ./examples/stt -profile $(STT_PROFILE) -python $(POCKETSPHINX)/bin/python $(STT_FLAGS)
+
+demo-failover: build $(POCKETSPHINX)/ready ## Watch transcripts go on while recognisers are killed; fails if a final result is lost, repeated or different (FAILOVER_FLAGS)
+	@$(GO) run ./examples/stt -servers 4 -clients 2 -rounds 1 -kill 4s -python $(POCKETSPHINX)/bin/python $(FAILOVER_FLAGS)
 
 test-stt: ## Test the example recogniser, and the proxy in front of it (skipped if it cannot be installed)
 	@if $(MAKE) --no-print-directory $(POCKETSPHINX)/ready; then \
