@@ -28,6 +28,8 @@ type program struct {
 	hasGreeting, hasReady, hasBusy bool // the profile has matchers for such messages
 	hasAlive                       bool
 	busyClose, busyStatus          []codeRange
+
+	failover *failoverProgram
 }
 
 // compile checks a profile and compiles it. It returns nil if the profile has problems.
@@ -42,6 +44,7 @@ func (r *reader) compile(s *spec) *Profile {
 	}
 	p.Reuse, p.Reason = s.effective()
 	p.program = newProgram(s, p.Reuse)
+	p.program.failover = newFailoverProgram(s)
 	return p
 }
 
