@@ -30,6 +30,7 @@ type program struct {
 	busyClose, busyStatus          []codeRange
 
 	failover *failoverProgram
+	tracker  *trackerProgram
 }
 
 // compile checks a profile and compiles it. It returns nil if the profile has problems.
@@ -45,6 +46,7 @@ func (r *reader) compile(s *spec) *Profile {
 	p.Reuse, p.Reason = s.effective()
 	p.program = newProgram(s, p.Reuse)
 	p.program.failover = newFailoverProgram(s)
+	p.program.tracker = newTrackerProgram(&s.failover, p.program.failover)
 	return p
 }
 
