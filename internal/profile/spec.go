@@ -40,6 +40,7 @@ type spec struct {
 	limits    Limits
 	variant   variantSpec
 	failover  Failover
+	script    Script
 }
 
 // risks is a set of the risks that a profile accepts.
@@ -117,6 +118,7 @@ func newSpec() spec {
 		timeouts: timeoutsSpec{greeting: defaultGreeting, ready: defaultReady},
 		limits:   Limits{Message: defaultMessage, Greeting: defaultGreetingLength},
 		variant:  variantSpec{max: defaultVariants},
+		script:   newScript(),
 	}
 }
 
