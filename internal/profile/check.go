@@ -28,6 +28,7 @@ func (r *reader) check(s *spec) {
 	r.checkVariant(s)
 	r.checkPredial(s)
 	r.checkFailover(s)
+	r.checkScript(s)
 }
 
 func (r *reader) checkPredial(s *spec) {

@@ -43,6 +43,7 @@ func (r *reader) compile(s *spec) *Profile {
 		Name: s.name, Summary: s.summary, Declared: s.reuse, Predial: s.predial, Subprotocol: s.subprotocol,
 		Limits: s.limits, Ping: s.keepalive.ping, EndCloses: s.end.closes, spec: s,
 	}
+	s.script.compile()
 	p.Reuse, p.Reason = s.effective()
 	p.program = newProgram(s, p.Reuse)
 	p.program.failover = newFailoverProgram(s)

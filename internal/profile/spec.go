@@ -40,6 +40,7 @@ type spec struct {
 	limits    Limits
 	variant   variantSpec
 	failover  Failover
+	script    Script
 }
 
 // risks is a set of the risks that a profile accepts.
@@ -118,6 +119,7 @@ func newSpec() spec {
 		limits:   Limits{Message: defaultMessage, Greeting: defaultGreetingLength},
 		variant:  variantSpec{max: defaultVariants},
 		failover: newFailover(),
+		script:   newScript(),
 	}
 }
 

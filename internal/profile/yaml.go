@@ -42,6 +42,7 @@ func (w *writer) spec(s *spec) {
 	d := newSpec()
 	w.key(2, "summary", quote(s.summary))
 	w.key(2, "source", quote(s.source))
+	w.script(&s.script)
 	if s.reuse != OneShot {
 		w.key(2, "reuse", s.reuse.String())
 	}
