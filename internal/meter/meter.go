@@ -47,6 +47,7 @@ type Backend struct {
 	holders atomic.Int64
 	begun   atomic.Uint64
 	ended   [parties][codes][classes]atomic.Uint64
+	failovers
 
 	// Times. Any goroutine may add to them.
 
@@ -56,6 +57,7 @@ type Backend struct {
 	Dial       Histogram // from the begin of a dial to a connection that can be used; those that failed are not counted
 	Reset      Histogram // from the end of a session until its connection was fit for the next; those that failed are not counted
 	Ping       Histogram // from a ping to its pong
+	Failover   Histogram // from the loss of a server to the first result of the next one, for the backend that was lost
 }
 
 // key is what a backend is known by.
@@ -73,7 +75,7 @@ func NewBackend(loops int) *Backend {
 
 // histograms returns the histograms in the order of bounds.
 func (b *Backend) histograms() [times]*Histogram {
-	return [times]*Histogram{&b.Wait, &b.FirstReply, &b.Session, &b.Dial, &b.Reset, &b.Ping}
+	return [times]*Histogram{&b.Wait, &b.FirstReply, &b.Session, &b.Dial, &b.Reset, &b.Ping, &b.Failover}
 }
 
 // Relayed returns the numbers that belong to a loop. Only that loop's goroutine may use them, while it holds the counters.
@@ -215,14 +217,20 @@ type Totals struct {
 	Relayed Relayed
 	Begun   uint64 // sessions
 	Ends    []End  // kinds of ends that have occurred, in order
+
+	Failovers Failovers
+	Unassured [UnassuredReasons]uint64 // sessions that no other server could go on with any more
+	Stalls    uint64                   // sessions on which the server stalled
 	Times
 }
 
 // Times are how long things took, see [Backend].
-type Times struct{ Wait, FirstReply, Session, Dial, Reset, Ping Distribution }
+type Times struct {
+	Wait, FirstReply, Session, Dial, Reset, Ping, Failover Distribution
+}
 
 func (t *Times) all() [times]*Distribution {
-	return [times]*Distribution{&t.Wait, &t.FirstReply, &t.Session, &t.Dial, &t.Reset, &t.Ping}
+	return [times]*Distribution{&t.Wait, &t.FirstReply, &t.Session, &t.Dial, &t.Reset, &t.Ping, &t.Failover}
 }
 
 // Add adds other.
@@ -230,6 +238,14 @@ func (t *Totals) Add(other *Totals) {
 	t.Relayed.Add(other.Relayed)
 	t.Begun += other.Begun
 	t.Ends = addEnds(t.Ends, other.Ends)
+	for c, n := range other.Failovers {
+		t.Failovers[c].Moved += n.Moved
+		t.Failovers[c].NotMoved += n.NotMoved
+	}
+	for why, n := range other.Unassured {
+		t.Unassured[why] += n
+	}
+	t.Stalls += other.Stalls
 	for i, d := range other.Times.all() {
 		t.Times.all()[i].Add(d)
 	}
@@ -247,6 +263,7 @@ func (t *Totals) add(b *Backend) {
 func (t *Totals) addShared(b *Backend) {
 	t.Begun += b.begun.Load()
 	t.Ends = addEnds(t.Ends, b.ends())
+	t.addFailovers(&b.failovers)
 	all := t.Times.all()
 	for i, h := range b.histograms() {
 		d := h.Read()
@@ -265,7 +282,7 @@ func (t *Totals) Failed() (n uint64) {
 }
 
 // What the histograms' limits are, in the order of Times.
-const times = 6
+const times = 7
 
 var bounds = [times][]time.Duration{
 	// Wait: most clients wait for nothing, and none for longer than its service's queue timeout.
@@ -280,6 +297,8 @@ var bounds = [times][]time.Duration{
 	milliseconds(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000),
 	// Ping: 0.25 ms is a server close by.
 	append([]time.Duration{250 * time.Microsecond}, milliseconds(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 5000)...),
+	// Failover
+	milliseconds(25, 50, 100, 250, 500, 1000, 1500, 2000, 3000, 5000, 10000, 30000),
 }
 
 func milliseconds(all ...int) (d []time.Duration) {
