@@ -47,6 +47,7 @@ type Backend struct {
 	holders atomic.Int64
 	begun   atomic.Uint64
 	ended   [parties][codes][classes]atomic.Uint64
+	orderly [orderlyEnds]atomic.Uint64
 
 	// Times. Any goroutine may add to them.
 
@@ -215,6 +216,7 @@ type Totals struct {
 	Relayed Relayed
 	Begun   uint64 // sessions
 	Ends    []End  // kinds of ends that have occurred, in order
+	Orderly OrderlyEnds
 	Times
 }
 
@@ -230,6 +232,9 @@ func (t *Totals) Add(other *Totals) {
 	t.Relayed.Add(other.Relayed)
 	t.Begun += other.Begun
 	t.Ends = addEnds(t.Ends, other.Ends)
+	for i, n := range other.Orderly {
+		t.Orderly[i] += n
+	}
 	for i, d := range other.Times.all() {
 		t.Times.all()[i].Add(d)
 	}
@@ -247,6 +252,9 @@ func (t *Totals) add(b *Backend) {
 func (t *Totals) addShared(b *Backend) {
 	t.Begun += b.begun.Load()
 	t.Ends = addEnds(t.Ends, b.ends())
+	for i := range b.orderly {
+		t.Orderly[i] += b.orderly[i].Load()
+	}
 	all := t.Times.all()
 	for i, h := range b.histograms() {
 		d := h.Read()

@@ -46,7 +46,8 @@ type replies struct {
 	late      []answer // answers out of order, by their times
 	lateTimer loop.Timer
 
-	silence silence
+	silence  silence
+	underWay bool // a session is: see fragile.go
 }
 
 func newReplies(k *conn, request *http.Request, dice *rand.Rand) *replies {
@@ -108,6 +109,7 @@ func (r *replies) take(p piece) {
 // answer answers a message, at once or later.
 func (r *replies) answer(message []byte) {
 	r.silence.broken()
+	r.heard()
 	if r.conn.stalled || r.conn.dead {
 		return
 	}
@@ -210,6 +212,7 @@ func (r *replies) sendDue() {
 // perform sends an answer, or does what its fate says instead.
 func (r *replies) perform(a *answer) {
 	k := r.conn
+	r.told(a)
 	switch a.fate.verdict {
 	case resets:
 		k.flush()
