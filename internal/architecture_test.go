@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"internal/profile":       {"internal/frame", "internal/spelling", "internal/strictyaml"},
 	"internal/replay":        {"internal/frame", "internal/profile"},
 	"internal/cgroup":        {},
+	"internal/speaker":       {"internal/frame", "internal/handshake", "internal/profile", "internal/wav"},
 	"internal/machine":       {"internal/cgroup", "internal/figures"},
 	"internal/mistake":       {},
 	"internal/supervisor":    {},

@@ -93,6 +93,9 @@ func (b *Backend) HoldMeter() *meter.Backend {
 	}
 }
 
+// Pool returns what tells the backend from the others of its group: see [pool.Waiter.Avoid].
+func (b *Backend) Pool() *pool.Pool[*Conn] { return b.pool }
+
 // Stats returns the state of the pool.
 func (b *Backend) Stats() pool.Stats { return b.pool.Stats() }
 

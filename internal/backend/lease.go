@@ -99,7 +99,9 @@ const (
 )
 
 // String returns the word for logs.
-func (o Outcome) String() string { return [...]string{"discarded", "resetting", "returned", "ended"}[o] }
+func (o Outcome) String() string {
+	return [...]string{"discarded", "resetting", "returned", "ended"}[o]
+}
 
 // End ends the lease. The boundary says whether the connection goes back to the pool, at once or after its reset; otherwise
 // it is closed, with the code and text unless a close frame was sent before. If the profile says how to end a session that its client has

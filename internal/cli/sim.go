@@ -43,6 +43,9 @@ Habits that make connections unsafe to reuse, for --nasty (in brackets, who has 
   # A speech server that cuts off one answer in a hundred and sends late messages
   wsbouncer sim --protocol vosk --fail midframe:0.01,late:0.5:50ms --seed 7
 
+  # A speech server that hangs for one message in a thousand, and now and then dies for 5 s
+  wsbouncer sim --protocol vosk --fail stall:0.001,oom:0.0001:5s
+
   # A service that requires a key, as Deepgram does (Authorization: Token secret)
   wsbouncer sim --protocol deepgram --api-key secret
 

@@ -48,6 +48,16 @@ type Service struct {
 	CircuitFailures int           // failures in a row that open a backend's circuit
 	SlowStart       time.Duration // for a recovered backend to get its full share; 0 for at once
 
+	Failover       string        // what becomes of a session whose server dies, hangs or is drained: see [Replays]
+	ReplayWindow   time.Duration // of audio that no server has answered for good, kept of each session for the next server
+	StallTimeout   time.Duration // after which a server that answers nothing has stalled; 0 for never
+	Canary         string        // path of the WAV file that is played to backends; empty for none
+	CanaryInterval time.Duration // between two plays of it to a backend
+	CanaryTimeout  time.Duration // for the first result of it
+	CanaryText     string        // that its results must contain, case ignored; empty for any
+	Rebalance      bool          // move sessions away from backends that have more than their share
+	TellClients    bool          // send clients the profile's messages about their place in the queue and about moves
+
 	Auth              []string          // how clients are authenticated: see AuthMethods
 	AuthFrom          []string          // where in a request credentials are: see CredentialSources
 	EndUnauthorized   bool              // end sessions whose key is revoked or expires, or whose token expires
@@ -168,6 +178,33 @@ var serviceFields = []field[Service]{
 	}},
 	{"slow-start", "10s", "time until a backend that returns to service has its full share of clients; 0 for at once", func(s *Service) value.Value {
 		return value.NewDuration(&s.SlowStart, 0)
+	}},
+	{"failover", failovers[0], "what becomes of a session whose backend dies, stalls or is drained; replay: another backend goes on with it, and gets the audio that no result has answered for good", func(s *Service) value.Value {
+		return value.NewChoice(&s.Failover, "kind of failover", failovers)
+	}},
+	{"replay-window", "15s", "maximum duration of audio to keep of a session for the next backend; a session with more cannot be moved any more", func(s *Service) value.Value {
+		return value.NewDurationWithin(&s.ReplayWindow, time.Second, 10*time.Minute)
+	}},
+	{"stall-timeout", "0s", "maximum time that a backend may take to show that it works on a session, as the profile says; 0 for no limit, otherwise at least 1s", func(s *Service) value.Value {
+		return value.NewDurationWithin(&s.StallTimeout, 0, 10*time.Minute)
+	}},
+	{"canary", "", "WAV file to play to each backend now and then, on a connection of its own; empty for none", func(s *Service) value.Value {
+		return value.NewText(&s.Canary, "a path", checkFile)
+	}},
+	{"canary-interval", "30s", "time between two plays of the canary to a backend, plus or minus a fifth", func(s *Service) value.Value {
+		return value.NewDuration(&s.CanaryInterval, time.Second)
+	}},
+	{"canary-timeout", "10s", "maximum time for the first result of the canary", func(s *Service) value.Value {
+		return value.NewDuration(&s.CanaryTimeout, time.Millisecond)
+	}},
+	{"canary-text", "", "text that the results of the canary must contain, ignoring case; empty for any result", func(s *Service) value.Value {
+		return value.NewText(&s.CanaryText, "a text on one line", checkCanaryText)
+	}},
+	{"rebalance", "false", "move sessions, at answered points, away from backends with more than 15 % above the mean share of their caps; needs failover: replay", func(s *Service) value.Value {
+		return value.NewFlag(&s.Rebalance)
+	}},
+	{"tell-clients", "false", "send clients the profile's messages about their place in the queue and about moves; clients must know them", func(s *Service) value.Value {
+		return value.NewFlag(&s.TellClients)
 	}},
 	{"auth", "", "how clients are authenticated, in this order; empty or none: not at all", func(s *Service) value.Value {
 		return value.NewList(&s.Auth, "the words "+strings.Join(authMethods, ", ")+", or none", checkAuthMethod)

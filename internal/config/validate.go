@@ -116,6 +116,7 @@ func (c *Content) checkServices(problems *Problems) {
 			problems.add(KindService, name, field, "placeholders need a queue and a queue-timeout, so that clients can wait while their own connection is dialed")
 		}
 		s.checkAuth(name, problems)
+		s.checkFailover(name, problems)
 		route := s.Host + " " + s.Path
 		if other, ok := routes[route]; ok {
 			problems.add(KindService, name, "path", "the service %s already uses the path %q: choose another path or host", other, s.Path)

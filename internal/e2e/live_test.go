@@ -18,9 +18,9 @@ import (
 
 // The size of the test: so many clients, and changes while they talk.
 const (
-	liveClients = 1000
+	liveClients = 400
 	liveVisits  = 20
-	liveChanges = 200
+	liveChanges = 80
 	liveServers = 6
 )
 

@@ -1,6 +1,7 @@
 package hunt
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"net/url"
@@ -111,7 +112,7 @@ var dialogues = []Dialogue{
 			return []Message{{frame.Binary, []byte("END_OF_AUDIO")}}
 		},
 		Closes: true, Busy: has(`"status": "WAIT"`),
-		Final: from(`"text": `, `"completed": true`),
+		Final: newestCompleted,
 	},
 	{
 		Name:  sim.WhisperLiveKit,
@@ -174,6 +175,15 @@ var dialogues = []Dialogue{
 		},
 		End: says("EOS"), Closes: true, Busy: has(`"status": 9`),
 	},
+}
+
+// newestCompleted returns the last segment of WhisperLive's list if it is completed. Those before it were the last one once.
+func newestCompleted(m Message) []byte {
+	i := bytes.LastIndex(m.Payload, []byte(`{"start"`))
+	if i < 0 || !bytes.Contains(m.Payload[i:], []byte(`"completed": true`)) {
+		return nil
+	}
+	return m.Payload[i:]
 }
 
 // inBase64 is audio as OpenAI's Realtime API takes it, and vLLM's.

@@ -18,10 +18,11 @@ func (w *worker) chunk() []byte {
 		blocks = [2]int{d.Step, d.Step}
 	}
 	w.progress.Audio++
-	mark := sim.Mark{Session: w.progress.Number, Seq: uint16(w.progress.Audio), Pause: w.dice.IntN(6) == 0}
-	w.audio = sim.AppendMark(w.audio[:0], mark, 1)
-	mark.Pause = false
-	w.audio = sim.AppendMark(w.audio, mark, blocks[0]-1+w.dice.IntN(blocks[1]-blocks[0]+1))
+	mark := sim.Mark{Session: w.progress.Number, Seq: uint16(w.progress.Audio)}
+	pause := w.dice.IntN(6) == 0
+	w.audio = sim.AppendMark(w.audio[:0], mark, blocks[0]-1+w.dice.IntN(blocks[1]-blocks[0]+1))
+	mark.Pause = pause
+	w.audio = sim.AppendMark(w.audio, mark, 1)
 	if d.Audio == nil {
 		return w.audio
 	}

@@ -48,6 +48,7 @@ type Backend struct {
 	begun   atomic.Uint64
 	ended   [parties][codes][classes]atomic.Uint64
 	orderly [orderlyEnds]atomic.Uint64
+	failovers
 
 	// Times. Any goroutine may add to them.
 
@@ -57,6 +58,7 @@ type Backend struct {
 	Dial       Histogram // from the begin of a dial to a connection that can be used; those that failed are not counted
 	Reset      Histogram // from the end of a session until its connection was fit for the next; those that failed are not counted
 	Ping       Histogram // from a ping to its pong
+	Failover   Histogram // from the loss of a server to the first result of the next one, for the backend that was lost
 }
 
 // key is what a backend is known by.
@@ -74,7 +76,7 @@ func NewBackend(loops int) *Backend {
 
 // histograms returns the histograms in the order of bounds.
 func (b *Backend) histograms() [times]*Histogram {
-	return [times]*Histogram{&b.Wait, &b.FirstReply, &b.Session, &b.Dial, &b.Reset, &b.Ping}
+	return [times]*Histogram{&b.Wait, &b.FirstReply, &b.Session, &b.Dial, &b.Reset, &b.Ping, &b.Failover}
 }
 
 // Relayed returns the numbers that belong to a loop. Only that loop's goroutine may use them, while it holds the counters.
@@ -217,14 +219,20 @@ type Totals struct {
 	Begun   uint64 // sessions
 	Ends    []End  // kinds of ends that have occurred, in order
 	Orderly OrderlyEnds
+
+	Failovers Failovers
+	Unassured [UnassuredReasons]uint64 // sessions that no other server could go on with any more
+	Stalls    uint64                   // sessions on which the server stalled
 	Times
 }
 
 // Times are how long things took, see [Backend].
-type Times struct{ Wait, FirstReply, Session, Dial, Reset, Ping Distribution }
+type Times struct {
+	Wait, FirstReply, Session, Dial, Reset, Ping, Failover Distribution
+}
 
 func (t *Times) all() [times]*Distribution {
-	return [times]*Distribution{&t.Wait, &t.FirstReply, &t.Session, &t.Dial, &t.Reset, &t.Ping}
+	return [times]*Distribution{&t.Wait, &t.FirstReply, &t.Session, &t.Dial, &t.Reset, &t.Ping, &t.Failover}
 }
 
 // Add adds other.
@@ -235,6 +243,14 @@ func (t *Totals) Add(other *Totals) {
 	for i, n := range other.Orderly {
 		t.Orderly[i] += n
 	}
+	for c, n := range other.Failovers {
+		t.Failovers[c].Moved += n.Moved
+		t.Failovers[c].NotMoved += n.NotMoved
+	}
+	for why, n := range other.Unassured {
+		t.Unassured[why] += n
+	}
+	t.Stalls += other.Stalls
 	for i, d := range other.Times.all() {
 		t.Times.all()[i].Add(d)
 	}
@@ -255,6 +271,7 @@ func (t *Totals) addShared(b *Backend) {
 	for i := range b.orderly {
 		t.Orderly[i] += b.orderly[i].Load()
 	}
+	t.addFailovers(&b.failovers)
 	all := t.Times.all()
 	for i, h := range b.histograms() {
 		d := h.Read()
@@ -273,7 +290,7 @@ func (t *Totals) Failed() (n uint64) {
 }
 
 // What the histograms' limits are, in the order of Times.
-const times = 6
+const times = 7
 
 var bounds = [times][]time.Duration{
 	// Wait: most clients wait for nothing, and none for longer than its service's queue timeout.
@@ -288,6 +305,8 @@ var bounds = [times][]time.Duration{
 	milliseconds(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000),
 	// Ping: 0.25 ms is a server close by.
 	append([]time.Duration{250 * time.Microsecond}, milliseconds(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 5000)...),
+	// Failover
+	milliseconds(25, 50, 100, 250, 500, 1000, 1500, 2000, 3000, 5000, 10000, 30000),
 }
 
 func milliseconds(all ...int) (d []time.Duration) {

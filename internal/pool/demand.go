@@ -1,6 +1,9 @@
 package pool
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // maxOvertaken is how often a client that waits for a place is overtaken by others: see Group.holdsBack.
 const maxOvertaken = 4
@@ -27,7 +30,7 @@ func (p *Pool[C]) demanded() *Waiter[C] {
 		return nil
 	}
 	w, load := p.group.demand()
-	if p.loadAfterDial() > load {
+	if w == nil || p.loadAfterDial() > load || !p.group.allows(w, p) {
 		return nil
 	}
 	return w
@@ -37,21 +40,24 @@ func (p *Pool[C]) demanded() *Waiter[C] {
 // of those that can. It returns nil when a connection is being dialed for every client, or no backend can dial.
 func (g *Group[C]) demand() (w *Waiter[C], least float64) {
 	least = math.Inf(1)
+	if !slices.ContainsFunc(g.pools, (*Pool[C]).dialsForClients) {
+		return nil, least
+	}
+	if w = g.undialed(0, nil, nil); w == nil {
+		return nil, least
+	}
 	for _, p := range g.pools {
-		if p.dialsForClients() {
+		if p.dialsForClients() && g.allows(w, p) {
 			least = min(least, p.loadAfterDial())
 		}
 	}
-	if math.IsInf(least, 1) {
-		return nil, least
-	}
-	return g.undialed(0, nil), least
+	return w, least
 }
 
 // undialed returns the client that is served first of those for which no connection is being dialed, after skipping so many; nil when
-// there are no more before until, or, if that is nil, at all. Its cost grows with the connections that are being dialed, not with the
-// clients that wait.
-func (g *Group[C]) undialed(skip int, until *Waiter[C]) (found *Waiter[C]) {
+// there are no more before until, or, if that is nil, at all. If p is not nil, clients ahead who may
+// not use p do not count. Its cost grows with the connections that are being dialed, not with the clients that wait.
+func (g *Group[C]) undialed(skip int, until *Waiter[C], p *Pool[C]) (found *Waiter[C]) {
 	q := &g.queue
 	q.beginCount()
 	for _, p := range g.pools {
@@ -62,6 +68,11 @@ func (g *Group[C]) undialed(skip int, until *Waiter[C]) (found *Waiter[C]) {
 			if v.coming > 0 {
 				q.count(v.name, v.coming)
 			}
+		}
+	}
+	if len(q.ahead) > 0 {
+		if found, skip = g.undialedAhead(skip, p); found != nil {
+			return found
 		}
 	}
 	g.walk(func(w *Waiter[C]) bool {
@@ -95,7 +106,7 @@ func (p *Pool[C]) displaces() bool {
 			return false
 		}
 	}
-	return g.undialed(g.placesFreeing(), nil) != nil
+	return g.undialed(g.placesFreeing(), nil, p) != nil
 }
 
 func (p *Pool[C]) canDisplace() bool {
@@ -116,7 +127,7 @@ func (g *Group[C]) placesFreeing() (places int) {
 // another variant, needs its place. A client may be overtaken a few times, since that saves a dial, but not for ever. next is nil for
 // a client that does not wait: it comes after all others.
 func (g *Group[C]) holdsBack(p *Pool[C], next *Waiter[C]) bool {
-	if g.queue.length == 0 || g.queue.order.items[0].first == next || !p.canDisplace() {
+	if g.queue.length == 0 || next != nil && (next.Ahead || g.queue.order.items[0].first == next) || !p.canDisplace() {
 		return false
 	}
 	for _, other := range g.pools {
@@ -124,7 +135,7 @@ func (g *Group[C]) holdsBack(p *Pool[C], next *Waiter[C]) bool {
 			return false
 		}
 	}
-	w := g.undialed(g.placesFreeing(), next)
+	w := g.undialed(g.placesFreeing(), next, p)
 	if w == nil {
 		return false
 	}

@@ -164,6 +164,9 @@ func (q *queue[C]) sort() {
 // servable returns the client to be served next of those for which there is an idle connection, and whose tenant may use another
 // place; nil for none.
 func (g *Group[C]) servable() *Waiter[C] {
+	if w := g.servableAhead(); w != nil {
+		return w
+	}
 	var next *lane[C]
 	for _, p := range g.pools {
 		if p.counts[Idle] == 0 || !p.leasable() {

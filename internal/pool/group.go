@@ -174,6 +174,16 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 	if w.tenant = &g.nobody; w.Tenant != "" {
 		w.tenant = g.tenant(w.Tenant)
 	}
+	if w.Ahead {
+		if p := g.chooseFor(w); p != nil && g.entitles(w.tenant) {
+			conn = w.take(p)
+			g.unlock(p, whenDue)
+			return conn, true, nil
+		}
+		g.queue.pushAhead(w, g.now())
+		g.unlock(nil, never) // to dial for the client
+		return conn, false, nil
+	}
 	if g.queue.length+g.promised == 0 || !g.mustWait(w) {
 		if p := g.choose(w.Variant, w.Key); p != nil && (g.queue.length == 0 || !g.holdsBack(p, nil)) {
 			conn = w.take(p)
@@ -275,7 +285,7 @@ func (g *Group[C]) unlockServing(p *Pool[C], signal occasion) {
 	}
 	w, load := g.demand()
 	for _, other := range g.pools {
-		if other != p && (w != nil && other.dialsForClients() && other.loadAfterDial() <= load || other.displaces() || others && other.due()) {
+		if other != p && (w != nil && other.dialsForClients() && other.loadAfterDial() <= load && g.allows(w, other) || other.displaces() || others && other.due()) {
 			due = append(due, other)
 		}
 	}
@@ -294,7 +304,7 @@ func (g *Group[C]) serve(changed *Pool[C]) (others bool) {
 		if w == nil {
 			return others
 		}
-		p := g.choose(w.Variant, w.Key)
+		p := g.chooseFor(w)
 		if g.holdsBack(p, w) {
 			return others
 		}

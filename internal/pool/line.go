@@ -169,7 +169,7 @@ func (q *queue[C]) count(variant string, coming int) {
 // covers reports whether one of the counted connections is for the client, and uses it up. It is called for the clients in their order.
 func (q *queue[C]) covers(w *Waiter[C]) bool {
 	l := q.counted(w.lane.line)
-	if l.coming == 0 {
+	if l.coming <= 0 { // clients ahead may have used up more, see undialedAhead
 		return false
 	}
 	l.coming--

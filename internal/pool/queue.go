@@ -10,6 +10,13 @@ type Waiter[C any] struct {
 	Tenant  string // whose client it is; empty for nobody's
 	// Begun tells that a session needs another connection: its place in the queue is not given to a client of another tenant.
 	Begun bool
+	// Ahead tells that the client is in the middle of a session whose server must not or cannot go on: it is served before all others, and
+	// the queue's limit does not apply. Only then do Avoid and Only count.
+	Ahead bool
+	// Avoid is a pool whose connections the client gets only while no other pool has room for it; nil for none.
+	Avoid *Pool[C]
+	// Only is the pool whose connection the client needs; nil for any.
+	Only *Pool[C]
 
 	// Set with the group's mutex held. The caller reads lease and refused after it has received from ready.
 	ready   chan C // of size one; set when the client is queued
@@ -54,7 +61,7 @@ func (w *Waiter[C]) take(p *Pool[C]) C {
 	s.tenant = t
 	t.totals.Leased++
 	g.use(t, 1)
-	if w.lane == nil { // it did not have to wait, and has used up its tenant's turn if others come
+	if w.lane == nil && !w.Ahead { // it did not have to wait, and has used up its tenant's turn if others come
 		t.served = g.queue.virtual + t.turn
 	}
 	w.lease = uint64(s.sessions)
@@ -112,7 +119,8 @@ type QueueStats struct {
 // served next. All of it is guarded by the group's mutex.
 type queue[C any] struct {
 	limit  int
-	length int
+	length int          // with those ahead
+	ahead  []*Waiter[C] // see ahead.go
 	base   line[C]             // for the variant without a name
 	lines  map[string]*line[C] // for the others that clients wait for
 	counts uint64              // see beginCount
@@ -165,7 +173,9 @@ func (q *queue[C]) push(w *Waiter[C], now Instant) error {
 
 // served takes out a client that gets a connection.
 func (q *queue[C]) served(w *Waiter[C]) {
-	q.advance(w.tenant)
+	if !w.Ahead {
+		q.advance(w.tenant)
+	}
 	q.remove(w)
 	q.totals.Served++
 	q.waited += time.Duration(q.now() - w.since)
@@ -173,6 +183,14 @@ func (q *queue[C]) served(w *Waiter[C]) {
 
 // refuse takes out the clients who wait for connections of a variant, because the server has refused one.
 func (q *queue[C]) refuse(variant string, why error) {
+	for i := len(q.ahead) - 1; i >= 0; i-- {
+		if w := q.ahead[i]; w.Variant == variant {
+			q.removeAhead(w)
+			q.totals.Refused++
+			w.refuse(why)
+			q.group.forgetTenant(w.tenant)
+		}
+	}
 	l := q.line(variant)
 	for l != nil {
 		best, ok := l.lanes.best()
@@ -220,6 +238,9 @@ func (q *queue[C]) makeRoom(t *tenant[C]) bool {
 
 // remove takes a client out, and returns false when it is not queued.
 func (q *queue[C]) remove(w *Waiter[C]) bool {
+	if w.Ahead {
+		return q.removeAhead(w)
+	}
 	if w.lane == nil {
 		return false
 	}
@@ -253,6 +274,9 @@ func (q *queue[C]) remove(w *Waiter[C]) bool {
 func (q *queue[C]) stats(now Instant) QueueStats {
 	s := QueueStats{Limit: q.limit, Waiting: q.length, Totals: q.totals}
 	s.Totals.WaitedSeconds = q.waited.Seconds()
+	if len(q.ahead) > 0 {
+		s.OldestSeconds = time.Duration(now - q.ahead[0].since).Seconds()
+	}
 	for _, t := range q.order.items {
 		s.OldestSeconds = max(s.OldestSeconds, time.Duration(now-t.first.since).Seconds())
 	}

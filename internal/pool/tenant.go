@@ -68,6 +68,7 @@ type tenant[C any] struct {
 	standing
 	turn     float64 // 1 / share: the virtual time in which one of its clients is due
 	promised int
+	ahead    int // clients in queue.ahead
 	totals   TenantTotals
 
 	// While clients of the tenant wait.
@@ -118,7 +119,7 @@ func (g *Group[C]) Tenants() (all []TenantStats, forgotten TenantTotals) {
 }
 
 func (t *tenant[C]) stats() TenantStats {
-	return TenantStats{t.name, t.share, t.guaranteed, t.promised, t.inUse, t.waiting, t.totals}
+	return TenantStats{t.name, t.share, t.guaranteed, t.promised, t.inUse, t.waiting + t.ahead, t.totals}
 }
 
 // The functions below are called with the mutex held.
@@ -151,7 +152,7 @@ func (g *Group[C]) configure(t *tenant[C]) {
 
 // forgetTenant removes a tenant that is not needed any more.
 func (g *Group[C]) forgetTenant(t *tenant[C]) {
-	if t.inUse == 0 && t.waiting == 0 && !g.settings.keeps(t.name) {
+	if t.inUse == 0 && t.waiting+t.ahead == 0 && !g.settings.keeps(t.name) {
 		g.forgotten.add(&t.totals)
 		delete(g.tenants, t.name)
 	}

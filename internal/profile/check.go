@@ -28,6 +28,8 @@ func (r *reader) check(s *spec) {
 	r.checkLengths(s)
 	r.checkVariant(s)
 	r.checkPredial(s)
+	r.checkFailover(s)
+	r.checkScript(s)
 }
 
 func (r *reader) checkPredial(s *spec) {

@@ -29,6 +29,9 @@ type program struct {
 	hasAlive                       bool
 	leave                          leaveProgram
 	busyClose, busyStatus          []codeRange
+
+	failover *failoverProgram
+	tracker  *trackerProgram
 }
 
 // compile checks a profile and compiles it. It returns nil if the profile has problems.
@@ -41,8 +44,11 @@ func (r *reader) compile(s *spec) *Profile {
 		Name: s.name, Summary: s.summary, Declared: s.reuse, Predial: s.predial, Subprotocol: s.subprotocol,
 		Limits: s.limits, Ping: s.keepalive.ping, EndCloses: s.end.closes, spec: s,
 	}
+	s.script.compile()
 	p.Reuse, p.Reason = s.effective()
 	p.program = newProgram(s, p.Reuse)
+	p.program.failover = newFailoverProgram(s)
+	p.program.tracker = newTrackerProgram(&s.failover, p.program.failover)
 	return p
 }
 

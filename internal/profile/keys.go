@@ -8,8 +8,9 @@ import (
 
 // profileKeys are the keys of a profile, in the order in which they are documented and printed.
 var profileKeys = []string{
-	"from", "summary", "source", "reuse", "reason", "doubt", "unsafe", "predial", "subprotocol", "setup", "greeting", "ready", "busy",
+	"from", "summary", "source", "client", "reuse", "reason", "doubt", "unsafe", "predial", "subprotocol", "setup", "greeting", "ready", "busy",
 	"end", "leave", "replace", "early", "sticky", "unanswered", "answers", "tag", "stateless", "reset", "keepalive", "timeouts", "limits", "variant",
+	"failover",
 }
 
 // profile reads a profile into s, which holds what the profile inherits.
@@ -28,6 +29,8 @@ func (r *reader) key(s *spec, e entry) {
 		r.setText(&s.summary, e.value)
 	case "source":
 		r.setText(&s.source, e.value)
+	case "client":
+		r.script(s, e.value)
 	case "reason":
 		r.setText(&s.reason, e.value)
 	case "doubt":
@@ -112,6 +115,8 @@ func (r *reader) key(s *spec, e entry) {
 			break
 		}
 		r.variant(s, e.value)
+	case "failover":
+		r.failover(s, e.value)
 	}
 }
 

@@ -41,6 +41,7 @@ type spec struct {
 	limits    Limits
 	variant   variantSpec
 	failover  Failover
+	script    Script
 }
 
 // risks is a set of the risks that a profile accepts.
@@ -126,6 +127,8 @@ func newSpec() spec {
 		timeouts: timeoutsSpec{greeting: defaultGreeting, ready: defaultReady},
 		limits:   Limits{Message: defaultMessage, Greeting: defaultGreetingLength},
 		variant:  variantSpec{max: defaultVariants},
+		failover: newFailover(),
+		script:   newScript(),
 	}
 }
 

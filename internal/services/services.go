@@ -325,6 +325,7 @@ func (v *service) route() *session.Service {
 		Name: v.name, Host: c.Host, Path: c.Path, Group: v.group, Profile: v.plan.profile, Variants: v.variants,
 		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Origins: c.AllowOrigin,
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
+		Failover: c.Replays(), ReplayWindow: c.ReplayWindow, StallTimeout: c.StallTimeout, TellClients: c.TellClients,
 		Passing: v.plan.passing, Dropped: v.dropped, Scopes: v.scopes, Removed: v.removed, Auth: v.auth,
 	}
 }

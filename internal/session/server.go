@@ -25,6 +25,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
+	"github.com/wsbouncer/wsbouncer/internal/replay"
 )
 
 // Options are the settings of a server. Fields without a default are required.
@@ -46,6 +47,8 @@ type Options struct {
 	Meters *meter.Registry
 	// Scopes has the limits of the process, tenants and keys; default one without limits.
 	Scopes *limits.Registry
+	// Replay is the memory for what clients have sent and no server has answered for good; nil if no service has Failover.
+	Replay *replay.Arena
 	// Guard recovers from panics in the server's goroutines; nil to let them end the process.
 	Guard *mistake.Guard
 	// Log gets a line for each session that ended and, up to a rate, for each client that got none (level info), and for each session

@@ -50,6 +50,15 @@ type Service struct {
 	// CloseTimeout bounds each side's part in closing a session.
 	CloseTimeout time.Duration
 
+	// Failover makes sessions go on with another server when theirs dies, stalls or is drained, if the profile can do that.
+	Failover bool
+	// ReplayWindow is how much audio, as a duration, is kept of a session for the next server.
+	ReplayWindow time.Duration
+	// StallTimeout is how long a server may take to show that it works; 0 for as long as it likes.
+	StallTimeout time.Duration
+	// TellClients sends clients the profile's messages about their place in the queue and about moves.
+	TellClients bool
+
 	// Scopes are what limits the service's clients together, and those of each address; nil for nothing.
 	Scopes *limits.ServiceScopes
 

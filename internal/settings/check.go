@@ -21,6 +21,29 @@ func orEmpty(check func(string) error) func(string) error {
 	}
 }
 
+// sizeOrDefault is a size whose default depends on the machine: an empty text, which is 0.
+type sizeOrDefault struct {
+	value.Value
+	p *int64
+}
+
+// Text implements [value.Value].
+func (v sizeOrDefault) Text() string {
+	if *v.p == 0 {
+		return ""
+	}
+	return v.Value.Text()
+}
+
+// Set implements [value.Value].
+func (v sizeOrDefault) Set(text string) error {
+	if text == "" {
+		*v.p = 0
+		return nil
+	}
+	return v.Value.Set(text)
+}
+
 func checkNetwork(text string) error {
 	_, err := origin.ParseNetwork(text)
 	return err

@@ -74,7 +74,7 @@ var example = map[string][2]string{
 	"tls-client-auth": {"optional", "required"}, "tls-min-version": {"1.3", "1.2"},
 	"tls-auto": {"stt.example.com", "mt.example.com"}, "tls-auto-directory": {"https://a.example.org/dir", "https://b.example.org/dir"},
 	"tls-auto-email": {"a@example.org", "b@example.org"}, "tls-auto-ca": {"a-auto.pem", "b-auto.pem"},
-	"io-uring":   {"on", "off"},
+	"io-uring": {"on", "off"}, "replay-memory": {"64MiB", "2GiB"},
 	"loop-wait":  {"raw", "block"},
 	"max-header": {"1KiB", "2KiB"}, "failed-auth-rate": {"0", "5/s"}, "total-session-limit": {"0", "500"}, "total-session-rate": {"0", "100/s"}, "total-byte-rate": {"0", "10MiB/s"}, "total-message-rate": {"0", "5000/s"}, "handshake-timeout": {"1s", "2s"}, "max-handshakes": {"64", "4096"}, "client-timeout": {"30s", "none"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "none"},
 	"shutdown-delay": {"5s", "0s"}, "drain-spread": {"0s", "1m"}, "health-path": {"/healthz", "/up"},

@@ -64,6 +64,10 @@ type Settings struct {
 	TotalByteRate     limits.Rate
 	TotalMessageRate  limits.Rate
 
+	// ReplayMemory is how many bytes of what clients have sent may be kept for the next server, of all sessions together; 0 for the
+	// default, which depends on the machine.
+	ReplayMemory int64
+
 	HandshakeTimeout time.Duration // for a client's upgrade request to arrive
 	MaxHandshakes    int           // most clients whose TLS handshake or upgrade request is not complete
 	ClientTimeout    time.Duration // for a client to accept or acknowledge something; [NoLimit] for as long as TCP tries

@@ -135,6 +135,13 @@ var table = []setting{
 	{name: "total-message-rate", help: "maximum rate of messages that all clients together send; 0 for no limit", live: true, value: func(s *Settings) value.Value {
 		return config.RateValue(&s.TotalMessageRate, false)
 	}},
+	{
+		name: "replay-memory", help: "maximum memory for the audio that is kept for failover, of all sessions together", live: true,
+		unset: "1GiB, or an eighth of this machine's memory if that is less",
+		value: func(s *Settings) value.Value {
+			return sizeOrDefault{value.NewSize(&s.ReplayMemory, 1<<20, 1<<40), &s.ReplayMemory}
+		},
+	},
 	{name: "handshake-timeout", help: "maximum time for a client to send its upgrade request", live: true, value: func(s *Settings) value.Value {
 		return value.NewDuration(&s.HandshakeTimeout, time.Millisecond)
 	}},

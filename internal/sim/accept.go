@@ -17,13 +17,14 @@ import (
 // handshakeTimeout is how long a client may take to send its upgrade request.
 const handshakeTimeout = 10 * time.Second
 
-// accept accepts connections until the listener is closed. Each handshake has its own goroutine.
-func (s *Server) accept() {
+// accept accepts connections until the listener is closed, which is before life ends. Each handshake has its own goroutine.
+func (s *Server) accept(life context.Context, listener net.Listener) {
 	log := s.options.Logger
-	for number := uint64(1); ; number++ {
-		nc, err := s.listener.Accept()
+	for {
+		nc, err := listener.Accept()
 		if err == nil {
-			s.tasks.Go(func() { s.upgrade(nc, number) })
+			number := s.accepted.Add(1)
+			s.tasks.Go(func() { s.upgrade(life, nc, number) })
 			continue
 		}
 		if errors.Is(err, net.ErrClosed) {
@@ -32,7 +33,7 @@ func (s *Server) accept() {
 		// Most likely no file descriptor is free at the moment.
 		log.Warn("cannot accept connections", "error", err)
 		select {
-		case <-s.ending.Done():
+		case <-life.Done():
 			return
 		case <-time.After(100 * time.Millisecond):
 		}
@@ -40,8 +41,8 @@ func (s *Server) accept() {
 }
 
 // upgrade performs the handshake of TLS, if the server uses it, and the opening handshake, and hands the connection to a loop.
-func (s *Server) upgrade(accepted net.Conn, number uint64) {
-	stop := context.AfterFunc(s.ending, func() { _ = accepted.Close() })
+func (s *Server) upgrade(life context.Context, accepted net.Conn, number uint64) {
+	stop := context.AfterFunc(life, func() { _ = accepted.Close() })
 	defer stop()
 	_ = accepted.SetDeadline(time.Now().Add(handshakeTimeout))
 	nc := accepted
@@ -62,13 +63,18 @@ func (s *Server) upgrade(accepted net.Conn, number uint64) {
 		// From now on, closing the socket resets the connection, unless the stream was ended before.
 		_ = tcp.SetLinger(0) // fails only if the connection is broken, which the next write shows
 	}
-	if err := s.hand(nc, stop, request, placed, dice); err != nil {
-		s.slots.release()
-		if placed {
-			s.places.release()
-		}
+	if err := s.hand(life, nc, stop, request, placed, dice); err != nil {
+		s.giveBack(placed)
 		_ = accepted.Close()
 		s.options.Logger.Debug("a client left during its handshake", "error", err)
+	}
+}
+
+// giveBack frees the slot, and the place, of a connection that did not begin.
+func (s *Server) giveBack(placed bool) {
+	s.slots.release()
+	if placed {
+		s.places.release()
 	}
 }
 
@@ -128,7 +134,7 @@ func full(reason string) *handshake.Refusal {
 }
 
 // hand accepts the upgrade and hands the connection to a loop.
-func (s *Server) hand(nc net.Conn, stop func() bool, request *handshake.Request, placed bool, dice *rand.Rand) error {
+func (s *Server) hand(life context.Context, nc net.Conn, stop func() bool, request *handshake.Request, placed bool, dice *rand.Rand) error {
 	if _, err := nc.Write(request.AppendAccept(nil, s.subprotocolOf(request.Request))); err != nil {
 		return err
 	}
@@ -144,7 +150,7 @@ func (s *Server) hand(nc net.Conn, stop func() bool, request *handshake.Request,
 		return err
 	}
 	l := s.group.Pick()
-	if !l.Post(func() { s.serve(l, socket, request, placed, dice) }) {
+	if !l.Post(func() { s.serve(l, socket, request, life, placed, dice) }) {
 		socket.Close()
 		return loop.ErrStopped
 	}

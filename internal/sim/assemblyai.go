@@ -66,9 +66,9 @@ func (d *assemblyAIDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			assemblyAIFails(v, 3007, fmt.Sprintf("Input Duration Violation: %.1f ms. Expected between %d and %d ms", ms, assemblyAILeast, assemblyAIMost))
 			return
 		}
-		d.heard.listen(message)
-		d.times.listen(message)
-		d.say(v, d.heard.pause)
+		if d.heard.utterances(&d.times, message, func() { d.say(v, true) }) {
+			d.say(v, false)
+		}
 		return
 	}
 	var said struct {
@@ -116,7 +116,7 @@ func (d *assemblyAIDialogue) say(v *voice, ends bool) {
 	}
 	timed := []assemblyAIWord{}
 	for _, w := range d.times.words(words) {
-		timed = append(timed, assemblyAIWord{w.text, int(w.start * 1000), int(w.end * 1000), 1, ends})
+		timed = append(timed, assemblyAIWord{w.text, inMilliseconds(w.start), inMilliseconds(w.end), 1, ends})
 	}
 	encoded, _ := json.Marshal(timed) // never fails
 	if ends {
@@ -128,6 +128,8 @@ func (d *assemblyAIDialogue) say(v *voice, ends bool) {
 	v.text(r, `{"type":"Turn","turn_order":%d,"turn_is_formatted":false,"end_of_turn":%t,"transcript":%s,"end_of_turn_confidence":%g,"words":%s}`,
 		turn, ends, quote(words), confidence, encoded)
 }
+
+func (d *assemblyAIDialogue) length() time.Duration { return d.times.length(d.times.heard) }
 
 // assemblyAIFails ends a session with an error.
 func assemblyAIFails(v *voice, code frame.CloseCode, reason string) {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"io"
 	"math/rand/v2"
 	"time"
@@ -31,8 +32,13 @@ type conn struct {
 	gone    bool // the client has ended its direction, and the server only writes what is pending
 }
 
-// serve makes the socket a connection of the loop. It runs on the loop.
-func (s *Server) serve(l *loop.Loop, socket loop.Socket, request *handshake.Request, placed bool, dice *rand.Rand) {
+// serve makes the socket a connection of the loop, unless the server has died. It runs on the loop.
+func (s *Server) serve(l *loop.Loop, socket loop.Socket, request *handshake.Request, life context.Context, placed bool, dice *rand.Rand) {
+	if life.Err() != nil {
+		socket.Close()
+		s.giveBack(placed)
+		return
+	}
 	k := &conn{server: s, lane: s.lanes[l.ID()], scanner: frame.NewClientScanner(s.options.MaxMessage), placed: placed}
 	if !s.passesThrough() {
 		k.replies = newReplies(k, request.Request, dice)
@@ -41,8 +47,8 @@ func (s *Server) serve(l *loop.Loop, socket loop.Socket, request *handshake.Requ
 	k.socket = l.Add(socket, k, request.Early)
 	if k.replies != nil {
 		k.replies.start()
-		k.flush()
 	}
+	k.flush()
 }
 
 // passesThrough reports whether messages can be echoed before they are complete.
@@ -173,6 +179,18 @@ func (k *conn) cut() {
 	k.socket.Close()
 }
 
+// die ends the connection as the end of the server's process does, in the middle of a frame.
+func (k *conn) die() {
+	if !k.stalled && (k.replies != nil || k.scanner.AtFrameBoundary()) {
+		k.lane.out = append(k.lane.out, cutOff...)
+		k.flush()
+	}
+	k.cut()
+}
+
+// cutOff is the beginning of a text frame of 125 bytes.
+var cutOff = []byte("\x81\x7d{\"text\" : \"cut off in the midd")
+
 // release ends the session and frees its place on the server. It is called before the client can see the end.
 func (k *conn) release() {
 	if k.ended {
@@ -202,9 +220,10 @@ func (k *conn) flush() {
 	k.throttle()
 }
 
-// throttle pauses reading while the client does not read, or too many answers are queued.
+// throttle pauses reading while the client does not read, or too many answers are queued, or the server is stalled and cannot keep
+// messages.
 func (k *conn) throttle() {
-	if k.socket.Pending() > 0 || k.replies != nil && k.replies.full() {
+	if k.socket.Pending() > 0 || k.replies != nil && k.replies.full() || k.replies == nil && k.server.stalled.Load() {
 		k.socket.Pause()
 	} else {
 		k.socket.Resume()

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"encoding/json"
+	"fmt"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
@@ -13,6 +15,8 @@ type dashScopeDialogue struct {
 	task       string // id of the task under way; empty for none
 	vocabulary string // id of a list of hot words
 	heard      hearing
+	times      timeline // of the task
+	sentence   int      // sentences that have ended
 }
 
 func (d *dashScopeDialogue) greet(*voice) {}
@@ -23,8 +27,9 @@ func (d *dashScopeDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			d.fail(v, "", "audio without a task")
 			return
 		}
-		d.heard.listen(message)
-		d.result(v, d.heard.pause)
+		if d.heard.utterances(&d.times, message, func() { d.result(v, true) }) {
+			d.result(v, false)
+		}
 		return
 	}
 	var said struct {
@@ -35,6 +40,7 @@ func (d *dashScopeDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 		Payload struct {
 			Parameters struct {
 				Vocabulary string `json:"vocabulary_id"`
+				Rate       int    `json:"sample_rate"`
 			} `json:"parameters"`
 		} `json:"payload"`
 	}
@@ -46,7 +52,8 @@ func (d *dashScopeDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	case task == "":
 		d.fail(v, d.task, "task_id is missing")
 	case action == "run-task" && d.task == "":
-		d.task = task
+		d.task, d.sentence = task, 0
+		d.times = newTimeline("", said.Payload.Parameters.Rate)
 		if vocabulary := said.Payload.Parameters.Vocabulary; vocabulary != "" || !v.hit(v.nasty.StickySettings) {
 			d.vocabulary = vocabulary
 		}
@@ -60,31 +67,53 @@ func (d *dashScopeDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 		}
 		d.event(v, last, "task-finished", `{"output":{},"usage":null}`)
 		d.heard.clear()
+		d.times.next()
 		d.task = ""
 	default:
 		d.fail(v, task, "action "+action+" does not fit")
 	}
 }
 
+// dashScopeSentence is a sentence of a result. Its times are in milliseconds since the task began.
+type dashScopeSentence struct {
+	ID        int             `json:"sentence_id"`
+	Begin     int             `json:"begin_time"`
+	End       *int            `json:"end_time"` // null until the sentence has ended
+	Text      string          `json:"text"`
+	Heartbeat bool            `json:"heartbeat"`
+	Ended     bool            `json:"sentence_end"`
+	Words     []dashScopeWord `json:"words"`
+}
+
+type dashScopeWord struct {
+	Begin       int    `json:"begin_time"`
+	End         int    `json:"end_time"`
+	Text        string `json:"text"`
+	Punctuation string `json:"punctuation"`
+}
+
 // result gives a result: one that ends its sentence, or one that may change.
 func (d *dashScopeDialogue) result(v *voice, ends bool) {
-	r := partial
-	if ends {
-		r = final
-	}
-	words := d.heard.words()
+	r, words, usage := partial, d.heard.words(), "null"
 	if d.vocabulary != "" {
 		words += " " + d.vocabulary
 	}
-	sentence := append([]byte(`{"output":{"sentence":{"begin_time":0,"end_time":null,"text":`), quote(words)...)
-	if ends {
-		sentence = append(sentence, `,"sentence_end":true,"words":[]}},"usage":{"duration":1}}`...)
-		d.heard.next()
-	} else {
-		sentence = append(sentence, `,"sentence_end":false,"words":[]}},"usage":null}`...)
+	sentence := dashScopeSentence{ID: d.sentence + 1, Begin: d.times.ms(d.times.from), Text: words, Ended: ends, Words: []dashScopeWord{}}
+	for _, w := range d.times.words(words) {
+		sentence.Words = append(sentence.Words, dashScopeWord{inMilliseconds(w.start), inMilliseconds(w.end), w.text, ""})
 	}
-	d.event(v, r, "result-generated", string(sentence))
+	if ends {
+		end := d.times.ms(d.times.heard)
+		r, sentence.End, usage = final, &end, fmt.Sprintf(`{"duration":%d}`, (end+999)/1000)
+		d.heard.next()
+		d.times.next()
+		d.sentence++
+	}
+	encoded, _ := json.Marshal(sentence) // never fails
+	d.event(v, r, "result-generated", fmt.Sprintf(`{"output":{"sentence":%s},"usage":%s}`, encoded, usage))
 }
+
+func (d *dashScopeDialogue) length() time.Duration { return d.times.length(d.times.heard) }
 
 func (d *dashScopeDialogue) event(v *voice, r role, event, payload string) {
 	v.text(r, `{"header":{"task_id":%s,"event":"%s","attributes":{}},"payload":%s}`, quote(d.task), event, payload)

@@ -48,10 +48,8 @@ func (d *deepgramDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 		Keyterms *[]string `json:"keyterms"`
 	}{Type: "CloseStream"} // which an empty binary message is, too
 	if kind == frame.Binary && len(message) > 0 {
-		d.heard.listen(message)
-		d.times.listen(message)
-		if d.heard.pause || d.interim {
-			d.results(v, d.heard.pause, false)
+		if d.heard.utterances(&d.times, message, func() { d.results(v, true, false) }) && d.interim {
+			d.results(v, false, false)
 		}
 		return
 	}
@@ -108,6 +106,8 @@ func (d *deepgramDialogue) results(v *voice, isFinal, finalized bool) {
 		`"metadata":{"request_id":"%s","model_info":{"name":%s,"version":"simulated","arch":"simulated"},"model_uuid":"%032d"},"from_finalize":%t}`,
 		d.channels, duration, start, isFinal, isFinal && !finalized, quote(words), encoded, d.request, quote(d.model), 0, finalized)
 }
+
+func (d *deepgramDialogue) length() time.Duration { return d.times.length(d.times.heard) }
 
 func (d *deepgramDialogue) silent(v *voice) {
 	v.end(frame.InternalError, "NET-0001: did not receive audio data or a text message within the timeout window")

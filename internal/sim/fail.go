@@ -26,6 +26,13 @@ type FailOptions struct {
 	// MidFrame is the probability that the server dies in the middle of the frame that answers a message: the stream
 	// ends there, without a close frame.
 	MidFrame float64
+	// OOM is the probability that the whole server dies instead of answering a message, as when it runs out of memory: all its connections
+	// end in the middle of a frame, and it accepts none for OOMFor. Then it is as after its start.
+	OOM float64
+	// OOMFor is how long a server stays dead. Default 2 s.
+	OOMFor time.Duration
+	// Slow is how many seconds the server needs for a second of audio; above 1, it falls behind. 0 for no time.
+	Slow float64
 	// Greeting makes the server send a message at connect.
 	Greeting bool
 	// Late is the probability that an unsolicited message follows LateAfter after an answer. At most one is scheduled at a time.
@@ -39,6 +46,8 @@ type FailOptions struct {
 const (
 	defaultLateAfter = 30 * time.Millisecond
 	defaultChatter   = time.Second
+	defaultOOM       = 2 * time.Second
+	slowest          = 1000
 )
 
 // FailHelp describes the words that ParseFail takes, one per line.
@@ -47,6 +56,8 @@ reset:p              reset the connection instead of answering a message
 close:code:p         close with the code instead of answering a message
 stall:p              stop answering at a message, keep the socket open
 midframe:p           end the stream in the middle of an answer's frame
+oom[:p[:delay]]      at a message, the whole server dies in the middle of a frame; it is back after a delay (2s)
+slow:factor          decode a second of audio in factor seconds: above 1, the server falls behind
 greeting             send a message at connect
 late[:p[:delay]]     send an extra message a delay (30ms) after an answer
 chatter[:interval]   send a message every interval (1s)
@@ -63,6 +74,8 @@ var failWords = []struct {
 	{"close", "close:code:p", 2, 2, func(f *FailOptions) *float64 { return &f.Close }},
 	{"stall", "stall:p", 1, 1, func(f *FailOptions) *float64 { return &f.Stall }},
 	{"midframe", "midframe:p", 1, 1, func(f *FailOptions) *float64 { return &f.MidFrame }},
+	{"oom", "oom, oom:p or oom:p:delay", 0, 2, func(f *FailOptions) *float64 { return &f.OOM }},
+	{"slow", "slow:factor", 1, 1, nil},
 	{"greeting", "greeting", 0, 0, nil},
 	{"late", "late, late:p or late:p:delay", 0, 2, func(f *FailOptions) *float64 { return &f.Late }},
 	{"chatter", "chatter or chatter:interval", 0, 1, nil},
@@ -119,8 +132,16 @@ func (f *FailOptions) parse(name string, args []string) (err error) {
 				return fmt.Errorf("invalid close code %q: use one that RFC 6455 lets a server send, such as 1011", args[0])
 			}
 			f.CloseCode, args = frame.CloseCode(code), args[1:]
-		case len(args) == 2: // late
-			if f.LateAfter, err = delay(args[1]); err != nil {
+		case name == "slow":
+			if f.Slow, err = strconv.ParseFloat(args[0], 64); err != nil || !isFactor(f.Slow) || f.Slow == 0 {
+				return fmt.Errorf("invalid factor %q: use more than 0 and at most %d, such as 1.5", args[0], slowest)
+			}
+		case len(args) == 2:
+			after := &f.LateAfter
+			if name == "oom" {
+				after = &f.OOMFor
+			}
+			if *after, err = delay(args[1]); err != nil {
 				return err
 			}
 		}
@@ -146,6 +167,8 @@ func probability(args []string) (float64, error) {
 
 func isProbability(p float64) bool { return p >= 0 && p <= 1 }
 
+func isFactor(f float64) bool { return f >= 0 && f <= slowest }
+
 func delay(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 || d > maxDelay {
@@ -167,6 +190,12 @@ func (f FailOptions) validate() error {
 	if f.LateAfter < 0 || f.LateAfter > maxDelay {
 		return fmt.Errorf("fail: late: %v is out of range: use 0s (for the default) to %v", f.LateAfter, maxDelay)
 	}
+	if f.OOMFor < 0 || f.OOMFor > maxDelay {
+		return fmt.Errorf("fail: oom: %v is out of range: use 0s (for the default) to %v", f.OOMFor, maxDelay)
+	}
+	if !isFactor(f.Slow) {
+		return fmt.Errorf("fail: slow: %v is out of range: use 0 (no time) to %d", f.Slow, slowest)
+	}
 	if f.Chatter < 0 || f.Chatter > maxDelay {
 		return fmt.Errorf("fail: chatter: %v is out of range: use 0s (none) to %v", f.Chatter, maxDelay)
 	}
@@ -176,5 +205,5 @@ func (f FailOptions) validate() error {
 // inSession reports whether anything can go wrong after the upgrade.
 func (f FailOptions) inSession() bool {
 	f.Refuse = 0
-	return f != FailOptions{CloseCode: f.CloseCode, LateAfter: f.LateAfter}
+	return f != FailOptions{CloseCode: f.CloseCode, LateAfter: f.LateAfter, OOMFor: f.OOMFor}
 }

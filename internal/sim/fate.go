@@ -11,6 +11,7 @@ const (
 	closes                // FailOptions.Close
 	stalls                // FailOptions.Stall
 	endsInFrame           // FailOptions.MidFrame
+	dies                  // FailOptions.OOM
 	endsInMessage         // NastyOptions.CloseMidMessage
 )
 
@@ -26,7 +27,7 @@ func (f *FailOptions) draw(dice *rand.Rand) (drawn fate) {
 	for _, possible := range [...]struct {
 		verdict verdict
 		p       float64
-	}{{resets, f.Reset}, {closes, f.Close}, {stalls, f.Stall}, {endsInFrame, f.MidFrame}} {
+	}{{resets, f.Reset}, {closes, f.Close}, {stalls, f.Stall}, {endsInFrame, f.MidFrame}, {dies, f.OOM}} {
 		// Each one is drawn, even if it no longer matters, so that the draws of later messages do not depend on it.
 		if hit(possible.p) && drawn.verdict == answers {
 			drawn.verdict = possible.verdict

@@ -3,6 +3,8 @@ package sim
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
@@ -10,7 +12,7 @@ import (
 // funASRDialogue is a connection to FunASR's server in Python (modelscope/FunASR,
 // runtime/python/websocket/funasr_wss_server.py). What a message does not set stays as it was. Results of the streaming model
 // ("2pass-online") come every chunk_interval messages, those of the other ("2pass-offline") at a pause or when the client stops
-// speaking. "is_end" clears everything but settings and the punctuation model's memory, and is acknowledged.
+// speaking; the times of their words count from where the speaker began. "is_end" clears everything but settings and the punctuation model's memory, and is acknowledged.
 type funASRDialogue struct {
 	// Settings, by the names of their keys.
 	mode          string
@@ -25,11 +27,17 @@ type funASRDialogue struct {
 	chunk    [][]byte // audio that the streaming model has not taken
 	online   hearing  // the streaming model's cache
 	inSpeech bool     // voice detection has found a beginning
-	sentence string   // what the punctuation model remembers
+	marks    MarkScanner
+	bytes    int    // of audio in all
+	sentence string // what the punctuation model remembers
 }
 
-// funASRKept is how many messages of audio are kept behind a pause.
-const funASRKept = 20
+const (
+	// funASRKept is how many messages of audio are kept behind a pause.
+	funASRKept = 20
+	// funASRPerSecond are the bytes of a second of audio: 16,000 samples of 16 bits.
+	funASRPerSecond = 32000
+)
 
 func newFunASRDialogue() *funASRDialogue {
 	return &funASRDialogue{mode: "2pass", wavName: "microphone", chunkInterval: 10, speaking: true}
@@ -102,6 +110,7 @@ func (d *funASRDialogue) set(message []byte) error {
 
 // listen hears audio and reports whether the speaker pauses.
 func (d *funASRDialogue) listen(v *voice, audio []byte) (pause bool) {
+	d.bytes += len(audio)
 	d.frames = append(d.frames, audio)
 	d.chunk = append(d.chunk, audio)
 	if len(d.chunk)%d.chunkInterval == 0 {
@@ -109,7 +118,7 @@ func (d *funASRDialogue) listen(v *voice, audio []byte) (pause bool) {
 			for _, a := range d.chunk {
 				d.online.listen(a)
 			}
-			d.result(v, partial, "online", d.online.words())
+			d.result(v, partial, "online", d.online.words(), "")
 			d.online.next()
 		}
 		d.chunk = nil
@@ -117,7 +126,7 @@ func (d *funASRDialogue) listen(v *voice, audio []byte) (pause bool) {
 	if d.inSpeech {
 		d.segment = append(d.segment, audio)
 	}
-	Marks(audio, func(m Mark) {
+	d.marks.Scan(audio, func(m Mark) {
 		if !d.inSpeech { // a little of what came before belongs to it
 			d.inSpeech = true
 			d.segment = append([][]byte(nil), d.frames[max(0, len(d.frames)-2):]...)
@@ -138,7 +147,13 @@ func (d *funASRDialogue) endSegment(v *voice) {
 		if words != "" && d.hotwords != "" {
 			words += " " + d.hotwords
 		}
-		d.result(v, final, "offline", words)
+		times := timeline{perSecond: funASRPerSecond, heard: h.bytes}
+		stamps := [][2]int{}
+		for _, w := range times.words(words) {
+			stamps = append(stamps, [2]int{inMilliseconds(w.start), inMilliseconds(w.end)})
+		}
+		list, _ := json.Marshal(stamps) // never fails
+		d.result(v, final, "offline", words, fmt.Sprintf(`, "timestamp": %s`, list))
 	}
 	d.segment, d.chunk, d.inSpeech = nil, nil, false
 	d.online.clear()
@@ -149,8 +164,8 @@ func (d *funASRDialogue) endSegment(v *voice) {
 	}
 }
 
-// result gives a result, unless it is empty.
-func (d *funASRDialogue) result(v *voice, r role, pass, words string) {
+// result gives a result, unless it is empty. times is what it says of its words' times, if anything.
+func (d *funASRDialogue) result(v *voice, r role, pass, words, times string) {
 	if words == "" {
 		return
 	}
@@ -165,12 +180,17 @@ func (d *funASRDialogue) result(v *voice, r role, pass, words string) {
 		}
 		d.sentence = words
 	}
-	v.text(r, `{"mode": %s, "text": %s, "wav_name": %s, "is_final": %t%s}`,
-		quote(mode), quote(words), quote(d.wavName), d.speaking, punctuation)
+	v.text(r, `{"mode": %s, "text": %s, "wav_name": %s, "is_final": %t%s%s}`,
+		quote(mode), quote(words), quote(d.wavName), d.speaking, times, punctuation)
+}
+
+func (d *funASRDialogue) length() time.Duration {
+	return time.Duration(d.bytes) * time.Second / funASRPerSecond
 }
 
 // clear forgets all audio.
 func (d *funASRDialogue) clear() {
 	d.frames, d.segment, d.chunk, d.inSpeech = nil, nil, nil, false
 	d.online.clear()
+	d.marks = MarkScanner{}
 }

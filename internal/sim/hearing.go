@@ -28,6 +28,30 @@ func (h *hearing) listen(audio []byte) {
 	h.marks.Scan(audio, h.note)
 }
 
+// untilPause hears audio up to the next pause of the speaker, or all of it, and returns how much that was.
+func (h *hearing) untilPause(audio []byte) int {
+	n := h.marks.scan(audio, func(m Mark) bool {
+		h.note(m)
+		return !m.Pause
+	})
+	h.bytes += n
+	return n
+}
+
+// utterances hears audio, whose times go to t, and calls end where the speaker pauses: exactly there, also in the middle of a message.
+// It reports whether audio follows the last pause.
+func (h *hearing) utterances(t *timeline, audio []byte, end func()) (more bool) {
+	for len(audio) > 0 {
+		n := h.untilPause(audio)
+		t.listen(audio[:n])
+		if audio = audio[n:]; !h.pause {
+			return true
+		}
+		end()
+	}
+	return false
+}
+
 func (h *hearing) note(m Mark) {
 	h.pause = h.pause || m.Pause
 	if n := len(h.runs); n > 0 {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tinylib/msgp/msgp"
 
@@ -21,7 +22,8 @@ const (
 // answered with Ready; what it leaves is audio of less than a step, and markers that have not come back.
 type kyutaiDialogue struct {
 	waiting []byte // less than a step
-	step    int
+	step    int    // steps since Init
+	total   int    // bytes of audio
 	heard   hearing
 	text    []string // of the last steps, not said yet
 	markers []kyutaiMarker
@@ -58,11 +60,16 @@ func (d *kyutaiDialogue) hear(v *voice, kind frame.Opcode, payload []byte) {
 		}
 		d.heard.clear()
 		d.text = nil
+		for i := range d.markers { // they count the server's steps, which go on
+			d.markers[i].due -= d.step
+		}
+		d.step = 0
 		v.binary(opening, AppendKyutai(nil, "Ready", 0))
 	case "Marker":
 		d.markers = append(d.markers, kyutaiMarker{said.ID, d.step + kyutaiDelay + len(d.waiting)/kyutaiFrame})
 	case "Audio":
 		d.waiting = append(d.waiting, said.PCM...)
+		d.total += len(said.PCM)
 		for len(d.waiting) >= kyutaiFrame {
 			d.take(v, d.waiting[:kyutaiFrame])
 			d.waiting = append(d.waiting[:0], d.waiting[kyutaiFrame:]...)
@@ -89,10 +96,10 @@ func (d *kyutaiDialogue) take(v *voice, audio []byte) {
 		word, d.text = d.text[0], d.text[1:]
 		if word != "" {
 			b = msgp.AppendString(msgp.AppendString(AppendKyutai(nil, "Word", 2), "text"), word)
-			start := float64(d.step-kyutaiDelay) * 0.08
-			v.binary(final, msgp.AppendFloat64(msgp.AppendString(b, "start_time"), start))
+			of := d.step - 1 - kyutaiDelay // the step that it was said in, from 0
+			v.binary(final, msgp.AppendFloat64(msgp.AppendString(b, "start_time"), kyutaiTime(of)))
 			b = msgp.AppendString(AppendKyutai(nil, "EndWord", 1), "stop_time")
-			v.binary(remark, msgp.AppendFloat64(b, start+0.08))
+			v.binary(remark, msgp.AppendFloat64(b, kyutaiTime(of+1)))
 		}
 	}
 	d.markers = slices.DeleteFunc(d.markers, func(m kyutaiMarker) bool {
@@ -102,4 +109,11 @@ func (d *kyutaiDialogue) take(v *voice, audio []byte) {
 		}
 		return due
 	})
+}
+
+// kyutaiTime is when a step begins, in seconds since Init.
+func kyutaiTime(step int) float64 { return float64(step*kyutaiFrame/4) / 24000 }
+
+func (d *kyutaiDialogue) length() time.Duration {
+	return time.Duration(d.total/4) * time.Second / 24000
 }

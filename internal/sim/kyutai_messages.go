@@ -15,6 +15,7 @@ type KyutaiMessage struct {
 	ID            int64  // of a marker
 	PCM           []byte // samples of 32 bits, floating-point, little-endian, as they lie in memory elsewhere
 	Text, Message string
+	Start, Stop   float64 // seconds
 }
 
 // AppendKyutai appends the beginning of a message of a type with so many other fields. Each field follows as a name and a value.
@@ -54,6 +55,10 @@ func ReadKyutai(b []byte) (m KyutaiMessage, rest []byte, err error) {
 			m.Text, b, err = msgp.ReadStringBytes(b)
 		case "message":
 			m.Message, b, err = msgp.ReadStringBytes(b)
+		case "start_time":
+			m.Start, b, err = msgp.ReadFloat64Bytes(b)
+		case "stop_time":
+			m.Stop, b, err = msgp.ReadFloat64Bytes(b)
 		default:
 			b, err = msgp.Skip(b)
 		}

@@ -19,7 +19,7 @@ func TestKyutaiMessages(t *testing.T) {
 		{audio, KyutaiMessage{Type: "Audio", PCM: pcm}},
 		{AppendKyutai(nil, "Init", 0), KyutaiMessage{Type: "Init"}},
 		{msgp.AppendInt64(msgp.AppendString(AppendKyutai(nil, "Marker", 1), "id"), -1<<40), KyutaiMessage{Type: "Marker", ID: -1 << 40}},
-		{msgp.AppendFloat64(msgp.AppendString(AppendKyutai(nil, "EndWord", 1), "stop_time"), 1.25), KyutaiMessage{Type: "EndWord"}},
+		{msgp.AppendFloat64(msgp.AppendString(AppendKyutai(nil, "EndWord", 1), "stop_time"), 1.25), KyutaiMessage{Type: "EndWord", Stop: 1.25}},
 		// Python's msgpack sends its floats with 64 bits unless told otherwise.
 		{unhex(t, "82a474797065a5417564696fa370636d91cb3ff0000000000000"), KyutaiMessage{Type: "Audio", PCM: []byte{0, 0, 0x80, 0x3f}}},
 		{unhex(t, "de0001a474797065d904496e6974"), KyutaiMessage{Type: "Init"}},

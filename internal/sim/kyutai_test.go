@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -54,6 +55,38 @@ func (c kyutaiClient) wants(t *testing.T, lines ...string) {
 		if got := c.hear(t); got != want {
 			t.Fatalf("got %s; want %s", got, want)
 		}
+	}
+}
+
+// Words have the time of their audio, which counts from Init.
+func TestKyutaiTimes(t *testing.T) {
+	c := kyutaiClient{dial(t, start(t, Options{Protocol: Kyutai}))}
+	c.wants(t, "Ready")
+	for round := range 2 {
+		for i := range 2 * kyutaiDelay {
+			m := Mark{}
+			if i%2 == 1 {
+				m = Mark{Session: 7, Seq: uint16(i)}
+			}
+			c.audio(t, m, kyutaiFrame)
+		}
+		for i := 1; i < kyutaiDelay; i += 2 {
+			var word, end KyutaiMessage
+			for end.Type != "EndWord" {
+				_, b := hear(t, c.Conn)
+				word = end
+				var err error
+				if end, _, err = ReadKyutai(b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			begin := float64(i) * 0.08
+			if word.Text != fmt.Sprintf("s7:%d", i) || math.Abs(word.Start-begin) > 1e-9 || math.Abs(end.Stop-begin-0.08) > 1e-9 {
+				t.Errorf("round %d: got %+v, %+v; want chunk %d at %v", round, word, end, i, begin)
+			}
+		}
+		c.send(t, AppendKyutai(nil, "Init", 0))
+		c.wants(t, "Ready")
 	}
 }
 

@@ -58,10 +58,18 @@ type MarkScanner struct {
 
 // Scan calls found with each mark that is complete with the audio.
 func (s *MarkScanner) Scan(audio []byte, found func(Mark)) {
-	if len(s.rest) > 0 {
+	s.scan(audio, func(m Mark) bool { found(m); return true })
+}
+
+// scan calls found with each mark that is complete with the audio, until it returns false. It returns how much of the audio was looked
+// at: up to the end of that mark, or all of it.
+func (s *MarkScanner) scan(audio []byte, found func(Mark) (more bool)) (looked int) {
+	size, before := len(audio), len(s.rest)
+	if before > 0 {
 		s.rest = append(s.rest, audio...)
 		audio = s.rest
 	}
+	all := len(audio)
 	for {
 		i := bytes.Index(audio, markMagic)
 		if i < 0 {
@@ -76,14 +84,20 @@ func (s *MarkScanner) Scan(audio []byte, found func(Mark)) {
 			audio = audio[1:]
 			continue
 		}
-		found(Mark{
+		more := found(Mark{
 			Session: binary.LittleEndian.Uint64(block[8:]),
 			Seq:     binary.LittleEndian.Uint16(block[4:]),
 			Pause:   block[6]&markPause != 0,
 		})
 		audio = audio[MarkSize:]
+		if !more {
+			looked = all - len(audio) - before
+			s.rest = s.rest[:0]
+			return looked
+		}
 	}
 	s.rest = append(s.rest[:0], audio...)
+	return size
 }
 
 // Marks calls found with each mark in the audio.

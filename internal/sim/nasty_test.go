@@ -184,7 +184,7 @@ func TestResetIgnored(t *testing.T) {
 			> {"type":"input_audio_buffer.append","audio":"[2]"}
 			< "delta":" s7:2"`,
 		Watson: `
-			> {"action": "start"}
+			> {"action": "start", "interim_results": true}
 			< listening
 			> audio 1
 			< s7:1

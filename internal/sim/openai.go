@@ -15,11 +15,14 @@ import (
 
 // openAIDialogue is a connection to OpenAI's Realtime API, simulated from its documents and the models of its SDK, as far as
 // transcription needs it, and one step further: a response is made of the whole conversation. Audio is gathered until it is committed;
-// then it becomes an item of the conversation, which belongs to the connection, and is transcribed. No event begins another
-// conversation; the client closes.
+// then it becomes an item of the conversation, which belongs to the connection, and is transcribed. If the client asks for it
+// (turn_detection), the server finds turns by voice, and commits them itself. (The real service does so by default.) No event begins
+// another conversation; the client closes.
 type openAIDialogue struct {
 	session   openAISession
 	prompt    string // of the transcription
+	vad       bool   // the server finds turns
+	speaking  bool   // it has found the beginning of one
 	heard     hearing
 	times     timeline
 	items     int
@@ -41,6 +44,7 @@ type openAISession struct {
 type openAIAudio struct {
 	Input struct {
 		Format        json.RawMessage      `json:"format,omitempty"`
+		Turns         json.RawMessage      `json:"turn_detection,omitempty"`
 		Transcription *openAITranscription `json:"transcription"`
 	} `json:"input"`
 }
@@ -104,8 +108,12 @@ func (d *openAIDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			d.fail(v, "invalid_value", "Invalid audio: not base64.")
 			return
 		}
-		d.heard.listen(audio)
-		d.times.listen(audio)
+		if !d.vad {
+			d.heard.listen(audio)
+			d.times.listen(audio)
+		} else if d.heard.utterances(&d.times, audio, func() { d.turn(v, true) }) {
+			d.turn(v, false)
+		}
 	case "input_audio_buffer.clear":
 		d.heard.clear()
 		d.times.next()
@@ -124,12 +132,42 @@ func (d *openAIDialogue) update(said *openAIEvent) {
 	input := &d.session.Audio.Input
 	if format := said.Session.Audio.Input.Format; format != nil {
 		input.Format = format
+		var named struct {
+			Type string `json:"type"`
+			Rate int    `json:"rate"`
+		}
+		if json.Unmarshal(format, &named) == nil && d.times.heard == 0 {
+			d.times = newTimeline(named.Type, cmp.Or(named.Rate, openAIRates[named.Type], 24000))
+		}
+	}
+	if turns := said.Session.Audio.Input.Turns; turns != nil {
+		input.Turns = turns
+		d.vad = string(turns) != "null"
 	}
 	for _, t := range []*openAITranscription{said.Session.Transcription, said.Session.Audio.Input.Transcription} {
 		if t != nil {
 			input.Transcription = t
 			d.prompt = t.Prompt
 		}
+	}
+}
+
+// openAIRates are the rates of formats that have only one.
+var openAIRates = map[string]int{"audio/pcmu": 8000, "audio/pcma": 8000}
+
+// turn says that a turn has begun, if one has, and that it has ended.
+func (d *openAIDialogue) turn(v *voice, ends bool) {
+	item := fmt.Sprintf("item_%d", d.items+1)
+	if !d.speaking && len(d.heard.runs) > 0 {
+		d.speaking = true
+		v.text(remark, `{"type":"input_audio_buffer.speech_started","event_id":"%s","audio_start_ms":%d,"item_id":"%s"}`,
+			d.event(), d.times.ms(d.times.from), item)
+	}
+	if ends {
+		d.speaking = false
+		v.text(remark, `{"type":"input_audio_buffer.speech_stopped","event_id":"%s","audio_end_ms":%d,"item_id":"%s"}`,
+			d.event(), d.times.ms(d.times.heard), item)
+		d.commit(v)
 	}
 }
 
@@ -145,7 +183,7 @@ func (d *openAIDialogue) commit(v *voice) {
 	}
 	d.items++
 	id, words, seconds := fmt.Sprintf("item_%d", d.items), d.heard.words(), d.times.duration()
-	d.heard.clear()
+	d.heard.next() // also in the middle of a block
 	d.times.next()
 	if d.prompt != "" {
 		words += " " + d.prompt
@@ -177,6 +215,8 @@ func (d *openAIDialogue) respond(v *voice) {
 		`[{"id":"%s","type":"message","object":"realtime.item","status":"completed","role":"assistant","content":[{"type":"output_text","text":%s}]}]}}`,
 		d.event(), id, item, text)
 }
+
+func (d *openAIDialogue) length() time.Duration { return d.times.length(d.times.heard) }
 
 func (d *openAIDialogue) fail(v *voice, code, reason string) {
 	openAIFails(v, d.event(), code, reason)

@@ -28,6 +28,10 @@ func TestOptionsRefused(t *testing.T) {
 		{Options{Fail: FailOptions{Close: 0.5}}, "fail: close: 0 may not be sent: use 1000 to 1003"},
 		{Options{Fail: FailOptions{Close: 1, CloseCode: 1006}}, "fail: close: 1006 may not be sent"},
 		{Options{Fail: FailOptions{LateAfter: -1}}, "fail: late: -1ns is out of range"},
+		{Options{Fail: FailOptions{OOM: 2}}, "fail: oom: invalid probability 2"},
+		{Options{Fail: FailOptions{OOMFor: -1}}, "fail: oom: -1ns is out of range"},
+		{Options{Fail: FailOptions{Slow: -1}}, "fail: slow: -1 is out of range: use 0 (no time) to 1000"},
+		{Options{Fail: FailOptions{Slow: math.NaN()}}, "fail: slow: NaN is out of range"},
 		{Options{Silence: -1}, "silence: -1ns is out of range"},
 		{Options{Nasty: NastyOptions{LatePartials: 2}}, "nasty: late-partials: invalid probability 2"},
 		{Options{Nasty: NastyOptions{Full: -1}}, "nasty: full: -1 is out of range: use 1 or more"},
@@ -59,6 +63,10 @@ func TestParseFail(t *testing.T) {
 		"late:0.5:80ms":     {Late: 0.5, LateAfter: 80 * time.Millisecond},
 		"chatter":           {Chatter: time.Second},
 		"chatter:5ms":       {Chatter: 5 * time.Millisecond},
+		"oom":               {OOM: 1},
+		"oom:0.1":           {OOM: 0.1},
+		"oom:0.1:300ms":     {OOM: 0.1, OOMFor: 300 * time.Millisecond},
+		"slow:1.5":          {Slow: 1.5},
 		"reset:0, greeting": {Greeting: true},
 	} {
 		if got, err := ParseFail(text); err != nil || got != want {
@@ -78,6 +86,13 @@ func TestParseFail(t *testing.T) {
 		"reset:2":      `invalid probability "2"`,
 		"reset:NaN":    `invalid probability "NaN"`,
 		"greeting:1":   "use greeting",
+		"oom:2":        `invalid probability "2"`,
+		"oom:1:never":  `invalid delay "never"`,
+		"oom:1:1s:1":   "use oom, oom:p or oom:p:delay",
+		"slow":         "use slow:factor",
+		"slow:0":       `invalid factor "0": use more than 0 and at most 1000, such as 1.5`,
+		"slow:-1":      `invalid factor "-1"`,
+		"slow:NaN":     `invalid factor "NaN"`,
 		"late:1:x":     `invalid delay "x"`,
 		"late:1:1s:1":  "use late, late:p or late:p:delay",
 		"chatter:0s":   `invalid delay "0s"`,
@@ -95,7 +110,7 @@ func TestFailHelp(t *testing.T) {
 		if !ok {
 			continue
 		}
-		form = strings.NewReplacer("[", "", "]", "", "code", "1011", "delay", "1s", "interval", "1s", ":p", ":1").Replace(form)
+		form = strings.NewReplacer("[", "", "]", "", "code", "1011", "delay", "1s", "interval", "1s", "factor", "2", ":p", ":1").Replace(form)
 		if _, err := ParseFail(form); err != nil {
 			t.Errorf("%q: %v", form, err)
 		}

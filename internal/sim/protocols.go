@@ -70,7 +70,7 @@ var protocols = []Protocol{
 	{
 		Name: SherpaONNX, Summary: "k2-fsa/sherpa-onnx, the online server in C++",
 		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
-		new: func(*http.Request) dialogue { return new(sherpaDialogue) },
+		new: func(*http.Request) dialogue { return newSherpaDialogue() },
 	},
 	{
 		Name: DashScope, Summary: "Alibaba Cloud Model Studio, tasks with ids", Silence: 60 * time.Second,
@@ -100,7 +100,7 @@ var protocols = []Protocol{
 	{
 		Name: WhisperLiveKit, Summary: "QuentinFuxa/WhisperLiveKit, /asr",
 		Full: "close 1013 at connect (no limit of its own: what a gateway says)",
-		new:  func(*http.Request) dialogue { return new(whisperLiveKitDialogue) },
+		new:  func(*http.Request) dialogue { return newWhisperLiveKitDialogue() },
 	},
 	{
 		Name: Deepgram, Summary: "Deepgram's /v1/listen", Silence: 10 * time.Second,
@@ -125,7 +125,7 @@ var protocols = []Protocol{
 	{
 		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second,
 		Full: `{"status": 9} and a close, at connect`,
-		new:  func(*http.Request) dialogue { return new(kaldiDialogue) },
+		new:  func(r *http.Request) dialogue { return newKaldiDialogue(r.URL.Query()) },
 	},
 }
 

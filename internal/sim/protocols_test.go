@@ -33,15 +33,15 @@ func TestProtocols(t *testing.T) {
 			> audio 2
 			< {"mode": "2pass-online", "text": "s7:1-2", "wav_name": "one", "is_final": true}
 			> audio 3 pause
-			< {"mode": "2pass-offline", "text": "s7:1-3 s7:0", "wav_name": "one", "is_final": true}
+			< {"mode": "2pass-offline", "text": "s7:1-3 s7:0", "wav_name": "one", "is_final": true, "timestamp": \[\[0,3\],\[3,6\]\]}
 			> audio 4
 			> {"is_speaking": false, "is_end": true}
-			< {"mode": "2pass-offline", "text": "s7:3-4 s7:0", "wav_name": "one", "is_final": false}
+			< {"mode": "2pass-offline", "text": "s7:3-4 s7:0", "wav_name": "one", "is_final": false, "timestamp": \[\[0,2\],\[2,4\]\]}
 			< {"is_end": true, .*"wav_name": "one"
 			> {"is_speaking": true, "wav_name": "two", "mode": "offline"}
 			> audio 5
 			> {"is_speaking": false, "is_end": true}
-			< {"mode": "offline", "text": "s7:5 s7:0", "wav_name": "two", "is_final": false}
+			< {"mode": "offline", "text": "s7:5 s7:0", "wav_name": "two", "is_final": false
 			< {"is_end": true
 		`},
 		{FunASR, "/", `
@@ -50,36 +50,42 @@ func TestProtocols(t *testing.T) {
 		`},
 		{SherpaONNX, "/", `
 			> audio 1
-			< "text":"s7:1",.*"segment":0,.*"is_final":false,"is_eof":false
+			< "text":"s7:1","tokens":\["s7:1"\],"timestamps":\[0\],"segment":0,"start_time":0.000,"is_final":false,"is_eof":false
 			> audio 2 pause
 			< "text":"s7:1-2",.*"is_final":true,"is_eof":false
-			> audio 3 x5
-			< "text":"s7:3",.*"segment":1,
+			> audio 3 x1000 pause x200
+			< "text":"s7:3",.*"segment":1,"start_time":0.002,"is_final":true,"is_eof":false
+			< "text":"s7:3",.*"segment":2,"start_time":0.202,"is_final":false,"is_eof":false
+			> audio 4 x2000
+			< "text":"s7:3-4",.*"segment":2,"start_time":0.202,"is_final":false
+			< "text":"s7:3-4",.*"segment":2,
+			> audio 5 x5
+			< "text":"s7:3-5",.*"segment":2,
 			> Done
-			< "text":"s7:3",.*"is_final":true,"is_eof":true
+			< "text":"s7:3-5",.*"is_final":true,"is_eof":true
 			< ^Done!$
-			> audio 4
-			< "text":"s7:4",.*"segment":0
+			> audio 6
+			< "text":"s7:6",.*"segment":0,"start_time":0.000
 			> Done
 			< "is_eof":true
 			< ^Done!$
 		`},
 		{DashScope, "/", `
-			> {"header":{"action":"run-task","task_id":"a"},"payload":{"parameters":{"vocabulary_id":"s7:0"}}}
+			> {"header":{"action":"run-task","task_id":"a"},"payload":{"parameters":{"vocabulary_id":"s7:0","sample_rate":8000}}}
 			< "task_id":"a","event":"task-started"
 			> audio 1
-			< "task_id":"a","event":"result-generated".*"text":"s7:1 s7:0","sentence_end":false
+			< "sentence_id":1,"begin_time":0,"end_time":null,"text":"s7:1 s7:0","heartbeat":false,"sentence_end":false,
 			> audio 2 pause
-			< "text":"s7:1-2 s7:0","sentence_end":true
+			< "sentence_id":1,"begin_time":0,"end_time":8,"text":"s7:1-2 s7:0",.*"sentence_end":true,"words":\[{"begin_time":0,"end_time":4,"text":"s7:1-2",.*{"begin_time":4,"end_time":8,
 			> audio 3
-			< "text":"s7:3 s7:0","sentence_end":false
+			< "sentence_id":2,"begin_time":8,.*"text":"s7:3 s7:0",.*"sentence_end":false
 			> {"header":{"action":"finish-task","task_id":"a"}}
-			< "text":"s7:3 s7:0","sentence_end":true
+			< "text":"s7:3 s7:0",.*"sentence_end":true.*"usage":{"duration":1}
 			< "task_id":"a","event":"task-finished"
 			> {"header":{"action":"run-task","task_id":"b"}}
 			< "task_id":"b","event":"task-started"
 			> audio 4
-			< "task_id":"b","event":"result-generated".*"text":"s7:4",
+			< "task_id":"b","event":"result-generated".*"sentence_id":1,"begin_time":0,.*"text":"s7:4",
 			> {"header":{"action":"run-task","task_id":"c"}}
 			< "task_id":"c","event":"task-failed"
 			< close 1000
@@ -127,29 +133,51 @@ func TestProtocols(t *testing.T) {
 			< "error"
 			< close 1011
 		`},
+		{Watson, "/", `
+			> {"action": "start", "content-type": "audio/l16; rate=8000; channels=2", "interim_results": true, "timestamps": true}
+			< listening
+			> audio 1 x30 pause x10
+			< "result_index": 0, .*"final": true, .*"transcript": "s7:1", "timestamps": \[\["s7:1",0,0.01\]\]
+			< "result_index": 1, .*"final": false, .*"timestamps": \[\["s7:1",0.01,0.015\]\]
+			> {"action": "stop"}
+			< "result_index": 1, .*"final": true
+			< listening
+			> {"action": "start", "interim_results": false}
+			< listening
+			> audio 2 x20 pause
+			> audio 3 x20
+			> {"action": "stop"}
+			< "result_index": 0, "results": \[{"final": true, .*\["s7:2",0,0.01\].*{"final": true, .*\["s7:3",0.01,0.02\]
+			< listening
+		`},
 		{WhisperLive, "/", `
 			> {"uid": "u", "language": "en", "initial_prompt": "s7:0"}
 			< {"uid": "u", "message": "SERVER_READY"
-			> audio 1
-			< "text": "s7:1 s7:0", "completed": false
-			> audio 2 pause
-			< "text": "s7:1-2 s7:0", "completed": true
-			> audio 3
-			< "text": "s7:3 s7:0", "completed": false
+			> audio 1 x4000
+			< \[{"start": "0.000", "end": "1.000", "text": "s7:1 s7:0", "completed": false}\]
+			> audio 2 x4000 pause x2000
+			< \[{"start": "0.000", "end": "1.500", "text": "s7:1-2 s7:0", "completed": true}\]
+			< \[{.*"text": "s7:1-2 s7:0", "completed": true}, {"start": "1.500", "end": "2.000", "text": "s7:2 s7:0", "completed": false}\]
 			> binary END_OF_AUDIO
-			< "text": "s7:3 s7:0", "completed": true
+			< \[{.*"text": "s7:1-2 s7:0", "completed": true}, {.*"text": "s7:2 s7:0", "completed": true}\]
 			< close 1000
+		`},
+		{WhisperLive, "/", `
+			> {"uid": "u", "audio_format": "int16"}
+			< SERVER_READY
+			> audio 1 x4000
+			< "end": "2.000"
 		`},
 		{WhisperLiveKit, "/asr", `
 			< "type":"config"
-			> audio 1
+			> audio 1 x4000
 			< "lines":\[\],"buffer_transcription":"s7:1"
-			> audio 2 pause
-			< "lines":\[{"speaker":1,.*"text":"s7:1-2"}\],"buffer_transcription":""
+			> audio 2 x4000 pause x1000
+			< "lines":\[{"speaker":1,"start":"0:00:00.00","end":"0:00:03.50","text":"s7:1-2"}\],"buffer_transcription":"s7:2"
 			> audio 3
-			< "buffer_transcription":"s7:3"
+			< "buffer_transcription":"s7:2-3"
 			> binary
-			< "text":"s7:1-2"},{.*"text":"s7:3"}\],"buffer_transcription":""
+			< "text":"s7:1-2"},{.*"start":"0:00:03.50","end":"0:00:04.00","text":"s7:2-3"}\],"buffer_transcription":""
 			< "type":"ready_to_stop"
 			> audio 4
 			> text
@@ -273,15 +301,30 @@ func TestProtocols(t *testing.T) {
 			< transcription.delta",.*"delta":"s7:1 s7:0"
 			< transcription.completed
 		`},
-		{KaldiGStreamer, "/client/ws/speech", `
-			> audio 1
+		{OpenAIRealtime, "/v1/realtime", `
+			< session.created
+			> {"type":"session.update","session":{"audio":{"input":{"format":{"type":"audio/pcmu"},"turn_detection":{"type":"server_vad"}}}}}
+			< session.updated
+			> {"type":"input_audio_buffer.append","audio":"[1]"}
+			< speech_started",.*"audio_start_ms":0,"item_id":"item_1"
+			> {"type":"input_audio_buffer.append","audio":"[2 x6 pause x2]"}
+			< speech_stopped",.*"audio_end_ms":16,"item_id":"item_1"
+			< committed
+			< added
+			< done
+			< transcription.delta
+			< transcription.completed",.*"transcript":"s7:1-2"
+			< speech_started",.*"audio_start_ms":16,"item_id":"item_2"
+		`},
+		{KaldiGStreamer, "/client/ws/speech?content-type=audio/x-raw,+layout=(string)interleaved,+rate=(int)8000,+format=(string)S16LE", `
+			> audio 1 x100
 			< {"status": 0, "segment": 0, .*"transcript": "s7:1"}\], "final": false
-			> audio 2 pause
-			< "segment": 0, .*"transcript": "s7:1-2"}\], "final": true
-			> audio 3
+			> audio 2 x100 pause
+			< "segment": 0, .*"transcript": "s7:1-2", .*"word-alignment": \[{"start":0,"length":0.2,"word":"s7:1-2",.*"final": true}, "segment-start": 0, "segment-length": 0.2, "total-length": 0.2,
+			> audio 3 x100
 			< "segment": 1,
 			> EOS
-			< "segment": 1, .*"final": true
+			< "segment": 1, .*\[{"start":0,"length":0.1,.*"final": true}, "segment-start": 0.2, "segment-length": 0.1, "total-length": 0.3,
 			< close 1000
 		`},
 	} {
@@ -297,7 +340,7 @@ func TestVoskKeepsUndecodedAudio(t *testing.T) {
 	s := start(t, Options{Protocol: Vosk})
 	c := dial(t, s)
 	converse(t, c, 7, `
-		> audio 1 x30 pause
+		> audio 1 x30 pause x10
 		< "text" : "(.* )?s7:1"
 		> {"reset" : 1}
 		< "text" : ""
@@ -321,7 +364,7 @@ func TestFunASRKeeps(t *testing.T) {
 	converse(t, c, 7, `
 		> {"mode": "offline", "chunk_size": [5, 10, 5], "hotwords": "s7:0"}
 		> audio 1 pause
-		< "text": "s7:1 s7:0", "wav_name": "microphone", "is_final": true}
+		< "text": "s7:1 s7:0", "wav_name": "microphone", "is_final": true
 	`)
 	converse(t, c, 8, `
 		> audio 1

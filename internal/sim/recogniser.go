@@ -22,18 +22,20 @@ const (
 // word is a stretch of sound.
 type word struct {
 	text       string
-	start, end time.Duration // since the recogniser began
+	start, end time.Duration // since the recogniser's first audio
 }
 
 // recogniser finds the stretches of sound in audio (mono, 16 bits, little-endian) and puts them into words that tell how
 // long and how loud each was, as in "speech-420ms-31dB" (decibels below full scale). Stretches between two pauses make an
 // utterance, which begins with its number and ends with how much audio was heard by then and the checksum (CRC-32) of
 // it, as in "heard-3360ms-89abcdef": audio that is missing, or belongs to somebody else, shows in the text. All depends
-// on the samples alone, not on how they were cut into messages. It does no I/O.
+// on the samples alone, not on how they were cut into messages. The texts begin anew after finish; the times of the words go on, as
+// Vosk's do. It does no I/O.
 type recogniser struct {
 	rate    int64
 	window  int64  // samples in a window
-	samples int64  // heard since the beginning
+	before  int64  // heard before the last finish
+	samples int64  // heard since then
 	sum     uint32 // their checksum
 
 	inWindow int64 // samples of the window under way
@@ -131,14 +133,14 @@ func (r *recogniser) endUtterance() {
 	r.finished = append(r.finished, word{text: fmt.Sprintf("utterance-%d", r.spoken), start: first, end: first})
 	r.finished = append(r.finished, r.words...)
 	r.finished = append(r.finished, word{
-		text: fmt.Sprintf("heard-%dms-%08x", now.Milliseconds(), r.sum), start: now, end: now,
+		text: fmt.Sprintf("heard-%dms-%08x", r.samples*1000/r.rate, r.sum), start: now, end: now,
 	})
 	r.words = nil
 }
 
-// at returns the time of a sample.
+// at returns the time of one of the samples since the last finish.
 func (r *recogniser) at(sample int64) time.Duration {
-	return time.Duration(sample) * time.Second / time.Duration(r.rate)
+	return time.Duration(r.before+sample) * time.Second / time.Duration(r.rate)
 }
 
 // results returns the words of the utterances that have ended since it was last called.
@@ -156,11 +158,12 @@ func (r *recogniser) underWay() []word {
 	return r.words
 }
 
-// finish ends the utterance under way, returns what results would, and begins anew.
+// finish ends the utterance under way, returns what results would, and begins anew, the clock aside.
 func (r *recogniser) finish() []word {
 	r.endWord()
 	r.endUtterance()
-	words := r.finished
+	words, before := r.finished, r.before+r.samples
 	*r = *newRecogniser(int(r.rate))
+	r.before = before
 	return words
 }

@@ -39,6 +39,10 @@ type replies struct {
 	kind    frame.Opcode // of the current message
 	message []byte       // what has arrived of it
 
+	kept      []keptMessage // came while the server was stalled
+	keptBytes int
+	busyUntil time.Time // the recogniser decodes what it has heard until then, if the server is slow
+
 	queue  []answer
 	queued int // bytes of the payloads in queue
 	timer  loop.Timer
@@ -48,6 +52,12 @@ type replies struct {
 
 	silence  silence
 	underWay bool // a session is: see fragile.go
+}
+
+// keptMessage is a message that the server has not answered yet.
+type keptMessage struct {
+	kind    frame.Opcode
+	message []byte
 }
 
 func newReplies(k *conn, request *http.Request, dice *rand.Rand) *replies {
@@ -77,6 +87,7 @@ func (r *replies) start() {
 // stop drops all answers that were not sent yet.
 func (r *replies) stop() {
 	r.queue, r.queued, r.message, r.late = nil, 0, nil, nil
+	r.kept, r.keptBytes = nil, 0
 	r.timer.Stop()
 	r.lateTimer.Stop()
 	r.silence.stop()
@@ -92,7 +103,7 @@ func (r *replies) take(p piece) {
 	}
 	complete := p.last && p.header.Fin
 	if complete && len(r.message) == 0 {
-		r.answer(p.payload) // a whole message needs no copy
+		r.takeWhole(p.payload) // a whole message needs no copy
 		return
 	}
 	r.message = append(r.message, p.payload...)
@@ -102,23 +113,65 @@ func (r *replies) take(p piece) {
 		if cap(message) <= maxKept {
 			r.message = message[:0]
 		}
-		r.answer(message)
+		r.takeWhole(message)
+	}
+}
+
+// takeWhole takes a whole message.
+func (r *replies) takeWhole(message []byte) {
+	r.silence.broken()
+	r.heard()
+	switch {
+	case r.conn.stalled || r.conn.dead:
+	case r.conn.server.stalled.Load() || len(r.kept) > 0:
+		r.kept = append(r.kept, keptMessage{r.kind, bytes.Clone(message)})
+		r.keptBytes += len(message)
+	default:
+		r.answer(r.kind, message)
+	}
+}
+
+// resume answers what came while the server was stalled.
+func (r *replies) resume() {
+	for len(r.kept) > 0 && !r.conn.stalled && !r.conn.dead { // answering may stop everything and empty the list
+		m := r.kept[0]
+		r.kept = r.kept[1:]
+		r.keptBytes -= len(m.message)
+		r.answer(m.kind, m.message)
+	}
+	r.kept, r.keptBytes = nil, 0
+	if len(r.queue) > 0 {
+		r.sendDue()
+	}
+	if len(r.late) > 0 {
+		r.sendLateOnes()
 	}
 }
 
 // answer answers a message, at once or later.
-func (r *replies) answer(message []byte) {
-	r.silence.broken()
-	r.heard()
-	if r.conn.stalled || r.conn.dead {
-		return
-	}
+func (r *replies) answer(kind frame.Opcode, message []byte) {
 	if r.voice.hit(r.voice.nasty.SilentDeath) {
 		r.conn.dead = true
 		return
 	}
-	r.dialogue.hear(&r.voice, r.kind, message)
+	before := r.length()
+	r.dialogue.hear(&r.voice, kind, message)
+	if factor := r.conn.server.slowness(); factor > 0 {
+		now := time.Now()
+		if r.busyUntil.Before(now) {
+			r.busyUntil = now
+		}
+		r.busyUntil = r.busyUntil.Add(time.Duration(factor * float64(max(0, r.length()-before))))
+	}
 	r.speak()
+}
+
+// length returns how much audio the dialogue has heard, as far as it knows.
+func (r *replies) length() time.Duration {
+	if d, ok := r.dialogue.(interface{ length() time.Duration }); ok {
+		return d.length()
+	}
+	return 0
 }
 
 // speak sends what the dialogue said, at once or later.
@@ -144,6 +197,9 @@ func (r *replies) send(said reply) {
 	delay := o.Latency + a.delay
 	if o.Jitter > 0 {
 		delay += time.Duration(r.dice.Int64N(int64(o.Jitter) + 1))
+	}
+	if !r.busyUntil.IsZero() {
+		delay += max(0, time.Until(r.busyUntil))
 	}
 	if a.reply.late > 0 {
 		r.sendLate(a, delay+a.reply.late)
@@ -176,6 +232,9 @@ func (r *replies) sendLate(a answer, delay time.Duration) {
 
 // sendLateOnes sends the late replies whose time has come.
 func (r *replies) sendLateOnes() {
+	if r.conn.server.stalled.Load() {
+		return
+	}
 	now := time.Now()
 	for len(r.late) > 0 && !r.late[0].due.After(now) {
 		a := r.late[0]
@@ -189,10 +248,15 @@ func (r *replies) sendLateOnes() {
 }
 
 // full reports whether no more messages should be read for now.
-func (r *replies) full() bool { return r.queued > maxQueuedBytes || len(r.queue) > maxQueued }
+func (r *replies) full() bool {
+	return r.queued+r.keptBytes > maxQueuedBytes || len(r.queue)+len(r.kept) > maxQueued
+}
 
-// sendDue sends the answers whose time has come.
+// sendDue sends the answers whose time has come. A stalled server sends them when it goes on.
 func (r *replies) sendDue() {
+	if r.conn.server.stalled.Load() {
+		return
+	}
 	now := time.Now()
 	for len(r.queue) > 0 && !r.queue[0].due.After(now) {
 		a := r.queue[0]
@@ -217,6 +281,10 @@ func (r *replies) perform(a *answer) {
 	case resets:
 		k.flush()
 		k.cut()
+		return
+	case dies:
+		k.die()
+		k.server.runOutOfMemory()
 		return
 	case closes:
 		k.closeWith(k.server.options.Fail.CloseCode, "closed on request")

@@ -4,7 +4,8 @@
 // little memory and CPU. It echoes messages, or speaks the protocol of a speech server ([Protocols]): its start, results,
 // end, limits and what it keeps from one session to the next. The Vosk server's transcript depends on nothing but the audio:
 // streams that were mixed up show. On request a server is slow, full, or fails in the ways that servers do ([FailOptions]),
-// or does what makes connections unsafe to use again ([NastyOptions]). Its methods may be called from any goroutine.
+// or does what makes connections unsafe to use again ([NastyOptions]), and dies, hangs and comes back when it is told to ([Server.Kill],
+// [Server.Stall]). Its methods may be called from any goroutine.
 //
 // Audio can carry its identity: a [Mark] says which session's it is. Each result names whatever the recogniser decoded since
 // its state was last cleared, in words such as "s17:3-5" (session 17, chunks 3 to 5), and so do settings that are in force
@@ -27,14 +28,23 @@ type Server struct {
 	// Static after Start.
 	options  Options
 	protocol *Protocol
-	listener net.Listener
+	addr     *net.TCPAddr
 	group    *loop.Group
 	lanes    []*lane // by the loops' numbers
 
-	ending context.Context // ends when Close is called
-	end    context.CancelFunc
-	tasks  sync.WaitGroup // the accept loop and the current handshakes
-	closed sync.Once
+	tasks    sync.WaitGroup // the accept loop, the current handshakes, and what revives the server
+	accepted atomic.Uint64  // connections
+	ending   context.Context
+	end      context.CancelFunc
+	closed   sync.Once
+
+	mu       sync.Mutex
+	listener net.Listener       // guarded by mu; nil while the server is dead
+	die      context.CancelFunc // guarded by mu; ends the present life
+	over     bool               // guarded by mu; Close was called
+
+	stalled atomic.Bool
+	slow    atomic.Uint64 // the bits of the factor
 
 	slots    slots
 	places   slots // of sessions, for NastyOptions.Full
@@ -66,19 +76,22 @@ func Start(o Options) (*Server, error) {
 		_ = listener.Close()
 		return nil, fmt.Errorf("starting event loops: %w", err)
 	}
-	s := &Server{options: o, listener: listener, group: group, slots: slots{limit: o.Sessions}}
+	s := &Server{options: o, addr: listener.Addr().(*net.TCPAddr), group: group, slots: slots{limit: o.Sessions}}
 	s.protocol, _ = protocolNamed(o.Protocol) // checked by Validate
 	s.places.limit = o.Nasty.Full
 	for range group.Loops() {
 		s.lanes = append(s.lanes, &lane{conns: make(map[*conn]struct{})})
 	}
 	s.ending, s.end = context.WithCancel(context.Background())
-	s.tasks.Go(s.accept)
+	s.Slow(o.Fail.Slow)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live(listener)
 	return s, nil
 }
 
 // Addr returns the address that the server listens on.
-func (s *Server) Addr() *net.TCPAddr { return s.listener.Addr().(*net.TCPAddr) }
+func (s *Server) Addr() *net.TCPAddr { return s.addr }
 
 // URL returns the address for clients on this machine, such as ws://127.0.0.1:9001, or wss:// with TLS.
 func (s *Server) URL() string {
@@ -96,8 +109,13 @@ func (s *Server) URL() string {
 // Close stops listening and closes all connections, as the end of a process does. It returns when all goroutines have ended.
 func (s *Server) Close() {
 	s.closed.Do(func() {
+		s.mu.Lock()
+		s.over = true
+		if s.listener != nil {
+			_ = s.listener.Close()
+		}
+		s.mu.Unlock()
 		s.end()
-		_ = s.listener.Close()
 		s.tasks.Wait()
 		s.group.Close()
 		s.slots.clear()

@@ -1,19 +1,35 @@
 package sim
 
 import (
+	"encoding/json"
+	"slices"
+	"time"
+
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
-// sherpaFrame is how much audio the model takes at a time, in bytes; what is less waits for more, or for the end.
-const sherpaFrame = 64
+const (
+	// sherpaFrame is how much audio the model takes at a time, in bytes; what is less waits for more, or for the end.
+	sherpaFrame = 64
+	// sherpaChunk is how much audio is decoded at a time at most, in bytes: 320 ms, as the streaming zipformers do.
+	sherpaChunk = sherpaPerSecond * 32 / 100
+	// sherpaPerSecond are the bytes of a second of audio: 16,000 samples of 32 bits.
+	sherpaPerSecond = 64000
+)
 
 // sherpaDialogue is a connection to sherpa-onnx's online server in C++ (k2-fsa/sherpa-onnx,
 // sherpa-onnx/csrc/online-websocket-server-impl.cc). The text Done ends the stream: a last result, "Done!", and the next
-// message begins another stream. Other texts are ignored.
+// message begins another stream. Other texts are ignored. Each chunk that was decoded is answered, silence as well. (Real models wait for
+// a whole chunk; here a chunk ends with its message.) start_time is where the segment begins in the stream, timestamps count from there.
 type sherpaDialogue struct {
 	heard     hearing
+	times     timeline
 	undecoded []byte
 	segment   int
+}
+
+func newSherpaDialogue() *sherpaDialogue {
+	return &sherpaDialogue{times: timeline{perSecond: sherpaPerSecond}}
 }
 
 func (d *sherpaDialogue) greet(*voice) {}
@@ -26,27 +42,41 @@ func (d *sherpaDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 		if whole == 0 {
 			return
 		}
-		d.heard.listen(d.undecoded[:whole])
+		for chunk := range slices.Chunk(d.undecoded[:whole], sherpaChunk) {
+			if d.heard.utterances(&d.times, chunk, func() { d.result(v, true, false) }) {
+				d.result(v, false, false)
+			}
+		}
 		d.undecoded = append(d.undecoded[:0], d.undecoded[whole:]...)
-		d.result(v, false)
 	case string(message) == "Done" && !v.hit(v.nasty.ResetIgnored):
 		d.heard.listen(d.undecoded)
-		d.result(v, true)
+		d.times.listen(d.undecoded)
+		d.result(v, true, true)
 		v.text(last, "Done!")
-		*d = sherpaDialogue{}
+		*d = *newSherpaDialogue()
 	}
 }
 
+func (d *sherpaDialogue) length() time.Duration { return d.times.length(d.times.heard) }
+
 // result gives a result: a final one at the end of an utterance.
-func (d *sherpaDialogue) result(v *voice, eof bool) {
-	r, pause := partial, d.heard.pause
-	if pause || eof {
+func (d *sherpaDialogue) result(v *voice, ends, eof bool) {
+	r := partial
+	if ends {
 		r = final
 	}
-	v.text(r, `{"text":%s,"tokens":[],"timestamps":[],"segment":%d,"start_time":0.00,"is_final":%t,"is_eof":%t}`,
-		quote(d.heard.words()), d.segment, r == final, eof)
-	if pause {
+	words := d.heard.words()
+	tokens, timestamps := []string{}, []float64{}
+	for _, w := range d.times.words(words) {
+		tokens, timestamps = append(tokens, w.text), append(timestamps, toMillisecond(w.start-d.times.start()))
+	}
+	list, _ := json.Marshal(tokens) // neither fails
+	times, _ := json.Marshal(timestamps)
+	v.text(r, `{"text":%s,"tokens":%s,"timestamps":%s,"segment":%d,"start_time":%.3f,"is_final":%t,"is_eof":%t}`,
+		quote(words), list, times, d.segment, d.times.start(), ends, eof)
+	if ends && !eof {
 		d.heard.next()
+		d.times.next()
 		d.segment++
 	}
 }

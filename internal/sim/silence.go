@@ -36,6 +36,10 @@ func (s *silence) judge() {
 		return
 	}
 	k := s.conn
+	if k.server.stalled.Load() { // it watches no clock
+		s.timer.Set(k.socket, s.limit, timerSilence)
+		return
+	}
 	if silent, ok := k.replies.dialogue.(interface{ silent(v *voice) }); ok && !k.stalled && !k.dead {
 		silent.silent(&k.replies.voice)
 		k.replies.speak()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
@@ -48,10 +49,8 @@ func (d *speechmaticsDialogue) hear(v *voice, kind frame.Opcode, message []byte)
 		}
 		d.added++
 		v.text(remark, `{"message": "AudioAdded", "seq_no": %d}`, d.added)
-		d.heard.listen(message)
-		d.times.listen(message)
-		if d.heard.pause || d.partials {
-			d.transcript(v, d.heard.pause)
+		if d.heard.utterances(&d.times, message, func() { d.transcript(v, true) }) && d.partials {
+			d.transcript(v, false)
 		}
 		return
 	}
@@ -129,6 +128,8 @@ func (d *speechmaticsDialogue) transcript(v *voice, ends bool) {
 	v.text(r, `{"message": "%s", "format": "2.9", "metadata": {"start_time": %g, "end_time": %g, "transcript": %s}, "results": %s}`,
 		name, start, end, quote(words), encoded)
 }
+
+func (d *speechmaticsDialogue) length() time.Duration { return d.times.length(d.times.heard) }
 
 func (d *speechmaticsDialogue) fail(v *voice, kind, reason string, code frame.CloseCode) {
 	v.text(remark, `{"message": "Error", "type": "%s", "reason": %s}`, kind, quote(reason))

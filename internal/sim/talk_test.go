@@ -14,8 +14,9 @@ import (
 
 // talk holds a conversation with a server, line by line:
 //
-//	> text           send a text message; [3] in it is the audio of session 7's chunk 3 in base64
-//	> audio 3        send session 7's chunk 3; "audio 3 pause" with a pause behind it, "audio 3 x100" of 100 blocks
+//	> text           send a text message; "[3]" in it is the audio of session 7's chunk 3 in base64
+//	> audio 3        send session 7's chunk 3; "audio 3 pause" with a pause behind it, "audio 3 x100" of 100 blocks,
+//	                 "audio 3 x100 pause x20" with a pause behind the first 80 of them
 //	> binary text    send a binary message
 //	< pattern        receive a message that the regular expression matches
 //	< close 1000     see the server close with that code
@@ -29,7 +30,7 @@ func talk(t *testing.T, s *Server, path, script string) {
 	converse(t, c, 7, script)
 }
 
-var inBase64 = regexp.MustCompile(`\[(\d+)\]`)
+var inBase64 = regexp.MustCompile(`"\[\d[^]]*\]"`)
 
 // converse goes on with a conversation as some session.
 func converse(t *testing.T, c *websocket.Conn, session uint64, script string) {
@@ -44,7 +45,7 @@ func converse(t *testing.T, c *websocket.Conn, session uint64, script string) {
 			say(t, c, websocket.MessageBinary, []byte(strings.TrimPrefix(strings.TrimPrefix(line, "> binary"), " ")))
 		case strings.HasPrefix(line, "> "):
 			message := inBase64.ReplaceAllStringFunc(line[2:], func(seq string) string {
-				return base64.StdEncoding.EncodeToString(audioOf(t, session, strings.Trim(seq, "[]")))
+				return `"` + base64.StdEncoding.EncodeToString(audioOf(t, session, strings.Trim(seq, `"[]`))) + `"`
 			})
 			say(t, c, websocket.MessageText, []byte(message))
 		case strings.HasPrefix(line, "< close "):
@@ -63,17 +64,20 @@ func converse(t *testing.T, c *websocket.Conn, session uint64, script string) {
 	}
 }
 
-// audioOf returns audio as the conversation says it: a chunk's number, how long it is, and whether the speaker pauses.
+// audioOf returns audio as the conversation says it: a chunk's number, how many blocks it has, whether the speaker pauses, and how many
+// of the blocks are behind the pause.
 func audioOf(t *testing.T, session uint64, words string) []byte {
 	t.Helper()
-	m, blocks := Mark{Session: session}, 4
+	m, blocks, pause, behind := Mark{Session: session}, 4, false, 0
 	for i, word := range strings.Fields(words) {
 		var err error
 		switch {
 		case i == 0:
 			_, err = fmt.Sscan(word, &m.Seq)
 		case word == "pause":
-			m.Pause = true
+			pause = true
+		case pause:
+			_, err = fmt.Sscanf(word, "x%d", &behind)
 		default:
 			_, err = fmt.Sscanf(word, "x%d", &blocks)
 		}
@@ -81,7 +85,10 @@ func audioOf(t *testing.T, session uint64, words string) []byte {
 			t.Fatal(err)
 		}
 	}
-	audio := AppendMark(nil, m, 1)
-	m.Pause = false
-	return AppendMark(audio, m, blocks-1)
+	if !pause {
+		return AppendMark(nil, m, blocks)
+	}
+	paused := m
+	paused.Pause = true
+	return AppendMark(AppendMark(AppendMark(nil, m, blocks-behind-1), paused, 1), m, behind)
 }

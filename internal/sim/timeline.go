@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"fmt"
 	"math"
 	"strings"
+	"time"
 )
 
 // timeline tells the times of audio by its bytes.
@@ -15,6 +17,8 @@ type timeline struct {
 // sampleBytes are the bytes of a sample, by what services call its encoding.
 var sampleBytes = map[string]int{
 	"linear16": 2, "linear32": 4, "pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1, "alaw": 1, "pcm_mulaw": 1,
+	"audio/pcm": 2, "audio/pcmu": 1, "audio/pcma": 1, "audio/l16": 2, "audio/mulaw": 1, "audio/alaw": 1,
+	"float32": 4, "int16": 2, "uint8": 1,
 }
 
 // newTimeline returns one for so many samples a second in all channels. What is not known, or compressed, counts as 16 kHz in 16
@@ -37,12 +41,33 @@ func (t *timeline) next() { t.from = t.heard }
 
 // at returns the time of a byte in seconds, to the millisecond.
 func (t *timeline) at(bytes int) float64 {
-	return math.Round(float64(bytes)*1000/float64(t.perSecond)) / 1000
+	return toMillisecond(float64(bytes) / float64(t.perSecond))
+}
+
+// ms returns the time of a byte in whole milliseconds.
+func (t *timeline) ms(bytes int) int { return (bytes*1000 + t.perSecond/2) / t.perSecond }
+
+// length returns how long so many bytes last.
+func (t *timeline) length(bytes int) time.Duration {
+	return time.Duration(float64(bytes) / float64(t.perSecond) * float64(time.Second))
 }
 
 func (t *timeline) start() float64    { return t.at(t.from) }
 func (t *timeline) end() float64      { return t.at(t.heard) }
 func (t *timeline) duration() float64 { return t.at(t.heard - t.from) }
+
+// toMillisecond rounds seconds.
+func toMillisecond(seconds float64) float64 { return math.Round(seconds*1000) / 1000 }
+
+// inMilliseconds returns seconds in whole milliseconds.
+func inMilliseconds(seconds float64) int { return int(math.Round(seconds * 1000)) }
+
+// clock returns the time of a byte as hours, minutes and seconds to the hundredth: "0:01:02.50".
+func (t *timeline) clock(bytes int) string {
+	hundredths := (bytes*100 + t.perSecond/2) / t.perSecond
+	seconds := hundredths / 100
+	return fmt.Sprintf("%d:%02d:%02d.%02d", seconds/3600, seconds/60%60, seconds%60, hundredths%100)
+}
 
 // timedWord is a word of a transcript with its time in seconds.
 type timedWord struct {

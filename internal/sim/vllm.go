@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
@@ -18,6 +19,7 @@ type vllmDialogue struct {
 	queue     [][]byte
 	heard     hearing
 	said      []byte // what the generation has said
+	bytes     int    // of audio in all: 16 kHz in 16 bits
 }
 
 func (d *vllmDialogue) greet(v *voice) {
@@ -51,6 +53,7 @@ func (d *vllmDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			d.fail(v, "Can't process empty audio.", "invalid_audio")
 		default:
 			d.queue = append(d.queue, audio)
+			d.bytes += len(audio)
 		}
 	case "input_audio_buffer.commit":
 		switch {
@@ -99,6 +102,8 @@ func (d *vllmDialogue) done(v *voice) {
 	d.running, d.said = false, d.said[:0]
 	d.heard.clear()
 }
+
+func (d *vllmDialogue) length() time.Duration { return time.Duration(d.bytes) * time.Second / 32000 }
 
 func (d *vllmDialogue) fail(v *voice, text, code string) {
 	v.text(remark, `{"type":"error","error":%s,"code":%s}`, quote(text), quote(code))

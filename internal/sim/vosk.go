@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
@@ -30,7 +31,8 @@ const voskFrame = 320
 // states: alphacep/vosk-api, src/recognizer.cc), whose habits it keeps: a configuration is not answered, and ignored
 // once the recogniser exists; every binary message gets exactly one answer; what the server cannot read makes it fail
 // with 1011. A reset right after an utterance that ended by itself does nothing and answers with an empty text: audio that
-// was not decoded yet stays. (What marks tell; the clock and the checksum of the words begin anew with every reset.)
+// was not decoded yet stays. Times count from the recogniser's first audio, and go on over resets. (What marks tell; the checksum of the
+// words begins anew with every reset.)
 type voskDialogue struct {
 	rate       int
 	words      bool     // list the words with their times
@@ -38,8 +40,9 @@ type voskDialogue struct {
 	recogniser *recogniser
 
 	marks     hearing
-	undecoded []byte // less than a frame
-	running   bool   // audio was taken since the last final result
+	times     timeline // of what was decoded for the marks
+	undecoded []byte   // less than a frame
+	running   bool     // audio was taken since the last final result
 
 	out []byte // the last answer, kept for its memory
 }
@@ -57,6 +60,7 @@ func (d *voskDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	}
 	if d.recogniser == nil {
 		d.recogniser = newRecogniser(d.rate)
+		d.times = newTimeline("int16", d.rate)
 	}
 	switch {
 	case kind == frame.Binary:
@@ -81,6 +85,7 @@ func (d *voskDialogue) listen(v *voice, audio []byte) {
 	d.undecoded = append(d.undecoded, audio...)
 	whole := len(d.undecoded) / voskFrame * voskFrame
 	d.marks.listen(d.undecoded[:whole])
+	d.times.listen(d.undecoded[:whole])
 	d.undecoded = append(d.undecoded[:0], d.undecoded[whole:]...)
 	words := d.recogniser.results()
 	if len(words) == 0 && !d.marks.pause {
@@ -90,6 +95,7 @@ func (d *voskDialogue) listen(v *voice, audio []byte) {
 	d.running = false
 	words = d.withMarks(words)
 	d.marks.next()
+	d.times.next()
 	v.say(d.final(final, words))
 }
 
@@ -101,19 +107,21 @@ func (d *voskDialogue) finish() reply {
 	}
 	d.running = false
 	d.marks.listen(d.undecoded)
+	d.times.listen(d.undecoded)
 	d.undecoded = d.undecoded[:0]
 	words = d.withMarks(words)
 	d.marks.clear()
+	d.times.next()
 	return d.final(last, words)
 }
 
-// withMarks adds the marks that were heard, and the phrases that the recogniser is bound to.
+// withMarks adds the marks that were heard, with the time of the utterance, and the phrases that the recogniser is bound to.
 func (d *voskDialogue) withMarks(words []word) []word {
 	if len(d.marks.runs) == 0 {
 		return words
 	}
 	for _, text := range append([]string{d.marks.words()}, d.phrases...) {
-		words = append(words, word{text: text})
+		words = append(words, word{text: text, start: d.times.length(d.times.from), end: d.times.length(d.times.heard)})
 	}
 	return words
 }
@@ -191,4 +199,11 @@ func plain(text string) string {
 		}
 		return r
 	}, text)
+}
+
+func (d *voskDialogue) length() time.Duration {
+	if d.recogniser == nil {
+		return 0
+	}
+	return d.recogniser.at(d.recogniser.samples)
 }

@@ -50,6 +50,45 @@ func TestVoskLayout(t *testing.T) {
 	}
 }
 
+// The clock goes on over resets; the words begin anew.
+func TestVoskTimesGoOn(t *testing.T) {
+	d := newVoskDialogue()
+	times := func(r reply) (list string) {
+		var said struct {
+			Result []struct {
+				Start, End float64
+				Word       string
+			}
+		}
+		if err := json.Unmarshal(r.payload, &said); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range said.Result {
+			word, _, _ := strings.Cut(w.Word, "-")
+			list += fmt.Sprintf("%s %.2f %.2f ", word, w.Start, w.End)
+		}
+		return list
+	}
+	audio := tone(sound{100 * ms, 0}, sound{200 * ms, 9000})
+	for _, want := range []string{
+		"utterance 0.10 0.10 speech 0.10 0.30 heard 0.30 0.30 ",
+		"utterance 0.40 0.40 speech 0.40 0.60 heard 0.60 0.60 ",
+	} {
+		answerOf(d, frame.Binary, audio)
+		r := answerOf(d, frame.Text, []byte(voskReset))
+		if got := times(r); got != want || !strings.Contains(string(r.payload), `"utterance-1"`) {
+			t.Errorf("got %s; want %s", got, want)
+		}
+	}
+	marked := func(seq uint16) []byte { return AppendMark(nil, Mark{Session: 7, Seq: seq, Pause: true}, 200) } // 100 ms
+	if got := times(answerOf(d, frame.Binary, marked(1))); !strings.Contains(got, "s7:1 0.60 0.70 ") {
+		t.Errorf("marks: got %s", got)
+	}
+	if got := times(answerOf(d, frame.Binary, marked(2))); !strings.Contains(got, "s7:2 0.70 0.80 ") {
+		t.Errorf("marks of the next utterance: got %s", got)
+	}
+}
+
 func TestVoskDialogue(t *testing.T) {
 	speech := string(tone(sound{200 * ms, 9000}))
 	pause := string(tone(sound{500 * ms, 0}))

@@ -53,9 +53,9 @@ func TestProfiles(t *testing.T) {
 			}
 			risk := risks[protocol]
 			reused := p.Reuse != profile.OneShot || risk != ""
-			sessions := 300
+			sessions := 150
 			if reused {
-				sessions = 1500
+				sessions = 700
 			}
 			set := set(t, 16, Options{
 				Server: sim.Options{Protocol: protocol, Jitter: time.Millisecond},
@@ -136,7 +136,7 @@ func TestProfilesAgainstNastyServers(t *testing.T) {
 				},
 			})
 			report := huntOn(t, set, hunt.Options{
-				Protocol: test.protocol, Sessions: 250, Seed: 7, Concurrency: 32, Settings: 0.02, Timeout: time.Second,
+				Protocol: test.protocol, Sessions: 150, Seed: 7, Concurrency: 32, Settings: 0.02, Timeout: time.Second,
 			})
 			if err := report.Err(); err != nil {
 				t.Error(err)

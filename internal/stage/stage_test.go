@@ -63,7 +63,7 @@ func TestOneShot(t *testing.T) {
 					}
 				},
 			})
-			report := huntOn(t, s, hunt.Options{Protocol: protocol, Sessions: 300, Settings: 0.5, Seed: 3})
+			report := huntOn(t, s, hunt.Options{Protocol: protocol, Sessions: 150, Settings: 0.5, Seed: 3})
 			if err := report.Err(); err != nil {
 				t.Error(err)
 			}
@@ -77,7 +77,7 @@ func TestOneShot(t *testing.T) {
 // Over connections that are used again.
 func TestEcho(t *testing.T) {
 	s := set(t, 4, Options{Proxy: func(s *app.Settings) { s.Profile = "echo" }})
-	report := huntOn(t, s, hunt.Options{Protocol: sim.Echo, Sessions: 5_000, Seed: 4})
+	report := huntOn(t, s, hunt.Options{Protocol: sim.Echo, Sessions: 2_000, Seed: 4})
 	if err := report.Err(); err != nil {
 		t.Error(err)
 	}

@@ -57,15 +57,24 @@ func (v size) Set(text string) error {
 }
 
 // NewDuration returns the value for a time span, at most [MaxDuration].
-func NewDuration(p *time.Duration, least time.Duration) Value { return duration{p, least, false} }
+func NewDuration(p *time.Duration, least time.Duration) Value {
+	return duration{p, least, MaxDuration, false}
+}
+
+// NewDurationWithin returns the value for a time span from least to most.
+func NewDurationWithin(p *time.Duration, least, most time.Duration) Value {
+	return duration{p, least, most, false}
+}
 
 // NewLimit returns the value for a time span, at most [MaxDuration], or none, which is [NoLimit].
-func NewLimit(p *time.Duration, least time.Duration) Value { return duration{p, least, true} }
+func NewLimit(p *time.Duration, least time.Duration) Value {
+	return duration{p, least, MaxDuration, true}
+}
 
 type duration struct {
-	p      *time.Duration
-	least  time.Duration
-	orNone bool
+	p           *time.Duration
+	least, most time.Duration
+	orNone      bool
 }
 
 // NoLimit is a time span that does not end. Its text is none.
@@ -84,7 +93,7 @@ func (v duration) Text() string {
 }
 
 func (v duration) Allowed() string {
-	return FormatDuration(v.least) + " to " + FormatDuration(MaxDuration) + v.none()
+	return FormatDuration(v.least) + " to " + FormatDuration(v.most) + v.none()
 }
 
 // none returns how an enumeration of what is allowed ends.
@@ -104,8 +113,8 @@ func (v duration) Set(text string) error {
 	if err != nil {
 		return Invalid("duration", text, "a number with a unit, such as 500ms, 10s or 1m30s"+v.none())
 	}
-	if d < v.least || d > MaxDuration {
-		return Invalid("duration", text, "a duration from "+FormatDuration(v.least)+" to "+FormatDuration(MaxDuration)+v.none())
+	if d < v.least || d > v.most {
+		return Invalid("duration", text, "a duration from "+FormatDuration(v.least)+" to "+FormatDuration(v.most)+v.none())
 	}
 	*v.p = d
 	return nil

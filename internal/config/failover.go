@@ -1,0 +1,70 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/value"
+)
+
+// failovers are what may become of a session whose server dies, the default first.
+var failovers = []string{"off", "replay"}
+
+// Replays reports whether sessions of the service are to go on with another server when theirs dies.
+func (s *Service) Replays() bool { return s.Failover == failovers[1] }
+
+// leastStallTimeout is the shortest time after which a server may be taken to have stalled: recognisers that work take most of a second.
+const leastStallTimeout = time.Second
+
+// checkFailover checks what of failover depends on other fields.
+func (s *Service) checkFailover(name string, problems *Problems) {
+	if s.StallTimeout > 0 && s.StallTimeout < leastStallTimeout {
+		problems.add(KindService, name, "stall-timeout", "%v",
+			value.Invalid("duration", value.FormatDuration(s.StallTimeout), "0s for no limit, or at least "+value.FormatDuration(leastStallTimeout)))
+	}
+	if s.Rebalance && !s.Replays() {
+		problems.add(KindService, name, "rebalance", "sessions can only be moved with failover: replay: set failover, or rebalance to false")
+	}
+	if s.CanaryText != "" && s.Canary == "" {
+		problems.add(KindService, name, "canary-text", "there are no results without a canary: set canary to the path of a WAV file, or remove canary-text")
+	}
+}
+
+// FailoverWarnings returns what is likely to be a mistake in what services say about failover. lookup returns a profile by its name, nil if
+// it is not known.
+func (s *Snapshot) FailoverWarnings(lookup func(name string) *profile.Profile) (warnings []string) {
+	for name, service := range s.Services() {
+		if p := lookup(service.Profile); p != nil {
+			warnings = append(warnings, service.failoverWarnings(name, p.Failover())...)
+		}
+	}
+	return warnings
+}
+
+// failoverWarnings returns what a service asks for, and its profile cannot do.
+func (s *Service) failoverWarnings(name string, can *profile.Failover) (warnings []string) {
+	if s.Replays() && can.Verdict == profile.Never {
+		why := can.Why
+		if why == "" {
+			why = "the profile does not say how"
+		}
+		warnings = append(warnings, fmt.Sprintf("the service %s has failover: replay, but sessions of the profile %s cannot be moved: %s", name, s.Profile, why))
+	}
+	if s.StallTimeout > 0 && can.Stall == profile.StallNone {
+		warnings = append(warnings, fmt.Sprintf(
+			"the service %s has a stall-timeout, but nothing in the profile %s tells a stalled server from one that has nothing to say", name, s.Profile))
+	}
+	return warnings
+}
+
+func checkCanaryText(text string) error {
+	const most = 1000
+	if len(text) > most || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return fmt.Errorf("invalid text: use at most %d bytes of text without control characters, on one line", most)
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package meter
+
+import "sync/atomic"
+
+// Cause is why a session leaves the server that serves it. Metrics, logs and the admin API name the causes.
+type Cause uint8
+
+// The causes.
+const (
+	// Lost: the connection to the server was lost.
+	Lost Cause = iota
+	// Protocol: the server broke RFC 6455, or sent what the session did not ask for.
+	Protocol
+	// Closed: the server closed the session with a code that is not its last word.
+	Closed
+	// Stalled: the server did not answer any more.
+	Stalled
+	// Drained: an operator empties the server.
+	Drained
+	// Ordered: an operator moves this session.
+	Ordered
+	// Rebalanced: another server has much more room.
+	Rebalanced
+
+	Causes = iota
+)
+
+// String returns the cause's name in metrics.
+func (c Cause) String() string {
+	return [Causes]string{"lost", "protocol", "closed", "stalled", "drained", "ordered", "rebalanced"}[c]
+}
+
+// Wish reports whether the session leaves a server that works.
+func (c Cause) Wish() bool { return c >= Drained }
+
+// Unassured is why a session is not assured: no other server could go on with it.
+type Unassured uint8
+
+// The reasons.
+const (
+	// UnassuredFormat: its audio, or what it says, cannot be sent again: see profile.Tracker.Whole.
+	UnassuredFormat Unassured = iota
+	// UnassuredWindow: what is not answered is older than the service's replay-window.
+	UnassuredWindow
+	// UnassuredMemory: all of replay-memory is in use.
+	UnassuredMemory
+	// UnassuredMessage: a message was too long to be kept.
+	UnassuredMessage
+
+	UnassuredReasons = iota
+)
+
+// String returns the reason's name in metrics.
+func (u Unassured) String() string {
+	return [UnassuredReasons]string{"format", "window", "memory", "message"}[u]
+}
+
+// Failovers counts the sessions that left a server, or were to leave it, by cause.
+type Failovers [Causes]struct {
+	Moved    uint64 // another server went on with them
+	NotMoved uint64 // they ended, or stayed if the server works
+}
+
+// failovers are a backend's counters of sessions that outlive servers. Any goroutine may add to them.
+type failovers struct {
+	moved, notMoved [Causes]atomic.Uint64
+	unassured       [UnassuredReasons]atomic.Uint64
+	stalls          atomic.Uint64
+}
+
+// FailedOver counts a session that left the backend, or was to leave it. moved tells that another server goes on with it.
+func (b *Backend) FailedOver(c Cause, moved bool) {
+	if moved {
+		b.failovers.moved[c].Add(1)
+	} else {
+		b.failovers.notMoved[c].Add(1)
+	}
+}
+
+// LostAssurance counts a session that no other server can go on with any more.
+func (b *Backend) LostAssurance(why Unassured) { b.failovers.unassured[why].Add(1) }
+
+// Stall counts a session on which the backend has stalled.
+func (b *Backend) Stall() { b.failovers.stalls.Add(1) }
+
+// addFailovers adds a backend's counters.
+func (t *Totals) addFailovers(f *failovers) {
+	for c := range f.moved {
+		t.Failovers[c].Moved += f.moved[c].Load()
+		t.Failovers[c].NotMoved += f.notMoved[c].Load()
+	}
+	for why := range f.unassured {
+		t.Unassured[why] += f.unassured[why].Load()
+	}
+	t.Stalls += f.stalls.Load()
+}

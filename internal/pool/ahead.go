@@ -1,0 +1,113 @@
+package pool
+
+// This file serves the clients of sessions that have lost their server, or must leave it ([Waiter.Ahead]). They wait in a list of their
+// own, the first first, and get a connection before all others: their clients are in the middle of something, and had a place until now. There
+// is room for all of them, whatever the queue's limit is, since there are no more of them than there are sessions. The functions are
+// called with the group's mutex held.
+
+// allows reports whether the client may use a connection of the pool.
+func (g *Group[C]) allows(w *Waiter[C], p *Pool[C]) bool {
+	switch {
+	case w.Only != nil:
+		return p == w.Only
+	case w.Avoid != nil && p == w.Avoid:
+		for _, other := range g.pools {
+			if other != p && other.leasable() && (other.dialable || other.counts[Idle] > 0) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// chooseFor returns the pool to lease a connection to the client from, or nil when none has one for it.
+func (g *Group[C]) chooseFor(w *Waiter[C]) (best *Pool[C]) {
+	if w.Only == nil && w.Avoid == nil {
+		return g.choose(w.Variant, w.Key)
+	}
+	for _, p := range g.pools {
+		if p.ready(w.Variant) && (best == nil || p.load(p.using()+1) < best.load(best.using()+1)) && g.allows(w, p) {
+			best = p
+		}
+	}
+	return best
+}
+
+// pushAhead puts a client at the end of the list.
+func (q *queue[C]) pushAhead(w *Waiter[C], now Instant) {
+	w.ready, w.since = make(chan C, 1), now
+	q.ahead = append(q.ahead, w)
+	w.tenant.ahead++
+	w.tenant.totals.Queued++
+	q.length++
+	q.totals.Queued++
+	w.position, w.ticket = len(q.ahead), q.totals.Queued
+}
+
+// removeAhead takes a client out of the list, and returns false when it is not there.
+func (q *queue[C]) removeAhead(w *Waiter[C]) bool {
+	for i, other := range q.ahead {
+		if other == w {
+			copy(q.ahead[i:], q.ahead[i+1:])
+			q.ahead[len(q.ahead)-1] = nil
+			q.ahead = q.ahead[:len(q.ahead)-1]
+			q.length--
+			w.tenant.ahead--
+			return true
+		}
+	}
+	return false
+}
+
+// sameNeeds reports whether two clients can use the same connections.
+func (w *Waiter[C]) sameNeeds(other *Waiter[C]) bool {
+	return w.Variant == other.Variant && w.Avoid == other.Avoid && w.Only == other.Only && w.tenant == other.tenant
+}
+
+// servableAhead returns the first client in the list for whom there is an idle connection; nil for none.
+func (g *Group[C]) servableAhead() *Waiter[C] {
+	var inVain *Waiter[C] // so that many clients with the same needs cost little more than one
+	for _, w := range g.queue.ahead {
+		if inVain != nil && w.sameNeeds(inVain) {
+			continue
+		}
+		if g.entitles(w.tenant) && g.chooseFor(w) != nil {
+			return w
+		}
+		inVain = w
+	}
+	return nil
+}
+
+// undialedAhead is [Group.undialed] for the clients in the list. It passes over those for whom no backend can dial at present, or,
+// if p is not nil, over those who may not use p. It returns how many it has still to skip.
+func (g *Group[C]) undialedAhead(skip int, p *Pool[C]) (found *Waiter[C], left int) {
+	var like *Waiter[C] // those before w that have the same needs
+	coming := 0         // connections that are being dialed, which these may use, and have not used up
+	dials := false      // a backend can dial for them
+	for _, w := range g.queue.ahead {
+		if like == nil || !w.sameNeeds(like) {
+			like, coming, dials = w, 0, false
+			for _, other := range g.pools {
+				if !other.leasable() || !g.allows(w, other) {
+					continue
+				}
+				if v := other.find(w.Variant); v != nil {
+					coming += v.coming
+				}
+				dials = dials || (p == nil && other.dialsForClients() || other == p) && g.entitles(w.tenant)
+			}
+		}
+		switch {
+		case coming > 0:
+			coming--
+			g.queue.count(w.Variant, -1)
+		case !dials:
+		case skip == 0:
+			return w, 0
+		default:
+			skip--
+		}
+	}
+	return nil, skip
+}

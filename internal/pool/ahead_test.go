@@ -1,0 +1,147 @@
+package pool
+
+import (
+	"errors"
+	"testing"
+)
+
+// aheadOf returns a client of a session that must move.
+func aheadOf(avoid, only *rigPool) *Waiter[int] {
+	w := &Waiter[int]{Ahead: true, Begun: true}
+	if avoid != nil {
+		w.Avoid = avoid.Pool
+	}
+	if only != nil {
+		w.Only = only.Pool
+	}
+	return w
+}
+
+// waits fails unless the client has to wait.
+func (r *rig) waits(w *Waiter[int]) {
+	r.t.Helper()
+	if _, ok, err := r.Acquire(w); ok || err != nil {
+		r.t.Fatalf("the client does not wait: %v, %v", ok, err)
+	}
+}
+
+// got fails unless the client has got a connection of the pool.
+func (r *rig) got(w *Waiter[int], p *rigPool) {
+	r.t.Helper()
+	select {
+	case n := <-w.Ready():
+		if r.slots[n].pool != p.Pool {
+			r.t.Error("the client got a connection of another pool")
+		}
+	default:
+		r.t.Error("the client got no connection")
+	}
+}
+
+// Sessions that move are served before all others, in their order, whatever the queue's limit is.
+func TestAheadOfAll(t *testing.T) {
+	r := newRig(t, Options{Queue: 1}, capped(3))
+	p := r.pools[0]
+	held := p.lease(3)
+	other := &Waiter[int]{}
+	r.waits(other)
+	if _, _, err := r.Acquire(&Waiter[int]{}); !errors.Is(err, ErrQueueFull) {
+		t.Errorf("a second client waits: %v", err)
+	}
+	first, second := aheadOf(nil, nil), aheadOf(nil, nil)
+	r.waits(first)
+	r.waits(second)
+	if n := r.Queue().Waiting; n != 3 {
+		t.Errorf("%d clients wait; want 3", n)
+	}
+	for i, w := range []*Waiter[int]{first, second, other} {
+		giveBack(held[i])
+		r.got(w, p)
+	}
+	if s := r.Queue(); s.Waiting != 0 || s.Totals.Served != 3 {
+		t.Errorf("the queue is %+v", s)
+	}
+}
+
+// A session gets no connection of the server that it left while another has room, and one of that server when there is no other.
+func TestAvoid(t *testing.T) {
+	r := newRig(t, Options{}, capped(2), capped(1))
+	left, next := r.pools[0], r.pools[1]
+	left.fill(1)
+	w := aheadOf(left, nil)
+	r.waits(w) // although a connection of the pool that it left is idle
+	if left.Demanded() || !next.Demanded() {
+		t.Errorf("dials: the pool that it left %v, the other %v", left.Demanded(), next.Demanded())
+	}
+	next.connect()
+	r.got(w, next)
+	again := aheadOf(left, nil) // the other is full
+	if _, ok, _ := r.Acquire(again); !ok || r.slots[1].State() != Leased {
+		t.Error("a session got no connection of the only server that has room")
+	}
+}
+
+// The one that is avoided is used as soon as the others cannot be reached.
+func TestAvoidUnreachable(t *testing.T) {
+	r := newRig(t, Options{}, capped(1), capped(1))
+	left, next := r.pools[0], r.pools[1]
+	left.fill(1)
+	w := aheadOf(left, nil)
+	r.waits(w)
+	next.SetDialable(false)
+	r.got(w, left)
+}
+
+// A session that is to move to a server waits for that one alone, and keeps nobody else waiting.
+func TestOnly(t *testing.T) {
+	r := newRig(t, Options{Queue: 9}, capped(2), capped(1))
+	wanted, other := r.pools[1], r.pools[0]
+	held := wanted.lease(1)
+	w := aheadOf(nil, wanted)
+	r.waits(w)
+	other.fill(1)
+	client := &Waiter[int]{}
+	if _, ok, _ := r.Acquire(client); !ok {
+		t.Error("a client waits beside an idle connection that the session cannot use")
+	}
+	if other.Demanded() {
+		t.Error("another server is dialed for a session that needs this one")
+	}
+	waiting := &Waiter[int]{}
+	r.waits(waiting)
+	if !other.Demanded() {
+		t.Error("nobody dials for a client behind a session that nobody can dial for")
+	}
+	giveBack(held[0])
+	r.got(w, wanted)
+	other.connect()
+	r.got(waiting, other)
+}
+
+// Those who leave, or are refused, are out.
+func TestAheadLeaves(t *testing.T) {
+	r := newRig(t, Options{}, capped(1))
+	p := r.pools[0]
+	held := p.lease(1)
+	gone, refused, last := aheadOf(nil, nil), aheadOf(nil, nil), aheadOf(nil, nil)
+	gone.Tenant, refused.Variant = "acme", "v"
+	for _, w := range []*Waiter[int]{gone, refused, last} {
+		r.waits(w)
+	}
+	if _, leased := r.Leave(gone, TimedOut); leased {
+		t.Error("who left has a lease")
+	}
+	if all, _ := r.Tenants(); len(all) != 1 {
+		t.Errorf("tenants that are left: %+v", all)
+	}
+	why := errors.New("no")
+	r.locked(func() { r.queue.refuse("v", why) })
+	if _, ok := <-refused.Ready(); ok || !errors.Is(refused.Refused(), why) {
+		t.Error("a client was not refused")
+	}
+	giveBack(held[0])
+	r.got(last, p)
+	if n := r.Queue().Waiting; n != 0 {
+		t.Errorf("%d are left", n)
+	}
+}

@@ -1,0 +1,194 @@
+package profile
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
+)
+
+// Script is what a client of the protocol says, so that the proxy can play a client: for the canary, and for profile verify. It is
+// immutable.
+type Script struct {
+	// Query is added to the query of the server's URL; empty for nothing.
+	Query string
+	// Start holds the messages that begin a session, Settings those that begin one with settings that no other session may inherit (nil for
+	// none), Follow those that follow the first message of audio, and End those that end the audio. They may contain a token.
+	Start, Settings, Follow, End []Message
+	// Envelope is the text message around audio, which AudioMark stands for, in base64. If it is empty, the message is binary: the audio
+	// itself or, with MessagePack, a map with the samples as an array of this name.
+	Envelope, MessagePack string
+	// Encoding (S16LE or F32LE), Rate (samples a second) and Chunk (how much is in a message) describe the audio, which has one channel.
+	Encoding Encoding
+	Rate     int
+	Chunk    time.Duration
+	// Silence is how much silence follows the end messages at most, until the last result has come.
+	Silence time.Duration
+	// Texts are the paths to the texts in results. [] stands for all items of a list.
+	Texts []string
+
+	declared    bool
+	ready, last []matcher
+	answers     *matchSet
+}
+
+// AudioMark stands for the audio in [Script.Envelope].
+const AudioMark = "$audio"
+
+// Script returns what the profile says about its clients, or nil if it says nothing.
+func (p *Profile) Script() *Script {
+	if !p.spec.script.declared {
+		return nil
+	}
+	return &p.spec.script
+}
+
+// AwaitsReady reports whether audio waits for a message of the server, and IsReady whether this is that message.
+func (s *Script) AwaitsReady() bool { return len(s.ready) > 0 }
+
+// IsReady reports whether audio waits for this message of the server.
+func (s *Script) IsReady(op frame.Opcode, payload []byte, token uint64) bool {
+	return s.answers.match(op, payload, token).class&isReady != 0
+}
+
+// HasLast reports whether the profile says which message of the server is a session's last. If not, the session ends with the server's
+// close or, where each message gets one answer, with the last answer.
+func (s *Script) HasLast() bool { return len(s.last) > 0 }
+
+// IsLast reports whether this message of the server, after the client's end, is the session's last.
+func (s *Script) IsLast(op frame.Opcode, payload []byte, token uint64) bool {
+	return s.answers.match(op, payload, token).class&isUntil != 0
+}
+
+func newScript() Script {
+	return Script{Encoding: S16LE, Rate: 16000, Chunk: 100 * time.Millisecond}
+}
+
+// compile prepares the matchers.
+func (s *Script) compile() {
+	s.answers = newMatchSet(maxMessage, nil, use{s.ready, isReady}, use{s.last, isUntil})
+}
+
+var scriptKeys = []string{
+	"query", "start", "settings", "ready", "audio", "messagepack", "encoding", "rate", "chunk", "follow", "end", "silence", "last", "text",
+}
+
+// script reads what the profile says about its clients.
+func (r *reader) script(s *spec, n *strictyaml.Node) {
+	if isNone(n) {
+		s.script = newScript()
+		return
+	}
+	to := &s.script
+	to.declared = true
+	for _, f := range r.below(s, "client", n, scriptKeys...) {
+		switch f.key {
+		case "query":
+			to.Query = ""
+			if isNone(f.value) {
+				break
+			}
+			if r.setText(&to.Query, f.value); strings.ContainsAny(to.Query, " #?") {
+				r.problem(placeOf(f.value), "invalid query %q: use name=value, joined by &, percent-encoded and without the question mark", to.Query)
+			}
+		case "start":
+			to.Start = r.messages(f.value)
+		case "settings":
+			to.Settings = r.messages(f.value)
+		case "ready":
+			to.ready = r.matchers(f.value, messageKeys)
+		case "audio":
+			to.Envelope = ""
+			if isNone(f.value) {
+				break
+			}
+			if r.setText(&to.Envelope, f.value); strings.Count(to.Envelope, AudioMark) != 1 {
+				r.problem(placeOf(f.value), "invalid message %q: use a text that contains %s once, which stands for the audio in base64, or none for audio in binary messages", to.Envelope, AudioMark)
+			}
+		case "messagepack":
+			to.MessagePack = ""
+			if !isNone(f.value) {
+				r.setText(&to.MessagePack, f.value)
+			}
+		case "encoding":
+			if i, ok := r.word(f.value, encodingNames[S16LE], encodingNames[F32LE]); ok {
+				to.Encoding = S16LE + Encoding(i)
+			}
+		case "rate":
+			if rate, ok := r.number(f.value, 1000, 192000); ok {
+				to.Rate = int(rate)
+			}
+		case "chunk":
+			if r.setDuration(&to.Chunk, f.value); to.Chunk < 10*time.Millisecond || to.Chunk > 5*time.Second {
+				r.problem(placeOf(f.value), "%s is out of range: use a duration from 10ms to 5s", f.value.Value)
+			}
+		case "follow":
+			to.Follow = r.messages(f.value)
+		case "end":
+			to.End = r.messages(f.value)
+		case "silence":
+			if r.setDuration(&to.Silence, f.value); to.Silence > time.Minute {
+				r.problem(placeOf(f.value), "%s is out of range: use a duration from 0 to 1m", f.value.Value)
+			}
+		case "last":
+			to.last = r.matchers(f.value, messageKeys)
+		case "text":
+			r.texts(to, f.value)
+		}
+	}
+}
+
+// texts reads the paths to the texts in results.
+func (r *reader) texts(to *Script, n *strictyaml.Node) {
+	to.Texts = nil
+	if isNone(n) {
+		return
+	}
+	for _, item := range items(n) {
+		text, ok := r.text(item)
+		if !ok {
+			continue
+		}
+		if _, err := parsePath(strings.ReplaceAll(text, "[]", "[0]")); err != nil {
+			r.problem(placeOf(item), "%v", fmt.Errorf("invalid path %q: use keys with dots between them, and [] for all items of a list, such as segments[].text", text))
+			continue
+		}
+		to.Texts = append(to.Texts, text)
+	}
+}
+
+// checkScript finds what does not fit together in what the profile says about its clients.
+func (r *reader) checkScript(s *spec) {
+	c := &s.script
+	if !c.declared {
+		return
+	}
+	if c.Envelope != "" && c.MessagePack != "" {
+		r.problem(s.place("client.messagepack", "client.audio"), "audio is in a text message by client.audio, and in a MessagePack map by client.messagepack: set one of them to none")
+	}
+	if c.MessagePack != "" && c.Encoding != F32LE {
+		r.problem(s.place("client.messagepack", "client.encoding"), "client.messagepack sends 32-bit floats: set client.encoding to f32le")
+	}
+}
+
+// script writes what the profile says about its clients.
+func (w *writer) script(s *Script) {
+	if !s.declared {
+		return
+	}
+	d := newScript()
+	encoding := ""
+	if s.Encoding != d.Encoding {
+		encoding = s.Encoding.String()
+	}
+	before := w.Len()
+	w.mapping("client", "query", quote(s.Query), "start", messagesYAML(s.Start), "settings", messagesYAML(s.Settings),
+		"ready", matchersYAML(s.ready), "audio", quote(s.Envelope), "messagepack", quote(s.MessagePack), "encoding", encoding,
+		"rate", numberYAML(s.Rate, d.Rate), "chunk", durationYAML(s.Chunk, d.Chunk), "follow", messagesYAML(s.Follow), "end", messagesYAML(s.End),
+		"silence", durationYAML(s.Silence, 0), "last", matchersYAML(s.last), "text", oneOrFlow(quoted(s.Texts)))
+	if w.Len() == before {
+		w.line(2, "client: {}")
+	}
+}

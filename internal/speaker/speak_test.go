@@ -1,0 +1,167 @@
+package speaker_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/sim"
+	"github.com/wsbouncer/wsbouncer/internal/speaker"
+	"github.com/wsbouncer/wsbouncer/internal/wav"
+)
+
+// tone returns a recording of a sound with pauses.
+func tone(rate, channels int, length time.Duration) *wav.Audio {
+	a := &wav.Audio{SampleRate: rate, Channels: channels, BitsPerSample: 16}
+	for i := range int(length.Seconds() * float64(rate)) {
+		v := 0.0
+		if i*2/rate%2 == 0 {
+			v = 12000 * math.Sin(2*math.Pi*440*float64(i)/float64(rate))
+		}
+		for range channels {
+			a.PCM = binary.LittleEndian.AppendUint16(a.PCM, uint16(int16(v)))
+		}
+	}
+	return a
+}
+
+func named(t *testing.T, name string) *profile.Profile {
+	t.Helper()
+	p, err := profile.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func serve(t *testing.T, o sim.Options) *sim.Server {
+	t.Helper()
+	s, err := sim.Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// speak holds a session with a simulated server.
+func speak(t *testing.T, server *sim.Server, name string, audio *wav.Audio, o speaker.Options) (*speaker.Result, error) {
+	t.Helper()
+	p := named(t, name)
+	r, err := speaker.NewRecording(p, audio, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := handshake.ParseTarget("ws://" + server.Addr().String() + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Protocol = p.Subprotocol
+	target.AddQuery(p.Script().Query)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	established, err := target.Dial(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := speaker.NewConn(established, 10*time.Second)
+	defer conn.Abort()
+	defer context.AfterFunc(ctx, conn.Abort)()
+	o.Token = 0xfeed
+	result, err := r.Speak(ctx, conn, o)
+	conn.Close(frame.NormalClosure, time.Now().Add(time.Second))
+	return result, err
+}
+
+// A session with a simulated server of each protocol comes to its end.
+func TestSpeak(t *testing.T) {
+	for _, name := range sim.ProtocolNames() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := serve(t, sim.Options{Protocol: name})
+			result, err := speak(t, server, name, tone(8000, 2, 2*time.Second), speaker.Options{Pace: 100, First: 10 * time.Second})
+			heard := name != sim.Kyutai // which finds words only in audio with marks
+			if err != nil || !result.Complete || result.Heard != heard || result.Audio < 3 {
+				t.Errorf("%v, complete %v, heard %v, audio %d, %q", err, result.Complete, result.Heard, result.Audio, result.Text)
+			}
+		})
+	}
+}
+
+// What a profile says about its clients is what its servers understand of the audio.
+func TestScripts(t *testing.T) {
+	for _, name := range profile.Names() {
+		s := named(t, name).Script()
+		if s == nil {
+			if name != "one-shot" {
+				t.Errorf("%s does not say what a client says", name)
+			}
+			continue
+		}
+		if len(s.Texts) == 0 && name != "echo" {
+			t.Errorf("%s does not say where results have their text", name)
+		}
+	}
+	if _, err := speaker.NewRecording(named(t, "one-shot"), tone(8000, 1, time.Second), time.Minute); err == nil || !strings.Contains(err.Error(), "does not say what a client says") {
+		t.Error(err)
+	}
+}
+
+// A server that says nothing is late.
+func TestLate(t *testing.T) {
+	server := serve(t, sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Stall: 1}})
+	result, err := speak(t, server, "vosk", tone(16000, 1, time.Second), speaker.Options{Pace: 100, First: 20 * time.Millisecond})
+	var late *speaker.LateError
+	if !errors.As(err, &late) || late.What != "result" || result.Heard || result.Complete {
+		t.Errorf("%v, %+v", err, result)
+	}
+	server = serve(t, sim.Options{Protocol: sim.Watson, Nasty: sim.NastyOptions{ResetIgnored: 1}})
+	_, err = speak(t, server, "watson", tone(16000, 1, time.Second), speaker.Options{Last: 20 * time.Millisecond})
+	if !errors.As(err, &late) || late.What != "last result" {
+		t.Error(err)
+	}
+	server = serve(t, sim.Options{Protocol: sim.Watson, Nasty: sim.NastyOptions{GreetingDelayed: 1}})
+	_, err = speak(t, server, "watson", tone(16000, 1, time.Second), speaker.Options{Ready: 10 * time.Millisecond})
+	if !errors.As(err, &late) || late.What != "message that the server is ready" {
+		t.Error(err)
+	}
+}
+
+// A session that was told to be brief ends after its first result, and one that is cut has no end.
+func TestBriefAndCut(t *testing.T) {
+	server := serve(t, sim.Options{Protocol: sim.DashScope})
+	brief, err := speak(t, server, "dashscope", tone(16000, 1, 2*time.Second), speaker.Options{Pace: 20, Brief: true})
+	if err != nil || !brief.Complete || brief.Audio > 15 {
+		t.Errorf("%v, %d messages of audio, complete %v", err, brief.Audio, brief.Complete)
+	}
+	cut, err := speak(t, server, "dashscope", tone(16000, 1, 2*time.Second), speaker.Options{Cut: 3})
+	if err != nil || cut.Complete || cut.Audio != 3 || cut.Over != 0 {
+		t.Errorf("%v, %+v", err, cut)
+	}
+}
+
+func TestContains(t *testing.T) {
+	for _, c := range []struct {
+		said, wanted string
+		want         bool
+	}{
+		{"One, two: THREE.", "two three", true},
+		{"One, two: THREE.", "two thre", false},
+		{"twenty two three", "Two... Three!", true},
+		{"it's fine", "its", false},
+		{"語。音", "語 音", true},
+		{"anything", "", true},
+		{"", "a", false},
+	} {
+		if got := speaker.Contains(c.said, c.wanted); got != c.want {
+			t.Errorf("%q in %q: %v", c.wanted, c.said, got)
+		}
+	}
+}
