@@ -20,6 +20,7 @@ func (r *reader) check(s *spec) {
 	}
 	r.checkUnusedKeys(s)
 	r.checkReset(s)
+	r.checkLeave(s)
 	r.checkReplace(s)
 	r.checkRisks(s)
 	r.checkKeepalive(s)
@@ -27,6 +28,7 @@ func (r *reader) check(s *spec) {
 	r.checkLengths(s)
 	r.checkVariant(s)
 	r.checkPredial(s)
+	r.checkFailover(s)
 	r.checkScript(s)
 }
 

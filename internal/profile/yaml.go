@@ -29,7 +29,11 @@ func (w *writer) line(depth int, text string) {
 
 // key writes a key with its value, if there is one.
 func (w *writer) key(depth int, key, value string) {
-	if value != "" {
+	switch {
+	case value == "":
+	case value[0] == '\n': // a list in lines of its own
+		w.line(depth, key+":"+value)
+	default:
 		w.line(depth, key+": "+value)
 	}
 }
@@ -68,6 +72,11 @@ func (w *writer) spec(s *spec) {
 		end[3] = "close"
 	}
 	w.mapping("end", end...)
+	leaveUntil := matchersYAML(s.leave.until)
+	if leaveUntil == "" && len(s.leave.send) > 0 {
+		leaveUntil = "close"
+	}
+	w.mapping("leave", "send", messagesYAML(s.leave.send), "until", leaveUntil, "timeout", durationYAML(s.leave.timeout, d.leave.timeout))
 	if s.replace {
 		w.key(2, "replace", "reset")
 	}
@@ -89,6 +98,7 @@ func (w *writer) spec(s *spec) {
 		"idle", durationYAML(s.limits.Idle, d.limits.Idle), "message", numberYAML(s.limits.Message, d.limits.Message),
 		"greeting", numberYAML(s.limits.Greeting, d.limits.Greeting))
 	w.variant(&s.variant)
+	w.failover(&s.failover)
 }
 
 // mapping writes a key whose value is a mapping. pairs are its keys and values in turn; it leaves out empty values.

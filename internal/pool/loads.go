@@ -1,0 +1,35 @@
+package pool
+
+// Load is how busy one pool of a group is.
+type Load[C any] struct {
+	Pool   *Pool[C]
+	Leased int // connections that serve a session
+	Limit  int // most connections that there may be at present
+	// Free is how many more sessions could begin there, as far as its connections are concerned.
+	Free int
+	// Weighted is Limit times the weight: what the pool's part of all sessions is in proportion to.
+	Weighted float64
+	// Enabled: it is to get sessions, and Takes: it gets them now, and is not being started slowly.
+	Enabled, Takes bool
+}
+
+// Loads returns how busy the pools of the group are, in one step. Waiting is how many clients wait for a connection.
+func (g *Group[C]) Loads() (all []Load[C], waiting int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all = make([]Load[C], 0, len(g.pools))
+	for _, p := range g.pools {
+		l := Load[C]{
+			Pool: p, Leased: p.counts[Leased], Limit: p.limit, Weighted: float64(p.limit) * p.weight,
+			Enabled: p.mode == Enabled, Takes: p.leasable() && p.ramp >= 1,
+		}
+		if p.leasable() {
+			l.Free = p.counts[Idle]
+			if p.dialable {
+				l.Free = max(l.Free, p.limit-p.using()-p.counts[Retiring])
+			}
+		}
+		all = append(all, l)
+	}
+	return all, g.queue.length
+}

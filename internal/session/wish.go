@@ -1,0 +1,86 @@
+package session
+
+import (
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
+)
+
+// wish is an operator's wish, or the rebalancer's, that another backend goes on with an assured session. The session carries it out at its
+// next answered point, when no audio has to be sent again; from the time by on it does so by replay. Its backend works, so a wish never
+// ends a session: if no other backend has a place, the session stays where it is. It is data, owned by the session's loop.
+//
+// Whoever wishes sets it ([Session.setWish]) and looks at it again and again ([wish.state]); the session says what came of it, and
+// leaves that here until the next wish.
+type wish struct {
+	number uint64           // tells it from others; 0 for no wish
+	cause  meter.Cause      // Drained, Ordered or Rebalanced
+	to     *backend.Backend // the only one to go to; nil for any but the present one
+	by     loop.Instant     // when it goes by replay, if no answered point has come; 0 for never
+
+	// Set by the session.
+	state    wishState
+	why      string           // with wishRefused: why it stays
+	arrived  *backend.Backend // with wishGranted
+	replayed time.Duration    // with wishGranted: the audio that the next backend got again
+}
+
+// wishState is how far a session has come with a wish.
+type wishState uint8
+
+const (
+	wishPending wishState = iota // it waits for its next answered point
+	wishMoving                   // it has left its backend, or looks for a connection to another one
+	wishGranted                  // another backend goes on with it
+	wishRefused                  // it stays where it is, or has ended
+)
+
+// isOpen reports whether nobody knows yet what will come of the wish.
+func (w *wish) isOpen() bool { return w.number != 0 && w.state <= wishMoving }
+
+// setWish makes a wish, in place of an earlier one that is still pending. It returns why the session cannot be moved; empty if it can. It is
+// called on the session's loop.
+func (s *Session) setWish(w wish) (why string) {
+	place, why := s.wishPlace()
+	switch {
+	case why != "":
+		return why
+	case !s.record.Ended.IsZero():
+		return "the session is ending"
+	case s.life.state != relaying:
+		return "the session is " + s.life.state.String()
+	case place.isOpen() && place.state == wishMoving:
+		return "it is on its way to another backend already"
+	case w.to != nil && w.to == s.record.Backend:
+		return w.to.Name() + " serves it already"
+	}
+	*place = w
+	s.considerWish()
+	return ""
+}
+
+// wishOf returns the session's wish of that number; nil if another one has replaced it, or the session has lost its assurance. It is called
+// on the session's loop.
+func (s *Session) wishOf(number uint64) *wish {
+	if place, _ := s.wishPlace(); place != nil && place.number == number {
+		return place
+	}
+	return nil
+}
+
+// withdrawWish takes a pending wish back. It is called on the session's loop.
+func (s *Session) withdrawWish(number uint64) {
+	if w := s.wishOf(number); w != nil && w.state == wishPending {
+		*w = wish{}
+	}
+}
+
+// wishPlace returns where the session's wish is kept, or why the session cannot be moved.
+func (s *Session) wishPlace() (place *wish, why string) {
+	return nil, "its service has failover: off"
+}
+
+// considerWish carries out the session's wish if it can be carried out now. It is called when a wish was made, and when its time has come.
+func (s *Session) considerWish() {}
