@@ -104,6 +104,10 @@ var mayImport = map[string][]string{
 	"internal/hunt/cmd":     {"internal/app", "internal/hunt", "internal/profile", "internal/sim", "internal/stage"},
 	"internal/chaos":        {"internal/frame", "internal/handshake", "internal/hunt", "internal/load", "internal/proxyprocess", "internal/sim", "internal/spelling", "internal/api"},
 	"internal/chaos/cmd":    {"internal/chaos"},
+
+	"internal/failoverproof":     {"internal/admin/client", "internal/api", "internal/app", "internal/frame", "internal/handshake", "internal/hunt", "internal/profile", "internal/sim", "internal/speaker", "internal/spelling", "internal/stage"},
+	"internal/failoverproof/cmd": {"internal/failoverproof", "internal/profile"},
+
 	"internal/load":         {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/secure", "internal/spelling", "internal/wav"},
 	"internal/load/report":  {"internal/frame", "internal/load"},
 
