@@ -210,6 +210,9 @@ func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 		p.sessions.LimitsChanged()
 	}
 	p.ReloadCertificates()
+	if err := p.services.ReadCanaries(); err != nil { // it was good before
+		p.log.Error("canaries cannot be read again", "reason", err)
+	}
 	select {
 	case p.reconfigured <- struct{}{}:
 	default:
