@@ -27,9 +27,11 @@ type program struct {
 	early                          Early
 	hasGreeting, hasReady, hasBusy bool // the profile has matchers for such messages
 	hasAlive                       bool
+	leave                          leaveProgram
 	busyClose, busyStatus          []codeRange
 
 	failover *failoverProgram
+	tracker  *trackerProgram
 }
 
 // compile checks a profile and compiles it. It returns nil if the profile has problems.
@@ -46,6 +48,7 @@ func (r *reader) compile(s *spec) *Profile {
 	p.Reuse, p.Reason = s.effective()
 	p.program = newProgram(s, p.Reuse)
 	p.program.failover = newFailoverProgram(s)
+	p.program.tracker = newTrackerProgram(&s.failover, p.program.failover)
 	return p
 }
 
@@ -79,8 +82,10 @@ func newProgram(s *spec, reuse Reuse) *program {
 	server := []use{{s.greeting, isGreeting}, {s.ready, isReady}, {s.busy, isBusy}, {s.keepalive.answer, isAlive}}
 	p.alive, p.aliveEvery, p.hasAlive = s.keepalive.send, s.keepalive.every, len(s.keepalive.answer) > 0
 	p.timeout = s.reset.timeout
+	p.leave = newLeaveProgram(&s.leave)
+	server = append(server, use{s.leave.until, isLast})
 	if reuse == OneShot { // no matcher that concerns reuse is needed
-		p.fromClient = newMatchSet(p.longest, nil)
+		p.fromClient = p.leave.fromClient(s)
 		p.fromServer = newMatchSet(p.longest, nil, server...)
 		return p
 	}
