@@ -27,6 +27,7 @@ func (r *reader) check(s *spec) {
 	r.checkLengths(s)
 	r.checkVariant(s)
 	r.checkPredial(s)
+	r.checkFailover(s)
 	r.checkScript(s)
 }
 

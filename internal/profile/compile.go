@@ -28,6 +28,9 @@ type program struct {
 	hasGreeting, hasReady, hasBusy bool // the profile has matchers for such messages
 	hasAlive                       bool
 	busyClose, busyStatus          []codeRange
+
+	failover *failoverProgram
+	tracker  *trackerProgram
 }
 
 // compile checks a profile and compiles it. It returns nil if the profile has problems.
@@ -43,6 +46,8 @@ func (r *reader) compile(s *spec) *Profile {
 	s.script.compile()
 	p.Reuse, p.Reason = s.effective()
 	p.program = newProgram(s, p.Reuse)
+	p.program.failover = newFailoverProgram(s)
+	p.program.tracker = newTrackerProgram(&s.failover, p.program.failover)
 	return p
 }
 

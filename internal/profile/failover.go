@@ -1,6 +1,9 @@
 package profile
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Failover is what a profile says about sessions that go on with another server when theirs dies, hangs or is drained. It is immutable.
 // docs/reference/profiles.md explains every key; [Tracker] acts on it.
@@ -13,21 +16,40 @@ type Failover struct {
 	configure []configureSpec
 	forget    []matcher // messages of the client that no other server gets: keepalives, forced ends of an utterance
 	answered  []answerSpec
-	shift     []timeSpec
-	renumber  []numberSpec
-	hide      []matcher // messages of another server that the client has had from the first one: greetings
 	final     []matcher // results that are not revised any more, where answered does not say so
 	partial   []matcher // results that are revised later: hidden while another server catches up
+	heartbeat []matcher // messages that a server sends by its clock, whether or not it works: no sign of life
+	shift     []timeSpec
+	renumber  []numberSpec
+	hide      []hideSpec
 	prepend   prependSpec
 	force     forceSpec
-	lastWord  []codeRange // close codes that end a session for good, whoever might go on with it
+	lastWord  []codeRange // close codes that end a session for good, whoever might go on with it. 1000 after the client's end message does so too.
 
-	// Pace is how many times faster than real time a replay may be; 0 for no limit.
+	// Pace is how many times faster than real time a replay may be, from 1; 0 for no limit.
 	Pace float64
 	// Stall says how to tell that a server does not work any more.
 	Stall StallSign
 	// Continues tells that the times in results go on from one session of a connection to the next.
 	Continues bool
+}
+
+// unknownWhy is why sessions of a profile that says nothing about failover are not taken over.
+const unknownWhy = "the profile does not say how"
+
+// defaultPace is how many times faster than real time a replay is, unless the profile says otherwise.
+const defaultPace = 4
+
+// defaultLastWord are the close codes after which no other server goes on, unless the profile says otherwise: the client has broken the
+// protocol (RFC 6455, section 7.4.1), or the server's application refuses it.
+var defaultLastWord = []codeRange{{1002, 1003}, {1007, 1009}, {3000, 4999}}
+
+// newFailover returns what holds for a profile that says nothing.
+func newFailover() Failover {
+	return Failover{
+		Why: unknownWhy, Pace: defaultPace, lastWord: defaultLastWord,
+		audio: audioSpec{channels: choiceSpec{value: "1"}},
+	}
 }
 
 // Failover returns what the profile says about taking over sessions. It is never nil: by default, the verdict is [Never].
@@ -84,6 +106,9 @@ const (
 
 var encodingNames = []string{"other", "s16le", "f32le", "u8", "mulaw", "alaw"}
 
+// encodingOf returns the encoding with a name; EncodingOther if there is none.
+func encodingOf(name string) Encoding { return Encoding(max(0, slices.Index(encodingNames, name))) }
+
 // String returns the word for it in YAML.
 func (e Encoding) String() string { return encodingNames[e] }
 
@@ -100,6 +125,9 @@ type audioSpec struct {
 }
 
 // choiceSpec is a property of the audio: fixed, or named by the client.
+//
+// A text with parameters (within) begins with a type, up to the first ; or comma; parameters follow, separated in the same way. Blanks around
+// them do not count, nor does a type in brackets before a value, such as rate=(int)16000.
 type choiceSpec struct {
 	value   string            // unless the client names another
 	query   string            // parameter of the client's URL that names it; empty for none
@@ -126,7 +154,13 @@ var resendNames = []string{"last", "all", "merged"}
 type configureSpec struct {
 	messages []matcher
 	resend   Resend
-	except   []matcher // messages that match, but are not sent again
+	except   []matcher // messages that match, but are no configuration: they keep their place among the others
+}
+
+// hideSpec says which messages of another server the client has had from the first one, such as greetings.
+type hideSpec struct {
+	messages []matcher
+	most     int // how many of one server are hidden at most; 0 for all
 }
 
 // TimeUnit is the unit of times in messages.
@@ -162,9 +196,10 @@ type answerSpec struct {
 	messages []matcher
 	by       Means
 	times    []jsonPath // whose values are added; a path through [] takes the last item, or the greatest with most
+	where    *condition // of the items of the last [], only those that meet it count; nil for all. The path begins at the item.
 	most     bool
 	unit     TimeUnit
-	margin   time.Duration
+	margin   time.Duration // with MeansUtterance
 }
 
 // timeSpec is a path to times that count from the beginning of the server's audio. [] in a path stands for all items.
@@ -182,9 +217,9 @@ type numberSpec struct {
 
 // prependSpec says which list of a server's messages has the whole state, so that what the former server said must stay at its beginning.
 type prependSpec struct {
-	path  jsonPath  // to the list, or to a text; nil for none
-	final condition // what an item must have to stay; the zero value for every item
-	most  int       // items that the client gets at most; 0 for no limit
+	path  jsonPath   // to the list, or to a text; nil for none
+	final *condition // what an item must meet to stay; nil for every item. The path begins at the item.
+	most  int        // items that the client gets at most; 0 for no limit
 }
 
 // forceSpec is a request that makes the server give a final result now.

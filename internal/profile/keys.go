@@ -10,6 +10,7 @@ import (
 var profileKeys = []string{
 	"from", "summary", "source", "client", "reuse", "reason", "doubt", "unsafe", "predial", "subprotocol", "setup", "greeting", "ready", "busy",
 	"end", "replace", "early", "sticky", "unanswered", "answers", "tag", "stateless", "reset", "keepalive", "timeouts", "limits", "variant",
+	"failover",
 }
 
 // profile reads a profile into s, which holds what the profile inherits.
@@ -112,6 +113,8 @@ func (r *reader) key(s *spec, e entry) {
 			break
 		}
 		r.variant(s, e.value)
+	case "failover":
+		r.failover(s, e.value)
 	}
 }
 

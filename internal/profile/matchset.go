@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
@@ -9,8 +10,8 @@ import (
 
 const allMessages frame.Kinds = 1<<frame.Text | 1<<frame.Binary
 
-// class is a set of the roles that a profile can give a message.
-type class uint16
+// class is a set of the roles that a profile can give a message. failoverprogram.go has those that concern failover.
+type class uint64
 
 // The roles of messages from the server, then those of messages from a client.
 const (
@@ -77,8 +78,12 @@ func newMatchSet(limit int, capture jsonPath, uses ...use) *matchSet {
 				see(frame.Text, u.class, limit)
 			case m.json != nil:
 				for _, c := range m.json {
-					a.needed |= 1 << len(conditions)
-					conditions = append(conditions, c)
+					i := indexOfCondition(conditions, c)
+					if i < 0 {
+						i = len(conditions)
+						conditions = append(conditions, c)
+					}
+					a.needed |= 1 << i
 				}
 				see(frame.Text, u.class, limit)
 			case m.binary != nil:
@@ -99,6 +104,13 @@ func newMatchSet(limit int, capture jsonPath, uses ...use) *matchSet {
 		s.program = newJSONProgram(conditions, capture != nil)
 	}
 	return s
+}
+
+// indexOfCondition returns the index of an equal condition, or -1.
+func indexOfCondition(list []condition, c condition) int {
+	return slices.IndexFunc(list, func(other condition) bool {
+		return other.kind == c.kind && other.text == c.text && slices.Equal(other.path, c.path)
+	})
 }
 
 // kinds returns the kinds of messages that can have one of the wanted roles.

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -9,8 +10,11 @@ import (
 // segment is one step of a path into JSON: the key of an object's member, or an item of an array.
 type segment struct {
 	key   string
-	index int // if the key is a number, it also names the array's item with this index; otherwise -1
+	index int // if the key is a number, it also names the array's item with this index; otherwise -1, or allItems
 }
+
+// allItems is the index of a step to each item of an array. Its key is empty. Only paths that parseItemsPath has read contain it.
+const allItems = -2
 
 // jsonPath leads to a value in a JSON text: a.b.c, items.0.name or items[0].name.
 type jsonPath []segment
@@ -19,7 +23,12 @@ type jsonPath []segment
 const maxPath = 16
 
 // parsePath reads a path. A backslash before a dot, a bracket or a backslash makes it part of a key.
-func parsePath(text string) (jsonPath, error) {
+func parsePath(text string) (jsonPath, error) { return readPath(text, false) }
+
+// parseItemsPath reads a path that may lead to several values: [] stands for all items of an array.
+func parseItemsPath(text string) (jsonPath, error) { return readPath(text, true) }
+
+func readPath(text string, items bool) (jsonPath, error) {
 	var path jsonPath
 	var key strings.Builder
 	add := func() { path = append(path, newSegment(key.String())); key.Reset() }
@@ -43,10 +52,18 @@ func parsePath(text string) (jsonPath, error) {
 				add()
 			}
 			end := strings.IndexByte(text[i:], ']')
-			if end < 0 || !isIndex(text[i+1:i+end]) {
-				return nil, fmt.Errorf("invalid path %q: brackets must contain the number of an item, from 0", text)
+			switch all := items && end == 1; {
+			case all:
+				path = append(path, segment{index: allItems})
+			case end < 0 || !isIndex(text[i+1:i+end]):
+				or := ""
+				if items {
+					or = ", or nothing, for all items"
+				}
+				return nil, fmt.Errorf("invalid path %q: brackets must contain the number of an item, from 0%s", text, or)
+			default:
+				path = append(path, newSegment(text[i+1:i+end]))
 			}
-			path = append(path, newSegment(text[i+1:i+end]))
 			i += end
 			if i+1 < len(text) && text[i+1] != '.' && text[i+1] != '[' {
 				return nil, fmt.Errorf("invalid path %q: brackets must be followed by a dot or a bracket", text)
@@ -86,13 +103,27 @@ func newSegment(key string) segment {
 	return s
 }
 
-// String returns the path in the form that parsePath reads.
+// String returns the path in the form that parsePath or parseItemsPath reads.
 func (p jsonPath) String() string {
-	keys := make([]string, len(p))
+	var text strings.Builder
 	for i, s := range p {
-		keys[i] = strings.NewReplacer(`\`, `\\`, ".", `\.`, "[", `\[`, "]", `\]`).Replace(s.key)
+		if s.index == allItems {
+			text.WriteString("[]")
+			continue
+		}
+		if i > 0 {
+			text.WriteByte('.')
+		}
+		text.WriteString(escapePath.Replace(s.key))
 	}
-	return strings.Join(keys, ".")
+	return text.String()
+}
+
+var escapePath = strings.NewReplacer(`\`, `\\`, ".", `\.`, "[", `\[`, "]", `\]`)
+
+// hasItems reports whether the path leads through all items of an array.
+func (p jsonPath) hasItems() bool {
+	return slices.ContainsFunc(p, func(s segment) bool { return s.index == allItems })
 }
 
 // leadsThrough reports whether other is shorter than the path and the path begins with it.
@@ -101,7 +132,7 @@ func (p jsonPath) leadsThrough(other jsonPath) bool {
 		return false
 	}
 	for i := range other {
-		if p[i].key != other[i].key {
+		if p[i] != other[i] {
 			return false
 		}
 	}

@@ -118,6 +118,7 @@ func newSpec() spec {
 		timeouts: timeoutsSpec{greeting: defaultGreeting, ready: defaultReady},
 		limits:   Limits{Message: defaultMessage, Greeting: defaultGreetingLength},
 		variant:  variantSpec{max: defaultVariants},
+		failover: newFailover(),
 		script:   newScript(),
 	}
 }

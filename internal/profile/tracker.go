@@ -1,8 +1,7 @@
 package profile
 
 import (
-	"iter"
-	"time"
+	"math"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
@@ -29,6 +28,8 @@ const (
 // Entry is a message of the client as the tracker sees it.
 type Entry struct {
 	Kind     EntryKind
+	replied  bool     // the server replies to it, and the tracker counts replies
+	number   uint32   // of the client's messages, from 1; 0 for one of Configuration
 	From, To Position // of its audio; both are the position at which it came if it has none
 }
 
@@ -57,68 +58,297 @@ type Judgement struct {
 //
 // The caller reports each whole message of the client once, when it has come (ClientMessage), and each time that it is sent to a server
 // (Sent). It reports when a connection begins to serve the session (Begin), and presents whole messages of the server (ServerMessage).
+//
+// Its memory is bounded. Where a bound is reached, the session cannot be taken over any more, and Whole says why.
 type Tracker struct {
-	// (fields)
+	program *trackerProgram
+	whole   string // why the session cannot be taken over; empty if it can
+
+	// The client's messages.
+	chosen        [3]string // encoding, rate and channels, as the profile names them
+	format        format
+	received      Position
+	number        uint32 // messages
+	configuration []kept
+
+	// What is answered for good: audio up to a position, and messages at that position up to a number.
+	answered       Position
+	answeredNumber uint32
+	sentNumber     uint32 // the last message that any server was sent
+	replied        uint32 // the last message whose reply the client has got (counting)
+
+	// The present leg.
+	leg         Leg
+	legs        int
+	start       Position // what was answered when it began
+	startNumber uint32   // messages that had come when it began
+	startSent   uint32   // the last message that any server had been sent
+	delivered   Position
+	caughtUp    bool
+	endSent     bool
+	nextOf      int    // 1 + the index of the answer whose position the next message tells; 0 for none
+	resent      []kept // Configuration
+	resentCount int    // how many of them were sent
+	owed        replies
+	debt        int                // replies that the client has got in advance
+	hidden      [maxEntries]uint16 // messages of each entry of hide
+
+	// What the client has got.
+	had     [maxEntries]bool // messages of each entry of hide
+	numbers []numbering
+	kept    itemList // of former legs
+	latest  itemList // of the last message
+
+	hits   []hit
+	out    []byte
+	second []byte
 }
 
+// maxKeptHits is how many hits, and maxKeptOut how many bytes of a rewritten message, a tracker keeps memory for.
+const (
+	maxKeptHits = 256
+	maxKeptOut  = 16 << 10
+)
+
 // NewTracker returns the tracker of a session with a server of the profile, whose client's URL has this raw query.
-func NewTracker(p *Profile, query string) *Tracker { panic("not written yet") }
+func NewTracker(p *Profile, query string) *Tracker { return newTracker(p.program.tracker, query) }
+
+func newTracker(program *trackerProgram, query string) *Tracker {
+	t := &Tracker{program: program, caughtUp: true}
+	t.fromQuery(query)
+	if n := len(program.renumber); n > 0 {
+		t.numbers = make([]numbering, n)
+		for i := range t.numbers {
+			t.numbers[i].next = program.renumber[i].first
+		}
+	}
+	return t
+}
 
 // Whole returns why the session cannot be taken over any more, such as audio whose bytes are no time; empty if it can.
-func (t *Tracker) Whole() string { panic("not written yet") }
+func (t *Tracker) Whole() string { return t.whole }
 
-// InspectsClient returns the kinds of messages of the client whose payload ClientMessage needs. Of other kinds, it needs the length.
-func (t *Tracker) InspectsClient() frame.Kinds { panic("not written yet") }
+// giveUp records that the session cannot be taken over any more. The first reason stays.
+func (t *Tracker) giveUp(why string) {
+	if t.whole == "" {
+		t.whole = why
+	}
+}
 
-// ClientMessage takes a whole message of the client. payload is not masked; nil if InspectsClient does not name the kind. size is its
+// InspectsClient returns the kinds of messages of the client whose payload ClientMessage may need: see Needs. Of other kinds, it needs the
+// length.
+func (t *Tracker) InspectsClient() (k frame.Kinds) {
+	for _, op := range []frame.Opcode{frame.Text, frame.Binary} {
+		if t.longest(op) > 0 {
+			k |= 1 << op
+		}
+	}
+	return k
+}
+
+// NeedsPayload reports whether ClientMessage needs the payload of a message of this kind and length in bytes.
+func (t *Tracker) NeedsPayload(op frame.Opcode, size int) bool {
+	return size > 0 && size <= t.longest(op)
+}
+
+// longest returns the length of the longest payload that ClientMessage needs.
+func (t *Tracker) longest(op frame.Opcode) int {
+	p := t.program
+	if op == frame.Text && (p.audioPath != nil || p.choices != nil) || op == frame.Binary && p.Failover.audio.floats != "" {
+		return maxMessage
+	}
+	return p.fromClient.limit[op]
+}
+
+// ClientMessage takes a whole message of the client. payload is not masked; nil if NeedsPayload does not ask for it. size is its
 // length in bytes.
 func (t *Tracker) ClientMessage(op frame.Opcode, payload []byte, size int) Entry {
-	panic("not written yet")
+	p := t.program
+	if t.number++; t.number == math.MaxUint32 {
+		t.giveUp("the client sent too many messages")
+	}
+	f := p.long[op]
+	if size == len(payload) && size <= p.fromClient.limit[op] {
+		f = p.fromClient.match(op, payload, 0)
+	}
+	e := Entry{From: t.received, To: t.received, number: t.number, replied: p.counts && f.class&isUnanswered == 0}
+	configures := f.class & p.configuration &^ (f.class / (isExcepted(0) / isConfiguration(0)))
+	switch {
+	case f.class&isEnd != 0:
+		e.Kind = EntryEnd
+	case f.class&isForgotten != 0:
+		e.Kind = EntryTransient
+	case configures != 0:
+		e.Kind = EntryConfiguration
+		t.configure(configures, op, payload, size, e.replied)
+	case f.class&isAudio != 0:
+		t.audio(&e, op, payload, size)
+	case f.doubt&p.decisive != 0:
+		t.giveUp("the client sent a message that the profile's matchers cannot judge")
+	}
+	if p.choices != nil && op == frame.Text && e.Kind != EntryAudio && size == len(payload) {
+		t.fromMessage(payload)
+	}
+	return e
+}
+
+// configure keeps a configuration message.
+func (t *Tracker) configure(roles class, op frame.Opcode, payload []byte, size int, replied bool) {
+	if size != len(payload) {
+		t.giveUp("the client sent a configuration message that is too long to keep")
+		return
+	}
+	for i := range t.program.configure {
+		if roles&isConfiguration(i) != 0 {
+			t.keepConfiguration(i, op, payload, replied)
+			return
+		}
+	}
+}
+
+// audio counts an audio message.
+func (t *Tracker) audio(e *Entry, op frame.Opcode, payload []byte, size int) {
+	n, ok := t.audioLength(op, payload, size)
+	switch {
+	case !ok:
+		t.giveUp("the client sent audio whose length cannot be told")
+	case n == 0: // such as an empty message
+		return
+	case !t.format.fixed && t.whole == "":
+		f, why := readFormat(t.chosen)
+		if t.format = f; why != "" {
+			t.giveUp(why)
+		}
+	}
+	e.Kind = EntryAudio
+	t.received += Position(n)
+	e.To = t.received
 }
 
 // Begin reports that a connection begins to serve the session. For all but the first, the caller sends what Configuration returns, and
-// then the messages from leg.From on.
-func (t *Tracker) Begin(leg Leg) { panic("not written yet") }
-
-// Configuration returns the messages by which the client has configured its server so far.
-func (t *Tracker) Configuration() iter.Seq2[frame.Opcode, []byte] { panic("not written yet") }
-
-// Sent reports that a message of the client was sent to the present server, or one of the messages of Configuration (with an
-// EntryConfiguration).
-func (t *Tracker) Sent(e Entry) { panic("not written yet") }
-
-// CaughtUp reports that the present server has got everything that the former one had got, so that partial results pass again.
-func (t *Tracker) CaughtUp() { panic("not written yet") }
-
-// ServerMessage judges a whole message of the present server.
-func (t *Tracker) ServerMessage(op frame.Opcode, payload []byte) Judgement { panic("not written yet") }
-
-// Answered returns up to where the session's audio is answered for good. Another server need not get it.
-func (t *Tracker) Answered() Position { panic("not written yet") }
-
-// Received returns how much audio has come from the client, and Delivered how much of it the present server has got.
-func (t *Tracker) Received() Position  { panic("not written yet") }
-func (t *Tracker) Delivered() Position { panic("not written yet") }
-
-// Cut appends to dst the payload of a message that has only the audio of e from a position on, between e.From and e.To. ok is false if the
-// message cannot be cut.
-func (t *Tracker) Cut(dst []byte, e Entry, payload []byte, at Position) (cut []byte, ok bool) {
-	panic("not written yet")
+// then, in order, the messages for which Resend is true, the first one cut if leg.From is in it.
+func (t *Tracker) Begin(leg Leg) {
+	t.leg, t.delivered = leg, leg.From
+	t.start, t.startNumber, t.startSent = t.answered, t.number, t.sentNumber
+	t.endSent, t.nextOf = false, 0
+	t.owed.clear()
+	if t.legs++; t.legs == 1 {
+		return
+	}
+	t.caughtUp = false
+	t.resent, t.resentCount = t.configuration, 0
+	clear(t.hidden[:])
+	t.debt = 0
+	for i := range t.numbers {
+		t.numbers[i].begin(t.program.renumber[i].first)
+	}
+	t.kept.set(&t.latest)
 }
 
-// LastWord reports whether a server that closes with the code has said its last word to the session, so that no other server is to go on.
-func (t *Tracker) LastWord(code frame.CloseCode) bool { panic("not written yet") }
+// Resend reports whether the present server is to get a message of the client. It may ask about any message that has come. The answer is
+// true for all messages on the first leg. On later ones it is false for what is answered for good, for what Configuration
+// contains, and for what is never sent again.
+func (t *Tracker) Resend(e Entry) bool {
+	switch {
+	case t.legs <= 1:
+		return true
+	case e.Kind == EntryConfiguration:
+		return e.number > t.startNumber
+	case e.Kind == EntryTransient:
+		return e.number > t.startSent
+	}
+	return !t.Done(e)
+}
+
+// Done reports whether a message of the client is answered for good, so that no server needs to get it again.
+func (t *Tracker) Done(e Entry) bool {
+	if t.program.counts {
+		return e.number <= t.answeredNumber && e.replied || e.To < t.answered
+	}
+	switch {
+	case e.Kind == EntryEnd || e.To > t.answered:
+		return false
+	case e.To < t.answered:
+		return true
+	}
+	return e.number <= t.answeredNumber
+}
+
+// Sent reports that a message of the client was sent to the present server, or one of the messages of Configuration (with an Entry that has
+// only its Kind, EntryConfiguration). It counts as sent, too, if the connection's boundary put the profile's reset in the place of the client's end message.
+func (t *Tracker) Sent(e Entry) {
+	if e.Kind == EntryConfiguration && e.number == 0 {
+		if t.resentCount < len(t.resent) {
+			if t.resent[t.resentCount].replied {
+				t.owe(reply{hide: true, to: t.delivered})
+			}
+			t.resentCount++
+		}
+		return
+	}
+	t.sentNumber = max(t.sentNumber, e.number)
+	t.delivered = max(t.delivered, e.To)
+	t.endSent = t.endSent || e.Kind == EntryEnd
+	if e.replied {
+		t.owe(reply{number: e.number, to: e.To})
+	}
+}
+
+// owe records that the server is to reply.
+func (t *Tracker) owe(r reply) {
+	if !t.owed.push(r) {
+		t.giveUp("the server owes too many replies")
+	}
+}
+
+// CaughtUp reports that the present server has got everything that the former one had got, so that partial results pass again.
+func (t *Tracker) CaughtUp() { t.caughtUp = true }
+
+// Answered returns up to where the session's audio is answered for good. Another server need not get it.
+func (t *Tracker) Answered() Position { return t.answered }
+
+// Received returns how much audio has come from the client, and Delivered how much of it the present server has got.
+func (t *Tracker) Received() Position  { return t.received }
+func (t *Tracker) Delivered() Position { return t.delivered }
 
 // Heard returns how many bytes of audio the present connection has got, in all sessions: the Heard of the next session's Leg.
-func (t *Tracker) Heard() int64 { panic("not written yet") }
-
-// Duration returns how long so many bytes of the session's audio last, and Bytes how many bytes last so long. Both return 0 as long as the
-// format is not known.
-func (t *Tracker) Duration(n int64) time.Duration { panic("not written yet") }
-func (t *Tracker) Bytes(d time.Duration) int64    { panic("not written yet") }
+func (t *Tracker) Heard() int64 { return t.leg.Heard + int64(t.delivered-t.leg.From) }
 
 // Unanswered returns how many messages of the client wait for a reply of the present server, where each gets one (StallReplies).
-func (t *Tracker) Unanswered() int { panic("not written yet") }
+func (t *Tracker) Unanswered() int { return t.owed.count }
 
-// Format returns the encoding, samples a second and channels of the session's audio, as far as they are known.
-func (t *Tracker) Format() (e Encoding, rate, channels int) { panic("not written yet") }
+// LastWord reports whether a server that closes with the code has said its last word to the session, so that no other server is to go on.
+func (t *Tracker) LastWord(code frame.CloseCode) bool {
+	if t.endSent && (code == frame.NormalClosure || code == frame.NoStatus) {
+		return true
+	}
+	return inRanges(uint16(code), t.program.lastWord)
+}
+
+// zero returns the position at which the present server's clock began. It may be before the session's beginning.
+func (t *Tracker) zero() int64 {
+	if !t.program.Continues {
+		return int64(t.leg.From)
+	}
+	return int64(t.leg.From) - t.leg.Heard
+}
+
+// positionOf returns the position for a time of the present server, at most what it has got.
+func (t *Tracker) positionOf(nanos int64) Position {
+	n, zero := t.format.bytesFor(nanos), t.zero()
+	if n > int64(t.delivered)-zero {
+		return t.delivered
+	}
+	at := zero + n
+	if size := t.format.frameSize(); size > 0 && at != int64(t.delivered) {
+		at -= at % size
+	}
+	return Position(at)
+}
+
+// answer records that audio up to a position is answered for good.
+func (t *Tracker) answer(at Position) {
+	if at = min(at, t.delivered); at >= t.answered {
+		t.answered, t.answeredNumber = at, max(t.answeredNumber, t.sentNumber)
+	}
+}

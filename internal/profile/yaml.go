@@ -29,7 +29,11 @@ func (w *writer) line(depth int, text string) {
 
 // key writes a key with its value, if there is one.
 func (w *writer) key(depth int, key, value string) {
-	if value != "" {
+	switch {
+	case value == "":
+	case value[0] == '\n': // a list in lines of its own
+		w.line(depth, key+":"+value)
+	default:
 		w.line(depth, key+": "+value)
 	}
 }
@@ -89,6 +93,7 @@ func (w *writer) spec(s *spec) {
 		"idle", durationYAML(s.limits.Idle, d.limits.Idle), "message", numberYAML(s.limits.Message, d.limits.Message),
 		"greeting", numberYAML(s.limits.Greeting, d.limits.Greeting))
 	w.variant(&s.variant)
+	w.failover(&s.failover)
 }
 
 // mapping writes a key whose value is a mapping. pairs are its keys and values in turn; it leaves out empty values.

@@ -1,0 +1,125 @@
+package profile
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// everyKey is a profile that uses every key of failover.
+const everyKey = `
+profiles:
+  every:
+    reuse: lockstep
+    stateless: true
+    end: {client: {text: bye}}
+    failover:
+      verdict: visible
+      why: some words come twice
+      audio:
+        messages: [{json: {type: audio}}, {json: {type: more}}]
+        base64: data.audio
+        encoding: {default: s16le, query: encoding, message: config.encoding, names: {linear16: s16le, opus: other}}
+        rate: {default: 16000, message: config.type, within: rate}
+        channels: {default: 2, query: channels, names: {stereo: 2}}
+      configure:
+        - {messages: {json: {type: start}}, resend: merged, except: {json: {type: start, empty: true}}}
+        - {messages: {json: {type: model}}, resend: all}
+      forget: {json: {type: ping}}
+      answered:
+        - {messages: {json: {final: true}}, by: time, times: [start, duration], unit: s}
+        - {messages: {json: {segments: "*"}}, by: time, times: "segments[].end", where: {completed: true}, most: true, unit: clock}
+        - {messages: {json: {type: utterance}}, by: utterance, margin: 200ms}
+        - {messages: {json: {type: end}}, by: next, times: start_time, unit: ms}
+        - {messages: {json: {type: reply}}, by: count}
+      final: {json: {type: final}}
+      partial: [{json: {type: partial}}, {json: {final: false}}]
+      heartbeat: {json: {type: heartbeat}}
+      shift:
+        - {path: "results[].alternatives[].timestamps[][1]", unit: s}
+        - {path: duration, unit: ms, when: {json: {type: Metadata}}}
+        - {path: 'a\.b[2].c', unit: clock}
+      renumber: [{path: segment, first: 0}, {path: "sentences[].id", first: 1}]
+      hide: [{messages: {json: {type: hello}}}, {messages: {json: {state: listening}}, most: 1}]
+      prepend: {path: segments, final: {completed: true}, most: 10}
+      force: {send: ['{"finalize": 1}', {zeros: 640}], until: {json: {from_finalize: true}}}
+      last-word: {close: [1000, 4000-4999]}
+      pace: 1.25
+      stall: cadence
+      times: connection
+`
+
+// A profile is printed in the form in which it is read, whatever it says, and whatever it inherits.
+func TestFailoverPrinted(t *testing.T) {
+	texts := []string{everyKey, "profiles: {p: {from: every, failover: {pace: none, last-word: none}}}", "profiles: {p: {failover: {why: it keeps state}}}"}
+	for _, name := range Names() {
+		texts = append(texts, string(BuiltInYAML(name)))
+	}
+	for _, text := range texts {
+		if strings.Contains(text, "from: every") {
+			text = everyKey + strings.TrimPrefix(text, "profiles: {p: ")
+			text = strings.Replace(text, "{from: every, failover", "  heir: {from: every, failover", 1)
+			text = strings.TrimSuffix(text, "}")
+		}
+		list, err := parse("test.yaml", []byte(text), func(string) bool { return false })
+		if err != nil {
+			t.Fatalf("%s\n%v", text, err)
+		}
+		for _, p := range list {
+			printed := p.YAML()
+			again, err := parse("again.yaml", printed, func(string) bool { return false })
+			if err != nil {
+				t.Fatalf("%s is printed as\n%s\nwhich is refused: %v", p.Name, printed, err)
+			}
+			if got := again[0].YAML(); !bytes.Equal(got, printed) {
+				t.Errorf("%s is printed as\n%s\nand then as\n%s", p.Name, printed, got)
+			}
+		}
+	}
+	p := mustParse(t, everyKey)
+	printed := string(p.YAML())
+	for line := range strings.Lines(everyKey) { // nothing is lost on the way
+		for _, word := range strings.FieldsFunc(line, func(c rune) bool { return strings.ContainsRune(" {}[],:\n\"'", c) }) {
+			if word != "-" && !strings.Contains(printed, word) {
+				t.Errorf("%q is not printed:\n%s", word, printed)
+			}
+		}
+	}
+}
+
+// A mapping inherits key by key, a list is replaced as a whole, and none removes.
+func TestFailoverInherited(t *testing.T) {
+	heir := func(text string) *Failover {
+		t.Helper()
+		return mustParse(t, everyKey+"  heir: {from: every, failover: "+text+"}\n").Failover()
+	}
+	f := heir("{pace: 2, audio: {rate: 8000, encoding: {default: mulaw}}, forget: none, hide: {messages: {text: hi}}}")
+	switch {
+	case f.Pace != 2 || f.Verdict != Visible || f.Why != "some words come twice" || f.Stall != StallCadence || !f.Continues:
+		t.Errorf("%+v", f)
+	case f.audio.rate.value != "8000" || f.audio.rate.message != nil:
+		t.Errorf("a plain value replaces all: %+v", f.audio.rate)
+	case f.audio.encoding.value != "mulaw" || f.audio.encoding.query != "encoding" || len(f.audio.encoding.names) != 2:
+		t.Errorf("a mapping inherits key by key: %+v", f.audio.encoding)
+	case f.forget != nil || len(f.hide) != 1 || len(f.answered) != 5:
+		t.Errorf("%+v", f)
+	}
+	if f := heir("none"); f.Verdict != Never || f.Why != unknownWhy || f.Pace != defaultPace || f.answered != nil || f.audio.messages != nil {
+		t.Errorf("%+v", f)
+	}
+	if f := heir("{verdict: full}"); f.Verdict != Full || f.Why != "" {
+		t.Errorf("%+v", f)
+	}
+	if f := heir("{last-word: none, prepend: none, force: none, times: session, stall: none, pace: none}"); f.lastWord != nil ||
+		f.prepend.path != nil || f.force.send != nil || f.Continues || f.Stall != StallNone || f.Pace != 0 {
+		t.Errorf("%+v", f)
+	}
+	every := mustParse(t, everyKey).Failover()
+	if len(every.audio.encoding.names) != 2 || every.audio.rate.value != "16000" || !slices.Equal(every.lastWord, []codeRange{{1000, 1000}, {4000, 4999}}) {
+		t.Errorf("the heirs have changed what they inherit from: %+v", every)
+	}
+	if f := mustParse(t, "profiles: {p: {}}").Failover(); f.Verdict != Never || f.Why != "the profile does not say how" {
+		t.Errorf("%+v", f)
+	}
+}

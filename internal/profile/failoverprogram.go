@@ -1,0 +1,97 @@
+package profile
+
+// The roles of messages that concern failover, beside isEnd and isUnanswered, which they share with the boundary. First those of messages
+// from a client, then those from the server. A role with an index has one bit for each entry of its list in [Failover].
+const (
+	isAudio class = 1 << (iota + 16)
+	isForgotten
+
+	isFinal
+	isPartial
+	isHeartbeat
+	isForced // the answer to a forced final
+)
+
+// maxEntries is how many entries configure, answered and hide may have, and maxTimed how many of shift may have when.
+const (
+	maxEntries = 8
+	maxTimed   = 16
+)
+
+// isConfiguration is the role of messages of configure[i], and isExcepted that of messages that its except names.
+func isConfiguration(i int) class { return 1 << (24 + i) }
+func isExcepted(i int) class      { return 1 << (32 + i) }
+
+// isAnswer is the role of messages of answered[i], isHidden that of hide[i], and isTimed that of the i-th entry of shift that has when.
+func isAnswer(i int) class { return 1 << (24 + i) }
+func isHidden(i int) class { return 1 << (32 + i) }
+func isTimed(i int) class  { return 1 << (40 + i) }
+
+// failoverProgram finds the roles of whole messages for a [Tracker]. It is immutable. Messages of any length may be presented to its sets;
+// no token is in their matchers.
+type failoverProgram struct {
+	fromClient, fromServer *matchSet
+	timed                  []class // by index in Failover.shift: the role that a message must have; 0 for any message
+}
+
+// maxAssembled is the longest message that may be presented, in bytes.
+const maxAssembled = 1 << 20
+
+func newFailoverProgram(s *spec) *failoverProgram {
+	p := &failoverProgram{}
+	p.fromClient = newMatchSet(maxAssembled, nil, s.failover.clientUses(s)...)
+	p.fromServer = newMatchSet(maxAssembled, nil, s.failover.serverUses()...)
+	timed := 0
+	for _, t := range s.failover.shift {
+		if len(t.when) == 0 {
+			p.timed = append(p.timed, 0)
+			continue
+		}
+		p.timed = append(p.timed, isTimed(timed))
+		timed++
+	}
+	return p
+}
+
+// clientUses returns the matchers of a client's messages with their roles. s has the matchers of other keys.
+func (f *Failover) clientUses(s *spec) []use {
+	uses := []use{{f.audio.messages, isAudio}, {f.forget, isForgotten}, {s.end.client, isEnd}, {s.unanswered, isUnanswered}}
+	for i := range f.configure {
+		uses = append(uses, use{f.configure[i].messages, isConfiguration(i)}, use{f.configure[i].except, isExcepted(i)})
+	}
+	return uses
+}
+
+// serverUses returns the matchers of the server's messages with their roles.
+func (f *Failover) serverUses() []use {
+	uses := []use{{f.final, isFinal}, {f.partial, isPartial}, {f.heartbeat, isHeartbeat}, {f.force.until, isForced}}
+	for i := range f.answered {
+		uses = append(uses, use{f.answered[i].messages, isAnswer(i)})
+	}
+	for i := range f.hide {
+		uses = append(uses, use{f.hide[i].messages, isHidden(i)})
+	}
+	timed := 0
+	for i := range f.shift {
+		if len(f.shift[i].when) > 0 {
+			uses = append(uses, use{f.shift[i].when, isTimed(timed)})
+			timed++
+		}
+	}
+	return uses
+}
+
+// countConditions returns how many different conditions on JSON the matchers have.
+func countConditions(uses []use) int {
+	var different []condition
+	for _, u := range uses {
+		for _, m := range u.matchers {
+			for _, c := range m.json {
+				if indexOfCondition(different, c) < 0 {
+					different = append(different, c)
+				}
+			}
+		}
+	}
+	return len(different)
+}

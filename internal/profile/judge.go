@@ -1,0 +1,161 @@
+package profile
+
+import (
+	"math"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
+
+// ServerMessage judges a whole message of the present server. One that is not valid JSON is judged by its kind, and passes as it is: nothing in
+// it can be shifted, and the client may wait for it.
+func (t *Tracker) ServerMessage(op frame.Opcode, payload []byte) Judgement {
+	p := t.program
+	t.trim()
+	j := Judgement{Pass: true, Payload: payload}
+	var f found
+	if p.fromServer.can[op] != 0 {
+		f = p.fromServer.match(op, payload, 0)
+	}
+	ends := t.ends(op, f, payload)
+	j.Final = f.class&isFinal != 0 || ends.final
+	result := j.Final || f.class&isPartial != 0
+	j.Sign = f.class&isHeartbeat == 0 && result && p.Stall != StallNone
+
+	passes := !t.greets(f)
+	if p.counts {
+		if passes = passes && t.reply(j.Final); t.owed.replied {
+			j.Sign = p.Stall == StallReplies || j.Sign
+		}
+	} else if t.legs > 1 && passes {
+		passes = t.isNew(j.Final, f, ends)
+	}
+	if ends.known {
+		t.answer(ends.at)
+	}
+	if t.legs <= 1 && t.zero() == 0 && len(t.numbers) == 0 && p.list == nil {
+		return j
+	}
+	if j.Payload = t.rewrite(op, f, payload, j.Final, passes); !passes {
+		j.Pass, j.Payload = false, nil
+	}
+	return j
+}
+
+// trim gives back memory that a large message took.
+func (t *Tracker) trim() {
+	if cap(t.out) > maxKeptOut {
+		t.out = nil
+	}
+	if cap(t.second) > maxKeptOut {
+		t.second = nil
+	}
+}
+
+// keepHits keeps the memory of hits for the next message, unless there were very many.
+func (t *Tracker) keepHits(hits []hit) {
+	if t.hits = hits[:0]; cap(hits) > maxKeptHits {
+		t.hits = nil
+	}
+}
+
+// greets reports whether the message is one that the client has had from an earlier server, such as a greeting.
+func (t *Tracker) greets(f found) bool {
+	hides := false
+	for i := range t.program.hide {
+		if f.class&isHidden(i) == 0 {
+			continue
+		}
+		most := t.program.hide[i].most
+		if t.legs > 1 && t.had[i] && (most == 0 || int(t.hidden[i]) < most) {
+			t.hidden[i] = min(t.hidden[i], math.MaxUint16-1) + 1
+			hides = true
+			continue
+		}
+		t.had[i] = true
+	}
+	return hides
+}
+
+// isNew reports whether a message on a later leg says anything that the client has not had from an earlier server.
+func (t *Tracker) isNew(final bool, f found, ends ends) bool {
+	switch {
+	case t.endSent && final: // the client may wait for its last result
+		return true
+	case ends.timed && ends.upTo <= t.start && t.start > 0:
+		return false
+	}
+	return final || t.caughtUp || f.class&isPartial == 0
+}
+
+// ends is what a message says about what it answers.
+type ends struct {
+	final bool
+	known bool // it answers audio up to at
+	at    Position
+	timed bool // it has a time, which is upTo
+	upTo  Position
+}
+
+// ends finds out what a message answers.
+func (t *Tracker) ends(op frame.Opcode, f found, payload []byte) (e ends) {
+	p := t.program
+	if t.nextOf > 0 && op == frame.Text {
+		if nanos, ok := t.timeIn(t.nextOf-1, payload); ok {
+			e.known, e.at = true, t.positionOf(nanos)
+			t.nextOf = 0
+		}
+	}
+	for i := range p.answered {
+		if f.class&isAnswer(i) == 0 {
+			continue
+		}
+		switch a := &p.answered[i]; a.by {
+		case MeansCount:
+			e.final = true
+		case MeansTime:
+			nanos, ok := t.timeIn(i, payload)
+			if !ok { // such as a list without an item that is final
+				continue
+			}
+			e.final, e.timed, e.upTo = true, true, t.positionOf(nanos)
+			e.known, e.at = true, max(e.at, e.upTo)
+		case MeansUtterance:
+			e.final, e.known = true, true
+			e.at = max(e.at, t.delivered-Position(t.format.bytesFor(int64(a.margin))))
+		case MeansNext:
+			e.final = true
+			t.nextOf = i + 1
+		}
+	}
+	return e
+}
+
+// timeIn returns the time at the paths of answered[i], summed up. ok is false if one of them is missing or no time.
+func (t *Tracker) timeIn(i int, payload []byte) (nanos int64, ok bool) {
+	a, set := &t.program.answered[i], t.program.ends[i]
+	if len(a.times) == 0 {
+		return 0, false
+	}
+	hits, ok := collect(t.hits[:0], payload, set, set.all)
+	t.keepHits(hits)
+	if !ok {
+		return 0, false
+	}
+	for path := range a.times {
+		var value int64
+		found := false
+		for _, h := range hits {
+			if int(h.path) != path || h.kind != hitText && h.kind != hitNumber {
+				continue
+			}
+			if v, ok := parseTime(payload[h.from:h.to], a.unit); ok && !(a.most && found && v < value) {
+				value, found = v, true
+			}
+		}
+		if !found || value > math.MaxInt64-nanos {
+			return 0, false
+		}
+		nanos += value
+	}
+	return nanos, true
+}
