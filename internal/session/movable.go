@@ -63,9 +63,6 @@ const (
 	maxMoveOrders = 64
 )
 
-// noPlace is why a session does not move although it could.
-const noPlace = "no other backend of the service has a free place"
-
 // moveOrders are the orders to move sessions.
 type moveOrders struct {
 	mu     sync.Mutex
@@ -276,11 +273,11 @@ func (o *moveOrder) run(ctx context.Context) {
 func (o *moveOrder) advance(now time.Time) (open int) {
 	late := now.After(o.by.Add(moveGrace))
 	room := o.room()
-	o.visit(func(session *Session, m *movingSession) {
-		if m.wish != 0 {
+	for i := range o.sessions {
+		if m := &o.sessions[i]; m.isOpen() && m.wish != 0 {
 			room[m.from]--
 		}
-	})
+	}
 	found := o.visit(func(session *Session, m *movingSession) { o.look(session, m, room, late) })
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -365,7 +362,7 @@ func (o *moveOrder) look(session *Session, m *movingSession, room map[*backend.B
 	case session.life.state == moving:
 		m.State = MoveUnderway
 	case room[m.from] <= 0:
-		m.State, m.Why = MovePending, noPlace
+		m.State, m.Why = MovePending, o.noPlace()
 		if _, why := session.wishPlace(); why != "" {
 			m.State, m.Why = MoveRefused, why
 		} else if late {
@@ -389,6 +386,14 @@ func (o *moveOrder) ended(m *movingSession) {
 	if r, ok := o.server.EndedSession(m.ID); ok && r.Backend != nil && r.Backend != m.from {
 		m.State, m.To, m.Why = Moved, r.Backend.Name(), ""
 	}
+}
+
+// noPlace says why a session does not move although it could.
+func (o *moveOrder) noPlace() string {
+	if o.to != nil {
+		return "backend " + o.to.Name() + " takes no more sessions at present"
+	}
+	return "no other backend of the service has a free place"
 }
 
 // room returns how many sessions of each backend of the order could be served elsewhere now.
