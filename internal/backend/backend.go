@@ -31,6 +31,7 @@ type Backend struct {
 	// Each guards itself.
 	config      atomic.Pointer[dialConfig] // replaced by Update
 	established atomic.Uint32              // connections; the number of the last
+	leaving     atomic.Int32               // connections in the state leaving
 	report      report
 	worker      worker[*Conn]
 

@@ -47,6 +47,7 @@ type Backend struct {
 	holders atomic.Int64
 	begun   atomic.Uint64
 	ended   [parties][codes][classes]atomic.Uint64
+	orderly [orderlyEnds]atomic.Uint64
 	failovers
 
 	// Times. Any goroutine may add to them.
@@ -217,6 +218,7 @@ type Totals struct {
 	Relayed Relayed
 	Begun   uint64 // sessions
 	Ends    []End  // kinds of ends that have occurred, in order
+	Orderly OrderlyEnds
 
 	Failovers Failovers
 	Unassured [UnassuredReasons]uint64 // sessions that no other server could go on with any more
@@ -238,6 +240,9 @@ func (t *Totals) Add(other *Totals) {
 	t.Relayed.Add(other.Relayed)
 	t.Begun += other.Begun
 	t.Ends = addEnds(t.Ends, other.Ends)
+	for i, n := range other.Orderly {
+		t.Orderly[i] += n
+	}
 	for c, n := range other.Failovers {
 		t.Failovers[c].Moved += n.Moved
 		t.Failovers[c].NotMoved += n.NotMoved
@@ -263,6 +268,9 @@ func (t *Totals) add(b *Backend) {
 func (t *Totals) addShared(b *Backend) {
 	t.Begun += b.begun.Load()
 	t.Ends = addEnds(t.Ends, b.ends())
+	for i := range b.orderly {
+		t.Orderly[i] += b.orderly[i].Load()
+	}
 	t.addFailovers(&b.failovers)
 	all := t.Times.all()
 	for i, h := range b.histograms() {
