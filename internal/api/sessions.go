@@ -66,7 +66,7 @@ type Session struct {
 	Reason string    `json:"reason,omitempty"`
 	Class  string    `json:"class,omitempty"` // the class of the reason, as in metrics
 	// Fate is what became of the backend's connection when the lease ended: returned, resetting (and returned or discarded after that),
-	// or discarded.
+	// ended (the server was told that the session is over, and the connection closes after that), or discarded.
 	Fate string `json:"connection_fate,omitempty"`
 }
 

@@ -98,6 +98,10 @@ func (c *Conn) Apply(s profile.Step) {
 			c.config.backend.options().Meter.Reset.Observe(time.Duration(loop.Now() - c.stateTime))
 		}
 	case profile.Broken:
+		if c.state == leaving {
+			c.leftBy(s.Reason)
+			return
+		}
 		if s.Reason == profile.Busy && c.dialing != nil {
 			c.dialing.refusal = errFull
 		}

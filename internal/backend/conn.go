@@ -70,6 +70,7 @@ type deferred struct {
 	pong     []byte    // the answer to the server's last ping, while the stream is full; nil for none
 	earlyEnd *EarlyEnd // how the connection ended, for its client; nil if it has not
 	cause    *cause    // why it must not serve a session, or not another one; nil if it may
+	leave    *cause    // for the close frame, in the state leaving
 }
 
 // addDeferred returns deferred, to add to it.
@@ -99,8 +100,8 @@ const (
 
 // timed are the states in which a timer of each purpose matters. In others, it is ignored.
 var timed = [...]stateSet{
-	timerCheck: in(idle, serving), timerPong: in(idle, serving), timerReset: in(resetting, clean), timerClose: in(closing),
-	timerBoundary: in(greeting, greeted, idle, serving, resetting, clean),
+	timerCheck: in(idle, serving), timerPong: in(idle, serving), timerReset: in(resetting, clean, leaving), timerClose: in(closing),
+	timerBoundary: in(greeting, greeted, idle, serving, resetting, clean, leaving),
 }
 
 // Expired implements [loop.TimerHandler]. A session that is the handler of the stream calls it for the connection's timers.
@@ -114,6 +115,10 @@ func (c *Conn) Expired(_ *loop.Conn, t *loop.Timer) {
 	case timerPong:
 		c.pongDue()
 	case timerReset:
+		if c.state == leaving {
+			c.leftBy(profile.LeaveTimeout)
+			return
+		}
 		c.discard(cause{pool.ResetFailed, frame.GoingAway, "no answer in time"})
 	case timerClose:
 		c.finish()

@@ -7,6 +7,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -77,6 +78,8 @@ type Ending struct {
 	Full bool
 	// ClosedWith is the server's close code if the server ended the session; 0 if it did not.
 	ClosedWith frame.CloseCode
+	// Hurried tells that the process is about to end, so that the server gets no more than CloseTimeout for its last word.
+	Hurried bool
 	// Client is the address of the session's client; the zero value if it is not known.
 	Client netip.Addr
 }
@@ -91,13 +94,18 @@ const (
 	Resetting
 	// Returned: the connection is idle again.
 	Returned
+	// Ended: the server was told that the session is over, and the connection will be closed when it has answered.
+	Ended
 )
 
 // String returns the word for logs.
-func (o Outcome) String() string { return [...]string{"discarded", "resetting", "returned"}[o] }
+func (o Outcome) String() string {
+	return [...]string{"discarded", "resetting", "returned", "ended"}[o]
+}
 
 // End ends the lease. The boundary says whether the connection goes back to the pool, at once or after its reset; otherwise
-// it is closed, with the code and text unless a close frame was sent before.
+// it is closed, with the code and text unless a close frame was sent before. If the profile says how to end a session that its client has
+// left in the middle, the server is told so first, see leaving.go.
 func (c *Conn) End(e Ending) Outcome {
 	c.takeBack()
 	if c.closeSent || c.closeReceived && c.cause() == nil { // the session was over, so nothing can have broken it
@@ -120,6 +128,10 @@ func (c *Conn) End(e Ending) Outcome {
 		return c.discardFor(why, e.Fault)
 	}
 	step := c.boundary.End(e.Traffic)
+	if step.Then == profile.Leaving && !c.config.backend.mayLeave() {
+		c.config.backend.options().Meter.EndedInOrder(meter.EndSkipped)
+		step = c.boundary.End(e.Traffic)
+	}
 	c.FromServer.inspectRest(&c.boundary, &c.Scanner)
 	if o := c.observer(); o != nil && step.Then == profile.Resetting {
 		o.Fate(Resetting, c.boundary.Awaited())
@@ -139,6 +151,9 @@ func (c *Conn) End(e Ending) Outcome {
 		return Resetting
 	}
 	why := cause{c.reason(e, step.Reason), e.Code, e.Text}
+	if step.Then == profile.Leaving {
+		return c.leave(why, e.Hurried)
+	}
 	if why.reason != poolReason(step.Reason) { // there is a better one than the boundary's
 		return c.discardFor(why, "")
 	}

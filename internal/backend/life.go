@@ -25,6 +25,8 @@ import (
 //	                                                          v                    was sent   |
 //	                                                      resetting --Ready--> clean -------->+
 //
+//	serving --End, and the server must be told--> leaving --its last word, its close, time-out--> closing
+//
 //	all of these --failure, age, shutdown, end of the lease--> closing --end of the stream, time-out--> gone
 //
 // A lost connection is already leased or withdrawn. Use or closeWithdrawn closes it; if it was dialed for one client, its session tells
@@ -49,6 +51,9 @@ const (
 	resetting
 	// clean: the reset has succeeded, and what the server has sent behind that is checked.
 	clean
+	// leaving: the session has ended, the connection serves no other, and the server was told that the session is over. Its last word is
+	// awaited.
+	leaving
 	// closing: all is dropped until the server closes.
 	closing
 	// gone: it is closed, and its place is free.
@@ -58,7 +63,7 @@ const (
 )
 
 func (s state) String() string {
-	return [states]string{"greeting", "greeted", "idle", "lost", "serving", "resetting", "clean", "closing", "gone"}[s]
+	return [states]string{"greeting", "greeted", "idle", "lost", "serving", "resetting", "clean", "leaving", "closing", "gone"}[s]
 }
 
 // stateSet is a set of states.
@@ -86,9 +91,10 @@ var transitions = [states]stateSet{
 	greeted:   in(idle, closing, gone),
 	idle:      in(lost, serving, closing, gone),
 	lost:      in(serving, closing, gone),
-	serving:   in(idle, resetting, closing, gone),
+	serving:   in(idle, resetting, leaving, closing, gone),
 	resetting: in(clean, closing, gone),
 	clean:     in(idle, closing, gone),
+	leaving:   in(closing, gone),
 	closing:   in(gone),
 }
 
@@ -202,6 +208,8 @@ func (c *Conn) fail(why cause, closeFrame []byte) {
 		c.lose(why)
 	case c.state == resetting, c.state == clean:
 		c.discard(why)
+	case c.state == leaving:
+		c.leftFor(why)
 	case c.state == closing:
 		c.finish()
 	}
@@ -321,6 +329,9 @@ func (c *Conn) Retire(*loop.Conn) {
 	if w := &c.config.backend.worker; c.sessionBegan != 0 {
 		w.sessionEnded(health.SessionEnd{Began: c.sessionBegan, Neutral: true}, w.now())
 		c.sessionBegan = 0
+	}
+	if c.state == leaving {
+		c.config.backend.leaving.Add(-1)
 	}
 	if c.state != gone {
 		c.end()

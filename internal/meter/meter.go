@@ -47,6 +47,7 @@ type Backend struct {
 	holders atomic.Int64
 	begun   atomic.Uint64
 	ended   [parties][codes][classes]atomic.Uint64
+	orderly [orderlyEnds]atomic.Uint64
 	failovers
 
 	// Times. Any goroutine may add to them.
@@ -57,6 +58,7 @@ type Backend struct {
 	Dial       Histogram // from the begin of a dial to a connection that can be used; those that failed are not counted
 	Reset      Histogram // from the end of a session until its connection was fit for the next; those that failed are not counted
 	Ping       Histogram // from a ping to its pong
+	Canary     Histogram // from the first audio of a canary to its first result; those without one are not counted
 	Failover   Histogram // from the loss of a server to the first result of the next one, for the backend that was lost
 }
 
@@ -75,7 +77,7 @@ func NewBackend(loops int) *Backend {
 
 // histograms returns the histograms in the order of bounds.
 func (b *Backend) histograms() [times]*Histogram {
-	return [times]*Histogram{&b.Wait, &b.FirstReply, &b.Session, &b.Dial, &b.Reset, &b.Ping, &b.Failover}
+	return [times]*Histogram{&b.Wait, &b.FirstReply, &b.Session, &b.Dial, &b.Reset, &b.Ping, &b.Failover, &b.Canary}
 }
 
 // Relayed returns the numbers that belong to a loop. Only that loop's goroutine may use them, while it holds the counters.
@@ -217,6 +219,7 @@ type Totals struct {
 	Relayed Relayed
 	Begun   uint64 // sessions
 	Ends    []End  // kinds of ends that have occurred, in order
+	Orderly OrderlyEnds
 
 	Failovers Failovers
 	Unassured [UnassuredReasons]uint64 // sessions that no other server could go on with any more
@@ -226,11 +229,11 @@ type Totals struct {
 
 // Times are how long things took, see [Backend].
 type Times struct {
-	Wait, FirstReply, Session, Dial, Reset, Ping, Failover Distribution
+	Wait, FirstReply, Session, Dial, Reset, Ping, Failover, Canary Distribution
 }
 
 func (t *Times) all() [times]*Distribution {
-	return [times]*Distribution{&t.Wait, &t.FirstReply, &t.Session, &t.Dial, &t.Reset, &t.Ping, &t.Failover}
+	return [times]*Distribution{&t.Wait, &t.FirstReply, &t.Session, &t.Dial, &t.Reset, &t.Ping, &t.Failover, &t.Canary}
 }
 
 // Add adds other.
@@ -238,6 +241,9 @@ func (t *Totals) Add(other *Totals) {
 	t.Relayed.Add(other.Relayed)
 	t.Begun += other.Begun
 	t.Ends = addEnds(t.Ends, other.Ends)
+	for i, n := range other.Orderly {
+		t.Orderly[i] += n
+	}
 	for c, n := range other.Failovers {
 		t.Failovers[c].Moved += n.Moved
 		t.Failovers[c].NotMoved += n.NotMoved
@@ -263,6 +269,9 @@ func (t *Totals) add(b *Backend) {
 func (t *Totals) addShared(b *Backend) {
 	t.Begun += b.begun.Load()
 	t.Ends = addEnds(t.Ends, b.ends())
+	for i := range b.orderly {
+		t.Orderly[i] += b.orderly[i].Load()
+	}
 	t.addFailovers(&b.failovers)
 	all := t.Times.all()
 	for i, h := range b.histograms() {
@@ -282,7 +291,7 @@ func (t *Totals) Failed() (n uint64) {
 }
 
 // What the histograms' limits are, in the order of Times.
-const times = 7
+const times = 8
 
 var bounds = [times][]time.Duration{
 	// Wait: most clients wait for nothing, and none for longer than its service's queue timeout.
@@ -299,6 +308,8 @@ var bounds = [times][]time.Duration{
 	append([]time.Duration{250 * time.Microsecond}, milliseconds(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 5000)...),
 	// Failover
 	milliseconds(25, 50, 100, 250, 500, 1000, 1500, 2000, 3000, 5000, 10000, 30000),
+	// Canary
+	milliseconds(50, 100, 250, 500, 750, 1000, 1500, 2000, 3000, 5000, 10000, 30000),
 }
 
 func milliseconds(all ...int) (d []time.Duration) {

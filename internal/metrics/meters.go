@@ -25,6 +25,14 @@ func ofMeters() []family {
 			"Sessions ended on the backend, by who ended them (client, backend or proxy), the close code of the client's "+
 				"connection, and the class of the reason.",
 			putEnds, "by", "code", "class"),
+		backend.counter("backend_orderly_ends_total",
+			"Sessions whose client left in the middle, and that the proxy ended on the backend as the protocol wants it, by result: "+
+				"completed, timed_out, lost, or skipped (too many at a time).",
+			func(b *meter.BackendTotals, put put) {
+				for i, n := range b.Orderly {
+					put(float64(n), meter.OrderlyEnd(i).String())
+				}
+			}, "result"),
 		backend.counter("backend_relayed_frames_total", "WebSocket data frames relayed, by the side that sent them.",
 			func(b *meter.BackendTotals, put put) {
 				put(float64(b.Relayed.FramesFromClients), fromClients)
@@ -46,6 +54,8 @@ func ofMeters() []family {
 			func(t *meter.Times) *meter.Distribution { return &t.Dial }),
 		times("backend_reset_seconds", "How long it took to reset a connection after a session; without resets that failed.",
 			func(t *meter.Times) *meter.Distribution { return &t.Reset }),
+		times("canary_seconds", "Time from the first audio of a canary to its first result; without canaries that got none.",
+			func(t *meter.Times) *meter.Distribution { return &t.Canary }),
 		times("backend_ping_seconds", "Time from a ping to its pong.",
 			func(t *meter.Times) *meter.Distribution { return &t.Ping }),
 	}

@@ -61,6 +61,7 @@ const (
 	finishing              // the reset was sent; the client waits for its last answer
 	resetting              // the session has ended; waits for the reset to succeed
 	settling               // the reset has succeeded; waits for a time without messages
+	leaving                // the session has ended, and the server was told so; waits for its last message or its close
 	broken                 // must be closed
 )
 
@@ -74,6 +75,7 @@ const (
 	keepalivePending                   // the server has not answered a keepalive message yet
 	silent                             // the server has sent nothing in this session yet
 	openingKnown                       // the opening holds all that the client has sent
+	complete                           // the server has sent its last message after the client's end message
 )
 
 // session is what the Boundary remembers of a session, or of a greeting while it arrives.
@@ -82,6 +84,7 @@ type session struct {
 	messages [2]assembly
 
 	withheld     uint64 // whole messages from the client that were not passed on
+	texts        uint64 // whole texts from the client, if the profile counts its binary messages
 	unanswered   uint64 // whole messages from the client that the server does not answer
 	notForClient uint64 // whole messages from the server that do not belong to the session
 	counted      uint64 // messages from the client whose answer looks like the acknowledgement of the reset
@@ -244,6 +247,12 @@ func (b *Boundary) updateInspect() {
 		}
 	case opening, notReady, streaming, replacing:
 		b.inspect = [2]frame.Kinds{p.fromClient.kinds(^class(0)), p.sessionKinds()}
+		if p.leave.countsBinary {
+			b.inspect[FromClient] |= 1 << frame.Text
+		}
+		if b.flags&(ended|complete) == ended {
+			b.inspect[FromServer] |= p.fromServer.kinds(isLast)
+		}
 		if b.state != streaming || b.flags&ended != 0 || b.flags&(silent|openingKnown) == silent|openingKnown && p.mayRefuse() {
 			b.inspect[FromClient] = allMessages
 		}
@@ -298,7 +307,7 @@ func (b *Boundary) becomeIdle(s Step) Step {
 	} else {
 		b.forget()
 	}
-	b.flags &^= noReuse | ended | silent | openingKnown
+	b.flags &^= noReuse | ended | silent | openingKnown | complete
 	b.updateInspect()
 	s.Then = Ready
 	s.Timer = StopTimer

@@ -150,7 +150,7 @@ func TestLongFirstMessage(t *testing.T) {
 		if got := strings.Join(l.passed, ""); got != long {
 			t.Errorf("in %d frames: %d bytes passed; want %d", len(frames), len(got), len(long))
 		}
-		l.want("end", l.end(), Broken, Unclean)
+		l.want("end", l.end(), Leaving, Unclean)
 	}
 }
 

@@ -20,6 +20,7 @@ func (r *reader) check(s *spec) {
 	}
 	r.checkUnusedKeys(s)
 	r.checkReset(s)
+	r.checkLeave(s)
 	r.checkReplace(s)
 	r.checkRisks(s)
 	r.checkKeepalive(s)

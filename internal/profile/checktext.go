@@ -44,7 +44,7 @@ func (s *spec) uses() map[string][]matcher {
 	return map[string][]matcher{
 		"greeting": s.greeting, "ready": s.ready, "busy": s.busy, "end.client": s.end.client, "sticky": s.sticky,
 		"unanswered": s.unanswered, "answers": s.answers, "tag.start": s.tag.start, "tag.done": s.tag.done, "tag.failed": s.tag.failed,
-		"reset.until": s.reset.until, "keepalive.answer": s.keepalive.answer,
+		"leave.until": s.leave.until, "reset.until": s.reset.until, "keepalive.answer": s.keepalive.answer,
 	}
 }
 
@@ -71,10 +71,10 @@ func (r *reader) checkTokens(s *spec) {
 			}
 		}
 	}
-	for key, list := range map[string][]Message{"setup": s.setup, "keepalive.send": s.keepalive.send} {
+	for key, list := range map[string][]Message{"setup": s.setup, "keepalive.send": s.keepalive.send, "leave.send": s.leave.send} {
 		for _, m := range list {
 			if m.marked {
-				r.problem(s.place(key, "keepalive"), "%s stands for a number that is sent with the reset: use it only in reset.send and reset.until", tokenMark)
+				r.problem(s.place(key, strings.SplitN(key, ".", 2)[0]), "%s stands for a number that is sent with the reset: use it only in reset.send and reset.until", tokenMark)
 			}
 		}
 	}

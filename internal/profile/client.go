@@ -15,13 +15,15 @@ func (b *Boundary) beginClientMessage(op frame.Opcode, length int64) Step {
 		m.fate = unseen
 		return Step{Pass: Keep, Client: Pause}
 	case b.state == opening:
+		b.countText(op)
 		return b.beginOpening(m, op, length)
 	case b.state != streaming: // the session has ended; what follows goes nowhere
 		m.fate = ignored
 		return Step{Pass: Drop}
 	}
+	b.countText(op)
 	if b.flags&(ended|openingKnown) != 0 {
-		b.flags &^= ended | openingKnown
+		b.flags &^= ended | complete | openingKnown
 		b.session.opening = Opening{}
 		b.updateInspect()
 	}
@@ -115,7 +117,7 @@ func (b *Boundary) endClientMessage(m *assembly, f found, payload []byte) (s Ste
 	if f.class&isCounted != 0 || p.endResets && f.class&isEnd != 0 {
 		session.counted++
 	}
-	if f.class&isStart != 0 && !session.tasks.start(f.tag, tagSet(b.settings)) {
+	if f.class&isStart != 0 && !session.tasks.start(f.tag, tagSet(b.settings), p.leave.namesTask) {
 		b.forbidReuse(Unclean)
 	}
 	if f.class&isEnd != 0 {

@@ -27,6 +27,7 @@ type program struct {
 	early                          Early
 	hasGreeting, hasReady, hasBusy bool // the profile has matchers for such messages
 	hasAlive                       bool
+	leave                          leaveProgram
 	busyClose, busyStatus          []codeRange
 
 	failover *failoverProgram
@@ -81,8 +82,10 @@ func newProgram(s *spec, reuse Reuse) *program {
 	server := []use{{s.greeting, isGreeting}, {s.ready, isReady}, {s.busy, isBusy}, {s.keepalive.answer, isAlive}}
 	p.alive, p.aliveEvery, p.hasAlive = s.keepalive.send, s.keepalive.every, len(s.keepalive.answer) > 0
 	p.timeout = s.reset.timeout
+	p.leave = newLeaveProgram(&s.leave)
+	server = append(server, use{s.leave.until, isLast})
 	if reuse == OneShot { // no matcher that concerns reuse is needed
-		p.fromClient = newMatchSet(p.longest, nil)
+		p.fromClient = p.leave.fromClient(s)
 		p.fromServer = newMatchSet(p.longest, nil, server...)
 		return p
 	}

@@ -39,7 +39,7 @@ func (b *Boundary) updatePartial(s state) {
 	switch {
 	case !m.fate.inspected():
 		m.fate = unseen
-	case s == resetting:
+	case s == resetting, s == leaving:
 		m.fate = dropping
 	}
 }
@@ -55,7 +55,7 @@ func (b *Boundary) missingAnswers(t Traffic) uint64 {
 }
 
 // End ends the session and its lease. The Step says Ready if the connection may serve another session, Resetting if that depends on
-// what the server sends next, or Broken.
+// what the server sends next, Leaving if the server was told that the session is over, or Broken.
 func (b *Boundary) End(t Traffic) (s Step) {
 	p, session := b.program, b.session
 	switch b.state {
@@ -70,8 +70,11 @@ func (b *Boundary) End(t Traffic) (s Step) {
 		return Step{Then: Ready}
 	case replacing:
 		t = withEnd(t)
-	case greeting, broken:
+	case greeting, broken, leaving:
 		return b.markBroken(s, b.reason)
+	}
+	if why, ok := b.leaves(t); ok {
+		return b.beginLeave(why, t)
 	}
 	sent := t.Sent - min(session.withheld, t.Sent)
 	switch {
@@ -92,10 +95,16 @@ func (b *Boundary) End(t Traffic) (s Step) {
 		return b.markBroken(s, NotReady)
 	}
 	b.flags |= used
-	if p.early == EarlyDiscard && !p.blind && (p.ends && b.flags&ended == 0 || session.tasks.open() > 0) {
+	if b.leftEarly() {
 		return b.markBroken(s, LeftEarly)
 	}
 	return b.beginReset(t)
+}
+
+// leftEarly reports whether the connection serves no other session, since the client has left without its end message.
+func (b *Boundary) leftEarly() bool {
+	p := b.program
+	return p.early == EarlyDiscard && !p.blind && (p.ends && b.flags&ended == 0 || b.session.tasks.open() > 0)
 }
 
 // endUnused ends a session in which nothing was sent to the server, so nothing needs a reset.
@@ -239,6 +248,8 @@ func (b *Boundary) Timer(between bool) (s Step) {
 		return b.markBroken(Step{Close: frame.InternalError}, ResetTimeout)
 	case resetting:
 		return b.markBroken(s, ResetTimeout)
+	case leaving:
+		return b.markBroken(s, LeaveTimeout)
 	case settling:
 		switch {
 		case between && (b.session == nil || !b.session.messages[FromServer].fate.inspected()):

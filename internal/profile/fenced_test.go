@@ -117,7 +117,7 @@ func TestNotEnded(t *testing.T) {
 	l.client(frame.Text, watsonStop)
 	l.server(listening)
 	l.client(frame.Binary, "audio")
-	l.want("audio behind the end", l.end(), Broken, LeftEarly)
+	l.want("audio behind the end", l.end(), Leaving, LeftEarly)
 }
 
 // A token tells the reset's acknowledgement from all that a client may have caused, and is another for each session.

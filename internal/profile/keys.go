@@ -9,7 +9,7 @@ import (
 // profileKeys are the keys of a profile, in the order in which they are documented and printed.
 var profileKeys = []string{
 	"from", "summary", "source", "client", "reuse", "reason", "doubt", "unsafe", "predial", "subprotocol", "setup", "greeting", "ready", "busy",
-	"end", "replace", "early", "sticky", "unanswered", "answers", "tag", "stateless", "reset", "keepalive", "timeouts", "limits", "variant",
+	"end", "leave", "replace", "early", "sticky", "unanswered", "answers", "tag", "stateless", "reset", "keepalive", "timeouts", "limits", "variant",
 	"failover",
 }
 
@@ -73,6 +73,8 @@ func (r *reader) key(s *spec, e entry) {
 		s.busy = r.matchers(e.value, append(messageKeys[:len(messageKeys):len(messageKeys)], refusalKeys...))
 	case "end":
 		r.end(s, e.value)
+	case "leave":
+		r.leave(s, e.value)
 	case "replace":
 		if i, ok := r.word(e.value, "none", "reset"); ok {
 			s.replace = i == 1

@@ -23,6 +23,7 @@ const (
 	isDone   // the last message of a task
 	isFailed // the task failed, and the connection cannot be reused
 	isTagged // a message that contains a tag
+	isLast   // the last message of a session that was ended in order
 
 	isEnd
 	isSticky

@@ -25,7 +25,7 @@ func (b *Boundary) beginServerMessage(op frame.Opcode, length int64) Step {
 		return b.beginInSession(op, length)
 	case finishing:
 		return b.beginInspection(FromServer, op, length, inspecting)
-	case resetting:
+	case resetting, leaving:
 		return b.beginInspection(FromServer, op, length, dropping)
 	case settling:
 		if p.reuse != Quiet {
@@ -73,6 +73,8 @@ func (b *Boundary) beginInSession(op frame.Opcode, length int64) Step {
 		return s
 	case p.sessionKinds()&(1<<op) != 0:
 		return b.beginInspection(FromServer, op, length, holding)
+	case b.flags&(ended|complete) == ended && can&isLast != 0 && length <= int64(p.fromServer.limit[op]):
+		return b.beginInspection(FromServer, op, length, inspecting)
 	}
 	return Step{}
 }
@@ -122,6 +124,8 @@ func (b *Boundary) endServerMessage(m *assembly, f found, payload []byte) Step {
 		return b.endInSession(f)
 	case finishing, resetting:
 		return b.countAnswer(f)
+	case leaving:
+		return b.countLastWord(f)
 	case settling:
 		if b.restarts++; int(b.restarts) > b.program.restarts {
 			return b.markBroken(Step{Pass: Drop}, ResetTimeout)
@@ -183,6 +187,10 @@ func (b *Boundary) endInSession(f found) Step {
 		default:
 			b.noteServing()
 		}
+	}
+	if f.class&isLast != 0 && b.flags&(ended|complete) == ended {
+		b.flags |= complete
+		b.updateInspect()
 	}
 	switch p.reuse {
 	case Tagged:

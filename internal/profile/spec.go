@@ -26,6 +26,7 @@ type spec struct {
 	busy        []matcher
 
 	end        endSpec
+	leave      leaveSpec
 	replace    bool
 	early      Early
 	sticky     []matcher
@@ -59,6 +60,13 @@ type endSpec struct {
 	client []matcher // the client's end message
 	closes bool      // the server closes the connection after it
 	resets bool      // it has the effect of the reset
+}
+
+// leaveSpec says how the proxy ends a session on the server whose client has left without its end message.
+type leaveSpec struct {
+	send    []Message
+	until   []matcher     // the server's last message after that; none if it closes the connection
+	timeout time.Duration // for all of it
 }
 
 type resetSpec struct {
@@ -114,6 +122,7 @@ const (
 func newSpec() spec {
 	return spec{
 		own:      make(map[string]place),
+		leave:    leaveSpec{timeout: defaultTimeout},
 		reset:    resetSpec{timeout: defaultTimeout},
 		timeouts: timeoutsSpec{greeting: defaultGreeting, ready: defaultReady},
 		limits:   Limits{Message: defaultMessage, Greeting: defaultGreetingLength},

@@ -89,9 +89,14 @@ const (
 	Finished
 	// Foreign: the server sent a message that this session did not ask for. The session ends with an internal error.
 	Foreign
+	// Leaving: the session has ended, the connection serves no other, and the server is told in the protocol's own words that
+	// the session is over. The caller presents what the server sends, and the Boundary drops it. The connection is Broken when the
+	// server has said its last word, or has taken too long ([Left], [LeaveTimeout]). A caller that does not wait for that sends
+	// nothing of this Step, and calls [Boundary.End] again.
+	Leaving
 )
 
-var thenTexts = []string{"continue", "ready", "resetting", "broken", "elsewhere", "replaced", "finished", "foreign"}
+var thenTexts = []string{"continue", "ready", "resetting", "broken", "elsewhere", "replaced", "finished", "foreign", "leaving"}
 
 // String returns a word for logs.
 func (t Then) String() string { return thenTexts[t] }
@@ -117,11 +122,14 @@ const (
 	LateMessage           // a message came after the acknowledgement of the reset
 	ServerClosed          // the server closed the connection
 	TaskFailed            // the server reported a failed task, after which the connection cannot be reused
+	Left                  // the session was ended on the server in order
+	LeaveTimeout          // the server did not say its last word in time, although it was told that the session is over
 )
 
 var reasonTexts = []string{
 	"", "served", "cut off", "left early", "unclean", "not ready", "busy", "other settings", "unsolicited message", "greeting failed",
 	"keepalive not answered", "reset timed out", "reset not acknowledged", "late message", "closed by the server", "task failed",
+	"ended in order", "end not answered",
 }
 
 // String returns a few words for logs.

@@ -81,6 +81,7 @@ func TestUnclean(t *testing.T) {
 		if want := 1 + min(len(c.then), 1); len(l.passed) != want {
 			t.Errorf("%+v: %d messages passed", c, len(l.passed))
 		}
-		l.want(c.first+" "+c.then[:min(len(c.then), 40)], l.end(), Broken, Unclean)
+		l.want(c.first+" "+c.then[:min(len(c.then), 40)], l.end(), Leaving, Unclean)
+		l.want("without the wait", l.end(), Broken, Unclean)
 	}
 }

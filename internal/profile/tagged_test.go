@@ -185,7 +185,7 @@ func TestTaskLeftEarly(t *testing.T) {
 	l.begin()
 	l.client(frame.Text, runTask("1"))
 	l.client(frame.Text, finishTask("1"))
-	l.want("not done", l.end(), Broken, LeftEarly)
+	l.want("not done", l.end(), Leaving, LeftEarly)
 
 	l = builtin(t, "dashscope")
 	l.begin()

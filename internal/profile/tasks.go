@@ -9,6 +9,7 @@ type tasks struct {
 type task struct {
 	tag  uint64 // 0 for none
 	open bool
+	name string // the tag as the client wrote it, if the profile's leave needs it
 }
 
 // tagSet is a set of tags: a Bloom filter with 64 bits, three for each tag. It may by chance report a tag that was not added.
@@ -24,7 +25,7 @@ func tagBits(h uint64) tagSet { return 1<<(h&63) | 1<<(h>>6&63) | 1<<(h>>12&63) 
 
 // start records that the client began a task. It returns false if the tag is missing, or if the server's messages about the task could be
 // taken for those about another, which is not done or belongs to the connection's former session, or if too many tasks are open.
-func (t *tasks) start(tag []byte, former tagSet) bool {
+func (t *tasks) start(tag []byte, former tagSet, keepName bool) bool {
 	if tag == nil {
 		return false
 	}
@@ -45,6 +46,9 @@ func (t *tasks) start(tag []byte, former tagSet) bool {
 		return false
 	}
 	t.list[free] = task{tag: h, open: true}
+	if keepName {
+		t.list[free].name = string(tag)
+	}
 	return true
 }
 

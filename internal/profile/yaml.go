@@ -72,6 +72,11 @@ func (w *writer) spec(s *spec) {
 		end[3] = "close"
 	}
 	w.mapping("end", end...)
+	leaveUntil := matchersYAML(s.leave.until)
+	if leaveUntil == "" && len(s.leave.send) > 0 {
+		leaveUntil = "close"
+	}
+	w.mapping("leave", "send", messagesYAML(s.leave.send), "until", leaveUntil, "timeout", durationYAML(s.leave.timeout, d.leave.timeout))
 	if s.replace {
 		w.key(2, "replace", "reset")
 	}

@@ -41,7 +41,11 @@ func (s *Session) endLease() {
 	l := &s.leg
 	ending := backend.Ending{
 		Traffic: l.traffic(l.sent), MidFrame: l.sent.midFrame, Code: frame.GoingAway, Text: "session ended",
-		Fault: l.fault, Full: l.full, Client: s.record.Client.Addr(),
+		Fault: l.fault, Full: l.full, Client: s.record.Client.Addr(), Hurried: s.record.Class == meter.Shutdown,
+	}
+	if closed := s.record.Class == meter.Normal || s.record.Class == meter.Application; closed && s.record.By == byClient &&
+		l.conn.Profile().Reuse == profile.OneShot && s.record.Code.Sendable() { // as if its own close frame had been passed on
+		ending.Code, ending.Text = s.record.Code, s.record.Reason
 	}
 	if s.record.By == byBackend {
 		ending.Code, ending.Text = s.record.Code, "" // the answer to its close frame

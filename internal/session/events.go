@@ -21,8 +21,15 @@ func (s *Session) clientClosed(payload []byte) {
 	}
 	s.handle(event{
 		kind: clientClosed, by: byClient, class: meter.ClosedByClient(uint16(code)), code: code, reason: string(reason),
-		owed: s.leg.conn != nil && s.leg.conn.Profile().Reuse == profile.OneShot, payload: payload,
+		owed: s.leg.conn != nil && s.leg.conn.Profile().Reuse == profile.OneShot && !s.leavesInMiddle(), payload: payload,
 	})
+}
+
+// leavesInMiddle reports whether a client that closes now does so before it has said, in the profile's words, that it is done. The backend
+// is told so in its place, and what it answers reaches nobody.
+func (s *Session) leavesInMiddle() bool {
+	b := s.leg.conn.Boundary()
+	return !b.Ended() && b.Leaves(s.leg.traffic(s.sentNow()))
 }
 
 // clientBroke ends the session because the client broke RFC 6455. What it sent before that is still answered.
@@ -35,7 +42,7 @@ func (s *Session) clientBroke(err error) {
 		_, by := s.maxMessage()
 		s.limitEnds(by)
 	}
-	if s.life.state == relaying && s.scanner.AtMessageBoundary() && s.owed() {
+	if s.life.state == relaying && s.scanner.AtMessageBoundary() && s.owed() && !s.leavesInMiddle() {
 		e.owed, e.payload = true, frame.AppendClosePayload(nil, frame.GoingAway, "client broke the protocol")
 	}
 	s.handle(e)

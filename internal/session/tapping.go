@@ -399,7 +399,7 @@ func (h *backendTap) Fate(o backend.Outcome, why string) {
 	}
 	h.side.flush(&h.audience, fromBackend, h.conn.Scanner.Frames, true)
 	e := TapEvent{Event: tapConnection, What: o.String(), Reason: why, Backend: h.conn.Backend().Name()}
-	if o == backend.Resetting {
+	if o == backend.Resetting || o == backend.Ended {
 		if h.began.IsZero() { // otherwise the reset was sent in the place of the client's last message
 			h.began = time.Now()
 		}

@@ -126,6 +126,7 @@ func (k *conn) control(op frame.Opcode, payload []byte) {
 	case frame.Ping:
 		k.lane.out = frame.Append(k.lane.out, frame.Header{Fin: true, Opcode: frame.Pong}, payload)
 	case frame.Close:
+		k.clientEnds()
 		code, _, err := frame.ParseClose(payload)
 		if err != nil {
 			k.broken(err.(*frame.Error))
@@ -268,6 +269,7 @@ func (k *conn) Flushed(*loop.Conn) {
 
 // Ended implements loop.Handler.
 func (k *conn) Ended(_ *loop.Conn, err error) {
+	k.clientEnds()
 	if err != io.EOF || k.socket.Pending() == 0 {
 		k.cut()
 		return

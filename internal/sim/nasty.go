@@ -46,6 +46,9 @@ type NastyOptions struct {
 	// EarlyDone is the probability, for each piece of audio, that a generation of vLLM ends by itself, as it does at the
 	// model's token limit: audio and the end mark that arrive later stay in the queue.
 	EarlyDone float64
+	// Fragile is the probability, for each session in whose middle the client ends the connection, that the session's place is never free
+	// again (see Full). Servers whose threads or workers wait for the end of the audio do so.
+	Fragile float64
 	// Full is the number of sessions that the server accepts at a time. It refuses others as Protocol.Full says. 0: no limit.
 	Full int
 }
@@ -61,6 +64,7 @@ silent-death[:p]        the session dies at a message, but the server answers pi
 close-mid-message[:p]   the server closes after the first fragment of a result
 punctuation-memory[:p]  FunASR's punctuation model remembers the last sentence
 early-done[:p]          vLLM's generation ends by itself
+fragile[:p]             a client that leaves in the middle of a session blocks its place (see full) for good
 full:n                  the server accepts n sessions at a time and refuses others as the protocol does
 p is a probability from 0 to 1; the default is 1`
 
@@ -79,6 +83,7 @@ var nastyNames = []struct {
 	{"close-mid-message", func(n *NastyOptions) *float64 { return &n.CloseMidMessage }},
 	{"punctuation-memory", func(n *NastyOptions) *float64 { return &n.PunctuationMemory }},
 	{"early-done", func(n *NastyOptions) *float64 { return &n.EarlyDone }},
+	{"fragile", func(n *NastyOptions) *float64 { return &n.Fragile }},
 }
 
 // NastyNames returns the names of the switches.

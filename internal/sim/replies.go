@@ -50,7 +50,8 @@ type replies struct {
 	late      []answer // answers out of order, by their times
 	lateTimer loop.Timer
 
-	silence silence
+	silence  silence
+	underWay bool // a session is: see fragile.go
 }
 
 // keptMessage is a message that the server has not answered yet.
@@ -119,6 +120,7 @@ func (r *replies) take(p piece) {
 // takeWhole takes a whole message.
 func (r *replies) takeWhole(message []byte) {
 	r.silence.broken()
+	r.heard()
 	switch {
 	case r.conn.stalled || r.conn.dead:
 	case r.conn.server.stalled.Load() || len(r.kept) > 0:
@@ -274,6 +276,7 @@ func (r *replies) sendDue() {
 // perform sends an answer, or does what its fate says instead.
 func (r *replies) perform(a *answer) {
 	k := r.conn
+	r.told(a)
 	switch a.fate.verdict {
 	case resets:
 		k.flush()

@@ -145,10 +145,11 @@ type Stats struct {
 	BadRequests    uint64 // requests that were not a valid upgrade, or for another path
 	Messages       uint64 // messages received
 	ProtocolErrors uint64 // connections ended because the client broke RFC 6455
+	AbruptEnds     uint64 // connections that the client ended in the middle of a session
 }
 
 type counters struct {
-	badRequests, messages, protocolErrors atomic.Uint64
+	badRequests, messages, protocolErrors, abruptEnds atomic.Uint64
 }
 
 // Stats returns the counts.
@@ -157,5 +158,6 @@ func (s *Server) Stats() Stats {
 	stats.BadRequests = s.counters.badRequests.Load()
 	stats.Messages = s.counters.messages.Load()
 	stats.ProtocolErrors = s.counters.protocolErrors.Load()
+	stats.AbruptEnds = s.counters.abruptEnds.Load()
 	return stats
 }
