@@ -24,6 +24,8 @@ type Source struct {
 	Dashboard http.Handler
 	// Audit notes what operators do.
 	Audit *Audit
+	// Movers move sessions to other backends.
+	Movers Movers
 	// Actions are what operators do to services and backends.
 	Actions Actions
 	// LogLevel is the level of the log.
@@ -75,6 +77,7 @@ func (s *Source) routes() []route {
 	}
 	routes = append(routes, accessRoutes()...)
 	routes = append(routes, s.Audit.routes()...)
+	routes = append(routes, s.Movers.routes(s.Audit, &s.Sessions)...)
 	routes = append(routes, s.Actions.routes(s.Audit)...)
 	routes = append(routes, s.LogLevel.routes(s.Audit)...)
 	routes = append(routes, s.Sessions.routes(s.Audit)...)

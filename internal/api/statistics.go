@@ -126,6 +126,13 @@ type Health struct {
 	ProbeSince  time.Time `json:"probe_since,omitzero"`
 	ProbeReason string    `json:"probe_reason,omitempty"`
 
+	// Canary is the verdict of the canary: off, unknown, up or down.
+	Canary       string    `json:"canary"`
+	CanarySince  time.Time `json:"canary_since,omitzero"`
+	CanaryReason string    `json:"canary_reason,omitempty"` // why it is down, or why it could not be played
+	// CanarySeconds is how long the first result of the last canary took; 0 before the first.
+	CanarySeconds float64 `json:"canary_seconds"`
+
 	// Outlier tells that the backend gets no sessions for a while, since far more fail on it than on its peers.
 	Outlier       bool      `json:"outlier"`
 	OutlierSince  time.Time `json:"outlier_since,omitzero"`

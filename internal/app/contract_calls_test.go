@@ -48,7 +48,7 @@ func (c *contract) empty() {
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/api/v1/stats", "/api/v1/sessions", "/api/v1/history", "/api/v1/audit", "/api/v1/config", "/api/v1/config/history"} {
 		c.ask(request{method: "GET", path: path, status: 200})
 	}
-	for _, path := range []string{"/api/v1/services/{name}/pause", "/api/v1/services/{name}/resume", "/api/v1/backends/{name}/recycle"} {
+	for _, path := range []string{"/api/v1/services/{name}/pause", "/api/v1/services/{name}/resume", "/api/v1/backends/{name}/recycle", "/api/v1/backends/{name}/move"} {
 		c.ask(request{method: "POST", path: path, names: []string{"stt"}, status: 404, says: `\"stt\": none exists`})
 	}
 	c.ask(request{method: "DELETE", path: "/api/v1/sessions", query: "backend=gpu-1", status: 404, says: "none exists"})
@@ -107,6 +107,7 @@ func (c *contract) sessions() {
 		c.ask(request{method: method, path: one, names: []string{mistyped}, status: 404, says: `"nearest"`})
 		c.ask(request{method: method, path: one, names: []string{"x"}, status: 404, says: "unknown session"})
 	}
+	c.moves(id, queued.ID)
 	c.ask(request{method: "DELETE", path: one, names: []string{queued.ID}, body: `{"who":"alice","why":"test"}`, status: 200})
 	if status := wstest.Receive(c.t, waiting, "the waiting client is answered"); status != http.StatusServiceUnavailable {
 		c.t.Errorf("the waiting client got %d", status)
@@ -134,6 +135,32 @@ func (c *contract) sessions() {
 	killed(c.t, second)
 	c.idle()
 	c.ask(request{method: "DELETE", path: list, query: "backend=" + backend, status: 200, says: "has no sessions"})
+}
+
+// moves asks for moves of a session that cannot be moved, since its service has no failover.
+func (c *contract) moves(id, queued string) {
+	const one, all = "/api/v1/sessions/{id}/move", "/api/v1/backends/{name}/move"
+	names, gpu1 := []string{id}, []string{"gpu-1"}
+	c.ask(request{method: "GET", path: one, names: names, status: 404, says: "there was no order"})
+	c.ask(request{method: "GET", path: all, names: gpu1, status: 404, says: "there was no order"})
+	c.ask(request{method: "GET", path: one, names: names, query: "x=1", status: 400, says: "takes none"})
+	c.ask(request{method: "GET", path: all, names: gpu1, query: "x=1", status: 400, says: "takes none"})
+	c.ask(request{method: "POST", path: one, names: names, query: "timeout=2h", status: 400, says: "use 0 (by replay at once) to 1h"})
+	c.ask(request{method: "POST", path: one, names: []string{"x"}, status: 404, says: "unknown session"})
+	c.ask(request{method: "POST", path: one, names: names, query: "to=gpu-9", status: 404, says: `"nearest": "gpu-`})
+	c.ask(request{method: "POST", path: one, names: []string{queued}, status: 409, says: "it waits in the queue"})
+	c.ask(request{method: "POST", path: one, names: names, query: "timeout=0s", body: `{"who":"alice","why":"test"}`, status: 200, says: id})
+	wstest.Eventually(c.t, "the order about the session is done", func() bool {
+		m := decode[api.Moving](c, request{path: one, names: names})
+		return m.Done && m.Sessions[0].State == api.MoveRefused && m.Sessions[0].Why == "its service has failover: off"
+	})
+	c.ask(request{method: "POST", path: all, names: []string{"gpu-9"}, status: 404, says: `"nearest": "gpu-`})
+	c.ask(request{method: "POST", path: all, names: gpu1, query: "within=1s", status: 400, says: "unknown parameter"})
+	c.ask(request{method: "POST", path: all, names: gpu1, query: "timeout=1s", status: 200, says: `"backend": "gpu-1"`})
+	wstest.Eventually(c.t, "the order about the backend is done", func() bool {
+		m := decode[api.Moving](c, request{path: all, names: gpu1})
+		return m.Done && len(m.Sessions) == 1 && m.Count(api.MoveRefused) == 1
+	})
 }
 
 // exchange sends a message, which must come back.

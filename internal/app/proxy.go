@@ -30,6 +30,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
+	"github.com/wsbouncer/wsbouncer/internal/replay"
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
@@ -61,6 +62,7 @@ type Proxy struct {
 	hub          *live.Hub        // nil without an admin API
 	guard        *mistake.Guard   // nil to let panics end the process
 	scopes       *limits.Registry // of the process, tenants and keys; static
+	replay       *replay.Arena    // memory for what another server may have to get again; static
 	authGuard    *auth.Guard      // against clients that guess credentials; static
 	tracer       *tracing.Tracer  // nil for none; static
 	// accessLog is the present access log; nil for none. accessLines are those of all of them.
@@ -129,6 +131,8 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	sessions.Scopes = p.scopes
 	p.authGuard = auth.NewGuard(p.settings.FailedAuthRate, p.log, time.Now)
 	sessions.AuthGuard = p.authGuard
+	p.replay = replay.NewArena(p.settings.replayMemory())
+	sessions.Replay = p.replay
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
 	p.services = services.New(services.Options{
@@ -196,7 +200,7 @@ func (s *Settings) origin() *origin.Policy {
 }
 
 // Reconfigure changes what of the process's settings, which must have passed Check, can change while the proxy runs: the limits of
-// upgrade requests, how often clients may fail to authenticate, what all of them may use together, whom it trusts about where clients come from, TLS towards clients, the times that its end may take, the access log, and
+// upgrade requests, how often clients may fail to authenticate, what all of them may use together, the memory for failover, whom it trusts about where clients come from, TLS towards clients, the times that its end may take, the access log, and
 // the admin API's tokens. All others stay what they were. It must not be called by two goroutines at a time.
 func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	before := p.live.Load()
@@ -206,10 +210,14 @@ func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	p.sessions.SetLimits(now.limits())
 	p.sessions.SetOrigin(now.origin())
 	p.authGuard.SetRate(now.FailedAuthRate)
+	p.replay.SetLimit(now.replayMemory())
 	if p.scopes.SetProcess(limits.Instant(loop.Now()), now.Total()) {
 		p.sessions.LimitsChanged()
 	}
 	p.ReloadCertificates()
+	if err := p.services.ReadCanaries(); err != nil { // it was good before
+		p.log.Error("canaries cannot be read again", "reason", err)
+	}
 	select {
 	case p.reconfigured <- struct{}{}:
 	default:

@@ -308,6 +308,24 @@ func (w *worker[C]) probeEnded(another bool) {
 	}
 }
 
+// canaryAnswered notes the verdict of the canary.
+func (w *worker[C]) canaryAnswered(up bool, reason string) {
+	w.report.setCanary(up, reason)
+	w.tell(func(t *health.Tracker) {
+		if up {
+			t.CanaryPassed(w.now())
+		} else {
+			t.CanaryFailed(w.now())
+		}
+	})
+}
+
+// canaryEnded notes that no canary is played any more.
+func (w *worker[C]) canaryEnded() {
+	w.report.canaries(false)
+	w.tell(func(t *health.Tracker) { t.CanaryPassed(w.now()) })
+}
+
 // comparePeers leaves the backend out, or takes it back in, by how its sessions go in comparison with its peers'.
 func (w *worker[C]) comparePeers(now pool.Instant) {
 	w.peer.compare(now, func(own *health.Sessions, peers func() health.Peers) (leftOut bool) {

@@ -16,6 +16,7 @@ type transition struct {
 	verb, state    string
 	short, long    string
 	waits, example string
+	moves          bool // whether --move can have the sessions moved
 	// left returns in words what there is to wait for at a backend; empty if there is nothing.
 	left func(*api.Backend) string
 }
@@ -24,9 +25,15 @@ var (
 	draining = transition{
 		"drain", "draining", "Send no new clients to backends, and let their sessions end",
 		`Send no new clients to backends, and let their sessions end. Idle connections stay open until
-'wsbouncer backend enable' puts the backends back into service; 'wsbouncer backend disable' closes them.`,
+'wsbouncer backend enable' puts the backends back into service; 'wsbouncer backend disable' closes them.
+
+With --move, sessions of services with failover: replay move to other backends: each at its next answered point, when
+the backend has answered all that its client has said, and after --timeout (30s) by replay. No more move at a time than
+there are places elsewhere. The command says for each session where it went, or why not, and its exit status is 1 if one
+could not be moved; such a session goes on where it is.`,
 		"until no session is left",
-		"  wsbouncer backend drain gpu-2 --wait --timeout 10m --why \"new model\"\n  wsbouncer backend drain --selector zone=a",
+		"  wsbouncer backend drain gpu-2 --wait --timeout 10m --why \"new model\"\n  wsbouncer backend drain gpu-2 --move\n  wsbouncer backend drain --selector zone=a",
+		true,
 		sessionsLeft,
 	}
 	disabling = transition{
@@ -35,6 +42,7 @@ var (
 sessions go on until they end.`,
 		"until no session is left",
 		"  wsbouncer backend disable gpu-2 --wait",
+		false,
 		sessionsLeft,
 	}
 	enabling = transition{
@@ -42,6 +50,7 @@ sessions go on until they end.`,
 		"Put drained or disabled backends back into service.",
 		"until the warm connections are open",
 		"  wsbouncer backend enable gpu-2 --wait --timeout 1m",
+		false,
 		connectionsMissing,
 	}
 )
@@ -72,16 +81,32 @@ func connectionsMissing(b *api.Backend) string {
 // waitFlags are the flags of commands that wait for the proxy to carry out a change.
 type waitFlags struct {
 	wait    bool
+	move    bool // have the sessions moved
+	moves   bool // static: there is a flag for that
 	timeout time.Duration
 }
 
-func (f *waitFlags) add(cmd *cobra.Command, until string) {
-	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait "+until+"; needs a running proxy")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "maximum time to wait; then the exit status is 1")
+func (f *waitFlags) add(cmd *cobra.Command, to *transition) {
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait "+to.waits+"; needs a running proxy")
+	help := "maximum time to wait; then the exit status is 1"
+	if f.moves = to.moves; f.moves {
+		cmd.Flags().BoolVar(&f.move, "move", false, "move the sessions to other backends; needs a running proxy")
+		help += "; with --move, time to wait for answered points, after which sessions move by replay (default 30s)"
+	}
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, help)
 }
 
 func (f *waitFlags) check(cmd *cobra.Command) error {
+	if f.move && !cmd.Flags().Changed("timeout") {
+		f.timeout = api.MoveTime
+	}
 	switch {
+	case f.move && f.wait:
+		return usageError(errors.New("use either --wait or --move: --move waits until the sessions are moved"))
+	case f.move:
+		return checkMoveTime(f.timeout)
+	case cmd.Flags().Changed("timeout") && !f.wait && f.moves:
+		return usageError(errors.New("--timeout works only with --wait or --move"))
 	case cmd.Flags().Changed("timeout") && !f.wait:
 		return usageError(errors.New("--timeout works only with --wait"))
 	case f.timeout <= 0:
@@ -108,8 +133,10 @@ func newBackendStateCommand(to transition) *cobra.Command {
 				return err
 			}
 			return write.use(cmd, false, func(t *target) error {
-				if waiting.wait && t.proxy == nil {
-					return usageError(errors.New("--wait needs a running proxy: use --admin instead of --database, or both"))
+				for flag, used := range map[string]bool{"--wait": waiting.wait, "--move": waiting.move} {
+					if used && t.proxy == nil {
+						return usageError(errors.New(flag + " needs a running proxy: use --admin instead of --database, or both"))
+					}
 				}
 				names := args
 				version, err := write.write(cmd, t, func(now *config.Content) (change config.Change, err error) {
@@ -127,16 +154,20 @@ func newBackendStateCommand(to transition) *cobra.Command {
 					}
 					return change, err
 				})
-				if err != nil || !waiting.wait || write.dryRun {
+				if err != nil || !waiting.wait && !waiting.move || write.dryRun {
 					return err
 				}
-				return (&waiter{
+				w := &waiter{
 					proxy: t.proxy.API(), names: names, to: to, timeout: waiting.timeout, every: pollEvery, messages: cmd.ErrOrStderr(), version: version,
-				}).run(cmd.Context())
+				}
+				if waiting.move {
+					return moveAll(cmd, w, t.proxy.API(), orderFlags{who: write.who, why: write.why}, waiting.timeout)
+				}
+				return w.run(cmd.Context())
 			})
 		},
 	}
-	waiting.add(cmd, to.waits)
+	waiting.add(cmd, &to)
 	chosen.add(cmd)
 	write.add(cmd)
 	return cmd

@@ -110,6 +110,7 @@ var sameMistakes = map[string]struct {
 	"session":               {"x", "", "", "--help=x"},
 	"session ls":            {"x", "", "", "--state x"},
 	"session show":          {"x y", "-o json", "", "x -o name"},
+	"session move":          {"x y", "--why x", "", "x --timeout 2h"},
 	"session kill":          {"", "--yes", "", "x --yes=x"},
 	"session tap":           {"x y", "", "", "x --text y"},
 	"status":                {"x", "", "", "--interval 1s"},

@@ -20,7 +20,7 @@ import (
 func newSessionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "session",
-		Short: "List, show, watch and end sessions of a running proxy",
+		Short: "List, show, watch, move and end sessions of a running proxy",
 		Long: `A session is one client's time with the proxy, or its wait for it. Its id is in the proxy's log and in the
 answer to the client's upgrade request (header ` + api.SessionHeader + `).`,
 		Example: `  wsbouncer session ls --backend gpu-2 --sort age
@@ -29,7 +29,7 @@ answer to the client's upgrade request (header ` + api.SessionHeader + `).`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSessionListCommand(), newSessionShowCommand(), newSessionKillCommand(), newSessionTapCommand())
+	cmd.AddCommand(newSessionListCommand(), newSessionShowCommand(), newSessionMoveCommand(), newSessionKillCommand(), newSessionTapCommand())
 	return cmd
 }
 

@@ -74,6 +74,17 @@ func (w *waiter) run(ctx context.Context) error {
 	}
 }
 
+// inForceTimeout is how long a proxy may take to put a change in force before its backends are emptied.
+const inForceTimeout = 30 * time.Second
+
+// inForce waits until the backends have the desired state.
+func (w *waiter) inForce(ctx context.Context) error {
+	first := *w
+	first.timeout, first.messages = inForceTimeout, io.Discard
+	first.to.left = func(*api.Backend) string { return "" }
+	return first.run(ctx)
+}
+
 // say prints what is left, when that changes and every sayEvery.
 func (w *waiter) say(left string) {
 	now := time.Now()

@@ -27,7 +27,7 @@ import (
 var notShown = []string{
 	"Backends.Health.Since", "Backends.Health.Reason",
 	"Backends.Health.CircuitSince", "Backends.Health.CircuitReason",
-	"Backends.Health.ProbeSince", "Backends.Health.ProbeReason",
+	"Backends.Health.ProbeSince", "Backends.Health.ProbeReason", "Backends.Health.CanarySince", "Backends.Health.CanaryReason",
 	"Backends.Health.OutlierSince", "Backends.Health.OutlierReason",
 	"Backends.Variants",
 	"Discovery.Asked", "Discovery.Answered", "Discovery.Failing", "Discovery.Reason", "Discovery.LeftOut", // failing is shown as 0 or 1

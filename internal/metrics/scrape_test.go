@@ -30,7 +30,7 @@ func busy() Snapshot {
 	well := api.Backend{
 		Name: "gpu-1", Service: "stt", URL: "ws://10.0.0.1:2700/stt", Profile: "echo",
 		Health: api.Health{
-			Reachable: true, Circuit: "closed", Probe: "up", Broken: 17, RoundTripSeconds: 0.00125,
+			Reachable: true, Circuit: "closed", Probe: "up", Canary: "up", CanarySeconds: 0.5, Broken: 17, RoundTripSeconds: 0.00125,
 		},
 		Pool: api.Pool{
 			State: "enabled", Usable: true, Cap: 64, Ceiling: 40, Warm: 24, Weight: 1.5, Ramp: 1,
@@ -49,7 +49,7 @@ func busy() Snapshot {
 		Health: api.Health{
 			Reachable: true, Circuit: "half-open", CircuitOpened: 6, CircuitReason: "5 sessions in a row were broken",
 			Outlier: true, Outliers: 21, OutlierReason: "8 of its last 9 sessions failed",
-			Probe: "down", ProbeReason: "503",
+			Probe: "down", ProbeReason: "503", Canary: "off",
 		},
 		Pool: api.Pool{
 			State: "draining", Cap: 32, Ceiling: 32, Weight: 0.5, Ramp: 0.25, Dialing: 1,

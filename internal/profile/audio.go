@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,6 +99,12 @@ func partOf(text, part string) string {
 
 // fromQuery sets the properties that the client's URL names.
 func (t *Tracker) fromQuery(query string) {
+	for raw := range strings.SplitSeq(query, "&") {
+		name, value, ok := parameter(raw)
+		if ok && slices.Contains(t.program.unless, parameterValue{name, value}) {
+			t.giveUp("the client asked for " + name + "=" + value + ", with which the profile offers no failover")
+		}
+	}
 	for i, c := range t.program.Failover.audio.choices() {
 		t.chosen[i] = c.value
 		if c.query == "" || query == "" {

@@ -69,7 +69,7 @@ func (t *Tracker) edit(f found, payload []byte, final, passes bool) []byte {
 		if i := int(h.path) - len(p.shift); i < 0 {
 			out, changed = shiftTime(out, text, p.shift[h.path].unit, shift, h.kind == hitText)
 		} else {
-			out, changed = t.numbers[i].renumber(out, text, final, passes)
+			out, changed = t.numbers[i].renumber(out, text, final && f.class&isUncounted(i) == 0, passes)
 		}
 		if !changed {
 			out = out[:before]
@@ -85,7 +85,7 @@ func (t *Tracker) edit(f found, payload []byte, final, passes bool) []byte {
 	return t.out
 }
 
-// renumber appends a number as the client gets it, and counts on from a final's.
+// renumber appends a number as the client gets it, and counts on from a final's, if the message is one that counts.
 func (n *numbering) renumber(dst, text []byte, final, passes bool) ([]byte, bool) {
 	number, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil || number > math.MaxInt64/2 || number < math.MinInt64/2 {

@@ -24,7 +24,8 @@ type Failover struct {
 	hide      []hideSpec
 	prepend   prependSpec
 	force     forceSpec
-	lastWord  []codeRange // close codes that end a session for good, whoever might go on with it. 1000 after the client's end message does so too.
+	lastWord  lastWordSpec
+	unless    []parameterValue // sessions whose client's URL has one of these are not taken over
 
 	// Pace is how many times faster than real time a replay may be, from 1; 0 for no limit.
 	Pace float64
@@ -47,7 +48,7 @@ var defaultLastWord = []codeRange{{1002, 1003}, {1007, 1009}, {3000, 4999}}
 // newFailover returns what holds for a profile that says nothing.
 func newFailover() Failover {
 	return Failover{
-		Why: unknownWhy, Pace: defaultPace, lastWord: defaultLastWord,
+		Why: unknownWhy, Pace: defaultPace, lastWord: lastWordSpec{close: defaultLastWord},
 		audio: audioSpec{channels: choiceSpec{value: "1"}},
 	}
 }
@@ -187,11 +188,14 @@ const (
 	MeansUtterance
 	// MeansNext: what is before the time in the next message.
 	MeansNext
+	// MeansUnknown: nobody knows. The session cannot be taken over after it.
+	MeansUnknown
 )
 
-var meansNames = []string{"time", "count", "utterance", "next"}
+var meansNames = []string{"time", "count", "utterance", "next", "unknown"}
 
-// answerSpec says which messages of the server answer audio for good, and up to where.
+// answerSpec says which messages of the server answer audio for good, and up to where. Of several that match a message, the first counts
+// (of those by time, the first whose time is there).
 type answerSpec struct {
 	messages []matcher
 	by       Means
@@ -211,9 +215,20 @@ type timeSpec struct {
 
 // numberSpec is a path to numbers that a server counts up with each final result.
 type numberSpec struct {
-	path  jsonPath
-	first int64 // the number that a server begins with
+	path   jsonPath
+	first  int64     // the number that a server begins with
+	unless []matcher // final results that do not count, such as empty ones
 }
+
+// lastWordSpec says how a server ends a session for good, whoever might go on with it. A close with 1000 after the client's end message does
+// so, too.
+type lastWordSpec struct {
+	close    []codeRange // its close codes
+	messages []matcher   // messages that tell the client that the session has failed: whatever end follows is the last
+}
+
+// parameterValue is a parameter of a client's URL.
+type parameterValue struct{ name, value string }
 
 // prependSpec says which list of a server's messages has the whole state, so that what the former server said must stay at its beginning.
 type prependSpec struct {

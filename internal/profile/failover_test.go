@@ -17,6 +17,7 @@ profiles:
     failover:
       verdict: visible
       why: some words come twice
+      unless: {query: {multichannel: ['true', yes], mode: diff}}
       audio:
         messages: [{json: {type: audio}}, {json: {type: more}}]
         base64: data.audio
@@ -33,6 +34,7 @@ profiles:
         - {messages: {json: {type: utterance}}, by: utterance, margin: 200ms}
         - {messages: {json: {type: end}}, by: next, times: start_time, unit: ms}
         - {messages: {json: {type: reply}}, by: count}
+        - {messages: {json: {type: result}}, by: unknown}
       final: {json: {type: final}}
       partial: [{json: {type: partial}}, {json: {final: false}}]
       heartbeat: {json: {type: heartbeat}}
@@ -40,11 +42,11 @@ profiles:
         - {path: "results[].alternatives[].timestamps[][1]", unit: s}
         - {path: duration, unit: ms, when: {json: {type: Metadata}}}
         - {path: 'a\.b[2].c', unit: clock}
-      renumber: [{path: segment, first: 0}, {path: "sentences[].id", first: 1}]
+      renumber: [{path: segment, first: 0, unless: {json: {text: ''}}}, {path: "sentences[].id", first: 1}]
       hide: [{messages: {json: {type: hello}}}, {messages: {json: {state: listening}}, most: 1}]
       prepend: {path: segments, final: {completed: true}, most: 10}
       force: {send: ['{"finalize": 1}', {zeros: 640}], until: {json: {from_finalize: true}}}
-      last-word: {close: [1000, 4000-4999]}
+      last-word: {close: [1000, 4000-4999], messages: {json: {type: error}}}
       pace: 1.25
       stall: cadence
       times: connection
@@ -102,7 +104,7 @@ func TestFailoverInherited(t *testing.T) {
 		t.Errorf("a plain value replaces all: %+v", f.audio.rate)
 	case f.audio.encoding.value != "mulaw" || f.audio.encoding.query != "encoding" || len(f.audio.encoding.names) != 2:
 		t.Errorf("a mapping inherits key by key: %+v", f.audio.encoding)
-	case f.forget != nil || len(f.hide) != 1 || len(f.answered) != 5:
+	case f.forget != nil || len(f.hide) != 1 || len(f.answered) != 6:
 		t.Errorf("%+v", f)
 	}
 	if f := heir("none"); f.Verdict != Never || f.Why != unknownWhy || f.Pace != defaultPace || f.answered != nil || f.audio.messages != nil {
@@ -111,15 +113,46 @@ func TestFailoverInherited(t *testing.T) {
 	if f := heir("{verdict: full}"); f.Verdict != Full || f.Why != "" {
 		t.Errorf("%+v", f)
 	}
-	if f := heir("{last-word: none, prepend: none, force: none, times: session, stall: none, pace: none}"); f.lastWord != nil ||
+	if f := heir("{last-word: none, prepend: none, force: none, times: session, stall: none, pace: none}"); f.lastWord.close != nil || f.lastWord.messages != nil ||
 		f.prepend.path != nil || f.force.send != nil || f.Continues || f.Stall != StallNone || f.Pace != 0 {
 		t.Errorf("%+v", f)
 	}
 	every := mustParse(t, everyKey).Failover()
-	if len(every.audio.encoding.names) != 2 || every.audio.rate.value != "16000" || !slices.Equal(every.lastWord, []codeRange{{1000, 1000}, {4000, 4999}}) {
+	if len(every.audio.encoding.names) != 2 || every.audio.rate.value != "16000" || !slices.Equal(every.lastWord.close, []codeRange{{1000, 1000}, {4000, 4999}}) {
 		t.Errorf("the heirs have changed what they inherit from: %+v", every)
 	}
 	if f := mustParse(t, "profiles: {p: {}}").Failover(); f.Verdict != Never || f.Why != "the profile does not say how" {
 		t.Errorf("%+v", f)
+	}
+}
+
+// How well sessions with each built-in profile can be taken over. A change here is a decision: the profile's file says why.
+func TestBuiltInVerdicts(t *testing.T) {
+	want := map[string]Verdict{
+		"one-shot": Never, "echo": Full, "vosk": Full, "funasr": Visible, "sherpa-onnx": Full, "dashscope": Full, "vllm-realtime": Visible,
+		"watson": Full, "kyutai": Never, "whisperlive": Visible, "whisperlivekit": Visible, "deepgram": Full, "assemblyai": Visible,
+		"speechmatics": Visible, "openai-realtime": Never, "kaldi-gstreamer": Visible,
+	}
+	for _, name := range Names() {
+		p, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := p.Failover()
+		if f.Verdict != want[name] || (f.Why == "") != (f.Verdict == Full) {
+			t.Errorf("%s: %s, why: %q; want %s", name, f.Verdict, f.Why, want[name])
+		}
+		if f.Why == unknownWhy {
+			t.Errorf("%s does not say why", name)
+		}
+		if f.Verdict == Never {
+			continue
+		}
+		if len(f.answered) == 0 || len(f.audio.messages) == 0 {
+			t.Errorf("%s: nothing is answered, or there is no audio", name)
+		}
+	}
+	if len(want) != len(Names()) {
+		t.Errorf("%d profiles; want %d", len(Names()), len(want))
 	}
 }

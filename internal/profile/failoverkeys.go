@@ -11,7 +11,7 @@ import (
 
 // failoverKeys are the keys of failover, in the order in which they are documented and printed.
 var failoverKeys = []string{
-	"verdict", "why", "audio", "configure", "forget", "answered", "final", "partial", "heartbeat", "shift", "renumber", "hide", "prepend",
+	"verdict", "why", "unless", "audio", "configure", "forget", "answered", "final", "partial", "heartbeat", "shift", "renumber", "hide", "prepend",
 	"force", "last-word", "pace", "stall", "times",
 }
 
@@ -30,6 +30,8 @@ func (r *reader) failover(s *spec, n *strictyaml.Node) {
 			}
 		case "why":
 			r.setText(&f.Why, e.value)
+		case "unless":
+			r.unless(s, e.value)
 		case "audio":
 			r.audio(s, e.value)
 		case "configure":
@@ -47,7 +49,7 @@ func (r *reader) failover(s *spec, n *strictyaml.Node) {
 		case "shift":
 			f.shift = readEntries(r, e.value, r.shift, "path", "unit", "when")
 		case "renumber":
-			f.renumber = readEntries(r, e.value, r.renumber, "path", "first")
+			f.renumber = readEntries(r, e.value, r.renumber, "path", "first", "unless")
 		case "hide":
 			f.hide = readEntries(r, e.value, r.hide, "messages", "most")
 		case "prepend":
@@ -98,6 +100,23 @@ func readEntries[T any](r *reader, n *strictyaml.Node, read func([]entry, place)
 		}
 	}
 	return list
+}
+
+// unless reads the parameters of clients' URLs with which sessions are not taken over: names and values, or lists of values.
+func (r *reader) unless(s *spec, n *strictyaml.Node) {
+	f := &s.failover
+	if f.unless = nil; isNone(n) {
+		return
+	}
+	for _, e := range r.below(s, "failover.unless", n, "query") {
+		for _, e := range r.mapping(e.value, "a mapping from names of parameters to values") {
+			for _, item := range items(e.value) {
+				if value, ok := r.Scalar(item); ok {
+					f.unless = append(f.unless, parameterValue{e.key, value})
+				}
+			}
+		}
+	}
 }
 
 // needs reports a key of an entry that is missing.
@@ -332,6 +351,8 @@ func (r *reader) renumber(fields []entry, at place) (c numberSpec, ok bool) {
 			r.setItemsPath(&c.path, f.value)
 		case "first":
 			c.first, _ = r.number(f.value, 0, 1<<31-1)
+		case "unless":
+			c.unless = r.matchers(f.value, messageKeys)
 		}
 	}
 	return c, r.needs(fields, at, "renumber", "path", "first")
@@ -390,12 +411,19 @@ func (r *reader) force(s *spec, n *strictyaml.Node) {
 
 func (r *reader) lastWord(s *spec, n *strictyaml.Node) {
 	if isNone(n) {
-		s.failover.lastWord = nil
+		s.failover.lastWord = lastWordSpec{}
 		return
 	}
-	for _, e := range r.below(s, "failover.last-word", n, "close") {
-		if codes, ok := r.codes(e.value, 1000, 4999, "a close code from 1000 to 4999, or a range such as 4000-4099"); ok {
-			s.failover.lastWord = codes
+	for _, e := range r.below(s, "failover.last-word", n, "close", "messages") {
+		switch {
+		case e.key == "messages":
+			s.failover.lastWord.messages = r.matchers(e.value, messageKeys)
+		case isNone(e.value):
+			s.failover.lastWord.close = nil
+		default:
+			if codes, ok := r.codes(e.value, 1000, 4999, "a close code from 1000 to 4999, or a range such as 4000-4099"); ok {
+				s.failover.lastWord.close = codes
+			}
 		}
 	}
 }

@@ -10,9 +10,10 @@ const (
 	isPartial
 	isHeartbeat
 	isForced // the answer to a forced final
+	isLastWord
 )
 
-// maxEntries is how many entries configure, answered and hide may have, and maxTimed how many of shift may have when.
+// maxEntries is how many entries configure, answered, renumber and hide may have, and maxTimed how many of shift may have when.
 const (
 	maxEntries = 8
 	maxTimed   = 16
@@ -22,10 +23,13 @@ const (
 func isConfiguration(i int) class { return 1 << (24 + i) }
 func isExcepted(i int) class      { return 1 << (32 + i) }
 
-// isAnswer is the role of messages of answered[i], isHidden that of hide[i], and isTimed that of the i-th entry of shift that has when.
+// isAnswer is the role of messages of answered[i], isHidden that of hide[i], isTimed that of the i-th entry of shift that has
+// when, and isUncounted that of final results that renumber[i] does not count.
 func isAnswer(i int) class { return 1 << (24 + i) }
 func isHidden(i int) class { return 1 << (32 + i) }
 func isTimed(i int) class  { return 1 << (40 + i) }
+
+func isUncounted(i int) class { return 1 << (56 + i) }
 
 // failoverProgram finds the roles of whole messages for a [Tracker]. It is immutable. Messages of any length may be presented to its sets;
 // no token is in their matchers.
@@ -64,12 +68,15 @@ func (f *Failover) clientUses(s *spec) []use {
 
 // serverUses returns the matchers of the server's messages with their roles.
 func (f *Failover) serverUses() []use {
-	uses := []use{{f.final, isFinal}, {f.partial, isPartial}, {f.heartbeat, isHeartbeat}, {f.force.until, isForced}}
+	uses := []use{{f.final, isFinal}, {f.partial, isPartial}, {f.heartbeat, isHeartbeat}, {f.force.until, isForced}, {f.lastWord.messages, isLastWord}}
 	for i := range f.answered {
 		uses = append(uses, use{f.answered[i].messages, isAnswer(i)})
 	}
 	for i := range f.hide {
 		uses = append(uses, use{f.hide[i].messages, isHidden(i)})
+	}
+	for i := range f.renumber {
+		uses = append(uses, use{f.renumber[i].unless, isUncounted(i)})
 	}
 	timed := 0
 	for i := range f.shift {

@@ -14,11 +14,15 @@ func (w *writer) failover(f *Failover) {
 	if f.Verdict == Never && f.Why == unknownWhy {
 		verdict, why = "", ""
 	}
-	if !slices.Equal(f.lastWord, d.lastWord) {
+	switch usual := slices.Equal(f.lastWord.close, d.lastWord.close); {
+	case usual:
+		lastWord = pairs("messages", matchersYAML(f.lastWord.messages))
+	case len(f.lastWord.close) == 0 && len(f.lastWord.messages) == 0:
 		lastWord = "none"
-		if len(f.lastWord) > 0 {
-			lastWord = "{close: " + codesYAML(f.lastWord) + "}"
-		}
+	case len(f.lastWord.close) == 0:
+		lastWord = pairs("close", "none", "messages", matchersYAML(f.lastWord.messages))
+	default:
+		lastWord = pairs("close", codesYAML(f.lastWord.close), "messages", matchersYAML(f.lastWord.messages))
 	}
 	switch f.Pace {
 	case d.Pace:
@@ -37,7 +41,7 @@ func (w *writer) failover(f *Failover) {
 	if f.prepend.most > 0 {
 		prependMost = strconv.Itoa(f.prepend.most)
 	}
-	w.mapping("failover", "verdict", verdict, "why", why, "audio", f.audio.yaml(), "configure", entriesYAML(f.configure, (*configureSpec).yaml),
+	w.mapping("failover", "verdict", verdict, "why", why, "unless", f.unlessYAML(), "audio", f.audio.yaml(), "configure", entriesYAML(f.configure, (*configureSpec).yaml),
 		"forget", matchersYAML(f.forget), "answered", entriesYAML(f.answered, (*answerSpec).yaml), "final", matchersYAML(f.final),
 		"partial", matchersYAML(f.partial), "heartbeat", matchersYAML(f.heartbeat), "shift", entriesYAML(f.shift, (*timeSpec).yaml),
 		"renumber", entriesYAML(f.renumber, (*numberSpec).yaml), "hide", entriesYAML(f.hide, (*hideSpec).yaml),
@@ -67,6 +71,23 @@ func entriesYAML[T any](list []T, yaml func(*T) string) string {
 		return strings.Join(out, "")
 	}
 	return "\n        - " + strings.Join(out, "\n        - ")
+}
+
+// unlessYAML returns the parameters with which sessions are not taken over, in the order in which they were written.
+func (f *Failover) unlessYAML() string {
+	var names []string
+	values := make(map[string][]string)
+	for _, p := range f.unless {
+		if values[p.name] == nil {
+			names = append(names, p.name)
+		}
+		values[p.name] = append(values[p.name], quoteValue(p.value))
+	}
+	var out []string
+	for _, name := range names {
+		out = append(out, quoteValue(name)+": "+oneOrFlow(values[name]))
+	}
+	return pairs("query", braces(out))
 }
 
 func (a *audioSpec) yaml() string {
@@ -111,7 +132,7 @@ func (t *timeSpec) yaml() string {
 }
 
 func (c *numberSpec) yaml() string {
-	return pairs("path", quoteValue(c.path.String()), "first", strconv.FormatInt(c.first, 10))
+	return pairs("path", quoteValue(c.path.String()), "first", strconv.FormatInt(c.first, 10), "unless", matchersYAML(c.unless))
 }
 
 func (h *hideSpec) yaml() string {

@@ -16,6 +16,7 @@ func (t *Tracker) ServerMessage(op frame.Opcode, payload []byte) Judgement {
 	if p.fromServer.can[op] != 0 {
 		f = p.fromServer.match(op, payload, 0)
 	}
+	t.failed = t.failed || f.class&isLastWord != 0
 	ends := t.ends(op, f, payload)
 	j.Final = f.class&isFinal != 0 || ends.final
 	result := j.Final || f.class&isPartial != 0
@@ -125,7 +126,11 @@ func (t *Tracker) ends(op frame.Opcode, f found, payload []byte) (e ends) {
 		case MeansNext:
 			e.final = true
 			t.nextOf = i + 1
+		case MeansUnknown:
+			e.final = true
+			t.giveUp("the server's final result does not say which audio it answers")
 		}
+		break // the first that matches counts
 	}
 	return e
 }

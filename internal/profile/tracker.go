@@ -86,6 +86,7 @@ type Tracker struct {
 	delivered   Position
 	caughtUp    bool
 	endSent     bool
+	failed      bool   // the server has told the client that the session has failed
 	nextOf      int    // 1 + the index of the answer whose position the next message tells; 0 for none
 	resent      []kept // Configuration
 	resentCount int    // how many of them were sent
@@ -230,7 +231,7 @@ func (t *Tracker) audio(e *Entry, op frame.Opcode, payload []byte, size int) {
 func (t *Tracker) Begin(leg Leg) {
 	t.leg, t.delivered = leg, leg.From
 	t.start, t.startNumber, t.startSent = t.answered, t.number, t.sentNumber
-	t.endSent, t.nextOf = false, 0
+	t.endSent, t.failed, t.nextOf = false, false, 0
 	t.owed.clear()
 	if t.legs++; t.legs == 1 {
 		return
@@ -322,7 +323,7 @@ func (t *Tracker) LastWord(code frame.CloseCode) bool {
 	if t.endSent && (code == frame.NormalClosure || code == frame.NoStatus) {
 		return true
 	}
-	return inRanges(uint16(code), t.program.lastWord)
+	return t.failed || inRanges(uint16(code), t.program.lastWord.close)
 }
 
 // zero returns the position at which the present server's clock began. It may be before the session's beginning.

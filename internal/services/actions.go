@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -76,6 +77,18 @@ func (s *Services) HasBackend(name string) error {
 		return err
 	}
 	return nil
+}
+
+// Backend returns the backend of that name, which is one server: of a backend with discover, one that was found.
+func (s *Services) Backend(name string) (*backend.Backend, error) {
+	all, err := s.backends(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) > 1 {
+		return nil, StateError(fmt.Sprintf("backend %s stands for %d servers: name one of them, such as %s", name, len(all), all[0].Name()))
+	}
+	return all[0].Backend, nil
 }
 
 // service returns the service of that name. Its group and channels may be used without Services.mu.

@@ -54,7 +54,9 @@ func (s *Session) setWish(w wish) (why string) {
 	case place.isOpen() && place.state == wishMoving:
 		return "it is on its way to another backend already"
 	case w.to != nil && w.to == s.record.Backend:
-		return w.to.Name() + " serves it already"
+		return "backend " + w.to.Name() + " serves it already"
+	case w.to != nil && w.to.Group() != s.record.Backend.Group():
+		return "backend " + w.to.Name() + " belongs to another service"
 	}
 	*place = w
 	s.considerWish()

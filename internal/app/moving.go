@@ -1,0 +1,61 @@
+package app
+
+import (
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/admin"
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session"
+)
+
+// movers returns what moves sessions to other backends over the admin API.
+func (p *Proxy) movers() admin.Movers {
+	return admin.Movers{
+		Backend: func(name string, timeout time.Duration) (api.Moving, error) {
+			if err := p.services.HasBackend(name); err != nil {
+				return api.Moving{}, answered(err)
+			}
+			return movingOf(p.sessions.MoveBackend(name, timeout)), nil
+		},
+		Session: func(text, to string, timeout time.Duration) (api.Moving, error) {
+			var target *backend.Backend
+			if to != "" {
+				var err error
+				if target, err = p.services.Backend(to); err != nil {
+					return api.Moving{}, answered(err)
+				}
+			}
+			id, _ := session.ParseID(text)
+			m, ok := p.sessions.MoveSession(id, target, timeout)
+			if !ok {
+				return api.Moving{}, admin.WrongState("session %s has ended", text)
+			}
+			return movingOf(m), nil
+		},
+		OfBackend: func(name string) (api.Moving, bool) {
+			m, ok := p.sessions.MovingBackend(name)
+			return movingOf(m), ok
+		},
+		OfSession: func(text string) (api.Moving, bool) {
+			id, ok := session.ParseID(text)
+			if !ok {
+				return api.Moving{}, false
+			}
+			m, ok := p.sessions.MovingSession(id)
+			return movingOf(m), ok
+		},
+	}
+}
+
+// movingOf returns what the API says of an order to move sessions.
+func movingOf(m session.Moving) api.Moving {
+	shown := api.Moving{
+		Backend: m.Backend, Begun: m.Begun.UTC(), Deadline: m.Deadline.UTC(), Done: m.Done, Replaced: m.Replaced,
+		Sessions: make([]api.MovingSession, len(m.Sessions)),
+	}
+	for i, s := range m.Sessions {
+		shown.Sessions[i] = api.MovingSession{ID: s.ID.String(), State: s.State.String(), To: s.To, Why: s.Why, ReplayedSeconds: s.Replayed.Seconds()}
+	}
+	return shown
+}

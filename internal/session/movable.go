@@ -1,0 +1,425 @@
+package session
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+// Moving is an operator's order to move sessions to other backends, and what has come of it so far.
+type Moving struct {
+	Backend  string    // that the sessions leave; empty for an order about one session
+	Begun    time.Time // when it was given
+	Deadline time.Time // from when on sessions move by replay instead of waiting for an answered point
+	Done     bool      // nothing more will come of it
+	Replaced bool      // a later order about the same backend or session took its place
+	Sessions []MovingSession
+}
+
+// MovingSession is what has come of an order for one session.
+type MovingSession struct {
+	ID    ID
+	State MovingState
+	To    string // the backend that serves it now, with Moved
+	Why   string // why it has not moved, unless State is Moved
+	// Replayed is how much audio the next backend got again, with Moved.
+	Replayed time.Duration
+}
+
+// MovingState is how far an order has come with a session.
+type MovingState uint8
+
+// The states.
+const (
+	MovePending  MovingState = iota // it waits for its next answered point, or for a place
+	MoveUnderway                    // it is on its way
+	Moved                           // another backend serves it
+	MoveRefused                     // it stays where it is
+	MoveEnded                       // it has ended by itself meanwhile
+)
+
+// String returns the state's name in the admin API.
+func (m MovingState) String() string {
+	return [...]string{"waiting", "moving", "moved", "not_moved", "ended"}[m]
+}
+
+const (
+	// moveTick is how often an order looks after its sessions.
+	moveTick = 50 * time.Millisecond
+	// moveRescan is how often it looks for sessions that have begun at the backend since.
+	moveRescan = time.Second
+	// moveGrace is for how long after its deadline an order tries to move sessions for which there was no place.
+	moveGrace = 10 * time.Second
+	// moveHardGrace is how long after that it waits for those on their way.
+	moveHardGrace = 2 * time.Minute
+	// maxMoveOrders is how many completed orders are remembered.
+	maxMoveOrders = 64
+)
+
+// moveOrders are the orders to move sessions.
+type moveOrders struct {
+	mu     sync.Mutex
+	all    map[string]*moveOrder // guarded by mu: by what they are about, see moveOrder.about
+	number uint64                // guarded by mu: of the last wish
+}
+
+// next returns the number of a new wish.
+func (m *moveOrders) next() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.number++
+	return m.number
+}
+
+// moveOrder is an order to move sessions. A goroutine of its own carries it out.
+type moveOrder struct {
+	// Static.
+	server  *Server
+	about   string           // a backend's name, or a session's id
+	backend string           // that the sessions leave; empty for an order about one session
+	to      *backend.Backend // the only one to go to; nil for any other
+	cause   meter.Cause
+	begun   time.Time
+	by      time.Time
+	byLoop  loop.Instant
+	cancel  context.CancelFunc
+
+	mu       sync.Mutex
+	sessions []movingSession // guarded by mu; appended to and changed by the goroutine only
+	done     bool            // guarded by mu
+	replaced bool            // guarded by mu
+}
+
+// movingSession is one session of an order.
+type movingSession struct {
+	MovingSession
+	from *backend.Backend // static
+	wish uint64           // the number of the wish that is open; 0 for none
+}
+
+func (m *movingSession) isOpen() bool { return m.State <= MoveUnderway }
+
+// MoveBackend moves the assured sessions that a backend serves to other backends of its service, each at its next answered point, and those
+// that have not come to one within timeout by replay. No more move at a time than there are places elsewhere. It returns at once;
+// MovingBackend tells what comes of it. It replaces an order about the same backend that is not completed, and Close cancels it. The
+// backend should get no new sessions: those that begin there meanwhile are moved, too. It must not be called on a loop.
+func (s *Server) MoveBackend(name string, timeout time.Duration) Moving {
+	o := &moveOrder{server: s, about: name, backend: name, cause: meter.Drained}
+	o.rescan()
+	return s.order(o, timeout)
+}
+
+// MoveSession moves one session as MoveBackend does, to the backend to, or to any other if that is nil. ok is false if there is no such
+// session.
+func (s *Server) MoveSession(id ID, to *backend.Backend, timeout time.Duration) (m Moving, ok bool) {
+	o := &moveOrder{server: s, about: id.String(), to: to, cause: meter.Ordered}
+	if session, _ := s.registry.find(id.Number); session != nil && id.Process == s.process {
+		s.each([]*Session{session}, func(session *Session) {
+			o.sessions = append(o.sessions, movingSession{MovingSession: MovingSession{ID: id}, from: session.record.Backend})
+		})
+	}
+	if len(o.sessions) == 0 {
+		return m, false
+	}
+	return s.order(o, timeout), true
+}
+
+// MovingBackend returns the last order to move the sessions of a backend; ok is false if there was none.
+func (s *Server) MovingBackend(name string) (m Moving, ok bool) { return s.moveOrders.find(name) }
+
+// MovingSession returns the last order to move a session; ok is false if there was none.
+func (s *Server) MovingSession(id ID) (m Moving, ok bool) { return s.moveOrders.find(id.String()) }
+
+func (m *moveOrders) find(about string) (Moving, bool) {
+	m.mu.Lock()
+	o := m.all[about]
+	m.mu.Unlock()
+	if o == nil {
+		return Moving{}, false
+	}
+	return o.describe(), true
+}
+
+// describe returns a copy of what has come of the order so far.
+func (o *moveOrder) describe() Moving {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	m := Moving{Backend: o.backend, Begun: o.begun, Deadline: o.by, Done: o.done, Replaced: o.replaced, Sessions: make([]MovingSession, len(o.sessions))}
+	for i := range o.sessions {
+		m.Sessions[i] = o.sessions[i].MovingSession
+	}
+	return m
+}
+
+// order starts to carry out an order, in place of one about the same backend or session.
+func (s *Server) order(o *moveOrder, timeout time.Duration) Moving {
+	o.begun = time.Now()
+	o.by, o.byLoop = o.begun.Add(timeout), loop.Now()+loop.Instant(timeout)
+	var ctx context.Context
+	ctx, o.cancel = context.WithCancel(s.closing)
+	if before := s.moveOrders.add(o); before != nil {
+		before.replace()
+	}
+	started := s.pending.Go(func() {
+		defer s.options.Guard.Recover("moving sessions", nil)
+		defer o.finish()
+		o.run(ctx)
+	})
+	if !started { // the server has closed
+		o.finish()
+	}
+	return o.describe()
+}
+
+// add remembers an order, and returns the one that it replaces, if any. It forgets completed orders beyond maxMoveOrders, oldest first.
+func (m *moveOrders) add(o *moveOrder) (before *moveOrder) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		m.all = make(map[string]*moveOrder)
+	}
+	before, m.all[o.about] = m.all[o.about], o
+	if len(m.all) > maxMoveOrders {
+		byAge := slices.SortedFunc(maps.Values(m.all), func(a, b *moveOrder) int { return a.begun.Compare(b.begun) })
+		for _, old := range byAge {
+			if old.isDone() {
+				delete(m.all, old.about)
+				break
+			}
+		}
+	}
+	return before
+}
+
+func (o *moveOrder) isDone() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.done
+}
+
+func (o *moveOrder) replace() {
+	o.mu.Lock()
+	o.replaced = !o.done
+	o.mu.Unlock()
+	o.cancel()
+}
+
+// finish closes the order: what is still open has not moved.
+func (o *moveOrder) finish() {
+	o.cancel()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range o.sessions {
+		if m := &o.sessions[i]; m.isOpen() {
+			m.State = MoveRefused
+			if m.Why == "" {
+				m.Why = "the order was cancelled"
+			}
+		}
+	}
+	o.done = true
+}
+
+// rescan adds the sessions that the backend serves now and that the order does not know.
+func (o *moveOrder) rescan() {
+	known := make(map[uint64]bool, len(o.sessions))
+	for i := range o.sessions {
+		known[o.sessions[i].ID.Number] = true
+	}
+	all, _ := o.server.registry.all()
+	var more []movingSession
+	o.server.each(all, func(session *Session) {
+		r := &session.record
+		if r.Ended.IsZero() && !known[r.ID.Number] && r.Backend != nil && isBackend(r.Backend.Name(), o.backend) {
+			more = append(more, movingSession{MovingSession: MovingSession{ID: r.ID}, from: r.Backend})
+		}
+	})
+	o.mu.Lock()
+	o.sessions = append(o.sessions, more...)
+	o.mu.Unlock()
+}
+
+// run looks after the sessions until nothing is open, or ctx ends.
+func (o *moveOrder) run(ctx context.Context) {
+	ticker := time.NewTicker(moveTick)
+	defer ticker.Stop()
+	scanned := o.begun
+	for {
+		now := time.Now()
+		if o.backend != "" && now.Sub(scanned) >= moveRescan {
+			o.rescan()
+			scanned = now
+		}
+		if open := o.advance(now); open == 0 {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			o.visit(func(session *Session, m *movingSession) { session.withdrawWish(m.wish) })
+			return
+		}
+	}
+}
+
+// advance does what there is to do for each session that is open, and returns how many still are.
+func (o *moveOrder) advance(now time.Time) (open int) {
+	late := now.After(o.by.Add(moveGrace))
+	room := o.room()
+	for i := range o.sessions {
+		if m := &o.sessions[i]; m.isOpen() && m.wish != 0 {
+			room[m.from]--
+		}
+	}
+	found := o.visit(func(session *Session, m *movingSession) { o.look(session, m, room, late) })
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range o.sessions {
+		m := &o.sessions[i]
+		if m.isOpen() && !found[m.ID.Number] {
+			o.ended(m)
+		}
+		if m.isOpen() && now.After(o.by.Add(moveGrace+moveHardGrace)) {
+			m.State, m.Why = MoveRefused, "it did not move in time"
+		}
+		if m.isOpen() {
+			open++
+		}
+	}
+	return open
+}
+
+// visit calls f with each session that is open, on its loop, and returns the numbers of those that there are.
+func (o *moveOrder) visit(f func(*Session, *movingSession)) (found map[uint64]bool) {
+	found = make(map[uint64]bool, len(o.sessions))
+	entries := make(map[*Session]*movingSession, len(o.sessions))
+	var list []*Session
+	for i := range o.sessions { // which nobody else changes
+		m := &o.sessions[i]
+		if !m.isOpen() {
+			continue
+		}
+		if session, _ := o.server.registry.find(m.ID.Number); session != nil {
+			found[m.ID.Number] = true
+			entries[session] = m
+			list = append(list, session)
+		}
+	}
+	o.server.each(list, func(session *Session) {
+		o.mu.Lock() // nobody holds it for longer than it takes to copy
+		defer o.mu.Unlock()
+		f(session, entries[session])
+	})
+	return found
+}
+
+// look goes on with one session. room has the places that are left for sessions of each backend. It is called on the session's loop, with
+// mu held.
+func (o *moveOrder) look(session *Session, m *movingSession, room map[*backend.Backend]int, late bool) {
+	if !session.record.Ended.IsZero() {
+		m.State, m.Why = MoveEnded, "the session has ended"
+		return
+	}
+	if m.wish != 0 {
+		w := session.wishOf(m.wish)
+		switch {
+		case w == nil: // another wish has replaced it, or it has lost its assurance: setWish says which
+			m.wish = 0
+		case w.state == wishGranted:
+			m.State, m.To, m.Replayed, m.Why = Moved, w.arrived.Name(), w.replayed, ""
+			return
+		case w.state == wishRefused:
+			m.wish, m.Why, m.State = 0, w.why, MovePending
+			if late {
+				m.State = MoveRefused
+			}
+			return // it is tried again the next time
+		case w.state == wishMoving:
+			m.State = MoveUnderway
+			return
+		case late:
+			session.withdrawWish(m.wish)
+			m.State, m.Why = MoveRefused, "it did not come to an answered point in time"
+			return
+		default:
+			m.State = MovePending
+			if loop.Now() >= o.byLoop {
+				session.considerWish()
+			}
+			return
+		}
+	}
+	switch {
+	case session.record.Backend != m.from && session.life.state == relaying: // its backend has failed, say
+		m.State, m.To, m.Why = Moved, session.record.Backend.Name(), ""
+	case session.life.state == moving:
+		m.State = MoveUnderway
+	case room[m.from] <= 0:
+		m.State, m.Why = MovePending, o.noPlace()
+		if _, why := session.wishPlace(); why != "" {
+			m.State, m.Why = MoveRefused, why
+		} else if late {
+			m.State = MoveRefused
+		}
+	default:
+		number := o.server.moveOrders.next()
+		why := session.setWish(wish{number: number, cause: o.cause, to: o.to, by: o.byLoop})
+		if why != "" {
+			m.State, m.Why = MoveRefused, why
+			return
+		}
+		m.State, m.wish, m.Why = MovePending, number, "it waits for its next answered point"
+		room[m.from]--
+	}
+}
+
+// ended notes that a session has ended meanwhile, perhaps right after it was moved. It is called with mu held.
+func (o *moveOrder) ended(m *movingSession) {
+	m.State, m.Why = MoveEnded, "the session has ended"
+	if r, ok := o.server.EndedSession(m.ID); ok && r.Backend != nil && r.Backend != m.from {
+		m.State, m.To, m.Why = Moved, r.Backend.Name(), ""
+	}
+}
+
+// noPlace says why a session does not move although it could.
+func (o *moveOrder) noPlace() string {
+	if o.to != nil {
+		return "backend " + o.to.Name() + " takes no more sessions at present"
+	}
+	return "no other backend of the service has a free place"
+}
+
+// room returns how many sessions of each backend of the order could be served elsewhere now.
+func (o *moveOrder) room() map[*backend.Backend]int {
+	room := make(map[*backend.Backend]int)
+	for i := range o.sessions {
+		from := o.sessions[i].from
+		if _, known := room[from]; known || !o.sessions[i].isOpen() {
+			continue
+		}
+		room[from] = placesBeside(from, o.to)
+	}
+	return room
+}
+
+// placesBeside returns how many sessions of a backend others of its service could serve; to, if not nil, is the only other that counts.
+func placesBeside(from, to *backend.Backend) (places int) {
+	loads, _ := from.Group().Loads()
+	for i := range loads {
+		if isOther(&loads[i], from, to) {
+			places += loads[i].Free
+		}
+	}
+	return places
+}
+
+func isOther(l *pool.Load[*backend.Conn], from, to *backend.Backend) bool {
+	return l.Pool != from.Pool() && (to == nil || l.Pool == to.Pool())
+}
