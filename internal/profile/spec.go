@@ -40,6 +40,7 @@ type spec struct {
 	timeouts  timeoutsSpec
 	limits    Limits
 	variant   variantSpec
+	tell      Tell
 	failover  Failover
 	script    Script
 }
