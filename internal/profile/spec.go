@@ -42,6 +42,7 @@ type spec struct {
 	variant   variantSpec
 	tell      Tell
 	failover  Failover
+	faulty    bool // what it says under failover could not be read
 	script    Script
 }
 
