@@ -67,17 +67,21 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 		arrival.until = time.Now().Add(service.QueueTimeout)
 	}
 	arrival.opening.leave(true) // the queue has a limit of its own
-	if err := s.tell(service, nc, req, arrival); err != nil {
-		if conn, leased := service.Group.Leave(waiter, pool.LeftEarly); leased {
-			conn.ReturnUnused()
-		}
-		return nil, err
+	begins := arrival.told == nil
+	if begins {
+		arrival.told = newTelling(service, nc, req, arrival)
 	}
-	client := readEarly(nc, arrival.told)
 	w := &waiting{
 		arrival: *arrival, service: service, ticket: waiter.Ticket(), killed: make(chan string, 1),
 	}
 	s.registry.addWaiting(w) // until its session begins or it is refused
+	if t := arrival.told; begins && t != nil && !t.accept(req, arrival, s.board.wait(service, arrival.position)) {
+		if conn, leased := service.Group.Leave(waiter, pool.LeftEarly); leased {
+			conn.ReturnUnused()
+		}
+		return nil, errLeft
+	}
+	client := readEarly(nc, arrival.told)
 	conn, err = s.queued(s.drained, service, waiter, arrival.until, client.left, w.killed, arrival.told)
 	if early := client.stop(); arrival.told != nil {
 		req.Early = arrival.told.received()

@@ -44,25 +44,23 @@ type telling struct {
 // place is a client's place in the queue, and how many seconds it waits there; -1 if nobody knows.
 type place struct{ number, wait int }
 
-// tell accepts a client that begins to wait, and tells it its place. It does nothing for a client that was accepted before, or that is not
-// to be told anything.
-func (s *Server) tell(service *Service, nc net.Conn, req *handshake.Request, arrival *arrival) error {
-	if arrival.told != nil || !service.tellsQueue() || len(req.Subprotocols()) > 0 {
+// newTelling returns what a client is told while it waits; nil for a client that is not to be told anything.
+func newTelling(service *Service, nc net.Conn, req *handshake.Request, arrival *arrival) *telling {
+	if !service.tellsQueue() || len(req.Subprotocols()) > 0 {
 		return nil
 	}
 	maxMessage, _ := arrival.hold.MaxMessage(service.MaxMessage)
-	t := &telling{
+	return &telling{
 		nc: nc, service: service, places: make(chan place, 1), pongs: make(chan []byte, 1), scanner: frame.NewClientScanner(maxMessage),
 	}
-	arrival.told = t
-	first := place{arrival.position, s.board.wait(service, arrival.position)}
-	accept := req.AppendAccept(make([]byte, 0, 256), "", handshake.Field{Name: idHeader, Value: arrival.id.String()})
+}
+
+// accept accepts a client that begins to wait, and tells it its place. It returns false if the client has left.
+func (t *telling) accept(req *handshake.Request, arrival *arrival, wait int) bool {
+	b := req.AppendAccept(make([]byte, 0, 256), "", handshake.Field{Name: idHeader, Value: arrival.id.String()})
 	early := req.Early
 	req.Early = nil
-	if !t.write(t.appendPlace(accept, first)) || !t.take(early) {
-		return errLeft
-	}
-	return nil
+	return t.write(t.appendPlace(b, place{arrival.position, wait})) && t.take(early)
 }
 
 // appendPlace appends the message with the client's place.
