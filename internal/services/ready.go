@@ -118,6 +118,8 @@ func (m *member) cannotServe(book *pool.Stats) string {
 		state, why = ", probe fails", now.ProbeReason
 	case now.Probe == "unknown":
 		why = "the probe has not been answered yet"
+	case now.Stalled:
+		state, why = ", stalled", now.StalledReason
 	default:
 		why = "it is returning to service"
 	}
