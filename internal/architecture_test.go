@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 
 	// The data plane: it never sees the admin API, a database or metrics.
 	"internal/backend/health": {"internal/pool"},
-	"internal/backend":        {"internal/backend/health", "internal/dialfrom", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile"},
+	"internal/backend":        {"internal/backend/health", "internal/dialfrom", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/speaker"},
 	"internal/session":        {"internal/auth", "internal/backend", "internal/frame", "internal/handshake", "internal/identity", "internal/limits", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/origin", "internal/pool", "internal/printable", "internal/profile", "internal/replay", "internal/secure"},
 
 	// The contract of the admin API, and who serves it.
@@ -104,6 +104,10 @@ var mayImport = map[string][]string{
 	"internal/hunt/cmd":     {"internal/app", "internal/hunt", "internal/profile", "internal/sim", "internal/stage"},
 	"internal/chaos":        {"internal/frame", "internal/handshake", "internal/hunt", "internal/load", "internal/proxyprocess", "internal/sim", "internal/spelling", "internal/api"},
 	"internal/chaos/cmd":    {"internal/chaos"},
+
+	"internal/failoverproof":     {"internal/admin/client", "internal/api", "internal/app", "internal/frame", "internal/handshake", "internal/hunt", "internal/profile", "internal/sim", "internal/speaker", "internal/spelling", "internal/stage"},
+	"internal/failoverproof/cmd": {"internal/failoverproof", "internal/profile"},
+
 	"internal/load":         {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/secure", "internal/spelling", "internal/wav"},
 	"internal/load/report":  {"internal/frame", "internal/load"},
 
@@ -112,7 +116,7 @@ var mayImport = map[string][]string{
 	"internal/discovery/dnstest": {},
 	"internal/services": {
 		"internal/backend", "internal/backend/health", "internal/config", "internal/dialfrom", "internal/discovery", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
-		"internal/session", "internal/api", "internal/identity", "internal/limits", "internal/auth", "internal/auth/apikey", "internal/auth/certificate", "internal/auth/external", "internal/auth/token",
+		"internal/session", "internal/api", "internal/identity", "internal/limits", "internal/auth", "internal/auth/apikey", "internal/auth/certificate", "internal/auth/external", "internal/auth/token", "internal/speaker", "internal/wav",
 	},
 
 	// The settings of the process: they say where the configuration is, and nothing of what is in it.

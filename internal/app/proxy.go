@@ -215,6 +215,9 @@ func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 		p.sessions.LimitsChanged()
 	}
 	p.ReloadCertificates()
+	if err := p.services.ReadCanaries(); err != nil { // it was good before
+		p.log.Error("canaries cannot be read again", "reason", err)
+	}
 	select {
 	case p.reconfigured <- struct{}{}:
 	default:
@@ -316,6 +319,7 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 	}
 	all.TLS = p.tls(sessions.TLS)
 	p.services.Stats(&all)
+	p.failoverStats(&all, sessions.Meters.Backends)
 	slices.SortStableFunc(all.Backends, func(a, b api.Backend) int { return p.place(&a) - p.place(&b) })
 	for code, n := range sessions.Ended {
 		all.Sessions.Ended[uint16(code)] = n

@@ -37,6 +37,7 @@ type Backend struct {
 
 	updating sync.Mutex // held while the configuration changes, but never across I/O, nor by a session
 	probing  *probing   // guarded by updating: the last one; nil for none so far
+	playing  *playing   // guarded by updating: the last one; nil for none so far
 }
 
 // New returns a backend and starts its worker, which fills the pool. Close ends it.
@@ -64,6 +65,7 @@ func New(o Options) *Backend {
 	b.updating.Lock()
 	defer b.updating.Unlock()
 	b.probeBy(o.Probe, false)
+	b.play(o.Canary, false)
 	return b
 }
 
@@ -130,6 +132,7 @@ func (b *Backend) Close(ctx context.Context) {
 	b.worker.stop()
 	b.worker.peer.leave()
 	b.awaitProbe(ctx)
+	b.awaitCanary(ctx)
 	b.group.Remove(b.pool)
 	for {
 		// Repeated, since a connection that was dialed may be on its way to its loop, and another may be being reset.

@@ -23,6 +23,7 @@ func (b *Backend) Leave() {
 	b.updating.Lock()
 	defer b.updating.Unlock()
 	b.probeBy(nil, false)
+	b.play(nil, false)
 }
 
 // Restore adds a backend that was leaving to its group again. It is disabled.
@@ -31,6 +32,7 @@ func (b *Backend) Restore() {
 	b.updating.Lock()
 	defer b.updating.Unlock()
 	b.probeBy(b.options().Probe, false)
+	b.play(b.options().Canary, false)
 }
 
 // Group returns the group that the backend belongs to.
@@ -64,6 +66,7 @@ func (b *Backend) Update(o Options, renew bool) {
 		b.worker.renew() // after the pool, so that what is dialed then is of the new generation
 	}
 	b.probeBy(o.Probe, renew)
+	b.play(o.Canary, renew)
 }
 
 // Recycle has all present connections replaced by new ones with the same options, as after a model change: idle ones step by step,

@@ -59,6 +59,8 @@ type Options struct {
 	SlowStart time.Duration
 	// Probe is how the backend is probed; nil for not at all.
 	Probe *Probe
+	// Canary is what the server is played now and then; nil for nothing.
+	Canary *Canary
 	// Descriptors limits the file descriptors that dials may use; nil for no limit.
 	Descriptors *machine.Descriptors
 	// Loops are the event loops that the connections live on.
@@ -90,6 +92,11 @@ func (o *Options) setDefaults() {
 		probe := *o.Probe
 		probe.setDefaults()
 		o.Probe = &probe
+	}
+	if o.Canary != nil {
+		canary := *o.Canary
+		canary.setDefaults()
+		o.Canary = &canary
 	}
 	if o.DialParallel <= 0 {
 		o.DialParallel = 32

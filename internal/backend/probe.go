@@ -59,10 +59,31 @@ func (p *Probe) setDefaults() {
 // errNoRoom is a probe's error when the pool has no place left for it. It says nothing about the backend.
 var errNoRoom = errors.New("the pool is full, no place for the probe")
 
+// verdict is what attempts have shown about a server.
+type verdict struct {
+	fall, rise int // how many in a row change it
+	up, known  bool
+	agreeing   int // attempts in a row that speak for a change
+}
+
+// changes notes an attempt, and reports whether it changes the verdict. The first success is a verdict by itself.
+func (v *verdict) changes(well bool) bool {
+	if v.known && well == v.up {
+		v.agreeing = 0
+		return false
+	}
+	v.agreeing++
+	if well && v.known && v.agreeing < v.rise || !well && v.agreeing < v.fall {
+		return false
+	}
+	v.up, v.known, v.agreeing = well, true, 0
+	return true
+}
+
 // runProbe probes until ctx ends, and tells each verdict. The first success is a verdict by itself, so that a backend that works gets
 // its clients at once.
 func runProbe(ctx context.Context, p Probe, probe func(context.Context) error, tell func(up bool, reason string)) {
-	up, known, agreeing := false, false, 0
+	v := verdict{fall: p.Fall, rise: p.Rise}
 	for {
 		attempt, cancel := context.WithTimeout(ctx, p.Timeout)
 		err := probe(attempt)
@@ -70,19 +91,12 @@ func runProbe(ctx context.Context, p Probe, probe func(context.Context) error, t
 		if ctx.Err() != nil {
 			return
 		}
-		switch {
-		case errors.Is(err, errNoRoom), machine.Local(err):
-		case known && (err == nil) == up:
-			agreeing = 0
-		default:
-			agreeing++
-			if err == nil && (agreeing >= p.Rise || !known) {
-				up, known, agreeing = true, true, 0
-				tell(true, "")
-			} else if err != nil && agreeing >= p.Fall {
-				up, known, agreeing = false, true, 0
-				tell(false, err.Error())
+		if !errors.Is(err, errNoRoom) && !machine.Local(err) && v.changes(err == nil) {
+			reason := ""
+			if err != nil {
+				reason = err.Error()
 			}
+			tell(v.up, reason)
 		}
 		pause := time.NewTimer(p.Interval*4/5 + rand.N(max(p.Interval*2/5, 1)))
 		select {

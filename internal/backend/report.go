@@ -27,6 +27,13 @@ type Health struct {
 	ProbeSince  time.Time
 	ProbeReason string
 
+	// Canary is the verdict of the canary: off, unknown, up or down.
+	Canary       string
+	CanarySince  time.Time
+	CanaryReason string // why it is down, or why it could not be played
+	// CanarySeconds is how long the first result of the last canary took; 0 before the first.
+	CanarySeconds float64
+
 	// Outlier tells that the backend gets no sessions for a while, since far more fail on it than on its peers.
 	Outlier       bool
 	OutlierSince  time.Time
@@ -60,7 +67,7 @@ type report struct {
 func (r *report) init(name string, log *slog.Logger, probed bool) {
 	now := time.Now()
 	r.name, r.log = name, log
-	r.health = Health{Since: now, Reason: notDialed, Circuit: health.Closed.String(), CircuitSince: now, Probe: "off"}
+	r.health = Health{Since: now, Reason: notDialed, Circuit: health.Closed.String(), CircuitSince: now, Probe: "off", Canary: "off"}
 	if probed {
 		r.health.Probe, r.health.ProbeSince = "unknown", now
 	}
@@ -170,6 +177,52 @@ func (r *report) setProbe(up bool, reason string) {
 	default:
 		r.log.Warn("backend taken out of service, probe fails", "backend", r.named(), "reason", reason)
 	}
+}
+
+// setCanary reports the verdict of the canary.
+func (r *report) setCanary(up bool, reason string) {
+	verdict := map[bool]string{true: "up", false: "down"}[up]
+	var before string
+	r.update(func(h *Health) {
+		before = h.Canary
+		h.CanaryReason = reason
+		if before != verdict {
+			h.Canary, h.CanarySince = verdict, time.Now()
+		}
+	})
+	switch {
+	case before == verdict:
+	case up:
+		r.log.Info("backend answers the canary", "backend", r.named())
+	default:
+		r.log.Warn("backend taken out of service, canary fails", "backend", r.named(), "reason", reason)
+	}
+}
+
+// heardCanary reports how long the first result of a canary has taken.
+func (r *report) heardCanary(d time.Duration) {
+	r.update(func(h *Health) { h.CanarySeconds = d.Seconds() })
+}
+
+// canaryNotPlayed reports why the last canary could not be played, which says nothing about the server.
+func (r *report) canaryNotPlayed(reason string) {
+	r.update(func(h *Health) {
+		if h.Canary != "down" {
+			h.CanaryReason = reason
+		}
+	})
+}
+
+// canaries notes whether the backend is played canaries from now on.
+func (r *report) canaries(on bool) {
+	r.update(func(h *Health) {
+		switch {
+		case !on:
+			h.Canary, h.CanarySince, h.CanaryReason, h.CanarySeconds = "off", time.Now(), "", 0
+		case h.Canary == "off":
+			h.Canary, h.CanarySince = "unknown", time.Now()
+		}
+	})
 }
 
 // setOutlier reports whether the backend is left out because sessions fail on it and not on its peers.

@@ -110,7 +110,10 @@ func (o *Options) limits() limits {
 
 // stallCheck returns what brings the server back after its sessions have stalled.
 func (o *Options) stallCheck() health.StallCheck {
-	if o.Probe != nil {
+	switch {
+	case o.Canary != nil:
+		return health.CanaryCheck
+	case o.Probe != nil:
 		return health.ProbeCheck
 	}
 	return health.NoCheck
@@ -345,6 +348,24 @@ func (w *worker[C]) probeEnded(another bool) {
 	if !another {
 		w.tell(func(t *health.Tracker) { t.Probed(true, w.now()) })
 	}
+}
+
+// canaryAnswered notes the verdict of the canary.
+func (w *worker[C]) canaryAnswered(up bool, reason string) {
+	w.report.setCanary(up, reason)
+	w.tell(func(t *health.Tracker) {
+		if up {
+			t.CanaryPassed(w.now())
+		} else {
+			t.CanaryFailed(w.now())
+		}
+	})
+}
+
+// canaryEnded notes that no canary is played any more.
+func (w *worker[C]) canaryEnded() {
+	w.report.canaries(false)
+	w.tell(func(t *health.Tracker) { t.CanaryPassed(w.now()) })
 }
 
 // comparePeers leaves the backend out, or takes it back in, by how its sessions go in comparison with its peers'.

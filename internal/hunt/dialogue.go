@@ -86,7 +86,8 @@ func Dialogues() []string {
 	return names
 }
 
-func dialogueNamed(name string) (*Dialogue, error) {
+// DialogueNamed returns the dialogue of a protocol.
+func DialogueNamed(name string) (*Dialogue, error) {
 	i := slices.IndexFunc(dialogues, func(d Dialogue) bool { return d.Name == name })
 	if i < 0 {
 		return nil, spelling.Unknown("protocol", name, Dialogues())

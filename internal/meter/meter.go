@@ -58,6 +58,7 @@ type Backend struct {
 	Dial       Histogram // from the begin of a dial to a connection that can be used; those that failed are not counted
 	Reset      Histogram // from the end of a session until its connection was fit for the next; those that failed are not counted
 	Ping       Histogram // from a ping to its pong
+	Canary     Histogram // from the first audio of a canary to its first result; those without one are not counted
 	Failover   Histogram // from the loss of a server to the first result of the next one, for the backend that was lost
 }
 
@@ -76,7 +77,7 @@ func NewBackend(loops int) *Backend {
 
 // histograms returns the histograms in the order of bounds.
 func (b *Backend) histograms() [times]*Histogram {
-	return [times]*Histogram{&b.Wait, &b.FirstReply, &b.Session, &b.Dial, &b.Reset, &b.Ping, &b.Failover}
+	return [times]*Histogram{&b.Wait, &b.FirstReply, &b.Session, &b.Dial, &b.Reset, &b.Ping, &b.Failover, &b.Canary}
 }
 
 // Relayed returns the numbers that belong to a loop. Only that loop's goroutine may use them, while it holds the counters.
@@ -228,11 +229,11 @@ type Totals struct {
 
 // Times are how long things took, see [Backend].
 type Times struct {
-	Wait, FirstReply, Session, Dial, Reset, Ping, Failover Distribution
+	Wait, FirstReply, Session, Dial, Reset, Ping, Failover, Canary Distribution
 }
 
 func (t *Times) all() [times]*Distribution {
-	return [times]*Distribution{&t.Wait, &t.FirstReply, &t.Session, &t.Dial, &t.Reset, &t.Ping, &t.Failover}
+	return [times]*Distribution{&t.Wait, &t.FirstReply, &t.Session, &t.Dial, &t.Reset, &t.Ping, &t.Failover, &t.Canary}
 }
 
 // Add adds other.
@@ -290,7 +291,7 @@ func (t *Totals) Failed() (n uint64) {
 }
 
 // What the histograms' limits are, in the order of Times.
-const times = 7
+const times = 8
 
 var bounds = [times][]time.Duration{
 	// Wait: most clients wait for nothing, and none for longer than its service's queue timeout.
@@ -307,6 +308,8 @@ var bounds = [times][]time.Duration{
 	append([]time.Duration{250 * time.Microsecond}, milliseconds(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 5000)...),
 	// Failover
 	milliseconds(25, 50, 100, 250, 500, 1000, 1500, 2000, 3000, 5000, 10000, 30000),
+	// Canary
+	milliseconds(50, 100, 250, 500, 750, 1000, 1500, 2000, 3000, 5000, 10000, 30000),
 }
 
 func milliseconds(all ...int) (d []time.Duration) {

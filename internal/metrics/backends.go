@@ -91,6 +91,15 @@ func healthOf(backend each[api.Backend]) []family {
 			"Sessions that the backend broke: it vanished, broke the protocol, sent an unsolicited answer, or ended them at "+
 				"once with an error.",
 			func(b *api.Backend, put put) { put(float64(b.Broken)) }),
+		backend.gauge("backend_canary_state",
+			"1 for the verdict of the canary (up, down, unknown or off), 0 for the others.",
+			func(b *api.Backend, put put) { putState(put, b.Canary, probeStates...) }, "state"),
+		backend.gauge("backend_canary_last_seconds", "How long the first result of the last canary took; absent before the first.",
+			func(b *api.Backend, put put) {
+				if b.CanarySeconds > 0 {
+					put(b.CanarySeconds)
+				}
+			}),
 		backend.gauge("backend_round_trip_seconds",
 			"Time between a ping and its pong, as a moving average. Absent before the first pong.",
 			func(b *api.Backend, put put) {

@@ -54,6 +54,8 @@ func ofMeters() []family {
 			func(t *meter.Times) *meter.Distribution { return &t.Dial }),
 		times("backend_reset_seconds", "How long it took to reset a connection after a session; without resets that failed.",
 			func(t *meter.Times) *meter.Distribution { return &t.Reset }),
+		times("canary_seconds", "Time from the first audio of a canary to its first result; without canaries that got none.",
+			func(t *meter.Times) *meter.Distribution { return &t.Canary }),
 		times("backend_ping_seconds", "Time from a ping to its pong.",
 			func(t *meter.Times) *meter.Distribution { return &t.Ping }),
 	}

@@ -161,7 +161,9 @@ func (p *Pool[C]) using() int { return p.counts[Leased] + p.counts[Resetting] }
 func (p *Pool[C]) present() int { return p.counts[Dialing] + p.counts[Idle] + p.using() }
 
 // room reports whether another connection may be dialed.
-func (p *Pool[C]) room() bool { return p.mode == Enabled && p.present()+p.counts[Retiring] < p.limit }
+func (p *Pool[C]) room() bool {
+	return p.mode == Enabled && p.present()+p.counts[Retiring]+p.awaited() < p.limit
+}
 
 // load returns the share of the cap that so many used connections are, in relation to the weight.
 func (p *Pool[C]) load(used int) float64 {

@@ -41,6 +41,7 @@ func (p *Pool[C]) move(s *Slot[C], to State) {
 	}
 	s.variant.slots--
 	p.forgetUnused(s.variant)
+	p.fillSpare()
 }
 
 // retire moves a slot that is idle, leased or resetting to retiring.

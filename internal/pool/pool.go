@@ -61,6 +61,7 @@ type Pool[C any] struct {
 	predial       bool // warm connections are dialed, see SetPredial
 	counts        [states]int
 	probes        int           // of those dialing, the probes, which never become connections of the pool
+	spare         *Spare[C]     // the place of a canary; nil for none
 	base          variant[C]    // the variant without a name
 	variants      []*variant[C] // all known ones, base first
 

@@ -113,6 +113,9 @@ func encodingOf(name string) Encoding { return Encoding(max(0, slices.Index(enco
 // String returns the word for it in YAML.
 func (e Encoding) String() string { return encodingNames[e] }
 
+// UsualEncoding returns the encoding of clients' audio unless they name another: EncodingOther if it is compressed or in a container.
+func (f *Failover) UsualEncoding() Encoding { return encodingOf(f.audio.encoding.value) }
+
 // sampleSize is the size of a sample in bytes; 0 for EncodingOther.
 func (e Encoding) sampleSize() int { return [...]int{0, 2, 4, 1, 1, 1}[e] }
 

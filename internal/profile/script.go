@@ -62,6 +62,16 @@ func (s *Script) IsLast(op frame.Opcode, payload []byte, token uint64) bool {
 	return s.answers.match(op, payload, token).class&isUntil != 0
 }
 
+// SaysFull reports whether a server says by this message that it is full.
+func (p *Profile) SaysFull(op frame.Opcode, payload []byte) bool {
+	return p.program.fromServer.match(op, payload, 0).class&isBusy != 0
+}
+
+// ClosesFull reports whether a server says by this close code that it is full.
+func (p *Profile) ClosesFull(code frame.CloseCode) bool {
+	return inRanges(uint16(code), p.program.busyClose)
+}
+
 func newScript() Script {
 	return Script{Encoding: S16LE, Rate: 16000, Chunk: 100 * time.Millisecond}
 }

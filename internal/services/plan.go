@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/discovery"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
@@ -36,6 +37,8 @@ type servicePlan struct {
 	setHeaders, setQuery []profile.SetPart
 	setsByClient         bool
 
+	canary canary
+
 	declared []*backendPlan          // the backends of the configuration
 	backends []*backendPlan          // those that run: instead of one with discover, its servers
 	byName   map[string]*backendPlan // those that run
@@ -50,7 +53,8 @@ type backendPlan struct {
 	profile *profile.Profile
 	target  *handshake.Target
 	mode    pool.Mode
-	ahead   bool // its warm connections are dialed before clients arrive
+	canary  *backend.Canary // nil for none
+	ahead   bool            // its warm connections are dialed before clients arrive
 
 	setsByClient bool // its service tells it something that differs by client
 
@@ -62,8 +66,11 @@ type backendPlan struct {
 
 // Check returns, as [config.Problems], why a valid snapshot cannot be put in force; nil if it can.
 func Check(snapshot *config.Snapshot) error {
-	_, err := newPlan(snapshot, nil, nothingFound)
-	return err
+	p, err := newPlan(snapshot, nil, nothingFound)
+	if err != nil {
+		return err
+	}
+	return p.canaryProblems()
 }
 
 // newPlan returns the plan for a snapshot, or [config.Problems] if there is none. before is the plan in force, or nil. find knows the
@@ -139,7 +146,8 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 		return nil, bad(field, err)
 	}
 	old := before.services[name]
-	same := old != nil && equal(old.Service, settings) && old.profile == v.profile
+	v.readCanary(old)
+	same := old != nil && equal(old.Service, settings) && old.profile == v.profile && old.canary.same(&v.canary)
 	var problems config.Problems
 	for member, b := range p.snapshot.Members(name) {
 		planned := old.declaredAs(member)
@@ -163,7 +171,7 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 }
 
 func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan, error) {
-	planned := &backendPlan{Backend: b, name: name, server: config.ServerOf(b.URL), service: v.Service, profile: v.profile}
+	planned := &backendPlan{Backend: b, name: name, server: config.ServerOf(b.URL), service: v.Service, profile: v.profile, canary: v.canary.play}
 	var err error
 	if planned.target, err = handshake.ParseTarget(b.URL); err != nil {
 		return nil, err

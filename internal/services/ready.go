@@ -116,6 +116,8 @@ func (m *member) cannotServe(book *pool.Stats) string {
 		state, why = ", circuit "+now.Circuit, now.CircuitReason
 	case now.Probe == "down":
 		state, why = ", probe fails", now.ProbeReason
+	case now.Canary == "down":
+		state, why = ", canary fails", now.CanaryReason
 	case now.Probe == "unknown":
 		why = "the probe has not been answered yet"
 	case now.Stalled:

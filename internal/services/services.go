@@ -185,6 +185,7 @@ func (s *Services) putInForce(snapshot *config.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	next.logCanaries(s.o.Log, before)
 	recheck := s.applyKeys(snapshot, before) // before a route leads to them
 	s.mu.Lock()
 	s.desired = next

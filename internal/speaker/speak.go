@@ -59,6 +59,16 @@ type Result struct {
 	Complete bool
 }
 
+// SaysFull reports whether the server has said that it is full.
+func (r *Result) SaysFull(p *profile.Profile) bool {
+	if len(r.Received) > 0 {
+		if last := r.Received[len(r.Received)-1]; p.SaysFull(last.Opcode, last.Payload) {
+			return true
+		}
+	}
+	return r.Closed != nil && p.ClosesFull(r.Closed.Code)
+}
+
 // LateError is what a server did not send in time.
 type LateError struct {
 	What  string

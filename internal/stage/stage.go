@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
@@ -138,6 +139,9 @@ func (s *Stage) ClientTLS() *tls.Config {
 
 // Proxy returns the proxy.
 func (s *Stage) Proxy() *app.Proxy { return s.proxy }
+
+// Servers returns the simulated servers.
+func (s *Stage) Servers() []*sim.Server { return slices.Clone(s.servers) }
 
 // Accepted returns how many connections the proxy has made to the servers.
 func (s *Stage) Accepted() (n uint64) {

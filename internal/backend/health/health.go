@@ -55,10 +55,11 @@ type Tracker struct {
 	predialRefused bool    // the server has refused a connection that bore no client's values, and has accepted none since
 	predialAt      Instant // no connection is dialed ahead of clients before
 
-	probeDown bool
-	broken    int    // sessions that counted as broken, in a row
-	brokenHow string // the last of them
-	full      int    // sessions refused because the server is full, since the last Review
+	probeDown  bool
+	canaryDown bool
+	broken     int    // sessions that counted as broken, in a row
+	brokenHow  string // the last of them
+	full       int    // sessions refused because the server is full, since the last Review
 
 	usable  bool // what Usable returns
 	reached reachability
@@ -264,6 +265,19 @@ func (t *Tracker) Probed(up bool, now Instant) {
 	t.reconsider(now)
 }
 
+// CanaryPassed notes that the server has answered a canary as it should, or that it is not played any more, and CanaryFailed that it fails
+// again and again.
+func (t *Tracker) CanaryPassed(now Instant) {
+	t.canaryDown = false
+	t.reconsider(now)
+}
+
+// CanaryFailed notes that the server does not answer canaries as it should.
+func (t *Tracker) CanaryFailed(now Instant) {
+	t.canaryDown = true
+	t.reconsider(now)
+}
+
 // ComparePeers leaves the server out, or takes it back in, by how its sessions go in comparison with its peers'. It may change own,
 // and calls peers only if there is something to compare. It returns whether the server is left out.
 func (t *Tracker) ComparePeers(own *Sessions, peers func() Peers, now Instant) (leftOut bool) {
@@ -302,7 +316,7 @@ func (t *Tracker) acceptPredial() {
 
 // reconsider decides whether the server is in service, by all that is known of it.
 func (t *Tracker) reconsider(now Instant) {
-	usable := t.circuit.state == Closed && !t.outlier.leftOut && !t.probeDown && t.stall.state != stalled
+	usable := t.circuit.state == Closed && !t.outlier.leftOut && !t.probeDown && !t.canaryDown && t.stall.state != stalled
 	if usable && !t.usable {
 		t.slowStart.begin(now)
 		t.slowStart.rise(now, t.limits.SlowStart)

@@ -1,0 +1,144 @@
+package backend
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/sim"
+	"github.com/wsbouncer/wsbouncer/internal/speaker"
+	"github.com/wsbouncer/wsbouncer/internal/wav"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+// canaryRig is a backend that is played a sound, and its server.
+func canaryRig(t *testing.T, o sim.Options, connections int, c Canary) (*rig, *sim.Server) {
+	t.Helper()
+	server, err := sim.Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	p, err := profile.Named(o.Protocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	audio := &wav.Audio{SampleRate: 16000, Channels: 1, BitsPerSample: 16}
+	for i := range 16000 / 2 {
+		v := 12000 * math.Sin(2*math.Pi*440*float64(i)/16000)
+		audio.PCM = binary.LittleEndian.AppendUint16(audio.PCM, uint16(int16(v)))
+	}
+	if c.Recording, err = speaker.NewRecording(p, audio, MaxCanary); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, o.Protocol, func(options *Options, _ *wstest.Server) {
+		target, err := handshake.ParseTarget(server.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		options.Target, options.Canary, options.CloseTimeout = target, &c, time.Second
+		options.Settings = pool.Settings{Cap: connections, Warm: connections, Weight: 1}
+	})
+	return r, server
+}
+
+// A backend that answers stays in service, and its server never sees more connections than its cap, although all places are kept warm.
+func TestCanaryPasses(t *testing.T) {
+	r, server := canaryRig(t, sim.Options{Protocol: sim.Vosk, Sessions: 2}, 2, Canary{Interval: 20 * time.Millisecond, Timeout: time.Minute})
+	wstest.Eventually(t, "the canary passes", func() bool { return r.Health().Canary == "up" })
+	h := r.Health()
+	if h.CanarySeconds <= 0 || h.CanaryReason != "" || !r.Stats().Usable {
+		t.Errorf("%+v", h)
+	}
+	if s := server.Stats(); s.Refused > 0 {
+		t.Errorf("the server had to refuse %d connections", s.Refused)
+	}
+	r.Update(*r.options(), false)
+	if o := *r.options(); o.Canary != nil {
+		o.Canary = nil
+		r.Update(o, false)
+	}
+	wstest.Eventually(t, "it is off", func() bool { return r.Health().Canary == "off" })
+}
+
+// A backend that does not answer as it should is taken out of service.
+func TestCanaryFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		server sim.Options
+		canary Canary
+		why    string
+	}{
+		"hangs":      {sim.Options{Protocol: sim.Vosk, Nasty: sim.NastyOptions{SilentDeath: 1}}, Canary{Timeout: 30 * time.Millisecond}, "no result within 30ms"},
+		"other text": {sim.Options{Protocol: sim.Vosk}, Canary{Timeout: time.Minute, Text: "Hello, world"}, `the results do not contain "Hello, world": "`},
+		"vanishes":   {sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Close: 1, CloseCode: 1011}}, Canary{Timeout: time.Minute}, "the server closed with code 1011"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.canary.Interval, c.canary.Fall = 20*time.Millisecond, 1
+			r, _ := canaryRig(t, c.server, 2, c.canary)
+			wstest.Eventually(t, "the canary fails", func() bool { return r.Health().Canary == "down" && !r.Stats().Usable })
+			if why := r.Health().CanaryReason; !strings.Contains(why, c.why) {
+				t.Errorf("%q; want %q", why, c.why)
+			}
+		})
+	}
+}
+
+// A backend of one connection is never played a canary, and one that is full says nothing about itself.
+func TestCanaryNotPlayed(t *testing.T) {
+	r, _ := canaryRig(t, sim.Options{Protocol: sim.Vosk}, 1, Canary{Interval: time.Millisecond})
+	wstest.Eventually(t, "it is not played", func() bool { return r.Health().CanaryReason == errNoSpare.Error() })
+	if h := r.Health(); h.Canary != "unknown" {
+		t.Errorf("%+v", h)
+	}
+}
+
+func TestCanaryVerdicts(t *testing.T) {
+	for plays, want := range map[string]string{"+": "up", "-": "", "---": "down", "0-0-0-": "down", "---++": "down up", "+--+--+": "up"} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(context.Background())
+			c := &Canary{}
+			c.setDefaults()
+			var told []string
+			var played atomic.Int32
+			var silent []string
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				runCanary(ctx, c, func(context.Context) error {
+					switch plays[min(int(played.Add(1)), len(plays))-1] {
+					case '+':
+						return nil
+					case '0':
+						return errNoSpare
+					}
+					return errors.New("fails")
+				}, func(reason string) { silent = append(silent, reason) }, func(up bool, reason string) {
+					told = append(told, map[bool]string{true: "up", false: "down"}[up])
+				})
+			}()
+			for int(played.Load()) < len(plays) {
+				time.Sleep(time.Second)
+				synctest.Wait()
+			}
+			cancel()
+			<-done
+			if got := strings.Join(told, " "); got != want {
+				t.Errorf("%s: %q; want %q", plays, got, want)
+			}
+			if slices.Contains(silent, "") || len(silent) != strings.Count(plays, "0") {
+				t.Errorf("%s: %q", plays, silent)
+			}
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package failoverproof
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// run runs a proof for the time of the test.
+func run(t *testing.T, o Options) Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	report, err := Run(ctx, o)
+	if err != nil {
+		t.Error(err)
+	}
+	t.Log(report.String())
+	return report
+}
+
+// Without the proxy, and with nothing happening to servers, there is nothing to find fault with: what the proof checks holds for the servers
+// themselves.
+func TestDirect(t *testing.T) {
+	var runs sync.WaitGroup // all at once: they wait for audio most of the time
+	for _, protocol := range Protocols() {
+		runs.Go(func() {
+			report := run(t, Options{
+				Protocol: protocol, Direct: true, Sessions: 4, Duration: time.Second, MinLength: 6 * time.Second, MaxLength: 10 * time.Second,
+				Speed: 12, Seed: 3,
+			})
+			if err := report.Err(); err != nil {
+				t.Error(err)
+			}
+			if report.Sessions < 4 || report.Finals < report.Sessions {
+				t.Errorf("%s: only %d sessions with %d final results", protocol, report.Sessions, report.Finals)
+			}
+		})
+	}
+	runs.Wait()
+}
+
+func TestOptionsRefused(t *testing.T) {
+	for want, o := range map[string]Options{
+		`unknown protocol "chat"`:               {Protocol: "chat"},
+		"sessions: -1 is out of range":          {Protocol: "vosk", Sessions: -1},
+		"events: -1 is out of range":            {Protocol: "vosk", Events: -1},
+		"servers: 65 is out of range":           {Protocol: "vosk", Servers: 65},
+		"duration: 1ms is out of range":         {Protocol: "vosk", Duration: time.Millisecond},
+		"greatest length: 1s is out of range":   {Protocol: "vosk", MaxLength: time.Second, MinLength: 2 * time.Second},
+		"greatest length: 2h0m0s is out of":     {Protocol: "vosk", MaxLength: 2 * time.Hour},
+		"speed: 1000 is out of range":           {Protocol: "vosk", Speed: 1000},
+		"direct: without the proxy, nobody sur": {Protocol: "vosk", Direct: true, Events: 1},
+	} {
+		if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v; want %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package failoverproof
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report is the result of a proof.
+type Report struct {
+	Protocol string
+	Seed     uint64
+	Duration time.Duration
+	// Sessions have come to their end; Failed are those that did not end as they should, by how they ended.
+	Sessions int
+	Failed   map[string]int
+	// Events is what happened to servers, by kind.
+	Events map[Kind]int
+	// Chunks of audio were sent, and Finals came.
+	Chunks, Finals int
+	Faults
+	// Moved and NotMoved are the sessions that went on with another server, and that could not.
+	Moved, NotMoved uint64
+	// Slowest is the longest time in which a session heard nothing.
+	Slowest time.Duration
+	// Traces are of the first sessions with faults.
+	Traces []string
+}
+
+// maxTraces is how many traces a report has.
+const maxTraces = 3
+
+// take adds a session that has ended, with an error if it did not end as it should.
+func (r *Report) take(t *talk, err error) {
+	r.Sessions++
+	r.Chunks += t.speech.made
+	r.Finals += t.judge.finals
+	r.Faults.add(&t.judge.faults)
+	r.Slowest = max(r.Slowest, t.slowest)
+	if err != nil {
+		if r.Failed == nil {
+			r.Failed = make(map[string]int)
+		}
+		r.Failed[err.Error()]++
+	}
+	if (err != nil || t.judge.faults.Sum() > 0) && len(r.Traces) < maxTraces {
+		r.Traces = append(r.Traces, fmt.Sprintf("session %d:\n%s", t.session, t.trace.String()))
+	}
+}
+
+// FailedSessions returns how many sessions did not end as they should.
+func (r *Report) FailedSessions() (n int) {
+	for _, m := range r.Failed {
+		n += m
+	}
+	return n
+}
+
+// EventCount returns how many events there were.
+func (r *Report) EventCount() (n int) {
+	for _, m := range r.Events {
+		n += m
+	}
+	return n
+}
+
+// Err returns an error with traces if anything is wrong, nil otherwise.
+func (r *Report) Err() error {
+	if r.Faults.Sum() == 0 && len(r.Failed) == 0 {
+		if r.Finals == 0 {
+			return errors.New(r.Protocol + ": no final result came, so nothing was proven")
+		}
+		return nil
+	}
+	return fmt.Errorf("%s%s", r.String(), strings.Join(r.Traces, ""))
+}
+
+// String describes the report in a few lines.
+func (r *Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: seed %d, %v: %d events, %d sessions, %d chunks, %d final results; moved %d times, %d times in vain; longest silence %v\n",
+		r.Protocol, r.Seed, r.Duration.Round(time.Millisecond), r.EventCount(), r.Sessions, r.Chunks, r.Finals, r.Moved, r.NotMoved,
+		r.Slowest.Round(time.Millisecond))
+	if len(r.Events) > 0 {
+		b.WriteString("  events:")
+		for _, kind := range slices.Sorted(maps.Keys(r.Events)) {
+			fmt.Fprintf(&b, " %s %d", kind, r.Events[kind])
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("  faults:")
+	for _, field := range r.Faults.fields() {
+		fmt.Fprintf(&b, " %s %d,", field.name, *field.n)
+	}
+	fmt.Fprintf(&b, " failed sessions %d\n", r.FailedSessions())
+	for _, kind := range slices.Sorted(maps.Keys(r.Failed)) {
+		fmt.Fprintf(&b, "  failed: %s: %d\n", kind, r.Failed[kind])
+	}
+	return b.String()
+}

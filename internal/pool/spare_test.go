@@ -1,0 +1,76 @@
+package pool
+
+import "testing"
+
+func TestReserveSpare(t *testing.T) {
+	r := newRig(t, Options{}, Settings{Cap: 3, Warm: 3, Weight: 1})
+	p := r.pools[0]
+	ready := func(s *Spare[int]) bool {
+		select {
+		case <-s.Ready():
+			return true
+		default:
+			return false
+		}
+	}
+	// There is room: two more connections may be dialed beside it, and no third.
+	s, _, retire, ok := p.ReserveSpare()
+	if !ok || retire || !ready(s) {
+		t.Fatal("no place in an empty pool")
+	}
+	if _, _, _, again := p.ReserveSpare(); again {
+		t.Error("two canaries at a time")
+	}
+	p.fill(2)
+	if _, ok := p.Reserve(); ok {
+		t.Error("a connection beyond the cap")
+	}
+	s.Done()
+	p.fill(1)
+	p.expect(0, 3, 0, 0, 0)
+
+	// It is full of idle connections: one makes room, and its place goes to nobody else.
+	s, conn, retire, ok := p.ReserveSpare()
+	if !ok || !retire || ready(s) {
+		t.Fatalf("full of idle connections: %v, retired %v", ok, retire)
+	}
+	p.expect(0, 2, 0, 0, 1)
+	r.slots[conn].Gone()
+	if !ready(s) {
+		t.Error("the place is not there when its connection is gone")
+	}
+	p.expect(1, 2, 0, 0, 0)
+	if _, ok := p.Reserve(); ok {
+		t.Error("a connection beyond the cap")
+	}
+	s.Done()
+	p.expect(0, 2, 0, 0, 0)
+
+	// It is given up before its place is there.
+	p.fill(1)
+	if s, conn, _, ok = p.ReserveSpare(); !ok {
+		t.Fatal("no place")
+	}
+	s.Done()
+	if _, ok := p.Reserve(); ok {
+		t.Error("a connection beyond the cap, while one is being closed")
+	}
+	r.slots[conn].Gone()
+	p.fill(1)
+	p.expect(0, 3, 0, 0, 0)
+
+	// Never the last place of clients.
+	leased := []*Slot[int]{r.lease(), r.lease()}
+	if _, _, _, ok := p.ReserveSpare(); ok {
+		t.Error("the last place went to a canary")
+	}
+	giveBack(leased[0])
+	if s, _, _, ok = p.ReserveSpare(); !ok {
+		t.Error("no place beside two that are free")
+	}
+	s.Done()
+	p.SetMode(Draining)
+	if _, _, _, ok := p.ReserveSpare(); ok {
+		t.Error("a canary for a backend that is drained")
+	}
+}
