@@ -172,7 +172,7 @@ chaos: build ## Run the proxy for ten minutes among hostile servers, clients and
 chaos-restart: build ## Kill and restart a backend under 3,000 sessions, and check the other backends and the pools (CHAOS_FLAGS)
 	$(BENCH) run ./restart -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
-fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clients come from, the profiles' matchers and YAML, tokens, records of TLS, and the texts of logs, for FUZZTIME each
+fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clients come from, the profiles' matchers, YAML and rewriting, tokens, records of TLS, and the texts of logs, for FUZZTIME each
 	for target in FuzzScanner FuzzHostileServer; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/frame || exit 1; done
 	for target in FuzzRequest FuzzSmuggling; do \
@@ -185,7 +185,7 @@ fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clien
 	$(GO) test -run '^$$' -fuzz FuzzTLS -fuzztime $(FUZZTIME) ./internal/loop
 	for target in FuzzProxyHeader FuzzClient; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/origin || exit 1; done
-	for target in FuzzMatch FuzzJSON FuzzParse; do \
+	for target in FuzzMatch FuzzJSON FuzzParse FuzzRewrite FuzzCut FuzzMerge; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/profile || exit 1; done
 	for target in FuzzToken FuzzClaims FuzzKeySet; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/auth/token || exit 1; done
