@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import signal
 import sys
 
@@ -60,12 +61,12 @@ class Settings:
 
 def final(words, with_times, began=0.0):
     """Return the message for utterances that have ended. The recogniser's audio began so many seconds after the connection's."""
-    if began:
-        words = [word | {"start": round(word["start"] + began, 4), "end": round(word["end"] + began, 4)} for word in words]
     message = {"text": " ".join(word["word"] for word in words)}
     if words and with_times:
-        message = {"result": words} | message
-    return json.dumps(message, indent=2, separators=(",", " : "))
+        times = [word | {key: f"@{word[key] + began:.6f}" for key in ("start", "end")} for word in words]
+        message = {"result": times} | message
+    # Six decimals, as the Vosk server has it, which Python's numbers cannot say.
+    return re.sub(r'"@([0-9.]+)"', r"\1", json.dumps(message, indent=2, separators=(",", " : ")))
 
 
 def partial(text):

@@ -65,7 +65,7 @@ async def speak(connection, audio, end=RESET):
 def later(finals, seconds):
     """Return final messages with all times later."""
     return [
-        final | {"result": [word | {key: round(word[key] + seconds, 4) for key in ("start", "end")} for word in final["result"]]}
+        final | {"result": [word | {key: round(word[key] + seconds, 6) for key in ("start", "end")} for word in final["result"]]}
         if "result" in final
         else final
         for final in finals
