@@ -1,7 +1,11 @@
 package app
 
 import (
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
 const (
@@ -9,6 +13,8 @@ const (
 	defaultReplayMemory = 1 << 30
 	// replayShare is the part of the machine's memory that it uses at most by default: one in so many.
 	replayShare = 8
+	// failedLately is how long the statistics say that a session could not go on with another backend.
+	failedLately = 10 * time.Minute
 )
 
 // replayMemory returns how many bytes may be kept for the next servers of sessions.
@@ -24,4 +30,49 @@ func ReplayMemory(setting int64, here machine.Here) int64 {
 		return defaultReplayMemory
 	}
 	return min(defaultReplayMemory, here.Memory/replayShare)
+}
+
+// failoverStats adds what was counted of sessions that outlive their backends, and the memory for that. The services and backends are there
+// already.
+func (p *Proxy) failoverStats(to *api.Stats, counted []meter.BackendTotals) {
+	backends := make(map[[2]string]*api.Backend, len(to.Backends))
+	for i := range to.Backends {
+		b := &to.Backends[i]
+		backends[[2]string{b.Service, b.Name}] = b
+	}
+	for i := range counted {
+		t := &counted[i]
+		var moved, notMoved uint64
+		for _, n := range t.Failovers {
+			moved, notMoved = moved+n.Moved, notMoved+n.NotMoved
+		}
+		if b := backends[[2]string{t.Service, t.Backend}]; b != nil {
+			b.Stalls, b.Moved, b.NotMoved = t.Stalls, moved, notMoved
+		}
+		if service := to.Service(t.Service); service != nil && service.Failover != nil {
+			addFailovers(service.Failover, t, moved, notMoved)
+		}
+	}
+	for i := range to.Services {
+		if f := to.Services[i].Failover; f != nil && f.Mode != "off" {
+			to.Replay = &api.Replay{MemoryBytes: p.replay.Used(), LimitBytes: p.replay.Limit()}
+			return
+		}
+	}
+}
+
+func addFailovers(to *api.ServiceFailover, t *meter.BackendTotals, moved, notMoved uint64) {
+	to.Moved += moved
+	to.NotMoved += notMoved
+	if at := t.FailoverFailed; time.Since(at) < failedLately && at.After(to.Failed) {
+		to.Failed = at.UTC()
+	}
+	for why, n := range t.Unassured {
+		if n > 0 && to.Unassured == nil {
+			to.Unassured = make(map[string]uint64)
+		}
+		if n > 0 {
+			to.Unassured[meter.Unassured(why).String()] += n
+		}
+	}
 }
