@@ -338,8 +338,8 @@ func (t *Tracker) Answered() Position { return t.answered }
 func (t *Tracker) Received() Position  { return t.received }
 func (t *Tracker) Delivered() Position { return t.delivered }
 
-// Heard returns how many bytes of audio the present connection has got, in all sessions: the Heard of the next session's Leg.
-func (t *Tracker) Heard() int64 { return t.leg.Heard + int64(t.delivered-t.leg.From) }
+// Heard returns how many bytes of audio the present connection has got in this session, to add to the Heard of the next session's Leg.
+func (t *Tracker) Heard() int64 { return int64(t.delivered - t.leg.From) }
 
 // Unanswered returns how many messages of the client wait for a reply of the present server, where each gets one (StallReplies).
 func (t *Tracker) Unanswered() int { return t.owed.count }
