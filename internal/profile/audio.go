@@ -99,11 +99,17 @@ func partOf(text, part string) string {
 
 // fromQuery sets the properties that the client's URL names.
 func (t *Tracker) fromQuery(query string) {
+	wanted := len(t.program.only) == 0
 	for raw := range strings.SplitSeq(query, "&") {
 		name, value, ok := parameter(raw)
+		wanted = wanted || ok && slices.Contains(t.program.only, parameterValue{name, value})
 		if ok && slices.Contains(t.program.unless, parameterValue{name, value}) {
 			t.giveUp("the client asked for " + name + "=" + value + ", with which the profile offers no failover")
 		}
+	}
+	if !wanted {
+		p := t.program.only[0]
+		t.giveUp("the client did not ask for " + p.name + "=" + p.value + ", without which the profile offers no failover")
 	}
 	for i, c := range t.program.Failover.audio.choices() {
 		t.chosen[i] = c.value
