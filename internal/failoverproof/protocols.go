@@ -57,6 +57,10 @@ const (
 // protocols are those that can be proven, in the order of the simulated servers.
 var protocols = []protocol{
 	{
+		Dialogue: of(sim.Echo), perSecond: s16, least: 100 * time.Millisecond, most: 100 * time.Millisecond,
+		replies: func(audio int) int { return audio }, read: readEcho,
+	},
+	{
 		Dialogue: started(sim.Vosk, func(*hunt.Progress) []hunt.Message {
 			return say(`{"config" : {"sample_rate" : 8000, "words" : true}}`)
 		}),
@@ -154,6 +158,19 @@ func decode[T any](m hunt.Message) (said T) {
 		_ = json.Unmarshal(m.Payload, &said)
 	}
 	return said
+}
+
+// readEcho returns the marks in the audio as a result.
+func readEcho(m hunt.Message) []result {
+	var text []byte
+	before := sim.Mark{}
+	sim.Marks(m.Payload, func(m sim.Mark) {
+		if m.Pause = false; m != before {
+			before = m
+			text = fmt.Appendf(text, " s%d:%d", m.Session, m.Seq)
+		}
+	})
+	return []result{{true, string(text), unknown, unknown, -1}}
 }
 
 func readVosk(m hunt.Message) []result {

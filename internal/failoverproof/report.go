@@ -22,6 +22,8 @@ type Report struct {
 	// Chunks of audio were sent, and Finals came.
 	Chunks, Finals int
 	Faults
+	// Ordered is what came of the moves of sessions that an operator ordered.
+	Ordered map[string]int
 	// Moved and NotMoved are the sessions that went on with another server, and that could not.
 	Moved, NotMoved uint64
 	// Slowest is the longest time in which a session heard nothing.
@@ -90,6 +92,9 @@ func (r *Report) String() string {
 			fmt.Fprintf(&b, " %s %d", kind, r.Events[kind])
 		}
 		b.WriteByte('\n')
+	}
+	for _, what := range slices.Sorted(maps.Keys(r.Ordered)) {
+		fmt.Fprintf(&b, "  moves ordered: %s: %d\n", what, r.Ordered[what])
 	}
 	b.WriteString("  faults:")
 	for _, field := range r.Faults.fields() {

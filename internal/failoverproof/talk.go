@@ -120,6 +120,7 @@ func (t *talk) end() error {
 		}
 	}
 	t.progress.Ended = true
+	t.over = t.p.Lockstep && t.progress.Received >= t.progress.Sent
 	until := time.Now().Add(t.o.Patience)
 	err := t.listen(until, func() bool { return t.over })
 	var closed *speaker.CloseError
