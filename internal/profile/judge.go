@@ -80,6 +80,9 @@ func (t *Tracker) greets(f found) bool {
 // isNew reports whether a message on a later leg says anything that the client has not had from an earlier server.
 func (t *Tracker) isNew(final bool, f found, ends ends) bool {
 	switch {
+	case t.again:
+		t.again = !final
+		return !final && f.class&isPartial == 0
 	case t.endSent && final: // the client may wait for its last result
 		return true
 	case ends.timed && ends.upTo <= t.start && t.start > 0:

@@ -88,13 +88,14 @@ type Tracker struct {
 	endSent     bool
 	failed      bool   // the server has told the client that the session has failed
 	nextOf      int    // 1 + the index of the answer whose position the next message tells; 0 for none
+	again       bool   // the client has had the server's first final, since nothing told where it ended
 	resent      []kept // Configuration
 	resentCount int    // how many of them were sent
 	owed        replies
-	debt        int                // replies that the client has got in advance
 	hidden      [maxEntries]uint16 // messages of each entry of hide
 
 	// What the client has got.
+	debt    int              // replies in advance (counting)
 	had     [maxEntries]bool // messages of each entry of hide
 	numbers []numbering
 	kept    itemList // of former legs
@@ -231,7 +232,7 @@ func (t *Tracker) audio(e *Entry, op frame.Opcode, payload []byte, size int) {
 func (t *Tracker) Begin(leg Leg) {
 	t.leg, t.delivered = leg, leg.From
 	t.start, t.startNumber, t.startSent = t.answered, t.number, t.sentNumber
-	t.endSent, t.failed, t.nextOf = false, false, 0
+	t.endSent, t.failed, t.again, t.nextOf = false, false, t.again || t.nextOf > 0, 0
 	t.owed.clear()
 	if t.legs++; t.legs == 1 {
 		return
@@ -239,7 +240,6 @@ func (t *Tracker) Begin(leg Leg) {
 	t.caughtUp = false
 	t.resent, t.resentCount = t.configuration, 0
 	clear(t.hidden[:])
-	t.debt = 0
 	for i := range t.numbers {
 		t.numbers[i].begin(t.program.renumber[i].first)
 	}
