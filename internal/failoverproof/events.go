@@ -65,6 +65,9 @@ func draw(kinds []Kind, dice *rand.Rand) Kind {
 	panic("failoverproof: a draw beyond all shares")
 }
 
+// The time between two events is never much shorter than Every, since the proxy ends sessions from which two servers in a row failed without
+// answering anything: they may be what kills servers.
+
 // sabotage lets things happen to servers until there were enough, or the time is over. At most one thing at a time happens to a server.
 // It returns how often each kind happened, when everything is well again.
 func (r *proof) sabotage(ctx context.Context) (map[Kind]int, error) {
@@ -84,7 +87,7 @@ func (r *proof) sabotage(ctx context.Context) (map[Kind]int, error) {
 	)
 	for n := 0; n < r.o.Events; n++ {
 		kind, victim := draw(r.o.Kinds, dice), dice.IntN(len(r.scene.servers))
-		pause, length := time.Duration(dice.Int64N(2*int64(r.o.Every))), dice.Float64()
+		pause, length := r.o.Every*7/10+time.Duration(dice.Int64N(int64(r.o.Every*6/10))), dice.Float64()
 		if !wait(working, pause) {
 			break
 		}

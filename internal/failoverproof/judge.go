@@ -62,6 +62,9 @@ func (f *Faults) add(other *Faults) {
 // tolerance is how far a time may be from that of its audio beside a chunk, in seconds: servers round.
 const tolerance = 0.002
 
+// rounding is how far a time that servers round to milliseconds is from the true one, in seconds.
+const rounding = 0.0005
+
 // judge checks what a session's client sees. It belongs to the session.
 type judge struct {
 	session uint64
@@ -148,7 +151,7 @@ func (j *judge) result(r result) {
 // within reports whether the last final result ended inside a chunk, so that the next one has its rest.
 func (j *judge) within(chunk int) bool {
 	begin := float64(chunk-1) * j.chunk
-	return j.end > begin+tolerance && j.end < begin+j.chunk-tolerance
+	return j.end > begin+rounding && j.end < begin+j.chunk-rounding
 }
 
 // times checks that the result is where its audio is.
@@ -176,7 +179,7 @@ func (j *judge) final(r result, first, last int) {
 	case last <= j.last && last < first:
 		j.faults.Disordered++
 		j.fault("disordered: %d-%d behind %d", first, last, j.last)
-	case first <= j.last-j.p.overlap && !(first == j.last && j.within(first) && math.Abs(r.start-j.end) < tolerance):
+	case first <= j.last-j.p.overlap && !(first == j.last && j.within(first) && math.Abs(r.start-j.end) < j.p.undecoded+tolerance):
 		j.faults.Twice += j.last - first + 1
 		j.fault("twice: %d to %d", first, j.last)
 	}

@@ -30,7 +30,7 @@ type Options struct {
 	Kinds []Kind
 	// Duration ends the events, however many there were; with 0 Events, it is how long new sessions begin. Default 1 minute.
 	Duration time.Duration
-	// Every is the mean time between two events. Default 400 ms.
+	// Every is the mean time between two events. Default 1 s, in which a session gets an answer.
 	Every time.Duration
 	// Seed makes what sessions say and what happens to servers repeatable, but not the timing.
 	Seed uint64
@@ -56,7 +56,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	set(&o.Sessions, 300)
 	set(&o.Duration, time.Minute)
-	set(&o.Every, 400*time.Millisecond)
+	set(&o.Every, time.Second)
 	set(&o.First, 1)
 	set(&o.Servers, 4)
 	set(&o.Speed, 1)
@@ -101,7 +101,7 @@ func (o Options) validate() (*protocol, error) {
 		value, least time.Duration
 	}{
 		{"duration", o.Duration, time.Second},
-		{"time between events", o.Every, time.Millisecond},
+		{"time between events", o.Every, 10 * time.Millisecond},
 		{"shortest length", o.MinLength, time.Millisecond},
 		{"greatest length", o.MaxLength, o.MinLength},
 		{"patience", o.Patience, time.Second},

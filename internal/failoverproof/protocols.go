@@ -32,6 +32,9 @@ type protocol struct {
 	finals func(pauses int) int
 	// overlap is how many chunks at the end of a final result the next one may have again.
 	overlap int
+	// undecoded is how much audio, in seconds, the recogniser may leave at the end of an utterance: it is less than it decodes at a time. The
+	// next server does not get it.
+	undecoded float64
 	// merges tells that a result has everything since the beginning, in one text.
 	merges bool
 	// repeats tells that a message lists earlier results again.
@@ -64,7 +67,7 @@ var protocols = []protocol{
 		Dialogue: started(sim.Vosk, func(*hunt.Progress) []hunt.Message {
 			return say(`{"config" : {"sample_rate" : 8000, "words" : true}}`)
 		}),
-		perSecond: s16 / 2, replies: func(audio int) int { return audio + 1 }, read: readVosk,
+		perSecond: s16 / 2, replies: func(audio int) int { return audio + 1 }, read: readVosk, undecoded: 0.02,
 	},
 	{Dialogue: of(sim.FunASR), perSecond: s16, read: readFunASR, overlap: 4},
 	{Dialogue: of(sim.SherpaONNX), perSecond: f32, read: readSherpa},

@@ -9,8 +9,8 @@ import (
 
 // How often the speaker pauses: after so many chunks.
 const (
-	shortestUtterance = 3
-	longestUtterance  = 14
+	shortestUtterance = 2
+	longestUtterance  = 6
 )
 
 // speech is the audio of a session: chunks with its marks, cut into messages that begin and end anywhere in them.

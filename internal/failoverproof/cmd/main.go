@@ -48,7 +48,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.IntVar(&s.proof.Events, "events", 2000, "how many times something happens to a server, shared evenly by the protocols; 0 for never")
 	flags.StringVar(&s.kinds, "kinds", "", "comma-separated `list` of what may happen: kill, kill-all, close, stall, slow, move (default: all)")
 	flags.DurationVar(&s.proof.Duration, "duration", 10*time.Minute, "how long things happen in each protocol at most")
-	flags.DurationVar(&s.proof.Every, "every", 400*time.Millisecond, "mean `time` between two events")
+	flags.DurationVar(&s.proof.Every, "every", time.Second, "mean `time` between two events")
 	flags.Uint64Var(&s.seed, "seed", 0, "`number` that makes what sessions say and what happens repeatable (default: a random one)")
 	flags.IntVar(&s.proof.Servers, "servers", 4, "number of simulated servers")
 	flags.Float64Var(&s.proof.Speed, "speed", 1, "how many times faster than real time clients speak, as a `factor`")
