@@ -39,8 +39,11 @@ var notShown = []string{
 	"TLS.Certificates.Names", "TLS.Certificates.NotBefore", "TLS.Certificates.NotAfter", "TLS.Certificates.State", "TLS.Loaded",
 	"TLS.Certificates.Failure",        // certificate expiry is what to watch
 	"TLS.Failure", "TLS.FailureSince", // a failure is shown as 0 or 1
-	"Limits.Lately", // names come from clients
-	"Drain",         // times, and the sessions that ended because of it, which have a class of their own
+	"Limits.Lately",                                          // names come from clients
+	"Services.Failover",                                      // settings, and sums over failovers_total and unassured_sessions_total
+	"Backends.Stalls", "Backends.Moved", "Backends.NotMoved", // counted by the meters
+	"Backends.MedianLagSeconds",
+	"Drain", // times, and the sessions that ended because of it, which have a class of their own
 }
 
 // TestEverythingIsShownExactly gives every field of the statistics a value of its own, and finds each in the scrape, as

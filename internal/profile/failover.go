@@ -211,6 +211,7 @@ type answerSpec struct {
 
 // timeSpec is a path to times that count from the beginning of the server's audio. [] in a path stands for all items.
 type timeSpec struct {
+	at   place
 	path jsonPath
 	unit TimeUnit
 	when []matcher // only in such messages; none for all
@@ -218,6 +219,7 @@ type timeSpec struct {
 
 // numberSpec is a path to numbers that a server counts up with each final result.
 type numberSpec struct {
+	at     place
 	path   jsonPath
 	first  int64     // the number that a server begins with
 	unless []matcher // final results that do not count, such as empty ones

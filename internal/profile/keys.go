@@ -116,7 +116,9 @@ func (r *reader) key(s *spec, e entry) {
 		}
 		r.variant(s, e.value)
 	case "failover":
+		before := len(r.problems)
 		r.failover(s, e.value)
+		s.faulty = len(r.problems) > before
 	}
 }
 

@@ -41,6 +41,7 @@ type spec struct {
 	limits    Limits
 	variant   variantSpec
 	failover  Failover
+	faulty    bool // what it says under failover could not be read
 	script    Script
 }
 
