@@ -153,6 +153,11 @@ type Health struct {
 	OutlierReason string    `json:"outlier_reason,omitempty"`
 	Outliers      uint64    `json:"outlier_times"` // how often
 
+	// Stalled tells that the backend gets no sessions but trials, since sessions on it have stalled.
+	Stalled       bool      `json:"stalled"`
+	StalledSince  time.Time `json:"stalled_since,omitzero"`
+	StalledReason string    `json:"stalled_reason,omitempty"`
+
 	// Broken is how many sessions the backend has broken since the start.
 	Broken uint64 `json:"broken_sessions"`
 	// RoundTripSeconds is a moving average of the time between pings and their pongs; 0 before the first.

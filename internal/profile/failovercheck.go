@@ -44,7 +44,7 @@ func (r *reader) checkFailover(s *spec) {
 	if timed > maxTimed || len(f.shift) > 2*maxTimed {
 		r.problem(s.place("failover.shift", "failover"), "shift has %d entries, %d with when: use at most %d, %d with when", len(f.shift), timed, 2*maxTimed, maxTimed)
 	}
-	for _, uses := range [][]use{f.clientUses(s), f.serverUses()} {
+	for _, uses := range [][]use{f.clientUses(s), f.serverUses(s)} {
 		if count := countConditions(uses); count > 64 {
 			r.problem(s.place("failover"), "%d JSON conditions in the matchers of one direction under failover: use at most 64", count)
 		}

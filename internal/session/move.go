@@ -105,7 +105,7 @@ func (s *Session) startSearch() {
 		defer server.options.Guard.Recover("search", func() { client.Post(func() { s.searched(search, nil, mistake.Err) }) })
 		conn, ok, err := service.Group.Acquire(&search.waiter)
 		if !ok && err == nil {
-			conn, err = server.queued(server.closing, service, &search.waiter, search.until, search.ended, nil)
+			conn, err = server.queued(server.closing, service, &search.waiter, search.until, search.ended, nil, nil)
 		}
 		ok = client.Post(func() { s.searched(search, conn, err) })
 		if !ok && conn != nil {

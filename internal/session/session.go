@@ -63,11 +63,13 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	s.client = l.Add(socket, s.handler(), req.Early)
 	waited := s.server.registry.add(s)
 	l.Handling(s.client)
-	protocol := conn.Protocol()
-	if !req.Offers(protocol) {
-		protocol = arrival.grant
+	if arrival.told == nil { // otherwise it was accepted while it waited
+		protocol := conn.Protocol()
+		if !req.Offers(protocol) {
+			protocol = arrival.grant
+		}
+		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
 	}
-	s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
 	s.offerToTaps(conn)
 	greeting := conn.TakeGreeting()
 	if s.tap != nil {
