@@ -27,7 +27,7 @@ profiles:
       configure:
         - {messages: {json: {type: start}}, resend: merged, except: {json: {type: start, empty: true}}}
         - {messages: {json: {type: model}}, resend: all}
-      forget: {json: {type: ping}}
+      forget: [{json: {type: ping}}, {msgpack: {type: ping}}]
       answered:
         - {messages: {json: {final: true}}, by: time, times: [start, duration], unit: s}
         - {messages: {json: {segments: "*"}}, by: time, times: "segments[].end", where: {completed: true}, most: true, unit: clock}
@@ -130,7 +130,7 @@ func TestFailoverInherited(t *testing.T) {
 func TestBuiltInVerdicts(t *testing.T) {
 	want := map[string]Verdict{
 		"one-shot": Never, "echo": Full, "vosk": Full, "funasr": Visible, "sherpa-onnx": Full, "dashscope": Full, "vllm-realtime": Visible,
-		"watson": Full, "kyutai": Never, "whisperlive": Visible, "whisperlivekit": Visible, "deepgram": Full, "assemblyai": Visible,
+		"watson": Full, "kyutai": Visible, "whisperlive": Visible, "whisperlivekit": Visible, "deepgram": Full, "assemblyai": Visible,
 		"speechmatics": Visible, "openai-realtime": Never, "kaldi-gstreamer": Visible,
 	}
 	for _, name := range Names() {

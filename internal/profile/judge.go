@@ -159,7 +159,11 @@ func (t *Tracker) timeIn(i int, payload []byte) (nanos int64, ok bool) {
 	if len(a.times) == 0 {
 		return 0, false
 	}
-	hits, ok := collect(t.hits[:0], payload, set, set.all)
+	read, packed := collect, t.program.packed[i]
+	if packed {
+		read = collectPacked
+	}
+	hits, ok := read(t.hits[:0], payload, set, set.all)
 	t.keepHits(hits)
 	if !ok {
 		return 0, false
@@ -171,7 +175,13 @@ func (t *Tracker) timeIn(i int, payload []byte) (nanos int64, ok bool) {
 			if int(h.path) != path || h.kind != hitText && h.kind != hitNumber {
 				continue
 			}
-			if v, ok := parseTime(payload[h.from:h.to], a.unit); ok && !(a.most && found && v < value) {
+			v, ok := int64(0), false
+			if text := payload[h.from:h.to]; packed {
+				v, ok = packedTime(text, h.kind, a.unit)
+			} else {
+				v, ok = parseTime(text, a.unit)
+			}
+			if ok && !(a.most && found && v < value) {
 				value, found = v, true
 			}
 		}

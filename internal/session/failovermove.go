@@ -168,6 +168,7 @@ func (f *failover) begin(conn *backend.Conn, first profile.Opening) {
 			At: time.Now().Add(f.lost.at.Until()), From: f.lost.backend.Name(), To: to, Cause: f.lost.cause,
 		})
 		s.record.Moves++
+		s.sayMoved()
 	}
 	f.fromServer(conn.TakeGreeting())
 }
