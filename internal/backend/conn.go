@@ -70,7 +70,8 @@ type deferred struct {
 	pong     []byte    // the answer to the server's last ping, while the stream is full; nil for none
 	earlyEnd *EarlyEnd // how the connection ended, for its client; nil if it has not
 	cause    *cause    // why it must not serve a session, or not another one; nil if it may
-	heard    int64     // see Heard
+	heard    int64     // audio of clients, see Heard
+	ownHeard int64     // audio that the profile made the proxy send since the present or last session began
 	leave    *cause    // for the close frame, in the state leaving
 }
 
@@ -82,15 +83,17 @@ func (c *Conn) addDeferred() *deferred {
 	return c.deferred
 }
 
-// Heard returns how many bytes of audio the server has got on the connection in former sessions, if its times go on from session to session.
+// Heard returns how many bytes of audio the server has got on the connection in former sessions and between them, if its times go on from
+// session to session. The session that holds the lease calls it before it begins.
 func (c *Conn) Heard() int64 {
 	if c.deferred == nil {
 		return 0
 	}
-	return c.deferred.heard
+	return c.deferred.heard + c.deferred.ownHeard
 }
 
-// SetHeard sets what Heard returns. The session that holds the lease calls it before it ends the lease.
+// SetHeard sets what the server has got of clients: what Heard returned when the session began, and what the session has sent since. The
+// session that holds the lease calls it before it ends the lease.
 func (c *Conn) SetHeard(n int64) {
 	if c.config.Profile.Failover().Continues && n > 0 {
 		c.addDeferred().heard = n

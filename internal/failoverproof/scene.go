@@ -35,7 +35,7 @@ type scene struct {
 
 func newScene(ctx context.Context, o Options) (*scene, error) {
 	s := &scene{o: o, moves: make(map[string]int)}
-	server := sim.Options{Protocol: o.Protocol, Latency: 5 * time.Millisecond, Jitter: 10 * time.Millisecond, Seed: o.Seed}
+	server := sim.Options{Protocol: o.Protocol, Latency: o.Latency, Jitter: o.Latency, Seed: o.Seed}
 	if o.Direct {
 		for range o.Servers {
 			started, err := sim.Start(server)
@@ -164,6 +164,20 @@ func (s *scene) count(r *Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.Ordered = s.moves
+	if s.stage == nil {
+		return
+	}
+	for _, service := range s.stage.Proxy().Stats().Services {
+		if f := service.Failover; f != nil {
+			r.Moved += f.Moved
+			r.NotMoved += f.NotMoved
+			for reason, n := range f.Unassured {
+				if n > 0 {
+					r.Unassured = fmt.Sprintf("%s %s %d", r.Unassured, reason, n)
+				}
+			}
+		}
+	}
 }
 
 func (s *scene) close() {

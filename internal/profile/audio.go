@@ -201,6 +201,20 @@ func (t *Tracker) audioLength(op frame.Opcode, payload []byte, size int) (n int6
 	return int64(size), true
 }
 
+// OwnAudio returns how many bytes of audio are in a message that the profile makes the proxy send, such as silence in a reset.
+func (p *Profile) OwnAudio(op frame.Opcode, payload []byte) int64 {
+	t := Tracker{program: p.program.tracker}
+	f := t.program.long[op]
+	if len(payload) <= t.program.fromClient.limit[op] {
+		f = t.program.fromClient.match(op, payload, 0)
+	}
+	if f.class&isAudio == 0 {
+		return 0
+	}
+	n, _ := t.audioLength(op, payload, len(payload))
+	return n
+}
+
 // findAudio finds the audio in a text message. It returns the zero value if there is none. ok is false if it cannot be told.
 func (t *Tracker) findAudio(payload []byte) (h hit, ok bool) {
 	hits, ok := collect(t.hits[:0], payload, t.program.audioPath, 1)

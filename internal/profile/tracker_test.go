@@ -277,3 +277,17 @@ func TestTrackerContinues(t *testing.T) {
 	k.client(frame.Binary, strings.Repeat("a", 1600))
 	k.server(`{"result" : [{"end" : 0.050000}],"text" : "a"}`, `{"result" : [{"end" : 0.150000}],"text" : "a"}`)
 }
+
+// What a profile's reset sends counts for the recogniser's clock, too, if it is audio.
+func TestOwnAudio(t *testing.T) {
+	vosk, err := Named("vosk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := vosk.OwnAudio(frame.Binary, make([]byte, 640)); got != 640 {
+		t.Errorf("silence: got %d bytes; want 640", got)
+	}
+	if got := vosk.OwnAudio(frame.Text, []byte(`{"reset" : 1}`)); got != 0 {
+		t.Errorf("a reset: got %d bytes; want 0", got)
+	}
+}
