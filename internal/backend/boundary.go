@@ -27,9 +27,6 @@ func (c *Conn) Boundary() *profile.Boundary { return &c.boundary }
 // Begin begins the session at the boundary. The session does what the step asks for, [Conn.ApplyToServer] included.
 func (c *Conn) Begin() profile.Step {
 	c.begun = c.Scanner.Messages
-	if d := c.deferred; d != nil {
-		d.heard, d.ownHeard = d.heard+d.ownHeard, 0
-	}
 	w := &c.config.backend.worker
 	c.sessionBegan = w.now()
 	w.sessionBegan(c.sessionBegan)
@@ -53,12 +50,10 @@ func (c *Conn) ApplyToServer(s profile.Step) {
 			op = frame.Binary
 		}
 		payload := m.Append(nil, c.boundary.Token())
-		c.tellSent(op, payload)
-		if c.config.Profile.Failover().Continues { // a recogniser's clock counts silence in a reset, too
-			if n := c.config.Profile.OwnAudio(op, payload); n > 0 {
-				c.addDeferred().ownHeard += n
-			}
+		if m.Binary {
+			c.AddHeard(int64(len(payload)))
 		}
+		c.tellSent(op, payload)
 		c.stream.Write(frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), op, true, payload, true))
 	}
 	switch {

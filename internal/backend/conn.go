@@ -70,8 +70,7 @@ type deferred struct {
 	pong     []byte    // the answer to the server's last ping, while the stream is full; nil for none
 	earlyEnd *EarlyEnd // how the connection ended, for its client; nil if it has not
 	cause    *cause    // why it must not serve a session, or not another one; nil if it may
-	heard    int64     // audio of clients, see Heard
-	ownHeard int64     // audio that the profile made the proxy send since the present or last session began
+	heard    int64     // see Heard
 	leave    *cause    // for the close frame, in the state leaving
 }
 
@@ -83,20 +82,20 @@ func (c *Conn) addDeferred() *deferred {
 	return c.deferred
 }
 
-// Heard returns how many bytes of audio the server has got on the connection in former sessions and between them, if its times go on from
-// session to session. The session that holds the lease calls it before it begins.
+// Heard returns how many bytes of audio the server has got on the connection in former sessions and resets, if its times go on from session
+// to session.
 func (c *Conn) Heard() int64 {
 	if c.deferred == nil {
 		return 0
 	}
-	return c.deferred.heard + c.deferred.ownHeard
+	return c.deferred.heard
 }
 
-// SetHeard sets what the server has got of clients: what Heard returned when the session began, and what the session has sent since. The
-// session that holds the lease calls it before it ends the lease.
-func (c *Conn) SetHeard(n int64) {
+// AddHeard adds to what Heard returns. The session that holds the lease tells what it has sent before it ends the lease; the connection
+// itself adds the silence that resets send.
+func (c *Conn) AddHeard(n int64) {
 	if c.config.Profile.Failover().Continues && n > 0 {
-		c.addDeferred().heard = n
+		c.addDeferred().heard += n
 	}
 }
 

@@ -270,24 +270,10 @@ func TestTrackerContinues(t *testing.T) {
 	k.client(frame.Binary, strings.Repeat("a", 1600))
 	k.server(`{"result" : [{"conf" : 1.000000,"end" : 1.050000,"start" : 1.010000,"word" : "a"}],"text" : "a"}`,
 		`{"result" : [{"conf" : 1.000000,"end" : 0.050000,"start" : 0.010000,"word" : "a"}],"text" : "a"}`)
-	if k.Heard() != 17600 {
+	if k.Heard() != 1600 {
 		t.Errorf("heard: %d", k.Heard())
 	}
 	k.die() // on a new connection
 	k.client(frame.Binary, strings.Repeat("a", 1600))
 	k.server(`{"result" : [{"end" : 0.050000}],"text" : "a"}`, `{"result" : [{"end" : 0.150000}],"text" : "a"}`)
-}
-
-// What a profile's reset sends counts for the recogniser's clock, too, if it is audio.
-func TestOwnAudio(t *testing.T) {
-	vosk, err := Named("vosk")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := vosk.OwnAudio(frame.Binary, make([]byte, 640)); got != 640 {
-		t.Errorf("silence: got %d bytes; want 640", got)
-	}
-	if got := vosk.OwnAudio(frame.Text, []byte(`{"reset" : 1}`)); got != 0 {
-		t.Errorf("a reset: got %d bytes; want 0", got)
-	}
 }

@@ -251,6 +251,17 @@ type Assurance struct {
 // Lag returns how much audio is not answered.
 func (a *Assurance) Lag() time.Duration { return a.Audio - a.Answered }
 
+// describe adds what a list of sessions shows of the session's failover.
+func (f *failover) describe(d *Description) {
+	if f == nil {
+		return
+	}
+	d.Assured, d.Kept = f.assured, f.window.Size()
+	if !f.assured && f.session.record.Service.Failover {
+		d.Unassured = f.whyUnassured()
+	}
+}
+
 // assurance describes the session's failover; nil if it has none.
 func (f *failover) assurance() *Assurance {
 	if f == nil {
@@ -262,13 +273,19 @@ func (f *failover) assurance() *Assurance {
 		Audio: t.Duration(int64(t.Received())), Answered: t.Duration(int64(t.Answered())),
 		Moves: append([]Move(nil), f.moves...),
 	}
-	switch service := f.session.record.Service; {
-	case f.assured:
-		a.Why = ""
-	case !service.Failover:
-		a.Why = "its service has failover: off"
-	case !f.kept:
-		a.Why = service.Profile.Failover().Why
+	if a.Why = ""; !f.assured {
+		a.Why = f.whyUnassured()
 	}
 	return a
+}
+
+// whyUnassured returns why no other server could go on with the session.
+func (f *failover) whyUnassured() string {
+	switch service := f.session.record.Service; {
+	case !service.Failover:
+		return "its service has failover: off"
+	case !f.kept:
+		return service.Profile.Failover().Why
+	}
+	return f.why
 }

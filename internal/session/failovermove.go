@@ -96,7 +96,7 @@ func (f *failover) refuses(cause meter.Cause, now loop.Instant) string {
 // leave prepares for another server: it ends the session's part on the present leg. The lease is about to end.
 func (f *failover) leave(e *event) {
 	s := f.session
-	s.leg.conn.SetHeard(f.tracker.Heard())
+	s.leg.conn.AddHeard(f.tracker.Heard())
 	f.relayed.FramesFromBackends += s.leg.conn.Scanner.Frames - s.leg.framesBefore
 	f.relayed.BytesFromBackends += s.leg.conn.Scanner.Bytes - s.leg.bytesBefore
 	f.timer.Stop()
