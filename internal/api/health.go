@@ -7,7 +7,7 @@ const Healthy = "healthy"
 
 // Condition is a backend's health in a word or two, for people.
 type Condition struct {
-	// Word is healthy, circuit open, circuit half-open, probe fails, canary fails, outlier or unreachable: the first of these that is true.
+	// Word is healthy, circuit open, circuit half-open, probe fails, canary fails, stalled, outlier or unreachable: the first of these that is true.
 	Word  string
 	Why   string // empty if it is healthy, or if nobody knows
 	Since time.Time
@@ -22,6 +22,8 @@ func (h *Health) Condition() Condition {
 		return Condition{"probe fails", h.ProbeReason, h.ProbeSince}
 	case h.Canary == "down":
 		return Condition{"canary fails", h.CanaryReason, h.CanarySince}
+	case h.Stalled:
+		return Condition{"stalled", h.StalledReason, h.StalledSince}
 	case h.Outlier:
 		return Condition{"outlier", h.OutlierReason, h.OutlierSince}
 	case !h.Reachable:

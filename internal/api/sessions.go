@@ -55,6 +55,12 @@ type Session struct {
 	FramesPerSecond float64 `json:"frames_per_second"`
 	LagSeconds      float64 `json:"lag_seconds"`
 
+	// Assured: another backend could go on with it. Unassured says why none could, if its service has failover: replay.
+	Assured   bool   `json:"assured,omitempty"`
+	Unassured string `json:"unassured,omitempty"`
+	KeptBytes int64  `json:"kept_bytes,omitempty"` // what is kept for the next backend
+	Failovers int    `json:"failovers,omitempty"`  // times that another backend went on with it
+
 	RequestID string `json:"request_id,omitempty"` // the client's X-Request-Id
 	TraceID   string `json:"trace_id,omitempty"`   // of the client's traceparent
 	Taps      int    `json:"taps,omitempty"`       // operators who watch its frames now
@@ -98,6 +104,8 @@ type SessionDetail struct {
 	Queue *Place `json:"queue,omitempty"`
 	// Server is the backend's connection that it holds; nil if it holds none.
 	Server *Connection `json:"server,omitempty"`
+	// Failover is how it could go on with another backend; nil if its service has neither failover nor a stall-timeout.
+	Failover *Failover `json:"failover,omitempty"`
 	// Before are earlier sessions of the same connection, newest first, as far as the proxy remembers them.
 	Before []Session `json:"before,omitempty"`
 }

@@ -15,6 +15,8 @@ type Stats struct {
 	// clients, or dial as many connections as wanted. Absent if nothing is short.
 	Shortages []string  `json:"shortages,omitempty"`
 	AccessLog AccessLog `json:"access_log"`
+	// Replay is the memory for failover; absent if no service has failover: replay.
+	Replay *Replay `json:"replay,omitempty"`
 	// TLS is how the proxy speaks TLS with clients; absent if no listener does.
 	TLS      *TLS      `json:"tls,omitempty"`
 	Services []Service `json:"services"`
@@ -68,6 +70,8 @@ type Service struct {
 	// Utilisation is (leased + waiting) / cap over the service's backends that take sessions: above 1, clients wait. While
 	// none of them works, the caps of all that are enabled count.
 	Utilisation float64 `json:"utilisation"`
+	// Failover is absent if the service has neither failover nor a stall-timeout.
+	Failover *ServiceFailover `json:"failover,omitempty"`
 }
 
 // Queue is the queue of a service: the clients that wait for a connection.
@@ -106,6 +110,16 @@ type Backend struct {
 	// with ~.
 	Variants []Variant `json:"variants,omitempty"`
 	Retired  uint64    `json:"retired"` // connections closed or being closed since the start
+
+	// Stalls counts sessions on which the backend has stalled, Moved those that left it for another one, and NotMoved those that no other
+	// backend could go on with.
+	Stalls   uint64 `json:"stalls,omitempty"`
+	Moved    uint64 `json:"moved_sessions,omitempty"`
+	NotMoved uint64 `json:"not_moved_sessions,omitempty"`
+	// LagSeconds is the longest time by which the backend lags behind a session's audio, and MedianLagSeconds that of half of its sessions.
+	// Both are 0 where nobody knows.
+	LagSeconds       float64 `json:"lag_seconds,omitempty"`
+	MedianLagSeconds float64 `json:"median_lag_seconds,omitempty"`
 }
 
 // Health is a backend's health. The times are those of the last change.
@@ -138,6 +152,11 @@ type Health struct {
 	OutlierSince  time.Time `json:"outlier_since,omitzero"`
 	OutlierReason string    `json:"outlier_reason,omitempty"`
 	Outliers      uint64    `json:"outlier_times"` // how often
+
+	// Stalled tells that the backend gets no sessions but trials, since sessions on it have stalled.
+	Stalled       bool      `json:"stalled"`
+	StalledSince  time.Time `json:"stalled_since,omitzero"`
+	StalledReason string    `json:"stalled_reason,omitempty"`
 
 	// Broken is how many sessions the backend has broken since the start.
 	Broken uint64 `json:"broken_sessions"`

@@ -54,6 +54,11 @@ func (s *Settings) Describe() string {
 	if err != nil {
 		return err.Error()
 	}
+	failovers, _, err := DescribeFailover(snapshot)
+	if err != nil {
+		return err.Error()
+	}
+	row("failover", "%s", failovers[FixedService])
 	sessions, each := 0, false
 	for _, name := range fixed.names {
 		b := fixed.content.Backends[name]

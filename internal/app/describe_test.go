@@ -20,6 +20,7 @@ func TestDescribe(t *testing.T) {
 			"admin off",
 			"profile " + profile.Names()[0] + ": .*",
 			"reuse none: .*",
+			"failover off",
 			"backend ws://127.0.0.1:9001, at most 100 connections, 100 kept warm, weight 1, enabled",
 			"balance least-loaded",
 			"queue at most 1000 clients, for 10s each",
@@ -40,6 +41,7 @@ func TestDescribe(t *testing.T) {
 			"admin 127.0.0.1:9090",
 			"profile one-shot: .*",
 			"reuse none: .*",
+			"failover off",
 			"backend ws://127.0.0.1:9001, at most 32 connections, 8 kept warm, weight 1, enabled",
 			"backend ws://127.0.0.1:9002/b, at most 4 connections, 4 kept warm, weight 0.25, enabled",
 			"backend ws://127.0.0.1:9003, at most 32 connections, 8 kept warm, weight 1, draining",
@@ -53,7 +55,7 @@ func TestDescribe(t *testing.T) {
 			"sessions at most 68 at once", // the three that get clients
 		}},
 		"discovered servers": {func(s *Settings) { s.Backends = []string{"ws://stt.svc:2700,connections=16,discover=dns"} }, []string{
-			"listen 127.0.0.1:8080, path / and every other path", "admin off", "profile one-shot: .*", "reuse none: .*",
+			"listen 127.0.0.1:8080, path / and every other path", "admin off", "profile one-shot: .*", "reuse none: .*", "failover off",
 			"backend ws://stt.svc:2700, at most 16 connections, 16 kept warm, weight 1, enabled, for each discovered server",
 			"balance least-loaded", "queue at most 1000 clients, for 10s each", "handshake .*",
 			"sessions at most 16 at once, if each DNS name stands for one server",
@@ -65,6 +67,7 @@ func TestDescribe(t *testing.T) {
 			"backend ws://127.0.0.1:9001, at most 100 connections, 0 kept warm, weight 1, enabled",
 		}},
 		"reuse":    {func(s *Settings) { s.Profile = "vosk" }, []string{"reuse lockstep"}},
+		"failover": {func(s *Settings) { s.Profile, s.Service.Failover = "vosk", "replay" }, []string{"failover replay, full: clients see none of it"}},
 		"no queue": {func(s *Settings) { s.Queue = 0 }, []string{"queue none: clients are refused when no connection is idle"}},
 	} {
 		s := validSettings()

@@ -125,6 +125,28 @@ func DescribeHandshakes(snapshot *config.Snapshot) (handshakes map[string]string
 	return services.DescribeHandshakes(snapshot)
 }
 
+// DescribeFailover is [services.DescribeFailover].
+func DescribeFailover(snapshot *config.Snapshot) (described map[string]string, warnings []string, err error) {
+	return services.DescribeFailover(snapshot)
+}
+
+// FailoverWarnings returns what is likely to be a mistake in what the flags say about failover.
+func (s *Settings) FailoverWarnings() []string {
+	fixed, err := s.check()
+	if err != nil {
+		return nil
+	}
+	snapshot, err := fixed.snapshot()
+	if err != nil {
+		return nil
+	}
+	_, warnings, _ := services.DescribeFailover(snapshot)
+	for i, text := range warnings { // flags do not name the service
+		warnings[i] = strings.Replace(text, "the service "+FixedService+" has ", "the flags give ", 1)
+	}
+	return warnings
+}
+
 // backendName returns a name for a backend that has only a URL: ws://10.0.0.5:2700/stt is 10.0.0.5-2700-stt.
 func backendName(url string, taken map[string]config.Backend) string {
 	const most = 50

@@ -1,7 +1,9 @@
 package app
 
 import (
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
 const (
@@ -24,4 +26,46 @@ func ReplayMemory(setting int64, here machine.Here) int64 {
 		return defaultReplayMemory
 	}
 	return min(defaultReplayMemory, here.Memory/replayShare)
+}
+
+// failoverStats adds what was counted of sessions that outlive their backends, and the memory for that. The services and backends are there
+// already.
+func (p *Proxy) failoverStats(to *api.Stats, counted []meter.BackendTotals) {
+	backends := make(map[[2]string]*api.Backend, len(to.Backends))
+	for i := range to.Backends {
+		b := &to.Backends[i]
+		backends[[2]string{b.Service, b.Name}] = b
+	}
+	for i := range counted {
+		t := &counted[i]
+		var moved, notMoved uint64
+		for _, n := range t.Failovers {
+			moved, notMoved = moved+n.Moved, notMoved+n.NotMoved
+		}
+		if b := backends[[2]string{t.Service, t.Backend}]; b != nil {
+			b.Stalls, b.Moved, b.NotMoved = t.Stalls, moved, notMoved
+		}
+		if service := to.Service(t.Service); service != nil && service.Failover != nil {
+			addFailovers(service.Failover, t, moved, notMoved)
+		}
+	}
+	for i := range to.Services {
+		if f := to.Services[i].Failover; f != nil && f.Mode != "off" {
+			to.Replay = &api.Replay{MemoryBytes: p.replay.Used(), LimitBytes: p.replay.Limit()}
+			return
+		}
+	}
+}
+
+func addFailovers(to *api.ServiceFailover, t *meter.BackendTotals, moved, notMoved uint64) {
+	to.Moved += moved
+	to.NotMoved += notMoved
+	for why, n := range t.Unassured {
+		if n > 0 && to.Unassured == nil {
+			to.Unassured = make(map[string]uint64)
+		}
+		if n > 0 {
+			to.Unassured[meter.Unassured(why).String()] += n
+		}
+	}
 }

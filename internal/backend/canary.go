@@ -213,7 +213,13 @@ func (b *Backend) play(c *Canary, anew bool) {
 			return
 		}
 		b.report.canaries(true)
-		runCanary(ctx, c, func(ctx context.Context) error { return b.playCanary(ctx, c) }, b.report.canaryNotPlayed, b.worker.canaryAnswered)
+		runCanary(ctx, c, func(ctx context.Context) error {
+			err := b.playCanary(ctx, c)
+			if err == nil {
+				b.worker.checked(true)
+			}
+			return err
+		}, b.report.canaryNotPlayed, b.worker.canaryAnswered)
 	}()
 }
 

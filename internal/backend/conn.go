@@ -70,6 +70,7 @@ type deferred struct {
 	pong     []byte    // the answer to the server's last ping, while the stream is full; nil for none
 	earlyEnd *EarlyEnd // how the connection ended, for its client; nil if it has not
 	cause    *cause    // why it must not serve a session, or not another one; nil if it may
+	heard    int64     // see Heard
 	leave    *cause    // for the close frame, in the state leaving
 }
 
@@ -79,6 +80,21 @@ func (c *Conn) addDeferred() *deferred {
 		c.deferred = new(deferred)
 	}
 	return c.deferred
+}
+
+// Heard returns how many bytes of audio the server has got on the connection in former sessions, if its times go on from session to session.
+func (c *Conn) Heard() int64 {
+	if c.deferred == nil {
+		return 0
+	}
+	return c.deferred.heard
+}
+
+// SetHeard sets what Heard returns. The session that holds the lease calls it before it ends the lease.
+func (c *Conn) SetHeard(n int64) {
+	if c.config.Profile.Failover().Continues && n > 0 {
+		c.addDeferred().heard = n
+	}
 }
 
 // cause returns why the connection must not serve a session, or not another one; nil if it may.

@@ -225,7 +225,13 @@ func (b *Backend) probeBy(probe *Probe, anew bool) {
 			return
 		}
 		b.report.probes()
-		runProbe(ctx, *probe, func(ctx context.Context) error { return b.probe(ctx, probe.URL) }, b.worker.probed)
+		runProbe(ctx, *probe, func(ctx context.Context) error {
+			err := b.probe(ctx, probe.URL)
+			if err == nil {
+				b.worker.checked(false)
+			}
+			return err
+		}, b.worker.probed)
 	}()
 }
 

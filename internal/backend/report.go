@@ -40,6 +40,11 @@ type Health struct {
 	OutlierReason string
 	Outliers      uint64 // how often
 
+	// Stalled tells that the backend gets no sessions but trials, since sessions on it have stalled.
+	Stalled       bool
+	StalledSince  time.Time
+	StalledReason string
+
 	// Broken is how many sessions the backend has broken since the start.
 	Broken uint64
 	// RoundTripSeconds is a moving average of the time between pings and their pongs; 0 before the first.
@@ -235,6 +240,16 @@ func (r *report) setOutlier(out bool, reason string) {
 	}
 }
 
+// setStalled reports whether the backend is out of service because sessions on it have stalled.
+func (r *report) setStalled(stalled bool, reason string) {
+	r.update(func(h *Health) { h.Stalled, h.StalledSince, h.StalledReason = stalled, time.Now(), reason })
+	if stalled {
+		r.log.Warn("backend taken out of service, sessions stall on it", "backend", r.named(), "reason", reason)
+	} else {
+		r.log.Info("backend back in service, it answers again", "backend", r.named())
+	}
+}
+
 // changed reports a change of the server's health.
 func (r *report) changed(c health.Change) {
 	switch c := c.(type) {
@@ -244,6 +259,8 @@ func (r *report) changed(c health.Change) {
 		r.setCircuit(c.State, c.Reason)
 	case health.OutlierChange:
 		r.setOutlier(c.LeftOut, c.Reason)
+	case health.StallChange:
+		r.setStalled(c.Stalled, c.Reason)
 	case health.PredialChange:
 		r.onDemand.Store(c.Refused)
 		if !c.Refused {

@@ -65,6 +65,7 @@ type advice struct {
 	usable, dialable, predial bool
 	share                     float64
 	ceiling                   int
+	trial                     int
 }
 
 func (w *worker[C]) init() {
@@ -100,9 +101,22 @@ func (w *worker[C]) stop() {
 // limits returns what the options say to the worker.
 func (o *Options) limits() limits {
 	return limits{
-		Limits:  health.Limits{Parallel: o.DialParallel, Failures: o.CircuitFailures, SlowStart: o.SlowStart},
+		Limits: health.Limits{
+			Parallel: o.DialParallel, Failures: o.CircuitFailures, SlowStart: o.SlowStart, StallCheck: o.stallCheck(),
+		},
 		maxIdle: o.MaxIdle, variantMaxIdle: o.VariantMaxIdle,
 	}
+}
+
+// stallCheck returns what brings the server back after its sessions have stalled.
+func (o *Options) stallCheck() health.StallCheck {
+	switch {
+	case o.Canary != nil:
+		return health.CanaryCheck
+	case o.Probe != nil:
+		return health.ProbeCheck
+	}
+	return health.NoCheck
 }
 
 // configure changes the limits.
@@ -189,7 +203,7 @@ func (w *worker[C]) publish(now pool.Instant) {
 	var next advice
 	w.locked(func(t *health.Tracker) {
 		changes = t.Changes()
-		next = advice{t.Usable(), w.told.dialable, t.Predial(now), t.Share(), t.Ceiling()}
+		next = advice{t.Usable(), w.told.dialable, t.Predial(now), t.Share(), t.Ceiling(), t.Trial()}
 	})
 	for _, change := range changes {
 		w.report.changed(change)
@@ -204,6 +218,9 @@ func (w *worker[C]) publish(now pool.Instant) {
 	}
 	if next.share != told.share {
 		w.pool.SetRamp(next.share)
+	}
+	if next.trial != told.trial {
+		w.pool.SetTrial(next.trial > 0)
 	}
 	if next.usable != told.usable {
 		w.pool.SetUsable(next.usable)
@@ -286,6 +303,31 @@ func (w *worker[C]) sessionEnded(e health.SessionEnd, now pool.Instant) {
 	if changed {
 		poke(w.wanted)
 	}
+}
+
+// sessionStalled notes that a session has had no result for too long. It is about to end, or to move.
+func (w *worker[C]) sessionStalled(e health.Stall) {
+	w.tell(func(t *health.Tracker) { t.SessionStalled(e, w.now()) })
+}
+
+// sessionAnswered notes that a session that began then has a result.
+func (w *worker[C]) sessionAnswered(began pool.Instant) {
+	changed := false
+	w.locked(func(t *health.Tracker) { changed = t.SessionAnswered(began, w.now()) })
+	if changed {
+		poke(w.wanted)
+	}
+}
+
+// checked notes that the server has answered a probe or, if canary is set, a canary.
+func (w *worker[C]) checked(canary bool) {
+	w.tell(func(t *health.Tracker) {
+		if canary {
+			t.CanaryAnswered(w.now())
+		} else {
+			t.ProbeAnswered(w.now())
+		}
+	})
 }
 
 // sessionRefused notes that the server refused a session because it is full. Its connection is still leased.

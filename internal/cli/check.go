@@ -70,6 +70,9 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		content.Services[app.FixedService] = all.Service
 		warnOfAuth(cmd, &all.Settings, &content)
 		warnOfLimits(cmd, &all.Settings, &content)
+		for _, text := range all.FailoverWarnings() {
+			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
+		}
 		needs := newNeeds(all.Needs(), &all.Settings)
 		needs.warn(cmd.ErrOrStderr())
 		if form.forPrograms() {
@@ -99,7 +102,11 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		warnOfAuth(cmd, &loaded.Settings, &content)
 		warnOfLimits(cmd, &loaded.Settings, &content)
 		needs.Version = snapshot.Version()
-		for _, text := range snapshot.TenantWarnings() {
+		_, warnings, err := app.DescribeFailover(snapshot)
+		if err != nil {
+			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
+		}
+		for _, text := range append(warnings, snapshot.TenantWarnings()...) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 		}
 		needs.warn(cmd.ErrOrStderr())
@@ -186,9 +193,14 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) erro
 	if err != nil {
 		return err
 	}
+	failovers, _, err := app.DescribeFailover(snapshot)
+	if err != nil {
+		return err
+	}
 	for name, service := range snapshot.Services() {
 		row("service", "%s", describeService(name, &service, snapshot))
 		row("", "handshake: %s", handshakes[name])
+		row("", "failover: %s", failovers[name])
 		for backend, b := range snapshot.Members(name) {
 			row("", "%s: %s, at most %d connections, %s kept warm, weight %g, %s%s",
 				backend, b.URL, b.Connections, warmWords(&b, dialedAhead[backend]), b.Weight, b.State, app.PerServer(&b))

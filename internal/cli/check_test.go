@@ -63,6 +63,8 @@ func TestCheckDatabase(t *testing.T) {
 			`service +mt: every path of mt\.example\.org, profile one-shot, backends: 0, sessions: at most 0 at once`,
 			`service +stt: /v1/stt, profile vosk, backends: 2, sessions: at most 32 at once`,
 			` +handshake: passes header:X-Tenant; drops clients' query, Authorization, subprotocols \(--pass header:X-Tenant,query,header:Authorization,subprotocol passes them as well\); connections dialed before clients arrive carry none of it: .*`,
+			` +failover: off; the profile offers replay \(full\)`,
+			` +failover: off`,
 			` +gpu-1: ws://127\.0\.0\.1:2700/, at most 32 connections, 8 kept warm, weight 1, enabled`,
 			` +gpu-2: ws://127\.0\.0\.1:2701/, at most 16 connections, all kept warm, weight 1, draining`,
 			`RESOURCE +NEEDED +HERE +VERDICT`, `file descriptors +2296 +\d+ +enough`, `memory +about \d+ MiB +.*`,

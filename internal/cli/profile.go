@@ -46,7 +46,8 @@ func newProfileListCommand() *cobra.Command {
 		Short:   "List the profiles",
 		Long: `List the profiles: built-in ones, then those in files, then those in the configuration. REUSE
 says how the proxy proves that a connection is fit for the next session, DIALED AHEAD whether it
-dials before a client comes.
+dials before a client comes, FAILOVER how well a session goes on with another server when its own
+dies: full (its client sees none of it), visible, or never.
 
 With one-shot, a connection serves one session. If the column adds that another class is off, the
 profile describes a way of reuse that is not proven and that you have not accepted ('wsbouncer
@@ -100,17 +101,20 @@ func profileRows(all []*profile.Profile) *rows {
 		Declared string `json:"declared"`
 		Reason   string `json:"reason,omitempty"`
 		Predial  string `json:"predial"`
+		Failover string `json:"failover"`
+		Why      string `json:"failover_why,omitempty"`
 		From     string `json:"from,omitempty"`
 		Summary  string `json:"summary"`
 		Source   string `json:"source"`
 	}
 	forPrograms := []row{}
-	r := &rows{heads: []string{"NAME", "REUSE", "DIALED AHEAD", "SUMMARY", "FROM", "SOURCE"}, wide: 2}
+	r := &rows{heads: []string{"NAME", "REUSE", "DIALED AHEAD", "FAILOVER", "SUMMARY", "FROM", "SOURCE"}, wide: 2}
 	for _, p := range all {
 		r.names = append(r.names, p.Name)
-		r.cells = append(r.cells, []string{p.Name, reuseOf(p), predialOf(p), p.Summary, p.From(), p.Source()})
+		r.cells = append(r.cells, []string{p.Name, reuseOf(p), predialOf(p), p.Failover().Verdict.String(), p.Summary, p.From(), p.Source()})
 		forPrograms = append(forPrograms, row{
-			p.Name, p.Reuse.String(), p.Declared.String(), p.Reason, p.Predial.String(), p.From(), p.Summary, p.Source(),
+			p.Name, p.Reuse.String(), p.Declared.String(), p.Reason, p.Predial.String(), p.Failover().Verdict.String(), p.Failover().Why,
+			p.From(), p.Summary, p.Source(),
 		})
 	}
 	r.all = forPrograms
@@ -126,7 +130,7 @@ func newProfileShowCommand() *cobra.Command {
 		Long: `Print a profile as YAML. A built-in profile, or one in the configuration, is printed as
 written; a built-in one gives the source of each fact. A profile from a file, or any with
 --effective, is printed with everything that it inherits and without comments. If its way of
-reuse is off, the last line says why.`,
+reuse is off, or its sessions are never taken over by another server, the last lines say why.`,
 		Example: `  wsbouncer profile show vosk
   wsbouncer profile show mine --profile-file my-profiles.yaml`,
 		Args:              names(config.KindProfile, false),
@@ -158,7 +162,12 @@ reuse is off, the last line says why.`,
 				return err
 			}
 			if p.Reuse == profile.OneShot && p.Declared != profile.OneShot {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "# Connections serve one session each: %s\n", p.Reason)
+				if _, err = fmt.Fprintf(cmd.OutOrStdout(), "# Connections serve one session each: %s\n", p.Reason); err != nil {
+					return err
+				}
+			}
+			if f := p.Failover(); f.Verdict == profile.Never {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "# No other server takes its sessions over: %s\n", f.Why)
 			}
 			return err
 		},

@@ -39,7 +39,7 @@ func TestProfileList(t *testing.T) {
 	if len(lines) != 1+len(profile.Names())+1 {
 		t.Errorf("%d lines:\n%s", len(lines), out)
 	}
-	for _, want := range []string{"mine ", "my own", "funasr           one-shot (fenced is off)"} {
+	for _, want := range []string{"mine ", "my own", "funasr           one-shot (fenced is off)", "FAILOVER", "  visible   FunASR"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the list lacks %q:\n%s", want, out)
 		}
@@ -70,6 +70,9 @@ func TestProfileShow(t *testing.T) {
 		if strings.Contains(out, "# ") != (len(args) == 1) {
 			t.Errorf("%v: with or without comments:\n%s", args, out)
 		}
+	}
+	if _, out, _ := profileCommand("show", "openai-realtime"); !strings.Contains(out, "# No other server takes its sessions over: the conversation belongs") {
+		t.Errorf("that sessions are never taken over is not said:\n%s", out)
 	}
 	if _, out, _ := profileCommand("show", "funasr"); !strings.Contains(out, "# Connections serve one session each: in doubt") {
 		t.Errorf("that reuse is off is not said:\n%s", out)

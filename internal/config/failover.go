@@ -20,6 +20,9 @@ func (s *Service) Replays() bool { return s.Failover == failovers[1] }
 // leastStallTimeout is the shortest time after which a server may be taken to have stalled: recognisers that work take most of a second.
 const leastStallTimeout = time.Second
 
+// usualUtterance is a length that many utterances exceed.
+const usualUtterance = 5 * time.Second
+
 // checkFailover checks what of failover depends on other fields.
 func (s *Service) checkFailover(name string, problems *Problems) {
 	if s.StallTimeout > 0 && s.StallTimeout < leastStallTimeout {
@@ -47,16 +50,25 @@ func (s *Snapshot) FailoverWarnings(lookup func(name string) *profile.Profile) (
 
 // failoverWarnings returns what a service asks for, and its profile cannot do.
 func (s *Service) failoverWarnings(name string, can *profile.Failover) (warnings []string) {
-	if s.Replays() && can.Verdict == profile.Never {
-		why := can.Why
-		if why == "" {
-			why = "the profile does not say how"
+	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
+	if s.Replays() {
+		switch can.Verdict {
+		case profile.Never:
+			warn("the service %s has failover: replay, but sessions of the profile %s cannot be moved: %s", name, s.Profile, can.Why)
+		case profile.Visible:
+			warn("the service %s has failover: replay, which clients of the profile %s can tell: %s", name, s.Profile, can.Why)
 		}
-		warnings = append(warnings, fmt.Sprintf("the service %s has failover: replay, but sessions of the profile %s cannot be moved: %s", name, s.Profile, why))
+		if can.Verdict != profile.Never && can.UsualEncoding() == profile.EncodingOther {
+			warn("the service %s has failover: replay, but by the profile %s the audio is compressed or in a container unless the client says otherwise, and such sessions are not moved: "+
+				"if your clients send plain samples and do not say so, inherit from the profile with failover: {audio: {encoding: s16le}}", name, s.Profile)
+		}
+		if can.Verdict != profile.Never && s.ReplayWindow < usualUtterance {
+			warn("the service %s has a replay-window of %s, but many utterances are longer, and a session is not moved in a longer one: use %s or more",
+				name, value.FormatDuration(s.ReplayWindow), value.FormatDuration(usualUtterance))
+		}
 	}
 	if s.StallTimeout > 0 && can.Stall == profile.StallNone {
-		warnings = append(warnings, fmt.Sprintf(
-			"the service %s has a stall-timeout, but nothing in the profile %s tells a stalled server from one that has nothing to say", name, s.Profile))
+		warn("the service %s has a stall-timeout, but nothing in the profile %s tells a stalled server from one that has nothing to say", name, s.Profile)
 	}
 	return warnings
 }

@@ -64,7 +64,7 @@ func healthOf(backend each[api.Backend]) []family {
 	return []family{
 		backend.gauge("backend_usable",
 			"1 if new sessions may start: the circuit breaker is closed, the health check does not fail, and the backend is "+
-				"no outlier. Otherwise 0.",
+				"no outlier and not stalled. Otherwise 0.",
 			func(b *api.Backend, put put) { put(toFloat(b.Usable)) }),
 		backend.gauge("backend_reachable",
 			"1 if the last dial succeeded and the connection was not lost at once. Otherwise 0.",
@@ -81,6 +81,9 @@ func healthOf(backend each[api.Backend]) []family {
 			func(b *api.Backend, put put) { put(toFloat(b.Outlier)) }),
 		backend.counter("backend_outlier_total", "How often the backend became an outlier.",
 			func(b *api.Backend, put put) { put(float64(b.Outliers)) }),
+		backend.gauge("backend_stalled",
+			"1 while the backend gets no new sessions, or one at a time as a trial, because sessions on it have stalled. Otherwise 0.",
+			func(b *api.Backend, put put) { put(toFloat(b.Stalled)) }),
 		backend.gauge("backend_probe_state",
 			"1 for the result of the health check, 0 for the others: up, down, unknown (none yet) or off (not configured).",
 			func(b *api.Backend, put put) { putState(put, b.Probe, probeStates...) }, "state"),

@@ -28,7 +28,7 @@ var notShown = []string{
 	"Backends.Health.Since", "Backends.Health.Reason",
 	"Backends.Health.CircuitSince", "Backends.Health.CircuitReason",
 	"Backends.Health.ProbeSince", "Backends.Health.ProbeReason", "Backends.Health.CanarySince", "Backends.Health.CanaryReason",
-	"Backends.Health.OutlierSince", "Backends.Health.OutlierReason",
+	"Backends.Health.OutlierSince", "Backends.Health.OutlierReason", "Backends.Health.StalledSince", "Backends.Health.StalledReason",
 	"Backends.Variants",
 	"Discovery.Asked", "Discovery.Answered", "Discovery.Failing", "Discovery.Reason", "Discovery.LeftOut", // failing is shown as 0 or 1
 	"Leaving",                                                                                       // removed backends: shown only as sums
@@ -39,8 +39,11 @@ var notShown = []string{
 	"TLS.Certificates.Names", "TLS.Certificates.NotBefore", "TLS.Certificates.NotAfter", "TLS.Certificates.State", "TLS.Loaded",
 	"TLS.Certificates.Failure",        // certificate expiry is what to watch
 	"TLS.Failure", "TLS.FailureSince", // a failure is shown as 0 or 1
-	"Limits.Lately", // names come from clients
-	"Drain",         // times, and the sessions that ended because of it, which have a class of their own
+	"Limits.Lately",                                          // names come from clients
+	"Services.Failover",                                      // settings, and sums over failovers_total and unassured_sessions_total
+	"Backends.Stalls", "Backends.Moved", "Backends.NotMoved", // counted by the meters
+	"Backends.MedianLagSeconds",
+	"Drain", // times, and the sessions that ended because of it, which have a class of their own
 }
 
 // TestEverythingIsShownExactly gives every field of the statistics a value of its own, and finds each in the scrape, as

@@ -32,6 +32,7 @@ func busy() Snapshot {
 		Health: api.Health{
 			Reachable: true, Circuit: "closed", Probe: "up", Canary: "up", CanarySeconds: 0.5, Broken: 17, RoundTripSeconds: 0.00125,
 		},
+		LagSeconds: 0.875,
 		Pool: api.Pool{
 			State: "enabled", Usable: true, Cap: 64, Ceiling: 40, Warm: 24, Weight: 1.5, Ramp: 1,
 			Dialing: 2, Idle: 11, Leased: 31, Resetting: 5, Retiring: 3,
@@ -70,6 +71,7 @@ func busy() Snapshot {
 			{Backend: "old", Service: "stt", Host: "_stt._tcp.old", Records: "SRV", Failing: time.UnixMilli(1795000000250), Reason: "refused", Lookups: 430, Failures: 17},
 		},
 		Version: "v0.2.0-7-gabcdef1", UptimeSeconds: 86412.75, AccessLog: api.AccessLog{Lines: 5120, LeftOut: 3}, Draining: true,
+		Replay: &api.Replay{MemoryBytes: 123 << 20, LimitBytes: 1 << 30},
 		TLS: &api.TLS{
 			Certificates: []api.Certificate{{File: "/etc/tls/stt.pem", NotAfter: time.UnixMilli(1797000000000)}}, Loaded: time.UnixMilli(1795000000500), Failure: "expired",
 			Handshakes: []api.TLSHandshakes{{Result: "full", Version: "1.3", Count: 812}, {Result: "version", Version: "none", Count: 5}},
@@ -141,6 +143,14 @@ func busyMeters() meter.Snapshot {
 		well.SessionEnded(meter.Server, 4001, meter.Application)
 	}
 	well.SessionEnded(meter.Proxy, 1012, meter.Killed)
+	for range 7 {
+		well.FailedOver(meter.Lost, true)
+	}
+	well.FailedOver(meter.Stalled, false)
+	well.LostAssurance(meter.UnassuredWindow)
+	for range 6 {
+		well.Stall()
+	}
 	for i, h := range []*meter.Histogram{&well.Wait, &well.FirstReply, &well.Session, &well.Dial, &well.Reset, &well.Ping} {
 		for n := range i + 2 {
 			h.Observe(time.Duration(n*n*40) * time.Millisecond)

@@ -21,6 +21,9 @@ func (p *Pool[C]) takeNewest(v *variant[C]) *Slot[C] {
 	}
 	s.sessions++
 	p.totals.Leased++
+	if p.trial == trialOpen {
+		p.trial = trialTaken
+	}
 	p.move(s, Leased)
 	return s
 }

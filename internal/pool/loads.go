@@ -13,6 +13,16 @@ type Load[C any] struct {
 	Enabled, Takes bool
 }
 
+// LeasesEnded returns how many leases of the group's present pools have ended.
+func (g *Group[C]) LeasesEnded() (n uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.pools {
+		n += p.totals.Returned + p.totals.Discarded
+	}
+	return n
+}
+
 // Loads returns how busy the pools of the group are, in one step. Waiting is how many clients wait for a connection.
 func (g *Group[C]) Loads() (all []Load[C], waiting int) {
 	g.mu.Lock()

@@ -56,6 +56,7 @@ type Pool[C any] struct {
 	credit        float64 // for [RoundRobin]: how much it is owed
 	mode          Mode
 	usable        bool
+	trial         trial // see SetTrial
 	dialable      bool
 	predial       bool // warm connections are dialed, see SetPredial
 	counts        [states]int

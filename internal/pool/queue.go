@@ -119,8 +119,8 @@ type QueueStats struct {
 // served next. All of it is guarded by the group's mutex.
 type queue[C any] struct {
 	limit  int
-	length int          // with those ahead
-	ahead  []*Waiter[C] // see ahead.go
+	length int                 // with those ahead
+	ahead  []*Waiter[C]        // see ahead.go
 	base   line[C]             // for the variant without a name
 	lines  map[string]*line[C] // for the others that clients wait for
 	counts uint64              // see beginCount

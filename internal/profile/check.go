@@ -21,6 +21,7 @@ func (r *reader) check(s *spec) {
 	r.checkUnusedKeys(s)
 	r.checkReset(s)
 	r.checkLeave(s)
+	r.checkTell(s)
 	r.checkReplace(s)
 	r.checkRisks(s)
 	r.checkKeepalive(s)

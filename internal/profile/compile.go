@@ -48,7 +48,7 @@ func (r *reader) compile(s *spec) *Profile {
 	p.Reuse, p.Reason = s.effective()
 	p.program = newProgram(s, p.Reuse)
 	p.program.failover = newFailoverProgram(s)
-	p.program.tracker = newTrackerProgram(&s.failover, p.program.failover)
+	p.program.tracker = newTrackerProgram(s, p.program.failover)
 	return p
 }
 

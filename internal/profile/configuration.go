@@ -15,14 +15,15 @@ const maxConfiguration = 64 << 10
 type kept struct {
 	spec    int // index in the profile's configure
 	opcode  frame.Opcode
-	replied bool // it gets a reply
+	replied bool // see Entry
+	counted bool
 	payload []byte
 }
 
 // keepConfiguration keeps a configuration message as entry i of the profile's configure says. The slice and the payloads are never changed
 // in place, since a caller may be going over them.
-func (t *Tracker) keepConfiguration(i int, op frame.Opcode, payload []byte, replied bool) {
-	m := kept{i, op, replied, bytes.Clone(payload)}
+func (t *Tracker) keepConfiguration(i int, op frame.Opcode, payload []byte, e *Entry) {
+	m := kept{i, op, e.replied, e.counted, bytes.Clone(payload)}
 	list := make([]kept, 0, len(t.configuration)+1)
 	size, placed := 0, false
 	for _, k := range t.configuration {

@@ -190,6 +190,29 @@ func TestDocumentedBuiltIn(t *testing.T) {
 	}
 }
 
+// The page that helps to choose a profile has the verdict of each.
+func TestDocumentedVerdicts(t *testing.T) {
+	b, err := os.ReadFile("../../docs/choose-a-profile.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := tableBelow(t, string(b), "## What happens when a server dies?")
+	for _, name := range Names() {
+		p, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := p.Failover()
+		if row := rows[name]; len(row) != 3 || row[1] != f.Verdict.String() {
+			t.Errorf("docs/choose-a-profile.md: the row of %s is %q; want the verdict %s", name, row, f.Verdict)
+		}
+		delete(rows, name)
+	}
+	for name := range rows {
+		t.Errorf("docs/choose-a-profile.md: there is no built-in profile %s", name)
+	}
+}
+
 // The documentation's examples can be read, and what it says about the one that cannot is what the reader says.
 func TestDocumentedExamples(t *testing.T) {
 	doc := documentation(t)

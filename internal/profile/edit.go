@@ -37,7 +37,7 @@ func (t *Tracker) edit(f found, payload []byte, final, passes bool) []byte {
 	if p.edits == nil {
 		return payload
 	}
-	shift := t.format.lastsFor(t.zero(), 1e6)
+	shift := t.format.lastsFor(t.zero-t.base, 1e6)
 	var live uint64
 	for i := range p.shift {
 		if shift != 0 && (p.timed[i] == 0 || f.class&p.timed[i] != 0) {

@@ -113,6 +113,9 @@ func encodingOf(name string) Encoding { return Encoding(max(0, slices.Index(enco
 // String returns the word for it in YAML.
 func (e Encoding) String() string { return encodingNames[e] }
 
+// UsualEncoding returns the encoding of clients' audio unless they name another: EncodingOther if it is compressed or in a container.
+func (f *Failover) UsualEncoding() Encoding { return encodingOf(f.audio.encoding.value) }
+
 // sampleSize is the size of a sample in bytes; 0 for EncodingOther.
 func (e Encoding) sampleSize() int { return [...]int{0, 2, 4, 1, 1, 1}[e] }
 
@@ -208,6 +211,7 @@ type answerSpec struct {
 
 // timeSpec is a path to times that count from the beginning of the server's audio. [] in a path stands for all items.
 type timeSpec struct {
+	at   place
 	path jsonPath
 	unit TimeUnit
 	when []matcher // only in such messages; none for all
@@ -215,6 +219,7 @@ type timeSpec struct {
 
 // numberSpec is a path to numbers that a server counts up with each final result.
 type numberSpec struct {
+	at     place
 	path   jsonPath
 	first  int64     // the number that a server begins with
 	unless []matcher // final results that do not count, such as empty ones

@@ -9,6 +9,9 @@ import (
 
 // checkFailover finds problems of what a profile says about failover, whose parts are well-formed.
 func (r *reader) checkFailover(s *spec) {
+	if s.faulty { // what is missing may be what could not be read
+		return
+	}
 	f := &s.failover
 	r.checkVerdict(s)
 	r.checkAudio(s)
@@ -41,7 +44,7 @@ func (r *reader) checkFailover(s *spec) {
 	if timed > maxTimed || len(f.shift) > 2*maxTimed {
 		r.problem(s.place("failover.shift", "failover"), "shift has %d entries, %d with when: use at most %d, %d with when", len(f.shift), timed, 2*maxTimed, maxTimed)
 	}
-	for _, uses := range [][]use{f.clientUses(s), f.serverUses()} {
+	for _, uses := range [][]use{f.clientUses(s), f.serverUses(s)} {
 		if count := countConditions(uses); count > 64 {
 			r.problem(s.place("failover"), "%d JSON conditions in the matchers of one direction under failover: use at most 64", count)
 		}
@@ -49,7 +52,7 @@ func (r *reader) checkFailover(s *spec) {
 			for _, m := range u.matchers {
 				for _, text := range m.texts() {
 					if strings.Contains(text, tokenMark) && u.class&(isEnd|isUnanswered) == 0 {
-						r.problem(m.at, "%s stands for a number that is sent with the reset: use it only in reset.send and reset.until", tokenMark)
+						r.problem(s.placeOr(m.at, "failover"), "%s stands for a number that is sent with the reset: use it only in reset.send and reset.until", tokenMark)
 					}
 				}
 			}
@@ -58,6 +61,15 @@ func (r *reader) checkFailover(s *spec) {
 	if slices.ContainsFunc(f.force.send, func(m Message) bool { return m.marked }) {
 		r.problem(s.place("failover.force.send", "failover.force", "failover"), "%s stands for a number that is sent with the reset: use it only in reset.send and reset.until", tokenMark)
 	}
+}
+
+// placeOr returns a place within the value of the first of these keys if the profile sets it itself, otherwise what [spec.place] returns for the
+// others. (What is inherited has its place in another file.)
+func (s *spec) placeOr(at place, key string, others ...string) place {
+	if _, own := s.own[key]; own {
+		return at
+	}
+	return s.place(others...)
 }
 
 // checkVerdict finds a verdict that the rest does not support.
@@ -115,10 +127,10 @@ func (r *reader) checkAudio(s *spec) {
 	for _, m := range a.messages {
 		binary := m.binary != nil || m.opcode == frame.Binary
 		if a.base64 != nil && binary {
-			r.problem(m.at, "impossible matcher: audio in base64 at %s is in JSON, which is text: use {json: {...}}", a.base64)
+			r.problem(s.placeOr(m.at, "failover.audio.messages", "failover.audio.base64", "failover"), "impossible matcher: audio in base64 at %s is in JSON, which is text: use {json: {...}}", a.base64)
 		}
 		if a.floats != "" && !binary {
-			r.problem(m.at, "impossible matcher: an array of floats is in MessagePack, which is binary: use {opcode: binary}")
+			r.problem(s.placeOr(m.at, "failover.audio.messages", "failover.audio.floats", "failover"), "impossible matcher: an array of floats is in MessagePack, which is binary: use {opcode: binary}")
 		}
 	}
 }
@@ -153,23 +165,28 @@ func (r *reader) checkPaths(s *spec) {
 		key  string
 		path jsonPath
 		when string
+		at   place
 	}
 	var all []used
 	for i := range f.shift {
-		all = append(all, used{"shift", f.shift[i].path, matchersYAML(f.shift[i].when)})
+		all = append(all, used{"shift", f.shift[i].path, matchersYAML(f.shift[i].when), f.shift[i].at})
 	}
 	for i := range f.renumber {
-		all = append(all, used{"renumber", f.renumber[i].path, ""})
+		all = append(all, used{"renumber", f.renumber[i].path, "", f.renumber[i].at})
 	}
 	if f.prepend.path != nil {
-		all = append(all, used{"prepend", f.prepend.path, ""})
+		all = append(all, used{"prepend", f.prepend.path, "", s.place("failover.prepend", "failover")})
 	}
 	for i, a := range all {
-		at := s.place("failover."+a.key, "failover")
+		at := s.placeOr(a.at, "failover."+a.key, "failover")
 		for _, b := range all[:i] {
 			switch {
 			case slices.Equal(a.path, b.path) && (a.when == b.when || a.when == "" || b.when == ""):
-				r.problem(at, "%s is under %s and %s: use it once", a.path, b.key, a.key)
+				where := "under " + b.key + " and " + a.key
+				if a.key == b.key {
+					where = "twice under " + a.key
+				}
+				r.problem(at, "%s is %s: use it once", a.path, where)
 			case b.key == "prepend" || a.key == "prepend": // its items have times
 			case a.path.leadsThrough(b.path):
 				r.problem(at, "impossible path: %s is a number (%s), so %s cannot exist", b.path, b.key, a.path)
@@ -199,9 +216,9 @@ func (r *reader) checkHidden(s *spec) {
 			key, isResult := results[m.yaml()]
 			switch {
 			case isResult:
-				r.problem(m.at, "this matcher is under hide and %s: it would hide results", key)
+				r.problem(s.placeOr(m.at, "failover.hide", "failover"), "this matcher is under hide and %s: it would hide results", key)
 			case m.opcode != 0 && f.hide[i].most == 0:
-				r.problem(m.at, "{opcode: %s} under hide would hide results: use a matcher for the greeting only, or most: 1", map[frame.Opcode]string{frame.Text: "text", frame.Binary: "binary"}[m.opcode])
+				r.problem(s.placeOr(m.at, "failover.hide", "failover"), "{opcode: %s} under hide would hide results: use a matcher for the greeting only, or most: 1", map[frame.Opcode]string{frame.Text: "text", frame.Binary: "binary"}[m.opcode])
 			}
 		}
 	}

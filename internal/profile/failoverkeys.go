@@ -254,8 +254,9 @@ func (r *reader) answered(fields []entry, at place) (a answerSpec, ok bool) {
 		case "messages":
 			a.messages = r.matchers(f.value, messageKeys)
 		case "by":
-			if i, ok := r.word(f.value, meansNames...); ok {
-				a.by = Means(i)
+			i, ok := r.word(f.value, meansNames...)
+			if a.by = Means(i); !ok {
+				return a, false
 			}
 		case "times":
 			for _, item := range items(f.value) {
@@ -335,6 +336,7 @@ func (r *reader) shift(fields []entry, at place) (t timeSpec, ok bool) {
 		switch f.key {
 		case "path":
 			r.setItemsPath(&t.path, f.value)
+			t.at = placeOf(f.value)
 		case "unit":
 			r.unit(&t.unit, f.value)
 		case "when":
@@ -349,6 +351,7 @@ func (r *reader) renumber(fields []entry, at place) (c numberSpec, ok bool) {
 		switch f.key {
 		case "path":
 			r.setItemsPath(&c.path, f.value)
+			c.at = placeOf(f.value)
 		case "first":
 			c.first, _ = r.number(f.value, 0, 1<<31-1)
 		case "unless":

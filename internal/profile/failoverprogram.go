@@ -44,7 +44,7 @@ const maxAssembled = 1 << 20
 func newFailoverProgram(s *spec) *failoverProgram {
 	p := &failoverProgram{}
 	p.fromClient = newMatchSet(maxAssembled, nil, s.failover.clientUses(s)...)
-	p.fromServer = newMatchSet(maxAssembled, nil, s.failover.serverUses()...)
+	p.fromServer = newMatchSet(maxAssembled, nil, s.failover.serverUses(s)...)
 	timed := 0
 	for _, t := range s.failover.shift {
 		if len(t.when) == 0 {
@@ -59,16 +59,19 @@ func newFailoverProgram(s *spec) *failoverProgram {
 
 // clientUses returns the matchers of a client's messages with their roles. s has the matchers of other keys.
 func (f *Failover) clientUses(s *spec) []use {
-	uses := []use{{f.audio.messages, isAudio}, {f.forget, isForgotten}, {s.end.client, isEnd}, {s.unanswered, isUnanswered}}
+	uses := []use{{f.audio.messages, isAudio}, {f.forget, isForgotten}, {s.end.client, isEnd}, {s.unanswered, isUnanswered}, {s.answers, isCounted}}
 	for i := range f.configure {
 		uses = append(uses, use{f.configure[i].messages, isConfiguration(i)}, use{f.configure[i].except, isExcepted(i)})
 	}
 	return uses
 }
 
-// serverUses returns the matchers of the server's messages with their roles.
-func (f *Failover) serverUses() []use {
+// serverUses returns the matchers of the server's messages with their roles. s has the matchers of other keys.
+func (f *Failover) serverUses(s *spec) []use {
 	uses := []use{{f.final, isFinal}, {f.partial, isPartial}, {f.heartbeat, isHeartbeat}, {f.force.until, isForced}, {f.lastWord.messages, isLastWord}}
+	if s.concludes() {
+		uses = append(uses, use{s.reset.until, isUntil}, use{s.tag.done, isDone})
+	}
 	for i := range f.answered {
 		uses = append(uses, use{f.answered[i].messages, isAnswer(i)})
 	}

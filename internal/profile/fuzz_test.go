@@ -15,6 +15,7 @@ func FuzzParse(f *testing.F) {
 	for _, name := range Names() {
 		f.Add(BuiltInYAML(name))
 	}
+	f.Add([]byte(everyKey))
 	refused, err := os.ReadFile("testdata/refused.txt")
 	if err != nil {
 		f.Fatal(err)

@@ -19,7 +19,7 @@ func (t *Tracker) ServerMessage(op frame.Opcode, payload []byte) Judgement {
 	t.failed = t.failed || f.class&isLastWord != 0
 	ends := t.ends(op, f, payload)
 	j.Final = f.class&isFinal != 0 || ends.final
-	result := j.Final || f.class&isPartial != 0
+	result := j.Final || f.class&(isPartial|p.results) != 0
 	j.Sign = f.class&isHeartbeat == 0 && result && p.Stall != StallNone
 
 	passes := !t.greets(f)
@@ -33,13 +33,28 @@ func (t *Tracker) ServerMessage(op frame.Opcode, payload []byte) Judgement {
 	if ends.known {
 		t.answer(ends.at)
 	}
-	if t.legs <= 1 && t.zero() == 0 && len(t.numbers) == 0 && p.list == nil {
-		return j
+	if t.zero != t.base || t.legs > 1 || len(t.numbers) > 0 || p.list != nil {
+		j.Payload = t.rewrite(op, f, payload, j.Final, passes)
 	}
-	if j.Payload = t.rewrite(op, f, payload, j.Final, passes); !passes {
+	if !passes {
 		j.Pass, j.Payload = false, nil
 	}
+	if p.concludes && t.concluded(f) {
+		t.conclude()
+	}
 	return j
+}
+
+// concluded reports whether the message answers the client's end message.
+func (t *Tracker) concluded(f found) bool {
+	if t.program.counts {
+		return t.endSent && t.owed.replied && t.owed.last == t.endNumber
+	}
+	if f.class&isUntil != 0 && t.acknowledgements > 0 {
+		t.acknowledgements--
+		return t.endSent && t.acknowledgements == 0
+	}
+	return t.endSent && f.class&isDone != 0
 }
 
 // trim gives back memory that a large message took.
@@ -80,9 +95,12 @@ func (t *Tracker) greets(f found) bool {
 // isNew reports whether a message on a later leg says anything that the client has not had from an earlier server.
 func (t *Tracker) isNew(final bool, f found, ends ends) bool {
 	switch {
+	case t.again:
+		t.again = !final
+		return !final && f.class&isPartial == 0
 	case t.endSent && final: // the client may wait for its last result
 		return true
-	case ends.timed && ends.upTo <= t.start && t.start > 0:
+	case ends.timed && ends.upTo <= t.start && t.start > Position(t.base):
 		return false
 	}
 	return final || t.caughtUp || f.class&isPartial == 0

@@ -10,7 +10,7 @@ import (
 var profileKeys = []string{
 	"from", "summary", "source", "client", "reuse", "reason", "doubt", "unsafe", "predial", "subprotocol", "setup", "greeting", "ready", "busy",
 	"end", "leave", "replace", "early", "sticky", "unanswered", "answers", "tag", "stateless", "reset", "keepalive", "timeouts", "limits", "variant",
-	"failover",
+	"failover", "tell",
 }
 
 // profile reads a profile into s, which holds what the profile inherits.
@@ -75,6 +75,8 @@ func (r *reader) key(s *spec, e entry) {
 		r.end(s, e.value)
 	case "leave":
 		r.leave(s, e.value)
+	case "tell":
+		r.tell(s, e.value)
 	case "replace":
 		if i, ok := r.word(e.value, "none", "reset"); ok {
 			s.replace = i == 1
@@ -116,7 +118,9 @@ func (r *reader) key(s *spec, e entry) {
 		}
 		r.variant(s, e.value)
 	case "failover":
+		before := len(r.problems)
 		r.failover(s, e.value)
+		s.faulty = len(r.problems) > before
 	}
 }
 

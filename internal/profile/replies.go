@@ -15,7 +15,8 @@ type replies struct {
 	ring    []reply
 	first   int
 	count   int
-	replied bool // the last message paid one
+	replied bool   // the last message paid one
+	last    uint32 // the number of the message that it answered
 }
 
 // maxOwed is how many replies a server may owe.
@@ -46,6 +47,7 @@ func (r *replies) pop() (first reply, ok bool) {
 	first = r.ring[r.first]
 	r.first = (r.first + 1) % len(r.ring)
 	r.count--
+	r.last = first.number
 	return first, true
 }
 

@@ -40,7 +40,9 @@ type spec struct {
 	timeouts  timeoutsSpec
 	limits    Limits
 	variant   variantSpec
+	tell      Tell
 	failover  Failover
+	faulty    bool // what it says under failover could not be read
 	script    Script
 }
 

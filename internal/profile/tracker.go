@@ -29,6 +29,7 @@ const (
 type Entry struct {
 	Kind     EntryKind
 	replied  bool     // the server replies to it, and the tracker counts replies
+	counted  bool     // its answer looks like the one to the client's end message
 	number   uint32   // of the client's messages, from 1; 0 for one of Configuration
 	From, To Position // of its audio; both are the position at which it came if it has none
 }
@@ -72,34 +73,41 @@ type Tracker struct {
 	configuration []kept
 
 	// What is answered for good: audio up to a position, and messages at that position up to a number.
-	answered       Position
-	answeredNumber uint32
-	sentNumber     uint32 // the last message that any server was sent
-	replied        uint32 // the last message whose reply the client has got (counting)
+	answered        Position
+	answeredNumber  uint32
+	concludedNumber uint32 // no server is to get messages up to this one any more
+	sentNumber      uint32 // the last message that any server was sent
+	replied         uint32 // the last message whose reply the client has got (counting)
 
 	// The present leg.
-	leg         Leg
-	legs        int
-	start       Position // what was answered when it began
-	startNumber uint32   // messages that had come when it began
-	startSent   uint32   // the last message that any server had been sent
-	delivered   Position
-	caughtUp    bool
-	endSent     bool
-	failed      bool   // the server has told the client that the session has failed
-	nextOf      int    // 1 + the index of the answer whose position the next message tells; 0 for none
-	resent      []kept // Configuration
-	resentCount int    // how many of them were sent
-	owed        replies
-	debt        int                // replies that the client has got in advance
-	hidden      [maxEntries]uint16 // messages of each entry of hide
+	leg              Leg
+	legs             int
+	zero             int64    // the position at which the server's clock began; it may be before the session's beginning
+	start            Position // what was answered when it began
+	startNumber      uint32   // messages that had come when it began
+	startSent        uint32   // the last message that any server had been sent
+	delivered        Position
+	acknowledgements int    // that the server owes, of messages that are counted
+	endNumber        uint32 // of the last message that the server was sent and that is not transient
+	endSent          bool   // that one is the client's end message
+	caughtUp         bool
+	failed           bool // the server has told the client that the session has failed
+	nextOf           int  // 1 + the index of the answer whose position the next message tells; 0 for none
+	again            bool // the client has had the server's first final, since nothing told where it ended
+	resent           []kept
+	resentCount      int // of resent, how many were sent
+	owed             replies
+	hidden           [maxEntries]uint16 // messages of each entry of hide
 
 	// What the client has got.
+	base    int64            // the position at which its own clock began: 0 until the server has answered an end message
+	debt    int              // replies in advance (counting)
 	had     [maxEntries]bool // messages of each entry of hide
 	numbers []numbering
 	kept    itemList // of former legs
 	latest  itemList // of the last message
 
+	// Memory for the next message.
 	hits   []hit
 	out    []byte
 	second []byte
@@ -172,7 +180,7 @@ func (t *Tracker) ClientMessage(op frame.Opcode, payload []byte, size int) Entry
 	if size == len(payload) && size <= p.fromClient.limit[op] {
 		f = p.fromClient.match(op, payload, 0)
 	}
-	e := Entry{From: t.received, To: t.received, number: t.number, replied: p.counts && f.class&isUnanswered == 0}
+	e := Entry{From: t.received, To: t.received, number: t.number, replied: p.counts && f.class&isUnanswered == 0, counted: f.class&(isCounted|isEnd) != 0}
 	configures := f.class & p.configuration &^ (f.class / (isExcepted(0) / isConfiguration(0)))
 	switch {
 	case f.class&isEnd != 0:
@@ -181,7 +189,7 @@ func (t *Tracker) ClientMessage(op frame.Opcode, payload []byte, size int) Entry
 		e.Kind = EntryTransient
 	case configures != 0:
 		e.Kind = EntryConfiguration
-		t.configure(configures, op, payload, size, e.replied)
+		t.configure(&e, configures, op, payload, size)
 	case f.class&isAudio != 0:
 		t.audio(&e, op, payload, size)
 	case f.doubt&p.decisive != 0:
@@ -194,14 +202,14 @@ func (t *Tracker) ClientMessage(op frame.Opcode, payload []byte, size int) Entry
 }
 
 // configure keeps a configuration message.
-func (t *Tracker) configure(roles class, op frame.Opcode, payload []byte, size int, replied bool) {
+func (t *Tracker) configure(e *Entry, roles class, op frame.Opcode, payload []byte, size int) {
 	if size != len(payload) {
 		t.giveUp("the client sent a configuration message that is too long to keep")
 		return
 	}
 	for i := range t.program.configure {
 		if roles&isConfiguration(i) != 0 {
-			t.keepConfiguration(i, op, payload, replied)
+			t.keepConfiguration(i, op, payload, e)
 			return
 		}
 	}
@@ -229,9 +237,13 @@ func (t *Tracker) audio(e *Entry, op frame.Opcode, payload []byte, size int) {
 // Begin reports that a connection begins to serve the session. For all but the first, the caller sends what Configuration returns, and
 // then, in order, the messages for which Resend is true, the first one cut if leg.From is in it.
 func (t *Tracker) Begin(leg Leg) {
-	t.leg, t.delivered = leg, leg.From
+	t.leg, t.delivered, t.zero = leg, leg.From, int64(leg.From)
+	if t.program.Continues {
+		t.zero -= leg.Heard
+	}
 	t.start, t.startNumber, t.startSent = t.answered, t.number, t.sentNumber
-	t.endSent, t.failed, t.nextOf = false, false, 0
+	t.endSent, t.failed, t.again, t.nextOf = false, false, t.again || t.nextOf > 0, 0
+	t.acknowledgements = 0
 	t.owed.clear()
 	if t.legs++; t.legs == 1 {
 		return
@@ -239,7 +251,6 @@ func (t *Tracker) Begin(leg Leg) {
 	t.caughtUp = false
 	t.resent, t.resentCount = t.configuration, 0
 	clear(t.hidden[:])
-	t.debt = 0
 	for i := range t.numbers {
 		t.numbers[i].begin(t.program.renumber[i].first)
 	}
@@ -267,7 +278,9 @@ func (t *Tracker) Done(e Entry) bool {
 		return e.number <= t.answeredNumber && e.replied || e.To < t.answered
 	}
 	switch {
-	case e.Kind == EntryEnd || e.To > t.answered:
+	case e.number <= t.concludedNumber:
+		return true
+	case e.To > t.answered || e.Kind == EntryEnd && e.number == t.number: // the client may wait for what the server says at last
 		return false
 	case e.To < t.answered:
 		return true
@@ -280,16 +293,29 @@ func (t *Tracker) Done(e Entry) bool {
 func (t *Tracker) Sent(e Entry) {
 	if e.Kind == EntryConfiguration && e.number == 0 {
 		if t.resentCount < len(t.resent) {
-			if t.resent[t.resentCount].replied {
+			k := &t.resent[t.resentCount]
+			t.resentCount++
+			if k.replied {
 				t.owe(reply{hide: true, to: t.delivered})
 			}
-			t.resentCount++
+			if k.counted {
+				t.acknowledgements++
+			}
 		}
 		return
 	}
+	if e.counted {
+		t.acknowledgements++
+	}
+	if e.Kind != EntryTransient {
+		if t.endSent && t.program.concludes {
+			t.giveUp("the client went on before the server had answered its end message")
+		}
+		t.endSent = e.Kind == EntryEnd
+		t.endNumber = e.number
+	}
 	t.sentNumber = max(t.sentNumber, e.number)
 	t.delivered = max(t.delivered, e.To)
-	t.endSent = t.endSent || e.Kind == EntryEnd
 	if e.replied {
 		t.owe(reply{number: e.number, to: e.To})
 	}
@@ -323,24 +349,32 @@ func (t *Tracker) LastWord(code frame.CloseCode) bool {
 	if t.endSent && (code == frame.NormalClosure || code == frame.NoStatus) {
 		return true
 	}
-	return t.failed || inRanges(uint16(code), t.program.lastWord.close)
+	if t.failed || t.program.counts && t.endSent && t.answeredNumber >= t.endNumber {
+		return true
+	}
+	return inRanges(uint16(code), t.program.lastWord.close)
 }
 
-// zero returns the position at which the present server's clock began. It may be before the session's beginning.
-func (t *Tracker) zero() int64 {
-	if !t.program.Continues {
-		return int64(t.leg.From)
+// conclude records that the server has answered the client's end message: what the client sends next begins anew, with the server's clock at 0.
+func (t *Tracker) conclude() {
+	t.answered, t.answeredNumber, t.concludedNumber = t.delivered, t.sentNumber, t.sentNumber
+	t.zero, t.base, t.start = int64(t.delivered), int64(t.delivered), t.delivered
+	t.endSent, t.again, t.nextOf, t.configuration = false, false, 0, nil
+	clear(t.had[:])
+	for i := range t.numbers {
+		t.numbers[i] = numbering{next: t.program.renumber[i].first}
 	}
-	return int64(t.leg.From) - t.leg.Heard
+	t.kept.reset()
+	t.latest.reset()
 }
 
 // positionOf returns the position for a time of the present server, at most what it has got.
 func (t *Tracker) positionOf(nanos int64) Position {
-	n, zero := t.format.bytesFor(nanos), t.zero()
-	if n > int64(t.delivered)-zero {
+	n := t.format.bytesFor(nanos)
+	if n > int64(t.delivered)-t.zero {
 		return t.delivered
 	}
-	at := zero + n
+	at := t.zero + n
 	if size := t.format.frameSize(); size > 0 && at != int64(t.delivered) {
 		at -= at % size
 	}

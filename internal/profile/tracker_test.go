@@ -157,3 +157,123 @@ func TestTrackerLockstep(t *testing.T) {
 		t.Errorf("format: %v, %d", f, rate)
 	}
 }
+
+// A client may do several tasks over one connection. Each has a clock and numbers of its own, whichever servers did the former ones.
+func TestTrackerTasks(t *testing.T) {
+	k := track(t, "profiles: {p: {from: dashscope}}")
+	result := func(id, begin, end int) string {
+		return fmt.Sprintf(`{"payload":{"output":{"sentence":{"sentence_id":%d,"begin_time":%d,"end_time":%d,"sentence_end":true}}}}`, id, begin, end)
+	}
+	task := func(id string) {
+		k.client(frame.Text, `{"header":{"action":"run-task","task_id":"`+id+`"},"payload":{"parameters":{"format":"pcm","sample_rate":8000}}}`)
+		k.same(event("task-started", id))
+		k.client(frame.Binary, strings.Repeat("a", 16000))
+		k.same(result(1, 0, 250))
+		if k.die(); k.Whole() != "" {
+			t.Fatal(k.Whole())
+		}
+		k.server(event("task-started", id), "")
+		k.server(result(1, 0, 500), result(2, 250, 750))
+		k.client(frame.Text, finishTask(id))
+		k.server(result(2, 500, 750), result(3, 750, 1000))
+		k.same(event("task-finished", id))
+		k.answeredTo(k.Received())
+	}
+	k.Begin(Leg{})
+	task("1")
+	if resent := k.die(); len(resent) != 0 || len(k.resent) != 0 {
+		t.Errorf("resent of a task that is done: %+v, %+v", resent, k.resent)
+	}
+	task("2")
+	task("3")
+	if e := k.come(frame.Text, `{"header":{"action":"run-task"}}`); k.Whole() != "" || e.Kind != EntryConfiguration {
+		t.Errorf("%+v: %s", e, k.Whole())
+	}
+	k.client(frame.Text, finishTask("4"))
+	if k.client(frame.Binary, "aa"); k.Whole() == "" {
+		t.Error("two tasks at a time can be taken over")
+	}
+}
+
+// The answer to a request that was sent again is no answer to the client's end message.
+func TestTrackerAcknowledgements(t *testing.T) {
+	const listening = `{"state":"listening"}`
+	k := track(t, "profiles: {p: {from: watson}}")
+	k.Begin(Leg{})
+	k.client(frame.Text, `{"action":"start","content-type":"audio/l16;rate=8000"}`)
+	k.same(listening)
+	k.client(frame.Binary, strings.Repeat("a", 16000))
+	k.client(frame.Text, `{"action":"stop"}`)
+	k.die()
+	k.server(listening, "")
+	if k.answeredTo(0); len(k.configuration) != 1 {
+		t.Errorf("configuration: %+v", k.configuration)
+	}
+	k.same(listening)
+	k.answeredTo(16000)
+	if k.LastWord(frame.InternalError) || !k.LastWord(frame.PolicyViolation) {
+		t.Error("wrong last word")
+	}
+}
+
+// All audio but a margin is answered when an utterance ends.
+func TestTrackerUtterance(t *testing.T) {
+	k := track(t, "profiles: {p: {from: funasr}}")
+	k.Begin(Leg{})
+	k.client(frame.Text, `{"mode":"2pass","chunk_size":[5,10,5]}`)
+	k.client(frame.Text, `{"hotwords":"a","chunk_size":[6]}`)
+	audio := strings.Repeat("a", 32000)
+	k.client(frame.Binary, audio)
+	k.same(`{"mode":"2pass-online","text":"a"}`)
+	if j := k.same(`{"mode":"2pass-offline","text":"a"}`); !j.Final || !j.Sign {
+		t.Errorf("%+v", j)
+	}
+	k.answeredTo(32000 - 25600)
+	k.Begin(Leg{From: k.Answered()})
+	for op, payload := range k.Configuration() {
+		if op != frame.Text || string(payload) != `{"mode":"2pass","chunk_size":[6],"hotwords":"a"}` {
+			t.Errorf("%v %s", op, payload)
+		}
+	}
+	k.server(`{"mode":"2pass-online","text":"a"}`, "")
+	k.CaughtUp()
+	k.same(`{"mode":"2pass-online","text":"b"}`)
+}
+
+// What the former server said for good stays before what another one says, in a list of the length that clients know.
+func TestTrackerPrepends(t *testing.T) {
+	k := track(t, "profiles: {p: {from: whisperlive, failover: {prepend: {most: 3}}}}")
+	k.Begin(Leg{})
+	k.client(frame.Text, `{"uid":"u"}`)
+	k.same(`{"uid":"u","message":"SERVER_READY"}`)
+	k.client(frame.Binary, strings.Repeat("a", 4*64000))
+	k.same(`{"uid":"u", "segments": [ {"start":"0.000","end":"1.500","completed":true} , {"start":"1.500","end":"2.000","completed":false}]}`)
+	k.answeredTo(96000)
+	k.same(`{"uid":"u","segments":[{"start":"1.500","end":"2.100","completed":false}]}`)
+	k.answeredTo(96000)
+	k.same(`{"segments":[{"start":"0.000","end":"1.500","completed":true},{"start":"1.500","end":"2.100","completed":true}]}`)
+	k.die()
+	k.server(`{"uid":"u","message":"SERVER_READY"}`, "")
+	k.server(`{"segments":[]}`, `{"segments":[{"start":"0.000","end":"1.500","completed":true},{"start":"1.500","end":"2.100","completed":true}]}`)
+	k.server(`{"segments":[{"start":"0.000","end":"0.900","completed":true},{"start":"0.900","end":"1.000","completed":false}] }`,
+		`{"segments":[{"start":"1.500","end":"2.100","completed":true},{"start":"2.100","end":"3.000","completed":true},{"start":"3.000","end":"3.100","completed":false}] }`)
+	k.answeredTo(192000)
+	k.die()
+	k.server(`{"segments":[{"start":"0.000","end":"0.500","completed":false}]}`,
+		`{"segments":[{"start":"1.500","end":"2.100","completed":true},{"start":"2.100","end":"3.000","completed":true},{"start":"3.000","end":"3.500","completed":false}]}`)
+}
+
+// Times of a connection that served sessions before are those of a new one.
+func TestTrackerContinues(t *testing.T) {
+	k := track(t, "profiles: {p: {from: vosk}}")
+	k.Begin(Leg{Heard: 16000}) // a second
+	k.client(frame.Binary, strings.Repeat("a", 1600))
+	k.server(`{"result" : [{"conf" : 1.000000,"end" : 1.050000,"start" : 1.010000,"word" : "a"}],"text" : "a"}`,
+		`{"result" : [{"conf" : 1.000000,"end" : 0.050000,"start" : 0.010000,"word" : "a"}],"text" : "a"}`)
+	if k.Heard() != 17600 {
+		t.Errorf("heard: %d", k.Heard())
+	}
+	k.die() // on a new connection
+	k.client(frame.Binary, strings.Repeat("a", 1600))
+	k.server(`{"result" : [{"end" : 0.050000}],"text" : "a"}`, `{"result" : [{"end" : 0.150000}],"text" : "a"}`)
+}

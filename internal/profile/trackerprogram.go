@@ -1,6 +1,10 @@
 package profile
 
-import "github.com/wsbouncer/wsbouncer/internal/frame"
+import (
+	"slices"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+)
 
 // trackerProgram is what a [Tracker] needs of a compiled profile: the roles of messages, and the paths to what it reads and changes in them. It
 // is immutable.
@@ -12,7 +16,9 @@ type trackerProgram struct {
 	configuration class    // all roles of configuration messages
 	decisive      class    // roles of a client's messages that must be known
 
-	counts bool // each message gets a reply, and the tracker counts them
+	counts    bool  // each message gets a reply, and the tracker counts them
+	results   class // the roles of messages that answer
+	concludes bool  // the server's clock or count begins anew after each of the client's end messages
 
 	audioPath *pathSet // to the audio in a text message; nil for none
 	choices   *pathSet // to encoding, rate and channels in a text message; nil for none
@@ -24,8 +30,9 @@ type trackerProgram struct {
 }
 
 // newTrackerProgram compiles what the profile says about failover. sets finds the roles of its messages.
-func newTrackerProgram(f *Failover, sets *failoverProgram) *trackerProgram {
-	p := &trackerProgram{Failover: f, failoverProgram: sets}
+func newTrackerProgram(s *spec, sets *failoverProgram) *trackerProgram {
+	f := &s.failover
+	p := &trackerProgram{Failover: f, failoverProgram: sets, concludes: s.concludes()}
 	for _, op := range []frame.Opcode{frame.Text, frame.Binary} {
 		p.long[op] = sets.fromClient.tooLong(op)
 	}
@@ -35,6 +42,7 @@ func newTrackerProgram(f *Failover, sets *failoverProgram) *trackerProgram {
 	p.decisive = p.configuration | isAudio | isForgotten | isEnd
 	for i := range f.answered {
 		a := &f.answered[i]
+		p.results |= isAnswer(i)
 		p.counts = p.counts || a.by == MeansCount
 		p.ends = append(p.ends, newEndsSet(a))
 	}
@@ -68,6 +76,16 @@ func newTrackerProgram(f *Failover, sets *failoverProgram) *trackerProgram {
 		p.choices = newPathSet(choices...)
 	}
 	return p
+}
+
+// concludes reports whether the server's clock or count begins anew after each of the client's end messages.
+func (s *spec) concludes() bool {
+	f := &s.failover
+	if s.end.closes || len(s.end.client) == 0 || f.Continues {
+		return false
+	}
+	timed := func(a answerSpec) bool { return a.by == MeansTime || a.by == MeansNext }
+	return slices.ContainsFunc(f.answered, timed) || len(f.shift)+len(f.renumber) > 0
 }
 
 // newEndsSet returns the paths to the times of an answer. If only some items of a list count, the last path leads to that list.

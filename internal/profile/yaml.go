@@ -99,6 +99,7 @@ func (w *writer) spec(s *spec) {
 		"greeting", numberYAML(s.limits.Greeting, d.limits.Greeting))
 	w.variant(&s.variant)
 	w.failover(&s.failover)
+	w.mapping("tell", "queue", quote(s.tell.queue), "moved", quote(s.tell.moved), "degraded", quote(s.tell.degraded))
 }
 
 // mapping writes a key whose value is a mapping. pairs are its keys and values in turn; it leaves out empty values.

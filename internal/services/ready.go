@@ -120,6 +120,8 @@ func (m *member) cannotServe(book *pool.Stats) string {
 		state, why = ", canary fails", now.CanaryReason
 	case now.Probe == "unknown":
 		why = "the probe has not been answered yet"
+	case now.Stalled:
+		state, why = ", stalled", now.StalledReason
 	default:
 		why = "it is returning to service"
 	}

@@ -68,6 +68,9 @@ func (s *Server) admit(nc net.Conn, config func() *tls.Config, begun time.Time, 
 	case err == nil:
 	case errors.As(err, &refusal):
 		opening.work(false) // until it has read the answer
+		if arrival.told != nil {
+			arrival.told.code = closeCodeOf(err, refusal)
+		}
 		s.refuse(nc, req, arrival, refusal)
 	default:
 		s.left(nc, arrival, err)

@@ -16,7 +16,12 @@ import (
 func (s *Session) inspect() {
 	conn := s.leg.conn
 	b := conn.Boundary()
-	s.scanner.Inspect = b.Inspect(profile.FromClient)
+	switch f := s.failover; {
+	case f == nil:
+		s.scanner.Inspect = b.Inspect(profile.FromClient)
+	case f.streaming:
+		f.outgoing.Inspect = b.Inspect(profile.FromClient)
+	}
 	conn.Scanner.Inspect = b.Inspect(profile.FromServer)
 }
 
@@ -113,7 +118,11 @@ func (s *Session) follow(step profile.Step) {
 		switch step.Client {
 		case profile.Pause:
 			s.leg.hold = true
-			s.client.Pause()
+			if s.failover == nil {
+				s.client.Pause()
+			} else {
+				s.failover.regulate()
+			}
 		case profile.Resume:
 			s.letThrough()
 		}
@@ -147,6 +156,12 @@ func (s *Session) letThrough() {
 	conn := s.leg.conn
 	if s.leg.first != nil {
 		s.presentFirst()
+	}
+	if s.failover != nil {
+		if s.holds(conn) {
+			s.failover.pump()
+		}
+		return
 	}
 	if s.holds(conn) && !s.leg.hold && s.leg.up.to.Pending() == 0 {
 		s.client.Resume()

@@ -33,6 +33,7 @@ type Detail struct {
 	Waiting                int                  // clients in its service's queue, if it waits
 	Until                  time.Time            // when its wait ends in vain, if it waits
 	Before                 []Record             // earlier sessions of its connection, newest first
+	Assurance              *Assurance           // nil if no other server can go on with it
 }
 
 // Sessions returns all sessions and waiting clients, in no order. It must not be called on a loop, and holds none for longer than some
@@ -138,6 +139,7 @@ func (s *Session) detail() Detail {
 		Description: s.describe(), Variant: s.variant, Paused: s.client.Stopped(), ToClient: s.client.Pending(),
 	}
 	d.ofService(s.record.Service)
+	d.Assurance = s.failover.assurance()
 	if l := s.limited; l != nil && l.throttle.since != 0 {
 		d.HeldBack, d.HeldBackSince = describeCause(l.throttle.cause, s.record.Service.Name), time.Now().Add(l.throttle.since.Until())
 	}

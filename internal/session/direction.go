@@ -16,8 +16,9 @@ type direction struct {
 	inserting bool          // a control frame waits to be inserted
 	pinging   bool          // a ping waits
 	closed    bool          // nothing more may be sent
+	partial   bool          // with failover: what was sent ends within a message
 	pings     *backend.Conn // makes the payload of a ping; nil if no pings are sent this way
-	pong      []byte        // payload to answer the receiver's last ping with; nil for none
+	pong      *[]byte       // payload to answer the receiver's last ping with; nil for none
 	close     []byte        // payload of the close frame to send; nil for none
 }
 
@@ -37,7 +38,8 @@ func (d *direction) pass(b []byte, boundary int) {
 // sendPong answers a ping, as soon as a frame boundary allows. Only the last ping needs an answer (RFC 6455, section
 // 5.5.3), so that a peer which sends pings and reads nothing makes nothing grow.
 func (d *direction) sendPong(payload []byte) {
-	d.pong = append(make([]byte, 0, len(payload)), payload...)
+	pong := append(make([]byte, 0, len(payload)), payload...)
+	d.pong = &pong
 	d.inserting = true
 	d.insertNow()
 }
@@ -60,7 +62,9 @@ func (d *direction) queueClose(code frame.CloseCode, reason string) {
 }
 
 // midFrame reports whether what has passed ends within a frame.
-func (d *direction) midFrame() bool { return d.scanner != nil && !d.scanner.AtFrameBoundary() }
+func (d *direction) midFrame() bool {
+	return d.partial || d.scanner != nil && !d.scanner.AtFrameBoundary()
+}
 
 // insertNow inserts what waits, unless a frame is incomplete.
 func (d *direction) insertNow() {
@@ -76,7 +80,7 @@ func (d *direction) insert() {
 		return
 	}
 	if d.pong != nil && d.to.Pending() == 0 {
-		d.control(frame.Pong, d.pong)
+		d.control(frame.Pong, *d.pong)
 		d.pong = nil
 	}
 	if d.pinging && d.to.Pending() == 0 {

@@ -54,6 +54,9 @@ func (s *Session) endLease() {
 		}
 	}
 	s.record.Relayed = s.relayed()
+	if s.failover != nil {
+		l.conn.SetHeard(s.failover.tracker.Heard())
+	}
 	s.record.Outcome = l.conn.End(ending)
 	s.leg = leg{}
 }
@@ -62,6 +65,9 @@ func (s *Session) endLease() {
 func (s *Session) forget() {
 	if s.tap != nil {
 		s.tap.forgotten()
+	}
+	if s.failover != nil {
+		s.failover.end()
 	}
 	s.client.Close()
 	s.leaveLimits()

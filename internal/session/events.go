@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
@@ -87,7 +88,12 @@ func (s *Session) backendClosed(payload []byte) {
 	case err != nil:
 		s.backendFailed(brokeProtocol + err.Error())
 	default:
-		s.handle(event{kind: backendClosed, by: byBackend, class: meter.ClosedByServer(uint16(code)), code: code, reason: string(reason)})
+		e := event{kind: backendClosed, by: byBackend, class: meter.ClosedByServer(uint16(code)), code: code, reason: string(reason)}
+		if s.failover == nil || s.failover.tracker.LastWord(code) {
+			s.handle(e)
+		} else {
+			s.interrupted(meter.Closed, e)
+		}
 	}
 }
 
@@ -96,12 +102,21 @@ const brokeProtocol = "backend broke the protocol: "
 
 // backendFailed acts on the failure of the backend's connection, or on what the backend may not send.
 func (s *Session) backendFailed(reason string) {
-	s.handle(event{kind: backendLost, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: reason, fault: true})
+	cause := meter.Lost
+	if strings.HasPrefix(reason, brokeProtocol) {
+		cause = meter.Protocol
+	}
+	s.interrupted(cause, event{kind: backendLost, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: reason, fault: true})
 }
 
 // connectionLost acts on the loss of the backend's connection for which the backend is not to blame.
 func (s *Session) connectionLost(reason string) {
-	s.handle(event{kind: backendLost, by: byBackend, class: meter.ConnectionLost, code: frame.InternalError, reason: reason})
+	s.interrupted(meter.Lost, event{kind: backendLost, by: byBackend, class: meter.ConnectionLost, code: frame.InternalError, reason: reason})
+}
+
+// backendStalled acts on a backend that does not answer any more: another one goes on with the session, or the session ends.
+func (s *Session) backendStalled(reason string) {
+	s.interrupted(meter.Stalled, event{kind: backendLost, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: reason, fault: true})
 }
 
 // refusedAtOnce ends a session whose backend accepted the upgrade and ended the connection right after it. The connection was dialed
@@ -120,7 +135,7 @@ func (s *Session) refusedAtOnce(end *backend.EarlyEnd) {
 // unsolicitedAnswer ends the session because the backend sent what the session did not ask for, none of which has been passed on.
 // between tells that it began with a new frame, so that the client can still be sent a close frame.
 func (s *Session) unsolicitedAnswer(between bool) {
-	s.handle(event{
+	s.interrupted(meter.Protocol, event{
 		kind: unsolicited, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: "backend sent an unsolicited answer",
 		fault: true, midFrame: !between,
 	})
@@ -139,5 +154,14 @@ func (s *Session) cannotServe(kind eventKind, step profile.Step) {
 	if step.Close != 0 {
 		e.code = step.Close
 	}
+	if kind == unfit && !e.full && silentReason(step.Reason) {
+		s.interrupted(meter.Stalled, e)
+		return
+	}
 	s.handle(e)
+}
+
+// silentReason reports whether a connection is given up because the server did not say in time what it should.
+func silentReason(r profile.Reason) bool {
+	return r == profile.NotReady || r == profile.NotAlive || r == profile.ResetTimeout
 }

@@ -55,7 +55,10 @@ type sent struct {
 }
 
 // sentBy returns how far the frames of a client have got.
-func (l *leg) sentBy(client *loop.Conn, scanner *frame.Scanner) sent {
+func (l *leg) sentBy(client *loop.Conn, scanner *frame.Scanner, f *failover) sent {
+	if f != nil {
+		return f.sentNow()
+	}
 	return sent{
 		messages:   scanner.Messages - l.messagesBefore,
 		midMessage: !scanner.AtMessageBoundary() || client.Held() > 0,
@@ -66,7 +69,7 @@ func (l *leg) sentBy(client *loop.Conn, scanner *frame.Scanner) sent {
 // sentNow returns how far the client's frames have got.
 func (s *Session) sentNow() sent {
 	if s.life.state == relaying {
-		return s.leg.sentBy(s.client, &s.scanner)
+		return s.leg.sentBy(s.client, &s.scanner, s.failover)
 	}
 	return s.leg.sent
 }
@@ -86,14 +89,21 @@ func (s *Session) relayed() meter.Relayed {
 	if l.conn == nil {
 		r := s.record.Relayed
 		if s.record.Ended.IsZero() { // it looks for another connection
+			if s.failover != nil {
+				r = s.failover.relayed
+			}
 			r.FramesFromClients, r.BytesFromClients = s.scanner.Frames, s.scanner.Bytes
 		}
 		return r
 	}
-	return meter.Relayed{
+	r := meter.Relayed{
 		FramesFromClients: s.scanner.Frames, BytesFromClients: s.scanner.Bytes,
 		FramesFromBackends: l.conn.Scanner.Frames - l.framesBefore, BytesFromBackends: l.conn.Scanner.Bytes - l.bytesBefore,
 	}
+	if s.failover != nil {
+		r.Add(s.failover.relayed)
+	}
+	return r
 }
 
 // owed reports whether the backend may have something left to say to what the client has sent.

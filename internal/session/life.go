@@ -41,7 +41,7 @@ var transitions = [states][]state{
 	relaying:   {moving, answering, completing, closing, lingering},
 	moving:     {relaying, lingering},
 	answering:  {closing, lingering},
-	completing: {closing, lingering},
+	completing: {moving, closing, lingering},
 	closing:    {lingering},
 	lingering:  {gone},
 	gone:       {},
@@ -52,14 +52,15 @@ type reading uint8
 
 const (
 	whileTaken reading = iota // while the backend and the boundary take what the client sends
-	never
-	always // so that the client's end is seen
+	whileKept                 // while there is room for what the client sends: never if nothing is kept
+	always                    // so that the client's end is seen
 )
 
 // rules say what a session does in a state.
 type rules struct {
 	leased    bool    // it holds a lease, and what the backend sends reaches the client
 	toBackend bool    // what the client sends reaches the backend
+	kept      bool    // what the client sends is looked at in a session that may outlive its server
 	client    reading // when the client is read
 	limited   bool    // the service's limit on a session's duration applies
 	bounded   bool    // it lasts no longer than the service's CloseTimeout
@@ -68,10 +69,10 @@ type rules struct {
 // rulesOf has the rules of each state. The search for a connection bounds moving, and the profile's reset timeout bounds
 // completing.
 var rulesOf = [states]rules{
-	relaying:   {leased: true, toBackend: true, limited: true},
-	moving:     {client: never, limited: true},
+	relaying:   {leased: true, toBackend: true, kept: true, limited: true},
+	moving:     {client: whileKept, kept: true, limited: true},
 	answering:  {leased: true, client: always, bounded: true},
-	completing: {leased: true, client: always},
+	completing: {leased: true, kept: true, client: always},
 	closing:    {leased: true, client: always, bounded: true},
 	lingering:  {client: always, bounded: true},
 	gone:       {},
@@ -99,6 +100,8 @@ const (
 	// notServed: the boundary says that the connection cannot serve the session, but that another one may. Nothing that the
 	// backend said has reached the client.
 	notServed
+	// interrupted: the backend must not or cannot go on with the session, and another one may.
+	interrupted
 	// replaced: the boundary says that the client's message was its last, and that the backend is to get the reset instead.
 	replaced
 	// answered: the client has got the last answer that it may expect.
@@ -125,9 +128,10 @@ type event struct {
 	code   frame.CloseCode
 	reason string
 
-	fault bool // the backend is to blame, for the event's reason
-	full  bool // the backend said that it is full
-	owed  bool // the client has ended its part, and the backend may still have something to say to it
+	fault  bool // the backend is to blame, for the event's reason
+	full   bool // the backend said that it is full
+	closed bool // with interrupted: the backend has closed the session with the code
+	owed   bool // the client has ended its part, and the backend may still have something to say to it
 
 	// For actions; no decision depends on it.
 	payload  []byte         // of the close frame that the backend is to get, with owed; valid until handle returns
@@ -144,6 +148,7 @@ type action uint8
 
 const (
 	recordEnd    action = iota // record who ends the session and why
+	undoEnd                    // forget who ends the session and why
 	relayClose                 // tell the backend that the client has ended its part
 	sendReset                  // send the backend the profile's reset instead of the client's last message
 	queueClose                 // send the client a close frame as soon as the frame on its way is complete
@@ -213,6 +218,9 @@ func (l *life) whileRelaying(e *event, do []action) []action {
 		return l.end(e, append(do, recordEnd))
 	case backendLost, unsolicited:
 		return l.endNow(e, append(do, recordEnd))
+	case interrupted:
+		l.enter(moving)
+		return append(do, leaveBackend, startSearch)
 	case replaced:
 		l.enter(completing)
 		return append(do, recordEnd, sendReset)
@@ -233,7 +241,7 @@ func (l *life) whileMoving(e *event, do []action) []action {
 	case found:
 		l.enter(relaying)
 		return append(do, startLeg)
-	case notFound, clientLost, stopped:
+	case notFound, clientLost, clientClosed, clientBroke, stopped:
 		return l.endUnserved(e, append(do, stopSearch, recordEnd))
 	}
 	return do
@@ -254,6 +262,12 @@ func (l *life) whileCompleting(e *event, do []action) []action {
 	switch e.kind {
 	case answered, clientLost, stopped:
 		return l.end(e, do)
+	case interrupted: // the next backend gets the client's last message again
+		if l.discardInput { // a client that has closed needs none
+			return l.endNow(e, append(do, recordEnd))
+		}
+		l.enter(moving)
+		return append(do, undoEnd, leaveBackend, startSearch)
 	case unfit, notServed:
 		e.fault = !e.full
 		return l.end(e, append(do, recordEnd))

@@ -15,7 +15,7 @@ import (
 // plain data. What must always hold is checked after each step, and at the end every session must go.
 func TestLife(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{t: t, oneShot: rapid.Bool().Draw(t, "one-shot"), leased: true, leases: 1}
+		w := &world{t: t, oneShot: rapid.Bool().Draw(t, "one-shot"), assured: rapid.Bool().Draw(t, "assured"), leased: true, leases: 1}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			rapid.SampledFrom(steps).Draw(t, "step").does(w)
 			w.check()
@@ -49,6 +49,7 @@ var steps = []step{
 	{"pool finds none", (*world).noConnection},
 	{"timer expires", (*world).timerExpires},
 	{"operator ends the session", (*world).proxyEnds},
+	{"server fails, another may go on", (*world).interrupts},
 	{"panic", (*world).panics},
 }
 
@@ -57,6 +58,7 @@ type world struct {
 	t       *rapid.T
 	life    life
 	oneShot bool
+	assured bool // what the client sends is kept, and it gets whole messages only
 
 	clientDone  bool // the client has sent its last frame
 	clientEnded bool // its stream has ended
@@ -78,7 +80,7 @@ type world struct {
 }
 
 func (w *world) clientCloses() {
-	if w.clientDone || w.clientEnded || rulesOf[w.life.state].client == never {
+	if w.clientDone || w.clientEnded || w.readsNot() {
 		return
 	}
 	w.clientDone = true
@@ -86,7 +88,7 @@ func (w *world) clientCloses() {
 }
 
 func (w *world) clientBreaks() {
-	if w.clientDone || w.clientEnded || rulesOf[w.life.state].client == never {
+	if w.clientDone || w.clientEnded || w.readsNot() {
 		return
 	}
 	w.clientDone = true
@@ -101,8 +103,19 @@ func (w *world) clientVanishes() {
 	w.happens(event{kind: clientLost, by: byClient, code: frame.AbnormalClosure})
 }
 
+// interrupts is a server that fails, stalls or is to be left.
+func (w *world) interrupts() {
+	if !w.assured || w.life.state != relaying && w.life.state != completing || w.clientEnded {
+		return
+	}
+	w.happens(event{kind: interrupted, by: byBackend, code: frame.InternalError, fault: rapid.Bool().Draw(w.t, "fault")})
+}
+
+// readsNot reports whether the client is not read.
+func (w *world) readsNot() bool { return rulesOf[w.life.state].client == whileKept && !w.assured }
+
 func (w *world) frameBegins() {
-	if !w.leased || w.midFrame {
+	if !w.leased || w.midFrame || w.assured {
 		return
 	}
 	w.midFrame = true
@@ -235,6 +248,9 @@ func (w *world) perform(a action, e *event) {
 			w.t.Fatalf("the end by %v with %v is recorded again: by %v with %v", w.by, w.code, e.by, e.code)
 		}
 		w.recorded, w.by, w.code = true, e.by, e.code
+	case undoEnd:
+		w.must(w.recorded && w.closes == 0 && !w.clientDone && !w.clientEnded, "the end of a session is taken back that has ended")
+		w.recorded = false
 	case relayClose, sendReset:
 		w.must(w.leased, "the backend of a session without a lease is sent something")
 	case queueClose:

@@ -75,6 +75,8 @@ const (
 	timeDuration                       // the limit on the session's duration
 	timeCredential                     // the expiry of the client's credential
 	nextTurn                           // the client may send again, see throttle
+	timeReplay                         // a replay goes on
+	timeWish                           // a wish is carried out by replay
 )
 
 // Expired implements [loop.TimerHandler].
@@ -95,6 +97,10 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 		s.client.Unthrottle()
 	case timeCredential:
 		s.checkCredential()
+	case timeReplay:
+		s.failover.pump()
+	case timeWish:
+		s.failover.considerWish(false)
 	}
 }
 

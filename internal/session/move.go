@@ -28,6 +28,8 @@ type search struct {
 	ended  chan struct{}              // closed when the session does not need a connection any more
 	first  profile.Opening            // the client's first message; static
 	conn   *backend.Conn              // what was found
+	wish   uint64                     // the number of the wish that it is for, while the session goes on where it is; 0 for none
+	begun  bool                       // it runs, or has ended
 }
 
 // newSearch returns a search for a connection of the variant. It ends in vain at until. first is what the connection's backend is sent
@@ -47,6 +49,10 @@ func (s *Session) leaveBackend(e *event) {
 	if e.why == profile.OtherSettings {
 		variant = s.record.Service.Variants.WithSettings(variant, e.settings)
 	}
+	if f := s.failover; f != nil {
+		s.leaveForFailover(e, variant)
+		return
+	}
 	s.search = s.newSearch(variant, time.Now().Add(s.record.Service.QueueTimeout), l.conn.Boundary().Opening())
 	l.conn.End(backend.Ending{
 		Traffic: l.traffic(l.sent), Code: frame.GoingAway, Text: "session moved to another connection", Full: l.full,
@@ -55,14 +61,51 @@ func (s *Session) leaveBackend(e *event) {
 	s.leg = leg{}
 }
 
+// leaveForFailover is leaveBackend for a session that may outlive its server, which has perhaps failed.
+func (s *Session) leaveForFailover(e *event, variant string) {
+	f, l := s.failover, &s.leg
+	ending := backend.Ending{
+		Traffic: l.traffic(l.sent), MidFrame: l.sent.midFrame, Code: frame.GoingAway, Text: "session moved to another connection", Full: l.full,
+		Fault: l.fault, Client: s.record.Client.Addr(),
+	}
+	if e.kind == interrupted && e.closed { // the answer to its close frame
+		ending.Code, ending.Text, ending.ClosedWith = e.code, "", e.code
+	}
+	first := profile.Opening{}
+	if !f.assured {
+		first = l.conn.Boundary().Opening()
+	}
+	if s.search != nil && (variant != s.variant || e.kind != interrupted) {
+		s.stopSearch() // it is for a wish, and for other connections
+	}
+	if s.search == nil {
+		s.search = f.search(variant, first)
+	}
+	f.leave(e)
+	l.conn.End(ending)
+	s.leg = leg{}
+}
+
 // startSearch looks for a connection in a goroutine of its own, which brings the session there.
 func (s *Session) startSearch() {
 	server, service, client, search := s.server, s.record.Service, s.client, s.search
+	switch {
+	case search.conn != nil: // it was found before the session left
+		conn := search.conn
+		search.conn = nil
+		if !client.Post(func() { s.searched(search, conn, nil) }) {
+			conn.ReturnUnused()
+		}
+		return
+	case search.begun:
+		return
+	}
+	search.begun = true
 	started := server.pending.Go(func() {
 		defer server.options.Guard.Recover("search", func() { client.Post(func() { s.searched(search, nil, mistake.Err) }) })
 		conn, ok, err := service.Group.Acquire(&search.waiter)
 		if !ok && err == nil {
-			conn, err = server.queued(server.closing, service, &search.waiter, search.until, search.ended, nil)
+			conn, err = server.queued(server.closing, service, &search.waiter, search.until, search.ended, nil, nil)
 		}
 		ok = client.Post(func() { s.searched(search, conn, err) })
 		if !ok && conn != nil {
@@ -78,6 +121,9 @@ func (s *Session) startSearch() {
 func (s *Session) stopSearch() {
 	if s.search != nil {
 		close(s.search.ended)
+		if conn := s.search.conn; conn != nil && s.search.wish != 0 {
+			conn.ReturnUnused()
+		}
 		s.search = nil
 	}
 }
@@ -91,8 +137,21 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 			conn.ReturnUnused()
 		}
 		return
+	case s.life.state != moving: // for a wish
+		if err == nil && search.waiter.Refused() == nil {
+			s.failover.wishFound(search, conn)
+			return
+		}
+		s.search = nil
+		s.failover.refuseWish("no other connection for it: " + whyNotFound(errors.Join(err, search.waiter.Refused())))
+		return
 	case err == nil && search.waiter.Refused() == nil:
+		search.wish = 0
 		s.join(search, conn)
+		return
+	case search.wish != 0 && s.server.closing.Err() == nil: // any other server will do now
+		s.search = s.failover.search(s.variant, profile.Opening{})
+		s.startSearch()
 		return
 	case s.server.closing.Err() != nil && err != nil:
 		e.class, e.code, e.reason = meter.Shutdown, frame.GoingAway, "shutting down"
@@ -103,6 +162,7 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 	default:
 		e.reason = whyNotFound(err)
 	}
+	s.failover.notFound(&e)
 	s.handle(e)
 }
 
@@ -118,9 +178,11 @@ func whyNotFound(err error) string {
 func (s *Session) join(search *search, conn *backend.Conn) {
 	to := conn.Stream().Home()
 	s.deadline.Take()
+	s.failover.takeTimers()
 	arrived := func() {
 		s.enterShard(s.client.Loop())
 		s.deadline.Put()
+		s.failover.putTimers()
 		conn.Use(func(alive bool) { s.resume(search, conn, alive) })
 	}
 	if !loop.Move(to, arrived, s.client) {
@@ -143,6 +205,8 @@ func (s *Session) resume(search *search, conn *backend.Conn, alive bool) {
 	s.client.Post(func() { // it has been lost since it was found
 		if s.search == search {
 			s.search = s.newSearch(search.waiter.Variant, search.until, search.first)
+			w := &s.search.waiter
+			w.Ahead, w.Avoid, w.Only = search.waiter.Ahead, search.waiter.Avoid, search.waiter.Only
 			s.startSearch()
 		}
 	})

@@ -22,7 +22,8 @@ func TestOrderlyEnd(t *testing.T) {
 				p.ExpectClose(4000, "tab closed")
 				p.ExpectEnd()
 			},
-			fate{"client", 4000, "tab closed", "ended"}, 4000, "tab closed",
+			fate{"client", 4000, "tab closed", "ended"},
+			4000, "tab closed",
 		},
 		"closes without a code": {
 			func(p *wstest.Peer) {
@@ -30,7 +31,8 @@ func TestOrderlyEnd(t *testing.T) {
 				p.ExpectClose(frame.NoStatus, "")
 				p.ExpectEnd()
 			},
-			fate{"client", frame.NoStatus, "", "ended"}, frame.GoingAway, "session ended",
+			fate{"client", frame.NoStatus, "", "ended"},
+			frame.GoingAway, "session ended",
 		},
 		"ends the stream": {
 			func(*wstest.Peer) {}, fate{"client", frame.AbnormalClosure, leftWithoutClose, "ended"}, frame.GoingAway, "session ended",
@@ -43,7 +45,8 @@ func TestOrderlyEnd(t *testing.T) {
 				p.SendBytes([]byte{0x83, 0x80, 0, 0, 0, 0})
 				p.ExpectClose(frame.ProtocolError, "reserved opcode")
 			},
-			fate{"client", frame.ProtocolError, "reserved opcode", "ended"}, frame.GoingAway, "session ended",
+			fate{"client", frame.ProtocolError, "reserved opcode", "ended"},
+			frame.GoingAway, "session ended",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

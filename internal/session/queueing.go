@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/limits"
@@ -41,6 +42,7 @@ type arrival struct {
 	grant    string       // subprotocol to grant if the client offers none that the server has chosen; empty for none
 	hold     *limits.Hold // its places in what is limited; nil before they are taken
 	limitsAt uint64       // the generation of limits at which they were taken
+	told     *telling     // the client was accepted while it waits; nil if it was not
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.
@@ -65,13 +67,27 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 		arrival.until = time.Now().Add(service.QueueTimeout)
 	}
 	arrival.opening.leave(true) // the queue has a limit of its own
-	client := readEarly(nc)
+	begins := arrival.told == nil
+	if begins {
+		arrival.told = newTelling(service, nc, req, arrival)
+	}
 	w := &waiting{
 		arrival: *arrival, service: service, ticket: waiter.Ticket(), killed: make(chan string, 1),
 	}
 	s.registry.addWaiting(w) // until its session begins or it is refused
-	conn, err = s.queued(s.drained, service, waiter, arrival.until, client.left, w.killed)
-	req.Early = append(req.Early, client.stop()...)
+	if t := arrival.told; begins && t != nil && !t.accept(req, arrival, s.board.wait(service, arrival.position)) {
+		if conn, leased := service.Group.Leave(waiter, pool.LeftEarly); leased {
+			conn.ReturnUnused()
+		}
+		return nil, errLeft
+	}
+	client := readEarly(nc, arrival.told)
+	conn, err = s.queued(s.drained, service, waiter, arrival.until, client.left, w.killed, arrival.told)
+	if early := client.stop(); arrival.told != nil {
+		req.Early = arrival.told.received()
+	} else {
+		req.Early = append(req.Early, early...)
+	}
 	if conn != nil && client.hasLeft() {
 		conn.ReturnUnused()
 		return nil, errLeft
@@ -81,29 +97,44 @@ func (s *Server) acquire(service *Service, nc net.Conn, req *handshake.Request, 
 
 // queued waits for the connection of a client in the queue. It returns an error when the time is up, when left is closed because
 // the client left (errLeft), when an operator ends the wait (killed brings the reason), when ctx ends because the process does, or
-// when the service is removed.
+// when the service is removed. A client that was accepted is told its place meanwhile.
 func (s *Server) queued(
-	ctx context.Context, service *Service, waiter *pool.Waiter[*backend.Conn], until time.Time, left <-chan struct{}, killed <-chan string,
+	ctx context.Context, service *Service, waiter *pool.Waiter[*backend.Conn], until time.Time, left <-chan struct{}, killed <-chan string, told *telling,
 ) (*backend.Conn, error) {
 	timeout := time.NewTimer(time.Until(until))
 	defer timeout.Stop()
 	why, err := pool.TimedOut, error(nil)
-	select {
-	case conn := <-waiter.Ready():
-		if refused := waiter.Refused(); refused != nil {
-			return nil, refusal(refused)
+	places, pongs := told.waitsFor()
+	for {
+		select {
+		case p := <-places:
+			if told.tellPlace(p) {
+				continue
+			}
+			why, err = pool.LeftEarly, errLeft
+		case payload := <-pongs:
+			if told.pong(payload) {
+				continue
+			}
+			why, err = pool.LeftEarly, errLeft
+		case conn := <-waiter.Ready():
+			if refused := waiter.Refused(); refused != nil {
+				return nil, refusal(refused)
+			}
+			return conn, nil
+		case <-timeout.C:
+			err = unavailable("no connection came free in time")
+		case <-left:
+			why, err = pool.LeftEarly, errLeft
+		case reason := <-killed:
+			why, err = pool.TurnedAway, &waitEnded{unavailable(reason), frame.ServiceRestart}
+		case <-ctx.Done():
+			why, err = pool.TurnedAway, &waitEnded{unavailable("shutting down"), frame.GoingAway}
+		case <-service.Removed:
+			gone := &handshake.Refusal{Status: http.StatusNotFound, Reason: "the service was removed"}
+			why, err = pool.TurnedAway, &waitEnded{gone, frame.GoingAway}
 		}
-		return conn, nil
-	case <-timeout.C:
-		err = unavailable("no connection came free in time")
-	case <-left:
-		why, err = pool.LeftEarly, errLeft
-	case reason := <-killed:
-		why, err = pool.TurnedAway, unavailable(reason)
-	case <-ctx.Done():
-		why, err = pool.TurnedAway, unavailable("shutting down")
-	case <-service.Removed:
-		why, err = pool.TurnedAway, &handshake.Refusal{Status: http.StatusNotFound, Reason: "the service was removed"}
+		break
 	}
 	conn, leased := service.Group.Leave(waiter, why) // leased if it got a connection at the last moment
 	switch {
@@ -144,18 +175,23 @@ type earlyReader struct {
 	left  chan struct{} // closed when the client has left
 	done  chan struct{} // closed when the goroutine has ended
 	early []byte        // what was received; owned by the goroutine until done is closed
+	told  *telling      // takes it instead; nil for a client that was not accepted
 }
 
-// readEarly starts a goroutine that reads from nc until stop is called.
-func readEarly(nc net.Conn) *earlyReader {
-	r := &earlyReader{nc: nc, left: make(chan struct{}), done: make(chan struct{})}
+// readEarly starts a goroutine that reads from nc until stop is called. A client that was accepted has left when it has sent its close frame,
+// or broken the protocol.
+func readEarly(nc net.Conn, told *telling) *earlyReader {
+	r := &earlyReader{nc: nc, left: make(chan struct{}), done: make(chan struct{}), told: told}
 	_ = nc.SetDeadline(time.Time{}) // the request has been read, so the handshake's deadline no longer applies
 	go func() {
 		defer close(r.done)
-		for len(r.early) < maxEarly { // the rest stays in the socket, and so does the end of the stream
+		for !r.full() { // the rest stays in the socket, and so does the end of the stream
 			var buf [512]byte
 			n, err := nc.Read(buf[:])
-			r.early = append(r.early, buf[:n]...)
+			if !r.take(buf[:n]) {
+				close(r.left)
+				return
+			}
 			if err != nil {
 				if !errors.Is(err, os.ErrDeadlineExceeded) {
 					close(r.left)
@@ -165,6 +201,19 @@ func readEarly(nc net.Conn) *earlyReader {
 		}
 	}()
 	return r
+}
+
+func (r *earlyReader) full() bool {
+	return r.told != nil && r.told.full() || len(r.early) >= maxEarly
+}
+
+// take takes what was read, and returns false if the client has left by what it says.
+func (r *earlyReader) take(b []byte) bool {
+	if r.told != nil {
+		return r.told.take(b)
+	}
+	r.early = append(r.early, b...)
+	return true
 }
 
 // hasLeft reports whether the client has left.

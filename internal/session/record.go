@@ -49,6 +49,7 @@ type Record struct {
 	Class   meter.Class     // of the reason
 	Code    frame.CloseCode // the client's close code; AbnormalClosure if it left without one
 	Outcome backend.Outcome // what became of the backend's connection
+	Moves   uint16          // to other servers, after the session had begun
 	Reason  string
 
 	// Identity is who the client is; nil for nobody. What it points to is immutable.
@@ -71,6 +72,11 @@ func (r *Record) end(who party, class meter.Class, code frame.CloseCode, reason 
 	r.By, r.Class, r.Code, r.Reason, r.Ended = who, class, code, reason, time.Now()
 }
 
+// goOn takes the end back: another server goes on with the session.
+func (r *Record) goOn() {
+	r.By, r.Class, r.Code, r.Reason, r.Ended = 0, meter.NotEnded, 0, "", time.Time{}
+}
+
 // log writes the record as one line, after the session's end.
 func (r *Record) log(log *slog.Logger) {
 	if !log.Enabled(context.Background(), slog.LevelInfo) {
@@ -91,6 +97,7 @@ func (r *Record) log(log *slog.Logger) {
 		slog.String("reason", r.ShownReason()),
 		slog.String("class", r.Class.String()),
 		slog.String("connection_fate", r.Outcome.String()),
+		slog.Int("moves", int(r.Moves)),
 	)...)
 }
 

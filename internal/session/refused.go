@@ -59,6 +59,10 @@ func (s *Server) refuse(nc net.Conn, req *handshake.Request, a arrival, refusal 
 	if s.options.Refused != nil {
 		s.options.Refused(&r)
 	}
+	if a.told != nil { // it has its 101
+		a.told.end(a.told.code, refusal.Reason)
+		return
+	}
 	handshake.Refuse(nc, refusal, handshake.Field{Name: idHeader, Value: a.id.String()})
 }
 
@@ -67,6 +71,10 @@ func (s *Server) left(nc net.Conn, a arrival, err error) {
 	if log := s.options.Log; log.Enabled(context.Background(), slog.LevelDebug) {
 		log.Debug("client left before its session began", "id", a.id.String(), "client", a.client.String(), "path", a.path,
 			"after", time.Since(a.at), "reason", printable.Text(err.Error(), maxReason))
+	}
+	if a.told != nil {
+		a.told.leave()
+		return
 	}
 	_ = nc.Close()
 }

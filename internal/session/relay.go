@@ -34,6 +34,7 @@ func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 	case s.holdsBack():
 		s.client.PauseBefore(b[pos:])
 		return len(b)
+	case s.life.state == moving:
 	case s.life.state != relaying:
 		s.discard(len(b))
 	case s.leg.up.to.Stalled():
@@ -46,7 +47,12 @@ func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 func (s *Session) relayFromClient(b []byte) (pos int) {
 	for {
 		run, err := s.scanner.Next(b[pos:])
-		if s.life.state == relaying {
+		switch {
+		case s.failover != nil:
+			if rulesOf[s.life.state].kept && run.Data > 0 {
+				s.failover.fromClient(b[pos : pos+run.Data])
+			}
+		case s.life.state == relaying:
 			s.leg.up.pass(b[pos:pos+run.Data], run.Boundary)
 		}
 		pos += run.Consumed
@@ -74,6 +80,9 @@ func (s *Session) relayFromClient(b []byte) (pos int) {
 
 // holdsBack reports whether the client's messages wait for the boundary or for another connection.
 func (s *Session) holdsBack() bool {
+	if s.failover != nil {
+		return s.failover.holds()
+	}
 	return s.life.state == moving || s.life.state == relaying && s.leg.hold
 }
 
@@ -88,11 +97,16 @@ func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 	}
 	switch op {
 	case frame.Ping:
-		if s.leg.conn != nil { // without a lease, the client has its close frame, or is not read
+		switch { // otherwise the client has its close frame
+		case s.leg.conn != nil:
 			s.leg.down.sendPong(payload)
+		case s.life.state == moving && s.client.Pending() == 0:
+			writeControl(s.client, frame.Pong, payload, false)
 		}
 	case frame.Close:
-		s.clientClosed(payload)
+		if s.failover == nil || !s.failover.postpones(payload) {
+			s.clientClosed(payload)
+		}
 	}
 }
 
@@ -186,7 +200,14 @@ func (s *Session) fromBackend(b []byte, boundary int, between bool) {
 		s.unsolicitedAnswer(between)
 		return
 	}
-	s.leg.down.pass(b, boundary)
+	if s.failover != nil {
+		conn := s.leg.conn
+		if s.failover.fromServer(b); !s.holds(conn) {
+			return
+		}
+	} else {
+		s.leg.down.pass(b, boundary)
+	}
 	switch {
 	case s.life.state == closing && s.leg.down.closed:
 		s.handle(event{kind: closeSent})
@@ -218,6 +239,10 @@ func (h *backendSide) Stalled(*loop.Conn) {
 // Flushed implements [loop.Handler]: the backend has taken what was kept for it, so the client is read again.
 func (h *backendSide) Flushed(*loop.Conn) {
 	h.leg.up.insertNow()
+	if h.failover != nil {
+		h.failover.pump()
+		return
+	}
 	if !h.leg.hold {
 		h.client.Resume()
 	}

@@ -24,6 +24,7 @@ func (s *Session) retire() {
 	s.timer.Stop()
 	s.deadline.Stop()
 	s.stopSearch()
+	s.endFailover()
 	s.record.end(byProxy, meter.InternalError, frame.InternalError, mistake.Err.Error())
 	if was != lingering {
 		s.tell()
@@ -39,5 +40,14 @@ func (s *Session) tell() {
 	defer func() { _ = recover() }() // it is the same mistake, which was logged
 	if !s.leg.down.midFrame() {
 		s.sendClose()
+	}
+}
+
+// endFailover gives back what is kept for another server.
+func (s *Session) endFailover() {
+	defer func() { _ = recover() }() // the mistake may be there, and was logged
+	if f := s.failover; f != nil {
+		s.failover = nil
+		f.end()
 	}
 }

@@ -31,6 +31,7 @@ func (s *Server) SetServices(services []*Service) {
 		r.byHost = r.byHost || service.Host != ""
 	}
 	s.routes.Store(r)
+	s.startBoard(services)
 }
 
 // find returns the service for a request, or nil. A service of the request's host comes before one of any host; a service of its path

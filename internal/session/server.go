@@ -108,6 +108,7 @@ type Server struct {
 	tls       tlsHandshakes
 	taps      taps
 	openings  unfinished
+	board     board
 	tlsTurns  tlsTurns
 	pending   tasks // goroutines that accept, answer handshakes and search for connections
 

@@ -32,8 +32,9 @@ type Session struct {
 	progress progress   // what the timer has seen while frames pass
 	search   *search    // for another connection; nil for none
 	record   Record
-	limited  *limited // nil while nothing limits the session but its service's limits on each session
-	tap      *tapping // nil while nobody taps the session
+	limited  *limited  // nil while nothing limits the session but its service's limits on each session
+	tap      *tapping  // nil while nobody taps the session
+	failover *failover // nil unless the session may outlive its server, or results are rewritten
 
 	meter    *meter.Backend // of the backend that serves it, or served it last; held
 	controls controls       // of the client
@@ -62,19 +63,23 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	s.client = l.Add(socket, s.handler(), req.Early)
 	waited := s.server.registry.add(s)
 	l.Handling(s.client)
-	protocol := conn.Protocol()
-	if !req.Offers(protocol) {
-		protocol = arrival.grant
+	if arrival.told == nil { // otherwise it was accepted while it waited
+		protocol := conn.Protocol()
+		if !req.Offers(protocol) {
+			protocol = arrival.grant
+		}
+		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
 	}
-	s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
 	s.offerToTaps(conn)
 	greeting := conn.TakeGreeting()
 	if s.tap != nil {
 		s.tap.greet(greeting)
 	}
-	s.client.Write(greeting)
+	if s.failover = newFailover(s, req.URL.RawQuery); s.failover == nil {
+		s.client.Write(greeting)
+	}
 	s.limitDuration()
-	s.startLeg(conn, profile.Opening{})
+	s.startLeg(conn, profile.Opening{}, greeting)
 	if waited != nil {
 		s.killIfWaitEnded(waited)
 	}
@@ -84,17 +89,25 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	s.checkCredential() // it may have been revoked since it was checked
 }
 
-// startLeg begins the lease of conn: frames pass both ways from now on.
-func (s *Session) startLeg(conn *backend.Conn, first profile.Opening) {
+// startLeg begins the lease of conn: frames pass both ways from now on. greeting is what the server has said to the client before its session,
+// if the client has not got that yet.
+func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting []byte) {
 	s.leg = s.newLeg(conn, first)
 	s.countFor(conn.Backend())
 	s.record.Connection = conn.Number()
-	if s.life.moves == 0 {
+	if s.life.moves == 0 && (s.failover == nil || s.failover.legs == 0) {
 		s.record.logStart(s.server.options.Log)
 	}
 	conn.Stream().SetHandler((*backendSide)(s))
 	if s.tap != nil {
 		s.tap.legStarted(conn)
+	}
+	if f := s.failover; f != nil {
+		f.begin(conn, first)
+		f.fromServer(greeting)
+		if !s.holds(conn) {
+			return
+		}
 	}
 	if end := conn.EarlyEnd(); end != nil {
 		s.refusedAtOnce(end)
@@ -135,6 +148,9 @@ func (s *Session) handle(e event) {
 	}
 	if s.life.state != before {
 		s.leg.sent = sent
+		if s.failover != nil && s.life.state != relaying && s.life.state != moving {
+			s.failover.refuseWish("the session is ending")
+		}
 		s.enforce(rulesOf[s.life.state])
 	}
 	for _, a := range do {
@@ -166,8 +182,12 @@ func (s *Session) enforce(r rules) {
 	switch r.client {
 	case always:
 		s.client.Resume()
-	case never:
-		s.client.Pause()
+	case whileKept:
+		if s.failover != nil {
+			s.failover.regulate()
+		} else {
+			s.client.Pause()
+		}
 	}
 }
 
@@ -176,6 +196,8 @@ func (s *Session) perform(a action, e *event) {
 	switch a {
 	case recordEnd:
 		s.recordEnd(e)
+	case undoEnd:
+		s.record.goOn()
 	case relayClose:
 		s.relayClose(e)
 	case sendReset:
@@ -197,7 +219,7 @@ func (s *Session) perform(a action, e *event) {
 	case startLeg:
 		found := s.search
 		s.search = nil
-		s.startLeg(found.conn, found.first)
+		s.startLeg(found.conn, found.first, nil)
 	case endLease:
 		if s.tap != nil {
 			s.tap.ended()
@@ -224,6 +246,7 @@ func (s *Session) moveTo(to *loop.Loop) {
 	}
 	s.timer.Take()
 	s.deadline.Take()
+	s.failover.takeTimers()
 	if s.limited != nil {
 		s.limited.throttle.timer.Take()
 	}
@@ -232,6 +255,7 @@ func (s *Session) moveTo(to *loop.Loop) {
 		s.enterShard(s.client.Loop())
 		s.timer.Put()
 		s.deadline.Put()
+		s.failover.putTimers()
 		if s.limited != nil {
 			s.limited.throttle.timer.Put()
 		}

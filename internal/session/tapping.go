@@ -163,7 +163,7 @@ func (t *tapping) emit(e TapEvent) {
 
 // flush shows the frames that were handled.
 func (t *tapping) flush() {
-	t.client.side.flush(&t.audience, fromClient, t.session.scanner.Frames, true)
+	t.client.side.flush(&t.audience, fromClient, t.session.framesHandled(), true)
 	if b := t.backend; b != nil && t.session.leg.conn == b.conn {
 		b.side.flush(&t.audience, fromBackend, b.conn.Scanner.Frames, true)
 	}
@@ -181,7 +181,7 @@ func (t *tapping) greet(frames []byte) {
 
 // clientStep shows what the boundary makes of a piece of the client's message.
 func (t *tapping) clientStep(step profile.Step, raw []byte, ends bool) {
-	t.step(&t.client.side, fromClient, t.session.scanner.Frames, step, raw, ends)
+	t.step(&t.client.side, fromClient, t.session.framesHandled(), step, raw, ends)
 }
 
 // backendStep is clientStep for the backend's message.
@@ -267,7 +267,7 @@ func (t *tapping) ended() {
 // forgotten ends the taps' part in the session, which is over.
 func (t *tapping) forgotten() {
 	t.ended()
-	t.client.side.flush(&t.audience, fromClient, t.session.scanner.Frames, true)
+	t.client.side.flush(&t.audience, fromClient, t.session.framesHandled(), true)
 	t.session.removeTapping()
 	for _, tap := range t.audience.taps {
 		tap.release(t.session)
@@ -462,3 +462,11 @@ func (h *backendTap) SendPing() { h.inner.(backend.LeaseHolder).SendPing() }
 
 // Apply implements [backend.LeaseHolder].
 func (h *backendTap) Apply(step profile.Step) { h.inner.(backend.LeaseHolder).Apply(step) }
+
+// framesHandled returns how many of the client's data frames were handled.
+func (s *Session) framesHandled() uint64 {
+	if f := s.failover; f != nil && f.streaming {
+		return f.framesBefore + f.outgoing.Frames
+	}
+	return s.scanner.Frames
+}

@@ -29,6 +29,7 @@ func TestOverTLS(t *testing.T) {
 		"UnsolicitedAnswer": TestUnsolicitedAnswer, "ManyClientsFewConnections": TestManyClientsFewConnections,
 		"EndReplacedByReset": TestEndReplacedByReset, "EndInPieces": TestEndInPieces, "HeldBackAndReleased": TestHeldBackAndReleased,
 		"AwaitedGreeting": TestAwaitedGreeting, "Keepalive": TestKeepalive, "Fence": TestFence, "AllBusy": TestAllBusy,
+		"TellsQueue": TestTellsQueue, "ToldInVain": TestToldInVain,
 	} {
 		t.Run(name, test)
 	}

@@ -4,8 +4,10 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
 // wish is an operator's wish, or the rebalancer's, that another backend goes on with an assured session. The session carries it out at its
@@ -81,8 +83,103 @@ func (s *Session) withdrawWish(number uint64) {
 
 // wishPlace returns where the session's wish is kept, or why the session cannot be moved.
 func (s *Session) wishPlace() (place *wish, why string) {
-	return nil, "its service has failover: off"
+	f := s.failover
+	switch {
+	case f == nil || !s.record.Service.Failover:
+		return nil, "its service has failover: off"
+	case !f.assured:
+		return nil, "the session is not assured: " + f.assurance().Why
+	}
+	return &f.wish, ""
 }
 
 // considerWish carries out the session's wish if it can be carried out now. It is called when a wish was made, and when its time has come.
-func (s *Session) considerWish() {}
+func (s *Session) considerWish() {
+	f := s.failover
+	if s.life.state != relaying || f.wish.number == 0 {
+		return
+	}
+	f.searchForWish()
+	f.considerWish(false)
+}
+
+// searchForWish looks for the connection that the session is to move to. The session stays where it is until there is one.
+func (f *failover) searchForWish() {
+	s, w := f.session, &f.wish
+	if w.state != wishPending || s.search != nil && s.search.wish == w.number {
+		return
+	}
+	s.stopSearch()
+	s.search = f.search(s.variant, profile.Opening{})
+	s.search.wish = w.number
+	if w.to != nil {
+		s.search.waiter.Avoid, s.search.waiter.Only = nil, w.to.Pool()
+	}
+	if w.by != 0 {
+		left := max(w.by.Until(), 1)
+		s.search.until = s.search.until.Add(left)
+		f.due.Set(s.client, left, timeWish)
+	}
+	s.startSearch()
+}
+
+// considerWish carries out the session's wish if there is a connection for it, and if the session is at an answered point or the wish's time
+// has come.
+func (f *failover) considerWish(answered bool) {
+	s, w := f.session, &f.wish
+	if s.search == nil || s.search.wish == 0 || s.search.conn == nil || s.life.state != relaying {
+		return
+	}
+	if w.state != wishPending || w.number != s.search.wish { // it was taken back
+		s.stopSearch()
+		return
+	}
+	if f.replaying || !answered && f.window.Next() > f.entries.first && (w.by == 0 || w.by.Until() > 0) {
+		return
+	}
+	w.state = wishMoving
+	s.interrupted(w.cause, event{kind: backendLost, by: byProxy, class: meter.Normal, code: frame.GoingAway, reason: "moved to another backend"})
+	if s.life.state != moving {
+		f.refuseWish("it was moved too often")
+	}
+}
+
+// answeredPoint is called when something was answered for good.
+func (f *failover) answeredPoint() {
+	if f.wish.number != 0 {
+		f.considerWish(true)
+	}
+}
+
+// wishFound goes on with a connection that was found for the wish, while the session relays.
+func (f *failover) wishFound(search *search, conn *backend.Conn) {
+	search.conn = conn
+	f.considerWish(false)
+}
+
+// grantWish notes that the session has moved as wished.
+func (f *failover) grantWish(m *Move) {
+	if w := &f.wish; w.state == wishMoving && w.number != 0 {
+		w.state, w.arrived, w.replayed = wishGranted, f.session.record.Backend, m.Replayed
+	}
+	switch w := &f.wish; {
+	case w.number == 0 || w.state != wishPending: // it has moved for another reason
+	case w.to == nil || w.to == f.session.record.Backend:
+		w.state, w.arrived, w.replayed = wishGranted, f.session.record.Backend, m.Replayed
+	default:
+		f.searchForWish()
+		return
+	}
+	f.due.Stop()
+}
+
+// refuseWish notes why the session stays where it is.
+func (f *failover) refuseWish(why string) {
+	f.due.Stop()
+	if f.wish.isOpen() {
+		f.wish.state, f.wish.why = wishRefused, why
+	}
+	if s := f.session; s.search != nil && s.search.wish != 0 && s.life.state != moving {
+		s.stopSearch()
+	}
+}

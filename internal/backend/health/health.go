@@ -28,6 +28,8 @@ type Limits struct {
 	Parallel  int           // most connections dialed at once; at least 1
 	Failures  int           // in a row, that open the circuit; at least 1
 	SlowStart time.Duration // until a server that was out of service gets its full share; 0 for at once
+	// StallCheck is what brings a server back whose sessions have stalled.
+	StallCheck StallCheck
 }
 
 // Tracker is the health of one server. It is for one goroutine at a time.
@@ -39,6 +41,7 @@ type Tracker struct {
 	probation probation
 	ceiling   ceiling
 	outlier   outlier
+	stall     stall
 	slowStart slowStart
 	sessions  sessionLog
 
@@ -313,7 +316,7 @@ func (t *Tracker) acceptPredial() {
 
 // reconsider decides whether the server is in service, by all that is known of it.
 func (t *Tracker) reconsider(now Instant) {
-	usable := t.circuit.state == Closed && !t.outlier.leftOut && !t.probeDown && !t.canaryDown
+	usable := t.circuit.state == Closed && !t.outlier.leftOut && !t.probeDown && !t.canaryDown && t.stall.state != stalled
 	if usable && !t.usable {
 		t.slowStart.begin(now)
 		t.slowStart.rise(now, t.limits.SlowStart)
@@ -366,7 +369,11 @@ func (t *Tracker) Review(now Instant, c Connections) Permit {
 	if t.ceiling.raise(c.Cap, now) {
 		t.changes = append(t.changes, CeilingChange{0, c.Cap})
 	}
+	stall := t.reviewStall(now)
 	t.permit(&p, now)
+	if stall > 0 {
+		p.Within = min(p.Within, stall)
+	}
 	return p
 }
 
@@ -453,7 +460,7 @@ func (t *Tracker) Changes() []Change {
 	return changes
 }
 
-// Change is a [ReachabilityChange], [CircuitChange], [OutlierChange], [CeilingChange] or [PredialChange].
+// Change is a [ReachabilityChange], [CircuitChange], [OutlierChange], [StallChange], [CeilingChange] or [PredialChange].
 type Change interface{ change() }
 
 // ReachabilityChange reports whether connections can be established, and if not why.

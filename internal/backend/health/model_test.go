@@ -23,6 +23,7 @@ type model struct {
 	broken   int          // sessions that were broken since one went well
 	down     bool         // the last verdict of the probe
 	leftOut  bool         // as it was last decided
+	stalled  bool         // as it was last reported
 	sessions Sessions
 }
 
@@ -37,6 +38,7 @@ func TestModel(t *testing.T) {
 			return time.Duration(rapid.Int64Range(0, int64(d)-1).Draw(t, "random"))
 		})
 		m.health.random, m.health.circuit.random, m.health.ceiling.random, m.health.outlier.random = dice, dice, dice, dice
+		m.health.stall.random = dice
 		m.review()
 		t.Repeat(map[string]func(*rapid.T){
 			"":                    func(*rapid.T) { m.review() },
@@ -48,6 +50,8 @@ func TestModel(t *testing.T) {
 			"session":             m.session,
 			"session is refused":  func(*rapid.T) { m.health.SessionRefused() },
 			"probe":               m.probe,
+			"stall":               m.stall,
+			"check":               m.check,
 			"peers":               m.comparePeers,
 			"settings change":     func(*rapid.T) { m.health.Renew(); m.failed, m.broken = 0, 0 },
 			"limits change":       func(*rapid.T) { m.limits = m.someLimits(); m.health.Configure(m.limits) },
@@ -64,6 +68,8 @@ func (m *model) someLimits() Limits {
 		Parallel:  rapid.IntRange(1, 4).Draw(m.t, "parallel"),
 		Failures:  rapid.IntRange(1, 4).Draw(m.t, "failures"),
 		SlowStart: rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(m.t, "slowStart"),
+
+		StallCheck: rapid.SampledFrom([]StallCheck{NoCheck, ProbeCheck, CanaryCheck}).Draw(m.t, "check"),
 	}
 }
 
@@ -149,6 +155,38 @@ func (m *model) comparePeers(t *rapid.T) {
 	m.leftOut = m.health.ComparePeers(&m.sessions, func() Peers { return peers }, m.now)
 }
 
+// stall has a session stall that began before, or as the present trial.
+func (m *model) stall(t *rapid.T) {
+	e := Stall{Began: m.now, Again: rapid.Bool().Draw(t, "again"), How: "no result"}
+	out := m.health.Stalled() && m.health.Trial() == 0
+	m.health.SessionBegan(m.now)
+	m.health.SessionStalled(e, m.now)
+	if !e.Again && m.health.Usable() && m.health.sessions.open == 1 {
+		t.Error("the only session stalls, and others may begin")
+	}
+	if out && m.health.Usable() {
+		t.Error("a stall brings the server back")
+	}
+	m.health.SessionEnded(SessionEnd{Began: m.now, Neutral: true}, m.now)
+}
+
+// check has the server answer a canary or a probe, or the present trial a result.
+func (m *model) check(t *rapid.T) {
+	switch rapid.IntRange(0, 2).Draw(t, "which") {
+	case 0:
+		if m.health.CanaryAnswered(m.now); m.health.Stalled() {
+			t.Error("a canary does not bring the server back")
+		}
+	case 1:
+		m.health.ProbeAnswered(m.now)
+	case 2:
+		trial := m.health.Trial() > 0
+		if m.health.SessionAnswered(m.now, m.now) != trial || trial && m.health.Stalled() {
+			t.Error("a trial does not bring the server back, or something else does")
+		}
+	}
+}
+
 // review does what the caller does after each event, and checks what it is told.
 func (m *model) review() {
 	m.permit = m.health.Review(m.now, m.connections())
@@ -161,6 +199,11 @@ func (m *model) review() {
 			}
 			opened = opened || c.State == Open && m.circuit == Closed
 			m.circuit = c.State
+		case StallChange:
+			if c.Stalled == m.stalled {
+				m.t.Errorf("it is reported twice that stalled is %v", c.Stalled)
+			}
+			m.stalled = c.Stalled
 		case ReachabilityChange:
 			if c.Reachable {
 				m.failed = 0
@@ -171,8 +214,12 @@ func (m *model) review() {
 	if opened && max(m.failed, m.broken) < m.limits.Failures {
 		m.t.Errorf("the circuit has opened after %d failed dials and %d broken sessions; the limit is %d", m.failed, m.broken, m.limits.Failures)
 	}
-	if want := m.circuit == Closed && !m.down && !m.leftOut; h.Usable() != want {
-		m.t.Errorf("usable: %v; the circuit is %v, probe down: %v, left out: %v", h.Usable(), m.circuit, m.down, m.leftOut)
+	stalled := m.stalled && h.Trial() == 0
+	if want := m.circuit == Closed && !m.down && !m.leftOut && !stalled; h.Usable() != want {
+		m.t.Errorf("usable: %v; the circuit is %v, probe down: %v, left out: %v, stalled: %v", h.Usable(), m.circuit, m.down, m.leftOut, stalled)
+	}
+	if h.Stalled() != m.stalled {
+		m.t.Errorf("stalled: %v, reported: %v", h.Stalled(), m.stalled)
 	}
 	if share := h.Share(); share <= 0 || share > 1 {
 		m.t.Errorf("share %v", share)
@@ -202,16 +249,19 @@ func (m *model) recovers() {
 	}
 	own := m.sessions
 	// The longest backoff with probation behind it, the longest pause of an outlier and slow start, or all steps of the ceiling.
-	end := now + Instant(LastBackoff+2*Probation+outlierMaxPause+m.limits.SlowStart+FullPause+20*raiseEvery)
+	end := now + Instant(checkPatience+LastStallBackoff+LastBackoff+2*Probation+outlierMaxPause+m.limits.SlowStart+FullPause+20*raiseEvery)
 	for now < end {
 		h.ComparePeers(&own, func() Peers { return Peers{Serving: 1} }, now)
 		p := h.Review(now, Connections{Cap: 8})
 		if p.Dials > 0 {
 			h.DialEnded(h.Dial(now), DialResult{Outcome: Established}, now)
 		}
+		if h.Trial() > 0 && h.Usable() {
+			h.SessionAnswered(now, now)
+		}
 		now += Instant(min(p.Within, 5*time.Second))
 	}
-	if !h.Usable() || h.Share() != 1 || h.Ceiling() != 0 || !h.Predial(now) || h.circuit.state != Closed {
+	if !h.Usable() || h.Share() != 1 || h.Ceiling() != 0 || !h.Predial(now) || h.circuit.state != Closed || h.Stalled() {
 		m.t.Errorf("a server that works is not used: %+v", h)
 	}
 	if p := h.Review(now, Connections{Cap: 8}); p.Dials < 1 || p.Replace < 1 {

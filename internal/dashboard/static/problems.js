@@ -17,6 +17,7 @@ export function health(b) {
   if (b.circuit !== "closed") wrong.push([`circuit ${b.circuit}`, b.circuit_since, b.circuit_reason]);
   if (b.probe === "down") wrong.push(["probe fails", b.probe_since, b.probe_reason]);
   if (b.canary === "down") wrong.push(["canary fails", b.canary_since, b.canary_reason]);
+  if (b.stalled) wrong.push(["stalled", b.stalled_since, b.stalled_reason]);
   if (b.outlier) wrong.push(["outlier", b.outlier_since, b.outlier_reason]);
   if (!b.reachable) wrong.push(["unreachable", b.since, b.reason]);
   if (wrong.length > 0) {

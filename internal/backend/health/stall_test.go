@@ -1,0 +1,142 @@
+package health
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+var (
+	alice = netip.MustParseAddr("192.0.2.1")
+	bob   = netip.MustParseAddr("192.0.2.2")
+)
+
+// stalling is a server's health with so many sessions of several clients, at noon.
+func stalling(sessions int, check StallCheck) *Tracker {
+	h := New(Limits{Parallel: 4, Failures: 5, SlowStart: 10 * time.Second, StallCheck: check})
+	h.stall.random = func(time.Duration) time.Duration { return 0 }
+	h.SessionBegan(noon - 60e9)
+	h.SessionEnded(SessionEnd{Client: alice, Began: noon - 60e9}, noon-60e9)
+	h.SessionBegan(noon - 60e9)
+	h.SessionEnded(SessionEnd{Client: bob, Began: noon - 60e9}, noon-60e9)
+	for range sessions {
+		h.SessionBegan(noon - 60e9)
+	}
+	return h
+}
+
+func from(client netip.Addr) Stall {
+	return Stall{Client: client, Began: noon - 60e9, How: "no result for 5s"}
+}
+
+// expectStall compares what the health says after a review.
+func expectStall(t *testing.T, h *Tracker, now Instant, usable bool, trial int) {
+	t.Helper()
+	h.Review(now, Connections{Cap: 8})
+	if h.Usable() != usable || h.Trial() != trial {
+		t.Errorf("%v after noon: usable %v, trial %d; want %v, %d", time.Duration(now-noon), h.Usable(), h.Trial(), usable, trial)
+	}
+}
+
+func at(after time.Duration) Instant { return noon + Instant(after) }
+
+func TestWhoseStallsCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		sessions int
+		stalls   []Stall
+		every    time.Duration
+		out      bool
+	}{
+		"the only session":                          {1, []Stall{from(alice)}, 0, true},
+		"the only session, which stalls anywhere":   {1, []Stall{{Client: alice, Again: true}}, 0, false},
+		"one of two":                                {2, []Stall{from(alice)}, 0, false},
+		"two clients":                               {30, []Stall{from(alice), from(bob)}, time.Second, true},
+		"one client twice":                          {30, []Stall{from(alice), from(alice)}, time.Second, false},
+		"two clients, one of which stalls anywhere": {30, []Stall{from(alice), {Client: bob, Again: true}}, time.Second, true},
+		"two clients, far apart":                    {30, []Stall{from(alice), from(bob)}, 2 * time.Minute, false},
+	} {
+		h := stalling(c.sessions, NoCheck)
+		now := noon
+		for _, e := range c.stalls {
+			h.SessionStalled(e, now)
+			now += Instant(c.every)
+		}
+		if h.Usable() == c.out || h.Stalled() != c.out {
+			t.Errorf("%s: usable %v, stalled %v", name, h.Usable(), h.Stalled())
+		}
+	}
+	// Where all clients have one address, as behind a proxy, that address counts twice.
+	h := New(Limits{Parallel: 4, Failures: 5})
+	for range 3 {
+		h.SessionBegan(noon - 60e9)
+	}
+	h.SessionEnded(SessionEnd{Client: alice, Began: noon - 60e9}, noon)
+	h.SessionStalled(from(alice), noon)
+	if h.SessionStalled(from(alice), noon); h.Usable() {
+		t.Error("two stalls count as one because all clients have one address")
+	}
+}
+
+// A server comes back by one session after the other, and is left alone twice as long each time that one stalls.
+func TestTrialsAfterStall(t *testing.T) {
+	h := stalling(1, NoCheck)
+	h.SessionStalled(from(alice), noon)
+	h.SessionEnded(SessionEnd{Client: alice, Began: noon - 60e9, Fault: "stalled"}, noon)
+	expectStall(t, h, noon, false, 0)
+	expectStall(t, h, at(FirstStallBackoff-1), false, 0)
+	expectStall(t, h, at(FirstStallBackoff), true, 1)
+	expectStall(t, h, at(FirstStallBackoff+trialEvery-1), true, 1)
+	expectStall(t, h, at(FirstStallBackoff+trialEvery), true, 2) // the first has nothing to say
+	now := at(time.Minute)
+	if h.SessionAnswered(noon-60e9, now) {
+		t.Error("a session that began before the stall is no trial")
+	}
+	h.SessionBegan(now)
+	h.SessionStalled(Stall{Client: bob, Began: now}, now)
+	expectStall(t, h, now, false, 0)
+	expectStall(t, h, now+Instant(2*FirstStallBackoff)-1, false, 0)
+	now += Instant(2 * FirstStallBackoff)
+	expectStall(t, h, now, true, 1)
+	if share := h.Share(); share > 0.2 {
+		t.Errorf("a trial has a share of %v", share)
+	}
+	h.SessionBegan(now)
+	if !h.SessionAnswered(now, now) {
+		t.Error("the trial's result changes nothing")
+	}
+	expectStall(t, h, now+1, true, 0)
+	if h.Stalled() || h.Share() > 0.2 {
+		t.Errorf("stalled %v, share %v; it is to start slowly", h.Stalled(), h.Share())
+	}
+	var told []Change
+	for _, c := range h.Changes() {
+		if s, ok := c.(StallChange); ok {
+			told = append(told, s)
+		}
+	}
+	if len(told) != 2 || told[0] != (StallChange{true, "no result for 5s"}) || told[1] != (StallChange{}) {
+		t.Errorf("told %+v", told)
+	}
+}
+
+func TestChecksAfterStall(t *testing.T) {
+	h := stalling(1, CanaryCheck)
+	h.SessionStalled(from(alice), noon)
+	expectStall(t, h, at(FirstStallBackoff), false, 0)
+	h.ProbeAnswered(at(FirstStallBackoff))
+	expectStall(t, h, at(time.Minute), false, 0)
+	h.CanaryAnswered(at(time.Minute))
+	expectStall(t, h, at(time.Minute), true, 0)
+
+	h = stalling(1, CanaryCheck) // which cannot be played
+	h.SessionStalled(from(alice), noon)
+	expectStall(t, h, at(checkPatience-1), false, 0)
+	expectStall(t, h, at(checkPatience), true, 1)
+
+	h = stalling(1, ProbeCheck)
+	h.SessionStalled(from(alice), noon)
+	h.ProbeAnswered(at(time.Second)) // it answered then, too, while it was stalled
+	expectStall(t, h, at(time.Minute), false, 0)
+	h.ProbeAnswered(at(time.Minute))
+	expectStall(t, h, at(time.Minute), true, 1) // that it can be reached is not enough
+}

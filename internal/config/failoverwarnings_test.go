@@ -1,0 +1,46 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// What a service asks for, and its profile cannot do, is said with the reason.
+func TestFailoverWarnings(t *testing.T) {
+	for _, c := range []struct {
+		profile string
+		change  func(*Service)
+		want    []string
+	}{
+		{"vosk", func(*Service) {}, nil},
+		{"one-shot", func(s *Service) { s.Failover = "off" }, nil},
+		{"one-shot", func(*Service) {}, []string{"sessions of the profile one-shot cannot be moved: nothing is known about the server"}},
+		{"funasr", func(*Service) {}, []string{"which clients of the profile funasr can tell: words at the place"}},
+		{"deepgram", func(*Service) {}, []string{"by the profile deepgram the audio is compressed or in a container unless the client says otherwise"}},
+		{"vosk", func(s *Service) { s.ReplayWindow = 4900 * time.Millisecond }, []string{"has a replay-window of 4.9s, but many utterances are longer"}},
+		{"one-shot", func(s *Service) { s.ReplayWindow = time.Second }, []string{"cannot be moved"}},
+		{"whisperlivekit", func(s *Service) { s.Failover, s.StallTimeout = "off", time.Second }, []string{"nothing in the profile whisperlivekit tells a stalled server"}},
+		{"vosk", func(s *Service) { s.StallTimeout = time.Second }, nil},
+	} {
+		p, err := profile.Named(c.profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := DefaultService()
+		s.Profile, s.Failover = c.profile, "replay"
+		c.change(&s)
+		got := s.failoverWarnings("stt", p.Failover())
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %q; want %q", c.profile, got, c.want)
+			continue
+		}
+		for i, want := range c.want {
+			if !strings.Contains(got[i], want) || !strings.HasPrefix(got[i], "the service stt has ") {
+				t.Errorf("%s: %q; want %q", c.profile, got[i], want)
+			}
+		}
+	}
+}

@@ -1,0 +1,20 @@
+package services
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// failoverOf returns what becomes of a service's sessions whose backends die, stall or are drained, without what was counted; nil if the
+// service says nothing about it.
+func failoverOf(c *config.Service, p *profile.Profile) *api.ServiceFailover {
+	if !c.Replays() && c.StallTimeout == 0 {
+		return nil
+	}
+	can := p.Failover()
+	return &api.ServiceFailover{
+		Mode: c.Failover, Verdict: can.Verdict.String(), Why: can.Why, WindowSeconds: c.ReplayWindow.Seconds(),
+		StallTimeoutSeconds: c.StallTimeout.Seconds(), Rebalance: c.Rebalance,
+	}
+}

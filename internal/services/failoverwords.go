@@ -1,0 +1,38 @@
+package services
+
+import (
+	"fmt"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+)
+
+// DescribeFailover says for each service of a snapshot what becomes of sessions whose server dies, and what is likely to be a mistake in that.
+func DescribeFailover(snapshot *config.Snapshot) (described map[string]string, warnings []string, err error) {
+	p, err := newPlan(snapshot, nil, nothingFound)
+	if err != nil {
+		return nil, nil, err
+	}
+	described = make(map[string]string)
+	profiles := make(map[string]*profile.Profile)
+	for name, s := range p.services {
+		profiles[s.Profile] = s.profile
+		described[name] = failoverWords(s.Replays(), s.profile.Failover())
+	}
+	return described, snapshot.FailoverWarnings(func(name string) *profile.Profile { return profiles[name] }), nil
+}
+
+// failoverWords says what becomes of sessions whose server dies. replays tells whether the service asks for failover.
+func failoverWords(replays bool, can *profile.Failover) string {
+	switch {
+	case replays && can.Verdict == profile.Full:
+		return "replay, full: clients see none of it"
+	case replays && can.Verdict == profile.Visible:
+		return "replay, visible: " + can.Why
+	case replays:
+		return "none: " + can.Why
+	case can.Verdict == profile.Never:
+		return "off"
+	}
+	return fmt.Sprintf("off; the profile offers replay (%s)", can.Verdict)
+}

@@ -1,0 +1,100 @@
+package session
+
+import (
+	"sync"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+// board tells waiting clients their places, of services that want that. One goroutine looks at the queues once a second; it begins with the
+// first such service, and ends with the server.
+type board struct {
+	mu      sync.Mutex
+	started bool                                     // guarded by mu
+	rates   map[*pool.Group[*backend.Conn]]*waitRate // guarded by mu
+}
+
+// boardPeriod is how often a waiting client is told its place at most.
+const boardPeriod = time.Second
+
+// startBoard starts the board when a service needs it.
+func (s *Server) startBoard(services []*Service) {
+	for _, service := range services {
+		if !service.tellsQueue() {
+			continue
+		}
+		s.board.mu.Lock()
+		if !s.board.started {
+			s.board.started = s.pending.Go(s.runBoard)
+		}
+		s.board.mu.Unlock()
+		return
+	}
+}
+
+func (s *Server) runBoard() {
+	defer s.options.Guard.Recover("board", func() {})
+	tick := time.NewTicker(boardPeriod)
+	defer tick.Stop()
+	for {
+		s.updateBoard(time.Now())
+		select {
+		case <-tick.C:
+		case <-s.closing.Done():
+			return
+		}
+	}
+}
+
+// updateBoard samples the rates, and tells each waiting client its place. It is called by one goroutine.
+func (s *Server) updateBoard(now time.Time) {
+	s.board.sample(now, s.routes.Load())
+	_, clients := s.registry.all()
+	told := false
+	for _, w := range clients {
+		told = told || w.arrival.told != nil
+	}
+	if !told {
+		return
+	}
+	places := placesOf(clients)
+	for _, w := range clients {
+		if t := w.arrival.told; t != nil {
+			t.offer(place{places[w], s.board.wait(w.service, places[w])})
+		}
+	}
+}
+
+// sample counts the leases that have ended, and forgets services that are gone.
+func (b *board) sample(now time.Time, r *routes) {
+	ended := make(map[*pool.Group[*backend.Conn]]uint64)
+	for _, service := range r.services {
+		if service.tellsQueue() {
+			ended[service.Group] = service.Group.LeasesEnded()
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rates := make(map[*pool.Group[*backend.Conn]]*waitRate, len(ended))
+	for group, n := range ended {
+		rate := b.rates[group]
+		if rate == nil {
+			rate = new(waitRate)
+		}
+		rate.sample(now, n)
+		rates[group] = rate
+	}
+	b.rates = rates
+}
+
+// wait returns how many seconds a client waits at this place of a service's queue; -1 if nobody knows.
+func (b *board) wait(service *Service, place int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if rate := b.rates[service.Group]; rate != nil {
+		return rate.wait(place)
+	}
+	return -1
+}

@@ -1,0 +1,274 @@
+package session
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/replay"
+)
+
+// A session can outlive its server: what its client has sent and no server has answered for good is kept, and another server gets it.
+//
+//   - failover.go: what a session needs for that, when it is assured and when not
+//   - failoverup.go: from the client to the server: the window and its cursor
+//   - failoverdown.go: from the server to the client: whole messages, judged
+//   - failovermove.go: leaving a server, and the replay to the next one
+//   - assembly.go: whole messages from frames
+//
+// A session is assured while another server could go on with it. Then each message of the client becomes an entry of the window, and a
+// cursor goes over the entries: those before it were sent to the present server. Messages that come now and a replay take the same path;
+// the cursor is just at the end, or not. The server gets whole messages only, and so does the client.
+//
+// A session that loses its assurance goes on: its client's messages stream to the server piece by piece, as without failover. It is
+// assured again when everything that the client has sent is answered, unless something is in the way for good.
+
+// failover is what a session needs to outlive its server. It is owned by the session's loop, keeps no closure, and does not exist for a
+// session whose service and profile need none of it.
+type failover struct {
+	session *Session         // static
+	tracker *profile.Tracker // static
+	kept    bool             // static: the service keeps what clients send, so that the session may be assured
+
+	// Why the session is not assured, if it is kept.
+	assured   bool
+	streaming bool // the client's messages go to the server as they come
+	forGood   bool // it will not be assured again
+	unassured meter.Unassured
+	why       string
+	logged    bool // the log has a line about that
+
+	// From the client to the server: failoverup.go.
+	up           assembly
+	window       replay.Window
+	entries      entryList // of the window's messages
+	cursor       int64     // number of the next message that the present server gets
+	reached      int64     // what any server has got: the highest cursor
+	resent       []configured
+	rest         []byte        // data frames that wait: the client is not read meanwhile
+	outgoing     frame.Scanner // of what streams to the server
+	framesBefore uint64        // for taps: frames that outgoing has not counted
+	sent         uint64        // messages that the present server has got, without those that outgoing has counted
+	first        profile.Entry // of the client's first message
+	closing      []byte        // the payload of the client's close frame, which waits until all is sent; nil for none
+	limit        int64         // bytes of audio that the service's ReplayWindow is; 0 as long as that is not known
+	pumping      bool
+	leftAlone    bool // nothing was answered since the session moved, so that what is kept may be older than the window for a while
+
+	// From the server to the client: failoverdown.go.
+	down  assembly
+	signs uint32 // messages that show that the server works
+
+	// Moves: failovermove.go.
+	legs      int
+	began     loop.Instant     // the present leg, if it is not the first
+	from      profile.Position // the first audio of the present leg
+	replaying bool             // the present server gets what was kept
+	caughtUp  bool             // it has got what the former one had
+	timer     loop.Timer       // the next step of the replay
+	due       loop.Timer       // when the wish is carried out by replay
+	lost      lost             // the server that was left last
+	crashes   uint8            // servers in a row that failed soon after they got the replay
+	period    loop.Instant     // when inPeriod was 0
+	inPeriod  uint16           // moves since then
+	moves     []Move           // the last few
+	relayed   meter.Relayed    // over former legs
+	wish      wish             // see wish.go
+}
+
+// lost is a server that a session has left, and how the session ends if no other goes on with it.
+type lost struct {
+	backend  *backend.Backend
+	cause    meter.Cause
+	at       loop.Instant
+	answered profile.Position
+	waits    bool // the client has got nothing from another server yet
+	moved    bool // another server has begun to go on
+	noted    bool // and has got what this one had
+
+	by     party
+	class  meter.Class
+	code   frame.CloseCode
+	reason string
+}
+
+// Move is a session's move from one server to the next.
+type Move struct {
+	At       time.Time // when the session left
+	From, To string    // backends
+	Cause    meter.Cause
+	Replayed time.Duration // audio that the next server got again
+	Took     time.Duration // until that had got all that the former one had; 0 before that
+}
+
+// maxMovesShown is how many moves of a session are remembered.
+const maxMovesShown = 16
+
+// newFailover returns what a session needs to outlive its server, nil for nothing. query is the raw query of its client's URL.
+func newFailover(s *Session, query string) *failover {
+	service := s.record.Service
+	says := service.Profile.Failover()
+	kept := service.Failover && says.Verdict != profile.Never && s.server.options.Replay != nil
+	watched := service.StallTimeout > 0 && says.Stall != profile.StallNone
+	if !kept && !watched && !says.Continues {
+		return nil
+	}
+	f := &failover{session: s, tracker: profile.NewTracker(service.Profile, query), kept: kept, assured: kept, caughtUp: true}
+	if kept {
+		f.window.SetArena(s.server.options.Replay)
+	} else {
+		f.stream()
+	}
+	return f
+}
+
+// entryList is the entries of a window's messages, from the first that is kept on.
+type entryList struct {
+	list  []profile.Entry
+	head  int   // index of the first
+	first int64 // its number
+}
+
+func (l *entryList) add(e profile.Entry) {
+	if l.head > 32 && l.head > len(l.list)/2 {
+		l.list = l.list[:copy(l.list, l.list[l.head:])]
+		l.head = 0
+	}
+	l.list = append(l.list, e)
+}
+
+func (l *entryList) at(number int64) profile.Entry { return l.list[l.head+int(number-l.first)] }
+
+// drop forgets the first entry.
+func (l *entryList) drop() {
+	l.head++
+	l.first++
+}
+
+// clear forgets all entries. The next one has that number.
+func (l *entryList) clear(next int64) { *l = entryList{first: next} }
+
+// lose takes the session's assurance away. All that was kept must have been sent, or will be before anything else.
+func (f *failover) lose(reason meter.Unassured, why string, forGood bool) {
+	f.forGood = f.forGood || forGood
+	if !f.assured {
+		return
+	}
+	s := f.session
+	f.assured, f.unassured, f.why = false, reason, why
+	s.meter.LostAssurance(reason)
+	f.refuseWish("the session is not assured any more: " + why)
+	if !f.logged {
+		f.logged = true
+		s.server.options.Log.Info("session is not assured any more", append(attrs(s.record.identity()), slog.String("reason", why))...)
+	}
+	if f.atEnd() {
+		f.stream()
+	}
+}
+
+func attrs(list []slog.Attr) (all []any) {
+	for _, a := range list {
+		all = append(all, a)
+	}
+	return all
+}
+
+// stream lets the client's messages stream to the server, from a message boundary on. Nothing is kept.
+func (f *failover) stream() {
+	f.streaming = true
+	f.window.Free()
+	f.cursor, f.reached = f.window.Next(), f.window.Next()
+	f.entries.clear(f.cursor)
+	f.outgoing, f.framesBefore = frame.NewClientScanner(0), f.session.scanner.Frames
+	if conn := f.session.leg.conn; conn != nil {
+		f.session.leg.up.scanner = &f.outgoing
+		f.outgoing.Inspect = conn.Boundary().Inspect(profile.FromClient)
+	}
+}
+
+// assureAgain assures the session again if all that its client has sent is answered.
+func (f *failover) assureAgain() {
+	s := f.session
+	switch {
+	case f.assured || !f.kept || f.forGood || !f.streaming || s.life.state != relaying || s.leg.first != nil:
+		return
+	case !f.up.between() || !f.outgoing.AtMessageBoundary() || len(f.rest) > 0 || f.down.skipping:
+		return
+	case f.tracker.Whole() != "" || f.tracker.Answered() < f.tracker.Received() || f.tracker.Received() == 0:
+		return
+	}
+	f.assured, f.streaming = true, false
+	f.sent += f.outgoing.Messages
+	f.outgoing = frame.NewClientScanner(0)
+	s.leg.up.scanner = nil
+	s.scanner.Inspect = 0
+}
+
+// end gives everything back.
+func (f *failover) end() {
+	f.timer.Stop()
+	f.due.Stop()
+	f.refuseWish("the session has ended")
+	f.up.reset()
+	f.down.reset()
+	f.window.Free()
+	f.entries.clear(f.window.Next())
+	f.rest, f.resent = nil, nil
+}
+
+// takeTimers takes the timers off their loop before the session moves to another one, and putTimers puts them there.
+func (f *failover) takeTimers() {
+	if f != nil {
+		f.timer.Take()
+		f.due.Take()
+	}
+}
+
+func (f *failover) putTimers() {
+	if f != nil {
+		f.timer.Put()
+		f.due.Put()
+	}
+}
+
+// Assurance is whether another server could go on with a session, and what is kept for that.
+type Assurance struct {
+	Assured bool
+	Why     string // if it is not assured
+	// Kept is what is kept in bytes, and Memory what that takes of the process's replay-memory.
+	Kept, Memory int64
+	// Audio is how long the audio lasts that the client has sent, and Answered up to where that is answered for good. Both are 0 as long
+	// as the format is not known.
+	Audio, Answered time.Duration
+	Moves           []Move // the last few
+}
+
+// Lag returns how much audio is not answered.
+func (a *Assurance) Lag() time.Duration { return a.Audio - a.Answered }
+
+// assurance describes the session's failover; nil if it has none.
+func (f *failover) assurance() *Assurance {
+	if f == nil {
+		return nil
+	}
+	t := f.tracker
+	a := &Assurance{
+		Assured: f.assured, Why: f.why, Kept: f.window.Size(), Memory: f.window.Memory(),
+		Audio: t.Duration(int64(t.Received())), Answered: t.Duration(int64(t.Answered())),
+		Moves: append([]Move(nil), f.moves...),
+	}
+	switch service := f.session.record.Service; {
+	case f.assured:
+		a.Why = ""
+	case !service.Failover:
+		a.Why = "its service has failover: off"
+	case !f.kept:
+		a.Why = service.Profile.Failover().Why
+	}
+	return a
+}
