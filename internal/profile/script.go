@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,6 +94,11 @@ func (p *Profile) SaysReady(op frame.Opcode, payload []byte) bool {
 // Unanswered reports whether this message of a client gets no reply, on a server that replies to each message.
 func (p *Profile) Unanswered(op frame.Opcode, payload []byte) bool {
 	return p.program.fromClient.match(op, payload, 0).class&isUnanswered != 0
+}
+
+// ByUtterance reports whether final results answer what was sent some time before, since they have no times.
+func (f *Failover) ByUtterance() bool {
+	return slices.ContainsFunc(f.answered, func(a answerSpec) bool { return a.by == MeansUtterance })
 }
 
 // Trusting returns the profile with the doubts accepted that keep its way of reuse from being in force, so that it can be tried.

@@ -50,6 +50,10 @@ func (r *run) move() {
 	if f.Verdict == profile.Visible {
 		says = "a session that moves to another connection goes on: " + f.Why
 	}
+	if why := r.relayed.tracker.Whole(); why != "" {
+		r.claim("move", says, NotTried, why)
+		return
+	}
 	same, alike, tried := 0, "", 0
 	for i, recording := range r.Recordings {
 		for range cutsPerRecording {
@@ -197,7 +201,7 @@ func (r *run) occupy(l *link) error {
 	if err != nil {
 		return err
 	}
-	for until := time.Now().Add(100 * time.Millisecond); ; {
+	for until := time.Now().Add(min(r.Watch, 100*time.Millisecond)); ; {
 		m, err := l.Receive(until)
 		switch {
 		case errors.Is(err, speaker.ErrTimeout):

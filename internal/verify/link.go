@@ -24,7 +24,7 @@ type link struct {
 	closing  *speaker.CloseError // what the client gets after inQueue
 	lost     error
 	heard    int64 // bytes of audio in earlier sessions
-	sessions int
+	own      int64 // bytes of audio that the proxy itself has sent since the session began
 	journal  *journal
 	// direct tells that nothing is presented to the boundary: the connection is a client's own.
 	direct bool
@@ -79,7 +79,7 @@ func (l *link) begin() {
 		l.inQueue = append(l.inQueue, speaker.Message{Opcode: op, Payload: payload})
 	}
 	l.then = profile.Continue
-	l.sessions++
+	l.own = 0
 	l.apply(l.boundary.Begin(rand.Uint64()))
 }
 
@@ -175,7 +175,11 @@ func (l *link) apply(s profile.Step) {
 		if s.Send[i].Binary {
 			m.Opcode = frame.Binary
 		}
-		l.journal.sent(m, "reset")
+		if m.Opcode == frame.Binary { // the server counts silence of the reset as audio
+			l.heard += int64(len(m.Payload))
+			l.own += int64(len(m.Payload))
+		}
+		l.journal.sent(m, "by the proxy")
 		if err := l.conn.Send(m); err != nil && l.lost == nil {
 			l.lost = err
 		}

@@ -26,7 +26,6 @@ type relay struct {
 	moved    bool
 	inQueue  []speaker.Message
 	finals   []speaker.Message // results that are not revised any more, as the client gets them
-	cutFrom  profile.Position  // where the next server begins
 	signs    []time.Duration   // when messages came that show that the server works
 	began    time.Time
 	problem  string // what is wrong with the tracker's bookkeeping

@@ -74,12 +74,12 @@ func (r *run) reuse(m manner, order int) (int, error) {
 	r.journal.note("the session has ended")
 	for i, next := range []int{other, one, other} {
 		if err := l.end(time.Now().Add(r.Wait + r.claims.Settle)); err != nil {
-			if i == 0 && m.early && !r.claims.Early && l.reason == profile.LeftEarly {
+			if i == 0 && m.early && !r.claims.Early && (l.reason == profile.LeftEarly || l.reason == profile.Left) {
 				return 0, nil
 			}
 			return 0, err
 		}
-		if err := l.quiet(50 * time.Millisecond); err != nil {
+		if err := l.quiet(min(r.Watch, 50*time.Millisecond)); err != nil {
 			return 0, err
 		}
 		if i == 2 {

@@ -27,6 +27,8 @@ type Options struct {
 	Connections int
 	// Wait bounds each wait for the server.
 	Wait time.Duration
+	// Watch is for how long a server is watched that should say nothing; default 500 ms.
+	Watch time.Duration
 	// Pace is how many times faster than real time audio is sent.
 	Pace float64
 	// Settings begins a session with settings that no other session may inherit, instead of the profile's; nil for those.
@@ -68,10 +70,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		Options: o, ctx: ctx, trust: o.Profile.Trusting(), claims: o.Profile.Claims(), dice: rand.New(rand.NewPCG(o.Seed, 1)), journal: newJournal(),
 		volatile: make(map[string]bool),
 	}
+	if r.Watch <= 0 {
+		r.Watch = 500 * time.Millisecond
+	}
 	if r.Progress == nil {
 		r.Progress = func(string) {}
 	}
-	r.report = Report{Profile: o.Profile.Name, Server: o.Target.Server(), At: time.Now().UTC().Truncate(time.Second)}
+	server, _, _ := strings.Cut(o.Target.Server(), "?")
+	r.report = Report{Profile: o.Profile.Name, Server: server, At: time.Now().UTC().Truncate(time.Second)}
 	began := time.Now()
 	defer r.hang()
 	err := r.sessions()
@@ -156,7 +162,7 @@ func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut
 	line := newRelay(r.trust, l)
 	line.cut, line.other = cut, r.pooled
 	result, err := recording.Speak(r.ctx, line, o)
-	line.link.heard = line.tracker.Heard()
+	line.link.heard = line.tracker.Heard() + line.link.own
 	if err == nil && !result.Complete && o.Cut == 0 && !o.Impatient {
 		err = errors.New("the session did not come to its end")
 	}
@@ -226,16 +232,13 @@ func (r *run) sessions() error {
 	return nil
 }
 
-// afterLast is for how long direct sessions are watched after their last message.
-const afterLast = 500 * time.Millisecond
-
 // after watches what the server does after the last message of a direct session.
 func (r *run) after(l *link, result *speaker.Result) {
 	if result.Closed != nil {
 		r.ended = "closes"
 		return
 	}
-	wait := afterLast
+	wait := r.Watch
 	if r.Profile.EndCloses {
 		wait = min(5*time.Second, r.Wait)
 	}
@@ -278,7 +281,7 @@ func (r *run) greeting() {
 	if !r.claims.Greeting && r.Profile.Declared == profile.OneShot {
 		return // what it says goes to the client that gets the connection
 	}
-	says, limit := "the server says nothing before its client", 300*time.Millisecond
+	says, limit := "the server says nothing before its client", r.Watch
 	if r.claims.Greeting {
 		says, limit = "the server greets", r.Wait
 	}
@@ -347,7 +350,7 @@ func (r *run) order() {
 	const says = "nothing follows the last message of a session"
 	switch {
 	case len(r.late) == 0:
-		r.claim("order", says, Holds, fmt.Sprintf("nothing came for %v after it", afterLast))
+		r.claim("order", says, Holds, fmt.Sprintf("nothing came for %v after it", r.Watch))
 	case r.Profile.Declared == profile.Quiet:
 		r.claim("order", says, Holds, fmt.Sprintf("messages did, which the profile allows for %v: %.100s", r.claims.Settle, r.late[0]))
 	case r.Profile.Declared == profile.Tagged:
@@ -403,9 +406,13 @@ func (r *run) answeredTimes() {
 	answered, sent := t.Duration(int64(t.Answered())), t.Duration(int64(t.Delivered()))
 	switch {
 	case t.Whole() != "":
-		r.claim("answered", says, Fails, t.Whole())
+		r.claim("answered", says, NotTried, t.Whole())
 	case r.relayed.problem != "":
 		r.claim("answered", says, Fails, r.relayed.problem)
+	case len(r.relayed.finals) == 0:
+		r.claim("answered", says, NotTried, "no result was one that the profile takes for final")
+	case t.Answered() == 0 && r.Profile.Failover().ByUtterance():
+		r.claim("answered", says, NotTried, fmt.Sprintf("the recording of %v is too short for the margin of answered: use longer ones", sent.Round(time.Millisecond)))
 	case t.Answered() == 0:
 		r.claim("answered", says, Fails, fmt.Sprintf("%d final results answered nothing", len(r.relayed.finals)))
 	default:
