@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover clean
+.PHONY: help licences build demo demo-failover demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ $(POCKETSPHINX)/ready: examples/pocketsphinx/requirements.txt
 
 demo-stt: build $(POCKETSPHINX)/ready ## Run the demonstration with real recognisers, which it installs; fails if the proxy changes a letter (STT_FLAGS)
 	@$(GO) run ./examples/stt -profile $(STT_PROFILE) -python $(POCKETSPHINX)/bin/python $(STT_FLAGS)
+
+demo-failover: build $(POCKETSPHINX)/ready ## Watch transcripts go on while recognisers are killed; fails if a final result is lost, repeated or different (FAILOVER_FLAGS)
+	@$(GO) run ./examples/stt -servers 4 -clients 2 -rounds 1 -kill 4s -python $(POCKETSPHINX)/bin/python $(FAILOVER_FLAGS)
 
 test-stt: ## Test the example recogniser, and the proxy in front of it (skipped if it cannot be installed)
 	@if $(MAKE) --no-print-directory $(POCKETSPHINX)/ready; then \
@@ -169,7 +172,7 @@ chaos: build ## Run the proxy for ten minutes among hostile servers, clients and
 chaos-restart: build ## Kill and restart a backend under 3,000 sessions, and check the other backends and the pools (CHAOS_FLAGS)
 	$(BENCH) run ./restart -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
-fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clients come from, the profiles' matchers and YAML, tokens, records of TLS, and the texts of logs, for FUZZTIME each
+fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clients come from, the profiles' matchers, YAML and rewriting, tokens, records of TLS, and the texts of logs, for FUZZTIME each
 	for target in FuzzScanner FuzzHostileServer; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/frame || exit 1; done
 	for target in FuzzRequest FuzzSmuggling; do \
@@ -182,7 +185,7 @@ fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clien
 	$(GO) test -run '^$$' -fuzz FuzzTLS -fuzztime $(FUZZTIME) ./internal/loop
 	for target in FuzzProxyHeader FuzzClient; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/origin || exit 1; done
-	for target in FuzzMatch FuzzJSON FuzzParse; do \
+	for target in FuzzMatch FuzzJSON FuzzParse FuzzRewrite FuzzCut FuzzMerge; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/profile || exit 1; done
 	for target in FuzzToken FuzzClaims FuzzKeySet; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/auth/token || exit 1; done

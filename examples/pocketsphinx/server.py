@@ -58,8 +58,10 @@ class Settings:
             log.warning("config: %s is not supported and has no effect", name)
 
 
-def final(words, with_times):
-    """Return the message for utterances that have ended."""
+def final(words, with_times, began=0.0):
+    """Return the message for utterances that have ended. The recogniser's audio began so many seconds after the connection's."""
+    if began:
+        words = [word | {"start": round(word["start"] + began, 4), "end": round(word["end"] + began, 4)} for word in words]
     message = {"text": " ".join(word["word"] for word in words)}
     if words and with_times:
         message = {"result": words} | message
@@ -114,6 +116,7 @@ class Server:
         """Answer every message but configurations with exactly one message, in order."""
         settings = Settings()
         session = None
+        heard, began = 0, 0.0  # bytes since the last reset, and seconds before it: a reset does not turn the clock back
         try:
             while True:
                 message = await connection.recv()
@@ -124,11 +127,14 @@ class Server:
                     session = self._workers.session(settings.sample_rate)
                 if isinstance(message, bytes):
                     words, text = await session.accept(message)
-                    await connection.send(final(words, settings.words) if words else partial(text))
+                    heard += len(message)
+                    await connection.send(final(words, settings.words, began) if words else partial(text))
                 elif message in (EOF, RESET):
-                    await connection.send(final(await session.finish(), settings.words))
+                    await connection.send(final(await session.finish(), settings.words, began))
                     if message == EOF:
                         return
+                    began += heard / 2 / settings.sample_rate
+                    heard = 0
                 else:
                     raise BadMessage(f"unknown text, expected {EOF}, {RESET} or a config: {message:.40}")
         finally:

@@ -43,6 +43,13 @@ func (b *board) stream(client int, name string) func(speech.Answer) {
 	}
 }
 
+// say shows what happens to the servers.
+func (b *board) say(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fmt.Fprintf(b.out, "---------  "+format+"\n", args...)
+}
+
 // report shows what the recogniser says of each clip without the proxy, how many sessions through the proxy got exactly
 // that, and how many connections served them.
 func report(out io.Writer, clips []clip, sessions []session, direct map[string]transcript, backends []api.Backend) {

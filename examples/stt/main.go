@@ -15,20 +15,22 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // options are what can be chosen on the command line.
 type options struct {
-	clips    []string // WAV files; none for those that are built in
-	clients  int      // that stream at the same time
-	rounds   int      // clips that each client streams, one after another
-	speed    float64  // times real time; 0 for as fast as the answers come
-	servers  int      // recognisers to start
-	backends []string // URLs of servers that run already, instead of starting any
-	profile  string   // of the proxy
-	python   string   // interpreter with the server's requirements
-	server   string   // the server's script
-	proxy    string   // the binary
+	clips    []string      // WAV files; none for those that are built in
+	clients  int           // that stream at the same time
+	rounds   int           // clips that each client streams, one after another
+	speed    float64       // times real time; 0 for as fast as the answers come
+	servers  int           // recognisers to start
+	backends []string      // URLs of servers that run already, instead of starting any
+	profile  string        // of the proxy
+	python   string        // interpreter with the server's requirements
+	kill     time.Duration // between two kills of recognisers; 0 for none
+	server   string        // the server's script
+	proxy    string        // the binary
 }
 
 // The largest values that make sense on one machine.
@@ -47,6 +49,12 @@ func (o *options) check() error {
 		return fmt.Errorf("-rounds: %d is not between 1 and %d", o.rounds, maxRounds)
 	case o.servers < 1 || o.servers > maxServers:
 		return fmt.Errorf("-servers: %d is not between 1 and %d", o.servers, maxServers)
+	case o.kill < 0 || o.kill > time.Hour:
+		return fmt.Errorf("-kill: %v is not between 0s and 1h", o.kill)
+	case o.kill > 0 && len(o.backends) > 0:
+		return errors.New("-kill: recognisers that run already are not killed: leave out -backend")
+	case o.kill > 0 && o.servers < 2:
+		return errors.New("-kill: sessions need a second recogniser to go on with: use -servers 2 or more")
 	case !(o.speed >= 0 && o.speed <= maxSpeed):
 		return fmt.Errorf("-speed: %v is not between 0 and %d", o.speed, maxSpeed)
 	}
@@ -66,6 +74,7 @@ func main() {
 		o.backends = append(o.backends, url)
 		return nil
 	})
+	flag.DurationVar(&o.kill, "kill", 0, "kill the recogniser that serves most sessions this often; 0: never")
 	flag.StringVar(&o.profile, "profile", "vosk", "profile of the proxy (wsbouncer serve --profile)")
 	flag.StringVar(&o.python, "python", ".cache/pocketsphinx/bin/python", "Python with the packages that the server needs")
 	flag.StringVar(&o.server, "server", "examples/pocketsphinx/server.py", "the server's script")
@@ -82,7 +91,11 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, o, os.Stdout); err != nil {
+	show := run
+	if o.kill > 0 {
+		show = survive
+	}
+	if err := show(ctx, o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "stt:", err)
 		os.Exit(1)
 	}

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
@@ -13,11 +15,14 @@ import (
 
 // stage is the processes of the demonstration: the recognisers and the proxy in front of them.
 type stage struct {
-	recognisers []child
-	proxy       child
-	backends    []string // the recognisers' URLs
-	proxyURL    string
-	admin       *proxyprocess.Admin
+	proxy    child
+	backends []string // the recognisers' URLs
+	listens  []string // and their addresses
+	proxyURL string
+	admin    *proxyprocess.Admin
+
+	mu          sync.Mutex
+	recognisers []child // guarded by mu once the stage is set
 }
 
 // child is a process with what it writes.
@@ -44,9 +49,15 @@ func setStage(ctx context.Context, o options) (_ *stage, err error) {
 	}
 	// All clients have a connection, and no more are dialed than that, so that reuse is seen.
 	each := (o.clients + len(s.backends) - 1) / len(s.backends)
+	if o.kill > 0 {
+		each = o.clients // sessions need a place when servers are away
+	}
 	arguments := []string{
 		"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--profile", o.profile,
 		"--connections", strconv.Itoa(each), "--log-level", "info", "--log-format", "text", "--drain-timeout", "0s",
+	}
+	if o.kill > 0 {
+		arguments = append(arguments, "--failover", "replay")
 	}
 	for _, url := range s.backends {
 		arguments = append(arguments, "--backend", url)
@@ -73,7 +84,7 @@ func setStage(ctx context.Context, o options) (_ *stage, err error) {
 // startServers starts the recognisers at the same time: each takes a while to load.
 func (s *stage) startServers(ctx context.Context, o options) error {
 	for i := range o.servers {
-		p, err := start(fmt.Sprintf("recogniser %d", i+1), o.python, o.server, "--listen", "127.0.0.1:0", "--workers", "1")
+		p, err := start(fmt.Sprintf("recogniser %d", i+1), o.python, serverArguments(o, "127.0.0.1:0")...)
 		if err != nil {
 			return err
 		}
@@ -84,7 +95,7 @@ func (s *stage) startServers(ctx context.Context, o options) error {
 		if err != nil {
 			return err
 		}
-		s.backends = append(s.backends, url)
+		s.backends, s.listens = append(s.backends, url), append(s.listens, strings.TrimPrefix(url, "ws://"))
 	}
 	return nil
 }
@@ -103,6 +114,8 @@ func (s *stage) close() {
 	if s.proxy.Process != nil {
 		all = append(all, s.proxy.Process)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, p := range s.recognisers {
 		all = append(all, p.Process)
 	}
@@ -125,3 +138,6 @@ func (s *stage) backendStats(ctx context.Context) (backends []api.Backend, err e
 	})
 	return backends, err
 }
+
+// sameServer reports whether two URLs lead to the same server.
+func sameServer(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }

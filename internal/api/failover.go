@@ -20,6 +20,9 @@ type ServiceFailover struct {
 	Rebalance           bool    `json:"rebalance"`
 	Moved               uint64  `json:"moved"`     // times that another backend went on with a session
 	NotMoved            uint64  `json:"not_moved"` // times that none did
+	// Failed is when a session whose backend failed could not go on with another one for the last time; absent if that was more than ten
+	// minutes ago.
+	Failed time.Time `json:"failed,omitzero"`
 	// Unassured counts sessions with which no other backend could go on any more, by reason: format, window, memory or message.
 	Unassured map[string]uint64 `json:"unassured,omitempty"`
 }

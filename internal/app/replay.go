@@ -1,6 +1,8 @@
 package app
 
 import (
+	"time"
+
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
@@ -11,6 +13,8 @@ const (
 	defaultReplayMemory = 1 << 30
 	// replayShare is the part of the machine's memory that it uses at most by default: one in so many.
 	replayShare = 8
+	// failedLately is how long the statistics say that a session could not go on with another backend.
+	failedLately = 10 * time.Minute
 )
 
 // replayMemory returns how many bytes may be kept for the next servers of sessions.
@@ -60,6 +64,9 @@ func (p *Proxy) failoverStats(to *api.Stats, counted []meter.BackendTotals) {
 func addFailovers(to *api.ServiceFailover, t *meter.BackendTotals, moved, notMoved uint64) {
 	to.Moved += moved
 	to.NotMoved += notMoved
+	if at := t.FailoverFailed; time.Since(at) < failedLately && at.After(to.Failed) {
+		to.Failed = at.UTC()
+	}
 	for why, n := range t.Unassured {
 		if n > 0 && to.Unassured == nil {
 			to.Unassured = make(map[string]uint64)

@@ -50,6 +50,9 @@ func (c *Conn) ApplyToServer(s profile.Step) {
 			op = frame.Binary
 		}
 		payload := m.Append(nil, c.boundary.Token())
+		if m.Binary {
+			c.AddHeard(int64(len(payload)))
+		}
 		c.tellSent(op, payload)
 		c.stream.Write(frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), op, true, payload, true))
 	}

@@ -82,7 +82,8 @@ func (c *Conn) addDeferred() *deferred {
 	return c.deferred
 }
 
-// Heard returns how many bytes of audio the server has got on the connection in former sessions, if its times go on from session to session.
+// Heard returns how many bytes of audio the server has got on the connection in former sessions and resets, if its times go on from session
+// to session.
 func (c *Conn) Heard() int64 {
 	if c.deferred == nil {
 		return 0
@@ -90,10 +91,11 @@ func (c *Conn) Heard() int64 {
 	return c.deferred.heard
 }
 
-// SetHeard sets what Heard returns. The session that holds the lease calls it before it ends the lease.
-func (c *Conn) SetHeard(n int64) {
+// AddHeard adds to what Heard returns. The session that holds the lease tells what it has sent before it ends the lease; the connection
+// itself adds the silence that resets send.
+func (c *Conn) AddHeard(n int64) {
 	if c.config.Profile.Failover().Continues && n > 0 {
-		c.addDeferred().heard = n
+		c.addDeferred().heard += n
 	}
 }
 

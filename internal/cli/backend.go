@@ -174,7 +174,7 @@ func backendRows(content *config.Content, names []string, now *api.Stats) *rows 
 		r.heads = append(r.heads, "LABELS")
 	}
 	if knowsBackends(now) {
-		wide := []string{"DIALING", "RESETTING", "RETIRING", "CEILING", "PING", "BROKEN", "SINCE", "REASON"}
+		wide := []string{"DIALING", "RESETTING", "RETIRING", "CEILING", "PING", "BROKEN", "SINCE", "REASON", "LAG", "STALLS", "MOVED", "CANARY"}
 		r.heads, r.wide = append(r.heads, wide...), len(wide)
 	}
 	for _, name := range names {
@@ -211,7 +211,7 @@ func backendRows(content *config.Content, names []string, now *api.Stats) *rows 
 // backendCells returns the cells of a running backend, and those of wide tables; empty ones if it does not run.
 func backendCells(b *api.Backend) (cells, wide []string) {
 	if b == nil {
-		return make([]string, 3), make([]string, 8)
+		return make([]string, 3), make([]string, 12)
 	}
 	c := b.Condition()
 	ping := ""
@@ -221,6 +221,7 @@ func backendCells(b *api.Backend) (cells, wide []string) {
 	return []string{strconv.Itoa(b.Idle), strconv.Itoa(b.Leased), c.Word}, []string{
 		strconv.Itoa(b.Dialing), strconv.Itoa(b.Resetting), strconv.Itoa(b.Retiring), strconv.Itoa(b.Ceiling), ping,
 		strconv.FormatUint(b.Broken, 10), clock(c.Since), c.Why,
+		measuredSeconds(b.LagSeconds), countOf(int(b.Stalls)), countOf(int(b.Moved)), canaryOf(b),
 	}
 }
 

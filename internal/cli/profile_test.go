@@ -71,7 +71,7 @@ func TestProfileShow(t *testing.T) {
 			t.Errorf("%v: with or without comments:\n%s", args, out)
 		}
 	}
-	if _, out, _ := profileCommand("show", "openai-realtime"); !strings.Contains(out, "# No other server takes its sessions over: the conversation belongs") {
+	if _, out, _ := profileCommand("show", "one-shot"); !strings.Contains(out, "# No other server takes its sessions over: nothing is known") {
 		t.Errorf("that sessions are never taken over is not said:\n%s", out)
 	}
 	if _, out, _ := profileCommand("show", "funasr"); !strings.Contains(out, "# Connections serve one session each: in doubt") {

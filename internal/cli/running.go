@@ -62,5 +62,16 @@ func backendNow(b *api.Backend) [][]string {
 	}{{"dialing", b.Dialing}, {"idle", b.Idle}, {"leased", b.Leased}, {"resetting", b.Resetting}, {"retiring", b.Retiring}} {
 		rows = append(rows, []string{c.what, strconv.Itoa(c.n)})
 	}
+	for _, c := range [][]string{
+		{"lag", measuredSeconds(b.LagSeconds)},
+		{"stalls", countOf(int(b.Stalls))},
+		{"sessions moved", countOf(int(b.Moved))},
+		{"sessions not moved", countOf(int(b.NotMoved))},
+		{"canary", canaryOf(b)},
+	} {
+		if c[1] != "" {
+			rows = append(rows, c)
+		}
+	}
 	return rows
 }

@@ -157,7 +157,7 @@ func sessionRows(list api.SessionList, query api.SessionQuery) *rows {
 	if measured {
 		r.heads = append(r.heads, "FRAMES/S", "LAG")
 	}
-	wide := []string{"STARTED", "FRAMES IN", "FRAMES OUT", "FIRST REPLY", "CONNECTION", "TENANT", "REQUEST"}
+	wide := []string{"STARTED", "FRAMES IN", "FRAMES OUT", "FIRST REPLY", "CONNECTION", "TENANT", "REQUEST", "MOVES", "KEPT", "ASSURED"}
 	r.heads, r.wide = append(r.heads, wide...), len(wide)
 	for i := range list.Sessions {
 		s := &list.Sessions[i]
@@ -178,6 +178,7 @@ func sessionRows(list api.SessionList, query api.SessionQuery) *rows {
 		row = append(
 			row, s.Started.UTC().Format(time.RFC3339), strconv.FormatUint(s.FramesFromClient, 10), strconv.FormatUint(s.FramesFromBackend, 10),
 			measuredSeconds(s.FirstReplySeconds), s.Connection, s.Tenant, s.RequestID,
+			countOf(s.Failovers), keptOf(s), assured(s),
 		)
 		r.cells = append(r.cells, row)
 		r.names = append(r.names, s.ID)

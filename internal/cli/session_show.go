@@ -63,7 +63,7 @@ func showSession(out io.Writer, s *api.SessionDetail) error {
 	for _, part := range []struct {
 		title string
 		cells [][]string
-	}{{"", cells}, {"QUEUE", placeFields(s.Queue)}, {"CONNECTION", connectionFields(s.Server)}} {
+	}{{"", cells}, {"QUEUE", placeFields(s.Queue)}, {"CONNECTION", connectionFields(s.Server)}, {"FAILOVER", failoverFields(s.Failover)}} {
 		if len(part.cells) == 0 {
 			continue
 		}
@@ -73,6 +73,11 @@ func showSession(out io.Writer, s *api.SessionDetail) error {
 			fmt.Fprintln(out)
 		}
 		if err := table(out, []string{head, "VALUE"}, part.cells); err != nil {
+			return err
+		}
+	}
+	if s.Failover != nil && len(s.Failover.Moves) > 0 {
+		if err := showMoves(out, s.Failover.Moves); err != nil {
 			return err
 		}
 	}
@@ -131,15 +136,16 @@ func sessionFields(s *api.SessionDetail) [][]string {
 	add("from backend", traffic(s.FramesFromBackend, s.BytesFromBackend))
 	add("first reply", measuredSeconds(s.FirstReplySeconds))
 	add("moved", moves(s.Moves))
+	add("failovers", timesOf(s.Failovers))
 	add("variant", s.Variant)
-	var stalls []string
+	var paused []string
 	if s.Paused {
-		stalls = append(stalls, "the client is not read: "+figures.Bytes(float64(s.PendingToBackend))+" wait for the backend")
+		paused = append(paused, "the client is not read: "+figures.Bytes(float64(s.PendingToBackend))+" wait for the backend")
 	}
 	if s.BackendPaused {
-		stalls = append(stalls, "the backend is not read: "+figures.Bytes(float64(s.PendingToClient))+" wait for the client")
+		paused = append(paused, "the backend is not read: "+figures.Bytes(float64(s.PendingToClient))+" wait for the client")
 	}
-	add("stalled", strings.Join(stalls, "; "))
+	add("paused", strings.Join(paused, "; "))
 	if h := s.HeldBack; h != nil {
 		add("held back", h.Limit+", since "+stamp(h.Since))
 	}

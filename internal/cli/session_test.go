@@ -159,7 +159,7 @@ waited        12ms for a connection
 from client   250 frames, 2.0 MiB
 from backend  31 frames, 6.1 KiB
 first reply   340ms
-stalled       the client is not read: 4.0 KiB wait for the backend
+paused        the client is not read: 4.0 KiB wait for the backend
 
 CONNECTION   VALUE
 id           gpu-1/17

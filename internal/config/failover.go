@@ -37,19 +37,20 @@ func (s *Service) checkFailover(name string, problems *Problems) {
 	}
 }
 
-// FailoverWarnings returns what is likely to be a mistake in what services say about failover. lookup returns a profile by its name, nil if
+// FailoverWarnings returns what is likely to be a mistake in what services say about failover and what clients are told. lookup returns a profile by its name, nil if
 // it is not known.
 func (s *Snapshot) FailoverWarnings(lookup func(name string) *profile.Profile) (warnings []string) {
 	for name, service := range s.Services() {
 		if p := lookup(service.Profile); p != nil {
-			warnings = append(warnings, service.failoverWarnings(name, p.Failover())...)
+			warnings = append(warnings, service.failoverWarnings(name, p)...)
 		}
 	}
 	return warnings
 }
 
 // failoverWarnings returns what a service asks for, and its profile cannot do.
-func (s *Service) failoverWarnings(name string, can *profile.Failover) (warnings []string) {
+func (s *Service) failoverWarnings(name string, p *profile.Profile) (warnings []string) {
+	can, tell := p.Failover(), p.Tell()
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	if s.Replays() {
 		switch can.Verdict {
@@ -69,6 +70,10 @@ func (s *Service) failoverWarnings(name string, can *profile.Failover) (warnings
 	}
 	if s.StallTimeout > 0 && can.Stall == profile.StallNone {
 		warn("the service %s has a stall-timeout, but nothing in the profile %s tells a stalled server from one that has nothing to say", name, s.Profile)
+	}
+	if s.TellClients && !tell.Queues() && !tell.Moves() && !tell.Degrades() {
+		warn("the service %s has tell-clients, but the profile %s has no messages for clients: inherit from it, and add tell: {queue: ..., moved: ..., degraded: ...}",
+			name, s.Profile)
 	}
 	return warnings
 }

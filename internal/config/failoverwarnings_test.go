@@ -24,6 +24,8 @@ func TestFailoverWarnings(t *testing.T) {
 		{"one-shot", func(s *Service) { s.ReplayWindow = time.Second }, []string{"cannot be moved"}},
 		{"whisperlivekit", func(s *Service) { s.Failover, s.StallTimeout = "off", time.Second }, []string{"nothing in the profile whisperlivekit tells a stalled server"}},
 		{"vosk", func(s *Service) { s.StallTimeout = time.Second }, nil},
+		{"vosk", func(s *Service) { s.TellClients = true }, []string{"has tell-clients, but the profile vosk has no messages for clients"}},
+		{"whisperlive", func(s *Service) { s.Failover, s.TellClients = "off", true }, nil},
 	} {
 		p, err := profile.Named(c.profile)
 		if err != nil {
@@ -32,7 +34,7 @@ func TestFailoverWarnings(t *testing.T) {
 		s := DefaultService()
 		s.Profile, s.Failover = c.profile, "replay"
 		c.change(&s)
-		got := s.failoverWarnings("stt", p.Failover())
+		got := s.failoverWarnings("stt", p)
 		if len(got) != len(c.want) {
 			t.Errorf("%s: %q; want %q", c.profile, got, c.want)
 			continue

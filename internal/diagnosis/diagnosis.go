@@ -52,8 +52,10 @@ func Find(s *api.Stats, latencies map[string]Latency) []Finding {
 		ofTLS(s, add)
 	}
 	ofLimits(&s.Limits, add)
+	ofReplay(s.Replay, add)
 	for i := range s.Services {
 		ofService(s, &s.Services[i], add)
+		ofFailover(&s.Services[i], add)
 	}
 	for i := range s.Discovery {
 		ofLookup(&s.Discovery[i], add)

@@ -50,6 +50,29 @@ func TestFind(t *testing.T) {
 				"1 client 192.0.2.1: it has reached its session-limit 5 times lately (12:00)\n1 client 192.0.2.2: it has reached its session-limit 4 times lately (12:00)\n" +
 				"1 client 192.0.2.3: it has reached its session-limit 3 times lately (12:00)\n1 proxy: 2 other limits were reached lately, too",
 		},
+		"replay memory nearly used up": {
+			func(s *api.Stats) { s.Replay = &api.Replay{MemoryBytes: 95 << 20, LimitBytes: 100 << 20} }, nil,
+			"0 proxy: replay-memory is nearly used up: 95 MiB of 100 MiB; when it is, sessions end with their backends",
+		},
+		"replay memory in use": {func(s *api.Stats) { s.Replay = &api.Replay{MemoryBytes: 80 << 20, LimitBytes: 100 << 20} }, nil, ""},
+		"failover that works": {
+			func(s *api.Stats) { s.Services[0].Failover = &api.ServiceFailover{Mode: "replay", Verdict: "full", Moved: 7, NotMoved: 1} }, nil, "",
+		},
+		"failover off, and a stall-timeout": {
+			func(s *api.Stats) { s.Services[0].Failover = &api.ServiceFailover{Mode: "off", Verdict: "never"} }, nil, "",
+		},
+		"failover without effect": {
+			func(s *api.Stats) { s.Services[0].Failover = &api.ServiceFailover{Mode: "replay", Verdict: "never", Why: "its conversations have a state"} }, nil,
+			"1 service stt: failover: replay has no effect: its conversations have a state",
+		},
+		"failover that failed": {
+			func(s *api.Stats) { s.Services[0].Failover = &api.ServiceFailover{Mode: "replay", Verdict: "full", Failed: since} }, nil,
+			"0 service stt: sessions whose backend failed could not go on with another one: see how they ended (12:00)",
+		},
+		"canary fails": {
+			func(s *api.Stats) { b := &s.Backends[1]; b.Usable, b.Canary, b.CanaryReason, b.CanarySince = false, "down", "no result within 10s", since }, nil,
+			"0 backend gpu-2: canary fails: no result within 10s (12:00)",
+		},
 		"shortage": {
 			func(s *api.Stats) { s.Shortages = []string{"clients cannot be accepted: out of file descriptors"} }, nil,
 			"0 proxy: clients cannot be accepted: out of file descriptors",

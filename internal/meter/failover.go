@@ -1,6 +1,9 @@
 package meter
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Cause is why a session leaves the server that serves it. Metrics, logs and the admin API name the causes.
 type Cause uint8
@@ -66,6 +69,7 @@ type failovers struct {
 	moved, notMoved [Causes]atomic.Uint64
 	unassured       [UnassuredReasons]atomic.Uint64
 	stalls          atomic.Uint64
+	failed          atomic.Int64 // when a session whose server failed was not moved for the last time, in Unix nanoseconds; 0 for never
 }
 
 // FailedOver counts a session that left the backend, or was to leave it. moved tells that another server goes on with it.
@@ -74,6 +78,9 @@ func (b *Backend) FailedOver(c Cause, moved bool) {
 		b.failovers.moved[c].Add(1)
 	} else {
 		b.failovers.notMoved[c].Add(1)
+		if !c.Wish() {
+			b.failovers.failed.Store(time.Now().UnixNano())
+		}
 	}
 }
 
@@ -93,4 +100,14 @@ func (t *Totals) addFailovers(f *failovers) {
 		t.Unassured[why] += f.unassured[why].Load()
 	}
 	t.Stalls += f.stalls.Load()
+	if at := f.failed.Load(); at != 0 {
+		t.noteFailed(time.Unix(0, at))
+	}
+}
+
+// noteFailed keeps the later time.
+func (t *Totals) noteFailed(at time.Time) {
+	if at.After(t.FailoverFailed) {
+		t.FailoverFailed = at
+	}
 }

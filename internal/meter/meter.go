@@ -222,8 +222,10 @@ type Totals struct {
 	Orderly OrderlyEnds
 
 	Failovers Failovers
-	Unassured [UnassuredReasons]uint64 // sessions that no other server could go on with any more
-	Stalls    uint64                   // sessions on which the server stalled
+	// FailoverFailed is when a session whose server failed was not moved for the last time; zero for never.
+	FailoverFailed time.Time
+	Unassured      [UnassuredReasons]uint64 // sessions that no other server could go on with any more
+	Stalls         uint64                   // sessions on which the server stalled
 	Times
 }
 
@@ -252,6 +254,7 @@ func (t *Totals) Add(other *Totals) {
 		t.Unassured[why] += n
 	}
 	t.Stalls += other.Stalls
+	t.noteFailed(other.FailoverFailed)
 	for i, d := range other.Times.all() {
 		t.Times.all()[i].Add(d)
 	}

@@ -188,3 +188,24 @@ func BenchmarkSnapshot(b *testing.B) {
 		}
 	}
 }
+
+// The time of a failover that failed survives sums, and a wish that is not granted is no failure.
+func TestFailoverFailed(t *testing.T) {
+	r := NewRegistry(1)
+	a, b := r.Backend("stt", "a"), r.Backend("stt", "b")
+	a.FailedOver(Drained, false)
+	a.FailedOver(Lost, true)
+	all := r.Snapshot(func(_ int, f func()) { f() })
+	if !all.Total.FailoverFailed.IsZero() || all.Total.Failovers[Drained].NotMoved != 1 {
+		t.Errorf("nothing failed: %+v", all.Total)
+	}
+	b.FailedOver(Lost, false)
+	all = r.Snapshot(func(_ int, f func()) { f() })
+	if all.Total.FailoverFailed.IsZero() || !all.Backends[0].FailoverFailed.IsZero() || !all.Backends[1].FailoverFailed.Equal(all.Total.FailoverFailed) {
+		t.Errorf("b has failed: %+v", all)
+	}
+	b.Release()
+	if gone := r.Snapshot(func(_ int, f func()) { f() }); gone.Total.FailoverFailed.IsZero() {
+		t.Error("it is forgotten with the backend")
+	}
+}

@@ -100,12 +100,12 @@ func (r *reader) checkTagged(s *spec) {
 		r.problem(s.place("tag", "reuse"), "reuse: tagged needs a way to recognize tasks: set tag: {start: matchers for the client's message that begins a task, path: path to the tag in that message, done: matchers for the server's last message of a task}")
 	default:
 		for _, m := range s.tag.start {
-			if m.json == nil {
+			if m.json == nil || m.packed {
 				r.problem(s.place("tag.start", "tag"), "impossible matcher: a tag is text in a JSON message: use {json: {...}}")
 			}
 		}
 		for _, m := range s.tag.done {
-			if m.json == nil {
+			if m.json == nil || m.packed {
 				r.problem(s.place("tag.done", "tag"), "impossible matcher: a tag is text in a JSON message: use {json: {...}}")
 			}
 		}

@@ -59,7 +59,7 @@ func (r *reader) checkTokens(s *spec) {
 			for _, text := range m.texts() {
 				switch count := strings.Count(text, tokenMark); {
 				case count == 0:
-				case key != "reset.until" || m.contains != "" || m.binary != nil:
+				case key != "reset.until" || m.contains != "" || m.binary != nil || m.packed:
 					r.problem(s.place(key, strings.SplitN(key, ".", 2)[0]), "%s stands for a number that is sent with the reset: use it only in text and JSON text of reset.send and reset.until", tokenMark)
 				case count > 1:
 					r.problem(s.place(key, "reset"), "%s is used %d times in one text: use it once", tokenMark, count)

@@ -241,3 +241,18 @@ func TestDocumentedExamples(t *testing.T) {
 		t.Errorf("docs/reference/profiles.md has %d examples that can be read and %d that cannot; want one of each", good, bad)
 	}
 }
+
+// The example of failover is what profile show prints of it.
+func TestDocumentedFailover(t *testing.T) {
+	_, rest, _ := strings.Cut(documentation(t), "\n### Failover\n")
+	_, rest, ok := strings.Cut(rest, "\n\n    profiles:\n")
+	example, _, _ := strings.Cut(rest, "\n\n")
+	text := "profiles:\n" + strings.ReplaceAll(strings.TrimPrefix(example, "    "), "\n    ", "\n") + "\n"
+	list, err := Parse("example.yaml", []byte(text))
+	if !ok || err != nil || len(list) != 1 {
+		t.Fatalf("%t, %v:\n%s", ok, err, text)
+	}
+	if got := string(list[0].YAML()); got != text {
+		t.Errorf("the example is printed as\n%s", got)
+	}
+}

@@ -21,20 +21,21 @@ func (n *numbering) begin(first int64) { n.offset = n.next - first }
 // said of the whole session stays before what this one says. It returns the payload itself if nothing changes. It takes notice of a message
 // that does not pass.
 func (t *Tracker) rewrite(op frame.Opcode, f found, payload []byte, final, passes bool) []byte {
+	payload = t.edit(op, f, payload, final, passes)
 	if op != frame.Text {
 		return payload
 	}
-	payload = t.edit(f, payload, final, passes)
 	if t.program.list != nil && passes {
 		payload = t.prepend(payload)
 	}
 	return payload
 }
 
-// edit shifts times and numbers.
-func (t *Tracker) edit(f found, payload []byte, final, passes bool) []byte {
+// edit shifts times and numbers. In MessagePack, it shifts times.
+func (t *Tracker) edit(op frame.Opcode, f found, payload []byte, final, passes bool) []byte {
 	p := t.program
-	if p.edits == nil {
+	packed := op == frame.Binary
+	if p.edits == nil || packed && p.fromServer.packed == nil {
 		return payload
 	}
 	shift := t.format.lastsFor(t.zero-t.base, 1e6)
@@ -45,14 +46,18 @@ func (t *Tracker) edit(f found, payload []byte, final, passes bool) []byte {
 		}
 	}
 	for i := range t.numbers {
-		if t.numbers[i].offset != 0 || final {
+		if !packed && (t.numbers[i].offset != 0 || final) {
 			live |= 1 << (len(p.shift) + i)
 		}
 	}
 	if live == 0 {
 		return payload
 	}
-	hits, ok := collect(t.hits[:0], payload, p.edits, live)
+	read := collect
+	if packed {
+		read = collectPacked
+	}
+	hits, ok := read(t.hits[:0], payload, p.edits, live)
 	t.keepHits(hits)
 	if !ok || len(hits) == 0 {
 		return payload
@@ -66,9 +71,13 @@ func (t *Tracker) edit(f found, payload []byte, final, passes bool) []byte {
 		before := len(out)
 		out = append(out, payload[copied:h.from]...)
 		changed := false
-		if i := int(h.path) - len(p.shift); i < 0 {
+		switch i := int(h.path) - len(p.shift); {
+		case packed && h.kind == hitNumber:
+			out, changed = shiftPacked(out, text, p.shift[h.path].unit, shift)
+		case packed: // a text with a length before it
+		case i < 0:
 			out, changed = shiftTime(out, text, p.shift[h.path].unit, shift, h.kind == hitText)
-		} else {
+		default:
 			out, changed = t.numbers[i].renumber(out, text, final && f.class&isUncounted(i) == 0, passes)
 		}
 		if !changed {

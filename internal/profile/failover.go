@@ -26,6 +26,7 @@ type Failover struct {
 	force     forceSpec
 	lastWord  lastWordSpec
 	unless    []parameterValue // sessions whose client's URL has one of these are not taken over
+	only      []parameterValue // if there are any, sessions whose client's URL has none of these are not taken over
 
 	// Pace is how many times faster than real time a replay may be, from 1; 0 for no limit.
 	Pace float64
@@ -191,11 +192,13 @@ const (
 	MeansUtterance
 	// MeansNext: what is before the time in the next message.
 	MeansNext
+	// MeansMarker: the i-th one answers all messages up to the client's i-th marker.
+	MeansMarker
 	// MeansUnknown: nobody knows. The session cannot be taken over after it.
 	MeansUnknown
 )
 
-var meansNames = []string{"time", "count", "utterance", "next", "unknown"}
+var meansNames = []string{"time", "count", "utterance", "next", "marker", "unknown"}
 
 // answerSpec says which messages of the server answer audio for good, and up to where. Of several that match a message, the first counts
 // (of those by time, the first whose time is there).
@@ -207,6 +210,7 @@ type answerSpec struct {
 	most     bool
 	unit     TimeUnit
 	margin   time.Duration // with MeansUtterance
+	marker   []matcher     // with MeansMarker: the client's messages, each of which gets such an answer, in order
 }
 
 // timeSpec is a path to times that count from the beginning of the server's audio. [] in a path stands for all items.

@@ -17,6 +17,7 @@ profiles:
     failover:
       verdict: visible
       why: some words come twice
+      only: {query: {intent: transcription}}
       unless: {query: {multichannel: ['true', yes], mode: diff}}
       audio:
         messages: [{json: {type: audio}}, {json: {type: more}}]
@@ -27,7 +28,7 @@ profiles:
       configure:
         - {messages: {json: {type: start}}, resend: merged, except: {json: {type: start, empty: true}}}
         - {messages: {json: {type: model}}, resend: all}
-      forget: {json: {type: ping}}
+      forget: [{json: {type: ping}}, {msgpack: {type: ping}}]
       answered:
         - {messages: {json: {final: true}}, by: time, times: [start, duration], unit: s}
         - {messages: {json: {segments: "*"}}, by: time, times: "segments[].end", where: {completed: true}, most: true, unit: clock}
@@ -35,6 +36,7 @@ profiles:
         - {messages: {json: {type: end}}, by: next, times: start_time, unit: ms}
         - {messages: {json: {type: reply}}, by: count}
         - {messages: {json: {type: result}}, by: unknown}
+        - {messages: {json: {type: item}}, by: marker, marker: {json: {type: commit}}}
       final: {json: {type: final}}
       partial: [{json: {type: partial}}, {json: {final: false}}]
       heartbeat: {json: {type: heartbeat}}
@@ -104,7 +106,7 @@ func TestFailoverInherited(t *testing.T) {
 		t.Errorf("a plain value replaces all: %+v", f.audio.rate)
 	case f.audio.encoding.value != "mulaw" || f.audio.encoding.query != "encoding" || len(f.audio.encoding.names) != 2:
 		t.Errorf("a mapping inherits key by key: %+v", f.audio.encoding)
-	case f.forget != nil || len(f.hide) != 1 || len(f.answered) != 6:
+	case f.forget != nil || len(f.hide) != 1 || len(f.answered) != 7:
 		t.Errorf("%+v", f)
 	}
 	if f := heir("none"); f.Verdict != Never || f.Why != unknownWhy || f.Pace != defaultPace || f.answered != nil || f.audio.messages != nil {
@@ -130,8 +132,8 @@ func TestFailoverInherited(t *testing.T) {
 func TestBuiltInVerdicts(t *testing.T) {
 	want := map[string]Verdict{
 		"one-shot": Never, "echo": Full, "vosk": Full, "funasr": Visible, "sherpa-onnx": Full, "dashscope": Full, "vllm-realtime": Visible,
-		"watson": Full, "kyutai": Never, "whisperlive": Visible, "whisperlivekit": Visible, "deepgram": Full, "assemblyai": Visible,
-		"speechmatics": Visible, "openai-realtime": Never, "kaldi-gstreamer": Visible,
+		"watson": Full, "kyutai": Visible, "whisperlive": Visible, "whisperlivekit": Visible, "deepgram": Full, "assemblyai": Visible,
+		"speechmatics": Visible, "openai-realtime": Visible, "kaldi-gstreamer": Visible,
 	}
 	for _, name := range Names() {
 		p, err := Named(name)

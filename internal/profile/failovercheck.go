@@ -125,7 +125,7 @@ func (r *reader) checkAudio(s *spec) {
 		r.problem(at("encoding"), "floats are decoded to f32le: use encoding: f32le")
 	}
 	for _, m := range a.messages {
-		binary := m.binary != nil || m.opcode == frame.Binary
+		binary := m.binary != nil || m.packed || m.opcode == frame.Binary
 		if a.base64 != nil && binary {
 			r.problem(s.placeOr(m.at, "failover.audio.messages", "failover.audio.base64", "failover"), "impossible matcher: audio in base64 at %s is in JSON, which is text: use {json: {...}}", a.base64)
 		}
@@ -142,6 +142,19 @@ func (r *reader) checkAnswered(s *spec) {
 	lockstep := s.reuse == Lockstep || s.reuse == OneShot // a profile may use connections once whatever its server does
 	for i := range f.answered {
 		a := &f.answered[i]
+		packed := 0
+		for _, m := range a.messages {
+			if m.packed {
+				packed++
+			}
+		}
+		switch {
+		case packed == 0:
+		case packed < len(a.messages):
+			r.problem(at, "answered by one entry with JSON and MessagePack: use an entry for each")
+		case a.where != nil:
+			r.problem(at, "where means nothing for MessagePack: remove it")
+		}
 		if a.by == MeansCount && !lockstep {
 			r.problem(at, "by: count needs a server that answers each message with exactly one, in order: reuse: lockstep, or one-shot; this profile has reuse: %s", s.reuse)
 		}

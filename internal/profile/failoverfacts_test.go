@@ -110,6 +110,62 @@ func op(message string) frame.Opcode {
 	return frame.Text
 }
 
+// A transcript of OpenAI's answers the client's commits, in their order.
+func TestOpenAIFacts(t *testing.T) {
+	p, err := Named("openai-realtime")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conversation := NewTracker(p, "model=gpt-realtime"); conversation.Whole() != "the client did not ask for intent=transcription, without which the profile offers no failover" {
+		t.Errorf("a conversation: %q", conversation.Whole())
+	}
+	tr := NewTracker(p, "intent=transcription")
+	tr.Begin(Leg{})
+	var entries []Entry
+	say := func(message string) {
+		e := tr.ClientMessage(frame.Text, []byte(message), len(message))
+		tr.Sent(e)
+		entries = append(entries, e)
+	}
+	hear := func(message string) Judgement { return tr.ServerMessage(frame.Text, []byte(message)) }
+	second := `{"type":"input_audio_buffer.append","audio":"` + base64.StdEncoding.EncodeToString([]byte(silence(1, 48000))) + `"}`
+	commit := `{"type":"input_audio_buffer.commit"}`
+	completed := `{"type":"conversation.item.input_audio_transcription.completed","item_id":"a","transcript":"one"}`
+	say(`{"type":"session.update","session":{"audio":{"input":{"format":{"type":"audio/pcm","rate":24000}}}}}`)
+	hear(`{"type":"session.updated"}`)
+	for range 2 {
+		say(second)
+		say(commit)
+	}
+	say(second)
+	if j := hear(completed); !j.Pass || !j.Final || tr.Answered() != 48000 || tr.Whole() != "" {
+		t.Fatalf("%+v, answered %d, %q", j, tr.Answered(), tr.Whole())
+	}
+	tr.Begin(Leg{From: tr.Answered()})
+	var again []int
+	for i, e := range entries {
+		if tr.Resend(e) {
+			again = append(again, i)
+			tr.Sent(e)
+		}
+	}
+	if !slices.Equal(again, []int{3, 4, 5}) {
+		t.Errorf("another server gets the messages %v; want what follows the first commit", again)
+	}
+	if hear(`{"type":"session.updated"}`).Pass || !hear(`{"type":"session.updated"}`).Pass {
+		t.Error("one session.updated is hidden, and no more")
+	}
+	if j := hear(`{"type":"input_audio_buffer.speech_stopped","audio_end_ms":400,"item_id":"b"}`); string(j.Payload) != `{"type":"input_audio_buffer.speech_stopped","audio_end_ms":1400,"item_id":"b"}` {
+		t.Errorf("%s", j.Payload)
+	}
+	if hear(completed); tr.Answered() != 2*48000 || tr.Whole() != "" {
+		t.Errorf("answered %d, %q", tr.Answered(), tr.Whole())
+	}
+	if hear(completed); tr.Whole() != "the server's final result answers no message of the client" {
+		t.Errorf("a transcript without a commit: %q", tr.Whole())
+	}
+}
+
 // sherpa-onnx says where a segment ended only in its next message.
 func TestSherpaFacts(t *testing.T) {
 	p, err := Named("sherpa-onnx")

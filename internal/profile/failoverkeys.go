@@ -11,7 +11,7 @@ import (
 
 // failoverKeys are the keys of failover, in the order in which they are documented and printed.
 var failoverKeys = []string{
-	"verdict", "why", "unless", "audio", "configure", "forget", "answered", "final", "partial", "heartbeat", "shift", "renumber", "hide", "prepend",
+	"verdict", "why", "only", "unless", "audio", "configure", "forget", "answered", "final", "partial", "heartbeat", "shift", "renumber", "hide", "prepend",
 	"force", "last-word", "pace", "stall", "times",
 }
 
@@ -30,8 +30,10 @@ func (r *reader) failover(s *spec, n *strictyaml.Node) {
 			}
 		case "why":
 			r.setText(&f.Why, e.value)
+		case "only":
+			f.only = r.parameters(s, e)
 		case "unless":
-			r.unless(s, e.value)
+			f.unless = r.parameters(s, e)
 		case "audio":
 			r.audio(s, e.value)
 		case "configure":
@@ -39,7 +41,7 @@ func (r *reader) failover(s *spec, n *strictyaml.Node) {
 		case "forget":
 			f.forget = r.matchers(e.value, messageKeys)
 		case "answered":
-			f.answered = readEntries(r, e.value, r.answered, "messages", "by", "times", "where", "most", "unit", "margin")
+			f.answered = readEntries(r, e.value, r.answered, "messages", "by", "times", "where", "most", "unit", "margin", "marker")
 		case "final":
 			f.final = r.matchers(e.value, messageKeys)
 		case "partial":
@@ -102,21 +104,21 @@ func readEntries[T any](r *reader, n *strictyaml.Node, read func([]entry, place)
 	return list
 }
 
-// unless reads the parameters of clients' URLs with which sessions are not taken over: names and values, or lists of values.
-func (r *reader) unless(s *spec, n *strictyaml.Node) {
-	f := &s.failover
-	if f.unless = nil; isNone(n) {
-		return
+// parameters reads parameters of clients' URLs: names and values, or lists of values.
+func (r *reader) parameters(s *spec, e entry) (list []parameterValue) {
+	if isNone(e.value) {
+		return nil
 	}
-	for _, e := range r.below(s, "failover.unless", n, "query") {
+	for _, e := range r.below(s, "failover."+e.key, e.value, "query") {
 		for _, e := range r.mapping(e.value, "a mapping from names of parameters to values") {
 			for _, item := range items(e.value) {
 				if value, ok := r.Scalar(item); ok {
-					f.unless = append(f.unless, parameterValue{e.key, value})
+					list = append(list, parameterValue{e.key, value})
 				}
 			}
 		}
 	}
+	return list
 }
 
 // needs reports a key of an entry that is missing.
@@ -273,6 +275,8 @@ func (r *reader) answered(fields []entry, at place) (a answerSpec, ok bool) {
 			r.unit(&a.unit, f.value)
 		case "margin":
 			r.setDuration(&a.margin, f.value)
+		case "marker":
+			a.marker = r.matchers(f.value, messageKeys)
 		}
 	}
 	if !r.needs(fields, at, "answered", "messages", "by") {
@@ -292,6 +296,12 @@ func (r *reader) answered(fields []entry, at place) (a answerSpec, ok bool) {
 		r.problem(at, "where and most choose among the items of a list: use a path with [] in times, such as segments[].end")
 	case len(a.times) > maxEntries:
 		r.problem(at, "%d paths in times: use at most %d", len(a.times), maxEntries)
+	}
+	if a.by == MeansMarker && !r.needs(fields, at, "answered by marker", "marker") {
+		return a, false
+	}
+	if has("marker") && a.by != MeansMarker {
+		r.problem(at, "marker means nothing for answered by %s: remove it, or use by: marker", meansNames[a.by])
 	}
 	if has("margin") && a.by != MeansUtterance {
 		r.problem(at, "margin means nothing for answered by %s: remove it, or use by: utterance", meansNames[a.by])

@@ -19,9 +19,14 @@ const (
 	maxTimed   = 16
 )
 
-// isConfiguration is the role of messages of configure[i], and isExcepted that of messages that its except names.
+// isConfiguration is the role of messages of configure[i], isExcepted that of messages that its except names, and isMarker that of the
+// markers of answered[i].
 func isConfiguration(i int) class { return 1 << (24 + i) }
 func isExcepted(i int) class      { return 1 << (32 + i) }
+func isMarker(i int) class        { return 1 << (40 + i) }
+
+// isAnyMarker has the roles of all markers.
+const isAnyMarker class = (1<<maxEntries - 1) << 40
 
 // isAnswer is the role of messages of answered[i], isHidden that of hide[i], isTimed that of the i-th entry of shift that has
 // when, and isUncounted that of final results that renumber[i] does not count.
@@ -60,6 +65,9 @@ func newFailoverProgram(s *spec) *failoverProgram {
 // clientUses returns the matchers of a client's messages with their roles. s has the matchers of other keys.
 func (f *Failover) clientUses(s *spec) []use {
 	uses := []use{{f.audio.messages, isAudio}, {f.forget, isForgotten}, {s.end.client, isEnd}, {s.unanswered, isUnanswered}, {s.answers, isCounted}}
+	for i := range f.answered {
+		uses = append(uses, use{f.answered[i].marker, isMarker(i)})
+	}
 	for i := range f.configure {
 		uses = append(uses, use{f.configure[i].messages, isConfiguration(i)}, use{f.configure[i].except, isExcepted(i)})
 	}

@@ -41,7 +41,7 @@ func (w *writer) failover(f *Failover) {
 	if f.prepend.most > 0 {
 		prependMost = strconv.Itoa(f.prepend.most)
 	}
-	w.mapping("failover", "verdict", verdict, "why", why, "unless", f.unlessYAML(), "audio", f.audio.yaml(), "configure", entriesYAML(f.configure, (*configureSpec).yaml),
+	w.mapping("failover", "verdict", verdict, "why", why, "only", parametersYAML(f.only), "unless", parametersYAML(f.unless), "audio", f.audio.yaml(), "configure", entriesYAML(f.configure, (*configureSpec).yaml),
 		"forget", matchersYAML(f.forget), "answered", entriesYAML(f.answered, (*answerSpec).yaml), "final", matchersYAML(f.final),
 		"partial", matchersYAML(f.partial), "heartbeat", matchersYAML(f.heartbeat), "shift", entriesYAML(f.shift, (*timeSpec).yaml),
 		"renumber", entriesYAML(f.renumber, (*numberSpec).yaml), "hide", entriesYAML(f.hide, (*hideSpec).yaml),
@@ -73,11 +73,11 @@ func entriesYAML[T any](list []T, yaml func(*T) string) string {
 	return "\n        - " + strings.Join(out, "\n        - ")
 }
 
-// unlessYAML returns the parameters with which sessions are not taken over, in the order in which they were written.
-func (f *Failover) unlessYAML() string {
+// parametersYAML returns parameters in the order in which they were written.
+func parametersYAML(list []parameterValue) string {
 	var names []string
 	values := make(map[string][]string)
-	for _, p := range f.unless {
+	for _, p := range list {
 		if values[p.name] == nil {
 			names = append(names, p.name)
 		}
@@ -124,7 +124,7 @@ func (a *answerSpec) yaml() string {
 		unit = unitNames[a.unit]
 	}
 	return pairs("messages", matchersYAML(a.messages), "by", meansNames[a.by], "times", oneOrFlow(times), "where", a.where.yaml(),
-		"most", yes(a.most), "unit", unit, "margin", durationYAML(a.margin, 0))
+		"most", yes(a.most), "unit", unit, "margin", durationYAML(a.margin, 0), "marker", matchersYAML(a.marker))
 }
 
 func (t *timeSpec) yaml() string {

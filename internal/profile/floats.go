@@ -57,13 +57,20 @@ func cutFloats(dst, payload []byte, key string, skip int64) ([]byte, bool) {
 		return dst, false
 	}
 	rest := payload[items:]
-	for range drop {
+	kept := rest
+	for i := range count { // all of them, so that no message that is broken is sent on in another form
+		if int64(i) == drop {
+			kept = rest
+		}
 		var err error
 		if rest, err = msgp.Skip(rest); err != nil {
 			return dst, false
 		}
 	}
+	if drop == int64(count) {
+		kept = rest
+	}
 	dst = append(dst, payload[:begin]...)
 	dst = msgp.AppendArrayHeader(dst, uint32(int64(count)-drop))
-	return append(dst, rest...), true
+	return append(dst, kept...), true
 }

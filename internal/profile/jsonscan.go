@@ -1,6 +1,9 @@
 package profile
 
-import "math/bits"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // jsonScanner reads a JSON text (RFC 8259) once, from the first byte to the last, and finds out which conditions of a [jsonProgram] the
 // text meets. It allocates nothing.
@@ -212,6 +215,12 @@ func (s *jsonScanner) text() (from, to int, escaped, ok bool) {
 	b, i := s.b, s.pos+1
 	from = i
 	for i < len(b) {
+		for i+8 <= len(b) && plain(binary.LittleEndian.Uint64(b[i:])) { // most texts are long, such as audio in base64
+			i += 8
+		}
+		if i == len(b) {
+			break
+		}
 		switch c := b[i]; {
 		case c == '"':
 			s.pos = i + 1
@@ -230,6 +239,15 @@ func (s *jsonScanner) text() (from, to int, escaped, ok bool) {
 		}
 	}
 	return 0, 0, false, false
+}
+
+// plain reports whether none of eight bytes is a quotation mark, a backslash or a control character.
+func plain(eight uint64) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := eight^ones*'"', eight^ones*'\\'
+	// A byte below n, if its highest bit is not set, borrows from its highest bit when n is subtracted. A byte behind one that does may
+	// do so by mistake, which costs a second look.
+	return ((eight-ones*0x20)&^eight|(quote-ones)&^quote|(backslash-ones)&^backslash)&highs == 0
 }
 
 // escapeLength returns the length of the escape at the start of b, or 0 if it is not valid.

@@ -1,10 +1,14 @@
 package profile
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"strconv"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // jsonPaths are what the texts below are searched for.
@@ -231,4 +235,24 @@ func (c *condition) trueOf(value any) bool {
 		return value == false
 	}
 	return value == nil
+}
+
+// What plain lets pass is plain, wherever in eight bytes it is.
+func TestPlain(t *testing.T) {
+	for c := range 256 {
+		for at := range 8 {
+			eight := []byte("abcdefgh")
+			eight[at] = byte(c)
+			want := c >= 0x20 && c != '"' && c != '\\'
+			if got := plain(binary.LittleEndian.Uint64(eight)); got != want {
+				t.Errorf("%q: %v", eight, got)
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		eight := rapid.SliceOfN(rapid.Byte(), 8, 8).Draw(t, "eight")
+		if plain(binary.LittleEndian.Uint64(eight)) && bytes.ContainsFunc(eight, func(c rune) bool { return c < 0x20 || c == '"' || c == '\\' }) {
+			t.Fatalf("%q is plain", eight)
+		}
+	})
 }

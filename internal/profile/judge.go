@@ -31,7 +31,7 @@ func (t *Tracker) ServerMessage(op frame.Opcode, payload []byte) Judgement {
 		passes = t.isNew(j.Final, f, ends)
 	}
 	if ends.known {
-		t.answer(ends.at)
+		t.answer(ends.at, ends.number)
 	}
 	if t.zero != t.base || t.legs > 1 || len(t.numbers) > 0 || p.list != nil {
 		j.Payload = t.rewrite(op, f, payload, j.Final, passes)
@@ -111,8 +111,10 @@ type ends struct {
 	final bool
 	known bool // it answers audio up to at
 	at    Position
-	timed bool // it has a time, which is upTo
-	upTo  Position
+	// The last message of the client that it answers; 0 if that is the last one that was sent.
+	number uint32
+	timed  bool // it has a time, which is upTo
+	upTo   Position
 }
 
 // ends finds out what a message answers.
@@ -144,6 +146,13 @@ func (t *Tracker) ends(op frame.Opcode, f found, payload []byte) (e ends) {
 		case MeansNext:
 			e.final = true
 			t.nextOf = i + 1
+		case MeansMarker:
+			e.final = true
+			if mark, ok := t.marks.pop(); ok {
+				e.known, e.at, e.number = true, mark.to, mark.number
+			} else {
+				t.giveUp("the server's final result answers no message of the client")
+			}
 		case MeansUnknown:
 			e.final = true
 			t.giveUp("the server's final result does not say which audio it answers")
@@ -159,7 +168,11 @@ func (t *Tracker) timeIn(i int, payload []byte) (nanos int64, ok bool) {
 	if len(a.times) == 0 {
 		return 0, false
 	}
-	hits, ok := collect(t.hits[:0], payload, set, set.all)
+	read, packed := collect, t.program.packed[i]
+	if packed {
+		read = collectPacked
+	}
+	hits, ok := read(t.hits[:0], payload, set, set.all)
 	t.keepHits(hits)
 	if !ok {
 		return 0, false
@@ -171,7 +184,13 @@ func (t *Tracker) timeIn(i int, payload []byte) (nanos int64, ok bool) {
 			if int(h.path) != path || h.kind != hitText && h.kind != hitNumber {
 				continue
 			}
-			if v, ok := parseTime(payload[h.from:h.to], a.unit); ok && !(a.most && found && v < value) {
+			v, ok := int64(0), false
+			if text := payload[h.from:h.to]; packed {
+				v, ok = packedTime(text, h.kind, a.unit)
+			} else {
+				v, ok = parseTime(text, a.unit)
+			}
+			if ok && !(a.most && found && v < value) {
 				value, found = v, true
 			}
 		}

@@ -18,6 +18,7 @@ type matcher struct {
 	contains string       // a text message that contains these bytes
 	binary   *string      // a binary message of exactly these bytes
 	json     []condition  // a text message that is JSON and meets all these conditions
+	packed   bool         // json describes a binary message that is MessagePack instead
 	opcode   frame.Opcode // any message of this kind
 
 	// Or exactly one of these, for a refusal.
@@ -62,7 +63,7 @@ func inRanges(code uint16, ranges []codeRange) bool {
 
 // The keys of matchers.
 var (
-	messageKeys = []string{"text", "contains", "json", "binary", "opcode"}
+	messageKeys = []string{"text", "contains", "json", "binary", "msgpack", "opcode"}
 	refusalKeys = []string{"close", "status"}
 )
 
@@ -109,8 +110,9 @@ func (r *reader) matcher(f entry) (m matcher, ok bool) {
 		var s string
 		s, ok = r.bytes(f.value)
 		m.binary = &s
-	case "json":
+	case "json", "msgpack":
 		m.json, ok = r.conditions(f.value)
+		m.packed = f.key == "msgpack"
 	case "opcode":
 		var i int
 		i, ok = r.word(f.value, "text", "binary")

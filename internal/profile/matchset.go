@@ -36,6 +36,7 @@ const (
 type matchSet struct {
 	alternatives []alternative
 	program      *jsonProgram
+	packed       *packedProgram
 
 	// By opcode: the roles that a message of that kind can have, and the longest payload in bytes that match may need.
 	can   [3]class
@@ -47,7 +48,7 @@ type alternative struct {
 	matcher
 	class  class
 	needle []byte // the text that the message must contain
-	needed uint64 // the conditions of the program that must be true
+	needed uint64 // the conditions of the program that must be true; of packed for MessagePack
 }
 
 // use is a list of matchers and the role of a message that matches one of them.
@@ -60,7 +61,7 @@ type use struct {
 // path in JSON messages as the tag.
 func newMatchSet(limit int, capture jsonPath, uses ...use) *matchSet {
 	s := &matchSet{}
-	var conditions []condition
+	var conditions, packed []condition
 	see := func(op frame.Opcode, c class, length int) {
 		s.can[op] |= c
 		s.limit[op] = max(s.limit[op], length)
@@ -77,15 +78,11 @@ func newMatchSet(limit int, capture jsonPath, uses ...use) *matchSet {
 				see(frame.Text, u.class, length)
 			case m.contains != "":
 				see(frame.Text, u.class, limit)
+			case m.packed:
+				packed, a.needed = need(packed, m.json)
+				see(frame.Binary, u.class, limit)
 			case m.json != nil:
-				for _, c := range m.json {
-					i := indexOfCondition(conditions, c)
-					if i < 0 {
-						i = len(conditions)
-						conditions = append(conditions, c)
-					}
-					a.needed |= 1 << i
-				}
+				conditions, a.needed = need(conditions, m.json)
 				see(frame.Text, u.class, limit)
 			case m.binary != nil:
 				see(frame.Binary, u.class, len(*m.binary))
@@ -104,7 +101,23 @@ func newMatchSet(limit int, capture jsonPath, uses ...use) *matchSet {
 	if len(conditions) > 0 {
 		s.program = newJSONProgram(conditions, capture != nil)
 	}
+	if len(packed) > 0 {
+		s.packed = newPackedProgram(packed)
+	}
 	return s
+}
+
+// need returns all conditions of a program with those of one more matcher, and which of them that matcher needs.
+func need(all, wanted []condition) (_ []condition, needed uint64) {
+	for _, c := range wanted {
+		i := indexOfCondition(all, c)
+		if i < 0 {
+			i = len(all)
+			all = append(all, c)
+		}
+		needed |= 1 << i
+	}
+	return all, needed
 }
 
 // indexOfCondition returns the index of an equal condition, or -1.
@@ -138,7 +151,7 @@ func (s *matchSet) tooLong(op frame.Opcode) (f found) {
 		switch a := &s.alternatives[i]; {
 		case a.opcode == op:
 			f.class |= a.class
-		case op == frame.Text && (a.json != nil || a.contains != ""):
+		case op == frame.Text && (a.json != nil && !a.packed || a.contains != ""), op == frame.Binary && a.packed:
 			f.doubt |= a.class
 		}
 	}
@@ -151,9 +164,13 @@ func (s *matchSet) match(op frame.Opcode, payload []byte, token uint64) (f found
 	f.length = len(payload)
 	var scanner jsonScanner
 	valid := false
-	if op == frame.Text && s.program != nil {
+	var matched, ambiguous uint64 // of MessagePack
+	switch {
+	case op == frame.Text && s.program != nil:
 		scanner = jsonScanner{b: payload, program: s.program, digits: tokenDigits(token)}
 		valid = scanner.scan()
+	case op == frame.Binary && s.packed != nil:
+		matched, ambiguous, _ = s.packed.match(payload)
 	}
 	for i := range s.alternatives {
 		a := &s.alternatives[i]
@@ -163,6 +180,11 @@ func (s *matchSet) match(op frame.Opcode, payload []byte, token uint64) (f found
 			is = a.opcode == op
 		case a.binary != nil:
 			is = op == frame.Binary && string(payload) == *a.binary
+		case a.packed: // a binary message that is not MessagePack is none of these
+			is = op == frame.Binary && a.needed&^matched == 0
+			if op == frame.Binary && a.needed&ambiguous != 0 {
+				is, f.doubt = false, f.doubt|a.class
+			}
 		case op != frame.Text:
 		case a.text != nil:
 			is = equalWithToken(payload, *a.text, token)

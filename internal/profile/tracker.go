@@ -28,6 +28,7 @@ const (
 // Entry is a message of the client as the tracker sees it.
 type Entry struct {
 	Kind     EntryKind
+	marks    bool     // it is a marker: an answer names it by its place among them
 	replied  bool     // the server replies to it, and the tracker counts replies
 	counted  bool     // its answer looks like the one to the client's end message
 	number   uint32   // of the client's messages, from 1; 0 for one of Configuration
@@ -97,6 +98,7 @@ type Tracker struct {
 	resent           []kept
 	resentCount      int // of resent, how many were sent
 	owed             replies
+	marks            replies            // the markers that have no answer yet
 	hidden           [maxEntries]uint16 // messages of each entry of hide
 
 	// What the client has got.
@@ -180,7 +182,7 @@ func (t *Tracker) ClientMessage(op frame.Opcode, payload []byte, size int) Entry
 	if size == len(payload) && size <= p.fromClient.limit[op] {
 		f = p.fromClient.match(op, payload, 0)
 	}
-	e := Entry{From: t.received, To: t.received, number: t.number, replied: p.counts && f.class&isUnanswered == 0, counted: f.class&(isCounted|isEnd) != 0}
+	e := Entry{From: t.received, To: t.received, number: t.number, replied: p.counts && f.class&isUnanswered == 0, counted: f.class&(isCounted|isEnd) != 0, marks: f.class&isAnyMarker != 0}
 	configures := f.class & p.configuration &^ (f.class / (isExcepted(0) / isConfiguration(0)))
 	switch {
 	case f.class&isEnd != 0:
@@ -245,6 +247,7 @@ func (t *Tracker) Begin(leg Leg) {
 	t.endSent, t.failed, t.again, t.nextOf = false, false, t.again || t.nextOf > 0, 0
 	t.acknowledgements = 0
 	t.owed.clear()
+	t.marks.clear()
 	if t.legs++; t.legs == 1 {
 		return
 	}
@@ -319,6 +322,9 @@ func (t *Tracker) Sent(e Entry) {
 	if e.replied {
 		t.owe(reply{number: e.number, to: e.To})
 	}
+	if e.marks && !t.marks.push(reply{number: e.number, to: e.To}) {
+		t.giveUp("the server owes too many answers")
+	}
 }
 
 // owe records that the server is to reply.
@@ -338,8 +344,8 @@ func (t *Tracker) Answered() Position { return t.answered }
 func (t *Tracker) Received() Position  { return t.received }
 func (t *Tracker) Delivered() Position { return t.delivered }
 
-// Heard returns how many bytes of audio the present connection has got, in all sessions: the Heard of the next session's Leg.
-func (t *Tracker) Heard() int64 { return t.leg.Heard + int64(t.delivered-t.leg.From) }
+// Heard returns how many bytes of audio the present connection has got in this session, to add to the Heard of the next session's Leg.
+func (t *Tracker) Heard() int64 { return int64(t.delivered - t.leg.From) }
 
 // Unanswered returns how many messages of the client wait for a reply of the present server, where each gets one (StallReplies).
 func (t *Tracker) Unanswered() int { return t.owed.count }
@@ -381,9 +387,12 @@ func (t *Tracker) positionOf(nanos int64) Position {
 	return Position(at)
 }
 
-// answer records that audio up to a position is answered for good.
-func (t *Tracker) answer(at Position) {
+// answer records that audio up to a position is answered for good, and messages up to a number; 0 for all that were sent.
+func (t *Tracker) answer(at Position, number uint32) {
+	if number == 0 {
+		number = t.sentNumber
+	}
 	if at = min(at, t.delivered); at >= t.answered {
-		t.answered, t.answeredNumber = at, max(t.answeredNumber, t.sentNumber)
+		t.answered, t.answeredNumber = at, max(t.answeredNumber, number)
 	}
 }

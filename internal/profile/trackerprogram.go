@@ -24,6 +24,7 @@ type trackerProgram struct {
 	choices   *pathSet // to encoding, rate and channels in a text message; nil for none
 	choiceOf  []int    // by path in choices: which of the three it names
 	ends      []*pathSet
+	packed    []bool   // by index in answered: the messages are MessagePack
 	edits     *pathSet // the paths of shift, then those of renumber; nil for none
 	list      *pathSet // to what is prepended; nil for none
 	items     *jsonProgram
@@ -45,6 +46,7 @@ func newTrackerProgram(s *spec, sets *failoverProgram) *trackerProgram {
 		p.results |= isAnswer(i)
 		p.counts = p.counts || a.by == MeansCount
 		p.ends = append(p.ends, newEndsSet(a))
+		p.packed = append(p.packed, len(a.messages) > 0 && a.messages[0].packed)
 	}
 	var edits []jsonPath
 	for _, t := range f.shift {

@@ -141,6 +141,9 @@ func (m *matcher) yaml() string {
 		}
 		out = append(out, quoteValue(c.path.String())+": "+value)
 	}
+	if m.packed {
+		return "{msgpack: " + braces(out) + "}"
+	}
 	return "{json: " + braces(out) + "}"
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
-// board tells waiting clients their places, of services that want that. One goroutine looks at the queues once a second; it begins with the
+// board tells waiting clients their places, and clients in sessions that these are degraded, of services that want that. One goroutine looks at the queues once a second; it begins with the
 // first such service, and ends with the server.
 type board struct {
 	mu      sync.Mutex
@@ -22,7 +22,7 @@ const boardPeriod = time.Second
 // startBoard starts the board when a service needs it.
 func (s *Server) startBoard(services []*Service) {
 	for _, service := range services {
-		if !service.tellsQueue() {
+		if !service.tellsQueue() && !service.tellsState() {
 			continue
 		}
 		s.board.mu.Lock()
@@ -48,9 +48,11 @@ func (s *Server) runBoard() {
 	}
 }
 
-// updateBoard samples the rates, and tells each waiting client its place. It is called by one goroutine.
+// updateBoard samples the rates, and tells clients what has changed. One goroutine calls it.
 func (s *Server) updateBoard(now time.Time) {
-	s.board.sample(now, s.routes.Load())
+	routes := s.routes.Load()
+	s.board.sample(now, routes)
+	s.tellStates(routes)
 	_, clients := s.registry.all()
 	told := false
 	for _, w := range clients {

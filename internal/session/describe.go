@@ -19,6 +19,11 @@ type Description struct {
 	Moves   int    // connections that could not serve it
 	Decided bool   // its end is decided: By, Code and Reason say how
 	Taps    int    // that watch it
+
+	// Assured: another server could go on with it. Unassured says why none could, if its service has Failover.
+	Assured   bool
+	Unassured string
+	Kept      int64 // bytes that are kept for the next server
 }
 
 // Detail is what only one session at a time is asked for.
@@ -99,6 +104,7 @@ func (s *Session) describe() Description {
 	if s.tap != nil {
 		d.Taps = len(s.tap.audience.taps)
 	}
+	s.failover.describe(&d)
 	return d
 }
 

@@ -55,7 +55,7 @@ func (s *Session) endLease() {
 	}
 	s.record.Relayed = s.relayed()
 	if s.failover != nil {
-		l.conn.SetHeard(s.failover.tracker.Heard())
+		l.conn.AddHeard(s.failover.tracker.Heard())
 	}
 	s.record.Outcome = l.conn.End(ending)
 	s.leg = leg{}

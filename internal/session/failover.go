@@ -61,7 +61,8 @@ type failover struct {
 
 	// From the server to the client: failoverdown.go.
 	down  assembly
-	signs uint32 // messages that show that the server works
+	signs uint32      // messages that show that the server works
+	watch *stallWatch // stall.go; nil if stalls are not looked for
 
 	// Moves: failovermove.go.
 	legs      int
@@ -118,6 +119,9 @@ func newFailover(s *Session, query string) *failover {
 		return nil
 	}
 	f := &failover{session: s, tracker: profile.NewTracker(service.Profile, query), kept: kept, assured: kept, caughtUp: true}
+	if watched {
+		f.watchServer(says.Stall)
+	}
 	if kept {
 		f.window.SetArena(s.server.options.Replay)
 	} else {
@@ -213,6 +217,9 @@ func (f *failover) assureAgain() {
 func (f *failover) end() {
 	f.timer.Stop()
 	f.due.Stop()
+	if f.watch != nil {
+		f.watch.timer.Stop()
+	}
 	f.refuseWish("the session has ended")
 	f.up.reset()
 	f.down.reset()
@@ -226,6 +233,9 @@ func (f *failover) takeTimers() {
 	if f != nil {
 		f.timer.Take()
 		f.due.Take()
+		if f.watch != nil {
+			f.watch.timer.Take()
+		}
 	}
 }
 
@@ -233,6 +243,9 @@ func (f *failover) putTimers() {
 	if f != nil {
 		f.timer.Put()
 		f.due.Put()
+		if f.watch != nil {
+			f.watch.timer.Put()
+		}
 	}
 }
 
@@ -251,6 +264,17 @@ type Assurance struct {
 // Lag returns how much audio is not answered.
 func (a *Assurance) Lag() time.Duration { return a.Audio - a.Answered }
 
+// describe adds what a list of sessions shows of the session's failover.
+func (f *failover) describe(d *Description) {
+	if f == nil {
+		return
+	}
+	d.Assured, d.Kept = f.assured, f.window.Size()
+	if !f.assured && f.session.record.Service.Failover {
+		d.Unassured = f.whyUnassured()
+	}
+}
+
 // assurance describes the session's failover; nil if it has none.
 func (f *failover) assurance() *Assurance {
 	if f == nil {
@@ -262,13 +286,19 @@ func (f *failover) assurance() *Assurance {
 		Audio: t.Duration(int64(t.Received())), Answered: t.Duration(int64(t.Answered())),
 		Moves: append([]Move(nil), f.moves...),
 	}
-	switch service := f.session.record.Service; {
-	case f.assured:
-		a.Why = ""
-	case !service.Failover:
-		a.Why = "its service has failover: off"
-	case !f.kept:
-		a.Why = service.Profile.Failover().Why
+	if a.Why = ""; !f.assured {
+		a.Why = f.whyUnassured()
 	}
 	return a
+}
+
+// whyUnassured returns why no other server could go on with the session.
+func (f *failover) whyUnassured() string {
+	switch service := f.session.record.Service; {
+	case !service.Failover:
+		return "its service has failover: off"
+	case !f.kept:
+		return service.Profile.Failover().Why
+	}
+	return f.why
 }

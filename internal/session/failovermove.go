@@ -96,7 +96,7 @@ func (f *failover) refuses(cause meter.Cause, now loop.Instant) string {
 // leave prepares for another server: it ends the session's part on the present leg. The lease is about to end.
 func (f *failover) leave(e *event) {
 	s := f.session
-	s.leg.conn.SetHeard(f.tracker.Heard())
+	s.leg.conn.AddHeard(f.tracker.Heard())
 	f.relayed.FramesFromBackends += s.leg.conn.Scanner.Frames - s.leg.framesBefore
 	f.relayed.BytesFromBackends += s.leg.conn.Scanner.Bytes - s.leg.bytesBefore
 	f.timer.Stop()
@@ -136,6 +136,7 @@ func (f *failover) begin(conn *backend.Conn, first profile.Opening) {
 		f.from = f.resumeAt()
 	}
 	f.tracker.Begin(profile.Leg{From: f.from, Heard: conn.Heard()})
+	f.watchLeg()
 	if f.legs == 1 {
 		return
 	}
@@ -168,6 +169,7 @@ func (f *failover) begin(conn *backend.Conn, first profile.Opening) {
 			At: time.Now().Add(f.lost.at.Until()), From: f.lost.backend.Name(), To: to, Cause: f.lost.cause,
 		})
 		s.record.Moves++
+		s.sayMoved()
 	}
 	f.fromServer(conn.TakeGreeting())
 }

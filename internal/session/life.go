@@ -173,6 +173,7 @@ type life struct {
 	// discardInput: the client has sent its last frame, a close frame or one that broke RFC 6455. What follows is not looked at.
 	discardInput bool
 	told         bool // the client has its close frame
+	degraded     bool // the client was told that its session or service is degraded, see sayState
 }
 
 // enter is the only way from one state to another.

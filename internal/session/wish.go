@@ -77,7 +77,7 @@ func (s *Session) wishOf(number uint64) *wish {
 // withdrawWish takes a pending wish back. It is called on the session's loop.
 func (s *Session) withdrawWish(number uint64) {
 	if w := s.wishOf(number); w != nil && w.state == wishPending {
-		*w = wish{}
+		s.failover.refuseWish("it was taken back")
 	}
 }
 

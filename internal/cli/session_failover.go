@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/figures"
+)
+
+// This file shows how sessions could go on with another backend, and when they did.
+
+// assured says whether another backend could go on with a session; empty if its service has no failover.
+func assured(s *api.Session) string {
+	if s.Assured {
+		return "yes"
+	}
+	if s.Unassured != "" {
+		return "no: " + s.Unassured
+	}
+	return ""
+}
+
+// keptOf returns what is kept of a session for the next backend; empty for nothing.
+func keptOf(s *api.Session) string {
+	if s.KeptBytes == 0 {
+		return ""
+	}
+	return figures.Bytes(float64(s.KeptBytes))
+}
+
+// countOf returns a number; empty for 0.
+func countOf(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// timesOf says how often a session went on with another backend; empty for never.
+func timesOf(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return figures.Plural(n, "time") + " to another backend"
+}
+
+// failoverFields has the fields of a session's failover; none if it has none.
+func failoverFields(f *api.Failover) [][]string {
+	if f == nil {
+		return nil
+	}
+	rows := [][]string{{"assured", "yes: another backend could go on with it"}}
+	if !f.Assured {
+		rows = [][]string{{"assured", "no: " + f.Why}}
+	}
+	if f.AudioSeconds > 0 {
+		rows = append(
+			rows,
+			[]string{"audio", fmt.Sprintf("%.1f s, answered up to %.1f s", f.AudioSeconds, f.AnsweredSeconds)},
+		)
+	}
+	if f.KeptBytes > 0 {
+		rows = append(rows, []string{"kept", figures.Bytes(float64(f.KeptBytes)) + " for the next backend"})
+	}
+	return rows
+}
+
+// showMoves prints the moves of a session.
+func showMoves(out io.Writer, moves []api.Move) error {
+	fmt.Fprintln(out, "\nMoves to other backends")
+	var cells [][]string
+	for i := range moves {
+		m := &moves[i]
+		cells = append(cells, []string{
+			clock(m.Time), m.From, m.To, m.Cause, fmt.Sprintf("%.1f s", m.ReplayedSeconds), measuredSeconds(m.TookSeconds),
+		})
+	}
+	return table(out, []string{"TIME", "FROM", "TO", "CAUSE", "REPLAYED", "TOOK"}, cells)
+}
+
+// canaryOf returns the verdict of a backend's canary and how long its first result took; empty without a canary.
+func canaryOf(b *api.Backend) string {
+	switch {
+	case b.Canary == "" || b.Canary == "off":
+		return ""
+	case b.CanarySeconds > 0:
+		return b.Canary + ", " + figures.Seconds(b.CanarySeconds)
+	}
+	return b.Canary
+}

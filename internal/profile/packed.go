@@ -1,0 +1,248 @@
+package profile
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"strconv"
+	"unsafe"
+
+	"github.com/tinylib/msgp/msgp"
+)
+
+// MessagePack (github.com/msgpack/msgpack, spec.md) has the values of JSON in binary messages. Paths and conditions mean the same in both.
+
+// packedProgram holds the conditions that MessagePack messages must meet: at most 64. It is immutable.
+type packedProgram struct {
+	set        *pathSet
+	conditions []compiled
+}
+
+func newPackedProgram(conditions []condition) *packedProgram {
+	var paths []jsonPath
+	for _, c := range conditions {
+		paths = append(paths, c.path)
+	}
+	return &packedProgram{newPathSet(paths...), newJSONProgram(conditions, false).conditions}
+}
+
+// match returns the conditions that a message meets, and those whose path leads to two values. ok is false if it is not valid.
+func (p *packedProgram) match(b []byte) (matched, ambiguous uint64, ok bool) {
+	c := packedCollector{b: b, set: p.set, judge: p.conditions}
+	if !c.value(p.set.all, 0) || c.pos != len(b) {
+		return 0, 0, false
+	}
+	return c.matched, c.ambiguous, true
+}
+
+// holds reports whether a value meets the condition.
+func (c *compiled) holds(b []byte, h hit) bool {
+	switch c.kind {
+	case jsonAny:
+		return true
+	case jsonString:
+		return h.kind == hitText && string(b[h.from:h.to]) == c.text
+	case jsonNumber:
+		v, _, ok := packedNumber(b[h.from:h.to])
+		return h.kind == hitNumber && ok && v == c.number
+	case jsonTrue:
+		return h.kind == hitOther && b[h.from] == 0xc3
+	case jsonFalse:
+		return h.kind == hitOther && b[h.from] == 0xc2
+	case jsonNull:
+		return h.kind == hitOther && b[h.from] == 0xc0
+	}
+	return false
+}
+
+// packedCollector reads a MessagePack message once, and finds the values to which paths lead, in their order. It allocates nothing but hits.
+type packedCollector struct {
+	b    []byte
+	pos  int
+	set  *pathSet
+	hits []hit
+
+	// If not nil, the conditions on these values, which it judges instead of keeping hits.
+	judge                    []compiled
+	seen, matched, ambiguous uint64
+}
+
+// collectPacked does for a MessagePack message what [collect] does for JSON. A number's hit is all of its bytes, a text's only the text.
+func collectPacked(hits []hit, b []byte, set *pathSet, live uint64) ([]hit, bool) {
+	c := packedCollector{b: b, set: set, hits: hits}
+	ok := c.value(live, 0)
+	return c.hits, ok && c.pos == len(b) && len(c.hits) <= maxHits
+}
+
+// value reads a value. live are the paths that lead to or through it after depth steps.
+func (c *packedCollector) value(live uint64, depth int) bool {
+	if c.pos == len(c.b) || depth > maxDepth {
+		return false
+	}
+	here := live & c.set.ending[depth]
+	live &^= here
+	h := hit{from: c.pos}
+	ok := false
+	switch msgp.NextType(c.b[c.pos:]) {
+	case msgp.MapType:
+		ok = c.fields(live, depth)
+	case msgp.ArrayType:
+		h.kind = hitList
+		ok = c.items(live, depth)
+	case msgp.StrType:
+		h.kind = hitText
+		text, rest, err := msgp.ReadStringZC(c.b[c.pos:])
+		c.pos = len(c.b) - len(rest)
+		h.from, ok = c.pos-len(text), err == nil
+	case msgp.IntType, msgp.UintType, msgp.Float32Type, msgp.Float64Type:
+		h.kind = hitNumber
+		ok = c.skip()
+	default:
+		ok = c.skip()
+	}
+	h.to = c.pos
+	for ; ok && here != 0; here &= here - 1 {
+		h.path = uint8(bits.TrailingZeros64(here))
+		switch {
+		case c.judge != nil:
+			c.ambiguous |= c.seen & (1 << h.path)
+			c.seen |= 1 << h.path
+			if c.judge[h.path].holds(c.b, h) {
+				c.matched |= 1 << h.path
+			}
+		case len(c.hits) <= maxHits:
+			c.hits = append(c.hits, h)
+		}
+	}
+	return ok
+}
+
+// skip passes over a value.
+func (c *packedCollector) skip() bool {
+	rest, err := msgp.Skip(c.b[c.pos:])
+	c.pos = len(c.b) - len(rest)
+	return err == nil
+}
+
+func (c *packedCollector) fields(live uint64, depth int) bool {
+	if live == 0 {
+		return c.skip()
+	}
+	n, rest, err := msgp.ReadMapHeaderBytes(c.b[c.pos:])
+	if err != nil {
+		return false
+	}
+	c.pos = len(c.b) - len(rest)
+	for range n {
+		var below uint64
+		if msgp.NextType(c.b[c.pos:]) == msgp.StrType {
+			name, rest, err := msgp.ReadStringZC(c.b[c.pos:])
+			if err != nil {
+				return false
+			}
+			c.pos = len(c.b) - len(rest)
+			for left := live; left != 0; left &= left - 1 {
+				i := bits.TrailingZeros64(left)
+				if s := &c.set.paths[i][depth]; s.index != allItems && s.key == string(name) {
+					below |= 1 << i
+				}
+			}
+		} else if !c.skip() {
+			return false
+		}
+		if !c.value(below, depth+1) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *packedCollector) items(live uint64, depth int) bool {
+	if live == 0 {
+		return c.skip()
+	}
+	n, rest, err := msgp.ReadArrayHeaderBytes(c.b[c.pos:])
+	if err != nil {
+		return false
+	}
+	c.pos = len(c.b) - len(rest)
+	for item := range int(n) {
+		var below uint64
+		for left := live; left != 0; left &= left - 1 {
+			i := bits.TrailingZeros64(left)
+			if index := c.set.paths[i][depth].index; index == item || index == allItems {
+				below |= 1 << i
+			}
+		}
+		if !c.value(below, depth+1) {
+			return false
+		}
+	}
+	return true
+}
+
+// packedNumber returns the number in b. whole tells that it is an integer.
+func packedNumber(b []byte) (v float64, whole, ok bool) {
+	switch msgp.NextType(b) {
+	case msgp.Float64Type:
+		v, _, err := msgp.ReadFloat64Bytes(b)
+		return v, false, err == nil
+	case msgp.Float32Type:
+		v, _, err := msgp.ReadFloat32Bytes(b)
+		return float64(v), false, err == nil
+	case msgp.UintType:
+		v, _, err := msgp.ReadUint64Bytes(b)
+		return float64(v), true, err == nil
+	case msgp.IntType:
+		v, _, err := msgp.ReadInt64Bytes(b)
+		return float64(v), true, err == nil
+	}
+	return 0, false, false
+}
+
+// packedTime returns a time in nanoseconds. ok is false for negative ones and those that are out of range.
+func packedTime(b []byte, kind hitKind, unit TimeUnit) (nanos int64, ok bool) {
+	if kind == hitText {
+		return parseTime(b, unit)
+	}
+	v, _, ok := packedNumber(b)
+	if v *= 1e9; unit == UnitMilliseconds {
+		v /= 1e3
+	}
+	if !ok || unit == UnitClock || !(v >= 0 && v < 1<<62) {
+		return 0, false
+	}
+	return int64(math.Round(v)), true
+}
+
+// shiftPacked appends a number with a time that is later by so many microseconds. A float keeps its size, so that times before and after it
+// keep their precision. changed is false if it is no number.
+func shiftPacked(dst, b []byte, unit TimeUnit, micros int64) (out []byte, changed bool) {
+	v, whole, ok := packedNumber(b)
+	add := float64(micros) / 1e6
+	if unit == UnitMilliseconds {
+		add = float64(micros) / 1e3
+	}
+	switch v += add; {
+	case !ok || unit == UnitClock || math.IsNaN(v) || math.IsInf(v, 0):
+		return dst, false
+	case whole && math.Abs(v) < 1<<62:
+		return msgp.AppendInt64(dst, int64(math.Round(v))), true
+	case whole:
+		return dst, false
+	case len(b) == 5:
+		return msgp.AppendFloat32(dst, float32(v)), true
+	}
+	return binary.BigEndian.AppendUint64(append(dst, b[0]), math.Float64bits(trim(v))), true
+}
+
+// trim returns the number with what adding up binary fractions has left behind its twelfth digit cut off: 8.56 instead of 8.560000000000001.
+func trim(v float64) float64 {
+	var room [32]byte
+	text := strconv.AppendFloat(room[:0], v, 'g', 12, 64)
+	short, err := strconv.ParseFloat(unsafe.String(&text[0], len(text)), 64) // ParseFloat does not keep its argument
+	if err != nil {
+		return v
+	}
+	return short
+}
