@@ -32,6 +32,9 @@ func (s *Service) checkFailover(name string, problems *Problems) {
 	if s.Rebalance && !s.Replays() {
 		problems.add(KindService, name, "rebalance", "sessions can only be moved with failover: replay: set failover, or rebalance to false")
 	}
+	if s.Rebalance && s.Balance == "hash" {
+		problems.add(KindService, name, "rebalance", "it would move clients away from the backends that balance: hash has chosen for them: use another balance, or set rebalance to false")
+	}
 	if s.CanaryText != "" && s.Canary == "" {
 		problems.add(KindService, name, "canary-text", "there are no results without a canary: set canary to the path of a WAV file, or remove canary-text")
 	}

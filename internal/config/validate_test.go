@@ -81,6 +81,7 @@ func TestValidateRefuses(t *testing.T) {
 		{service(func(s *Service) { s.CanaryText = "hello" }), `service stt: canary-text: there are no results without a canary`},
 		{service(func(s *Service) { s.Rebalance = true }), `service stt: rebalance: sessions can only be moved with failover: replay`},
 		{service(func(s *Service) { s.Rebalance, s.Failover = true, "replay" }), ""},
+		{service(func(s *Service) { s.Rebalance, s.Failover, s.Balance = true, "replay", "hash" }), `service stt: rebalance: it would move clients away from the backends that balance: hash has chosen`},
 		{func(c *Content) { c.Services["tts"] = c.Services["stt"] }, `service tts: path: the service stt already uses the path "/v1/stt"`},
 		{func(c *Content) { c.Services["a b"] = DefaultService() }, `service a b: invalid name "a b"`},
 		{func(c *Content) { c.Services["stt"], c.Services["STT"] = DefaultService(), c.Services["stt"] }, ""},

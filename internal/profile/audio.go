@@ -246,13 +246,7 @@ func base64Length(text []byte, escaped bool) int64 {
 
 // cutBase64 appends the base64 text without its first bytes of audio.
 func cutBase64(dst []byte, text string, skip int64) ([]byte, bool) {
-	encoding := base64.StdEncoding
-	if strings.ContainsAny(text, "-_") {
-		encoding = base64.URLEncoding
-	}
-	if !strings.HasSuffix(text, "=") && len(text)%4 != 0 {
-		encoding = encoding.WithPadding(base64.NoPadding)
-	}
+	encoding := base64Of(text)
 	if start := skip / 3 * 4; skip%3 == 0 && start <= int64(len(text)) {
 		return append(dst, text[start:]...), true
 	}
@@ -261,6 +255,27 @@ func cutBase64(dst []byte, text string, skip int64) ([]byte, bool) {
 		return dst, false
 	}
 	return encoding.AppendEncode(dst, audio[skip:]), true
+}
+
+// base64Of returns the kind of base64 that a text is in.
+func base64Of(text string) *base64.Encoding {
+	encoding := base64.StdEncoding
+	if strings.ContainsAny(text, "-_") {
+		encoding = base64.URLEncoding
+	}
+	if !strings.HasSuffix(text, "=") && len(text)%4 != 0 {
+		encoding = encoding.WithPadding(base64.NoPadding)
+	}
+	return encoding
+}
+
+func appendDecoded(dst []byte, text string) ([]byte, bool) {
+	begin := len(dst)
+	dst, err := base64Of(text).AppendDecode(dst, []byte(text))
+	if err != nil {
+		return dst[:begin], false
+	}
+	return dst, true
 }
 
 // Cut appends to dst the payload of a message that has only the audio of e from a position on, between e.From and e.To. ok is false if the
@@ -288,6 +303,22 @@ func (t *Tracker) Cut(dst []byte, e Entry, payload []byte, at Position) (cut []b
 		return cutFloats(dst, payload, p.Failover.audio.floats, skip)
 	}
 	return append(dst, payload[skip:]...), true
+}
+
+// Audio appends to dst the decoded audio of a message whose payload this is. ok is false if the profile's audio is neither bytes nor base64.
+func (t *Tracker) Audio(dst []byte, e Entry, payload []byte) (audio []byte, ok bool) {
+	p := t.program
+	switch {
+	case e.Kind != EntryAudio || p.Failover.audio.floats != "":
+		return dst, false
+	case p.audioPath != nil && int64(e.To-e.From) != int64(len(payload)):
+		h, ok := t.findAudio(payload)
+		if !ok || h.kind != hitText {
+			return dst, false
+		}
+		return appendDecoded(dst, unescaped(payload[h.from:h.to], h.escaped))
+	}
+	return append(dst, payload...), true
 }
 
 // Duration returns how long so many bytes of the session's audio last, and Bytes how many bytes last so long. Both return 0 as long as the

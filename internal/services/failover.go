@@ -2,6 +2,7 @@ package services
 
 import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
@@ -17,4 +18,15 @@ func failoverOf(c *config.Service, p *profile.Profile) *api.ServiceFailover {
 		Mode: c.Failover, Verdict: can.Verdict.String(), Why: can.Why, WindowSeconds: c.ReplayWindow.Seconds(),
 		StallTimeoutSeconds: c.StallTimeout.Seconds(), Rebalance: c.Rebalance,
 	}
+}
+
+// rebalanced returns the backends that sessions of the service move between to even out the load; none if they do not.
+func (v *service) rebalanced() (all []*backend.Backend) {
+	if !v.plan.Service.Rebalance {
+		return nil
+	}
+	for _, m := range v.inOrder() {
+		all = append(all, m.Backend)
+	}
+	return all
 }

@@ -61,7 +61,8 @@ type failover struct {
 
 	// From the server to the client: failoverdown.go.
 	down  assembly
-	signs uint32 // messages that show that the server works
+	signs uint32      // messages that show that the server works
+	watch *stallWatch // stall.go; nil if stalls are not looked for
 
 	// Moves: failovermove.go.
 	legs      int
@@ -118,6 +119,9 @@ func newFailover(s *Session, query string) *failover {
 		return nil
 	}
 	f := &failover{session: s, tracker: profile.NewTracker(service.Profile, query), kept: kept, assured: kept, caughtUp: true}
+	if watched {
+		f.watchServer(says.Stall)
+	}
 	if kept {
 		f.window.SetArena(s.server.options.Replay)
 	} else {
@@ -213,6 +217,9 @@ func (f *failover) assureAgain() {
 func (f *failover) end() {
 	f.timer.Stop()
 	f.due.Stop()
+	if f.watch != nil {
+		f.watch.timer.Stop()
+	}
 	f.refuseWish("the session has ended")
 	f.up.reset()
 	f.down.reset()
@@ -226,6 +233,9 @@ func (f *failover) takeTimers() {
 	if f != nil {
 		f.timer.Take()
 		f.due.Take()
+		if f.watch != nil {
+			f.watch.timer.Take()
+		}
 	}
 }
 
@@ -233,6 +243,9 @@ func (f *failover) putTimers() {
 	if f != nil {
 		f.timer.Put()
 		f.due.Put()
+		if f.watch != nil {
+			f.watch.timer.Put()
+		}
 	}
 }
 

@@ -136,6 +136,7 @@ func (f *failover) begin(conn *backend.Conn, first profile.Opening) {
 		f.from = f.resumeAt()
 	}
 	f.tracker.Begin(profile.Leg{From: f.from, Heard: conn.Heard()})
+	f.watchLeg()
 	if f.legs == 1 {
 		return
 	}

@@ -133,11 +133,14 @@ func (f *failover) keep(m *message) {
 // classify tells the tracker of a message.
 func (f *failover) classify(m *message) profile.Entry {
 	if m.raw == nil || !f.tracker.NeedsPayload(m.op, m.size) {
-		return f.tracker.ClientMessage(m.op, nil, m.size)
+		e := f.tracker.ClientMessage(m.op, nil, m.size)
+		f.listen(m, e, nil)
+		return e
 	}
 	buffer := messageBuffers.Get().(*[]byte)
 	*buffer = m.appendPayload(*buffer)
 	e := f.tracker.ClientMessage(m.op, *buffer, m.size)
+	f.listen(m, e, *buffer)
 	freeBuffer(buffer)
 	return e
 }

@@ -77,6 +77,7 @@ const (
 	nextTurn                           // the client may send again, see throttle
 	timeReplay                         // a replay goes on
 	timeWish                           // a wish is carried out by replay
+	timeStall                          // the next look whether the server works
 )
 
 // Expired implements [loop.TimerHandler].
@@ -99,6 +100,8 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 		s.checkCredential()
 	case timeReplay:
 		s.failover.pump()
+	case timeStall:
+		s.failover.lookForStall()
 	case timeWish:
 		s.failover.considerWish(false)
 	}

@@ -197,6 +197,7 @@ func (s *Session) resume(search *search, conn *backend.Conn, alive bool) {
 	switch {
 	case here && s.search == search && alive:
 		search.conn = conn
+		s.client.Loop().Handling(s.client) // so that a panic ends the session
 		s.handle(event{kind: found})
 		return
 	case alive:

@@ -32,6 +32,7 @@ func (s *Server) SetServices(services []*Service) {
 	}
 	s.routes.Store(r)
 	s.startBoard(services)
+	s.startRebalancing(services)
 }
 
 // find returns the service for a request, or nil. A service of the request's host comes before one of any host; a service of its path

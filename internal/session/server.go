@@ -118,6 +118,7 @@ type Server struct {
 	orders     map[string]*order     // guarded by mu: by backend, see carryOut
 	moveOrders moveOrders            // has a mutex of its own
 	closed     bool                  // guarded by mu
+	rebalances bool                  // guarded by mu: rebalance runs
 }
 
 // shard is the part of the server's state that one event loop owns. Only that loop's goroutine touches it.

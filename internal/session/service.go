@@ -59,6 +59,11 @@ type Service struct {
 	// TellClients sends clients the profile's messages about their place in the queue and about moves.
 	TellClients bool
 
+	// Rebalance moves sessions away from backends that have more than their share. It needs Failover, and Backends.
+	Rebalance bool
+	// Backends are those of the service, with Rebalance.
+	Backends []*backend.Backend
+
 	// Scopes are what limits the service's clients together, and those of each address; nil for nothing.
 	Scopes *limits.ServiceScopes
 

@@ -1,0 +1,241 @@
+package session
+
+import (
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+// began begins a session of Vosk's in which one message was answered by a partial result.
+func (r *failoverRig) began() (client, server *wstest.Peer, number int) {
+	r.t.Helper()
+	client, server, number = r.begin()
+	client.Send(frame.Text, fullConfig)
+	server.Expect(frame.Text, fullConfig)
+	speak(client, server, 0, partial("one"), partial("one"))
+	return client, server, number
+}
+
+// goesOn checks that the next server gets the session that began has begun, and goes on with it.
+func goesOn(client, next *wstest.Peer) {
+	next.ExpectOwn(frame.Text, fullConfig)
+	next.Expect(frame.Binary, chunk(0))
+	next.Send(frame.Text, partial("one again"))
+	speak(client, next, 1, final("one", 0, 0.2), final("one", 0, 0.2))
+	speak(client, next, 2, partial("two"), partial("two"))
+}
+
+// moves returns what was counted of the backends' failovers.
+func (r *failoverRig) moves() (f meter.Failovers) { return r.server.Stats().Meters.Total.Failovers }
+
+// Whatever a server does that is not its last word, another one goes on.
+func TestServerFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail  func(r *failoverRig, server *wstest.Peer)
+		cause meter.Cause
+	}{
+		"vanishes":       {func(_ *failoverRig, p *wstest.Peer) { p.Reset() }, meter.Lost},
+		"ends":           {func(_ *failoverRig, p *wstest.Peer) { _ = p.Close() }, meter.Lost},
+		"closed 1011":    {func(_ *failoverRig, p *wstest.Peer) { p.SendClose(frame.InternalError, "out of memory") }, meter.Closed},
+		"closed 1000":    {func(_ *failoverRig, p *wstest.Peer) { p.SendClose(frame.NormalClosure, "") }, meter.Closed},
+		"breaks framing": {func(_ *failoverRig, p *wstest.Peer) { p.SendBytes([]byte{0xff, 0xff}) }, meter.Protocol},
+		"bad close code": {func(_ *failoverRig, p *wstest.Peer) { p.SendClose(1006, "") }, meter.Protocol},
+		"unsolicited":    {func(_ *failoverRig, p *wstest.Peer) { p.Send(frame.Text, partial("again")) }, meter.Protocol},
+		"stalls": {func(r *failoverRig, _ *wstest.Peer) {
+			r.on(func(s *Session) { s.backendStalled("backend stalled: no result for 2s") })
+		}, meter.Stalled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFailoverRig(t, "vosk", 2, setup{})
+			client, server, n := r.began()
+			c.fail(r, server)
+			next := r.other(n)
+			goesOn(client, next)
+			if f := r.moves(); f[c.cause].Moved != 1 || f[c.cause].NotMoved != 0 {
+				t.Errorf("counted: %+v", f)
+			}
+			client.CloseNormally()
+			a := r.record()
+			if a["moves"].Int64() != 1 || a["by"].String() != "client" {
+				t.Errorf("the record says %v", a)
+			}
+			if health := r.backends[n].Health(); c.cause != meter.Closed && health.Broken != 1 {
+				t.Errorf("the server that failed: %+v", health)
+			}
+		})
+	}
+}
+
+// The client's end message was replaced by the reset, and the server dies before its last answer. The next one gets all of it again.
+func TestServerDiesAtTheEnd(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	client, server, n := r.began()
+	client.Send(frame.Text, voskEnd)
+	for range 3 { // the reset, silence and the reset
+		if _, _, err := server.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client.Send(frame.Binary, "this goes nowhere")
+	server.Reset()
+	next := r.other(n)
+	next.ExpectOwn(frame.Text, fullConfig)
+	next.Expect(frame.Binary, chunk(0))
+	next.Send(frame.Text, partial("one again"))
+	next.ExpectOwn(frame.Text, `{"reset" : 1}`)
+	next.Send(frame.Text, final("one", 0, 0.1))
+	client.Expect(frame.Text, final("one", 0, 0.1))
+	client.ExpectClose(frame.NormalClosure, "the session is over")
+	client.SendClose(frame.NormalClosure, "")
+	client.ExpectEnd()
+	_ = client.Close()
+	if a := r.record(); a["moves"].Int64() != 1 || a["by"].String() != "client" || a["code"].Int64() != 1000 {
+		t.Errorf("the record says %v", a)
+	}
+}
+
+// Without another server, the client gets what it gets without failover, with the reason why nobody went on.
+func TestNoOtherServer(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.QueueTimeout = 50 * time.Millisecond }})
+	client, server, n := r.began()
+	for _, s := range r.servers {
+		s.HangUp(true)
+	}
+	other := r.other(n)
+	other.Reset()
+	wstest.Eventually(t, "the other server's connection is lost", func() bool { return r.backends[1-n].Stats().Idle == 0 })
+	server.Reset()
+	client.ExpectClose(frame.InternalError, "backend connection lost: connection reset by peer; not moved: no connection came free in time")
+	client.SendClose(frame.InternalError, "")
+	client.ExpectEnd()
+	_ = client.Close()
+	if f := r.moves(); f[meter.Lost].Moved != 0 || f[meter.Lost].NotMoved != 1 {
+		t.Errorf("counted: %+v", f)
+	}
+}
+
+// A server that is gone for a moment, the only one, gets its sessions back.
+func TestOnlyServerComesBack(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 1, setup{})
+	client, server, _ := r.began()
+	server.Reset()
+	goesOn(client, r.servers[0].Take())
+	client.CloseNormally()
+}
+
+// A client that leaves while its session moves has left.
+func TestClientEndsWhileMoving(t *testing.T) {
+	for name, end := range map[string]func(client *wstest.Peer){
+		"closes": func(p *wstest.Peer) {
+			p.SendClose(frame.NormalClosure, "enough")
+			p.ExpectClose(frame.NormalClosure, "enough")
+			p.ExpectEnd()
+			_ = p.Close()
+		},
+		"vanishes": func(p *wstest.Peer) { p.Reset() },
+		"breaks the protocol": func(p *wstest.Peer) {
+			p.SendBytes([]byte{0xff, 0xff})
+			p.ExpectClose(frame.ProtocolError, frame.ErrReservedBits.Error())
+			_ = p.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFailoverRig(t, "vosk", 2, setup{})
+			client, server, _ := r.began()
+			r.group.Pause()
+			server.Reset()
+			r.is(moving)
+			client.Send(frame.Binary, chunk(1)) // it is read
+			client.Send(frame.Ping, "still there?")
+			client.Expect(frame.Pong, "still there?")
+			end(client)
+			wstest.Eventually(t, "the session is over", func() bool { return r.server.Active() == 0 })
+			if a := r.record(); a["by"].String() != "client" {
+				t.Errorf("the record says %v", a)
+			}
+			if n := r.group.Queue().Waiting; n != 0 {
+				t.Errorf("%d wait", n)
+			}
+		})
+	}
+}
+
+// is waits until the only session is in a state.
+func (r *rig) is(wanted state) {
+	r.t.Helper()
+	wstest.Eventually(r.t, "the session is "+wanted.String(), func() (is bool) {
+		r.each(func(s *Session) { is = s.life.state == wanted })
+		return is
+	})
+}
+
+// A client that sends faster than real time while its session moves is read until the window is full, and then not; nothing is lost.
+func TestClientFloodsWhileMoving(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.ReplayWindow = time.Second }})
+	client, server, n := r.began()
+	r.group.Pause()
+	server.Reset()
+	r.is(moving)
+	const chunks = 60
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for i := range chunks {
+			client.Send(frame.Binary, chunk(1+i%20))
+		}
+	}()
+	wstest.Eventually(t, "the client is not read any more", func() (stopped bool) {
+		r.on(func(s *Session) { stopped = s.client.Stopped() })
+		return stopped
+	})
+	r.on(func(s *Session) {
+		if a := s.failover.assurance(); !a.Assured || a.Kept > 200<<10 {
+			t.Errorf("assurance: %+v", a)
+		}
+	})
+	r.group.Resume()
+	next := r.other(n)
+	next.ExpectOwn(frame.Text, fullConfig)
+	next.Expect(frame.Binary, chunk(0))
+	next.Send(frame.Text, partial("one again"))
+	for i := range chunks {
+		next.Expect(frame.Binary, chunk(1+i%20))
+		answer := final("all", float64(i), float64(i)+1)
+		next.Send(frame.Text, answer)
+		client.Expect(frame.Text, answer)
+	}
+	<-sent
+	client.CloseNormally()
+}
+
+// A mistake in the book-keeping of one session's failover ends that session alone.
+func TestPanicInFailover(t *testing.T) {
+	for name, hurt := range map[string]func(s *Session){
+		"up":   func(s *Session) { s.failover.entries.first = 1 << 40 },
+		"down": func(s *Session) { s.failover.tracker = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var guard *mistake.Guard
+			r := newFailoverRig(t, "vosk", 2, setup{recovers: func(g *mistake.Guard) { guard = g }})
+			victim, server, _ := r.began()
+			r.on(hurt)
+			other := r.connect(wstest.UpgradeRequest("/v1/test"))
+			other.ExpectUpgrade()
+			if name == "up" {
+				server.Reset()
+			} else {
+				server.Send(frame.Text, "boom")
+			}
+			wstest.Eventually(t, "the session is over", func() bool { return r.server.Active() == 1 })
+			if guard.Count() == 0 {
+				t.Error("nothing was counted")
+			}
+			_ = victim.Close()
+			other.CloseNormally()
+		})
+	}
+}

@@ -1,0 +1,194 @@
+package session
+
+import (
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+// id returns the id of the only session.
+func (r *failoverRig) id() (id ID) {
+	r.on(func(s *Session) { id = s.record.ID })
+	return id
+}
+
+// moved waits until an order about one session is done, and returns what has come of it.
+func (r *failoverRig) moved(find func() (Moving, bool)) (m MovingSession) {
+	r.t.Helper()
+	wstest.Eventually(r.t, "the order is done", func() bool {
+		all, ok := find()
+		if ok && all.Done {
+			m = all.Sessions[0]
+		}
+		return ok && all.Done
+	})
+	return m
+}
+
+// An operator's order waits for an answered point: then nothing is replayed.
+func TestMoveSessionAtAnsweredPoint(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	client, server, n := r.begin()
+	client.Send(frame.Text, fullConfig)
+	server.Expect(frame.Text, fullConfig)
+	speak(client, server, 0, partial("one"), partial("one"))
+	id := r.id()
+	if m, ok := r.server.MoveSession(id, nil, time.Hour); !ok || len(m.Sessions) != 1 || m.Sessions[0].ID != id || m.Backend != "" {
+		t.Fatalf("%+v, %v", m, ok)
+	}
+	wstest.Eventually(t, "the session has the wish", func() (has bool) {
+		r.on(func(s *Session) { has = s.failover.wish.isOpen() })
+		return has
+	})
+	speak(client, server, 1, partial("one and"), partial("one and"))
+	if m, _ := r.server.MovingSession(id); m.Done || m.Sessions[0].State != MovePending {
+		t.Errorf("before the answered point: %+v", m)
+	}
+	speak(client, server, 2, final("one", 0.05, 0.15), final("one", 0.05, 0.15))
+	next := r.other(n)
+	next.ExpectOwn(frame.Text, fullConfig)
+	m := r.moved(func() (Moving, bool) { return r.server.MovingSession(id) })
+	if m.State != Moved || m.To != r.backends[1-n].Name() || m.Replayed != 0 || m.Why != "" {
+		t.Errorf("%+v", m)
+	}
+	speak(client, next, 3, partial("two"), partial("two"))
+	if line := r.line("session moved"); line["cause"].String() != meter.Ordered.String() {
+		t.Errorf("the log says %v", line)
+	}
+}
+
+// A drain moves by replay what has not come to an answered point in time.
+func TestMoveBackendByReplay(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	client, server, n := r.begin()
+	client.Send(frame.Text, fullConfig)
+	server.Expect(frame.Text, fullConfig)
+	speak(client, server, 0, partial("one"), partial("one"))
+	name := r.backends[n].Name()
+	r.server.MoveBackend(name, 0)
+	next := r.other(n)
+	next.ExpectOwn(frame.Text, fullConfig)
+	next.Expect(frame.Binary, chunk(0))
+	next.Send(frame.Text, partial("one"))
+	m := r.moved(func() (Moving, bool) { return r.server.MovingBackend(name) })
+	if m.State != Moved || m.To != r.backends[1-n].Name() || m.Replayed != 100*time.Millisecond {
+		t.Errorf("%+v", m)
+	}
+	speak(client, next, 1, final("one", 0.05, 0.15), final("one", 0.05, 0.15))
+	if _, ok := r.server.MovingBackend("nobody"); ok {
+		t.Error("there was an order about nobody")
+	}
+}
+
+// What cannot move stays where it is, and the order says why.
+func TestMoveRefused(t *testing.T) {
+	t.Run("no failover", func(t *testing.T) {
+		r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.Failover = false }})
+		client, server, _ := r.begin()
+		id := r.id()
+		r.server.MoveSession(id, nil, 0)
+		if m := r.moved(func() (Moving, bool) { return r.server.MovingSession(id) }); m.State != MoveRefused || m.Why != "its service has failover: off" {
+			t.Errorf("%+v", m)
+		}
+		speak(client, server, 0, partial("one"), partial("one"))
+	})
+	t.Run("where it is", func(t *testing.T) {
+		r := newFailoverRig(t, "vosk", 2, setup{})
+		client, server, n := r.begin()
+		id := r.id()
+		r.server.MoveSession(id, r.backends[n], 0)
+		if m := r.moved(func() (Moving, bool) { return r.server.MovingSession(id) }); m.State != MoveRefused || m.Why == "" {
+			t.Errorf("%+v", m)
+		}
+		speak(client, server, 0, partial("one"), partial("one"))
+	})
+	t.Run("unknown session", func(t *testing.T) {
+		r := newFailoverRig(t, "vosk", 1, setup{})
+		if _, ok := r.server.MoveSession(ID{}, nil, 0); ok {
+			t.Error("it is moved")
+		}
+	})
+	t.Run("no place", func(t *testing.T) {
+		r := newFailoverRig(t, "vosk", 1, setup{})
+		client, server, _ := r.begin()
+		id := r.id()
+		r.server.MoveSession(id, nil, 0)
+		wstest.Eventually(t, "the order says that there is no place", func() bool {
+			m, _ := r.server.MovingSession(id)
+			return !m.Done && m.Sessions[0].Why == "no other backend of the service has a free place"
+		})
+		speak(client, server, 0, partial("one"), partial("one"))
+		r.server.MoveSession(id, nil, time.Hour) // takes the place of the first order
+		client.CloseNormally()
+		if m := r.moved(func() (Moving, bool) { return r.server.MovingSession(id) }); m.State != MoveEnded {
+			t.Errorf("after the end: %+v", m)
+		}
+	})
+}
+
+// Sessions move to a backend that was added, at answered points, and each but once.
+func TestRebalancing(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{cap: 8})
+	r.backends[1].SetMode(pool.Draining)
+	clients := make([]*wstest.Peer, 4)
+	for i := range clients {
+		clients[i], _, _ = r.begin()
+	}
+	r.backends[1].SetMode(pool.Enabled)
+	service := r.server.routes.Load().find("", "/")
+	if service == nil {
+		for _, s := range r.server.routes.Load().byName {
+			service = s
+		}
+	}
+	v := *service
+	v.Rebalance, v.Backends = true, r.backends
+	b := newRebalancing(r.server, v.Group)
+	serving := func() (n [2]int) {
+		loads, _ := v.Group.Loads()
+		for i, backend := range r.backends {
+			for j := range loads {
+				if loads[j].Pool == backend.Pool() {
+					n[i] = loads[j].Leased
+				}
+			}
+		}
+		return n
+	}
+	now := time.Duration(loop.Now())
+	b.step(now, &v)
+	b.step(now+tooLong-time.Second, &v)
+	if len(b.wishes) != 0 {
+		t.Fatalf("wishes before half a minute: %+v", b.wishes)
+	}
+	b.step(now+tooLong, &v)
+	if len(b.wishes) != 2 {
+		t.Fatalf("wishes after half a minute: %+v", b.wishes)
+	}
+	wstest.Eventually(t, "the load is even", func() bool {
+		now += time.Second
+		b.step(now+tooLong, &v)
+		return len(b.wishes) == 0 && serving() == [2]int{2, 2}
+	})
+	resting := 0
+	r.each(func(s *Session) {
+		if !s.mayBeRebalanced() {
+			resting++
+		}
+	})
+	if resting != 2 {
+		t.Errorf("%d sessions rest; want the 2 that have moved", resting)
+	}
+	for range 100 {
+		now += time.Second
+		b.step(now, &v)
+	}
+	if got := serving(); got != [2]int{2, 2} || b.gives() || len(b.wishes) != 0 {
+		t.Errorf("afterwards: %v, wishes %+v", got, b.wishes)
+	}
+}

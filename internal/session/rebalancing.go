@@ -1,0 +1,232 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+)
+
+const (
+	// rebalanceTick is how often the loads of backends are compared.
+	rebalanceTick = time.Second
+	// wishTime is how long a session may take to come to an answered point before another one is asked to move instead. Meanwhile it
+	// holds a place on the other backend.
+	wishTime = 30 * time.Second
+)
+
+// startRebalancing starts the goroutine that evens out the loads of services with Rebalance, unless it runs.
+func (s *Server) startRebalancing(services []*Service) {
+	wanted := false
+	for _, v := range services {
+		wanted = wanted || v.Rebalance
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !wanted || s.rebalances || s.closed {
+		return
+	}
+	s.rebalances = s.pending.Go(func() {
+		defer s.options.Guard.Recover("rebalancing", nil)
+		s.rebalance(s.closing)
+	})
+}
+
+// rebalance evens out the loads of services until ctx ends.
+func (s *Server) rebalance(ctx context.Context) {
+	ticker := time.NewTicker(rebalanceTick)
+	defer ticker.Stop()
+	running := make(map[string]*rebalancing)
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		present := make(map[string]bool)
+		for _, v := range s.routes.Load().byName {
+			if !v.Rebalance || !v.Failover {
+				continue
+			}
+			present[v.Name] = true
+			r := running[v.Name]
+			if r == nil || r.group != v.Group {
+				r = newRebalancing(s, v.Group)
+				running[v.Name] = r
+			}
+			r.step(time.Duration(loop.Now()), v)
+		}
+		for name, r := range running {
+			if !present[name] {
+				r.withdraw(func(*balanceWish) bool { return true })
+				delete(running, name)
+			}
+		}
+	}
+}
+
+// rebalancing evens out the load of one service. The goroutine of Server.rebalance owns it.
+type rebalancing struct {
+	*rebalancer
+	server *Server
+	group  *pool.Group[*backend.Conn] // static
+	ids    map[*pool.Pool[*backend.Conn]]int
+	wishes []balanceWish // that are open
+}
+
+// balanceWish is a wish that a session moves.
+type balanceWish struct {
+	session  *Session
+	number   uint64
+	from, to int // backends
+	since    time.Duration
+	holds    bool // the session has a connection to the other backend already, which counts as a session there
+}
+
+func newRebalancing(s *Server, group *pool.Group[*backend.Conn]) *rebalancing {
+	return &rebalancing{
+		rebalancer: newRebalancer(uint64(time.Now().UnixNano())), server: s, group: group,
+		ids: make(map[*pool.Pool[*backend.Conn]]int),
+	}
+}
+
+// step compares the loads once, and begins the transfers that follow.
+func (r *rebalancing) step(now time.Duration, v *Service) {
+	r.review(now)
+	backends := make(map[int]*backend.Backend, len(v.Backends))
+	for _, b := range v.Backends {
+		backends[r.id(b.Pool())] = b
+	}
+	shares := r.shares()
+	transfers := r.plan(now, shares)
+	if !r.gives() {
+		r.withdraw(func(*balanceWish) bool { return true })
+		return
+	}
+	wanted := make(map[int][]int) // where to, by where from
+	for _, t := range transfers {
+		if backends[t.to] != nil {
+			wanted[t.from] = append(wanted[t.from], t.to)
+		}
+	}
+	if len(wanted) == 0 {
+		return
+	}
+	candidates := r.candidates(wanted)
+	for from, targets := range wanted {
+		for i, session := range drawn(r.rebalancer, candidates[from], len(targets)) {
+			r.wish(session, now, from, targets[i], backends[targets[i]])
+		}
+	}
+}
+
+// id returns what the rebalancer calls a pool.
+func (r *rebalancing) id(p *pool.Pool[*backend.Conn]) int {
+	id, known := r.ids[p]
+	if !known {
+		id = len(r.ids) + 1
+		r.ids[p] = id
+	}
+	return id
+}
+
+// shares returns how busy the backends are, as if the open wishes were fulfilled.
+func (r *rebalancing) shares() []share {
+	loads, _ := r.group.Loads()
+	shares := make([]share, len(loads))
+	for i := range loads {
+		l := &loads[i]
+		s := &shares[i]
+		*s = share{id: r.id(l.Pool), sessions: l.Leased, weighted: l.Weighted, free: l.Free, counts: l.Serves, takes: l.Takes}
+		for j := range r.wishes {
+			switch w := &r.wishes[j]; {
+			case w.from == s.id:
+				s.sessions--
+			case w.to == s.id && !w.holds:
+				s.sessions++
+				s.free--
+			}
+		}
+	}
+	return shares
+}
+
+// candidates returns the sessions that could leave the backends that are to give some away, by backend.
+func (r *rebalancing) candidates(wanted map[int][]int) map[int][]*Session {
+	all, _ := r.server.registry.all()
+	candidates := make(map[int][]*Session)
+	r.server.each(all, func(s *Session) {
+		if s.record.Backend == nil || s.record.Backend.Group() != r.group {
+			return
+		}
+		if from := r.id(s.record.Backend.Pool()); wanted[from] != nil && s.mayBeRebalanced() {
+			candidates[from] = append(candidates[from], s)
+		}
+	})
+	return candidates
+}
+
+// mayBeRebalanced reports whether the session may move to even out the load. It is called on the session's loop.
+func (s *Session) mayBeRebalanced() bool {
+	place, why := s.wishPlace()
+	if why != "" || place.isOpen() || s.life.state != relaying || !s.record.Ended.IsZero() {
+		return false
+	}
+	moves := s.failover.moves
+	return len(moves) == 0 || time.Since(moves[len(moves)-1].At) >= restTime
+}
+
+// wish has a session move at its next answered point.
+func (r *rebalancing) wish(session *Session, now time.Duration, from, to int, target *backend.Backend) {
+	number := r.server.moveOrders.next()
+	r.server.each([]*Session{session}, func(s *Session) {
+		if s.mayBeRebalanced() && s.setWish(wish{number: number, cause: meter.Rebalanced, to: target}) == "" {
+			r.wishes = append(r.wishes, balanceWish{session: session, number: number, from: from, to: to, since: now})
+		}
+	})
+}
+
+// review forgets the wishes that are fulfilled or refused, and takes back those that have taken too long.
+func (r *rebalancing) review(now time.Duration) {
+	open := make(map[uint64]bool, len(r.wishes))
+	r.visit(func(s *Session, w *balanceWish) {
+		if found := s.wishOf(w.number); found != nil && found.isOpen() && s.record.Ended.IsZero() {
+			open[w.number] = true
+			w.holds = s.search != nil && s.search.wish == w.number && s.search.conn != nil
+		}
+	})
+	kept := r.wishes[:0]
+	for _, w := range r.wishes {
+		if open[w.number] {
+			kept = append(kept, w)
+		}
+	}
+	clear(r.wishes[len(kept):])
+	r.wishes = kept
+	r.withdraw(func(w *balanceWish) bool { return now-w.since > wishTime })
+}
+
+// withdraw takes back the wishes that match and that the sessions have not begun to carry out.
+func (r *rebalancing) withdraw(matches func(*balanceWish) bool) {
+	r.visit(func(s *Session, w *balanceWish) {
+		if matches(w) {
+			s.withdrawWish(w.number)
+		}
+	})
+}
+
+// visit calls f with the session of each open wish, on its loop.
+func (r *rebalancing) visit(f func(*Session, *balanceWish)) {
+	if len(r.wishes) == 0 {
+		return
+	}
+	sessions := make([]*Session, len(r.wishes))
+	wishes := make(map[*Session]*balanceWish, len(r.wishes))
+	for i := range r.wishes {
+		sessions[i], wishes[r.wishes[i].session] = r.wishes[i].session, &r.wishes[i]
+	}
+	r.server.each(sessions, func(s *Session) { f(s, wishes[s]) })
+}
