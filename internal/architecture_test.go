@@ -108,8 +108,8 @@ var mayImport = map[string][]string{
 	"internal/failoverproof":     {"internal/admin/client", "internal/api", "internal/app", "internal/frame", "internal/handshake", "internal/hunt", "internal/profile", "internal/sim", "internal/speaker", "internal/spelling", "internal/stage"},
 	"internal/failoverproof/cmd": {"internal/failoverproof", "internal/profile"},
 
-	"internal/load":         {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/secure", "internal/spelling", "internal/wav"},
-	"internal/load/report":  {"internal/frame", "internal/load"},
+	"internal/load":        {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/secure", "internal/spelling", "internal/wav"},
+	"internal/load/report": {"internal/frame", "internal/load"},
 
 	// What makes of the desired state what runs.
 	"internal/discovery":         {"internal/mistake"},
@@ -130,11 +130,13 @@ var mayImport = map[string][]string{
 		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/discovery", "internal/frame", "internal/limits", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/origin", "internal/replay",
 		"internal/pool", "internal/printable", "internal/profile", "internal/secure", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/tracing",
 	},
-	"internal/demo": {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
+	"internal/verify": {"internal/frame", "internal/handshake", "internal/profile", "internal/speaker"},
+	"internal/demo":   {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
 		"internal/admin/client", "internal/api", "internal/app", "internal/auth/apikey", "internal/auth/token", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
 		"internal/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/figures", "internal/identity", "internal/limits", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
 		"internal/secure", "internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/supervisor", "internal/top", "internal/wav",
+		"internal/handshake", "internal/speaker", "internal/verify",
 	},
 	"cmd/wsbouncer": {"internal/cli"},
 

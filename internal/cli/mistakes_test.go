@@ -83,6 +83,7 @@ var sameMistakes = map[string]struct {
 	"profile":               {"x", "", "", "--help=x"},
 	"profile ls":            {"x", "", "", "-o x"},
 	"profile show":          {"vosk x", "--effective", "nosuch", "vosk --effective=x"},
+	"profile verify":        {"vosk x --backend ws://h --audio a.wav", "--backend ws://h", "nosuch --backend ws://h --audio a.wav", "vosk --backend ws://h --audio a.wav --sessions 0"},
 	"profile add":           {"x y --file -", "--file -", "", "x --file - -o y"},
 	"profile set":           {"x y --file -", "--file -", "", "x --file - -o y"},
 	"profile rm":            {"", "--dry-run", "nosuch", "x -o y"},

@@ -30,7 +30,7 @@ starting from a built-in one (docs/reference/profiles.md).`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		newProfileListCommand(), newProfileShowCommand(),
+		newProfileListCommand(), newProfileShowCommand(), newProfileVerifyCommand(),
 		newProfileWriteCommand(config.Add), newProfileWriteCommand(config.Set),
 		newRemoveCommand(config.KindProfile, "Remove profiles that no service uses.", "  wsbouncer profile rm mine", ""),
 	)

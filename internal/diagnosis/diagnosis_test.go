@@ -56,21 +56,30 @@ func TestFind(t *testing.T) {
 		},
 		"replay memory in use": {func(s *api.Stats) { s.Replay = &api.Replay{MemoryBytes: 80 << 20, LimitBytes: 100 << 20} }, nil, ""},
 		"failover that works": {
-			func(s *api.Stats) { s.Services[0].Failover = &api.ServiceFailover{Mode: "replay", Verdict: "full", Moved: 7, NotMoved: 1} }, nil, "",
+			func(s *api.Stats) {
+				s.Services[0].Failover = &api.ServiceFailover{Mode: "replay", Verdict: "full", Moved: 7, NotMoved: 1}
+			}, nil, "",
 		},
 		"failover off, and a stall-timeout": {
 			func(s *api.Stats) { s.Services[0].Failover = &api.ServiceFailover{Mode: "off", Verdict: "never"} }, nil, "",
 		},
 		"failover without effect": {
-			func(s *api.Stats) { s.Services[0].Failover = &api.ServiceFailover{Mode: "replay", Verdict: "never", Why: "its conversations have a state"} }, nil,
+			func(s *api.Stats) {
+				s.Services[0].Failover = &api.ServiceFailover{Mode: "replay", Verdict: "never", Why: "its conversations have a state"}
+			}, nil,
 			"1 service stt: failover: replay has no effect: its conversations have a state",
 		},
 		"failover that failed": {
-			func(s *api.Stats) { s.Services[0].Failover = &api.ServiceFailover{Mode: "replay", Verdict: "full", Failed: since} }, nil,
+			func(s *api.Stats) {
+				s.Services[0].Failover = &api.ServiceFailover{Mode: "replay", Verdict: "full", Failed: since}
+			}, nil,
 			"0 service stt: sessions whose backend failed could not go on with another one: see how they ended (12:00)",
 		},
 		"canary fails": {
-			func(s *api.Stats) { b := &s.Backends[1]; b.Usable, b.Canary, b.CanaryReason, b.CanarySince = false, "down", "no result within 10s", since }, nil,
+			func(s *api.Stats) {
+				b := &s.Backends[1]
+				b.Usable, b.Canary, b.CanaryReason, b.CanarySince = false, "down", "no result within 10s", since
+			}, nil,
 			"0 backend gpu-2: canary fails: no result within 10s (12:00)",
 		},
 		"shortage": {

@@ -62,6 +62,9 @@ func (f *Faults) add(other *Faults) {
 // tolerance is how far a time may be from that of its audio beside a chunk, in seconds: servers round.
 const tolerance = 0.002
 
+// rounding is how far a result must end inside a chunk at least, in seconds, so that the next one may have the rest of it: marks are longer.
+const rounding = 0.0002
+
 // judge checks what a session's client sees. It belongs to the session.
 type judge struct {
 	session uint64
@@ -148,7 +151,7 @@ func (j *judge) result(r result) {
 // within reports whether the last final result ended inside a chunk, so that the next one has its rest.
 func (j *judge) within(chunk int) bool {
 	begin := float64(chunk-1) * j.chunk
-	return j.end > begin+tolerance && j.end < begin+j.chunk-tolerance
+	return j.end > begin+rounding && j.end < begin+j.chunk-rounding
 }
 
 // times checks that the result is where its audio is.
@@ -160,15 +163,14 @@ func (j *judge) times(r result, first, last int) {
 		j.faults.WrongTimes++
 		j.fault("wrong times: %d-%d at %.3f to %.3f s, not %.3f to %.3f", first, last, r.start, r.end, begin, end)
 	}
-	if r.final && r.start < j.end-tolerance {
-		j.faults.WrongTimes++
-		j.fault("times go back: from %.3f to %.3f s", j.end, r.start)
-	}
 }
 
-// final takes a final result.
+// final takes a final result. It begins where the last one ended: recognisers leave nothing out, but what they did not decode.
 func (j *judge) final(r result, first, last int) {
-	j.finals++
+	if j.finals++; math.Abs(r.start-j.end) > j.p.undecoded+tolerance && !math.IsNaN(j.end) {
+		j.faults.WrongTimes++
+		j.fault("a gap: from %.3f to %.3f s", j.end, r.start)
+	}
 	switch {
 	case first > j.last+1:
 		j.faults.Lost += first - j.last - 1
@@ -176,7 +178,7 @@ func (j *judge) final(r result, first, last int) {
 	case last <= j.last && last < first:
 		j.faults.Disordered++
 		j.fault("disordered: %d-%d behind %d", first, last, j.last)
-	case first <= j.last-j.p.overlap && !(first == j.last && j.within(first) && math.Abs(r.start-j.end) < tolerance):
+	case first <= j.last-j.p.overlap && !(first == j.last && j.within(first) && math.Abs(r.start-j.end) < j.p.undecoded+tolerance):
 		j.faults.Twice += j.last - first + 1
 		j.fault("twice: %d to %d", first, j.last)
 	}
@@ -188,9 +190,7 @@ func (j *judge) final(r result, first, last int) {
 		j.number = r.number + 1
 	}
 	j.last = max(j.last, last)
-	if !math.IsNaN(r.end) {
-		j.end = r.end
-	}
+	j.end = r.end
 }
 
 // over checks a session that has come to its end.

@@ -39,14 +39,15 @@ func TestJudge(t *testing.T) {
 		{"cut inside a chunk", sim.Deepgram, []string{
 			deepgram(1, 3, 0, 0.25, true), deepgram(3, 4, 0.25, 0.33, false), deepgram(3, 5, 0.25, 0.5, true),
 		}, 5, Faults{}},
-		{"lost", sim.Deepgram, []string{deepgram(1, 2, 0, 0.2, true), deepgram(5, 6, 0.4, 0.6, true)}, 6, Faults{Lost: 2}},
-		{"lost at the beginning", sim.Deepgram, []string{deepgram(2, 2, 0.1, 0.2, true)}, 2, Faults{Lost: 1}},
+		{"lost", sim.Deepgram, []string{deepgram(1, 2, 0, 0.2, true), deepgram(5, 6, 0.4, 0.6, true)}, 6, Faults{Lost: 2, WrongTimes: 1}},
+		{"lost at the beginning", sim.Deepgram, []string{deepgram(2, 2, 0.1, 0.2, true)}, 2, Faults{Lost: 1, WrongTimes: 1}},
 		{"lost at the end", sim.Deepgram, []string{deepgram(1, 2, 0, 0.2, true), deepgram(3, 4, 0.2, 0.4, false)}, 4, Faults{Lost: 2}},
 		{"twice", sim.Deepgram, []string{deepgram(1, 3, 0, 0.3, true), deepgram(1, 3, 0, 0.3, true)}, 3, Faults{Twice: 3, WrongTimes: 1}},
 		{"twice, the border", sim.Deepgram, []string{deepgram(1, 3, 0, 0.3, true), deepgram(3, 4, 0.3, 0.4, true)}, 4, Faults{Twice: 1}},
+		{"a part lost", sim.Deepgram, []string{deepgram(1, 3, 0, 0.3, true), deepgram(4, 6, 0.34, 0.6, true)}, 6, Faults{WrongTimes: 1}},
 		{"returned", sim.Deepgram, []string{deepgram(1, 3, 0, 0.3, true), deepgram(2, 3, 0.1, 0.3, false)}, 3, Faults{Returned: 1}},
 		{"times from zero", sim.Deepgram, []string{deepgram(1, 3, 0, 0.3, true), deepgram(4, 6, 0, 0.3, true)}, 6, Faults{WrongTimes: 2}},
-		{"times beside", sim.Deepgram, []string{deepgram(1, 3, 0.15, 0.45, true)}, 3, Faults{WrongTimes: 1}},
+		{"times beside", sim.Deepgram, []string{deepgram(1, 3, 0.15, 0.45, true)}, 3, Faults{WrongTimes: 2}},
 		{"foreign", sim.Deepgram, []string{deepgram(1, 2, 0, 0.2, true), `{"transcript": "s8:1"}`}, 2, Faults{Foreign: 1}},
 		{"numbers", sim.DashScope, []string{dashScope(1, 1, 2), dashScope(2, 3, 4), dashScope(1, 5, 6)}, 6, Faults{WrongNumbers: 1, Greetings: 1}},
 		{"a second greeting", sim.AssemblyAI, []string{
@@ -90,7 +91,7 @@ func TestSpeech(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newSpeech(9, p, rand.New(rand.NewPCG(1, 2)), 60)
+		s := newSpeech(9, p, rand.New(rand.NewPCG(1, 2)), 60, 0)
 		var all []byte
 		pauses := 0
 		for {

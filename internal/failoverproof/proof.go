@@ -30,7 +30,7 @@ type Options struct {
 	Kinds []Kind
 	// Duration ends the events, however many there were; with 0 Events, it is how long new sessions begin. Default 1 minute.
 	Duration time.Duration
-	// Every is the mean time between two events. Default 400 ms.
+	// Every is the mean time between two events. Default 1 s, in which a session gets an answer.
 	Every time.Duration
 	// Seed makes what sessions say and what happens to servers repeatable, but not the timing.
 	Seed uint64
@@ -42,6 +42,10 @@ type Options struct {
 	Speed float64
 	// MinLength and MaxLength are how much audio a session has. Default 5 s and 30 s.
 	MinLength, MaxLength time.Duration
+	// Utterance is how many chunks the speaker says between two pauses. Default: 2 to 6 at random.
+	Utterance int
+	// Latency is how long servers take for an answer; up to twice as long at random. Default 10 ms.
+	Latency time.Duration
 	// Patience is how long a session waits for what must come. Default 30 s.
 	Patience time.Duration
 	// Profile is the name of the profile, and ProfileFile the file that has it. Default: the protocol's own.
@@ -56,12 +60,13 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	set(&o.Sessions, 300)
 	set(&o.Duration, time.Minute)
-	set(&o.Every, 400*time.Millisecond)
+	set(&o.Every, time.Second)
 	set(&o.First, 1)
 	set(&o.Servers, 4)
 	set(&o.Speed, 1)
 	set(&o.MinLength, 5*time.Second)
 	set(&o.MaxLength, max(o.MinLength, 30*time.Second))
+	set(&o.Latency, 10*time.Millisecond)
 	set(&o.Patience, 30*time.Second)
 	if o.Log == nil {
 		o.Log = io.Discard
@@ -101,9 +106,10 @@ func (o Options) validate() (*protocol, error) {
 		value, least time.Duration
 	}{
 		{"duration", o.Duration, time.Second},
-		{"time between events", o.Every, time.Millisecond},
+		{"time between events", o.Every, 10 * time.Millisecond},
 		{"shortest length", o.MinLength, time.Millisecond},
 		{"greatest length", o.MaxLength, o.MinLength},
+		{"latency", o.Latency, 0},
 		{"patience", o.Patience, time.Second},
 	} {
 		if d.value < d.least || d.value > time.Hour {

@@ -2,6 +2,8 @@ package failoverproof
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -36,6 +38,53 @@ func TestDirect(t *testing.T) {
 			}
 			if report.Sessions < 4 || report.Finals < report.Sessions {
 				t.Errorf("%s: only %d sessions with %d final results", protocol, report.Sessions, report.Finals)
+			}
+		})
+	}
+	runs.Wait()
+}
+
+// Servers die, close, hang and are drained, and sessions go on as if nothing had happened.
+func TestProof(t *testing.T) {
+	var runs sync.WaitGroup
+	for _, protocol := range []string{"vosk", "deepgram"} {
+		runs.Go(func() {
+			report := run(t, Options{
+				Protocol: protocol, Sessions: 30, Events: 4, Every: 700 * time.Millisecond, Seed: 11, MinLength: 2 * time.Second, MaxLength: 4 * time.Second,
+				Kinds: []Kind{Kill, Close, Move},
+			})
+			if err := report.Err(); err != nil {
+				t.Error(err)
+			}
+			if report.Moved == 0 {
+				t.Errorf("%s: no session was moved", protocol)
+			}
+		})
+	}
+	runs.Wait()
+}
+
+// What the proof is worth: it fails when the answered point is one chunk too early, since results come back then, and one chunk too late,
+// since chunks are lost.
+func TestProofFails(t *testing.T) {
+	var runs sync.WaitGroup
+	for times, want := range map[string]func(*Report) int{
+		"start":                     func(r *Report) int { return r.Returned + r.Twice },
+		"start, duration, duration": func(r *Report) int { return r.Lost },
+	} {
+		file := filepath.Join(t.TempDir(), "profiles.yaml")
+		profile := `profiles: {mistaken: {from: deepgram, predial: idle, failover: {` +
+			`answered: {messages: {json: {type: Results, is_final: true}}, by: time, times: [` + times + `], unit: s}}}}`
+		if err := os.WriteFile(file, []byte(profile), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		runs.Go(func() {
+			report := run(t, Options{
+				Protocol: "deepgram", Sessions: 20, Events: 3, Every: 500 * time.Millisecond, Seed: 11, MinLength: 2 * time.Second,
+				MaxLength: 3 * time.Second, Kinds: []Kind{Kill}, Utterance: 1, Latency: 150 * time.Millisecond, Profile: "mistaken", ProfileFile: file,
+			})
+			if want(&report) == 0 || report.Err() == nil {
+				t.Errorf("answered up to %s: nothing was found", times)
 			}
 		})
 	}

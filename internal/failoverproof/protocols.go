@@ -32,6 +32,9 @@ type protocol struct {
 	finals func(pauses int) int
 	// overlap is how many chunks at the end of a final result the next one may have again.
 	overlap int
+	// undecoded is how much audio, in seconds, the recogniser may leave at the end of an utterance: it is less than it decodes at a time. The
+	// next server does not get it.
+	undecoded float64
 	// merges tells that a result has everything since the beginning, in one text.
 	merges bool
 	// repeats tells that a message lists earlier results again.
@@ -57,10 +60,14 @@ const (
 // protocols are those that can be proven, in the order of the simulated servers.
 var protocols = []protocol{
 	{
+		Dialogue: of(sim.Echo), perSecond: s16, least: 100 * time.Millisecond, most: 100 * time.Millisecond,
+		replies: func(audio int) int { return audio }, read: readEcho,
+	},
+	{
 		Dialogue: started(sim.Vosk, func(*hunt.Progress) []hunt.Message {
 			return say(`{"config" : {"sample_rate" : 8000, "words" : true}}`)
 		}),
-		perSecond: s16 / 2, replies: func(audio int) int { return audio + 1 }, read: readVosk,
+		perSecond: s16 / 2, replies: func(audio int) int { return audio + 1 }, read: readVosk, undecoded: 0.02,
 	},
 	{Dialogue: of(sim.FunASR), perSecond: s16, read: readFunASR, overlap: 4},
 	{Dialogue: of(sim.SherpaONNX), perSecond: f32, read: readSherpa},
@@ -154,6 +161,19 @@ func decode[T any](m hunt.Message) (said T) {
 		_ = json.Unmarshal(m.Payload, &said)
 	}
 	return said
+}
+
+// readEcho returns the marks in the audio as a result.
+func readEcho(m hunt.Message) []result {
+	var text []byte
+	before := sim.Mark{}
+	sim.Marks(m.Payload, func(m sim.Mark) {
+		if m.Pause = false; m != before {
+			before = m
+			text = fmt.Appendf(text, " s%d:%d", m.Session, m.Seq)
+		}
+	})
+	return []result{{true, string(text), unknown, unknown, -1}}
 }
 
 func readVosk(m hunt.Message) []result {

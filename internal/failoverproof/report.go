@@ -22,8 +22,12 @@ type Report struct {
 	// Chunks of audio were sent, and Finals came.
 	Chunks, Finals int
 	Faults
+	// Ordered is what came of the moves of sessions that an operator ordered.
+	Ordered map[string]int
 	// Moved and NotMoved are the sessions that went on with another server, and that could not.
 	Moved, NotMoved uint64
+	// Unassured says how many sessions could not be moved any more, and why; empty for none.
+	Unassured string
 	// Slowest is the longest time in which a session heard nothing.
 	Slowest time.Duration
 	// Traces are of the first sessions with faults.
@@ -90,6 +94,12 @@ func (r *Report) String() string {
 			fmt.Fprintf(&b, " %s %d", kind, r.Events[kind])
 		}
 		b.WriteByte('\n')
+	}
+	for _, what := range slices.Sorted(maps.Keys(r.Ordered)) {
+		fmt.Fprintf(&b, "  moves ordered: %s: %d\n", what, r.Ordered[what])
+	}
+	if r.Unassured != "" {
+		fmt.Fprintf(&b, "  not assured:%s\n", r.Unassured)
 	}
 	b.WriteString("  faults:")
 	for _, field := range r.Faults.fields() {

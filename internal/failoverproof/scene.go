@@ -4,27 +4,38 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 	"github.com/wsbouncer/wsbouncer/internal/stage"
 )
 
-// scene is the servers, and the proxy in front of them unless clients speak with servers directly. Its fields are static.
+// scene is the servers, and the proxy in front of them unless clients speak with servers directly.
 type scene struct {
+	// Static.
 	o       Options
 	servers []*sim.Server
-	stage   *stage.Stage // nil without the proxy
-	folder  string       // for a profile; empty for none
+	stage   *stage.Stage   // nil without the proxy
+	admin   *client.Client // of the proxy
+	folder  string         // for a profile; empty for none
+
+	mu    sync.Mutex
+	moves map[string]int // guarded by mu: what came of moves that an operator ordered
 }
 
 func newScene(ctx context.Context, o Options) (*scene, error) {
-	s := &scene{o: o}
-	server := sim.Options{Protocol: o.Protocol, Latency: 5 * time.Millisecond, Jitter: 10 * time.Millisecond, Seed: o.Seed}
+	s := &scene{o: o, moves: make(map[string]int)}
+	server := sim.Options{Protocol: o.Protocol, Latency: o.Latency, Jitter: o.Latency, Seed: o.Seed}
 	if o.Direct {
 		for range o.Servers {
 			started, err := sim.Start(server)
@@ -68,6 +79,10 @@ func newScene(ctx context.Context, o Options) (*scene, error) {
 		return nil, err
 	}
 	s.servers = s.stage.Servers()
+	if s.admin, err = client.New("http://"+s.stage.Proxy().AdminAddress().String(), ""); err != nil {
+		s.close()
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -100,10 +115,75 @@ func (s *scene) url(session uint64) string {
 	return s.servers[session%uint64(len(s.servers))].URL()
 }
 
+// nameOf returns how the proxy calls a server.
+func (s *scene) nameOf(server *sim.Server) (string, error) {
+	backends := s.stage.Proxy().Stats().Backends
+	i := slices.IndexFunc(backends, func(b api.Backend) bool { return b.URL == server.URL() })
+	if i < 0 {
+		return "", fmt.Errorf("the proxy does not know the server %s", server.URL())
+	}
+	return backends[i].Name, nil
+}
+
+// moveWithin is how long sessions may take to move once they do so by replay.
+const moveWithin = 20 * time.Second
+
+// move has an operator move all sessions of a server, and returns when nothing more comes of it.
+func (s *scene) move(ctx context.Context, server *sim.Server, timeout time.Duration) error {
+	name, err := s.nameOf(server)
+	if err != nil {
+		return err
+	}
+	path := api.BackendsPath + "/" + name + "/move"
+	var moving api.Moving
+	err = s.admin.Do(ctx, client.Request{Method: http.MethodPost, Path: path, Query: url.Values{"timeout": {timeout.String()}}}, &moving)
+	for until := time.Now().Add(timeout + moveWithin); err == nil && !moving.Done; {
+		if time.Now().After(until) {
+			return fmt.Errorf("after %v, %d sessions still wait and %d are still moving from %s", timeout+moveWithin,
+				moving.Count(api.MoveWaiting), moving.Count(api.MoveUnderway), name)
+		}
+		if !wait(ctx, 50*time.Millisecond) {
+			return ctx.Err()
+		}
+		err = s.admin.Get(ctx, path, nil, &moving)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range moving.Sessions {
+		what := moving.Sessions[i].State
+		if what == api.MoveRefused {
+			what += ": " + moving.Sessions[i].Why
+		}
+		s.moves[what]++
+	}
+	return err
+}
+
 // count adds what the proxy counted.
-func (s *scene) count(*Report) {}
+func (s *scene) count(r *Report) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.Ordered = s.moves
+	if s.stage == nil {
+		return
+	}
+	for _, service := range s.stage.Proxy().Stats().Services {
+		if f := service.Failover; f != nil {
+			r.Moved += f.Moved
+			r.NotMoved += f.NotMoved
+			for reason, n := range f.Unassured {
+				if n > 0 {
+					r.Unassured = fmt.Sprintf("%s %s %d", r.Unassured, reason, n)
+				}
+			}
+		}
+	}
+}
 
 func (s *scene) close() {
+	if s.admin != nil {
+		_ = s.admin.Close()
+	}
 	switch {
 	case s.stage != nil:
 		s.stage.Close()

@@ -9,8 +9,8 @@ import (
 
 // How often the speaker pauses: after so many chunks.
 const (
-	shortestUtterance = 3
-	longestUtterance  = 14
+	shortestUtterance = 2
+	longestUtterance  = 6
 )
 
 // speech is the audio of a session: chunks with its marks, cut into messages that begin and end anywhere in them.
@@ -19,6 +19,7 @@ type speech struct {
 	p       *protocol
 	dice    *rand.Rand
 	chunks  int // in all
+	length  int // chunks in each utterance; 0 for a random number
 	pauses  int // so far
 
 	made    int    // chunks
@@ -29,14 +30,18 @@ type speech struct {
 	message []byte
 }
 
-func newSpeech(session uint64, p *protocol, dice *rand.Rand, chunks int) *speech {
-	s := &speech{session: session, p: p, dice: dice, chunks: chunks}
+func newSpeech(session uint64, p *protocol, dice *rand.Rand, chunks, utterance int) *speech {
+	s := &speech{session: session, p: p, dice: dice, chunks: chunks, length: utterance}
 	s.plan()
 	return s
 }
 
 // plan chooses the next pause. There is none behind the last chunk, so that the end of the session has something to end.
 func (s *speech) plan() {
+	if s.length > 0 {
+		s.until = s.made + s.length
+		return
+	}
 	s.until = s.made + shortestUtterance + s.dice.IntN(longestUtterance-shortestUtterance+1)
 }
 

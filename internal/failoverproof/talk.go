@@ -41,7 +41,7 @@ func newTalk(o *Options, p *protocol, session uint64) *talk {
 	t.progress = hunt.Progress{Number: session, ID: sim.IdentityWord(session)}
 	t.judge = newJudge(session, p, func(format string, args ...any) { t.trace.add("FAULT "+format, args...) })
 	chunks := o.MinLength + time.Duration(t.dice.Int64N(int64(o.MaxLength-o.MinLength)+1))
-	t.speech = newSpeech(session, p, t.dice, max(1, int(chunks/p.chunk)))
+	t.speech = newSpeech(session, p, t.dice, max(1, int(chunks/p.chunk)), o.Utterance)
 	return t
 }
 
@@ -120,6 +120,7 @@ func (t *talk) end() error {
 		}
 	}
 	t.progress.Ended = true
+	t.over = t.p.Lockstep && t.progress.Received >= t.progress.Sent
 	until := time.Now().Add(t.o.Patience)
 	err := t.listen(until, func() bool { return t.over })
 	var closed *speaker.CloseError

@@ -59,7 +59,7 @@ type Backend struct {
 	Reset      Histogram // from the end of a session until its connection was fit for the next; those that failed are not counted
 	Ping       Histogram // from a ping to its pong
 	Canary     Histogram // from the first audio of a canary to its first result; those without one are not counted
-	Failover   Histogram // from the loss of a server to the first result of the next one, for the backend that was lost
+	Failover   Histogram // from the loss of a server to the first result of the next one, for the backend that goes on
 }
 
 // key is what a backend is known by.

@@ -288,6 +288,8 @@ func (t *Tracker) Cut(dst []byte, e Entry, payload []byte, at Position) (cut []b
 		return dst, false
 	case skip == 0:
 		return append(dst, payload...), true
+	case p.Failover.audio.least > 0 && int64(e.To-at) < t.format.bytesFor(int64(p.Failover.audio.least)):
+		return dst, false
 	case p.audioPath != nil:
 		if h, ok := t.findAudio(payload); ok && h.kind == hitText {
 			cut, ok = cutBase64(append(dst, payload[:h.from]...), unescaped(payload[h.from:h.to], h.escaped), skip)

@@ -127,6 +127,8 @@ type audioSpec struct {
 	floats   string   // key of an array of 32-bit floats in a MessagePack map; empty if there is none
 
 	encoding, rate, channels choiceSpec
+
+	least time.Duration // the shortest message with audio that a server takes; 0 for any
 }
 
 // choiceSpec is a property of the audio: fixed, or named by the client.

@@ -25,6 +25,7 @@ profiles:
         encoding: {default: s16le, query: encoding, message: config.encoding, names: {linear16: s16le, opus: other}}
         rate: {default: 16000, message: config.type, within: rate}
         channels: {default: 2, query: channels, names: {stereo: 2}}
+        least: 50ms
       configure:
         - {messages: {json: {type: start}}, resend: merged, except: {json: {type: start, empty: true}}}
         - {messages: {json: {type: model}}, resend: all}

@@ -62,10 +62,11 @@ var builtInFacts = []facts{
 	},
 	{
 		profile: "whisperlivekit", audio: silence(10, 32000), end: "",
-		partial: `{"status":"active_transcription","lines":[],"buffer_transcription":"one"}`,
-		final:   `{"status":"active_transcription","lines":[{"speaker":1,"start":"0:00:00.50","end":"0:00:08.00","text":"one"}],"buffer_transcription":""}`,
-		other:   `{"status":"active_transcription","lines":[{"speaker":1,"start":"0:00:00.50","end":"0:00:08.00","text":"two"}],"buffer_transcription":""}`,
-		shifted: `{"status":"active_transcription","lines":[{"speaker":1,"start":"0:00:00.50","end":"0:00:08.00","text":"one"},{"speaker":1,"start":"0:00:08.50","end":"0:00:16.00","text":"two"}],"buffer_transcription":""}`,
+		partial:  `{"status":"active_transcription","lines":[],"buffer_transcription":"one"}`,
+		final:    `{"status":"active_transcription","lines":[{"speaker":1,"start":"0:00:00.50","end":"0:00:08.00","text":"one"}],"buffer_transcription":""}`,
+		other:    `{"status":"active_transcription","lines":[{"speaker":1,"start":"0:00:00.50","end":"0:00:08.00","text":"two"}],"buffer_transcription":""}`,
+		greeting: `{"type":"config","useAudioWorklet":true,"mode":"full"}`,
+		shifted:  `{"status":"active_transcription","lines":[{"speaker":1,"start":"0:00:00.50","end":"0:00:08.00","text":"one"},{"speaker":1,"start":"0:00:08.50","end":"0:00:16.00","text":"two"}],"buffer_transcription":""}`,
 	},
 	{
 		profile: "deepgram", query: "encoding=linear16&sample_rate=16000&model=nova-3", audio: silence(10, 32000), end: `{"type": "CloseStream"}`,
@@ -163,6 +164,23 @@ func TestOpenAIFacts(t *testing.T) {
 	}
 	if hear(completed); tr.Whole() != "the server's final result answers no message of the client" {
 		t.Errorf("a transcript without a commit: %q", tr.Whole())
+	}
+}
+
+// A message is cut only if enough of it is left for the server.
+func TestLeastAudio(t *testing.T) {
+	p, err := Named("assemblyai")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := NewTracker(p, "sample_rate=16000")
+	tr.Begin(Leg{})
+	message := []byte(silence(1, 32000/10)) // 100 ms
+	e := tr.ClientMessage(frame.Binary, message, len(message))
+	for at, want := range map[Position]bool{0: true, 1600: true, 1602: false, 3198: false} {
+		if cut, ok := tr.Cut(nil, e, message, at); ok != want || ok && len(cut) != len(message)-int(at) {
+			t.Errorf("cut at %d: %t, %d bytes", at, ok, len(cut))
+		}
 	}
 }
 

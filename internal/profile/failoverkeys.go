@@ -138,7 +138,7 @@ func (r *reader) audio(s *spec, n *strictyaml.Node) {
 		*a = newFailover().audio
 		return
 	}
-	for _, e := range r.below(s, "failover.audio", n, "messages", "base64", "floats", "encoding", "rate", "channels") {
+	for _, e := range r.below(s, "failover.audio", n, "messages", "base64", "floats", "encoding", "rate", "channels", "least") {
 		switch e.key {
 		case "messages":
 			a.messages = r.matchers(e.value, messageKeys)
@@ -158,6 +158,8 @@ func (r *reader) audio(s *spec, n *strictyaml.Node) {
 			r.choice(s, &a.rate, e, r.rateName)
 		case "channels":
 			r.choice(s, &a.channels, e, r.channelsName)
+		case "least":
+			r.setDuration(&a.least, e.value)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (a *audioSpec) yaml() string {
 		channels = ""
 	}
 	return pairs("messages", matchersYAML(a.messages), "base64", quote(a.base64.String()), "floats", quote(a.floats),
-		"encoding", a.encoding.yaml(), "rate", a.rate.yaml(), "channels", channels)
+		"encoding", a.encoding.yaml(), "rate", a.rate.yaml(), "channels", channels, "least", durationYAML(a.least, 0))
 }
 
 func (c *choiceSpec) yaml() string {

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,6 +61,59 @@ func (s *Script) HasLast() bool { return len(s.last) > 0 }
 // IsLast reports whether this message of the server, after the client's end, is the session's last.
 func (s *Script) IsLast(op frame.Opcode, payload []byte, token uint64) bool {
 	return s.answers.match(op, payload, token).class&isUntil != 0
+}
+
+// Claims are what a profile says about its servers that can be tried.
+type Claims struct {
+	Greeting bool // there is a greeting
+	Ready    bool // the server says when it is ready
+	Busy     bool // a full server can be told
+	End      bool // the client's end is known, and so is what the server does then
+	Early    bool // a connection whose client left early is reset, not closed
+	Settle   time.Duration
+}
+
+// Claims returns which of its claims can be tried.
+func (p *Profile) Claims() Claims {
+	s := p.spec
+	return Claims{
+		Greeting: len(s.greeting) > 0, Ready: len(s.ready) > 0, Busy: len(s.busy) > 0, End: len(s.end.client) > 0, Early: s.early == EarlyReset, Settle: s.reset.settle,
+	}
+}
+
+// SaysGreeting reports whether this message of a server ends its greeting, and SaysReady whether the server says by it that it is ready.
+func (p *Profile) SaysGreeting(op frame.Opcode, payload []byte) bool {
+	return p.program.fromServer.match(op, payload, 0).class&isGreeting != 0
+}
+
+// SaysReady reports whether the server says by this message that it is ready for more than the client's first message.
+func (p *Profile) SaysReady(op frame.Opcode, payload []byte) bool {
+	return p.program.fromServer.match(op, payload, 0).class&isReady != 0
+}
+
+// Unanswered reports whether this message of a client gets no reply, on a server that replies to each message.
+func (p *Profile) Unanswered(op frame.Opcode, payload []byte) bool {
+	return p.program.fromClient.match(op, payload, 0).class&isUnanswered != 0
+}
+
+// ByUtterance reports whether final results answer what was sent some time before, since they have no times.
+func (f *Failover) ByUtterance() bool {
+	return slices.ContainsFunc(f.answered, func(a answerSpec) bool { return a.by == MeansUtterance })
+}
+
+// Trusting returns the profile with the doubts accepted that keep its way of reuse from being in force, so that it can be tried.
+func (p *Profile) Trusting() *Profile {
+	if p.Reuse == p.Declared {
+		return p
+	}
+	s := *p.spec
+	s.unsafe |= acceptDoubt | acceptQuiet
+	trusting := *p
+	trusting.spec = &s
+	trusting.Reuse, trusting.Reason = s.effective()
+	trusting.program = newProgram(&s, trusting.Reuse)
+	trusting.program.failover, trusting.program.tracker = p.program.failover, p.program.tracker
+	return &trusting
 }
 
 // SaysFull reports whether a server says by this message that it is full.

@@ -35,17 +35,22 @@ func (s *Server) startBoard(services []*Service) {
 }
 
 func (s *Server) runBoard() {
-	defer s.options.Guard.Recover("board", func() {})
 	tick := time.NewTicker(boardPeriod)
 	defer tick.Stop()
 	for {
-		s.updateBoard(time.Now())
+		s.lookOnce()
 		select {
 		case <-tick.C:
 		case <-s.closing.Done():
 			return
 		}
 	}
+}
+
+// lookOnce goes on to the next second after a mistake.
+func (s *Server) lookOnce() {
+	defer s.options.Guard.Recover("board", func() {})
+	s.updateBoard(time.Now())
 }
 
 // updateBoard samples the rates, and tells clients what has changed. One goroutine calls it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
+	profiles "github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/replay"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
@@ -46,7 +47,9 @@ func newFailoverRig(t *testing.T, profile string, servers int, o setup) *failove
 		}
 	}
 	r.rig = newRig(t, o)
-	r.allReady(max(o.cap, 1), r.backends...)
+	if r.service.Profile.Predial == profiles.PredialIdle { // idle connections are kept
+		r.allReady(max(o.cap, 1), r.backends...)
+	}
 	return r
 }
 

@@ -157,9 +157,7 @@ func TestClientEndsWhileMoving(t *testing.T) {
 			if a := r.record(); a["by"].String() != "client" {
 				t.Errorf("the record says %v", a)
 			}
-			if n := r.group.Queue().Waiting; n != 0 {
-				t.Errorf("%d wait", n)
-			}
+			wstest.Eventually(t, "nobody waits", func() bool { return r.group.Queue().Waiting == 0 })
 		})
 	}
 }
@@ -238,4 +236,52 @@ func TestPanicInFailover(t *testing.T) {
 			other.CloseNormally()
 		})
 	}
+}
+
+// A server that says that it is full, when it gets the replay, is passed over.
+func TestNextServerIsFull(t *testing.T) {
+	r := newFailoverRig(t, "whisperlive", 2, setup{})
+	const options, ready = `{"uid" : "u", "language" : "en", "audio_format" : "int16"}`, `{"uid" : "u", "message" : "SERVER_READY", "backend" : "x"}`
+	client, server, n := r.begin()
+	client.Send(frame.Text, options)
+	server.Expect(frame.Text, options)
+	server.Send(frame.Text, ready)
+	client.Expect(frame.Text, ready)
+	client.Send(frame.Binary, chunk(1))
+	server.Expect(frame.Binary, chunk(1))
+	server.Reset()
+	full := r.other(n)
+	full.ExpectOwn(frame.Text, options)
+	full.Send(frame.Text, `{"uid" : "u", "status" : "WAIT", "message" : 3.5}`)
+	back := r.servers[n].Take()
+	back.ExpectOwn(frame.Text, options)
+	back.Send(frame.Text, ready) // the client has had it
+	back.Expect(frame.Binary, chunk(1))
+	back.Send(frame.Text, `{"uid" : "u", "segments" : [{"start" : "0.000", "end" : "1.000", "text" : "one", "completed" : false}]}`)
+	client.Expect(frame.Text, `{"uid" : "u", "segments" : [{"start" : "0.000", "end" : "1.000", "text" : "one", "completed" : false}]}`)
+	client.CloseNormally()
+	if a := r.record(); a["moves"].Int64() != 1 {
+		t.Errorf("the record says %v", a)
+	}
+}
+
+// A session that needs a connection dialed with its client's key gets another such connection, and no other.
+func TestFailoverWithKey(t *testing.T) {
+	keyed := func(p *wstest.Peer) bool { return p.Request.Header.Get("Authorization") == "Token good" }
+	r := newFailoverRig(t, "deepgram", 1, setup{queue: 2})
+	client := r.connect(wstest.UpgradeRequest("/v1/test?encoding=linear16&sample_rate=8000", "Authorization: Token good"))
+	client.ExpectUpgrade()
+	server := r.servers[0].Take()
+	client.Send(frame.Binary, chunk(1))
+	server.Expect(frame.Binary, chunk(1))
+	server.Reset()
+	next := r.servers[0].Take()
+	if !keyed(server) || !keyed(next) || next.Request.URL.RawQuery != server.Request.URL.RawQuery {
+		t.Errorf("the next connection was opened with %v", next.Request.Header)
+	}
+	next.Expect(frame.Binary, chunk(1))
+	result := `{"type":"Results","start":0.0,"duration":0.1,"is_final":true,"channel":{"alternatives":[{"transcript":"one","words":[]}]}}`
+	next.Send(frame.Text, result)
+	client.Expect(frame.Text, result)
+	_ = client.Close()
 }

@@ -52,6 +52,9 @@ func (f *failover) interrupt(cause meter.Cause, e *event) {
 	if !f.assured || f.closing != nil || s.life.discardInput || s.life.state != relaying && s.life.state != completing || s.client.Ended() {
 		return
 	}
+	if !cause.Wish() && f.tracker.LastWord(frame.AbnormalClosure) { // such as a message that says that the session has failed
+		return
+	}
 	now := loop.Now()
 	if why := f.refuses(cause, now); why != "" {
 		if !cause.Wish() {

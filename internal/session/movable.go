@@ -365,6 +365,8 @@ func (o *moveOrder) look(session *Session, m *movingSession, room map[*backend.B
 		m.State, m.Why = MovePending, o.noPlace()
 		if _, why := session.wishPlace(); why != "" {
 			m.State, m.Why = MoveRefused, why
+		} else if why := session.whyNotTo(o.to); why != "" {
+			m.State, m.Why = MoveRefused, why
 		} else if late {
 			m.State = MoveRefused
 		}

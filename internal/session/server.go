@@ -171,7 +171,6 @@ func NewServer(o Options) *Server {
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.SetLimits(o.Limits)
 	s.SetOrigin(o.Origin)
-	s.SetServices(o.Services)
 	s.shards = make([]shard, len(o.Loops.Loops()))
 	if o.Meters == nil {
 		s.options.Meters = meter.NewRegistry(len(s.shards))
@@ -179,6 +178,7 @@ func NewServer(o Options) *Server {
 	for i := range s.shards {
 		s.shards[i] = shard{ended: make(map[frame.CloseCode]uint64)}
 	}
+	s.SetServices(o.Services) // may start the board, which needs all else
 	return s
 }
 

@@ -55,13 +55,23 @@ func (s *Session) setWish(w wish) (why string) {
 		return "the session is " + s.life.state.String()
 	case place.isOpen() && place.state == wishMoving:
 		return "it is on its way to another backend already"
-	case w.to != nil && w.to == s.record.Backend:
-		return "backend " + w.to.Name() + " serves it already"
-	case w.to != nil && w.to.Group() != s.record.Backend.Group():
-		return "backend " + w.to.Name() + " belongs to another service"
+	case s.whyNotTo(w.to) != "":
+		return s.whyNotTo(w.to)
 	}
 	*place = w
 	s.considerWish()
+	return ""
+}
+
+// whyNotTo returns why the session can never move to a backend; empty if it can, and for nil, which is any other.
+func (s *Session) whyNotTo(b *backend.Backend) string {
+	switch {
+	case b == nil:
+	case b == s.record.Backend:
+		return "backend " + b.Name() + " serves it already"
+	case b.Group() != s.record.Backend.Group():
+		return "backend " + b.Name() + " belongs to another service"
+	}
 	return ""
 }
 

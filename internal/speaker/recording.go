@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,6 +56,18 @@ func (r *Recording) Length() time.Duration { return r.length }
 
 // Chunks returns how many messages the audio takes.
 func (r *Recording) Chunks() int { return len(r.chunks) }
+
+// After returns the rest of the recording after so many bytes of encoded audio; nil if there is none.
+func (r *Recording) After(n int64) *Recording {
+	all := bytes.Join(r.chunks, nil)
+	if n >= int64(len(all)) {
+		return nil
+	}
+	rest, size := *r, len(r.chunks[0])
+	rest.length = time.Duration(float64(r.length) * float64(int64(len(all))-n) / float64(len(all)))
+	rest.chunks = slices.Collect(slices.Chunk(all[n:], size))
+	return &rest
+}
 
 // mix returns the samples of a recording as numbers from -1 to 1, with all channels in one.
 func mix(a *wav.Audio) []float32 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
@@ -16,6 +17,8 @@ type Options struct {
 	Pace float64
 	// Token stands in the client's messages for $token. It must be a new random number for each session.
 	Token uint64
+	// Opening begins the session instead of the profile's start, if it is not nil; $token stands for the token.
+	Opening []string
 	// Settings begins the session with the profile's settings, if it has any.
 	Settings bool
 	// Ready, First and Last bound the waits for the server to be ready, for the first result since the first audio, and for the last result
@@ -120,7 +123,15 @@ func (t *talk) hold() error {
 	if t.Settings && len(t.script.Settings) > 0 {
 		start = t.script.Settings
 	}
-	if err := t.say(fill(start, t.Token, 0)); err != nil {
+	opening := fill(start, t.Token, 0)
+	if t.Opening != nil {
+		opening = nil
+		for _, text := range t.Opening {
+			payload := strings.ReplaceAll(text, "$token", fmt.Sprintf("%016x", t.Token))
+			opening = append(opening, Message{frame.Text, []byte(payload)})
+		}
+	}
+	if err := t.say(opening); err != nil {
 		return err
 	}
 	if err := t.receive(t.began.Add(t.Ready), func() bool { return t.isReady }); err != nil {

@@ -43,7 +43,7 @@ func TestFull(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"-protocol chat":                     `unknown protocol "chat"`,
-		"-kinds explode":                     `-kinds: unknown event "explode": use one of close, drain, kill, kill-all, slow, stall`,
+		"-kinds explode":                     `-kinds: unknown event "explode": use one of close, kill, kill-all, move, slow, stall`,
 		"vosk":                               `unexpected argument "vosk"`,
 		"-protocol vosk -sessions -1":        "sessions: -1 is out of range",
 		"-protocol vosk -direct -duration 5": "invalid value",

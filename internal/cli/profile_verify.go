@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/printable"
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/secure"
+	"github.com/wsbouncer/wsbouncer/internal/speaker"
+	"github.com/wsbouncer/wsbouncer/internal/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/verify"
+	"github.com/wsbouncer/wsbouncer/internal/wav"
+)
+
+// verifyFlags are the flags of profile verify.
+type verifyFlags struct {
+	from     profileSources
+	form     output
+	backend  string
+	audio    []string
+	header   []string
+	protocol string
+	tls      secure.Settings
+	sessions int
+	timeout  time.Duration
+	wait     time.Duration
+	length   time.Duration
+	pace     float64
+	settings []string
+	seed     uint64
+}
+
+func newProfileVerifyCommand() *cobra.Command {
+	var flags verifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify NAME --backend URL --audio FILE",
+		Short: "Try on a real server whether what a profile claims is true",
+		Long: `Try on a real server whether what a profile claims is true. The command holds sessions with
+your recordings, directly and over reused connections; it leaves them in every manner, cuts
+some and moves them to another connection, and compares the results letter by letter and time
+by time with those of direct sessions. For each claim it says whether it holds, does not hold,
+or was not tried, with what was sent and received.
+
+Run it against a server that serves nobody else, with at least two recordings of speech that
+differ. It opens at most --sessions connections, and takes at most --timeout.
+
+The exit status is 0 if everything that was tried holds, 1 if something does not hold or the
+server could not be tried, and 2 for wrong usage.`,
+		Example: `  wsbouncer profile verify vosk --backend ws://gpu-1:2700 --audio a.wav --audio b.wav
+
+  # A server that wants a key, which is in the environment; the result for a pipeline
+  wsbouncer profile verify deepgram --backend wss://api.deepgram.com/v1/listen \
+      --header 'Authorization=Token env:DEEPGRAM_KEY' --audio a.wav --audio b.wav --output json`,
+		Args:              names(config.KindProfile, false),
+		ValidArgsFunction: completeProfiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return flags.run(cmd, args[0]) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.backend, "backend", "", "`URL` of the server, ws://host:port/path or wss://")
+	f.StringArrayVar(&flags.audio, "audio", nil, "WAV `file` with speech, 16 bits (repeat for several)")
+	f.StringArrayVar(&flags.header, "header", nil, "`header` of the handshake, NAME=VALUE, whose last word may be env:NAME or file:/path (repeat for several)")
+	f.StringVar(&flags.protocol, "subprotocol", "", "`name` of the WebSocket subprotocol to request (default: the profile's)")
+	f.StringVar(&flags.tls.CA, "tls-ca", "", "PEM `file` with the authorities to trust for wss:// (default: the system's)")
+	f.StringVar(&flags.tls.ServerName, "tls-server-name", "", "`name` that the server's certificate must be for (default: the URL's host)")
+	f.StringVar(&flags.tls.Certificate, "tls-certificate", "", "PEM `file` with the certificate to present to the server")
+	f.StringVar(&flags.tls.Key, "tls-key", "", "PEM `file` with the private key of --tls-certificate")
+	f.IntVar(&flags.sessions, "sessions", 60, "most connections that are opened")
+	f.DurationVar(&flags.timeout, "timeout", 15*time.Minute, "maximum time for all of it")
+	f.DurationVar(&flags.wait, "wait", 30*time.Second, "maximum time of each wait for the server")
+	f.DurationVar(&flags.length, "length", 10*time.Second, "how much of each recording is used at most")
+	f.Float64Var(&flags.pace, "pace", 1, "how many times faster than real time audio is sent")
+	f.StringArrayVar(&flags.settings, "settings", nil, "first `message` of a session with settings that no other session may inherit; $token stands for a number of its own (repeat for several; default: the profile's)")
+	f.Uint64Var(&flags.seed, "seed", 0, "chooses the points at which sessions are cut (default: a random one, which is printed)")
+	flags.from.add(cmd)
+	flags.form.add(cmd, "text", asJSON)
+	return cmd
+}
+
+// options reads the flags.
+func (v *verifyFlags) options(cmd *cobra.Command, name string) (*verify.Options, error) {
+	for _, c := range []struct {
+		bad  bool
+		text string
+	}{
+		{v.backend == "", "--backend: the value is missing: use the URL of the server to try, such as ws://gpu-1:2700"},
+		{len(v.audio) == 0, "--audio: the value is missing: use a WAV file with speech; two that differ show more"},
+		{v.sessions < 1 || v.sessions > 10000, fmt.Sprintf("--sessions: %d is out of range: use 1 to 10000", v.sessions)},
+		{v.timeout < time.Second, fmt.Sprintf("--timeout: %v is out of range: use at least 1s", v.timeout)},
+		{v.wait < 100*time.Millisecond, fmt.Sprintf("--wait: %v is out of range: use at least 100ms", v.wait)},
+		{v.length < 100*time.Millisecond || v.length > 10*time.Minute, fmt.Sprintf("--length: %v is out of range: use 100ms to 10m", v.length)},
+		{!(v.pace >= 0.5 && v.pace <= 1000), fmt.Sprintf("--pace: %v is out of range: use 0.5 to 1000", v.pace)},
+	} {
+		if c.bad {
+			return nil, usageError(errors.New(c.text))
+		}
+	}
+	target, err := handshake.ParseTarget(v.backend)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("--backend: %w", err))
+	}
+	if target.Secure() {
+		target.SetTLS(v.tls)
+	}
+	if err := v.addHeader(target); err != nil {
+		return nil, usageError(fmt.Errorf("--header: %w", err))
+	}
+	all, _, err := v.from.load(cmd, cmd.ErrOrStderr())
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(p *profile.Profile) bool { return p.Name == name })
+	if i < 0 {
+		var known []string
+		for _, p := range all {
+			known = append(known, p.Name)
+		}
+		return nil, spelling.Unknown("profile", name, known)
+	}
+	p := all[i]
+	if target.Protocol = v.protocol; v.protocol == "" {
+		target.Protocol = p.Subprotocol
+	}
+	o := &verify.Options{Profile: p, Target: target, Connections: v.sessions, Wait: v.wait, Pace: v.pace, Settings: v.settings, Seed: v.seed}
+	if !cmd.Flags().Changed("seed") {
+		o.Seed = rand.Uint64N(1 << 32)
+	}
+	for _, path := range v.audio {
+		recording, err := v.recording(p, path)
+		if err != nil {
+			return nil, fmt.Errorf("--audio: %w", err)
+		}
+		o.Recordings = append(o.Recordings, recording)
+	}
+	if query := p.Script().Query; query != "" {
+		target.AddQuery(query)
+	}
+	return o, nil
+}
+
+// addHeader adds fields to the target's handshakes.
+func (v *verifyFlags) addHeader(target *handshake.Target) error {
+	header := make(http.Header)
+	for _, text := range v.header {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || !profile.IsToken(name) {
+			return fmt.Errorf("invalid header %q: use NAME=VALUE", name)
+		}
+		value, err := config.Resolve(value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		header.Set(name, value)
+	}
+	if len(header) > 0 {
+		target.Resolve = func() (http.Header, error) { return header, nil }
+	}
+	return nil
+}
+
+func (v *verifyFlags) recording(p *profile.Profile, path string) (*speaker.Recording, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	audio, err := wav.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	recording, err := speaker.NewRecording(p, audio, v.length)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return recording, nil
+}
+
+func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
+	o, err := v.options(cmd, name)
+	if err != nil {
+		return err
+	}
+	messages := cmd.ErrOrStderr()
+	o.Progress = func(what string) { fmt.Fprintln(messages, what) }
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, v.timeout, fmt.Errorf("--timeout: not done within %v", v.timeout))
+	defer cancel()
+	fmt.Fprintf(messages, "seed %d\n", o.Seed)
+	report, err := verify.Run(ctx, *o)
+	if printErr := v.print(cmd.OutOrStdout(), report); printErr != nil {
+		return printErr
+	}
+	switch {
+	case err != nil:
+		return err
+	case !report.Holds():
+		return fmt.Errorf("something that the profile %s claims does not hold on this server", name)
+	}
+	return nil
+}
+
+// print prints what was found.
+func (v *verifyFlags) print(out io.Writer, report *verify.Report) error {
+	if v.form.forPrograms() {
+		return v.form.print(out, report)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "CLAIM\tVERDICT\tFOUND")
+	for _, c := range report.Claims {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", c.Name, c.Verdict, printable.Text(c.Why, 2000))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, c := range report.Claims {
+		if c.Verdict != verify.Fails {
+			continue
+		}
+		fmt.Fprintf(out, "\n%s does not hold: the profile says that %s, but %s\n", c.Name, c.Says, printable.Text(c.Why, 2000))
+		for _, line := range c.Evidence {
+			fmt.Fprintf(out, "  %s\n", printable.Text(line, 1000))
+		}
+	}
+	_, err := fmt.Fprintf(out, "\n%d connections, %s\n", report.Connections, time.Duration(report.Seconds*float64(time.Second)).Round(100*time.Millisecond))
+	return err
+}

@@ -1,0 +1,193 @@
+package session
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+// assured waits until the only session is assured, or not.
+func (r *failoverRig) assured(wanted bool) (why string) {
+	r.t.Helper()
+	wstest.Eventually(r.t, "the session is assured, or not any more", func() (is bool) {
+		r.on(func(s *Session) { is, why = s.failover.assured == wanted, s.failover.why })
+		return is
+	})
+	return why
+}
+
+// A session whose server answers nothing for longer than replay-window goes on, not assured; once all is answered it is assured again, and
+// moves.
+func TestWindowTooSmall(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.ReplayWindow = time.Second }})
+	client, server, n := r.began()
+	for i := range 12 {
+		client.Send(frame.Binary, chunk(i))
+		server.Expect(frame.Binary, chunk(i))
+	}
+	if why := r.assured(false); why != "the server has answered nothing for longer than replay-window 1s" {
+		t.Errorf("it is not assured since %s", why)
+	}
+	r.line("session is not assured any more")
+	client.Send(frame.Binary, chunk(12)) // streams
+	server.Expect(frame.Binary, chunk(12))
+	for i := range 12 {
+		server.Send(frame.Text, partial("one"))
+		client.Expect(frame.Text, partial("one"))
+		_ = i
+	}
+	server.Send(frame.Text, final("one", 0, 1.4))
+	client.Expect(frame.Text, final("one", 0, 1.4))
+	r.assured(true)
+	client.Send(frame.Binary, chunk(13))
+	server.Expect(frame.Binary, chunk(13))
+	server.Reset()
+	next := r.other(n)
+	next.ExpectOwn(frame.Text, fullConfig)
+	next.Expect(frame.Binary, chunk(13))
+	next.Send(frame.Text, final("two", 0, 0.1))
+	client.Expect(frame.Text, final("two", 1.4, 1.5))
+	client.CloseNormally()
+	if n := r.server.Stats().Meters.Total.Unassured[meter.UnassuredWindow]; n != 1 {
+		t.Errorf("%d sessions lost their assurance", n)
+	}
+}
+
+// Without memory for it, a session goes on, not assured, and ends with its server as without failover.
+func TestNoReplayMemory(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	r.arena.SetLimit(0)
+	client, server, _ := r.began()
+	if why := r.assured(false); why != "the proxy's replay-memory is used up" {
+		t.Errorf("it is not assured since %s", why)
+	}
+	server.Reset()
+	client.ExpectClose(frame.InternalError, "backend connection lost: connection reset by peer")
+	client.SendClose(frame.InternalError, "")
+	client.ExpectEnd()
+	_ = client.Close()
+}
+
+// A message that is too long to be kept passes as it comes, in both directions, in one frame or many.
+func TestLongMessages(t *testing.T) {
+	for _, pieces := range []int{1, 3} {
+		r := newFailoverRig(t, "vosk", 2, setup{})
+		client, server, _ := r.began()
+		long := strings.Repeat("x", maxWhole/pieces+1)
+		send := func(from, to *wstest.Peer, first frame.Opcode) {
+			sent := make(chan struct{})
+			op := func(i int) frame.Opcode { return []frame.Opcode{first, frame.Continuation, frame.Continuation}[i] }
+			go func() {
+				defer close(sent)
+				for i := range pieces {
+					from.SendBytes(from.Encode(i == pieces-1, op(i), []byte(long)))
+				}
+			}()
+			for i := range pieces {
+				to.Expect(op(i), long)
+			}
+			<-sent
+		}
+		send(client, server, frame.Binary)
+		send(server, client, frame.Text)
+		if why := r.assured(false); why != "the client sent a message of more than 1024 KiB" {
+			t.Errorf("it is not assured since %s", why)
+		}
+		speak(client, server, 5, partial("two"), partial("two"))
+		client.CloseNormally()
+	}
+}
+
+// A wish is carried out at the next answered point; the server that is left goes back to its pool.
+func TestWish(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	client, server, n := r.began()
+	r.on(func(s *Session) {
+		if why := s.setWish(wish{number: 7, cause: meter.Drained}); why != "" {
+			t.Error(why)
+		}
+	})
+	speak(client, server, 1, partial("one"), partial("one"))
+	speak(client, server, 2, final("one", 0, 0.3), final("one", 0, 0.3))
+	next := r.other(n)
+	next.ExpectOwn(frame.Text, fullConfig)
+	speak(client, next, 3, final("two", 0, 0.1), final("two", 0.3, 0.4))
+	r.on(func(s *Session) {
+		if w := s.wishOf(7); w == nil || w.state != wishGranted || w.arrived != r.backends[1-n] || w.replayed != 0 {
+			t.Errorf("the wish: %+v", w)
+		}
+	})
+	for range 3 { // the reset, silence and the reset
+		if _, _, err := server.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Send(frame.Text, `{"text" : ""}`)
+	server.Send(frame.Text, partial(""))
+	server.Send(frame.Text, `{"text" : ""}`)
+	wstest.Eventually(t, "the connection is back in its pool", func() bool { return r.backends[n].Stats().Totals.Returned == 1 })
+	if h := r.backends[n].Health(); h.Broken != 0 {
+		t.Errorf("the server that was left: %+v", h)
+	}
+	client.CloseNormally()
+}
+
+// When its time has come, a wish is carried out by replay.
+func TestWishByReplay(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	client, _, n := r.began()
+	r.on(func(s *Session) {
+		if why := s.setWish(wish{number: 7, cause: meter.Ordered, to: r.backends[1-n], by: loop.Now().After(20 * time.Millisecond)}); why != "" {
+			t.Error(why)
+		}
+	})
+	goesOn(client, r.other(n))
+	if f := r.moves(); f[meter.Ordered].Moved != 1 {
+		t.Errorf("counted: %+v", f)
+	}
+	client.CloseNormally()
+}
+
+// A wish for which there is no connection leaves the session where it is, and so does one that is taken back.
+func TestWishInVain(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 1, setup{service: func(s *Service) { s.QueueTimeout = 20 * time.Millisecond }})
+	client, server, _ := r.began()
+	r.on(func(s *Session) { s.setWish(wish{number: 7, cause: meter.Drained}) })
+	wstest.Eventually(t, "the wish is refused", func() (refused bool) {
+		r.on(func(s *Session) {
+			w := s.wishOf(7)
+			refused = w.state == wishRefused && w.why == "no other connection for it: no connection came free in time"
+		})
+		return refused
+	})
+	speak(client, server, 1, final("one", 0, 0.2), final("one", 0, 0.2))
+	r.on(func(s *Session) {
+		s.setWish(wish{number: 8, cause: meter.Drained})
+		s.withdrawWish(8)
+	})
+	speak(client, server, 2, final("two", 0.2, 0.3), final("two", 0.2, 0.3))
+	client.CloseNormally()
+}
+
+// A session whose audio seems to crash servers is not given to all of them.
+func TestPoisonousSession(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 1, setup{})
+	client, server, _ := r.began()
+	for range maxCrashes {
+		server.Reset()
+		server = r.servers[0].Take()
+		server.ExpectOwn(frame.Text, fullConfig)
+		server.Expect(frame.Binary, chunk(0))
+		r.on(func(s *Session) { s.failover.began -= loop.Instant(2 * atOnce) }) // it took a while
+	}
+	server.Reset()
+	client.ExpectClose(frame.InternalError, "backend connection lost: connection reset by peer; moved from 2 servers that failed")
+	client.SendClose(frame.InternalError, "")
+	client.ExpectEnd()
+	_ = client.Close()
+}
