@@ -4,8 +4,10 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
@@ -86,4 +88,26 @@ func addFailovers(to *api.ServiceFailover, t *meter.BackendTotals, moved, notMov
 			to.Unassured[meter.Unassured(why).String()] += n
 		}
 	}
+}
+
+// ReplayNeed is [services.ReplayNeed]; 0 without a snapshot, or for one that cannot be put in force.
+func ReplayNeed(snapshot *config.Snapshot) int64 {
+	if snapshot == nil {
+		return 0
+	}
+	bytes, _ := services.ReplayNeed(snapshot)
+	return bytes
+}
+
+// ReplayNeed returns that of the only service in flags-only operation.
+func (s *Settings) ReplayNeed() int64 {
+	fixed, err := s.check()
+	if err != nil {
+		return 0
+	}
+	snapshot, err := fixed.snapshot()
+	if err != nil {
+		return 0
+	}
+	return ReplayNeed(snapshot)
 }

@@ -30,7 +30,8 @@ The command only reads: it dials nobody, and creates or changes nothing.
 
 It also compares what the configuration needs at most (file descriptors, memory, and local
 ports for the connections to each server) with what this machine has, and warns if that is
-too little: no mistake, since the proxy may run elsewhere.
+too little: no mistake, since the proxy may run elsewhere. With failover: replay it also says
+how much of replay-memory the sessions may need, in the usual format of the profile's clients.
 
 It reports every mistake at once. The exit status is 2 for mistakes in settings or flags,
 and 1 if the database cannot be read, its configuration is invalid, or the files of TLS
@@ -73,7 +74,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		for _, text := range all.FailoverWarnings() {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 		}
-		needs := newNeeds(all.Needs(), &all.Settings)
+		needs := newNeeds(all.Needs(), &all.Settings, all.ReplayNeed())
 		needs.warn(cmd.ErrOrStderr())
 		if form.forPrograms() {
 			return form.print(out, needs)
@@ -92,7 +93,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	}
 	need := app.Need(snapshot, loaded.Sources(), nil)
 	need.SecureClients = len(loaded.TLSListen) > 0
-	needs := newNeeds(need, &loaded.Settings)
+	needs := newNeeds(need, &loaded.Settings, app.ReplayNeed(snapshot))
 	needs.Database = loaded.DatabaseShown()
 	if snapshot != nil {
 		if err := app.CheckHealthPath(loaded.HealthPath, snapshot); err != nil {

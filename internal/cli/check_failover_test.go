@@ -30,3 +30,23 @@ func TestCheckFailover(t *testing.T) {
 		}
 	}
 }
+
+// check says what replay-memory can hold, and warns if that is less than the caps ask for.
+func TestCheckReplayMemory(t *testing.T) {
+	args := []string{"check", "--backend", "ws://127.0.0.1:1", "--profile", "vosk", "--failover", "replay", "--connections", "100", "--replay-window", "20s"}
+	for _, c := range []struct {
+		memory, row, warning string
+	}{
+		{"64MiB", "replay memory                    about 31 MiB   64 MiB", ""},
+		{"8MiB", "too little", "Warning: on this machine replay-memory is 8.0 MiB, but 31 MiB may be needed"},
+	} {
+		status, out, messages := run(append(args, "--replay-memory", c.memory)...)
+		if status != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), strings.Join(strings.Fields(c.row), " ")) ||
+			!strings.Contains(messages, c.warning) || c.warning == "" && strings.Contains(messages, "replay") {
+			t.Errorf("%s: status %d, %q\n%s", c.memory, status, messages, out)
+		}
+	}
+	if _, out, _ := run("check", "--backend", "ws://127.0.0.1:1", "--profile", "vosk"); strings.Contains(out, "replay memory") {
+		t.Errorf("without failover:\n%s", out)
+	}
+}

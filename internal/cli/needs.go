@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/figures"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
@@ -26,7 +27,7 @@ type needs struct {
 
 // need is how much of a resource the configuration needs at most.
 type need struct {
-	Resource string `json:"resource"`         // file descriptors, memory (in bytes) or local ports
+	Resource string `json:"resource"`         // file descriptors, memory or replay memory (in bytes), or local ports
 	Server   string `json:"server,omitempty"` // that local ports are needed for
 	// EachServer: the host stands for servers that are not known, and each needs as much.
 	EachServer bool   `json:"each_server,omitempty"`
@@ -36,10 +37,12 @@ type need struct {
 	Advice     string `json:"advice,omitempty"`
 }
 
-// newNeeds compares a need with what this machine has.
-func newNeeds(n machine.Need, s *settings.Settings) *needs {
+// newNeeds compares a need with what this machine has. replay is how many bytes of replay-memory may be needed; 0 if no service has
+// failover.
+func newNeeds(n machine.Need, s *settings.Settings, replay int64) *needs {
 	all := &needs{each: n.Each}
-	demands := n.Demands(machine.Granted())
+	here := machine.Granted()
+	demands := n.Demands(here)
 	for i := range demands {
 		d := &demands[i]
 		next := need{Resource: d.Resource, Server: d.Server, EachServer: d.Each, Needed: d.Needed, Enough: d.Enough(), Advice: d.Advice}
@@ -47,6 +50,9 @@ func newNeeds(n machine.Need, s *settings.Settings) *needs {
 			next.Have = &d.Have
 		}
 		all.Needs = append(all.Needs, next)
+	}
+	if replay > 0 {
+		all.addReplay(replay, app.ReplayMemory(s.ReplayMemory, here))
 	}
 	warnings := machine.Warnings(demands)
 	for _, resource := range slices.Sorted(maps.Keys(warnings)) {
@@ -56,6 +62,21 @@ func newNeeds(n machine.Need, s *settings.Settings) *needs {
 		all.warnings = append(all.warnings, "serve cannot start with dial-from: "+strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return all
+}
+
+// replayMemory is the resource of failover: see the setting replay-memory.
+const replayMemory = "replay memory"
+
+// addReplay adds how many bytes of replay-memory may be needed.
+func (n *needs) addReplay(needed, have int64) {
+	next := need{Resource: replayMemory, Needed: needed, Have: &have, Enough: needed <= have}
+	if !next.Enough {
+		next.Advice = fmt.Sprintf("replay-memory is %s, but %s may be needed if all connections serve sessions that are not answered for the replay-window: "+
+			"it is enough for %d %% of them, and those beyond are not assured; raise replay-memory, or lower replay-window",
+			figures.Bytes(float64(have)), figures.Bytes(float64(needed)), have*100/needed)
+		n.warnings = append(n.warnings, next.Advice)
+	}
+	n.Needs = append(n.Needs, next)
 }
 
 // warn warns of what is too little. That is no error, since the proxy may run elsewhere or with other limits.
@@ -79,11 +100,16 @@ const mostLacking = 10
 // scarcest.
 func (n *needs) table(out io.Writer) error {
 	list := rows{heads: []string{"RESOURCE", "NEEDED", "HERE", "VERDICT"}}
-	shown, servers := 0, len(n.Needs)-2
+	shown, servers := 0, 0
+	for _, d := range n.Needs {
+		if d.Resource == machine.ResourcePorts {
+			servers++
+		}
+	}
 	for _, d := range n.Needs {
 		label, write := d.Resource, func(amount int64) string { return strconv.FormatInt(amount, 10) }
 		switch d.Resource {
-		case machine.ResourceMemory:
+		case machine.ResourceMemory, replayMemory:
 			write = func(amount int64) string { return figures.Bytes(float64(amount)) }
 		case machine.ResourcePorts:
 			if shown > 0 && d.Enough || shown == mostLacking {
@@ -99,7 +125,7 @@ func (n *needs) table(out io.Writer) error {
 			}
 		}
 		needed, have, verdict := write(d.Needed), notKnown, notKnown
-		if d.Resource == machine.ResourceMemory {
+		if d.Resource == machine.ResourceMemory || d.Resource == replayMemory {
 			needed = "about " + needed
 		}
 		if d.Have != nil {

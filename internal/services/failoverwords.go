@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
@@ -35,4 +36,25 @@ func failoverWords(replays bool, can *profile.Failover) string {
 		return "off"
 	}
 	return fmt.Sprintf("off; the profile offers replay (%s)", can.Verdict)
+}
+
+// ReplayNeed returns how many bytes of replay-memory the sessions of a snapshot take at most, if all connections serve one, each client
+// has said as much as the replay-window since its last answer, and all use the usual format.
+func ReplayNeed(snapshot *config.Snapshot) (bytes int64, err error) {
+	p, err := newPlan(snapshot, nil, nothingFound)
+	if err != nil {
+		return 0, err
+	}
+	for name, s := range p.services {
+		if !s.Replays() || s.profile.Failover().Verdict == profile.Never {
+			continue
+		}
+		window := int64(s.ReplayWindow.Seconds() * float64(s.profile.Failover().UsualBytes()))
+		for _, b := range snapshot.Members(name) {
+			if b.State != pool.Disabled.String() {
+				bytes += int64(b.Connections) * window
+			}
+		}
+	}
+	return bytes, nil
 }
