@@ -81,9 +81,9 @@ func (t *Tracker) greets(f found) bool {
 		if f.class&isHidden(i) == 0 {
 			continue
 		}
-		most := t.program.hide[i].most
-		if t.legs > 1 && t.had[i] && (most == 0 || int(t.hidden[i]) < most) {
-			t.hidden[i] = min(t.hidden[i], math.MaxUint16-1) + 1
+		most, before := t.program.hide[i].most, int(t.greeted[i])
+		t.greeted[i] = min(t.greeted[i], math.MaxUint16-1) + 1
+		if t.legs > 1 && t.had[i] && (most == 0 || before < most) { // what comes after a server's greetings answers something else
 			hides = true
 			continue
 		}

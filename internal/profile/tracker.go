@@ -99,7 +99,7 @@ type Tracker struct {
 	resentCount      int // of resent, how many were sent
 	owed             replies
 	marks            replies            // the markers that have no answer yet
-	hidden           [maxEntries]uint16 // messages of each entry of hide
+	greeted          [maxEntries]uint16 // messages of each entry of hide
 
 	// What the client has got.
 	base    int64            // the position at which its own clock began: 0 until the server has answered an end message
@@ -253,7 +253,7 @@ func (t *Tracker) Begin(leg Leg) {
 	}
 	t.caughtUp = false
 	t.resent, t.resentCount = t.configuration, 0
-	clear(t.hidden[:])
+	clear(t.greeted[:])
 	for i := range t.numbers {
 		t.numbers[i].begin(t.program.renumber[i].first)
 	}

@@ -277,3 +277,15 @@ func TestTrackerContinues(t *testing.T) {
 	k.client(frame.Binary, strings.Repeat("a", 1600))
 	k.server(`{"result" : [{"end" : 0.050000}],"text" : "a"}`, `{"result" : [{"end" : 0.150000}],"text" : "a"}`)
 }
+
+// A server that dies before it greets leaves the greeting to the next one. What that one says later in the same words is no greeting.
+func TestTrackerGreetedLate(t *testing.T) {
+	s := track(t, "profiles: {p: {from: watson}}")
+	s.Begin(Leg{})
+	s.client(frame.Text, `{"action": "start", "content-type": "audio/l16;rate=16000", "timestamps": true}`)
+	s.die()
+	s.same(`{"state": "listening"}`)
+	s.client(frame.Binary, "audio")
+	s.client(frame.Text, `{"action": "stop"}`)
+	s.same(`{"state": "listening"}`)
+}

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"runtime"
@@ -50,6 +51,8 @@ type settings struct {
 	resetWithin time.Duration
 	gcEvery     time.Duration
 	tls         bool
+	failover    bool
+	killEvery   time.Duration
 	hunt        hunt.Options
 }
 
@@ -72,6 +75,8 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.DurationVar(&s.resetWithin, "reset-timeout", 200*time.Millisecond, "maximum `time` for the reset of a connection")
 	flags.DurationVar(&s.gcEvery, "gc-every", 0, "`time` between two forced garbage collections; 0 for none")
 	flags.BoolVar(&s.tls, "tls", false, "use TLS on both sides: from clients to the proxy, and from the proxy to the servers")
+	flags.BoolVar(&s.failover, "failover", false, "let sessions go on with another server when theirs fails, where their profile can do that")
+	flags.DurationVar(&s.killEvery, "kill-every", 0, "mean `time` between two deaths of servers, in the middle of their frames; they are back soon; 0 for none")
 	flags.IntVar(&s.hunt.Concurrency, "concurrency", 64, "number of sessions at a time")
 	flags.Uint64Var(&s.hunt.Seed, "seed", 1, "`number` that makes the sessions repeatable")
 	flags.Float64Var(&s.hunt.Settings, "settings", 0.02, "`probability` that a session has settings of its own")
@@ -163,6 +168,33 @@ func collect(every time.Duration) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
+// killing kills servers at random until stop is called, each for a moment; none if the time is 0.
+func killing(servers []*sim.Server, every time.Duration, seed uint64) (stop func()) {
+	if every <= 0 {
+		return func() {}
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		dice := rand.New(rand.NewPCG(seed, 1))
+		for {
+			select {
+			case <-quit:
+				return
+			case <-time.After(1 + time.Duration(dice.Int64N(2*int64(every)))):
+			}
+			victim := servers[dice.IntN(len(servers))]
+			victim.Kill()
+			select { // it comes back in any case
+			case <-quit:
+			case <-time.After(time.Duration(dice.Int64N(int64(every)))):
+			}
+			_ = victim.Revive() // fails only if somebody else has taken its port: then it stays dead, and the hunt goes on with the others
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
 // huntIn hunts in one protocol.
 func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profiles, sessions int, first uint64, out io.Writer) (hunt.Report, error) {
 	nasty, err := sim.ParseNasty(s.nasty)
@@ -192,7 +224,9 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profil
 	o := s.hunt
 	o.URL, o.Protocol, o.Sessions, o.First = set.URL(), protocol, sessions, first
 	o.TLS = set.ClientTLS()
+	stop := killing(set.Servers(), s.killEvery, s.hunt.Seed)
 	report, err := hunt.Run(ctx, o)
+	stop()
 	fmt.Fprintf(out, "%s  profile %s; %d connections to the servers\n", report.String(), name, set.Accepted())
 	if err != nil {
 		return report, err

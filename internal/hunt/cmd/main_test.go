@@ -52,6 +52,14 @@ func TestHuntOverTLS(t *testing.T) {
 	}
 }
 
+// Nothing leaks while servers die in the middle of frames and sessions go on with others.
+func TestHuntWithFailover(t *testing.T) {
+	out, err := hunted(t, "-failover -kill-every 50ms -sessions 400 -protocols vosk,dashscope -fail midframe:0.01,close:1011:0.01")
+	if err != nil || !strings.Contains(out, "400 sessions in all, 0 leaks") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // The hunt goes well while garbage is collected all the time.
 func TestHuntWhileCollecting(t *testing.T) {
 	var before, after runtime.MemStats

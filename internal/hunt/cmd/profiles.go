@@ -78,5 +78,8 @@ func (s *settings) proxy(profile, file string) func(*app.Settings) {
 		settings.ProfileFiles = []string{file}
 		settings.ResetTimeout = s.resetWithin
 		settings.ConnectionMaxAge = 10 * time.Minute
+		if s.failover {
+			settings.Failover, settings.StallTimeout = "replay", time.Second
+		}
 	}
 }

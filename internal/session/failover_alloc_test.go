@@ -1,0 +1,58 @@
+//go:build linux && !portableloop
+
+package session
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/replay"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+// Keeping audio for another server, and judging results, allocates nothing for a message.
+func TestFailoverAllocatesNothing(t *testing.T) {
+	if tapAll {
+		t.Skip("a tap allocates")
+	}
+	audio := wstest.ClientFrame(true, frame.Binary, chunk(0))
+	results := [2][]byte{wstest.ServerFrame(true, frame.Text, final("x", 0, 0)), wstest.ServerFrame(true, frame.Text, final("y", 0, 0))}
+	r := newRig(t, setup{profile: "vosk", script: &wstest.Server{Serve: func(p *wstest.Peer) {
+		_ = p.SetDeadline(time.Time{})
+		got := make([]byte, len(audio))
+		for i := 0; ; i++ {
+			if _, err := io.ReadFull(p, got); err != nil {
+				return
+			}
+			if _, err := p.Conn.Write(results[i%2]); err != nil {
+				return
+			}
+		}
+	}}, service: func(s *Service) { s.Failover, s.ReplayWindow, s.CloseTimeout = true, 15*time.Second, time.Second }, options: func(o *Options) {
+		o.Replay = replay.NewArena(1 << 20)
+	}})
+	client := r.join()
+	_ = client.SetDeadline(time.Time{})
+	back := make([]byte, len(results[0]))
+	result := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			if _, err := client.Conn.Write(audio); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := io.ReadFull(client, back); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	r.on(func(s *Session) {
+		if !s.failover.assured {
+			t.Errorf("the session is not assured: %s", s.failover.why)
+		}
+	})
+	if n := result.AllocsPerOp(); n > 0 {
+		t.Errorf("%v allocations for a message and its result", n)
+	}
+	t.Logf("%v", result)
+}
