@@ -116,8 +116,8 @@ type Backend struct {
 	Stalls   uint64 `json:"stalls,omitempty"`
 	Moved    uint64 `json:"moved_sessions,omitempty"`
 	NotMoved uint64 `json:"not_moved_sessions,omitempty"`
-	// LagSeconds is the longest time by which the backend lags behind a session's audio, and MedianLagSeconds that of half of its sessions.
-	// Both are 0 where nobody knows.
+	// LagSeconds is the longest time for which the backend has owed a session a result, and MedianLagSeconds that of half of its sessions, of
+	// those whose service has a stall-timeout.
 	LagSeconds       float64 `json:"lag_seconds,omitempty"`
 	MedianLagSeconds float64 `json:"median_lag_seconds,omitempty"`
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/services"
 )
 
 // The answers to health checks on the clients' listeners. Strangers may ask there, so that they name no service, server or limit:
@@ -27,6 +28,9 @@ func (p *Proxy) healthy() error {
 	}
 	return nil
 }
+
+// CanaryWarnings returns which canaries cannot be used on this machine, and which backends are never played one.
+func CanaryWarnings(snapshot *config.Snapshot) []string { return services.CanaryWarnings(snapshot) }
 
 // CheckHealthPath returns, as [config.Problems], which services have the health path as theirs, whose clients would only be told that
 // the proxy is ready; nil for none. An empty path is none.

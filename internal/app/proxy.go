@@ -320,6 +320,7 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 	all.TLS = p.tls(sessions.TLS)
 	p.services.Stats(&all)
 	p.failoverStats(&all, sessions.Meters.Backends)
+	p.lagStats(&all)
 	slices.SortStableFunc(all.Backends, func(a, b api.Backend) int { return p.place(&a) - p.place(&b) })
 	for code, n := range sessions.Ended {
 		all.Sessions.Ended[uint16(code)] = n

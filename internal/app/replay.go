@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/services"
+	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
 const (
@@ -32,6 +33,16 @@ func ReplayMemory(setting int64, here machine.Here) int64 {
 		return defaultReplayMemory
 	}
 	return min(defaultReplayMemory, here.Memory/replayShare)
+}
+
+// lagStats adds for how long backends have owed their sessions results. The backends are there already.
+func (p *Proxy) lagStats(to *api.Stats) {
+	lags := p.sessions.Lags()
+	for i := range to.Backends {
+		b := &to.Backends[i]
+		lag := lags[session.BackendName{Service: b.Service, Backend: b.Name}]
+		b.LagSeconds, b.MedianLagSeconds = lag.Longest.Seconds(), lag.Median.Seconds()
+	}
 }
 
 // failoverStats adds what was counted of sessions that outlive their backends, and the memory for that. The services and backends are there

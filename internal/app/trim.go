@@ -8,6 +8,7 @@ import (
 
 const (
 	trimInterval = 500 * time.Millisecond
+	trimReplay   = 60   // ticks after which memory for failover that is not in use is given back
 	trimAfter    = 1000 // connections and sessions
 	trimCalm     = 50   // in an interval, at most, and in two of them: the burst is over, and so are its handshakes
 )
@@ -19,11 +20,14 @@ func (p *Proxy) trimmer(ctx context.Context) {
 	ticker := time.NewTicker(trimInterval)
 	defer ticker.Stop()
 	var b burst
-	for {
+	for tick := 1; ; tick++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		}
+		if tick%trimReplay == 0 {
+			p.replay.Trim()
 		}
 		if b.isOver(p.sessions.Begun() + p.services.Dialed()) {
 			debug.FreeOSMemory()

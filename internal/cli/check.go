@@ -107,7 +107,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		if err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
-		for _, text := range append(warnings, snapshot.TenantWarnings()...) {
+		for _, text := range slices.Concat(warnings, app.CanaryWarnings(snapshot), snapshot.TenantWarnings()) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 		}
 		needs.warn(cmd.ErrOrStderr())

@@ -51,7 +51,7 @@ func ofFailover() []family {
 				}
 			}, "service", "backend"),
 		backend.gauge("session_lag_seconds",
-			"The longest time by which the backend lags behind the audio of one of its sessions. Absent where nobody knows.",
+			"The longest time for which the backend has owed one of its sessions a result. Absent where it owes none, or without a stall-timeout.",
 			func(b *api.Backend, put put) {
 				if b.LagSeconds > 0 {
 					put(b.LagSeconds)

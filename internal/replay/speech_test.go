@@ -237,8 +237,14 @@ func TestG711(t *testing.T) {
 		code        byte
 		muLaw, aLaw int
 	}{
-		{0x00, -32124, -5504}, {0x80, 32124, 5504}, {0x7f, 0, -848}, {0xff, 0, 848}, {0x2a, -5372, -32256}, {0xaa, 5372, 32256},
-		{0xd5, 716, 8}, {0x55, -716, -8},
+		{0x00, -32124, -5504},
+		{0x80, 32124, 5504},
+		{0x7f, 0, -848},
+		{0xff, 0, 848},
+		{0x2a, -5372, -32256},
+		{0xaa, 5372, 32256},
+		{0xd5, 716, 8},
+		{0x55, -716, -8},
 	} {
 		if muLaw(c.code) != c.muLaw || aLaw(c.code) != c.aLaw {
 			t.Errorf("%#02x is %d and %d, expected %d and %d", c.code, muLaw(c.code), aLaw(c.code), c.muLaw, c.aLaw)

@@ -39,11 +39,11 @@ func (v *servicePlan) readCanary(before *servicePlan) {
 		return
 	}
 	c := &v.canary
-	fail := func(err error) { c.err = fmt.Errorf("canary %s: %w", path, err) }
+	fail := func(err error) { c.err = fmt.Errorf("%s: %w", path, err) }
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		c.err = fmt.Errorf("canary: %w", err)
+		c.err = err
 		return
 	case !info.Mode().IsRegular():
 		fail(errors.New("not a file"))
@@ -61,7 +61,7 @@ func (v *servicePlan) readCanary(before *servicePlan) {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		c.err = fmt.Errorf("canary: %w", err)
+		c.err = err
 		return
 	}
 	audio, err := wav.Parse(data)
@@ -96,6 +96,29 @@ func (p *plan) canaryProblems() error {
 		return nil
 	}
 	return problems
+}
+
+// CanaryWarnings returns which canaries of a snapshot cannot be used on this machine, and which backends are never played one.
+func CanaryWarnings(snapshot *config.Snapshot) (warnings []string) {
+	p, err := newPlan(snapshot, nil, nothingFound)
+	if err != nil { // which is said elsewhere
+		return nil
+	}
+	for name, v := range snapshot.Services() {
+		if v.Canary == "" {
+			continue
+		}
+		if err := p.services[name].canary.err; err != nil {
+			warnings = append(warnings, fmt.Sprintf("the canary of the service %s cannot be used: %v", name, err))
+			continue
+		}
+		for member, b := range snapshot.Members(name) {
+			if b.Connections < 2 {
+				warnings = append(warnings, fmt.Sprintf("the backend %s is never played the canary of the service %s, which needs a place beside one for clients: set connections to at least 2", member, name))
+			}
+		}
+	}
+	return warnings
 }
 
 // logCanaries logs which canaries cannot be used any more.

@@ -97,6 +97,7 @@ type Server struct {
 	lastID    atomic.Uint64 // of a client whose request is routed
 	begun     atomic.Uint64 // sessions
 	active    atomic.Int64
+	watching  atomic.Bool        // a session has been watched for stalls since the start
 	stopped   atomic.Int64       // sessions that ended because the process does
 	throttled atomic.Int64       // sessions whose client is held back by a limit
 	refused   [600]atomic.Uint64 // by HTTP status

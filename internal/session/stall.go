@@ -44,6 +44,7 @@ type stallWatch struct {
 	audio     loop.Instant     // when audio last went in; 0 for not yet
 	pausing   bool             // the client has stopped sending audio
 	since     loop.Instant     // since when the server owes a sign; 0 if it owes none
+	quiet     time.Duration    // for how long it has, as of the last look
 	stalls    uint8            // servers that have stalled
 
 	listening bool            // no sign came at the last look, so that speech is listened for
@@ -71,7 +72,7 @@ func (w *stallWatch) begin(v *stallView) {
 
 // signed notes that the server owes nothing.
 func (w *stallWatch) signed() {
-	w.since, w.spoken, w.listening = 0, 0, false
+	w.since, w.spoken, w.listening, w.quiet = 0, 0, false, 0
 	w.heard.Reset()
 }
 
@@ -165,6 +166,7 @@ func (w *stallWatch) missing(quiet time.Duration) string {
 
 // watchServer makes the session look for stalls from now on.
 func (f *failover) watchServer(sign profile.StallSign) {
+	f.session.server.watching.Store(true)
 	f.watch = &stallWatch{sign: sign, timeout: f.session.record.Service.StallTimeout}
 }
 
@@ -196,6 +198,7 @@ func (f *failover) lookForStall() {
 	v := f.view()
 	before := w.answering
 	quiet, stalled := w.look(&v, loop.Now())
+	w.quiet = quiet
 	if !stalled {
 		if w.answering != before {
 			s.leg.conn.Answered()
@@ -233,12 +236,4 @@ func (f *failover) listen(m *message, e profile.Entry, payload []byte) {
 	}
 	freeBuffer(buffer)
 	freeBuffer(audio)
-}
-
-// quiet returns for how long the server has owed a sign that it works; 0 if it owes none, or if nobody looks.
-func (f *failover) quiet() time.Duration {
-	if f == nil || f.watch == nil || f.watch.since == 0 || f.session.leg.conn == nil {
-		return 0
-	}
-	return time.Duration(loop.Now() - f.watch.since)
 }

@@ -24,7 +24,6 @@ type link struct {
 	closing  *speaker.CloseError // what the client gets after inQueue
 	lost     error
 	heard    int64 // bytes of audio in earlier sessions
-	own      int64 // bytes of audio that the proxy itself has sent since the session began
 	journal  *journal
 	// direct tells that nothing is presented to the boundary: the connection is a client's own.
 	direct bool
@@ -79,7 +78,6 @@ func (l *link) begin() {
 		l.inQueue = append(l.inQueue, speaker.Message{Opcode: op, Payload: payload})
 	}
 	l.then = profile.Continue
-	l.own = 0
 	l.apply(l.boundary.Begin(rand.Uint64()))
 }
 
@@ -177,7 +175,6 @@ func (l *link) apply(s profile.Step) {
 		}
 		if m.Opcode == frame.Binary { // the server counts silence of the reset as audio
 			l.heard += int64(len(m.Payload))
-			l.own += int64(len(m.Payload))
 		}
 		l.journal.sent(m, "by the proxy")
 		if err := l.conn.Send(m); err != nil && l.lost == nil {

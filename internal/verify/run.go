@@ -162,7 +162,7 @@ func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut
 	line := newRelay(r.trust, l)
 	line.cut, line.other = cut, r.pooled
 	result, err := recording.Speak(r.ctx, line, o)
-	line.link.heard = line.tracker.Heard() + line.link.own
+	line.link.heard += line.tracker.Heard()
 	if err == nil && !result.Complete && o.Cut == 0 && !o.Impatient {
 		err = errors.New("the session did not come to its end")
 	}
