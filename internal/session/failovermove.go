@@ -21,7 +21,7 @@ const (
 	// Of servers in a row that failed within crashTime after they began to get the replay, and that answered nothing of it, the last one that a
 	// session is moved from is number maxCrashes-1: its audio may be what crashes them.
 	maxCrashes = 2
-	crashTime  = 10 * time.Second
+	crashTime  = 5 * time.Second
 	// atOnce is how soon a connection ends whose server has been dead for a while.
 	atOnce = 50 * time.Millisecond
 )
@@ -181,7 +181,7 @@ func (f *failover) begin(conn *backend.Conn, first profile.Opening) {
 func (f *failover) resumeAt() profile.Position {
 	answered := f.tracker.Answered()
 	for number := f.cursor; number < f.window.Next(); number++ {
-		e := f.entries.at(number)
+		e := f.window.Entry(number)
 		if e.Kind != profile.EntryAudio || f.tracker.Done(e) {
 			continue
 		}
