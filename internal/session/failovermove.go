@@ -45,14 +45,20 @@ func (s *Session) interrupted(cause meter.Cause, e event) {
 	s.handle(e)
 }
 
-// interrupt makes e an event that moves the session, unless the session must not be moved. Then the reason says why, if the session is
-// assured otherwise.
+// interrupt makes e an event that moves the session, unless the session must not be moved. Then the reason says why, if the service
+// keeps what clients send.
 func (f *failover) interrupt(cause meter.Cause, e *event) {
 	s := f.session
-	if !f.assured || f.closing != nil || s.life.discardInput || s.life.state != relaying && s.life.state != completing || s.client.Ended() {
+	if f.closing != nil || s.life.discardInput || s.life.state != relaying && s.life.state != completing || s.client.Ended() {
 		return
 	}
 	if !cause.Wish() && f.tracker.LastWord(frame.AbnormalClosure) { // such as a message that says that the session has failed
+		return
+	}
+	if !f.assured {
+		if f.kept && !cause.Wish() && e.code == frame.InternalError {
+			e.reason += "; not moved: " + f.why
+		}
 		return
 	}
 	now := loop.Now()
