@@ -17,6 +17,13 @@ type configured struct {
 // maxUnknown is how many bytes are kept at most of a session whose audio format is not known, so that nobody knows how long that lasts.
 const maxUnknown = 16 << 20
 
+const (
+	// entrySize is what an entry takes in bytes.
+	entrySize = 24
+	// entriesFree is what a session's entries may take in bytes at least, however small its messages are.
+	entriesFree = 256 << 10
+)
+
 // fromClient takes data frames, or pieces of them, as they come from the client.
 func (f *failover) fromClient(b []byte) {
 	switch {
@@ -148,12 +155,19 @@ func (f *failover) classify(m *message) profile.Entry {
 // checkAge takes the assurance away if what is kept has become too old, although the server has got all of it.
 func (f *failover) checkAge() {
 	if f.assured && f.tooMuch() && f.atEnd() && f.session.life.state == relaying {
+		if f.tooMany() {
+			f.lose(meter.UnassuredWindow, "the client sent many small messages, and the server has not answered them", false)
+			return
+		}
 		f.lose(meter.UnassuredWindow, fmt.Sprintf("the server has answered nothing for longer than replay-window %v", f.session.record.Service.ReplayWindow), false)
 	}
 }
 
 // tooMuch reports whether more is kept than the service's ReplayWindow allows.
 func (f *failover) tooMuch() bool {
+	if f.tooMany() {
+		return true
+	}
 	if f.limit == 0 {
 		if f.limit = f.tracker.Bytes(f.session.record.Service.ReplayWindow); f.limit == 0 {
 			return f.window.Size() > maxUnknown
@@ -164,6 +178,11 @@ func (f *failover) tooMuch() bool {
 		limit *= 2
 	}
 	return int64(f.tracker.Received()-f.tracker.Answered()) > limit || f.window.Size() > maxUnknown+4*limit
+}
+
+// tooMany reports whether the entries take much memory beside the messages, since those are very small.
+func (f *failover) tooMany() bool {
+	return int64(cap(f.entries.list))*entrySize > entriesFree+f.window.Memory()/2
 }
 
 // follow tells the tracker of messages that have streamed to the server.
@@ -271,9 +290,7 @@ func (f *failover) pump() {
 	f.pumping = false
 	f.regulate()
 	if f.closing != nil && s.life.state == relaying && f.atEnd() && len(f.rest) == 0 {
-		payload := f.closing
-		f.closing = nil
-		s.clientClosed(payload)
+		f.closeAnyway()
 	}
 }
 
@@ -404,7 +421,15 @@ func (f *failover) postpones(payload []byte) bool {
 	}
 	if f.closing == nil {
 		f.closing = append(make([]byte, 0, len(payload)), payload...)
+		f.session.awaitLeaving()
 	}
 	f.session.life.discardInput = true
 	return true
+}
+
+// closeAnyway handles the client's close frame, even if the server has not got all that the client sent before it.
+func (f *failover) closeAnyway() {
+	payload := f.closing
+	f.closing = nil
+	f.session.clientClosed(payload)
 }
