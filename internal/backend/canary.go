@@ -11,6 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/speaker"
 )
 
@@ -111,7 +112,8 @@ func runCanary(ctx context.Context, c *Canary, play func(context.Context) error,
 
 // playCanary plays the canary once, on a connection of its own that has a place of the pool, so that the server never sees more connections
 // than its cap, and no client goes without.
-func (b *Backend) playCanary(ctx context.Context, c *Canary) error {
+func (b *Backend) playCanary(ctx context.Context, c *Canary) (err error) {
+	defer b.worker.guard.Recover("canary", func() { err = notPlayedError("not played: " + mistake.Err.Error()) })
 	spare, conn, retire, ok := b.pool.ReserveSpare()
 	if !ok {
 		return errNoSpare

@@ -46,7 +46,9 @@ func TestServerFails(t *testing.T) {
 		"bad close code": {func(_ *failoverRig, p *wstest.Peer) { p.SendClose(1006, "") }, meter.Protocol},
 		"unsolicited":    {func(_ *failoverRig, p *wstest.Peer) { p.Send(frame.Text, partial("again")) }, meter.Protocol},
 		"stalls": {func(r *failoverRig, _ *wstest.Peer) {
-			r.on(func(s *Session) { s.backendStalled("backend stalled: no result for 2s") })
+			r.on(func(s *Session) {
+				s.interrupted(meter.Stalled, event{kind: stopped, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: "backend stalled", fault: true})
+			})
 		}, meter.Stalled},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,6 +98,23 @@ func TestServerDiesAtTheEnd(t *testing.T) {
 	if a := r.record(); a["moves"].Int64() != 1 || a["by"].String() != "client" || a["code"].Int64() != 1000 {
 		t.Errorf("the record says %v", a)
 	}
+}
+
+// The limits of a session apply again when it goes on after its end had begun.
+func TestLimitedAfterItsEndWasTakenBack(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.MaxDuration = time.Hour }})
+	client, server, _ := r.began()
+	client.Send(frame.Text, voskEnd)
+	r.is(completing)
+	r.group.Pause()
+	server.Reset()
+	r.is(moving)
+	r.on(func(s *Session) {
+		if !s.deadline.Active() {
+			t.Error("the session may last for ever")
+		}
+	})
+	_ = client.Close()
 }
 
 // Without another server, the client gets what it gets without failover, with the reason why nobody went on.

@@ -21,6 +21,7 @@ func (f *failover) fromServer(b []byte) {
 			if f.down.skipping {
 				f.passPart(b[:n], false)
 			}
+			return
 		case gatheredWhole:
 			f.judge(&m)
 		case gatheredTooLong:

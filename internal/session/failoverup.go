@@ -44,7 +44,11 @@ func (f *failover) fromClient(b []byte) {
 func (f *failover) pass(b []byte) {
 	for len(b) > 0 {
 		_, n, is := f.up.next(b)
-		if b = b[n:]; is == gatheredTooLong {
+		b = b[n:]
+		switch is {
+		case gatheredPart:
+			return
+		case gatheredTooLong:
 			f.up.skip()
 		}
 	}

@@ -150,7 +150,11 @@ func (f *failover) considerWish(answered bool) {
 	w.state = wishMoving
 	s.interrupted(w.cause, event{kind: backendLost, by: byProxy, class: meter.Normal, code: frame.GoingAway, reason: "moved to another backend"})
 	if s.life.state != moving {
-		f.refuseWish("it was moved too often")
+		why := "the session is ending"
+		if f.inPeriod > maxMovesWithin {
+			why = "it was moved too often"
+		}
+		f.refuseWish(why)
 	}
 }
 
