@@ -85,6 +85,7 @@ type failover struct {
 // lost is a server that a session has left, and how the session ends if no other goes on with it.
 type lost struct {
 	backend  *backend.Backend
+	meter    *meter.Backend // its counters, held until it is known what came of the move; nil after that
 	cause    meter.Cause
 	at       loop.Instant
 	answered profile.Position

@@ -60,6 +60,11 @@ func TestServerFails(t *testing.T) {
 			if f := r.moves(); f[c.cause].Moved != 1 || f[c.cause].NotMoved != 0 {
 				t.Errorf("counted: %+v", f)
 			}
+			for _, b := range r.server.Stats().Meters.Backends { // the session left this one
+				if f, left := b.Failovers[c.cause], b.Backend == r.backends[n].Name(); f.Moved == 1 != left {
+					t.Errorf("counted for %s: %+v; the session left %s", b.Backend, f, r.backends[n].Name())
+				}
+			}
 			client.CloseNormally()
 			a := r.record()
 			if a["moves"].Int64() != 1 || a["by"].String() != "client" {

@@ -65,8 +65,9 @@ func (f *failover) interrupt(cause meter.Cause, e *event) {
 		}
 		return
 	}
+	s.meter.Hold() // succeeds, since the session holds it
 	f.lost = lost{
-		backend: s.record.Backend, cause: cause, at: now, waits: true,
+		backend: s.record.Backend, meter: s.meter, cause: cause, at: now, waits: true,
 		answered: f.tracker.Answered(), by: e.by, class: e.class, code: e.code, reason: e.reason,
 	}
 	e.closed = e.kind == backendClosed
@@ -168,7 +169,7 @@ func (f *failover) begin(conn *backend.Conn, first profile.Opening) {
 		f.moves[len(f.moves)-1].To = to
 	default:
 		f.lost.moved = true
-		s.meter.FailedOver(f.lost.cause, true)
+		f.countMove(true)
 		if len(f.moves) == maxMovesShown {
 			f.moves = slices.Delete(f.moves, 0, 1)
 		}
@@ -259,12 +260,28 @@ func (f *failover) noteMove() {
 		slog.Duration("replayed", m.Replayed), slog.Duration("took", m.Took))...)
 }
 
+// countMove counts what came of a move, for the server that was left.
+func (f *failover) countMove(moved bool) {
+	if m := f.lost.meter; m != nil {
+		m.FailedOver(f.lost.cause, moved)
+		f.releaseMeter()
+	}
+}
+
+// releaseMeter says that nothing more is counted of a move. f may be nil.
+func (f *failover) releaseMeter() {
+	if f != nil && f.lost.meter != nil {
+		f.lost.meter.Release()
+		f.lost.meter = nil
+	}
+}
+
 // notFound makes the end of a search in vain the end that the session would have had without the search.
 func (f *failover) notFound(e *event) {
 	if f == nil || f.lost.backend == nil || f.lost.moved || e.class == meter.Shutdown {
 		return
 	}
-	f.session.meter.FailedOver(f.lost.cause, false)
+	f.countMove(false)
 	why := e.reason
 	e.by, e.class, e.code, e.reason = f.lost.by, f.lost.class, f.lost.code, f.lost.reason
 	if why != "" {
