@@ -1,14 +1,11 @@
 package session
 
 import (
-	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
-	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -77,44 +74,5 @@ func TestSessionCrashesServersAtOnce(t *testing.T) {
 	client.ExpectClose(frame.InternalError, "backend connection lost: connection reset by peer; moved from 3 servers that failed")
 	client.SendClose(frame.InternalError, "")
 	client.ExpectEnd()
-	_ = client.Close()
-}
-
-// However small a client's messages are, what is known of each of them stays small beside what replay-memory accounts for.
-func TestManySmallMessages(t *testing.T) {
-	if size := unsafe.Sizeof(profile.Entry{}); size != entrySize {
-		t.Errorf("an entry takes %d bytes", size)
-	}
-	r := newFailoverRig(t, "deepgram", 1, setup{queue: 2})
-	client := r.connect(wstest.UpgradeRequest("/v1/test?encoding=linear16&sample_rate=8000", "Authorization: Token good"))
-	client.ExpectUpgrade()
-	server := r.servers[0].Take()
-	const messages = 40_000
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range messages {
-			if _, _, err := server.Next(); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	}()
-	some := []byte(strings.Repeat(string(wstest.ClientFrame(true, frame.Binary, "")), 100))
-	for range messages / 100 {
-		client.SendBytes(some)
-		r.on(func(s *Session) {
-			f := s.failover
-			if takes := int64(cap(f.entries.list)) * entrySize; takes > 2*entriesFree+f.window.Memory() {
-				t.Errorf("%d bytes for entries, %d of the arena", takes, f.window.Memory())
-			}
-		})
-	}
-	<-done
-	r.on(func(s *Session) {
-		if a := s.failover.assurance(); a.Assured || a.Why != "the client sent many small messages, and the server has not answered them" {
-			t.Errorf("assurance: %+v", a)
-		}
-	})
 	_ = client.Close()
 }

@@ -17,13 +17,6 @@ type configured struct {
 // maxUnknown is how many bytes are kept at most of a session whose audio format is not known, so that nobody knows how long that lasts.
 const maxUnknown = 16 << 20
 
-const (
-	// entrySize is what an entry takes in bytes.
-	entrySize = 24
-	// entriesFree is what a session's entries may take in bytes at least, however small its messages are.
-	entriesFree = 256 << 10
-)
-
 // fromClient takes data frames, or pieces of them, as they come from the client.
 func (f *failover) fromClient(b []byte) {
 	switch {
@@ -124,7 +117,6 @@ func (f *failover) keep(m *message) {
 	e := f.classify(m)
 	live := f.atEnd() && f.maySend()
 	number := f.window.End(e)
-	f.entries.add(e)
 	if number == 0 {
 		f.first = e
 	}
@@ -159,19 +151,12 @@ func (f *failover) classify(m *message) profile.Entry {
 // checkAge takes the assurance away if what is kept has become too old, although the server has got all of it.
 func (f *failover) checkAge() {
 	if f.assured && f.tooMuch() && f.atEnd() && f.session.life.state == relaying {
-		if f.tooMany() {
-			f.lose(meter.UnassuredWindow, "the client sent many small messages, and the server has not answered them", false)
-			return
-		}
 		f.lose(meter.UnassuredWindow, fmt.Sprintf("the server has answered nothing for longer than replay-window %v", f.session.record.Service.ReplayWindow), false)
 	}
 }
 
 // tooMuch reports whether more is kept than the service's ReplayWindow allows.
 func (f *failover) tooMuch() bool {
-	if f.tooMany() {
-		return true
-	}
 	if f.limit == 0 {
 		if f.limit = f.tracker.Bytes(f.session.record.Service.ReplayWindow); f.limit == 0 {
 			return f.window.Size() > maxUnknown
@@ -182,11 +167,6 @@ func (f *failover) tooMuch() bool {
 		limit *= 2
 	}
 	return int64(f.tracker.Received()-f.tracker.Answered()) > limit || f.window.Size() > maxUnknown+4*limit
-}
-
-// tooMany reports whether the entries take much memory beside the messages, since those are very small.
-func (f *failover) tooMany() bool {
-	return int64(cap(f.entries.list))*entrySize > entriesFree+f.window.Memory()/2
 }
 
 // follow tells the tracker of messages that have streamed to the server.
@@ -307,7 +287,7 @@ func (f *failover) sendNext() bool {
 	if f.cursor == f.window.Next() {
 		return false
 	}
-	e := f.entries.at(f.cursor)
+	e := f.window.Entry(f.cursor)
 	switch {
 	case !f.tracker.Resend(e):
 		f.cursor++
