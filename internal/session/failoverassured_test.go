@@ -68,7 +68,7 @@ func TestNoReplayMemory(t *testing.T) {
 		t.Errorf("it is not assured since %s", why)
 	}
 	server.Reset()
-	client.ExpectClose(frame.InternalError, "backend connection lost: connection reset by peer")
+	client.ExpectClose(frame.InternalError, "backend connection lost: connection reset by peer; not moved: the proxy's replay-memory is used up")
 	client.SendClose(frame.InternalError, "")
 	client.ExpectEnd()
 	_ = client.Close()

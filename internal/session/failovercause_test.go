@@ -237,7 +237,7 @@ func TestClientFloodsWhileMoving(t *testing.T) {
 // A mistake in the book-keeping of one session's failover ends that session alone.
 func TestPanicInFailover(t *testing.T) {
 	for name, hurt := range map[string]func(s *Session){
-		"up":   func(s *Session) { s.failover.entries.first = 1 << 40 },
+		"up":   func(s *Session) { s.failover.cursor = 1 << 40 },
 		"down": func(s *Session) { s.failover.tracker = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestPanicInFailover(t *testing.T) {
 			other := r.connect(wstest.UpgradeRequest("/v1/test"))
 			other.ExpectUpgrade()
 			if name == "up" {
-				server.Reset()
+				victim.Send(frame.Binary, chunk(1))
 			} else {
 				server.Send(frame.Text, "boom")
 			}

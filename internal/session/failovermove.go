@@ -21,7 +21,7 @@ const (
 	// Of servers in a row that failed within crashTime after they began to get the replay, and that answered nothing of it, the last one that a
 	// session is moved from is number maxCrashes-1: its audio may be what crashes them.
 	maxCrashes = 2
-	crashTime  = 10 * time.Second
+	crashTime  = 5 * time.Second
 	// atOnce is how soon a connection ends whose server has been dead for a while.
 	atOnce = 50 * time.Millisecond
 )
@@ -45,14 +45,20 @@ func (s *Session) interrupted(cause meter.Cause, e event) {
 	s.handle(e)
 }
 
-// interrupt makes e an event that moves the session, unless the session must not be moved. Then the reason says why, if the session is
-// assured otherwise.
+// interrupt makes e an event that moves the session, unless the session must not be moved. Then the reason says why, if the service
+// keeps what clients send.
 func (f *failover) interrupt(cause meter.Cause, e *event) {
 	s := f.session
-	if !f.assured || f.closing != nil || s.life.discardInput || s.life.state != relaying && s.life.state != completing || s.client.Ended() {
+	if f.closing != nil || s.life.discardInput || s.life.state != relaying && s.life.state != completing || s.client.Ended() {
 		return
 	}
 	if !cause.Wish() && f.tracker.LastWord(frame.AbnormalClosure) { // such as a message that says that the session has failed
+		return
+	}
+	if !f.assured {
+		if f.kept && !cause.Wish() && e.code == frame.InternalError {
+			e.reason += "; not moved: " + f.why
+		}
 		return
 	}
 	now := loop.Now()
@@ -182,7 +188,7 @@ func (f *failover) begin(conn *backend.Conn, first profile.Opening) {
 func (f *failover) resumeAt() profile.Position {
 	answered := f.tracker.Answered()
 	for number := f.cursor; number < f.window.Next(); number++ {
-		e := f.entries.at(number)
+		e := f.window.Entry(number)
 		if e.Kind != profile.EntryAudio || f.tracker.Done(e) {
 			continue
 		}

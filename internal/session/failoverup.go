@@ -117,7 +117,6 @@ func (f *failover) keep(m *message) {
 	e := f.classify(m)
 	live := f.atEnd() && f.maySend()
 	number := f.window.End(e)
-	f.entries.add(e)
 	if number == 0 {
 		f.first = e
 	}
@@ -290,7 +289,7 @@ func (f *failover) sendNext() bool {
 	if f.cursor == f.window.Next() {
 		return false
 	}
-	e := f.entries.at(f.cursor)
+	e := f.window.Entry(f.cursor)
 	switch {
 	case !f.tracker.Resend(e):
 		f.cursor++

@@ -144,7 +144,7 @@ func (f *failover) considerWish(answered bool) {
 		s.stopSearch()
 		return
 	}
-	if f.replaying || !answered && f.window.Next() > f.entries.first && (w.by == 0 || w.by.Until() > 0) {
+	if f.replaying || !answered && f.window.Next() > f.window.First() && (w.by == 0 || w.by.Until() > 0) {
 		return
 	}
 	w.state = wishMoving
