@@ -73,6 +73,7 @@ type failover struct {
 	due       loop.Timer       // when the wish is carried out by replay
 	lost      lost             // the server that was left last
 	crashes   uint8            // servers in a row that failed soon after they got the replay
+	dead      uint8            // those that failed at once: perhaps they had been dead before
 	period    loop.Instant     // when inPeriod was 0
 	inPeriod  uint16           // moves since then
 	moves     []Move           // the last few

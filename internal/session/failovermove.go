@@ -22,8 +22,10 @@ const (
 	// session is moved from is number maxCrashes-1: its audio may be what crashes them.
 	maxCrashes = 2
 	crashTime  = 5 * time.Second
-	// atOnce is how soon a connection ends whose server has been dead for a while.
-	atOnce = 50 * time.Millisecond
+	// A connection that ends within atOnce may be one whose server has been dead for a while. But maxDead such servers in a row, with those that
+	// failed later, are as good as crashed.
+	atOnce  = 50 * time.Millisecond
+	maxDead = 3
 )
 
 const (
@@ -91,14 +93,16 @@ func (f *failover) refuses(cause meter.Cause, now loop.Instant) string {
 	}
 	switch {
 	case f.legs > 1 && now < f.began.After(crashTime) && f.tracker.Answered() == f.lost.answered:
-		if now > f.began.After(atOnce) { // otherwise it was dead before, and nobody knew
+		if now > f.began.After(atOnce) {
 			f.crashes++
+		} else { // perhaps it was dead before, and nobody knew
+			f.dead++
 		}
 	default:
-		f.crashes = 0
+		f.crashes, f.dead = 0, 0
 	}
-	if f.crashes >= maxCrashes {
-		return fmt.Sprintf("moved from %d servers that failed", maxCrashes)
+	if failed := f.crashes + f.dead; f.crashes >= maxCrashes || failed >= maxDead {
+		return fmt.Sprintf("moved from %d servers that failed", failed)
 	}
 	return ""
 }

@@ -274,9 +274,7 @@ func (f *failover) pump() {
 	f.pumping = false
 	f.regulate()
 	if f.closing != nil && s.life.state == relaying && f.atEnd() && len(f.rest) == 0 {
-		payload := f.closing
-		f.closing = nil
-		s.clientClosed(payload)
+		f.closeAnyway()
 	}
 }
 
@@ -407,7 +405,15 @@ func (f *failover) postpones(payload []byte) bool {
 	}
 	if f.closing == nil {
 		f.closing = append(make([]byte, 0, len(payload)), payload...)
+		f.session.awaitLeaving()
 	}
 	f.session.life.discardInput = true
 	return true
+}
+
+// closeAnyway handles the client's close frame, even if the server has not got all that the client sent before it.
+func (f *failover) closeAnyway() {
+	payload := f.closing
+	f.closing = nil
+	f.session.clientClosed(payload)
 }
