@@ -128,7 +128,7 @@ function show(fresh) {
   if (now !== shape || content.childElementCount === 0) {
     shape = now;
     content.replaceChildren(...groups.map(([name, rows]) => h("section", {}, h("h3", {}, name), h("dl", {}, rows.map(([label]) => [h("dt", {}, label), h("dd")])))));
-    if (moves.length > 0) content.append(h("section", {}, h("h3", {}, "Moves to other backends"), h("ol", { class: "moves" }, moves.map(moveItem))));
+    if (moves.length > 0) content.append(h("section", {}, h("h3", {}, "Moves to other backends"), h("ul", { class: "moves" }, moves.map(moveItem))));
     if (before.length > 0) {
       content.append(h("section", {}, h("h3", {}, "Earlier sessions of this connection"), h("ul", { class: "before" }, before.map((b) => h("li", {},
         h("button", { type: "button", class: "link-button", on_click: () => openSession(b.id) }, b.id),
