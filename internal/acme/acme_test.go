@@ -1,7 +1,6 @@
 package acme
 
 import (
-	"bytes"
 	"crypto/tls"
 	"io"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -130,26 +128,6 @@ func TestObtains(t *testing.T) {
 	}
 }
 
-// text collects what is logged; jobs of certmagic may log after a manager was closed.
-type text struct {
-	mu    sync.Mutex
-	bytes bytes.Buffer // guarded by mu
-}
-
-// Write implements [io.Writer].
-func (t *text) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.bytes.Write(b)
-}
-
-// String returns all of it.
-func (t *text) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.bytes.String()
-}
-
 // expectPrivate looks that nobody else can read keys.
 func expectPrivate(t *testing.T, folder string) {
 	t.Helper()
@@ -180,7 +158,7 @@ func TestFails(t *testing.T) {
 	f := listen(t)
 	a := acmetest.Start(t, f.port())
 	a.DNS.Set("stt.example.com.", "127.0.0.1")
-	var log text
+	var log acmetest.Output // jobs of certmagic may log after a manager was closed
 	m := f.start(t, a, t.TempDir(), &log, "stt.example.com", "lost.example.com")
 	wstest.Eventually(t, "one name has a certificate, and the other a failure", func() bool {
 		all := m.Certificates()

@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/services"
@@ -31,6 +32,11 @@ func (p *Proxy) healthy() error {
 
 // CanaryWarnings returns which canaries cannot be used on this machine, and which backends are never played one.
 func CanaryWarnings(snapshot *config.Snapshot) []string { return services.CanaryWarnings(snapshot) }
+
+// VerifiedWarnings returns which services rely on a profile without knowing that it is right about their servers.
+func VerifiedWarnings(snapshot *config.Snapshot, now time.Time) []string {
+	return services.VerifiedWarnings(snapshot, now)
+}
 
 // CheckHealthPath returns, as [config.Problems], which services have the health path as theirs, whose clients would only be told that
 // the proxy is ready; nil for none. An empty path is none.

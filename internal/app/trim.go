@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	trimInterval = 500 * time.Millisecond
-	trimReplay   = 60   // ticks after which memory for failover that is not in use is given back
-	trimAfter    = 1000 // connections and sessions
-	trimCalm     = 50   // in an interval, at most, and in two of them: the burst is over, and so are its handshakes
+	trimInterval    = 500 * time.Millisecond
+	trimReplayAfter = 60   // ticks after which memory for failover that is not in use is given back
+	trimAfter       = 1000 // connections and sessions
+	trimCalm        = 50   // in an interval, at most, and in two of them: the burst is over, and so are its handshakes
 )
 
 // trimmer gives memory back to the system after a burst of new connections or sessions is over, until ctx ends. Their
@@ -20,15 +20,14 @@ func (p *Proxy) trimmer(ctx context.Context) {
 	ticker := time.NewTicker(trimInterval)
 	defer ticker.Stop()
 	var b burst
-	for tick := 1; ; tick++ {
+	trimReplay := everyNth(trimReplayAfter, p.replay.Trim)
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		if tick%trimReplay == 0 {
-			p.replay.Trim()
-		}
+		trimReplay()
 		if b.isOver(p.sessions.Begun() + p.services.Dialed()) {
 			debug.FreeOSMemory()
 			releaseProgram()
@@ -54,4 +53,15 @@ func (b *burst) isOver(begun uint64) bool {
 	}
 	b.trimmed = begun
 	return true
+}
+
+// everyNth returns a function that calls f each nth time that it is called.
+func everyNth(n int, f func()) func() {
+	count := 0
+	return func() {
+		if count++; count == n {
+			count = 0
+			f()
+		}
+	}
 }

@@ -1,6 +1,12 @@
 package app
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/replay"
+)
 
 func TestBurst(t *testing.T) {
 	for _, test := range []struct {
@@ -21,5 +27,36 @@ func TestBurst(t *testing.T) {
 				t.Errorf("%s: look %d says %v", test.name, i+1, over)
 			}
 		}
+	}
+}
+
+// Memory for failover that is not in use goes back after a minute at most: it must have been free at two looks, half a minute apart.
+func TestTrimReplay(t *testing.T) {
+	if between := trimReplayAfter * trimInterval; 2*between > time.Minute {
+		t.Errorf("a look each %v", between)
+	}
+	arena := replay.NewArena(1 << 20)
+	var w replay.Window
+	w.SetArena(arena)
+	if !w.Append(make([]byte, 100)) {
+		t.Fatal("no memory")
+	}
+	w.End(profile.Entry{})
+	tick := everyNth(trimReplayAfter, arena.Trim)
+	for range 3 * trimReplayAfter {
+		tick()
+	}
+	if arena.Held() == 0 {
+		t.Fatal("memory in use was given back")
+	}
+	w.Free()
+	for range 2*trimReplayAfter - 1 {
+		tick()
+	}
+	if arena.Held() == 0 {
+		t.Error("given back too early")
+	}
+	if tick(); arena.Held() != 0 {
+		t.Errorf("%d bytes are held", arena.Held())
 	}
 }

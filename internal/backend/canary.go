@@ -11,6 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/speaker"
 )
 
@@ -22,7 +23,8 @@ type Canary struct {
 	Name string
 	// Interval is the time between two plays, plus or minus a fifth; default 30 s. While a change of the verdict is in the air, it is a fifth.
 	Interval time.Duration
-	// Timeout bounds each wait: for the connection, for the server to be ready, for the first result, and for the last one; default 10 s.
+	// Timeout bounds the wait for the place, then that for the connection and for the server to be ready, and then those for the first
+	// result and for the last one; default 10 s.
 	Timeout time.Duration
 	// Text is what the results must contain, case and punctuation aside; empty for any result.
 	Text string
@@ -111,7 +113,8 @@ func runCanary(ctx context.Context, c *Canary, play func(context.Context) error,
 
 // playCanary plays the canary once, on a connection of its own that has a place of the pool, so that the server never sees more connections
 // than its cap, and no client goes without.
-func (b *Backend) playCanary(ctx context.Context, c *Canary) error {
+func (b *Backend) playCanary(ctx context.Context, c *Canary) (err error) {
+	defer b.worker.guard.Recover("canary", func() { err = notPlayedError("not played: " + mistake.Err.Error()) })
 	spare, conn, retire, ok := b.pool.ReserveSpare()
 	if !ok {
 		return errNoSpare
@@ -121,11 +124,14 @@ func (b *Backend) playCanary(ctx context.Context, c *Canary) error {
 		b.worker.retire(conn)
 	}
 	o := b.config.Load()
-	free := time.NewTimer(2*o.CloseTimeout + time.Second)
+	free := time.NewTimer(c.Timeout)
 	defer free.Stop()
 	select {
 	case <-spare.Ready():
 	case <-free.C:
+		if retire { // an idle connection, which a server that works closes at once
+			return &speaker.LateError{What: "answer to the close of an idle connection", Limit: c.Timeout}
+		}
 		return errNotSpare
 	case <-ctx.Done():
 		return ctx.Err()
@@ -136,7 +142,8 @@ func (b *Backend) playCanary(ctx context.Context, c *Canary) error {
 // speakCanary dials the server, and plays it the canary.
 func (b *Backend) speakCanary(ctx context.Context, o *dialConfig, c *Canary) error {
 	script := o.Profile.Script()
-	dialing, cancel := context.WithTimeout(ctx, c.Timeout)
+	limit := time.Now().Add(c.Timeout)
+	dialing, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
 	established, err := o.Target.With(handshake.ClientPart{Query: script.Query}).Dial(dialing)
 	if err != nil {
@@ -152,7 +159,7 @@ func (b *Backend) speakCanary(ctx context.Context, o *dialConfig, c *Canary) err
 	line := speaker.NewConn(established, c.Timeout)
 	defer context.AfterFunc(ctx, line.Abort)()
 	result, err := c.Recording.Speak(ctx, line, speaker.Options{
-		Pace: canaryPace, Token: rand.Uint64(), Ready: c.Timeout, First: c.Timeout, Last: c.Timeout, Brief: c.Text == "",
+		Pace: canaryPace, Token: rand.Uint64(), Ready: max(time.Until(limit), time.Millisecond), First: c.Timeout, Last: c.Timeout, Brief: c.Text == "",
 	})
 	if result.Heard {
 		o.Meter.Canary.Observe(result.First)

@@ -94,6 +94,27 @@ func TestCanaryFails(t *testing.T) {
 	}
 }
 
+// A server that has stopped is found out within the canary's time-out, although it closes no connection to make a place, and may take as
+// long as close-timeout for it.
+func TestCanaryOfStoppedServer(t *testing.T) {
+	p, err := profile.Named(sim.Vosk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recording, err := speaker.NewRecording(p, &wav.Audio{SampleRate: 16000, Channels: 1, BitsPerSample: 16, PCM: make([]byte, 32000)}, MaxCanary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, sim.Vosk, func(o *Options, _ *wstest.Server) { // whose server answers nothing by itself
+		o.Canary = &Canary{Recording: recording, Interval: 20 * time.Millisecond, Timeout: 50 * time.Millisecond, Fall: 1}
+		o.Settings = pool.Settings{Cap: 2, Warm: 2, Weight: 1}
+	})
+	wstest.Eventually(t, "the canary fails", func() bool { return r.Health().Canary == "down" && !r.Stats().Usable })
+	if why := r.Health().CanaryReason; !strings.Contains(why, "no answer to the close of an idle connection within 50ms") {
+		t.Errorf("%q", why)
+	}
+}
+
 // A backend of one connection is never played a canary, and one that is full says nothing about itself.
 func TestCanaryNotPlayed(t *testing.T) {
 	r, _ := canaryRig(t, sim.Options{Protocol: sim.Vosk}, 1, Canary{Interval: time.Millisecond})

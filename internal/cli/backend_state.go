@@ -91,7 +91,7 @@ func (f *waitFlags) add(cmd *cobra.Command, to *transition) {
 	help := "maximum time to wait; then the exit status is 1"
 	if f.moves = to.moves; f.moves {
 		cmd.Flags().BoolVar(&f.move, "move", false, "move the sessions to other backends; needs a running proxy")
-		help += "; with --move, time to wait for answered points, after which sessions move by replay (default 30s)"
+		help += "; with --move, time to wait for answered points, after which sessions move by replay (30s if not given)"
 	}
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, help)
 }

@@ -32,6 +32,8 @@ It also compares what the configuration needs at most (file descriptors, memory,
 ports for the connections to each server) with what this machine has, and warns if that is
 too little: no mistake, since the proxy may run elsewhere. With failover: replay it also says
 how much of replay-memory the sessions may need, in the usual format of the profile's clients.
+For services in a database that reuse connections or have failover: replay, it warns if no good
+result of 'wsbouncer profile verify' of the last 90 days is saved.
 
 It reports every mistake at once. The exit status is 2 for mistakes in settings or flags,
 and 1 if the database cannot be read, its configuration is invalid, or the files of TLS
@@ -107,7 +109,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		if err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
-		for _, text := range slices.Concat(warnings, app.CanaryWarnings(snapshot), snapshot.TenantWarnings()) {
+		for _, text := range slices.Concat(warnings, app.VerifiedWarnings(snapshot, time.Now()), app.CanaryWarnings(snapshot), snapshot.TenantWarnings()) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 		}
 		needs.warn(cmd.ErrOrStderr())

@@ -9,14 +9,15 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 )
 
 // served is a configuration with two services.
-const served = `services:
-  stt: {path: /v1/stt, profile: vosk, pass: ["header:X-Tenant"]}
+var served = `services:
+  stt: {path: /v1/stt, profile: vosk, pass: ["header:X-Tenant"], verified: ` + time.Now().UTC().Format(time.DateOnly) + ` vosk reset=holds}
   mt: {host: mt.example.org}
 backends:
   gpu-1: {service: stt, url: "ws://127.0.0.1:2700/", connections: 32, warm: 8}

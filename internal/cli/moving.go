@@ -80,8 +80,8 @@ type mover struct {
 	told map[string]bool // the sessions whose result was printed
 }
 
-// errNotMoved is that sessions stay where they are.
-var errNotMoved = errors.New("sessions were not moved")
+// errNotMoved is that the session stays where it is.
+var errNotMoved = errors.New("the session was not moved")
 
 // run gives the order and waits until it is carried out. It returns an error if a session was not moved.
 func (m *mover) run(ctx context.Context, path string, query url.Values) error {

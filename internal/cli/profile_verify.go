@@ -44,6 +44,8 @@ type verifyFlags struct {
 	pace     float64
 	settings []string
 	seed     uint64
+	save     bool
+	service  string
 }
 
 func newProfileVerifyCommand() *cobra.Command {
@@ -57,6 +59,10 @@ some and moves them to another connection, and compares the results letter by le
 by time with those of direct sessions. For each claim it says whether it holds, does not hold,
 or was not tried, with what was sent and received.
 
+With --save, the result is kept in the configuration, as the field verified of the service
+whose servers these are (--service), whether the claims hold or not; 'wsbouncer check' warns
+if it is missing, old or bad. Nothing is saved if the server could not be tried.
+
 Run it against a server that serves nobody else, with at least two recordings of speech that
 differ. It opens at most --sessions connections, and takes at most --timeout.
 
@@ -66,7 +72,10 @@ server could not be tried, and 2 for wrong usage.`,
 
   # A server that wants a key, which is in the environment; the result for a pipeline
   wsbouncer profile verify deepgram --backend wss://api.deepgram.com/v1/listen \
-      --header 'Authorization=Token env:DEEPGRAM_KEY' --audio a.wav --audio b.wav --output json`,
+      --header 'Authorization=Token env:DEEPGRAM_KEY' --audio a.wav --audio b.wav --output json
+
+  # Keep the result in the configuration, with the service
+  wsbouncer profile verify vosk --backend ws://gpu-1:2700 --audio a.wav --audio b.wav --save --service stt`,
 		Args:              names(config.KindProfile, false),
 		ValidArgsFunction: completeProfiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return flags.run(cmd, args[0]) },
@@ -87,6 +96,9 @@ server could not be tried, and 2 for wrong usage.`,
 	f.Float64Var(&flags.pace, "pace", 1, "how many times faster than real time audio is sent")
 	f.StringArrayVar(&flags.settings, "settings", nil, "first `message` of a session with settings that no other session may inherit; $token stands for a number of its own (repeat for several; default: the profile's)")
 	f.Uint64Var(&flags.seed, "seed", 0, "chooses the points at which sessions are cut (default: a random one, which is printed)")
+	f.BoolVar(&flags.save, "save", false, "keep the result in the configuration, with --service")
+	f.StringVar(&flags.service, "service", "", "`name` of the service whose servers these are, for --save")
+	completeFlag(cmd, "service", config.KindService)
 	flags.from.add(cmd)
 	flags.form.add(cmd, "text", asJSON)
 	return cmd
@@ -104,6 +116,8 @@ func (v *verifyFlags) options(cmd *cobra.Command, name string) (*verify.Options,
 		{v.timeout < time.Second, fmt.Sprintf("--timeout: %v is out of range: use at least 1s", v.timeout)},
 		{v.wait < 100*time.Millisecond, fmt.Sprintf("--wait: %v is out of range: use at least 100ms", v.wait)},
 		{v.length < 100*time.Millisecond || v.length > 10*time.Minute, fmt.Sprintf("--length: %v is out of range: use 100ms to 10m", v.length)},
+		{v.save && v.service == "", "--service: the value is missing: use the name of the service that --save keeps the result with"},
+		{!v.save && v.service != "", "--service: without --save, it says nothing: add --save"},
 		{!(v.pace >= 0.5 && v.pace <= 1000), fmt.Sprintf("--pace: %v is out of range: use 0.5 to 1000", v.pace)},
 	} {
 		if c.bad {
@@ -194,6 +208,9 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	if err := v.checkSave(cmd, name); err != nil {
+		return err
+	}
 	messages := cmd.ErrOrStderr()
 	o.Progress = func(what string) { fmt.Fprintln(messages, what) }
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
@@ -205,6 +222,9 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 	if printErr := v.print(cmd.OutOrStdout(), report); printErr != nil {
 		return printErr
 	}
+	if err == nil && v.save {
+		err = v.keep(cmd, report)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -212,6 +232,42 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 		return fmt.Errorf("something that the profile %s claims does not hold on this server", name)
 	}
 	return nil
+}
+
+// checkSave checks before a long run that its result can be saved.
+func (v *verifyFlags) checkSave(cmd *cobra.Command, name string) error {
+	if !v.save {
+		return nil
+	}
+	return v.from.use(cmd, false, func(t *target) error {
+		content, _, err := t.content(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if err := known(&content, config.KindService, v.service); err != nil {
+			return err
+		}
+		if has := content.Services[v.service].Profile; has != name {
+			return fmt.Errorf("--service: the service %s has the profile %s, not %s", v.service, has, name)
+		}
+		return nil
+	})
+}
+
+// keep keeps a result in the configuration.
+func (v *verifyFlags) keep(cmd *cobra.Command, report *verify.Report) error {
+	found := config.Verified{At: report.At, Profile: report.Profile, Version: report.Version}
+	words := map[verify.Verdict]string{verify.Holds: config.ClaimHolds, verify.Fails: config.ClaimFails, verify.NotTried: config.ClaimUntried}
+	for _, c := range report.Claims {
+		found.Claims = append(found.Claims, config.VerifiedClaim{Name: c.Name, Verdict: words[c.Verdict]})
+	}
+	write := writeFlags{targetFlags: v.from.targetFlags, why: "profile verify --save", to: cmd.ErrOrStderr()}
+	return write.run(cmd, false, func(now *config.Content) (change config.Change, err error) {
+		if now != nil && now.Has(config.KindService, v.service) && now.Services[v.service].Profile != report.Profile {
+			return change, fmt.Errorf("the service %s has another profile now: the result was not saved", v.service)
+		}
+		return setting(config.KindService, v.service, config.Values{"verified": found.String()})(now)
+	})
 }
 
 // print prints what was found.

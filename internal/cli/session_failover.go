@@ -90,3 +90,18 @@ func canaryOf(b *api.Backend) string {
 	}
 	return b.Canary
 }
+
+// failoverLine says how many sessions moved to other backends, and how much of the memory for that is used; empty if no service has failover.
+func failoverLine(st *api.Stats) string {
+	if st.Replay == nil {
+		return ""
+	}
+	var moved, stayed uint64
+	for i := range st.Services {
+		if f := st.Services[i].Failover; f != nil {
+			moved, stayed = moved+f.Moved, stayed+f.NotMoved
+		}
+	}
+	return fmt.Sprintf("Failover: %s moved to other backends since the start, %d could not; replay memory %s of %s",
+		figures.Plural(int(moved), "session"), stayed, figures.Bytes(float64(st.Replay.MemoryBytes)), figures.Bytes(float64(st.Replay.LimitBytes)))
+}

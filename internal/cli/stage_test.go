@@ -21,6 +21,8 @@ import (
 
 // stage is a configuration that commands work on: straight in a database, or through the admin API of a proxy that a test plays.
 type stage struct {
+	moves orders // to move sessions
+
 	t        *testing.T
 	database string
 	socket   string
@@ -72,6 +74,7 @@ func onProxy(t *testing.T, access admin.Access) *stage {
 	mux.Handle("/api/v1/config/", handler)
 	mux.HandleFunc("GET "+api.StatsPath, s.answer)
 	s.serveSessions(mux)
+	s.serveMoves(mux)
 	server := httptest.NewUnstartedServer(mux)
 	_ = server.Listener.Close()
 	server.Listener = listener

@@ -150,6 +150,9 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 		}
 		fmt.Fprintf(out, "  %s %s: %s%s\n", colour(c, mark), colour(c, f.What), printable.Text(f.Text, longestCell), since)
 	}
+	if line := failoverLine(st); line != "" {
+		fmt.Fprintln(out, "\n"+line)
+	}
 
 	fmt.Fprintln(out)
 	if err := table(out, []string{"SERVICE", "WAITING", "LONGEST", "IN USE", "QUEUED", "TIMED OUT", "FULL", "NOW"}, s.services()); err != nil {

@@ -22,7 +22,8 @@ type writeFlags struct {
 	dryRun           bool
 	who, why, expect string
 	output           output
-	secret           string // that the change makes, to print when it is made; empty for none
+	secret           string    // that the change makes, to print when it is made; empty for none
+	to               io.Writer // gets the outcome; nil for standard output
 }
 
 func (f *writeFlags) add(cmd *cobra.Command) {
@@ -102,7 +103,7 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 		}
 		edits = config.Diff(now, &to)
 		if f.dryRun {
-			err = f.report(cmd.OutOrStdout(), outcome{Version: version, Was: version, Edits: edits, DryRun: true})
+			err = f.report(f.out(cmd), outcome{Version: version, Was: version, Edits: edits, DryRun: true})
 			t.remark(ctx, cmd.ErrOrStderr(), now, &to, false)
 			return version, false, err
 		}
@@ -117,10 +118,18 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 	if now == nil {
 		edits = t.latest(ctx, after.Version())
 	}
-	err = f.report(cmd.OutOrStdout(), outcome{Version: after.Version(), Was: version, Edits: edits})
+	err = f.report(f.out(cmd), outcome{Version: after.Version(), Was: version, Edits: edits})
 	content := after.Content()
 	t.remark(ctx, cmd.ErrOrStderr(), now, &content, after.Version() != version)
 	return after.Version(), false, err
+}
+
+// out returns where the outcome of a change is printed.
+func (f *writeFlags) out(cmd *cobra.Command) io.Writer {
+	if f.to != nil {
+		return f.to
+	}
+	return cmd.OutOrStdout()
 }
 
 // needed adds to an error of the store itself that changes need the store, unlike commands that only show.

@@ -57,6 +57,7 @@ type Service struct {
 	CanaryText     string        // that its results must contain, case ignored; empty for any
 	Rebalance      bool          // move sessions away from backends that have more than their share
 	TellClients    bool          // send clients the profile's messages about their place in the queue and about moves
+	Verified       string        // what 'wsbouncer profile verify' has found on the servers: see [Verified]; empty for not tried
 
 	Auth              []string          // how clients are authenticated: see AuthMethods
 	AuthFrom          []string          // where in a request credentials are: see CredentialSources
@@ -206,6 +207,7 @@ var serviceFields = []field[Service]{
 	{"tell-clients", "false", "send clients the profile's messages about their place in the queue and about moves; clients must know them", func(s *Service) value.Value {
 		return value.NewFlag(&s.TellClients)
 	}},
+	{"verified", "", "result of 'wsbouncer profile verify --save' on the servers of this service; empty for none", verifiedValue},
 	{"auth", "", "how clients are authenticated, in this order; empty or none: not at all", func(s *Service) value.Value {
 		return value.NewList(&s.Auth, "the words "+strings.Join(authMethods, ", ")+", or none", checkAuthMethod)
 	}},

@@ -63,13 +63,14 @@ func TestShowsWhatTheAPISays(t *testing.T) {
 	page.Await(`document.querySelectorAll("#queue-rows tr").length === 3 && document.querySelectorAll(".history > li").length === 3`)
 	page.Screenshot("fake-light")
 	for name, want := range map[string][]string{
-		"stt":           {"clients wait", "1 of 2 backends", "| 20 | 3 | 4.2 s | 106 % | 200 | 8 |"},
+		"stt":           {"clients wait", "1 of 2 backends · least-loaded · failover replay, visible", "| 20 | 3 | 4.2 s | 106 % | 200 | 8 |"},
 		"acme":          {"acmestt | 2 | 18 | 1 | 6 of 8 | 1,100 | 4"},
 		"idle":          {"idle | 1 | 0 | 0 | – | 0 | 0"},
 		"calm":          {"up1 of 2", "| 6 | 0 | – | 25 % | 10 | 0 |"},
-		"gpu-1":         {"says full", "at most 24 of 32", "20 leased · 2 resetting · 3 idle · 1 dialing · 1 retiring", "| 27 / 32 | 0.42 ms | 0 |"},
-		hostile:         {"circuit open", "5 failures in a row", "| 0 / 32 | – | 7 |"},
-		"q7m2kd4x-1002": {"| relaying | stt | gpu-1 | 192.0.2.3:4002 | 2 min 00 s | 28 | 100 ms | 200 · 625 KiB | 200 · 17.6 KiB | 34 ms | – |"},
+		"gpu-1":         {"says full", "at most 24 of 32", "20 leased · 2 resetting · 3 idle · 1 dialing · 1 retiring", "| 27 / 32 | 0.42 ms | 2.3 s | 03 stalls · 6 moved · 1 not moved |", "canary ok · first result in 340 ms"},
+		hostile:         {"circuit open", "5 failures in a row", "| 0 / 32 | – | – | 7 |", "canary fails · first result in 410 ms the last time", "canary fails: no result within 10s"},
+		"q7m2kd4x-1002": {"| relaying | stt | gpu-1 | 192.0.2.3:4002 | 2 min 00 s | 28 | 100 ms | 200 · 625 KiB | 200 · 17.6 KiB | 34 ms | – | assured · 64.0 KiB · moved twice |"},
+		"q7m2kd4x-1003": {"| not assured: the audio is older than the window " + hostile},
 		"q7m2kd4x-2000": {"waiting 1"},
 	} {
 		got := cells(page, name)
@@ -82,6 +83,7 @@ func TestShowsWhatTheAPISays(t *testing.T) {
 	for selector, want := range map[string]string{
 		"#verdict": "4 problems", "#services tbody tr:first-child strong": "stt", "#backends tbody tr:first-child strong": hostile,
 		"#sessions-count": "15 live", "#process": "v1.2.3 · up 1 h 06 min · 26 sessions", "#queue-rows tr:first-child": "1sttclient",
+		"#failover":      "Replay memory: 12.0 MiB of 1.0 GiB in use (1 %) · in the last hour, 3 sessions moved to another backend, 1 could not",
 		"#audit-rows tr": "kill q7m2kd4x-9",
 	} {
 		if want == "1sttclient" {
@@ -451,6 +453,28 @@ func TestLooks(t *testing.T) {
 	if got := value[string](page, `getComputedStyle(document.querySelector(".pool i")).transitionDuration`); got != "0s" {
 		t.Errorf("the bars move for %s", got)
 	}
+	if logs := browser.Logs(); logs != "" {
+		t.Errorf("the page logged %s", logs)
+	}
+}
+
+// A session's details show what is kept of it and each of its moves, as text.
+func TestShowsMoves(t *testing.T) {
+	f := startFake(t)
+	browser := startChromium(t)
+	page := open(t, browser, f)
+	page.Evaluate(`document.querySelector("tr[data-id='q7m2kd4x-1002']").click()`, nil)
+	page.Await(`document.querySelectorAll("#detail .moves li").length === 2`)
+	got := page.Text("#detail")
+	for _, want := range []string{
+		"yes: another backend could go on with it", "12.3 s, answered up to 10.2 s", "64.0 KiB, in 96.0 KiB of memory", "twice to another backend",
+		"gpu-3 → " + hostile, "stalled · replayed 2.0 s · took 310 ms", hostile + " → gpu-1", "drained · replayed nothing · took –",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the details have no %q: %s", want, got)
+		}
+	}
+	page.Screenshot("fake-moves")
 	if logs := browser.Logs(); logs != "" {
 		t.Errorf("the page logged %s", logs)
 	}

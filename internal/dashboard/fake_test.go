@@ -82,16 +82,19 @@ func (f *fakeProxy) stop() {
 // fill makes a proxy with three backends: one that is well, one with an open circuit, one that drains.
 func (f *fakeProxy) fill() {
 	now := time.Now().UTC()
-	healthy := api.Health{Reachable: true, Since: now.Add(-time.Hour), Circuit: "closed", Probe: "up", RoundTripSeconds: 0.00042}
+	healthy := api.Health{Reachable: true, Since: now.Add(-time.Hour), Circuit: "closed", Probe: "up", RoundTripSeconds: 0.00042, Canary: "up", CanarySeconds: 0.34}
 	broken := api.Health{
 		Reachable: false, Since: now.Add(-2 * time.Minute), Reason: "connection refused " + hostile,
 		Circuit: "open", CircuitSince: now.Add(-2 * time.Minute), CircuitReason: "5 failures in a row", CircuitOpened: 3, Probe: "off", Broken: 7,
+		Canary: "down", CanarySeconds: 0.41, CanaryReason: "no result within 10s " + hostile,
 	}
 	f.stats = api.Stats{
-		Version: "v1.2.3", UptimeSeconds: 4000,
+		Version: "v1.2.3", UptimeSeconds: 4000, Replay: &api.Replay{MemoryBytes: 12 << 20, LimitBytes: 1 << 30},
 		Services: []api.Service{
 			{Name: "calm", Path: "/calm", Profile: "echo", Balance: "random-two", Utilisation: 0.25, Queue: api.Queue{Limit: 10}},
-			{Name: "stt", Path: "/v1/stt", Profile: "vosk", Balance: "least-loaded", Utilisation: 1.0625, Queue: api.Queue{
+			{Name: "stt", Path: "/v1/stt", Profile: "vosk", Balance: "least-loaded", Utilisation: 1.0625, Failover: &api.ServiceFailover{
+				Mode: "replay", Verdict: "visible", StallTimeoutSeconds: 3,
+			}, Queue: api.Queue{
 				Limit: 200, Waiting: 3, OldestSeconds: 4.2, Totals: api.QueueTotals{TimedOut: 5, Left: 2, Full: 1},
 			}},
 		},
@@ -106,7 +109,7 @@ func (f *fakeProxy) fill() {
 		Backends: []api.Backend{
 			{Name: "gpu-1", Service: "stt", URL: "ws://10.0.0.1:2700", Profile: "vosk", Health: healthy, Pool: api.Pool{
 				State: "enabled", Usable: true, Cap: 32, Ceiling: 24, Warm: 4, Weight: 1, Ramp: 1, Dialing: 1, Idle: 3, Leased: 20, Resetting: 2, Retiring: 1,
-			}},
+			}, Stalls: 3, Moved: 6, NotMoved: 1, LagSeconds: 2.3, MedianLagSeconds: 0.1},
 			{Name: hostile, Service: "stt", URL: "ws://10.0.0.2:2700", Profile: "vosk", Health: broken, Pool: api.Pool{
 				State: "enabled", Cap: 32, Ceiling: 32, Warm: 4, Weight: 1, Ramp: 1,
 			}},
@@ -128,6 +131,8 @@ func (f *fakeProxy) fill() {
 			FramesFromBackend: uint64(100 * i), BytesFromBackend: uint64(9_000 * i), FirstReplySeconds: 0.034, FramesPerSecond: float64(30 - i), LagSeconds: 0.05 * float64(i),
 		})
 	}
+	f.sessions[2].Assured, f.sessions[2].KeptBytes, f.sessions[2].Failovers = true, 64<<10, 2
+	f.sessions[3].Unassured = "the audio is older than the window " + hostile
 	for i := range 3 {
 		f.sessions = append(f.sessions, api.Session{
 			ID: fmt.Sprintf("q7m2kd4x-%d", 2000+i), Service: "stt", Client: fmt.Sprintf("198.51.100.%d:555", i+1), Tenant: hostile, State: api.StateWaiting,
@@ -149,8 +154,22 @@ func (f *fakeProxy) fill() {
 	for i := range 360 {
 		f.history.Points = append(f.history.Points, api.Point{
 			Time: now.Add(-time.Duration(360-i) * 10 * time.Second), Sessions: 20 + float64(i%7), Waiting: float64(i % 4), SessionsPerSecond: 5.5,
-			FramesPerSecond: 300 + float64(i%30), Failed: uint64(i / 358), FirstReplySeconds: 0.03,
+			FramesPerSecond: 300 + float64(i%30), Failed: uint64(i / 358), Moved: uint64(i / 357), NotMoved: uint64(i / 359), FirstReplySeconds: 0.03,
 		})
+	}
+}
+
+// failoverOf returns the failover of a session that moved; nil for another.
+func (f *fakeProxy) failoverOf(s *api.Session) *api.Failover {
+	if s.Failovers == 0 {
+		return nil
+	}
+	return &api.Failover{
+		Assured: true, KeptBytes: s.KeptBytes, MemoryBytes: 96 << 10, AudioSeconds: 12.34, AnsweredSeconds: 10.2,
+		Moves: []api.Move{
+			{Time: time.Now().Add(-time.Minute), From: "gpu-3", To: hostile, Cause: "stalled", ReplayedSeconds: 2.04, TookSeconds: 0.31},
+			{Time: time.Now(), From: hostile, To: "gpu-1", Cause: "drained"},
+		},
 	}
 }
 
@@ -214,7 +233,7 @@ func (f *fakeProxy) handler() http.Handler {
 		for _, s := range append(f.sessions[:len(f.sessions):len(f.sessions)], f.ended...) {
 			if s.ID == r.PathValue("id") {
 				f.answer(w, api.SessionDetail{
-					Session: s, Path: "/v1/stt/" + hostile, Profile: "vosk", Before: f.ended[:2],
+					Failover: f.failoverOf(&s), Session: s, Path: "/v1/stt/" + hostile, Profile: "vosk", Before: f.ended[:2],
 					Server: &api.Connection{ID: "q7m2kd4x-c17", State: "leased", AgeSeconds: 400, Sessions: 9, Boundary: "the client's end of stream"},
 				})
 				return

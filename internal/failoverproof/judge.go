@@ -139,7 +139,7 @@ func (j *judge) result(r result) {
 	}
 	j.times(r, first, last)
 	if !r.final {
-		if last < j.last || first <= j.last-j.p.overlap && !(first == j.last && j.within(j.last)) {
+		if last < j.last-j.p.again || first <= j.last-j.p.overlap-j.p.again && !(first == j.last && j.within(j.last)) {
 			j.faults.Returned++
 			j.fault("returned: partial result of %d-%d behind the final one of %d", first, last, j.last)
 		}
@@ -167,7 +167,8 @@ func (j *judge) times(r result, first, last int) {
 
 // final takes a final result. It begins where the last one ended: recognisers leave nothing out, but what they did not decode.
 func (j *judge) final(r result, first, last int) {
-	if j.finals++; math.Abs(r.start-j.end) > j.p.undecoded+tolerance && !math.IsNaN(j.end) {
+	again := r.start < j.end && j.end-r.start < float64(j.p.again)*j.chunk+tolerance // at its right place
+	if j.finals++; math.Abs(r.start-j.end) > j.p.undecoded+tolerance && !math.IsNaN(j.end) && !again {
 		j.faults.WrongTimes++
 		j.fault("a gap: from %.3f to %.3f s", j.end, r.start)
 	}
@@ -178,7 +179,7 @@ func (j *judge) final(r result, first, last int) {
 	case last <= j.last && last < first:
 		j.faults.Disordered++
 		j.fault("disordered: %d-%d behind %d", first, last, j.last)
-	case first <= j.last-j.p.overlap && !(first == j.last && j.within(first) && math.Abs(r.start-j.end) < j.p.undecoded+tolerance):
+	case first <= j.last-j.p.overlap-j.p.again && !(first == j.last && j.within(first) && math.Abs(r.start-j.end) < j.p.undecoded+tolerance):
 		j.faults.Twice += j.last - first + 1
 		j.fault("twice: %d to %d", first, j.last)
 	}
@@ -190,7 +191,9 @@ func (j *judge) final(r result, first, last int) {
 		j.number = r.number + 1
 	}
 	j.last = max(j.last, last)
-	j.end = r.end
+	if !(r.end < j.end) {
+		j.end = r.end
+	}
 }
 
 // over checks a session that has come to its end.

@@ -25,6 +25,12 @@ func dashScope(id, first, last int) string {
 		id, (first-1)*100, last*100, first, last)
 }
 
+// turn returns one of AssemblyAI's.
+func turn(number, first, last, start, end int) string {
+	return fmt.Sprintf(`{"type":"Turn","turn_order":%d,"end_of_turn":true,"transcript":"s9:%d-%d","words":[{"start":%d,"end":%d}]}`, number, first, last,
+		start, end)
+}
+
 // What a client must not see is counted, and what it may see is not.
 func TestJudge(t *testing.T) {
 	for _, test := range []struct {
@@ -60,6 +66,11 @@ func TestJudge(t *testing.T) {
 		{"an edge twice where that may be", sim.FunASR, []string{
 			`{"mode": "2pass-offline", "text": "s9:1-5"}`, `{"mode": "2pass-offline", "text": "s9:4-8"}`,
 		}, 8, Faults{}},
+		{"a message again where servers change", sim.AssemblyAI, []string{
+			`{"type":"Begin"}`, turn(0, 1, 5, 0, 500), turn(1, 4, 4, 347, 401), turn(2, 5, 8, 401, 800),
+		}, 8, Faults{}},
+		{"too much again", sim.AssemblyAI, []string{`{"type":"Begin"}`, turn(0, 1, 5, 0, 500), turn(1, 2, 8, 100, 800)}, 8, Faults{Twice: 4, WrongTimes: 1}},
+		{"again at a wrong time", sim.AssemblyAI, []string{`{"type":"Begin"}`, turn(0, 1, 5, 0, 500), turn(1, 4, 8, 0, 800)}, 8, Faults{WrongTimes: 2}},
 		{"listed again", sim.WhisperLiveKit, []string{
 			`{"type":"config"}`,
 			`{"lines": [{"text": "s9:1-2", "start": "0:00:00.00", "end": "0:00:00.20"}]}`,

@@ -32,6 +32,10 @@ type protocol struct {
 	finals func(pauses int) int
 	// overlap is how many chunks at the end of a final result the next one may have again.
 	overlap int
+	// again is how many more chunks may come again where the servers change, as the verdict visible says.
+	again int
+	// settings are those of the servers' profile that differ from the built-in one, in YAML; empty for none.
+	settings string
 	// undecoded is how much audio, in seconds, the recogniser may leave at the end of an utterance: it is less than it decodes at a time. The
 	// next server does not get it.
 	undecoded float64
@@ -69,7 +73,8 @@ var protocols = []protocol{
 		}),
 		perSecond: s16 / 2, replies: func(audio int) int { return audio + 1 }, read: readVosk, undecoded: 0.02,
 	},
-	{Dialogue: of(sim.FunASR), perSecond: s16, read: readFunASR, overlap: 4},
+	// The simulated server ends an utterance at once, but the profile counts on 800 ms of silence: those, a message and what comes meanwhile.
+	{Dialogue: of(sim.FunASR), perSecond: s16, read: readFunASR, overlap: 4, again: 9},
 	{Dialogue: of(sim.SherpaONNX), perSecond: f32, read: readSherpa},
 	{
 		Dialogue: started(sim.DashScope, func(p *hunt.Progress) []hunt.Message {
@@ -87,12 +92,16 @@ var protocols = []protocol{
 	},
 	{
 		Dialogue: of(sim.Kyutai), perSecond: 96000, chunk: 80 * time.Millisecond, least: 80 * time.Millisecond, most: 80 * time.Millisecond,
-		read: readKyutai,
+		read: readKyutai, again: 1,
 	},
 	{Dialogue: of(sim.WhisperLive), perSecond: f32, read: readWhisperLive},
-	{Dialogue: of(sim.WhisperLiveKit), perSecond: s16, read: readWhisperLiveKit, repeats: true},
+	{
+		Dialogue: of(sim.WhisperLiveKit), perSecond: s16, read: readWhisperLiveKit, repeats: true,
+		settings: "failover: {audio: {messages: {opcode: binary}, encoding: s16le, rate: 16000}}",
+	},
 	{Dialogue: of(sim.Deepgram), perSecond: s16, read: readDeepgram},
-	{Dialogue: of(sim.AssemblyAI), perSecond: s16, least: 60 * time.Millisecond, read: readAssemblyAI},
+	// A message whose rest would be too short for the server goes there whole.
+	{Dialogue: of(sim.AssemblyAI), perSecond: s16, least: 60 * time.Millisecond, read: readAssemblyAI, again: 3},
 	{Dialogue: of(sim.Speechmatics), perSecond: s16, read: readSpeechmatics},
 	{
 		Dialogue: of(sim.OpenAIRealtime), perSecond: 48000, read: readOpenAI, behindPause: say(`{"type":"input_audio_buffer.commit"}`),

@@ -87,7 +87,7 @@ func newScene(ctx context.Context, o Options) (*scene, error) {
 }
 
 // profile returns the name of the profile to use, and the file that it is in, if any. The simulated servers ask for no key, so that
-// connections can be dialed ahead.
+// connections can be dialed ahead, and some need other settings than most servers.
 func (s *scene) profile() (name, file string, err error) {
 	if s.o.ProfileFile != "" {
 		return s.o.Profile, s.o.ProfileFile, nil
@@ -96,15 +96,29 @@ func (s *scene) profile() (name, file string, err error) {
 		name = s.o.Protocol
 	}
 	p, err := profile.Named(name)
-	if err != nil || p.Predial != profile.PredialWithKey {
+	if err != nil {
 		return name, "", err
+	}
+	of, err := protocolNamed(s.o.Protocol)
+	if err != nil {
+		return name, "", err
+	}
+	settings := ""
+	if p.Predial == profile.PredialWithKey {
+		settings += ", predial: idle"
+	}
+	if of.settings != "" {
+		settings += ", " + of.settings
+	}
+	if settings == "" {
+		return name, "", nil
 	}
 	if s.folder, err = os.MkdirTemp("", "failover-*"); err != nil {
 		return "", "", err
 	}
 	file = filepath.Join(s.folder, "profiles.yaml")
-	text := fmt.Sprintf("profiles: {keyless: {from: %s, predial: idle}}\n", name)
-	return "keyless", file, os.WriteFile(file, []byte(text), 0o600)
+	text := fmt.Sprintf("profiles: {simulated: {from: %s%s}}\n", name, settings)
+	return "simulated", file, os.WriteFile(file, []byte(text), 0o600)
 }
 
 // url returns the address for a session.

@@ -37,6 +37,10 @@ type talk struct {
 const seedOf = 0x9e3779b97f4a7c15
 
 func newTalk(o *Options, p *protocol, session uint64) *talk {
+	if o.Direct { // no server takes the place of another
+		strict := *p
+		strict.again, p = 0, &strict
+	}
 	t := &talk{o: o, p: p, session: session, dice: rand.New(rand.NewPCG(o.Seed, session*seedOf))}
 	t.progress = hunt.Progress{Number: session, ID: sim.IdentityWord(session)}
 	t.judge = newJudge(session, p, func(format string, args ...any) { t.trace.add("FAULT "+format, args...) })

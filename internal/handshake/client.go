@@ -207,6 +207,7 @@ type Established struct {
 	Conn     net.Conn
 	Early    []byte // what the server has sent after its answer
 	Protocol string // the subprotocol that the server chose; empty for none
+	Server   string // what the server says of itself (the header Server); empty for nothing
 }
 
 // Dial connects to the server and completes the opening handshake (RFC 6455, section 4.1). It fails if ctx ends before that. If the
@@ -318,6 +319,6 @@ func (t *Target) upgrade(nc net.Conn, header string) (Established, error) {
 	case chosen != t.Protocol:
 		return Established{}, fmt.Errorf("server chose the subprotocol %q instead of %q", chosen, t.Protocol)
 	}
-	established.Protocol, established.Early = chosen, early
+	established.Protocol, established.Early, established.Server = chosen, early, answer.Get("Server")
 	return established, nil
 }

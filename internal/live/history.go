@@ -20,6 +20,7 @@ type totals struct {
 	sessions           uint64 // begun
 	frames, bytes      uint64 // relayed both ways
 	failed, refused    uint64
+	moved, notMoved    uint64 // to other backends
 	firstReply, waited meter.Distribution
 }
 
@@ -30,6 +31,9 @@ func totalsOf(at time.Time, s *api.Stats, m *meter.Totals) totals {
 		at: at, sessions: s.Sessions.Total,
 		frames: r.FramesFromClients + r.FramesFromBackends, bytes: r.BytesFromClients + r.BytesFromBackends,
 		failed: m.Failed(), firstReply: m.FirstReply, waited: m.Wait,
+	}
+	for _, n := range m.Failovers {
+		t.moved, t.notMoved = t.moved+n.Moved, t.notMoved+n.NotMoved
 	}
 	for _, n := range s.Sessions.Refused {
 		t.refused += n
@@ -48,6 +52,8 @@ func (t *totals) point(before *totals, s *api.Stats) api.Point {
 		BytesPerSecond:    perSecond(t.bytes, before.bytes),
 		Failed:            difference(t.failed, before.failed),
 		Refused:           difference(t.refused, before.refused),
+		Moved:             difference(t.moved, before.moved),
+		NotMoved:          difference(t.notMoved, before.notMoved),
 		FirstReplySeconds: median(t.firstReply, before.firstReply),
 		WaitedSeconds:     median(t.waited, before.waited),
 	}

@@ -33,14 +33,15 @@ func TestHistory(t *testing.T) {
 				meter.NewEnd(meter.Client, 1000, meter.Normal, 50),
 				meter.NewEnd(meter.Server, 1011, meter.BackendFailed, 7), meter.NewEnd(meter.Proxy, 1011, meter.InternalError, 8),
 			},
-			Times: meter.Times{Wait: waits.Read(), FirstReply: replies.Read()},
+			Failovers: meter.Failovers{{Moved: 4}, {Moved: 2, NotMoved: 1}},
+			Times:     meter.Times{Wait: waits.Read(), FirstReply: replies.Read()},
 		}
 		r.change(func() { r.stats, r.totals = busy, counted })
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		want := api.Point{
 			Time: begun.Add(10 * time.Second).UTC(), Sessions: 7, Waiting: 7, SessionsPerSecond: 2.5, FramesPerSecond: 12.1,
-			BytesPerSecond: 100.7, Failed: 15, Refused: 5, WaitedSeconds: 0.5, FirstReplySeconds: 2,
+			BytesPerSecond: 100.7, Failed: 15, Refused: 5, Moved: 6, NotMoved: 1, WaitedSeconds: 0.5, FirstReplySeconds: 2,
 		}
 		if h := r.History(); len(h.Points) != 1 || h.Points[0] != want {
 			t.Errorf("got  %+v\nwant %+v", h.Points, want)

@@ -9,10 +9,9 @@ type Load[C any] struct {
 	Free int
 	// Weighted is Limit times the weight: what the pool's part of all sessions is in proportion to.
 	Weighted float64
-	// Enabled: it is to get sessions. Serves: it also works, though it may be full. Takes: it gets them now, and is not being started
-	// slowly.
+	// Enabled: it is to get sessions. Serves: it also works, so that they may begin there when there is room, perhaps only few at first.
+	// Takes: it gets them now, and is not being started slowly.
 	Enabled, Serves, Takes bool
-	Usable                 bool // sessions may begin there when there is room, perhaps only few at first
 }
 
 // LeasesEnded returns how many leases of the group's present pools have ended.
@@ -33,7 +32,7 @@ func (g *Group[C]) Loads() (all []Load[C], waiting int) {
 	for _, p := range g.pools {
 		l := Load[C]{
 			Pool: p, Leased: p.counts[Leased], Limit: p.limit, Weighted: float64(p.limit) * p.weight,
-			Enabled: p.mode == Enabled, Serves: p.mode == Enabled && p.usable && p.weight > 0, Takes: p.leasable() && p.ramp >= 1, Usable: p.mode == Enabled && p.usable && p.weight > 0,
+			Enabled: p.mode == Enabled, Serves: p.mode == Enabled && p.usable && p.weight > 0, Takes: p.leasable() && p.ramp >= 1,
 		}
 		if p.leasable() {
 			l.Free = p.counts[Idle]

@@ -225,6 +225,9 @@ func (t *Tracker) audio(e *Entry, op frame.Opcode, payload []byte, size int) {
 		t.giveUp("the client sent audio whose length cannot be told")
 	case n == 0: // such as an empty message
 		return
+	case n > maxEntryAudio || int64(n) > int64(maxEntryTo-t.received):
+		t.giveUp("the client sent too much audio")
+		return
 	case !t.format.fixed && t.whole == "":
 		f, why := readFormat(t.chosen)
 		if t.format = f; why != "" {

@@ -54,16 +54,13 @@ func TestLongestMessage(t *testing.T) {
 	a := NewArena(1 << 40)
 	var w Window
 	w.SetArena(a)
-	part := make([]byte, 16<<20)
-	for range 4 {
-		if !w.Append(part) {
-			t.Fatal("refused below 64 MiB")
-		}
+	if !w.Append(make([]byte, maxMessage-1)) || !w.Append([]byte{1}) {
+		t.Fatalf("refused %d bytes", maxMessage)
 	}
 	if w.Append([]byte{1}) {
-		t.Fatal("took more than 64 MiB in one message")
+		t.Fatalf("took more than %d bytes in one message", maxMessage)
 	}
-	if n := w.End(profile.Entry{To: maxAudio}); n != 0 || w.Size() != 64<<20 || w.Entry(0).To != maxAudio {
+	if n := w.End(profile.Entry{To: 1 << 22}); n != 0 || w.Size() != maxMessage || w.Length(0) != maxMessage || w.Entry(0).To != 1<<22 {
 		t.Fatalf("message %d, %d bytes, %+v", n, w.Size(), w.Entry(0))
 	}
 	w.Drop(1)

@@ -13,12 +13,11 @@ const (
 	linkSize = 4
 	// entrySize is the length of a message's entry, which comes before its frames. An entry is never cut by the end of a chunk: where it
 	// does not fit, it begins the next chunk.
-	entrySize = 16
+	entrySize = sizeSize + profile.EntrySize
+	// sizeSize is the length of the length of a message's frames, with which its entry begins.
+	sizeSize = 3
 	// maxMessage is the largest message in bytes on the wire that a window takes.
-	maxMessage = 1 << 26
-	// kindShift is where the kind stands in the word that has the length of the audio as well.
-	kindShift = 29
-	maxAudio  = 1<<kindShift - 1
+	maxMessage = 1<<(8*sizeSize) - 1
 )
 
 // Window is what one session keeps: whole messages in order, and the beginning of one more. The zero value is empty; SetArena comes
@@ -57,7 +56,7 @@ type place struct {
 func (w *Window) SetArena(a *Arena) { w.arena = a }
 
 // Append adds bytes of the message under way, frames as they are on the wire. It returns false if the arena has no memory left, or if
-// the message has become longer than 64 MiB; then the window is as it was.
+// the message has become longer than maxMessage; then the window is as it was.
 func (w *Window) Append(raw []byte) bool {
 	if len(raw) > maxMessage-int(w.openSize) {
 		return false
@@ -145,14 +144,12 @@ func (w *Window) link(chunk uint32) uint32 {
 // End ends the message under way, of which Append has added something. It returns the message's number: the first message of a session
 // has 0, each next one more.
 func (w *Window) End(e profile.Entry) (number int64) {
-	audio := e.To - e.From
-	if !w.open || audio < 0 || audio > maxAudio {
-		panic(fmt.Sprintf("replay: a message with %d bytes of audio ends, begun: %t", audio, w.open))
+	if !w.open {
+		panic("replay: a message ends that has not begun")
 	}
 	b := w.arena.chunk(w.begin.chunk)[w.begin.offset:]
-	binary.LittleEndian.PutUint64(b, uint64(e.From))
-	binary.LittleEndian.PutUint32(b[8:], w.openSize)
-	binary.LittleEndian.PutUint32(b[12:], uint32(audio)|uint32(e.Kind)<<kindShift)
+	b[0], b[1], b[2] = byte(w.openSize), byte(w.openSize>>8), byte(w.openSize>>16)
+	e.Encode(b[sizeSize:])
 	w.last = message{w.next, w.begin}
 	w.next++
 	w.open, w.openSize = false, 0
@@ -212,11 +209,7 @@ func (w *Window) entryPlace(p place) place {
 // entry decodes the entry at p. It returns the length of the message's frames as well, and where they begin.
 func (w *Window) entry(p place) (e profile.Entry, size int, data place) {
 	b := w.arena.chunk(p.chunk)[p.offset:]
-	last := binary.LittleEndian.Uint32(b[12:])
-	e.From = profile.Position(binary.LittleEndian.Uint64(b))
-	e.To = e.From + profile.Position(last&maxAudio)
-	e.Kind = profile.EntryKind(last >> kindShift)
-	return e, int(binary.LittleEndian.Uint32(b[8:])), place{p.chunk, p.offset + entrySize}
+	return profile.DecodeEntry(b[sizeSize:]), int(b[0]) | int(b[1])<<8 | int(b[2])<<16, place{p.chunk, p.offset + entrySize}
 }
 
 // forward returns the place n bytes after p.

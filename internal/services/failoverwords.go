@@ -2,6 +2,7 @@ package services
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
@@ -21,6 +22,19 @@ func DescribeFailover(snapshot *config.Snapshot) (described map[string]string, w
 		described[name] = failoverWords(s.Replays(), s.profile.Failover())
 	}
 	return described, snapshot.FailoverWarnings(func(name string) *profile.Profile { return profiles[name] }), nil
+}
+
+// VerifiedWarnings returns which services of a snapshot rely on a profile without knowing that it is right about their servers.
+func VerifiedWarnings(snapshot *config.Snapshot, now time.Time) []string {
+	p, err := newPlan(snapshot, nil, nothingFound)
+	if err != nil { // which is said elsewhere
+		return nil
+	}
+	profiles := make(map[string]*profile.Profile)
+	for _, s := range p.services {
+		profiles[s.Profile] = s.profile
+	}
+	return snapshot.VerifiedWarnings(func(name string) *profile.Profile { return profiles[name] }, now)
 }
 
 // failoverWords says what becomes of sessions whose server dies. replays tells whether the service asks for failover.

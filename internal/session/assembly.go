@@ -9,6 +9,9 @@ import (
 // maxWhole is the longest message in bytes of payload that is put together before it is passed on.
 const maxWhole = 1 << 20
 
+// maxWholeRaw is the longest such message in bytes on the wire: its frames may be many, and empty.
+const maxWholeRaw = 2 * maxWhole
+
 // assembly puts the whole messages of one direction together from data frames as they come. Nothing is copied of a message whose only
 // frame is at hand. It is owned by the session's loop; an idle one keeps no memory.
 type assembly struct {
@@ -36,7 +39,7 @@ type gathered uint8
 const (
 	gatheredPart    gathered = iota // the message is not complete
 	gatheredWhole                   // the message is complete
-	gatheredTooLong                 // the message is longer than maxWhole, or will be
+	gatheredTooLong                 // the message is longer than maxWhole or maxWholeRaw, or will be
 	gatheredRest                    // the message is complete, and was skipped
 )
 
@@ -70,7 +73,7 @@ func (a *assembly) next(b []byte) (m message, n int, is gathered) {
 			if p.Header.Opcode != frame.Continuation {
 				a.op = p.Header.Opcode
 			}
-			if !a.skipping && int64(a.size)+p.Header.Length > maxWhole {
+			if !a.skipping && (int64(a.size)+p.Header.Length > maxWhole || int64(len(a.begun()))+p.Header.Length > maxWholeRaw) {
 				a.follower = before
 				return m, n, gatheredTooLong
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
-// board tells waiting clients their places, and clients in sessions that these are degraded, of services that want that. One goroutine looks at the queues once a second; it begins with the
-// first such service, and ends with the server.
+// board tells waiting clients their places, and clients in sessions that these are degraded, of services that want that. One goroutine
+// looks at the queues once a second; it begins with the first such service, and ends with the server.
 type board struct {
 	mu      sync.Mutex
 	started bool                                     // guarded by mu

@@ -64,4 +64,5 @@ func (s *Session) countEnd() {
 	s.meter.SessionEnded(r.By, uint16(r.Code), r.Class)
 	s.meter.Session.Observe(r.Ended.Sub(r.Leased))
 	s.client.Loop().Later(s.meter.Release)
+	s.failover.releaseMeter()
 }

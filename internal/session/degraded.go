@@ -82,7 +82,7 @@ func degradedBy(g *pool.Group[*backend.Conn]) string {
 	for i := range loads {
 		if loads[i].Enabled {
 			enabled++
-			if loads[i].Usable {
+			if loads[i].Serves {
 				usable++
 			}
 		}

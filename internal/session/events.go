@@ -114,11 +114,6 @@ func (s *Session) connectionLost(reason string) {
 	s.interrupted(meter.Lost, event{kind: backendLost, by: byBackend, class: meter.ConnectionLost, code: frame.InternalError, reason: reason})
 }
 
-// backendStalled acts on a backend that does not answer any more: another one goes on with the session, or the session ends.
-func (s *Session) backendStalled(reason string) {
-	s.interrupted(meter.Stalled, event{kind: backendLost, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: reason, fault: true})
-}
-
 // refusedAtOnce ends a session whose backend accepted the upgrade and ended the connection right after it. The connection was dialed
 // for this client, who gets the backend's end as it would directly, and no other connection.
 func (s *Session) refusedAtOnce(end *backend.EarlyEnd) {

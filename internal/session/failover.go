@@ -45,9 +45,8 @@ type failover struct {
 	// From the client to the server: failoverup.go.
 	up           assembly
 	window       replay.Window
-	entries      entryList // of the window's messages
-	cursor       int64     // number of the next message that the present server gets
-	reached      int64     // what any server has got: the highest cursor
+	cursor       int64 // number of the next message that the present server gets
+	reached      int64 // what any server has got: the highest cursor
 	resent       []configured
 	rest         []byte        // data frames that wait: the client is not read meanwhile
 	outgoing     frame.Scanner // of what streams to the server
@@ -74,6 +73,7 @@ type failover struct {
 	due       loop.Timer       // when the wish is carried out by replay
 	lost      lost             // the server that was left last
 	crashes   uint8            // servers in a row that failed soon after they got the replay
+	dead      uint8            // those that failed at once: perhaps they had been dead before
 	period    loop.Instant     // when inPeriod was 0
 	inPeriod  uint16           // moves since then
 	moves     []Move           // the last few
@@ -84,6 +84,7 @@ type failover struct {
 // lost is a server that a session has left, and how the session ends if no other goes on with it.
 type lost struct {
 	backend  *backend.Backend
+	meter    *meter.Backend // its counters, held until it is known what came of the move; nil after that
 	cause    meter.Cause
 	at       loop.Instant
 	answered profile.Position
@@ -130,32 +131,6 @@ func newFailover(s *Session, query string) *failover {
 	return f
 }
 
-// entryList is the entries of a window's messages, from the first that is kept on.
-type entryList struct {
-	list  []profile.Entry
-	head  int   // index of the first
-	first int64 // its number
-}
-
-func (l *entryList) add(e profile.Entry) {
-	if l.head > 32 && l.head > len(l.list)/2 {
-		l.list = l.list[:copy(l.list, l.list[l.head:])]
-		l.head = 0
-	}
-	l.list = append(l.list, e)
-}
-
-func (l *entryList) at(number int64) profile.Entry { return l.list[l.head+int(number-l.first)] }
-
-// drop forgets the first entry.
-func (l *entryList) drop() {
-	l.head++
-	l.first++
-}
-
-// clear forgets all entries. The next one has that number.
-func (l *entryList) clear(next int64) { *l = entryList{first: next} }
-
 // lose takes the session's assurance away. All that was kept must have been sent, or will be before anything else.
 func (f *failover) lose(reason meter.Unassured, why string, forGood bool) {
 	f.forGood = f.forGood || forGood
@@ -187,7 +162,6 @@ func (f *failover) stream() {
 	f.streaming = true
 	f.window.Free()
 	f.cursor, f.reached = f.window.Next(), f.window.Next()
-	f.entries.clear(f.cursor)
 	f.outgoing, f.framesBefore = frame.NewClientScanner(0), f.session.scanner.Frames
 	if conn := f.session.leg.conn; conn != nil {
 		f.session.leg.up.scanner = &f.outgoing
@@ -224,7 +198,6 @@ func (f *failover) end() {
 	f.up.reset()
 	f.down.reset()
 	f.window.Free()
-	f.entries.clear(f.window.Next())
 	f.rest, f.resent = nil, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -67,7 +68,7 @@ func TestNoReplayMemory(t *testing.T) {
 		t.Errorf("it is not assured since %s", why)
 	}
 	server.Reset()
-	client.ExpectClose(frame.InternalError, "backend connection lost: connection reset by peer")
+	client.ExpectClose(frame.InternalError, "backend connection lost: connection reset by peer; not moved: the proxy's replay-memory is used up")
 	client.SendClose(frame.InternalError, "")
 	client.ExpectEnd()
 	_ = client.Close()
@@ -150,6 +151,22 @@ func TestWishByReplay(t *testing.T) {
 	if f := r.moves(); f[meter.Ordered].Moved != 1 {
 		t.Errorf("counted: %+v", f)
 	}
+	client.CloseNormally()
+}
+
+// A session that waits for a place on one backend goes on with any when its server dies.
+func TestServerDiesBeforeWish(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	client, server, n := r.began()
+	r.backends[1-n].SetMode(pool.Draining)
+	r.on(func(s *Session) {
+		if why := s.setWish(wish{number: 7, cause: meter.Ordered, to: r.backends[1-n], by: loop.Now().After(time.Hour)}); why != "" {
+			t.Error(why)
+		}
+	})
+	wstest.Eventually(t, "the session waits", func() bool { return r.group.Queue().Waiting == 1 })
+	server.Reset()
+	goesOn(client, r.servers[n].Take())
 	client.CloseNormally()
 }
 

@@ -46,7 +46,9 @@ func TestServerFails(t *testing.T) {
 		"bad close code": {func(_ *failoverRig, p *wstest.Peer) { p.SendClose(1006, "") }, meter.Protocol},
 		"unsolicited":    {func(_ *failoverRig, p *wstest.Peer) { p.Send(frame.Text, partial("again")) }, meter.Protocol},
 		"stalls": {func(r *failoverRig, _ *wstest.Peer) {
-			r.on(func(s *Session) { s.backendStalled("backend stalled: no result for 2s") })
+			r.on(func(s *Session) {
+				s.interrupted(meter.Stalled, event{kind: stopped, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: "backend stalled", fault: true})
+			})
 		}, meter.Stalled},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,6 +59,11 @@ func TestServerFails(t *testing.T) {
 			goesOn(client, next)
 			if f := r.moves(); f[c.cause].Moved != 1 || f[c.cause].NotMoved != 0 {
 				t.Errorf("counted: %+v", f)
+			}
+			for _, b := range r.server.Stats().Meters.Backends { // the session left this one
+				if f, left := b.Failovers[c.cause], b.Backend == r.backends[n].Name(); f.Moved == 1 != left {
+					t.Errorf("counted for %s: %+v; the session left %s", b.Backend, f, r.backends[n].Name())
+				}
 			}
 			client.CloseNormally()
 			a := r.record()
@@ -96,6 +103,23 @@ func TestServerDiesAtTheEnd(t *testing.T) {
 	if a := r.record(); a["moves"].Int64() != 1 || a["by"].String() != "client" || a["code"].Int64() != 1000 {
 		t.Errorf("the record says %v", a)
 	}
+}
+
+// The limits of a session apply again when it goes on after its end had begun.
+func TestLimitedAfterItsEndWasTakenBack(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.MaxDuration = time.Hour }})
+	client, server, _ := r.began()
+	client.Send(frame.Text, voskEnd)
+	r.is(completing)
+	r.group.Pause()
+	server.Reset()
+	r.is(moving)
+	r.on(func(s *Session) {
+		if !s.deadline.Active() {
+			t.Error("the session may last for ever")
+		}
+	})
+	_ = client.Close()
 }
 
 // Without another server, the client gets what it gets without failover, with the reason why nobody went on.
@@ -213,7 +237,7 @@ func TestClientFloodsWhileMoving(t *testing.T) {
 // A mistake in the book-keeping of one session's failover ends that session alone.
 func TestPanicInFailover(t *testing.T) {
 	for name, hurt := range map[string]func(s *Session){
-		"up":   func(s *Session) { s.failover.entries.first = 1 << 40 },
+		"up":   func(s *Session) { s.failover.cursor = 1 << 40 },
 		"down": func(s *Session) { s.failover.tracker = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -224,7 +248,7 @@ func TestPanicInFailover(t *testing.T) {
 			other := r.connect(wstest.UpgradeRequest("/v1/test"))
 			other.ExpectUpgrade()
 			if name == "up" {
-				server.Reset()
+				victim.Send(frame.Binary, chunk(1))
 			} else {
 				server.Send(frame.Text, "boom")
 			}

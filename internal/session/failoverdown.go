@@ -21,6 +21,7 @@ func (f *failover) fromServer(b []byte) {
 			if f.down.skipping {
 				f.passPart(b[:n], false)
 			}
+			return
 		case gatheredWhole:
 			f.judge(&m)
 		case gatheredTooLong:
@@ -119,11 +120,9 @@ func same(a, b []byte) bool {
 
 // drop forgets what is answered for good.
 func (f *failover) drop() {
-	first := f.entries.first
-	for f.entries.first < f.cursor && f.tracker.Done(f.entries.at(f.entries.first)) {
-		f.entries.drop()
+	first := f.window.First()
+	for first < f.cursor && f.tracker.Done(f.window.Entry(first)) {
+		first++
 	}
-	if f.entries.first > first {
-		f.window.Drop(f.entries.first)
-	}
+	f.window.Drop(first)
 }

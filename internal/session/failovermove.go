@@ -21,9 +21,11 @@ const (
 	// Of servers in a row that failed within crashTime after they began to get the replay, and that answered nothing of it, the last one that a
 	// session is moved from is number maxCrashes-1: its audio may be what crashes them.
 	maxCrashes = 2
-	crashTime  = 10 * time.Second
-	// atOnce is how soon a connection ends whose server has been dead for a while.
-	atOnce = 50 * time.Millisecond
+	crashTime  = 5 * time.Second
+	// A connection that ends within atOnce may be one whose server has been dead for a while. But maxDead such servers in a row, with those that
+	// failed later, are as good as crashed.
+	atOnce  = 50 * time.Millisecond
+	maxDead = 3
 )
 
 const (
@@ -45,14 +47,20 @@ func (s *Session) interrupted(cause meter.Cause, e event) {
 	s.handle(e)
 }
 
-// interrupt makes e an event that moves the session, unless the session must not be moved. Then the reason says why, if the session is
-// assured otherwise.
+// interrupt makes e an event that moves the session, unless the session must not be moved. Then the reason says why, if the service
+// keeps what clients send.
 func (f *failover) interrupt(cause meter.Cause, e *event) {
 	s := f.session
-	if !f.assured || f.closing != nil || s.life.discardInput || s.life.state != relaying && s.life.state != completing || s.client.Ended() {
+	if f.closing != nil || s.life.discardInput || s.life.state != relaying && s.life.state != completing || s.client.Ended() {
 		return
 	}
 	if !cause.Wish() && f.tracker.LastWord(frame.AbnormalClosure) { // such as a message that says that the session has failed
+		return
+	}
+	if !f.assured {
+		if f.kept && !cause.Wish() && e.code == frame.InternalError {
+			e.reason += "; not moved: " + f.why
+		}
 		return
 	}
 	now := loop.Now()
@@ -63,8 +71,9 @@ func (f *failover) interrupt(cause meter.Cause, e *event) {
 		}
 		return
 	}
+	s.meter.Hold() // succeeds, since the session holds it
 	f.lost = lost{
-		backend: s.record.Backend, cause: cause, at: now, waits: true,
+		backend: s.record.Backend, meter: s.meter, cause: cause, at: now, waits: true,
 		answered: f.tracker.Answered(), by: e.by, class: e.class, code: e.code, reason: e.reason,
 	}
 	e.closed = e.kind == backendClosed
@@ -84,14 +93,16 @@ func (f *failover) refuses(cause meter.Cause, now loop.Instant) string {
 	}
 	switch {
 	case f.legs > 1 && now < f.began.After(crashTime) && f.tracker.Answered() == f.lost.answered:
-		if now > f.began.After(atOnce) { // otherwise it was dead before, and nobody knew
+		if now > f.began.After(atOnce) {
 			f.crashes++
+		} else { // perhaps it was dead before, and nobody knew
+			f.dead++
 		}
 	default:
-		f.crashes = 0
+		f.crashes, f.dead = 0, 0
 	}
-	if f.crashes >= maxCrashes {
-		return fmt.Sprintf("moved from %d servers that failed", maxCrashes)
+	if failed := f.crashes + f.dead; f.crashes >= maxCrashes || failed >= maxDead {
+		return fmt.Sprintf("moved from %d servers that failed", failed)
 	}
 	return ""
 }
@@ -164,7 +175,7 @@ func (f *failover) begin(conn *backend.Conn, first profile.Opening) {
 		f.moves[len(f.moves)-1].To = to
 	default:
 		f.lost.moved = true
-		s.meter.FailedOver(f.lost.cause, true)
+		f.countMove(true)
 		if len(f.moves) == maxMovesShown {
 			f.moves = slices.Delete(f.moves, 0, 1)
 		}
@@ -181,7 +192,7 @@ func (f *failover) begin(conn *backend.Conn, first profile.Opening) {
 func (f *failover) resumeAt() profile.Position {
 	answered := f.tracker.Answered()
 	for number := f.cursor; number < f.window.Next(); number++ {
-		e := f.entries.at(number)
+		e := f.window.Entry(number)
 		if e.Kind != profile.EntryAudio || f.tracker.Done(e) {
 			continue
 		}
@@ -255,12 +266,28 @@ func (f *failover) noteMove() {
 		slog.Duration("replayed", m.Replayed), slog.Duration("took", m.Took))...)
 }
 
+// countMove counts what came of a move, for the server that was left.
+func (f *failover) countMove(moved bool) {
+	if m := f.lost.meter; m != nil {
+		m.FailedOver(f.lost.cause, moved)
+		f.releaseMeter()
+	}
+}
+
+// releaseMeter says that nothing more is counted of a move. f may be nil.
+func (f *failover) releaseMeter() {
+	if f != nil && f.lost.meter != nil {
+		f.lost.meter.Release()
+		f.lost.meter = nil
+	}
+}
+
 // notFound makes the end of a search in vain the end that the session would have had without the search.
 func (f *failover) notFound(e *event) {
 	if f == nil || f.lost.backend == nil || f.lost.moved || e.class == meter.Shutdown {
 		return
 	}
-	f.session.meter.FailedOver(f.lost.cause, false)
+	f.countMove(false)
 	why := e.reason
 	e.by, e.class, e.code, e.reason = f.lost.by, f.lost.class, f.lost.code, f.lost.reason
 	if why != "" {

@@ -37,7 +37,11 @@ func (f *failover) fromClient(b []byte) {
 func (f *failover) pass(b []byte) {
 	for len(b) > 0 {
 		_, n, is := f.up.next(b)
-		if b = b[n:]; is == gatheredTooLong {
+		b = b[n:]
+		switch is {
+		case gatheredPart:
+			return
+		case gatheredTooLong:
 			f.up.skip()
 		}
 	}
@@ -113,7 +117,6 @@ func (f *failover) keep(m *message) {
 	e := f.classify(m)
 	live := f.atEnd() && f.maySend()
 	number := f.window.End(e)
-	f.entries.add(e)
 	if number == 0 {
 		f.first = e
 	}
@@ -271,9 +274,7 @@ func (f *failover) pump() {
 	f.pumping = false
 	f.regulate()
 	if f.closing != nil && s.life.state == relaying && f.atEnd() && len(f.rest) == 0 {
-		payload := f.closing
-		f.closing = nil
-		s.clientClosed(payload)
+		f.closeAnyway()
 	}
 }
 
@@ -286,7 +287,7 @@ func (f *failover) sendNext() bool {
 	if f.cursor == f.window.Next() {
 		return false
 	}
-	e := f.entries.at(f.cursor)
+	e := f.window.Entry(f.cursor)
 	switch {
 	case !f.tracker.Resend(e):
 		f.cursor++
@@ -404,7 +405,15 @@ func (f *failover) postpones(payload []byte) bool {
 	}
 	if f.closing == nil {
 		f.closing = append(make([]byte, 0, len(payload)), payload...)
+		f.session.awaitLeaving()
 	}
 	f.session.life.discardInput = true
 	return true
+}
+
+// closeAnyway handles the client's close frame, even if the server has not got all that the client sent before it.
+func (f *failover) closeAnyway() {
+	payload := f.closing
+	f.closing = nil
+	f.session.clientClosed(payload)
 }

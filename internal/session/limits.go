@@ -113,6 +113,10 @@ func (h *backendSide) Expired(c *loop.Conn, t *loop.Timer) { h.leg.conn.Expired(
 // checkIdle ends the session if nothing has passed for as long as the service allows. A few checks compare counters, so that
 // a frame that passes has nothing to record.
 func (s *Session) checkIdle() {
+	if s.failover != nil && s.failover.closing != nil { // the client has closed
+		s.awaitLeaving()
+		return
+	}
 	limit, by := s.idleTimeout()
 	if limit <= 0 {
 		return
@@ -134,16 +138,27 @@ func (s *Session) checkIdle() {
 // awaitLeaving checks after each CloseTimeout whether the backend still takes what the client had sent before it ended its stream. The
 // backend may take all of it, but a session whose backend takes nothing does not keep its lease for ever.
 func (s *Session) awaitLeaving() {
-	s.progress = progress{count: s.scanner.Bytes, pending: int32(s.leg.up.to.Pending())}
+	s.progress = progress{count: s.takenByBackend(), pending: int32(s.leg.up.to.Pending())}
 	s.timer.Set(s.client, s.record.Service.CloseTimeout, leavingCheck)
 }
 
+// takenByBackend is a count that goes up while the backend takes what the client sends, or what was kept of that.
+func (s *Session) takenByBackend() uint64 {
+	if s.failover != nil {
+		return s.scanner.Bytes + s.failover.sent
+	}
+	return s.scanner.Bytes
+}
+
 func (s *Session) checkLeaving() {
+	closing := s.failover != nil && s.failover.closing != nil
 	switch {
-	case !s.client.Paused():
+	case !closing && !s.client.Paused():
 		s.checkIdle()
-	case int32(s.leg.up.to.Pending()) < s.progress.pending, s.scanner.Bytes > s.progress.count:
+	case int32(s.leg.up.to.Pending()) < s.progress.pending, s.takenByBackend() > s.progress.count:
 		s.awaitLeaving()
+	case closing:
+		s.failover.closeAnyway()
 	case s.client.Throttled():
 		s.clientLeft("client left while a limit held back what it had sent")
 	default:

@@ -313,15 +313,16 @@ func (o *moveOrder) visit(f func(*Session, *movingSession)) (found map[uint64]bo
 		}
 	}
 	o.server.each(list, func(session *Session) {
-		o.mu.Lock() // nobody holds it for longer than it takes to copy
+		m := *entries[session]
+		f(session, &m) // without the lock, since it may write to sockets
+		o.mu.Lock()
 		defer o.mu.Unlock()
-		f(session, entries[session])
+		*entries[session] = m
 	})
 	return found
 }
 
-// look goes on with one session. room has the places that are left for sessions of each backend. It is called on the session's loop, with
-// mu held.
+// look goes on with one session. room has the places that are left for sessions of each backend. It is called on the session's loop.
 func (o *moveOrder) look(session *Session, m *movingSession, room map[*backend.Backend]int, late bool) {
 	if !session.record.Ended.IsZero() {
 		m.State, m.Why = MoveEnded, "the session has ended"

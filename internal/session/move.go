@@ -75,8 +75,8 @@ func (s *Session) leaveForFailover(e *event, variant string) {
 	if !f.assured {
 		first = l.conn.Boundary().Opening()
 	}
-	if s.search != nil && (variant != s.variant || e.kind != interrupted) {
-		s.stopSearch() // it is for a wish, and for other connections
+	if s.search != nil && (s.search.conn == nil || variant != s.variant || e.kind != interrupted) {
+		s.stopSearch() // it is for a wish, and may wait for longer or for other connections than the session can now
 	}
 	if s.search == nil {
 		s.search = f.search(variant, first)

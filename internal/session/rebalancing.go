@@ -29,10 +29,7 @@ func (s *Server) startRebalancing(services []*Service) {
 	if !wanted || s.rebalances || s.closed {
 		return
 	}
-	s.rebalances = s.pending.Go(func() {
-		defer s.options.Guard.Recover("rebalancing", nil)
-		s.rebalance(s.closing)
-	})
+	s.rebalances = s.pending.Go(func() { s.rebalance(s.closing) })
 }
 
 // rebalance evens out the loads of services until ctx ends.
@@ -46,24 +43,30 @@ func (s *Server) rebalance(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		present := make(map[string]bool)
-		for _, v := range s.routes.Load().byName {
-			if !v.Rebalance || !v.Failover {
-				continue
-			}
-			present[v.Name] = true
-			r := running[v.Name]
-			if r == nil || r.group != v.Group {
-				r = newRebalancing(s, v.Group)
-				running[v.Name] = r
-			}
-			r.step(time.Duration(loop.Now()), v)
+		s.rebalanceOnce(running)
+	}
+}
+
+// rebalanceOnce does one step for each service that wants it. After a mistake, the next second goes on.
+func (s *Server) rebalanceOnce(running map[string]*rebalancing) {
+	defer s.options.Guard.Recover("rebalancing", nil)
+	present := make(map[string]bool)
+	for _, v := range s.routes.Load().byName {
+		if !v.Rebalance || !v.Failover {
+			continue
 		}
-		for name, r := range running {
-			if !present[name] {
-				r.withdraw(func(*balanceWish) bool { return true })
-				delete(running, name)
-			}
+		present[v.Name] = true
+		r := running[v.Name]
+		if r == nil || r.group != v.Group {
+			r = newRebalancing(s, v.Group)
+			running[v.Name] = r
+		}
+		r.step(time.Duration(loop.Now()), v)
+	}
+	for name, r := range running {
+		if !present[name] {
+			r.withdraw(func(*balanceWish) bool { return true })
+			delete(running, name)
 		}
 	}
 }

@@ -48,6 +48,7 @@ func (s *Session) endFailover() {
 	defer func() { _ = recover() }() // the mistake may be there, and was logged
 	if f := s.failover; f != nil {
 		s.failover = nil
+		f.releaseMeter()
 		f.end()
 	}
 }

@@ -132,7 +132,7 @@ func (s *Session) end(class meter.Class, code frame.CloseCode, reason string) {
 
 // handle acts on an event. Everything that changes a session's state comes this way.
 func (s *Session) handle(e event) {
-	if e.kind != unsolicited { // there the scanner has gone past a frame that was not passed on
+	if e.kind != unsolicited || s.failover != nil { // otherwise the scanner has gone past a frame that was not passed on
 		e.midFrame = s.leg.down.midFrame()
 	}
 	e.clientEnded = s.client.Ended()
@@ -198,6 +198,7 @@ func (s *Session) perform(a action, e *event) {
 		s.recordEnd(e)
 	case undoEnd:
 		s.record.goOn()
+		s.limitDuration() // which the end had stopped
 	case relayClose:
 		s.relayClose(e)
 	case sendReset:

@@ -144,13 +144,17 @@ func (f *failover) considerWish(answered bool) {
 		s.stopSearch()
 		return
 	}
-	if f.replaying || !answered && f.window.Next() > f.entries.first && (w.by == 0 || w.by.Until() > 0) {
+	if f.replaying || !answered && f.window.Next() > f.window.First() && (w.by == 0 || w.by.Until() > 0) {
 		return
 	}
 	w.state = wishMoving
 	s.interrupted(w.cause, event{kind: backendLost, by: byProxy, class: meter.Normal, code: frame.GoingAway, reason: "moved to another backend"})
 	if s.life.state != moving {
-		f.refuseWish("it was moved too often")
+		why := "the session is ending"
+		if f.inPeriod > maxMovesWithin {
+			why = "it was moved too often"
+		}
+		f.refuseWish(why)
 	}
 }
 

@@ -110,6 +110,7 @@ func (m *Model) serviceFields(s *api.Service) []field {
 		{"profile", s.Profile, normal},
 		{"balance", s.Balance, normal},
 		{"in use", fmt.Sprintf("%.0f%% of the places of backends that take sessions", 100*s.Utilisation), normal},
+		{"failover", failoverOf(s.Failover), normal},
 		{"waiting", fmt.Sprintf("%d of at most %d, the first for %s", q.Waiting, q.Limit, figures.Seconds(q.OldestSeconds)), normal},
 		{"since its start", fmt.Sprintf("%d queued: %d served, %d timed out, %d left, %d turned away, %d refused; %d found the queue full",
 			q.Totals.Queued, q.Totals.Served, q.Totals.TimedOut, q.Totals.Left, q.Totals.TurnedAway, q.Totals.Refused, q.Totals.Full), normal},
@@ -134,13 +135,16 @@ func (m *Model) backendFields(b *api.Backend) []field {
 		{"ping", dash(b.RoundTripSeconds), normal},
 		{"circuit", withReason(b.Circuit, b.CircuitSince, b.CircuitReason, m.now) + fmt.Sprintf("; opened %s", figures.Plural(int(b.CircuitOpened), "time")), normal},
 		{"probe", withReason(b.Probe, b.ProbeSince, b.ProbeReason, m.now), normal},
+	}
+	fields = append(fields, outliveFields(b, m.now)...)
+	fields = append(fields, []field{
 		{"reachable", withReason(map[bool]string{true: "yes", false: "no"}[b.Reachable], b.Since, b.Reason, m.now), normal},
 		{"outlier", fmt.Sprintf("%s; %s", withReason(map[bool]string{true: "yes", false: "no"}[b.Outlier], b.OutlierSince, b.OutlierReason, m.now),
 			figures.Plural(int(b.Outliers), "time")), normal},
 		{"sessions broken", fmt.Sprint(b.Broken), normal},
 		{"dials", fmt.Sprintf("%d, %d failed, %d refused", b.Totals.Dialed, b.Totals.DialFailed, b.Totals.Refused), normal},
 		{"leases", fmt.Sprintf("%d: %d returned, %d discarded", b.Totals.Leased, b.Totals.Returned, b.Totals.Discarded), normal},
-	}
+	}...)
 	if b.DiscoveredFrom != "" {
 		fields = append(fields, field{"discovered", "by DNS, for the backend " + b.DiscoveredFrom, normal})
 	}
@@ -207,17 +211,18 @@ func (m *Model) sessionFields(s *api.SessionDetail) []field {
 	add("from backend", figures.Plural(int(s.FramesFromBackend), "frame")+", "+figures.Bytes(float64(s.BytesFromBackend)), normal)
 	add("first reply", dash(s.FirstReplySeconds), normal)
 	if s.Paused {
-		add("stalled", "the backend has not taken "+figures.Bytes(float64(s.PendingToBackend)), warning)
+		add("paused", "the backend has not taken "+figures.Bytes(float64(s.PendingToBackend)), warning)
 	}
 	if s.BackendPaused {
-		add("stalled", "the client has not taken "+figures.Bytes(float64(s.PendingToClient)), warning)
+		add("paused", "the client has not taken "+figures.Bytes(float64(s.PendingToClient)), warning)
 	}
 	if h := s.HeldBack; h != nil {
 		add("held back", h.Limit, warning)
 	}
 	if s.Moves > 0 {
-		add("moved", figures.Plural(s.Moves, "time"), normal)
+		add("not served by", figures.Plural(s.Moves, "connection"), normal)
 	}
+	fields = append(fields, failoverFields(s)...)
 	if c := s.Server; c != nil {
 		add("connection", fmt.Sprintf("%s, %s, %s old, session %d on it, ping %s", c.ID, c.State, figures.Seconds(c.AgeSeconds), c.Sessions, dash(c.RoundTripSeconds)), normal)
 		add("profile", strings.TrimSpace(s.Profile+" "+c.Boundary), normal)

@@ -14,6 +14,10 @@ func sessionDetail() api.SessionDetail {
 	return api.SessionDetail{
 		Session: s, Path: "/v1/stt", Profile: "vosk", Paused: true, PendingToBackend: 4096,
 		Server: &api.Connection{ID: "gpu-2/17", State: "serving", Established: noon.Add(-time.Hour), AgeSeconds: 3725, Sessions: 41, RoundTripSeconds: 0.0021},
+		Failover: &api.Failover{
+			Assured: true, KeptBytes: 66 << 10, AudioSeconds: 12.3, AnsweredSeconds: 10.2,
+			Moves: []api.Move{{Time: noon, From: "gpu-1", To: "gpu-2", Cause: "lost", ReplayedSeconds: 2.1, TookSeconds: 0.31}},
+		},
 		Before: []api.Session{{ID: "q7m2kd4x-900", Client: "10.1.2.9:4000", AgeSeconds: 12, By: "client", Code: 1000}},
 	}
 }

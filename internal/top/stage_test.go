@@ -91,10 +91,14 @@ func playTrouble(m *Model) {
 	s.UptimeSeconds++
 	s.Services[0].Queue = api.Queue{Limit: 1000, Waiting: 31, OldestSeconds: 8.4, Totals: api.QueueTotals{Queued: 14000, TimedOut: 12}}
 	s.Services[0].Utilisation = 1.97
+	s.Services[0].Failover = &api.ServiceFailover{Mode: "replay", Verdict: "full", Moved: 6, NotMoved: 1}
+	s.Replay = &api.Replay{MemoryBytes: 12 << 20, LimitBytes: 1 << 30}
 	s.Services[1].Paused = true
 	down := &s.Backends[0]
 	down.Leased, down.Idle, down.Dialing, down.Usable = 0, 0, 1, false
 	down.Circuit, down.CircuitReason, down.CircuitSince, down.Reachable = "open", "dial tcp 10.0.0.5:2700: connect: \x1b[2Jrefused", noon.Add(-4*time.Minute), false
+	down.Canary, down.CanarySince, down.CanaryReason, down.CanarySeconds = "down", noon.Add(-4*time.Minute), "no result within 10s", 0.34
+	down.LagSeconds, down.MedianLagSeconds, down.Stalls, down.Moved, down.NotMoved = 3.4, 0.2, 2, 6, 1
 	s.Backends[1].Leased, s.Backends[1].Idle, s.Backends[1].Resetting = 32, 0, 0
 	s.Backends[2].State = "draining"
 	waiting := &api.SessionList{Matched: 31, Total: 83}

@@ -94,6 +94,9 @@ func (m *Model) header(most int) []string {
 		configuration += " " + s.Configuration.State
 	}
 	first = append(first, m.style.paint(quiet, configuration))
+	if r := s.Replay; r != nil {
+		first = append(first, "replay "+figures.Bytes(float64(r.MemoryBytes))+"/"+figures.Bytes(float64(r.LimitBytes)))
+	}
 	lines := []string{m.joined(first)}
 	if m.away != nil {
 		return append(lines, m.connection())

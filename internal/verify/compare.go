@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,7 +10,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/speaker"
 )
 
-// leaves are the values of a message by their paths. Numbers keep the digits that they were written with.
+// leaves are the values of a message by their paths. Numbers keep the digits that they were written with, but for zeros at the end of a
+// fraction: the proxy writes what it shifts with as many decimals as the server, which writes 0.5 where it wrote 7.62 before.
 type leaves map[string]string
 
 // leavesOf returns the values of a message; a message that is no JSON and no MessagePack is one value.
@@ -34,9 +36,19 @@ func (l leaves) add(path string, value any) {
 		for i, below := range v {
 			l.add(fmt.Sprintf("%s[%d]", path, i), below)
 		}
+	case json.Number:
+		l[path] = withoutZeros(v.String())
 	default:
 		l[path] = fmt.Sprint(v)
 	}
+}
+
+// withoutZeros returns a JSON number without zeros at the end of its fraction.
+func withoutZeros(number string) string {
+	if !strings.Contains(number, ".") || strings.ContainsAny(number, "eE") {
+		return number
+	}
+	return strings.TrimSuffix(strings.TrimRight(number, "0"), ".")
 }
 
 // general returns a path without the numbers of items.

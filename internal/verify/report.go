@@ -25,7 +25,8 @@ type Claim struct {
 // Report is what was found about a profile on a server.
 type Report struct {
 	Profile     string    `json:"profile"`
-	Server      string    `json:"server"` // its URL, without what may be secret
+	Server      string    `json:"server"`            // its URL, without what may be secret
+	Version     string    `json:"version,omitempty"` // as the server says itself in its handshake
 	At          time.Time `json:"at"`
 	Connections int       `json:"connections"` // how many were used
 	Seconds     float64   `json:"seconds"`

@@ -138,6 +138,7 @@ func (r *run) dial(direct bool) (*link, error) {
 		r.journal.note("connecting: %v", err)
 		return nil, err
 	}
+	r.report.Version = established.Server
 	l := &link{conn: speaker.NewConn(established, r.Wait), boundary: profile.New(r.trust), journal: r.journal, direct: direct}
 	context.AfterFunc(r.ctx, l.conn.Abort)
 	r.open = append(r.open, l)

@@ -66,7 +66,7 @@ func (a *Authority) run(t testing.TB, pebble, address, certificate, key string, 
 	}
 	cmd := exec.Command(pebble, "-config", file, "-dnsserver", a.DNS.Address())
 	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
-	var log output
+	var log Output
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -103,21 +103,21 @@ func (a *Authority) run(t testing.TB, pebble, address, certificate, key string, 
 	return answers
 }
 
-// output collects what a process prints.
-type output struct {
+// Output collects what is printed. Any goroutine may use it.
+type Output struct {
 	mu    sync.Mutex
 	bytes bytes.Buffer // guarded by mu
 }
 
 // Write implements [io.Writer].
-func (o *output) Write(b []byte) (int, error) {
+func (o *Output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.bytes.Write(b)
 }
 
 // String returns all of it.
-func (o *output) String() string {
+func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.bytes.String()

@@ -128,52 +128,24 @@ func holds(header http.Header) time.Duration {
 // maxAnswers is how many answers each of the two generations of answers remembers.
 const maxAnswers = 2048
 
-// answers remembers answers. When there are too many, it forgets those that were not used lately. Any goroutine may use it; the zero value
-// is ready.
+// answers remembers answers. Any goroutine may use it; the zero value is ready.
 type answers struct {
-	mu         sync.Mutex
-	young, old map[[sha256.Size]byte]remembered // guarded by mu
-}
-
-type remembered struct {
-	*answer
-	until time.Time
+	mu     sync.Mutex
+	recent auth.Recent[*answer] // guarded by mu
 }
 
 // find returns an answer that holds; nil for none.
 func (s *answers) find(key [sha256.Size]byte, now time.Time) *answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, isYoung := s.young[key]
-	if !isYoung {
-		r = s.old[key]
-	}
-	switch {
-	case r.answer == nil:
-		return nil
-	case !now.Before(r.until):
-		delete(s.young, key)
-		delete(s.old, key)
-		return nil
-	case !isYoung:
-		s.addLocked(key, r)
-	}
-	return r.answer
+	a, _ := s.recent.Find(key, now)
+	return a
 }
 
 // add remembers an answer.
 func (s *answers) add(key [sha256.Size]byte, a *answer, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.addLocked(key, remembered{a, until})
-}
-
-func (s *answers) addLocked(key [sha256.Size]byte, r remembered) {
-	if len(s.young) >= maxAnswers {
-		s.old, s.young = s.young, nil
-	}
-	if s.young == nil {
-		s.young = make(map[[sha256.Size]byte]remembered)
-	}
-	s.young[key] = r
+	s.recent.Most = maxAnswers
+	s.recent.Add(key, a, until)
 }

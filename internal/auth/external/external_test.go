@@ -385,7 +385,7 @@ func TestCacheIsBounded(t *testing.T) {
 	for i := range 10 * maxAnswers {
 		key, _ := keyOf(attempt(t, fmt.Sprint(i)))
 		s.add(key, &answer{status: 403}, now.Add(time.Hour))
-		if n := len(s.young) + len(s.old); n > 2*maxAnswers {
+		if n := s.recent.Len(); n > 2*maxAnswers {
 			t.Fatalf("%d are remembered", n)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/auth"
 	"github.com/wsbouncer/wsbouncer/internal/identity"
 )
 
@@ -12,12 +13,11 @@ import (
 const maxVerified = 1024
 
 // verified remembers tokens that were found good, by their hash, since a client often comes again with the same token, and comparing a
-// signature takes far longer than a hash. It forgets all of them when the key set changes, and, when there are too many, those that were
-// not used lately. Any goroutine may use it; the zero value is ready.
+// signature takes far longer than a hash. It forgets all of them when the key set changes. Any goroutine may use it; the zero value is ready.
 type verified struct {
-	mu         sync.Mutex
-	set        *keySet // guarded by mu: that the tokens were verified with
-	young, old map[[sha256.Size]byte]*identity.Identity
+	mu     sync.Mutex
+	set    *keySet                         // guarded by mu: that the tokens were verified with
+	recent auth.Recent[*identity.Identity] // guarded by mu
 }
 
 // find returns who a token is about; nil if it is not known to be good.
@@ -27,20 +27,7 @@ func (v *verified) find(token [sha256.Size]byte, set *keySet, now time.Time) *id
 	if v.set != set {
 		return nil
 	}
-	who, isYoung := v.young[token]
-	if !isYoung {
-		who = v.old[token]
-	}
-	switch {
-	case who == nil:
-		return nil
-	case !now.Before(who.Expires):
-		delete(v.young, token)
-		delete(v.old, token)
-		return nil
-	case !isYoung:
-		v.addLocked(token, who)
-	}
+	who, _ := v.recent.Find(token, now)
 	return who
 }
 
@@ -49,17 +36,9 @@ func (v *verified) add(token [sha256.Size]byte, set *keySet, who *identity.Ident
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.set != set {
-		v.set, v.young, v.old = set, nil, nil
+		v.set = set
+		v.recent.Clear()
 	}
-	v.addLocked(token, who)
-}
-
-func (v *verified) addLocked(token [sha256.Size]byte, who *identity.Identity) {
-	if len(v.young) >= maxVerified {
-		v.old, v.young = v.young, nil
-	}
-	if v.young == nil {
-		v.young = make(map[[sha256.Size]byte]*identity.Identity)
-	}
-	v.young[token] = who
+	v.recent.Most = maxVerified
+	v.recent.Add(token, who, who.Expires)
 }

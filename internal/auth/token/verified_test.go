@@ -21,14 +21,14 @@ func TestVerifiedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := authenticate(r.Verifier, text); err != nil || *again != *first || len(r.verified.young) != 1 {
-		t.Errorf("%+v, %v; %d are remembered", again, err, len(r.verified.young))
+	if again, err := authenticate(r.Verifier, text); err != nil || *again != *first || r.verified.recent.Len() != 1 {
+		t.Errorf("%+v, %v; %d are remembered", again, err, r.verified.recent.Len())
 	}
 	now = noon.Add(time.Hour + time.Minute)
 	if _, err := authenticate(r.Verifier, text); err == nil || !strings.Contains(err.Error(), "expired") {
 		t.Errorf("after its end: %v", err)
 	}
-	if len(r.verified.young) != 0 {
+	if r.verified.recent.Len() != 0 {
 		t.Error("it is still remembered")
 	}
 	now = noon
@@ -54,7 +54,7 @@ func TestVerifiedIsBounded(t *testing.T) {
 		if v.find(hash(0), set, now) == nil {
 			t.Fatalf("the one in use was forgotten after %d others", i)
 		}
-		if n := len(v.young) + len(v.old); n > 2*maxVerified {
+		if n := v.recent.Len(); n > 2*maxVerified {
 			t.Fatalf("%d are remembered", n)
 		}
 	}

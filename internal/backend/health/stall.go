@@ -18,8 +18,8 @@ import (
 //	     a session has a result, or at any time a canary is answered
 
 const (
-	// stallsNeeded is how many sessions, of different clients if there are several, must stall within stallWindow if the server has several. One is enough if it
-	// is the only one.
+	// stallsNeeded is how many sessions, of different clients if there are several, must stall within stallWindow if the server has several.
+	// One is enough if it is the only one.
 	stallsNeeded = 2
 	stallWindow  = time.Minute
 	// FirstStallBackoff is how long, or up to a quarter less, a server is left alone after its sessions have stalled. It doubles each time that

@@ -11,6 +11,7 @@ import { history, mergeHistory, recolor, showCharts } from "./charts.js";
 import { addEnded, showEnds, showQueue } from "./ends.js";
 import { liveSessions, query, refreshEnded, showSessions, startSessions } from "./sessions.js";
 import { closeSession, refreshSession } from "./detail.js";
+import { showFailover } from "./failover.js";
 import { forgetConfiguration, showConfiguration } from "./configuration.js";
 import { addAudit, showAudit } from "./audit.js";
 import { logInForm } from "./login.js";
@@ -43,6 +44,7 @@ function showProblems() {
     text(row.link, p.text);
     attribute(row.link, "href", `#${p.where === "ends" ? "ends-title" : p.where}`);
   });
+  showFailover(stats, points);
   const wrong = found.filter((p) => p.level !== "info");
   document.title = wrong.length > 0 ? `(${wrong.length}) wsbouncer` : "wsbouncer";
   // A screen reader hears which problems come and go, not each number.

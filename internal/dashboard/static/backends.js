@@ -1,8 +1,9 @@
 // The table of backends: those that need somebody first.
 
 import { attribute, byId, cell, empty, h, keyed, menu, text } from "./dom.js";
-import { count, orNone } from "./format.js";
+import { count, orNone, plural } from "./format.js";
 import { health, used } from "./problems.js";
+import { canary, keepsLag } from "./failover.js";
 import { endAllOf, recycleBackend, setBackendState } from "./actions.js";
 
 const body = byId("backend-rows");
@@ -33,16 +34,21 @@ function create() {
   const url = h("span", { class: "sub" });
   const pill = h("span", { class: "pill" });
   const reason = h("span", { class: "sub reason" });
+  const played = h("span", { class: "sub" });
   const segments = parts.map((part) => h("i", { class: part }));
   const ceiling = h("i", { class: "ceiling" });
   const bar = h("span", { class: "pool", role: "img" }, segments, ceiling);
   const numbers = h("span", { class: "sub" });
   const use = cell("Used / cap", "num");
   const trip = cell("Round trip", "num");
+  const lag = cell("Lag", "num only-lag");
   const broken = cell("Broken", "num");
-  row.node = h("tr", {}, h("th", { scope: "row" }, name, url), cell("State", "state", pill, reason), cell("Connections", "connections", bar, numbers),
-    use, trip, broken, h("td", { class: "act" }, menu("Actions", () => entries(row.backend))));
-  Object.assign(row, { name, url, pill, reason, segments, ceiling, bar, numbers, use, trip, broken, summary: row.node.querySelector("summary") });
+  const lost = h("span");
+  const stalls = h("span", { class: "sub" });
+  broken.append(lost, stalls);
+  row.node = h("tr", {}, h("th", { scope: "row" }, name, url), cell("State", "state", pill, reason, played), cell("Connections", "connections", bar, numbers),
+    use, trip, lag, broken, h("td", { class: "act" }, menu("Actions", () => entries(row.backend))));
+  Object.assign(row, { name, url, pill, reason, segments, ceiling, bar, numbers, use, trip, lag, broken, lost, stalls, played, summary: row.node.querySelector("summary") });
   return row;
 }
 
@@ -55,6 +61,8 @@ function update(row, { backend: b, state }) {
   attribute(row.pill, "data-level", state.level);
   const probe = b.probe === "off" ? "no probe" : `probe ${b.probe}`;
   text(row.reason, state.reason || `circuit ${b.circuit} · ${probe}`);
+  text(row.played, canary(b));
+  row.played.hidden = row.played.textContent === "";
   // Connections may exceed the cap for a while after it was lowered.
   const scale = Math.max(b.cap, used(b), 1);
   parts.forEach((part, i) => { row.segments[i].style.width = `${100 * b[part] / scale}%`; });
@@ -66,13 +74,18 @@ function update(row, { backend: b, state }) {
   text(row.use, `${count(used(b))} / ${count(b.cap)}`);
   attribute(row.use, "title", `ceiling ${b.ceiling}, warm ${b.warm}, weight ${b.weight}`);
   text(row.trip, orNone(b.round_trip_seconds));
-  text(row.broken, count(b.broken_sessions));
+  text(row.lag, orNone(b.lag_seconds));
+  attribute(row.lag, "title", `the longest time that it has owed a session a result; half of its sessions: ${orNone(b.median_lag_seconds)}`);
+  text(row.lost, count(b.broken_sessions));
+  const trouble = [b.stalls && plural(b.stalls, "stall"), b.moved_sessions && `${count(b.moved_sessions)} moved`, b.not_moved_sessions && `${count(b.not_moved_sessions)} not moved`];
+  text(row.stalls, trouble.filter(Boolean).join(" · "));
   attribute(row.broken, "title", `sessions that it broke since the start; circuit opened ${b.circuit_opened} times, outlier ${b.outlier_times} times`);
   attribute(row.summary, "aria-label", `Actions for backend ${b.name}`);
 }
 
 export function showBackends(stats) {
   last = stats;
+  attribute(body.parentNode, "data-lag", keepsLag(stats) ? "yes" : null);
   let rows = stats.backends.map((backend) => ({ backend, state: health(backend) }));
   rows.sort((a, b) => rank[a.state.level] - rank[b.state.level] || a.backend.name.localeCompare(b.backend.name, "en", { numeric: true }));
   const total = rows.length;
@@ -80,5 +93,5 @@ export function showBackends(stats) {
   text(more, all ? `Show the first ${shown}` : `Show all ${total} backends`);
   if (!all) rows = rows.slice(0, shown);
   keyed(body, rows, (row) => row.backend.name, create, update);
-  empty(body, 7, total === 0 ? "No backend is configured." : "");
+  empty(body, 8, total === 0 ? "No backend is configured." : "");
 }

@@ -4,6 +4,7 @@ import { Failure, get } from "./api.js";
 import { attribute, byId, h, text } from "./dom.js";
 import { bytes, count, duration, known, moment, orNone, plural, rate } from "./format.js";
 import { endSession } from "./actions.js";
+import { failoverFacts, replayed, took } from "./failover.js";
 
 const panel = byId("detail");
 let id = null;
@@ -101,12 +102,16 @@ function facts(s) {
     ["Frames/s", s.frames_per_second ? rate(s.frames_per_second) : ""], ["Lag", s.lag_seconds ? duration(s.lag_seconds) : ""],
     ["To the client", s.pending_to_client > 0 && `${bytes(s.pending_to_client)} not taken yet`], ["To the backend", s.pending_to_backend > 0 && `${bytes(s.pending_to_backend)} not taken yet`],
     ["Reading", [s.paused && "the client is paused", s.held_back && `the client is held back by ${s.held_back.limit}`, s.backend_paused && "the backend is paused"].filter(Boolean).join(", ")]);
+  group("Failover", ...failoverFacts(s));
   const c = s.server;
   group("Connection", ["Backend", s.backend], ["Id", c?.id ?? s.connection], ["State", c?.state], ["Established", c && moment(c.established)], ["Age", c && duration(c.age_seconds)],
     ["Sessions served", c && count(c.sessions)], ["Round trip", c && orNone(c.round_trip_seconds)], ["Subprotocol", c?.subprotocol], ["Variant", s.variant],
     ["Moves", s.moves ? plural(s.moves, "connection") + " could not serve it" : ""], ["Boundary", c?.boundary]);
   return groups;
 }
+
+const moveItem = (m) => h("li", {}, h("span", {}, `${moment(m.time)} · ${m.from} → ${m.to}`),
+  h("span", { class: "sub" }, `${m.cause} · replayed ${replayed(m)} · took ${took(m)}`));
 
 let shape = ""; // of what is shown: while it stays, only the values change, and a selected text stays selected
 
@@ -118,10 +123,12 @@ function show(fresh) {
   end.disabled = fresh.state === "ended";
   const groups = facts(fresh);
   const before = fresh.before ?? [];
-  const now = JSON.stringify([fresh.id, groups.map(([name, rows]) => [name, rows.map(([label]) => label)]), before.map((b) => b.id)]);
+  const moves = fresh.failover?.moves ?? [];
+  const now = JSON.stringify([fresh.id, groups.map(([name, rows]) => [name, rows.map(([label]) => label)]), before.map((b) => b.id), moves]);
   if (now !== shape || content.childElementCount === 0) {
     shape = now;
     content.replaceChildren(...groups.map(([name, rows]) => h("section", {}, h("h3", {}, name), h("dl", {}, rows.map(([label]) => [h("dt", {}, label), h("dd")])))));
+    if (moves.length > 0) content.append(h("section", {}, h("h3", {}, "Moves to other backends"), h("ul", { class: "moves" }, moves.map(moveItem))));
     if (before.length > 0) {
       content.append(h("section", {}, h("h3", {}, "Earlier sessions of this connection"), h("ul", { class: "before" }, before.map((b) => h("li", {},
         h("button", { type: "button", class: "link-button", on_click: () => openSession(b.id) }, b.id),

@@ -1,6 +1,6 @@
 // What is wrong now, in words. It has no state: statistics and history go in, problems come out, the worst first.
 
-import { ago, count, duration, known, moment, percent, plural } from "./format.js";
+import { ago, bytes, count, duration, known, moment, percent, plural } from "./format.js";
 
 const rank = { bad: 0, warn: 1, info: 2 };
 
@@ -102,6 +102,14 @@ export function problems(stats, points, intervalSeconds) {
   if (stats.internal_errors > 0) add("warn", "internal", "sessions", `${plural(stats.internal_errors, "internal error")} since the start: the log has the stack of each. Please report it.`);
   const busy = stats.loops.loops.filter((loop) => loop.awake);
   if (busy.length > 0 && busy.every((loop) => loop.busy > 0.9)) add("warn", "loops", "sessions", `The event loops use ${percent(busy.reduce((n, l) => n + l.busy, 0) / busy.length)} of their processors.`);
+  // The words are those of internal/diagnosis.
+  const { memory_bytes: kept = 0, limit_bytes: most = 0 } = stats.replay ?? {};
+  if (most > 0 && kept >= 0.9 * most) add("bad", "replay", "sessions", `The replay memory is nearly used up: ${bytes(kept)} of ${bytes(most)}; when it is, sessions end with their backends.`);
+  for (const { name, failover: f } of stats.services) {
+    if (!f || f.mode === "off") continue;
+    if (f.verdict === "never") add("warn", `failover ${name}`, "services", `Service ${name}: failover: replay has no effect: ${f.why || "its profile does not say how"}.`);
+    if (known(f.failed)) add("bad", `moves ${name}`, "ends", `Service ${name}: ${ago(f.failed)} ago a session whose backend failed could not go on with another one: see how it ended.`);
+  }
   for (const l of stats.leaving ?? []) {
     add("info", `leaving ${l.name}`, "backends", `Backend ${l.name} was removed and still has ${plural(l.leased + l.resetting + l.retiring, "connection")} (${plural(l.leased, "session")}).`);
   }

@@ -3,6 +3,7 @@
 import { attribute, byId, cell, empty, h, keyed, menu, text } from "./dom.js";
 import { count, orNone, percent } from "./format.js";
 import { serviceState } from "./problems.js";
+import { outlive } from "./failover.js";
 import { pauseService, resumeService } from "./actions.js";
 
 const body = byId("service-rows");
@@ -32,7 +33,7 @@ function update(row, { service, state, sessions }) {
   text(row.path, `${service.host ?? ""}${service.path || "any path"} · ${service.profile}`);
   text(row.pill, state.word);
   attribute(row.pill, "data-level", state.level);
-  text(row.sub, `${count(state.usable.length)} of ${count(state.own.length)} backends · ${service.balance}`);
+  text(row.sub, `${count(state.usable.length)} of ${count(state.own.length)} backends · ${[service.balance, outlive(service)].filter(Boolean).join(" · ")}`);
   const { queue } = service;
   const totals = queue.totals;
   [sessions, queue.waiting].forEach((n, i) => text(row.numbers[i], count(n)));

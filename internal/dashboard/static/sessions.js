@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { attribute, byId, cell, empty, h, keyed, text } from "./dom.js";
 import { bytes, count, duration, moment, orNone, plural, rate } from "./format.js";
 import { openSession, shownSession } from "./detail.js";
+import { assurance } from "./failover.js";
 
 const states = ["waiting", "relaying", "moving", "answering", "completing", "closing", "lingering", "ended"];
 const limit = 100;
@@ -22,6 +23,7 @@ const columns = [
   { label: "Sent", order: "frames", num: true, wide: true, show: (s) => `${count(s.frames_from_backend)} · ${bytes(s.bytes_from_backend)}` },
   { label: "First reply", num: true, wide: true, show: (s) => orNone(s.first_reply_seconds) },
   { label: "Waited", order: "waited", num: true, wide: true, show: (s) => orNone(s.waited_seconds) },
+  { label: "Failover", failover: true, show: assurance },
   { label: "Ended", num: true, ended: true, show: (s) => moment(s.ended) },
   { label: "By", ended: true, show: (s) => s.by || "–" },
   { label: "Code", num: true, ended: true, show: (s) => s.code || "–" },
@@ -57,10 +59,13 @@ function options(select, first, values) {
   select.value = wanted.includes(chosen) ? chosen : "";
 }
 
+const kindOf = (column) => [column.num && "num", column.wide && "wide", column.live && "only-live", column.ended && "only-ended", column.failover && "only-failover"]
+  .filter(Boolean).join(" ");
+
 function create() {
   const row = { session: null };
   const pill = h("span", { class: "pill" });
-  const cells = columns.map((column) => cell(column.label, [column.num && "num", column.wide && "wide", column.live && "only-live", column.ended && "only-ended"].filter(Boolean).join(" ")));
+  const cells = columns.map((column) => cell(column.label, kindOf(column)));
   cells[1].append(pill);
   row.node = h("tr", { tabindex: -1, on_click: () => openSession(row.session.id), on_keydown: (event) => keys(event, row) }, cells);
   return Object.assign(row, { cells, pill });
@@ -105,6 +110,7 @@ function matches(session, wanted) {
 export function showSessions(fresh, stats) {
   if (fresh) list = fresh;
   if (stats) {
+    attribute(body.parentNode, "data-failover", stats.replay ? "yes" : null);
     options(inputs.service, "all", stats.services.map((service) => service.name));
     options(inputs.backend, "all", stats.backends.filter((b) => !inputs.service.value || b.service === inputs.service.value).map((b) => b.name));
   }
@@ -163,9 +169,8 @@ export function showBackendSessions(backend) {
 function headings() {
   byId("session-heads").replaceChildren(...columns.map((column) => {
     const sorted = !wantsEnded() && column.order && inputs.order.value === column.order;
-    const kind = [column.num && "num", column.wide && "wide", column.live && "only-live", column.ended && "only-ended"].filter(Boolean).join(" ");
     const inner = column.order && !wantsEnded() ? h("button", { type: "button", class: "sort", on_click: () => { inputs.order.value = column.order; changed(); } }, column.label) : column.label;
-    return h("th", { scope: "col", class: kind || null, "aria-sort": sorted ? (column.num ? "descending" : "ascending") : null }, inner);
+    return h("th", { scope: "col", class: kindOf(column) || null, "aria-sort": sorted ? (column.num ? "descending" : "ascending") : null }, inner);
   }));
 }
 

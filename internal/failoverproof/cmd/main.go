@@ -43,7 +43,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	s := new(settings)
 	flags := flag.NewFlagSet("failover", flag.ContinueOnError)
 	flags.SetOutput(out)
-	flags.StringVar(&s.protocols, "protocol", "", "comma-separated `names` of protocols (default: those whose profile has the verdict full)")
+	flags.StringVar(&s.protocols, "protocol", "", "comma-separated `names` of protocols, or all (default: those whose profile has the verdict full)")
 	flags.IntVar(&s.proof.Sessions, "sessions", 300, "number of sessions at a time")
 	flags.IntVar(&s.proof.Events, "events", 2000, "how many times something happens to a server, shared evenly by the protocols; 0 for never")
 	flags.StringVar(&s.kinds, "kinds", "", "comma-separated `list` of what may happen: kill, kill-all, close, stall, slow, move (default: all)")
@@ -62,8 +62,11 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q: use flags only", flags.Arg(0))
 	}
-	if s.protocols == "" {
+	switch s.protocols {
+	case "":
 		s.protocols = strings.Join(full(), ",")
+	case "all":
+		s.protocols = strings.Join(failoverproof.Protocols(), ",")
 	}
 	if s.seed == 0 {
 		s.seed = uint64(time.Now().UnixNano()) % 1_000_000

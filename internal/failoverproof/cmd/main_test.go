@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,14 @@ func TestDirect(t *testing.T) {
 func TestFull(t *testing.T) {
 	if got := strings.Join(full(), " "); !strings.Contains(got, "vosk") || strings.Contains(got, "funasr") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// With all, what a client can see is proven, too.
+func TestAll(t *testing.T) {
+	s, err := parse([]string{"-protocol", "all"}, io.Discard)
+	if err != nil || !strings.Contains(s.protocols, "vosk,funasr") || !strings.Contains(s.protocols, "whisperlivekit") {
+		t.Errorf("got %+v, %v", s, err)
 	}
 }
 
