@@ -110,7 +110,8 @@ func TestCanaryOfStoppedServer(t *testing.T) {
 		o.Settings = pool.Settings{Cap: 2, Warm: 2, Weight: 1}
 	})
 	wstest.Eventually(t, "the canary fails", func() bool { return r.Health().Canary == "down" && !r.Stats().Usable })
-	if why := r.Health().CanaryReason; !strings.Contains(why, "no answer to the close of an idle connection within 50ms") {
+	// The first play may still find a place free, and then misses the first result.
+	if why := r.Health().CanaryReason; why != "no result within 50ms" && !strings.Contains(why, "no answer to the close of an idle connection within 50ms") {
 		t.Errorf("%q", why)
 	}
 }

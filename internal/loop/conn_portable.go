@@ -120,7 +120,7 @@ func (c *Conn) startWriting() {
 			switch {
 			case c.closed:
 			case err != nil:
-				c.fail(err)
+				c.fail(streamError(err))
 			case len(c.out) > len(chunk):
 				c.out = c.out[len(chunk):]
 				c.startWriting()

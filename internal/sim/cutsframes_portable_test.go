@@ -1,0 +1,5 @@
+//go:build !linux || portableloop
+
+package sim
+
+const cutsFrames = false
