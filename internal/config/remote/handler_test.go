@@ -178,6 +178,12 @@ func TestWaiting(t *testing.T) {
 		t.Errorf("one too many: %v", err)
 	}
 	<-h.waiting
+	content := storetest.Small()
+	before, err := s.Apply(t.Context(), config.Change{Who: "x", Expect: "0", Content: &content}) // makes the tables
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = httptest.NewRequest(http.MethodGet, "/api/v1/config/version?unlike="+before.Version()+"&wait=1m", http.NoBody)
 	got := make(chan any)
 	go func() {
 		answer, err := h.version(r)
@@ -186,8 +192,7 @@ func TestWaiting(t *testing.T) {
 		}
 		got <- answer
 	}()
-	content := storetest.Small()
-	after, err := s.Apply(t.Context(), config.Change{Who: "x", Expect: "0", Content: &content})
+	after, err := s.Apply(t.Context(), config.Change{Who: "x", Expect: before.Version(), Content: &config.Content{}})
 	if err != nil {
 		t.Fatal(err)
 	}
