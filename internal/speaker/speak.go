@@ -108,7 +108,8 @@ func (r *Recording) Speak(ctx context.Context, line Line, o Options) (*Result, e
 	t.result.Text = t.text.String()
 	if closed := (*CloseError)(nil); errors.As(err, &closed) {
 		t.result.Closed = closed
-		if t.ended && !r.script.HasLast() && r.profile.EndCloses {
+		inOrder := closed.Code == frame.NormalClosure || closed.Code == frame.NoStatus // with another code, the server has failed
+		if t.ended && inOrder && !r.script.HasLast() && r.profile.EndCloses {
 			t.result.Complete, err = true, nil
 		}
 	}

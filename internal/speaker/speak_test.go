@@ -165,3 +165,39 @@ func TestContains(t *testing.T) {
 		}
 	}
 }
+
+// closing is a line whose server says nothing, and closes with a code when it has got the client's end.
+type closing struct {
+	code  frame.CloseCode
+	ended bool
+}
+
+func (l *closing) Send(m speaker.Message) error {
+	l.ended = m.Opcode == frame.Text && strings.Contains(string(m.Payload), "eof")
+	return nil
+}
+
+func (l *closing) Receive(time.Time) (speaker.Message, error) {
+	if l.ended {
+		return speaker.Message{}, &speaker.CloseError{Code: l.code}
+	}
+	return speaker.Message{}, speaker.ErrTimeout
+}
+
+// A server that closes in order has said its last word; one that fails has not.
+func TestClosedInOrder(t *testing.T) {
+	p, err := profile.Named(sim.Vosk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recording, err := speaker.NewRecording(p, tone(8000, 1, time.Second), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code, complete := range map[frame.CloseCode]bool{frame.NormalClosure: true, frame.NoStatus: true, frame.InternalError: false} {
+		result, err := recording.Speak(t.Context(), &closing{code: code}, speaker.Options{Pace: 1000})
+		if result.Complete != complete || (err == nil) != complete {
+			t.Errorf("close code %v: complete %v, %v", code, result.Complete, err)
+		}
+	}
+}
