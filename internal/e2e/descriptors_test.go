@@ -118,7 +118,8 @@ func TestNoDescriptors(t *testing.T) {
 	if b := p.stats().Backends[0]; b.CircuitOpened > 0 || b.Totals.DialFailed > 0 {
 		t.Errorf("the backend is blamed: %+v", b)
 	}
-	if n := len(p.stderr.Lines()); n > 40 {
+	// Some of the clients may get a session before the proxy sees that they have gone: each has a line when it ends.
+	if n := len(p.stderr.Lines()) - len(p.logged("session ended")); n > 40 {
 		t.Errorf("%d lines are logged", n)
 	}
 }

@@ -248,7 +248,7 @@ type prependSpec struct {
 	most  int        // items that the client gets at most; 0 for no limit
 }
 
-// forceSpec is a request that makes the server give a final result now.
+// forceSpec is a request that makes the server give a final result now. It is read and checked; nothing sends it yet.
 type forceSpec struct {
 	send  []Message
 	until []matcher
