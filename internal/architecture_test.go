@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 	"internal/accesslog":     {"internal/mistake", "internal/origin"},
 	"internal/origin":        {},
 	"internal/limits":        {"internal/value", "internal/spelling"},
+	"internal/fleet":         {},
 	"internal/acme":          {},
 	"internal/acme/acmetest": {"internal/discovery/dnstest", "internal/secure/securetest", "internal/wstest"},
 	"internal/identity":      {"internal/limits"},

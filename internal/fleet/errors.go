@@ -1,0 +1,14 @@
+package fleet
+
+import "errors"
+
+var (
+	// ErrUnknown says that the ledger has no such proxy.
+	ErrUnknown = errors.New("no such proxy")
+	// ErrNoTables says that the database has no tables for the ledger: it was not migrated.
+	ErrNoTables = errors.New("the database has no tables for grants")
+	// ErrNoRights says that the database's user may not write the ledger.
+	ErrNoRights = errors.New("the database's user may not write grants")
+	// ErrUnreachable says that the store cannot be reached.
+	ErrUnreachable = errors.New("the database of grants cannot be reached")
+)

@@ -1,0 +1,155 @@
+// Package fleet shares the places of servers among the proxies that share a database. It is the protocol alone: no I/O, no clock.
+//
+// A grant is the number of places of one server that one proxy may use: the limit of its pool. The ledger ([Ledger]) has all grants and
+// is kept by a store (internal/fleet/postgres, sqlite, memory), which runs each exchange as one transaction. Each proxy has a holder
+// ([Holder]), which says what the proxy has, uses and wants ([Report]), and learns what it may use ([Answer]). An agent
+// (internal/fleet/agent) carries reports to the store about once a second, and answers to the pools.
+//
+// What keeps the sum of all proxies' connections to a server within its cap, whatever is lost, late or repeated:
+//
+//   - A holder raises its limit only after the ledger has granted the places, and lowers it, and sees the connections closed, before
+//     the ledger hears of it. So the ledger never has less for a proxy than that may use.
+//   - The ledger grants only what is free below the cap, in a transaction that locks the server's account. The cap is the least that
+//     any proxy on the server's account knows.
+//   - Reports have a sequence number. The ledger ignores one that arrives after a later one.
+//   - The ledger belongs to an [Epoch]. A new one begins when the database is not the one that the grants were made under (it was
+//     restarted, or failed over and may have forgotten the last commits), or when a report names an epoch that the ledger has never had.
+//     Until all known proxies have said in the new epoch what they hold, and one lease time has passed, nothing is granted or reclaimed.
+//   - The places of a proxy that is not seen any more stay charged until it is proven dead, an operator says so ([Store.Forget]), or the
+//     grant time-out has passed, if there is one. Liveness and elapsed times are judged by observers' monotonic clocks, never by a
+//     wall clock, so clocks may be wrong and jump.
+package fleet
+
+import (
+	"context"
+	"time"
+)
+
+// ID identifies one process: 16 hexadecimal digits, random at each start. A proxy that restarts, or its successor in an upgrade, is
+// another process.
+type ID string
+
+// Epoch is a random text for one life of the ledger; empty for none yet.
+type Epoch string
+
+// Instant is a time of the machine's clock that never jumps and counts while the machine sleeps, since any point.
+type Instant time.Duration
+
+const (
+	// Beat is how often each proxy makes an exchange.
+	Beat = time.Second
+	// Lease is how long all proxies get, after a new epoch has begun, to say what they hold.
+	Lease = 5 * time.Second
+	// Unseen is after how long without an exchange a proxy is suspected of being dead: proof is looked for.
+	Unseen = 3 * time.Second
+)
+
+// State is what a proxy does.
+type State string
+
+// The states of a proxy.
+const (
+	Starting State = "starting" // it does not accept clients yet
+	Serving  State = "serving"
+	Draining State = "draining" // it accepts no clients any more; its sessions go on
+)
+
+// Member is what proxies know of one of them.
+type Member struct {
+	ID       ID
+	Name     string // for people; two may have the same by mistake
+	Version  string // of the program
+	Schema   int64  // the newest schema of the database that the program knows
+	Address  string // URL of its admin API as other proxies reach it; empty if they cannot
+	Host     string // identifies the host, and the network namespace on it; addresses on loopback mean the same process only within it
+	Instance string // identifies the state directory; processes with the same one prove each other's end by a lock
+	Started  time.Time
+	State    State
+	Sessions int
+	Config   string // version of the configuration in force
+	// Seen is the store's time of the last exchange; for people only, since clocks jump. Beats counts exchanges; observers judge by it.
+	Seen  time.Time
+	Beats uint64
+	// Epoch is the last one in which it has said what it holds.
+	Epoch Epoch
+	// Sequence is that of its last report.
+	Sequence uint64
+}
+
+// Claim is what one proxy says about one server. All numbers are of connections, which are places.
+type Claim struct {
+	Cap int // of its configuration
+	// Holds is the most that it may have at this moment and until it gets an answer: its limit, or what it still uses if that is more.
+	Holds int
+	Needs int // what sessions use, and what clients wait for
+	Wants int // Needs, and what it would like to keep warm for clients to come
+	// Waited is how many whole seconds its longest waiting client has waited; it decides between equals.
+	Waited int
+	Floor  int     // places that are kept for the proxy even if it does not want them
+	Share  float64 // its weight when places are short; 0 counts as 1
+}
+
+// Grant is what the ledger has for one proxy at one server.
+type Grant struct {
+	Proxy  ID
+	Places int
+	Claim  Claim
+}
+
+// Account is what the ledger has of one server.
+type Account struct {
+	Server  string // as config.ServerOf
+	Version int64  // the ledger's version when the account last changed
+	Grants  []Grant
+}
+
+// Report is what a proxy says in an exchange.
+type Report struct {
+	ID       ID
+	Sequence uint64 // higher than that of each report before
+	Epoch    Epoch  // in which its grants were made; empty for a proxy that has never had an answer
+	Version  int64  // the ledger's version that its last answer had
+	// Settle says that the proxy has watched the epoch for a lease time.
+	Settle bool
+	// Whole says that Claims has all servers at which the proxy holds or wants something. Otherwise it has those that have changed.
+	Whole  bool
+	Claims map[string]Claim // by server; the zero Claim gives up everything there
+	Dead   []ID             // proxies that are proven dead, or whose grant time-out has passed
+	Leaves bool             // the proxy ends: it has no connections any more
+	About  Member           // what it says of itself; ID, Seen, Beats, Epoch and Sequence are the store's business
+}
+
+// Answer is what a proxy learns in an exchange.
+type Answer struct {
+	Epoch   Epoch
+	Version int64
+	// Frozen: nothing is granted or reclaimed, since not all proxies have said in this epoch what they hold. Missing are those.
+	Frozen  bool
+	Settled bool
+	Missing []ID
+	// Again: the ledger has nothing of this proxy in this epoch, so the next report must be whole. Forgotten: it was taken for dead, and
+	// its places may be others' by now.
+	Again, Forgotten bool
+	// Stale: a later report has arrived before this one, which changed nothing.
+	Stale    bool
+	Accounts []Account // those that have changed since the report's Version; all for a whole report
+	// Members are all proxies.
+	Members []Member
+}
+
+// Store keeps a ledger. Its methods may be called from any goroutine.
+type Store interface {
+	// Exchange carries out an exchange as one transaction. An exchange in which nothing changes must be cheap: one statement.
+	Exchange(ctx context.Context, r *Report) (*Answer, error)
+	// Members returns all proxies that the ledger knows, by name.
+	Members(ctx context.Context) ([]Member, error)
+	// Accounts returns the accounts of all servers, by server.
+	Accounts(ctx context.Context) ([]Account, error)
+	// Forget removes a proxy that an operator declares dead. It returns [ErrUnknown] if there is none.
+	Forget(ctx context.Context, id ID) error
+	// Changed returns a channel of size one that receives a value when another proxy has changed something, so that an exchange is worth
+	// making before the next beat. It may never receive anything. It is closed when ctx ends.
+	Changed(ctx context.Context) <-chan struct{}
+	// Close releases the store's resources. It removes no proxy from the ledger.
+	Close() error
+}
