@@ -116,6 +116,7 @@ var mayImport = map[string][]string{
 	"internal/discovery":         {"internal/mistake"},
 	"internal/discovery/dnstest": {},
 	"internal/services": {
+		"internal/fleet",
 		"internal/backend", "internal/backend/health", "internal/config", "internal/dialfrom", "internal/discovery", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
 		"internal/session", "internal/api", "internal/identity", "internal/limits", "internal/auth", "internal/auth/apikey", "internal/auth/certificate", "internal/auth/external", "internal/auth/token", "internal/speaker", "internal/wav",
 	},
