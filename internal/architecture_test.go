@@ -35,6 +35,8 @@ var mayImport = map[string][]string{
 	"internal/origin":        {},
 	"internal/limits":        {"internal/value", "internal/spelling"},
 	"internal/fleet":         {},
+	"internal/fleet/change":  {"internal/fleet"},
+	"internal/fleet/memory":  {"internal/fleet", "internal/fleet/change"},
 	"internal/acme":          {},
 	"internal/acme/acmetest": {"internal/discovery/dnstest", "internal/secure/securetest", "internal/wstest"},
 	"internal/identity":      {"internal/limits"},
@@ -87,7 +89,7 @@ var mayImport = map[string][]string{
 	"internal/config/filelock":        {"internal/config/fileowner"},
 	"internal/config/file":            {"internal/config", "internal/config/filelock", "internal/config/fileowner", "internal/strictyaml"},
 	"internal/config/sqlite":          {"internal/config", "internal/config/filelock", "internal/config/fileowner", "internal/config/tables"},
-	"internal/config/postgres":        {"internal/config", "internal/config/tables"},
+	"internal/config/postgres":        {"internal/config", "internal/config/tables", "internal/pgconnect"},
 	"internal/config/postgres/pgtest": {},
 	"internal/config/remote":          {"internal/admin/client", "internal/config", "internal/spelling"},
 	"internal/config/storetest":       {"internal/config"},
@@ -95,6 +97,10 @@ var mayImport = map[string][]string{
 	"internal/config/follow":          {"internal/config", "internal/config/file"},
 	"internal/config/stores":          {"internal/config", "internal/config/file", "internal/config/memory", "internal/config/postgres", "internal/config/sqlite"},
 	"internal/state":                  {},
+	"internal/pgconnect":              {},
+	"internal/fleet/postgres":         {"internal/fleet", "internal/fleet/change", "internal/pgconnect"},
+	"internal/fleet/sqlite":           {"internal/config/fileowner", "internal/fleet", "internal/fleet/change"},
+	"internal/fleet/storetest":        {"internal/fleet"},
 
 	// For tests, demo and benchmarks.
 	"internal/proxyprocess": {"internal/api"},
@@ -117,6 +123,7 @@ var mayImport = map[string][]string{
 	"internal/discovery":         {"internal/mistake"},
 	"internal/discovery/dnstest": {},
 	"internal/services": {
+		"internal/fleet",
 		"internal/backend", "internal/backend/health", "internal/config", "internal/dialfrom", "internal/discovery", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
 		"internal/session", "internal/api", "internal/identity", "internal/limits", "internal/auth", "internal/auth/apikey", "internal/auth/certificate", "internal/auth/external", "internal/auth/token", "internal/speaker", "internal/wav",
 	},

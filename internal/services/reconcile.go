@@ -50,7 +50,7 @@ func (s *Services) newService(name string, plan *servicePlan) *service {
 		name: name, atStart: !s.begun && plan.enabled(), plan: plan,
 		variants: new(backend.Variants), peers: new(backend.Peers), dropped: session.NewDropped(name, s.o.Log), scopes: limits.NewService(name),
 		removed: make(chan struct{}), members: make(map[string]*member),
-		group: pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: plan.Queue}),
+		group: pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: plan.Queue, Demand: s.o.Demand}),
 	}
 	s.services[name] = v
 	if s.begun {
@@ -177,7 +177,9 @@ func (v *service) isWarming(now time.Time) (warming bool) {
 		}
 		book, health := m.Stats(), m.Health()
 		failing := !health.Reachable && book.Totals.DialFailed > 0
-		if failing || !now.Before(m.warming) || m.mode != pool.Enabled || book.Idle >= min(book.Warm, book.Ceiling-book.Leased-book.Resetting) {
+		awaitsGrant := book.Shared && book.Grant == 0 && book.Ceiling > 0
+		if failing || !now.Before(m.warming) || m.mode != pool.Enabled ||
+			!awaitsGrant && book.Idle >= min(book.Warm, book.Limit-book.Leased-book.Resetting) {
 			m.warming = time.Time{}
 			continue
 		}
@@ -228,11 +230,19 @@ func (s *Services) shareCaps() {
 //
 // After discover was set or removed, connections that were dialed by name may lead to any server of that name.
 func (s *Services) takenFrom(m *member) (taken int) {
-	atMost := 0 // that any one of the servers of this name has
 	for _, other := range s.servers[m.server] {
 		if other.server == m.server {
 			taken += s.takenBy(other, m)
-		} else {
+		}
+	}
+	return taken + s.takenByName(m)
+}
+
+// takenByName is takenFrom for the connections that may lead to another server instead.
+func (s *Services) takenByName(m *member) (taken int) {
+	atMost := 0 // that any one of the servers of this name has
+	for _, other := range s.servers[m.server] {
+		if other.server != m.server {
 			atMost = max(atMost, s.takenBy(other, m))
 		}
 	}
@@ -252,7 +262,7 @@ func (s *Services) takenBy(other, m *member) int {
 	book := other.Stats()
 	used := book.Used()
 	if book.State == pool.Enabled.String() { // the others cannot grow
-		used = max(used, other.plan.Connections-other.taken)
+		used = max(used, s.allowed(other)-other.taken)
 	}
 	return used
 }
