@@ -41,6 +41,16 @@ type View struct {
 	ExchangeSeconds float64
 }
 
+// member returns what is known of a proxy; nil for an unknown one.
+func (v *View) member(id fleet.ID) *fleet.Member {
+	for i := range v.Members {
+		if v.Members[i].ID == id {
+			return &v.Members[i]
+		}
+	}
+	return nil
+}
+
 // Shown returns the view as the admin API shows it.
 func (v *View) Shown(now time.Time) api.Fleet {
 	f := api.Fleet{
