@@ -156,6 +156,7 @@ func (p *Proxy) Close() {
 	if p.admin != nil { // before the loops, since the statistics need them
 		p.hub.Close()
 		_ = p.admin.Close()
+		p.peers.Close()
 	}
 	_ = p.store.Close()
 	p.descriptors.Close()

@@ -1,7 +1,6 @@
 package peers
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,8 +15,7 @@ type question struct {
 	request *http.Request // without the parameter fleet
 	status  int           // of this proxy's answer
 	body    []byte
-	view    *View
-	fleet   api.Fleet // the view, as it is shown
+	fleet   api.Fleet // what this proxy knows
 	self    string    // this proxy's name
 	others  []answer
 }
@@ -25,14 +23,25 @@ type question struct {
 // merger makes one answer of all: its status and its value. Answers that it cannot read become missing ones.
 type merger func(q *question) (status int, value any, err error)
 
-// mergerOf returns what makes one answer for requests with a method and a path; nil if there is no such thing.
-func mergerOf(r *http.Request) merger {
-	path, ok := strings.CutPrefix(r.URL.Path, "/api/v1/")
+// parted returns the parts of a request's path below the API's: a kind, a name or id, and an action. It is empty for other paths.
+func parted(r *http.Request) []string {
+	path, ok := strings.CutPrefix(r.URL.EscapedPath(), "/api/v1/")
 	if !ok {
 		return nil
 	}
-	parts := strings.Split(path, "/")
-	if len(parts) > 3 {
+	return strings.Split(path, "/")
+}
+
+// isAboutOne reports whether a request is about one session, which one proxy at most has.
+func isAboutOne(r *http.Request) bool {
+	parts := parted(r)
+	return len(parts) > 1 && parts[0] == "sessions"
+}
+
+// mergerOf returns what makes one answer for requests with a method and a path; nil if there is no such thing.
+func mergerOf(r *http.Request) merger {
+	parts := parted(r)
+	if len(parts) == 0 || len(parts) > 3 {
 		return nil
 	}
 	kind, action := parts[0], strings.Join(parts[min(2, len(parts)):], "")
@@ -225,8 +234,8 @@ func mergeOutcomes(q *question) (int, any, error) {
 		}
 	}
 	all.Missing = q.missing("it may not have been done there")
-	if !done && len(all.Missing) == 0 { // all of them have refused it
-		return q.status, json.RawMessage(q.body), nil
+	if !done { // none of them could do it
+		return q.status, q.failure(all.Missing), nil
 	}
 	if len(q.others) == 0 {
 		all.Proxies = nil
@@ -274,7 +283,7 @@ func mergeMoving(q *question) (int, any, error) {
 	}
 	all.Missing = q.missing("its sessions are not known")
 	if !found {
-		return q.status, json.RawMessage(q.body), nil
+		return q.status, q.failure(all.Missing), nil
 	}
 	return http.StatusOK, all, nil
 }
@@ -288,43 +297,37 @@ func mergeOne(q *question) (int, any, error) {
 				return r.Status, json.RawMessage(r.Body), nil
 			}
 		}
-		return q.status, q.notFound(), nil
+		return q.status, q.failure(q.missing("its sessions are not known")), nil
 	}
 	if q.request.Method != http.MethodGet || strings.HasSuffix(q.request.URL.Path, "/move") {
 		return http.StatusOK, q.others[hit].body, nil
 	}
 	detail, ok := decode[api.SessionDetail](&q.others[hit])
 	if !ok {
-		return q.status, q.notFound(), nil
+		return q.status, q.failure(q.missing("its sessions are not known")), nil
 	}
 	detail.Proxy = q.others[hit].name
 	return http.StatusOK, detail, nil
 }
 
-// notFound returns this proxy's answer. If it is that there is no such session, it also says which proxies may have it.
-func (q *question) notFound() json.RawMessage {
-	missing := q.missing("its sessions are not known")
+// failure returns this proxy's answer, which is an error, with the proxies that may know better.
+func (q *question) failure(missing []api.MissingProxy) json.RawMessage {
 	var failure api.Failure
-	if q.status != http.StatusNotFound || json.Unmarshal(q.body, &failure) != nil {
+	if q.status/100 == 2 || json.Unmarshal(q.body, &failure) != nil {
 		return q.body
 	}
-	nearest := failure.Error.Nearest
-	for i := range q.others {
-		if r := q.others[i].refused; r != nil {
-			nearest = cmp.Or(nearest, r.Nearest)
+	for i := range q.others { // another proxy may know a name or id that is more like the unknown one
+		if r := q.others[i].refused; r != nil && failure.Error.Nearest == "" && r.Nearest != "" {
+			text, _, _ := strings.Cut(failure.Error.Text, ": ")
+			failure.Error.Nearest, failure.Error.Text = r.Nearest, fmt.Sprintf("%s: did you mean %q?", text, r.Nearest)
 		}
-	}
-	if nearest != "" && failure.Error.Nearest == "" {
-		failure.Error.Nearest = nearest
-		text, _, _ := strings.Cut(failure.Error.Text, ": ")
-		failure.Error.Text = fmt.Sprintf("%s: did you mean %q?", text, nearest)
 	}
 	for i := range missing {
 		failure.Error.Text += "; " + missing[i].String()
 	}
 	body, err := json.MarshalIndent(failure, "", "  ")
 	if err != nil {
-		return q.body
+		panic(err) // it has nothing but texts
 	}
 	return body
 }

@@ -40,7 +40,11 @@ func (p *Peers) Handler(next http.Handler) http.Handler {
 		r = r.Clone(r.Context())
 		r.URL.RawQuery = query.Encode()
 		merge := mergerOf(r)
-		if wanted == "false" || merge == nil || r.Header.Get(api.PeerHeader) != "" || view.Mode == api.FleetOff {
+		if merge == nil {
+			fail(w, http.StatusBadRequest, api.KindRequest, fmt.Sprintf("fleet: %s %.100q is about one proxy: ask the others at their own addresses", r.Method, r.URL.Path))
+			return
+		}
+		if wanted == "false" || r.Header.Get(api.PeerHeader) != "" || view.Mode == api.FleetOff {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -63,10 +67,7 @@ func (p *Peers) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 		own.copy(w)
 		return
 	}
-	q := &question{request: r, status: own.status, body: own.body.Bytes(), view: &view, fleet: view.Shown(time.Now())}
-	if me := q.fleet.Self(); me != nil {
-		q.self = me.Name
-	}
+	q := &question{request: r, status: own.status, body: own.body.Bytes(), fleet: view.Shown(time.Now()), self: view.label(view.Self)}
 	ask := client.Request{Method: r.Method, Path: r.URL.EscapedPath(), Query: query}
 	if r.Method == http.MethodHead {
 		ask.Method = http.MethodGet

@@ -115,7 +115,7 @@ func (p *Peers) ask(ctx context.Context, v *View, r client.Request) []answer {
 
 // askOne asks one proxy.
 func (p *Peers) askOne(ctx context.Context, v *View, other *fleet.Member, r client.Request) answer {
-	a := answer{id: string(other.ID), name: other.Name}
+	a := answer{id: string(other.ID), name: v.label(other.ID)}
 	if a.why = unusable(v.member(v.Self), other); a.why == "" {
 		c, err := p.connect(v.Self, other)
 		if err == nil {
@@ -126,6 +126,8 @@ func (p *Peers) askOne(ctx context.Context, v *View, other *fleet.Member, r clie
 		case err == nil:
 		case errors.As(err, &refused) && refused.Kind != api.KindRefused && refused.Kind != api.KindOther:
 			a.refused = refused
+		case refused != nil && refused.Kind == api.KindRefused:
+			a.why = fmt.Sprintf("it refuses this proxy at %s: %s (the token is that of --fleet-token, or else of --admin-token)", other.Address, refused.Text)
 		default:
 			a.why = err.Error()
 		}
