@@ -105,6 +105,7 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 		Movers:        p.movers(),
 		Actions:       p.actions(),
 		Upgrades:      p.upgrades(),
+		Proxies:       p.proxies(),
 		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe, Tap: p.startTap,
 	}, admin.Access{
 		Token:       func() string { return p.live.Load().Token },
