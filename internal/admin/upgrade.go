@@ -40,14 +40,6 @@ func (u *Upgrades) routes(audit *Audit) []route {
 	}
 }
 
-// available returns an error if this system has no take-over.
-func (u *Upgrades) available() error {
-	if err := u.Supported(); err != nil {
-		return WrongState("%v", err)
-	}
-	return nil
-}
-
 // serveUpgrade answers with a line for each step. An error before the first one is returned.
 func (u *Upgrades) serveUpgrade(w http.ResponseWriter, r *http.Request, audit *Audit) error {
 	if err := onlyParameters(r); err != nil {
@@ -68,8 +60,8 @@ func (u *Upgrades) serveUpgrade(w http.ResponseWriter, r *http.Request, audit *A
 	case strings.ContainsRune(order.Binary, 0):
 		return BadRequest("binary: invalid path %q", cut(order.Binary))
 	}
-	if err := u.available(); err != nil {
-		return err
+	if err := u.Supported(); err != nil {
+		return WrongState("%v", err)
 	}
 	header := w.Header()
 	answer := &stream{w, http.NewResponseController(w)}
@@ -110,8 +102,8 @@ func (u *Upgrades) serveTakeOver(w http.ResponseWriter, r *http.Request, audit *
 	if err := onlyParameters(r); err != nil {
 		return err
 	}
-	if err := u.available(); err != nil {
-		return err
+	if err := u.Supported(); err != nil {
+		return BadRequest("%v", err)
 	}
 	if !isSocket(r) {
 		return BadRequest("a take-over needs the admin socket, which carries file descriptors: start the new process on this machine")
