@@ -78,6 +78,7 @@ var mayImport = map[string][]string{
 	// What commands show of a running proxy.
 	"internal/figures":   {},
 	"internal/diagnosis": {"internal/api", "internal/figures"},
+	"internal/peers":     {"internal/admin/client", "internal/api", "internal/fleet"},
 	"internal/top":       {"internal/admin/client", "internal/api", "internal/diagnosis", "internal/figures", "internal/printable"},
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
@@ -122,6 +123,7 @@ var mayImport = map[string][]string{
 	"internal/discovery":         {"internal/mistake"},
 	"internal/discovery/dnstest": {},
 	"internal/services": {
+		"internal/fleet",
 		"internal/backend", "internal/backend/health", "internal/config", "internal/dialfrom", "internal/discovery", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
 		"internal/session", "internal/api", "internal/identity", "internal/limits", "internal/auth", "internal/auth/apikey", "internal/auth/certificate", "internal/auth/external", "internal/auth/token", "internal/speaker", "internal/wav",
 	},
@@ -134,7 +136,7 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/accesslog", "internal/acme", "internal/admin", "internal/auth", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/discovery", "internal/frame", "internal/limits", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/origin", "internal/replay",
+		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/discovery", "internal/frame", "internal/limits", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/fleet", "internal/origin", "internal/peers", "internal/replay",
 		"internal/pool", "internal/printable", "internal/profile", "internal/secure", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/tracing",
 	},
 	"internal/verify": {"internal/frame", "internal/handshake", "internal/profile", "internal/speaker"},
