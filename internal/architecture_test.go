@@ -101,6 +101,8 @@ var mayImport = map[string][]string{
 	"internal/fleet/postgres":         {"internal/fleet", "internal/fleet/change", "internal/pgconnect"},
 	"internal/fleet/sqlite":           {"internal/config/fileowner", "internal/fleet", "internal/fleet/change"},
 	"internal/fleet/storetest":        {"internal/fleet"},
+	"internal/fleet/agent":            {"internal/fleet"},
+	"internal/fleet/presence":         {"internal/config/fileowner", "internal/fleet"},
 
 	// For tests, demo and benchmarks.
 	"internal/proxyprocess": {"internal/api"},
