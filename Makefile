@@ -55,17 +55,20 @@ test-sdks: build ## Test the simulated services and the proxy with the vendors' 
 
 # SQLite is C that was translated to Go: with the race detector in it, it is ten times slower, and it is not ours.
 RACE = -race -gcflags=modernc.org/...=-race=false
+# A program with the race detector sleeps for a second before it exits, by default, and so does each package's tests.
+test: export GORACE ?= atexit_sleep_ms=10
 
+# With -vet=off, since `go vet` has just looked, and for more.
 test: cross test-portable ## Run all tests with the race detector, and build for the other systems
 	$(GO) vet ./...
 	$(BENCH) vet ./...
-	$(GO) test -timeout 5m ./internal/loop -io-uring=off
-	$(GO) test $(RACE) -timeout 9m ./...
-	$(BENCH) test $(RACE) -timeout 9m ./...
+	$(GO) test -vet=off -timeout 5m ./internal/loop -io-uring=off
+	$(GO) test -vet=off $(RACE) -timeout 9m ./...
+	$(BENCH) test -vet=off $(RACE) -timeout 9m ./...
 
 test-portable: ## Test the packages that use event loops with the portable driver instead of epoll
 	$(GO) vet -tags portableloop ./...
-	$(GO) test -tags portableloop -timeout 5m ./internal/loop ./internal/handshake ./internal/backend ./internal/session ./internal/sim ./internal/load
+	$(GO) test -vet=off -tags portableloop -timeout 5m ./internal/loop ./internal/handshake ./internal/backend ./internal/session ./internal/sim ./internal/load
 
 # What does not depend on Linux, in its tests either. (Many other tests compare texts of errors, which Windows words differently.)
 NATIVE = ./cmd/wsbouncer ./internal $(addprefix ./internal/, admin/client api backend/health config/memory config/tables diagnosis \

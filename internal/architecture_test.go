@@ -35,6 +35,8 @@ var mayImport = map[string][]string{
 	"internal/origin":        {},
 	"internal/limits":        {"internal/value", "internal/spelling"},
 	"internal/fleet":         {},
+	"internal/fleet/change":  {"internal/fleet"},
+	"internal/fleet/memory":  {"internal/fleet", "internal/fleet/change"},
 	"internal/acme":          {},
 	"internal/acme/acmetest": {"internal/discovery/dnstest", "internal/secure/securetest", "internal/wstest"},
 	"internal/identity":      {"internal/limits"},
@@ -76,6 +78,7 @@ var mayImport = map[string][]string{
 	// What commands show of a running proxy.
 	"internal/figures":   {},
 	"internal/diagnosis": {"internal/api", "internal/figures"},
+	"internal/peers":     {"internal/admin/client", "internal/api", "internal/fleet"},
 	"internal/top":       {"internal/admin/client", "internal/api", "internal/diagnosis", "internal/figures", "internal/printable"},
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
@@ -86,7 +89,7 @@ var mayImport = map[string][]string{
 	"internal/config/filelock":        {"internal/config/fileowner"},
 	"internal/config/file":            {"internal/config", "internal/config/filelock", "internal/config/fileowner", "internal/strictyaml"},
 	"internal/config/sqlite":          {"internal/config", "internal/config/filelock", "internal/config/fileowner", "internal/config/tables"},
-	"internal/config/postgres":        {"internal/config", "internal/config/tables"},
+	"internal/config/postgres":        {"internal/config", "internal/config/tables", "internal/pgconnect"},
 	"internal/config/postgres/pgtest": {},
 	"internal/config/remote":          {"internal/admin/client", "internal/config", "internal/spelling"},
 	"internal/config/storetest":       {"internal/config"},
@@ -94,6 +97,10 @@ var mayImport = map[string][]string{
 	"internal/config/follow":          {"internal/config", "internal/config/file"},
 	"internal/config/stores":          {"internal/config", "internal/config/file", "internal/config/memory", "internal/config/postgres", "internal/config/sqlite"},
 	"internal/state":                  {},
+	"internal/pgconnect":              {},
+	"internal/fleet/postgres":         {"internal/fleet", "internal/fleet/change", "internal/pgconnect"},
+	"internal/fleet/sqlite":           {"internal/config/fileowner", "internal/fleet", "internal/fleet/change"},
+	"internal/fleet/storetest":        {"internal/fleet"},
 
 	// For tests, demo and benchmarks.
 	"internal/proxyprocess": {"internal/api"},
@@ -116,6 +123,7 @@ var mayImport = map[string][]string{
 	"internal/discovery":         {"internal/mistake"},
 	"internal/discovery/dnstest": {},
 	"internal/services": {
+		"internal/fleet",
 		"internal/backend", "internal/backend/health", "internal/config", "internal/dialfrom", "internal/discovery", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
 		"internal/session", "internal/api", "internal/identity", "internal/limits", "internal/auth", "internal/auth/apikey", "internal/auth/certificate", "internal/auth/external", "internal/auth/token", "internal/speaker", "internal/wav",
 	},
@@ -128,7 +136,7 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/accesslog", "internal/acme", "internal/admin", "internal/auth", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/discovery", "internal/frame", "internal/limits", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/origin", "internal/replay",
+		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/discovery", "internal/frame", "internal/limits", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/fleet", "internal/origin", "internal/peers", "internal/replay",
 		"internal/pool", "internal/printable", "internal/profile", "internal/secure", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/tracing",
 	},
 	"internal/verify": {"internal/frame", "internal/handshake", "internal/profile", "internal/speaker"},

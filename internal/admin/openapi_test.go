@@ -89,6 +89,7 @@ func TestTypesAreDescribed(t *testing.T) {
 		api.Access{},
 		api.Outcome{},
 		api.LogLevel{},
+		api.Fleet{},
 		api.History{},
 		api.SessionList{},
 		api.SessionDetail{},

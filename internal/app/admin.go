@@ -103,6 +103,7 @@ func (p *Proxy) serveAdmin(store config.Store) {
 		Sessions:      p.sessionsAPI(),
 		Movers:        p.movers(),
 		Actions:       p.actions(),
+		Proxies:       p.proxies(),
 		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe, Tap: p.startTap,
 	}, admin.Access{
 		Token:       func() string { return p.live.Load().Token },

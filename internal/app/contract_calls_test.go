@@ -30,6 +30,7 @@ func TestContract(t *testing.T) {
 	c.sessions()
 	c.actions()
 	c.streams()
+	c.fleet()
 	c.others()
 	c.methods()
 	c.bodies()

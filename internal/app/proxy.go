@@ -30,6 +30,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
+	"github.com/wsbouncer/wsbouncer/internal/peers"
 	"github.com/wsbouncer/wsbouncer/internal/replay"
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 	"github.com/wsbouncer/wsbouncer/internal/services"
@@ -70,6 +71,7 @@ type Proxy struct {
 	accessLines accesslog.Counters
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
+	ledger      peers.Ledger      // nil for none; static
 	warnedHosts string            // the last warning about hosts without a certificate; owned by warnOfHosts
 	warned      map[string]string // the last warnings about this machine's limits, by resource; owned by warnOfNeeds
 	stopped     context.Context   // ends when the proxy is closed

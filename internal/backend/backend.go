@@ -58,7 +58,7 @@ func New(o Options) *Backend {
 	b.worker.pool = b.pool
 	b.worker.peer = o.Peers.join(func() bool {
 		s := b.pool.Stats()
-		return s.Usable && s.State == pool.Enabled.String() && s.Weight > 0 && s.Ceiling > 0
+		return s.Usable && s.State == pool.Enabled.String() && s.Weight > 0 && s.Limit > 0
 	})
 	b.keepExpectedWarm()
 	go b.worker.run()

@@ -57,7 +57,7 @@ func (w *worker[C]) dialWanted(p *health.Permit, now pool.Instant) time.Duration
 
 // lacksWarm reports whether connections would be dialed if the machine allowed it.
 func lacksWarm(s *pool.Stats) bool {
-	return s.State == pool.Enabled.String() && s.Idle+s.Dialing < s.Warm && s.Used() < s.Ceiling
+	return s.State == pool.Enabled.String() && s.Idle+s.Dialing < s.Warm && s.Used() < s.Limit
 }
 
 // dialTrial dials the connection that shows whether the server works again. When the pool is full, an idle one makes room. It

@@ -40,8 +40,9 @@ func TestSecretsStayInside(t *testing.T) {
 	cmd.Dir = filepath.Join(root, "cwd")
 	variables := []string{
 		"MY_TOKEN=S3CRET-operator", "BACKEND_TOKEN=S3CRET-backend", "HOME=" + filepath.Join(root, "home"), "TMPDIR=" + filepath.Join(root, "tmp"), "PATH=" + os.Getenv("PATH"),
+		environment()[len(os.Environ())],
 	}
-	cmd.Env = append(variables, environment()[len(os.Environ())])
+	cmd.Env = variables
 	p := &proxy{child: start(t, "serve", cmd)}
 	p.address = p.awaitLog("listening").text("address")
 	p.admin = p.awaitLog("admin API").text("address")

@@ -82,7 +82,9 @@ type Claim struct {
 	// Holds is the most that it may have at this moment and until it gets an answer: its limit, or what it still uses if that is more.
 	Holds int
 	Needs int // what sessions use, and what clients wait for
-	Wants int // Needs, and what it would like to keep warm for clients to come
+	// Waiting is how many of Needs are for clients that wait: for statistics only, so that each proxy can tell the fleet's.
+	Waiting int
+	Wants   int // Needs, and what it would like to keep warm for clients to come
 	// Waited is how many whole seconds its longest waiting client has waited; it decides between equals.
 	Waited int
 	Floor  int     // places that are kept for the proxy even if it does not want them

@@ -6,8 +6,8 @@ import "time"
 type Usage struct {
 	Cap  int // of the configuration
 	Used int // connections that count against the cap: dialing, idle, leased, resetting and retiring
-	// Needs, Wants and Waited are those of a [Claim].
-	Needs, Wants, Waited int
+	// Needs, Waiting, Wants and Waited are those of a [Claim].
+	Needs, Waiting, Wants, Waited int
 }
 
 // HolderOptions are what a holder is made with.

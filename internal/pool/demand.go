@@ -146,7 +146,7 @@ func (g *Group[C]) holdsBack(p *Pool[C], next *Waiter[C]) bool {
 	return false
 }
 
-// leasable reports whether sessions may begin: not while the group is paused. After the cap was lowered, none begins until fewer are left than the cap.
+// leasable reports whether sessions may begin: not while the group is paused. After the limit was lowered, none begins until fewer are left than that.
 func (p *Pool[C]) leasable() bool {
 	return !p.group.paused && p.mode == Enabled && p.usable && p.trial != trialTaken && p.weight > 0 && p.using() < p.limit
 }
@@ -167,7 +167,7 @@ func (p *Pool[C]) room() bool {
 
 // load returns the share of the cap that so many used connections are, in relation to the weight.
 func (p *Pool[C]) load(used int) float64 {
-	return float64(used) / p.weightedLimit
+	return float64(used) / p.weightedSize
 }
 
 // loadAfterDial returns the load that the pool will have when it has dialed another connection for a client.

@@ -16,6 +16,9 @@ type Options struct {
 	Balance Balance
 	// Queue is the largest number of clients that wait; 0 for none.
 	Queue int
+	// Demand is called, outside the lock, when more clients wait than the limits of the pools leave room for, and when a connection of
+	// a shared pool that has more than its limit is gone. It must not block. Nil for nobody.
+	Demand func()
 	// Now tells the time; default a monotonic clock. It is called with the group's lock held, so it must be quick and must
 	// not use the group.
 	Now func() Instant
@@ -26,7 +29,8 @@ type Options struct {
 type Group[C any] struct {
 	// Static.
 	now          func() Instant
-	maxOvertaken int // how often a client that waits for a place is overtaken, see holdsBack
+	demanded     func() // nil for none, see Options.Demand
+	maxOvertaken int    // how often a client that waits for a place is overtaken, see holdsBack
 
 	mu      sync.Mutex
 	balance Balance    // guarded by mu
@@ -48,7 +52,7 @@ func NewGroup[C any](o Options) *Group[C] {
 		begun := time.Now()
 		o.Now = func() Instant { return Instant(time.Since(begun)) }
 	}
-	g := &Group[C]{balance: o.Balance, now: o.Now, maxOvertaken: maxOvertaken, settings: new(TenantSettings)}
+	g := &Group[C]{balance: o.Balance, now: o.Now, demanded: o.Demand, maxOvertaken: maxOvertaken, settings: new(TenantSettings)}
 	g.queue.limit, g.queue.now, g.queue.group = o.Queue, o.Now, g
 	initQueue(&g.queue)
 	g.configure(&g.nobody)
@@ -181,7 +185,7 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 			return conn, true, nil
 		}
 		g.queue.pushAhead(w, g.now())
-		g.unlock(nil, never) // to dial for the client
+		g.unlockQueued()
 		return conn, false, nil
 	}
 	if g.queue.length+g.promised == 0 || !g.mustWait(w) {
@@ -202,7 +206,7 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 		g.mu.Unlock()
 		return conn, false, err
 	}
-	g.unlock(nil, never) // to dial for the client
+	g.unlockQueued()
 	return conn, false, nil
 }
 

@@ -7,7 +7,8 @@ type Load[C any] struct {
 	Limit  int // most connections that there may be at present
 	// Free is how many more sessions could begin there, as far as its connections are concerned.
 	Free int
-	// Weighted is Limit times the weight: what the pool's part of all sessions is in proportion to.
+	// Weighted is the weight times how many connections the server accepts, however many of them are granted: what the pool's part of all
+	// sessions is in proportion to.
 	Weighted float64
 	// Enabled: it is to get sessions. Serves: it also works, so that they may begin there when there is room, perhaps only few at first.
 	// Takes: it gets them now, and is not being started slowly.
@@ -31,7 +32,7 @@ func (g *Group[C]) Loads() (all []Load[C], waiting int) {
 	all = make([]Load[C], 0, len(g.pools))
 	for _, p := range g.pools {
 		l := Load[C]{
-			Pool: p, Leased: p.counts[Leased], Limit: p.limit, Weighted: float64(p.limit) * p.weight,
+			Pool: p, Leased: p.counts[Leased], Limit: p.limit, Weighted: float64(p.size) * p.weight,
 			Enabled: p.mode == Enabled, Serves: p.mode == Enabled && p.usable && p.weight > 0, Takes: p.leasable() && p.ramp >= 1,
 		}
 		if p.leasable() {

@@ -27,7 +27,7 @@ func (m *model) check(t *rapid.T) {
 // checkBook: all numbers are those of the model.
 func (m *model) checkBook(t *rapid.T, p *modelPool) {
 	want := Stats{
-		State: p.mode.String(), Usable: p.usable, Cap: p.settings.Cap, Ceiling: p.cap(), Warm: p.settings.Warm, Weight: p.settings.Weight,
+		State: p.mode.String(), Usable: p.usable, Cap: p.settings.Cap, Ceiling: p.size(), Limit: p.cap(), Shared: p.settings.Shared, Grant: p.settings.Grant, Warm: p.settings.Warm, Weight: p.settings.Weight,
 		Ramp: p.ramp, Dialing: p.count(Dialing), Idle: p.count(Idle), Leased: p.count(Leased),
 		Resetting: p.count(Resetting), Retiring: p.count(Retiring), Totals: p.totals,
 	}

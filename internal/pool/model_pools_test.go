@@ -13,6 +13,9 @@ func (m *model) drawSettings(t *rapid.T) Settings {
 		Warm:   rapid.IntRange(0, 4).Draw(t, "warm"),
 		Weight: rapid.SampledFrom([]float64{1, 2, 0.5, 0}).Draw(t, "weight"),
 	}
+	if s.Shared = rapid.Bool().Draw(t, "shared"); s.Shared {
+		s.Grant = rapid.IntRange(0, 6).Draw(t, "grant")
+	}
 	if m.variants {
 		s.Variants = rapid.IntRange(0, 3).Draw(t, "variants")
 	}

@@ -105,7 +105,7 @@ func (p *modelPool) dialsForClients() bool { return p.leasable() && p.dialable &
 // lessLoaded reports whether used connections of p are a smaller share than those of the other. All factors are small and
 // their binary fractions short, so that the products are exact.
 func (p *modelPool) lessLoaded(used int, other *modelPool, otherUsed int) bool {
-	size := func(p *modelPool) float64 { return float64(p.cap()) * p.settings.Weight * p.ramp }
+	size := func(p *modelPool) float64 { return float64(p.size()) * p.settings.Weight * p.ramp }
 	return float64(used)*size(other) < float64(otherUsed)*size(p)
 }
 
@@ -271,7 +271,7 @@ func runModel(t *rapid.T) {
 		"": m.check, "add": m.add, "remove": m.remove, "set": m.set, "mode": m.setMode, "usable": m.setUsable,
 		"dialable": m.setDialable, "ahead": m.setAhead, "ramp": m.setRamp, "trial": m.trial, "probe": m.probe, "failed": m.failed, "refused": m.refused, "abandoned": m.abandoned,
 		"leave": m.leave, "reset": m.reset, "discard": m.discard, "withdraw": m.withdraw, "retireOldest": m.retireOldest,
-		"pause": m.pause, "resume": m.resume, "expect": m.expect, "forget": m.forget, "ceiling": m.setCeiling,
+		"pause": m.pause, "resume": m.resume, "expect": m.expect, "forget": m.forget, "ceiling": m.setCeiling, "grant": m.setGrant,
 		"retireSurplus": m.retireSurplus, "misuse": m.misuse, "pass": m.pass, "tenants": m.setTenants,
 	}
 	// As often as the others together need, so that there are connections, and clients who want more.

@@ -264,6 +264,22 @@ func (m *model) setCeiling(t *rapid.T) {
 
 // cap returns how many connections there may be now.
 func (p *modelPool) cap() int {
+	if p.settings.Shared {
+		return min(p.size(), p.settings.Grant)
+	}
+	return p.size()
+}
+
+// setGrant is what a ledger does, at any moment.
+func (m *model) setGrant(t *rapid.T) {
+	p := draw(t, "pool", m.pools)
+	p.settings.Shared, p.settings.Grant = true, rapid.IntRange(0, 5).Draw(t, "grant")
+	p.Set(p.settings)
+	m.serve(t)
+}
+
+// size returns how many connections the server accepts now.
+func (p *modelPool) size() int {
 	if p.ceiling > 0 {
 		return min(p.ceiling, p.settings.Cap)
 	}

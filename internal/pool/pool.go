@@ -21,6 +21,9 @@ package pool
 type Settings struct {
 	// Cap is the largest number of connections; at least 1.
 	Cap int
+	// Shared tells that other proxies use the server, too, and that this one may have at most Grant of the connections, which may be 0.
+	Shared bool
+	Grant  int
 	// Taken is how many of them another pool still uses, such as one for the same server that is being emptied.
 	Taken int
 	// Warm is how many idle connections are kept ready for clients to come, within the cap.
@@ -44,26 +47,29 @@ type Pool[C any] struct {
 	seed    uint64 // tells the pool from the others of its group for [Hash]
 
 	// Guarded by the group's mutex.
-	capacity      int // the configured cap
-	taken         int // how many of it another pool uses
-	ceiling       int // how many connections the server accepts at present, see SetCeiling; 0 for the cap
-	limit         int // the lesser of cap and ceiling, without those taken
-	warm          int
-	maxVariants   int // most variants that are kept warm; 0 for a pool without variants
-	weight        float64
-	ramp          float64
-	weightedLimit float64 // limit x weight x ramp: what a load is a share of
-	credit        float64 // for [RoundRobin]: how much it is owed
-	mode          Mode
-	usable        bool
-	trial         trial // see SetTrial
-	dialable      bool
-	predial       bool // warm connections are dialed, see SetPredial
-	counts        [states]int
-	probes        int           // of those dialing, the probes, which never become connections of the pool
-	spare         *Spare[C]     // the place of a canary; nil for none
-	base          variant[C]    // the variant without a name
-	variants      []*variant[C] // all known ones, base first
+	capacity     int // the configured cap
+	taken        int // how many of it another pool uses
+	shared       bool
+	grant        int // if shared
+	ceiling      int // how many connections the server accepts at present, see SetCeiling; 0 for the cap
+	size         int // the lesser of cap and ceiling, without those taken
+	limit        int // the least of cap, ceiling and grant, without those taken
+	warm         int
+	maxVariants  int // most variants that are kept warm; 0 for a pool without variants
+	weight       float64
+	ramp         float64
+	weightedSize float64 // size x weight x ramp: what a load is a share of
+	credit       float64 // for [RoundRobin]: how much it is owed
+	mode         Mode
+	usable       bool
+	trial        trial // see SetTrial
+	dialable     bool
+	predial      bool // warm connections are dialed, see SetPredial
+	counts       [states]int
+	probes       int           // of those dialing, the probes, which never become connections of the pool
+	spare        *Spare[C]     // the place of a canary; nil for none
+	base         variant[C]    // the variant without a name
+	variants     []*variant[C] // all known ones, base first
 
 	generation uint16 // of the connections that are reserved from now on, see Renew
 	outdated   int    // idle connections of older ones
@@ -86,6 +92,7 @@ func (p *Pool[C]) Set(s Settings) {
 func (p *Pool[C]) set(s Settings) {
 	was := p.maxVariants
 	p.capacity, p.taken, p.warm, p.maxVariants, p.weight = s.Cap, s.Taken, s.Warm, s.Variants, s.Weight
+	p.shared, p.grant = s.Shared, s.Grant
 	p.updateLimit()
 	if s.Variants == 0 {
 		p.base.keptWarm = true
@@ -106,14 +113,21 @@ func (p *Pool[C]) SetCeiling(n int) {
 	})
 }
 
-// updateLimit works out limit and weightedLimit. It is called with the mutex held.
+// updateLimit works out size, limit and weightedSize. It is called with the mutex held.
+//
+// Loads are shares of the size, not of the limit: a grant follows what is used, so that shares of it would say nothing, and all proxies
+// fill a server alike only if they compare by the same numbers.
 func (p *Pool[C]) updateLimit() {
-	p.limit = p.capacity
+	most := p.capacity
 	if p.ceiling > 0 {
-		p.limit = min(p.limit, p.ceiling)
+		most = min(most, p.ceiling)
 	}
-	p.limit = max(p.limit-p.taken, 0)
-	p.weightedLimit = float64(p.limit) * p.weight * p.ramp
+	p.size = max(most-p.taken, 0)
+	p.limit = p.size
+	if p.shared {
+		p.limit = max(min(most, p.grant)-p.taken, 0)
+	}
+	p.weightedSize = float64(p.size) * p.weight * p.ramp
 }
 
 // SetMode sets the desired state of the backend. Idle connections of a disabled one are retired by [Pool.RetireSurplus].

@@ -24,7 +24,7 @@ func (p *Pool[C]) Renew() (outdated int) {
 func (p *Pool[C]) RetireOutdated(most int) (conn C, ok bool) {
 	p.group.mu.Lock()
 	tooFew, _ := p.compareWarm()
-	if !p.replaceable(tooFew, max(1, min(most, p.capacity/renewDivide))) {
+	if !p.replaceable(tooFew, max(1, min(most, p.allowed()/renewDivide))) {
 		return p.retireNow(nil, 0)
 	}
 	var oldest *Slot[C]

@@ -65,7 +65,7 @@ func TestSet(t *testing.T) {
 	p.SetUsable(false)
 	p.SetMode(Draining)
 	want := Stats{
-		State: "draining", Cap: 4, Ceiling: 4, Warm: 3, Weight: 0.5, Ramp: 0.25, Idle: 2,
+		State: "draining", Cap: 4, Ceiling: 4, Limit: 4, Warm: 3, Weight: 0.5, Ramp: 0.25, Idle: 2,
 		Totals: Totals{Dialed: 2},
 	}
 	got := p.Stats()

@@ -153,11 +153,16 @@ func (s *Slot[C]) beginLease(lease uint64, allowed, also State) *Pool[C] {
 
 // end releases the mutex after a transition.
 func (s *Slot[C]) end() {
-	signal := whenDue
-	if s.state == Gone {
-		signal = always
+	if s.state != Gone {
+		s.pool.group.unlock(s.pool, whenDue)
+		return
 	}
-	s.pool.group.unlock(s.pool, signal)
+	p := s.pool
+	wasOver := p.isOver()
+	p.group.unlock(p, always)
+	if wasOver && p.group.demanded != nil {
+		p.group.demanded()
+	}
 }
 
 // GiveUp gives the slot up in any state, after a panic. The caller has closed the connection. The second call changes nothing.

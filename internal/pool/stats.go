@@ -17,7 +17,10 @@ type Stats struct {
 	State     string // the desired state
 	Usable    bool   // sessions may begin
 	Cap       int
-	Ceiling   int // the limit at present: the cap, or less after the server said that it is full
+	Shared    bool // other proxies use the server, too
+	Grant     int  // how many connections this one may have, if Shared
+	Ceiling   int  // how many the server accepts at present: the cap, or less after it said that it is full
+	Limit     int  // how many the pool may have: the ceiling, or less if less is granted
 	Warm      int
 	Weight    float64
 	Ramp      float64 // part of the weight that counts, while the backend is started slowly
@@ -32,12 +35,20 @@ type Stats struct {
 // Used returns how many connections count against the cap.
 func (s *Stats) Used() int { return s.Dialing + s.Idle + s.Leased + s.Resetting + s.Retiring }
 
+// Allowed returns how many of the server's connections are this proxy's: the cap, or as many as are granted.
+func (s *Stats) Allowed() int {
+	if s.Shared {
+		return min(s.Cap, s.Grant)
+	}
+	return s.Cap
+}
+
 // Stats returns the pool's numbers.
 func (p *Pool[C]) Stats() Stats {
 	p.group.mu.Lock()
 	defer p.group.mu.Unlock()
 	return Stats{
-		State: p.mode.String(), Usable: p.usable, Cap: p.capacity, Ceiling: p.limit, Warm: p.warm, Weight: p.weight, Ramp: p.ramp,
+		State: p.mode.String(), Usable: p.usable, Cap: p.capacity, Shared: p.shared, Grant: p.grant, Ceiling: p.size, Limit: p.limit, Warm: p.warm, Weight: p.weight, Ramp: p.ramp,
 		Dialing: p.counts[Dialing], Idle: p.counts[Idle], Leased: p.counts[Leased],
 		Resetting: p.counts[Resetting], Retiring: p.counts[Retiring], Totals: p.totals,
 	}

@@ -50,7 +50,7 @@ func (s *Services) newService(name string, plan *servicePlan) *service {
 		name: name, atStart: !s.begun && plan.enabled(), plan: plan,
 		variants: new(backend.Variants), peers: new(backend.Peers), dropped: session.NewDropped(name, s.o.Log), scopes: limits.NewService(name),
 		removed: make(chan struct{}), members: make(map[string]*member),
-		group: pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: plan.Queue}),
+		group: pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: plan.Queue, Demand: s.o.Demand}),
 	}
 	s.services[name] = v
 	if s.begun {
@@ -84,7 +84,7 @@ func (s *Services) applyBackend(v *service, plan *backendPlan, now time.Time) {
 		m = s.startBackend(v, plan, now)
 	case m.plan != plan:
 		// The cap must hold from the first dial on; shareCaps raises it when others have left.
-		m.taken = max(m.taken, s.takenFrom(m))
+		m.taken, m.grant = max(m.taken, s.takenFrom(m)), s.grants[m.server]
 		renew := m.plan.needsRedial(plan)
 		before := m.meter
 		if m.plan.name != plan.name {
@@ -129,6 +129,7 @@ func (s *Services) runningBackend(v *service, plan *backendPlan) *member {
 // startBackend starts a backend. Connections that other backends still have to the server reduce its cap before it dials.
 func (s *Services) startBackend(v *service, plan *backendPlan, now time.Time) *member {
 	m := &member{service: v.name, server: plan.server, byName: plan.byName(), atStart: !s.begun && plan.mode == pool.Enabled, plan: plan, mode: plan.mode}
+	m.grant = s.grants[m.server]
 	m.taken, m.meter = s.takenFrom(m), s.o.Meters.Backend(v.name, plan.name)
 	if plan.mode == pool.Enabled {
 		v.startWarming(m, now)
@@ -177,7 +178,9 @@ func (v *service) isWarming(now time.Time) (warming bool) {
 		}
 		book, health := m.Stats(), m.Health()
 		failing := !health.Reachable && book.Totals.DialFailed > 0
-		if failing || !now.Before(m.warming) || m.mode != pool.Enabled || book.Idle >= min(book.Warm, book.Ceiling-book.Leased-book.Resetting) {
+		awaitsGrant := book.Shared && book.Grant == 0 && book.Ceiling > 0
+		if failing || !now.Before(m.warming) || m.mode != pool.Enabled ||
+			!awaitsGrant && book.Idle >= min(book.Warm, book.Limit-book.Leased-book.Resetting) {
 			m.warming = time.Time{}
 			continue
 		}
@@ -228,11 +231,19 @@ func (s *Services) shareCaps() {
 //
 // After discover was set or removed, connections that were dialed by name may lead to any server of that name.
 func (s *Services) takenFrom(m *member) (taken int) {
-	atMost := 0 // that any one of the servers of this name has
 	for _, other := range s.servers[m.server] {
 		if other.server == m.server {
 			taken += s.takenBy(other, m)
-		} else {
+		}
+	}
+	return taken + s.takenByName(m)
+}
+
+// takenByName is takenFrom for the connections that may lead to another server instead.
+func (s *Services) takenByName(m *member) (taken int) {
+	atMost := 0 // that any one of the servers of this name has
+	for _, other := range s.servers[m.server] {
+		if other.server != m.server {
 			atMost = max(atMost, s.takenBy(other, m))
 		}
 	}
@@ -252,7 +263,7 @@ func (s *Services) takenBy(other, m *member) int {
 	book := other.Stats()
 	used := book.Used()
 	if book.State == pool.Enabled.String() { // the others cannot grow
-		used = max(used, other.plan.Connections-other.taken)
+		used = max(used, s.allowed(other)-other.taken)
 	}
 	return used
 }

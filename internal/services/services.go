@@ -28,6 +28,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/discovery"
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
@@ -77,6 +78,11 @@ type Options struct {
 	// LimitsChanged is called when limits have changed that running sessions may be under, such as [session.Server.LimitsChanged]. It must
 	// not wait for sessions. Nil for nobody.
 	LimitsChanged func()
+	// Fleet tells that the proxy shares the servers' places with others: it has none until [Services.SetGrants] says so.
+	Fleet bool
+	// Demand is called when clients wait for whom the grants leave no room, and when a connection beyond a grant that was lowered has been
+	// closed. Many calls in a row say no more than one. It must not block, nor call Services. Nil for nobody.
+	Demand func()
 	// Log receives a line for each change of state.
 	Log *slog.Logger
 }
@@ -98,15 +104,18 @@ type Services struct {
 
 	// mu is never held while waiting for the network or for another goroutine, because monitoring needs it.
 	mu          sync.Mutex
-	begun       bool                  // guarded by mu: a snapshot was applied before
-	authChanged bool                  // guarded by mu: how a service authenticates its clients has changed
-	released    bool                  // guarded by mu: no connection is kept without a session, see Release
-	desired     *plan                 // guarded by mu: the plan that was applied last
-	services    map[string]*service   // guarded by mu: by name
-	leaving     []*member             // guarded by mu: removed backends that still have connections
-	servers     map[string][]*member  // guarded by mu: backends of services and leaving ones, by their server, see keys
-	sharedLines map[string]sharedLine // guarded by mu: by backend, see logShared
-	pendingLogs []func()              // guarded by mu: log lines, written after mu is unlocked
+	begun       bool                      // guarded by mu: a snapshot was applied before
+	authChanged bool                      // guarded by mu: how a service authenticates its clients has changed
+	released    bool                      // guarded by mu: no connection is kept without a session, see Release
+	desired     *plan                     // guarded by mu: the plan that was applied last
+	services    map[string]*service       // guarded by mu: by name
+	leaving     []*member                 // guarded by mu: removed backends that still have connections
+	servers     map[string][]*member      // guarded by mu: backends of services and leaving ones, by their server, see keys
+	sharedLines map[string]sharedLine     // guarded by mu: by backend, see logShared
+	pendingLogs []func()                  // guarded by mu: log lines, written after mu is unlocked
+	grants      map[string]int            // guarded by mu: by server, see SetGrants; nil if no places are shared
+	ledger      *Ledger                   // guarded by mu; nil for none
+	accounts    map[string]*fleet.Account // guarded by mu: of ledger, by server
 }
 
 // service is a running service. It is guarded by Services.mu.
@@ -139,6 +148,7 @@ type member struct {
 	plan    *backendPlan
 	mode    pool.Mode
 	taken   int
+	grant   int // if places are shared: how many this proxy may have at the server, as this backend sees it
 	// warming is when the service's other backends stop waiting for its warm connections; zero if none waits.
 	warming time.Time
 }
@@ -155,6 +165,9 @@ func New(o Options) *Services {
 		o: o, services: make(map[string]*service), servers: make(map[string][]*member), sharedLines: make(map[string]sharedLine),
 		woken: make(chan struct{}, 1), done: make(chan struct{}), keys: apikey.NewMethod(time.Now),
 		keySets: token.NewKeySets(o.Log, o.Guard),
+	}
+	if o.Fleet {
+		s.grants = make(map[string]int)
 	}
 	s.discovery = discovery.New(discovery.Options{
 		Resolver: o.Resolver, Own: o.Own, Guard: o.Guard, Log: o.Log,

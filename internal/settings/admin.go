@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"net"
@@ -11,11 +12,15 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// Tokens are the tokens that AdminToken and AdminReaderToken refer to: secrets. An empty one is none.
+// Tokens are the tokens that AdminToken, AdminReaderToken and FleetToken refer to: secrets. An empty one is none.
 type Tokens struct {
 	Token       string // of operators
 	ReaderToken string
+	PeerToken   string // for other proxies' admin APIs; empty for Token, see ForFleet
 }
+
+// ForFleet returns the token that the proxy sends to the admin APIs of other proxies; empty for none.
+func (t *Tokens) ForFleet() string { return cmp.Or(t.PeerToken, t.Token) }
 
 // token is a setting that refers to a secret.
 type token struct {
@@ -28,6 +33,7 @@ type token struct {
 var tokens = []token{
 	{"admin-token", func(s *Settings) *string { return &s.AdminToken }, func(t *Tokens) *string { return &t.Token }},
 	{"admin-reader-token", func(s *Settings) *string { return &s.AdminReaderToken }, func(t *Tokens) *string { return &t.ReaderToken }},
+	{"fleet-token", func(s *Settings) *string { return &s.FleetToken }, func(t *Tokens) *string { return &t.PeerToken }},
 }
 
 // tokenOf returns the token with a setting's name; nil if the setting is none.

@@ -134,6 +134,7 @@ func (l *loading) checkTogether() {
 	l.checkAdmin()
 	l.checkOrigin()
 	l.checkClients()
+	l.checkFleet()
 }
 
 // checkClients warns of settings that let slow clients, or those that are gone, take much.

@@ -18,6 +18,8 @@ func TestReload(t *testing.T) {
 	t.Setenv("TOKEN_B", "s3cret-b")
 	t.Setenv("TOKEN_C", "s3cret-c")
 	t.Setenv("TOKEN_D", "s3cret-d")
+	t.Setenv("TOKEN_E", "s3cret-e")
+	t.Setenv("TOKEN_F", "s3cret-f")
 	var was, is, live, asleep []string
 	for _, s := range table {
 		was = append(was, "--"+s.name, example[s.name][0])
@@ -30,7 +32,7 @@ func TestReload(t *testing.T) {
 	}
 	if want := []string{
 		"tls-cert", "tls-key", "tls-client-ca", "tls-client-auth", "tls-min-version",
-		"admin-token", "admin-reader-token", "max-header", "failed-auth-rate", "total-session-limit", "total-session-rate", "total-byte-rate", "total-message-rate", "replay-memory", "handshake-timeout", "max-handshakes", "client-timeout", "close-timeout", "shutdown-delay", "drain-timeout", "drain-spread", "trusted-proxies", "forwarded-header", "proxy-protocol", "log-level", "log-format", "access-log", "access-log-format", "trace-ratio",
+		"admin-token", "admin-reader-token", "fleet-token", "max-header", "failed-auth-rate", "total-session-limit", "total-session-rate", "total-byte-rate", "total-message-rate", "replay-memory", "handshake-timeout", "max-handshakes", "client-timeout", "close-timeout", "shutdown-delay", "drain-timeout", "drain-spread", "trusted-proxies", "forwarded-header", "proxy-protocol", "log-level", "log-format", "access-log", "access-log-format", "trace-ratio",
 	}; !slices.Equal(live, want) {
 		t.Errorf("live settings are %q", live)
 	}
@@ -51,7 +53,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("%s is %s; want %s", c.Name, s.text(&inForce.Settings), now)
 		}
 	}
-	if !slices.Equal(got, names()) || inForce.Token != "s3cret-b" || inForce.ReaderToken != "s3cret-d" {
+	if !slices.Equal(got, names()) || inForce.Token != "s3cret-b" || inForce.ReaderToken != "s3cret-d" || inForce.PeerToken != "s3cret-f" {
 		t.Errorf("changed: %q, and the token is %q", got, inForce.Token)
 	}
 	if _, again := inForce.Reload(second); !slices.EqualFunc(again, asleep, func(c Change, name string) bool { return c.Name == name }) {

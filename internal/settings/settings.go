@@ -50,6 +50,18 @@ type Settings struct {
 	Database       string // where the configuration is; empty for the default, see DatabaseInUse
 	StateDirectory string // where the process keeps what it must find again; empty for the default, see Directory
 
+	// How this proxy shares servers' places with other proxies; see package fleet and fleet.go.
+	Fleet        string // auto, or [Off] to use the whole caps whatever other proxies do
+	ProxyName    string // by which operators know it; empty for the host's name, see Name
+	FleetAddress string // URL of the admin API as the other proxies reach it; empty to derive it from Admin
+	// FleetToken refers to the token that this proxy sends to the others: env:NAME or file:/path; empty for that of AdminToken.
+	FleetToken           string
+	FleetCA              string        // file with the authorities of the other proxies' certificates; empty for the system's
+	GrantTimeout         time.Duration // after which the places of a proxy that is not seen are given to others; [Never]
+	GrantFloor           int           // places of each server that are kept for this proxy
+	GrantShare           float64       // this proxy's weight when places are short
+	GrantWithoutDatabase int           // places of each server that may be used when the ledger has not been reached since the start
+
 	// DNSServer is the address of the DNS server that names of backends are looked up with, host:port; empty for the system's.
 	DNSServer string
 
@@ -99,13 +111,17 @@ type Settings struct {
 // NoLimit is the value of [Settings.DrainTimeout] for as long as sessions last, and of [Settings.ClientTimeout] for no limit of its own.
 const NoLimit = value.NoLimit
 
-// Off is the value of [Settings.AdminSocket] for no socket, and of [Settings.OTLPEndpoint] for no traces.
+// Off is the value of [Settings.AdminSocket] for no socket, of [Settings.OTLPEndpoint] for no traces, and of [Settings.Fleet] for no
+// fleet.
 const Off = "off"
 
 // Defaults returns the default settings.
 func Defaults() Settings {
 	return Settings{
 		Listen:           []string{"127.0.0.1:8080"},
+		Fleet:            FleetAuto,
+		GrantTimeout:     Never,
+		GrantShare:       1,
 		IOURing:          "auto",
 		LoopWait:         "auto",
 		MaxHeader:        16 << 10,

@@ -105,6 +105,33 @@ var table = []setting{
 		unset: "systemd's StateDirectory=; otherwise /var/lib/wsbouncer for root and ~/.local/state/wsbouncer for others",
 		value: func(s *Settings) value.Value { return value.NewText(&s.StateDirectory, "a path", orEmpty(checkPath)) },
 	},
+	{name: "fleet", help: "whether proxies that share a database share servers' caps; off: this proxy uses the whole caps, whatever others do", value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.Fleet, "use of the fleet", []string{FleetAuto, Off})
+	}},
+	{name: "proxy-name", help: "name of this proxy for operators", unset: "the name of the host", value: func(s *Settings) value.Value {
+		return value.NewText(&s.ProxyName, proxyNameAllowed, orEmpty(checkProxyName))
+	}},
+	{name: "fleet-address", help: "URL of this proxy's admin API as other proxies reach it", unset: "derived from admin and this machine's address towards the database", value: func(s *Settings) value.Value {
+		return value.NewText(&s.FleetAddress, fleetAddressAllowed, orEmpty(checkFleetAddress))
+	}},
+	{name: "fleet-token", help: "token that this proxy sends to the admin APIs of other proxies", unset: "admin-token", live: true, value: func(s *Settings) value.Value {
+		return value.NewText(&s.FleetToken, "env:NAME or file:/path; "+Variable("fleet-token")+" may also be the token itself", orEmpty(checkReference("fleet-token")))
+	}},
+	{name: "fleet-ca", help: "file with the authorities that vouch for the admin APIs of other proxies, in PEM form", unset: "those of the system", value: func(s *Settings) value.Value {
+		return value.NewText(&s.FleetCA, "a path", orEmpty(checkPath))
+	}},
+	{name: "grant-timeout", help: "after how long the places of a proxy that is not seen and not proven dead go to others; never: caps are exact whatever happens", value: func(s *Settings) value.Value {
+		return orNever{value.NewDuration(&s.GrantTimeout, leastGrantTimeout), &s.GrantTimeout}
+	}},
+	{name: "grant-floor", help: "number of places of each server that are kept for this proxy even if it does not need them", value: func(s *Settings) value.Value {
+		return value.NewCount(&s.GrantFloor, 0, mostPlaces)
+	}},
+	{name: "grant-share", help: "this proxy's weight when places are short; a proxy with 2 gets twice the places of one with 1", value: func(s *Settings) value.Value {
+		return value.NewNumberWithin(&s.GrantShare, 0.01, 100)
+	}},
+	{name: "grant-without-database", help: "number of places of each server that this proxy may use when it starts while the database cannot be reached; caps may be exceeded by as many", value: func(s *Settings) value.Value {
+		return value.NewCount(&s.GrantWithoutDatabase, 0, mostPlaces)
+	}},
 	{name: "dns-server", help: "DNS server that backends with discover: dns are looked up with", unset: "those of the system", value: func(s *Settings) value.Value {
 		return value.NewText(&s.DNSServer, "host:port such as 127.0.0.1:8600", orEmpty(checkServer))
 	}},

@@ -121,20 +121,23 @@ func (v duration) Set(text string) error {
 }
 
 // NewNumber returns the value for a number from 0 to most, which may have a fraction.
-func NewNumber(p *float64, most float64) Value { return number{p, most} }
+func NewNumber(p *float64, most float64) Value { return number{p, 0, most} }
+
+// NewNumberWithin returns the value for a number from least to most, which may have a fraction.
+func NewNumberWithin(p *float64, least, most float64) Value { return number{p, least, most} }
 
 type number struct {
-	p    *float64
-	most float64
+	p           *float64
+	least, most float64
 }
 
 func (v number) Text() string    { return strconv.FormatFloat(*v.p, 'g', -1, 64) }
-func (v number) Allowed() string { return fmt.Sprintf("0 to %g", v.most) }
+func (v number) Allowed() string { return fmt.Sprintf("%g to %g", v.least, v.most) }
 
 func (v number) Set(text string) error {
 	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(n) || n < 0 || n > v.most {
-		return Invalid("number", text, fmt.Sprintf("a number from 0 to %g", v.most))
+	if err != nil || math.IsNaN(n) || n < v.least || n > v.most {
+		return Invalid("number", text, fmt.Sprintf("a number from %g to %g", v.least, v.most))
 	}
 	*v.p = n
 	return nil

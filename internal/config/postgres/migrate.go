@@ -12,6 +12,7 @@ import (
 	"github.com/pressly/goose/v3/database"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
+	"github.com/wsbouncer/wsbouncer/internal/pgconnect"
 )
 
 // embedded are the files that create and migrate the schema.
@@ -24,9 +25,9 @@ var embedded embed.FS
 func Migrate(ctx context.Context, dsn string) (from, to int64, err error) {
 	c, err := pgx.ParseConfig(dsn)
 	if err != nil {
-		return 0, 0, errDSN
+		return 0, 0, pgconnect.ErrDSN
 	}
-	settle(c)
+	pgconnect.Settle(c, "wsbouncer")
 	db := stdlib.OpenDB(*c)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	lock, err := db.Conn(ctx)

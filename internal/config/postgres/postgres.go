@@ -9,8 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -21,6 +19,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
+	"github.com/wsbouncer/wsbouncer/internal/pgconnect"
 )
 
 // Store is a [config.Store] in a PostgreSQL database.
@@ -43,8 +42,8 @@ var dialect = tables.Dialect{
 const (
 	// defaultPoll is how often the store reads the version while no announcement arrives.
 	defaultPoll = time.Second
-	// connectTimeout is how long connecting to one host may take, unless connect_timeout says otherwise.
-	connectTimeout = 5 * time.Second
+	// connectTimeout is how long connecting to one host may take.
+	connectTimeout = pgconnect.Timeout
 	// lockTimeout is how long a writer waits for another one.
 	lockTimeout = 5 * time.Second
 )
@@ -54,9 +53,9 @@ const (
 func Open(dsn string, options config.Options) (*Store, error) {
 	c, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		return nil, errDSN
+		return nil, pgconnect.ErrDSN
 	}
-	settle(c.ConnConfig)
+	pgconnect.Settle(c.ConnConfig, "wsbouncer")
 	if !strings.Contains(dsn, "pool_max_conns") {
 		c.MaxConns = 4
 	}
@@ -77,33 +76,16 @@ func Open(dsn string, options config.Options) (*Store, error) {
 	return s, nil
 }
 
-// errDSN repeats neither the value nor the driver's message, which may contain a password.
-var errDSN = errors.New("invalid database: use postgres://user:password@host:5432/name?sslmode=require, " +
-	"or host=... port=... user=... dbname=... (the password can also come from PGPASSWORD or ~/.pgpass; percent-encode special " +
-	"characters in a URL)")
-
-// settle sets what the user has not set.
-func settle(c *pgx.ConnConfig) {
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = connectTimeout
-	}
-	if c.RuntimeParams["application_name"] == "" {
-		c.RuntimeParams["application_name"] = "wsbouncer"
-	}
-}
-
 // explain translates an error of PostgreSQL for an operator.
 func explain(err error) error {
 	var failure *pgconn.PgError
+	if pgconnect.IsOutage(err) {
+		return config.Unreachable(err)
+	}
 	if !errors.As(err, &failure) {
-		if isOutage(err) {
-			return config.Unreachable(err)
-		}
 		return err
 	}
 	switch failure.Code {
-	case "57P01", "57P02", "57P03", "08000", "08003", "08006": // the server is stopping, has crashed, or is starting; a connection failed
-		return config.Unreachable(err)
 	case "25006", "42501": // read_only_sql_transaction, insufficient_privilege
 		return fmt.Errorf("%w: %w", config.ErrReadOnly, err)
 	case "3F000", "42P01": // invalid_schema_name, undefined_table
@@ -112,13 +94,6 @@ func explain(err error) error {
 		return fmt.Errorf("another transaction has kept the configuration locked for %v: %w", lockTimeout, err)
 	}
 	return err
-}
-
-// isOutage reports whether an error that the server did not send says that the server cannot be reached.
-func isOutage(err error) bool {
-	var network net.Error
-	return errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, &network) || pgconn.Timeout(err) ||
-		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 var (

@@ -1,0 +1,180 @@
+// Package change finds what an exchange changes in a ledger, so that a store writes only that. It is what stores share: no I/O.
+package change
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+)
+
+// NewLedger returns an empty ledger.
+func NewLedger() *fleet.Ledger {
+	return &fleet.Ledger{Members: make(map[fleet.ID]*fleet.Member), Accounts: make(map[string]*fleet.Account)}
+}
+
+// Clone returns a copy of a ledger that shares nothing with it.
+func Clone(l *fleet.Ledger) *fleet.Ledger {
+	c := *l
+	c.Past = slices.Clone(l.Past)
+	c.Members = make(map[fleet.ID]*fleet.Member, len(l.Members))
+	for id, m := range l.Members {
+		copied := *m
+		c.Members[id] = &copied
+	}
+	c.Accounts = make(map[string]*fleet.Account, len(l.Accounts))
+	for server, a := range l.Accounts {
+		copied := *a
+		copied.Grants = slices.Clone(a.Grants)
+		c.Accounts[server] = &copied
+	}
+	return &c
+}
+
+// Changes are what differs between a ledger before and after a call.
+type Changes struct {
+	Before, After *fleet.Ledger
+	// Ledger: identity, epochs, whether it is settled, or the version.
+	Ledger bool
+	// Members are those that are new or differ in more than Seen, Beats, Sequence and Sessions. Removed are gone.
+	Members, Removed []fleet.ID
+	// Accounts are the servers whose accounts are new or differ. Gone have none any more.
+	Accounts, Gone []string
+}
+
+// Exchange carries out a report on a copy of the ledger, and returns the answer, the copy and what differs. at is the store's time. The
+// answer shares nothing with the copy.
+func Exchange(l *fleet.Ledger, r *fleet.Report, identity string, fresh fleet.Epoch, at time.Time) (*fleet.Answer, *fleet.Ledger, *Changes) {
+	after := Clone(l)
+	answer := after.Exchange(r, identity, fresh)
+	if m := after.Members[r.ID]; m != nil && !answer.Stale {
+		m.Seen = at
+	}
+	answer.Members = Members(after)
+	answer.Missing = slices.Clone(answer.Missing)
+	answer.Accounts = slices.Clone(answer.Accounts)
+	for i := range answer.Accounts {
+		answer.Accounts[i].Grants = slices.Clone(answer.Accounts[i].Grants)
+	}
+	return answer, after, compare(l, after)
+}
+
+// Forget removes a member on a copy of the ledger. It returns false if there is none.
+func Forget(l *fleet.Ledger, id fleet.ID) (*fleet.Ledger, *Changes, bool) {
+	after := Clone(l)
+	if !after.Forget(id) {
+		return nil, nil, false
+	}
+	return after, compare(l, after), true
+}
+
+func compare(before, after *fleet.Ledger) *Changes {
+	c := &Changes{Before: before, After: after}
+	c.Ledger = before.Identity != after.Identity || before.Epoch != after.Epoch || before.Settled != after.Settled ||
+		before.Version != after.Version || !slices.Equal(before.Past, after.Past)
+	for id, m := range after.Members {
+		if b := before.Members[id]; b == nil || lasting(b) != lasting(m) {
+			c.Members = append(c.Members, id)
+		}
+	}
+	for id := range before.Members {
+		if after.Members[id] == nil {
+			c.Removed = append(c.Removed, id)
+		}
+	}
+	for server, a := range after.Accounts {
+		b := before.Accounts[server]
+		if b == nil || b.Version != a.Version || !slices.Equal(b.Grants, a.Grants) {
+			c.Accounts = append(c.Accounts, server)
+		}
+	}
+	for server := range before.Accounts {
+		if after.Accounts[server] == nil {
+			c.Gone = append(c.Gone, server)
+		}
+	}
+	slices.Sort(c.Members)
+	slices.Sort(c.Removed)
+	slices.Sort(c.Accounts)
+	slices.Sort(c.Gone)
+	return c
+}
+
+// lasting returns a member without what each exchange may change.
+func lasting(m *fleet.Member) fleet.Member {
+	c := *m
+	c.Seen, c.Beats, c.Sequence, c.Sessions = time.Time{}, 0, 0, 0
+	c.Started = c.Started.UTC().Round(0) // without a monotonic clock's reading
+	return c
+}
+
+// Anything reports whether there is more to write than a beat.
+func (c *Changes) Anything() bool {
+	return c.Ledger || len(c.Members) > 0 || len(c.Removed) > 0 || len(c.Accounts) > 0 || len(c.Gone) > 0
+}
+
+// Concerned returns the proxies that should make an exchange before their next beat, except the one that made the changes: those that can
+// get places that they need, or else those that have places which somebody else needs; by ID.
+func (c *Changes) Concerned(by fleet.ID) []fleet.ID {
+	concerned := make(map[fleet.ID]bool)
+	for _, server := range c.Accounts {
+		wake(c.After.Accounts[server], concerned)
+	}
+	delete(concerned, by)
+	return slices.Sorted(maps.Keys(concerned))
+}
+
+// wake adds the proxies that a changed account concerns.
+func wake(a *fleet.Account, concerned map[fleet.ID]bool) {
+	short := func(g *fleet.Grant) bool { return g.Claim.Needs > g.Places }
+	granted, anyShort := 0, false
+	for i := range a.Grants {
+		granted += a.Grants[i].Places
+		anyShort = anyShort || short(&a.Grants[i])
+	}
+	if !anyShort {
+		return
+	}
+	if granted < a.Cap() {
+		for i := range a.Grants {
+			if short(&a.Grants[i]) {
+				concerned[a.Grants[i].Proxy] = true
+			}
+		}
+		return
+	}
+	fair := fleet.Fair(a)
+	for i := range a.Grants {
+		if a.Grants[i].Places > fair[i] {
+			concerned[a.Grants[i].Proxy] = true
+		}
+	}
+}
+
+// Members returns a ledger's members by name.
+func Members(l *fleet.Ledger) []fleet.Member {
+	members := make([]fleet.Member, 0, len(l.Members))
+	for _, m := range l.Members {
+		members = append(members, *m)
+	}
+	slices.SortFunc(members, func(a, b fleet.Member) int {
+		if c := strings.Compare(a.Name, b.Name); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.ID), string(b.ID))
+	})
+	return members
+}
+
+// Accounts returns a ledger's accounts by server.
+func Accounts(l *fleet.Ledger) []fleet.Account {
+	accounts := make([]fleet.Account, 0, len(l.Accounts))
+	for _, server := range slices.Sorted(maps.Keys(l.Accounts)) {
+		a := *l.Accounts[server]
+		a.Grants = slices.Clone(a.Grants)
+		accounts = append(accounts, a)
+	}
+	return accounts
+}

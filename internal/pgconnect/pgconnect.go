@@ -1,0 +1,46 @@
+// Package pgconnect has what the stores in PostgreSQL share: how they connect, and how they tell an outage from a refusal. It connects to
+// nothing itself.
+package pgconnect
+
+import (
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Timeout is how long connecting to one host may take, unless connect_timeout says otherwise.
+const Timeout = 5 * time.Second
+
+// ErrDSN repeats neither the value nor the driver's message, which may contain a password.
+var ErrDSN = errors.New("invalid database: use postgres://user:password@host:5432/name?sslmode=require, " +
+	"or host=... port=... user=... dbname=... (the password can also come from PGPASSWORD or ~/.pgpass; percent-encode special " +
+	"characters in a URL)")
+
+// Settle sets what the user has not set. application is the name under which the database shows the connection.
+func Settle(c *pgx.ConnConfig, application string) {
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = Timeout
+	}
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = application
+	}
+}
+
+// IsOutage reports whether an error says that the server cannot be reached: it is stopping, has crashed, is starting, or does not answer.
+func IsOutage(err error) bool {
+	var failure *pgconn.PgError
+	if errors.As(err, &failure) {
+		switch failure.Code {
+		case "57P01", "57P02", "57P03", "08000", "08003", "08006":
+			return true
+		}
+		return false
+	}
+	var network net.Error
+	return errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, &network) || pgconn.Timeout(err) ||
+		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}

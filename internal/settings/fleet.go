@@ -1,0 +1,105 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/value"
+)
+
+// FleetAuto is the value of [Settings.Fleet] for sharing servers' places wherever proxies share a database.
+const FleetAuto = "auto"
+
+// Never is the value of [Settings.GrantTimeout] for a proxy's places that stay its own until it is proven dead, or an operator says so.
+const Never = value.NoLimit
+
+const (
+	// mostPlaces is the most places of one server that a setting may name.
+	mostPlaces = 1 << 20
+	// leastGrantTimeout is longer than a proxy needs to notice that the ledger is away, and than the ledger's lease time.
+	leastGrantTimeout = 10 * time.Second
+
+	proxyNameAllowed    = "letters, digits, '.', '_' and '-', at most 128"
+	fleetAddressAllowed = "a URL such as https://10.0.0.5:9090"
+)
+
+var proxyName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+func checkProxyName(name string) error {
+	if !proxyName.MatchString(name) {
+		return value.Invalid("name", name, proxyNameAllowed)
+	}
+	return nil
+}
+
+// checkFleetAddress checks the URL of an admin API.
+func checkFleetAddress(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err == nil && u.User != nil:
+		return fmt.Errorf("invalid address %q: put no user or password into it, and the token into fleet-token", u.Redacted())
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", strings.Trim(u.Path, "/") != "", u.RawQuery != "", u.Fragment != "":
+		return value.Invalid("address", text, fleetAddressAllowed)
+	}
+	return nil
+}
+
+// Name returns the proxy's name: ProxyName, or the host's.
+func (s *Settings) Name() string {
+	if s.ProxyName != "" {
+		return s.ProxyName
+	}
+	host, err := os.Hostname()
+	if err != nil || !proxyName.MatchString(host) {
+		return "proxy"
+	}
+	return host
+}
+
+// checkFleet checks what settings about the fleet need of each other.
+func (l *loading) checkFleet() {
+	if l.settings.Fleet != Off {
+		return
+	}
+	for _, name := range []string{"grant-timeout", "grant-floor", "grant-share", "grant-without-database"} {
+		if l.sources[name] != "" {
+			l.warn("%sno effect: fleet is off", l.heads[name])
+		}
+	}
+}
+
+// orNever is a time span, or never, which is [Never].
+type orNever struct {
+	value.Value
+	p *time.Duration
+}
+
+const never = "never"
+
+// Allowed implements [value.Value].
+func (v orNever) Allowed() string { return v.Value.Allowed() + ", or " + never }
+
+// Text implements [value.Value].
+func (v orNever) Text() string {
+	if *v.p == Never {
+		return never
+	}
+	return v.Value.Text()
+}
+
+// Set implements [value.Value].
+func (v orNever) Set(text string) error {
+	if text == never {
+		*v.p = Never
+		return nil
+	}
+	if err := v.Value.Set(text); err != nil {
+		return errors.New(err.Error() + ", or " + never)
+	}
+	return nil
+}
