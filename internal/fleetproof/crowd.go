@@ -147,7 +147,9 @@ func (c *crowd) outcome(index int, o hunt.Outcome) {
 	if strings.HasPrefix(what, "dial:") {
 		what = "connection refused"
 	}
-	refusal := what == "connection refused" || o.Status == 503 || o.Code == frame.TryAgainLater || what == hunt.Reset || what == hunt.EndWithoutClose
+	trace := o.Trace()
+	begun := strings.Contains(trace, "received") // of the server
+	refusal := !begun && (what == "connection refused" || o.Status == 503 || o.Code == frame.TryAgainLater || what == hunt.Reset || what == hunt.EndWithoutClose)
 	e := c.excused[index]
 	within := !e.from.IsZero() && (e.to.IsZero() || time.Since(e.to) < grace)
 	if within && (refusal || !e.refusals) && o.Foreign+o.Lost+o.Twice == 0 {
@@ -158,7 +160,7 @@ func (c *crowd) outcome(index int, o hunt.Outcome) {
 		return
 	}
 	c.endings[what+": without a reason"]++
-	c.journal.violation("a session on a living proxy failed", strings.Split(strings.TrimSpace(o.Trace()), "\n"),
+	c.journal.violation("a session on a living proxy failed", strings.Split(strings.TrimSpace(trace), "\n"),
 		"proxy-%d, session %d: %s", index+1, o.Session, what)
 }
 
