@@ -10,9 +10,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
-// binary is the path of the wsbouncer that is tested: without the race detector, which makes it too slow for the stated times.
-var binary string
+// program is the path of the wsbouncer that is tested: without the race detector, which makes it too slow for the stated times.
+var program string
 
 func TestMain(m *testing.M) {
-	os.Exit(wstest.BuildAndRun(m, false, func(path string) { binary = path }))
+	os.Exit(wstest.BuildAndRun(m, false, func(path string) { program = path }))
 }

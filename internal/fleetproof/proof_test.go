@@ -15,7 +15,7 @@ import (
 // prove runs a short proof with the program as it is.
 func prove(t *testing.T, o Options) *Report {
 	t.Helper()
-	o.Binary = binary
+	o.Binary = program
 	o.Directory, o.Log = t.TempDir(), t.Output()
 	o.Slack = 20 * time.Second // other tests run at the same time
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
