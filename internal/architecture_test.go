@@ -102,6 +102,8 @@ var mayImport = map[string][]string{
 	"internal/fleet/postgres":         {"internal/fleet", "internal/fleet/change", "internal/pgconnect"},
 	"internal/fleet/sqlite":           {"internal/config/fileowner", "internal/fleet", "internal/fleet/change"},
 	"internal/fleet/storetest":        {"internal/fleet"},
+	"internal/fleet/agent":            {"internal/fleet"},
+	"internal/fleet/presence":         {"internal/config/fileowner", "internal/fleet"},
 
 	// For tests, demo and benchmarks.
 	"internal/proxyprocess": {"internal/api"},
@@ -116,6 +118,9 @@ var mayImport = map[string][]string{
 
 	"internal/failoverproof":     {"internal/admin/client", "internal/api", "internal/app", "internal/frame", "internal/handshake", "internal/hunt", "internal/profile", "internal/sim", "internal/speaker", "internal/spelling", "internal/stage"},
 	"internal/failoverproof/cmd": {"internal/failoverproof", "internal/profile"},
+
+	"internal/fleetproof":     {"internal/config/postgres/pgtest", "internal/fleet", "internal/frame", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/spelling"},
+	"internal/fleetproof/cmd": {"internal/fleetproof"},
 
 	"internal/load":        {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/secure", "internal/spelling", "internal/wav"},
 	"internal/load/report": {"internal/frame", "internal/load"},
