@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-failover demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover clean
+.PHONY: help licences build demo demo-failover demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -201,6 +201,9 @@ soak: ## Hold a million sessions through the proxy and check whose results reach
 
 failover: ## Kill, hang and drain servers 2,000 times under 300 sessions of each protocol, and check every chunk of audio (FAILOVER_FLAGS, e.g. '-protocol vosk -events 50')
 	$(GO) run ./internal/failoverproof/cmd $(FAILOVER_FLAGS)
+
+fleet: build ## Run three proxies on one PostgreSQL for ten minutes, kill, stop and cut them off, and count what servers see (FLEET_FLAGS, e.g. '-duration 1m -events kill,failover')
+	$(GO) run ./internal/fleetproof/cmd -wsbouncer bin/wsbouncer $(FLEET_FLAGS)
 
 conformance: build ## Run the Autobahn|Testsuite through the proxy (see conformance/README.md)
 	conformance/run

@@ -89,11 +89,14 @@ func TestTypesAreDescribed(t *testing.T) {
 		api.Access{},
 		api.Outcome{},
 		api.LogLevel{},
+		api.Fleet{},
 		api.History{},
 		api.SessionList{},
 		api.SessionDetail{},
 		api.Stats{},
 		api.TapEvent{},
+		api.UpgradeOrder{},
+		api.UpgradeStep{},
 	} {
 		compare(t, d, reflect.TypeOf(value), schema{Ref: "#/components/schemas/" + reflect.TypeOf(value).Name()}, reflect.TypeOf(value).Name())
 	}

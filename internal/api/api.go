@@ -20,6 +20,9 @@ const (
 	LogLevelPath  = "/api/v1/log/level"      // GET, PUT: LogLevel
 	ServicesPath  = "/api/v1/services"       // below it: /NAME/pause and /NAME/resume (POST)
 	BackendsPath  = "/api/v1/backends"       // below it: /NAME/recycle (POST)
+	UpgradePath   = "/api/v1/upgrade"        // POST: UpgradeOrder; a stream of UpgradeStep
+	TakeOverPath  = "/api/v1/take-over"      // POST on the admin socket with Upgrade: TakeOverProtocol; see internal/takeover
+	ProxiesPath   = "/api/v1/proxies"        // GET: Fleet; below it: /NAME or /ID (GET: Proxy), /ID/forget (POST)
 	ConfigPath    = "/api/v1/config"         // below it: the configuration, see internal/config/remote
 	OpenAPIPath   = "/api/v1/openapi.json"   // GET: the OpenAPI description of all of this
 	ChangeHeader  = "X-Wsbouncer-Change"     // every request that changes something has this header, or a JSON body
@@ -41,6 +44,7 @@ const (
 	KindRequest = "request"   // 400, 405, 408, 413, 415: the request is not understood
 	KindRefused = "refused"   // 401, 403, 429: the caller may not do this
 	KindUnknown = "not-found" // 404: no such session, service or backend
+	KindOther   = "other"     // 421: the request is for another proxy
 	KindState   = "state"     // 409: the thing is in a state in which this cannot be done
 	KindBusy    = "busy"      // 503: too many streams are open already
 	// KindInternal: 500, the proxy failed.
@@ -95,6 +99,9 @@ type Access struct {
 type Outcome struct {
 	Text     string `json:"text"`               // what was done, for people
 	Sessions int    `json:"sessions,omitempty"` // sessions or connections that are affected
+	// Proxies say what came of it at each proxy, and Missing are those that could not be asked, if it was for the whole fleet.
+	Proxies []ProxyOutcome `json:"proxies,omitempty"`
+	Missing []MissingProxy `json:"missing,omitempty"`
 }
 
 // LogLevel is the level of the log.

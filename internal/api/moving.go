@@ -15,14 +15,17 @@ type Moving struct {
 	// Replaced: a later order about the same backend or session took its place.
 	Replaced bool            `json:"replaced,omitempty"`
 	Sessions []MovingSession `json:"sessions"`
+	// Missing are proxies whose sessions are not in the list, in the answer of a whole fleet.
+	Missing []MissingProxy `json:"missing,omitempty"`
 }
 
 // MovingSession is what has come of an order to move one session.
 type MovingSession struct {
 	ID    string `json:"id"`
-	State string `json:"state"`         // waiting, moving, moved, not_moved or ended
-	To    string `json:"to,omitempty"`  // the backend that serves it now, if it has moved
-	Why   string `json:"why,omitempty"` // why it has not moved
+	Proxy string `json:"proxy,omitempty"` // that serves it, by name, in the answer of a whole fleet
+	State string `json:"state"`           // waiting, moving, moved, not_moved or ended
+	To    string `json:"to,omitempty"`    // the backend that serves it now, if it has moved
+	Why   string `json:"why,omitempty"`   // why it has not moved
 	// ReplayedSeconds is how much audio the next backend got again.
 	ReplayedSeconds float64 `json:"replayed_seconds"`
 }

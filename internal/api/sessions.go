@@ -21,7 +21,8 @@ var SessionStates = []string{
 
 // Session is one client's time with the proxy, or its wait for it.
 type Session struct {
-	ID         string `json:"id"` // unique, also across restarts and proxies
+	ID         string `json:"id"`              // unique, also across restarts and proxies
+	Proxy      string `json:"proxy,omitempty"` // that serves it, by name, in the answer of a whole fleet
 	Service    string `json:"service"`
 	Backend    string `json:"backend,omitempty"`    // that serves it, or served it last; empty while it waits for its first
 	Connection string `json:"connection,omitempty"` // the id of the backend's connection
@@ -81,6 +82,8 @@ type SessionList struct {
 	Sessions []Session `json:"sessions"`
 	Matched  int       `json:"matched"` // how many there are; more than in the list if the limit cut it off
 	Total    int       `json:"total"`   // sessions and waiting clients, whatever the filters
+	// Missing are proxies whose sessions are not in the list, in the answer of a whole fleet.
+	Missing []MissingProxy `json:"missing,omitempty"`
 }
 
 // SessionDetail is one session: GET /api/v1/sessions/ID.

@@ -9,6 +9,8 @@ type Stats struct {
 	// Draining: the end of the process has begun: it is not ready. Drain says how far it has come.
 	Draining bool   `json:"draining"`
 	Drain    *Drain `json:"drain,omitempty"`
+	// Fleet is the proxies that share servers' caps with this one. If it is whole, all numbers are the sums of those of all proxies.
+	Fleet *Fleet `json:"fleet,omitempty"`
 	// InternalErrors counts panics that ended no more than a session or a connection: mistakes in the proxy.
 	InternalErrors uint64 `json:"internal_errors"`
 	// Shortages say what the process cannot do at present because something is short on its machine, such as file descriptors: accept
@@ -120,6 +122,8 @@ type Backend struct {
 	// those whose service has a stall-timeout.
 	LagSeconds       float64 `json:"lag_seconds,omitempty"`
 	MedianLagSeconds float64 `json:"median_lag_seconds,omitempty"`
+	// Proxies are the parts of the proxies, in the statistics of a whole fleet.
+	Proxies []BackendPart `json:"proxies,omitempty"`
 }
 
 // Health is a backend's health. The times are those of the last change.

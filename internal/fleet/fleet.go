@@ -15,6 +15,9 @@
 //   - The ledger belongs to an [Epoch]. A new one begins when the database is not the one that the grants were made under (it was
 //     restarted, or failed over and may have forgotten the last commits), or when a report names an epoch that the ledger has never had.
 //     Until all known proxies have said in the new epoch what they hold, and one lease time has passed, nothing is granted or reclaimed.
+//   - A proxy that has seen more of the ledger than a new epoch began with names the others that it knew: they are known proxies, too.
+//   - The ledger keeps the sequence numbers of the last proxies that left or were forgotten, so that a report that was under way
+//     cannot bring them back.
 //   - The places of a proxy that is not seen any more stay charged until it is proven dead, an operator says so ([Store.Forget]), or the
 //     grant time-out has passed, if there is one. Liveness and elapsed times are judged by observers' monotonic clocks, never by a
 //     wall clock, so clocks may be wrong and jump.
@@ -78,7 +81,7 @@ type Member struct {
 
 // Claim is what one proxy says about one server. All numbers are of connections, which are places.
 type Claim struct {
-	Cap int // of its configuration
+	Cap int // of its configuration; 0 if the proxy takes no more places there: it drains, or has the server no more
 	// Holds is the most that it may have at this moment and until it gets an answer: its limit, or what it still uses if that is more.
 	Holds int
 	Needs int // what sessions use, and what clients wait for
@@ -87,7 +90,7 @@ type Claim struct {
 	Wants   int // Needs, and what it would like to keep warm for clients to come
 	// Waited is how many whole seconds its longest waiting client has waited; it decides between equals.
 	Waited int
-	Floor  int     // places that are kept for the proxy even if it does not want them
+	Floor  int     // places that are kept for the proxy even if it does not need them
 	Share  float64 // its weight when places are short; 0 counts as 1
 }
 
@@ -100,8 +103,10 @@ type Grant struct {
 
 // Account is what the ledger has of one server.
 type Account struct {
-	Server  string // as config.ServerOf
-	Version int64  // the ledger's version when the account last changed
+	Server string // as config.ServerOf
+	// Version is the ledger's version when the account last changed so that others must know: somebody is or was short of places, places
+	// became free, more are granted than there are, or the cap is another.
+	Version int64
 	Grants  []Grant
 }
 
@@ -109,33 +114,57 @@ type Account struct {
 type Report struct {
 	ID       ID
 	Sequence uint64 // higher than that of each report before
-	Epoch    Epoch  // in which its grants were made; empty for a proxy that has never had an answer
-	Version  int64  // the ledger's version that its last answer had
+	Epoch    Epoch  // the last one that the proxy has heard of; empty if it has never had an answer
+	Version  int64  // the ledger's version that the last answer had which brought accounts
 	// Settle says that the proxy has watched the epoch for a lease time.
 	Settle bool
 	// Whole says that Claims has all servers at which the proxy holds or wants something. Otherwise it has those that have changed.
 	Whole  bool
 	Claims map[string]Claim // by server; the zero Claim gives up everything there
-	Dead   []ID             // proxies that are proven dead, or whose grant time-out has passed
-	Leaves bool             // the proxy ends: it has no connections any more
-	About  Member           // what it says of itself; ID, Seen, Beats, Epoch and Sequence are the store's business
+	// Others are the other proxies that this one knew before the epoch began, if the ledger has asked for them with [Answer.Lost].
+	Others []Member
+	Unseen []ID    // proxies that this one suspects; no free places are kept for them
+	Dead   []Death // proxies whose places are to be free
+	Leaves bool    // the proxy ends: it has no connections any more
+	About  Member  // what it says of itself; ID, Seen, Beats, Epoch and Sequence are the store's business
+}
+
+// Quiet reports whether the report changes nothing but what its proxy says of itself, its beats and its sequence number, as long as the
+// ledger's epoch and version are the report's and its proxy is a member that has said in this epoch what it holds. A store may then answer
+// with epoch, version, frozen, settled and members alone.
+func (r *Report) Quiet() bool {
+	return !r.Settle && !r.Whole && !r.Leaves && len(r.Claims) == 0 && len(r.Dead) == 0 && len(r.Others) == 0
+}
+
+// All reports whether an exchange needs all accounts, rather than those that the report names or that have changed since its version. If
+// the report's epoch or the database's identity is not the ledger's, it needs none.
+func (r *Report) All() bool { return r.Whole || r.Leaves || len(r.Dead) > 0 }
+
+// Death says that a proxy is to be taken for dead.
+type Death struct {
+	ID ID
+	// Proven: its process has ended. Otherwise its grant time-out has passed, which holds only if it has made no exchange after Beats.
+	Proven bool
+	Beats  uint64
 }
 
 // Answer is what a proxy learns in an exchange.
 type Answer struct {
 	Epoch   Epoch
 	Version int64
-	// Frozen: nothing is granted or reclaimed, since not all proxies have said in this epoch what they hold. Missing are those.
+	// Frozen: nothing is granted or reclaimed, since not all proxies have said in this epoch what they hold, or the epoch is not settled.
+	// Missing are those that have not.
 	Frozen  bool
 	Settled bool
 	Missing []ID
-	// Again: the ledger has nothing of this proxy in this epoch, so the next report must be whole. Forgotten: it was taken for dead, and
-	// its places may be others' by now.
-	Again, Forgotten bool
+	// Again: the ledger does not know in this epoch what this proxy holds, so the next report must be whole. Forgotten: it was taken for
+	// dead, and its places may be others' by now. Lost: the proxy has seen more of the ledger than there still is, so the next report must
+	// also name the others that it knew.
+	Again, Forgotten, Lost bool
 	// Stale: a later report has arrived before this one, which changed nothing.
 	Stale    bool
-	Accounts []Account // those that have changed since the report's Version; all for a whole report
-	// Members are all proxies.
+	Accounts []Account // those that the report names or that have changed since its version; all for a whole report
+	// Members are all proxies. A store may leave them out (nil) if the version is the report's and all have been seen lately.
 	Members []Member
 }
 

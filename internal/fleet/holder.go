@@ -1,10 +1,17 @@
 package fleet
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// soonest is the least time between two exchanges that [Holder.Due] asks for.
+const soonest = 100 * time.Millisecond
 
 // Usage is how a proxy's pools use one server at this moment.
 type Usage struct {
-	Cap  int // of the configuration
+	Cap  int // of the configuration; 0 if the server is not in it any more
 	Used int // connections that count against the cap: dialing, idle, leased, resetting and retiring
 	// Needs, Waiting, Wants and Waited are those of a [Claim].
 	Needs, Waiting, Wants, Waited int
@@ -17,49 +24,366 @@ type HolderOptions struct {
 	Share float64 // of each claim
 	// Timeout is after how long the places of a proxy that is not seen are taken from it; 0 for never.
 	Timeout time.Duration
+	// Without is how many places of each server the proxy may use before its first answer. They may be others', too.
+	Without int
 }
 
-// Holder is one proxy's side of the protocol: what it may use of each server. It is owned by one goroutine.
+// Holder is one proxy's side of the protocol: what it may use of each server. It is owned by one goroutine, which repeats:
 //
-//	h.Use(...) for each server; r := h.Report(now); a, err := store.Exchange(ctx, r); h.Answered(r, a, asked, now) or h.Failed(r, now);
-//	then the limits of all servers go to the pools
-type Holder struct{}
+//	usage is read from the pools, which have the limits of the last round by now
+//	h.Use(server, usage) for each server
+//	r := h.Report(now); the agent fills r.About
+//	the limits of all servers go to the pools, since Report may have lowered some
+//	a, err := store.Exchange(ctx, r); h.Answered(r, a, asked, now) or h.Failed(r, now)
+//	the limits of all servers go to the pools
+//
+// The pools must never have more connections than the limit that they have, or than they had when the limit was lowered below that.
+type Holder struct {
+	o        HolderOptions
+	sequence uint64
+	epoch    Epoch // empty before the first answer
+	version  int64
+	whole    bool // the next report has to be whole
+	frozen   bool
+	settled  bool
+	watched  Instant // since when the epoch is watched
+	asked    Instant // when the last report was sent that was answered
+	pending  uint64  // the sequence number of the report that is under way; 0 if none is
+	failed   bool    // the last report had no answer
+	drains   bool
+	leaves   bool
+	lost     []Member // those that are to be named to a ledger that has lost them
+
+	servers map[string]*holding
+	members map[ID]*observed
+	dead    map[ID]bool // proven
+}
+
+// holding is what a holder has at one server.
+type holding struct {
+	usage   Usage
+	current bool // Use has been called since the last report
+	holds   int  // the most that the pools may have, as of the last Use
+	granted int  // the ledger has at least this, whichever reports arrive
+	limit   int  // of the pools; at most granted
+	told    Claim
+	dirty   bool // the ledger may not have what was told
+	account *Account
+	short   bool // a proxy needs places there
+}
+
+// observed is what a holder sees of another proxy.
+type observed struct {
+	Member
+	unseen time.Duration // how long it has been watched without an exchange
+	hint   time.Duration // the same by the store's clock, which may be wrong
+}
 
 // NewHolder returns a holder that holds nothing.
-func NewHolder(o HolderOptions) *Holder { panic("not written yet") }
+func NewHolder(o HolderOptions) *Holder {
+	return &Holder{o: o, whole: true, servers: make(map[string]*holding), members: make(map[ID]*observed), dead: make(map[ID]bool)}
+}
 
 // Use says how the pools use a server at this moment. It is called for each server of the configuration before each report, and for
-// each that is not in it any more until nothing is used there.
-func (h *Holder) Use(server string, u Usage) { panic("not written yet") }
+// each that is not in it any more until nothing is used there. The usage must have been read after the last limits went to the pools.
+func (h *Holder) Use(server string, u Usage) {
+	s := h.servers[server]
+	if s == nil {
+		s = &holding{dirty: true}
+		if h.epoch == "" {
+			s.granted = min(h.o.Without, u.Cap)
+			s.limit = s.granted
+		}
+		h.servers[server] = s
+	}
+	h.use(s, u)
+}
 
-// Report returns the next report. It lowers limits first where the ledger is to get places back.
-func (h *Holder) Report(now Instant) *Report { panic("not written yet") }
+func (h *Holder) use(s *holding, u Usage) {
+	s.usage, s.current = u, true
+	s.holds = max(s.limit, u.Used)
+	if guards.off(guardUsed) {
+		s.holds = s.limit
+	}
+}
+
+// Drain says that the proxy takes no more clients: it gives back all places but those that its sessions use.
+func (h *Holder) Drain() { h.drains = true }
+
+// Leave says that the proxy ends. The first report after this for which all pools are empty removes it from the ledger.
+func (h *Holder) Leave() {
+	h.drains, h.leaves = true, true
+	for _, s := range h.servers {
+		s.limit = 0
+	}
+}
+
+// Report returns the next report, and lowers limits where the ledger is to get places back.
+func (h *Holder) Report(now Instant) *Report {
+	h.sequence++
+	h.pending = h.sequence
+	r := &Report{ID: h.o.ID, Sequence: h.sequence, Epoch: h.epoch, Version: h.version, Whole: h.whole, Claims: make(map[string]Claim)}
+	empty := true
+	for server, s := range h.servers {
+		if !s.current {
+			// It is gone from the configuration, and nothing is used there. What was its limit until now counts for the last time.
+			h.use(s, Usage{})
+		}
+		s.current = false
+		empty = empty && s.holds == 0
+		c := h.claim(s)
+		if h.whole || h.tells(s, c) {
+			if !h.whole || c != (Claim{}) {
+				r.Claims[server] = c
+			}
+			if !guards.off(guardGranted) {
+				s.granted = min(s.granted, c.Holds)
+			}
+		}
+		h.aim(s, now)
+	}
+	r.Leaves = h.leaves && empty
+	if !h.whole {
+		r.Settle = !h.settled && h.watched+Instant(Lease) <= now
+	} else {
+		r.Others = h.lost
+	}
+	for _, id := range slices.Sorted(maps.Keys(h.members)) {
+		m := h.members[id]
+		switch {
+		case h.dead[id]:
+			r.Dead = append(r.Dead, Death{ID: id, Proven: true, Beats: m.Beats})
+		case h.o.Timeout > 0 && m.unseen >= h.o.Timeout:
+			r.Dead = append(r.Dead, Death{ID: id, Beats: m.Beats})
+		}
+		if m.suspect() {
+			r.Unseen = append(r.Unseen, id)
+		}
+	}
+	return r
+}
+
+// claim returns what the proxy says about a server.
+func (h *Holder) claim(s *holding) Claim {
+	u := s.usage
+	c := Claim{Cap: u.Cap, Holds: s.holds, Needs: u.Needs, Waiting: u.Waiting, Wants: max(u.Wants, u.Needs), Waited: u.Waited}
+	if h.drains {
+		c.Cap, c.Wants = 0, c.Needs
+	}
+	if c == (Claim{}) {
+		return c
+	}
+	if c.Cap > 0 {
+		c.Floor = h.o.Floor
+	}
+	c.Share = h.o.Share
+	return c
+}
+
+// tells reports whether a claim is worth telling: others or this proxy need it to be known. Small changes that matter to nobody are not.
+func (h *Holder) tells(s *holding, c Claim) bool {
+	t := s.told
+	switch {
+	case s.dirty, c.Holds < s.granted, c.Cap != t.Cap, c.Floor != t.Floor, c.Share != t.Share:
+		return true
+	case c.Needs > s.granted:
+		return c.Needs != t.Needs || c.Wants != t.Wants || c.Waited != t.Waited
+	case t.Needs > s.granted:
+		return true
+	case c.Wants > s.granted:
+		return t.Wants <= s.granted || differs(c.Wants, t.Wants)
+	case t.Wants > s.granted:
+		return true
+	}
+	return s.short && (differs(c.Needs, t.Needs) || differs(c.Wants, t.Wants))
+}
+
+// differs reports whether two numbers differ by more than an eighth.
+func differs(a, b int) bool {
+	d := a - b
+	return 8*max(d, -d) > b
+}
+
+// aim sets a limit to what is fair, within what is granted.
+func (h *Holder) aim(s *holding, now Instant) {
+	s.short = false
+	limit := min(s.limit, s.granted)
+	if s.account != nil && !h.frozen && !h.whole {
+		view := s.account.clone()
+		view.set(h.o.ID, s.granted, h.claim(s))
+		if i := view.index(h.o.ID); i >= 0 {
+			unseen := h.unseen()
+			limit = min(s.granted, fair(&view, unseen)[i])
+			s.short = view.short(unseen)
+		}
+	}
+	if h.drains || s.usage.Cap == 0 && h.epoch != "" {
+		limit = min(limit, s.usage.Needs)
+	}
+	if at, ok := h.Expired(); ok && at <= now && !guards.off(guardTimeout) {
+		limit = min(limit, s.usage.Used)
+	}
+	if h.leaves {
+		limit = 0
+	}
+	s.limit = limit
+}
+
+// unseen returns the proxies for which no places are kept.
+func (h *Holder) unseen() map[ID]bool {
+	var ids map[ID]bool
+	for id, m := range h.members {
+		if m.suspect() {
+			if ids == nil {
+				ids = make(map[ID]bool)
+			}
+			ids[id] = true
+		}
+	}
+	return ids
+}
 
 // Answered takes an answer in. asked is when the report was sent: what the answer says holds from then on.
-func (h *Holder) Answered(r *Report, a *Answer, asked, now Instant) { panic("not written yet") }
+func (h *Holder) Answered(r *Report, a *Answer, asked, now Instant) {
+	if r.Sequence != h.pending && !guards.off(guardAnswered) {
+		return
+	}
+	if a.Stale {
+		h.Failed(r, now)
+		return
+	}
+	h.pending, h.failed = 0, false
+	if a.Lost {
+		h.remember()
+	}
+	if a.Epoch != h.epoch {
+		h.frozen = h.epoch != ""
+		h.epoch, h.watched = a.Epoch, now
+		clear(h.members)
+	}
+	h.observe(a.Members, asked)
+	h.asked, h.settled = asked, a.Settled
+	if a.Again {
+		h.whole, h.frozen = true, true
+		for _, s := range h.servers {
+			if a.Forgotten && !guards.off(guardForgot) {
+				s.limit = min(s.limit, s.usage.Used)
+			}
+			h.aim(s, now)
+		}
+		return
+	}
+
+	thawed := h.frozen && !a.Frozen
+	h.whole, h.frozen, h.version = false, a.Frozen, a.Version
+	if r.Whole {
+		h.lost = nil
+	}
+	accounts := make(map[string]*Account, len(a.Accounts))
+	for i := range a.Accounts {
+		accounts[a.Accounts[i].Server] = &a.Accounts[i]
+	}
+	for server, s := range h.servers {
+		account := accounts[server]
+		c, named := r.Claims[server]
+		if r.Whole && !named {
+			c, named = Claim{}, s.told != (Claim{}) || s.usage == (Usage{})
+		}
+		if named {
+			s.told, s.dirty = c, false
+		}
+		if account != nil || r.Whole || named {
+			s.account, s.granted = account, account.places(h.o.ID)
+		}
+		if s.told == (Claim{}) && s.granted == 0 && s.usage == (Usage{}) {
+			delete(h.servers, server)
+			continue
+		}
+		s.dirty = s.dirty || thawed
+		h.aim(s, now)
+	}
+}
 
 // Failed says that a report may or may not have arrived.
-func (h *Holder) Failed(r *Report, now Instant) { panic("not written yet") }
+func (h *Holder) Failed(r *Report, now Instant) {
+	if r.Sequence != h.pending {
+		return
+	}
+	h.pending, h.failed = 0, true
+	for server, s := range h.servers {
+		if _, named := r.Claims[server]; named || r.Whole {
+			s.dirty = true
+		}
+		h.aim(s, now)
+	}
+}
+
+// remember keeps the other proxies that the holder knows, to name them to the ledger.
+func (h *Holder) remember() {
+	known := make(map[ID]bool)
+	for i := range h.lost {
+		known[h.lost[i].ID] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(h.members)) {
+		if !known[id] && !h.dead[id] {
+			h.lost = append(h.lost, h.members[id].Member)
+		}
+	}
+}
 
 // Limit returns how many connections the proxy may have to the server.
-func (h *Holder) Limit(server string) int { panic("not written yet") }
+func (h *Holder) Limit(server string) int {
+	if s := h.servers[server]; s != nil {
+		return s.limit
+	}
+	return 0
+}
+
+// Limits returns the limits of all servers.
+func (h *Holder) Limits() map[string]int {
+	limits := make(map[string]int, len(h.servers))
+	for server, s := range h.servers {
+		limits[server] = s.limit
+	}
+	return limits
+}
+
+// Frozen reports whether the ledger grants nothing, as far as the holder knows.
+func (h *Holder) Frozen() bool { return h.frozen }
 
 // Due reports whether the next exchange is to be made at once, rather than at the next beat: places can be given back that others wait
-// for, or clients wait for places.
-func (h *Holder) Due(now Instant) bool { panic("not written yet") }
+// for, or clients wait for places. It is false for a tenth of a second after an exchange, and after a failed one until the next succeeds.
+func (h *Holder) Due(now Instant) bool {
+	if h.pending != 0 || h.failed || now < h.asked+Instant(soonest) {
+		return false
+	}
+	if h.whole {
+		return true
+	}
+	for _, s := range h.servers {
+		c := h.claim(s)
+		if s.short && c.Holds < s.granted || c.Needs > s.granted && (s.dirty || c.Needs > s.told.Needs) {
+			return true
+		}
+	}
+	return false
+}
 
 // Expired returns when, without an answer by then, others may take this proxy's places, so that no connection may be dialed after it;
 // ok is false if they never do.
-func (h *Holder) Expired() (at Instant, ok bool) { panic("not written yet") }
-
-// Suspect is a proxy that has made no exchange for some time, as this one has observed it.
-type Suspect struct {
-	Member Member
-	Unseen time.Duration
+func (h *Holder) Expired() (at Instant, ok bool) {
+	if h.o.Timeout <= 0 || h.epoch == "" {
+		return 0, false
+	}
+	// Clocks that do not jump still run at different speeds.
+	return h.asked + Instant(h.o.Timeout-h.o.Timeout/200), true
 }
 
-// Suspects returns the proxies that have not been seen for longer than [Unseen].
-func (h *Holder) Suspects(now Instant) []Suspect { panic("not written yet") }
-
-// Died says that a proxy is proven dead. The next report says so to the ledger.
-func (h *Holder) Died(id ID) { panic("not written yet") }
+// Expire lowers the limits if [Holder.Expired] has passed.
+func (h *Holder) Expire(now Instant) {
+	if at, ok := h.Expired(); ok && at <= now {
+		for _, s := range h.servers {
+			h.aim(s, now)
+		}
+	}
+}

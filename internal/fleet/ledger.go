@@ -1,28 +1,338 @@
 package fleet
 
+import (
+	"maps"
+	"slices"
+)
+
+const (
+	// pastEpochs is how many epochs before this one a ledger keeps. A report that names an older one makes a new epoch begin, which costs
+	// a lease time and is safe.
+	pastEpochs = 32
+	// keptDeparted is how many of the last proxies that left or were forgotten a ledger keeps.
+	keptDeparted = 128
+)
+
+// PastEpoch is an epoch before the ledger's.
+type PastEpoch struct {
+	Epoch Epoch
+	// Version is the last one of the epoch that the ledger knows of. It is -1 for an epoch that was found in a report alone.
+	Version int64
+}
+
+// Departed is a proxy that left, or was forgotten or proven dead.
+type Departed struct {
+	ID       ID
+	Sequence uint64 // of its last report
+}
+
 // Ledger is what a store keeps, or the part of it that one exchange needs: all members, and the accounts that the report names or that
-// have changed since its version. A store loads it under a lock, calls [Ledger.Exchange] or [Ledger.Forget], and writes what has changed
-// in the same transaction.
+// have changed since its version, or all accounts ([Report.All]). A store loads it under a lock, calls [Ledger.Exchange] or
+// [Ledger.Forget], and writes what has changed in the same transaction.
 type Ledger struct {
-	Identity string  // of the database process that last kept it; empty before the first exchange
-	Epoch    Epoch   // empty before the first exchange
-	Past     []Epoch // the latest ones before it
+	// Identity is that of the database process that last kept the ledger; empty before the first exchange. A store that replaces a
+	// ledger that it has lost puts another text there, so that the first epoch begins frozen.
+	Identity string
+	Epoch    Epoch       // empty before the first exchange
+	Past     []PastEpoch // the latest ones before it, the latest last
+	Departed []Departed  // the latest last
 	// Settled: a lease time has passed in this epoch. The first epoch of a ledger is settled from the beginning.
 	Settled  bool
-	Version  int64 // goes up with each change
+	Version  int64 // goes up with each change that others must know of
 	Members  map[ID]*Member
 	Accounts map[string]*Account // by server
 }
 
+// exchange is the work of one call of [Ledger.Exchange] or [Ledger.Forget].
+type exchange struct {
+	*Ledger
+	unseen  map[ID]bool
+	before  map[string]Account // what accounts were that have been touched
+	changed bool               // the version is to go up
+}
+
 // Exchange carries out a report. identity is that of the database process that keeps the ledger now, and fresh is an epoch that
 // has never been, for the case that one begins.
-func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer { panic("not written yet") }
+func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
+	if !guards.off(guardSequence) && r.Sequence <= l.sequence(r.ID) {
+		return &Answer{Epoch: l.Epoch, Version: l.Version, Stale: true}
+	}
+	x := &exchange{Ledger: l, unseen: make(map[ID]bool), before: make(map[string]Account)}
+	for _, id := range r.Unseen {
+		x.unseen[id] = id != r.ID
+	}
+	lost := x.enter(r, identity, fresh)
+
+	m, departed := l.Members[r.ID], l.departed(r.ID) >= 0
+	joins := m == nil
+	if joins {
+		m = &Member{ID: r.ID}
+		l.Members[r.ID] = m
+		x.changed = true
+	}
+	m.Sequence = r.Sequence
+	m.Beats++
+	x.about(m, r.About)
+
+	for _, d := range r.Dead {
+		if other := l.Members[d.ID]; d.ID != r.ID && other != nil && (d.Proven || d.Beats == other.Beats) {
+			x.remove(d.ID)
+		}
+	}
+	a := &Answer{}
+	switch {
+	case r.Leaves:
+		x.remove(r.ID)
+	case r.Epoch != "" && r.Epoch != l.Epoch:
+		// What it says belongs to another epoch. Whatever the ledger has of it, it may hold something else.
+		if !guards.off(guardEpoch) {
+			x.unbook(m)
+		}
+		a.Again, a.Lost, a.Forgotten = true, lost, departed
+	case !r.Whole && m.Epoch != l.Epoch:
+		a.Again, a.Forgotten = true, departed || joins
+	case joins && r.Epoch != "":
+		// It was forgotten, and this report may have been sent before that.
+		a.Again, a.Forgotten = true, true
+	default:
+		x.book(m, r)
+	}
+
+	a.Missing = l.missing()
+	a.Frozen = !l.Settled || len(a.Missing) > 0
+	if guards.off(guardFrozen) {
+		a.Frozen = false
+	}
+	if !a.Again && !r.Leaves {
+		for server, account := range l.Accounts {
+			_, named := r.Claims[server]
+			_, touched := x.before[server]
+			if !named && !touched && !r.Whole && account.Version <= r.Version {
+				continue
+			}
+			if !a.Frozen {
+				x.grow(account, r.ID)
+			}
+			a.Accounts = append(a.Accounts, Account{Server: server})
+		}
+	}
+	x.finish()
+	for i := range a.Accounts {
+		a.Accounts[i] = l.Accounts[a.Accounts[i].Server].clone()
+	}
+	slices.SortFunc(a.Accounts, func(a, b Account) int { return compareText(a.Server, b.Server) })
+	a.Epoch, a.Version, a.Settled = l.Epoch, l.Version, l.Settled
+	a.Members = l.members()
+	return a
+}
 
 // Forget removes a member and its grants, and reports whether there was one.
-func (l *Ledger) Forget(id ID) bool { panic("not written yet") }
+func (l *Ledger) Forget(id ID) bool {
+	if l.Members[id] == nil {
+		return false
+	}
+	x := &exchange{Ledger: l, before: make(map[string]Account)}
+	x.remove(id)
+	x.finish()
+	return true
+}
 
-// Cap returns how many places the server has: the least that any proxy with a grant or claim there knows.
-func (a *Account) Cap() int { panic("not written yet") }
+// enter begins a new epoch if there has to be one. lost: the report's proxy has seen more of its epoch than the ledger has.
+func (x *exchange) enter(r *Report, identity string, fresh Epoch) (lost bool) {
+	past := slices.IndexFunc(x.Past, func(p PastEpoch) bool { return p.Epoch == r.Epoch })
+	stranger := r.Epoch != "" && r.Epoch != x.Epoch && past < 0
+	virgin := x.Epoch == ""
+	if virgin || (identity != x.Identity && !guards.off(guardIdentity)) || (stranger && !guards.off(guardStranger)) {
+		if !virgin {
+			x.Past = append(x.Past, PastEpoch{x.Epoch, x.Version})
+		}
+		if stranger {
+			x.Past = append(x.Past, PastEpoch{r.Epoch, -1})
+		}
+		x.Past = slices.Clone(x.Past[max(0, len(x.Past)-pastEpochs):])
+		x.Settled = virgin && r.Epoch == "" && x.Identity == ""
+		x.Epoch, x.changed = fresh, true
+		if guards.off(guardLease) {
+			x.Settled = true
+		}
+	}
+	x.Identity = identity
+	if r.Epoch == "" || r.Epoch == x.Epoch || guards.off(guardOthers) {
+		return false
+	}
+	past = slices.IndexFunc(x.Past, func(p PastEpoch) bool { return p.Epoch == r.Epoch })
+	return past < 0 || r.Version > x.Past[past].Version
+}
 
-// Granted returns how many places all proxies have together.
-func (a *Account) Granted() int { panic("not written yet") }
+// about takes over what a proxy says of itself.
+func (x *exchange) about(m *Member, about Member) {
+	said := about
+	said.ID, said.Seen, said.Beats, said.Epoch, said.Sequence = m.ID, m.Seen, m.Beats, m.Epoch, m.Sequence
+	said.Started = about.Started.Round(0).UTC()
+	was := *m
+	was.Started, was.Sessions = was.Started.Round(0).UTC(), said.Sessions
+	if was != said {
+		x.changed = true
+	}
+	*m = said
+}
+
+// unbook says that the ledger does not know what a proxy holds.
+func (x *exchange) unbook(m *Member) {
+	if m.Epoch != "" {
+		m.Epoch, x.changed = "", true
+	}
+}
+
+// book takes over a report's claims.
+func (x *exchange) book(m *Member, r *Report) {
+	if m.Epoch != x.Epoch {
+		m.Epoch, x.changed = x.Epoch, true
+		for i := range r.Others {
+			o := r.Others[i]
+			if x.Members[o.ID] != nil || x.departed(o.ID) >= 0 {
+				continue
+			}
+			o.Epoch, o.Sequence, o.Beats = "", 0, 0
+			x.Members[o.ID] = &o
+		}
+	}
+	if i := x.departed(m.ID); i >= 0 {
+		x.Departed, x.changed = slices.Delete(slices.Clone(x.Departed), i, i+1), true
+	}
+	if r.Settle && !x.Settled {
+		x.Settled, x.changed = true, true
+	}
+	if r.Whole {
+		for server, a := range x.Accounts {
+			if _, named := r.Claims[server]; !named && a.index(m.ID) >= 0 {
+				x.touch(a).set(m.ID, 0, Claim{})
+			}
+		}
+	}
+	for server, c := range r.Claims {
+		a := x.Accounts[server]
+		if a == nil {
+			if c == (Claim{}) {
+				continue
+			}
+			a = &Account{Server: server}
+			x.Accounts[server] = a
+		}
+		x.touch(a).set(m.ID, c.Holds, c)
+	}
+}
+
+// grow gives a proxy what is free of the places that are fair for it.
+func (x *exchange) grow(a *Account, id ID) {
+	i := a.index(id)
+	if i < 0 {
+		return
+	}
+	free := a.Cap() - a.Granted()
+	if guards.off(guardFree) {
+		free = a.Cap() - a.Grants[i].Places
+	}
+	if free <= 0 {
+		return
+	}
+	if more := min(free, fair(a, x.unseen)[i]-a.Grants[i].Places); more > 0 {
+		x.touch(a)
+		a.Grants[i].Places += more
+	}
+}
+
+// remove removes a member and its grants.
+func (x *exchange) remove(id ID) {
+	for _, a := range x.Accounts {
+		if a.index(id) >= 0 {
+			x.touch(a).set(id, 0, Claim{})
+		}
+	}
+	if i := x.departed(id); i >= 0 {
+		x.Departed = slices.Delete(slices.Clone(x.Departed), i, i+1)
+	}
+	x.Departed = append(slices.Clone(x.Departed[max(0, len(x.Departed)+1-keptDeparted):]), Departed{id, x.Members[id].Sequence})
+	delete(x.Members, id)
+	x.changed = true
+}
+
+// touch must be called before an account is changed, and returns it.
+func (x *exchange) touch(a *Account) *Account {
+	if _, touched := x.before[a.Server]; !touched {
+		x.before[a.Server] = a.clone()
+	}
+	return a
+}
+
+// finish gives the ledger, and the accounts that have changed so that others must know, a new version.
+func (x *exchange) finish() {
+	var tell []*Account
+	for server, before := range x.before {
+		a := x.Accounts[server]
+		if slices.Equal(before.Grants, a.Grants) {
+			continue
+		}
+		if before.Granted() > a.Granted() || a.Granted() > a.Cap() || before.Cap() != a.Cap() || before.short(nil) || a.short(nil) {
+			tell = append(tell, a)
+			x.changed = true
+		}
+	}
+	if x.changed {
+		x.Version++
+	}
+	for _, a := range tell {
+		a.Version = x.Version
+	}
+}
+
+// sequence returns the sequence number of a proxy's last report; 0 if the ledger knows of none.
+func (l *Ledger) sequence(id ID) uint64 {
+	n := uint64(0)
+	if m := l.Members[id]; m != nil {
+		n = m.Sequence
+	}
+	if i := l.departed(id); i >= 0 && !guards.off(guardDeparted) {
+		n = max(n, l.Departed[i].Sequence)
+	}
+	return n
+}
+
+// departed returns the index of a proxy among those that left; -1 if it did not.
+func (l *Ledger) departed(id ID) int {
+	return slices.IndexFunc(l.Departed, func(d Departed) bool { return d.ID == id })
+}
+
+// missing returns the members that have not said in this epoch what they hold, by ID.
+func (l *Ledger) missing() []ID {
+	if guards.off(guardMissing) {
+		return nil
+	}
+	var ids []ID
+	for id, m := range l.Members {
+		if m.Epoch != l.Epoch {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// members returns copies of all members, by ID.
+func (l *Ledger) members() []Member {
+	all := make([]Member, 0, len(l.Members))
+	for _, id := range slices.Sorted(maps.Keys(l.Members)) {
+		all = append(all, *l.Members[id])
+	}
+	return all
+}
+
+func compareText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

@@ -25,15 +25,15 @@ func (s *Services) SetGrants(grants map[string]int) {
 			case m.server != key: // it is found under another key, too
 			case s.stays(m):
 				staying = append(staying, m)
-			default:
+			default: // it gets no more than it has, so that what those that stay may use is known
+				book := m.Stats()
+				m.grant = min(s.grants[m.server], book.Used()+m.taken)
 				m.Set(s.sizes(m))
 			}
 		}
 	}
 	for _, m := range staying { // after the others, since what these may use is taken from them
-		if s.desired != nil {
-			m.taken = s.takenFrom(m)
-		}
+		m.grant, m.taken = s.grants[m.server], s.takenFrom(m)
 		m.Set(s.sizes(m))
 	}
 }
@@ -69,7 +69,7 @@ func (s *Services) allowed(m *member) int {
 	if s.grants == nil {
 		return m.plan.Connections
 	}
-	return min(m.plan.Connections, s.grants[m.server])
+	return min(m.plan.Connections, m.grant)
 }
 
 // addUsage adds what a backend uses and wants, apart from places for clients that wait.

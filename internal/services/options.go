@@ -40,7 +40,7 @@ func (s *Services) sizes(m *member) pool.Settings {
 	if !m.plan.ahead || s.released {
 		warm = 0
 	}
-	return pool.Settings{Cap: m.plan.Connections, Shared: s.grants != nil, Grant: s.grants[m.server], Taken: m.taken, Warm: warm, Weight: m.plan.Weight}
+	return pool.Settings{Cap: m.plan.Connections, Shared: s.grants != nil, Grant: m.grant, Taken: m.taken, Warm: warm, Weight: m.plan.Weight}
 }
 
 // probe returns how the backend is probed; nil for not at all. The text has been checked.

@@ -84,7 +84,7 @@ func (s *Services) applyBackend(v *service, plan *backendPlan, now time.Time) {
 		m = s.startBackend(v, plan, now)
 	case m.plan != plan:
 		// The cap must hold from the first dial on; shareCaps raises it when others have left.
-		m.taken = max(m.taken, s.takenFrom(m))
+		m.taken, m.grant = max(m.taken, s.takenFrom(m)), s.grants[m.server]
 		renew := m.plan.needsRedial(plan)
 		before := m.meter
 		if m.plan.name != plan.name {
@@ -129,6 +129,7 @@ func (s *Services) runningBackend(v *service, plan *backendPlan) *member {
 // startBackend starts a backend. Connections that other backends still have to the server reduce its cap before it dials.
 func (s *Services) startBackend(v *service, plan *backendPlan, now time.Time) *member {
 	m := &member{service: v.name, server: plan.server, byName: plan.byName(), atStart: !s.begun && plan.mode == pool.Enabled, plan: plan, mode: plan.mode}
+	m.grant = s.grants[m.server]
 	m.taken, m.meter = s.takenFrom(m), s.o.Meters.Backend(v.name, plan.name)
 	if plan.mode == pool.Enabled {
 		v.startWarming(m, now)

@@ -148,6 +148,7 @@ type member struct {
 	plan    *backendPlan
 	mode    pool.Mode
 	taken   int
+	grant   int // if places are shared: how many this proxy may have at the server, as this backend sees it
 	// warming is when the service's other backends stop waiting for its warm connections; zero if none waits.
 	warming time.Time
 }

@@ -19,6 +19,7 @@ func NewLedger() *fleet.Ledger {
 func Clone(l *fleet.Ledger) *fleet.Ledger {
 	c := *l
 	c.Past = slices.Clone(l.Past)
+	c.Departed = slices.Clone(l.Departed)
 	c.Members = make(map[fleet.ID]*fleet.Member, len(l.Members))
 	for id, m := range l.Members {
 		copied := *m
@@ -36,7 +37,7 @@ func Clone(l *fleet.Ledger) *fleet.Ledger {
 // Changes are what differs between a ledger before and after a call.
 type Changes struct {
 	Before, After *fleet.Ledger
-	// Ledger: identity, epochs, whether it is settled, or the version.
+	// Ledger: identity, epochs, who has departed, whether it is settled, or the version.
 	Ledger bool
 	// Members are those that are new or differ in more than Seen, Beats, Sequence and Sessions. Removed are gone.
 	Members, Removed []fleet.ID
@@ -44,19 +45,17 @@ type Changes struct {
 	Accounts, Gone []string
 }
 
-// Exchange carries out a report on a copy of the ledger, and returns the answer, the copy and what differs. at is the store's time. The
-// answer shares nothing with the copy.
+// Exchange carries out a report on a copy of the ledger, and returns the answer, the copy and what differs. at is the store's time.
 func Exchange(l *fleet.Ledger, r *fleet.Report, identity string, fresh fleet.Epoch, at time.Time) (*fleet.Answer, *fleet.Ledger, *Changes) {
 	after := Clone(l)
 	answer := after.Exchange(r, identity, fresh)
 	if m := after.Members[r.ID]; m != nil && !answer.Stale {
 		m.Seen = at
 	}
-	answer.Members = Members(after)
-	answer.Missing = slices.Clone(answer.Missing)
-	answer.Accounts = slices.Clone(answer.Accounts)
-	for i := range answer.Accounts {
-		answer.Accounts[i].Grants = slices.Clone(answer.Accounts[i].Grants)
+	for i := range answer.Members {
+		if answer.Members[i].ID == r.ID {
+			answer.Members[i].Seen = at
+		}
 	}
 	return answer, after, compare(l, after)
 }
@@ -73,7 +72,7 @@ func Forget(l *fleet.Ledger, id fleet.ID) (*fleet.Ledger, *Changes, bool) {
 func compare(before, after *fleet.Ledger) *Changes {
 	c := &Changes{Before: before, After: after}
 	c.Ledger = before.Identity != after.Identity || before.Epoch != after.Epoch || before.Settled != after.Settled ||
-		before.Version != after.Version || !slices.Equal(before.Past, after.Past)
+		before.Version != after.Version || !slices.Equal(before.Past, after.Past) || !slices.Equal(before.Departed, after.Departed)
 	for id, m := range after.Members {
 		if b := before.Members[id]; b == nil || lasting(b) != lasting(m) {
 			c.Members = append(c.Members, id)

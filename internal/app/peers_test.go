@@ -1,0 +1,60 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/peers"
+)
+
+// ledger is a ledger that a test writes. Its owner is the test.
+type ledger struct {
+	view      peers.View
+	forgotten []fleet.ID
+}
+
+func (l *ledger) View() peers.View { return l.view }
+
+func (l *ledger) Forget(_ context.Context, id fleet.ID) error {
+	l.forgotten = append(l.forgotten, id)
+	return nil
+}
+
+// fleet asks a proxy about its fleet: without a ledger, and then with a ledger that knows a dead proxy and two of one name.
+func (c *contract) fleet() {
+	const list, one, forget = "/api/v1/proxies", "/api/v1/proxies/{id}", "/api/v1/proxies/{id}/forget"
+	c.ask(request{method: "GET", path: list, status: 200, says: `"off"`})
+	c.ask(request{method: "GET", path: one, names: []string{"proxy-b"}, status: 404, says: "none exists"})
+	l := &ledger{view: peers.View{
+		Mode: api.FleetShare, Ledger: "postgres://db/wsbouncer", Self: "a000000000000001",
+		Members: []fleet.Member{
+			{ID: "a000000000000001", Name: "proxy-a", State: fleet.Serving, Started: time.Now()},
+			{ID: "b000000000000001", Name: "proxy-b", State: fleet.Serving},
+			{ID: "c000000000000001", Name: "proxy-c", State: fleet.Serving},
+			{ID: "c000000000000002", Name: "proxy-c", State: fleet.Draining},
+		},
+		Unseen: map[fleet.ID]time.Duration{"b000000000000001": 12 * time.Second},
+		Accounts: []fleet.Account{{Server: "gpu-1:80", Grants: []fleet.Grant{
+			{Proxy: "a000000000000001", Places: 4}, {Proxy: "b000000000000001", Places: 12}, {Proxy: "c000000000000001", Places: 1},
+		}}},
+	}}
+	c.proxy.ledger = l
+	c.ask(request{method: "GET", path: list, status: 200, says: "not seen for 12 s"})
+	c.ask(request{method: "GET", path: list, query: "x=1", status: 400, says: "takes none"})
+	c.ask(request{method: "GET", path: one, names: []string{"proxy-b"}, status: 200, says: `"places": 12`})
+	c.ask(request{method: "GET", path: one, names: []string{"b0000"}, status: 200, says: "gpu-1:80"})
+	c.ask(request{method: "GET", path: one, names: []string{"proxy-c"}, status: 409, says: "use the id of one, [c000000000000001 c000000000000002]"})
+	c.ask(request{method: "GET", path: one, names: []string{"proxy-b"}, query: "x=1", status: 400, says: "takes none"})
+	c.ask(request{method: "POST", path: forget, names: []string{"proxy-a"}, status: 409, says: "is this proxy"})
+	c.ask(request{method: "POST", path: forget, names: []string{"proxy-x"}, status: 404, says: "unknown proxy"})
+	c.ask(request{method: "POST", path: forget, names: []string{"c000000000000001"}, status: 409, says: "servers may see 1 connection more than their caps"})
+	c.ask(request{method: "POST", path: forget, names: []string{"c000000000000001"}, query: "force=1", status: 400, says: "use true or false"})
+	c.ask(request{method: "POST", path: forget, names: []string{"c000000000000001"}, query: "force=true", status: 200, says: "its place is free"})
+	c.ask(request{method: "POST", path: forget, names: []string{"proxy-b"}, body: `{"who":"alice"}`, status: 200, says: "its 12 places are free"})
+	if len(l.forgotten) != 2 || l.forgotten[1] != "b000000000000001" {
+		c.t.Errorf("forgotten: %v", l.forgotten)
+	}
+	c.proxy.ledger = nil
+}

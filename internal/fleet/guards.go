@@ -1,0 +1,35 @@
+package fleet
+
+// guard is one of the rules that keep the protocol safe or live. Tests leave each of them out to see that the exploration finds it.
+type guard int
+
+// guardSet is a set of guards.
+type guardSet uint32
+
+func (s guardSet) off(g guard) bool { return s&(1<<g) != 0 }
+
+// guards are those that a test has left out. It is written by tests alone, before they use anything of the package.
+var guards guardSet
+
+// The ledger's guards.
+const (
+	guardSequence guard = iota // ignore a report that arrives after a later one
+	guardDeparted              // remember the sequence numbers of those that left
+	guardIdentity              // begin a new epoch when the database is another
+	guardStranger              // begin a new epoch when a report names one that the ledger has never had
+	guardEpoch                 // take a proxy that speaks of another epoch for one that has not said what it holds
+	guardLease                 // wait for one lease time in a new epoch
+	guardMissing               // wait for all known proxies in a new epoch
+	guardOthers                // ask for the proxies that were lost
+	guardFrozen                // grant nothing while frozen
+	guardFree                  // grant only what is free
+)
+
+// The holder's guards.
+const (
+	guardUsed     guard = iota + 16 // hold what is used, even above the limit
+	guardGranted                    // do not raise the limit above what the last report said
+	guardForgot                     // lower the limit to what is used after having been forgotten
+	guardTimeout                    // lower the limit when others may take the places
+	guardAnswered                   // ignore the answer of an earlier report
+)

@@ -1,0 +1,383 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+)
+
+func TestAlone(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(16).needs(0, 0, 4)
+	a.beat()
+	r.expect("after the first exchange", map[ID]int{"a": 16})
+	version := r.ledger.Version
+	for i := range 10 {
+		a.needs(4+i, i, 4+i)
+		report := a.report()
+		if !report.Quiet() {
+			t.Errorf("with %d sessions, there is something to say: %+v", i, report)
+		}
+		r.exchange(report)
+		a.h.Failed(report, r.now)
+		a.beat()
+	}
+	if r.ledger.Version != version {
+		t.Errorf("the ledger changed while nobody else was there")
+	}
+}
+
+func TestDemandMovesPlaces(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(16).needs(4, 0, 4)
+	b := r.join(HolderOptions{ID: "b"}).cap(16).needs(0, 0, 4)
+	a.beat()
+	b.beat()
+	r.expect("b has asked", map[ID]int{"a": 16, "b": 0})
+	a.beat()
+	r.expect("a has heard of it", map[ID]int{"a": 12, "b": 0})
+	a.beat()
+	b.beat()
+	r.expect("a has given places back", map[ID]int{"a": 12, "b": 4})
+
+	b.needs(4, 10, 10)
+	b.beat()
+	a.beat()
+	a.beat()
+	b.beat()
+	r.expect("b has needed more", map[ID]int{"a": 6, "b": 10})
+
+	// a's sessions end only one by one.
+	a.needs(6, 6, 6)
+	b.needs(10, 20, 20)
+	b.beat()
+	a.beat()
+	r.expect("both need more than half", map[ID]int{"a": 6, "b": 10})
+	a.needs(6, 9, 9)
+	a.beat()
+	b.beat()
+	r.expect("half is fair", map[ID]int{"a": 6, "b": 8})
+	b.needs(9, 20, 20).beat()
+	a.beat()
+	r.expect("one of b's sessions has ended", map[ID]int{"a": 7, "b": 8})
+	if sum := r.ledger.Accounts["s"].Granted(); sum > 16 {
+		t.Errorf("%d places of 16 are granted", sum)
+	}
+}
+
+func TestAnswersAndReportsThatAreLost(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(8).needs(0, 0, 2)
+	b := r.join(HolderOptions{ID: "b"}).cap(8).needs(0, 0, 2)
+	a.beat()
+	b.beat()
+	a.beat() // its limit is 6 now
+
+	late := a.report() // gives two places back, and is under way for long
+	a.h.Failed(late, r.now)
+	b.h.Leave()
+	b.usage["s"] = Usage{}
+	b.beat()
+	report := a.report()
+	if report.Claims["s"].Holds != 6 {
+		t.Fatalf("a holds %d, not 6", report.Claims["s"].Holds)
+	}
+	a.h.Answered(report, r.exchange(report), r.now, r.now)
+	r.expect("b has left", map[ID]int{"a": 8})
+	if answer := r.exchange(late); !answer.Stale {
+		t.Error("a report was taken for a new one after a later one had arrived")
+	}
+	if got := r.ledger.Accounts["s"].places("a"); got != 8 {
+		t.Errorf("a has %d places after its late report, not 8", got)
+	}
+
+	// An answer that is lost: the ledger has granted more than the holder knows.
+	c := r.join(HolderOptions{ID: "c"}).cap(8).needs(0, 8, 8)
+	report = c.report()
+	r.exchange(report)
+	c.h.Failed(report, r.now)
+	a.beat()
+	a.beat()
+	report = c.report()
+	r.exchange(report)
+	c.h.Failed(report, r.now)
+	if !c.report().Whole {
+		t.Error("the report of a proxy that has never had an answer is not whole")
+	}
+	c.beat()
+	r.expect("c has got its answer", map[ID]int{"a": 0, "c": 8})
+}
+
+func TestForgottenComesBack(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(4).needs(3, 3, 3)
+	b := r.join(HolderOptions{ID: "b"}).cap(4).needs(0, 4, 4)
+	a.beat()
+	if !r.ledger.Forget("a") || r.ledger.Forget("a") {
+		t.Fatal("a cannot be forgotten once")
+	}
+	b.beat()
+	b.needs(4, 4, 4)
+	r.expect("a was forgotten", map[ID]int{"a": 4, "b": 4})
+	if answer := a.beat(); !answer.Forgotten || !answer.Again || !answer.Frozen {
+		t.Fatalf("a was not told that it was forgotten: %+v", answer)
+	}
+	r.expect("a has heard of it", map[ID]int{"a": 3})
+	a.beat()
+	if got := r.ledger.Accounts["s"].Granted(); got != 7 {
+		t.Errorf("%d places are booked, not 7", got)
+	}
+	r.expect("both are too much", map[ID]int{"a": 2})
+	b.beat()
+	r.expect("both are too much", map[ID]int{"b": 2})
+	a.needs(2, 2, 2).beat()
+	b.needs(2, 2, 2).beat()
+	a.beat()
+	b.beat()
+	r.expect("both have enough", map[ID]int{"a": 2, "b": 2})
+	if got := r.ledger.Accounts["s"].Granted(); got != 4 {
+		t.Errorf("%d places are booked, not 4", got)
+	}
+}
+
+func TestNewEpoch(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(4).needs(2, 2, 2)
+	b := r.join(HolderOptions{ID: "b"}).cap(4).needs(0, 2, 2)
+	a.beat()
+	b.beat()
+	a.beat()
+	a.beat()
+	b.beat()
+	b.needs(2, 2, 2)
+	r.expect("before", map[ID]int{"a": 2, "b": 2})
+
+	// The database restarts, and has lost b's grant.
+	r.identity++
+	r.ledger.Accounts["s"].set("b", 0, Claim{Cap: 4, Needs: 2})
+	a.needs(2, 4, 4)
+	answer := a.beat()
+	if !answer.Again || answer.Settled || len(answer.Missing) != 2 {
+		t.Fatalf("a was not told of the new epoch: %+v", answer)
+	}
+	answer = a.beat()
+	if !answer.Frozen || len(answer.Missing) != 1 || answer.Missing[0] != "b" {
+		t.Fatalf("the ledger does not wait for b: %+v", answer)
+	}
+	r.now += Instant(Lease)
+	answer = a.beat()
+	if !answer.Frozen || !answer.Settled {
+		t.Fatalf("the ledger does not wait for b: %+v", answer)
+	}
+	r.expect("without b", map[ID]int{"a": 2})
+	b.beat()
+	answer = b.beat()
+	if answer.Frozen {
+		t.Fatalf("the ledger waits for more than both: %+v", answer)
+	}
+	a.beat()
+	r.expect("after", map[ID]int{"a": 2, "b": 2})
+	if got := r.ledger.Accounts["s"].Granted(); got != 4 {
+		t.Errorf("%d places are booked, not 4", got)
+	}
+}
+
+func TestLostMembersAreNamed(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(4).needs(0, 0, 1)
+	a.beat()
+	lost := *r.ledger.Members["a"]
+	version := r.ledger.Version
+	b := r.join(HolderOptions{ID: "b"}).cap(4).needs(0, 1, 1)
+	b.beat()
+	a.beat()
+
+	// A standby takes over that has never heard of b, which cannot reach it.
+	r.identity++
+	r.ledger = &Ledger{
+		Identity: "process 0", Epoch: r.ledger.Epoch, Settled: true, Version: version, Members: map[ID]*Member{"a": &lost},
+		Accounts: map[string]*Account{"s": {Server: "s", Version: version, Grants: []Grant{{"a", 4, Claim{Cap: 4, Holds: 0}}}}},
+	}
+	if answer := a.beat(); !answer.Lost {
+		t.Fatalf("a was not asked for those it knew: %+v", answer)
+	}
+	a.beat()
+	r.now += Instant(Lease)
+	if answer := a.beat(); !answer.Frozen || len(answer.Missing) != 1 || answer.Missing[0] != "b" {
+		t.Errorf("the ledger does not wait for b: %+v", answer)
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	r := newRig(t)
+	o := HolderOptions{ID: "a", Timeout: time.Minute}
+	a := r.join(o).cap(4).needs(1, 1, 1)
+	o.ID = "b"
+	b := r.join(o).cap(4).needs(0, 4, 4)
+	a.beat()
+	for range 3 {
+		r.now += Instant(Beat)
+		b.beat()
+	}
+	if len(b.h.Suspects(r.now)) != 0 {
+		t.Errorf("a is suspected after two beats: %+v", b.h.Suspects(r.now))
+	}
+	r.now += Instant(Beat)
+	b.beat()
+	if s := b.h.Suspects(r.now); len(s) != 1 || s[0].Member.ID != "a" || s[0].Unseen != Unseen {
+		t.Errorf("a is not suspected: %+v", s)
+	}
+	at, ok := a.h.Expired()
+	if !ok || at > Instant(time.Minute) || at < Instant(59*time.Second) {
+		t.Errorf("a's grants expire at %v", at)
+	}
+	for r.now < Instant(30*time.Second) {
+		r.now += Instant(Beat)
+		b.beat()
+	}
+	r.now += Instant(time.Minute) // in which b had no answers either
+	b.beat()
+	if r.ledger.Members["a"] == nil {
+		t.Fatal("b counted time in which it saw nobody")
+	}
+	for range 40 {
+		r.now += Instant(Beat)
+		b.beat()
+	}
+	if r.ledger.Members["a"] != nil {
+		t.Fatal("a still has its places after its time-out")
+	}
+	a.h.Expire(r.now)
+	r.expect("after the time-out", map[ID]int{"a": 1, "b": 4})
+}
+
+func TestTimeoutOfOneThatWasSeen(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(4)
+	a.beat()
+	b := r.join(HolderOptions{ID: "b", Timeout: 2 * time.Second}).cap(4)
+	for range 4 {
+		r.now += Instant(Beat)
+		b.beat()
+	}
+	a2 := r.ledger.Members["a"]
+	if a2 != nil {
+		t.Fatal("a was not taken for dead")
+	}
+	a.beat()
+	a.beat()
+	b.beat()
+	for range 2 {
+		r.now += Instant(Beat)
+		b.beat()
+	}
+	report := b.report()
+	if len(report.Dead) != 1 {
+		t.Fatalf("b does not take a for dead: %+v", report)
+	}
+	a.beat()
+	r.exchange(report)
+	if r.ledger.Members["a"] == nil {
+		t.Error("a was taken for dead after it had been seen")
+	}
+}
+
+func TestDrainAndLeave(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a", Floor: 2}).cap(8).needs(5, 3, 5)
+	b := r.join(HolderOptions{ID: "b"}).cap(8)
+	a.beat()
+	b.beat()
+	a.h.Drain()
+	a.beat()
+	r.expect("a drains", map[ID]int{"a": 3, "b": 0})
+	a.needs(3, 3, 3).beat()
+	b.beat()
+	r.expect("a has closed what its sessions do not use", map[ID]int{"a": 3, "b": 5})
+	a.h.Leave()
+	if a.needs(1, 1, 1).report().Leaves {
+		t.Error("a leaves with a connection")
+	}
+	a.needs(0, 0, 0).beat()
+	a.beat()
+	if r.ledger.Members["a"] != nil {
+		t.Error("a has not left")
+	}
+	b.beat()
+	r.expect("a has left", map[ID]int{"b": 8})
+	if answer := r.exchange(&Report{ID: "a", Sequence: 1, Whole: true, Claims: map[string]Claim{"s": {Cap: 8, Holds: 8}}}); !answer.Stale {
+		t.Error("a report that was under way for long has brought a back")
+	}
+}
+
+func TestServerLeavesConfiguration(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(8).needs(2, 2, 2)
+	a.beat()
+	a.cap(0).needs(2, 2, 2).beat()
+	r.expect("it is not in the configuration", map[ID]int{"a": 2})
+	delete(a.usage, "s")
+	a.beat()
+	a.beat()
+	r.expect("nothing is used", map[ID]int{"a": 0})
+	if n := len(r.ledger.Accounts["s"].Grants); n != 0 {
+		t.Errorf("there are %d grants", n)
+	}
+	if len(a.h.servers) != 0 {
+		t.Error("the holder still has the server")
+	}
+}
+
+func TestLeastCapCounts(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(8).needs(8, 8, 8)
+	b := r.join(HolderOptions{ID: "b"}).cap(4).needs(0, 1, 1)
+	a.beat()
+	b.beat()
+	a.beat()
+	r.expect("b knows of a lower cap", map[ID]int{"a": 3, "b": 0})
+	a.needs(4, 4, 4).beat()
+	b.beat()
+	r.expect("a has four", map[ID]int{"a": 3, "b": 0})
+	a.needs(3, 3, 3).beat()
+	b.beat()
+	r.expect("a has three", map[ID]int{"a": 3, "b": 1})
+}
+
+func TestDue(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(4).needs(4, 0, 0)
+	b := r.join(HolderOptions{ID: "b"}).cap(4)
+	due := func(p *played) bool {
+		r.now += Instant(soonest)
+		for server, u := range p.usage {
+			p.h.Use(server, u)
+		}
+		return p.h.Due(r.now)
+	}
+	if due(a); !a.h.whole {
+		t.Fatal("the first report is not whole")
+	}
+	a.beat()
+	b.beat()
+	if due(a) || due(b) {
+		t.Error("an exchange is due without need")
+	}
+	b.needs(0, 1, 1)
+	if !due(b) {
+		t.Error("b needs a place, and no exchange is due")
+	}
+	b.beat()
+	if due(b) {
+		t.Error("b has said that it needs a place, and another exchange is due")
+	}
+	a.beat()
+	if due(a) {
+		t.Error("a still has four connections, and an exchange is due")
+	}
+	if a.needs(3, 0, 0); !due(a) {
+		t.Error("a has closed a connection, and no exchange is due")
+	}
+	a.beat()
+	b.beat()
+	r.expect("the place has moved", map[ID]int{"a": 3, "b": 1})
+}
