@@ -72,6 +72,7 @@ type Proxy struct {
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
 	ledger      peers.Ledger      // nil for none; static
+	fleet       *part             // nil for none; static
 	warnedHosts string            // the last warning about hosts without a certificate; owned by warnOfHosts
 	warned      map[string]string // the last warnings about this machine's limits, by resource; owned by warnOfNeeds
 	stopped     context.Context   // ends when the proxy is closed
@@ -137,23 +138,32 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	sessions.Replay = p.replay
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
+	p.fleet = p.newPart()
 	p.services = services.New(services.Options{
 		Loops: p.loops, SetRoutes: p.sessions.SetServices, CheckCredentials: p.sessions.CheckCredentials, Scopes: p.scopes, LimitsChanged: p.sessions.LimitsChanged, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
 		InForce:  p.warnOfNeeds,
 		Resolver: discovery.NewResolver(p.settings.DNSServer), Own: func(address netip.AddrPort) bool { return listensAt(p.Addresses(), address) },
+		Fleet: p.fleet != nil, Demand: p.poke,
 	})
+	p.joinFleet()
 	if err = p.follow(ctx, fixed); err != nil {
 		p.sessions.StopAccepting()
 		p.services.Close(context.Background())
+		p.leaveFleet()
 		p.descriptors.Close()
 		p.loops.Close()
 		p.endTracing()
 		return err
 	}
+	p.awaitGrants(ctx)
 	p.background.Go(func() { p.trimmer(p.stopped) })
 	p.useAccessLog()
 	p.serveClients()
 	p.serveAdmin(p.store)
+	if p.fleet != nil {
+		p.fleet.serves.Store(true)
+		p.poke()
+	}
 	releaseProgram()
 	return nil
 }
@@ -289,6 +299,9 @@ func (p *Proxy) Ready() error {
 	err := p.services.Ready()
 	if short := p.descriptors.Dialing(); err != nil && short != nil {
 		err = fmt.Errorf("%w (%w)", err, short)
+	}
+	if line := p.fleetLine(); err != nil && line != "" {
+		err = fmt.Errorf("%w (%s)", err, line)
 	}
 	return err
 }

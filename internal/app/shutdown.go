@@ -33,6 +33,7 @@ func (p *Proxy) Drain() (clean bool) {
 	p.sessions.StopAccepting()
 	p.follower.Close()
 	p.services.Release() // another proxy, such as this one's successor, may need the servers' places
+	p.poke()
 	s := p.live.Load()
 	p.log.Info("draining", "sessions", p.sessions.Active(), timeout(s))
 	clean = p.awaitSessions()
@@ -151,6 +152,7 @@ func (p *Proxy) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*s.CloseTimeout)
 	defer cancel()
 	p.services.Close(ctx)
+	p.leaveFleet()
 	p.stop()
 	p.background.Wait()
 	if p.admin != nil { // before the loops, since the statistics need them
