@@ -6,13 +6,14 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 	"github.com/wsbouncer/wsbouncer/internal/state"
+	"github.com/wsbouncer/wsbouncer/internal/takeover"
 )
 
 // Ledger is where the proxies of a fleet keep their grants.
@@ -115,7 +117,7 @@ func (p *Proxy) joinFleet() {
 		}
 	}
 	f.host = presence.Host()
-	f.presence = presence.Open(presence.Options{ID: f.id, Directory: folder, Own: f.ownAddress, Log: p.log})
+	f.presence = presence.Open(presence.Options{ID: f.id, Directory: folder, Own: p.ownAddress, Log: p.log})
 	holder := fleet.HolderOptions{ID: f.id, Floor: s.GrantFloor, Share: s.GrantShare}
 	if s.GrantTimeout != settings.Never {
 		holder.Timeout = s.GrantTimeout
@@ -182,9 +184,7 @@ func (p *Proxy) about() fleet.Member {
 		ID: p.fleet.id, Name: p.settings.Name(), Version: p.version, Schema: stores.Newest(p.settings.Database), Host: p.fleet.host,
 		Instance: p.fleet.presence.Instance(), Started: p.started, State: fleet.Starting, Sessions: int(p.sessions.Active()),
 	}
-	if address := p.fleet.address.Load(); address != nil {
-		m.Address = *address
-	}
+	m.Address = p.fleetAddress()
 	if snapshot := p.services.Snapshot(); snapshot != nil {
 		m.Config = snapshot.Version()
 	}
@@ -206,13 +206,45 @@ func (p *Proxy) learned(s *agent.Status) {
 	p.services.SetLedger(&services.Ledger{Self: s.Self, Accounts: s.Accounts, Members: s.Members, Trouble: s.Line()})
 }
 
-// ownAddress returns the address at which this process listens; empty for none.
-func (f *part) ownAddress() string {
-	if address := f.address.Load(); address != nil {
+// fleetAddress returns the URL of the admin API as other proxies reach it; empty if they cannot. While a successor has the address of the
+// settings, it is the one that this process has for itself.
+func (p *Proxy) fleetAddress() string {
+	address := p.fleet.address.Load()
+	if address == nil {
+		return ""
+	}
+	apart := p.apartAt.Load()
+	if apart == nil {
 		return *address
+	}
+	u, err := url.Parse(*address)
+	if err != nil {
+		return ""
+	}
+	for _, at := range *apart {
+		if tcp, ok := at.(*net.TCPAddr); ok {
+			u.Host = net.JoinHostPort(u.Hostname(), strconv.Itoa(tcp.Port))
+			return u.String()
+		}
 	}
 	return ""
 }
+
+// ownAddress returns the URL of the admin API if this process has opened its listener, and nobody else; otherwise an empty text.
+func (p *Proxy) ownAddress() string {
+	for _, i := range p.inheritance.kept {
+		if p.inheritance.given[i].Kind == takeover.Admin {
+			return ""
+		}
+	}
+	if p.apartAt.Load() != nil {
+		return ""
+	}
+	return p.fleetAddress()
+}
+
+// tellFleet waits until the ledger knows what the proxy is and does at this moment, but not for long.
+func (p *Proxy) tellFleet() { p.awaitGrants(context.Background()) }
 
 // findAddress finds out, once, at which URL other proxies reach the admin API.
 func (p *Proxy) findAddress(ledger *Ledger) {
@@ -239,7 +271,7 @@ func (p *Proxy) findAddress(ledger *Ledger) {
 		if p.adminSecured != nil {
 			scheme = "https://"
 		}
-		address = scheme + net.JoinHostPort(host, fmt.Sprint(at.Port))
+		address = scheme + net.JoinHostPort(host, strconv.Itoa(at.Port))
 	}
 	p.fleet.address.Store(&address)
 }
