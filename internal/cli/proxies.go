@@ -262,4 +262,3 @@ func completeProxies(cmd *cobra.Command, args []string, word string) ([]cobra.Co
 	}
 	return fitting(names, args, word), cobra.ShellCompDirectiveNoFileComp
 }
-
