@@ -122,6 +122,9 @@ var mayImport = map[string][]string{
 	"internal/fleetproof":     {"internal/config/postgres/pgtest", "internal/fleet", "internal/frame", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/spelling"},
 	"internal/fleetproof/cmd": {"internal/fleetproof"},
 
+	"internal/upgradeproof":     {"internal/proxyprocess", "internal/sim"},
+	"internal/upgradeproof/cmd": {"internal/upgradeproof"},
+
 	"internal/load":        {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/secure", "internal/spelling", "internal/wav"},
 	"internal/load/report": {"internal/frame", "internal/load"},
 
