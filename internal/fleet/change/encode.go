@@ -137,12 +137,12 @@ func decodeGrant(g *fleet.Grant, row string) bool {
 }
 
 // plain are the ids that need no quoting anywhere.
-var plain = regexp.MustCompile(`^[0-9A-Za-z_.-]{1,64}$`)
+var plain = regexp.MustCompile(`^[^][",\\[:cntrl:]]{1,64}$`)
 
 // CheckReport returns an error for a report that no ledger can keep.
 func CheckReport(r *fleet.Report) error {
 	if !plain.MatchString(string(r.ID)) {
-		return fmt.Errorf("a report of a proxy with the id %q: use letters, digits, dots, dashes and underscores", r.ID)
+		return fmt.Errorf("a report of a proxy with the id %q: use 1 to 64 characters, without quotes, brackets, commas and control characters", r.ID)
 	}
 	for server, c := range r.Claims {
 		for _, n := range []int{c.Cap, c.Holds, c.Needs, c.Wants, c.Waiting, c.Waited, c.Floor} {
