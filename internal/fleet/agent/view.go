@@ -299,7 +299,7 @@ func (a *Agent) logOverdrawn() {
 	for _, server := range slices.Sorted(maps.Keys(v.accounts)) {
 		account := v.accounts[server]
 		granted, limit := account.Granted(), account.Cap()
-		if over := granted > limit; over != v.overdrawn[server] {
+		if over := granted > limit && limit > 0; over != v.overdrawn[server] {
 			if v.overdrawn[server] = over; over {
 				a.o.Log.Warn("more places are granted than the cap, which was lowered: none are granted until sessions have ended", "server", server, "granted", granted, "cap", limit)
 			} else {
