@@ -19,6 +19,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
+	"github.com/wsbouncer/wsbouncer/internal/takeover"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -43,6 +44,7 @@ func begin(t *testing.T) *contract {
 	settings.Database = filepath.Join(t.TempDir(), "config.db")
 	settings.Level = new(slog.LevelVar)
 	settings.DrainTimeout = 0
+	settings.Program = &takeover.Program{Path: "false"}
 	proxy, err := Start(t.Context(), settings, "v1.2.3", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
