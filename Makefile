@@ -58,17 +58,19 @@ RACE = -race -gcflags=modernc.org/...=-race=false
 # A program with the race detector sleeps for a second before it exits, by default, and so does each package's tests.
 test: export GORACE ?= atexit_sleep_ms=10
 
-# With -vet=off, since `go vet` has just looked, and for more.
+# With -vet=off, since `go vet` has just looked, and for more. Twice as many packages at a time as processors, since many tests wait.
+TEST = test -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
+
 test: cross test-portable ## Run all tests with the race detector, and build for the other systems
 	$(GO) vet ./...
 	$(BENCH) vet ./...
-	$(GO) test -vet=off -timeout 5m ./internal/loop -io-uring=off
-	$(GO) test -vet=off $(RACE) -timeout 9m ./...
-	$(BENCH) test -vet=off $(RACE) -timeout 9m ./...
+	$(GO) $(TEST) -timeout 5m ./internal/loop -io-uring=off
+	$(GO) $(TEST) $(RACE) -timeout 9m ./...
+	$(BENCH) $(TEST) $(RACE) -timeout 9m ./...
 
 test-portable: ## Test the packages that use event loops with the portable driver instead of epoll
 	$(GO) vet -tags portableloop ./...
-	$(GO) test -vet=off -tags portableloop -timeout 5m ./internal/loop ./internal/handshake ./internal/backend ./internal/session ./internal/sim ./internal/load
+	$(GO) $(TEST) -tags portableloop -timeout 5m ./internal/loop ./internal/handshake ./internal/backend ./internal/session ./internal/sim ./internal/load
 
 # What does not depend on Linux, in its tests either. (Many other tests compare texts of errors, which Windows words differently.)
 NATIVE = ./cmd/wsbouncer ./internal $(addprefix ./internal/, admin/client api backend/health config/memory config/tables diagnosis \

@@ -114,5 +114,6 @@ func (p *Proxy) closeAdmin() {
 	}
 	p.hub.Close()
 	_ = p.admin.Close()
+	p.peers.Close()
 	p.closeApart()
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -80,6 +81,8 @@ type Proxy struct {
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
 	ledger      peers.Ledger      // nil for none; static
+	peers       *peers.Peers      // nil without an admin API; static
+	fleetCA     *x509.CertPool    // of other proxies' admin APIs; nil for the system's; static
 	warnedHosts string            // the last warning about hosts without a certificate; owned by warnOfHosts
 	warned      map[string]string // the last warnings about this machine's limits, by resource; owned by warnOfNeeds
 	stopped     context.Context   // ends when the proxy is closed
@@ -107,6 +110,9 @@ func Start(ctx context.Context, o Settings, version string, log *slog.Logger) (*
 	p.succession.taken = make(chan struct{})
 	p.live.Store(&o)
 	p.stopped, p.stop = context.WithCancel(context.Background())
+	if err := p.readFleetCA(); err != nil {
+		return nil, err
+	}
 	if err := p.listen(); err != nil {
 		p.closeListeners()
 		return nil, err
@@ -356,6 +362,10 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 	}
 	if end := p.end.Load(); end != nil {
 		all.Draining, all.Drain = true, end.shown(&p.live.Load().Settings, p.sessions.Stopped())
+	}
+	if p.ledger != nil {
+		shown := p.fleetShown()
+		all.Fleet = &shown
 	}
 	all.TLS = p.tls(sessions.TLS)
 	p.services.Stats(&all)
