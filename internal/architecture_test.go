@@ -142,7 +142,7 @@ var mayImport = map[string][]string{
 	// What joins the parts.
 	"internal/app": {
 		"internal/accesslog", "internal/acme", "internal/admin", "internal/auth", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
-		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/discovery", "internal/frame", "internal/limits", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/fleet", "internal/origin", "internal/peers", "internal/replay",
+		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/discovery", "internal/frame", "internal/limits", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/fleet", "internal/fleet/agent", "internal/fleet/postgres", "internal/fleet/presence", "internal/fleet/sqlite", "internal/pgconnect", "internal/origin", "internal/peers", "internal/replay",
 		"internal/pool", "internal/printable", "internal/profile", "internal/secure", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/takeover", "internal/tracing",
 	},
 	"internal/verify": {"internal/frame", "internal/handshake", "internal/profile", "internal/speaker"},

@@ -81,6 +81,7 @@ type Proxy struct {
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
 	ledger      peers.Ledger      // nil for none; static
+	fleet       *part             // nil for none; static
 	peers       *peers.Peers      // nil without an admin API; static
 	fleetCA     *x509.CertPool    // of other proxies' admin APIs; nil for the system's; static
 	warnedHosts string            // the last warning about hosts without a certificate; owned by warnOfHosts
@@ -153,19 +154,24 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	sessions.Replay = p.replay
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
+	p.fleet = p.newPart()
 	p.services = services.New(services.Options{
 		Loops: p.loops, SetRoutes: p.sessions.SetServices, CheckCredentials: p.sessions.CheckCredentials, Scopes: p.scopes, LimitsChanged: p.sessions.LimitsChanged, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
 		InForce:  p.warnOfNeeds,
 		Resolver: discovery.NewResolver(p.settings.DNSServer), Own: func(address netip.AddrPort) bool { return listensAt(p.Addresses(), address) },
+		Fleet: p.fleet != nil, Demand: p.poke,
 	})
+	p.joinFleet()
 	if err = p.follow(ctx, fixed); err != nil {
 		p.sessions.StopAccepting()
 		p.services.Close(context.Background())
+		p.leaveFleet()
 		p.descriptors.Close()
 		p.loops.Close()
 		p.endTracing()
 		return err
 	}
+	p.awaitGrants(ctx)
 	p.background.Go(func() { p.trimmer(p.stopped) })
 	p.useAccessLog()
 	p.prepareAdmin(p.store)
@@ -184,6 +190,10 @@ func (p *Proxy) Accept() {
 	}
 	p.serveClients()
 	p.serveAdmin()
+	if p.fleet != nil {
+		p.fleet.serves.Store(true)
+		p.poke()
+	}
 	releaseProgram()
 }
 
@@ -332,6 +342,9 @@ func (p *Proxy) Ready() error {
 	err := p.services.Ready()
 	if short := p.descriptors.Dialing(); err != nil && short != nil {
 		err = fmt.Errorf("%w (%w)", err, short)
+	}
+	if line := p.fleetLine(); err != nil && line != "" {
+		err = fmt.Errorf("%w (%s)", err, line)
 	}
 	return err
 }

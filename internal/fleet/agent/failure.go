@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -26,7 +27,10 @@ func (a *Agent) failed(err error) {
 
 // refused reports whether the ledger will not work until a person does something.
 func (a *Agent) refused(err error) bool {
-	return errors.Is(err, fleet.ErrNoTables) || errors.Is(err, fleet.ErrNoRights) || a.o.Local && !errors.Is(err, fleet.ErrUnreachable)
+	if errors.Is(err, fleet.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	return a.o.Local || errors.Is(err, fleet.ErrNoTables) || errors.Is(err, fleet.ErrNoRights)
 }
 
 // withoutAnswer says what the pools may use before the first answer.
