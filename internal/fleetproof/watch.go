@@ -34,6 +34,8 @@ type watcher struct {
 	servers map[netip.Addr]*seen // guarded by mu
 	proxies map[netip.Addr]*life // guarded by mu: by the address from which it dials
 	samples int                  // guarded by mu
+	forgot  bool                 // guarded by mu: the ledger has lost commits, and has proxies that are gone
+	looks   int                  // guarded by mu: into the ledger
 	doubts  int                  // guarded by mu: of samples that needed a second look
 	took    time.Duration        // guarded by mu: of all samples
 }
@@ -282,6 +284,14 @@ func (w *watcher) notFull(since time.Time) (missing string) {
 	return strings.Join(parts, "; ")
 }
 
+// forgotten says that the ledger has lost its last commits: until all is as it should be, it may have proxies that are long gone, and
+// charge their places together with those that others hold since.
+func (w *watcher) forgotten(forgot bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.forgot = forgot
+}
+
 // drain says whether a server is drained: then it need not be full.
 func (w *watcher) drain(s *seen, drained bool) {
 	w.mu.Lock()
@@ -298,6 +308,7 @@ func (w *watcher) summary() (lines []string) {
 		lines = append(lines, fmt.Sprintf("%s: cap %d in the end; at most %d connections at once, %d over the cap; "+
 			"with those whose end only the application had not seen yet, %d over it", s.name, s.cap, s.Highest, s.Over, max(s.Lingering, 0)))
 	}
+	lines = append(lines, fmt.Sprintf("the ledger's sums were within the caps each of %d times", w.looks))
 	if w.samples > 0 {
 		lines = append(lines, fmt.Sprintf("the kernel was asked %d times, which took %v each; %d times again, since its list showed more than a cap", w.samples, (w.took/time.Duration(w.samples)).Round(time.Microsecond), w.doubts))
 	}
