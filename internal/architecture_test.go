@@ -122,6 +122,9 @@ var mayImport = map[string][]string{
 	"internal/fleetproof":     {"internal/config/postgres/pgtest", "internal/fleet", "internal/frame", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/spelling"},
 	"internal/fleetproof/cmd": {"internal/fleetproof"},
 
+	"internal/upgradeproof":     {"internal/proxyprocess", "internal/sim"},
+	"internal/upgradeproof/cmd": {"internal/upgradeproof"},
+
 	"internal/load":        {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/secure", "internal/spelling", "internal/wav"},
 	"internal/load/report": {"internal/frame", "internal/load"},
 
@@ -149,7 +152,7 @@ var mayImport = map[string][]string{
 	"internal/demo":   {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
 		"internal/admin/client", "internal/api", "internal/app", "internal/auth/apikey", "internal/auth/token", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
-		"internal/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/figures", "internal/identity", "internal/limits", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
+		"internal/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/fleet", "internal/figures", "internal/identity", "internal/limits", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
 		"internal/secure", "internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/supervisor", "internal/takeover", "internal/top", "internal/wav",
 		"internal/handshake", "internal/speaker", "internal/verify",
 	},
